@@ -1,0 +1,35 @@
+#include "data/source.h"
+
+#include <cstring>
+
+#include "engine/core/check.h"
+
+namespace mtf {
+
+void Source::check_labels(int64_t) const {}
+
+MemorySource::MemorySource(std::vector<Feature> features, std::vector<std::vector<std::byte>> values)
+    : features_(std::move(features)), values_(std::move(values)) {
+  MTF_CHECK(!features_.empty() && features_.size() == values_.size(), "{} features, values of {}",
+            features_.size(), values_.size());
+  examples_ = static_cast<int64_t>(values_[0].size()) / features_[0].bytes();
+  MTF_CHECK(examples_ >= 1, "no examples");
+  for (size_t f = 0; f < features_.size(); ++f) {
+    MTF_CHECK(static_cast<int64_t>(values_[f].size()) == examples_ * features_[f].bytes(),
+              "feature {} has {} bytes for {} examples", features_[f].name, values_[f].size(), examples_);
+  }
+}
+
+void MemorySource::read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const {
+  for (size_t f = 0; f < features_.size(); ++f) {
+    const int64_t bytes = features_[f].bytes();
+    std::byte* output = outputs[f];
+    for (const int64_t row : rows) {
+      MTF_CHECK(row >= 0 && row < examples_, "row {} of {}", row, examples_);
+      std::memcpy(output, values_[f].data() + row * bytes, bytes);
+      output += bytes;
+    }
+  }
+}
+
+}  // namespace mtf

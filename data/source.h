@@ -1,0 +1,64 @@
+// A source of examples: a fixed number of rows, each with the same named features, read by row index. It
+// knows no batches, no order and no epochs: loader.h adds them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/core/dtype.h"
+#include "engine/core/shape.h"
+
+namespace mtf {
+
+/// One named tensor of every example; `shape` is without the batch dimension.
+struct Feature {
+  std::string name;
+  Shape shape;
+  DType dtype = DType::kFloat32;
+
+  /// Bytes of one example.
+  int64_t bytes() const { return shape.size() * static_cast<int64_t>(size_of(dtype)); }
+  friend bool operator==(const Feature&, const Feature&) = default;
+};
+
+class Source {
+ public:
+  virtual ~Source() = default;
+
+  /// Number of examples, at least 1.
+  virtual int64_t examples() const = 0;
+
+  virtual const std::vector<Feature>& features() const = 0;
+
+  /// Reads the examples `rows`, in this order (an index may occur several times). outputs[f] receives feature
+  /// f as [rows, shape of the feature], row-major. Calls from several threads at once are allowed; nothing is
+  /// allocated.
+  virtual void read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const = 0;
+
+  /// Throws Error (kData) that names the file when a label is not in 0 .. classes - 1. Sources without class
+  /// labels accept any number.
+  virtual void check_labels(int64_t classes) const;
+};
+
+/// Examples held in memory.
+class MemorySource final : public Source {
+ public:
+  /// values[f] holds feature f of all examples, row-major: the same number of examples for each feature.
+  MemorySource(std::vector<Feature> features, std::vector<std::vector<std::byte>> values);
+
+  int64_t examples() const override { return examples_; }
+  const std::vector<Feature>& features() const override { return features_; }
+  void read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const override;
+
+ private:
+  std::vector<Feature> features_;
+  std::vector<std::vector<std::byte>> values_;
+  int64_t examples_ = 0;
+};
+
+}  // namespace mtf

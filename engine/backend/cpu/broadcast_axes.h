@@ -1,0 +1,62 @@
+// The walk of an operation whose inputs are broadcast by name to its one output: the output's axes in memory
+// order, with the strides that each input has along them (0 where it is repeated).
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/backend/cpu/strided.h"
+#include "engine/backend/kernel.h"
+
+namespace mtf {
+
+/// Axes of `tensor`, slowest first in memory.
+inline std::vector<int> memory_order(const LocalTensor& tensor) {
+  std::vector<int> order(tensor.local.rank());
+  for (int i = 0; i < tensor.local.rank(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return tensor.strides[a] > tensor.strides[b]; });
+  return order;
+}
+
+/// Stride of the dimension called `name` in `tensor`; 0 when it has none.
+inline int64_t stride_of(const LocalTensor& tensor, const std::string& name) {
+  const std::optional<int> axis = tensor.local.find(name);
+  return axis ? tensor.strides[*axis] : 0;
+}
+
+/// Joined axes of the output; strides[i] are those of input i. Entry e of the walk is element e of the
+/// output's memory.
+template <int N>
+StridedAxes<N> broadcast_axes(const KernelContext& context) {
+  const LocalTensor& output = context.outputs[0];
+  StridedAxes<N> axes;
+  for (int axis : memory_order(output)) {
+    StridedAxis<N> strided{output.local[axis].size, {}};
+    for (int i = 0; i < N; ++i) strided.strides[i] = stride_of(context.inputs[i], output.local[axis].name);
+    axes.push_back(strided);
+  }
+  return joined(axes);
+}
+
+template <int N>
+int64_t inner_stride(const StridedAxes<N>& axes, int operand) {
+  return axes.empty() ? 0 : axes.back().strides[operand];
+}
+
+/// visit(T()) with an unsigned integer of `bytes` bytes: for kernels that only move elements.
+template <class Visit>
+auto with_element(size_t bytes, Visit&& visit) {
+  switch (bytes) {
+    case 1:
+      return visit(uint8_t{});
+    case 2:
+      return visit(uint16_t{});
+    case 4:
+      return visit(uint32_t{});
+    default:
+      return visit(uint64_t{});
+  }
+}
+
+}  // namespace mtf

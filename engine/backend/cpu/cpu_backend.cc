@@ -1,0 +1,143 @@
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "engine/backend/backend.h"
+#include "engine/backend/cpu/gemm.h"
+#include "engine/core/check.h"
+#include "engine/core/error.h"
+
+namespace mtf {
+namespace {
+
+/// Pages straight from the system: zeroed, and touched only when used.
+class Pages final : public DeviceMemory {
+ public:
+  explicit Pages(int64_t bytes) : bytes_(static_cast<size_t>(std::max<int64_t>(bytes, 64))) {
+    void* pages = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages == MAP_FAILED) {
+      throw Error(ErrorKind::kMemory, "cannot get " + std::to_string(bytes_) + " bytes of memory",
+                  "use smaller batches, `train.microbatches`, or split more dimensions");
+    }
+    data_ = static_cast<std::byte*>(pages);
+  }
+  ~Pages() override { munmap(data_, bytes_); }
+  std::byte* data() override { return data_; }
+
+ private:
+  size_t bytes_;
+  std::byte* data_;
+};
+
+/// Rows of bytes: `length` from from(row) to to(row).
+template <class From, class To>
+std::unique_ptr<Kernel> copy_rows(int64_t rows, int64_t length, From from, To to) {
+  return make_kernel(rows, std::max<int64_t>(1, (1 << 17) / std::max<int64_t>(1, length)),
+                     [=](const KernelCall& call, int64_t begin, int64_t end) {
+                       for (int64_t row = begin; row < end; ++row) {
+                         std::memcpy(call.outputs[0].data + to(call, row), call.inputs[0].data + from(call, row),
+                                     static_cast<size_t>(length));
+                       }
+                     });
+}
+
+std::unique_ptr<Kernel> prepare_slice(const Move& move) {
+  const int axis = move.dimension;
+  const int64_t inner = move.output.local.strides()[axis] * static_cast<int64_t>(size_of(move.output.dtype));
+  const int64_t part = move.output.local[axis].size * inner, whole = move.input.local[axis].size * inner;
+  const int64_t rows = move.output.local.size() * static_cast<int64_t>(size_of(move.output.dtype)) / part;
+  return copy_rows(
+      rows, part,
+      [=](const KernelCall& call, int64_t row) {
+        return row * whole + (call.outputs[0].begin[axis] - call.inputs[0].begin[axis]) * inner;
+      },
+      [=](const KernelCall&, int64_t row) { return row * part; });
+}
+
+std::unique_ptr<Kernel> prepare_place(const Move& move) {
+  const int axis = move.dimension;
+  const int64_t inner = move.input.local.strides()[axis] * static_cast<int64_t>(size_of(move.input.dtype));
+  const int64_t rows = move.input.local.size() * static_cast<int64_t>(size_of(move.input.dtype)) / inner;
+  const int64_t count = move.count;
+  return copy_rows(
+      rows, inner, [=](const KernelCall&, int64_t row) { return row * inner; },
+      [=](const KernelCall& call, int64_t row) { return (row * count + call.iteration) * inner; });
+}
+
+/// Copies are made in stretches of this many bytes.
+constexpr int64_t kCopyBytes = 1 << 17;
+
+std::unique_ptr<Kernel> prepare_copy(const Move& move) {
+  const int64_t bytes = move.output.local.size() * static_cast<int64_t>(size_of(move.output.dtype));
+  return make_kernel(bytes, kCopyBytes, [](const KernelCall& call, int64_t begin, int64_t end) {
+    std::memcpy(call.outputs[0].data + begin, call.inputs[0].data + begin, static_cast<size_t>(end - begin));
+  });
+}
+
+template <class T>
+std::unique_ptr<Kernel> prepare_accumulate(const Move& move) {
+  return make_kernel(move.output.local.size(), kElementsPerTask,
+                     [](const KernelCall& call, int64_t begin, int64_t end) {
+                       const T* x = call.input<T>(0);
+                       T* total = call.output<T>(0);
+                       if (call.iteration == 0) {
+                         std::copy(x + begin, x + end, total + begin);
+                       } else {
+                         for (int64_t i = begin; i < end; ++i) total[i] += x[i];
+                       }
+                     });
+}
+
+template <>
+std::unique_ptr<Kernel> prepare_accumulate<BFloat16>(const Move& move) {
+  return make_kernel(move.output.local.size(), kElementsPerTask,
+                     [](const KernelCall& call, int64_t begin, int64_t end) {
+                       const BFloat16* x = call.input<BFloat16>(0);
+                       BFloat16* total = call.output<BFloat16>(0);
+                       for (int64_t i = begin; i < end; ++i) {
+                         total[i] = call.iteration == 0
+                                        ? x[i]
+                                        : BFloat16(static_cast<float>(total[i]) + static_cast<float>(x[i]));
+                       }
+                     });
+}
+
+class CpuBackend final : public Backend {
+ public:
+  std::unique_ptr<DeviceMemory> allocate(int64_t bytes) override { return std::make_unique<Pages>(bytes); }
+  std::unique_ptr<Kernel> prepare(const KernelContext& context) override { return prepare_cpu_kernel(context); }
+  std::unique_ptr<Kernel> prepare(const Move& move) override {
+    switch (move.kind) {
+      case Move::Kind::kSlice:
+        return prepare_slice(move);
+      case Move::Kind::kCopy:
+        return prepare_copy(move);
+      case Move::Kind::kPlace:
+        return prepare_place(move);
+      case Move::Kind::kAccumulate:
+        break;
+    }
+    switch (move.output.dtype) {
+      case DType::kFloat32:
+        return prepare_accumulate<float>(move);
+      case DType::kBFloat16:
+        return prepare_accumulate<BFloat16>(move);
+      case DType::kFloat64:
+        return prepare_accumulate<double>(move);
+      case DType::kInt32:
+        return prepare_accumulate<int32_t>(move);
+      case DType::kInt64:
+        return prepare_accumulate<int64_t>(move);
+      case DType::kBool:
+        break;
+    }
+    throw Error(ErrorKind::kConfig, "a sum over microbatches of bool values", "cast them to int32 first");
+  }
+  void prepare_thread() override { use_one_library_thread(); }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend() { return std::make_unique<CpuBackend>(); }
+
+}  // namespace mtf

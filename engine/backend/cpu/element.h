@@ -1,0 +1,30 @@
+// Element types in kernels that are written once for all of them: bfloat16 is widened to float32, computed
+// with, and rounded once on store; the others are computed with as they are.
+#pragma once
+
+#include <type_traits>
+
+#include "engine/backend/cpu/clones.h"
+#include "engine/core/dtype.h"
+
+namespace mtf {
+
+template <class T>
+using Computed = std::conditional_t<std::is_same_v<T, BFloat16>, float, T>;
+
+template <class T>
+MTF_INLINE Computed<T> widen(T value) {
+  return static_cast<Computed<T>>(value);
+}
+
+/// A value of any arithmetic type as T.
+template <class T, class Value>
+MTF_INLINE T narrow(Value value) {
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    return BFloat16(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+}  // namespace mtf

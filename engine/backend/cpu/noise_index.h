@@ -1,0 +1,65 @@
+// Which random number belongs to which element of a slice: the element's global row-major index in the noise
+// shape, over the whole batch inside a microbatch loop.
+#pragma once
+
+#include <algorithm>
+
+#include "engine/backend/cpu/strided.h"
+#include "engine/backend/kernel.h"
+#include "engine/ops/random.h"
+
+namespace mtf {
+
+/// A slice of a tensor whose elements have random numbers, those that differ only in dimensions outside
+/// `noise` the same.
+class NoiseIndex {
+ public:
+  NoiseIndex(const LocalTensor& tensor, const Shape& noise, const Microbatching& microbatching) {
+    Shape whole = noise;
+    const auto batch = noise.find(microbatching.dimension);
+    if (batch) whole = noise.resized(microbatching.dimension, noise[*batch].size * microbatching.count);
+    const std::vector<int64_t> strides = whole.strides();
+    for (const Dimension& d : tensor.local) {
+      const auto axis = noise.find(d.name);
+      int64_t step = axis ? strides[*axis] : 0;
+      if (axis && axis == batch) {
+        iteration_step_ = step;
+        step *= microbatching.count;
+      }
+      steps_.push_back(step);
+      axes_.push_back({d.size, {step}});
+    }
+    axes_ = joined(axes_);
+    if (!axes_.empty()) {
+      run_ = axes_.back().size;
+      run_step_ = axes_.back().strides[0];
+      axes_.pop_back();
+    }
+  }
+
+  /// Elements of a run are this far apart in the noise; 0: they share one number.
+  int64_t run_step() const { return run_step_; }
+
+  /// visit(begin, count, noise): `count` elements of the slice from `begin` on belong to noise elements
+  /// noise, noise + run_step(), ... Covers elements [begin, end) of the slice that starts at `slice_begin`.
+  template <class Visit>
+  void for_each_run(const int64_t* slice_begin, int64_t iteration, int64_t begin, int64_t end,
+                    Visit visit) const {
+    int64_t origin = iteration * iteration_step_;
+    for (size_t a = 0; a < steps_.size(); ++a) origin += slice_begin[a] * steps_[a];
+    int64_t row = begin / run_;
+    for_each_offset(axes_, row, (end + run_ - 1) / run_, [&](const Offsets<1>& at) {
+      const int64_t from = std::max(begin, row * run_), to = std::min(end, (row + 1) * run_);
+      visit(from, to - from, origin + at[0] + (from - row * run_) * run_step_);
+      ++row;
+    });
+  }
+
+ private:
+  StridedAxes<1> axes_;         ///< of the runs
+  std::vector<int64_t> steps_;  ///< in noise elements, by axis of the tensor
+  int64_t iteration_step_ = 0;
+  int64_t run_ = 1, run_step_ = 1;
+};
+
+}  // namespace mtf

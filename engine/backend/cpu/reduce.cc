@@ -1,0 +1,247 @@
+// Kernels of engine/ops/reduce.h. The input is walked in its memory order. Where its fast axis is reduced,
+// every output element adds up dense rows; where it is kept, rows are added column by column. The order of
+// additions is a function of the local shape alone: blocks of a fixed number of lanes in float32, and their
+// sums in float64.
+#include "engine/ops/reduce.h"
+
+#include <limits>
+
+#include "engine/backend/cpu/broadcast_axes.h"
+#include "engine/backend/cpu/clones.h"
+#include "engine/backend/cpu/element.h"
+#include "engine/backend/kernel.h"
+
+namespace mtf {
+namespace {
+
+constexpr int64_t kLanes = 32;  // independent accumulators of a dense row: four AVX-512 registers of floats
+constexpr int64_t kRowBlock = 512;    // elements of a row between two carries into the total
+constexpr int64_t kColumns = 256;     // columns that a task reduces together
+constexpr int64_t kColumnBlock = 16;  // rows between two carries into the totals
+
+/// Integers add up in 64 bits, floats in blocks (Lane) whose sums add up in double (Total).
+template <class T>
+struct Sum {
+  using Lane = std::conditional_t<std::is_integral_v<T>, int64_t, Computed<T>>;
+  using Total = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
+  static constexpr Total kIdentity = 0;
+  MTF_INLINE Lane load(T x) { return static_cast<Lane>(widen(x)); }
+  template <class V>
+  MTF_INLINE V combine(V a, V b) {
+    return a + b;
+  }
+};
+
+template <class T>
+struct SumOfSquaresOf : Sum<T> {
+  MTF_INLINE Computed<T> load(T x) {
+    const Computed<T> value = widen(x);
+    return value * value;
+  }
+};
+
+/// Extrema: NaN if an element is.
+template <class T>
+struct Max {
+  using Lane = Computed<T>;
+  using Total = Lane;
+  static constexpr Lane kIdentity = std::numeric_limits<Lane>::has_infinity
+                                        ? -std::numeric_limits<Lane>::infinity()
+                                        : std::numeric_limits<Lane>::lowest();
+  MTF_INLINE Lane load(T x) { return widen(x); }
+  MTF_INLINE Lane combine(Lane a, Lane b) { return a > b || a != a ? a : b; }
+};
+
+template <class T>
+struct Min {
+  using Lane = Computed<T>;
+  using Total = Lane;
+  static constexpr Lane kIdentity = std::numeric_limits<Lane>::has_infinity
+                                        ? std::numeric_limits<Lane>::infinity()
+                                        : std::numeric_limits<Lane>::max();
+  MTF_INLINE Lane load(T x) { return widen(x); }
+  MTF_INLINE Lane combine(Lane a, Lane b) { return a < b || a != a ? a : b; }
+};
+
+/// Whether all (the minimum) or any (the maximum) of bool hold.
+template <class T>
+struct All {
+  using Lane = bool;
+  using Total = bool;
+  static constexpr bool kIdentity = true;
+  MTF_INLINE bool load(T x) { return x; }
+  MTF_INLINE bool combine(bool a, bool b) { return a & b; }
+};
+template <class T>
+struct Any {
+  using Lane = bool;
+  using Total = bool;
+  static constexpr bool kIdentity = false;
+  MTF_INLINE bool load(T x) { return x; }
+  MTF_INLINE bool combine(bool a, bool b) { return a | b; }
+};
+
+/// All of x[0 .. n).
+template <class R, class T>
+[[gnu::always_inline]] inline typename R::Total reduce_row(const T* x, int64_t n) {
+  using Lane = typename R::Lane;
+  typename R::Total total = R::kIdentity;
+  if (n < kLanes) {
+    for (int64_t i = 0; i < n; ++i) total = R::combine(total, static_cast<typename R::Total>(R::load(x[i])));
+    return total;
+  }
+  for (int64_t begin = 0; begin < n; begin += kRowBlock) {
+    const int64_t end = std::min(n, begin + kRowBlock), whole = begin + (end - begin) / kLanes * kLanes;
+    Lane lanes[kLanes];
+    for (int64_t l = 0; l < kLanes; ++l) lanes[l] = R::kIdentity;
+    for (int64_t i = begin; i < whole; i += kLanes) {
+      for (int64_t l = 0; l < kLanes; ++l) lanes[l] = R::combine(lanes[l], R::load(x[i + l]));
+    }
+    for (int64_t i = whole; i < end; ++i) lanes[i - whole] = R::combine(lanes[i - whole], R::load(x[i]));
+    for (int64_t width = kLanes / 2; width > 0; width /= 2) {
+      for (int64_t l = 0; l < width; ++l) lanes[l] = R::combine(lanes[l], lanes[l + width]);
+    }
+    total = R::combine(total, static_cast<typename R::Total>(lanes[0]));
+  }
+  return total;
+}
+
+/// lanes[i] takes in x[i].
+template <class R, class T>
+[[gnu::always_inline]] inline void reduce_columns(const T* x, typename R::Lane* lanes, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) lanes[i] = R::combine(lanes[i], R::load(x[i]));
+}
+
+/// The two loops as compiled for an element type: cloned for the floating-point types of training.
+template <class R, class T>
+struct Loops {
+  static typename R::Total row(const T* x, int64_t n) { return reduce_row<R>(x, n); }
+  static void columns(const T* x, typename R::Lane* lanes, int64_t n) { reduce_columns<R>(x, lanes, n); }
+};
+template <class R, class T>
+requires std::is_same_v < Computed<T>,
+float > struct Loops<R, T> {
+  MTF_CLONES static typename R::Total row(const T* x, int64_t n) { return reduce_row<R>(x, n); }
+  MTF_CLONES static void columns(const T* x, typename R::Lane* lanes, int64_t n) {
+    reduce_columns<R>(x, lanes, n);
+  }
+};
+
+/// The axes of the input in its memory order, apart from the fast one: strides[0] of x, strides[1] of y.
+struct Axes {
+  StridedAxes<2> kept;     ///< one output element, or row of them, for each entry
+  StridedAxes<2> reduced;  ///< strides[1] are 0
+  StridedAxis<2> fast;
+  bool fast_is_reduced = true;
+};
+
+Axes axes_of(const KernelContext& context) {
+  const LocalTensor &x = context.inputs[0], &y = context.outputs[0];
+  StridedAxes<2> all;
+  for (int axis : memory_order(x)) {
+    all.push_back({x.local[axis].size, {x.strides[axis], stride_of(y, x.local[axis].name)}});
+  }
+  all = joined(all);
+  Axes axes;
+  if (all.empty()) return axes;
+  axes.fast = all.back();
+  axes.fast_is_reduced = all.back().strides[1] == 0;
+  all.pop_back();
+  for (const StridedAxis<2>& axis : all) (axis.strides[1] == 0 ? axes.reduced : axes.kept).push_back(axis);
+  return axes;
+}
+
+/// The fast axis is reduced: units are output elements.
+template <class R, class T, class Y>
+std::unique_ptr<Kernel> row_kernel(const Axes& axes) {
+  const int64_t work = size_of(axes.reduced) * axes.fast.size, rows = size_of(axes.reduced);
+  return make_kernel(size_of(axes.kept), std::max<int64_t>(1, kElementsPerTask / work),
+                     [axes, rows](const KernelCall& call, int64_t begin, int64_t end) {
+                       for_each_offset(axes.kept, begin, end, [&](const Offsets<2>& at) {
+                         typename R::Total total = R::kIdentity;
+                         const T* x = call.input<T>(0) + at[0];
+                         for_each_offset(axes.reduced, 0, rows, [&](const Offsets<2>& row) {
+                           total = R::combine(total, Loops<R, T>::row(x + row[0], axes.fast.size));
+                         });
+                         call.output<Y>(0)[at[1]] = narrow<Y>(total);
+                       });
+                     });
+}
+
+/// The fast axis is kept: units are groups of kColumns of its columns.
+template <class R, class T, class Y>
+std::unique_ptr<Kernel> column_kernel(const Axes& axes) {
+  const int64_t groups = (axes.fast.size + kColumns - 1) / kColumns, rows = size_of(axes.reduced);
+  const int64_t work = rows * std::min(axes.fast.size, kColumns);
+  const auto reduce_group = [axes, rows](const T* x, Y* y, int64_t n) {
+    typename R::Total totals[kColumns];
+    std::fill(totals, totals + n, R::kIdentity);
+    for (int64_t begin = 0; begin < rows; begin += kColumnBlock) {
+      typename R::Lane lanes[kColumns];
+      std::fill(lanes, lanes + n, R::kIdentity);
+      for_each_offset(axes.reduced, begin, std::min(rows, begin + kColumnBlock),
+                      [&](const Offsets<2>& row) { Loops<R, T>::columns(x + row[0], lanes, n); });
+      for (int64_t i = 0; i < n; ++i)
+        totals[i] = R::combine(totals[i], static_cast<typename R::Total>(lanes[i]));
+    }
+    for (int64_t i = 0; i < n; ++i) y[i * axes.fast.strides[1]] = narrow<Y>(totals[i]);
+  };
+  return make_kernel(size_of(axes.kept) * groups, std::max<int64_t>(1, kElementsPerTask / work),
+                     [axes, groups, reduce_group](const KernelCall& call, int64_t begin, int64_t end) {
+                       for (int64_t unit = begin; unit < end; ++unit) {
+                         const Offsets<2> at = offsets_of(axes.kept, unit / groups);
+                         const int64_t column = unit % groups * kColumns;
+                         reduce_group(call.input<T>(0) + at[0] + column,
+                                      call.output<Y>(0) + at[1] + column * axes.fast.strides[1],
+                                      std::min(kColumns, axes.fast.size - column));
+                       }
+                     });
+}
+
+template <class R, class T, class Y = T>
+std::unique_ptr<Kernel> reduce_kernel(const KernelContext& context) {
+  const Axes axes = axes_of(context);
+  return axes.fast_is_reduced ? row_kernel<R, T, Y>(axes) : column_kernel<R, T, Y>(axes);
+}
+
+template <template <class> class R>
+std::unique_ptr<Kernel> number_kernel(const KernelContext& context) {
+  switch (context.inputs[0].dtype) {
+    case DType::kBFloat16:
+      return reduce_kernel<R<BFloat16>, BFloat16>(context);
+    case DType::kFloat64:
+      return reduce_kernel<R<double>, double>(context);
+    case DType::kInt32:
+      return reduce_kernel<R<int32_t>, int32_t>(context);
+    case DType::kInt64:
+      return reduce_kernel<R<int64_t>, int64_t>(context);
+    default:
+      return reduce_kernel<R<float>, float>(context);
+  }
+}
+
+std::unique_ptr<Kernel> sum_of_squares_kernel(const KernelContext& context) {
+  switch (context.inputs[0].dtype) {
+    case DType::kBFloat16:
+      return reduce_kernel<SumOfSquaresOf<BFloat16>, BFloat16, float>(context);
+    case DType::kFloat64:
+      return reduce_kernel<SumOfSquaresOf<double>, double>(context);
+    default:
+      return reduce_kernel<SumOfSquaresOf<float>, float>(context);
+  }
+}
+
+const std::initializer_list<DType> kNumbers = {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
+                                               DType::kInt32, DType::kInt64};
+const KernelRegistration registrations[] = {
+    {"reduce_sum", kNumbers, number_kernel<Sum>},
+    {"reduce_max", kNumbers, number_kernel<Max>},
+    {"reduce_min", kNumbers, number_kernel<Min>},
+    {"reduce_all", {DType::kBool}, reduce_kernel<All<bool>, bool>},
+    {"reduce_any", {DType::kBool}, reduce_kernel<Any<bool>, bool>},
+    {"sum_of_squares", {DType::kFloat32, DType::kBFloat16, DType::kFloat64}, sum_of_squares_kernel},
+};
+
+}  // namespace
+}  // namespace mtf

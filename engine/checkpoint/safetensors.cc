@@ -1,0 +1,360 @@
+#include "engine/checkpoint/safetensors.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "engine/core/error.h"
+
+namespace mtf {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "safetensors files are little endian");
+
+constexpr size_t length_bytes = 8;
+constexpr uint64_t longest_header = 100'000'000;  // the limit of the reference implementation
+constexpr std::string_view dimensions_prefix = "dimensions/";
+
+constexpr std::array<std::pair<std::string_view, DType>, 6> dtype_names = {{{"F32", DType::kFloat32},
+                                                                            {"BF16", DType::kBFloat16},
+                                                                            {"F64", DType::kFloat64},
+                                                                            {"I32", DType::kInt32},
+                                                                            {"I64", DType::kInt64},
+                                                                            {"BOOL", DType::kBool}}};
+
+std::optional<DType> dtype_called(std::string_view name) {
+  for (const auto& [text, dtype] : dtype_names)
+    if (text == name) return dtype;
+  return std::nullopt;
+}
+
+std::string_view name_in_file(DType dtype) {
+  for (const auto& [text, value] : dtype_names)
+    if (value == dtype) return text;
+  MTF_CHECK(false, "dtype {}", static_cast<int>(dtype));
+}
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+[[noreturn]] void damaged(const std::string& path, const std::string& what) {
+  throw Error(ErrorKind::kCheckpoint, fmt::format("{}: {}", path, what),
+              "the file is damaged or no safetensors file");
+}
+
+[[noreturn]] void damaged(const std::string& path, std::string_view tensor, const std::string& what) {
+  damaged(path, fmt::format("tensor `{}` {}", tensor, what));
+}
+
+/// A file descriptor that is closed at the end of its life.
+class File {
+ public:
+  File(const std::string& path, int flags, int mode = 0) : descriptor_(::open(path.c_str(), flags, mode)) {}
+  ~File() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  int get() const { return descriptor_; }
+  bool open() const { return descriptor_ >= 0; }
+
+ private:
+  int descriptor_;
+};
+
+/// "a,b" -> {"a", "b"}; "" -> {}.
+std::vector<std::string> split_names(std::string_view text) {
+  std::vector<std::string> names;
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    names.emplace_back(text.substr(0, comma));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return names;
+}
+
+/// Non-negative integers of a JSON array, or nothing.
+std::optional<std::vector<int64_t>> sizes(const nlohmann::json& json) {
+  if (!json.is_array()) return std::nullopt;
+  std::vector<int64_t> values;
+  for (const nlohmann::json& entry : json) {
+    if (!entry.is_number_unsigned()) return std::nullopt;
+    const auto value = entry.get<uint64_t>();
+    if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return std::nullopt;
+    values.push_back(static_cast<int64_t>(value));
+  }
+  return values;
+}
+
+/// Bytes of a tensor, or nothing when they exceed int64.
+std::optional<int64_t> bytes_of(const std::vector<int64_t>& shape, DType dtype) {
+  int64_t bytes = static_cast<int64_t>(size_of(dtype));
+  for (const int64_t size : shape)
+    if (__builtin_mul_overflow(bytes, size, &bytes)) return std::nullopt;
+  return bytes;
+}
+
+/// Parses the header; a tensor that occurs twice is an error too, which JSON libraries pass over in silence.
+nlohmann::json parse_header(const std::string& path, std::string_view text) {
+  std::set<std::string> names;
+  const auto callback = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+    if (event == nlohmann::json::parse_event_t::key && depth == 1 &&
+        !names.insert(parsed.get<std::string>()).second)
+      damaged(path, parsed.get<std::string>(), "occurs twice in the header");
+    return true;
+  };
+  try {
+    nlohmann::json header = nlohmann::json::parse(text.begin(), text.end(), callback);
+    if (!header.is_object()) damaged(path, "the header is no JSON object");
+    return header;
+  } catch (const nlohmann::json::exception& error) {
+    damaged(path, fmt::format("the header is no valid JSON ({})", error.what()));
+  }
+}
+
+std::map<std::string, std::string> parse_metadata(const std::string& path, const nlohmann::json& json) {
+  if (!json.is_object()) damaged(path, "`__metadata__` is no JSON object");
+  std::map<std::string, std::string> metadata;
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_string()) damaged(path, fmt::format("`__metadata__` entry `{}` is no string", key));
+    metadata.emplace(key, value.get<std::string>());
+  }
+  return metadata;
+}
+
+/// One entry of the header; `payload` is the part of the file after the header, which starts at
+/// `payload_offset`.
+StoredTensor parse_tensor(const std::string& path, const std::string& name, const nlohmann::json& json,
+                          std::span<const std::byte> payload, int64_t payload_offset) {
+  if (!json.is_object()) damaged(path, name, "is no JSON object");
+  for (const char* key : {"dtype", "shape", "data_offsets"})
+    if (!json.contains(key)) damaged(path, name, fmt::format("has no `{}`", key));
+
+  StoredTensor tensor{.name = name};
+  const nlohmann::json& dtype_json = json["dtype"];
+  if (!dtype_json.is_string()) damaged(path, name, "has a `dtype` that is no string");
+  const auto dtype_name = dtype_json.get<std::string>();
+  const std::optional<DType> dtype = dtype_called(dtype_name);
+  if (!dtype)
+    throw Error(ErrorKind::kCheckpoint,
+                fmt::format("{}: tensor `{}` has the unsupported dtype {}", path, name, dtype_name),
+                "supported are F32, BF16, F64, I32, I64 and BOOL");
+  tensor.dtype = *dtype;
+
+  std::optional<std::vector<int64_t>> shape = sizes(json["shape"]);
+  if (!shape) damaged(path, name, "has a `shape` that is no list of sizes");
+  tensor.shape = std::move(*shape);
+  const std::optional<std::vector<int64_t>> offsets = sizes(json["data_offsets"]);
+  if (!offsets || offsets->size() != 2)
+    damaged(path, name, "has `data_offsets` that are not two positions in the file");
+  const int64_t begin = (*offsets)[0], end = (*offsets)[1];
+  if (begin > end) damaged(path, name, fmt::format("ends (byte {}) before it begins (byte {})", end, begin));
+  if (end > static_cast<int64_t>(payload.size()))
+    damaged(path, name,
+            fmt::format("ends at byte {} of the data, which has only {} bytes", end, payload.size()));
+  const std::optional<int64_t> bytes = bytes_of(tensor.shape, tensor.dtype);
+  if (!bytes || *bytes != end - begin)
+    damaged(path, name,
+            fmt::format("has {} bytes of data, but {} [{}] needs {}", end - begin, dtype_name,
+                        fmt::join(tensor.shape, ", "), bytes ? fmt::to_string(*bytes) : "more than 2^63"));
+  tensor.data = payload.subspan(begin, end - begin);
+  tensor.offset = payload_offset + begin;
+  return tensor;
+}
+
+/// The tensors must cover the data exactly, each byte once. `tensors` are sorted by offset.
+void check_coverage(const std::string& path, const std::vector<StoredTensor>& tensors, int64_t begin,
+                    int64_t end) {
+  int64_t covered = begin;
+  std::string_view previous;
+  for (const StoredTensor& tensor : tensors) {
+    if (tensor.offset < covered) damaged(path, tensor.name, fmt::format("overlaps tensor `{}`", previous));
+    if (tensor.offset > covered)
+      damaged(path, tensor.name,
+              fmt::format("leaves a hole of {} bytes in front of it", tensor.offset - covered));
+    covered = tensor.offset + static_cast<int64_t>(tensor.data.size());
+    previous = tensor.name;
+  }
+  if (covered != end) damaged(path, fmt::format("{} bytes at the end belong to no tensor", end - covered));
+}
+
+/// Wider elements first, so that every tensor is aligned; then by name.
+std::vector<const StoredTensor*> file_order(std::span<const StoredTensor> tensors) {
+  std::vector<const StoredTensor*> order;
+  for (const StoredTensor& tensor : tensors) order.push_back(&tensor);
+  std::ranges::sort(order, [](const StoredTensor* a, const StoredTensor* b) {
+    const size_t width_a = size_of(a->dtype), width_b = size_of(b->dtype);
+    return width_a != width_b ? width_a > width_b : a->name < b->name;
+  });
+  return order;
+}
+
+std::string make_header(const std::vector<const StoredTensor*>& order,
+                        std::map<std::string, std::string> metadata) {
+  nlohmann::json header = nlohmann::json::object();
+  int64_t offset = 0;
+  for (const StoredTensor* tensor : order) {
+    const auto bytes = static_cast<int64_t>(tensor->data.size());
+    MTF_CHECK(bytes_of(tensor->shape, tensor->dtype) == bytes, "tensor {} has {} bytes", tensor->name, bytes);
+    MTF_CHECK(!header.contains(tensor->name) && tensor->name != "__metadata__", "two tensors are called {}",
+              tensor->name);
+    header[tensor->name] = {{"dtype", name_in_file(tensor->dtype)},
+                            {"shape", tensor->shape},
+                            {"data_offsets", {offset, offset + bytes}}};
+    offset += bytes;
+    if (tensor->dimensions.empty()) continue;
+    MTF_CHECK(tensor->dimensions.size() == tensor->shape.size(),
+              "tensor {} of rank {} has {} dimension names", tensor->name, tensor->shape.size(),
+              tensor->dimensions.size());
+    metadata[std::string(dimensions_prefix) + tensor->name] =
+        fmt::format("{}", fmt::join(tensor->dimensions, ","));
+  }
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  text.resize((length_bytes + text.size() + 63) / 64 * 64 - length_bytes, ' ');  // the data start aligned
+  return text;
+}
+
+/// Writes all of `bytes`; returns 0 or the system's error.
+int write_all(int descriptor, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), std::min<size_t>(bytes.size(), 1 << 30));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return 0;
+}
+
+}  // namespace
+
+/// The bytes of a file, mapped read-only.
+class SafetensorsFile::Mapping {
+ public:
+  explicit Mapping(const std::string& path) {
+    const File file(path, O_RDONLY | O_CLOEXEC);
+    struct stat status {};
+    if (!file.open() || ::fstat(file.get(), &status) != 0)
+      throw Error(ErrorKind::kCheckpoint, fmt::format("cannot read {}: {}", path, reason(errno)));
+    if (!S_ISREG(status.st_mode))
+      throw Error(ErrorKind::kCheckpoint, fmt::format("cannot read {}: it is no regular file", path));
+    size_ = static_cast<size_t>(status.st_size);
+    if (size_ == 0) damaged(path, "the file is empty");
+    memory_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
+    if (memory_ == MAP_FAILED)
+      throw Error(ErrorKind::kSystem, fmt::format("cannot map {}: {}", path, reason(errno)));
+  }
+  ~Mapping() { ::munmap(memory_, size_); }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(memory_), size_}; }
+
+ private:
+  void* memory_ = nullptr;
+  size_t size_ = 0;
+};
+
+SafetensorsFile::SafetensorsFile(const std::string& path)
+    : path_(path), mapping_(std::make_unique<Mapping>(path)) {
+  read_header();
+}
+
+SafetensorsFile::~SafetensorsFile() = default;
+SafetensorsFile::SafetensorsFile(SafetensorsFile&&) noexcept = default;
+SafetensorsFile& SafetensorsFile::operator=(SafetensorsFile&&) noexcept = default;
+
+void SafetensorsFile::read_header() {
+  const std::span<const std::byte> bytes = mapping_->bytes();
+  if (bytes.size() < length_bytes)
+    damaged(path_, fmt::format("the file has {} bytes, a safetensors file at least 8", bytes.size()));
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), length_bytes);
+  if (length > longest_header) damaged(path_, fmt::format("the header would have {} bytes", length));
+  if (length > bytes.size() - length_bytes)
+    damaged(path_, fmt::format("the header has {} bytes, but the file ends after {} of them", length,
+                               bytes.size() - length_bytes));
+
+  const auto header_text = bytes.subspan(length_bytes, length);
+  const nlohmann::json header =
+      parse_header(path_, {reinterpret_cast<const char*>(header_text.data()), header_text.size()});
+  const auto payload = bytes.subspan(length_bytes + length);
+  const auto payload_offset = static_cast<int64_t>(length_bytes + length);
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__")
+      metadata_ = parse_metadata(path_, entry);
+    else
+      tensors_.push_back(parse_tensor(path_, name, entry, payload, payload_offset));
+  }
+  std::ranges::sort(tensors_, [](const StoredTensor& a, const StoredTensor& b) {
+    return std::pair(a.offset, a.data.size()) < std::pair(b.offset, b.data.size());
+  });
+  check_coverage(path_, tensors_, payload_offset, static_cast<int64_t>(bytes.size()));
+
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    StoredTensor& tensor = tensors_[i];
+    index_.emplace(tensor.name, i);
+    const auto entry = metadata_.find(std::string(dimensions_prefix) + tensor.name);
+    if (entry == metadata_.end()) continue;
+    tensor.dimensions = split_names(entry->second);
+    if (tensor.dimensions.size() != tensor.shape.size())
+      damaged(path_, tensor.name,
+              fmt::format("of rank {} has the dimension names `{}`", tensor.shape.size(), entry->second));
+  }
+}
+
+const StoredTensor* SafetensorsFile::find(std::string_view name) const {
+  const auto entry = index_.find(name);
+  return entry == index_.end() ? nullptr : &tensors_[entry->second];
+}
+
+const StoredTensor& SafetensorsFile::at(std::string_view name) const {
+  const StoredTensor* tensor = find(name);
+  if (tensor != nullptr) return *tensor;
+  std::string names;
+  for (size_t i = 0; i < std::min<size_t>(tensors_.size(), 8); ++i)
+    names += (i == 0 ? "`" : ", `") + tensors_[i].name + "`";
+  if (tensors_.size() > 8) names += fmt::format(" and {} more", tensors_.size() - 8);
+  throw Error(ErrorKind::kCheckpoint, fmt::format("{}: there is no tensor `{}`", path_, name),
+              tensors_.empty() ? "the file holds none" : "it holds " + names);
+}
+
+void write_safetensors(const std::string& path, std::span<const StoredTensor> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  const std::vector<const StoredTensor*> order = file_order(tensors);
+  const std::string header = make_header(order, metadata);
+  const uint64_t length = header.size();
+  const std::string temporary = fmt::format("{}.partial-{}", path, ::getpid());
+
+  const auto write_file = [&]() -> int {
+    const File file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (!file.open()) return errno;
+    if (const int error = write_all(file.get(), std::as_bytes(std::span(&length, 1)))) return error;
+    if (const int error = write_all(file.get(), std::as_bytes(std::span(header)))) return error;
+    for (const StoredTensor* tensor : order)
+      if (const int error = write_all(file.get(), tensor->data)) return error;
+    return ::fsync(file.get()) == 0 ? 0 : errno;
+  };
+  int error = write_file();
+  if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error != 0) {
+    ::unlink(temporary.c_str());
+    throw Error(ErrorKind::kSystem, fmt::format("cannot write {}: {}", path, reason(error)));
+  }
+  const size_t slash = path.rfind('/');
+  const File directory(slash == std::string::npos ? "." : path.substr(0, slash + 1), O_RDONLY | O_CLOEXEC);
+  if (directory.open()) ::fsync(directory.get());  // the new name itself; not every file system can
+}
+
+}  // namespace mtf

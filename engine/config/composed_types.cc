@@ -1,0 +1,272 @@
+// Types made of other types: structs, enums, optional values, lists, maps, sum types.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/config/schema.h"
+#include "engine/core/nearest.h"
+
+namespace mtf::config::internal {
+
+// --- structs
+// ---------------------------------------------------------------------------------------------------------
+
+bool StructBase::accepts(const Node& node) const {
+  if (node.is_map()) return true;
+  if (shorthand().empty()) return false;
+  const std::vector<Section> section = sections(nullptr);
+  return std::any_of(section.front().fields.begin(), section.front().fields.end(), [&](const Field& field) {
+    return field.name == shorthand() && field.type && field.type->accepts(node);
+  });
+}
+
+void StructBase::parse(const Node& node, void* value, const Place& place) const {
+  Visitor visitor;
+  visit(visitor, value);
+  if (node.is_map() || node.is_null()) return visitor.parse(node, place);
+  if (!shorthand().empty()) {
+    return visitor.parse(Node::map({{std::string(shorthand()), node.mark(), node}}, node.mark()), place);
+  }
+  const size_t colon = node.text().find(':');
+  if (!node.quoted() && colon != std::string::npos && colon > 0 && colon + 1 < node.text().size()) {
+    return place.wrong_type(node, "a map of options",
+                            fmt::format("write a blank after the colon: `{}: {}`",
+                                        node.text().substr(0, colon), node.text().substr(colon + 1)));
+  }
+  std::vector<std::string> keys;
+  for (const Field& field : visitor.fields()) {
+    if (field.type) keys.push_back(field.name);
+  }
+  place.wrong_type(node, "a map of options",
+                   keys.empty() ? "" : fmt::format("write for example `{{{}: ...}}`", keys[0]));
+}
+
+Node StructBase::dump(const void* value) const {
+  const std::shared_ptr<void> instance = copy(value);
+  Visitor visitor;
+  visit(visitor, instance.get());
+  return visitor.dump();
+}
+
+std::vector<Section> StructBase::sections(const void* value) const {
+  const std::shared_ptr<void> instance = copy(value);
+  Visitor visitor;
+  visit(visitor, instance.get());
+  return {{"", visitor.fields(), instance}};
+}
+
+// --- enums
+// -----------------------------------------------------------------------------------------------------------
+
+std::string EnumBase::name() const {
+  std::string result;
+  for (const EnumName& word : names_) {
+    if (!word.later) result += (result.empty() ? "" : " | ") + word.name;
+  }
+  return result;
+}
+
+bool EnumBase::accepts(const Node& node) const {
+  return node.is_scalar() && std::any_of(names_.begin(), names_.end(),
+                                         [&](const EnumName& word) { return word.name == node.text(); });
+}
+
+void EnumBase::parse(const Node& node, void* value, const Place& place) const {
+  if (!node.is_scalar()) return place.wrong_type(node, fmt::format("one of {}", name()));
+  std::vector<std::string> words;
+  for (const EnumName& word : names_) {
+    if (word.name == node.text()) {
+      if (!word.later) return set(value, word.value);
+      return place.diagnostics.error(
+          node.mark(), fmt::format("`{}` of {} comes with a later version", word.name, place.name()),
+          fmt::format("one of {}", name()));
+    }
+    if (!word.later) words.push_back(word.name);
+  }
+  place.diagnostics.error(node.mark(), fmt::format("unknown value `{}` of {}", node.text(), place.name()),
+                          did_you_mean(node.text(), words));
+}
+
+Node EnumBase::dump(const void* value) const {
+  const int64_t number = get(value);
+  for (const EnumName& word : names_) {
+    if (word.value == number) return Node::scalar(word.name, {}, true);
+  }
+  return Node();
+}
+
+// --- optional values, lists, maps
+// ------------------------------------------------------------------------------------
+
+std::string OptionalBase::name() const {
+  return word_.empty() ? element_.name() : fmt::format("{}, or {}", element_.name(), word_);
+}
+
+bool OptionalBase::accepts(const Node& node) const {
+  return (!word_.empty() && node.is_scalar() && node.text() == word_) || element_.accepts(node);
+}
+
+void OptionalBase::parse(const Node& node, void* value, const Place& place) const {
+  if (!word_.empty() && node.is_scalar() && node.text() == word_) return reset(value);
+  if (!word_.empty() && !element_.accepts(node) && node.is_word()) return place.wrong_type(node, name());
+  element_.parse(node, emplace(value), place);
+}
+
+Node OptionalBase::dump(const void* value) const {
+  if (const void* inside = get(value)) return element_.dump(inside);
+  return word_.empty() ? Node() : Node::scalar(std::string(word_), {}, true);
+}
+
+std::vector<Section> OptionalBase::sections(const void* value) const {
+  return element_.sections(value ? get(value) : nullptr);
+}
+
+void ListBase::parse(const Node& node, void* value, const Place& place) const {
+  if (!node.is_list()) {
+    if (!element_.accepts(node) && !node.is_scalar()) return place.wrong_type(node, "a " + name());
+    clear(value);
+    return element_.parse(node, append(value), place);
+  }
+  clear(value);
+  for (size_t i = 0; i < node.elements().size(); ++i) {
+    const Node& element = node.elements()[i];
+    Place below = place.at(std::to_string(i));
+    below.constraint = place.constraint;
+    if (element.is_null()) {
+      below.wrong_type(element, element_.name());
+    } else {
+      element_.parse(element, append(value), below);
+    }
+  }
+}
+
+Node ListBase::dump(const void* value) const {
+  std::vector<Node> elements;
+  for (size_t i = 0; i < size(value); ++i) elements.push_back(element_.dump(get(value, i)));
+  return Node::list(std::move(elements));
+}
+
+void MapBase::parse(const Node& node, void* value, const Place& place) const {
+  if (!node.is_map()) return place.wrong_type(node, "a " + name());
+  clear(value);
+  for (const Entry& entry : node.entries()) {
+    if (entry.implied || entry.value.is_null()) continue;
+    Place below = place.at(entry.key);
+    below.constraint = place.constraint;
+    element_.parse(entry.value, insert(value, entry.key), below);
+  }
+}
+
+Node MapBase::dump(const void* value) const {
+  std::vector<Entry> entries;
+  for (const auto& [key, element] : items(value)) entries.push_back({key, {}, element_.dump(element)});
+  return Node::map(std::move(entries));
+}
+
+// --- sum types
+// -------------------------------------------------------------------------------------------------------
+
+const VariantBase::Alternative* VariantBase::named(std::string_view type_name) const {
+  for (const Alternative& alternative : alternatives_) {
+    if (!type_name.empty() && alternative.type_name == type_name) return &alternative;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> VariantBase::type_names() const {
+  std::vector<std::string> names;
+  for (const Alternative& alternative : alternatives_) {
+    if (alternative.type && !alternative.type_name.empty()) names.emplace_back(alternative.type_name);
+  }
+  return names;
+}
+
+std::string VariantBase::name() const {
+  std::string result;
+  for (const Alternative& alternative : alternatives_) {
+    if (!alternative.type) continue;
+    const std::string name =
+        alternative.type_name.empty() ? alternative.type->name() : std::string(alternative.type_name);
+    result += (result.empty() ? "" : " | ") + name;
+  }
+  return result;
+}
+
+bool VariantBase::accepts(const Node& node) const {
+  if (node.is_word() && named(node.text())) return true;
+  return std::any_of(alternatives_.begin(), alternatives_.end(), [&](const Alternative& alternative) {
+    return alternative.type && alternative.type->accepts(node);
+  });
+}
+
+void VariantBase::parse_named(const std::string& name, const Mark& mark, const Node& options, void* value,
+                              const Place& place) const {
+  const Alternative* alternative = named(name);
+  if (!alternative) {
+    return place.diagnostics.error(mark, fmt::format("unknown type `{}` of {}", name, place.name()),
+                                   did_you_mean(name, type_names()));
+  }
+  if (!alternative->type) {
+    return place.diagnostics.error(
+        mark, fmt::format("type `{}` of {} comes with a later version", name, place.name()),
+        did_you_mean("", type_names()));
+  }
+  alternative->type->parse(options, emplace(value, alternative - alternatives_.data()), place);
+}
+
+void VariantBase::parse(const Node& node, void* value, const Place& place) const {
+  const Entry* type = node.entry("type");
+  if (type && !type->value.is_null() && !(type->implied && !named(type->value.text()))) {
+    if (!type->value.is_scalar()) return place.at("type").wrong_type(type->value, "a word");
+    return parse_named(type->value.text(), type->value.mark(), node.without("type"), value, place);
+  }
+  if (node.is_scalar() && named(node.text())) {
+    return parse_named(node.text(), node.mark(), Node::null(node.mark()), value, place);
+  }
+  const size_t current = index(value);
+  if (node.is_map() && alternatives_[current].type && !alternatives_[current].type_name.empty()) {
+    return alternatives_[current].type->parse(node, emplace(value, current), place);
+  }
+  for (const bool with_type_name : {false, true}) {
+    for (size_t i = 0; i < alternatives_.size(); ++i) {
+      const Alternative& alternative = alternatives_[i];
+      if (!alternative.type || alternative.type_name.empty() == with_type_name) continue;
+      if ((with_type_name && node.is_map()) || !alternative.type->accepts(node)) continue;
+      return alternative.type->parse(node, emplace(value, i), place);
+    }
+  }
+  if (node.is_map()) {
+    place.diagnostics.error(node.mark(), fmt::format("{} needs a `type`", place.name()),
+                            did_you_mean("", type_names()));
+  } else if (node.is_word() && !node.quoted() && !to_bool(node.text()) && !type_names().empty()) {
+    place.diagnostics.error(node.mark(), fmt::format("unknown type `{}` of {}", node.text(), place.name()),
+                            did_you_mean(node.text(), type_names()));
+  } else {
+    place.wrong_type(node, "one of " + name());
+  }
+}
+
+Node VariantBase::dump(const void* value) const {
+  const Alternative& alternative = alternatives_[index(value)];
+  if (!alternative.type) return Node();
+  const Node inside = alternative.type->dump(get(value));
+  if (alternative.type_name.empty()) return inside;
+  std::vector<Entry> entries = {{"type", {}, Node::scalar(std::string(alternative.type_name), {}, true)}};
+  entries.insert(entries.end(), inside.entries().begin(), inside.entries().end());
+  return Node::map(std::move(entries));
+}
+
+std::vector<Section> VariantBase::sections(const void* value) const {
+  std::vector<Section> result;
+  for (size_t i = 0; i < alternatives_.size(); ++i) {
+    const Alternative& alternative = alternatives_[i];
+    if (!alternative.type) continue;
+    for (Section& section : alternative.type->sections(value && index(value) == i ? get(value) : nullptr)) {
+      if (!alternative.type_name.empty()) section.title = fmt::format("type: {}", alternative.type_name);
+      result.push_back(std::move(section));
+    }
+  }
+  return result;
+}
+
+}  // namespace mtf::config::internal

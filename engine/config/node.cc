@@ -1,0 +1,258 @@
+#include "engine/config/node.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace mtf::config {
+
+struct Node::Data {
+  Kind kind = Kind::kNull;
+  Mark mark;
+  std::string text;
+  bool quoted = false;
+  bool incomplete = false;
+  std::vector<Node> elements;
+  std::vector<Entry> entries;
+  std::shared_ptr<const Variables> variables;
+};
+
+Node::Node(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
+
+Node::Node() {
+  static const std::shared_ptr<const Data> kNothing = std::make_shared<Data>();
+  data_ = kNothing;
+}
+
+Node Node::null(Mark mark) {
+  auto data = std::make_shared<Data>();
+  data->mark = std::move(mark);
+  return Node(std::move(data));
+}
+
+Node Node::scalar(std::string text, Mark mark, bool quoted) {
+  auto data = std::make_shared<Data>();
+  data->kind = Kind::kScalar;
+  data->mark = std::move(mark);
+  data->text = std::move(text);
+  data->quoted = quoted;
+  return Node(std::move(data));
+}
+
+Node Node::list(std::vector<Node> elements, Mark mark) {
+  auto data = std::make_shared<Data>();
+  data->kind = Kind::kList;
+  data->mark = std::move(mark);
+  data->elements = std::move(elements);
+  return Node(std::move(data));
+}
+
+Node Node::map(std::vector<Entry> entries, Mark mark) {
+  auto data = std::make_shared<Data>();
+  data->kind = Kind::kMap;
+  data->mark = std::move(mark);
+  data->entries = std::move(entries);
+  return Node(std::move(data));
+}
+
+Node Node::deferred(const Node& node, std::shared_ptr<const Variables> variables) {
+  auto data = std::make_shared<Data>(*node.data_);
+  data->variables = std::move(variables);
+  return Node(std::move(data));
+}
+
+Node Node::at(Mark mark) const {
+  auto data = std::make_shared<Data>(*data_);
+  data->mark = std::move(mark);
+  return Node(std::move(data));
+}
+
+Node Node::as_incomplete() const {
+  auto data = std::make_shared<Data>(*data_);
+  data->incomplete = true;
+  return Node(std::move(data));
+}
+
+Node::Kind Node::kind() const { return data_->kind; }
+const Mark& Node::mark() const { return data_->mark; }
+const std::string& Node::text() const { return data_->text; }
+bool Node::quoted() const { return data_->quoted; }
+bool Node::incomplete() const { return data_->incomplete; }
+const std::vector<Node>& Node::elements() const { return data_->elements; }
+const std::vector<Entry>& Node::entries() const { return data_->entries; }
+const std::shared_ptr<const Variables>& Node::variables() const { return data_->variables; }
+
+namespace {
+
+bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0u) == 0x80u; }
+
+/// Byte offset of the 0-based character `column` of UTF-8 text.
+size_t byte_of_column(std::string_view line, int column) {
+  size_t byte = 0;
+  for (; column > 0 && byte < line.size(); --column) {
+    do {
+      ++byte;
+    } while (byte < line.size() && is_continuation(line[byte]));
+  }
+  return byte;
+}
+
+}  // namespace
+
+Mark Node::mark_within(size_t offset, size_t length) const {
+  const Mark& whole = mark();
+  if (!is_scalar() || whole.line == 0 || offset + length > text().size()) return whole;
+  const std::string_view line = whole.text;
+  const size_t begin = byte_of_column(line, whole.column - 1);
+  const size_t start = begin + (begin < line.size() && (line[begin] == '"' || line[begin] == '\'') ? 1 : 0);
+  const std::string_view part = std::string_view(text()).substr(offset, length);
+  if (start + offset > line.size() || line.substr(start + offset, length) != part) return whole;
+  Mark result = whole;
+  const auto characters = [](std::string_view bytes) {
+    return static_cast<int>(
+        std::count_if(bytes.begin(), bytes.end(), [](char c) { return !is_continuation(c); }));
+  };
+  result.column = characters(line.substr(0, start + offset)) + 1;
+  result.length = std::max(1, characters(part));
+  return result;
+}
+
+bool Node::is_word() const {
+  const auto letter = [](unsigned char c) { return std::isalpha(c) || c == '_'; };
+  return is_scalar() && !text().empty() && letter(text().front()) &&
+         std::all_of(text().begin(), text().end(),
+                     [&](unsigned char c) { return letter(c) || std::isdigit(c) || c == '-'; });
+}
+
+const Entry* Node::entry(std::string_view key) const {
+  for (const Entry& entry : entries()) {
+    if (entry.key == key) return &entry;
+  }
+  return nullptr;
+}
+
+const Node* Node::find(std::string_view key) const {
+  const Entry* found = entry(key);
+  return found && !found->value.is_null() ? &found->value : nullptr;
+}
+
+Node Node::with(Entry entry) const {
+  auto data = is_map() ? std::make_shared<Data>(*data_) : std::make_shared<Data>();
+  if (!is_map()) data->mark = entry.mark;
+  data->kind = Kind::kMap;
+  const auto place = std::find_if(data->entries.begin(), data->entries.end(),
+                                  [&](const Entry& other) { return other.key == entry.key; });
+  if (place == data->entries.end()) {
+    data->entries.push_back(std::move(entry));
+  } else {
+    *place = std::move(entry);
+  }
+  return Node(std::move(data));
+}
+
+Node Node::without(std::string_view key) const {
+  if (!entry(key)) return *this;
+  auto data = std::make_shared<Data>(*data_);
+  std::erase_if(data->entries, [&](const Entry& entry) { return entry.key == key; });
+  return Node(std::move(data));
+}
+
+std::string Node::describe() const {
+  switch (kind()) {
+    case Kind::kNull:
+      return "null";
+    case Kind::kList:
+      return "a list";
+    case Kind::kMap:
+      return "a map";
+    case Kind::kScalar:
+      break;
+  }
+  if (!quoted() && (to_number(text()) || to_bool(text()))) return fmt::format("`{}`", text());
+  return fmt::format("the text `{}`", text());
+}
+
+bool operator==(const Node& a, const Node& b) {
+  if (a.data_ == b.data_) return true;
+  if (a.kind() != b.kind() || a.text() != b.text() || a.elements() != b.elements()) return false;
+  return std::equal(a.entries().begin(), a.entries().end(), b.entries().begin(), b.entries().end(),
+                    [](const Entry& x, const Entry& y) { return x.key == y.key && x.value == y.value; });
+}
+
+const Node* Variables::find(std::string_view name) const {
+  for (const Entry& entry : values) {
+    if (entry.key == name) return &entry.value;
+  }
+  return nullptr;
+}
+
+LayerEntry layer_entry(const Node& node, Diagnostics& diagnostics) {
+  if (node.is_scalar()) return {node.text(), node.mark(), Node::null(node.mark())};
+  if (node.is_map() && node.entries().size() == 1) {
+    const Entry& entry = node.entries().front();
+    return {entry.key, entry.mark, entry.value.is_null() ? Node::null(entry.mark) : entry.value};
+  }
+  if (node.is_map() && node.entries().size() > 1) {
+    const Entry& second = node.entries()[1];
+    diagnostics.error(
+        second.mark, fmt::format("`{}` is a second name in one layer", second.key),
+        fmt::format("write `- {}: {{{}: ...}}`: options stand below the layer's name, each layer in an entry "
+                    "of its own",
+                    node.entries().front().key, second.key));
+  } else {
+    diagnostics.error(node.mark(),
+                      fmt::format("a layer is `name` or `{{name: {{options}}}}`, not {}", node.describe()));
+  }
+  return {{}, node.mark(), Node::null(node.mark())};
+}
+
+Node pairs_to_map(const Node& scalar, Diagnostics& diagnostics) {
+  constexpr std::string_view kSeparators = " ,.;\t\n";
+  const std::string_view text = scalar.text();
+  std::vector<Entry> entries;
+  for (size_t begin = text.find_first_not_of(kSeparators); begin != std::string_view::npos;) {
+    const size_t end = std::min(text.find_first_of(kSeparators, begin), text.size());
+    const std::string_view pair = text.substr(begin, end - begin);
+    const size_t colon = pair.find(':');
+    const Mark mark = scalar.mark_within(begin, pair.size());
+    if (colon == std::string_view::npos || colon == 0 || colon + 1 == pair.size() ||
+        pair.rfind(':') != colon) {
+      diagnostics.error(mark, fmt::format("`{}` is not a pair `name:value`", pair),
+                        "write for example \"a:b;c:d\", or a map `{a: b, c: d}`");
+    } else {
+      const Mark value_mark = scalar.mark_within(begin + colon + 1, pair.size() - colon - 1);
+      entries.push_back({std::string(pair.substr(0, colon)), mark,
+                         Node::scalar(std::string(pair.substr(colon + 1)), value_mark)});
+    }
+    begin = text.find_first_not_of(kSeparators, end);
+  }
+  return Node::map(std::move(entries), scalar.mark());
+}
+
+std::optional<int64_t> to_integer(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  int64_t value = 0;
+  const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || status != std::errc() || rest != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<double> to_number(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double value = 0;
+  const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || status != std::errc() || rest != text.data() + text.size() || !std::isfinite(value)) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+std::optional<bool> to_bool(std::string_view text) {
+  if (text == "true") return true;
+  if (text == "false") return false;
+  return std::nullopt;
+}
+
+}  // namespace mtf::config

@@ -1,0 +1,182 @@
+#include "engine/config/schema.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/config/load.h"
+#include "engine/core/nearest.h"
+
+namespace mtf::config {
+
+std::string Constraint::to_string() const {
+  if (low && high) return fmt::format("from {} to {}", *low, *high);
+  if (low) return fmt::format("{} {}", above_low ? "greater than" : "at least", *low);
+  if (high) return fmt::format("at most {}", *high);
+  return {};
+}
+
+bool Constraint::allows(double value) const {
+  if (low && (above_low ? value <= *low : value < *low)) return false;
+  return !high || value <= *high;
+}
+
+void Bounds::apply(Field& field) const {
+  if (low) {
+    field.constraint.low = low;
+    field.constraint.above_low = above_low;
+  }
+  if (high) field.constraint.high = high;
+}
+
+Place Place::at(std::string_view key) const {
+  return {diagnostics, path.empty() ? std::string(key) : fmt::format("{}.{}", path, key), {}};
+}
+
+std::string Place::name() const { return path.empty() ? "this value" : fmt::format("`{}`", path); }
+
+void Place::wrong_type(const Node& node, std::string_view expected, std::string hint) const {
+  diagnostics.error(node.mark(), fmt::format("{} must be {}, not {}", name(), expected, node.describe()),
+                    std::move(hint));
+}
+
+void Report::error(std::string_view key, std::string message, std::string hint) const {
+  const Node* value = node_.find(key);
+  place_.diagnostics.error(value ? value->mark() : node_.mark(), std::move(message), std::move(hint));
+}
+
+void Visitor::later(std::string_view name, std::string_view meaning) {
+  Field field;
+  field.name = name;
+  field.meaning = meaning;
+  fields_.push_back(std::move(field));
+}
+
+void Visitor::parse_entry(const Entry& entry, const Place& place) const {
+  const auto field =
+      std::find_if(fields_.begin(), fields_.end(), [&](const Field& f) { return f.name == entry.key; });
+  if (field == fields_.end()) {
+    if (entry.implied) return;
+    std::vector<std::string> names;
+    for (const Field& known : fields_) names.push_back(known.name);
+    place.diagnostics.error(entry.mark, fmt::format("unknown key `{}`", entry.key),
+                            did_you_mean(entry.key, names));
+    return;
+  }
+  if (entry.value.is_null()) return;
+  Place below = place.at(field->name);
+  if (!field->type) {
+    place.diagnostics.error(entry.mark,
+                            fmt::format("{} comes with a later version ({})", below.name(), field->meaning),
+                            "leave it out");
+    return;
+  }
+  below.constraint = field->constraint;
+  field->type->parse(entry.value, field->value, below);
+}
+
+void Visitor::check_presence(const Node& node, const Place& place) const {
+  if (node.incomplete()) return;
+  for (const Field& field : fields_) {
+    if (!field.type || node.find(field.name)) continue;
+    const Place below = place.at(field.name);
+    if (field.required) {
+      place.diagnostics.error(node.mark(), fmt::format("{} is missing", below.name()), field.meaning);
+    } else if (dynamic_cast<const internal::StructBase*>(field.type)) {
+      field.type->parse(Node::null(node.mark()), field.value, below);
+    }
+  }
+  for (const Group& group : groups_) {
+    std::string names, given;
+    int count = 0;
+    for (const std::string& key : group.keys) {
+      names += fmt::format("{}`{}`", names.empty() ? "" : ", ", key);
+      const Entry* entry = node.entry(key);
+      if (!entry || entry->value.is_null()) continue;
+      if (++count == 2) {
+        place.diagnostics.error(entry->mark, fmt::format("`{}` cannot stand beside `{}`", key, given),
+                                fmt::format("give one of {}", names));
+      }
+      given = key;
+    }
+    if (count == 0 && group.exactly) {
+      place.diagnostics.error(node.mark(), fmt::format("{} needs one of {}", place.name(), names));
+    }
+  }
+}
+
+void Visitor::parse(const Node& node, const Place& place) const {
+  const size_t errors = place.diagnostics.errors().size();
+  for (const Entry& entry : node.entries()) parse_entry(entry, place);
+  check_presence(node, place);
+  if (place.diagnostics.errors().size() > errors || node.incomplete()) return;
+  const Report report(node, place);
+  for (const auto& check : checks_) check(report);
+}
+
+Node Visitor::dump() const {
+  std::vector<Entry> entries;
+  for (const Field& field : fields_) {
+    if (field.type) entries.push_back({field.name, {}, field.type->dump(field.value)});
+  }
+  return Node::map(std::move(entries));
+}
+
+namespace internal {
+namespace {
+
+void add_change(const std::string& path, const Node& before, const Node& after, Resume resume,
+                std::vector<Change>& result) {
+  result.push_back({path, to_flow_yaml(before), to_flow_yaml(after),
+                    resume == Resume::kInherit ? Resume::kReported : resume});
+}
+
+/// The differences of two trees, by key where both are maps of the same type.
+void compare_trees(const std::string& path, const Node& before, const Node& after, const Field& field,
+                   Resume resume, std::vector<Change>& result) {
+  if (before == after) return;
+  if (!before.is_map() || !after.is_map()) return add_change(path, before, after, resume, result);
+  const Node* type_before = before.find("type");
+  const Node* type_after = after.find("type");
+  const Node none;
+  if ((type_before || type_after) && !(type_before && type_after && *type_before == *type_after)) {
+    const Resume of_type = field.resume_type == Resume::kInherit ? resume : field.resume_type;
+    return add_change(path + ".type", type_before ? *type_before : none, type_after ? *type_after : none,
+                      of_type, result);
+  }
+  for (const Entry& entry : before.entries()) {
+    const Entry* other = after.entry(entry.key);
+    compare_trees(path + "." + entry.key, entry.value, other ? other->value : none, field, resume, result);
+  }
+  for (const Entry& entry : after.entries()) {
+    if (!before.entry(entry.key)) add_change(path + "." + entry.key, none, entry.value, resume, result);
+  }
+}
+
+void compare(const std::vector<Field>& before, const std::vector<Field>& after, const std::string& path,
+             Resume around, std::vector<Change>& result) {
+  for (size_t i = 0; i < before.size(); ++i) {
+    const Field& a = before[i];
+    const Field& b = after[i];
+    if (!a.type) continue;
+    const std::string below = path.empty() ? a.name : path + "." + a.name;
+    const Resume resume = a.resume == Resume::kInherit ? around : a.resume;
+    if (dynamic_cast<const StructBase*>(a.type)) {
+      const std::vector<Section> x = a.type->sections(a.value), y = b.type->sections(b.value);
+      compare(x.front().fields, y.front().fields, below, resume, result);
+    } else {
+      compare_trees(below, a.type->dump(a.value), b.type->dump(b.value), a, resume, result);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Change> changes(const Visitor& before, const Visitor& after) {
+  std::vector<Change> result;
+  compare(before.fields(), after.fields(), {}, Resume::kInherit, result);
+  return result;
+}
+
+}  // namespace internal
+}  // namespace mtf::config

@@ -1,0 +1,317 @@
+// Which Type object reads which C++ type. Included by schema.h; the templates here only forward to the bases,
+// which do the work without templates.
+#pragma once
+
+#include <type_traits>
+
+#include "engine/config/schema.h"
+#include "engine/config/types.h"
+
+namespace mtf::config::internal {
+
+/// A described struct.
+class StructBase : public Type {
+ public:
+  std::string name() const override { return "map of options"; }
+  bool accepts(const Node& node) const override;
+  void parse(const Node& node, void* value, const Place& place) const override;
+  Node dump(const void* value) const override;
+  std::vector<Section> sections(const void* value) const override;
+
+  virtual void visit(Visitor& visitor, void* value) const = 0;
+  virtual std::shared_ptr<void> copy(const void* value) const = 0;  ///< nullptr: of a default value
+  virtual std::string_view shorthand() const = 0;  ///< the field that a scalar or list stands for
+};
+
+template <class T>
+class StructType final : public StructBase {
+  void visit(Visitor& visitor, void* value) const override { describe(visitor, *static_cast<T*>(value)); }
+  std::shared_ptr<void> copy(const void* value) const override {
+    return value ? std::make_shared<T>(*static_cast<const T*>(value)) : std::make_shared<T>();
+  }
+  std::string_view shorthand() const override {
+    if constexpr (requires { T::shorthand; }) return T::shorthand;
+    return {};
+  }
+};
+
+class EnumBase : public Type {
+ public:
+  explicit EnumBase(EnumNames names) : names_(std::move(names)) {}
+  std::string name() const override;
+  bool accepts(const Node& node) const override;
+  void parse(const Node& node, void* value, const Place& place) const override;
+  Node dump(const void* value) const override;
+
+  virtual int64_t get(const void* value) const = 0;
+  virtual void set(void* value, int64_t number) const = 0;
+
+ private:
+  EnumNames names_;
+};
+
+template <class E>
+class EnumType final : public EnumBase {
+ public:
+  EnumType() : EnumBase(enum_names(E{})) {}
+  int64_t get(const void* value) const override {
+    return static_cast<int64_t>(*static_cast<const E*>(value));
+  }
+  void set(void* value, int64_t number) const override { *static_cast<E*>(value) = static_cast<E>(number); }
+};
+
+/// A value, or a word (`null`, `auto`) in its place.
+class OptionalBase : public Type {
+ public:
+  OptionalBase(const Type& element, std::string_view word) : element_(element), word_(word) {}
+  std::string name() const override;
+  bool accepts(const Node& node) const override;
+  void parse(const Node& node, void* value, const Place& place) const override;
+  Node dump(const void* value) const override;
+  std::vector<Section> sections(const void* value) const override;
+
+  virtual const void* get(const void* value) const = 0;  ///< nullptr: the word
+  virtual void* emplace(void* value) const = 0;
+  virtual void reset(void* value) const = 0;
+
+ private:
+  const Type& element_;
+  std::string_view word_;  ///< empty: null
+};
+
+template <class T>
+class OptionalType final : public OptionalBase {
+ public:
+  OptionalType() : OptionalBase(type_of<T>(), {}) {}
+  const void* get(const void* value) const override {
+    const auto& optional = *static_cast<const std::optional<T>*>(value);
+    return optional ? &*optional : nullptr;
+  }
+  void* emplace(void* value) const override {
+    auto& optional = *static_cast<std::optional<T>*>(value);
+    return optional ? &*optional : &optional.emplace();
+  }
+  void reset(void* value) const override { static_cast<std::optional<T>*>(value)->reset(); }
+};
+
+template <class T>
+class AutoType final : public OptionalBase {
+ public:
+  AutoType() : OptionalBase(type_of<T>(), "auto") {}
+  const void* get(const void* value) const override {
+    const auto& optional = static_cast<const Auto<T>*>(value)->value;
+    return optional ? &*optional : nullptr;
+  }
+  void* emplace(void* value) const override {
+    auto& optional = static_cast<Auto<T>*>(value)->value;
+    return optional ? &*optional : &optional.emplace();
+  }
+  void reset(void* value) const override { static_cast<Auto<T>*>(value)->value.reset(); }
+};
+
+class ListBase : public Type {
+ public:
+  explicit ListBase(const Type& element) : element_(element) {}
+  std::string name() const override { return "list of " + element_.name(); }
+  bool accepts(const Node& node) const override { return node.is_list() || element_.accepts(node); }
+  void parse(const Node& node, void* value, const Place& place) const override;
+  Node dump(const void* value) const override;
+  std::vector<Section> sections(const void*) const override { return element_.sections(nullptr); }
+
+  virtual size_t size(const void* list) const = 0;
+  virtual const void* get(const void* list, size_t index) const = 0;
+  virtual void* append(void* list) const = 0;
+  virtual void clear(void* list) const = 0;
+
+ private:
+  const Type& element_;
+};
+
+template <class T>
+class ListType final : public ListBase {
+ public:
+  ListType() : ListBase(type_of<T>()) {}
+  size_t size(const void* list) const override { return static_cast<const std::vector<T>*>(list)->size(); }
+  const void* get(const void* list, size_t index) const override {
+    return &(*static_cast<const std::vector<T>*>(list))[index];
+  }
+  void* append(void* list) const override { return &static_cast<std::vector<T>*>(list)->emplace_back(); }
+  void clear(void* list) const override { static_cast<std::vector<T>*>(list)->clear(); }
+};
+
+/// A map from names that the user chooses.
+class MapBase : public Type {
+ public:
+  explicit MapBase(const Type& element) : element_(element) {}
+  std::string name() const override { return "map from names to " + element_.name(); }
+  bool accepts(const Node& node) const override { return node.is_map(); }
+  void parse(const Node& node, void* value, const Place& place) const override;
+  Node dump(const void* value) const override;
+  std::vector<Section> sections(const void*) const override { return element_.sections(nullptr); }
+
+  virtual std::vector<std::pair<std::string, const void*>> items(const void* map) const = 0;
+  virtual void* insert(void* map, const std::string& key) const = 0;
+  virtual void clear(void* map) const = 0;
+
+ private:
+  const Type& element_;
+};
+
+template <class Map, class T>
+class MapType final : public MapBase {
+ public:
+  MapType() : MapBase(type_of<T>()) {}
+  std::vector<std::pair<std::string, const void*>> items(const void* map) const override {
+    std::vector<std::pair<std::string, const void*>> result;
+    for (const auto& [key, value] : *static_cast<const Map*>(map)) result.emplace_back(key, &value);
+    return result;
+  }
+  void* insert(void* map, const std::string& key) const override {
+    Map& values = *static_cast<Map*>(map);
+    if constexpr (requires { values.emplace_back(key, T{}); }) {
+      return &values.emplace_back(key, T{}).second;
+    } else {
+      return &values[key];
+    }
+  }
+  void clear(void* map) const override { static_cast<Map*>(map)->clear(); }
+};
+
+/// A sum type. `type:` or a bare word chooses among the alternatives that have a type_name; else the kind of
+/// node does.
+class VariantBase : public Type {
+ public:
+  struct Alternative {
+    std::string_view type_name;
+    const Type* type;  ///< nullptr: monostate, or comes later
+    bool later;
+  };
+  explicit VariantBase(std::vector<Alternative> alternatives) : alternatives_(std::move(alternatives)) {}
+  std::string name() const override;
+  bool accepts(const Node& node) const override;
+  void parse(const Node& node, void* value, const Place& place) const override;
+  Node dump(const void* value) const override;
+  std::vector<Section> sections(const void* value) const override;
+
+  virtual size_t index(const void* value) const = 0;
+  virtual const void* get(const void* value) const = 0;
+  virtual void* emplace(void* value,
+                        size_t index) const = 0;  ///< keeps the value when it is this alternative already
+
+ private:
+  const Alternative* named(std::string_view type_name) const;
+  std::vector<std::string> type_names() const;
+  void parse_named(const std::string& name, const Mark& mark, const Node& options, void* value,
+                   const Place& place) const;
+
+  std::vector<Alternative> alternatives_;
+};
+
+template <class T>
+VariantBase::Alternative alternative() {
+  if constexpr (requires { T::later; }) {
+    return {T::type_name, nullptr, true};
+  } else if constexpr (std::is_same_v<T, std::monostate>) {
+    return {{}, nullptr, false};
+  } else if constexpr (requires { T::type_name; }) {
+    return {T::type_name, &type_of<T>(), false};
+  } else {
+    return {{}, &type_of<T>(), false};
+  }
+}
+
+template <class... Ts>
+class VariantType final : public VariantBase {
+  using Value = std::variant<Ts...>;
+
+ public:
+  VariantType() : VariantBase({alternative<Ts>()...}) {}
+  size_t index(const void* value) const override { return static_cast<const Value*>(value)->index(); }
+  const void* get(const void* value) const override {
+    return std::visit([](const auto& x) -> const void* { return &x; }, *static_cast<const Value*>(value));
+  }
+  void* emplace(void* value, size_t index) const override {
+    Value& variant = *static_cast<Value*>(value);
+    if (variant.index() != index) {
+      const auto set = [&]<size_t... I>(std::index_sequence<I...>) {
+        ((I == index ? (void)variant.template emplace<I>() : void()), ...);
+      };
+      set(std::index_sequence_for<Ts...>());
+    }
+    return std::visit([](auto& x) -> void* { return &x; }, variant);
+  }
+};
+
+template <class T>
+struct TypeFor {
+  using type = std::conditional_t<std::is_enum_v<T>, std::type_identity<EnumType<T>>,
+                                  std::type_identity<StructType<T>>>::type;
+};
+template <class T>
+struct TypeFor<std::optional<T>> {
+  using type = OptionalType<T>;
+};
+template <class T>
+struct TypeFor<Auto<T>> {
+  using type = AutoType<T>;
+};
+template <class T>
+struct TypeFor<std::vector<T>> {
+  using type = ListType<T>;
+};
+template <class T>
+struct TypeFor<Named<T>> {
+  using type = MapType<Named<T>, T>;
+};
+template <class T>
+struct TypeFor<std::map<std::string, T>> {
+  using type = MapType<std::map<std::string, T>, T>;
+};
+template <class... Ts>
+struct TypeFor<std::variant<Ts...>> {
+  using type = VariantType<Ts...>;
+};
+
+}  // namespace mtf::config::internal
+
+namespace mtf::config {
+
+template <class T>
+const Type& type_of() {
+  static const typename internal::TypeFor<T>::type kType;
+  return kType;
+}
+
+// Types without parameters: basic_types.cc and special_types.cc.
+template <>
+const Type& type_of<bool>();
+template <>
+const Type& type_of<int>();
+template <>
+const Type& type_of<int64_t>();
+template <>
+const Type& type_of<float>();
+template <>
+const Type& type_of<double>();
+template <>
+const Type& type_of<std::string>();
+template <>
+const Type& type_of<DType>();
+template <>
+const Type& type_of<Node>();
+template <>
+const Type& type_of<Shape>();
+template <>
+const Type& type_of<LayoutRules>();
+template <>
+const Type& type_of<MeshSizes>();
+template <>
+const Type& type_of<Interval>();
+template <>
+const Type& type_of<Duration>();
+template <>
+const Type& type_of<Bytes>();
+template <>
+const Type& type_of<Path>();
+
+}  // namespace mtf::config

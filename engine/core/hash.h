@@ -1,0 +1,19 @@
+// XXH3 hashes: 64 bits for names, 128 bits (as text) for caches, the program hash and checkpoint blocks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace mtf {
+
+/// XXH3_64 of `text` with `seed`.
+uint64_t hash64(std::string_view text, uint64_t seed = 0);
+
+/// XXH3_128 as 32 lower-case hexadecimal digits, the most significant first: what `xxhsum -H128` prints.
+std::string hash128_hex(std::span<const std::byte> bytes);
+std::string hash128_hex(std::string_view text);
+
+}  // namespace mtf

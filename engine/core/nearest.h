@@ -1,0 +1,27 @@
+// The nearest legal word to one that a user mistyped.
+//
+//   did_you_mean("stepz", {"steps", "epochs"});   // "did you mean `steps`?"
+//   did_you_mean("foo", {"steps", "epochs"});     // "one of `steps`, `epochs`"
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mtf {
+
+/// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b` (optimal string
+/// alignment); case does not count.
+int64_t edit_distance(std::string_view a, std::string_view b);
+
+/// The candidate with the smallest edit distance (the first of several), or nothing when none is near: more
+/// than a third of the word's letters would have to change.
+std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+/// A hint for a Problem: the nearest candidate, else the candidates (at most 12 of them); empty without
+/// candidates.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
+
+}  // namespace mtf

@@ -1,0 +1,193 @@
+#include "engine/graph/gradients.h"
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "engine/core/check.h"
+#include "engine/graph/structural.h"
+
+namespace mtf {
+namespace {
+
+using TensorSet = std::unordered_set<Tensor, TensorHash>;
+
+/// The inputs that carry the result of custom_gradient: outputs first, then the tensors that gradients go to.
+class CustomGradient final : public OperationBase<CustomGradient> {
+ public:
+  CustomGradient(const Tensors& results, const Tensors& targets, GradientFunction gradient)
+      : OperationBase(join(results, targets), infos(results)),
+        results_(results.size()),
+        gradient_(std::move(gradient)) {}
+  std::string_view name() const override { return "custom_gradient"; }
+  bool is_view() const override { return true; }
+
+  Placement place(const PlacementRequest& request) const override {
+    Placement placement{request.inputs, {}};
+    for (size_t i = 0; i < results_; ++i) placement.outputs.push_back(request.inputs[i]);
+    return placement;
+  }
+
+  Tensors gradient(const Tensors& dy) const override {
+    const Tensors targets(inputs().begin() + results_, inputs().end());
+    const Tensors results(inputs().begin(), inputs().begin() + results_);
+    Tensors given = gradient_(targets, results, dy);
+    MTF_CHECK(given.size() == targets.size(), "a custom gradient returned {} of {} gradients", given.size(),
+              targets.size());
+    Tensors all(results_);
+    all.insert(all.end(), given.begin(), given.end());
+    return all;
+  }
+
+ private:
+  static Tensors join(Tensors a, const Tensors& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+  }
+  static std::vector<OutputInfo> infos(const Tensors& tensors) {
+    std::vector<OutputInfo> result;
+    for (const Tensor& t : tensors) result.push_back({t.shape(), t.dtype()});
+    return result;
+  }
+
+  size_t results_;
+  GradientFunction gradient_;
+};
+
+/// Tensors of `block` that depend on one of `xs`.
+TensorSet downstream(const Block& block, const Tensors& xs) {
+  TensorSet reached(xs.begin(), xs.end());
+  for (const auto& operation : block) {
+    bool depends = false;
+    for (const Tensor& input : operation->inputs()) depends |= reached.contains(input);
+    if (!depends) continue;
+    for (size_t i = 0; i < operation->outputs().size(); ++i) {
+      if (is_floating(operation->outputs()[i].dtype)) reached.insert(operation->output(static_cast<int>(i)));
+    }
+  }
+  return reached;
+}
+
+/// Floating tensors made outside `block` that its operations use.
+Tensors outside_tensors(const Block& block) {
+  std::unordered_set<const Operation*> inside;
+  TensorSet seen;
+  Tensors result;
+  for (const auto& operation : block) {
+    for (const Tensor& input : operation->inputs()) {
+      if (inside.contains(&input.operation()) || !is_floating(input.dtype())) continue;
+      if (seen.insert(input).second) result.push_back(input);
+    }
+    inside.insert(operation.get());
+    if (operation->name() == "variable") {
+      const Tensor read = operation->output();
+      if (seen.insert(read).second) result.push_back(read);
+    }
+  }
+  return result;
+}
+
+/// Appends copies of the operations of `block`; returns the copies of `wanted`.
+Tensors clone_block(Graph& graph, const Block& block, const Tensors& wanted) {
+  std::unordered_map<Tensor, Tensor, TensorHash> copies;
+  const auto mapped = [&copies](const Tensor& t) {
+    const auto found = copies.find(t);
+    return found == copies.end() ? t : found->second;
+  };
+  for (const auto& operation : block) {
+    if (operation->name() == "variable") continue;
+    Tensors inputs;
+    for (const Tensor& input : operation->inputs()) inputs.push_back(mapped(input));
+    Provenance provenance = operation->provenance();
+    provenance.phase = Phase::kBackward;
+    const Graph::Scope scope = graph.with(provenance);
+    Operation& copy = graph.add_clone(*operation, std::move(inputs));
+    for (size_t i = 0; i < copy.outputs().size(); ++i) {
+      copies[operation->output(static_cast<int>(i))] = copy.output(static_cast<int>(i));
+    }
+  }
+  Tensors result;
+  for (const Tensor& t : wanted) result.push_back(mapped(t));
+  return result;
+}
+
+}  // namespace
+
+Tensors gradients(const Tensors& ys, const Tensors& xs, const Tensors& grad_ys) {
+  MTF_CHECK(!ys.empty(), "gradients of nothing");
+  Graph& graph = ys[0].graph();
+  const Block block = graph.current_block();  // a copy: gradients are appended to the block while it is walked
+  const TensorSet reached = downstream(block, xs);
+  std::unordered_map<Tensor, Tensors, TensorHash> contributions;
+  for (size_t i = 0; i < ys.size(); ++i) {
+    const Graph::Scope scope = graph.phase(Phase::kBackward);
+    Tensor seed = i < grad_ys.size() ? grad_ys[i] : graph.constant(1, ys[i].dtype(), ys[i].shape());
+    contributions[ys[i]].push_back(seed);
+  }
+  const TensorSet wanted(xs.begin(), xs.end());
+  const auto total = [&](const Tensor& t) -> Tensor {
+    const auto found = contributions.find(t);
+    if (found == contributions.end()) return {};
+    if (found->second.size() > 1) found->second = {add_n(found->second)};
+    return found->second[0];
+  };
+  for (auto it = block.rbegin(); it != block.rend(); ++it) {
+    const Operation& operation = **it;
+    bool depends = false;
+    for (const Tensor& input : operation.inputs()) depends |= reached.contains(input);
+    if (!depends) continue;
+    Provenance provenance = operation.provenance();
+    provenance.phase = Phase::kBackward;
+    const Graph::Scope scope = graph.with(provenance);
+    Tensors dy;
+    bool any = false;
+    for (size_t i = 0; i < operation.outputs().size(); ++i) {
+      dy.push_back(total(operation.output(static_cast<int>(i))));
+      any |= static_cast<bool>(dy.back());
+    }
+    if (!any) continue;
+    const Tensors dx = operation.gradient(dy);
+    MTF_CHECK(dx.size() == operation.inputs().size(), "{} returned {} gradients", operation.name(), dx.size());
+    for (size_t i = 0; i < dx.size(); ++i) {
+      if (dx[i] && reached.contains(operation.input(static_cast<int>(i)))) {
+        contributions[operation.input(static_cast<int>(i))].push_back(dx[i]);
+      }
+    }
+  }
+  Tensors result;
+  const Graph::Scope scope = graph.phase(Phase::kBackward);
+  for (const Tensor& x : xs) result.push_back(total(x));
+  return result;
+}
+
+Tensors custom_gradient(const std::function<Tensors(const Tensors&)>& fn, const Tensors& inputs,
+                        const GradientFunction& gradient) {
+  const Tensors results = fn(inputs);
+  MTF_CHECK(!results.empty(), "custom_gradient of a function without results");
+  Operation& operation = results[0].graph().add<CustomGradient>(results, inputs, gradient);
+  Tensors outputs;
+  for (size_t i = 0; i < results.size(); ++i) outputs.push_back(operation.output(static_cast<int>(i)));
+  return outputs;
+}
+
+Tensors recompute(const std::function<Tensors(const Tensors&)>& fn, const Tensors& inputs) {
+  MTF_CHECK(!inputs.empty(), "recompute of a function without inputs");
+  Graph& graph = inputs[0].graph();
+  const size_t first = graph.current_block().size();
+  const Tensors results = fn(inputs);
+  const Block& current = graph.current_block();
+  const Block body(current.begin() + static_cast<std::ptrdiff_t>(first), current.end());
+  const Tensors targets = outside_tensors(body);
+  return custom_gradient([&results](const Tensors&) { return results; }, targets,
+                         [body, &graph](const Tensors& sources, const Tensors& outputs, const Tensors& dy) {
+                           const Tensors copies = clone_block(graph, body, outputs);
+                           Tensors ys, seeds;
+                           for (size_t i = 0; i < dy.size(); ++i) {
+                             if (!dy[i]) continue;
+                             ys.push_back(copies[i]);
+                             seeds.push_back(dy[i]);
+                           }
+                           return gradients(ys, sources, seeds);
+                         });
+}
+
+}  // namespace mtf

@@ -1,0 +1,130 @@
+#include "engine/graph/graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "engine/core/check.h"
+#include "engine/graph/structural.h"
+
+namespace mtf {
+
+void Graph::append(std::shared_ptr<Operation> operation) {
+  for (const Tensor& input : operation->inputs()) {
+    MTF_CHECK(input && &input.graph() == this, "{} gets a tensor of another graph", operation->name());
+  }
+  operation->graph_ = this;
+  operation->provenance_ = provenance_;
+  current_block().push_back(std::move(operation));
+}
+
+Operation& Graph::add_clone(const Operation& operation, Tensors inputs) {
+  std::shared_ptr<Operation> copy = operation.clone();
+  copy->inputs_ = std::move(inputs);
+  Operation& result = *copy;
+  append(std::move(copy));
+  return result;
+}
+
+Tensor Graph::input(const std::string& name, const Shape& shape, DType dtype) {
+  return add<Input>(name, shape, dtype).output();
+}
+
+Tensor Graph::constant(double value, DType dtype, const Shape& shape) {
+  return add<Constant>(value, dtype, shape).output();
+}
+
+const Variable& Graph::variable(const std::string& name, const Shape& shape, DType dtype,
+                                const Initializer& initializer, Variable::Kind kind) {
+  if (const Variable* existing = find_variable(name)) {
+    if (existing->shape != shape || existing->dtype != dtype) {
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("variable `{}` exists as {} {} and is asked for as {} {}", name,
+                              name_of(existing->dtype), existing->shape.to_string(), name_of(dtype), shape.to_string()),
+                  "layers that share a name share weights: give one of them another `name`");
+    }
+    return *existing;
+  }
+  variables_.push_back(std::make_unique<Variable>(
+      Variable{name, shape, dtype, initializer, kind, static_cast<int>(variables_.size())}));
+  variable_by_name_[name] = variables_.back().get();
+  return *variables_.back();
+}
+
+const Variable* Graph::find_variable(const std::string& name) const {
+  const auto found = variable_by_name_.find(name);
+  return found == variable_by_name_.end() ? nullptr : found->second;
+}
+
+Tensor Graph::read(const Variable& variable) {
+  Tensor& tensor = reads_[{&variable, &current_block()}];
+  if (!tensor) {
+    const Scope scope = domain(domain_of(variable));
+    tensor = add<ReadVariable>(variable).output();
+  }
+  return tensor;
+}
+
+void Graph::assign(const Variable& variable, const Tensor& value, const Tensor& guard) {
+  const Scope scope = domain(domain_of(variable));
+  add<Assign>(variable, value, guard);
+}
+
+void Graph::set_output(const std::string& name, const Tensor& tensor) { outputs_.emplace_back(name, tensor); }
+
+std::string Graph::scoped(const std::string& name) const {
+  return provenance_.path.empty() ? name : provenance_.path + "/" + name;
+}
+
+std::string Graph::unique_name(const std::string& name) {
+  const auto lower = [](std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+    return text;
+  };
+  const std::string base = scoped(name);
+  std::string candidate = base;
+  for (int i = 1; !names_.insert(lower(candidate)).second; ++i) candidate = fmt::format("{}_{}", base, i);
+  return candidate;
+}
+
+Graph::Scope Graph::scope(const std::string& name, const Mark& mark) {
+  Provenance inner = provenance_;
+  inner.path = scoped(name);
+  if (mark.known()) inner.mark = mark;
+  return with(inner);
+}
+
+Graph::Scope Graph::domain(Domain domain) {
+  Provenance inner = provenance_;
+  inner.domain = domain;
+  return with(inner);
+}
+
+Graph::Scope Graph::phase(Phase phase) {
+  Provenance inner = provenance_;
+  inner.phase = phase;
+  return with(inner);
+}
+
+Graph::Scope Graph::layer() {
+  Provenance inner = provenance_;
+  if (inner.layer < 0) inner.layer = layers_++;
+  return with(inner);
+}
+
+Graph::Scope Graph::with(const Provenance& provenance) { return Scope(*this, provenance); }
+
+Block Graph::capture(const Microbatching& microbatching, const std::function<void()>& build) {
+  Block block;
+  const Microbatching saved = microbatching_;
+  blocks_.push_back(&block);
+  microbatching_ = microbatching;
+  build();
+  microbatching_ = saved;
+  blocks_.pop_back();
+  std::erase_if(reads_, [&block](const auto& entry) { return entry.first.second == &block; });
+  return block;
+}
+
+}  // namespace mtf

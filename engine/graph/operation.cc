@@ -1,0 +1,33 @@
+#include "engine/graph/operation.h"
+
+#include <fmt/format.h>
+
+#include "engine/core/check.h"
+
+namespace mtf {
+
+Tensors Operation::gradient(const Tensors&) const { return Tensors(inputs_.size()); }
+
+Placement Operation::place(const PlacementRequest& request) const { return place_by_name(*this, request); }
+
+Tensors Operation::expand(const Tensors&) const {
+  MTF_CHECK(false, "{} has no expansion", name());
+  return {};
+}
+
+Cost Operation::cost(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs) const {
+  Cost cost;
+  for (size_t i = 0; i < inputs.size(); ++i) cost.bytes += double(inputs[i].size()) * size_of(inputs_[i].dtype());
+  for (size_t i = 0; i < outputs.size(); ++i) cost.bytes += double(outputs[i].size()) * size_of(outputs_[i].dtype);
+  return cost;
+}
+
+std::optional<int> Operation::in_place(int) const { return std::nullopt; }
+
+DType Operation::kernel_dtype() const { return inputs_.empty() ? outputs_.front().dtype : inputs_.front().dtype(); }
+
+void shape_error(std::string_view operation, const std::string& message, const std::string& hint) {
+  throw Error(ErrorKind::kConfig, fmt::format("{}: {}", operation, message), hint);
+}
+
+}  // namespace mtf

@@ -1,0 +1,118 @@
+// One node of the graph. Everything about an operation lives in its class: output shapes, gradient (as graph), layout
+// rule, cost; its kernels sit in backend/*/ under the same name.
+//
+//   class Negative final : public OperationBase<Negative> {
+//    public:
+//     explicit Negative(const Tensor& x) : OperationBase({x}, {{x.shape(), x.dtype()}}) {}
+//     std::string_view name() const override { return "negative"; }
+//     Tensors gradient(const Tensors& dy) const override { return {negative(dy[0])}; }
+//   };
+//   Tensor negative(const Tensor& x) { return x.graph().add<Negative>(x).output(); }
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/core/error.h"
+#include "engine/graph/placement.h"
+#include "engine/graph/tensor.h"
+
+namespace mtf {
+
+struct OutputInfo {
+  Shape shape;
+  DType dtype = DType::kFloat32;
+};
+
+/// Which rules lay a tensor out: `layout`, `parameter_layout` (variables at rest) or `optimizer_layout` (slots, updates).
+enum class Domain { kActivation, kParameter, kOptimizer };
+enum class Phase { kForward, kBackward, kUpdate };
+
+/// Where an operation comes from.
+struct Provenance {
+  std::string path;  ///< scope: "decoder/block_000/layer_001"
+  Mark mark;         ///< the layer's place in the configuration
+  Domain domain = Domain::kActivation;
+  Phase phase = Phase::kForward;
+  int layer = -1;    ///< running number of the outermost layer; gathers of parameters are scheduled by it
+};
+
+/// Work on one position.
+struct Cost {
+  double flops = 0;  ///< of contractions: 2 per multiply-add
+  double bytes = 0;  ///< read and written
+};
+
+class Operation {
+ public:
+  Operation(Tensors inputs, std::vector<OutputInfo> outputs)
+      : inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
+  virtual ~Operation() = default;
+
+  /// The operation's name; kernels are found under it.
+  virtual std::string_view name() const = 0;
+  /// Attributes as printed in programs, for example "dimension=hidden, begin=2"; empty: none.
+  virtual std::string attributes() const { return {}; }
+  /// A copy with the same attributes; the graph then sets its inputs.
+  virtual std::unique_ptr<Operation> clone() const = 0;
+
+  /// Gradients with respect to the inputs, given those with respect to the outputs (null: zero). Null: no dependency.
+  /// The default has none.
+  virtual Tensors gradient(const Tensors& dy) const;
+
+  /// Layout rule. The default is place_by_name.
+  virtual Placement place(const PlacementRequest& request) const;
+  /// Names of dimensions that no layout may split here (spec/core.md §1.5.1: L6, L11). "can't NAME along a split dimension".
+  virtual std::vector<std::string> unsplittable() const { return {}; }
+  /// Dimensions that may not share a mesh dimension although no single operand holds them all (L3); the default is empty.
+  virtual Shape joint_shape() const { return {}; }
+  /// True when the operation cannot run on slices under these layouts; the partitioner then takes `expand` instead.
+  virtual bool needs_expansion(const PlacementRequest&) const { return false; }
+  /// The same function of `inputs` as plain operations that can (the collectives fall between them).
+  virtual Tensors expand(const Tensors& inputs) const;
+
+  /// Work for these local shapes. The default counts the bytes of all operands.
+  virtual Cost cost(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs) const;
+  /// The output is the input's bytes under another shape or name: no instruction runs (identity, reshape).
+  virtual bool is_view() const { return false; }
+  /// The input whose buffer `output` may overwrite: kernels read an element before they write it. Nothing: none.
+  virtual std::optional<int> in_place(int output) const;
+  /// Kernels are registered by name and this dtype: that of the first input, else of the first output.
+  DType kernel_dtype() const;
+
+  const Tensors& inputs() const { return inputs_; }
+  const Tensor& input(int i) const { return inputs_[i]; }
+  const std::vector<OutputInfo>& outputs() const { return outputs_; }
+  Tensor output(int i = 0) const { return Tensor(const_cast<Operation*>(this), i); }
+  Graph& graph() const { return *graph_; }
+  const Provenance& provenance() const { return provenance_; }
+
+ private:
+  friend class Graph;
+  Tensors inputs_;
+  std::vector<OutputInfo> outputs_;
+  Graph* graph_ = nullptr;
+  Provenance provenance_;
+};
+
+/// Supplies clone().
+template <class Derived>
+class OperationBase : public Operation {
+ public:
+  using Operation::Operation;
+  std::unique_ptr<Operation> clone() const override {
+    return std::make_unique<Derived>(static_cast<const Derived&>(*this));
+  }
+};
+
+/// Throws Error (kConfig) without a mark: "OPERATION: message".
+[[noreturn]] void shape_error(std::string_view operation, const std::string& message, const std::string& hint = {});
+
+inline const Shape& Tensor::shape() const { return operation_->outputs()[index_].shape; }
+inline DType Tensor::dtype() const { return operation_->outputs()[index_].dtype; }
+inline Graph& Tensor::graph() const { return operation_->graph(); }
+
+}  // namespace mtf

@@ -1,0 +1,45 @@
+// A tensor of the graph: a handle on one output of an operation. Cheap to copy; lives as long as its graph.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/core/dtype.h"
+#include "engine/core/shape.h"
+
+namespace mtf {
+
+class Graph;
+class Operation;
+
+class Tensor {
+ public:
+  /// No tensor: as a gradient, "does not depend on it".
+  Tensor() = default;
+  Tensor(Operation* operation, int index) : operation_(operation), index_(index) {}
+
+  explicit operator bool() const { return operation_ != nullptr; }
+  const Shape& shape() const;
+  DType dtype() const;
+  Operation& operation() const { return *operation_; }
+  /// Which output of the operation.
+  int index() const { return index_; }
+  Graph& graph() const;
+
+  friend bool operator==(const Tensor&, const Tensor&) = default;
+
+ private:
+  Operation* operation_ = nullptr;
+  int index_ = 0;
+};
+
+using Tensors = std::vector<Tensor>;
+
+struct TensorHash {
+  size_t operator()(const Tensor& t) const {
+    return std::hash<const void*>()(&t.operation()) * 31 + static_cast<size_t>(t.index());
+  }
+};
+
+}  // namespace mtf

@@ -1,0 +1,45 @@
+// State that outlives a step: weights, optimizer slots, statistics. A variable belongs to the graph; its values belong
+// to the executor. Initial values depend on the seed, the name and the global element index, never on the layout.
+#pragma once
+
+#include <string>
+
+#include "engine/core/dtype.h"
+#include "engine/core/shape.h"
+
+namespace mtf {
+
+/// A distribution of initial values. Normal and truncated normal (redrawn beyond two standard deviations, without a
+/// variance correction) have mean 0.
+struct Initializer {
+  enum class Kind { kConstant, kUniform, kNormal, kTruncatedNormal };
+  Kind kind = Kind::kConstant;
+  double value = 0;  ///< constant: the value; uniform: half width; normal: standard deviation
+
+  static Initializer constant(double value) { return {Kind::kConstant, value}; }
+  static Initializer zeros() { return constant(0); }
+  static Initializer ones() { return constant(1); }
+  /// Uniform on [-limit, limit).
+  static Initializer uniform(double limit) { return {Kind::kUniform, limit}; }
+  static Initializer normal(double stddev) { return {Kind::kNormal, stddev}; }
+  static Initializer truncated_normal(double stddev) { return {Kind::kTruncatedNormal, stddev}; }
+  /// Variance scaling: truncated normal with variance scale / max(1, fan).
+  static Initializer variance_scaling(int64_t fan, double scale = 1.0);
+
+  friend bool operator==(const Initializer&, const Initializer&) = default;
+};
+
+struct Variable {
+  enum class Kind { kWeight, kSlot, kStatistic };
+
+  std::string name;  ///< full path; unique in the graph
+  Shape shape;
+  DType dtype = DType::kFloat32;  ///< of the resident slice that is updated
+  Initializer initializer;
+  Kind kind = Kind::kWeight;
+  int index = 0;  ///< position in Graph::variables()
+
+  bool trainable() const { return kind == Kind::kWeight; }
+};
+
+}  // namespace mtf

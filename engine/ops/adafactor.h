@@ -1,0 +1,117 @@
+// Adafactor (Shazeer and Stern 2018): second moments factored over the two largest dimensions, update
+// clipping, step size relative to the size of the weight. Formulas: spec/core.md §5.
+//
+// The update passes over the big tensors three times and stores no temporary of their size: one pass for the
+// sums of g^2 along each factored dimension and of w^2, one for the size of the update (when it is clipped),
+// one that applies it. The sums are partial sums where a dimension is split; what happens between the passes
+// is small plain operations, so the result is the same under any layout.
+//
+//   slots = variables for adafactor_slots(w.shape(), options), read;
+//   const AdafactorUpdate u = adafactor_update(w, g, slots, learning_rate, decay, options);
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/graph/graph.h"
+
+namespace mtf {
+
+struct AdafactorOptions {
+  bool multiply_by_parameter_scale = true;  ///< false for names that are excluded from it
+  double beta1 = 0;
+  std::optional<double> clipping_threshold = 1.0;
+  bool factored = true;
+  double epsilon1 = 1e-30;
+  double epsilon2 = 1e-3;
+  int64_t min_dim_size_to_factor = 128;
+  /// Never factored; each of their entries has a scale of its own.
+  std::vector<std::string> stacked_dim_names = {};
+};
+
+/// Which dimensions are factored: of those that are not stacked the largest and the second largest (in
+/// declared order on ties), when the second has at least min_dim_size_to_factor entries.
+struct FactoredDimensions {
+  Dimension largest, second;
+};
+std::optional<FactoredDimensions> factored_dimensions(const Shape& shape, const AdafactorOptions& options);
+
+/// Suffixes and shapes of a variable's slots, in the order that adafactor_update takes them: "_slot_vr"
+/// (without the largest) and "_slot_vc" (without the second), or "_slot_v"; then "_slot_m" when beta1 > 0.
+/// Zero at the start.
+std::vector<std::pair<std::string, Shape>> adafactor_slots(const Shape& shape,
+                                                           const AdafactorOptions& options);
+
+struct AdafactorUpdate {
+  Tensor weight;
+  Tensors slots;
+};
+/// `learning_rate` and `decay` (of the second moments) are 0-dimensional. The gradient is cast to the slots'
+/// dtype, float32 for a bfloat16 weight. Throws Error when shapes or the number of slots do not fit.
+AdafactorUpdate adafactor_update(const Tensor& weight, const Tensor& gradient, const Tensors& slots,
+                                 const Tensor& learning_rate, const Tensor& decay,
+                                 const AdafactorOptions& options);
+
+/// One pass over a weight and its gradient. Inputs: w, g. Outputs: for each dimension of `summed`, g^2 summed
+/// along it; and w^2 summed to `weight_sums` if that is given. Outputs of a large weight have a leading
+/// dimension `adafactor_block` whose entries are partial results, still to be summed: its tasks are
+/// independent, with the same result for any number of threads.
+class AdafactorSums final : public OperationBase<AdafactorSums> {
+ public:
+  AdafactorSums(const Tensor& w, const Tensor& g, const Shape& summed,
+                const std::optional<Shape>& weight_sums);
+  std::string_view name() const override { return "adafactor_sums"; }
+  std::string attributes() const override;
+  Tensors gradient(const Tensors& dy) const override;
+  std::vector<std::string> unsplittable() const override;
+  Placement place(const PlacementRequest& request) const override;
+
+  Shape summed;
+  std::optional<Shape> weight_sums;
+};
+
+/// v' = decay * v + (1 - decay) * (g^2 + epsilon1). Inputs: v, g, decay.
+class AdafactorSecondMoment final : public OperationBase<AdafactorSecondMoment> {
+ public:
+  AdafactorSecondMoment(const Tensor& v, const Tensor& g, const Tensor& decay, double epsilon1)
+      : OperationBase({v, g, decay}, {{v.shape(), v.dtype()}}), epsilon1(epsilon1) {}
+  std::string_view name() const override { return "adafactor_second_moment"; }
+  std::string attributes() const override;
+  Tensors gradient(const Tensors& dy) const override;
+  std::optional<int> in_place(int) const override { return 0; }
+
+  double epsilon1;
+};
+
+/// Sum of x^2 for the update x = g * row_factor * column_factor, or x = g / sqrt(v). Inputs: g, and the two
+/// factors or v. Output: 0-dimensional, or [adafactor_block].
+class AdafactorUpdateSquares final : public OperationBase<AdafactorUpdateSquares> {
+ public:
+  explicit AdafactorUpdateSquares(Tensors inputs);
+  std::string_view name() const override { return "adafactor_update_squares"; }
+  Tensors gradient(const Tensors& dy) const override;
+  std::vector<std::string> unsplittable() const override;
+  Placement place(const PlacementRequest& request) const override;
+};
+
+/// d = scale * x, with x as above; m' = beta1 m + (1 - beta1) d; w' = w - m' (w - d without m).
+/// Inputs: w, g, scale, m if beta1 > 0, and the two factors or v. Outputs: w, and m if beta1 > 0.
+class AdafactorApply final : public OperationBase<AdafactorApply> {
+ public:
+  AdafactorApply(Tensors inputs, double beta1);
+  std::string_view name() const override { return "adafactor_apply"; }
+  std::string attributes() const override;
+  Tensors gradient(const Tensors& dy) const override;
+  std::optional<int> in_place(int output) const override { return output == 0 ? 0 : 3; }
+  int first_factor() const { return beta1 > 0 ? 4 : 3; }
+
+  double beta1;
+};
+
+/// The dimension that separates independent partial results for a weight of this size; nothing for small
+/// ones.
+std::optional<Dimension> adafactor_blocks(const Shape& shape);
+
+}  // namespace mtf

@@ -1,0 +1,21 @@
+// Copies of a tensor along new dimensions.
+#pragma once
+
+#include "engine/graph/operation.h"
+#include "engine/ops/transpose.h"
+
+namespace mtf {
+
+class Broadcast final : public OperationBase<Broadcast> {
+ public:
+  Broadcast(const Tensor& x, const Shape& shape);
+  std::string_view name() const override { return "broadcast"; }
+  Tensors gradient(const Tensors& dy) const override;
+};
+
+/// x in `shape`, which has all of x's dimensions, in any order, and further ones along which x is repeated.
+/// The gradient is summed over these. x itself if it has this shape. Throws Error when a dimension of x is
+/// missing.
+Tensor broadcast(const Tensor& x, const Shape& shape);
+
+}  // namespace mtf

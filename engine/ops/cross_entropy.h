@@ -1,0 +1,85 @@
+// Cross-entropy losses. The softmax cross-entropy is fused: neither one-hot targets nor probabilities are
+// ever stored.
+//
+//   const CrossEntropy e = softmax_cross_entropy(logits, targets, "vocab", {.z_loss = 1e-4});
+//   // logits: [batch, length, vocab], targets: int [batch, length]; e.loss, e.log_z: [batch, length]
+//
+// With W = sum of the targets t of a row (1 for an id within range):
+//   loss = W * log_z - sum(t * logits) + z_loss * log_z^2,   log_z = logsumexp(logits)
+#pragma once
+
+#include <string>
+
+#include "engine/graph/graph.h"
+#include "engine/ops/fused.h"
+
+namespace mtf {
+
+struct CrossEntropyOptions {
+  double z_loss = 0;
+  /// Integer targets only: the id's target is 1 - label_smoothing + label_smoothing / vocab, all others
+  /// label_smoothing / vocab.
+  double label_smoothing = 0;
+};
+
+struct CrossEntropy {
+  Tensor loss;   ///< logits without the vocabulary dimension; float32 when the logits are bfloat16
+  Tensor log_z;  ///< log-sum-exp of the logits, same shape
+};
+
+/// `targets`: integer ids [logits without `vocab`] (an id out of range adds no target term), or targets of
+/// the logits' dtype with the logits' dimensions. Throws Error on other shapes, and on label smoothing of
+/// floating targets.
+CrossEntropy softmax_cross_entropy(const Tensor& logits, const Tensor& targets, const std::string& vocab,
+                                   const CrossEntropyOptions& options = {});
+
+/// relu(x) - x * z + log(1 + exp(-|x|)) for each element; x: logits, z: targets, same dimensions.
+Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& targets);
+
+/// Inputs: logits, targets. Outputs: loss, log_z, and the sum of the targets of each row.
+class SoftmaxCrossEntropy final : public OperationBase<SoftmaxCrossEntropy> {
+ public:
+  SoftmaxCrossEntropy(const Tensor& logits, const Tensor& targets, const std::string& vocab,
+                      const CrossEntropyOptions& options);
+  std::string_view name() const override { return "softmax_cross_entropy"; }
+  std::string attributes() const override;
+  Tensors gradient(const Tensors& dy) const override;
+  bool needs_expansion(const PlacementRequest& request) const override { return request.rules.splits(vocab); }
+  /// Maximum, sums of exponentials and of targets (partial), then the loss.
+  Tensors expand(const Tensors& inputs) const override;
+
+  std::string vocab;
+  CrossEntropyOptions options;
+};
+
+/// d logits = exp(logits - log_z) * (dloss * (W + 2 * z_loss * log_z) + dlog_z) - t * dloss.
+/// Inputs: logits, targets, log_z, W, dloss, dlog_z. Local however the vocabulary is split.
+class SoftmaxCrossEntropyGradient final : public OperationBase<SoftmaxCrossEntropyGradient> {
+ public:
+  SoftmaxCrossEntropyGradient(Tensors inputs, const std::string& vocab, const CrossEntropyOptions& options);
+  Tensors gradient(const Tensors&) const override { not_differentiable(*this); }
+  std::string_view name() const override { return "softmax_cross_entropy_gradient"; }
+  std::string attributes() const override;
+  std::optional<int> in_place(int) const override { return 0; }
+
+  std::string vocab;
+  CrossEntropyOptions options;
+};
+
+/// One pass over the logits of a slice of the vocabulary. Inputs: logits, targets, maximum (of each row, at
+/// least that of the slice). Outputs: sum(exp(logits - maximum)), sum(t * (logits - maximum)), sum(t);
+/// partial sums where the vocabulary is split.
+class CrossEntropySums final : public OperationBase<CrossEntropySums> {
+ public:
+  CrossEntropySums(const Tensor& logits, const Tensor& targets, const Tensor& maximum,
+                   const std::string& vocab, double label_smoothing);
+  Tensors gradient(const Tensors&) const override { not_differentiable(*this); }
+  std::string_view name() const override { return "cross_entropy_sums"; }
+  std::string attributes() const override;
+  Placement place(const PlacementRequest& request) const override;
+
+  std::string vocab;
+  double label_smoothing;
+};
+
+}  // namespace mtf

@@ -1,0 +1,106 @@
+// Reductions: sums, extrema, ... over the dimensions that the output shape lacks.
+//
+//   Tensor loss = reduce_mean(error, {});               // a 0-dimensional tensor
+//   Tensor bias_gradient = reduce_sum(dy, {hidden});    // dy: [batch, hidden]
+//   Tensor largest = reduce_max(logits, vocabulary);    // over one dimension
+//
+// The output may have any subset of x's dimensions in any order. With all of them in x's order, x itself is
+// returned. Sums of float32 and bfloat16 are as exact as float32 allows (blocks in float32, their sums in
+// float64) and do not depend on the number of threads. Throws Error for dimensions that x lacks and for
+// dtypes that do not fit.
+#pragma once
+
+#include <concepts>
+#include <string>
+
+#include "engine/graph/operation.h"
+
+namespace mtf {
+
+enum class ReduceFunction { kSum, kMax, kMin, kAll, kAny };
+
+class Reduce final : public OperationBase<Reduce> {
+ public:
+  Reduce(ReduceFunction function, const Tensor& x, const Shape& output);
+  std::string_view name() const override;
+  Tensors gradient(const Tensors& dy) const override;
+  /// A split of a reduced dimension leaves a partial result; sums also pass the partial sums of x.
+  Placement place(const PlacementRequest& request) const override;
+
+  ReduceFunction function;
+};
+
+/// The elements with index 0 along `dimension`.
+class ReduceFirst final : public OperationBase<ReduceFirst> {
+ public:
+  ReduceFirst(const Tensor& x, const Dimension& dimension)
+      : OperationBase({x}, {{x.shape() - dimension, x.dtype()}}), dimension(dimension) {}
+  std::string_view name() const override { return "reduce_first"; }
+  std::string attributes() const override { return dimension.name; }
+  Tensors gradient(const Tensors& dy) const override;
+  Placement place(const PlacementRequest& request) const override;
+
+  Dimension dimension;
+};
+
+/// dy at index 0 along `dimension` of `shape`, 0 elsewhere.
+class ReduceFirstGradient final : public OperationBase<ReduceFirstGradient> {
+ public:
+  ReduceFirstGradient(const Tensor& dy, const Dimension& dimension, const Shape& shape)
+      : OperationBase({dy}, {{shape, dy.dtype()}}), dimension(dimension) {}
+  std::string_view name() const override { return "reduce_first_gradient"; }
+  std::string attributes() const override { return dimension.name; }
+  Tensors gradient(const Tensors& dy) const override;
+
+  Dimension dimension;
+};
+
+/// The sum of all x[i]^2, 0-dimensional; float32 for bfloat16.
+class SumOfSquares final : public OperationBase<SumOfSquares> {
+ public:
+  explicit SumOfSquares(const Tensor& x);
+  std::string_view name() const override { return "sum_of_squares"; }
+  Tensors gradient(const Tensors& dy) const override;
+  Placement place(const PlacementRequest& request) const override;
+};
+
+Tensor reduce_sum(const Tensor& x, const Shape& output);
+/// The gradient goes in full to every element that equals the extremum. NaN if an element is.
+Tensor reduce_max(const Tensor& x, const Shape& output);
+Tensor reduce_min(const Tensor& x, const Shape& output);
+/// Of floating-point tensors.
+Tensor reduce_mean(const Tensor& x, const Shape& output);
+/// Of bool: whether all elements hold, whether any does.
+Tensor reduce_all(const Tensor& x, const Shape& output);
+Tensor reduce_any(const Tensor& x, const Shape& output);
+
+// Over one dimension. (Templates, so that {hidden} always means the output shape.)
+template <std::same_as<Dimension> D>
+Tensor reduce_sum(const Tensor& x, const D& reduced) {
+  return reduce_sum(x, x.shape() - reduced);
+}
+template <std::same_as<Dimension> D>
+Tensor reduce_max(const Tensor& x, const D& reduced) {
+  return reduce_max(x, x.shape() - reduced);
+}
+template <std::same_as<Dimension> D>
+Tensor reduce_min(const Tensor& x, const D& reduced) {
+  return reduce_min(x, x.shape() - reduced);
+}
+template <std::same_as<Dimension> D>
+Tensor reduce_mean(const Tensor& x, const D& reduced) {
+  return reduce_mean(x, x.shape() - reduced);
+}
+template <std::same_as<Dimension> D>
+Tensor reduce_all(const Tensor& x, const D& reduced) {
+  return reduce_all(x, x.shape() - reduced);
+}
+template <std::same_as<Dimension> D>
+Tensor reduce_any(const Tensor& x, const D& reduced) {
+  return reduce_any(x, x.shape() - reduced);
+}
+
+Tensor reduce_first(const Tensor& x, std::string_view dimension);
+Tensor sum_of_squares(const Tensor& x);
+
+}  // namespace mtf

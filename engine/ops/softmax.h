@@ -1,0 +1,110 @@
+// Softmax and its relatives along one named dimension, as fused operations: one pass over a row that stays in
+// cache, the same for the gradient. When the dimension is split they expand into plain operations with the
+// collectives in between.
+//
+// `extra_logit` (a host scalar) acts as one more class that is dropped from the output: softmax([1, 2], extra
+// 0) = [0.244728, 0.665241].
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "engine/graph/graph.h"
+#include "engine/ops/fused.h"
+
+namespace mtf {
+
+/// log(sum over `dimension` of exp(x) [+ exp(extra_logit)]): x without `dimension`; float32 when x is
+/// bfloat16.
+Tensor reduce_logsumexp(const Tensor& x, const std::string& dimension,
+                        std::optional<double> extra_logit = {});
+/// exp(x) / (sum over `dimension` of exp(x) [+ exp(extra_logit)]), the shape of x.
+Tensor softmax(const Tensor& x, const std::string& dimension, std::optional<double> extra_logit = {});
+/// log(softmax(x)), the shape of x.
+Tensor log_softmax(const Tensor& x, const std::string& dimension, std::optional<double> extra_logit = {});
+
+/// Common parts of the operations that normalise over one dimension of their first input.
+class AlongDimension : public Operation {
+ public:
+  AlongDimension(Tensors inputs, std::vector<OutputInfo> outputs, std::string dimension,
+                 std::optional<double> extra_logit = {})
+      : Operation(std::move(inputs), std::move(outputs)),
+        dimension(std::move(dimension)),
+        extra_logit(extra_logit) {}
+  std::string attributes() const override;
+  bool needs_expansion(const PlacementRequest& request) const override {
+    return request.rules.splits(dimension);
+  }
+
+  std::string dimension;
+  std::optional<double> extra_logit;
+};
+
+class LogSumExp final : public AlongDimension {
+ public:
+  LogSumExp(const Tensor& x, const std::string& dimension, std::optional<double> extra_logit);
+  std::string_view name() const override { return "logsumexp"; }
+  std::unique_ptr<Operation> clone() const override { return std::make_unique<LogSumExp>(*this); }
+  Tensors gradient(const Tensors& dy) const override;
+  Tensors expand(const Tensors& inputs) const override;
+};
+
+/// dx = exp(x - logsumexp) * dy. Inputs: x, logsumexp, dy. Local however x is split.
+class LogSumExpGradient final : public AlongDimension {
+ public:
+  LogSumExpGradient(const Tensor& x, const Tensor& logsumexp, const Tensor& dy, const std::string& dimension)
+      : AlongDimension({x, logsumexp, dy}, {{x.shape(), x.dtype()}}, dimension) {}
+  Tensors gradient(const Tensors&) const override { not_differentiable(*this); }
+  std::string_view name() const override { return "logsumexp_gradient"; }
+  std::unique_ptr<Operation> clone() const override { return std::make_unique<LogSumExpGradient>(*this); }
+  bool needs_expansion(const PlacementRequest&) const override { return false; }
+  std::optional<int> in_place(int) const override { return 0; }
+};
+
+class Softmax final : public AlongDimension {
+ public:
+  Softmax(const Tensor& x, const std::string& dimension, std::optional<double> extra_logit)
+      : AlongDimension({x}, {{x.shape(), x.dtype()}}, dimension, extra_logit) {}
+  std::string_view name() const override { return "softmax"; }
+  std::unique_ptr<Operation> clone() const override { return std::make_unique<Softmax>(*this); }
+  Tensors gradient(const Tensors& dy) const override;
+  Tensors expand(const Tensors& inputs) const override;
+  std::optional<int> in_place(int) const override { return 0; }
+};
+
+/// dx = y * (dy - sum(y * dy)). Inputs: y, dy.
+class SoftmaxGradient final : public AlongDimension {
+ public:
+  SoftmaxGradient(const Tensor& y, const Tensor& dy, const std::string& dimension)
+      : AlongDimension({y, dy}, {{y.shape(), y.dtype()}}, dimension) {}
+  Tensors gradient(const Tensors&) const override { not_differentiable(*this); }
+  std::string_view name() const override { return "softmax_gradient"; }
+  std::unique_ptr<Operation> clone() const override { return std::make_unique<SoftmaxGradient>(*this); }
+  Tensors expand(const Tensors& inputs) const override;
+  std::optional<int> in_place(int) const override { return 1; }
+};
+
+class LogSoftmax final : public AlongDimension {
+ public:
+  LogSoftmax(const Tensor& x, const std::string& dimension, std::optional<double> extra_logit)
+      : AlongDimension({x}, {{x.shape(), x.dtype()}}, dimension, extra_logit) {}
+  std::string_view name() const override { return "log_softmax"; }
+  std::unique_ptr<Operation> clone() const override { return std::make_unique<LogSoftmax>(*this); }
+  Tensors gradient(const Tensors& dy) const override;
+  Tensors expand(const Tensors& inputs) const override;
+  std::optional<int> in_place(int) const override { return 0; }
+};
+
+/// dx = dy - exp(y) * sum(dy). Inputs: y, dy.
+class LogSoftmaxGradient final : public AlongDimension {
+ public:
+  LogSoftmaxGradient(const Tensor& y, const Tensor& dy, const std::string& dimension)
+      : AlongDimension({y, dy}, {{y.shape(), y.dtype()}}, dimension) {}
+  Tensors gradient(const Tensors&) const override { not_differentiable(*this); }
+  std::string_view name() const override { return "log_softmax_gradient"; }
+  std::unique_ptr<Operation> clone() const override { return std::make_unique<LogSoftmaxGradient>(*this); }
+  Tensors expand(const Tensors& inputs) const override;
+  std::optional<int> in_place(int) const override { return 1; }
+};
+
+}  // namespace mtf

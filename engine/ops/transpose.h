@@ -1,0 +1,22 @@
+// Changes of the declared order of dimensions.
+#pragma once
+
+#include "engine/graph/operation.h"
+
+namespace mtf {
+
+class Transpose final : public OperationBase<Transpose> {
+ public:
+  Transpose(const Tensor& x, const Shape& shape);
+  std::string_view name() const override { return "transpose"; }
+  Tensors gradient(const Tensors& dy) const override;
+  Placement place(const PlacementRequest& request) const override {
+    return place_linear(*this, request, {0});
+  }
+};
+
+/// x with its dimensions in the order of `shape`; x itself if it has this order. Throws Error when the
+/// dimensions differ.
+Tensor transpose(const Tensor& x, const Shape& shape);
+
+}  // namespace mtf

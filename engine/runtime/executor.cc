@@ -1,0 +1,293 @@
+#include "engine/runtime/executor.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "engine/core/check.h"
+#include "engine/core/error.h"
+#include "engine/runtime/prepared_program.h"
+#include "engine/runtime/slicing.h"
+#include "engine/runtime/thread_pool.h"
+
+namespace mtf {
+namespace {
+
+/// Counters of one worker, on a cache line of its own.
+struct alignas(64) WorkerCounters {
+  double flops = 0;
+  double bytes = 0;
+};
+
+template <class T>
+bool all_finite(const std::byte* data, int64_t count) {
+  const T* x = reinterpret_cast<const T*>(data);
+  for (int64_t i = 0; i < count; ++i) {
+    if (!std::isfinite(static_cast<double>(static_cast<float>(x[i])))) return false;
+  }
+  return true;
+}
+
+bool all_finite(DType dtype, const std::byte* data, int64_t count) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return all_finite<float>(data, count);
+    case DType::kBFloat16:
+      return all_finite<BFloat16>(data, count);
+    case DType::kFloat64:
+      return all_finite<double>(data, count);
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+class Executor::Implementation {
+ public:
+  Implementation(Program program, Backend& backend, VariableStore& variables, const ExecutorOptions& options)
+      : options_(options),
+        prepared_(std::move(program), backend, communicator_, variables, options.seed, options.check_replicas),
+        pool_(options.threads, [&backend] { backend.prepare_thread(); }),
+        workers_(pool_.threads()),
+        scratch_bytes_((prepared_.scratch_bytes() + 4095) / 4096 * 4096),
+        scratch_(backend.allocate(static_cast<int64_t>(scratch_bytes_) * pool_.threads())) {
+    for (const auto& [name, id] : this->program().inputs) input_shapes_.push_back(this->program().local_shape(id));
+  }
+
+  void feed(const std::string& name, const void* data);
+  void run(uint64_t step, bool find_non_finite);
+  HostTensor fetch(const std::string& name) const;
+  double scalar(const std::string& name) const;
+  std::string first_non_finite() const { return non_finite_; }
+  const PreparedProgram& prepared() const { return prepared_; }
+  const Counters& counters() const { return counters_; }
+
+ private:
+  const Program& program() const { return prepared_.program(); }
+  void run(const std::vector<PreparedSegment>& segments, int64_t iteration);
+  void run_local(const PreparedSegment& segment, int64_t iteration);
+  void run_collective(const PreparedStep& step);
+  void run_tasks(const PreparedStep& step, int64_t coordinate, int64_t begin, int64_t end, int64_t iteration, int worker);
+  void check(const PreparedStep& step);
+  void check_replicas(const PreparedStep& step, ValueId id);
+  ValueId output(const std::string& name) const;
+
+  ExecutorOptions options_;
+  InProcessCommunicator communicator_;
+  PreparedProgram prepared_;
+  ThreadPool pool_;
+  std::vector<WorkerCounters> workers_;
+  size_t scratch_bytes_;
+  std::unique_ptr<DeviceMemory> scratch_;
+  std::vector<Shape> input_shapes_;  ///< of one position's slices
+  Counters counters_;
+  uint64_t step_ = 0;
+  bool find_non_finite_ = false;
+  std::string non_finite_;
+};
+
+void Executor::Implementation::feed(const std::string& name, const void* data) {
+  const ValueId id = program().input(name);
+  if (id == kNoValue) return;  // the program does not depend on it
+  const Value& value = program().values[id];
+  const Shape& local = input_shapes_[value.index];
+  const AxisMask stored = prepared_.stored(id);
+  for (int64_t copy = 0; copy < program().mesh.size_of(stored); ++copy) {
+    const int64_t position = program().mesh.first_position(copy, stored);
+    copy_to_slice(value.shape, local, prepared_.begin(id, position), size_of(value.dtype),
+                  static_cast<const std::byte*>(data), prepared_.address(id, position));
+  }
+}
+
+void Executor::Implementation::run(uint64_t step, bool find_non_finite) {
+  step_ = step;
+  find_non_finite_ = find_non_finite;
+  non_finite_.clear();
+  for (WorkerCounters& worker : workers_) worker = {};
+  run(prepared_.segments(), 0);
+  const auto positions = static_cast<double>(program().mesh.size());
+  ++counters_.runs;
+  for (const WorkerCounters& worker : workers_) {
+    counters_.flops_per_position += worker.flops / positions;
+    counters_.bytes_per_position += worker.bytes / positions;
+  }
+}
+
+void Executor::Implementation::run(const std::vector<PreparedSegment>& segments, int64_t iteration) {
+  for (const PreparedSegment& segment : segments) {
+    switch (segment.kind) {
+      case PreparedSegment::Kind::kLocal:
+        run_local(segment, iteration);
+        break;
+      case PreparedSegment::Kind::kCollective:
+        run_collective(segment.steps[0]);
+        check(segment.steps[0]);
+        break;
+      case PreparedSegment::Kind::kRepeat:
+        for (int64_t i = 0; i < segment.steps[0].instruction->count; ++i) run(segment.steps[0].body, i);
+        break;
+    }
+  }
+}
+
+/// With enough coordinates a worker runs the whole segment for one of them; otherwise the tasks of each step are shared out.
+void Executor::Implementation::run_local(const PreparedSegment& segment, int64_t iteration) {
+  const bool stepwise = options_.check_replicas || find_non_finite_;
+  if (segment.coordinates >= pool_.threads() && !stepwise) {
+    pool_.run(segment.coordinates, [&](int64_t coordinate, int worker) {
+      for (const PreparedStep& step : segment.steps) run_tasks(step, coordinate, 0, step.tasks, iteration, worker);
+    });
+    return;
+  }
+  for (const PreparedStep& step : segment.steps) {
+    pool_.run(step.coordinates * step.tasks, [&](int64_t task, int worker) {
+      run_tasks(step, task / step.tasks, task % step.tasks, task % step.tasks + 1, iteration, worker);
+    });
+    if (stepwise) check(step);
+  }
+}
+
+void Executor::Implementation::run_tasks(const PreparedStep& step, int64_t coordinate, int64_t begin, int64_t end,
+                                         int64_t iteration, int worker) {
+  if (!step.guards.empty() && !*step.guards[coordinate]) return;
+  if (options_.before_task) options_.before_task();
+  const Slice* slices = step.slices.data() + coordinate * static_cast<int64_t>(step.inputs + step.outputs);
+  const KernelCall call{{slices, step.inputs},
+                        {slices + step.inputs, step.outputs},
+                        scratch_->data() + static_cast<size_t>(worker) * scratch_bytes_,
+                        step_,
+                        iteration};
+  workers_[worker].flops += static_cast<double>(step.kernel->run(call, begin, end)) * step.positions;
+}
+
+void Executor::Implementation::run_collective(const PreparedStep& step) {
+  int64_t tasks = 0;
+  for (const CollectivePart& part : step.parts) tasks += part.tasks * step.coordinates;
+  pool_.run(tasks, [&](int64_t task, int worker) {
+    const CollectivePart* part = step.parts.data();
+    for (; task >= part->tasks * step.coordinates; ++part) task -= part->tasks * step.coordinates;
+    const int64_t coordinate = task / part->tasks, begin = task % part->tasks;
+    if (!step.guards.empty() && !*step.guards[coordinate]) return;
+    if (options_.before_task) options_.before_task();
+    const std::span<const std::byte* const> inputs(part->inputs.data() + coordinate * part->members,
+                                                   static_cast<size_t>(part->members));
+    workers_[worker].bytes += part->collective->run(inputs, part->member[coordinate], part->results[coordinate], begin,
+                                                    begin + 1) *
+                              step.positions;
+  });
+}
+
+void Executor::Implementation::check(const PreparedStep& step) {
+  if (!step.guards.empty() && !*step.guards[0]) return;
+  for (ValueId id : step.instruction->outputs) {
+    if (options_.check_replicas) check_replicas(step, id);
+    if (!find_non_finite_ || !non_finite_.empty()) continue;
+    const int64_t count = program().local_shape(id).size();
+    for (int64_t copy = 0; copy < program().mesh.size_of(prepared_.stored(id)); ++copy) {
+      const int64_t position = program().mesh.first_position(copy, prepared_.stored(id));
+      if (all_finite(program().values[id].dtype, prepared_.address(id, position), count)) continue;
+      const std::string& path = step.instruction->provenance.path;
+      non_finite_ = to_string(program(), *step.instruction) + (path.empty() ? "" : "  in " + path);
+      break;
+    }
+  }
+}
+
+void Executor::Implementation::check_replicas(const PreparedStep& step, ValueId id) {
+  const Mesh& mesh = program().mesh;
+  const AxisMask varies = program().values[id].layout.varies();
+  for (int64_t position = 0; position < mesh.size(); ++position) {
+    const int64_t other = mesh.first_position(mesh.project(position, varies), varies);
+    if (std::memcmp(prepared_.address(id, position), prepared_.address(id, other),
+                    static_cast<size_t>(program().local_bytes(id))) == 0) {
+      continue;
+    }
+    throw Error(ErrorKind::kSystem, fmt::format("positions {} and {} hold different replicas after {}", other, position,
+                                                to_string(program(), *step.instruction)));
+  }
+}
+
+ValueId Executor::Implementation::output(const std::string& name) const {
+  const ValueId id = program().output(name);
+  MTF_CHECK(id != kNoValue, "the program has no output `{}`", name);
+  return id;
+}
+
+HostTensor Executor::Implementation::fetch(const std::string& name) const {
+  const ValueId id = output(name);
+  const Value& value = program().values[id];
+  HostTensor result(value.shape, value.dtype);
+  const Shape local = program().local_shape(id);
+  const AxisMask varies = value.layout.varies();
+  for (int64_t copy = 0; copy < program().mesh.size_of(varies); ++copy) {
+    const int64_t position = program().mesh.first_position(copy, varies);
+    copy_from_slice(value.shape, local, slice_begin(value.shape, value.layout, program().mesh, position),
+                    size_of(value.dtype), prepared_.address(id, position), result.bytes.data());
+  }
+  return result;
+}
+
+double Executor::Implementation::scalar(const std::string& name) const {
+  const ValueId id = output(name);
+  const std::byte* data = prepared_.address(id, 0);
+  switch (program().values[id].dtype) {
+    case DType::kFloat32:
+      return *reinterpret_cast<const float*>(data);
+    case DType::kBFloat16:
+      return static_cast<float>(*reinterpret_cast<const BFloat16*>(data));
+    case DType::kFloat64:
+      return *reinterpret_cast<const double*>(data);
+    case DType::kInt32:
+      return *reinterpret_cast<const int32_t*>(data);
+    case DType::kInt64:
+      return static_cast<double>(*reinterpret_cast<const int64_t*>(data));
+    case DType::kBool:
+      return *reinterpret_cast<const bool*>(data) ? 1 : 0;
+  }
+  return 0;
+}
+
+Executor::Executor(Program program, Backend& backend, VariableStore& variables, const ExecutorOptions& options)
+    : implementation_(std::make_unique<Implementation>(std::move(program), backend, variables, options)) {}
+
+Executor::~Executor() = default;
+
+void Executor::feed(const std::string& name, const void* data) { implementation_->feed(name, data); }
+
+void Executor::feed_scalar(const std::string& name, double value) {
+  const ValueId id = program().input(name);
+  if (id == kNoValue) return;
+  switch (program().values[id].dtype) {
+    case DType::kInt32: {
+      const auto narrow = static_cast<int32_t>(value);
+      return feed(name, &narrow);
+    }
+    case DType::kInt64: {
+      const auto narrow = static_cast<int64_t>(value);
+      return feed(name, &narrow);
+    }
+    case DType::kFloat64:
+      return feed(name, &value);
+    default: {
+      MTF_CHECK(program().values[id].dtype == DType::kFloat32, "feed_scalar: `{}` has another type", name);
+      const auto narrow = static_cast<float>(value);
+      return feed(name, &narrow);
+    }
+  }
+}
+
+void Executor::run(uint64_t step) { implementation_->run(step, false); }
+HostTensor Executor::fetch(const std::string& name) const { return implementation_->fetch(name); }
+double Executor::scalar(const std::string& name) const { return implementation_->scalar(name); }
+const Program& Executor::program() const { return implementation_->prepared().program(); }
+const MemoryPlan& Executor::memory() const { return implementation_->prepared().memory(); }
+const Counters& Executor::counters() const { return implementation_->counters(); }
+
+std::string Executor::first_non_finite(uint64_t step) {
+  implementation_->run(step, true);
+  return implementation_->first_non_finite();
+}
+
+}  // namespace mtf

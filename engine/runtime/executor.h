@@ -1,0 +1,68 @@
+// Runs a Program on all positions of this process.
+//
+//   const std::unique_ptr<Backend> backend = make_cpu_backend();
+//   VariableStore variables(*backend, program.mesh, program.variables);
+//   variables.initialize(seed);
+//   Executor executor(program, *backend, variables, {.threads = 2, .seed = seed});
+//   executor.feed("image", batch.data());
+//   executor.run(step);
+//   double loss = executor.scalar("loss");
+//
+// Everything is prepared by the constructor: after the first step nothing is allocated.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "engine/backend/backend.h"
+#include "engine/runtime/host_tensor.h"
+#include "engine/runtime/memory_plan.h"
+#include "engine/runtime/variable_store.h"
+#include "engine/spmd/program.h"
+
+namespace mtf {
+
+struct ExecutorOptions {
+  int threads = 1;
+  uint64_t seed = 1;
+  bool check_replicas = false;  ///< every position computes everything it holds; replicas are compared bit for bit
+  /// Called by each worker before each task, for tests (random sleeps).
+  std::function<void()> before_task{};
+};
+
+/// Counted where the work is done, since the executor was made.
+struct Counters {
+  int64_t runs = 0;
+  double flops_per_position = 0;  ///< of contractions, averaged over the positions
+  double bytes_per_position = 0;  ///< sent in collectives, averaged over the positions
+};
+
+class Executor {
+ public:
+  Executor(Program program, Backend& backend, VariableStore& variables, const ExecutorOptions& options);
+  ~Executor();
+
+  /// Copies a whole input (row-major, declared order) into the slices of the positions that hold it.
+  void feed(const std::string& name, const void* data);
+  void feed_scalar(const std::string& name, double value);
+  /// Runs the program once. Throws Error naming the instruction when check_replicas finds a difference.
+  void run(uint64_t step);
+  /// The whole output of this name.
+  HostTensor fetch(const std::string& name) const;
+  /// A 0-dimensional output; does not allocate.
+  double scalar(const std::string& name) const;
+
+  const Program& program() const;
+  const MemoryPlan& memory() const;
+  const Counters& counters() const;
+  /// Runs the program again, looking at every result: the first instruction that makes a value that is not finite, with its
+  /// layer; empty: none.
+  std::string first_non_finite(uint64_t step);
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace mtf

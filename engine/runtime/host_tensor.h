@@ -1,0 +1,27 @@
+// A whole tensor in host memory, row-major in declared order: what goes in and out of an executor.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "engine/core/dtype.h"
+#include "engine/core/shape.h"
+
+namespace mtf {
+
+struct HostTensor {
+  Shape shape;
+  DType dtype = DType::kFloat32;
+  std::vector<std::byte> bytes;
+
+  HostTensor() = default;
+  HostTensor(const Shape& shape, DType dtype)
+      : shape(shape), dtype(dtype), bytes(static_cast<size_t>(shape.size()) * size_of(dtype)) {}
+
+  template <class T>
+  T* data() { return reinterpret_cast<T*>(bytes.data()); }
+  template <class T>
+  const T* data() const { return reinterpret_cast<const T*>(bytes.data()); }
+};
+
+}  // namespace mtf

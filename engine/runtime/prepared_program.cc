@@ -1,0 +1,220 @@
+#include "engine/runtime/prepared_program.h"
+
+#include <algorithm>
+
+#include "engine/core/check.h"
+#include "engine/spmd/exchange.h"
+
+namespace mtf {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+/// The position that differs from `position` only along `axes`, where it has the row-major coordinate `member`.
+int64_t group_member(const Mesh& mesh, int64_t position, AxisMask axes, int64_t member) {
+  const int64_t base = mesh.first_position(mesh.project(position, ~axes & mesh.all_axes()), ~axes & mesh.all_axes());
+  return base + mesh.first_position(member, axes);
+}
+
+Collective::Kind collective_kind(InstructionKind kind) {
+  switch (kind) {
+    case InstructionKind::kAllReduce:
+      return Collective::Kind::kAllReduce;
+    case InstructionKind::kReduceScatter:
+      return Collective::Kind::kReduceScatter;
+    case InstructionKind::kAllGather:
+      return Collective::Kind::kAllGather;
+    case InstructionKind::kAllToAll:
+      return Collective::Kind::kAllToAll;
+    default:
+      MTF_CHECK(kind == InstructionKind::kExchange, "not a collective");
+      return Collective::Kind::kExchange;
+  }
+}
+
+Collective describe(const Program& program, const Instruction& instruction, ValueId input) {
+  Collective collective;
+  collective.kind = collective_kind(instruction.kind);
+  collective.reduction = instruction.reduction;
+  collective.dtype = program.values[input].dtype;
+  for (int axis = 0; axis < program.mesh.rank(); ++axis) {
+    if (has_axis(instruction.axes, axis)) collective.group.push_back(program.mesh.size(axis));
+  }
+  const Shape local = program.local_shape(input);
+  for (const Dimension& d : local) collective.input.push_back(d.size);
+  collective.dimension = instruction.dimension;
+  collective.concat_dimension = instruction.concat_dimension;
+  if (instruction.kind == InstructionKind::kExchange) {
+    for (int64_t member = 0; member < collective.members(); ++member) {
+      collective.transfers.push_back(shift_transfers(collective.members(), local[instruction.dimension].size,
+                                                     instruction.offset, instruction.wrap, member));
+    }
+  }
+  return collective;
+}
+
+Move::Kind move_kind(InstructionKind kind) {
+  switch (kind) {
+    case InstructionKind::kSlice:
+      return Move::Kind::kSlice;
+    case InstructionKind::kCopy:
+      return Move::Kind::kCopy;
+    case InstructionKind::kPlace:
+      return Move::Kind::kPlace;
+    default:
+      MTF_CHECK(kind == InstructionKind::kAccumulate, "not a move");
+      return Move::Kind::kAccumulate;
+  }
+}
+
+}  // namespace
+
+PreparedProgram::PreparedProgram(Program program, Backend& backend, Communicator& communicator,
+                                 VariableStore& variables, uint64_t seed, bool replicate)
+    : program_(std::move(program)),
+      backend_(backend),
+      communicator_(communicator),
+      variables_(variables),
+      seed_(seed),
+      replicate_(replicate),
+      memory_(plan_memory(program_, replicate)) {
+  allocate();
+  segments_ = prepare(program_.instructions);
+}
+
+void PreparedProgram::allocate() {
+  for (const auto& [mask, arena] : memory_.arenas) {
+    arenas_[mask] = backend_.allocate(aligned(arena.bytes) * arena.copies);
+  }
+  for (const auto& [name, id] : program_.inputs) {
+    inputs_.push_back(backend_.allocate(aligned(program_.local_bytes(id)) * program_.mesh.size_of(stored(id))));
+  }
+}
+
+AxisMask PreparedProgram::stored(ValueId id) const {
+  return replicate_ ? program_.mesh.all_axes() : program_.values[program_.root(id)].varies;
+}
+
+std::byte* PreparedProgram::address(ValueId id, int64_t position) const {
+  const ValueId root = program_.root(id);
+  const Value& value = program_.values[root];
+  if (value.storage == Value::Storage::kVariable) return variables_.slice(value.name, position);
+  const int64_t copy = program_.mesh.project(position, stored(root));
+  if (value.storage == Value::Storage::kInput) {
+    return inputs_[value.index]->data() + copy * aligned(program_.local_bytes(root));
+  }
+  MTF_CHECK(memory_.offsets[root] >= 0, "%{} has no memory", value.name);
+  return arenas_.at(stored(root))->data() + copy * aligned(memory_.arenas.at(stored(root)).bytes) +
+         memory_.offsets[root];
+}
+
+const std::vector<int64_t>& PreparedProgram::begin(ValueId id, int64_t position) {
+  const Value& value = program_.values[id];
+  const int64_t coordinate = program_.mesh.project(position, value.layout.split_axes());
+  const std::vector<int64_t>*& known = begin_of_[{id, coordinate}];
+  if (!known) known = &begins_.emplace_back(slice_begin(value.shape, value.layout, program_.mesh, position));
+  return *known;
+}
+
+LocalTensor PreparedProgram::local_tensor(ValueId id) const {
+  const Shape local = program_.local_shape(id);
+  return {program_.values[id].shape, local, local.strides(), program_.values[id].dtype};
+}
+
+/// A step runs once for each copy of its results.
+AxisMask PreparedProgram::computed_over(const Instruction& instruction) const {
+  return replicate_ || instruction.outputs.empty() ? program_.mesh.all_axes() : stored(instruction.outputs[0]);
+}
+
+std::vector<PreparedSegment> PreparedProgram::prepare(const std::vector<Instruction>& block) {
+  std::vector<PreparedSegment> segments;
+  AxisMask last = 0;
+  for (const Instruction& instruction : block) {
+    if (instruction.kind == InstructionKind::kDone) continue;  // results are there when the start has run
+    using Kind = PreparedSegment::Kind;
+    const Kind kind = instruction.kind == InstructionKind::kRepeat ? Kind::kRepeat
+                      : instruction.is_collective()                ? Kind::kCollective
+                                                                   : Kind::kLocal;
+    const AxisMask mask = kind == Kind::kLocal ? computed_over(instruction) : 0;
+    const bool same = kind == Kind::kLocal && !segments.empty() && segments.back().kind == kind && mask == last;
+    if (!same) segments.push_back({kind, program_.mesh.size_of(mask), {}});
+    last = mask;
+    segments.back().steps.push_back(prepare(instruction));
+  }
+  return segments;
+}
+
+PreparedStep PreparedProgram::prepare(const Instruction& instruction) {
+  PreparedStep step;
+  step.instruction = &instruction;
+  if (instruction.kind == InstructionKind::kRepeat) {
+    step.body = prepare(instruction.body);
+    return step;
+  }
+  const Mesh& mesh = program_.mesh;
+  const AxisMask mask = computed_over(instruction);
+  step.coordinates = mesh.size_of(mask);
+  step.positions = static_cast<double>(mesh.size()) / static_cast<double>(step.coordinates);
+  if (instruction.guard != kNoValue) {
+    for (int64_t c = 0; c < step.coordinates; ++c) {
+      step.guards.push_back(reinterpret_cast<const bool*>(address(instruction.guard, mesh.first_position(c, mask))));
+    }
+  }
+  if (instruction.is_collective()) {
+    prepare_collective(instruction, step);
+  } else {
+    prepare_local(instruction, step);
+  }
+  return step;
+}
+
+void PreparedProgram::prepare_local(const Instruction& instruction, PreparedStep& step) {
+  step.kernel = prepare_kernel(instruction);
+  step.tasks = step.kernel->tasks();
+  scratch_bytes_ = std::max(scratch_bytes_, step.kernel->scratch_bytes());
+  step.inputs = instruction.inputs.size();
+  step.outputs = instruction.outputs.size();
+  const AxisMask mask = computed_over(instruction);
+  for (int64_t c = 0; c < step.coordinates; ++c) {
+    const int64_t position = program_.mesh.first_position(c, mask);
+    for (const std::vector<ValueId>* ids : {&instruction.inputs, &instruction.outputs}) {
+      for (ValueId id : *ids) step.slices.push_back({address(id, position), begin(id, position).data()});
+    }
+  }
+}
+
+std::unique_ptr<Kernel> PreparedProgram::prepare_kernel(const Instruction& instruction) {
+  if (instruction.kind == InstructionKind::kLocal) {
+    KernelContext context{*instruction.operation, {}, {}, seed_};
+    for (ValueId id : instruction.inputs) context.inputs.push_back(local_tensor(id));
+    for (ValueId id : instruction.outputs) context.outputs.push_back(local_tensor(id));
+    return backend_.prepare(context);
+  }
+  return backend_.prepare(Move{move_kind(instruction.kind), local_tensor(instruction.inputs[0]),
+                               local_tensor(instruction.outputs[0]), instruction.dimension, instruction.count});
+}
+
+void PreparedProgram::prepare_collective(const Instruction& instruction, PreparedStep& step) {
+  const Mesh& mesh = program_.mesh;
+  const AxisMask mask = computed_over(instruction);
+  for (size_t i = 0; i < instruction.inputs.size(); ++i) {
+    CollectivePart part;
+    const Collective collective = describe(program_, instruction, instruction.inputs[i]);
+    part.collective = communicator_.prepare(collective);
+    part.members = collective.members();
+    part.tasks = part.collective->tasks();
+    for (int64_t c = 0; c < step.coordinates; ++c) {
+      const int64_t position = mesh.first_position(c, mask);
+      for (int64_t member = 0; member < part.members; ++member) {
+        part.inputs.push_back(address(instruction.inputs[i], group_member(mesh, position, instruction.axes, member)));
+      }
+      part.member.push_back(mesh.project(position, instruction.axes));
+      part.results.push_back(address(instruction.outputs[i], position));
+    }
+    step.parts.push_back(std::move(part));
+  }
+}
+
+}  // namespace mtf

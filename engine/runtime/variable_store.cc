@@ -1,0 +1,107 @@
+#include "engine/runtime/variable_store.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "engine/core/check.h"
+#include "engine/core/error.h"
+#include "engine/runtime/initialize.h"
+#include "engine/runtime/slicing.h"
+
+namespace mtf {
+
+struct VariableStore::Entry {
+  Variable variable;
+  Layout layout;
+  AxisMask varies = 0;   ///< mesh dimensions over which buffers are kept
+  Shape local;
+  int64_t slice_bytes = 0;
+  int64_t copies = 1;
+  std::unique_ptr<DeviceMemory> memory;
+
+  std::byte* data(int64_t copy) const { return memory->data() + copy * slice_bytes; }
+};
+
+VariableStore::VariableStore(Backend& backend, const Mesh& mesh, const std::vector<ProgramVariable>& variables,
+                             bool replicate)
+    : mesh_(mesh) {
+  for (const ProgramVariable& v : variables) {
+    auto entry = std::make_unique<Entry>();
+    entry->variable = v.variable;
+    entry->layout = v.layout;
+    entry->varies = replicate ? mesh.all_axes() : v.layout.varies();
+    entry->local = slice_shape(v.variable.shape, v.layout, mesh);
+    // Slices start on cache lines of their own.
+    entry->slice_bytes = (entry->local.size() * static_cast<int64_t>(size_of(v.variable.dtype)) + 63) / 64 * 64;
+    entry->copies = mesh.size_of(entry->varies);
+    entry->memory = backend.allocate(entry->slice_bytes * entry->copies);
+    entries_[v.variable.name] = std::move(entry);
+  }
+}
+
+VariableStore::~VariableStore() = default;
+
+VariableStore::Entry& VariableStore::entry(const std::string& name) const {
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) throw Error(ErrorKind::kConfig, fmt::format("there is no variable `{}`", name));
+  return *found->second;
+}
+
+void VariableStore::initialize(uint64_t seed) {
+  for (const auto& [name, entry] : entries_) {
+    for (int64_t copy = 0; copy < entry->copies; ++copy) {
+      const int64_t position = mesh_.first_position(copy, entry->varies);
+      fill_initial_values(entry->variable, seed, entry->local,
+                          slice_begin(entry->variable.shape, entry->layout, mesh_, position), entry->data(copy));
+    }
+  }
+}
+
+std::vector<std::string> VariableStore::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : entries_) names.push_back(name);
+  return names;
+}
+
+const Variable& VariableStore::variable(const std::string& name) const { return entry(name).variable; }
+
+void VariableStore::set(const std::string& name, const HostTensor& value) {
+  const Entry& e = entry(name);
+  bool fits = value.dtype == e.variable.dtype && value.shape.rank() == e.variable.shape.rank();
+  for (int i = 0; fits && i < value.shape.rank(); ++i) fits = value.shape[i].size == e.variable.shape[i].size;
+  if (!fits) {
+    throw Error(ErrorKind::kConfig,
+                fmt::format("`{}` is {} {} and cannot be set to {} {}", name, name_of(e.variable.dtype),
+                            e.variable.shape.to_string(), name_of(value.dtype), value.shape.to_string()));
+  }
+  for (int64_t copy = 0; copy < e.copies; ++copy) {
+    const int64_t position = mesh_.first_position(copy, e.varies);
+    copy_to_slice(e.variable.shape, e.local, slice_begin(e.variable.shape, e.layout, mesh_, position),
+                  size_of(e.variable.dtype), value.bytes.data(), e.data(copy));
+  }
+}
+
+HostTensor VariableStore::get(const std::string& name) const {
+  const Entry& e = entry(name);
+  HostTensor result(e.variable.shape, e.variable.dtype);
+  for (int64_t copy = 0; copy < e.copies; ++copy) {
+    const int64_t position = mesh_.first_position(copy, e.varies);
+    copy_from_slice(e.variable.shape, e.local, slice_begin(e.variable.shape, e.layout, mesh_, position),
+                    size_of(e.variable.dtype), e.data(copy), result.bytes.data());
+  }
+  return result;
+}
+
+int64_t VariableStore::bytes() const {
+  int64_t total = 0;
+  for (const auto& [name, entry] : entries_) total += entry->slice_bytes * entry->copies;
+  return total;
+}
+
+std::byte* VariableStore::slice(const std::string& name, int64_t position) const {
+  const Entry& e = entry(name);
+  return e.data(mesh_.project(position, e.varies));
+}
+
+}  // namespace mtf

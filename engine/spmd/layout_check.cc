@@ -1,0 +1,264 @@
+// Every illegal layout of spec/core.md §1.5.1, found from shapes and names alone, before anything is partitioned.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "engine/core/nearest.h"
+#include "engine/graph/structural.h"
+#include "engine/spmd/liveness.h"
+#include "engine/spmd/partition.h"
+
+namespace mtf {
+namespace {
+
+/// Problems of one kind with one rule, and the tensors that it concerns.
+struct Finding {
+  Mark mark;
+  std::string message;
+  std::string hint;
+  std::vector<std::string> tensors;
+};
+
+std::string join(const std::vector<std::string>& words, std::string_view last = ", ") {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i) text += (i == 0 ? "" : i + 1 == words.size() ? std::string(last) : ", ") + words[i];
+  return text;
+}
+
+class LayoutCheck {
+ public:
+  LayoutCheck(const Graph& graph, const Layouts& layouts, Diagnostics& diagnostics)
+      : graph_(graph), layouts_(layouts), diagnostics_(diagnostics), live_(live_operations(graph)) {}
+
+  void run() {
+    check_mesh_dimensions();
+    check_block(graph_.root());
+    for (const auto& variable : graph_.variables()) {
+      check_tensor(variable->name, variable->shape, domain_of(*variable));
+    }
+    for (const auto& [key, finding] : findings_) report(finding);
+    check_unused_rules();
+  }
+
+ private:
+  const LayoutRules& rules(Domain domain) const {
+    return domain == Domain::kActivation  ? layouts_.activation
+           : domain == Domain::kParameter ? layouts_.parameter
+                                          : layouts_.optimizer;
+  }
+  /// The section that a rule comes from.
+  std::string section(const LayoutRule& rule) const {
+    const auto holds = [&rule](const LayoutRules& rules) {
+      const LayoutRule* found = rules.find(rule.dimension);
+      return found && found->mesh_dimensions == rule.mesh_dimensions;
+    };
+    return holds(layouts_.activation) ? "layout" : holds(layouts_.parameter) ? "parameter_layout" : "optimizer_layout";
+  }
+  /// Sizes of the rule's mesh dimensions that exist, multiplied.
+  int64_t parts(const LayoutRule& rule) const {
+    int64_t n = 1;
+    for (const std::string& name : rule.mesh_dimensions) {
+      if (const auto axis = layouts_.mesh.shape().find(name)) n *= layouts_.mesh.size(*axis);
+    }
+    return n;
+  }
+
+  void check_mesh_dimensions();
+  void check_block(const Block& block);
+  void check_operation(const Operation& operation);
+  void check_tensor(const std::string& name, const Shape& shape, Domain domain);
+  void check_repeated_rules(const std::string& name, const Shape& shape, Domain domain);
+  void check_shared(const std::string& name, const Shape& shape, Domain domain, const std::string& what);
+  void check_divisible(const std::string& name, const Shape& shape, Domain domain);
+  void check_unsplittable(const Operation& operation);
+  void check_unused_rules();
+  void find(const std::string& key, const LayoutRule& rule, const std::string& message, const std::string& hint,
+            const std::string& tensor);
+  void report(const Finding& finding);
+
+  const Graph& graph_;
+  const Layouts& layouts_;
+  Diagnostics& diagnostics_;
+  const OperationSet live_;
+  std::map<std::string, Finding> findings_;
+  std::set<std::string> dimensions_;  ///< names that occur in any tensor
+  std::set<std::string> checked_;     ///< tensors that have been looked at
+};
+
+void LayoutCheck::check_mesh_dimensions() {
+  std::vector<std::string> names;
+  for (const Dimension& d : layouts_.mesh.shape()) names.push_back(d.name);
+  std::set<std::string> seen;
+  for (const LayoutRules* rules : {&layouts_.activation, &layouts_.parameter, &layouts_.optimizer}) {
+    for (const LayoutRule& rule : rules->rules()) {
+      for (const std::string& name : rule.mesh_dimensions) {
+        if (layouts_.mesh.shape().contains(name)) continue;
+        if (!seen.insert(rule.dimension + ":" + name).second) continue;
+        const std::optional<std::string> close = nearest(name, names);
+        diagnostics_.error(rule.mark,
+                           fmt::format("{} splits `{}` over `{}`, which is no dimension of the mesh", section(rule),
+                                       rule.dimension, name),
+                           names.empty()  ? "there is no `mesh`: add one, for example {" + name + ": 2}"
+                           : close        ? fmt::format("did you mean `{}`", *close) + "?"
+                                          : "the mesh has " + join(names, " and "));
+      }
+    }
+  }
+}
+
+void LayoutCheck::check_block(const Block& block) {
+  for (const auto& operation : block) {
+    if (!live_.contains(operation.get())) continue;
+    check_operation(*operation);
+    if (const auto* loop = dynamic_cast<const Repeat*>(operation.get())) check_block(loop->body);
+  }
+}
+
+void LayoutCheck::check_operation(const Operation& operation) {
+  const Domain domain = operation.provenance().domain;
+  std::string name = operation.provenance().path;
+  name += (name.empty() ? "" : "/") + std::string(operation.name());
+  if (const auto* input = dynamic_cast<const Input*>(&operation)) name = input->input_name;
+  if (const auto* read = dynamic_cast<const ReadVariable*>(&operation)) name = read->variable->name;
+  for (const Tensor& input : operation.inputs()) {
+    if (input.operation().name() == "variable") {
+      check_tensor(static_cast<const ReadVariable&>(input.operation()).variable->name, input.shape(), domain);
+    } else {
+      check_tensor(name, input.shape(), domain);
+    }
+  }
+  for (const OutputInfo& output : operation.outputs()) check_tensor(name, output.shape, domain);
+  check_shared(name, operation.joint_shape(), domain, "the operands of one operation");
+  check_unsplittable(operation);
+}
+
+void LayoutCheck::check_tensor(const std::string& name, const Shape& shape, Domain domain) {
+  if (!checked_.insert(fmt::format("{} {} {}", static_cast<int>(domain), name, shape.to_string())).second) return;
+  for (const Dimension& d : shape) dimensions_.insert(d.name);
+  check_repeated_rules(name, shape, domain);
+  check_shared(name, shape, domain, "one tensor");
+  check_divisible(name, shape, domain);
+}
+
+void LayoutCheck::check_repeated_rules(const std::string& name, const Shape& shape, Domain domain) {
+  const std::vector<LayoutRule>& all = rules(domain).rules();
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (all[i].dimension != all[j].dimension || !shape.contains(all[i].dimension)) continue;
+      find("L1 " + all[i].dimension, all[i],
+           fmt::format("{} splits `{}` twice, over `{}` and over `{}`", section(all[i]), all[i].dimension,
+                       join(all[j].mesh_dimensions), join(all[i].mesh_dimensions)),
+           fmt::format("leave one, or write {}: [{}, {}] to split it over both", all[i].dimension,
+                       join(all[j].mesh_dimensions), join(all[i].mesh_dimensions)),
+           name + " " + shape.to_string());
+    }
+  }
+}
+
+void LayoutCheck::check_shared(const std::string& name, const Shape& shape, Domain domain, const std::string& what) {
+  std::map<std::string, std::string> user;  // mesh dimension -> tensor dimension
+  for (const Dimension& d : shape) {
+    const LayoutRule* rule = rules(domain).find(d.name);
+    if (!rule) continue;
+    for (const std::string& mesh_dimension : rule->mesh_dimensions) {
+      if (!layouts_.mesh.shape().contains(mesh_dimension)) continue;
+      const auto [other, added] = user.emplace(mesh_dimension, d.name);
+      if (added) continue;
+      const bool twice = other->second == d.name;
+      find(fmt::format("L2 {} {} {}", d.name, other->second, mesh_dimension), *rule,
+           twice ? fmt::format("{} splits `{}` over mesh dimension `{}` twice", section(*rule), d.name, mesh_dimension)
+                 : fmt::format("{} splits `{}` and `{}`, both of {}, over mesh dimension `{}`", section(*rule),
+                               other->second, d.name, what, mesh_dimension),
+           twice ? "name it once" : "split one of them over another mesh dimension or not at all",
+           name + " " + shape.to_string());
+    }
+  }
+}
+
+void LayoutCheck::check_divisible(const std::string& name, const Shape& shape, Domain domain) {
+  for (const Dimension& d : shape) {
+    const LayoutRule* rule = rules(domain).find(d.name);
+    if (!rule || d.size % parts(*rule) == 0) continue;
+    std::vector<std::string> legal;
+    for (int64_t n = 1; n <= std::min<int64_t>(d.size, 4096); ++n) {
+      if (d.size % n == 0 && legal.size() < 12) legal.push_back(std::to_string(n));
+    }
+    const std::string axes = join(rule->mesh_dimensions);
+    find(fmt::format("L4 {} {} {}", d.name, d.size, axes), *rule,
+         fmt::format("{} splits `{}` ({}) over mesh dimension `{}` ({}), which does not divide it", section(*rule),
+                     d.name, d.size, axes, parts(*rule)),
+         fmt::format("`{}` could be {}", axes, join(legal, " or ")), name + " " + shape.to_string());
+  }
+}
+
+void LayoutCheck::check_unsplittable(const Operation& operation) {
+  for (const std::string& dimension : operation.unsplittable()) {
+    const LayoutRule* rule = rules(operation.provenance().domain).find(dimension);
+    if (!rule || parts(*rule) == 1) continue;
+    find(fmt::format("L6 {} {}", dimension, operation.name()), *rule,
+         fmt::format("{} splits `{}`, along which {} cannot be split", section(*rule), dimension, operation.name()),
+         fmt::format("leave `{}` unsplit or rename it before the {}", dimension, operation.name()),
+         operation.provenance().path.empty() ? std::string(operation.name()) : operation.provenance().path);
+  }
+}
+
+void LayoutCheck::find(const std::string& key, const LayoutRule& rule, const std::string& message,
+                       const std::string& hint, const std::string& tensor) {
+  Finding& finding = findings_[key];
+  if (finding.message.empty()) finding = {rule.mark, message, hint, {}};
+  if (std::find(finding.tensors.begin(), finding.tensors.end(), tensor) == finding.tensors.end()) {
+    finding.tensors.push_back(tensor);
+  }
+}
+
+void LayoutCheck::report(const Finding& finding) {
+  std::string details;
+  if (!finding.tensors.empty()) {
+    details = "used by " + finding.tensors[0];
+    if (finding.tensors.size() > 1) details += fmt::format(" and {} more", finding.tensors.size() - 1);
+  }
+  diagnostics_.error(finding.mark, finding.message, finding.hint, details);
+}
+
+void LayoutCheck::check_unused_rules() {
+  std::set<std::string> splitting;  // mesh dimensions that split something
+  for (const LayoutRules* rules : {&layouts_.activation, &layouts_.parameter, &layouts_.optimizer}) {
+    for (const LayoutRule& rule : rules->rules()) {
+      if (dimensions_.contains(rule.dimension)) splitting.insert(rule.mesh_dimensions.begin(), rule.mesh_dimensions.end());
+    }
+  }
+  const std::vector<std::string> names(dimensions_.begin(), dimensions_.end());
+  std::set<std::string> seen;
+  for (const LayoutRules* rules : {&layouts_.activation, &layouts_.parameter, &layouts_.optimizer}) {
+    for (const LayoutRule& rule : rules->rules()) {
+      if (dimensions_.contains(rule.dimension) || !seen.insert(rule.dimension).second) continue;
+      const std::optional<std::string> close = nearest(rule.dimension, names);
+      const bool idle = std::none_of(rule.mesh_dimensions.begin(), rule.mesh_dimensions.end(),
+                                     [&](const std::string& name) { return splitting.contains(name); });
+      std::string message = fmt::format("{} rule for `{}` matches no tensor", section(rule), rule.dimension);
+      if (close) message += fmt::format("; did you mean `{}`?", *close);
+      if (!close && idle) message += fmt::format("; mesh dimension `{}` splits nothing", join(rule.mesh_dimensions));
+      if (close || idle) {
+        diagnostics_.warning(rule.mark, message);
+      } else {
+        diagnostics_.note(message);
+      }
+    }
+  }
+  for (const Dimension& d : layouts_.mesh.shape()) {
+    if (d.size > 1 && !splitting.contains(d.name)) {
+      diagnostics_.warning({}, fmt::format("mesh dimension `{}` ({}) splits no tensor: all its positions do the same work",
+                                           d.name, d.size));
+    }
+  }
+}
+
+}  // namespace
+
+void check_layouts(const Graph& graph, const Layouts& layouts, Diagnostics& diagnostics) {
+  LayoutCheck(graph, layouts, diagnostics).run();
+}
+
+}  // namespace mtf

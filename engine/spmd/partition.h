@@ -1,0 +1,42 @@
+// From a graph, a mesh and layout rules to the one program that every position runs.
+//
+//   Diagnostics diagnostics;
+//   check_layouts(graph, layouts, diagnostics);   // every illegal split, all at once
+//   diagnostics.throw_if_errors();
+//   Program program = partition(graph, layouts);
+#pragma once
+
+#include "engine/graph/graph.h"
+#include "engine/spmd/program.h"
+
+namespace mtf {
+
+/// The mesh and the three sets of rules, each complete: `parameter` is `layout` with `parameter_layout` on top, `optimizer`
+/// is `parameter` with `optimizer_layout` on top.
+struct Layouts {
+  Mesh mesh;
+  LayoutRules activation;
+  LayoutRules parameter;
+  LayoutRules optimizer;
+
+  /// One position.
+  static Layouts single() { return {}; }
+  /// Stacks the sections of a configuration as described above.
+  static Layouts make(Mesh mesh, const LayoutRules& layout, const LayoutRules& parameter_layout = {},
+                      const LayoutRules& optimizer_layout = {});
+};
+
+/// Reports every violation of spec/core.md §1.5.1 with the rule's place, the tensors it concerns and the legal alternatives;
+/// rules that name an unknown mesh dimension (error); rules that match no tensor (a warning when the name is a near miss of a
+/// dimension or their mesh dimension splits nothing, else a note).
+void check_layouts(const Graph& graph, const Layouts& layouts, Diagnostics& diagnostics);
+
+struct PartitionOptions {
+  bool keep_gathered = false;  ///< gathered parameters are kept from the forward to the backward pass
+  int gather_ahead = 1;        ///< layers by which gathers of parameters start before their use
+};
+
+/// The program after all passes. The graph must have passed check_layouts.
+Program partition(const Graph& graph, const Layouts& layouts, const PartitionOptions& options = {});
+
+}  // namespace mtf

@@ -1,0 +1,92 @@
+#include "layers/activation.h"
+
+#include "engine/core/check.h"
+#include "engine/ops/component_wise.h"
+#include "layers/registry.h"
+
+namespace mtf {
+
+config::EnumNames enum_names(Activation) {
+  return {{"linear", Activation::kLinear},
+          {"relu", Activation::kRelu},
+          {"squared_relu", Activation::kSquaredRelu},
+          {"leaky_relu", Activation::kLeakyRelu},
+          {"gelu", Activation::kGelu},
+          {"swish", Activation::kSwish},
+          {"sigmoid", Activation::kSigmoid},
+          {"tanh", Activation::kTanh},
+          {"elu", Activation::kElu},
+          {"selu", Activation::kSelu},
+          {"softplus", Activation::kSoftplus},
+          {"exp", Activation::kExp},
+          {"square", Activation::kSquare},
+          {"abs", Activation::kAbs},
+          {"sin", Activation::kSin},
+          {"cos", Activation::kCos}};
+}
+
+Tensor activate(const Tensor& x, Activation activation) {
+  switch (activation) {
+    case Activation::kLinear:
+      return x;
+    case Activation::kRelu:
+      return relu(x);
+    case Activation::kSquaredRelu:
+      return squared_relu(x);
+    case Activation::kLeakyRelu:
+      return leaky_relu(x);
+    case Activation::kGelu:
+      return gelu(x);
+    case Activation::kSwish:
+      return swish(x);
+    case Activation::kSigmoid:
+      return sigmoid(x);
+    case Activation::kTanh:
+      return tanh(x);
+    case Activation::kElu:
+      return elu(x);
+    case Activation::kSelu:
+      return selu(x);
+    case Activation::kSoftplus:
+      return softplus(x);
+    case Activation::kExp:
+      return exp(x);
+    case Activation::kSquare:
+      return square(x);
+    case Activation::kAbs:
+      return abs(x);
+    case Activation::kSin:
+      return sin(x);
+    case Activation::kCos:
+      return cos(x);
+  }
+  MTF_CHECK(false, "activation {}", static_cast<int>(activation));
+  return x;
+}
+
+namespace {
+
+struct ActivationOptions {
+  static constexpr std::string_view shorthand = "function";
+  Activation function = Activation::kRelu;
+};
+
+void describe(config::Visitor& visit, ActivationOptions& options) {
+  visit("function", options.function, "gelu is the tanh approximation, leaky_relu has slope 0.2",
+        config::required);
+}
+
+class ActivationLayer final : public Layer {
+ public:
+  using Options = ActivationOptions;
+  explicit ActivationLayer(const Options& options) : function_(options.function) {}
+  Tensor operator()(Context&, const Tensor& x) const override { return activate(x, function_); }
+
+ private:
+  Activation function_;
+};
+
+const LayerRegistration<ActivationLayer> registration("activation", "y = function(x)");
+
+}  // namespace
+}  // namespace mtf

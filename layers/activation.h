@@ -1,0 +1,35 @@
+// Activation functions by name.
+#pragma once
+
+#include <vector>
+
+#include "engine/config/schema.h"
+#include "layers/context.h"
+
+namespace mtf {
+
+enum class Activation {
+  kLinear,
+  kRelu,
+  kSquaredRelu,
+  kLeakyRelu,
+  kGelu,
+  kSwish,
+  kSigmoid,
+  kTanh,
+  kElu,
+  kSelu,
+  kSoftplus,
+  kExp,
+  kSquare,
+  kAbs,
+  kSin,
+  kCos
+};
+config::EnumNames enum_names(Activation);
+
+/// Formulas: spec/core.md §2.1. gelu is the tanh approximation, leaky_relu has slope 0.2, swish is x
+/// sigmoid(x).
+Tensor activate(const Tensor& x, Activation activation);
+
+}  // namespace mtf

@@ -1,0 +1,41 @@
+#include <fmt/format.h>
+
+#include "engine/ops/binary.h"
+#include "layers/registry.h"
+
+namespace mtf {
+namespace {
+
+struct AddOptions {
+  static constexpr std::string_view shorthand = "with";
+  std::string with;
+};
+
+void describe(config::Visitor& visit, AddOptions& options) {
+  visit("with", options.with, "name of a saved tensor", config::required);
+}
+
+class AddLayer final : public Layer {
+ public:
+  using Options = AddOptions;
+  explicit AddLayer(const Options& options) : with_(options.with) {}
+  Tensor operator()(Context& context, const Tensor& x) const override {
+    const Tensor saved = context.saved(with_);
+    if (!x.shape().contains_all(saved.shape())) {
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("add: {} and `{}` {} do not fit", x.shape().to_string(), with_,
+                              saved.shape().to_string()),
+                  "the saved tensor may have dimensions of x only");
+    }
+    return add(x, saved);
+  }
+
+ private:
+  std::string with_;
+};
+
+const LayerRegistration<AddLayer> registration(
+    "add", "y = x + saved tensor, repeated along the dimensions of x that it lacks");
+
+}  // namespace
+}  // namespace mtf

@@ -1,0 +1,58 @@
+#include <fmt/format.h>
+
+#include "engine/ops/concat.h"
+#include "layers/registry.h"
+
+namespace mtf {
+namespace {
+
+struct BranchesOptions {
+  std::string along;
+  config::Node paths;
+};
+
+void describe(config::Visitor& visit, BranchesOptions& options) {
+  visit("along", options.along, "the dimension along which the results are joined", config::required);
+  visit("paths", options.paths, "list of lists of layers", config::required);
+}
+
+class BranchesLayer final : public Layer {
+ public:
+  using Options = BranchesOptions;
+  BranchesLayer(const Options& options, LayerParser& parser) : along_(options.along) {
+    if (options.paths.is_null()) return;
+    if (!options.paths.is_list() || options.paths.elements().empty()) {
+      parser.diagnostics().error(options.paths.mark(), "`branches.paths` is not a list of paths",
+                                 "paths: [[dense: ...], [dense: ..., activation: relu]]");
+      return;
+    }
+    for (const config::Node& path : options.paths.elements()) paths_.push_back(parse_path(path, parser));
+  }
+
+  Tensor operator()(Context& context, const Tensor& x) const override {
+    Tensors results;
+    for (size_t i = 0; i < paths_.size(); ++i) {
+      const auto scope = context.graph().scope(fmt::format("path_{}", i));
+      results.push_back(paths_[i](context, x));
+      find_dimension(results.back(), along_);
+    }
+    const Tensor y = concat(results, along_);
+    context.inherit_made(y, results[0]);
+    return y;
+  }
+
+ private:
+  /// An empty path passes x on.
+  static LayerList parse_path(const config::Node& path, LayerParser& parser) {
+    return path.is_list() && path.elements().empty() ? LayerList() : parser.parse(path);
+  }
+
+  std::string along_;
+  std::vector<LayerList> paths_;
+};
+
+const LayerRegistration<BranchesLayer> registration(
+    "branches", "y = concat(path_0(x), path_1(x), ...) along a dimension; an empty path is x itself");
+
+}  // namespace
+}  // namespace mtf

@@ -1,0 +1,77 @@
+// What a layer sees while it adds itself to a graph: the graph, whether the model is trained or evaluated,
+// the batch, the variables under the current scope, tensors that were kept by name.
+//
+//   Context context(graph, Mode::kTrain, {}, batch);
+//   const auto scope = graph.scope("layer_1");
+//   Tensor kernel = context.variable("kernel", {rows, hidden}, Initializer::variance_scaling(28));   //
+//   layer_1/kernel
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/graph/graph.h"
+
+namespace mtf {
+
+enum class Mode { kTrain, kEvaluate };
+
+/// Element types of variables (spec/core.md §1.7).
+struct Precision {
+  DType master = DType::kFloat32;      ///< in checkpoints
+  DType slice = DType::kFloat32;       ///< of the resident value that is updated
+  DType activation = DType::kFloat32;  ///< as layers see it
+};
+
+class Context {
+ public:
+  Context(Graph& graph, Mode mode, const Precision& precision, const Dimension& batch)
+      : graph_(graph), mode_(mode), precision_(precision), batch_(batch) {}
+  Context(const Context&) = delete;
+
+  Graph& graph() { return graph_; }
+  Mode mode() const { return mode_; }
+  bool training() const { return mode_ == Mode::kTrain; }
+  const Precision& precision() const { return precision_; }
+  /// The dimension of the examples; inside a loop over microbatches that of one microbatch.
+  const Dimension& batch() const { return batch_; }
+
+  /// The value of variable SCOPE/`name` in the activation dtype; the variable is made on first use. Throws
+  /// Error when it exists with another shape.
+  Tensor variable(const std::string& name, const Shape& shape, const Initializer& initializer);
+
+  /// Kinds or names of layers that are computed again in the backward pass instead of being kept; of nested ones the
+  /// outermost.
+  void set_recompute(std::vector<std::string> layers) { recompute_ = std::move(layers); }
+  const std::vector<std::string>& recomputed() const { return recompute_; }
+
+  /// Keeps a tensor; a later one of the same name replaces it.
+  void save(const std::string& name, const Tensor& tensor) { saved_[name] = tensor; }
+  /// Throws Error with the nearest name when nothing was kept under `name`.
+  Tensor saved(const std::string& name) const;
+
+  /// The dimensions of x that the layer before it made: what the next dense layer contracts when it is not
+  /// told. All but the batch where no layer made one.
+  Shape made(const Tensor& x) const;
+  void set_made(const Tensor& x, const Shape& dimensions) { made_[x] = dimensions; }
+  /// y comes from x by a layer that made no dimensions: those of x that y still has count as made.
+  void inherit_made(const Tensor& y, const Tensor& x);
+
+ private:
+  Graph& graph_;
+  Mode mode_;
+  Precision precision_;
+  Dimension batch_;
+  std::vector<std::string> recompute_;
+  std::map<std::string, Tensor> saved_;
+  std::unordered_map<Tensor, Shape, TensorHash> made_;
+};
+
+/// The dimension of x called `name`; throws Error that says which there are and which is nearest.
+const Dimension& find_dimension(const Tensor& x, const std::string& name);
+/// The dimensions of x with these names, in the order of `names`.
+Shape find_dimensions(const Tensor& x, const std::vector<std::string>& names);
+
+}  // namespace mtf

@@ -1,0 +1,52 @@
+// A layer: a function from tensor to tensor with variables of its own; and lists of them, as a configuration
+// has them.
+//
+//   const LayerList layers = parser.parse(*model.find("layers"));   // registry.h
+//   Tensor logits = layers(context, image);
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "layers/context.h"
+
+namespace mtf {
+
+class Layer {
+ public:
+  virtual ~Layer() = default;
+
+  /// The layer applied to x. Variables go to the current scope, which is the layer's own.
+  virtual Tensor operator()(Context& context, const Tensor& x) const = 0;
+  /// The scope when the configuration gives no `name`; empty: the name under which the layer is registered.
+  virtual std::string_view default_name() const { return {}; }
+  /// True when the layer only groups others (repeat, block): they count as layers, not the group
+  /// (Graph::layer).
+  virtual bool is_group() const { return false; }
+};
+
+/// Layers applied one after the other, each in the scope of its name.
+class LayerList {
+ public:
+  struct Item {
+    std::string
+        name;  ///< scope; unique in the list unless the user gave one name twice (then weights are shared)
+    Mark mark;
+    std::shared_ptr<const Layer> layer;
+    std::string kind = {};  ///< the name under which the layer is registered
+  };
+
+  LayerList() = default;
+  explicit LayerList(std::vector<Item> items) : items_(std::move(items)) {}
+
+  /// Errors of operations get the place of the layer that they happen in.
+  Tensor operator()(Context& context, const Tensor& x) const;
+  const std::vector<Item>& items() const { return items_; }
+
+ private:
+  std::vector<Item> items_;
+};
+
+}  // namespace mtf

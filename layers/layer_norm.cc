@@ -1,0 +1,56 @@
+#include <fmt/format.h>
+
+#include "engine/ops/normalization.h"
+#include "layers/normalization.h"
+#include "layers/registry.h"
+
+namespace mtf {
+
+std::string normalized_dimension(const Context& context, const Tensor& x, const std::string& over) {
+  if (!over.empty()) return find_dimension(x, over).name;
+  const Shape made = context.made(x);
+  if (made.rank() != 1) {
+    throw Error(ErrorKind::kConfig,
+                fmt::format("which dimension of {} is to be normalised?", made.to_string()),
+                "name it: `over`");
+  }
+  return made[0].name;
+}
+
+Tensor layer_norm(Context& context, const Tensor& x, const std::string& dimension, double epsilon) {
+  const Shape shape{find_dimension(x, dimension)};
+  const Tensor scale = context.variable("layer_norm_scale", shape, Initializer::ones());
+  const Tensor bias = context.variable("layer_norm_bias", shape, Initializer::zeros());
+  return layer_norm(x, dimension, scale, bias, epsilon);
+}
+
+namespace {
+
+struct LayerNormOptions {
+  std::string over;
+  double epsilon = 1e-6;
+};
+
+void describe(config::Visitor& visit, LayerNormOptions& options) {
+  visit("over", options.over,
+        "the dimension that is normalised (default: the one that the layer before made)");
+  visit("epsilon", options.epsilon, "added to the variance", config::non_negative);
+}
+
+class LayerNormLayer final : public Layer {
+ public:
+  using Options = LayerNormOptions;
+  explicit LayerNormLayer(const Options& options) : options_(options) {}
+  Tensor operator()(Context& context, const Tensor& x) const override {
+    return layer_norm(context, x, normalized_dimension(context, x, options_.over), options_.epsilon);
+  }
+
+ private:
+  Options options_;
+};
+
+const LayerRegistration<LayerNormLayer> registration(
+    "layer_norm", "y = (x - mean) / sqrt(variance + epsilon) * layer_norm_scale + layer_norm_bias");
+
+}  // namespace
+}  // namespace mtf

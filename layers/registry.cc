@@ -1,0 +1,201 @@
+#include "layers/registry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "engine/config/variables.h"
+#include "engine/core/check.h"
+#include "engine/core/nearest.h"
+
+namespace mtf {
+namespace {
+
+using config::Entry;
+using config::Node;
+
+std::vector<LayerKind>& registry() {
+  static std::vector<LayerKind> kinds;
+  return kinds;
+}
+
+const LayerKind* find_kind(std::string_view name) {
+  for (const LayerKind& kind : registry()) {
+    if (kind.name == name) return &kind;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> kind_names() {
+  std::vector<std::string> names;
+  for (const LayerKind& kind : registry()) names.push_back(kind.name);
+  return names;
+}
+
+void report_unknown_layer(const std::string& name, const Mark& mark, Diagnostics& diagnostics) {
+  const auto near = nearest(name, kind_names());
+  diagnostics.error(
+      mark, fmt::format("unknown layer `{}`", name),
+      near ? fmt::format("did you mean `{}`?", *near) : "`mtf-train --list-layers` shows them all");
+}
+
+/// Options as a map: a scalar or list becomes the option that it stands for.
+Node as_map(const Node& options, std::string_view shorthand) {
+  if (options.is_map() || options.is_null() || shorthand.empty()) return options;
+  return Node::map({Entry{std::string(shorthand), options.mark(), options}}, options.mark());
+}
+
+struct Unnamed {
+  LayerList::Item item;
+  std::string base;  ///< what to number; empty: the user gave the name
+};
+
+/// base, base_1, ... for layers without a name, none of which a user's name may be.
+std::vector<LayerList::Item> with_names(std::vector<Unnamed> layers) {
+  std::set<std::string> taken;
+  for (const Unnamed& layer : layers) {
+    if (layer.base.empty()) taken.insert(layer.item.name);
+  }
+  std::vector<LayerList::Item> items;
+  for (Unnamed& layer : layers) {
+    if (!layer.base.empty()) {
+      layer.item.name = layer.base;
+      for (int i = 1; !taken.insert(layer.item.name).second; ++i)
+        layer.item.name = fmt::format("{}_{}", layer.base, i);
+    }
+    items.push_back(std::move(layer.item));
+  }
+  return items;
+}
+
+void collect_references(const Node& node, std::set<std::string>& names) {
+  names.merge(config::references(node.text()));
+  for (const Node& element : node.elements()) collect_references(element, names);
+  for (const Entry& entry : node.entries()) {
+    names.merge(config::references(entry.key));
+    collect_references(entry.value, names);
+  }
+}
+
+/// Arguments that a block does not use are mistakes.
+void check_arguments(const std::string& name, const Node& block, const Node& arguments,
+                     Diagnostics& diagnostics) {
+  std::set<std::string> used;
+  collect_references(block, used);
+  for (const Entry& argument : arguments.entries()) {
+    if (used.contains(argument.key)) continue;
+    diagnostics.error(argument.mark, fmt::format("block `{}` does not use `${}`", name, argument.key),
+                      did_you_mean(argument.key, {used.begin(), used.end()}));
+  }
+}
+
+std::string indented(const std::string& text, std::string_view indent) {
+  std::istringstream lines(text);
+  std::string result;
+  for (std::string line; std::getline(lines, line);)
+    result += line.empty() ? "\n" : fmt::format("{}{}\n", indent, line);
+  return result;
+}
+
+}  // namespace
+
+void internal::register_layer(LayerKind kind) {
+  MTF_CHECK(!find_kind(kind.name), "layer {} is registered twice", kind.name);
+  const auto place = std::find_if(registry().begin(), registry().end(),
+                                  [&kind](const LayerKind& other) { return other.name > kind.name; });
+  registry().insert(place, std::move(kind));
+}
+
+Node internal::split_arguments(const Node& node, const std::vector<std::string>& keys, Node& arguments) {
+  std::vector<Entry> own, others;
+  for (const Entry& entry : node.entries()) {
+    const bool known = std::find(keys.begin(), keys.end(), entry.key) != keys.end();
+    (known ? own : others).push_back(entry);
+  }
+  arguments = Node::map(std::move(others), node.mark());
+  return node.is_map() ? Node::map(std::move(own), node.mark()) : node;
+}
+
+const std::vector<LayerKind>& layer_kinds() { return registry(); }
+
+std::string list_layers() {
+  std::string text =
+      "A layer in a list is `LAYER` or `LAYER: {options}`. Every layer has the option `name`, the scope of "
+      "its variables:\n"
+      "layers of one name share them. Without it, it is the layer's own name, numbered: dense, dense_1, "
+      "...\n\n";
+  for (const LayerKind& kind : registry()) {
+    text += fmt::format("{}\n{}{}\n", kind.name, indented(kind.formula, "  "), indented(kind.help(), "    "));
+  }
+  return text;
+}
+
+LayerParser::LayerParser(const Node& defaults, const Node& blocks, Diagnostics& diagnostics, std::string path)
+    : defaults_(defaults), blocks_(blocks), diagnostics_(diagnostics), path_(std::move(path)) {
+  check_defaults();
+}
+
+void LayerParser::check_defaults() {
+  for (const Entry& entry : defaults_.entries()) {
+    if (!find_kind(entry.key)) report_unknown_layer(entry.key, entry.mark, diagnostics_);
+  }
+}
+
+Node LayerParser::with_defaults(const std::string& layer, std::string_view shorthand,
+                                const Node& options) const {
+  const Node* defaults = defaults_.find(layer);
+  const Node own = as_map(options, shorthand);
+  if (!defaults) return own;
+  const Node base = as_map(*defaults, shorthand);
+  return own.is_null() ? base : config::merge(base, own);
+}
+
+LayerList LayerParser::parse(const Node& list) {
+  std::vector<Unnamed> layers;
+  const Mark outer = mark_;
+  const std::vector<Node> entries = list.is_list() ? list.elements() : std::vector<Node>{list};
+  for (const Node& node : entries) {
+    const config::LayerEntry entry = layer_entry(node, diagnostics_);
+    if (entry.name.empty()) continue;
+    const LayerKind* kind = find_kind(entry.name);
+    if (!kind) {
+      report_unknown_layer(entry.name, entry.mark, diagnostics_);
+      continue;
+    }
+    mark_ = entry.mark;
+    const Node options = with_defaults(entry.name, kind->shorthand, entry.options);
+    const ParsedLayer parsed = kind->parse(options.is_null() ? Node::map({}, entry.mark) : options, *this);
+    std::string base;
+    if (parsed.name.empty())
+      base = parsed.layer->default_name().empty() ? kind->name : parsed.layer->default_name();
+    layers.push_back({{parsed.name, entry.mark, parsed.layer, kind->name}, base});
+  }
+  mark_ = outer;
+  return LayerList(with_names(std::move(layers)));
+}
+
+LayerList LayerParser::parse_block(const std::string& name, const Node& arguments) {
+  const Node* block = blocks_.find(name);
+  if (!block) {
+    std::vector<std::string> names;
+    for (const Entry& entry : blocks_.entries()) names.push_back(entry.key);
+    diagnostics_.error(mark_, fmt::format("there is no block `{}` in `{}.blocks`", name, path_),
+                       did_you_mean(name, names));
+    return {};
+  }
+  if (std::find(open_blocks_.begin(), open_blocks_.end(), name) != open_blocks_.end()) {
+    diagnostics_.error(mark_, fmt::format("block `{}` uses itself", name),
+                       "take a `repeat` for a number of times");
+    return {};
+  }
+  check_arguments(name, *block, arguments, diagnostics_);
+  open_blocks_.push_back(name);
+  LayerList layers = parse(config::substitute(*block, arguments, diagnostics_));
+  open_blocks_.pop_back();
+  return layers;
+}
+
+}  // namespace mtf

@@ -1,0 +1,145 @@
+// Which layers a configuration can name. Each layer's own .cc file registers it, with its options and its
+// formula:
+//
+//   struct ScaleOptions {
+//     static constexpr std::string_view shorthand = "factor";   // scale: 0.5
+//     double factor = 1;
+//   };
+//   void describe(config::Visitor& visit, ScaleOptions& options) { visit("factor", options.factor,
+//   "multiplies x"); }
+//
+//   class ScaleLayer final : public Layer {
+//    public:
+//     using Options = ScaleOptions;
+//     explicit ScaleLayer(const Options& options) : options_(options) {}
+//     Tensor operator()(Context& context, const Tensor& x) const override { return scalar_multiply(x,
+//     options_.factor); }
+//     ...
+//   };
+//   const LayerRegistration<ScaleLayer> registration("scale", "y = factor * x");
+//
+// A layer that holds lists of layers has a constructor (options, LayerParser&); its lists are options of type
+// config::Node. Options with a member `config::Node arguments` receive there all keys that they do not
+// describe (block).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "engine/config/load.h"
+#include "engine/config/schema.h"
+#include "layers/layer.h"
+
+namespace mtf {
+
+/// Turns lists of layers in a configuration into LayerLists. Everything that is wrong goes to the
+/// diagnostics.
+class LayerParser {
+ public:
+  /// `defaults`: options by layer name (model.layer_defaults); `blocks`: lists of layers by name
+  /// (model.blocks). Both may be null. `path` is where the lists stand ("model"), for messages.
+  LayerParser(const config::Node& defaults, const config::Node& blocks, Diagnostics& diagnostics,
+              std::string path = "model");
+
+  /// The layers of a list; one layer alone is a list of one.
+  LayerList parse(const config::Node& list);
+  /// The layers of block `name`, with `$names` replaced by `arguments` (a map), else by the configuration's
+  /// variables.
+  LayerList parse_block(const std::string& name, const config::Node& arguments);
+
+  Diagnostics& diagnostics() { return diagnostics_; }
+  const std::string& path() const { return path_; }
+  /// The place of the layer being parsed.
+  const Mark& mark() const { return mark_; }
+
+ private:
+  void check_defaults();
+  config::Node with_defaults(const std::string& layer, std::string_view shorthand,
+                             const config::Node& options) const;
+
+  config::Node defaults_;
+  config::Node blocks_;
+  Diagnostics& diagnostics_;
+  std::string path_;
+  Mark mark_;
+  std::vector<std::string> open_blocks_;
+};
+
+/// A layer and the `name` that the configuration gave it (may be empty).
+struct ParsedLayer {
+  std::string name;
+  std::shared_ptr<const Layer> layer;
+};
+
+/// What is known of the layers of one name.
+struct LayerKind {
+  std::string name;
+  std::string formula;
+  std::string_view
+      shorthand;  ///< the option that a scalar or a list in place of the map stands for; may be empty
+  std::string (*help)() = nullptr;  ///< the options with types, defaults and meaning
+  std::function<ParsedLayer(const config::Node& options, LayerParser& parser)> parse;
+};
+
+/// All layers by name.
+const std::vector<LayerKind>& layer_kinds();
+/// The text of --list-layers: each layer with its formula and its options.
+std::string list_layers();
+
+/// Options of a layer as an entry of a list: its own, and `name`.
+template <class Options>
+struct EntryOptions : Options {
+  std::string name;
+};
+template <class Options>
+void describe(config::Visitor& visit, EntryOptions<Options>& options) {
+  visit("name", options.name,
+        "scope of the variables; layers of one name share them (default: the layer, numbered)");
+  describe(visit, static_cast<Options&>(options));
+}
+
+namespace internal {
+void register_layer(LayerKind kind);
+/// `node` without the keys that are not among `keys`; those go to `arguments`.
+config::Node split_arguments(const config::Node& node, const std::vector<std::string>& keys,
+                             config::Node& arguments);
+}  // namespace internal
+
+/// A file-scope object that makes layer `L` known.
+template <class L>
+class LayerRegistration {
+  using Options = EntryOptions<typename L::Options>;
+
+ public:
+  /// `formula` in the notation of the field, one line or more.
+  LayerRegistration(std::string_view name, std::string_view formula) {
+    std::string_view shorthand;
+    if constexpr (requires { Options::shorthand; }) shorthand = Options::shorthand;
+    internal::register_layer({std::string(name), std::string(formula), shorthand, &LayerRegistration::help,
+                              [name = std::string(name)](const config::Node& node, LayerParser& parser) {
+                                return parse(name, node, parser);
+                              }});
+  }
+
+ private:
+  static std::string help() { return config::help<typename L::Options>(); }
+
+  static ParsedLayer parse(const std::string& name, const config::Node& node, LayerParser& parser) {
+    Options options;
+    config::Node own = node;
+    if constexpr (requires { options.arguments; }) {
+      own = internal::split_arguments(node, config::keys<Options>(), options.arguments);
+    }
+    options = config::parse<Options>(own, parser.diagnostics(), name, std::move(options));
+    if constexpr (std::is_constructible_v<L, const Options&, LayerParser&>) {
+      return {options.name, std::make_shared<L>(options, parser)};
+    } else {
+      return {options.name, std::make_shared<L>(options)};
+    }
+  }
+};
+
+}  // namespace mtf

@@ -1,0 +1,45 @@
+#include <fmt/format.h>
+
+#include "layers/registry.h"
+
+namespace mtf {
+namespace {
+
+struct RepeatOptions {
+  int64_t times = 1;
+  config::Node layers;
+};
+
+void describe(config::Visitor& visit, RepeatOptions& options) {
+  visit("times", options.times, "how often; 0: the layers are left out", config::non_negative,
+        config::required);
+  visit("layers", options.layers, "list of layers", config::required);
+}
+
+class RepeatLayer final : public Layer {
+ public:
+  using Options = RepeatOptions;
+  RepeatLayer(const Options& options, LayerParser& parser)
+      : times_(options.times),
+        layers_(options.layers.is_null() ? LayerList() : parser.parse(options.layers)) {}
+  bool is_group() const override { return true; }
+
+  Tensor operator()(Context& context, const Tensor& x) const override {
+    Tensor y = x;
+    for (int64_t i = 0; i < times_; ++i) {
+      const auto scope = context.graph().scope(fmt::format("{:03}", i));
+      y = layers_(context, y);
+    }
+    return y;
+  }
+
+ private:
+  int64_t times_;
+  LayerList layers_;
+};
+
+const LayerRegistration<RepeatLayer> registration(
+    "repeat", "y = layers(... layers(x)), with weights of their own: scopes NAME/000, NAME/001, ...");
+
+}  // namespace
+}  // namespace mtf

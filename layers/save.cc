@@ -1,0 +1,31 @@
+#include "layers/registry.h"
+
+namespace mtf {
+namespace {
+
+struct SaveOptions {
+  static constexpr std::string_view shorthand = "as";
+  std::string as;
+};
+
+void describe(config::Visitor& visit, SaveOptions& options) {
+  visit("as", options.as, "name under which later layers (concat, add) find the tensor", config::required);
+}
+
+class SaveLayer final : public Layer {
+ public:
+  using Options = SaveOptions;
+  explicit SaveLayer(const Options& options) : as_(options.as) {}
+  Tensor operator()(Context& context, const Tensor& x) const override {
+    context.save(as_, x);
+    return x;
+  }
+
+ private:
+  std::string as_;
+};
+
+const LayerRegistration<SaveLayer> registration("save", "y = x, which is kept by name");
+
+}  // namespace
+}  // namespace mtf

@@ -1,0 +1,58 @@
+// What models made of one list of layers share: the way from an input feature through the layers, and losses
+// by name.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/config/schema.h"
+#include "layers/layer.h"
+#include "models/model.h"
+
+namespace mtf {
+
+struct SequentialOptions {
+  std::string name;
+  std::string input;
+  config::Node layers;
+  config::Node layer_defaults;
+  config::Node blocks;
+};
+/// The keys name, input, layers, layer_defaults, blocks.
+void describe_sequential(config::Visitor& visit, SequentialOptions& options);
+
+/// The layers of a model, applied to its input feature.
+class Sequential {
+ public:
+  /// Everything that is wrong with the layers goes to `diagnostics`.
+  Sequential(const SequentialOptions& options, Diagnostics& diagnostics);
+
+  const std::string& input() const { return input_; }
+  /// Where the list of layers stands.
+  const Mark& mark() const { return mark_; }
+  /// Variables are called NAME/LAYER/... (LAYER/... without a name). Inputs are cast to the activation dtype.
+  Tensor operator()(Context& context, const Features& features) const;
+  /// Feature `name`; throws Error with the nearest name when the data has none.
+  const Tensor& feature(const Features& features, const std::string& name) const;
+
+ private:
+  std::string name_;
+  std::string input_;
+  Mark mark_;
+  LayerList list_;
+};
+
+/// One loss by name, or several with weights.
+using LossOptions = std::variant<std::string, config::Named<double>>;
+/// The key `loss`; legal names are `names`.
+void describe_loss(config::Visitor& visit, LossOptions& options, const std::vector<std::string>& names);
+/// Sum of weight * loss_of(name).
+Tensor weighted_loss(const LossOptions& options,
+                     const std::function<Tensor(const std::string& name)>& loss_of);
+
+/// x: [batch, ...] -> [batch], the mean of each example.
+Tensor mean_of_examples(const Context& context, const Tensor& x);
+
+}  // namespace mtf

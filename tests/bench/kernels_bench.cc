@@ -1,0 +1,170 @@
+// Times single CPU kernels on one thread: `kernels_bench [NAME PART]`. Contractions in GF/s, the others in ns
+// per element of the first input. Median of rounds, CPU time of the thread.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/backend/cpu/gemm.h"
+#include "engine/backend/kernel.h"
+#include "engine/graph/gradients.h"
+#include "engine/ops/adafactor.h"
+#include "engine/ops/cross_entropy.h"
+#include "engine/ops/einsum.h"
+#include "engine/ops/normalization.h"
+#include "engine/ops/optimizer_updates.h"
+#include "engine/ops/softmax.h"
+
+namespace mtf {
+namespace {
+
+double thread_seconds() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+/// An operation with operands of its own.
+class Run {
+ public:
+  explicit Run(const Operation& operation) {
+    KernelContext context{operation, {}, {}};
+    for (const Tensor& t : operation.inputs()) context.inputs.push_back(operand(t.shape(), t.dtype()));
+    for (const OutputInfo& info : operation.outputs())
+      context.outputs.push_back(operand(info.shape, info.dtype));
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      const Slice slice{reinterpret_cast<std::byte*>(buffers_[i].data()), begin_};
+      (i < context.inputs.size() ? inputs_ : outputs_).push_back(slice);
+    }
+    kernel_ = prepare_cpu_kernel(context);
+    scratch_.resize(kernel_->scratch_bytes() / sizeof(float) + 32);
+  }
+  int64_t tasks() const { return kernel_->tasks(); }
+
+  /// Seconds and FLOPs of one execution. `merged`: one run() for all tasks, else one for each.
+  std::pair<double, int64_t> time() {
+    const auto address = reinterpret_cast<uintptr_t>(scratch_.data());
+    std::byte* scratch = reinterpret_cast<std::byte*>(scratch_.data()) + (64 - address % 64) % 64;
+    std::vector<double> seconds;
+    int64_t flops = 0, repeats = 1;
+    for (int round = 0; round < 12; ++round) {
+      const double start = thread_seconds();
+      for (int64_t i = 0; i < repeats; ++i)
+        flops = kernel_->run({inputs_, outputs_, scratch}, 0, kernel_->tasks());
+      const double spent = (thread_seconds() - start) / static_cast<double>(repeats);
+      if (round == 0) repeats = std::clamp<int64_t>(static_cast<int64_t>(0.02 / spent), 1, 100000);
+      if (round > 0) seconds.push_back(spent);
+    }
+    std::sort(seconds.begin(), seconds.end());
+    return {seconds[seconds.size() / 2], flops};
+  }
+
+ private:
+  LocalTensor operand(const Shape& shape, DType dtype) {
+    std::vector<float>& buffer = buffers_.emplace_back(shape.size() * size_of(dtype) / sizeof(float) + 1);
+    if (dtype == DType::kFloat32) {
+      std::mt19937 generator(1);
+      std::uniform_real_distribution<float> uniform(0.1f, 1);
+      for (float& v : buffer) v = uniform(generator);
+    }
+    return {shape, shape, shape.strides(), dtype};
+  }
+
+  int64_t begin_[8] = {};
+  std::vector<std::vector<float>> buffers_;
+  std::vector<Slice> inputs_, outputs_;
+  std::unique_ptr<Kernel> kernel_;
+  std::vector<float> scratch_;
+};
+
+void report(const std::string& filter, const std::string& what, const Operation& operation) {
+  if (what.find(filter) == std::string::npos) return;
+  Run run(operation);
+  const auto [seconds, flops] = run.time();
+  const double elements = static_cast<double>(operation.input(0).shape().size());
+  if (flops > 0) {
+    std::printf("%-44s %9.1f us %7.1f GF/s %4ld tasks\n", what.c_str(), seconds * 1e6,
+                1e-9 * static_cast<double>(flops) / seconds, static_cast<long>(run.tasks()));
+  } else {
+    std::printf("%-44s %9.1f us %7.3f ns/element %4ld tasks\n", what.c_str(), seconds * 1e6,
+                seconds * 1e9 / elements, static_cast<long>(run.tasks()));
+  }
+}
+
+/// One dense layer: forward, dx and dw.
+void dense(const std::string& filter, int64_t batch, int64_t in, int64_t out, DType dtype = DType::kFloat32) {
+  Graph graph;
+  const Dimension b{"batch", batch}, i{"in", in}, o{"out", out};
+  const Tensor x = graph.input("x", {b, i}, dtype), w = graph.input("w", {i, o}, dtype),
+               dy = graph.input("dy", {b, o}, dtype);
+  const std::string shape = " " + std::to_string(batch) + "x" + std::to_string(in) + "x" +
+                            std::to_string(out) + " " + std::string(short_name(dtype));
+  report(filter, "dense" + shape, einsum({x, w}, {b, o}).operation());
+  report(filter, "dense dx" + shape, einsum({dy, w}, {b, i}).operation());
+  report(filter, "dense dw" + shape, einsum({dy, x}, {i, o}).operation());
+}
+
+void attention(const std::string& filter) {
+  Graph graph;
+  const Dimension b{"batch", 8}, h{"heads", 4}, l{"length", 256}, m{"memory", 256}, d{"d", 64};
+  const Tensor q = graph.input("q", {b, l, h, d}), k = graph.input("k", {b, m, h, d}),
+               p = graph.input("p", {b, h, l, m});
+  report(filter, "attention q.k 32x(256x256x64)", einsum({q, k}, {b, h, l, m}).operation());
+  report(filter, "attention p.v 32x(256x64x256)", einsum({p, k}, {b, l, h, d}).operation());
+}
+
+void fused(const std::string& filter) {
+  Graph graph;
+  const Dimension rows{"rows", 2048}, d{"d", 256}, vocab{"vocab", 8192}, n{"n", 2097152};
+  const Tensor x = graph.input("x", {rows, d}), logits = graph.input("logits", {rows, vocab});
+  const Tensor wide = graph.input("wide", {{"rows", 8192}, d});
+  report(filter, "softmax 8192x256", softmax(wide, "d").operation());
+  report(filter, "softmax gradient 8192x256", gradients({softmax(wide, "d")}, {wide})[0].operation());
+  const Tensor loss = softmax_cross_entropy(logits, graph.input("t", {rows}, DType::kInt32), "vocab").loss;
+  report(filter, "cross-entropy 2048x8192", loss.operation());
+  report(filter, "cross-entropy gradient 2048x8192", gradients({loss}, {logits})[0].operation());
+  const Tensor few = graph.input("few", {rows, {"classes", 10}});
+  report(filter, "cross-entropy 2048x10",
+         softmax_cross_entropy(few, graph.input("t10", {rows}, DType::kInt32), "classes").loss.operation());
+  const Tensor scale = graph.input("scale", {d});
+  const Tensor y = rms_norm(x, "d", scale);
+  report(filter, "rms_norm 2048x256", y.operation());
+  const Tensors dy = gradients({y}, {x, scale});
+  report(filter, "rms_norm gradient 2048x256", dy[0].operation());
+  report(filter, "rms_norm parameter gradient 2048x256", dy[1].operation());
+  const Tensor w = graph.input("w", {n}), g = graph.input("g", {n}), m = graph.input("m", {n}),
+               v = graph.input("v", {n});
+  const Tensor rate = graph.input("rate", {});
+  report(filter, "sgd 2.1M", sgd_update(w, g, rate).operation());
+  report(filter, "adam 2.1M", adam_update(w, g, m, v, rate).weight.operation());
+  const AdafactorOptions options;
+  Tensors slots;
+  for (const auto& [name, shape] : adafactor_slots(wide.shape(), options))
+    slots.push_back(graph.input(name, shape));
+  const size_t before = graph.root().size();
+  adafactor_update(wide, graph.input("gw", wide.shape()), slots, rate, rate, options);
+  for (size_t i = before; i < graph.root().size(); ++i) {
+    const Operation& operation = *graph.root()[i];
+    if (operation.name().starts_with("adafactor"))
+      report(filter, std::string(operation.name()) + " 8192x256", operation);
+  }
+}
+
+}  // namespace
+}  // namespace mtf
+
+int main(int argc, char** argv) {
+  using namespace mtf;
+  use_one_library_thread();
+  const std::string filter = argc > 1 ? argv[1] : "";
+  for (int64_t batch : {25, 200, 2000}) dense(filter, batch, 784, 1024);
+  dense(filter, 200, 784, 128);
+  for (int64_t batch : {25, 200, 2000}) dense(filter, batch, 1024, 10);
+  dense(filter, 2048, 256, 8192);
+  dense(filter, 200, 784, 1024, DType::kBFloat16);
+  attention(filter);
+  fused(filter);
+}

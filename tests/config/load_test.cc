@@ -1,0 +1,172 @@
+// Merging: includes, files, arguments.
+#include "tests/config/testing.h"
+
+namespace mtf::config {
+namespace {
+
+using testing::ElementsAre;
+
+/// Loads "a.yaml" and "b.yaml" on top.
+std::string merged(const std::string& a, const std::string& b) {
+  Files files;
+  files.write("a.yaml", a);
+  files.write("b.yaml", b);
+  Diagnostics diagnostics;
+  const Node node = load({"a.yaml", "b.yaml"}, {}, diagnostics);
+  EXPECT_THAT(errors_of(diagnostics), testing::IsEmpty());
+  return to_flow_yaml(node);
+}
+
+TEST(Merge, MapsMergeByKeyAndAllElseReplaces) {
+  EXPECT_EQ(merged("train: {steps: 1, metrics: [a, b]}", "train: {metrics: [c]}\nrun: {seed: 2}"),
+            "{train: {steps: 1, metrics: [c]}, run: {seed: 2}}");
+}
+
+TEST(Merge, NullStaysAndMeansTheDefault) {
+  EXPECT_EQ(merged("evaluate: {datasets: {dev: {a: 1}, test: {b: 2}}}", "evaluate: {datasets: {dev: null}}"),
+            "{evaluate: {datasets: {dev: null, test: {b: 2}}}}");
+}
+
+TEST(Merge, MeshAndLayoutsAreReplacedWhole) {
+  EXPECT_EQ(merged("mesh: {rows: 2, cols: 4}\nlayout: {batch: rows, hidden: cols}\ndevices: [cpu]",
+                   "mesh: {all: 8}\nlayout: {batch: all}"),
+            "{devices: [cpu], mesh: {all: 8}, layout: {batch: all}}");
+}
+
+TEST(Merge, AnotherTypeReplacesWhole) {
+  EXPECT_EQ(merged("optimizer: {type: adam, beta1: 0.5}", "optimizer: {type: sgd}"),
+            "{optimizer: {type: sgd}}");
+  EXPECT_EQ(merged("optimizer: {type: adam, beta1: 0.5}", "optimizer: {type: adam, clip_norm: 1}"),
+            "{optimizer: {type: adam, beta1: 0.5, clip_norm: 1}}");
+  EXPECT_EQ(merged("optimizer: {type: adam, beta1: 0.5}", "optimizer: {clip_norm: 1}"),
+            "{optimizer: {type: adam, beta1: 0.5, clip_norm: 1}}");
+  EXPECT_EQ(merged("batch_size: {tokens: 5}", "batch_size: {type: dynamic}"), "{batch_size: {type: dynamic}}")
+      << "appears";
+  EXPECT_EQ(merged("optimizer: {type: adam, beta1: 1}", "optimizer: {type: null, clip_norm: 1}"),
+            "{optimizer: {type: null, clip_norm: 1}}")
+      << "goes";
+}
+
+TEST(Merge, OptionsAfterABareWordKeepTheType) {
+  EXPECT_EQ(merged("optimizer: adam", "optimizer: {clip_norm: 1}"),
+            "{optimizer: {type: adam, clip_norm: 1}}");
+}
+
+TEST(Include, IsRelativeToTheFileAndBelowIt) {
+  Files files;
+  files.write("configs/base.yaml", "train: {steps: 1, epochs: 2}\nmesh: {a: 2}");
+  files.write("configs/more.yaml", "include: base.yaml\nrun: {seed: 3}");
+  files.write("runs/a.yaml", "include: [../configs/more.yaml, ../configs/base.yaml]\ntrain: {steps: 5}\n");
+  Diagnostics diagnostics;
+  EXPECT_EQ(to_flow_yaml(load({"runs/a.yaml"}, {}, diagnostics)),
+            "{train: {steps: 5, epochs: 2}, run: {seed: 3}, mesh: {a: 2}}");
+  EXPECT_FALSE(diagnostics.has_errors());
+}
+
+TEST(Include, ErrorsPointAtTheIncludedFile) {
+  Files files;
+  files.write("base.yaml", "a: 1\na: 2\n");
+  files.write("a.yaml", "include: base.yaml\nb: 1\nb: 1\n");
+  Diagnostics diagnostics;
+  load({"a.yaml"}, {}, diagnostics);
+  EXPECT_THAT(errors_of(diagnostics), ElementsAre(testing::StartsWith("a.yaml:3:1: `b` occurs twice"),
+                                                  testing::StartsWith("base.yaml:2:1: `a` occurs twice")));
+}
+
+TEST(Include, CyclesAndMissingFilesAreErrors) {
+  Files files;
+  files.write("a.yaml", "include: [b.yaml, nowhere.yaml]\n");
+  files.write("b.yaml", "include: a.yaml\n");
+  Diagnostics diagnostics;
+  load({"a.yaml", "absent.yaml", "."}, {}, diagnostics);
+  EXPECT_THAT(errors_of(diagnostics),
+              ElementsAre(testing::StartsWith(".: is a directory"),
+                          testing::StartsWith("a.yaml:1:19: `nowhere.yaml`: there is no such file"),
+                          "absent.yaml: there is no such file",
+                          testing::StartsWith("b.yaml:1:10: `a.yaml` includes itself")));
+}
+
+TEST(Load, RootMustBeAMap) {
+  EXPECT_THAT(
+      load_errors("- a\n"),
+      ElementsAre(testing::StartsWith("a.yaml:1:1: a configuration is a map of sections, not a list")));
+  EXPECT_THAT(load_errors("steps:100\n"),
+              ElementsAre(testing::StartsWith(
+                  "a.yaml:1:1: `steps:100` has no blank after the colon; write `steps: 100`")));
+  EXPECT_EQ(loaded(""), "{}");
+}
+
+TEST(Arguments, SetKeys) {
+  EXPECT_EQ(loaded("train: {steps: 1}", {"train.steps=20", "run.mode=infer", "a.b.c=[1, {d: 2}]"}),
+            "{train: {steps: 20}, run: {mode: infer}, a: {b: {c: [1, {d: 2}]}}}");
+}
+
+TEST(Arguments, AreTextsUnlessTheyBeginLikeALiteral) {
+  EXPECT_EQ(loaded("", {"a=*.gz", "b=-", "c=x: y # z", "d=null", "e=\"\"", "f=a=b", "g=~/x"}),
+            R"({a: "*.gz", b: "-", c: "x: y # z", d: null, e: "", f: a=b, g: "~/x"})");
+}
+
+TEST(Arguments, AppendToAList) {
+  EXPECT_EQ(loaded("metrics: [loss]", {"metrics+=bleu", "metrics+=[chrf, ter]", "new+=1"}),
+            "{metrics: [loss, bleu, chrf, ter], new: [1]}");
+}
+
+TEST(Arguments, SetOneRuleOfALayout) {
+  EXPECT_EQ(loaded("layout: {batch: rows}", {"layout.hidden=cols"}), "{layout: {batch: rows, hidden: cols}}");
+  EXPECT_EQ(loaded("layout: \"batch:rows;hidden:cols\"", {"layout.hidden=rows"}),
+            "{layout: {batch: rows, hidden: rows}}");
+  EXPECT_EQ(loaded("layout: {batch: rows}", {"layout={hidden: cols}"}), "{layout: {hidden: cols}}");
+}
+
+TEST(Arguments, SetOptionsOfABareWordAndTypes) {
+  EXPECT_EQ(loaded("optimizer: adam", {"optimizer.clip_norm=1"}), "{optimizer: {type: adam, clip_norm: 1}}");
+  EXPECT_EQ(loaded("optimizer: {type: adam, beta1: 1}", {"optimizer.type=sgd"}), "{optimizer: {type: sgd}}");
+  EXPECT_EQ(loaded("optimizer: {type: adam, beta1: 1}", {"optimizer=sgd"}), "{optimizer: sgd}");
+}
+
+constexpr const char* kModel =
+    "model: {block: [SelfAttention, {DenseReluDense: {d_ff: 8}}, SelfAttention, {dense: {name: out, bias: "
+    "true}}]}";
+
+TEST(Arguments, AddressListEntriesByLayerNameAndIndex) {
+  EXPECT_EQ(loaded(kModel, {"model.block.SelfAttention.dropout=0.2"}),
+            "{model: {block: [{SelfAttention: {dropout: 0.2}}, {DenseReluDense: {d_ff: 8}}, {SelfAttention: "
+            "{dropout: 0.2}}, "
+            "{dense: {name: out, bias: true}}]}}");
+  EXPECT_EQ(loaded(kModel, {"model.block.out.bias=false", "model.block.1.d_ff=9", "model.block.0=Other"}),
+            "{model: {block: [Other, {DenseReluDense: {d_ff: 9}}, SelfAttention, {dense: {name: out, bias: "
+            "false}}]}}");
+  EXPECT_EQ(loaded("l: [{repeat: {times: 2, layers: [{activation: relu}]}}, {name: b, x: 1}]",
+                   {"l.repeat.layers.activation=gelu", "l.b.x=2", "l.0.repeat.times=3"}),
+            "{l: [{repeat: {times: 3, layers: [{activation: gelu}]}}, {name: b, x: 2}]}");
+}
+
+TEST(Arguments, AddressThatMatchesNothing) {
+  EXPECT_THAT(
+      load_errors(kModel, {"model.block.SelfAtention.dropout=1", "model.block.9.x=1", "model.block.zzz=1"}),
+      ElementsAre("argument 2: `model.block` has no entry `SelfAtention`; did you mean `SelfAttention`?",
+                  "argument 3: `model.block` has no entry 9; entries are 0 to 3",
+                  "argument 4: `model.block` has no entry `zzz`; one of `SelfAttention`, `DenseReluDense`, "
+                  "`out`, `dense`"));
+}
+
+TEST(Arguments, BadOnes) {
+  EXPECT_THAT(
+      load_errors("a: {b: 1}", {"train", "a..b=1", "a.b=", "a=[1", "a+=1", "include=b.yaml", "x={b:1}"}),
+      ElementsAre(
+          "argument 2: `train` is neither a file nor `key=value`; write for example `train.steps=100`",
+          "argument 3: `a..b` is not a path of keys; write for example `train.steps=100`",
+          "argument 4: `a.b=` has no value; `a.b=null` for the default, `a.b=\"\"` for an empty text",
+          testing::StartsWith("argument 5: `[` is not closed"),
+          "argument 6: `a` is a map; `+=` appends to a list; write `a.NAME=...`",
+          "argument 7: `include` stands in files only; name the file before the arguments",
+          "argument 8: `b:1` is a key without a value; write a blank after the colon: `b: 1`"));
+}
+
+TEST(Arguments, LaterOnesWinAndNullRemoves) {
+  EXPECT_EQ(loaded("d: {dev: {x: 1}}", {"d.dev.x=2", "d.dev.x=3", "d.test=null"}),
+            "{d: {dev: {x: 3}, test: null}}");
+}
+
+}  // namespace
+}  // namespace mtf::config

@@ -1,0 +1,91 @@
+// Files for a test and the text of its errors.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "engine/config/load.h"
+#include "engine/config/schema.h"
+
+namespace mtf::config {
+
+/// A directory of YAML files that is the working directory while it lives.
+class Files {
+ public:
+  Files() : before_(std::filesystem::current_path()) {
+    std::string name = (std::filesystem::temp_directory_path() / "mtf_config_XXXXXX").string();
+    directory_ = mkdtemp(name.data());
+    std::filesystem::current_path(directory_);
+  }
+  ~Files() {
+    std::filesystem::current_path(before_);
+    std::filesystem::remove_all(directory_);
+  }
+  void write(const std::string& name, const std::string& text) {
+    if (const auto parent = std::filesystem::path(name).parent_path(); !parent.empty()) {
+      std::filesystem::create_directories(parent);
+    }
+    std::ofstream(name) << text;
+  }
+
+ private:
+  std::filesystem::path before_, directory_;
+};
+
+/// Each error as it is printed, ordered by place.
+inline std::vector<std::string> errors_of(const Diagnostics& diagnostics) {
+  std::vector<std::string> lines;
+  try {
+    diagnostics.throw_if_errors();
+  } catch (const Error& error) {
+    for (const Problem& problem : error.problems()) lines.push_back(problem.to_string());
+  }
+  return lines;
+}
+
+/// The tree of one YAML text in one line. Errors fail the test.
+inline std::string loaded(const std::string& yaml, const std::vector<std::string>& arguments = {}) {
+  Files files;
+  files.write("a.yaml", yaml);
+  Diagnostics diagnostics;
+  const Node node = load({"a.yaml"}, arguments, diagnostics);
+  EXPECT_THAT(errors_of(diagnostics), testing::IsEmpty()) << yaml;
+  return to_flow_yaml(node);
+}
+
+/// The errors of one YAML text (a.yaml) and arguments.
+inline std::vector<std::string> load_errors(const std::string& yaml,
+                                            const std::vector<std::string>& arguments = {}) {
+  Files files;
+  files.write("a.yaml", yaml);
+  Diagnostics diagnostics;
+  load({"a.yaml"}, arguments, diagnostics);
+  return errors_of(diagnostics);
+}
+
+/// Parses YAML text as `T`; the text must be right.
+template <class T>
+T parsed(const std::string& yaml) {
+  Diagnostics diagnostics;
+  const T value = parse<T>(parse_yaml(yaml, "a.yaml", diagnostics), diagnostics);
+  EXPECT_THAT(errors_of(diagnostics), testing::IsEmpty()) << yaml;
+  return value;
+}
+
+/// The errors of YAML text as `T`, without the lines that show the place.
+template <class T>
+std::vector<std::string> parse_errors(const std::string& yaml) {
+  Diagnostics diagnostics;
+  parse<T>(parse_yaml(yaml, "a.yaml", diagnostics), diagnostics);
+  std::vector<std::string> lines;
+  for (const std::string& error : errors_of(diagnostics)) lines.push_back(error.substr(0, error.find('\n')));
+  return lines;
+}
+
+}  // namespace mtf::config

@@ -1,0 +1,181 @@
+#include "data/idx.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "engine/core/error.h"
+
+namespace mtf {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// An IDX file: big-endian magic number and sizes, then bytes.
+std::string idx(std::vector<uint32_t> header, const std::string& data) {
+  std::string bytes;
+  for (const uint32_t number : header)
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(number >> shift);
+  return bytes + data;
+}
+
+class Idx : public testing::Test {
+ protected:
+  Idx() { std::filesystem::create_directories(directory_); }
+  ~Idx() override { std::filesystem::remove_all(directory_); }
+
+  std::string plain(const std::string& name, const std::string& bytes) const {
+    std::ofstream(directory_ / name, std::ios::binary) << bytes;
+    return (directory_ / name).string();
+  }
+  std::string compressed(const std::string& name, const std::string& bytes) const {
+    const std::string path = (directory_ / name).string();
+    const gzFile file = gzopen(path.c_str(), "wb");
+    gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
+    gzclose(file);
+    return path;
+  }
+
+  const std::string two_images_ = idx({2051, 2, 1, 3}, std::string("\0\x33\xff\x01\x02\x03", 6));
+  const std::string two_labels_ = idx({2049, 2}, "\x07\x02");
+  std::filesystem::path directory_ = std::filesystem::path(testing::TempDir()) /
+                                     testing::UnitTest::GetInstance()->current_test_info()->name();
+};
+
+std::string failure(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    return error.what();
+  }
+  ADD_FAILURE() << "no error";
+  return {};
+}
+
+TEST_F(Idx, ReadsPlainAndCompressedFiles) {
+  for (const std::string& path : {plain("images", two_images_), compressed("images.gz", two_images_)}) {
+    const IdxImages images = read_idx_images(path);
+    EXPECT_EQ(images.count, 2);
+    EXPECT_EQ(images.rows, 1);
+    EXPECT_EQ(images.cols, 3);
+    EXPECT_THAT(images.pixels, ElementsAre(0, 51, 255, 1, 2, 3));
+  }
+  EXPECT_THAT(read_idx_labels(compressed("labels.gz", two_labels_)), ElementsAre(7, 2));
+}
+
+TEST_F(Idx, SourceScalesPixelsToOne) {
+  const IdxSource source({plain("images", two_images_)}, {plain("labels", two_labels_)});
+  EXPECT_EQ(source.examples(), 2);
+  EXPECT_EQ(source.features()[0], (Feature{"image", Shape{{"rows", 1}, {"cols", 3}}, DType::kFloat32}));
+  EXPECT_EQ(source.features()[1], (Feature{"labels", Shape{}, DType::kInt32}));
+  std::vector<float> image(9);
+  std::vector<int32_t> labels(3);
+  const std::vector<int64_t> rows = {1, 0, 1};
+  source.read(rows, std::vector{reinterpret_cast<std::byte*>(image.data()),
+                                reinterpret_cast<std::byte*>(labels.data())});
+  EXPECT_THAT(
+      image, ElementsAre(1 / 255.0f, 2 / 255.0f, 3 / 255.0f, 0, 0.2f, 1, 1 / 255.0f, 2 / 255.0f, 3 / 255.0f));
+  EXPECT_THAT(labels, ElementsAre(2, 7, 2));
+}
+
+TEST_F(Idx, SeveralFilesAreJoined) {
+  const std::string more_images = plain("images2", idx({2051, 1, 1, 3}, "abc"));
+  const std::string more_labels = plain("labels2", idx({2049, 1}, "\x04"));
+  const IdxSource source({plain("images", two_images_), more_images},
+                         {plain("labels", two_labels_), more_labels});
+  EXPECT_EQ(source.examples(), 3);
+  std::vector<float> image(3);
+  int32_t label = 0;
+  source.read(std::vector<int64_t>{2},
+              std::vector{reinterpret_cast<std::byte*>(image.data()), reinterpret_cast<std::byte*>(&label)});
+  EXPECT_EQ(image[0], 'a' / 255.0f);
+  EXPECT_EQ(label, 4);
+}
+
+TEST_F(Idx, WrongFilesAreErrorsThatSayWhatWasFound) {
+  EXPECT_THAT(failure([&] { read_idx_images((directory_ / "absent").string()); }), HasSubstr("No such file"));
+  failure([&] { read_idx_images(directory_.string()); });
+  EXPECT_THAT(failure([&] { read_idx_images(plain("f", "")); }), HasSubstr("ends within its header"));
+  EXPECT_THAT(failure([&] { read_idx_images(plain("f", "\0\0\x08")); }), HasSubstr("ends within its header"));
+  EXPECT_THAT(failure([&] { read_idx_images(plain("f", two_labels_)); }),
+              AllOf(HasSubstr((directory_ / "f").string()), HasSubstr("2049: these are labels"),
+                    HasSubstr("images begins with 2051")));
+  EXPECT_THAT(failure([&] { read_idx_labels(plain("f", two_images_)); }),
+              HasSubstr("2051: these are images"));
+  EXPECT_THAT(failure([&] { read_idx_labels(plain("f", "GIF89a..")); }), HasSubstr("begins with the number"));
+  EXPECT_THAT(failure([&] { read_idx_images(plain("f", two_images_.substr(0, 20))); }),
+              AllOf(HasSubstr("4 bytes of data"), HasSubstr("2 images of 1 x 3 pixels")));
+  EXPECT_THAT(failure([&] { read_idx_labels(plain("f", two_labels_ + "x")); }),
+              AllOf(HasSubstr("goes on after the 2 bytes"), HasSubstr("2 labels")));
+  EXPECT_THAT(failure([&] {
+                read_idx_images(plain("f", idx({2051, 0, 28, 28}, "")));
+              }),
+              HasSubstr("0 images"));
+  EXPECT_THAT(failure([&] {
+                read_idx_images(plain("f", idx({2051, ~0u, ~0u, ~0u}, "x")));
+              }),
+              HasSubstr("4294967295 images"));
+  EXPECT_THAT(failure([&] {
+                read_idx_images(plain("f", idx({2051, ~0u, 28, 28}, "x")));
+              }),
+              HasSubstr("1 bytes of data"));
+}
+
+TEST_F(Idx, DamagedCompressionIsAnError) {
+  std::string pixels;  // incompressible, so that every part of the file matters
+  for (uint32_t i = 0, x = 1; i < 300000; ++i)
+    pixels += static_cast<char>((x = x * 1664525 + 1013904223) >> 24);
+  const std::string path = compressed("images.gz", idx({2051, 300, 10, 100}, pixels));
+  EXPECT_EQ(read_idx_images(path).pixels.size(), pixels.size());
+  std::ifstream stream(path, std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(stream), {});
+  for (const size_t length : {bytes.size() / 2, bytes.size() - 1})
+    EXPECT_THAT(failure([&] { read_idx_images(plain("cut.gz", bytes.substr(0, length))); }),
+                HasSubstr("cut off"));
+  std::string flipped = bytes;
+  flipped[bytes.size() / 2] ^= 1;
+  EXPECT_THAT(failure([&] { read_idx_images(plain("flipped.gz", flipped)); }), HasSubstr("damaged"));
+}
+
+TEST_F(Idx, ImagesAndLabelsMustBelongTogether) {
+  const std::string images = plain("images", two_images_), labels = plain("labels", two_labels_);
+  const std::string one_label = plain("one", idx({2049, 1}, "\1"));
+  EXPECT_THAT(failure([&] { IdxSource({images}, {one_label}); }),
+              AllOf(HasSubstr(one_label), HasSubstr("1 labels for the 2 images of " + images)));
+  const std::string wide = plain("wide", idx({2051, 2, 2, 1}, "abcd"));
+  EXPECT_THAT(failure([&] {
+                IdxSource({images, wide}, {labels, labels});
+              }),
+              AllOf(HasSubstr(wide), HasSubstr("2 x 1"), HasSubstr("1 x 3")));
+}
+
+TEST_F(Idx, LabelsOutOfRangeNameTheFileAndTheExample) {
+  const std::string images = plain("images", two_images_), labels = plain("labels", two_labels_);
+  const std::string high = plain("high", idx({2049, 2}, "\1\x0a"));
+  const IdxSource source({images, images}, {labels, high});
+  source.check_labels(11);
+  EXPECT_THAT(
+      failure([&] { source.check_labels(10); }),
+      AllOf(HasSubstr(high), HasSubstr("label 10 of example 1"), HasSubstr("11 classes in the model")));
+  EXPECT_THAT(failure([&] { source.check_labels(7); }), HasSubstr("label 7 of example 0"));
+}
+
+TEST(FashionMnist, HasItsKnownSizes) {
+  const std::string folder = "/usr/share/datasets/fashion-mnist/";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "package dataset-fashion-mnist is not installed";
+  const IdxSource source({folder + "t10k-images-idx3-ubyte.gz"}, {folder + "t10k-labels-idx1-ubyte.gz"});
+  EXPECT_EQ(source.examples(), 10000);
+  EXPECT_EQ(source.features()[0].shape, (Shape{{"rows", 28}, {"cols", 28}}));
+  source.check_labels(10);
+  EXPECT_THROW(source.check_labels(9), Error);
+}
+
+}  // namespace
+}  // namespace mtf

@@ -1,0 +1,221 @@
+#include "data/loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+
+#include "data/identity.h"
+#include "data/permutation.h"
+#include "engine/core/error.h"
+
+namespace mtf {
+namespace {
+
+using testing::ElementsAre;
+
+/// Example r is the number r.
+std::shared_ptr<const Source> numbers(int64_t examples) {
+  std::vector<int64_t> values(examples);
+  std::iota(values.begin(), values.end(), 0);
+  const auto bytes = std::as_bytes(std::span(values));
+  return std::make_shared<MemorySource>(std::vector<Feature>{{"id", Shape{}, DType::kInt64}},
+                                        std::vector<std::vector<std::byte>>{{bytes.begin(), bytes.end()}});
+}
+
+std::vector<int64_t> ids(const Batch& batch) {
+  const std::span<const int64_t> values = batch.values<int64_t>(0);
+  return {values.begin(), values.end()};
+}
+
+std::vector<int64_t> read(const BatchStream& stream, int64_t index) {
+  Batch batch = stream.make_batch();
+  stream.read(index, batch);
+  return ids(batch);
+}
+
+TEST(TrainingBatches, EveryEpochHasEveryRowOnce) {
+  constexpr int64_t n = 25, batch_size = 10;  // batches span epochs
+  const BatchStream stream(numbers(n), TrainingBatches{.batch_size = batch_size, .seed = 5});
+  EXPECT_EQ(stream.batches(), std::nullopt);
+  std::vector<int64_t> rows;
+  for (int64_t i = 0; i < 10; ++i)
+    for (const int64_t id : read(stream, i)) rows.push_back(id);
+  for (int64_t epoch = 0; epoch < 4; ++epoch) {
+    const Permutation permutation(n, 5, epoch);
+    std::set<int64_t> seen;
+    for (int64_t i = 0; i < n; ++i) {
+      EXPECT_EQ(rows[epoch * n + i], permutation(i));
+      seen.insert(rows[epoch * n + i]);
+    }
+    EXPECT_EQ(seen.size(), static_cast<size_t>(n));
+  }
+}
+
+TEST(TrainingBatches, KnowTheirEpochAndWhereTheyEnd) {
+  const BatchStream stream(numbers(25), TrainingBatches{.batch_size = 10});
+  Batch batch = stream.make_batch();
+  stream.read(2, batch);
+  EXPECT_EQ(batch.index, 2);
+  EXPECT_EQ(batch.next_row, 30);
+  EXPECT_EQ(stream.epoch(24), 0);
+  EXPECT_EQ(stream.epoch(25), 1);
+  EXPECT_EQ(stream.epoch(batch.next_row), 1);
+  EXPECT_THAT(batch.weights, testing::Each(1.0f));
+}
+
+TEST(TrainingBatches, BatchMayBeLargerThanTheEpoch) {
+  const BatchStream stream(numbers(3), TrainingBatches{.batch_size = 9});
+  std::vector<int64_t> rows = read(stream, 4);
+  std::sort(rows.begin(), rows.end());
+  EXPECT_THAT(rows, ElementsAre(0, 0, 0, 1, 1, 1, 2, 2, 2));
+}
+
+TEST(TrainingBatches, ResumeAtARowSkipsAndRepeatsNothing) {
+  const auto source = numbers(25);
+  const BatchStream whole(source, TrainingBatches{.batch_size = 6, .seed = 2});
+  Batch batch = whole.make_batch();
+  whole.read(6, batch);
+  const BatchStream resumed(source, TrainingBatches{.batch_size = 6, .seed = 2, .start_row = batch.next_row});
+  for (int64_t i = 0; i < 10; ++i) EXPECT_EQ(read(resumed, i), read(whole, 7 + i));
+  const BatchStream other_size(source,
+                               TrainingBatches{.batch_size = 12, .seed = 2, .start_row = batch.next_row});
+  std::vector<int64_t> two = read(whole, 7);
+  for (const int64_t id : read(whole, 8)) two.push_back(id);
+  EXPECT_EQ(read(other_size, 0), two);
+}
+
+TEST(TrainingBatches, WithoutShuffleFollowTheSource) {
+  const BatchStream stream(numbers(5), TrainingBatches{.batch_size = 3, .shuffle = false});
+  EXPECT_THAT(read(stream, 0), ElementsAre(0, 1, 2));
+  EXPECT_THAT(read(stream, 1), ElementsAre(3, 4, 0));
+}
+
+TEST(BatchRows, ProcessesTogetherReadTheWholeBatch) {
+  const auto source = numbers(40);
+  const TrainingBatches options{.batch_size = 8, .seed = 3};
+  const BatchStream whole(source, options);
+  for (int64_t i = 0; i < 6; ++i) {
+    std::vector<int64_t> joined;
+    for (int64_t begin = 0; begin < 8; begin += 2)
+      for (const int64_t id : read(BatchStream(source, options, {.begin = begin, .count = 2}), i))
+        joined.push_back(id);
+    EXPECT_EQ(joined, read(whole, i));
+  }
+}
+
+TEST(EvaluationBatches, CountEveryExampleOnceAndFillWithWeightZero) {
+  const BatchStream stream(numbers(7), EvaluationBatches{.batch_size = 3});
+  EXPECT_EQ(stream.batches(), 3);
+  Batch batch = stream.make_batch();
+  stream.read(1, batch);
+  EXPECT_THAT(ids(batch), ElementsAre(3, 4, 5));
+  EXPECT_THAT(batch.weights, ElementsAre(1, 1, 1));
+  stream.read(2, batch);
+  EXPECT_THAT(ids(batch), ElementsAre(6, 6, 6));
+  EXPECT_THAT(batch.weights, ElementsAre(1, 0, 0));
+  EXPECT_EQ(batch.next_row, 7);
+  const BatchStream second_half(numbers(7), EvaluationBatches{.batch_size = 4}, {.begin = 2, .count = 2});
+  Batch half = second_half.make_batch();
+  second_half.read(1, half);
+  EXPECT_THAT(half.weights, ElementsAre(1, 0));
+}
+
+TEST(EvaluationBatches, LimitTakesTheFirstExamples) {
+  const BatchStream stream(numbers(7), EvaluationBatches{.batch_size = 3, .limit = 4});
+  EXPECT_EQ(stream.batches(), 2);
+  Batch batch = stream.make_batch();
+  stream.read(1, batch);
+  EXPECT_THAT(batch.weights, ElementsAre(1, 0, 0));
+  EXPECT_EQ(BatchStream(numbers(2), EvaluationBatches{.batch_size = 3, .limit = 100}).batches(), 1);
+}
+
+TEST(IdentitySource, TargetsAreTheInputs) {
+  const auto source = std::make_shared<IdentitySource>(100, Dimension{"io", 5}, 1);
+  const BatchStream stream(source, TrainingBatches{.batch_size = 4, .seed = 1});
+  Batch batch = stream.make_batch();
+  stream.read(0, batch);
+  const auto x = batch.values<float>(0), y = batch.values<float>(1);
+  EXPECT_EQ(x.size(), 20u);
+  EXPECT_TRUE(std::ranges::equal(x, y));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(y.data()) % 64, 0u);
+  const PhiloxKey key = random_key("data/identity", 1);
+  for (int64_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(x[i], uniform(key, RandomStream::kData, 0, stream.example(i / 5) * 5 + i % 5));
+    EXPECT_GT(x[i], 0);
+    EXPECT_LE(x[i], 1);
+  }
+}
+
+TEST(Prefetcher, GivesWhatDirectReadingGives) {
+  const BatchStream stream(numbers(100), TrainingBatches{.batch_size = 7, .seed = 9});
+  Prefetcher prefetcher(stream, 5);
+  for (int64_t i = 5; i < 300; ++i) {
+    const Batch* batch = prefetcher.next();
+    ASSERT_NE(batch, nullptr);
+    EXPECT_EQ(batch->index, i);
+    EXPECT_EQ(ids(*batch), read(stream, i));
+  }
+}
+
+TEST(Prefetcher, EndsAfterTheLastBatch) {
+  Prefetcher prefetcher(BatchStream(numbers(7), EvaluationBatches{.batch_size = 3}));
+  for (int i = 0; i < 3; ++i) ASSERT_NE(prefetcher.next(), nullptr);
+  EXPECT_EQ(prefetcher.next(), nullptr);
+  EXPECT_EQ(prefetcher.next(), nullptr);
+}
+
+TEST(Prefetcher, ReusesItsBuffers) {
+  Prefetcher prefetcher(BatchStream(numbers(50), TrainingBatches{.batch_size = 8}), 0, 2);
+  std::set<const std::byte*> buffers;
+  for (int i = 0; i < 100; ++i) buffers.insert(prefetcher.next()->feature(0).data());
+  EXPECT_LE(buffers.size(), 3u);
+}
+
+/// Counts its reads, waits in each, and fails in one of them.
+class FailingSource final : public Source {
+ public:
+  explicit FailingSource(int fail_at) : fail_at_(fail_at) {}
+  int64_t examples() const override { return 1000; }
+  const std::vector<Feature>& features() const override { return features_; }
+  void read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (reads++ == fail_at_) throw Error(ErrorKind::kData, "the disk is gone");
+    std::fill_n(reinterpret_cast<int32_t*>(outputs[0]), rows.size(), 1);
+  }
+  mutable std::atomic<int> reads = 0;
+
+ private:
+  std::vector<Feature> features_ = {{"x", Shape{}, DType::kInt32}};
+  int fail_at_;
+};
+
+TEST(Prefetcher, RethrowsWhatTheReaderThrewAfterTheBatchesBefore) {
+  Prefetcher prefetcher(BatchStream(std::make_shared<FailingSource>(4), TrainingBatches{.batch_size = 2}));
+  for (int i = 0; i < 4; ++i) ASSERT_NE(prefetcher.next(), nullptr);
+  EXPECT_THROW(prefetcher.next(), Error);
+  EXPECT_THROW(prefetcher.next(), Error);
+}
+
+TEST(Prefetcher, ReadsOnlyAsFarAheadAsItsDepth) {
+  const auto source = std::make_shared<FailingSource>(-1);
+  Prefetcher prefetcher(BatchStream(source, TrainingBatches{.batch_size = 2}), 0, 2);
+  for (int i = 0; i < 5; ++i) prefetcher.next();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(source->reads, 7);
+}
+
+TEST(Prefetcher, StopsAtAnyTime) {
+  for (int used = 0; used < 20; ++used) {
+    Prefetcher prefetcher(BatchStream(std::make_shared<FailingSource>(10), TrainingBatches{.batch_size = 2}));
+    for (int i = 0; i < used % 8; ++i) prefetcher.next();
+  }
+}
+
+}  // namespace
+}  // namespace mtf

@@ -1,0 +1,88 @@
+#include "layers/registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/layers/yaml_layers.h"
+
+namespace mtf::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<std::string> names(const LayerList& layers) {
+  std::vector<std::string> result;
+  for (const auto& item : layers.items()) result.push_back(item.name);
+  return result;
+}
+
+TEST(LayerParser, NumbersLayersWithoutAName) {
+  Diagnostics diagnostics;
+  const LayerList layers = parse_layers(
+      "[activation: relu, activation: relu, {activation: {function: relu, name: activation_1}}, scale: 2, "
+      "activation: elu]",
+      diagnostics);
+  EXPECT_FALSE(diagnostics.has_errors());
+  EXPECT_THAT(names(layers),
+              ElementsAre("activation", "activation_2", "activation_1", "scale", "activation_3"));
+}
+
+TEST(LayerParser, ReportsAllProblemsAtOnce) {
+  EXPECT_THAT(problems_of("[dens: {output: {h: 2}}, dense: {otput: {h: 2}}, {dropout: often}, 7]"),
+              AllOf(HasSubstr("layers.yaml:1:2: unknown layer `dens`; did you mean `dense`?"),
+                    HasSubstr("otput"), HasSubstr("`output`"), HasSubstr("dropout.rate")));
+  EXPECT_THAT(problems_of("[transmogrify]"), HasSubstr("`mtf-train --list-layers` shows them all"));
+}
+
+TEST(LayerParser, FindsProblemsInNestedLists) {
+  EXPECT_THAT(problems_of("[repeat: {times: 2, layers: [residual: {layers: [scal: 2]}]}]"),
+              HasSubstr("layers.yaml:1:50: unknown layer `scal`; did you mean `scale`?"));
+}
+
+TEST(LayerParser, AppliesDefaultsBelowTheEntrysOwnOptions) {
+  const YamlOptions options{.defaults = "{scale: {factor: 3}, dropout: {rate: 0.5, share: h}}"};
+  EXPECT_EQ(YamlLayers("[scale]", {{"batch", 1}}, options).evaluate({1}), Values{3});
+  EXPECT_EQ(YamlLayers("[scale: {factor: 2}]", {{"batch", 1}}, options).evaluate({1}), Values{2});
+  EXPECT_EQ(YamlLayers("[scale: 2]", {{"batch", 1}}, options).evaluate({1}), Values{2});
+  EXPECT_THAT(error_of("[dropout: 0.1]", {{"batch", 1}}, options), HasSubstr("there is no dimension `h`"));
+  EXPECT_THAT(problems_of("[]", {.defaults = "{scael: {factor: 3}}"}),
+              HasSubstr("defaults.yaml:1:2: unknown layer `scael`; did you mean `scale`?"));
+}
+
+TEST(LayerParser, GivesErrorsOfOperationsThePlaceOfTheInnermostLayer) {
+  EXPECT_THAT(
+      error_of("[scale: 2,\n residual: {layers: [activation: relu,\n  dropout: {rate: 0.1, share: q}]}]",
+               {{"batch", 1}}),
+      HasSubstr("layers.yaml:3:3: there is no dimension `q`"));
+}
+
+TEST(LayerParser, OperationsKnowScopeLayerAndPlace) {
+  const YamlLayers net("[scale: 2, scale: 3]", {{"batch", 1}});
+  const Provenance& last = net.y.operation().provenance();
+  EXPECT_EQ(last.path, "scale_1");
+  EXPECT_EQ(last.layer, 1);
+  EXPECT_EQ(last.mark.to_string(), "layers.yaml:1:12");
+}
+
+TEST(ListLayers, ShowsFormulaAndOptionsOfEachLayer) {
+  const std::string text = list_layers();
+  for (const LayerKind& kind : layer_kinds()) {
+    EXPECT_FALSE(kind.formula.empty()) << kind.name;
+    EXPECT_THAT(text, HasSubstr("\n  " + kind.formula.substr(0, kind.formula.find('\n')) + "\n"));
+  }
+  EXPECT_THAT(text, AllOf(HasSubstr("dense\n"), HasSubstr("kernel_initializer"), HasSubstr("rate"),
+                          HasSubstr("name")));
+}
+
+TEST(Context, CastsVariablesToTheActivationType) {
+  Graph graph;
+  Context context(graph, Mode::kTrain, {.activation = DType::kBFloat16}, {"batch", 1});
+  const Tensor w = context.variable("w", {{"h", 2}}, Initializer::zeros());
+  EXPECT_EQ(w.dtype(), DType::kBFloat16);
+  EXPECT_EQ(graph.find_variable("w")->dtype, DType::kFloat32);
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,133 @@
+// Layers that hold or join others: repeat, residual, branches, block, save, concat, add; and those that only
+// rearrange.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/layers/yaml_layers.h"
+
+namespace mtf::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const Shape kRow = {{"batch", 1}, {"h", 2}};
+
+TEST(RepeatLayer, GivesEachIterationWeightsOfItsOwn) {
+  const YamlLayers net(
+      "[repeat: {times: 2, layers: [dense: {output: {h: 2}, bias: false}, activation: relu]}]", kRow);
+  EXPECT_THAT(net.variables(),
+              ElementsAre("repeat/000/dense/kernel [_h=2, h=2]", "repeat/001/dense/kernel [_h=2, h=2]"));
+  EXPECT_EQ(net.evaluate({1, 2}, {{"repeat/000/dense/kernel", {0, 1, 1, 0}},
+                                  {"repeat/001/dense/kernel", {3, 0, 0, 4}}}),
+            (Values{6, 4}));
+}
+
+TEST(RepeatLayer, CountsTheLayersInsideNotItself) {
+  const YamlLayers net("[repeat: {times: 3, layers: [scale: 2]}]", kRow);
+  EXPECT_EQ(net.y.operation().provenance().layer, 2);
+  EXPECT_EQ(net.y.operation().provenance().path, "repeat/002/scale");
+}
+
+TEST(RepeatLayer, ZeroTimesIsNothing) {
+  const YamlLayers net("[repeat: {times: 0, layers: [scale: 2]}]", kRow);
+  EXPECT_EQ(net.y, net.x);
+  EXPECT_THAT(problems_of("[repeat: {times: -1, layers: [scale: 2]}]"), HasSubstr("repeat.times"));
+}
+
+TEST(ResidualLayer, AddsItsInput) {
+  const YamlLayers net("[residual: {layers: [scale: 3, scale: 2]}]", kRow);
+  EXPECT_EQ(net.evaluate({1, 2}), (Values{7, 14}));
+  EXPECT_EQ(net.y.operation().provenance().layer, 0);
+}
+
+TEST(ResidualLayer, RefusesLayersThatChangeTheShape) {
+  EXPECT_THAT(error_of("[scale: 2, residual: {layers: [dense: {output: {k: 3}}]}]", kRow),
+              HasSubstr("layers.yaml:1:12: residual: the layers make [batch=1, k=3] of [batch=1, h=2]"));
+}
+
+TEST(BranchesLayer, JoinsThePaths) {
+  const YamlLayers net("[branches: {along: h, paths: [[scale: 2], [], [scale: 3, scale: 5]]}]", kRow);
+  EXPECT_EQ(net.y.shape(), (Shape{{"batch", 1}, {"h", 6}}));
+  EXPECT_EQ(net.evaluate({1, 2}), (Values{2, 4, 1, 2, 15, 30}));
+}
+
+TEST(BranchesLayer, MakesTheDimensionsThatItsPathsMake) {
+  const YamlLayers net(
+      "[branches: {along: k, paths: [[dense: {output: {k: 3}, over: cols}], [dense: {output: {k: 4}, over: "
+      "cols}]]},"
+      " dense: {output: {c: 5}, bias: false}]",
+      {{"batch", 2}, {"rows", 2}, {"cols", 3}});
+  EXPECT_EQ(net.y.shape(), (Shape{{"batch", 2}, {"rows", 2}, {"c", 5}}));
+  EXPECT_THAT(net.variables(),
+              ElementsAre("branches/path_0/dense/kernel [cols=3, k=3]", "branches/path_0/dense/bias [k=3]",
+                          "branches/path_1/dense/kernel [cols=3, k=4]", "branches/path_1/dense/bias [k=4]",
+                          "dense/kernel [k=7, c=5]"));
+}
+
+TEST(BranchesLayer, SaysWhatIsWrong) {
+  EXPECT_THAT(problems_of("[branches: {along: h, paths: scale}]"),
+              HasSubstr("`branches.paths` is not a list of paths"));
+  EXPECT_THAT(error_of("[branches: {along: k, paths: [[scale: 2], []]}]", kRow),
+              HasSubstr("layers.yaml:1:2: there is no dimension `k`"));
+}
+
+TEST(SaveLayer, KeepsATensorForConcatAndAdd) {
+  const YamlLayers net("[save: start, scale: 10, add: start, concat: {with: start, along: h}]", kRow);
+  EXPECT_EQ(net.evaluate({1, 2}), (Values{11, 22, 1, 2}));
+  const YamlLayers spread("[save: v, dense: {name: d, output: {k: 2}, over: h, bias: false}]", kRow);
+  EXPECT_EQ(spread.context.saved("v"), spread.x);
+}
+
+TEST(SaveLayer, NamesTheNearestSavedTensor) {
+  EXPECT_THAT(
+      error_of("[save: level_0, add: level_O]", kRow),
+      HasSubstr("layers.yaml:1:17: no layer before this one saves `level_O`; did you mean `level_0`?"));
+  EXPECT_THAT(error_of("[add: level_0]", kRow),
+              HasSubstr("put `save: level_0` behind the layer that is meant"));
+  EXPECT_THAT(error_of("[save: a, dense: {output: {k: 2}}, add: a]", kRow), HasSubstr("do not fit"));
+}
+
+TEST(BlockLayer, ReplacesItsArguments) {
+  const YamlLayers net("[block: {use: fc, size: 3}, block: {use: fc, size: 4}]", kRow,
+                       {.blocks = "{fc: [dense: {output: {h: $size}}, activation: relu]}"});
+  EXPECT_THAT(net.variables(), ElementsAre("fc/dense/kernel [_h=2, h=3]", "fc/dense/bias [h=3]",
+                                           "fc_1/dense/kernel [_h=3, h=4]", "fc_1/dense/bias [h=4]"));
+  EXPECT_EQ(net.y.operation().provenance().layer, 3);
+}
+
+TEST(BlockLayer, MayUseOtherBlocks) {
+  const YamlLayers net(
+      "[block: {use: outer, n: 5}]", kRow,
+      {.blocks = "{inner: [scale: $factor], outer: [block: {use: inner, factor: $n}, scale: 2]}"});
+  EXPECT_EQ(net.evaluate({1, 2}), (Values{10, 20}));
+}
+
+TEST(BlockLayer, SaysWhatIsWrong) {
+  const YamlOptions options{.blocks = "{double: [scale: $factor], endless: [block: {use: endless}]}"};
+  EXPECT_THAT(
+      problems_of("[block: {use: doubel, factor: 2}]", options),
+      HasSubstr("layers.yaml:1:2: there is no block `doubel` in `model.blocks`; did you mean `double`?"));
+  EXPECT_THAT(problems_of("[block: {use: endless}]", options), HasSubstr("block `endless` uses itself"));
+  EXPECT_THAT(problems_of("[block: {use: double, factr: 2}]", options),
+              ::testing::AllOf(
+                  HasSubstr("layers.yaml:1:23: block `double` does not use `$factr`; did you mean `factor`?"),
+                  HasSubstr("blocks.yaml:1:18: unknown variable `factor`")));
+  EXPECT_THAT(problems_of("[block]", options), HasSubstr("use"));
+}
+
+TEST(RearrangingLayers, MeanReshapeRename) {
+  const Shape image = {{"batch", 1}, {"rows", 2}, {"cols", 2}};
+  const YamlLayers mean("[mean: cols]", image);
+  EXPECT_EQ(mean.evaluate({1, 3, 5, 9}), (Values{2, 7}));
+  const YamlLayers reshape("[reshape: {output: {pixels: 4}}, dense: {output: {c: 1}, bias: false}]", image);
+  EXPECT_THAT(reshape.variables(), ElementsAre("dense/kernel [pixels=4, c=1]"));
+  const YamlLayers rename(
+      "[rename: {from: cols, to: width}, dense: {output: {c: 1}, over: width, bias: false}]", image);
+  EXPECT_EQ(rename.y.shape(), (Shape{{"batch", 1}, {"rows", 2}, {"c", 1}}));
+  EXPECT_THAT(error_of("[reshape: {output: {pixels: 5}}]", image),
+              HasSubstr("reshape: [rows=2, cols=2] has 4 entries and [pixels=5] has 5"));
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,257 @@
+#include "engine/ops/einsum.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+
+#include "engine/backend/cpu/gemm.h"
+#include "engine/backend/kernel.h"
+#include "engine/core/error.h"
+#include "tests/support/evaluate.h"
+#include "tests/support/golden.h"
+
+namespace mtf::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+const Dimension i{"i", 4}, j{"j", 6}, k{"k", 8}, m{"m", 3}, b{"b", 2};
+
+Values random_values(int64_t n, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  Values values(n);
+  for (double& v : values) v = uniform(generator);
+  return values;
+}
+
+/// Strides of `shape` along the dimensions of `all`; 0 where it has none.
+std::vector<int64_t> strides_along(const Shape& all, const Shape& shape) {
+  std::vector<int64_t> strides(all.rank());
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    strides[*all.find(shape[axis].name)] = shape.strides()[axis];
+  return strides;
+}
+
+/// The definition: a loop over all combinations of all dimensions.
+Values naive_einsum(const std::vector<Shape>& shapes, const std::vector<Values>& inputs,
+                    const Shape& output) {
+  Shape all;
+  for (const Shape& shape : shapes) all = all + shape;
+  all = all + output;
+  std::vector<std::vector<int64_t>> strides;
+  for (const Shape& shape : shapes) strides.push_back(strides_along(all, shape));
+  strides.push_back(strides_along(all, output));
+  Values result(output.size());
+  std::vector<int64_t> index(all.rank());
+  for (int64_t entry = 0; entry < all.size(); ++entry) {
+    int64_t rest = entry;
+    for (int axis = all.rank(); axis-- > 0; rest /= all[axis].size) index[axis] = rest % all[axis].size;
+    const auto offset = [&](size_t n) {
+      return std::inner_product(index.begin(), index.end(), strides[n].begin(), int64_t{0});
+    };
+    double product = 1;
+    for (size_t n = 0; n < shapes.size(); ++n) product *= inputs[n][offset(n)];
+    result[offset(shapes.size())] += product;
+  }
+  return result;
+}
+
+void expect_einsum(const std::vector<Shape>& shapes, const Shape& output, DType dtype, double tolerance,
+                   unsigned seed) {
+  Graph graph;
+  Tensors inputs;
+  std::vector<Values> values;
+  std::map<std::string, Values> feeds;
+  std::string what;
+  for (size_t n = 0; n < shapes.size(); ++n) {
+    const std::string name = "x" + std::to_string(n);
+    inputs.push_back(graph.input(name, shapes[n], dtype));
+    values.push_back(random_values(shapes[n].size(), seed + static_cast<unsigned>(n)));
+    feeds[name] = values.back();
+    what += shapes[n].to_string() + " ";
+  }
+  const Tensor y = einsum(inputs, output);
+  EXPECT_EQ(y.shape(), output);
+  expect_close(what + "-> " + output.to_string() + " " + std::string(name_of(dtype)),
+               evaluate(graph, {y}, feeds)[0], naive_einsum(shapes, values, output), tolerance);
+}
+
+Shape random_shape(const std::vector<Dimension>& dimensions, double probability, std::mt19937& generator) {
+  std::vector<Dimension> chosen;
+  for (const Dimension& d : dimensions) {
+    if (std::uniform_real_distribution<>(0, 1)(generator) < probability) chosen.push_back(d);
+  }
+  std::shuffle(chosen.begin(), chosen.end(), generator);
+  return Shape(chosen);
+}
+
+TEST(Einsum, HasTheRecordedValuesAndGradients) {
+  GoldenCase golden(MTF_SOURCE_DIR "/tests/golden/01_core_einsum");
+  Graph graph;
+  const auto in = [&](const char* name) { return golden.input(graph, name); };
+  const Tensor a = in("a"), b = in("b"), c = in("c"), q = in("q"), k = in("k"), u = in("u"), w = in("w");
+  const Dimension i = a.shape()[0], kk = b.shape()[1], bb = c.shape()[1];
+  const Shape& s = q.shape();
+  golden.expect(graph, {{"matmul", einsum({a, b}, {i, kk})},
+                        {"matmul_transposed_out", einsum({a, b}, {kk, i})},
+                        {"attention_logits", einsum({q, k}, {s[0], s[1], s[2], k.shape()[2]})},
+                        {"outer", einsum({u, w}, {i, w.shape()[0]})},
+                        {"three", einsum({a, b, c}, {i, bb})},
+                        {"full_reduce", einsum({a, b}, Shape{})},
+                        {"batched_diag", einsum({q, q}, {s[0], s[2]})}});
+}
+
+TEST(Einsum, AgreesWithTheDefinitionForRandomShapesAndOrders) {
+  std::mt19937 generator(1);
+  for (unsigned trial = 0; trial < 600; ++trial) {
+    std::vector<Dimension> dimensions;
+    for (const char* name : {"a", "b", "c", "d", "e"}) {
+      dimensions.push_back({name, std::uniform_int_distribution<int64_t>(1, 6)(generator)});
+    }
+    std::vector<Shape> shapes;
+    const int inputs = std::uniform_int_distribution<int>(1, 3)(generator);
+    for (int n = 0; n < inputs; ++n) shapes.push_back(random_shape(dimensions, 0.6, generator));
+    const Shape output = random_shape(dimensions, 0.4, generator);
+    const DType dtype = trial % 3 == 0 ? DType::kFloat64 : DType::kFloat32;
+    expect_einsum(shapes, output, dtype, dtype == DType::kFloat64 ? 1e-13 : 3e-6, trial);
+  }
+}
+
+TEST(Einsum, AgreesWithTheDefinitionForLargerProducts) {
+  std::mt19937 generator(2);
+  for (unsigned trial = 0; trial < 40; ++trial) {
+    const auto size = [&](int64_t most) {
+      return std::uniform_int_distribution<int64_t>(1, most)(generator);
+    };
+    const std::vector<Dimension> batch{{"batch", size(3)}}, rows{{"r", size(5)}, {"row", size(30)}},
+        columns{{"column", size(50)}, {"c", size(4)}}, summed{{"s", size(3)}, {"sum", size(30)}};
+    const auto shuffled = [&](std::vector<std::vector<Dimension>> groups) {
+      std::vector<Dimension> all;
+      for (const auto& group : groups) all.insert(all.end(), group.begin(), group.end());
+      std::shuffle(all.begin(), all.end(), generator);
+      return Shape(all);
+    };
+    const std::vector<Shape> shapes{shuffled({batch, rows, summed}), shuffled({batch, columns, summed})};
+    expect_einsum(shapes, shuffled({batch, rows, columns}), DType::kFloat32, 3e-6, trial);
+    expect_einsum(shapes, shuffled({batch, rows, columns}), DType::kBFloat16, 2e-2, trial);
+  }
+}
+
+TEST(Einsum, CutsWideProductsIntoColumns) {
+  expect_einsum({{{"r", 50}, {"s", 310}}, {{"s", 310}, {"c", 1100}}}, {{"r", 50}, {"c", 1100}},
+                DType::kFloat32, 3e-6, 1);
+  expect_einsum({{{"s", 310}, {"r", 50}}, {{"c", 1100}, {"s", 310}}}, {{"r", 50}, {"c", 1100}},
+                DType::kBFloat16, 2e-2, 2);
+}
+
+TEST(Einsum, SumsDimensionsThatTwoInputsHaveByDefault) {
+  Graph graph;
+  const Tensor x = graph.input("x", {i, j}), y = graph.input("y", {j, k});
+  EXPECT_EQ(einsum({x, y}).shape(), (Shape{i, k}));
+  EXPECT_EQ(matmul(x, y).shape(), (Shape{i, k}));
+  EXPECT_EQ(einsum_over({x, y}, {i}).shape(), (Shape{j, k}));
+  EXPECT_EQ(einsum({x, y}, {k, i}, Shape{j}).shape(), (Shape{k, i}));
+  EXPECT_EQ(einsum({x, y}, {m, i}).shape(), (Shape{m, i})) << "a new dimension is broadcast";
+}
+
+TEST(Einsum, ContractsIntegersByMultiplyingAndAdding) {
+  Graph graph;
+  const Tensor x = graph.input("x", {b, m}, DType::kInt32), y = graph.input("y", {m}, DType::kInt32);
+  EXPECT_EQ(evaluate(graph, {einsum({x, y}, {b})}, {{"x", {1, 2, 3, 4, 5, 6}}, {"y", {7, 8, 9}}})[0],
+            (Values{50, 122}));
+}
+
+std::string message_of(const std::function<void()>& function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Einsum, ReportsWhatDoesNotFit) {
+  Graph graph;
+  const Tensor x = graph.input("x", {i, j}), y = graph.input("y", {Dimension{"j", 5}, k});
+  const Tensor half = graph.input("half", {j, k}, DType::kBFloat16);
+  EXPECT_THAT(message_of([&] { einsum({x, y}, {i, k}); }), HasSubstr("dimension `j` has sizes 6 and 5"));
+  EXPECT_THAT(message_of([&] { einsum({x, half}, {i, k}); }), HasSubstr("float32 and bfloat16"));
+  EXPECT_THAT(message_of([&] {
+                einsum({x}, {Dimension{"i", 9}});
+              }),
+              HasSubstr("dimension `i` has sizes 4 and 9"));
+  EXPECT_THAT(message_of([&] { einsum({}, {i}); }), HasSubstr("no inputs"));
+  EXPECT_THAT(message_of([&] { einsum_over({x}, {k}); }), HasSubstr("no input has the summed dimension k=8"));
+  EXPECT_THAT(message_of([&] { einsum({x, x}, {i}, {i}); }), HasSubstr("sums [j=6], not [i=4]"));
+}
+
+TEST(Einsum, CountsTheFlopsThatItDoes) {
+  Graph graph;
+  const Tensor y = einsum({graph.input("x", {b, i, j}), graph.input("w", {k, j, b})}, {k, b, i});
+  const Operation& operation = y.operation();
+  EXPECT_EQ(operation.cost({{b, i, j}, {k, j, b}}, {{k, b, i}}).flops, 2 * 2 * 4 * 6 * 8);
+  KernelContext context{operation, {}, {}};
+  const auto local = [](const Shape& shape) {
+    return LocalTensor{shape, shape, shape.strides(), DType::kFloat32};
+  };
+  context.inputs = {local({b, i, j}), local({k, j, b})};
+  context.outputs = {local({k, b, i})};
+  std::vector<float> x(48), w(96), out(64);
+  const std::unique_ptr<Kernel> kernel = prepare_cpu_kernel(context);
+  alignas(64) std::byte scratch[1 << 14];
+  ASSERT_LE(kernel->scratch_bytes(), sizeof scratch);
+  const std::vector<Slice> in{{reinterpret_cast<std::byte*>(x.data())},
+                              {reinterpret_cast<std::byte*>(w.data())}},
+      result{{reinterpret_cast<std::byte*>(out.data())}};
+  EXPECT_EQ(kernel->run({in, result, scratch}, 0, kernel->tasks()), 2 * 2 * 4 * 6 * 8);
+}
+
+class EinsumPlacement : public ::testing::Test {
+ protected:
+  Placement place(const LayoutRules& rules, AxisMask partial_x, AxisMask partial_w) {
+    const LayoutMap map(mesh_, rules);
+    PlacementRequest request{map, {map.of(x_.shape()), map.of(w_.shape())}};
+    request.inputs[0].partial = partial_x;
+    request.inputs[1].partial = partial_w;
+    return y_.operation().place(request);
+  }
+
+  const Mesh mesh_{Shape::parse("rows:2;cols:2")};
+  Graph graph_;
+  Tensor x_ = graph_.input("x", {i, k}), w_ = graph_.input("w", {k, b}), y_ = einsum({x_, w_}, {i, b});
+};
+
+TEST_F(EinsumPlacement, LeavesAPartialSumWhereASummedDimensionIsSplit) {
+  const Placement placement = place(LayoutRules::parse("k:cols;i:rows"), 0, 0);
+  EXPECT_EQ(placement.outputs[0].partial, axis_bit(1));
+  EXPECT_EQ(placement.outputs[0].split[0], std::vector<int>{0});
+  EXPECT_EQ(placement.inputs[1].split[0], std::vector<int>{1});
+}
+
+TEST_F(EinsumPlacement, PassesAPartialSumOfTheLargerInput) {
+  EXPECT_EQ(place({}, axis_bit(0), 0).outputs[0].partial, axis_bit(0)) << "[i, k] is larger than [i, b]";
+  EXPECT_EQ(place({}, axis_bit(0), axis_bit(1)).outputs[0].partial, axis_bit(0) | axis_bit(1));
+  EXPECT_EQ(place({}, axis_bit(0), axis_bit(0)).outputs[0].partial, 0u)
+      << "a product of sums is no sum of products";
+  EXPECT_EQ(place(LayoutRules::parse("b:rows"), axis_bit(0), 0).outputs[0].partial, 0u)
+      << "w varies over rows";
+}
+
+TEST(Gemm, ThreadsComputeAlikeAfterUseOneLibraryThread) {
+  use_one_library_thread();
+  const GemmShape shape{64, 96, 40};
+  const Values from_a = random_values(64 * 40, 1), from_b = random_values(40 * 96, 2);
+  const std::vector<float> left(from_a.begin(), from_a.end()), right(from_b.begin(), from_b.end());
+  std::vector<float> once(64 * 96), twice(64 * 96);
+  gemm(shape, {left.data(), 40, 1}, {right.data(), 96, 1}, {once.data(), 96, 1}, false);
+  gemm(shape, {left.data(), 40, 1}, {right.data(), 96, 1}, {twice.data(), 96, 1}, false);
+  EXPECT_EQ(once, twice);
+  gemm(shape, {left.data(), 40, 1}, {right.data(), 96, 1}, {twice.data(), 96, 1}, true);
+  for (size_t n = 0; n < once.size(); ++n) ASSERT_FLOAT_EQ(twice[n], 2 * once[n]);
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,32 @@
+// Runs a graph on one position, operation by operation, straight from the CPU kernels: the reference that the partitioner
+// and the executor are compared with, and the quickest way to test a kernel.
+//
+//   Graph graph;
+//   Tensor x = graph.input("x", {{"a", 2}});
+//   EXPECT_EQ(evaluate(graph, {relu(x)}, {{"x", {-1, 2}}})[0], (Values{0, 2}));
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/graph/graph.h"
+#include "tests/support/operation_cases.h"
+
+namespace mtf::testing {
+
+struct EvaluateOptions {
+  uint64_t seed = 1;
+  uint64_t step = 0;
+  std::map<std::string, Values> variables;  ///< initial values; zeros where absent
+};
+
+/// Values of `tensors` for these inputs.
+std::vector<Values> evaluate(const Graph& graph, const Tensors& tensors, const std::map<std::string, Values>& feeds,
+                             const EvaluateOptions& options = {});
+
+/// Values of the variables after one step (assignments done).
+std::map<std::string, Values> evaluate_step(const Graph& graph, const std::map<std::string, Values>& feeds,
+                                            const EvaluateOptions& options = {});
+
+}  // namespace mtf::testing

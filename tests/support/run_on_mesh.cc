@@ -1,0 +1,99 @@
+#include "tests/support/run_on_mesh.h"
+
+#include <cmath>
+#include <limits>
+
+#include "engine/core/check.h"
+
+namespace mtf::testing {
+namespace {
+
+template <class Visit>
+void with_type(DType dtype, Visit visit) {
+  switch (dtype) {
+    case DType::kFloat32: return visit(float{});
+    case DType::kBFloat16: return visit(BFloat16{});
+    case DType::kFloat64: return visit(double{});
+    case DType::kInt32: return visit(int32_t{});
+    case DType::kInt64: return visit(int64_t{});
+    case DType::kBool: return visit(bool{});
+  }
+}
+
+}  // namespace
+
+HostTensor to_host(const Shape& shape, DType dtype, const Values& values) {
+  MTF_CHECK(static_cast<int64_t>(values.size()) == shape.size(), "{} values for {}", values.size(), shape.to_string());
+  HostTensor tensor(shape, dtype);
+  with_type(dtype, [&]<class T>(T) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      if constexpr (std::is_same_v<T, BFloat16>) {
+        tensor.data<T>()[i] = BFloat16(static_cast<float>(values[i]));
+      } else {
+        tensor.data<T>()[i] = static_cast<T>(values[i]);
+      }
+    }
+  });
+  return tensor;
+}
+
+Values from_host(const HostTensor& tensor) {
+  Values values(static_cast<size_t>(tensor.shape.size()));
+  with_type(tensor.dtype, [&]<class T>(T) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      if constexpr (std::is_same_v<T, BFloat16>) {
+        values[i] = static_cast<float>(tensor.data<T>()[i]);
+      } else {
+        values[i] = static_cast<double>(tensor.data<T>()[i]);
+      }
+    }
+  });
+  return values;
+}
+
+MeshRun run_on_mesh(const Graph& graph, const Layouts& layouts, const std::map<std::string, Values>& feeds,
+                    const MeshRunOptions& options) {
+  MeshRun result;
+  result.program = partition(graph, layouts, options.partition);
+  const std::unique_ptr<Backend> backend = make_cpu_backend();
+  VariableStore variables(*backend, layouts.mesh, result.program.variables, options.check_replicas);
+  variables.initialize(options.seed);
+  for (const auto& [name, values] : options.variables) {
+    const Variable& variable = variables.variable(name);
+    variables.set(name, to_host(variable.shape, variable.dtype, values));
+  }
+  Executor executor(result.program, *backend, variables,
+                    {options.threads, options.seed, options.check_replicas, {}});
+  for (const auto& [name, id] : result.program.inputs) {
+    const Value& value = result.program.values[id];
+    executor.feed(name, to_host(value.shape, value.dtype, feeds.at(name)).bytes.data());
+  }
+  for (uint64_t step = 0; step < options.steps; ++step) executor.run(step);
+  for (const auto& [name, id] : result.program.outputs) result.outputs[name] = from_host(executor.fetch(name));
+  for (const std::string& name : variables.names()) result.variables[name] = from_host(variables.get(name));
+  result.counters = executor.counters();
+  return result;
+}
+
+double relative_difference(const Values& a, const Values& b) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  double largest = 1e-6, difference = 0;
+  for (double v : b) {
+    if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
+  }
+  for (size_t i = 0; i < a.size(); ++i) {
+    const bool same = a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]));
+    if (same) continue;
+    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) return std::numeric_limits<double>::infinity();
+    difference = std::max(difference, std::abs(a[i] - b[i]));
+  }
+  return difference / largest;
+}
+
+Layouts layouts(const std::string& mesh, const std::string& layout, const std::string& parameter_layout,
+                const std::string& optimizer_layout) {
+  return Layouts::make(Mesh(Shape::parse(mesh)), LayoutRules::parse(layout), LayoutRules::parse(parameter_layout),
+                       LayoutRules::parse(optimizer_layout));
+}
+
+}  // namespace mtf::testing

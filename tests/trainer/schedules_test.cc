@@ -1,0 +1,112 @@
+#include "trainer/schedules.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "engine/checkpoint/safetensors.h"
+#include "engine/config/load.h"
+
+namespace mtf {
+namespace {
+
+/// A rate as a configuration writes it.
+std::vector<Schedule> parse(const std::string& yaml) {
+  Diagnostics diagnostics;
+  auto schedules =
+      config::parse<std::vector<Schedule>>(config::parse_yaml(yaml, "test.yaml", diagnostics), diagnostics);
+  diagnostics.throw_if_errors();
+  return schedules;
+}
+
+/// Tables recorded from the original system, for runs of 1000 steps.
+class GoldenSchedules : public ::testing::Test {
+ protected:
+  void expect(const std::string& name, const std::function<double(int64_t)>& rate) {
+    const std::vector<float> recorded = file_.at("lr/" + name).values<float>();
+    const std::vector<int32_t> steps = file_.at("steps").values<int32_t>();
+    for (size_t i = 0; i < steps.size(); ++i) {
+      EXPECT_NEAR(rate(steps[i]), recorded[i], 1e-5 * std::abs(recorded[i]) + 1e-9)
+          << name << " at step " << steps[i];
+    }
+  }
+
+  SafetensorsFile file_{MTF_SOURCE_DIR "/tests/golden/08_lr_schedules/tensors.safetensors"};
+};
+
+TEST_F(GoldenSchedules, LearningRates) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"constant_default", "constant"},
+      {"constant_value", "{type: constant, value: 0.003}"},
+      {"constant_value", "0.003"},
+      {"constant_learning_rate", "{type: constant_learning_rate, learning_rate: 0.001}"},
+      {"linear_decay_default", "linear_decay"},
+      {"linear_decay_abs", "{type: linear_decay, steps_or_fraction: 300}"},
+      {"linear_decay_fraction1", "{type: linear_decay, steps_or_fraction: 1}"},
+      {"linear_warmup_default", "linear_warmup"},
+      {"linear_warmup_fraction", "{type: linear_warmup, steps_or_fraction: 0.2}"},
+      {"linear_warmup_one", "{type: linear_warmup, steps_or_fraction: 1}"},
+      {"truncated_rsqrt_default", "truncated_rsqrt"},
+      {"truncated_rsqrt_100", "{type: truncated_rsqrt, warmup_steps: 100}"},
+      {"linear_decay_learning_rate_default", "linear_decay_learning_rate"},
+      {"linear_decay_learning_rate_offset",
+       "{type: linear_decay_learning_rate, initial_lr: 0.5, offset: 200}"},
+      {"noam_default", "noam"},
+      {"noam_custom",
+       "{type: noam, warmup_steps: 100, linear_decay_fraction: 0.3, multiplier: 2, offset: 50}"},
+      {"noam_no_decay", "{type: noam, warmup_steps: 100, linear_decay_fraction: 0}"},
+      {"slanted_triangular_default", "slanted_triangular"},
+      {"slanted_triangular_custom",
+       "{type: slanted_triangular, cut_fraction: 0.25, ratio: 16, max_learning_rate: 0.1, start_step: 100}"},
+      {"product_rsqrt_decay", "[0.5, {type: truncated_rsqrt, warmup_steps: 100}, linear_decay]"},
+      {"product_warmup_decay_offset",
+       "{type: product, offset: 100, factors: [0.1, {type: linear_warmup, steps_or_fraction: 50},"
+       " {type: linear_decay, steps_or_fraction: 0.5}]}"},
+      {"bert_warmup_decay", "{type: bert, learning_rate: 0.001, warmup_steps: 100}"},
+  };
+  for (const auto& [name, yaml] : cases) {
+    const std::vector<Schedule> schedules = parse(yaml);
+    expect(name, [&](int64_t step) { return schedule_value(schedules, step, 1000); });
+  }
+}
+
+TEST_F(GoldenSchedules, Adafactor) {
+  expect("adafactor_default_lr", [](int64_t step) { return adafactor_learning_rate(step, true); });
+  expect("adafactor_default_lr_no_param_scale",
+         [](int64_t step) { return adafactor_learning_rate(step, false); });
+  expect("adafactor_decay_pow_default", [](int64_t step) { return decay_rate_value(PowerDecay{}, step); });
+  expect("adafactor_decay_adam_0.999", [](int64_t step) { return decay_rate_value(AdamDecay{}, step); });
+}
+
+TEST(Schedules, TotalStepsOfTheScheduleReplacesThoseOfTheRun) {
+  const auto decay = parse("{type: linear_decay, steps_or_fraction: 1, total_steps: 100}");
+  EXPECT_DOUBLE_EQ(schedule_value(decay, 75, 1000000), 0.25);
+  EXPECT_FALSE(needs_total(decay));
+}
+
+TEST(Schedules, SayWhetherTheyDependOnTheLengthOfTheRun) {
+  EXPECT_TRUE(needs_total(parse("noam")));
+  EXPECT_FALSE(needs_total(parse("{type: noam, linear_decay_fraction: 0}")));
+  EXPECT_FALSE(needs_total(parse("linear_warmup")));
+  EXPECT_TRUE(needs_total(parse("{type: linear_warmup, steps_or_fraction: 0.1}")));
+  EXPECT_TRUE(needs_total(parse("[0.1, {type: product, factors: [linear_decay]}]")));
+  EXPECT_FALSE(needs_total(parse("0.1")));
+}
+
+TEST(Schedules, RunsShorterThanTheRiseStayFinite) {
+  EXPECT_TRUE(std::isfinite(schedule_value(parse("slanted_triangular"), 0, 3)));
+}
+
+TEST(Schedules, MistakesAreNamed) {
+  try {
+    parse("{type: noam, warmup: 100}");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("warmup_steps"));
+  }
+  EXPECT_THROW(parse("nomm"), Error);
+  EXPECT_THROW(parse("{type: linear_decay, steps_or_fraction: 0}"), Error);
+}
+
+}  // namespace
+}  // namespace mtf

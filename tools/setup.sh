@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Installs the Debian 12 packages that mtf-train is built from, and Fashion-MNIST for the quick start.
+# Does nothing when all of them are there. Works as root or with sudo.
+set -euo pipefail
+
+packages=(
+  build-essential cmake ninja-build ccache
+  libyaml-cpp-dev libcxxopts-dev libspdlog-dev libfmt-dev libdnnl-dev nlohmann-json3-dev zlib1g-dev libxxhash-dev
+  libgtest-dev libgmock-dev
+  dataset-fashion-mnist
+)
+
+if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
+  echo "setup: this is not Debian; install what corresponds to: ${packages[*]}" >&2
+  exit 1
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2> /dev/null || true)
+  [ "$status" = installed ] || missing+=("$package")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+  echo "setup: all packages are installed"
+  exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo > /dev/null; then
+    echo "setup: run as root: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "setup: installing ${missing[*]}"
+"${as_root[@]}" apt-get update -q
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"

@@ -1,0 +1,181 @@
+// The configuration of a run as typed values: one struct for each section of the YAML files. `describe` of
+// each gives parsing, validation, help and dump; after load_config nothing is looked up by name.
+//
+//   const Config config = load_config({"mnist.yaml"}, {"train.epochs=2"}, diagnostics);
+//   diagnostics.throw_if_errors();
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "data/options.h"
+#include "engine/config/load.h"
+#include "engine/config/schema.h"
+#include "engine/spmd/partition.h"
+#include "layers/context.h"
+#include "trainer/optimizer_options.h"
+#include "trainer/schedules.h"
+
+namespace mtf {
+
+enum class RunMode { kTrain, kEvaluate, kInfer, kScore, kExplain, kTrace };
+enum class OnExisting { kResume, kFail };
+enum class InstructionSet { kAuto, kAvx2, kAvx512 };
+
+struct RunOptions {
+  RunMode mode = RunMode::kTrain;
+  config::Path model_dir;  ///< empty in the files: runs/NAME, NAME the stem of the first file
+  int64_t seed = 1;
+  OnExisting on_existing = OnExisting::kResume;
+  std::vector<std::string> allow_change;
+  config::Auto<int64_t> threads;
+  bool check_replicas = false;
+  InstructionSet instruction_set = InstructionSet::kAuto;
+};
+
+enum class ElementType { kFloat32, kBFloat16 };
+enum class MatmulPrecision { kFull, kTf32, kFp8 };
+enum class InferPrecision { kSame, kInt8 };
+
+struct PrecisionOptions {
+  ElementType activation = ElementType::kFloat32;
+  ElementType slice = ElementType::kFloat32;
+  ElementType master = ElementType::kFloat32;
+  MatmulPrecision matmul = MatmulPrecision::kFull;
+  InferPrecision infer = InferPrecision::kSame;
+};
+
+/// {per_replica: 8}: times the number of parts into which the layout cuts the batch.
+struct RelativeBatchSize {
+  std::optional<int64_t> per_replica;
+};
+using BatchSize = std::variant<int64_t, RelativeBatchSize>;
+
+enum class RecomputeWord { kNone, kBlock };
+enum class OnDivergence { kStop, kSkip, kRestore };
+
+struct TrainOptions {
+  std::optional<int64_t> steps;
+  std::optional<double> epochs;
+  std::optional<config::Duration> time;
+  BatchSize batch_size = int64_t{64};
+  int64_t microbatches = 1;
+  std::variant<RecomputeWord, std::vector<std::string>> recompute = RecomputeWord::kNone;
+  std::vector<std::string> trainable = {".*"};
+  config::Interval log_every = config::Interval::steps(100);
+  OnDivergence on_divergence = OnDivergence::kStop;
+  int gather_ahead = 1;
+  bool keep_gathered = false;
+};
+
+enum class SameWord { kSame };
+
+struct EvaluateOptions {
+  config::Interval every = config::Interval::steps(1000);
+  config::Named<EvaluationSourceOptions> datasets;
+  std::variant<SameWord, int64_t> batch_size = SameWord::kSame;
+};
+
+enum class ExplainFormat { kText, kJson };
+
+struct ExplainOptions {
+  ExplainFormat format = ExplainFormat::kText;
+  bool tensors = true;
+};
+
+struct TraceOptions {
+  config::Path input;
+  config::Path output;
+  int64_t steps = 0;
+  std::vector<std::string> tensors;
+};
+
+struct Config {
+  RunOptions run;
+  std::optional<config::MeshSizes> mesh;
+  std::vector<std::string> devices = {"cpu"};
+  LayoutRules layout;
+  LayoutRules parameter_layout;
+  LayoutRules optimizer_layout;
+  PrecisionOptions precision;
+  DataOptions data;
+  config::Node model;
+  Optimizer optimizer;
+  std::vector<Schedule> learning_rate;
+  TrainOptions train;
+  EvaluateOptions evaluate;
+  ExplainOptions explain;
+  TraceOptions trace;
+
+  config::Node root;  ///< the merged files: the places of keys
+  /// The place of the innermost key of `path` ("train.steps") that is given.
+  Mark mark(std::string_view path) const;
+};
+
+void describe(config::Visitor& visit, RunOptions& options);
+void describe(config::Visitor& visit, PrecisionOptions& options);
+void describe(config::Visitor& visit, RelativeBatchSize& options);
+void describe(config::Visitor& visit, TrainOptions& options);
+void describe(config::Visitor& visit, EvaluateOptions& options);
+void describe(config::Visitor& visit, ExplainOptions& options);
+void describe(config::Visitor& visit, TraceOptions& options);
+void describe(config::Visitor& visit, Config& config);
+
+inline config::EnumNames enum_names(RunMode) {
+  return {{"train", RunMode::kTrain},       {"evaluate", RunMode::kEvaluate, true},
+          {"infer", RunMode::kInfer, true}, {"score", RunMode::kScore, true},
+          {"explain", RunMode::kExplain},   {"trace", RunMode::kTrace}};
+}
+inline config::EnumNames enum_names(OnExisting) {
+  return {{"resume", OnExisting::kResume}, {"fail", OnExisting::kFail}};
+}
+inline config::EnumNames enum_names(InstructionSet) {
+  return {{"auto", InstructionSet::kAuto},
+          {"avx2", InstructionSet::kAvx2, true},
+          {"avx512", InstructionSet::kAvx512, true}};
+}
+inline config::EnumNames enum_names(ElementType) {
+  return {{"float32", ElementType::kFloat32}, {"bfloat16", ElementType::kBFloat16, true}};
+}
+inline config::EnumNames enum_names(MatmulPrecision) {
+  return {{"full", MatmulPrecision::kFull},
+          {"tf32", MatmulPrecision::kTf32, true},
+          {"fp8", MatmulPrecision::kFp8, true}};
+}
+inline config::EnumNames enum_names(InferPrecision) {
+  return {{"same", InferPrecision::kSame}, {"int8", InferPrecision::kInt8, true}};
+}
+inline config::EnumNames enum_names(RecomputeWord) {
+  return {{"none", RecomputeWord::kNone}, {"block", RecomputeWord::kBlock}};
+}
+inline config::EnumNames enum_names(OnDivergence) {
+  return {{"stop", OnDivergence::kStop},
+          {"skip", OnDivergence::kSkip, true},
+          {"restore", OnDivergence::kRestore, true}};
+}
+inline config::EnumNames enum_names(SameWord) { return {{"same", SameWord::kSame}}; }
+inline config::EnumNames enum_names(ExplainFormat) {
+  return {{"text", ExplainFormat::kText}, {"json", ExplainFormat::kJson, true}};
+}
+
+/// Reads files and `key=value` arguments, checks every key and what must fit together, and completes
+/// run.model_dir. Everything that is wrong goes to `diagnostics`.
+Config load_config(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
+                   Diagnostics& diagnostics);
+
+/// The mesh and the three sets of layout rules of the configuration, with `auto` sizes resolved.
+Layouts make_layouts(const Config& config);
+/// Examples in a training batch over all positions, and in a batch of evaluation.
+int64_t train_batch_size(const Config& config, const Layouts& layouts);
+int64_t evaluate_batch_size(const Config& config, const Layouts& layouts);
+/// Worker threads: run.threads, or the cores that this process may use.
+int thread_count(const Config& config);
+Precision precision_of(const Config& config);
+
+/// The resolved configuration as YAML: sizes resolved, paths absolute, no run.model_dir.
+std::string resolved_yaml(const Config& config);
+
+}  // namespace mtf

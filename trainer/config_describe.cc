@@ -1,0 +1,124 @@
+// The keys of the configuration: names, defaults (in config.h), meanings, and what may change when a run is
+// continued.
+#include "trainer/config.h"
+
+namespace mtf {
+
+using config::at_least;
+using config::fixed_on_resume;
+using config::free_on_resume;
+using config::non_negative;
+using config::positive;
+using config::reported_on_resume;
+using config::required;
+
+void describe(config::Visitor& visit, RunOptions& options) {
+  visit("mode", options.mode, "what to do", free_on_resume);
+  visit("model_dir", options.model_dir,
+        "directory of the run; by default runs/NAME, NAME the first file without .yaml", free_on_resume);
+  visit("seed", options.seed, "of initial values, dropout and the order of examples", non_negative,
+        fixed_on_resume);
+  visit("on_existing", options.on_existing, "when model_dir holds a run already", free_on_resume);
+  visit("allow_change", options.allow_change, "keys that may differ from those of the run that is continued",
+        free_on_resume);
+  visit("threads", options.threads, "worker threads; auto: the cores of this process", positive,
+        free_on_resume);
+  visit("check_replicas", options.check_replicas,
+        "every position computes all it holds, and copies are compared bit for bit", free_on_resume);
+  visit("instruction_set", options.instruction_set, "highest instruction set that kernels use",
+        free_on_resume);
+  visit.later("memory_limit", "bytes that a device may use");
+}
+
+void describe(config::Visitor& visit, PrecisionOptions& options) {
+  visit("activation", options.activation, "element type of activations");
+  visit("slice", options.slice, "element type of variables during training");
+  visit("master", options.master, "element type of variables in checkpoints");
+  visit("matmul", options.matmul, "precision of matrix products");
+  visit("infer", options.infer, "precision of inference");
+}
+
+void describe(config::Visitor& visit, RelativeBatchSize& options) {
+  visit("per_replica", options.per_replica, "examples for each part into which the layout cuts the batch",
+        positive);
+  visit.later("tokens", "tokens of the whole batch");
+  visit.later("tokens_per_replica", "tokens for each part into which the layout cuts the batch");
+  visit.exactly_one_of({"per_replica"});
+}
+
+void describe(config::Visitor& visit, TrainOptions& options) {
+  visit("steps", options.steps, "the run ends after so many steps", positive, free_on_resume);
+  visit("epochs", options.epochs, "the run ends after so many passes over data.train", positive,
+        free_on_resume);
+  visit("time", options.time, "the run ends after so much time", free_on_resume);
+  visit.later("patience", "the run ends when a metric no longer improves");
+  visit("batch_size", options.batch_size, "examples in a step, over all positions; or {per_replica: N}",
+        positive, fixed_on_resume);
+  visit("microbatches", options.microbatches, "parts of a batch that are worked on one after the other",
+        positive);
+  visit("recompute", options.recompute,
+        "none, block (each `block` and `residual`), or a list of layers (kinds or names) whose forward pass "
+        "is repeated in the backward pass instead of being kept",
+        free_on_resume);
+  visit("trainable", options.trainable, "patterns of variables; the others keep their values");
+  visit.later("ema_decay", "running means of the weights");
+  visit("log_every", options.log_every, "interval between lines of metrics.jsonl", free_on_resume);
+  visit("on_divergence", options.on_divergence, "when loss or gradients are not finite", free_on_resume);
+  visit.later("strategy", "how processes share the work");
+  visit("gather_ahead", options.gather_ahead, "layers by which gathers of parameters run ahead", non_negative,
+        free_on_resume);
+  visit("keep_gathered", options.keep_gathered, "gathered parameters are kept for the backward pass",
+        free_on_resume);
+}
+
+void describe(config::Visitor& visit, EvaluateOptions& options) {
+  visit("every", options.every, "interval between evaluations; 0: only at the end", free_on_resume);
+  visit("datasets", options.datasets, "sources by name, each with `metrics` and `limit`", free_on_resume);
+  visit("batch_size", options.batch_size, "examples at a time; same: as in training", positive,
+        free_on_resume);
+  visit.later("infer", "options of decoding for metrics that need it");
+  visit.later("checkpoint", "which checkpoint run.mode=evaluate takes");
+}
+
+void describe(config::Visitor& visit, ExplainOptions& options) {
+  visit("format", options.format, "form of the answer");
+  visit("tensors", options.tensors,
+        "with the program: each tensor's shape and layout, each collective's bytes");
+}
+
+void describe(config::Visitor& visit, TraceOptions& options) {
+  visit("input", options.input, "safetensors file with input/FEATURE and, if wanted, weight/VARIABLE");
+  visit("output", options.output, "safetensors file for the results");
+  visit("steps", options.steps, "training steps on this one batch; 0: forward and backward only",
+        non_negative);
+  visit("tensors", options.tensors, "patterns of further tensors to write");
+}
+
+void describe(config::Visitor& visit, Config& config) {
+  visit("run", config.run, "what to do, and where");
+  visit("mesh", config.mesh, "names and sizes of the array of processors, such as {rows: 2, cols: 4}",
+        free_on_resume);
+  visit("devices", config.devices, "processors of this process: cpu, or cpu*N for N positions",
+        free_on_resume);
+  visit("layout", config.layout, "tensor dimension: mesh dimension that splits it", free_on_resume);
+  visit("parameter_layout", config.parameter_layout, "variables at rest: layout plus these rules (FSDP)",
+        free_on_resume);
+  visit("optimizer_layout", config.optimizer_layout,
+        "optimizer slots: parameter_layout plus these rules (ZeRO-1)", free_on_resume);
+  visit("precision", config.precision, "element types", reported_on_resume);
+  visit("data", config.data, "training examples");
+  visit("model", config.model, "the network; --list-layers has the layers", fixed_on_resume);
+  visit("optimizer", config.optimizer, "how weights follow gradients");
+  visit("learning_rate", config.learning_rate,
+        "a number, a schedule, or a list: their product; null: adafactor's own");
+  visit("train", config.train, "length of the run, batches, reports");
+  visit("evaluate", config.evaluate, "data sets that are evaluated during and after training");
+  visit.later("checkpoint", "saving and restoring");
+  visit.later("infer", "decoding");
+  visit.later("score", "scores of given texts");
+  visit.later("cluster", "several processes");
+  visit("explain", config.explain, "options of run.mode=explain", free_on_resume);
+  visit("trace", config.trace, "options of run.mode=trace", free_on_resume);
+}
+
+}  // namespace mtf

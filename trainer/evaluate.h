@@ -1,0 +1,59 @@
+// Evaluation of data sets: each example counts once, the last partial batch too.
+//
+//   Evaluator evaluator(sets, program, batch_size, backend, variables, executor_options(session));
+//   for (const Evaluation& e : evaluator.run(step)) ...   // e.metrics: {"loss", 0.32}, {"accuracy", 0.89}
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/loader.h"
+#include "engine/runtime/executor.h"
+#include "trainer/metrics.h"
+#include "trainer/session.h"
+
+namespace mtf {
+
+struct EvaluationSet {
+  std::string name;
+  std::shared_ptr<const Source> source;
+  std::vector<std::string> metrics;  ///< in the order of reports
+  std::optional<int64_t> limit;
+};
+
+/// The data sets of evaluate.datasets. Unknown metrics and features that differ from those of data.train go
+/// to `diagnostics`.
+std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnostics& diagnostics);
+
+/// Means over the examples of one data set.
+struct Evaluation {
+  std::string dataset;
+  Metrics metrics;
+  int64_t examples = 0;
+  double seconds = 0;
+};
+
+class Evaluator {
+ public:
+  /// `program`: of build_evaluation; it shares `variables` with the training step.
+  Evaluator(std::vector<EvaluationSet> sets, Program program, int64_t batch_size, Backend& backend,
+            VariableStore& variables, const ExecutorOptions& options);
+
+  std::vector<Evaluation> run(int64_t step);
+
+ private:
+  Evaluation evaluate(const EvaluationSet& set, int64_t step);
+
+  std::vector<EvaluationSet> sets_;
+  int64_t batch_size_;
+  Executor executor_;
+};
+
+/// Copies the features that `program` has as inputs from `batch`, a batch of `source`.
+void feed_batch(Executor& executor, const Source& source, const Batch& batch);
+
+/// "test  loss 0.3123  accuracy 0.8891  (10,000 examples in 0.4 s)".
+std::string evaluation_line(const Evaluation& evaluation);
+
+}  // namespace mtf

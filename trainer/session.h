@@ -1,0 +1,60 @@
+// What every mode starts from: the checked configuration, the layouts, the model and its data.
+//
+//   Diagnostics diagnostics;
+//   Session session = open_session({"mnist.yaml"}, {}, diagnostics);
+//   const TrainStep step = build(session, ...);
+//   check_graph(session, *step.graph, diagnostics);
+//   diagnostics.throw_if_errors();                     // all that is wrong with the run, at once
+//   const Program program = compile(session, *step.graph);
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/options.h"
+#include "engine/runtime/executor.h"
+#include "engine/spmd/partition.h"
+#include "models/model.h"
+#include "trainer/config.h"
+#include "trainer/step.h"
+
+namespace mtf {
+
+struct Session {
+  Config config;
+  Layouts layouts;
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Model> model;      ///< null where the model was reported
+  std::vector<std::string> outputs;  ///< names of the prediction: "logits", and the target of a regression
+  std::shared_ptr<const Source>
+      train_data;  ///< null where it could not be opened for errors that are reported
+};
+
+/// Reads the configuration, makes the model and opens data.train. What is wrong with the configuration goes
+/// to `diagnostics`; files that cannot be read are thrown as Error, unless there are errors in the
+/// configuration.
+Session open_session(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
+                     Diagnostics& diagnostics);
+
+/// Opens a further source, under the same rule.
+std::shared_ptr<const Source> open_source(const Config& config, const SourceOptions& options,
+                                          const Mark& mark, Diagnostics& diagnostics);
+
+/// The training step; nothing after errors, which go to `diagnostics`.
+std::optional<TrainStep> build_step(const Session& session, const TrainStepOptions& options,
+                                    Diagnostics& diagnostics);
+/// The evaluation of a batch; null after errors.
+std::unique_ptr<Graph> build_evaluation(const Session& session, Diagnostics& diagnostics);
+
+/// Steps of the whole run: train.steps and train.epochs, whichever ends first; nothing: neither is given.
+std::optional<int64_t> planned_steps(const Session& session);
+
+/// The partitioned program. The graph has passed check_layouts.
+Program compile(const Session& session, const Graph& graph);
+ExecutorOptions executor_options(const Session& session);
+/// Throws Error (kMemory) with the plan when the programs of this process need more memory than the machine
+/// has.
+void check_memory(const std::vector<const Program*>& programs, bool replicate);
+
+}  // namespace mtf

@@ -1,0 +1,201 @@
+#include "trainer/step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "engine/graph/gradients.h"
+#include "engine/graph/structural.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/component_wise.h"
+#include "engine/ops/reduce.h"
+
+namespace mtf {
+namespace {
+
+/// The features that the model reads, as inputs of the graph: [batch, shape of the feature].
+Features add_inputs(Graph& graph, const Model& model, const std::vector<Feature>& features,
+                    int64_t batch_size) {
+  const std::vector<std::string> wanted = model.features();
+  Features inputs;
+  for (const Feature& feature : features) {
+    if (std::find(wanted.begin(), wanted.end(), feature.name) == wanted.end()) continue;
+    const Shape shape = Shape{{std::string(kBatch), batch_size}} + feature.shape;
+    inputs[feature.name] = graph.input(feature.name, shape, feature.dtype);
+  }
+  return inputs;
+}
+
+/// Loss, gradients and what else is kept of one batch or microbatch.
+struct Pass {
+  Tensor loss;
+  std::vector<VariableGradient> gradients;
+  Tensor prediction;
+  std::map<std::string, Tensor> metrics;  ///< [batch], without the loss
+  std::optional<Dimension> classes;
+};
+
+std::vector<std::string> recomputed_layers(
+    const std::variant<RecomputeWord, std::vector<std::string>>& recompute) {
+  if (const auto* layers = std::get_if<std::vector<std::string>>(&recompute)) return *layers;
+  if (std::get<RecomputeWord>(recompute) == RecomputeWord::kNone) return {};
+  return {"block", "residual"};
+}
+
+Pass forward_and_backward(Graph& graph, const Model& model, const Features& features, int64_t batch_size,
+                          const TrainStepOptions& options) {
+  Context context(graph, Mode::kTrain, options.precision, {std::string(kBatch), batch_size});
+  context.set_recompute(recomputed_layers(options.recompute));
+  const ModelOutput output = model.build(context, features);
+  Pass pass{output.loss, {}, output.logits, output.metrics, output.classes};
+  pass.metrics.erase("loss");
+  if (options.microbatches > 1)
+    pass.loss = scalar_multiply(pass.loss, 1.0 / static_cast<double>(options.microbatches));
+  Tensors weights;
+  for (const auto& variable : graph.variables()) {
+    if (!variable->trainable() || !matches_any(variable->name, options.trainable)) continue;
+    pass.gradients.push_back({variable.get(), {}});
+    weights.push_back(graph.read(*variable));
+  }
+  const Tensors gradients_of_weights = gradients({pass.loss}, weights);
+  for (size_t i = 0; i < weights.size(); ++i) pass.gradients[i].gradient = gradients_of_weights[i];
+  return pass;
+}
+
+std::vector<std::string> without_gradient(const std::vector<VariableGradient>& gradients) {
+  std::vector<std::string> names;
+  for (const VariableGradient& g : gradients) {
+    if (!g.gradient) names.push_back(g.variable->name);
+  }
+  return names;
+}
+
+/// The same by a loop over microbatches.
+Pass microbatched(Graph& graph, const Model& model, const Features& features,
+                  const TrainStepOptions& options) {
+  const int64_t count = options.microbatches;
+  if (options.batch_size % count != 0) {
+    throw Error(ErrorKind::kConfig,
+                fmt::format("{} examples cannot be cut into {} microbatches", options.batch_size, count),
+                "`train.microbatches` must divide the batch");
+  }
+  Pass pass;
+  std::vector<std::string> metric_names;
+  const auto build = [&](const Tensors&) -> LoopResult {
+    Features part;
+    for (const auto& [name, tensor] : features) part[name] = microbatch_slice(tensor);
+    pass = forward_and_backward(graph, model, part, options.batch_size / count, options);
+    if (const auto names = without_gradient(pass.gradients); !names.empty()) {
+      throw Error(
+          ErrorKind::kConfig,
+          fmt::format("under microbatching every variable needs a gradient; the loss does not depend on {}",
+                      fmt::join(names, ", ")),
+          "remove the layers that do not reach the loss, or leave them out of `train.trainable`");
+    }
+    LoopResult result;
+    result.sums.push_back(pass.loss);
+    for (const VariableGradient& g : pass.gradients) result.sums.push_back(g.gradient);
+    result.placed.push_back(pass.prediction);
+    for (const auto& [name, metric] : pass.metrics) result.placed.push_back(metric);
+    return result;
+  };
+  const Tensors results = repeat(graph, count, {}, {std::string(kBatch), count}, build, Domain::kParameter);
+  size_t next = 0;
+  pass.loss = results[next++];
+  for (VariableGradient& g : pass.gradients) g.gradient = results[next++];
+  pass.prediction = results[next++];
+  for (auto& [name, metric] : pass.metrics) metric = results[next++];
+  return pass;
+}
+
+/// Forward tensors outside loops by name: scope path, operation, and a number from the second of the same
+/// name on.
+std::vector<std::pair<std::string, Tensor>> named_tensors(const Graph& graph) {
+  std::vector<std::pair<std::string, Tensor>> result;
+  std::map<std::string, int> seen;
+  for (const auto& operation : graph.root()) {
+    const Provenance& from = operation->provenance();
+    if (from.phase != Phase::kForward || operation->outputs().empty()) continue;
+    std::string name = from.path.empty() ? std::string(operation->name())
+                                         : fmt::format("{}/{}", from.path, operation->name());
+    if (const int count = seen[name]++; count > 0) name += fmt::format("_{}", count);
+    for (size_t i = 0; i < operation->outputs().size(); ++i) {
+      result.emplace_back(i == 0 ? name : fmt::format("{}:{}", name, i),
+                          operation->output(static_cast<int>(i)));
+    }
+  }
+  return result;
+}
+
+void keep_tensors(Graph& graph, const std::vector<std::string>& patterns) {
+  if (patterns.empty()) return;
+  for (const auto& [name, tensor] : named_tensors(graph)) {
+    if (matches_any(name, patterns)) graph.set_output("tensor/" + name, tensor);
+  }
+}
+
+}  // namespace
+
+TrainStepOptions train_step_options(const Config& config, const Layouts& layouts, int64_t total_steps) {
+  TrainStepOptions options;
+  options.batch_size = train_batch_size(config, layouts);
+  options.microbatches = config.train.microbatches;
+  options.precision = precision_of(config);
+  options.trainable = config.train.trainable;
+  options.recompute = config.train.recompute;
+  options.update = UpdateOptions{config.optimizer, config.learning_rate, total_steps};
+  return options;
+}
+
+TrainStep build_train_step(const Model& model, const std::vector<Feature>& features,
+                           const TrainStepOptions& options) {
+  TrainStep step{std::make_unique<Graph>(), {}, {}, {}};
+  Graph& graph = *step.graph;
+  const Features inputs = add_inputs(graph, model, features, options.batch_size);
+  const Pass pass = options.microbatches > 1
+                        ? microbatched(graph, model, inputs, options)
+                        : forward_and_backward(graph, model, inputs, options.batch_size, options);
+  step.classes = pass.classes;
+  if (const auto names = without_gradient(pass.gradients); !names.empty()) {
+    step.warnings.push_back(fmt::format(
+        "the loss does not depend on these variables, which keep their values: {}", fmt::join(names, ", ")));
+  }
+  graph.set_output("loss", pass.loss);
+  for (const auto& [name, metric] : pass.metrics)
+    graph.set_output("metric/" + name, reduce_mean(metric, Shape{}));
+  if (options.keep_prediction) graph.set_output("output/logits", pass.prediction);
+  keep_tensors(graph, options.keep);
+  if (!options.update) {
+    for (const VariableGradient& g : pass.gradients) {
+      if (g.gradient) graph.set_output("grad/" + g.variable->name, g.gradient);
+    }
+    return step;
+  }
+  const Update update = add_update(graph, pass.loss, pass.gradients, *options.update);
+  graph.set_output("grad_norm", update.grad_norm);
+  graph.set_output("finite", update.finite);
+  step.scalars = update.scalars;
+  return step;
+}
+
+std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Feature>& features,
+                                        int64_t batch_size, const Precision& precision) {
+  auto graph = std::make_unique<Graph>();
+  const Dimension batch{std::string(kBatch), batch_size};
+  const Features inputs = add_inputs(*graph, model, features, batch_size);
+  Context context(*graph, Mode::kEvaluate, precision, batch);
+  const ModelOutput output = model.build(context, inputs);
+  const Tensor weights = graph->input(std::string(kWeightsInput), {batch});
+  for (const auto& [name, metric] : output.metrics) {
+    // Selected, not multiplied: what a filling row gives may not be finite.
+    const Tensor counts = greater(weights, graph->constant(0));
+    const Tensor counted =
+        where(counts, multiply(weights, metric), graph->constant(0, DType::kFloat32, {batch}));
+    graph->set_output("sum/" + name, reduce_sum(counted, Shape{}));
+  }
+  graph->set_output("sum/weights", reduce_sum(weights, Shape{}));
+  return graph;
+}
+
+}  // namespace mtf

@@ -1,0 +1,64 @@
+// The graphs of a run: the training step (forward, backward, update) and the evaluation of a batch.
+//
+//   TrainStep step = build_train_step(*model, source->features(), options);
+//   // inputs: each feature of the model, step.scalars; outputs: loss, grad_norm, finite
+//   std::unique_ptr<Graph> evaluation = build_evaluation(*model, source->features(), 200, precision);
+//   // inputs: features, evaluation/weights [batch]; outputs: sum/METRIC, sum/weights
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "data/source.h"
+#include "models/model.h"
+#include "trainer/config.h"
+#include "trainer/optimizers.h"
+
+namespace mtf {
+
+/// Name of the dimension of the examples.
+inline constexpr std::string_view kBatch = "batch";
+
+struct TrainStepOptions {
+  int64_t batch_size = 1;
+  /// Microbatch j works on the examples i * microbatches + j (spec/core.md §2.10); loss and gradients are
+  /// sums over them, each loss divided by their number.
+  int64_t microbatches = 1;
+  Precision precision;
+  std::vector<std::string> trainable = {".*"};
+  /// Layers that are computed again in the backward pass.
+  std::variant<RecomputeWord, std::vector<std::string>> recompute = RecomputeWord::kNone;
+  /// Nothing: no update; the gradients are outputs instead, as grad/VARIABLE.
+  std::optional<UpdateOptions> update;
+  /// Keeps the prediction as output/logits.
+  bool keep_prediction = false;
+  /// Keeps the tensors whose names match one of these patterns as tensor/NAME.
+  std::vector<std::string> keep = {};
+};
+
+struct TrainStep {
+  std::unique_ptr<Graph> graph;
+  std::vector<StepScalar> scalars;
+  std::optional<Dimension> classes;
+  std::vector<std::string> warnings;
+};
+
+/// The options that a configuration gives. `total_steps`: length of the run for schedules.
+TrainStepOptions train_step_options(const Config& config, const Layouts& layouts, int64_t total_steps);
+
+/// Throws Error when the model does not fit the features; under microbatching also when a variable gets no
+/// gradient.
+TrainStep build_train_step(const Model& model, const std::vector<Feature>& features,
+                           const TrainStepOptions& options);
+
+/// Sums over the examples of weight * metric, and of the weights.
+std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Feature>& features,
+                                        int64_t batch_size, const Precision& precision);
+
+/// Name of the input with the weights of the examples of evaluation.
+inline constexpr std::string_view kWeightsInput = "evaluation/weights";
+
+}  // namespace mtf

@@ -1,0 +1,192 @@
+#include "trainer/trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/checkpoint/safetensors.h"
+#include "engine/core/nearest.h"
+#include "trainer/progress.h"
+
+namespace mtf {
+namespace {
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+std::vector<int64_t> sizes(const Shape& shape) {
+  std::vector<int64_t> result;
+  for (const Dimension& d : shape) result.push_back(d.size);
+  return result;
+}
+
+HostTensor to_host(const SafetensorsFile& file, const StoredTensor& stored, const Shape& shape, DType dtype) {
+  if (stored.shape != sizes(shape) || stored.dtype != dtype) {
+    throw Error(ErrorKind::kData, fmt::format("{}: `{}` is {} {}, and the model needs {} {}", file.path(),
+                                              stored.name, name_of(stored.dtype), shape_text(stored.shape),
+                                              name_of(dtype), shape.to_string()));
+  }
+  HostTensor tensor(shape, dtype);
+  std::memcpy(tensor.bytes.data(), stored.data.data(), stored.data.size());
+  return tensor;
+}
+
+/// The batch in the file: the features that the model reads.
+class TraceBatch {
+ public:
+  TraceBatch(const Session& session, const SafetensorsFile& file) {
+    const std::vector<std::string> wanted = session.model->features();
+    for (const Feature& feature : session.train_data->features()) {
+      if (std::find(wanted.begin(), wanted.end(), feature.name) == wanted.end()) continue;
+      add(file, feature, find(session, file, feature.name));
+    }
+  }
+
+  int64_t size() const { return size_; }
+  void feed(Executor& executor) const {
+    for (const auto& [name, tensor] : tensors_) {
+      if (executor.program().input(name) != kNoValue) executor.feed(name, tensor.bytes.data());
+    }
+  }
+
+ private:
+  static const StoredTensor& find(const Session& session, const SafetensorsFile& file,
+                                  const std::string& name) {
+    const StoredTensor* stored = file.find("input/" + name);
+    // The target of the identity task is its input: files need not hold it twice.
+    const bool identity = std::holds_alternative<IdentityOptions>(*session.config.data.train);
+    if (!stored && identity && name == "y") stored = file.find("input/x");
+    if (!stored) throw Error(ErrorKind::kData, fmt::format("{}: there is no `input/{}`", file.path(), name));
+    return *stored;
+  }
+
+  void add(const SafetensorsFile& file, const Feature& feature, const StoredTensor& stored) {
+    const int64_t size = stored.shape.empty() ? 0 : stored.shape[0];
+    if (size < 1 || (size_ > 0 && size != size_)) {
+      throw Error(ErrorKind::kData,
+                  fmt::format("{}: `{}` is {}; all features have the batch as their first dimension",
+                              file.path(), stored.name, shape_text(stored.shape)));
+    }
+    size_ = size;
+    const Shape shape = Shape{{std::string(kBatch), size}} + feature.shape;
+    tensors_.emplace_back(feature.name, to_host(file, stored, shape, feature.dtype));
+  }
+
+  int64_t size_ = 0;
+  std::vector<std::pair<std::string, HostTensor>> tensors_;
+};
+
+/// Sets the variables that the file has values for.
+void load_weights(const SafetensorsFile& file, VariableStore& variables) {
+  for (const StoredTensor& stored : file.tensors()) {
+    if (!stored.name.starts_with("weight/")) continue;
+    const std::string name = stored.name.substr(std::strlen("weight/"));
+    if (!variables.contains(name)) {
+      throw Error(ErrorKind::kData, fmt::format("{}: the model has no variable `{}`", file.path(), name),
+                  did_you_mean(name, variables.names()));
+    }
+    const Variable& variable = variables.variable(name);
+    variables.set(name, to_host(file, stored, variable.shape, variable.dtype));
+  }
+}
+
+/// What the trace writes.
+class TraceOutput {
+ public:
+  void add(const std::string& name, HostTensor tensor) { tensors_.emplace_back(name, std::move(tensor)); }
+
+  void write(const std::string& path) const {
+    std::vector<StoredTensor> stored;
+    for (const auto& [name, tensor] : tensors_) {
+      StoredTensor entry{name, tensor.dtype, sizes(tensor.shape), {}, tensor.bytes};
+      for (const Dimension& d : tensor.shape) entry.dimensions.push_back(d.name);
+      stored.push_back(std::move(entry));
+    }
+    write_safetensors(path, stored);
+  }
+
+ private:
+  std::vector<std::pair<std::string, HostTensor>> tensors_;
+};
+
+/// Forward and backward without an update, and the training step, on the same variables.
+struct TracePrograms {
+  Program gradients;
+  std::optional<Program> step;
+  std::vector<StepScalar> scalars;
+};
+
+TracePrograms make_programs(const Session& session, int64_t batch_size, Diagnostics& diagnostics) {
+  const TraceOptions& trace = session.config.trace;
+  const int64_t total_steps = planned_steps(session).value_or(std::max<int64_t>(1, trace.steps));
+  TrainStepOptions options = train_step_options(session.config, session.layouts, total_steps);
+  options.batch_size = batch_size;
+  std::optional<TrainStep> step;
+  if (trace.steps > 0) step = build_step(session, options, diagnostics);
+  diagnostics.throw_if_errors();
+  options.update.reset();
+  options.keep_prediction = true;
+  options.keep = trace.tensors;
+  const std::optional<TrainStep> gradients = build_step(session, options, diagnostics);
+  diagnostics.throw_if_errors();
+  TracePrograms programs{compile(session, *gradients->graph), std::nullopt, {}};
+  if (step) {
+    programs.step = compile(session, *step->graph);
+    programs.scalars = step->scalars;
+  }
+  return programs;
+}
+
+void collect_outputs(const Session& session, const Executor& executor, TraceOutput& output) {
+  for (const auto& [name, value] : executor.program().outputs) {
+    HostTensor tensor = executor.fetch(name);
+    if (name == "output/logits") {
+      for (const std::string& alias : session.outputs) output.add("output/" + alias, tensor);
+    } else {
+      output.add(name, std::move(tensor));
+    }
+  }
+}
+
+}  // namespace
+
+void trace(const Session& session, Diagnostics& diagnostics) {
+  diagnostics.throw_if_errors();
+  const TraceOptions& options = session.config.trace;
+  const SafetensorsFile file(options.input.text);
+  const TraceBatch batch(session, file);
+  const TracePrograms programs = make_programs(session, batch.size(), diagnostics);
+
+  const Program& widest = programs.step ? *programs.step : programs.gradients;
+  VariableStore variables(*session.backend, widest.mesh, widest.variables, session.config.run.check_replicas);
+  variables.initialize(static_cast<uint64_t>(session.config.run.seed));
+  load_weights(file, variables);
+
+  TraceOutput output;
+  Executor gradients(programs.gradients, *session.backend, variables, executor_options(session));
+  batch.feed(gradients);
+  gradients.run(0);
+  collect_outputs(session, gradients, output);
+  if (programs.step) {
+    Executor step(*programs.step, *session.backend, variables, executor_options(session));
+    HostTensor losses(Shape{{"steps+1", options.steps + 1}}, DType::kFloat32);
+    batch.feed(step);
+    for (int64_t i = 0; i < options.steps; ++i) {
+      for (const StepScalar& scalar : programs.scalars) step.feed_scalar(scalar.input, scalar.value(i));
+      step.run(static_cast<uint64_t>(i));
+      losses.data<float>()[i] = static_cast<float>(step.scalar("loss"));
+    }
+    gradients.run(static_cast<uint64_t>(options.steps));
+    losses.data<float>()[options.steps] = static_cast<float>(gradients.scalar("loss"));
+    output.add("trajectory/loss", std::move(losses));
+    for (const std::string& name : variables.names()) {
+      if (variables.variable(name).kind != Variable::Kind::kSlot)
+        output.add("final_weight/" + name, variables.get(name));
+    }
+  }
+  output.write(options.output.text);
+}
+
+}  // namespace mtf
