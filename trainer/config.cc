@@ -200,12 +200,12 @@ Mark Config::mark(std::string_view path) const {
 
 Config load_config(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
                    Diagnostics& diagnostics) {
-  const Node root = config::load(files, arguments, diagnostics);
   const size_t errors = diagnostics.errors().size();
+  const Node root = config::load(files, arguments, diagnostics);
   Config config = config::parse<Config>(root, diagnostics);
   config.root = root;
   if (config.run.model_dir.empty()) config.run.model_dir = default_model_dir(files);
-  // After an error in a section its value is the default: what does not fit together then is no news.
+  // After an error a value is the default: what does not fit together then is no news.
   if (diagnostics.errors().size() == errors) ConfigCheck(config, diagnostics).run();
   return config;
 }

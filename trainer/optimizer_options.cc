@@ -46,8 +46,8 @@ void describe(config::Visitor& visit, AdafactorOptimizerOptions& options) {
   visit("decay_rate", options.decay_rate, "decay of the mean of squared gradients");
   visit("beta1", options.beta1, "decay of the mean of updates; 0: no such slot", kDecayRate);
   visit("clipping_threshold", options.clipping_threshold,
-        "updates are scaled down so that their root mean square is at most this; null: not",
-        config::positive);
+        "updates are scaled down so that their root mean square is at most this; 0: not",
+        config::non_negative);
   visit("factored", options.factored, "second moments as outer products of row and column means");
   visit("epsilon1", options.epsilon1, "added to squared gradients", config::non_negative);
   visit("epsilon2", options.epsilon2, "least size of a weight for the step", config::positive);

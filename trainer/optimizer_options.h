@@ -48,7 +48,7 @@ struct AdafactorOptimizerOptions : OptimizerOptions {
   bool multiply_by_parameter_scale = true;
   DecayRate decay_rate = PowerDecay{};
   double beta1 = 0;
-  std::optional<double> clipping_threshold = 1.0;
+  double clipping_threshold = 1;  ///< 0: none
   bool factored = true;
   double epsilon1 = 1e-30;
   double epsilon2 = 1e-3;

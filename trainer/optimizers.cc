@@ -114,9 +114,10 @@ class Updater {
     const bool scaled = std::none_of(excluded.begin(), excluded.end(), [&](const std::string& part) {
       return variable.find(part) != std::string::npos;
     });
+    const double threshold = options.clipping_threshold;
     return {.multiply_by_parameter_scale = options.multiply_by_parameter_scale && scaled,
             .beta1 = options.beta1,
-            .clipping_threshold = options.clipping_threshold,
+            .clipping_threshold = threshold > 0 ? std::optional(threshold) : std::nullopt,
             .factored = options.factored,
             .epsilon1 = options.epsilon1,
             .epsilon2 = options.epsilon2,
@@ -149,12 +150,13 @@ Update add_update(Graph& graph, const Tensor& loss, const std::vector<VariableGr
     throw Error(ErrorKind::kConfig, "there is nothing to train: the loss depends on no trainable variable",
                 "`train.trainable` has the patterns of variables");
   }
-  update.grad_norm = sqrt(add_n(squares));
+  const Tensor norm = sqrt(add_n(squares));  // float64
+  update.grad_norm = cast(norm, DType::kFloat32);
   update.finite = all_finite({loss, update.grad_norm});
   Tensor scale;
   if (const std::optional<double> clip = common_options(options.optimizer).clip_norm) {
-    const Tensor limit = graph.constant(*clip);
-    scale = divide(limit, maximum(update.grad_norm, limit));
+    const Tensor limit = graph.constant(*clip, DType::kFloat64);
+    scale = divide(limit, maximum(norm, limit));
   }
   Updater updater(graph, update.finite, options, update.scalars);
   for (const VariableGradient& g : gradients) {

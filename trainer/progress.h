@@ -24,7 +24,7 @@ struct ProgressState {
   double epoch = 0;
   double loss = 0;
   double examples_per_second = 0;
-  std::optional<double> seconds_left;
+  std::optional<double> seconds_left = {};
 };
 
 struct ProgressOptions {

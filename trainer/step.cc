@@ -96,7 +96,7 @@ Pass microbatched(Graph& graph, const Model& model, const Features& features,
     LoopResult result;
     result.sums.push_back(pass.loss);
     for (const VariableGradient& g : pass.gradients) result.sums.push_back(g.gradient);
-    result.placed.push_back(pass.prediction);
+    if (options.keep_prediction) result.placed.push_back(pass.prediction);
     for (const auto& [name, metric] : pass.metrics) result.placed.push_back(metric);
     return result;
   };
@@ -104,7 +104,7 @@ Pass microbatched(Graph& graph, const Model& model, const Features& features,
   size_t next = 0;
   pass.loss = results[next++];
   for (VariableGradient& g : pass.gradients) g.gradient = results[next++];
-  pass.prediction = results[next++];
+  if (options.keep_prediction) pass.prediction = results[next++];
   for (auto& [name, metric] : pass.metrics) metric = results[next++];
   return pass;
 }

@@ -40,10 +40,9 @@ Shape stacked(const Shape& shape, const AdafactorOptions& options) {
 
 std::vector<OutputInfo> sums_outputs(const Tensor& w, const Shape& summed,
                                      const std::optional<Shape>& weight_sums) {
-  const DType dtype = accumulation_dtype(w.dtype());
   std::vector<OutputInfo> outputs;
-  for (const Dimension& d : summed) outputs.push_back({blocked(w.shape(), w.shape() - d), dtype});
-  if (weight_sums) outputs.push_back({blocked(w.shape(), *weight_sums), dtype});
+  for (const Dimension& d : summed) outputs.push_back({blocked(w.shape(), w.shape() - d), DType::kFloat64});
+  if (weight_sums) outputs.push_back({blocked(w.shape(), *weight_sums), DType::kFloat64});
   return outputs;
 }
 
@@ -84,14 +83,14 @@ class Composer {
         w_(weight),
         g_(cast(gradient, accumulation_dtype(weight.dtype()))),
         slots_(slots),
-        learning_rate_(cast(learning_rate, g_.dtype())),
+        learning_rate_(cast(learning_rate, DType::kFloat64)),
         decay_(cast(decay, g_.dtype())),
         dimensions_(factored_dimensions(weight.shape(), options)) {}
 
   AdafactorUpdate compose() {
     AdafactorUpdate update;
     update.slots = second_moments();
-    const Tensor scale = update_scale();
+    const Tensor scale = cast(update_scale(), g_.dtype());
     Tensors inputs{w_, g_, scale};
     if (options_.beta1 > 0) inputs.push_back(slots_.back());
     inputs.insert(inputs.end(), factors_.begin(), factors_.end());
@@ -108,7 +107,8 @@ class Composer {
   Tensor decayed(const Tensor& slot, const Tensor& sum, int64_t n) const {
     const Tensor mean = scalar_add(scalar_multiply(sum, 1.0 / static_cast<double>(n)), options_.epsilon1);
     const Tensor rest = scalar_add(negative(decay_), 1);
-    return add(multiply(slot, decay_, slot.shape()), multiply(mean, rest, slot.shape()), slot.shape());
+    return add(multiply(slot, decay_, slot.shape()), multiply(cast(mean, slot.dtype()), rest, slot.shape()),
+               slot.shape());
   }
 
   /// The new second moments. Sets the factors of the update and the sums of w^2.
@@ -128,12 +128,13 @@ class Composer {
     const auto& [largest, second] = *dimensions_;
     const Tensor row = decayed(slots_[0], unblocked(sums->output(0)), largest.size);
     const Tensor column = decayed(slots_[1], unblocked(sums->output(1)), second.size);
-    const Tensor row_mean = reduce_mean(row, row.shape() - second);
-    factors_ = {rsqrt(divide(row, row_mean, row.shape())), rsqrt(column)};
+    const Tensor wide_row = cast(row, DType::kFloat64);
+    const Tensor row_mean = reduce_mean(wide_row, row.shape() - second);
+    factors_ = {cast(rsqrt(divide(wide_row, row_mean, row.shape())), row.dtype()), rsqrt(column)};
     return {row, column};
   }
 
-  /// learning rate * size of the weight / clipping; one value for each entry of the stacked dimensions.
+  /// learning rate * size of the weight / clipping, in float64; one value for each entry of the stacked dimensions.
   Tensor update_scale() const {
     Tensor scale = learning_rate_;
     if (options_.clipping_threshold) {
@@ -142,12 +143,12 @@ class Composer {
       const Tensor squares = unblocked(graph().add<AdafactorUpdateSquares>(std::move(inputs)).output());
       const Tensor rms = sqrt(scalar_multiply(squares, 1.0 / static_cast<double>(w_.shape().size())));
       const Tensor ratio = scalar_multiply(rms, 1.0 / *options_.clipping_threshold);
-      scale = divide(scale, maximum(ratio, graph().constant(1, g_.dtype())));
+      scale = divide(scale, maximum(ratio, graph().constant(1, DType::kFloat64)));
     }
     if (weight_squares_) {
       const double n = static_cast<double>(w_.shape().size() / weight_squares_.shape().size());
       const Tensor rms = sqrt(scalar_multiply(weight_squares_, 1.0 / n));
-      const Tensor floor = graph().constant(options_.epsilon2, g_.dtype());
+      const Tensor floor = graph().constant(options_.epsilon2, DType::kFloat64);
       scale = multiply(maximum(rms, floor, rms.shape()), scale, rms.shape());
     }
     return scale;
@@ -218,7 +219,7 @@ Placement AdafactorSums::place(const PlacementRequest& request) const {
 std::string AdafactorSecondMoment::attributes() const { return fmt::format("epsilon1={}", epsilon1); }
 
 AdafactorUpdateSquares::AdafactorUpdateSquares(Tensors inputs)
-    : OperationBase(inputs, {{blocked(inputs[0].shape(), {}), inputs[0].dtype()}}) {}
+    : OperationBase(inputs, {{blocked(inputs[0].shape(), {}), DType::kFloat64}}) {}
 
 std::vector<std::string> AdafactorUpdateSquares::unsplittable() const { return {std::string(kBlock)}; }
 

@@ -32,7 +32,6 @@ Reduction reduction_of(ReduceFunction function) {
   MTF_CHECK(false, "reduction {}", static_cast<int>(function));
 }
 
-DType sum_dtype(DType dtype) { return dtype == DType::kBFloat16 ? DType::kFloat32 : dtype; }
 
 }  // namespace
 
@@ -105,7 +104,7 @@ Tensors ReduceFirstGradient::gradient(const Tensors& dy) const {
   return {reduce_first(dy[0], dimension.name)};
 }
 
-SumOfSquares::SumOfSquares(const Tensor& x) : OperationBase({x}, {{{}, sum_dtype(x.dtype())}}) {
+SumOfSquares::SumOfSquares(const Tensor& x) : OperationBase({x}, {{{}, DType::kFloat64}}) {
   if (!is_floating(x.dtype())) {
     shape_error(name(), fmt::format("not defined for {}", name_of(x.dtype())), "cast the operand first");
   }

@@ -55,7 +55,7 @@ class ReduceFirstGradient final : public OperationBase<ReduceFirstGradient> {
   Dimension dimension;
 };
 
-/// The sum of all x[i]^2, 0-dimensional; float32 for bfloat16.
+/// The sum of all x[i]^2, 0-dimensional, in float64, so that norms do not depend on how x is split.
 class SumOfSquares final : public OperationBase<SumOfSquares> {
  public:
   explicit SumOfSquares(const Tensor& x);

@@ -70,7 +70,7 @@ class Executor::Implementation {
   void run_local(const PreparedSegment& segment, int64_t iteration);
   void run_collective(const PreparedStep& step);
   void run_tasks(const PreparedStep& step, int64_t coordinate, int64_t begin, int64_t end, int64_t iteration, int worker);
-  void check(const PreparedStep& step);
+  void check(const PreparedStep& step, int64_t iteration);
   void check_replicas(const PreparedStep& step, ValueId id);
   ValueId output(const std::string& name) const;
 
@@ -123,7 +123,7 @@ void Executor::Implementation::run(const std::vector<PreparedSegment>& segments,
         break;
       case PreparedSegment::Kind::kCollective:
         run_collective(segment.steps[0]);
-        check(segment.steps[0]);
+        check(segment.steps[0], iteration);
         break;
       case PreparedSegment::Kind::kRepeat:
         for (int64_t i = 0; i < segment.steps[0].instruction->count; ++i) run(segment.steps[0].body, i);
@@ -145,7 +145,7 @@ void Executor::Implementation::run_local(const PreparedSegment& segment, int64_t
     pool_.run(step.coordinates * step.tasks, [&](int64_t task, int worker) {
       run_tasks(step, task / step.tasks, task % step.tasks, task % step.tasks + 1, iteration, worker);
     });
-    if (stepwise) check(step);
+    if (stepwise) check(step, iteration);
   }
 }
 
@@ -179,7 +179,10 @@ void Executor::Implementation::run_collective(const PreparedStep& step) {
   });
 }
 
-void Executor::Implementation::check(const PreparedStep& step) {
+void Executor::Implementation::check(const PreparedStep& step, int64_t iteration) {
+  // A batch that is put together holds anything until its last part is in.
+  const bool unfinished = step.instruction->kind == InstructionKind::kPlace && iteration + 1 < step.instruction->count;
+  if (unfinished) return;
   if (!step.guards.empty() && !*step.guards[0]) return;
   for (ValueId id : step.instruction->outputs) {
     if (options_.check_replicas) check_replicas(step, id);

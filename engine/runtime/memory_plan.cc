@@ -118,6 +118,7 @@ MemoryPlan plan_memory(const Program& program, bool replicate) {
   MemoryPlan plan;
   plan.offsets.assign(program.values.size(), -1);
   std::map<AxisMask, std::vector<Region>> blocks;
+  std::vector<Region> alone;  ///< of a position that shares nothing, and so needs one arena only
   for (ValueId id = 0; id < static_cast<ValueId>(program.values.size()); ++id) {
     const Value& value = program.values[id];
     if (value.alias != kNoValue) continue;
@@ -133,9 +134,10 @@ MemoryPlan plan_memory(const Program& program, bool replicate) {
     MemoryPlan::Arena& arena = plan.arenas[mask];
     arena = {mask, place(list), mesh.size_of(mask)};
     for (const Region& block : list) plan.offsets[block.value] = block.offset;
-    plan.temporary_bytes += arena.bytes;
+    alone.insert(alone.end(), list.begin(), list.end());
     plan.process_bytes += arena.bytes * arena.copies;
   }
+  plan.temporary_bytes = place(alone);
   for (const ProgramVariable& variable : program.variables) {
     const Shape local = slice_shape(variable.variable.shape, variable.layout, mesh);
     const int64_t bytes = local.size() * static_cast<int64_t>(size_of(variable.variable.dtype));

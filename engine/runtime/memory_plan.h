@@ -22,7 +22,7 @@ struct MemoryPlan {
   std::map<AxisMask, Arena> arenas;
   int64_t variable_bytes = 0;          ///< at rest on one position
   int64_t input_bytes = 0;             ///< on one position
-  int64_t temporary_bytes = 0;         ///< on one position: all arenas
+  int64_t temporary_bytes = 0;         ///< on one position, as if alone on its device
   int64_t process_bytes = 0;           ///< everything, with what positions share counted once
   int64_t position_bytes() const { return variable_bytes + input_bytes + temporary_bytes; }
 };

@@ -79,7 +79,8 @@ class VariableUpdates {
     const ValueId result = copy.inputs[0], variable = copy.outputs[0];
     const Value& from = program_.values[result];
     const Value& to = program_.values[variable];
-    if (from.alias != kNoValue || from.varies != to.varies || from.layout != to.layout || from.dtype != to.dtype) {
+    if (from.storage != Value::Storage::kTemporary || from.alias != kNoValue || from.varies != to.varies ||
+        from.layout != to.layout || from.dtype != to.dtype) {
       return false;
     }
     // Other readers of a guarded result want it even where the guard does not hold.

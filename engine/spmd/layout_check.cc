@@ -50,9 +50,11 @@ class LayoutCheck {
   }
   /// The section that a rule comes from.
   std::string section(const LayoutRule& rule) const {
-    const auto holds = [&rule](const LayoutRules& rules) {
-      const LayoutRule* found = rules.find(rule.dimension);
-      return found && found->mesh_dimensions == rule.mesh_dimensions;
+    const auto holds = [&rule](const LayoutRules& section) {
+      const std::vector<LayoutRule>& all = section.rules();
+      return std::any_of(all.begin(), all.end(), [&rule](const LayoutRule& other) {
+        return other.dimension == rule.dimension && other.mesh_dimensions == rule.mesh_dimensions;
+      });
     };
     return holds(layouts_.activation) ? "layout" : holds(layouts_.parameter) ? "parameter_layout" : "optimizer_layout";
   }
@@ -185,11 +187,14 @@ void LayoutCheck::check_divisible(const std::string& name, const Shape& shape, D
     for (int64_t n = 1; n <= std::min<int64_t>(d.size, 4096); ++n) {
       if (d.size % n == 0 && legal.size() < 12) legal.push_back(std::to_string(n));
     }
-    const std::string axes = join(rule->mesh_dimensions);
-    find(fmt::format("L4 {} {} {}", d.name, d.size, axes), *rule,
-         fmt::format("{} splits `{}` ({}) over mesh dimension `{}` ({}), which does not divide it", section(*rule),
-                     d.name, d.size, axes, parts(*rule)),
-         fmt::format("`{}` could be {}", axes, join(legal, " or ")), name + " " + shape.to_string());
+    const bool several = rule->mesh_dimensions.size() > 1;
+    std::vector<std::string> axes;
+    for (const std::string& axis : rule->mesh_dimensions) axes.push_back("`" + axis + "`");
+    find(fmt::format("L4 {} {} {}", d.name, d.size, join(axes)), *rule,
+         fmt::format("{} splits `{}` ({}) over mesh dimension{} {} ({}), which {} not divide it", section(*rule), d.name,
+                     d.size, several ? "s" : "", join(axes, " and "), parts(*rule), several ? "do" : "does"),
+         fmt::format("{} could be {}", several ? "their product" : axes[0], join(legal, " or ")),
+         name + " " + shape.to_string());
   }
 }
 

@@ -59,7 +59,8 @@ class Partitioner {
   void assign(const Assign& assign);
   void emit_assignments();
 
-  /// The state of `tensor` that consumers start from: reduced if it was reduced before.
+  /// The state of `tensor` that layout rules are told of: reduced if it was reduced before. Transitions start from the value
+  /// itself, so that each is made once.
   ValueId current(const Tensor& tensor) const;
   PlacementRequest request(const Operation& operation) const;
   ValueId require(ValueId id, const Layout& layout, const std::shared_ptr<const Operation>& consumer,
@@ -213,7 +214,7 @@ ValueId Partitioner::transition(ValueId id, const TransitionStep& step,
 std::vector<ValueId> Partitioner::place_inputs(const std::shared_ptr<Operation>& operation, const Placement& placement) {
   std::vector<ValueId> inputs;
   for (size_t i = 0; i < placement.inputs.size(); ++i) {
-    inputs.push_back(require(current(operation->input(static_cast<int>(i))), placement.inputs[i], operation,
+    inputs.push_back(require(values_.at(operation->input(static_cast<int>(i))), placement.inputs[i], operation,
                              operation->provenance()));
   }
   return inputs;
@@ -291,7 +292,7 @@ void Partitioner::shift(const std::shared_ptr<Operation>& operation, const Shift
   const Tensor output = operation->output();
   const int dimension = *output.shape().find(shift.dimension);
   const LayoutMap& map = rules(operation->provenance().domain);
-  const ValueId input = require(current(operation->input(0)), map.of(output.shape()), operation, operation->provenance());
+  const ValueId input = require(values_.at(operation->input(0)), map.of(output.shape()), operation, operation->provenance());
   const Value from = value(input);
   const ValueId moved = temporary(from.shape, from.dtype, from.layout, from.varies);
   Instruction made = instruction(InstructionKind::kExchange, operation, {input}, {moved}, operation->provenance());
@@ -320,10 +321,10 @@ void Partitioner::assign(const Assign& assign) {
   read(ReadVariable(*assign.variable));
   const ProgramVariable& variable = program_.variables[assign.variable->index];
   const Provenance& provenance = assign.provenance();
-  const ValueId value = require(current(assign.input(0)), variable.layout, nullptr, provenance);
+  const ValueId value = require(values_.at(assign.input(0)), variable.layout, nullptr, provenance);
   Instruction copy = instruction(InstructionKind::kCopy, nullptr, {value}, {variable.value}, provenance);
   if (assign.inputs().size() > 1) {
-    const ValueId guard = current(assign.input(1));
+    const ValueId guard = values_.at(assign.input(1));
     copy.guard = require(guard, Layout::replicated(0), nullptr, provenance);
   }
   assignments_.push_back(std::move(copy));
@@ -349,7 +350,7 @@ void Partitioner::repeat(const Repeat& loop) {
   std::vector<ValueId> carried;
   for (const Tensor& t : loop.loop_values) {
     const Layout layout = activation_.of(t.shape());
-    const ValueId initial = require(current(t.operation().input(0)), layout, nullptr, provenance);
+    const ValueId initial = require(values_.at(t.operation().input(0)), layout, nullptr, provenance);
     carried.push_back(temporary(t.shape(), t.dtype(), layout, layout.varies()));
     emit(instruction(InstructionKind::kCopy, nullptr, {initial}, {carried.back()}, provenance));
     values_[t] = carried.back();
@@ -362,7 +363,7 @@ void Partitioner::repeat(const Repeat& loop) {
   block(loop.body);
   int output = static_cast<int>(carried.size());
   for (const Tensor& t : loop.result.sums) {
-    ValueId term = current(t);
+    ValueId term = values_.at(t);
     Layout wanted = rules(loop.sums_domain).of(t.shape());
     wanted.partial = value(term).layout.partial & ~wanted.split_axes();
     if (value(term).layout.partial & wanted.split_axes()) term = require(term, wanted, nullptr, provenance);
@@ -373,7 +374,7 @@ void Partitioner::repeat(const Repeat& loop) {
   }
   for (const Tensor& t : loop.result.placed) {
     const Tensor whole = loop.output(output++);
-    const ValueId part = require(current(t), activation_.of(t.shape()), nullptr, provenance);
+    const ValueId part = require(values_.at(t), activation_.of(t.shape()), nullptr, provenance);
     const Layout layout = activation_.of(whole.shape());
     const ValueId placed = temporary(whole.shape(), whole.dtype(), layout, value(part).varies);
     Instruction place = instruction(InstructionKind::kPlace, nullptr, {part}, {placed}, provenance);
@@ -393,7 +394,7 @@ void Partitioner::carry(const std::vector<ValueId>& carried, const Tensors& resu
   std::vector<ValueId> next;
   for (size_t i = 0; i < carried.size(); ++i) {
     const Value target = value(carried[i]);
-    ValueId id = require(current(results[i]), target.layout, nullptr, provenance);
+    ValueId id = require(values_.at(results[i]), target.layout, nullptr, provenance);
     for (ValueId other : carried) {
       // A result that is another carried value must be read before that one is overwritten.
       if (program_.root(id) != other || other == carried[i]) continue;
@@ -411,8 +412,12 @@ void Partitioner::carry(const std::vector<ValueId>& carried, const Tensors& resu
 
 }  // namespace
 
+Program lower(const Graph& graph, const Layouts& layouts, const PartitionOptions& options) {
+  return Partitioner(graph, layouts, options).run();
+}
+
 Program partition(const Graph& graph, const Layouts& layouts, const PartitionOptions& options) {
-  Program program = Partitioner(graph, layouts, options).run();
+  Program program = lower(graph, layouts, options);
   program = fuse_reduce_scatter(std::move(program));
   program = start_reductions_early(std::move(program));
   program = schedule_gathers(std::move(program), options.gather_ahead);

@@ -36,6 +36,9 @@ struct PartitionOptions {
   int gather_ahead = 1;        ///< layers by which gathers of parameters start before their use
 };
 
+/// The program before all passes: local operations and the transitions between their layouts, in the order of the graph.
+Program lower(const Graph& graph, const Layouts& layouts, const PartitionOptions& options = {});
+
 /// The program after all passes. The graph must have passed check_layouts.
 Program partition(const Graph& graph, const Layouts& layouts, const PartitionOptions& options = {});
 

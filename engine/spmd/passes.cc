@@ -143,7 +143,8 @@ struct Bucket {
   std::unordered_set<ValueId> results;
 };
 
-using BucketKey = std::tuple<AxisMask, Reduction, DType>;
+/// Mesh dimensions that are reduced, kind, type, and the mesh dimensions over which the results vary.
+using BucketKey = std::tuple<AxisMask, Reduction, DType, AxisMask>;
 
 void bucket_block(const Program& program, std::vector<Instruction>& block, int64_t limit) {
   std::vector<Instruction> result;
@@ -164,7 +165,8 @@ void bucket_block(const Program& program, std::vector<Instruction>& block, int64
       result.push_back(std::move(instruction));
       continue;
     }
-    const BucketKey key{instruction.axes, instruction.reduction, program.values[instruction.inputs[0]].dtype};
+    const Value& reduced = program.values[instruction.outputs[0]];
+    const BucketKey key{instruction.axes, instruction.reduction, reduced.dtype, reduced.varies};
     const int64_t bytes = program.local_bytes(instruction.inputs[0]);
     auto found = open.find(key);
     if (found != open.end() && found->second.bytes + bytes > limit) {

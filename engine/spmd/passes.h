@@ -21,7 +21,7 @@ Program schedule_gathers(Program program, int layers);
 /// Largest number of bytes, on one position, that bucket_reductions puts into one all_reduce.
 inline constexpr int64_t kBucketBytes = int64_t{1} << 20;
 
-/// Merges all_reduces over the same mesh dimensions, of the same type and kind, into one of several values, as long as no
+/// Merges all_reduces over the same mesh dimensions, of the same type and kind, with results that vary alike, into one of several values, as long as no
 /// result is needed in between and the bucket stays within `bytes`.
 Program bucket_reductions(Program program, int64_t bytes);
 

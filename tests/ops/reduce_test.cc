@@ -156,7 +156,7 @@ TEST(Reduce, SumOfSquares) {
   Graph graph;
   const Shape shape{{"m", 100}, {"n", 1000}};
   const Tensor x = graph.input("x", shape), half = graph.input("half", {{"n", 3}}, DType::kBFloat16);
-  EXPECT_EQ(sum_of_squares(half).dtype(), DType::kFloat32);
+  EXPECT_EQ(sum_of_squares(half).dtype(), DType::kFloat64);
   const auto y = evaluate(graph, {sum_of_squares(x), sum_of_squares(half)},
                           {{"x", Values(shape.size(), 3.0)}, {"half", {1, -2, 3}}});
   EXPECT_THAT(y[0], ElementsAre(900'000));

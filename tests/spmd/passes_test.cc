@@ -115,8 +115,14 @@ TEST(BucketReductions, KeepsKindsTypesAndMeshDimensionsApart) {
                  "param %h: bf16[batch=8] partial sum over data\n"
                  "%a = all_reduce(%g, sum, data)\n%b = all_reduce(%h, sum, data)\n%c = all_reduce(%i, sum, model)\n"
                  "%d = all_reduce(%j, max, data)\n%e = all_reduce(%k, sum, data)",
-                 "%a, %e = all_reduce(%g, %k, sum, data)\n%d = all_reduce(%j, max, data)\n"
-                 "%b = all_reduce(%h, sum, data)\n%c = all_reduce(%i, sum, model)");
+                 "%a, %e = all_reduce(%g, %k, sum, data)\n%b = all_reduce(%h, sum, data)\n"
+                 "%d = all_reduce(%j, max, data)\n%c = all_reduce(%i, sum, model)");
+}
+
+TEST(BucketReductions, KeepsResultsThatVaryOverOtherMeshDimensionsApart) {
+  expect_unchanged(buckets(1 << 20),
+                   "param %h: f32[batch=8/model] partial sum over data\n"
+                   "%a = all_reduce(%g, sum, data)\n%b = all_reduce(%h, sum, data)");
 }
 
 TEST(BucketReductions, StaysWithinItsSize) {

@@ -1,4 +1,4 @@
-// Reference values recorded from the original system (tests/golden/README.md): reads a case, runs operations
+// Reference values recorded from the original system (tests/golden): reads a case, runs operations
 // on its inputs, and compares their results and gradients with the recorded ones.
 //
 //   GoldenCase golden(MTF_SOURCE_DIR "/tests/golden/01_core_reduce");

@@ -53,10 +53,14 @@ Values from_host(const HostTensor& tensor) {
 
 MeshRun run_on_mesh(const Graph& graph, const Layouts& layouts, const std::map<std::string, Values>& feeds,
                     const MeshRunOptions& options) {
+  return run_program(partition(graph, layouts, options.partition), feeds, options);
+}
+
+MeshRun run_program(Program program, const std::map<std::string, Values>& feeds, const MeshRunOptions& options) {
   MeshRun result;
-  result.program = partition(graph, layouts, options.partition);
+  result.program = std::move(program);
   const std::unique_ptr<Backend> backend = make_cpu_backend();
-  VariableStore variables(*backend, layouts.mesh, result.program.variables, options.check_replicas);
+  VariableStore variables(*backend, result.program.mesh, result.program.variables, options.check_replicas);
   variables.initialize(options.seed);
   for (const auto& [name, values] : options.variables) {
     const Variable& variable = variables.variable(name);

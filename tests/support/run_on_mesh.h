@@ -27,6 +27,10 @@ struct MeshRunOptions {
   PartitionOptions partition{};
 };
 
+/// Runs a program that partition() has made, or some of its passes.
+MeshRun run_program(Program program, const std::map<std::string, Values>& feeds, const MeshRunOptions& options = {});
+
+/// Runs the partitioned graph.
 MeshRun run_on_mesh(const Graph& graph, const Layouts& layouts, const std::map<std::string, Values>& feeds,
                     const MeshRunOptions& options = {});
 

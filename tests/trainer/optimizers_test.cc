@@ -100,7 +100,7 @@ TEST(Optimizers, FollowTheRecordedRunsOnEveryLayout) {
       {"adafactor_unfactored_128", "adafactor", ""},
       {"adafactor_explicit_lr", "{type: adafactor, min_dim_size_to_factor: 6}", "0.05"},
       {"adafactor_clip_half", "{type: adafactor, min_dim_size_to_factor: 6, clipping_threshold: 0.5}", ""},
-      {"adafactor_no_clip", "{type: adafactor, min_dim_size_to_factor: 6, clipping_threshold: null}", ""},
+      {"adafactor_no_clip", "{type: adafactor, min_dim_size_to_factor: 6, clipping_threshold: 0}", ""},
       {"adafactor_momentum", "{type: adafactor, min_dim_size_to_factor: 6, beta1: 0.9}", ""},
       {"adafactor_no_param_scale",
        "{type: adafactor, min_dim_size_to_factor: 6, multiply_by_parameter_scale: false}", ""},

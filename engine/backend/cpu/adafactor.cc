@@ -71,23 +71,22 @@ Pieces<N> pieces_of(const std::array<const LocalTensor*, N>& operands) {
 
 /// squares[i] = x[i]^2; returns their sum.
 template <class T>
-MTF_CLONES Computed<T> square(const T* x, int64_t n, Computed<T>* squares) {
-  Computed<T> sum = 0;
+MTF_CLONES double square(const T* x, int64_t n, double* squares) {
+  double sum = 0;
   for (int64_t i = 0; i < n; ++i) {
-    squares[i] = widen(x[i]) * widen(x[i]);
+    const double value = widen(x[i]);
+    squares[i] = value * value;
     sum += squares[i];
   }
   return sum;
 }
 
-template <class A>
-MTF_CLONES void add_to(A* total, const A* values, int64_t n) {
+MTF_CLONES void add_to(double* total, const double* values, int64_t n) {
   for (int64_t i = 0; i < n; ++i) total[i] += values[i];
 }
 
 /// Adds a piece's squares to an output that runs along the piece, or their sum to one that does not.
-template <class A>
-void accumulate(A* total, int64_t stride, const A* squares, A sum, int64_t n) {
+void accumulate(double* total, int64_t stride, const double* squares, double sum, int64_t n) {
   if (stride == 0) {
     *total += sum;
   } else {
@@ -111,14 +110,14 @@ class SumsKernel final : public Kernel {
     for (const LocalTensor& t : context.outputs) block_sizes_.push_back(t.local.size() / blocks_);
   }
   int64_t tasks() const override { return blocks_; }
-  size_t scratch_bytes() const override { return kPiece * sizeof(A); }
+  size_t scratch_bytes() const override { return kPiece * sizeof(double); }
 
   int64_t run(const KernelCall& call, int64_t begin, int64_t end) const override {
-    A* squares = reinterpret_cast<A*>(call.scratch);
+    double* squares = reinterpret_cast<double*>(call.scratch);
     for (int64_t block = begin; block < end; ++block) {
       for (int i = 0; i < static_cast<int>(block_sizes_.size()); ++i) {
-        A* out = output(call, i, block);
-        std::fill(out, out + block_sizes_[i], A(0));
+        double* out = output(call, i, block);
+        std::fill(out, out + block_sizes_[i], 0.0);
       }
       pieces_.each(pieces_.count() * block / blocks_, pieces_.count() * (block + 1) / blocks_,
                    [&](const Offsets<4>& at, int64_t n) { add_piece(call, block, at, n, squares); });
@@ -129,18 +128,18 @@ class SumsKernel final : public Kernel {
  private:
   using A = Computed<T>;
 
-  A* output(const KernelCall& call, int i, int64_t block) const {
-    return call.output<A>(i) + block * block_sizes_[i];
+  double* output(const KernelCall& call, int i, int64_t block) const {
+    return call.output<double>(i) + block * block_sizes_[i];
   }
 
-  void add_piece(const KernelCall& call, int64_t block, const Offsets<4>& at, int64_t n, A* squares) const {
+  void add_piece(const KernelCall& call, int64_t block, const Offsets<4>& at, int64_t n, double* squares) const {
     if (factored_) {
-      const A sum = square(call.input<A>(1) + at[0], n, squares);
+      const double sum = square(call.input<A>(1) + at[0], n, squares);
       accumulate(output(call, 0, block) + at[1], pieces_.inner.strides[1], squares, sum, n);
       accumulate(output(call, 1, block) + at[2], pieces_.inner.strides[2], squares, sum, n);
     }
     if (weights_ >= 0) {
-      const A sum = square(call.input<T>(0) + at[0], n, squares);
+      const double sum = square(call.input<T>(0) + at[0], n, squares);
       accumulate(output(call, weights_, block) + at[3], pieces_.inner.strides[3], squares, sum, n);
     }
   }
@@ -181,9 +180,9 @@ MTF_CLONES void compute_update(const A* g, const Factors<A>& factors, int64_t n,
 }
 
 template <class A>
-MTF_CLONES A sum_of_squares(const A* x, int64_t n) {
-  A sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum += x[i] * x[i];
+MTF_CLONES double sum_of_squares(const A* x, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
   return sum;
 }
 
@@ -210,9 +209,9 @@ std::unique_ptr<Kernel> squares_kernel(const KernelContext& context) {
                     [&](const Offsets<3>& at, int64_t n) {
                       compute_update(call.input<A>(0) + at[0], factors_at<A>(call, 1, factored, at, pieces),
                                      n, update);
-                      sum += static_cast<double>(sum_of_squares(update, n));
+                      sum += sum_of_squares(update, n);
                     });
-        call.output<A>(0)[block] = static_cast<A>(sum);
+        call.output<double>(0)[block] = sum;
       },
       kPiece * sizeof(A));
 }

@@ -32,12 +32,17 @@ struct Sum {
   }
 };
 
+/// Squares of floats are exact in double, and so nearly is their sum: any split gives the same norm.
 template <class T>
-struct SumOfSquaresOf : Sum<T> {
-  MTF_INLINE Computed<T> load(T x) {
-    const Computed<T> value = widen(x);
+struct SumOfSquaresOf {
+  using Lane = double;
+  using Total = double;
+  static constexpr double kIdentity = 0;
+  MTF_INLINE double load(T x) {
+    const double value = widen(x);
     return value * value;
   }
+  MTF_INLINE double combine(double a, double b) { return a + b; }
 };
 
 /// Extrema: NaN if an element is.
@@ -224,11 +229,11 @@ std::unique_ptr<Kernel> number_kernel(const KernelContext& context) {
 std::unique_ptr<Kernel> sum_of_squares_kernel(const KernelContext& context) {
   switch (context.inputs[0].dtype) {
     case DType::kBFloat16:
-      return reduce_kernel<SumOfSquaresOf<BFloat16>, BFloat16, float>(context);
+      return reduce_kernel<SumOfSquaresOf<BFloat16>, BFloat16, double>(context);
     case DType::kFloat64:
       return reduce_kernel<SumOfSquaresOf<double>, double>(context);
     default:
-      return reduce_kernel<SumOfSquaresOf<float>, float>(context);
+      return reduce_kernel<SumOfSquaresOf<float>, float, double>(context);
   }
 }
 

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Help, lists, and what mistakes give: one clear message and exit code 2, nothing written.
+source "$2/tests/end_to_end/common.sh"
+
+expect_exit 0 "$mtf_train" --help
+expect_text "usage: mtf-train FILE.yaml... [key=value...]"
+[ "$(wc -l < out)" -le 45 ] || fail "--help is longer than a screen"
+expect_exit 0 "$mtf_train" --version
+expect_text "mtf-train "
+expect_exit 0 "$mtf_train" --help-config
+for section in run mesh layout precision data model optimizer learning_rate train evaluate explain trace; do
+  expect_text "$section:"
+done
+for section in run train train.batch_size optimizer learning_rate data evaluate model; do
+  expect_exit 0 "$mtf_train" --help-config $section
+done
+expect_exit 2 "$mtf_train" --help-config trian
+expect_text "train"
+expect_exit 0 "$mtf_train" --list-layers
+for layer in dense activation dropout layer_norm repeat residual branches save concat add block; do
+  grep -q "^$layer\$" out || fail "--list-layers does not have $layer"
+done
+
+toy=$source_dir/configs/models/toy.yaml
+expect_exit 2 "$mtf_train"
+expect_exit 2 "$mtf_train" --hlp
+expect_text "--help"
+expect_exit 2 "$mtf_train" missing.yaml
+expect_exit 2 "$mtf_train" "$toy" train.stepz=5
+expect_text "argument 2"
+expect_text "steps"
+expect_exit 2 "$mtf_train" "$toy" "mesh=all:3" "layout=hidden_odd:all"
+expect_text "hidden_odd"
+expect_exit 2 "$mtf_train" "$toy" "mesh=all:2" "layout=hidden_odd:al"
+expect_text "al"
+printf 'train: {steps: 5, batch_size: -2}\noptimzer: sgd\n' > bad.yaml
+expect_exit 2 "$mtf_train" "$toy" bad.yaml
+expect_text "bad.yaml:1:"
+expect_text "bad.yaml:2:1:"
+expect_text "optimizer"
+expect_exit 2 "$mtf_train" "$toy" run.mode=infer
+expect_text "later"
+[ ! -e runs ] || fail "a run with mistakes has written something"
+
+expect_exit 1 "$mtf_train" "$source_dir/configs/models/mnist.yaml" data.train.images=missing-images
+expect_text "missing-images"
+[ ! -e runs ] || fail "a run without data has written something"

@@ -1,0 +1,68 @@
+# Sourced by the end-to-end tests: $1 is the mtf-train program, $2 the source directory. Each test works in a directory of
+# its own, which goes when the test ends.
+set -euo pipefail
+mtf_train=$(realpath "$1")
+source_dir=$(realpath "$2")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+  echo "FAIL: $*" >&2
+  exit 1
+}
+
+# expect_exit CODE COMMAND...: runs the command; its output goes to $work/out.
+expect_exit() {
+  local expected=$1 code=0
+  shift
+  "$@" > out 2>&1 || code=$?
+  [ "$code" -eq "$expected" ] || { cat out >&2; fail "exit code $code, not $expected: $*"; }
+}
+
+# expect_text TEXT: the output of the last expect_exit holds it.
+expect_text() {
+  grep -qF -- "$1" out || { cat out >&2; fail "this is missing in the output: $1"; }
+}
+
+# big_endian NUMBER: four bytes, as IDX headers have them.
+big_endian() {
+  printf "\\$(printf %03o $(($1 >> 24 & 255)))\\$(printf %03o $(($1 >> 16 & 255)))\\$(printf %03o $(($1 >> 8 & 255)))\\$(printf %03o $(($1 & 255)))"
+}
+
+# make_idx PREFIX EXAMPLES: images of 28 x 28 of two kinds, black with some grey or the reverse, and their labels.
+make_idx() {
+  local i labels=""
+  { big_endian 2051; big_endian "$2"; big_endian 28; big_endian 28; } > "$1-images"
+  { big_endian 2049; big_endian "$2"; } > "$1-labels"
+  for ((i = 0; i < $2; i++)); do
+    if ((i % 3 == 0)); then
+      { head -c 300 /dev/zero; head -c 484 /dev/zero | tr '\0' '\310'; } >> "$1-images"
+      labels+='\001'
+    else
+      { head -c 300 /dev/zero | tr '\0' '\310'; head -c 484 /dev/zero; } >> "$1-images"
+      labels+='\000'
+    fi
+  done
+  printf "$labels" >> "$1-labels"
+}
+
+# mnist_data: arguments that put made-up data in the place of Fashion-MNIST.
+mnist_data() {
+  [ -e train-images ] || { make_idx train 400; make_idx test 150; }
+  echo "data.train.images=$work/train-images data.train.labels=$work/train-labels" \
+    "evaluate.datasets.test.images=$work/test-images evaluate.datasets.test.labels=$work/test-labels"
+}
+
+# losses DIRECTORY: the losses of metrics.jsonl, one a line.
+losses() {
+  sed 's/.*"loss":\([^,]*\),.*/\1/' "$1/metrics.jsonl"
+}
+
+# expect_close FILE FILE TOLERANCE: two columns of numbers, equal up to a relative tolerance.
+expect_close() {
+  paste "$1" "$2" | awk -v tolerance="$3" '
+    NF != 2 { print "different numbers of lines"; bad = 1 }
+    { d = $1 - $2; if (d < 0) d = -d; if (d > tolerance * ($2 < 0 ? -$2 : $2)) { print "line " NR ": " $0; bad = 1 } }
+    END { if (NR == 0) { print "no lines"; bad = 1 } exit bad }' || fail "$1 and $2 differ"
+}

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# run.mode=trace on the recorded files of the original system, as they are: the output has their keys, and the losses are the
+# same on every layout. (tests/trainer/golden_toy_test.cc compares the values.)
+source "$2/tests/end_to_end/common.sh"
+
+trace() {  # OUTPUT CASE ARGUMENT...
+  local output=$1 case=$2
+  shift 2
+  expect_exit 0 "$mtf_train" "$source_dir/configs/models/toy.yaml" vars.io_size=6 vars.hidden_size=12 run.mode=trace \
+    "trace.input=$source_dir/tests/golden/$case/tensors.safetensors" "trace.output=$output" trace.steps=20 "$@"
+  for key in loss output/y output/logits grad/layer_1/kernel grad/layer_2/kernel trajectory/loss \
+    final_weight/layer_1/kernel final_weight/layer_2/kernel; do
+    grep -aqF "\"$key\"" "$output" || fail "$output lacks $key"
+  done
+}
+
+trace sgd 02_toy_sgd learning_rate=0.05
+trace sgd_again 02_toy_sgd learning_rate=0.05 run.threads=3
+cmp sgd sgd_again || fail "the same trace gives other bits"
+trace sgd_mesh 02_toy_sgd learning_rate=0.05 "mesh=x:2;y:2" "layout=batch:x;hidden_odd:y"
+trace adafactor 02_toy_adafactor optimizer=adafactor learning_rate=null
+trace tensors 02_toy_sgd learning_rate=0.05 "trace.tensors=[layer_1]"
+grep -aqF '"tensor/layer_1/' tensors || fail "trace.tensors gave nothing"
+[ ! -e runs ] || fail "a trace has made a run"
+
+expect_exit 1 "$mtf_train" "$source_dir/configs/models/toy.yaml" run.mode=trace trace.output=wrong \
+  "trace.input=$source_dir/tests/golden/02_toy_sgd/tensors.safetensors"
+expect_text "input/x"

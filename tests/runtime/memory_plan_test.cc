@@ -1,0 +1,178 @@
+#include "engine/runtime/memory_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "engine/graph/gradients.h"
+#include "engine/ops/component_wise.h"
+#include "engine/ops/einsum.h"
+#include "engine/ops/optimizer_updates.h"
+#include "engine/ops/reduce.h"
+#include "engine/spmd/passes.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/run_on_mesh.h"
+
+namespace mtf::testing {
+namespace {
+
+/// Instructions in the order in which they run, loops unrolled; `again`: not in the first iteration.
+struct Executed {
+  const Instruction* instruction;
+  bool again;
+};
+
+void unroll(const std::vector<Instruction>& block, bool again, std::vector<Executed>& trace) {
+  for (const Instruction& instruction : block) {
+    if (instruction.kind == InstructionKind::kRepeat) {
+      for (int64_t i = 0; i < instruction.count; ++i) unroll(instruction.body, again || i > 0, trace);
+    } else {
+      trace.push_back({&instruction, again});
+    }
+  }
+}
+
+/// Checks instruction by instruction, backwards, that no result is written over a value that is read later.
+void expect_no_overlap(const Program& program, const MemoryPlan& plan, const std::string& what) {
+  std::vector<Executed> trace;
+  unroll(program.instructions, false, trace);
+  std::set<ValueId> live;
+  for (const auto& [name, id] : program.outputs) live.insert(program.root(id));
+  for (auto it = trace.rbegin(); it != trace.rend(); ++it) {
+    const Instruction& instruction = *it->instruction;
+    std::set<ValueId> kept = live;
+    for (ValueId id : reads(instruction)) kept.insert(program.root(id));
+    for (ValueId output : instruction.outputs) kept.insert(program.root(output));
+    for (ValueId output : instruction.outputs) {
+      const ValueId result = program.root(output);
+      if (program.values[result].storage != Value::Storage::kTemporary) continue;
+      ASSERT_GE(plan.offsets[result], 0) << what;
+      for (ValueId other : kept) {
+        if (other == result || plan.offsets[other] < 0) continue;
+        if (program.values[other].varies != program.values[result].varies) continue;
+        const bool apart = plan.offsets[result] + program.local_bytes(result) <= plan.offsets[other] ||
+                           plan.offsets[other] + program.local_bytes(other) <= plan.offsets[result];
+        ASSERT_TRUE(apart) << what << ": " << to_string(program, instruction) << " overwrites %"
+                           << program.values[other].name << "\n" << program.to_string();
+      }
+    }
+    const bool adds = instruction.kind == InstructionKind::kPlace || instruction.kind == InstructionKind::kAccumulate;
+    const bool sets = instruction.guard == kNoValue && !(adds && it->again);
+    for (ValueId output : instruction.outputs) {
+      if (sets) {
+        live.erase(program.root(output));
+      } else {
+        live.insert(program.root(output));
+      }
+    }
+    for (ValueId id : reads(instruction)) live.insert(program.root(id));
+  }
+}
+
+TEST(MemoryPlan, NoResultOverwritesAValueThatIsReadLater) {
+  int planned = 0;
+  for (uint32_t seed = 0; planned < 400; ++seed) {
+    const RandomGraph random = random_graph(seed);
+    for (const char* mesh : {"x:1", "x:2;y:2", "x:2;y:3"}) {
+      const std::unique_ptr<Layouts> layouts = random_layouts(seed, *random.graph, mesh);
+      if (!layouts) continue;
+      const Program program = partition(*random.graph, *layouts);
+      const MemoryPlan plan = plan_memory(program);
+      expect_no_overlap(program, plan, "seed " + std::to_string(seed) + " on " + mesh);
+      if (HasFatalFailure()) return;
+      for (ValueId id = 0; id < static_cast<ValueId>(program.values.size()); ++id) {
+        if (plan.offsets[id] < 0) continue;
+        EXPECT_EQ(plan.offsets[id] % 64, 0);
+        EXPECT_LE(plan.offsets[id] + program.local_bytes(id), plan.arenas.at(program.values[id].varies).bytes);
+      }
+      ++planned;
+    }
+  }
+}
+
+TEST(MemoryPlan, ReusesTheMemoryOfValuesThatAreDead) {
+  Graph graph;
+  const Dimension n{"n", 1024};
+  Tensor t = graph.input("x", {n});
+  for (int i = 0; i < 20; ++i) t = einsum({t, graph.constant(2, DType::kFloat32, {n, {"m", 8}})}, {n});
+  graph.set_output("y", reduce_sum(t, Shape{}));
+  const MemoryPlan plan = plan_memory(partition(graph, Layouts::single()));
+  EXPECT_LE(plan.temporary_bytes, 3 * 1024 * 8 * 4);
+  EXPECT_EQ(plan.input_bytes, 4096);
+}
+
+TEST(MemoryPlan, PositionsShareWhatTheyAllHold) {
+  Graph graph;
+  const Tensor x = graph.input("x", {{"batch", 64}, {"in", 16}});
+  const Tensor w = graph.read(graph.variable("w", {{"in", 16}, {"out", 16}}, DType::kFloat32, Initializer::zeros()));
+  graph.set_output("y", einsum({x, w}, {{"batch", 64}, {"out", 16}}));
+  const MemoryPlan plan = plan_memory(partition(graph, layouts("all:4", "batch:all")));
+  EXPECT_EQ(plan.variable_bytes, 1024);
+  EXPECT_EQ(plan.input_bytes, 1024);
+  EXPECT_EQ(plan.temporary_bytes, 1024);
+  EXPECT_EQ(plan.position_bytes(), 3072);
+  EXPECT_EQ(plan.process_bytes, 1024 + 4096 + 4096);  // one copy of w
+  EXPECT_EQ(plan_memory(partition(graph, layouts("all:4", "batch:all")), true).process_bytes, 4 * 3072);
+}
+
+constexpr int kLayers = 12;
+constexpr int64_t kWidth = 64;
+
+/// A training step with Adam of 12 layers of width 64 on a batch of 8, small beside the weights.
+void build_deep_network(Graph& graph) {
+  const Dimension batch{"batch", 8}, even{"even", kWidth}, odd{"odd", kWidth};
+  Tensor h = graph.input("x", {batch, even});
+  Tensors weights;
+  for (int i = 0; i < kLayers; ++i) {
+    const Graph::Scope layer = graph.layer();
+    const Dimension &from = i % 2 == 0 ? even : odd, &to = i % 2 == 0 ? odd : even;
+    weights.push_back(
+        graph.read(graph.variable("w" + std::to_string(i), {from, to}, DType::kFloat32, Initializer::normal(0.1))));
+    h = relu(einsum({h, weights.back()}, {batch, to}));
+  }
+  const Tensor loss = reduce_mean(square(h), Shape{});
+  graph.set_output("loss", loss);
+  const Tensors gradients = mtf::gradients({loss}, weights);
+  const Graph::Scope phase = graph.phase(Phase::kUpdate);
+  const Graph::Scope domain = graph.domain(Domain::kOptimizer);
+  const Tensor rate = graph.constant(0.1);
+  for (int i = 0; i < kLayers; ++i) {
+    const Variable& w = *graph.find_variable("w" + std::to_string(i));
+    const Variable& m = graph.variable(w.name + "/m", w.shape, w.dtype, Initializer::zeros(), Variable::Kind::kSlot);
+    const Variable& v = graph.variable(w.name + "/v", w.shape, w.dtype, Initializer::zeros(), Variable::Kind::kSlot);
+    const AdamUpdate update = adam_update(weights[static_cast<size_t>(i)], gradients[static_cast<size_t>(i)], graph.read(m),
+                                          graph.read(v), rate);
+    graph.assign(w, update.weight);
+    graph.assign(m, update.first_moment);
+    graph.assign(v, update.second_moment);
+  }
+}
+
+MemoryPlan plan_of_deep_network(const Layouts& layouts, const PartitionOptions& options = {}) {
+  Graph graph;
+  build_deep_network(graph);
+  return plan_memory(partition(graph, layouts, options));
+}
+
+constexpr int64_t kLayerBytes = kWidth * kWidth * 4;
+constexpr int64_t kActivationBytes = 3 * kLayers * kWidth * 4 + 4096;  // on one of 8 positions, and scalars
+
+TEST(MemoryPlan, FullyShardedParametersGradientsAndSlotsTakeAnEighth) {
+  const MemoryPlan single = plan_of_deep_network(Layouts::single());
+  EXPECT_EQ(single.variable_bytes, 3 * kLayers * kLayerBytes);
+  const MemoryPlan plan = plan_of_deep_network(layouts("all:8", "batch:all", "even:all"));
+  EXPECT_EQ(plan.variable_bytes, 3 * kLayers * kLayerBytes / 8);
+  const int64_t gradients = kLayers * kLayerBytes / 8;
+  EXPECT_LE(plan.temporary_bytes, gradients + 2 * kLayerBytes + kActivationBytes);
+  PartitionOptions kept;
+  kept.keep_gathered = true;
+  EXPECT_GT(plan_of_deep_network(layouts("all:8", "batch:all", "even:all"), kept).temporary_bytes, kLayers * kLayerBytes);
+}
+
+TEST(MemoryPlan, ShardedOptimizerSlotsTakeAnEighth) {
+  const MemoryPlan plan = plan_of_deep_network(layouts("all:8", "batch:all", "", "even:all"));
+  EXPECT_EQ(plan.variable_bytes, kLayers * kLayerBytes + 2 * kLayers * kLayerBytes / 8);
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,168 @@
+#include "trainer/config.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "trainer/run.h"
+
+namespace mtf {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// A file of its own for each test, in a directory that goes with the test.
+class ConfigTest : public ::testing::Test {
+ protected:
+  ConfigTest() { std::filesystem::create_directories(directory_); }
+  ~ConfigTest() override { std::filesystem::remove_all(directory_); }
+
+  std::string write(const std::string& text, const std::string& name = "test.yaml") const {
+    const std::string path = directory_ / name;
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  Config load(const std::string& text, const std::vector<std::string>& arguments = {}) const {
+    Diagnostics diagnostics;
+    const Config config = load_config({write(text)}, arguments, diagnostics);
+    diagnostics.throw_if_errors();
+    return config;
+  }
+
+  std::string errors_of(const std::string& text, const std::vector<std::string>& arguments = {}) const {
+    try {
+      load(text, arguments);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), 2);
+      return error.what();
+    }
+    return {};
+  }
+
+  const std::filesystem::path directory_ =
+      std::filesystem::temp_directory_path() / ("mtf_config_test_" + std::to_string(getpid()));
+};
+
+constexpr const char* kToy = R"(
+data: {train: {type: identity, size: 4}}
+model: {type: regression, input: x, target: y, layers: [{dense: {output: {io: 4}}}]}
+optimizer: sgd
+learning_rate: 0.1
+train: {steps: 3}
+)";
+
+TEST_F(ConfigTest, DefaultsAreThoseOfTheSchema) {
+  const Config config = load(kToy);
+  EXPECT_EQ(config.run.mode, RunMode::kTrain);
+  EXPECT_EQ(config.run.model_dir.text, "runs/test");
+  EXPECT_EQ(config.run.seed, 1);
+  EXPECT_EQ(train_batch_size(config, make_layouts(config)), 64);
+  EXPECT_EQ(evaluate_batch_size(config, make_layouts(config)), 64);
+  EXPECT_EQ(make_layouts(config).mesh.size(), 1);
+}
+
+TEST_F(ConfigTest, TheEndOfTrainingMustBeSaid) {
+  EXPECT_THAT(errors_of(kToy, {"train.steps=null"}), HasSubstr("nothing says when training ends"));
+  EXPECT_EQ(errors_of(kToy, {"train.steps=null", "train.time=10s"}), "");
+  EXPECT_EQ(errors_of(kToy, {"train.steps=null", "run.mode=explain"}), "");
+}
+
+TEST_F(ConfigTest, OnlyAdafactorHasALearningRateOfItsOwn) {
+  EXPECT_THAT(errors_of(kToy, {"learning_rate=null"}), HasSubstr("needs a `learning_rate`"));
+  EXPECT_EQ(errors_of(kToy, {"learning_rate=null", "optimizer=adafactor"}), "");
+}
+
+TEST_F(ConfigTest, SchedulesOverARunOfUnknownLengthNeedTotalSteps) {
+  const std::vector<std::string> by_time = {"train.steps=null", "train.time=10s",
+                                            "learning_rate=linear_decay"};
+  EXPECT_THAT(errors_of(kToy, by_time), HasSubstr("total_steps"));
+  EXPECT_EQ(errors_of(kToy, {by_time[0], by_time[1], "learning_rate={type: linear_decay, total_steps: 10}"}),
+            "");
+}
+
+TEST_F(ConfigTest, MeshSizesAndDevicesMustAgree) {
+  EXPECT_EQ(make_layouts(load(kToy, {"mesh=rows:2;cols:4"})).mesh.size(), 8);
+  EXPECT_EQ(make_layouts(load(kToy, {"mesh=rows:auto;cols:4", "devices=cpu*8"})).mesh.size(0), 2);
+  EXPECT_EQ(make_layouts(load(kToy, {"mesh=rows:auto;cols:4"})).mesh.size(0), 1);
+  EXPECT_THAT(errors_of(kToy, {"mesh=rows:2;cols:4", "devices=cpu*4"}),
+              HasSubstr("8 positions and `devices` has 4"));
+  EXPECT_THAT(errors_of(kToy, {"devices=gpu"}), HasSubstr("`gpu` is not a device"));
+  EXPECT_THAT(errors_of(kToy, {"devices=cuda"}), HasSubstr("not there yet"));
+}
+
+TEST_F(ConfigTest, BatchesPerReplicaFollowTheLayout) {
+  const Config config =
+      load(kToy, {"mesh=rows:2;cols:4", "layout=batch:rows", "train.batch_size={per_replica: 8}"});
+  EXPECT_EQ(train_batch_size(config, make_layouts(config)), 16);
+  EXPECT_THAT(errors_of(kToy, {"train.batch_size={tokens: 100}"}), HasSubstr("later"));
+}
+
+TEST_F(ConfigTest, MicrobatchesDivideTheBatch) {
+  EXPECT_THAT(errors_of(kToy, {"train.microbatches=3"}), HasSubstr("does not divide"));
+}
+
+TEST_F(ConfigTest, MistakesAreReportedTogetherWithPlaceAndNearestKey) {
+  const std::string errors =
+      errors_of(std::string(kToy) + "evaluate: {evry: 5}\nrun: {seed: -1, mode: trian}\n",
+                {"train.trainable=[\"(\"]", "optimizer.momentum=1"});
+  EXPECT_THAT(errors, HasSubstr("test.yaml:7:12: "));
+  EXPECT_THAT(errors, HasSubstr("`every`"));
+  EXPECT_THAT(errors, HasSubstr("run.seed"));
+  EXPECT_THAT(errors, HasSubstr("`train`"));
+  EXPECT_THAT(errors, HasSubstr("momentum"));
+  EXPECT_THAT(errors_of(kToy, {"train.trainable=[\"(\"]"}), HasSubstr("is not a regular expression"));
+}
+
+TEST_F(ConfigTest, KeysOfLaterFeaturesSaySo) {
+  for (const std::string argument : {"checkpoint.every=100", "infer.beam_size=4", "train.ema_decay=0.99",
+                                     "run.memory_limit=1GB", "cluster.processes=2", "run.mode=infer"}) {
+    EXPECT_THAT(errors_of(kToy, {argument}), HasSubstr("later")) << argument;
+  }
+}
+
+TEST_F(ConfigTest, TraceNeedsItsFiles) {
+  const std::string errors = errors_of(kToy, {"run.mode=trace"});
+  EXPECT_THAT(errors, HasSubstr("trace.input"));
+  EXPECT_THAT(errors, HasSubstr("trace.output"));
+}
+
+TEST_F(ConfigTest, TheResolvedConfigurationGivesTheSameRun) {
+  const Config config = load(std::string("vars: {width: 4}\n") + kToy,
+                             {"mesh=rows:auto;cols:2", "devices=cpu*4", "train.batch_size={per_replica: 8}",
+                              "layout=batch:rows", "evaluate.every=1epoch", "learning_rate=[0.5, noam]"});
+  const std::string text = resolved_yaml(config);
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("model_dir")));
+  Diagnostics diagnostics;
+  const Config again = load_config({write(text, "config.yaml")}, {}, diagnostics);
+  diagnostics.throw_if_errors();
+  EXPECT_EQ(again.run.model_dir.text, directory_.string()) << "the directory of config.yaml is meant";
+  EXPECT_EQ(train_batch_size(again, make_layouts(again)), 16);
+  EXPECT_EQ(resolved_yaml(again), text);
+}
+
+TEST_F(ConfigTest, ARunIsNotOverwritten) {
+  const std::vector<std::string> words = {write(kToy), "run.model_dir=" + (directory_ / "run").string()};
+  EXPECT_EQ(run_main(words), 0);
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "run" / "metrics.jsonl"));
+  EXPECT_EQ(run_main(words), 2);
+  EXPECT_EQ(run_main({(directory_ / "run" / "config.yaml").string()}), 2);
+  EXPECT_EQ(run_main({(directory_ / "run" / "config.yaml").string(),
+                      "run.model_dir=" + (directory_ / "new").string()}),
+            0);
+}
+
+TEST(CommandLine, FilesThenArguments) {
+  const CommandLine line = parse_command_line({"a.yaml", "b.yaml", "train.steps=1", "vars.x=2"});
+  EXPECT_THAT(line.files, ::testing::ElementsAre("a.yaml", "b.yaml"));
+  EXPECT_THAT(line.arguments, ::testing::ElementsAre("train.steps=1", "vars.x=2"));
+  EXPECT_EQ(parse_command_line({"--help-config", "train"}).section, "train");
+  EXPECT_THROW(parse_command_line({"--halp"}), Error);
+  EXPECT_THROW(parse_command_line({"train.steps=1", "a.yaml"}), Error);
+  EXPECT_EQ(run_main({}), 2);
+  EXPECT_EQ(run_main({"no_such_file.yaml"}), 2);
+}
+
+}  // namespace
+}  // namespace mtf

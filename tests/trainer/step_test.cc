@@ -1,0 +1,157 @@
+#include "trainer/step.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "models/model_options.h"
+#include "tests/support/golden.h"
+#include "tests/support/run_on_mesh.h"
+
+namespace mtf::testing {
+namespace {
+
+std::unique_ptr<Model> model(const std::string& yaml) {
+  Diagnostics diagnostics;
+  auto result = make_model(config::parse_yaml(yaml, "model.yaml", diagnostics), diagnostics);
+  diagnostics.throw_if_errors();
+  return result;
+}
+
+/// Two dense layers and dropout between them.
+std::unique_ptr<Model> dropout_classifier() {
+  return model(
+      "{type: classifier, input: image, layers: [{dense: {output: {hidden: 8}, activation: relu}}, {dropout: "
+      "0.3},"
+      " {residual: {layers: [{activation: tanh}]}}, {dense: {output: {classes: 4}}}]}");
+}
+
+const std::vector<Feature> kFeatures = {{"image", Shape{{"pixels", 6}}, DType::kFloat32},
+                                        {"labels", Shape{}, DType::kInt32}};
+
+std::map<std::string, Values> batch(int64_t size) {
+  std::map<std::string, Values> feeds;
+  for (int64_t i = 0; i < size * 6; ++i) feeds["image"].push_back(std::sin(static_cast<double>(i)));
+  for (int64_t i = 0; i < size; ++i) feeds["labels"].push_back(static_cast<double>(i * 7 % 4));
+  return feeds;
+}
+
+TrainStepOptions options_of(int64_t batch_size) {
+  TrainStepOptions options;
+  options.batch_size = batch_size;
+  options.keep_prediction = true;
+  return options;
+}
+
+/// Outputs of forward and backward.
+std::map<std::string, Values> outputs(const Model& model, const TrainStepOptions& options,
+                                      const Layouts& layout = Layouts::single()) {
+  const TrainStep step = build_train_step(model, kFeatures, options);
+  return run_on_mesh(*step.graph, layout, batch(options.batch_size)).outputs;
+}
+
+void expect_same(const std::map<std::string, Values>& actual, const std::map<std::string, Values>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (const auto& [name, values] : expected) {
+    ASSERT_TRUE(actual.contains(name)) << name;
+    expect_close(name, actual.at(name), values, 2e-6, 1e-7);
+  }
+}
+
+TEST(TrainStep, MicrobatchesChangeNeitherLossNorGradientsNorMasks) {
+  const auto net = dropout_classifier();
+  TrainStepOptions options = options_of(12);
+  const auto whole = outputs(*net, options);
+  ASSERT_TRUE(whole.contains("grad/dense/kernel"));
+  for (const int64_t microbatches : {2, 3, 6}) {
+    options.microbatches = microbatches;
+    SCOPED_TRACE(fmt::format("{} microbatches", microbatches));
+    expect_same(outputs(*net, options), whole);
+    if (12 / microbatches % 2 == 0) {
+      expect_same(outputs(*net, options, layouts("x:2;y:2", "batch:x;hidden:y")), whole);
+      expect_same(outputs(*net, options, layouts("x:2", "batch:x", "hidden:x")), whole);
+    }
+  }
+}
+
+TEST(TrainStep, MicrobatchesDivideTheBatch) {
+  TrainStepOptions options = options_of(10);
+  options.microbatches = 3;
+  EXPECT_THROW(build_train_step(*dropout_classifier(), kFeatures, options), Error);
+}
+
+TEST(TrainStep, RecomputationChangesNothing) {
+  const auto net = dropout_classifier();
+  TrainStepOptions options = options_of(12);
+  const auto kept = outputs(*net, options);
+  const std::vector<std::variant<RecomputeWord, std::vector<std::string>>> choices = {
+      RecomputeWord::kBlock, std::vector<std::string>{"dense"},
+      std::vector<std::string>{"dropout", "residual"}};
+  for (const auto& recompute : choices) {
+    options.recompute = recompute;
+    expect_same(outputs(*net, options), kept);
+    expect_same(outputs(*net, options, layouts("x:2;y:2", "batch:x;hidden:y")), kept);
+    options.microbatches = 2;
+    expect_same(outputs(*net, options), kept);
+    options.microbatches = 1;
+  }
+}
+
+TEST(TrainStep, RecomputationRepeatsTheForwardPassOfTheLayersNamed) {
+  TrainStepOptions options = options_of(12);
+  const auto tanh_in = [&] {
+    const TrainStep step = build_train_step(*dropout_classifier(), kFeatures, options);
+    int64_t count = 0;
+    for (const auto& operation : step.graph->root()) count += operation->name() == "tanh";
+    return count;
+  };
+  EXPECT_EQ(tanh_in(), 1);
+  options.recompute = RecomputeWord::kBlock;
+  EXPECT_EQ(tanh_in(), 2);
+}
+
+TEST(TrainStep, OnlyTrainableVariablesGetGradients) {
+  TrainStepOptions options = options_of(4);
+  options.trainable = {"^dense_1/", "bias"};
+  const auto result = outputs(*dropout_classifier(), options);
+  EXPECT_TRUE(result.contains("grad/dense_1/kernel"));
+  EXPECT_TRUE(result.contains("grad/dense/bias"));
+  EXPECT_FALSE(result.contains("grad/dense/kernel"));
+}
+
+TEST(TrainStep, KeepsTheTensorsThatPatternsName) {
+  TrainStepOptions options = options_of(4);
+  options.keep = {"^dense/relu$"};
+  const auto result = outputs(*dropout_classifier(), options);
+  ASSERT_TRUE(result.contains("tensor/dense/relu"));
+  EXPECT_EQ(result.at("tensor/dense/relu").size(), 4u * 8u);
+}
+
+TEST(TrainStep, AMissingFeatureIsNamed) {
+  try {
+    build_train_step(*dropout_classifier(), {kFeatures[1]}, options_of(4));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("`image`"));
+  }
+}
+
+TEST(Evaluation, FillingRowsDoNotCount) {
+  const auto net = dropout_classifier();
+  const auto graph = build_evaluation(*net, kFeatures, 6, {});
+  auto feeds = batch(6);
+  feeds[std::string(kWeightsInput)] = {1, 1, 1, 1, 1, 1};
+  const auto six = run_on_mesh(*graph, Layouts::single(), feeds).outputs;
+  EXPECT_EQ(six.at("sum/weights")[0], 6);
+  feeds[std::string(kWeightsInput)] = {1, 1, 1, 1, 0, 0};
+  const auto four = run_on_mesh(*graph, Layouts::single(), feeds).outputs;
+  EXPECT_EQ(four.at("sum/weights")[0], 4);
+  for (int64_t i = 24; i < 36; ++i) feeds["image"][i] = std::nan("");  // whatever the filling rows hold
+  const auto filled = run_on_mesh(*graph, layouts("x:2", "batch:x"), feeds).outputs;
+  EXPECT_NEAR(filled.at("sum/loss")[0], four.at("sum/loss")[0], 1e-6);
+  EXPECT_EQ(filled.at("sum/accuracy"), four.at("sum/accuracy"));
+}
+
+}  // namespace
+}  // namespace mtf::testing
