@@ -116,7 +116,10 @@ double decay_rate_value(const DecayRate& decay, int64_t step) {
   if (const auto* power = std::get_if<PowerDecay>(&decay))
     return 1 - std::pow(t - power->offset, -power->exponent);
   if (const auto* adam = std::get_if<AdamDecay>(&decay)) {
-    return adam->beta2 * (1 - std::pow(adam->beta2, t - 1)) / (1 - std::pow(adam->beta2, t));
+    // In float32, as the original computes it: the differences from 1 lose digits.
+    const auto beta2 = static_cast<float>(adam->beta2);
+    const auto steps = static_cast<float>(t);
+    return beta2 * (1 - std::pow(beta2, steps - 1)) / (1 - std::pow(beta2, steps));
   }
   return std::get<double>(decay);
 }

@@ -109,8 +109,10 @@ std::string why_illegal(const Graph& graph, const Layouts& layouts) {
     // The dimensions along which these work: those whose size or presence changes from input to output.
     for (const Tensor& input : operation->inputs()) {
       for (const OutputInfo& output : operation->outputs()) {
-        for (const Dimension& d : (input.shape() - output.shape) + (output.shape - input.shape()).dimensions()) {
-          if (!axes_of(rules_of(layouts, domain), layouts.mesh, d.name).empty()) return name + " along " + d.name;
+        for (const Shape& changed : {input.shape() - output.shape, output.shape - input.shape()}) {
+          for (const Dimension& d : changed) {
+            if (!axes_of(rules_of(layouts, domain), layouts.mesh, d.name).empty()) return name + " along " + d.name;
+          }
         }
       }
     }

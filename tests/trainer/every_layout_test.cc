@@ -149,6 +149,40 @@ TEST_P(EveryModelLayout, LegalOnesGiveTheLossesAndGradientsOfOnePosition) {
   EXPECT_GE(illegal, GetParam().minimum_illegal);
 }
 
+/// parameter_layout and optimizer_layout on top of every layout: variables and slots lie elsewhere, the step is the same.
+TEST(EveryStateLayout, GivesTheStepOfOnePosition) {
+  Graph graph;
+  microbatched_mlp(graph);
+  const std::map<std::string, Values> inputs = feeds(graph);
+  MeshRunOptions options;
+  options.threads = 1;
+  options.steps = 2;
+  const MeshRun one = run_on_mesh(graph, Layouts::single(), inputs, options);
+  const std::vector<Layouts> some = all_layouts({"batch", "hidden", "inputs"}, "x:2;y:2");
+  int legal = 0, illegal = 0;
+  for (const Layouts& base : some) {
+    for (const Layouts& state : some) {
+      for (const bool slots_only : {false, true}) {
+        const Layouts layouts = slots_only ? Layouts::make(base.mesh, base.activation, {}, state.activation)
+                                           : Layouts::make(base.mesh, base.activation, state.activation);
+        Diagnostics diagnostics;
+        check_layouts(graph, layouts, diagnostics);
+        ASSERT_EQ(diagnostics.has_errors(), !why_illegal(graph, layouts).empty()) << describe(base) << describe(state);
+        ++(diagnostics.has_errors() ? illegal : legal);
+        if (diagnostics.has_errors()) continue;
+        const MeshRun run = run_on_mesh(graph, layouts, inputs, options);
+        for (const auto& [name, values] : one.variables) {
+          ASSERT_LE(relative_difference(run.variables.at(name), values), 1e-5)
+              << name << " " << describe(base) << " state " << describe(state);
+        }
+      }
+    }
+  }
+  fmt::print("{} legal and {} illegal\n", legal, illegal);
+  EXPECT_GE(legal, 200);
+  EXPECT_GE(illegal, 200);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, EveryModelLayout,
                          ::testing::Values(Model{"mlp", mlp, 50, 50},
                                            Model{"reshape_and_concat", mlp_with_reshape_and_concat, 200, 500},
