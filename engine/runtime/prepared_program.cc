@@ -89,7 +89,8 @@ void PreparedProgram::allocate() {
     arenas_[mask] = backend_.allocate(aligned(arena.bytes) * arena.copies);
   }
   for (const auto& [name, id] : program_.inputs) {
-    inputs_.push_back(backend_.allocate(aligned(program_.local_bytes(id)) * program_.mesh.size_of(stored(id))));
+    input_bytes_.push_back(aligned(program_.local_bytes(id)));
+    inputs_.push_back(backend_.allocate(input_bytes_.back() * program_.mesh.size_of(stored(id))));
   }
 }
 
@@ -103,7 +104,7 @@ std::byte* PreparedProgram::address(ValueId id, int64_t position) const {
   if (value.storage == Value::Storage::kVariable) return variables_.slice(value.name, position);
   const int64_t copy = program_.mesh.project(position, stored(root));
   if (value.storage == Value::Storage::kInput) {
-    return inputs_[value.index]->data() + copy * aligned(program_.local_bytes(root));
+    return inputs_[value.index]->data() + copy * input_bytes_[value.index];
   }
   MTF_CHECK(memory_.offsets[root] >= 0, "%{} has no memory", value.name);
   return arenas_.at(stored(root))->data() + copy * aligned(memory_.arenas.at(stored(root)).bytes) +

@@ -85,6 +85,7 @@ class PreparedProgram {
   MemoryPlan memory_;
   std::map<AxisMask, std::unique_ptr<DeviceMemory>> arenas_;
   std::vector<std::unique_ptr<DeviceMemory>> inputs_;
+  std::vector<int64_t> input_bytes_;  ///< of one copy, by input
   std::deque<std::vector<int64_t>> begins_;
   std::map<std::pair<ValueId, int64_t>, const std::vector<int64_t>*> begin_of_;
   std::vector<PreparedSegment> segments_;

@@ -129,7 +129,7 @@ def torch_run(weights, images, labels, steps):
             w.grad = None
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
     return losses, time.process_time() - begin
 
 
@@ -144,8 +144,7 @@ def main():
         batches = (images[rows].astype(np.float32) / np.float32(255)).reshape(steps, BATCH, 28, 28)
         targets = labels[rows].astype(np.int64).reshape(steps, BATCH)
 
-        common = ["data.shuffle=false", "train.epochs=null", "evaluate.datasets=null", "train.log_every=1"]
-        mtf_train(program, f"{work}/start", *common, "train.steps=1")
+        common = ["learning_rate=null", "data.shuffle=false", "train.epochs=null", "evaluate.datasets=null", "train.log_every=1"]
         # CPU time of the steps alone: a long run minus a run of one step (start, reading of data).
         start = min(mtf_train(program, f"{work}/start{i}", *common, "train.steps=1") for i in range(3))
         times = [mtf_train(program, f"{work}/long{i}", *common, f"train.steps={steps + 1}") - start for i in range(3)]

@@ -2,7 +2,7 @@
 # mtf-train against PyTorch eager on mnist.yaml: equal weights, equal batches, Adafactor by the same formula, one thread, CPU
 # time. Prints examples per second of both, their ratio, and the losses after 100 steps.
 #   tests/bench/mnist_vs_torch.sh [build/bin/mtf-train] [STEPS]
-# PyTorch comes from PyPI into ~/.cache/mtf-train/torch (about 200 MB); it is not part of the build.
+# Needs python3-venv and Fashion-MNIST. PyTorch comes from PyPI into ~/.cache/mtf-train/torch; it is not part of the build.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -13,7 +13,6 @@ venv=${MTF_TORCH_VENV:-$HOME/.cache/mtf-train/torch}
 if ! "$venv/bin/python" -c 'import torch, numpy' 2> /dev/null; then
   echo "installing PyTorch into $venv"
   python3 -m venv "$venv"
-  "$venv/bin/pip" install -q numpy
-  "$venv/bin/pip" install -q torch --index-url https://download.pytorch.org/whl/cpu || "$venv/bin/pip" install -q torch
+  "$venv/bin/pip" install -q numpy torch
 fi
 "$venv/bin/python" tests/bench/mnist_vs_torch.py "$mtf_train" "$steps"

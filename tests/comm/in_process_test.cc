@@ -1,5 +1,5 @@
-// Collectives against definitions written with index sets: member m's element at a multi-index comes from which member's
-// element at which multi-index.
+// Collectives against definitions written with index sets: member m's element at a multi-index comes from
+// which member's element at which multi-index.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -134,7 +134,9 @@ void expect_sums(const Collective& c) {
   for (int64_t member = 0; member < c.members(); ++member) {
     for (int64_t i = 0; i < product(sizes); ++i) {
       const int64_t element = element_of(source_index(c, index_of(i, sizes), member), c.input);
-      const std::function<A(int64_t)> value = [&](int64_t m) { return static_cast<A>(at<T>(inputs[m], element)); };
+      const std::function<A(int64_t)> value = [&](int64_t m) {
+        return static_cast<A>(at<T>(inputs[m], element));
+      };
       const T expected = T(tree_sum<A>(c.group, 0, 0, value));
       const T actual = at<T>(got.results[member], i);
       ASSERT_EQ(std::memcmp(&actual, &expected, sizeof(T)), 0) << "member " << member << " element " << i;
@@ -371,7 +373,8 @@ void expect_shifts(DType dtype) {
             if (from / part != member) ++moved;
             return std::pair(from / part, index);
           });
-          EXPECT_EQ(static_cast<double>(exchanged_entries(n, part, offset, wrap)), moved * static_cast<double>(part) / 12);
+          EXPECT_EQ(static_cast<double>(exchanged_entries(n, part, offset, wrap)),
+                    moved * static_cast<double>(part) / 12);
         }
       }
     }

@@ -56,7 +56,8 @@ TEST(Executor, AllocatesNothingAfterTheFirstStep) {
       Executor executor(program, *backend, variables, {.threads = 1 + static_cast<int>(seed % 3)});
       std::map<std::string, HostTensor> feeds;
       for (const auto& [name, id] : program.inputs) {
-        feeds.emplace(name, to_host(program.values[id].shape, program.values[id].dtype, random.feeds.at(name)));
+        feeds.emplace(name,
+                      to_host(program.values[id].shape, program.values[id].dtype, random.feeds.at(name)));
       }
       int64_t before = 0;
       for (uint64_t step = 0; step < 4; ++step) {

@@ -17,10 +17,10 @@ using ::testing::IsEmpty;
 void build_mlp(Graph& graph) {
   const Tensor x = graph.input("x", {{"batch", 64}, {"pixels", 784}});
   const Graph::Scope scope = graph.scope("layer_1");
-  const Tensor w = graph.read(graph.variable("layer_1/kernel", {{"pixels", 784}, {"hidden", 1024}}, DType::kFloat32,
-                                             Initializer::zeros()));
-  const Tensor v = graph.read(graph.variable("layer_2/kernel", {{"hidden", 1024}, {"classes", 10}}, DType::kFloat32,
-                                             Initializer::zeros()));
+  const Tensor w = graph.read(graph.variable("layer_1/kernel", {{"pixels", 784}, {"hidden", 1024}},
+                                             DType::kFloat32, Initializer::zeros()));
+  const Tensor v = graph.read(graph.variable("layer_2/kernel", {{"hidden", 1024}, {"classes", 10}},
+                                             DType::kFloat32, Initializer::zeros()));
   graph.set_output("y", einsum({relu(einsum({x, w})), v}));
 }
 
@@ -32,14 +32,14 @@ Diagnostics check(const Graph& graph, const std::string& mesh, std::vector<Layou
                   std::vector<LayoutRule> parameter = {}, std::vector<LayoutRule> optimizer = {}) {
   Diagnostics diagnostics;
   check_layouts(graph,
-                Layouts::make(Mesh(Shape::parse(mesh)), LayoutRules(std::move(layout)), LayoutRules(std::move(parameter)),
-                              LayoutRules(std::move(optimizer))),
+                Layouts::make(Mesh(Shape::parse(mesh)), LayoutRules(std::move(layout)),
+                              LayoutRules(std::move(parameter)), LayoutRules(std::move(optimizer))),
                 diagnostics);
   return diagnostics;
 }
 
-Diagnostics check_mlp(const std::string& mesh, std::vector<LayoutRule> layout, std::vector<LayoutRule> parameter = {},
-                      std::vector<LayoutRule> optimizer = {}) {
+Diagnostics check_mlp(const std::string& mesh, std::vector<LayoutRule> layout,
+                      std::vector<LayoutRule> parameter = {}, std::vector<LayoutRule> optimizer = {}) {
   Graph graph;
   build_mlp(graph);
   return check(graph, mesh, std::move(layout), std::move(parameter), std::move(optimizer));
@@ -58,15 +58,18 @@ Problem only_error(const Diagnostics& diagnostics) {
 }
 
 TEST(LayoutCheck, PassesLegalLayouts) {
-  for (const auto& layout : std::vector<std::vector<LayoutRule>>{
-           {}, {rule("batch", {"rows"}, 1), rule("hidden", {"cols"}, 1)}, {rule("batch", {"rows", "cols"}, 1)},
-           {rule("hidden", {"cols", "rows"}, 1)}}) {
+  for (const auto& layout :
+       std::vector<std::vector<LayoutRule>>{{},
+                                            {rule("batch", {"rows"}, 1), rule("hidden", {"cols"}, 1)},
+                                            {rule("batch", {"rows", "cols"}, 1)},
+                                            {rule("hidden", {"cols", "rows"}, 1)}}) {
     EXPECT_FALSE(check_mlp("rows:2;cols:4", layout).has_errors());
   }
 }
 
 TEST(LayoutCheck, L1OneDimensionOverTwoMeshDimensionsByTwoRules) {
-  const Problem problem = only_error(check_mlp("rows:2;cols:4", {rule("batch", {"rows"}, 7), rule("batch", {"cols"}, 8)}));
+  const Problem problem =
+      only_error(check_mlp("rows:2;cols:4", {rule("batch", {"rows"}, 7), rule("batch", {"cols"}, 8)}));
   EXPECT_EQ(problem.mark.to_string(), "run.yaml:8:11");
   EXPECT_EQ(problem.message, "layout splits `batch` twice, over `rows` and over `cols`");
   EXPECT_EQ(problem.hint, "leave one, or write batch: [rows, cols] to split it over both");
@@ -77,7 +80,8 @@ TEST(LayoutCheck, L2TwoDimensionsOfOneTensorOverOneMeshDimension) {
   const Problem problem =
       only_error(check_mlp("rows:2", {rule("pixels", {"rows"}, 7), rule("hidden", {"rows"}, 8)}));
   EXPECT_EQ(problem.mark.to_string(), "run.yaml:8:11");
-  EXPECT_EQ(problem.message, "layout splits `pixels` and `hidden`, both of one tensor, over mesh dimension `rows`");
+  EXPECT_EQ(problem.message,
+            "layout splits `pixels` and `hidden`, both of one tensor, over mesh dimension `rows`");
   EXPECT_EQ(problem.hint, "split one of them over another mesh dimension or not at all");
   EXPECT_EQ(problem.details, "used by layer_1/kernel [pixels=784, hidden=1024] and 1 more");
 }
@@ -97,10 +101,12 @@ TEST(LayoutCheck, L3TwoDimensionsOfTheOperandsOfAnEinsum) {
 
   // a and c meet in no tensor, only in the operation.
   Graph summed;
-  const Tensor u = summed.input("u", {{"a", 4}, {"b", 4}, {"d", 4}}), v = summed.input("v", {{"b", 4}, {"c", 4}, {"d", 4}});
+  const Tensor u = summed.input("u", {{"a", 4}, {"b", 4}, {"d", 4}}),
+               v = summed.input("v", {{"b", 4}, {"c", 4}, {"d", 4}});
   const Tensor w = summed.add<Einsum>(u, v, Shape{{"b", 4}, {"c", 4}}).output();
   summed.set_output("w", w);
-  const Problem problem = only_error(check(summed, "rows:2", {rule("a", {"rows"}, 1), rule("c", {"rows"}, 2)}));
+  const Problem problem =
+      only_error(check(summed, "rows:2", {rule("a", {"rows"}, 1), rule("c", {"rows"}, 2)}));
   EXPECT_EQ(problem.message,
             "layout splits `a` and `c`, both of the operands of one operation, over mesh dimension `rows`");
   EXPECT_EQ(problem.mark.line, 2);
@@ -109,7 +115,8 @@ TEST(LayoutCheck, L3TwoDimensionsOfTheOperandsOfAnEinsum) {
 TEST(LayoutCheck, L4SizesThatAreNotDivisible) {
   const Problem problem = only_error(check_mlp("rows:2;cols:4", {rule("classes", {"cols"}, 7)}));
   EXPECT_EQ(problem.mark.to_string(), "run.yaml:7:11");
-  EXPECT_EQ(problem.message, "layout splits `classes` (10) over mesh dimension `cols` (4), which does not divide it");
+  EXPECT_EQ(problem.message,
+            "layout splits `classes` (10) over mesh dimension `cols` (4), which does not divide it");
   EXPECT_EQ(problem.hint, "`cols` could be 1, 2, 5 or 10");
   EXPECT_EQ(problem.details, "used by layer_2/kernel [hidden=1024, classes=10] and 1 more");
 }
@@ -117,8 +124,9 @@ TEST(LayoutCheck, L4SizesThatAreNotDivisible) {
 TEST(LayoutCheck, L4OverSeveralMeshDimensionsTogether) {
   EXPECT_FALSE(check_mlp("rows:2;cols:5", {rule("classes", {"rows", "cols"}, 7)}).has_errors());
   const Problem problem = only_error(check_mlp("rows:2;cols:3", {rule("classes", {"rows", "cols"}, 7)}));
-  EXPECT_EQ(problem.message,
-            "layout splits `classes` (10) over mesh dimensions `rows` and `cols` (6), which do not divide it");
+  EXPECT_EQ(
+      problem.message,
+      "layout splits `classes` (10) over mesh dimensions `rows` and `cols` (6), which do not divide it");
   EXPECT_EQ(problem.hint, "their product could be 1, 2, 5 or 10");
 }
 
@@ -136,24 +144,31 @@ TEST(LayoutCheck, L6OperationsAlongASplitDimension) {
 }
 
 TEST(LayoutCheck, UnknownMeshDimensionsWithTheNearest) {
-  EXPECT_THAT(texts(check_mlp("rows:2;cols:4", {rule("batch", {"row"}, 7)}).errors()),
-              ElementsAre("run.yaml:7:11: layout splits `batch` over `row`, which is no dimension of the mesh; did you mean "
-                          "`rows`?"));
-  EXPECT_EQ(only_error(check_mlp("rows:2;cols:4", {rule("batch", {"experts"}, 7)})).hint, "the mesh has rows and cols");
+  EXPECT_THAT(
+      texts(check_mlp("rows:2;cols:4", {rule("batch", {"row"}, 7)}).errors()),
+      ElementsAre(
+          "run.yaml:7:11: layout splits `batch` over `row`, which is no dimension of the mesh; did you mean "
+          "`rows`?"));
+  EXPECT_EQ(only_error(check_mlp("rows:2;cols:4", {rule("batch", {"experts"}, 7)})).hint,
+            "the mesh has rows and cols");
   EXPECT_EQ(only_error(check_mlp("", {rule("batch", {"all"}, 7)})).hint,
             "there is no `mesh`: add one, for example {all: 2}");
 }
 
 TEST(LayoutCheck, NamesTheSectionThatARuleComesFrom) {
-  EXPECT_EQ(only_error(check_mlp("rows:2", {rule("pixels", {"x"}, 1)}, {rule("pixels", {"rows"}, 2)})).message,
-            "layout splits `pixels` over `x`, which is no dimension of the mesh");
-  EXPECT_EQ(only_error(check_mlp("rows:3", {}, {rule("pixels", {"rows"}, 2)})).message,
-            "parameter_layout splits `pixels` (784) over mesh dimension `rows` (3), which does not divide it");
+  EXPECT_EQ(
+      only_error(check_mlp("rows:2", {rule("pixels", {"x"}, 1)}, {rule("pixels", {"rows"}, 2)})).message,
+      "layout splits `pixels` over `x`, which is no dimension of the mesh");
+  EXPECT_EQ(
+      only_error(check_mlp("rows:3", {}, {rule("pixels", {"rows"}, 2)})).message,
+      "parameter_layout splits `pixels` (784) over mesh dimension `rows` (3), which does not divide it");
   Graph graph;
   build_mlp(graph);
-  graph.variable("layer_1/kernel_slot_m", {{"pixels", 784}}, DType::kFloat32, Initializer::zeros(), Variable::Kind::kSlot);
-  EXPECT_EQ(only_error(check(graph, "rows:3", {}, {}, {rule("pixels", {"rows"}, 2)})).message,
-            "optimizer_layout splits `pixels` (784) over mesh dimension `rows` (3), which does not divide it");
+  graph.variable("layer_1/kernel_slot_m", {{"pixels", 784}}, DType::kFloat32, Initializer::zeros(),
+                 Variable::Kind::kSlot);
+  EXPECT_EQ(
+      only_error(check(graph, "rows:3", {}, {}, {rule("pixels", {"rows"}, 2)})).message,
+      "optimizer_layout splits `pixels` (784) over mesh dimension `rows` (3), which does not divide it");
 }
 
 TEST(LayoutCheck, ParameterRulesDoNotConcernActivations) {
@@ -161,12 +176,14 @@ TEST(LayoutCheck, ParameterRulesDoNotConcernActivations) {
   const Tensor x = graph.input("x", {{"batch", 7}});
   graph.set_output("y", relu(x));
   graph.variable("w", {{"hidden", 8}}, DType::kFloat32, Initializer::zeros());
-  EXPECT_FALSE(check(graph, "rows:2", {}, {rule("batch", {"rows"}, 1), rule("hidden", {"rows"}, 1)}).has_errors());
+  EXPECT_FALSE(
+      check(graph, "rows:2", {}, {rule("batch", {"rows"}, 1), rule("hidden", {"rows"}, 1)}).has_errors());
 }
 
 TEST(LayoutCheck, ReportsAllErrorsAtOnce) {
   const Diagnostics diagnostics =
-      check_mlp("rows:3;cols:4", {rule("batch", {"rows"}, 5), rule("classes", {"cols"}, 6), rule("pixels", {"col"}, 7)});
+      check_mlp("rows:3;cols:4",
+                {rule("batch", {"rows"}, 5), rule("classes", {"cols"}, 6), rule("pixels", {"col"}, 7)});
   EXPECT_EQ(diagnostics.errors().size(), 3u);
   try {
     diagnostics.throw_if_errors();
@@ -179,21 +196,26 @@ TEST(LayoutCheck, ReportsAllErrorsAtOnce) {
 }
 
 TEST(LayoutCheck, WarnsOfAnUnusedRuleThatIsANearMiss) {
-  const Diagnostics diagnostics = check_mlp("rows:2", {rule("hiden", {"rows"}, 7), rule("batch", {"rows"}, 8)});
+  const Diagnostics diagnostics =
+      check_mlp("rows:2", {rule("hiden", {"rows"}, 7), rule("batch", {"rows"}, 8)});
   EXPECT_FALSE(diagnostics.has_errors());
-  EXPECT_THAT(texts(diagnostics.warnings()),
-              ElementsAre("run.yaml:7:11: layout rule for `hiden` matches no tensor; did you mean `hidden`?"));
+  EXPECT_THAT(
+      texts(diagnostics.warnings()),
+      ElementsAre("run.yaml:7:11: layout rule for `hiden` matches no tensor; did you mean `hidden`?"));
 }
 
 TEST(LayoutCheck, WarnsOfAnUnusedRuleWhoseMeshDimensionSplitsNothing) {
   const Diagnostics diagnostics = check_mlp("rows:2", {rule("experts", {"rows"}, 7)});
-  EXPECT_THAT(texts(diagnostics.warnings()),
-              ElementsAre("run.yaml:7:11: layout rule for `experts` matches no tensor; mesh dimension `rows` splits nothing",
-                          "mesh dimension `rows` (2) splits no tensor: all its positions do the same work"));
+  EXPECT_THAT(
+      texts(diagnostics.warnings()),
+      ElementsAre(
+          "run.yaml:7:11: layout rule for `experts` matches no tensor; mesh dimension `rows` splits nothing",
+          "mesh dimension `rows` (2) splits no tensor: all its positions do the same work"));
 }
 
 TEST(LayoutCheck, NotesOtherUnusedRules) {
-  const Diagnostics diagnostics = check_mlp("rows:2", {rule("batch", {"rows"}, 7), rule("experts", {"rows"}, 8)});
+  const Diagnostics diagnostics =
+      check_mlp("rows:2", {rule("batch", {"rows"}, 7), rule("experts", {"rows"}, 8)});
   EXPECT_THAT(diagnostics.warnings(), IsEmpty());
   EXPECT_THAT(diagnostics.notes(), ElementsAre("layout rule for `experts` matches no tensor"));
 }
@@ -219,7 +241,8 @@ TEST(LayoutCheck, DoesNotLookAtWhatNothingNeeds) {
   Graph graph;
   relu(graph.input("unused", {{"batch", 7}}));
   graph.set_output("y", relu(graph.input("x", {{"length", 8}})));
-  EXPECT_FALSE(check(graph, "rows:2", {rule("batch", {"rows"}, 1), rule("length", {"rows"}, 1)}).has_errors());
+  EXPECT_FALSE(
+      check(graph, "rows:2", {rule("batch", {"rows"}, 1), rule("length", {"rows"}, 1)}).has_errors());
 }
 
 }  // namespace

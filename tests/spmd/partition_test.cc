@@ -12,6 +12,7 @@
 #include "engine/ops/optimizer_updates.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/reshape.h"
+#include "engine/ops/softmax.h"
 #include "tests/support/run_on_mesh.h"
 
 namespace mtf::testing {
@@ -49,7 +50,8 @@ std::vector<std::string> collectives(const Program& program) {
   return result;
 }
 
-Tensor weight(Graph& graph, const std::string& name, const Shape& shape, Variable::Kind kind = Variable::Kind::kWeight) {
+Tensor weight(Graph& graph, const std::string& name, const Shape& shape,
+              Variable::Kind kind = Variable::Kind::kWeight) {
   return graph.read(graph.variable(name, shape, DType::kFloat32, Initializer::normal(0.1), kind));
 }
 
@@ -109,13 +111,16 @@ TEST(Partition, ForwardPassAsText) {
             "mesh rows=2 cols=2\n"
             "%2 = einsum(%x, %w1)                                     f32[batch=8/rows, hidden=4/cols]\n"
             "%3 = relu(%2)                                            f32[batch=8/rows, hidden=4/cols]\n"
-            "%5 = einsum(%3, %w2)                                     f32[batch=8/rows, output=2] partial sum over cols\n"
+            "%5 = einsum(%3, %w2)                                     f32[batch=8/rows, output=2] partial "
+            "sum over cols\n"
             "%6 = all_reduce_start(%5, sum, cols)                     f32[batch=8/rows, output=2]\n"
             "done(%6)\n"
             "output y = %6\n");
 }
 
-TEST(Partition, OnePositionCommunicatesNothing) { EXPECT_THAT(moves(step_program(Layouts::single())), IsEmpty()); }
+TEST(Partition, OnePositionCommunicatesNothing) {
+  EXPECT_THAT(moves(step_program(Layouts::single())), IsEmpty());
+}
 
 TEST(Partition, DataParallelReducesLossAndGradientsOnce) {
   EXPECT_THAT(moves(step_program(layouts("all:2", "batch:all"))),
@@ -123,39 +128,46 @@ TEST(Partition, DataParallelReducesLossAndGradientsOnce) {
 }
 
 TEST(Partition, ModelParallelReducesActivations) {
-  EXPECT_THAT(moves(step_program(layouts("all:2", "hidden:all"))), ElementsAre("%6 = all_reduce_start(%5, sum, all)"));
+  EXPECT_THAT(moves(step_program(layouts("all:2", "hidden:all"))),
+              ElementsAre("%6 = all_reduce_start(%5, sum, all)"));
 }
 
 TEST(Partition, DataAndModelParallel) {
-  EXPECT_THAT(moves(step_program(layouts("rows:2;cols:2", "batch:rows;hidden:cols"))),
-              ElementsAre("%6 = all_reduce_start(%5, sum, cols)", "%22, %20 = all_reduce_start(%16, %18, sum, rows)",
-                          "%24 = all_reduce_start(%9, sum, rows)"));
+  EXPECT_THAT(
+      moves(step_program(layouts("rows:2;cols:2", "batch:rows;hidden:cols"))),
+      ElementsAre("%6 = all_reduce_start(%5, sum, cols)", "%22, %20 = all_reduce_start(%16, %18, sum, rows)",
+                  "%24 = all_reduce_start(%9, sum, rows)"));
 }
 
 TEST(Partition, FullyShardedParametersAreGatheredAndGradientsScattered) {
   const Program program = step_program(layouts("all:2", "batch:all", "hidden:all"), true);
-  EXPECT_THAT(moves(program),
-              ElementsAre("%2 = all_gather_start(%w1, hidden, all)", "%6 = all_gather_start(%w2, hidden, all)",
-                          "%16 = all_gather_start(%w2, hidden, all)",  // again, in the backward pass
-                          "%29 = reduce_scatter_start(%18, sum, hidden, all)",
-                          "%24 = reduce_scatter_start(%20, sum, hidden, all)", "%32 = all_reduce_start(%10, sum, all)"));
+  EXPECT_THAT(
+      moves(program),
+      ElementsAre("%2 = all_gather_start(%w1, hidden, all)", "%6 = all_gather_start(%w2, hidden, all)",
+                  "%16 = all_gather_start(%w2, hidden, all)",  // again, in the backward pass
+                  "%29 = reduce_scatter_start(%18, sum, hidden, all)",
+                  "%24 = reduce_scatter_start(%20, sum, hidden, all)",
+                  "%32 = all_reduce_start(%10, sum, all)"));
   PartitionOptions kept;
   kept.keep_gathered = true;
   Graph graph;
   build_step(graph, true);
-  EXPECT_THAT(moves(partition(graph, layouts("all:2", "batch:all", "hidden:all"), kept)),
-              ElementsAre("%2 = all_gather_start(%w1, hidden, all)", "%6 = all_gather_start(%w2, hidden, all)",
-                          "%28 = reduce_scatter_start(%17, sum, hidden, all)",
-                          "%23 = reduce_scatter_start(%19, sum, hidden, all)", "%31 = all_reduce_start(%10, sum, all)"));
+  EXPECT_THAT(
+      moves(partition(graph, layouts("all:2", "batch:all", "hidden:all"), kept)),
+      ElementsAre("%2 = all_gather_start(%w1, hidden, all)", "%6 = all_gather_start(%w2, hidden, all)",
+                  "%28 = reduce_scatter_start(%17, sum, hidden, all)",
+                  "%23 = reduce_scatter_start(%19, sum, hidden, all)",
+                  "%31 = all_reduce_start(%10, sum, all)"));
 }
 
 TEST(Partition, ShardedOptimizerStateScattersGradientsAndGathersWeights) {
   const Program program = step_program(layouts("all:2", "batch:all", "", "hidden:all"), true);
-  EXPECT_THAT(moves(program),
-              ElementsAre("%29 = reduce_scatter_start(%15, sum, hidden, all)",
-                          "%22 = reduce_scatter_start(%17, sum, hidden, all)", "%20 = slice(%w1, hidden, all)",
-                          "%25 = all_gather_start(%23, hidden, all)", "%27 = slice(%w2, hidden, all)",
-                          "%32 = all_gather_start(%30, hidden, all)", "%33 = all_reduce_start(%8, sum, all)"));
+  EXPECT_THAT(
+      moves(program),
+      ElementsAre("%29 = reduce_scatter_start(%15, sum, hidden, all)",
+                  "%22 = reduce_scatter_start(%17, sum, hidden, all)", "%20 = slice(%w1, hidden, all)",
+                  "%25 = all_gather_start(%23, hidden, all)", "%27 = slice(%w2, hidden, all)",
+                  "%32 = all_gather_start(%30, hidden, all)", "%33 = all_reduce_start(%8, sum, all)"));
 }
 
 TEST(Partition, ReducesOnlyWhereAContractedDimensionIsSplit) {
@@ -177,7 +189,8 @@ TEST(Partition, AddsPartialSumsBeforeItReducesThem) {
                    einsum({y, weight(graph, "w2", {kHidden, kOutput})}, {kBatch, kOutput});
   graph.set_output("z", z);
   graph.set_output("relu", relu(z));
-  EXPECT_THAT(collectives(partition(graph, layouts("x:2", "input:x;hidden:x"))), ElementsAre("all_reduce_start"));
+  EXPECT_THAT(collectives(partition(graph, layouts("x:2", "input:x;hidden:x"))),
+              ElementsAre("all_reduce_start"));
 }
 
 TEST(Partition, PartialSumsPassThroughLinearOperationsAlone) {
@@ -242,11 +255,14 @@ TEST(Partition, LoopCarriedValuesAreReduced) {
 
 TEST(Partition, CarriedValuesMayChangePlaces) {
   Graph graph;
-  const Tensors result = repeat(graph, 3, {graph.constant(1), graph.constant(2), graph.constant(3)}, {},
-                                [&](const Tensors& c) { return LoopResult{{c[1], c[2], c[0] + c[1]}, {}, {}}; });
+  const Tensors result =
+      repeat(graph, 3, {graph.constant(1), graph.constant(2), graph.constant(3)}, {}, [&](const Tensors& c) {
+        return LoopResult{{c[1], c[2], c[0] + c[1]}, {}, {}};
+      });
   for (int i = 0; i < 3; ++i) graph.set_output(std::to_string(i), result[static_cast<size_t>(i)]);
   const MeshRun run = run_on_mesh(graph, Layouts::single(), {});
-  EXPECT_EQ(run.outputs, (std::map<std::string, Values>{{"0", {3}}, {"1", {5}}, {"2", {6}}})) << run.program.to_string();
+  EXPECT_EQ(run.outputs, (std::map<std::string, Values>{{"0", {3}}, {"1", {5}}, {"2", {6}}}))
+      << run.program.to_string();
 }
 
 TEST(Partition, VariablesMayChangePlacesAndOutputsKeepTheOldValues) {
@@ -271,6 +287,45 @@ TEST(Partition, AnAverageOfWeightsTakesTheValueBeforeTheUpdate) {
   MeshRunOptions options;
   options.variables = {{"w", {1, 2}}};
   EXPECT_EQ(run_on_mesh(graph, Layouts::single(), {}, options).variables.at("shadow"), (Values{1, 2}));
+}
+
+TEST(Partition, RecomputationChangesNoGradient) {
+  const auto gradients_with = [](bool recomputed, const Layouts& layouts) {
+    Graph graph;
+    const Tensor x = graph.input("x", {kBatch, kInput});
+    const Tensor w1 = weight(graph, "w1", {kInput, kHidden}), w2 = weight(graph, "w2", {kHidden, kOutput});
+    const auto hidden = [&](const Tensors& t) {
+      return Tensors{square(relu(einsum({t[0], w1}, {kBatch, kHidden})))};
+    };
+    const Tensor h = recomputed ? recompute(hidden, {x})[0] : hidden({x})[0];
+    const Tensor loss = reduce_mean(square(einsum({h, w2}, {kBatch, kOutput})), Shape{});
+    const Tensors g = gradients({loss}, {w1, w2});
+    graph.set_output("g1", g[0]);
+    graph.set_output("g2", g[1]);
+    MeshRunOptions options;
+    options.variables = {{"w1", Values(24, 0.25)}, {"w2", Values(8, 0.5)}};
+    Values x_values;
+    for (int i = 0; i < 48; ++i) x_values.push_back(i % 7 - 3);
+    return run_on_mesh(graph, layouts, {{"x", x_values}}, options).outputs;
+  };
+  const std::map<std::string, Values> expected = gradients_with(false, Layouts::single());
+  EXPECT_GT(expected.at("g1")[0], 0);
+  for (const Layouts& layouts : {Layouts::single(), layouts("x:2;y:2", "batch:x;hidden:y"),
+                                 layouts("x:2", "batch:x", "hidden:x"), layouts("x:2;y:2", "input:x;hidden:y")}) {
+    EXPECT_EQ(gradients_with(true, layouts), expected);
+  }
+}
+
+TEST(Partition, AProgramOutlivesItsGraph) {
+  const Layouts layouts = testing::layouts("x:2", "input:x");
+  Program program;
+  {
+    Graph graph;  // the softmax is expanded into operations that no graph holds
+    graph.set_output("y", reshape(softmax(graph.input("x", {kBatch, kInput}), "input"), {{"all", 48}}));
+    program = partition(graph, layouts);
+  }
+  const MeshRun run = run_program(std::move(program), {{"x", Values(48, 1)}});
+  for (double y : run.outputs.at("y")) EXPECT_FLOAT_EQ(static_cast<float>(y), 1.0f / 6);
 }
 
 TEST(Partition, OnlyWhatIsNeededIsRun) {

@@ -13,33 +13,34 @@ void expect_unchanged(const std::function<Program(Program)>& pass, const std::st
 }
 
 TEST(FuseReduceScatter, ReplacesAllReduceThenSlice) {
-  expect_rewrite(fuse_reduce_scatter,
-                 "%a = all_reduce(%g, sum, data)\n%s = slice(%a, d_model, data)",
+  expect_rewrite(fuse_reduce_scatter, "%a = all_reduce(%g, sum, data)\n%s = slice(%a, d_model, data)",
                  "%s = reduce_scatter(%g, sum, d_model, data)");
 }
 
 TEST(FuseReduceScatter, ReducesOverTheOtherMeshDimensionsAfterwards) {
-  expect_rewrite(fuse_reduce_scatter,
-                 "%a = all_reduce(%g, sum, data, model)\n%s = slice(%a, d_model, data)",
+  expect_rewrite(fuse_reduce_scatter, "%a = all_reduce(%g, sum, data, model)\n%s = slice(%a, d_model, data)",
                  "%new_1 = reduce_scatter(%g, sum, d_model, data)\n%s = all_reduce(%new_1, sum, model)");
 }
 
 TEST(FuseReduceScatter, ScattersOverEachMeshDimensionThatIsSliced) {
-  expect_rewrite(fuse_reduce_scatter,
-                 "%a = all_reduce(%g, sum, data, model)\n%s = slice(%a, batch, data)\n%t = slice(%s, d_model, model)",
-                 "%new_1 = reduce_scatter(%g, sum, batch, data)\n%t = reduce_scatter(%new_1, sum, d_model, model)");
+  expect_rewrite(
+      fuse_reduce_scatter,
+      "%a = all_reduce(%g, sum, data, model)\n%s = slice(%a, batch, data)\n%t = slice(%s, d_model, model)",
+      "%new_1 = reduce_scatter(%g, sum, batch, data)\n%t = reduce_scatter(%new_1, sum, d_model, model)");
 }
 
 TEST(FuseReduceScatter, LooksPastOtherInstructionsAndIntoLoops) {
-  expect_rewrite(fuse_reduce_scatter,
-                 "repeat(3) {\n%a = all_reduce(%g, sum, data)\n%y = relu(%x)\n%s = slice(%a, d_model, data)\n}",
-                 "repeat(3) {\n%y = relu(%x)\n%s = reduce_scatter(%g, sum, d_model, data)\n}");
+  expect_rewrite(
+      fuse_reduce_scatter,
+      "repeat(3) {\n%a = all_reduce(%g, sum, data)\n%y = relu(%x)\n%s = slice(%a, d_model, data)\n}",
+      "repeat(3) {\n%y = relu(%x)\n%s = reduce_scatter(%g, sum, d_model, data)\n}");
 }
 
 TEST(FuseReduceScatter, LeavesAnAllReduceWithOtherReaders) {
   expect_unchanged(fuse_reduce_scatter,
                    "%a = all_reduce(%g, sum, data)\n%s = slice(%a, d_model, data)\n%y = relu(%a)");
-  expect_rewrite(fuse_reduce_scatter, "%a = all_reduce(%g, sum, data)\n%s = slice(%a, d_model, data)\noutput %a",
+  expect_rewrite(fuse_reduce_scatter,
+                 "%a = all_reduce(%g, sum, data)\n%s = slice(%a, d_model, data)\noutput %a",
                  "%a = all_reduce(%g, sum, data)\n%s = slice(%a, d_model, data)");
 }
 
@@ -84,9 +85,10 @@ const char* const kGatheredLayers =
     "%c = all_gather(%w3, d_model, data) {layer 3}\n%z = f(%y, %c) {layer 3}\n";
 
 TEST(ScheduleGathers, StartsThemOneLayerAhead) {
-  expect_rewrite([](Program p) { return schedule_gathers(std::move(p), 1); }, kGatheredLayers,
-                 "%a = all_gather(%w1, d_model, data)\n%b = all_gather(%w2, d_model, data)\n%x = f(%a)\n%xx = f(%x)\n"
-                 "%c = all_gather(%w3, d_model, data)\n%y = f(%x, %b)\n%z = f(%y, %c)");
+  expect_rewrite(
+      [](Program p) { return schedule_gathers(std::move(p), 1); }, kGatheredLayers,
+      "%a = all_gather(%w1, d_model, data)\n%b = all_gather(%w2, d_model, data)\n%x = f(%a)\n%xx = f(%x)\n"
+      "%c = all_gather(%w3, d_model, data)\n%y = f(%x, %b)\n%z = f(%y, %c)");
 }
 
 TEST(ScheduleGathers, WithNoneAheadLeavesThem) {
@@ -94,9 +96,10 @@ TEST(ScheduleGathers, WithNoneAheadLeavesThem) {
 }
 
 TEST(ScheduleGathers, StaysWithinThePhase) {
-  expect_unchanged([](Program p) { return schedule_gathers(std::move(p), 1); },
-                   "variable %w: f32[batch=8, d_model=8/data]\n%x = f(%u) {layer 1}\n"
-                   "%a = all_gather(%w, d_model, data) {layer 1, backward}\n%y = f(%a, %x) {layer 1, backward}");
+  expect_unchanged(
+      [](Program p) { return schedule_gathers(std::move(p), 1); },
+      "variable %w: f32[batch=8, d_model=8/data]\n%x = f(%u) {layer 1}\n"
+      "%a = all_gather(%w, d_model, data) {layer 1, backward}\n%y = f(%a, %x) {layer 1, backward}");
 }
 
 std::function<Program(Program)> buckets(int64_t bytes) {
@@ -111,12 +114,13 @@ TEST(BucketReductions, MergesUntilAResultIsNeeded) {
 }
 
 TEST(BucketReductions, KeepsKindsTypesAndMeshDimensionsApart) {
-  expect_rewrite(buckets(1 << 20),
-                 "param %h: bf16[batch=8] partial sum over data\n"
-                 "%a = all_reduce(%g, sum, data)\n%b = all_reduce(%h, sum, data)\n%c = all_reduce(%i, sum, model)\n"
-                 "%d = all_reduce(%j, max, data)\n%e = all_reduce(%k, sum, data)",
-                 "%a, %e = all_reduce(%g, %k, sum, data)\n%b = all_reduce(%h, sum, data)\n"
-                 "%d = all_reduce(%j, max, data)\n%c = all_reduce(%i, sum, model)");
+  expect_rewrite(
+      buckets(1 << 20),
+      "param %h: bf16[batch=8] partial sum over data\n"
+      "%a = all_reduce(%g, sum, data)\n%b = all_reduce(%h, sum, data)\n%c = all_reduce(%i, sum, model)\n"
+      "%d = all_reduce(%j, max, data)\n%e = all_reduce(%k, sum, data)",
+      "%a, %e = all_reduce(%g, %k, sum, data)\n%b = all_reduce(%h, sum, data)\n"
+      "%d = all_reduce(%j, max, data)\n%c = all_reduce(%i, sum, model)");
 }
 
 TEST(BucketReductions, KeepsResultsThatVaryOverOtherMeshDimensionsApart) {
@@ -126,7 +130,8 @@ TEST(BucketReductions, KeepsResultsThatVaryOverOtherMeshDimensionsApart) {
 }
 
 TEST(BucketReductions, StaysWithinItsSize) {
-  const std::string text = "%a = all_reduce(%g, sum, data)\n%b = all_reduce(%h, sum, data)\n%c = all_reduce(%i, sum, data)";
+  const std::string text =
+      "%a = all_reduce(%g, sum, data)\n%b = all_reduce(%h, sum, data)\n%c = all_reduce(%i, sum, data)";
   expect_rewrite(buckets(2 * 8 * 8 * 4), text,
                  "%a, %b = all_reduce(%g, %h, sum, data)\n%c = all_reduce(%i, sum, data)");
   expect_unchanged(buckets(8 * 8 * 4 - 1), text);
@@ -149,14 +154,16 @@ TEST(GroupSegments, PutsTogetherWhatVariesAlike) {
 }
 
 TEST(GroupSegments, DoesNotCrossCollectives) {
-  expect_unchanged(group_segments,
-                   "param %x: f32[batch=8/data]\n"
-                   "%b = f(%w)\n%s = all_reduce(%g, sum, model)\n%a = f(%x)\n%t = all_reduce(%h, sum, model)\n%c = f(%w)");
+  expect_unchanged(
+      group_segments,
+      "param %x: f32[batch=8/data]\n"
+      "%b = f(%w)\n%s = all_reduce(%g, sum, model)\n%a = f(%x)\n%t = all_reduce(%h, sum, model)\n%c = f(%w)");
 }
 
 TEST(SplitCollectives, WaitsBeforeTheFirstUse) {
-  expect_rewrite(split_collectives, "%a = all_reduce(%g, sum, data)\n%y = relu(%x)\n%z = relu(%a)\n%zz = relu(%a)",
-                 "%a = all_reduce_start(%g, sum, data)\n%y = relu(%x)\ndone(%a)\n%z = relu(%a)\n%zz = relu(%a)");
+  expect_rewrite(
+      split_collectives, "%a = all_reduce(%g, sum, data)\n%y = relu(%x)\n%z = relu(%a)\n%zz = relu(%a)",
+      "%a = all_reduce_start(%g, sum, data)\n%y = relu(%x)\ndone(%a)\n%z = relu(%a)\n%zz = relu(%a)");
 }
 
 TEST(SplitCollectives, WaitsForWhatNobodyUsesAtTheEndOfTheBlock) {
@@ -200,24 +207,27 @@ TEST(ReuseMemory, LeavesOperandsOfAnotherSizeOrSpread) {
 }
 
 TEST(ReuseMemory, UpdatesAVariableWhereItStands) {
-  expect_rewrite(reuse_memory,
-                 "variable %w: f32[batch=8, d_model=8]\n%u = sgd(%w, %g) {in_place 0}\n%w = copy(%u) if %finite",
-                 "%u = sgd(%w, %g) if %finite");
+  expect_rewrite(
+      reuse_memory,
+      "variable %w: f32[batch=8, d_model=8]\n%u = sgd(%w, %g) {in_place 0}\n%w = copy(%u) if %finite",
+      "%u = sgd(%w, %g) if %finite");
   EXPECT_EQ(memory_of("variable %w: f32[batch=8, d_model=8]\n%u = f(%g)\n%w = copy(%u)", "u"), "w");
 }
 
 TEST(ReuseMemory, KeepsTheCopyWhileTheOldValueIsNeeded) {
-  expect_unchanged(reuse_memory,
-                   "variable %w: f32[batch=8, d_model=8]\n%u = sgd(%w, %g) {in_place 0}\n%y = f(%w)\n%w = copy(%u)");
+  expect_unchanged(
+      reuse_memory,
+      "variable %w: f32[batch=8, d_model=8]\n%u = sgd(%w, %g) {in_place 0}\n%y = f(%w)\n%w = copy(%u)");
   expect_unchanged(reuse_memory, "variable %w: f32[batch=8, d_model=8]\n%u = transpose(%w)\n%w = copy(%u)");
   expect_unchanged(reuse_memory,
                    "variable %w: f32[batch=8, d_model=8]\n%u = sgd(%g, %w) {in_place 0}\n%w = copy(%u)");
 }
 
 TEST(ReuseMemory, KeepsTheCopyWhileTheGuardIsUnknown) {
-  expect_unchanged(reuse_memory,
-                   "variable %w: f32[batch=8, d_model=8]\n%u = sgd(%w, %g) {in_place 0}\n%finite = check(%g)\n"
-                   "%w = copy(%u) if %finite");
+  expect_unchanged(
+      reuse_memory,
+      "variable %w: f32[batch=8, d_model=8]\n%u = sgd(%w, %g) {in_place 0}\n%finite = check(%g)\n"
+      "%w = copy(%u) if %finite");
   expect_unchanged(reuse_memory,
                    "variable %w: f32[batch=8, d_model=8]\n%finite = all_reduce_start(%f, min, data)\n"
                    "%u = sgd(%w, %g) {in_place 0}\ndone(%finite)\n%w = copy(%u) if %finite");

@@ -29,7 +29,8 @@ void expect_equal(const MeshRun& actual, const MeshRun& expected, const std::str
 }
 
 /// Calls test(random graph, legal layouts on a mesh of several positions, what) for `count` of them.
-void for_random_programs(int count, const std::function<void(const RandomGraph&, const Layouts&, const std::string&)>& test) {
+void for_random_programs(
+    int count, const std::function<void(const RandomGraph&, const Layouts&, const std::string&)>& test) {
   int legal = 0;
   for (uint32_t seed = 0; legal < count; ++seed) {
     const RandomGraph random = random_graph(seed);
@@ -54,7 +55,8 @@ TEST(RandomPrograms, OnePositionGivesWhatTheOperationsGive) {
     for (const auto& [name, tensor] : random.graph->outputs()) {
       EXPECT_EQ(run.outputs.at(name), evaluate(*random.graph, {tensor}, random.feeds, reference)[0]) << name;
     }
-    EXPECT_EQ(run.variables, evaluate_step(*random.graph, random.feeds, reference)) << run.program.to_string();
+    EXPECT_EQ(run.variables, evaluate_step(*random.graph, random.feeds, reference))
+        << run.program.to_string();
     if (HasFailure()) return;
   }
 }
@@ -63,7 +65,8 @@ TEST(RandomPrograms, EveryLayoutGivesWhatOnePositionGives) {
   for_random_programs(400, [](const RandomGraph& random, const Layouts& layouts, const std::string& what) {
     MeshRunOptions options = options_for(random);
     const MeshRun single = run_on_mesh(*random.graph, Layouts::single(), random.feeds, options);
-    expect_equal(run_on_mesh(*random.graph, layouts, random.feeds, options), single, what + ", replicas checked");
+    expect_equal(run_on_mesh(*random.graph, layouts, random.feeds, options), single,
+                 what + ", replicas checked");
     options.check_replicas = false;
     options.threads = 2;
     expect_equal(run_on_mesh(*random.graph, layouts, random.feeds, options), single, what);
@@ -120,7 +123,8 @@ TEST(RandomPrograms, TheBytesCountedAreThosePredicted) {
     });
     if (guarded) return;  // sends nothing where the guard does not hold
     const double predicted = 2 * predicted_bytes(run.program, run.program.instructions);
-    EXPECT_NEAR(run.counters.bytes_per_position, predicted, 1e-9 * predicted) << what << "\n" << run.program.to_string();
+    EXPECT_NEAR(run.counters.bytes_per_position, predicted, 1e-9 * predicted) << what << "\n"
+                                                                              << run.program.to_string();
     options.check_replicas = true;
     const MeshRun replicated = run_on_mesh(*random.graph, layouts, random.feeds, options);
     EXPECT_NEAR(replicated.counters.bytes_per_position, predicted, 1e-9 * predicted) << what;

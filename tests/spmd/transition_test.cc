@@ -33,7 +33,8 @@ Held held(const Shape& shape, const Layout& layout, const Mesh& mesh) {
 }
 
 /// The part of one position's tensor along `axis`.
-std::vector<int64_t> part_of(const std::vector<int64_t>& data, const Shape& local, int axis, int64_t part, int64_t parts) {
+std::vector<int64_t> part_of(const std::vector<int64_t>& data, const Shape& local, int axis, int64_t part,
+                             int64_t parts) {
   const int64_t inner = local.strides()[axis], size = local[axis].size;
   std::vector<int64_t> result;
   for (int64_t i = 0; i < local.size(); ++i) {
@@ -43,11 +44,13 @@ std::vector<int64_t> part_of(const std::vector<int64_t>& data, const Shape& loca
 }
 
 /// Tensors of shape `local` one after the other along `axis`.
-std::vector<int64_t> concatenated(const std::vector<std::vector<int64_t>>& tensors, const Shape& local, int axis) {
+std::vector<int64_t> concatenated(const std::vector<std::vector<int64_t>>& tensors, const Shape& local,
+                                  int axis) {
   const int64_t row = local.strides()[axis] * local[axis].size;
   std::vector<int64_t> result;
   for (int64_t outer = 0; outer < local.size() / row; ++outer) {
-    for (const auto& t : tensors) result.insert(result.end(), t.begin() + outer * row, t.begin() + (outer + 1) * row);
+    for (const auto& t : tensors)
+      result.insert(result.end(), t.begin() + outer * row, t.begin() + (outer + 1) * row);
   }
   return result;
 }
@@ -65,7 +68,8 @@ Held after(const Held& before, const TransitionStep& step, const Mesh& mesh) {
     const int64_t coordinate = mesh.project(position, step.axes);
     std::vector<const std::vector<int64_t>*> group;
     for (int64_t other = 0; other < mesh.size(); ++other) {
-      if (mesh.project(other, mesh.all_axes() & ~step.axes) == mesh.project(position, mesh.all_axes() & ~step.axes)) {
+      if (mesh.project(other, mesh.all_axes() & ~step.axes) ==
+          mesh.project(position, mesh.all_axes() & ~step.axes)) {
         group.push_back(&before.elements[other]);
       }
     }
@@ -73,7 +77,8 @@ Held after(const Held& before, const TransitionStep& step, const Mesh& mesh) {
     switch (step.kind) {
       case InstructionKind::kSlice:
         result.local = scaled(before.local, step.dimension, 1, n);
-        result.elements.push_back(part_of(before.elements[position], before.local, step.dimension, coordinate, n));
+        result.elements.push_back(
+            part_of(before.elements[position], before.local, step.dimension, coordinate, n));
         break;
       case InstructionKind::kAllGather:
         result.local = scaled(before.local, step.dimension, n, 1);
@@ -84,7 +89,8 @@ Held after(const Held& before, const TransitionStep& step, const Mesh& mesh) {
         EXPECT_EQ(step.kind, InstructionKind::kAllToAll);
         const Shape piece = scaled(before.local, step.dimension, 1, n);
         result.local = scaled(piece, step.concat_dimension, n, 1);
-        for (const auto* member : group) pieces.push_back(part_of(*member, before.local, step.dimension, coordinate, n));
+        for (const auto* member : group)
+          pieces.push_back(part_of(*member, before.local, step.dimension, coordinate, n));
         result.elements.push_back(concatenated(pieces, piece, step.concat_dimension));
       }
     }

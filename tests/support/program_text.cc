@@ -13,7 +13,8 @@ namespace {
 /// A local operation of which only the name is known, and the operand that its result may overwrite.
 class Opaque final : public OperationBase<Opaque> {
  public:
-  Opaque(std::string name, std::string attributes, std::vector<OutputInfo> outputs, std::optional<int> overwrites)
+  Opaque(std::string name, std::string attributes, std::vector<OutputInfo> outputs,
+         std::optional<int> overwrites)
       : OperationBase({}, std::move(outputs)),
         name_(std::move(name)),
         attributes_(std::move(attributes)),
@@ -164,7 +165,8 @@ class Parser {
     }
     describe(result, name, arguments);
     if (equals != std::string::npos) {
-      for (const std::string& word : separated(line.substr(0, equals), ',')) make(result, word, name, arguments, type_text, overwrites);
+      for (const std::string& word : separated(line.substr(0, equals), ','))
+        make(result, word, name, arguments, type_text, overwrites);
     }
     return result;
   }
@@ -226,12 +228,14 @@ class Parser {
 
   /// Adds one result.
   void make(Instruction& result, const std::string& word, const std::string& name,
-            const std::vector<std::string>& arguments, const std::string& type_text, std::optional<int> overwrites) {
+            const std::vector<std::string>& arguments, const std::string& type_text,
+            std::optional<int> overwrites) {
     const size_t index = std::min(result.outputs.size(), result.inputs.size() - 1);
     Type made;
     if (!result.inputs.empty()) {
       Value& from = program_.values[result.inputs[index]];
-      const bool reduces = result.kind == InstructionKind::kAllReduce || result.kind == InstructionKind::kReduceScatter;
+      const bool reduces =
+          result.kind == InstructionKind::kAllReduce || result.kind == InstructionKind::kReduceScatter;
       if (reduces && result.reduction == Reduction::kSum) {
         from.layout.partial |= result.axes;
         from.varies |= result.axes;
@@ -243,7 +247,8 @@ class Parser {
     if (result.kind == InstructionKind::kLocal && !result.operation) {
       std::string attributes;
       for (const std::string& argument : arguments) attributes += (attributes.empty() ? "" : ", ") + argument;
-      result.operation = std::make_shared<Opaque>(name, attributes, std::vector<OutputInfo>{{made.shape, made.dtype}}, overwrites);
+      result.operation = std::make_shared<Opaque>(
+          name, attributes, std::vector<OutputInfo>{{made.shape, made.dtype}}, overwrites);
     }
     result.outputs.push_back(ids_.contains(word) ? ids_.at(word) : add(word, made));
   }
@@ -253,13 +258,15 @@ class Parser {
     for (int a = 0; a < program_.mesh.rank(); ++a) {
       if (has_axis(made.axes, a)) moved.push_back(a);
     }
-    if (made.kind == InstructionKind::kAllReduce || made.kind == InstructionKind::kReduceScatter) layout.partial &= ~made.axes;
+    if (made.kind == InstructionKind::kAllReduce || made.kind == InstructionKind::kReduceScatter)
+      layout.partial &= ~made.axes;
     for (int a : moved) {
       const int loses = made.kind == InstructionKind::kAllToAll    ? made.concat_dimension
                         : made.kind == InstructionKind::kAllGather ? made.dimension
                                                                    : -1;
       if (loses >= 0) std::erase(layout.split[loses], a);
-      const bool gains = made.kind == InstructionKind::kSlice || made.kind == InstructionKind::kReduceScatter ||
+      const bool gains = made.kind == InstructionKind::kSlice ||
+                         made.kind == InstructionKind::kReduceScatter ||
                          made.kind == InstructionKind::kAllToAll;
       if (gains) layout.split[made.dimension].push_back(a);
     }
@@ -301,7 +308,8 @@ std::string instructions_text(const Program& program) {
   return text;
 }
 
-void expect_rewrite(const std::function<Program(Program)>& pass, const std::string& before, const std::string& after) {
+void expect_rewrite(const std::function<Program(Program)>& pass, const std::string& before,
+                    const std::string& after) {
   std::string expected;
   for (const std::string& line : lines_of(after)) expected += line + "\n";
   EXPECT_EQ(instructions_text(pass(parse_program(before))), expected) << "from\n" << before;

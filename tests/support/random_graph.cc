@@ -8,9 +8,12 @@
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/component_wise.h"
+#include "engine/ops/concat.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/reshape.h"
+#include "engine/ops/shift.h"
+#include "engine/ops/slice.h"
 
 namespace mtf::testing {
 namespace {
@@ -58,7 +61,8 @@ class Builder {
     return result_.graph->input(name, shape);
   }
 
-  const Variable* variable(const std::string& name, const Shape& shape, Variable::Kind kind = Variable::Kind::kWeight) {
+  const Variable* variable(const std::string& name, const Shape& shape,
+                           Variable::Kind kind = Variable::Kind::kWeight) {
     result_.variables[name] = random_values(shape);
     return &result_.graph->variable(name, shape, DType::kFloat32, Initializer::zeros(), kind);
   }
@@ -94,9 +98,17 @@ class Builder {
     return pick(2) ? y : reshape(scalar_multiply(y, -1), x.shape());
   }
 
+  Dimension any_of(const Shape& shape) { return shape[pick(shape.rank())]; }
+
+  /// The halves of x along `d`, the second in front.
+  static Tensor swapped_halves(const Tensor& x, const Dimension& d) {
+    const int64_t half = d.size / 2;
+    return concat({slice(x, d.name, half, half), slice(x, d.name, 0, half)}, d.name);
+  }
+
   Tensor random_operation() {
     const Tensor x = random_tensor(), y = random_tensor();
-    switch (has_free_name(x) || has_free_name(y) ? 4 + pick(4) : pick(9)) {
+    switch (has_free_name(x) || has_free_name(y) ? 4 + pick(4) : pick(11)) {
       case 0:
       case 1:
       case 2:
@@ -111,6 +123,10 @@ class Builder {
         return clipped(reduce_sum(x, part_of(x.shape())));
       case 7:
         return reduce_max(x, part_of(x.shape()));
+      case 8:
+        return x.shape().rank() == 0 ? x : shift(x, pick(9) - 4, any_of(x.shape()).name, pick(2) == 0);
+      case 9:
+        return x.shape().rank() == 0 ? x : swapped_halves(x, any_of(x.shape()));
       default:
         return reshaped(x);
     }
@@ -125,16 +141,18 @@ class Builder {
   /// Microbatches along a: a sum, a carried value, and a tensor put together again.
   void add_loop() {
     Graph& graph = *result_.graph;
-    const Tensor batch = input("batch", Shape{{"a", 4}, {"b", 6}}), weight = graph.read(*variable("w_loop", {{"b", 6}, {"c", 8}}));
+    const Tensor batch = input("batch", Shape{{"a", 4}, {"b", 6}}),
+                 weight = graph.read(*variable("w_loop", {{"b", 6}, {"c", 8}}));
     const Tensors outputs =
-        repeat(graph, 2, {constant(1), graph.constant(0, DType::kFloat32, {{"c", 8}})}, {"a", 2}, [&](const Tensors& carried) {
-          const Tensor x = microbatch_slice(batch);
-          const Tensor y = einsum({x, weight}, {{"a", 2}, {"c", 8}});
-          const Tensor sum = reduce_sum(y, {{"c", 8}});
-          return LoopResult{{negative(carried[0]), clipped(add(sum, carried[1]) * carried[0])},
-                            {sum, einsum({x, y}, {{"b", 6}, {"c", 8}})},
-                            {relu(y)}};
-        });
+        repeat(graph, 2, {constant(1), graph.constant(0, DType::kFloat32, {{"c", 8}})}, {"a", 2},
+               [&](const Tensors& carried) {
+                 const Tensor x = microbatch_slice(batch);
+                 const Tensor y = einsum({x, weight}, {{"a", 2}, {"c", 8}});
+                 const Tensor sum = reduce_sum(y, {{"c", 8}});
+                 return LoopResult{{negative(carried[0]), clipped(add(sum, carried[1]) * carried[0])},
+                                   {sum, einsum({x, y}, {{"b", 6}, {"c", 8}})},
+                                   {relu(y)}};
+               });
     for (const Tensor& t : outputs) tensors_.push_back(clipped(t));
   }
 
@@ -155,7 +173,8 @@ class Builder {
       if (!gradients[i]) continue;
       const Graph::Scope phase = graph.phase(Phase::kUpdate);
       const Graph::Scope domain = graph.domain(Domain::kOptimizer);
-      const Variable* slot = variable(variables_[i]->name + "/slot", variables_[i]->shape, Variable::Kind::kSlot);
+      const Variable* slot =
+          variable(variables_[i]->name + "/slot", variables_[i]->shape, Variable::Kind::kSlot);
       const Tensor direction = sign(gradients[i]);
       graph.assign(*variables_[i], clipped(reads[i] - direction - graph.read(*slot)), guard);
       graph.assign(*slot, direction, guard);
@@ -188,7 +207,8 @@ LayoutRules random_rules(uint32_t seed, const Mesh& mesh) {
   std::shuffle(axes.begin(), axes.end(), random);
   for (int axis : axes) {
     for (int n = std::uniform_int_distribution(0, 2)(random); n > 0; --n) {
-      std::vector<std::string>& over = rules[names[std::uniform_int_distribution<size_t>(0, names.size() - 1)(random)]];
+      std::vector<std::string>& over =
+          rules[names[std::uniform_int_distribution<size_t>(0, names.size() - 1)(random)]];
       if (std::find(over.begin(), over.end(), mesh.name(axis)) == over.end()) over.push_back(mesh.name(axis));
     }
   }
@@ -200,9 +220,9 @@ LayoutRules random_rules(uint32_t seed, const Mesh& mesh) {
 std::unique_ptr<Layouts> random_layouts(uint32_t seed, const Graph& graph, const std::string& mesh_text) {
   const Mesh mesh(Shape::parse(mesh_text));
   const LayoutRules none;
-  auto layouts = std::make_unique<Layouts>(Layouts::make(mesh, random_rules(seed, mesh),
-                                                         seed % 3 == 1 ? random_rules(seed + 1000, mesh) : none,
-                                                         seed % 3 == 2 ? random_rules(seed + 2000, mesh) : none));
+  auto layouts = std::make_unique<Layouts>(
+      Layouts::make(mesh, random_rules(seed, mesh), seed % 3 == 1 ? random_rules(seed + 1000, mesh) : none,
+                    seed % 3 == 2 ? random_rules(seed + 2000, mesh) : none));
   Diagnostics diagnostics;
   check_layouts(graph, *layouts, diagnostics);
   return diagnostics.has_errors() ? nullptr : std::move(layouts);

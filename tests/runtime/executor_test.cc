@@ -1,0 +1,313 @@
+#include "engine/runtime/executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "engine/graph/gradients.h"
+#include "engine/graph/structural.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/component_wise.h"
+#include "engine/ops/einsum.h"
+#include "engine/ops/optimizer_updates.h"
+#include "engine/ops/reduce.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/run_on_mesh.h"
+
+namespace mtf::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+Tensor weight(Graph& graph, const std::string& name, const Shape& shape) {
+  return graph.read(graph.variable(name, shape, DType::kFloat32, Initializer::normal(0.05)));
+}
+
+/// A step of gradient descent on sizes that no power of two divides.
+void build_awkward_step(Graph& graph) {
+  const Dimension batch{"batch", 210}, inputs{"inputs", 785}, hidden{"hidden", 99}, classes{"classes", 11};
+  const Tensor x = graph.input("x", {batch, inputs});
+  const Tensor w1 = weight(graph, "w1", {inputs, hidden}), b1 = weight(graph, "b1", {hidden});
+  const Tensor w2 = weight(graph, "w2", {hidden, classes});
+  const Tensor h = relu(einsum({x, w1}, {batch, hidden}) + b1);
+  const Tensor loss = reduce_mean(square(einsum({h, w2}, {batch, classes})), Shape{});
+  graph.set_output("loss", loss);
+  const Tensors weights{w1, b1, w2}, g = gradients({loss}, weights);
+  const Tensor rate = graph.constant(0.1);
+  const char* const names[] = {"w1", "b1", "w2"};
+  for (size_t i = 0; i < 3; ++i)
+    graph.assign(*graph.find_variable(names[i]), sgd_update(weights[i], g[i], rate));
+}
+
+std::vector<float> noise(int64_t n) {
+  std::mt19937 random(3);
+  std::vector<float> values(static_cast<size_t>(n));
+  for (float& v : values) v = std::normal_distribution<float>()(random);
+  return values;
+}
+
+/// Bytes of losses and of the final weights after 3 steps.
+std::vector<std::byte> bits_after_training(const Layouts& layouts, int threads, bool random_sleeps) {
+  Graph graph;
+  build_awkward_step(graph);
+  const Program program = partition(graph, layouts);
+  const std::unique_ptr<Backend> backend = make_cpu_backend();
+  VariableStore variables(*backend, layouts.mesh, program.variables);
+  variables.initialize(1);
+  ExecutorOptions options{.threads = threads};
+  if (random_sleeps) {
+    options.before_task = [] {
+      thread_local std::mt19937 random(
+          static_cast<uint32_t>(std::hash<std::thread::id>()(std::this_thread::get_id())));
+      if (random() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
+    };
+  }
+  Executor executor(program, *backend, variables, options);
+  const std::vector<float> x = noise(210 * 785);
+  std::vector<std::byte> bits;
+  for (uint64_t step = 0; step < 3; ++step) {
+    executor.feed("x", x.data());
+    executor.run(step);
+    const std::vector<std::byte> loss = executor.fetch("loss").bytes;
+    bits.insert(bits.end(), loss.begin(), loss.end());
+  }
+  for (const char* name : {"w1", "b1", "w2"}) {
+    const std::vector<std::byte> w = variables.get(name).bytes;
+    bits.insert(bits.end(), w.begin(), w.end());
+  }
+  return bits;
+}
+
+TEST(Executor, ThreadsAndTimingDoNotChangeABit) {
+  for (const Layouts& layouts :
+       {Layouts::single(), layouts("all:3", "batch:all"), layouts("all:3", "hidden:all"),
+        layouts("rows:3;cols:3", "batch:rows;hidden:cols"), layouts("all:3", "batch:all", "hidden:all")}) {
+    const std::vector<std::byte> expected = bits_after_training(layouts, 1, false);
+    for (const int threads : {2, 3, 4, 7}) {
+      EXPECT_EQ(bits_after_training(layouts, threads, false), expected) << threads << " threads";
+      EXPECT_EQ(bits_after_training(layouts, threads, true), expected) << threads << " threads that sleep";
+    }
+  }
+}
+
+TEST(Executor, RandomProgramsAreTheSameOnAnyNumberOfThreads) {
+  int run = 0;
+  for (uint32_t seed = 0; run < 40; ++seed) {
+    const RandomGraph random = random_graph(seed);
+    const std::unique_ptr<Layouts> layouts = random_layouts(seed, *random.graph, "x:2;y:3");
+    if (!layouts) continue;
+    MeshRunOptions options;
+    options.variables = random.variables;
+    options.check_replicas = false;
+    options.threads = 1;
+    const MeshRun expected = run_on_mesh(*random.graph, *layouts, random.feeds, options);
+    for (const int threads : {2, 4, 7}) {
+      options.threads = threads;
+      const MeshRun actual = run_on_mesh(*random.graph, *layouts, random.feeds, options);
+      EXPECT_EQ(actual.outputs, expected.outputs);
+      EXPECT_EQ(actual.variables, expected.variables);
+    }
+    ++run;
+  }
+}
+
+TEST(Executor, AFalseGuardLeavesVariablesAsTheyAre) {
+  Graph graph;
+  const Dimension a{"a", 4};
+  const Tensor w = weight(graph, "w", {a}), limit = graph.input("limit", {});
+  weight(graph, "v", {a});
+  const Tensor guard = less(reduce_sum(w, Shape{}), limit);
+  const Tensor grown = w + w;
+  graph.assign(*graph.find_variable("w"), grown, guard);
+  graph.assign(*graph.find_variable("v"), w, guard);
+  graph.set_output("grown", grown);
+  for (const Layouts& layouts : {Layouts::single(), layouts("x:2", "a:x")}) {
+    MeshRunOptions options;
+    options.variables = {{"w", {1, 2, 3, 4}}, {"v", {0, 0, 0, 0}}};
+    options.steps = 2;
+    const MeshRun run = run_on_mesh(graph, layouts, {{"limit", {11}}}, options);  // 10 < 11, then not 20 < 11
+    EXPECT_EQ(run.variables.at("w"), (Values{2, 4, 6, 8}));
+    EXPECT_EQ(run.variables.at("v"), (Values{1, 2, 3, 4}));
+    EXPECT_EQ(run.outputs.at("grown"), (Values{4, 8, 12, 16}));
+  }
+}
+
+TEST(Executor, MicrobatchesTakeEveryNthExampleAndPlaceItBack) {
+  Graph graph;
+  const Tensor x = graph.input("x", {{"batch", 8}, {"a", 2}});
+  const Tensors results = repeat(graph, 2, {graph.constant(0)}, {"batch", 2}, [&](const Tensors& carried) {
+    const Tensor part = microbatch_slice(x);
+    return LoopResult{
+        {scalar_add(carried[0], 1)}, {reduce_sum(part, {{"a", 2}})}, {scalar_multiply(part, 10)}};
+  });
+  graph.set_output("count", results[0]);
+  graph.set_output("sum", results[1]);
+  graph.set_output("placed", results[2]);
+  Values x_values, tenfold;
+  for (int i = 0; i < 16; ++i) {
+    x_values.push_back(i);
+    tenfold.push_back(10 * i);
+  }
+  for (const Layouts& layouts : {Layouts::single(), layouts("x:2", "batch:x"), layouts("x:4", "batch:x"),
+                                 layouts("x:2;y:2", "batch:x;a:y"), layouts("x:2;y:2", "a:x")}) {
+    const MeshRun run = run_on_mesh(graph, layouts, {{"x", x_values}});
+    EXPECT_EQ(run.outputs.at("count"), Values{2});
+    EXPECT_EQ(run.outputs.at("sum"), (Values{56, 64}));
+    EXPECT_EQ(run.outputs.at("placed"), tenfold);
+  }
+}
+
+TEST(Executor, LoopsInsideLoops) {
+  Graph graph;
+  const Tensor x = graph.input("x", {{"a", 4}});
+  const Tensors outer = repeat(graph, 3, {graph.constant(0)}, {}, [&](const Tensors& carried) {
+    const Tensors inner = repeat(graph, 2, {carried[0]}, {}, [&](const Tensors& c) {
+      return LoopResult{{scalar_add(c[0], 1)}, {x * c[0]}, {}};
+    });
+    return LoopResult{{inner[0]}, {inner[1], reduce_sum(inner[1], Shape{})}, {}};
+  });
+  for (int i = 0; i < 3; ++i) graph.set_output(std::to_string(i), outer[static_cast<size_t>(i)]);
+  for (const Layouts& layouts : {Layouts::single(), layouts("x:2", "a:x")}) {
+    const MeshRun run = run_on_mesh(graph, layouts, {{"x", {1, 2, 3, 4}}});
+    EXPECT_EQ(run.outputs.at("0"), Values{6});
+    EXPECT_EQ(run.outputs.at("1"), (Values{15, 30, 45, 60}));
+    EXPECT_EQ(run.outputs.at("2"), Values{150});
+  }
+}
+
+/// y = x + x on two positions that both hold x, of which the second has another value when `spoil` says so.
+struct Replicas {
+  Replicas() {
+    const Graph::Scope scope = graph.scope("layer_7");
+    const Tensor w = weight(graph, "w", {{"a", 4}});
+    graph.set_output("y", w + w);
+    program = partition(graph, layouts("x:2", "b:x"));
+  }
+  Graph graph;
+  Program program;
+  std::unique_ptr<Backend> backend = make_cpu_backend();
+};
+
+TEST(Executor, CheckReplicasFindsADifference) {
+  Replicas replicas;
+  VariableStore variables(*replicas.backend, replicas.program.mesh, replicas.program.variables, true);
+  variables.initialize(1);
+  Executor executor(replicas.program, *replicas.backend, variables, {.threads = 2, .check_replicas = true});
+  EXPECT_NO_THROW(executor.run(0));
+  variables.slice("w", 1)[5] ^= std::byte{1};
+  try {
+    executor.run(1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("positions 0 and 1 hold different replicas after %1 = add(%w, %w)"));
+    EXPECT_EQ(error.exit_code(), 1);
+  }
+}
+
+TEST(Executor, NamesTheFirstInstructionThatIsNotFinite) {
+  Graph graph;
+  const Tensor x = graph.input("x", {{"a", 4}});
+  Tensor y = negative(x);
+  {
+    const Graph::Scope scope = graph.scope("decoder/layer_3");
+    y = log(y);
+  }
+  graph.set_output("y", reduce_sum(square(y), Shape{}));
+  const Program program = partition(graph, layouts("x:2", "a:x"));
+  const std::unique_ptr<Backend> backend = make_cpu_backend();
+  VariableStore variables(*backend, program.mesh, program.variables);
+  Executor executor(program, *backend, variables, {.threads = 2});
+  const float good[] = {-1, -2, -3, -4}, bad[] = {-1, -2, -3, 4};
+  executor.feed("x", good);
+  EXPECT_EQ(executor.first_non_finite(0), "");
+  executor.feed("x", bad);
+  EXPECT_THAT(executor.first_non_finite(0), HasSubstr("log("));
+  EXPECT_THAT(executor.first_non_finite(0), HasSubstr("in decoder/layer_3"));
+}
+
+TEST(Executor, CountsFlopsPerPosition) {
+  Graph graph;
+  const Tensor x = graph.input("x", {{"batch", 8}, {"in", 6}}),
+               w = weight(graph, "w", {{"in", 6}, {"out", 4}});
+  graph.set_output("y", einsum({x, w}, {{"batch", 8}, {"out", 4}}));
+  const std::map<std::string, Values> feeds{{"x", Values(48, 1)}};
+  const double whole = 2 * 8 * 6 * 4;
+  EXPECT_EQ(run_on_mesh(graph, Layouts::single(), feeds).counters.flops_per_position, whole);
+  for (const bool check : {false, true}) {
+    MeshRunOptions options;
+    options.check_replicas = check;
+    const auto flops = [&](const std::string& mesh, const std::string& layout) {
+      return run_on_mesh(graph, layouts(mesh, layout), feeds, options).counters.flops_per_position;
+    };
+    EXPECT_EQ(flops("x:2", "batch:x"), whole / 2);
+    EXPECT_EQ(flops("x:2", "in:x"), whole / 2);
+    EXPECT_EQ(flops("x:2;y:2", "batch:x;out:y"), whole / 4);
+    EXPECT_EQ(flops("x:2;y:2", "batch:x"), whole / 2);  // both halves of y do the same work
+  }
+}
+
+TEST(Executor, CountsRuns) {
+  Graph graph;
+  graph.set_output("y", graph.constant(1));
+  MeshRunOptions options;
+  options.steps = 3;
+  EXPECT_EQ(run_on_mesh(graph, Layouts::single(), {}, options).counters.runs, 3);
+}
+
+TEST(Executor, FeedsAndFetchesWholeTensorsOfEveryType) {
+  Graph graph;
+  std::map<std::string, Values> feeds;
+  for (DType dtype :
+       {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32, DType::kInt64, DType::kBool}) {
+    const std::string name(short_name(dtype));
+    graph.set_output(name, graph.input(name, {{"a", 4}, {"b", 2}, {"c", 3}}, dtype));
+    for (int i = 0; i < 24; ++i) feeds[name].push_back(dtype == DType::kBool ? i % 3 == 0 : i);
+  }
+  for (const char* layout : {"a:x", "b:x", "a:x;b:y", "a:y;c:z", "b:x;c:z"}) {
+    const MeshRun run = run_on_mesh(graph, layouts("x:2;y:2;z:3", layout), feeds);
+    EXPECT_EQ(run.outputs, feeds) << layout;
+  }
+}
+
+TEST(Executor, FeedsScalarsAndIgnoresInputsThatItDoesNotHave) {
+  Graph graph;
+  graph.set_output("y", negative(graph.input("x", {})));
+  graph.set_output("z", negative(graph.input("i", {}, DType::kInt32)));
+  const Program program = partition(graph, Layouts::single());
+  const std::unique_ptr<Backend> backend = make_cpu_backend();
+  VariableStore variables(*backend, program.mesh, program.variables);
+  Executor executor(program, *backend, variables, {});
+  executor.feed_scalar("x", 2.5);
+  executor.feed_scalar("i", 7);
+  executor.feed_scalar("nothing", 1);
+  executor.run(0);
+  EXPECT_EQ(executor.scalar("y"), -2.5);
+  EXPECT_EQ(executor.scalar("z"), -7);
+}
+
+TEST(Executor, BigValuesAreCutIntoTheSameTasksEverywhere) {
+  Graph graph;
+  const Tensor x = graph.input("x", {{"a", 300}, {"b", 301}});
+  graph.set_output("y", reduce_sum(square(x), {{"a", 300}}));
+  Values values;
+  for (float v : noise(300 * 301)) values.push_back(v);
+  MeshRunOptions options;
+  options.threads = 1;
+  const Values expected =
+      run_on_mesh(graph, layouts("x:2", "b:y;a:x"), {{"x", values}}, options).outputs.at("y");
+  for (const int threads : {2, 5}) {
+    options.threads = threads;
+    options.check_replicas = threads == 2;
+    EXPECT_EQ(run_on_mesh(graph, layouts("x:2", "b:y;a:x"), {{"x", values}}, options).outputs.at("y"),
+              expected);
+  }
+}
+
+}  // namespace
+}  // namespace mtf::testing

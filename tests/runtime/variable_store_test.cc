@@ -1,0 +1,119 @@
+#include "engine/runtime/variable_store.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "engine/runtime/slicing.h"
+#include "tests/support/run_on_mesh.h"
+
+namespace mtf::testing {
+namespace {
+
+const Shape kShape{{"a", 4}, {"b", 6}};
+
+ProgramVariable variable(const std::string& name, const Shape& shape, const Layout& layout,
+                         const Initializer& initializer = Initializer::normal(2),
+                         DType dtype = DType::kFloat32) {
+  return {{name, shape, dtype, initializer}, layout, kNoValue};
+}
+
+Values counting(int64_t n) {
+  Values values(static_cast<size_t>(n));
+  std::iota(values.begin(), values.end(), 0);
+  return values;
+}
+
+TEST(VariableStore, InitialValuesDoNotDependOnTheLayout) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend();
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat64}) {
+    for (const Initializer& initializer : {Initializer::normal(2), Initializer::truncated_normal(1),
+                                           Initializer::uniform(3), Initializer::constant(0.1)}) {
+      VariableStore whole(*backend, Mesh(),
+                          {variable("w", kShape, Layout::replicated(2), initializer, dtype)});
+      whole.initialize(5);
+      const std::vector<std::byte> expected = whole.get("w").bytes;
+      const Mesh mesh(Shape::parse("x:2;y:3"));
+      for (const Layout& layout : {Layout{{{0}, {1}}, 0}, Layout{{{}, {1, 0}}, 0}, Layout{{{}, {0}}, 0}}) {
+        for (const bool replicate : {false, true}) {
+          VariableStore split(*backend, mesh, {variable("w", kShape, layout, initializer, dtype)}, replicate);
+          split.initialize(5);
+          EXPECT_EQ(split.get("w").bytes, expected);
+        }
+      }
+    }
+  }
+}
+
+TEST(VariableStore, InitialValuesDependOnSeedAndName) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend();
+  VariableStore store(
+      *backend, Mesh(),
+      {variable("v", kShape, Layout::replicated(2)), variable("w", kShape, Layout::replicated(2))});
+  store.initialize(1);
+  const HostTensor v = store.get("v");
+  EXPECT_NE(v.bytes, store.get("w").bytes);
+  store.initialize(2);
+  EXPECT_NE(v.bytes, store.get("v").bytes);
+  store.initialize(1);
+  EXPECT_EQ(v.bytes, store.get("v").bytes);
+  for (double x : from_host(v)) EXPECT_LT(std::abs(x), 12);
+}
+
+TEST(VariableStore, SetsAndGetsWholeVariables) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend();
+  const Mesh mesh(Shape::parse("x:2;y:3"));
+  VariableStore store(*backend, mesh, {variable("w", kShape, Layout{{{0}, {1}}, 0})});
+  store.set("w", to_host(kShape, DType::kFloat32, counting(24)));
+  EXPECT_EQ(from_host(store.get("w")), counting(24));
+  const auto* slice =
+      reinterpret_cast<const float*>(store.slice("w", 4));  // x=1 y=1: rows 2 and 3, columns 2 and 3
+  EXPECT_EQ(std::vector<float>(slice, slice + 4), (std::vector<float>{14, 15, 20, 21}));
+}
+
+TEST(VariableStore, RejectsOtherShapesTypesAndNames) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend();
+  VariableStore store(*backend, Mesh(), {variable("w", kShape, Layout::replicated(2))});
+  EXPECT_THROW(store.set("w", HostTensor({{"b", 6}, {"a", 4}}, DType::kFloat32)), Error);
+  EXPECT_THROW(store.set("w", HostTensor({{"ab", 24}}, DType::kFloat32)), Error);
+  EXPECT_THROW(store.set("w", HostTensor(kShape, DType::kFloat64)), Error);
+  EXPECT_THROW(store.get("u"), Error);
+  EXPECT_NO_THROW(store.set("w", HostTensor({{"d0", 4}, {"d1", 6}}, DType::kFloat32)));
+}
+
+TEST(VariableStore, KeepsOneCopyOfEachSlice) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend();
+  const Mesh mesh(Shape::parse("x:2;y:4"));
+  const Shape shape{{"a", 64}, {"b", 16}};
+  EXPECT_EQ(VariableStore(*backend, mesh, {variable("w", shape, Layout::replicated(2))}).bytes(), 4096);
+  EXPECT_EQ(VariableStore(*backend, mesh, {variable("w", shape, Layout{{{0}, {}}, 0})}).bytes(), 4096);
+  EXPECT_EQ(VariableStore(*backend, mesh, {variable("w", shape, Layout{{{0}, {}}, 0})}, true).bytes(),
+            4 * 4096);
+}
+
+TEST(Slicing, CutsAndPutsTogetherEverySlice) {
+  const Shape whole{{"a", 4}, {"b", 6}, {"c", 2}, {"d", 5}};
+  for (const Shape& slice :
+       {whole, Shape{{"a", 2}, {"b", 6}, {"c", 2}, {"d", 5}}, Shape{{"a", 4}, {"b", 3}, {"c", 1}, {"d", 5}},
+        Shape{{"a", 1}, {"b", 2}, {"c", 2}, {"d", 1}}}) {
+    const HostTensor from = to_host(whole, DType::kInt32, counting(240));
+    HostTensor back(whole, DType::kInt32), part(slice, DType::kInt32);
+    std::vector<int64_t> begin(4);
+    for (begin[0] = 0; begin[0] < 4; begin[0] += slice[0].size) {
+      for (begin[1] = 0; begin[1] < 6; begin[1] += slice[1].size) {
+        for (begin[2] = 0; begin[2] < 2; begin[2] += slice[2].size) {
+          for (begin[3] = 0; begin[3] < 5; begin[3] += slice[3].size) {
+            copy_to_slice(whole, slice, begin, 4, from.bytes.data(), part.bytes.data());
+            EXPECT_EQ(part.data<int32_t>()[0], ((begin[0] * 6 + begin[1]) * 2 + begin[2]) * 5 + begin[3]);
+            copy_from_slice(whole, slice, begin, 4, part.bytes.data(), back.bytes.data());
+          }
+        }
+      }
+    }
+    EXPECT_EQ(back.bytes, from.bytes);
+  }
+}
+
+}  // namespace
+}  // namespace mtf::testing
