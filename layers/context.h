@@ -8,6 +8,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -46,6 +47,9 @@ class Context {
   /// outermost.
   void set_recompute(std::vector<std::string> layers) { recompute_ = std::move(layers); }
   const std::vector<std::string>& recomputed() const { return recompute_; }
+  /// Which of them a layer has been found for.
+  void found_recomputed(const std::string& layer) { found_.insert(layer); }
+  bool was_recomputed(const std::string& layer) const { return found_.contains(layer); }
 
   /// Keeps a tensor; a later one of the same name replaces it.
   void save(const std::string& name, const Tensor& tensor) { saved_[name] = tensor; }
@@ -65,6 +69,7 @@ class Context {
   Precision precision_;
   Dimension batch_;
   std::vector<std::string> recompute_;
+  std::set<std::string> found_;
   std::map<std::string, Tensor> saved_;
   std::unordered_map<Tensor, Shape, TensorHash> made_;
 };

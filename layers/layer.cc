@@ -22,10 +22,14 @@ Tensor apply(Context& context, const LayerList::Item& item, const Tensor& x) {
   return (*item.layer)(context, x);
 }
 
-bool is_recomputed(const Context& context, const LayerList::Item& item) {
-  const std::vector<std::string>& layers = context.recomputed();
-  return std::any_of(layers.begin(), layers.end(),
-                     [&](const std::string& layer) { return layer == item.kind || layer == item.name; });
+bool is_recomputed(Context& context, const LayerList::Item& item) {
+  bool found = false;
+  for (const std::string& layer : context.recomputed()) {
+    if (layer != item.kind && layer != item.name) continue;
+    context.found_recomputed(layer);
+    found = true;
+  }
+  return found;
 }
 
 Tensor apply_recomputed(Context& context, const LayerList::Item& item, const Tensor& x) {

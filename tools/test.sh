@@ -3,5 +3,5 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-tools/build.sh
+tools/build.sh all
 ctest --test-dir build --output-on-failure -j2 "$@"

@@ -66,8 +66,8 @@ class Reduce final : public PreparedCollective {
       const int64_t row = i / part_, column = i % part_;
       const int64_t count = std::min({kBlockElements, part_ - column, last - i});
       const int64_t source = scatter_ ? row * extent_.size * extent_.inner + member * part_ + column : i;
-      Accumulator<T> sum[kBlockElements];
-      add(inputs, static_cast<int>(tree_.size()) - 1, source, count, sum);
+      Accumulator<T> block[kBlockElements];
+      const Accumulator<T>* sum = add(inputs, static_cast<int>(tree_.size()) - 1, source, count, block);
       for (int64_t k = 0; k < count; ++k) out[i + k] = T(sum[k]);
       i += count;
     }
@@ -78,22 +78,28 @@ class Reduce final : public PreparedCollective {
   }
 
  private:
-  void add(std::span<const std::byte* const> inputs, int node, int64_t begin, int64_t count,
-           Accumulator<T>* sum) const {
+  /// Elements [begin, begin + count) of a subtree, where they stand if it is a leaf of their own type, else in `sum`.
+  const Accumulator<T>* add(std::span<const std::byte* const> inputs, int node, int64_t begin, int64_t count,
+                            Accumulator<T>* sum) const {
     const TreeNode& tree = tree_[node];
     if (tree.left < 0) {
       const T* x = reinterpret_cast<const T*>(inputs[tree.member]) + begin;
-      for (int64_t k = 0; k < count; ++k) sum[k] = static_cast<Accumulator<T>>(x[k]);
-      return;
+      if constexpr (std::is_same_v<T, Accumulator<T>>) {
+        return x;
+      } else {
+        for (int64_t k = 0; k < count; ++k) sum[k] = static_cast<Accumulator<T>>(x[k]);
+        return sum;
+      }
     }
-    Accumulator<T> right[kBlockElements];
-    add(inputs, tree.left, begin, count, sum);
-    add(inputs, tree.right, begin, count, right);
+    Accumulator<T> other[kBlockElements];
+    const Accumulator<T>* left = add(inputs, tree.left, begin, count, sum);
+    const Accumulator<T>* right = add(inputs, tree.right, begin, count, other);
     if (reduction_ == Reduction::kSum) {
-      for (int64_t k = 0; k < count; ++k) sum[k] += right[k];
+      for (int64_t k = 0; k < count; ++k) sum[k] = left[k] + right[k];
     } else {
-      for (int64_t k = 0; k < count; ++k) sum[k] = combine(sum[k], right[k], reduction_);
+      for (int64_t k = 0; k < count; ++k) sum[k] = combine(left[k], right[k], reduction_);
     }
+    return sum;
   }
 
   std::vector<TreeNode> tree_;

@@ -86,9 +86,11 @@ Tensors outside_tensors(const Block& block) {
   return result;
 }
 
-/// Appends copies of the operations of `block`; returns the copies of `wanted`.
-Tensors clone_block(Graph& graph, const Block& block, const Tensors& wanted) {
-  std::unordered_map<Tensor, Tensor, TensorHash> copies;
+/// Tensors and what stands for them in a copy.
+using TensorMap = std::unordered_map<Tensor, Tensor, TensorHash>;
+
+/// Appends copies of the operations of `block` that read what `copies` says; returns the copies of `wanted`.
+Tensors clone_block(Graph& graph, const Block& block, const Tensors& wanted, TensorMap copies) {
   const auto mapped = [&copies](const Tensor& t) {
     const auto found = copies.find(t);
     return found == copies.end() ? t : found->second;
@@ -178,8 +180,11 @@ Tensors recompute(const std::function<Tensors(const Tensors&)>& fn, const Tensor
   const Block body(current.begin() + static_cast<std::ptrdiff_t>(first), current.end());
   const Tensors targets = outside_tensors(body);
   return custom_gradient([&results](const Tensors&) { return results; }, targets,
-                         [body, &graph](const Tensors& sources, const Tensors& outputs, const Tensors& dy) {
-                           const Tensors copies = clone_block(graph, body, outputs);
+                         [=, &graph](const Tensors& sources, const Tensors&, const Tensors& dy) {
+                           // In a copy of this operation (recomputation in recomputation) the sources are copies too.
+                           TensorMap sources_of;
+                           for (size_t i = 0; i < targets.size(); ++i) sources_of[targets[i]] = sources[i];
+                           const Tensors copies = clone_block(graph, body, results, std::move(sources_of));
                            Tensors ys, seeds;
                            for (size_t i = 0; i < dy.size(); ++i) {
                              if (!dy[i]) continue;

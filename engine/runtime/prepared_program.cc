@@ -34,6 +34,30 @@ Collective::Kind collective_kind(InstructionKind kind) {
   }
 }
 
+/// What each member of the group receives in a shift. Members count in mesh order, the parts of the dimension in the order of
+/// its splits.
+std::vector<std::vector<Transfer>> exchange_transfers(const Program& program, const Instruction& instruction, ValueId input) {
+  const Mesh& mesh = program.mesh;
+  const int64_t members = mesh.size_of(instruction.axes);
+  std::vector<int64_t> part_of, member_of(members);
+  for (int64_t member = 0; member < members; ++member) {
+    const std::vector<int64_t> coordinates = mesh.coordinates(mesh.first_position(member, instruction.axes));
+    int64_t part = 0;
+    for (int axis : program.values[input].layout.split[instruction.dimension]) {
+      part = part * mesh.size(axis) + coordinates[axis];
+    }
+    part_of.push_back(part);
+    member_of[part] = member;
+  }
+  const int64_t size = program.local_shape(input)[instruction.dimension].size;
+  std::vector<std::vector<Transfer>> transfers;
+  for (int64_t part : part_of) {
+    transfers.push_back(shift_transfers(members, size, instruction.offset, instruction.wrap, part));
+    for (Transfer& t : transfers.back()) t.source = member_of[t.source];
+  }
+  return transfers;
+}
+
 Collective describe(const Program& program, const Instruction& instruction, ValueId input) {
   Collective collective;
   collective.kind = collective_kind(instruction.kind);
@@ -47,10 +71,7 @@ Collective describe(const Program& program, const Instruction& instruction, Valu
   collective.dimension = instruction.dimension;
   collective.concat_dimension = instruction.concat_dimension;
   if (instruction.kind == InstructionKind::kExchange) {
-    for (int64_t member = 0; member < collective.members(); ++member) {
-      collective.transfers.push_back(shift_transfers(collective.members(), local[instruction.dimension].size,
-                                                     instruction.offset, instruction.wrap, member));
-    }
+    collective.transfers = exchange_transfers(program, instruction, input);
   }
   return collective;
 }

@@ -109,6 +109,7 @@ struct Model {
   int minimum_legal;
   int minimum_illegal;
 };
+std::ostream& operator<<(std::ostream& out, const Model& model) { return out << model.name; }
 
 class EveryModelLayout : public ::testing::TestWithParam<Model> {};
 

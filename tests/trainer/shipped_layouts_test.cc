@@ -88,6 +88,7 @@ struct ShippedModel {
   std::vector<Feature> features;
   int64_t batch_size;
 };
+std::ostream& operator<<(std::ostream& out, const ShippedModel& model) { return out << model.name; }
 
 class ShippedLayouts : public ::testing::TestWithParam<ShippedModel> {};
 

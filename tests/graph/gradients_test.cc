@@ -1,0 +1,114 @@
+#include "engine/graph/gradients.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/graph/structural.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/component_wise.h"
+#include "engine/ops/random.h"
+#include "engine/ops/reduce.h"
+#include "tests/support/evaluate.h"
+#include "tests/support/run_on_mesh.h"
+
+namespace mtf::testing {
+namespace {
+
+const Shape kPair{{"a", 2}};
+
+TEST(Gradients, AddTheContributionsOfAllUses) {
+  Graph graph;
+  const Tensor x = graph.input("x", kPair);
+  const Tensor y = add(multiply(x, x), add(x, scalar_multiply(x, 3)));
+  const Tensor dx = gradients({y}, {x})[0];
+  EXPECT_EQ(evaluate(graph, {dx}, {{"x", {1, -2}}})[0], (Values{6, 0}));
+}
+
+TEST(Gradients, AreNullWhereNothingDepends) {
+  Graph graph;
+  const Tensor x = graph.input("x", kPair), other = graph.input("other", kPair);
+  const Tensors dx = gradients({add(x, stop_gradient(other))}, {x, other});
+  EXPECT_TRUE(dx[0]);
+  EXPECT_FALSE(dx[1]);
+}
+
+TEST(Gradients, StartFromGivenCotangents) {
+  Graph graph;
+  const Tensor x = graph.input("x", kPair), seed = graph.input("seed", kPair);
+  const Tensor dx = gradients({square(x)}, {x}, {seed})[0];
+  EXPECT_EQ(evaluate(graph, {dx}, {{"x", {5, 10}}, {"seed", {2, 3}}})[0], (Values{20, 60}));
+}
+
+/// spec/core.md O21: x^2 + x at [5, 10] with cotangents [2, 3].
+TEST(CustomGradient, IsUsedInPlaceOfTheDerivedOne) {
+  Graph graph;
+  const Tensor x = graph.input("x", kPair), seed = graph.input("seed", kPair);
+  const Tensor y = custom_gradient([](const Tensors& in) { return Tensors{add(square(in[0]), in[0])}; }, {x},
+                                   [](const Tensors& in, const Tensors&, const Tensors& dy) {
+                                     return Tensors{multiply(dy[0], scalar_add(scalar_multiply(in[0], 2), 1))};
+                                   })[0];
+  const Tensor dx = gradients({y}, {x}, {seed})[0];
+  const auto values = evaluate(graph, {y, dx}, {{"x", {5, 10}}, {"seed", {2, 3}}});
+  EXPECT_EQ(values[0], (Values{30, 110}));
+  EXPECT_EQ(values[1], (Values{22, 63}));
+}
+
+/// A chain of layers with weights and dropout; `wrap` decides what is computed again.
+Tensors chain(Graph& graph, const std::function<Tensor(const std::function<Tensor(const Tensor&)>&, const Tensor&, int)>& wrap) {
+  const Tensor x = graph.input("x", {{"batch", 4}, {"a", 6}});
+  Tensor y = x;
+  for (int layer = 0; layer < 3; ++layer) {
+    const auto scope = graph.scope("layer_" + std::to_string(layer));
+    const auto one = [&](const Tensor& in) {
+      const Tensor w = graph.read(graph.variable(graph.scoped("w"), {{"a", 6}}, DType::kFloat32, Initializer::normal(1)));
+      return tanh(dropout(multiply(in, w, in.shape()), 0.3));
+    };
+    y = wrap(one, y, layer);
+  }
+  Tensors targets{x};
+  for (const auto& variable : graph.variables()) targets.push_back(graph.read(*variable));
+  return gradients({reduce_sum(square(y), Shape())}, targets);
+}
+
+std::map<std::string, Values> gradients_of(
+    const std::function<Tensor(const std::function<Tensor(const Tensor&)>&, const Tensor&, int)>& wrap) {
+  Graph graph;
+  const Tensors dx = chain(graph, wrap);
+  for (size_t i = 0; i < dx.size(); ++i) graph.set_output(std::to_string(i), dx[i]);
+  Values x(24);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = 0.1 * static_cast<double>(i) - 1;
+  return run_on_mesh(graph, layouts("x:2;y:2", "batch:x;a:y"), {{"x", x}}).outputs;
+}
+
+TEST(Recompute, GivesTheSameGradientsAndRandomBits) {
+  const auto plain = gradients_of([](const auto& layer, const Tensor& x, int) { return layer(x); });
+  const auto again = gradients_of(
+      [](const auto& layer, const Tensor& x, int) { return recompute([&](const Tensors& in) { return Tensors{layer(in[0])}; }, {x})[0]; });
+  EXPECT_EQ(again, plain);
+}
+
+TEST(Recompute, MayBeNested) {
+  const auto plain = gradients_of([](const auto& layer, const Tensor& x, int) { return square(layer(x)); });
+  const auto nested = gradients_of([](const auto& layer, const Tensor& x, int) {
+    const auto inner = [&](const Tensors& in) { return Tensors{layer(in[0])}; };
+    return recompute([&](const Tensors& in) { return Tensors{square(recompute(inner, in)[0])}; }, {x})[0];
+  });
+  EXPECT_EQ(nested, plain);
+}
+
+TEST(Recompute, KeepsNoActivationsForTheBackwardPass) {
+  const auto peak = [](bool again) {
+    Graph graph;
+    Tensor y = graph.input("x", {{"a", 1024}});
+    const Tensor x = y;
+    for (int layer = 0; layer < 8; ++layer) {
+      const auto many = [](const Tensors& in) { return Tensors{sin(exp(sin(exp(sin(in[0])))))}; };
+      y = again ? recompute(many, {y})[0] : many({y})[0];
+    }
+    graph.set_output("dx", gradients({y}, {x})[0]);
+    return plan_memory(partition(graph, Layouts::single())).temporary_bytes;
+  };
+  EXPECT_LT(2 * peak(true), peak(false));
+}
+
+}  // namespace
+}  // namespace mtf::testing
