@@ -43,8 +43,8 @@ class Context {
   /// Error when it exists with another shape.
   Tensor variable(const std::string& name, const Shape& shape, const Initializer& initializer);
 
-  /// Kinds or names of layers that are computed again in the backward pass instead of being kept; of nested ones the
-  /// outermost.
+  /// Kinds or names of layers that are computed again in the backward pass instead of being kept; of nested
+  /// ones the outermost.
   void set_recompute(std::vector<std::string> layers) { recompute_ = std::move(layers); }
   const std::vector<std::string>& recomputed() const { return recompute_; }
   /// Which of them a layer has been found for.

@@ -5,18 +5,10 @@
 #include <limits>
 
 #include "engine/runtime/memory_plan.h"
+#include "trainer/progress.h"
 
 namespace mtf {
 namespace {
-
-std::string bytes_text(double bytes) {
-  for (const char* unit : {"B", "KB", "MB", "GB"}) {
-    if (bytes < 1000 || unit == std::string_view("GB"))
-      return fmt::format("{:.{}f} {}", bytes, bytes < 10 ? 1 : 0, unit);
-    bytes /= 1000;
-  }
-  return {};
-}
 
 void add_cost(const Program& program, const std::vector<Instruction>& instructions, int64_t times,
               ProgramCost& cost) {

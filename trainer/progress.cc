@@ -98,6 +98,13 @@ std::string progress_line(const ProgressState& state) {
   return line;
 }
 
+std::string bytes_text(double bytes) {
+  constexpr std::string_view units[] = {"B", "KB", "MB", "GB", "TB"};
+  size_t unit = 0;
+  for (; bytes >= 1000 && unit + 1 < std::size(units); ++unit) bytes /= 1000;
+  return fmt::format("{:.4g} {}", bytes, units[unit]);
+}
+
 std::string duration_text(double seconds) {
   if (seconds < 0.9995) return fmt::format("{:.0f} ms", seconds * 1000);
   if (seconds < 10) return fmt::format("{:.1f} s", seconds);

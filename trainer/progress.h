@@ -64,6 +64,8 @@ class Progress {
 std::string progress_line(const ProgressState& state);
 /// "950 ms", "45 s", "3 min 05 s", "2 h 10 min".
 std::string duration_text(double seconds);
+/// "3.211 MB": four digits, units of powers of 1000.
+std::string bytes_text(double bytes);
 /// 25000 -> "25,000".
 std::string with_thousands(double number);
 

@@ -46,7 +46,8 @@ std::vector<std::string> recomputed_layers(
 void check_recomputed(const Context& context, const std::vector<std::string>& layers) {
   for (const std::string& layer : layers) {
     if (context.was_recomputed(layer)) continue;
-    throw Error(ErrorKind::kConfig, fmt::format("`train.recompute` names `{}`, but the model has no such layer", layer),
+    throw Error(ErrorKind::kConfig,
+                fmt::format("`train.recompute` names `{}`, but the model has no such layer", layer),
                 "write kinds or names of layers of `model.layers` (of nested ones the outermost counts)");
   }
 }
@@ -56,7 +57,8 @@ Pass forward_and_backward(Graph& graph, const Model& model, const Features& feat
   Context context(graph, Mode::kTrain, options.precision, {std::string(kBatch), batch_size});
   context.set_recompute(recomputed_layers(options.recompute));
   const ModelOutput output = model.build(context, features);
-  if (const auto* layers = std::get_if<std::vector<std::string>>(&options.recompute)) check_recomputed(context, *layers);
+  if (const auto* layers = std::get_if<std::vector<std::string>>(&options.recompute))
+    check_recomputed(context, *layers);
   Pass pass{output.loss, {}, output.logits, output.metrics, output.classes};
   pass.metrics.erase("loss");
   if (options.microbatches > 1)

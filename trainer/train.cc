@@ -159,6 +159,12 @@ void Trainer::loop() {
   progress_.finish();
   progress_.info(fmt::format("finished after {}: {} steps, {:.2f} epochs, {}; the run is in {}", end_, done_,
                              epochs(), duration_text(seconds_since(start_)), config_.run.model_dir.text));
+  if (const Counters& counted = executor_.counters(); counted.runs > 0) {
+    const auto runs = static_cast<double>(counted.runs);
+    progress_.info(fmt::format("counted in a step on a position: {:.4f} MFLOP in contractions, {} sent",
+                               counted.flops_per_position / runs / 1e6,
+                               bytes_text(counted.bytes_per_position / runs)));
+  }
 }
 
 void Trainer::step(const Batch& batch) {

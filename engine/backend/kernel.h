@@ -1,8 +1,9 @@
 // The interface between operations and what computes them on a device.
 //
-// A Kernel is prepared once for an operation and the local shapes of its operands, and is stateless: run() is called for
-// each mesh coordinate with pointers to that coordinate's slices, for a range of tasks. The number of tasks is a pure
-// function of the local shapes, so that results do not depend on the number of threads; tasks write disjoint parts.
+// A Kernel is prepared once for an operation and the local shapes of its operands, and is stateless: run() is
+// called for each mesh coordinate with pointers to that coordinate's slices, for a range of tasks. The number
+// of tasks is a pure function of the local shapes, so that results do not depend on the number of threads;
+// tasks write disjoint parts.
 //
 //   const KernelRegistration registration("relu", {DType::kFloat32}, [](const KernelContext& context) {
 //     const int64_t n = context.outputs[0].local.size();
@@ -32,9 +33,10 @@ namespace mtf {
 
 /// An operand as a kernel sees it when it is prepared: dense, row-major in `strides` order.
 struct LocalTensor {
-  Shape global;                  ///< declared shape
-  Shape local;                   ///< sizes of one position's slice, same order
-  std::vector<int64_t> strides;  ///< in elements, by declared axis; row-major unless the backend asked for another order
+  Shape global;  ///< declared shape
+  Shape local;   ///< sizes of one position's slice, same order
+  std::vector<int64_t>
+      strides;  ///< in elements, by declared axis; row-major unless the backend asked for another order
   DType dtype = DType::kFloat32;
 };
 
@@ -54,14 +56,19 @@ struct Slice {
 struct KernelCall {
   std::span<const Slice> inputs;
   std::span<const Slice> outputs;
-  std::byte* scratch = nullptr;  ///< Kernel::scratch_bytes() of 64-byte aligned memory, for this task range alone
-  uint64_t step = 0;             ///< training step, for random numbers
-  int64_t iteration = 0;         ///< of the enclosing repeat
+  std::byte* scratch =
+      nullptr;            ///< Kernel::scratch_bytes() of 64-byte aligned memory, for this task range alone
+  uint64_t step = 0;      ///< training step, for random numbers
+  int64_t iteration = 0;  ///< of the enclosing repeat
 
   template <class T>
-  const T* input(int i) const { return reinterpret_cast<const T*>(inputs[i].data); }
+  const T* input(int i) const {
+    return reinterpret_cast<const T*>(inputs[i].data);
+  }
   template <class T>
-  T* output(int i) const { return reinterpret_cast<T*>(outputs[i].data); }
+  T* output(int i) const {
+    return reinterpret_cast<T*>(outputs[i].data);
+  }
 };
 
 class Kernel {
@@ -71,20 +78,22 @@ class Kernel {
   virtual int64_t tasks() const = 0;
   /// Scratch memory that each concurrent run() needs.
   virtual size_t scratch_bytes() const { return 0; }
-  /// Runs tasks [begin, end); returns the floating-point operations of contractions done (2 per multiply-add), counted
-  /// from the loops that ran. Allocates nothing.
+  /// Runs tasks [begin, end); returns the floating-point operations of contractions done (2 per
+  /// multiply-add), counted from the loops that ran. Allocates nothing.
   virtual int64_t run(const KernelCall& call, int64_t begin, int64_t end) const = 0;
 };
 
 using KernelFactory = std::function<std::unique_ptr<Kernel>(const KernelContext&)>;
 
-/// A file-scope object that makes a CPU kernel known under an operation's name for these dtypes (Operation::kernel_dtype).
+/// A file-scope object that makes a CPU kernel known under an operation's name for these dtypes
+/// (Operation::kernel_dtype).
 class KernelRegistration {
  public:
   KernelRegistration(std::string_view operation, std::initializer_list<DType> dtypes, KernelFactory factory);
 };
 
-/// The CPU kernel for the operation; throws Error (kConfig) that names operation and dtype when there is none.
+/// The CPU kernel for the operation; throws Error (kConfig) that names operation and dtype when there is
+/// none.
 std::unique_ptr<Kernel> prepare_cpu_kernel(const KernelContext& context);
 bool has_cpu_kernel(std::string_view operation, DType dtype);
 /// All (operation, dtype) with a CPU kernel, sorted.
@@ -93,7 +102,8 @@ std::vector<std::pair<std::string, DType>> cpu_kernels();
 /// Elements of a component-wise task: large enough to amortise the call, small enough to stay in L2.
 inline constexpr int64_t kElementsPerTask = 1 << 15;
 
-/// A kernel over `size` units (elements, rows) that are cut into tasks of `per_task`: body(call, begin_unit, end_unit).
+/// A kernel over `size` units (elements, rows) that are cut into tasks of `per_task`: body(call, begin_unit,
+/// end_unit).
 template <class Body>
 std::unique_ptr<Kernel> make_kernel(int64_t size, int64_t per_task, Body body, size_t scratch = 0) {
   class Ranged final : public Kernel {

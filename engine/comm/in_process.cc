@@ -78,7 +78,8 @@ class Reduce final : public PreparedCollective {
   }
 
  private:
-  /// Elements [begin, begin + count) of a subtree, where they stand if it is a leaf of their own type, else in `sum`.
+  /// Elements [begin, begin + count) of a subtree, where they stand if it is a leaf of their own type, else
+  /// in `sum`.
   const Accumulator<T>* add(std::span<const std::byte* const> inputs, int node, int64_t begin, int64_t count,
                             Accumulator<T>* sum) const {
     const TreeNode& tree = tree_[node];
@@ -110,7 +111,8 @@ class Reduce final : public PreparedCollective {
   int64_t part_;  ///< elements of the result in one row of the outer axes
 };
 
-/// all_gather, all_to_all and exchange: rows of bytes copied from members. One task per row of the outer axes.
+/// all_gather, all_to_all and exchange: rows of bytes copied from members. One task per row of the outer
+/// axes.
 class Move final : public PreparedCollective {
  public:
   /// `length` bytes at source_begin of a member's row go to begin of the result's row.
@@ -118,8 +120,13 @@ class Move final : public PreparedCollective {
     int64_t source, source_begin, begin, length;
   };
 
-  Move(int64_t rows, int64_t source_row, int64_t result_row, std::vector<std::vector<Piece>> pieces, bool zero)
-      : rows_(rows), source_row_(source_row), result_row_(result_row), pieces_(std::move(pieces)), zero_(zero) {
+  Move(int64_t rows, int64_t source_row, int64_t result_row, std::vector<std::vector<Piece>> pieces,
+       bool zero)
+      : rows_(rows),
+        source_row_(source_row),
+        result_row_(result_row),
+        pieces_(std::move(pieces)),
+        zero_(zero) {
     rows_per_task_ = std::max<int64_t>(1, kTaskElements * 4 / std::max<int64_t>(1, result_row));
   }
 
@@ -158,11 +165,12 @@ std::unique_ptr<PreparedCollective> prepare_gather(const Collective& c) {
 /// The axis that comes first divides a row in pieces; rows are those of the axes before both.
 std::unique_ptr<PreparedCollective> prepare_all_to_all(const Collective& c) {
   const int64_t n = c.members();
-  const int first = std::min(c.dimension, c.concat_dimension), second = std::max(c.dimension, c.concat_dimension);
+  const int first = std::min(c.dimension, c.concat_dimension),
+            second = std::max(c.dimension, c.concat_dimension);
   const Extent a(c.input, first), b(c.input, second);
   const int64_t bytes = static_cast<int64_t>(size_of(c.dtype));
-  const int64_t inner = b.inner * bytes;                 // below both axes
-  const int64_t middle = a.inner / (b.size * b.inner);   // between them
+  const int64_t inner = b.inner * bytes;                // below both axes
+  const int64_t middle = a.inner / (b.size * b.inner);  // between them
   std::vector<std::vector<Move::Piece>> pieces(n);
   const bool splits_first = c.dimension == first;
   const int64_t kept_first = splits_first ? a.size / n : a.size;  // of the first axis, taken from each source
@@ -173,9 +181,11 @@ std::unique_ptr<PreparedCollective> prepare_all_to_all(const Collective& c) {
       for (int64_t i = 0; i < kept_first; ++i) {
         for (int64_t k = 0; k < middle; ++k) {
           const int64_t from_first = splits_first ? member * kept_first + i : i;
-          const int64_t from = ((from_first * middle + k) * b.size + (splits_first ? 0 : member * kept_second)) * inner;
+          const int64_t from =
+              ((from_first * middle + k) * b.size + (splits_first ? 0 : member * kept_second)) * inner;
           const int64_t to_first = splits_first ? i : source * kept_first + i;
-          const int64_t to = ((to_first * middle + k) * out_second + (splits_first ? source * kept_second : 0)) * inner;
+          const int64_t to =
+              ((to_first * middle + k) * out_second + (splits_first ? source * kept_second : 0)) * inner;
           pieces[member].push_back({source, from, to, kept_second * inner});
         }
       }
@@ -194,7 +204,8 @@ std::unique_ptr<PreparedCollective> prepare_exchange(const Collective& c) {
       pieces[m].push_back({t.source, t.source_begin * inner, t.begin * inner, t.count * inner});
     }
   }
-  return std::make_unique<Move>(extent.outer, extent.size * inner, extent.size * inner, std::move(pieces), true);
+  return std::make_unique<Move>(extent.outer, extent.size * inner, extent.size * inner, std::move(pieces),
+                                true);
 }
 
 std::unique_ptr<PreparedCollective> prepare_reduce(const Collective& c) {

@@ -13,8 +13,9 @@ struct TreeNode {
   int right = -1;
 };
 
-/// Nodes of the tree over members counted row-major in `group`; the root is the last. Along one mesh dimension
-/// [lo, hi) splits at lo + the largest power of two below hi - lo; the last mesh dimension is combined first.
+/// Nodes of the tree over members counted row-major in `group`; the root is the last. Along one mesh
+/// dimension [lo, hi) splits at lo + the largest power of two below hi - lo; the last mesh dimension is
+/// combined first.
 std::vector<TreeNode> reduction_tree(const std::vector<int64_t>& group);
 
 }  // namespace mtf

@@ -1,5 +1,5 @@
-// MTF_CHECK(condition, "format", ...): a broken invariant of the program itself prints the condition, the message
-// and a stack trace, and aborts. What a user can cause is an Error (error.h) instead.
+// MTF_CHECK(condition, "format", ...): a broken invariant of the program itself prints the condition, the
+// message and a stack trace, and aborts. What a user can cause is an Error (error.h) instead.
 #pragma once
 
 #include <fmt/format.h>

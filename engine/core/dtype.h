@@ -1,4 +1,5 @@
-// Element types of tensors, and bfloat16 as a storage type: kernels widen it to float32 and round once on store.
+// Element types of tensors, and bfloat16 as a storage type: kernels widen it to float32 and round once on
+// store.
 #pragma once
 
 #include <bit>
@@ -39,16 +40,28 @@ struct BFloat16 {
 template <class T>
 struct DTypeOf;
 template <>
-struct DTypeOf<float> { static constexpr DType value = DType::kFloat32; };
+struct DTypeOf<float> {
+  static constexpr DType value = DType::kFloat32;
+};
 template <>
-struct DTypeOf<BFloat16> { static constexpr DType value = DType::kBFloat16; };
+struct DTypeOf<BFloat16> {
+  static constexpr DType value = DType::kBFloat16;
+};
 template <>
-struct DTypeOf<double> { static constexpr DType value = DType::kFloat64; };
+struct DTypeOf<double> {
+  static constexpr DType value = DType::kFloat64;
+};
 template <>
-struct DTypeOf<int32_t> { static constexpr DType value = DType::kInt32; };
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::kInt32;
+};
 template <>
-struct DTypeOf<int64_t> { static constexpr DType value = DType::kInt64; };
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::kInt64;
+};
 template <>
-struct DTypeOf<bool> { static constexpr DType value = DType::kBool; };
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::kBool;
+};
 
 }  // namespace mtf

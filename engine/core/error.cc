@@ -7,16 +7,15 @@
 
 namespace mtf {
 
-std::string Mark::to_string() const {
-  return line > 0 ? fmt::format("{}:{}:{}", file, line, column) : file;
-}
+std::string Mark::to_string() const { return line > 0 ? fmt::format("{}:{}:{}", file, line, column) : file; }
 
 std::string Problem::to_string() const {
   std::string result = mark.known() ? mark.to_string() + ": " + message : message;
   if (!hint.empty()) result += "; " + hint;
   if (!mark.text.empty() && mark.line > 0) {
     const std::string prefix = fmt::format("{:>5} | ", mark.line);
-    result += fmt::format("\n{}{}\n{:>{}} | {:>{}}", prefix, mark.text, "", 5, "", std::max(0, mark.column - 1));
+    result +=
+        fmt::format("\n{}{}\n{:>{}} | {:>{}}", prefix, mark.text, "", 5, "", std::max(0, mark.column - 1));
     result += "^" + std::string(std::max(0, mark.length - 1), '~');
   }
   if (!details.empty()) result += "\n" + details;
@@ -66,7 +65,8 @@ void Diagnostics::throw_if_errors() const {
   if (errors_.empty()) return;
   std::vector<Problem> sorted = errors_;
   std::stable_sort(sorted.begin(), sorted.end(), [](const Problem& a, const Problem& b) {
-    return std::tie(a.mark.file, a.mark.line, a.mark.column) < std::tie(b.mark.file, b.mark.line, b.mark.column);
+    return std::tie(a.mark.file, a.mark.line, a.mark.column) <
+           std::tie(b.mark.file, b.mark.line, b.mark.column);
   });
   throw Error(std::move(sorted));
 }

@@ -16,7 +16,8 @@ namespace mtf {
 /// Decides the exit code: kUsage and kConfig 2; kDiverged 3; kPeerLost 75; the others 1.
 enum class ErrorKind { kUsage, kConfig, kData, kCheckpoint, kSystem, kMemory, kDiverged, kPeerLost };
 
-/// A place in a YAML file or on the command line. Lines and columns count from 1; line 0: no position in a file.
+/// A place in a YAML file or on the command line. Lines and columns count from 1; line 0: no position in a
+/// file.
 struct Mark {
   std::string file;  ///< path of a file, or "argument 3"
   int line = 0;

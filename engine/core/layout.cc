@@ -10,7 +10,8 @@ namespace mtf {
 
 LayoutRules LayoutRules::parse(std::string_view text) {
   std::vector<LayoutRule> rules;
-  for (const auto& [dimension, mesh_dimension] : parse_pairs(text)) rules.push_back({dimension, {mesh_dimension}, {}});
+  for (const auto& [dimension, mesh_dimension] : parse_pairs(text))
+    rules.push_back({dimension, {mesh_dimension}, {}});
   return LayoutRules(std::move(rules));
 }
 
@@ -52,7 +53,8 @@ int64_t parts(const Layout& layout, int dimension, const Mesh& mesh) {
 }
 
 Shape slice_shape(const Shape& shape, const Layout& layout, const Mesh& mesh) {
-  MTF_CHECK(static_cast<int>(layout.split.size()) == shape.rank(), "layout of another shape than {}", shape.to_string());
+  MTF_CHECK(static_cast<int>(layout.split.size()) == shape.rank(), "layout of another shape than {}",
+            shape.to_string());
   std::vector<Dimension> dimensions = shape.dimensions();
   for (int i = 0; i < shape.rank(); ++i) {
     const int64_t n = parts(layout, i, mesh);
@@ -62,7 +64,8 @@ Shape slice_shape(const Shape& shape, const Layout& layout, const Mesh& mesh) {
   return Shape(std::move(dimensions));
 }
 
-std::vector<int64_t> slice_begin(const Shape& shape, const Layout& layout, const Mesh& mesh, int64_t position) {
+std::vector<int64_t> slice_begin(const Shape& shape, const Layout& layout, const Mesh& mesh,
+                                 int64_t position) {
   const std::vector<int64_t> coordinates = mesh.coordinates(position);
   std::vector<int64_t> begin(shape.rank(), 0);
   for (int i = 0; i < shape.rank(); ++i) {

@@ -1,7 +1,8 @@
 // Which part of a value each mesh position holds.
 //
-// `LayoutRules` are what the user writes ("batch:rows;hidden:cols"); `Layout` is what follows for one tensor on one
-// mesh: along each mesh dimension a value is replicated, split along one of its dimensions, or a partial sum.
+// `LayoutRules` are what the user writes ("batch:rows;hidden:cols"); `Layout` is what follows for one tensor
+// on one mesh: along each mesh dimension a value is replicated, split along one of its dimensions, or a
+// partial sum.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,8 @@ class LayoutRules {
  public:
   LayoutRules() = default;
   explicit LayoutRules(std::vector<LayoutRule> rules) : rules_(std::move(rules)) {}
-  /// Parses "batch:rows;hidden:cols". A name that occurs twice stays in the list twice (an error of the layout check).
+  /// Parses "batch:rows;hidden:cols". A name that occurs twice stays in the list twice (an error of the
+  /// layout check).
   static LayoutRules parse(std::string_view text);
 
   const std::vector<LayoutRule>& rules() const { return rules_; }
@@ -43,8 +45,8 @@ class LayoutRules {
   std::vector<LayoutRule> rules_;
 };
 
-/// State of one value. `split[i]` lists the mesh dimensions over which tensor dimension i is split, outermost first;
-/// `partial` is the set of mesh dimensions over which the value still has to be summed.
+/// State of one value. `split[i]` lists the mesh dimensions over which tensor dimension i is split, outermost
+/// first; `partial` is the set of mesh dimensions over which the value still has to be summed.
 struct Layout {
   std::vector<std::vector<int>> split;
   AxisMask partial = 0;
@@ -63,10 +65,12 @@ struct Layout {
 
 /// Number of parts into which tensor dimension `dimension` is cut.
 int64_t parts(const Layout& layout, int dimension, const Mesh& mesh);
-/// Sizes of the slice that one position holds. Every split must divide its dimension (the layout check has seen to it).
+/// Sizes of the slice that one position holds. Every split must divide its dimension (the layout check has
+/// seen to it).
 Shape slice_shape(const Shape& shape, const Layout& layout, const Mesh& mesh);
 /// Global index of the first element of the slice of `position` along each dimension.
-std::vector<int64_t> slice_begin(const Shape& shape, const Layout& layout, const Mesh& mesh, int64_t position);
+std::vector<int64_t> slice_begin(const Shape& shape, const Layout& layout, const Mesh& mesh,
+                                 int64_t position);
 /// "[batch=64/rows, hidden=1024] partial sum over cols".
 std::string to_string(const Shape& shape, const Layout& layout, const Mesh& mesh);
 

@@ -38,7 +38,8 @@ class Mesh {
   std::vector<int64_t> coordinates(int64_t position) const;
   /// Row-major index of `position` among the coordinates along `mask` only.
   int64_t project(int64_t position, AxisMask mask) const;
-  /// The first position whose coordinates along `mask` have row-major index `index` (0 along all other dimensions).
+  /// The first position whose coordinates along `mask` have row-major index `index` (0 along all other
+  /// dimensions).
   int64_t first_position(int64_t index, AxisMask mask) const;
   /// "rows, cols": the names of the dimensions in `mask`.
   std::string names(AxisMask mask) const;

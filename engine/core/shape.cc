@@ -52,7 +52,8 @@ Shape Shape::parse(std::string_view text) {
     int64_t size = 0;
     const auto [rest, status] = std::from_chars(value.data(), value.data() + value.size(), size);
     if (status != std::errc() || rest != value.data() + value.size()) {
-      throw Error(ErrorKind::kConfig, fmt::format("size `{}` of `{}` in \"{}\" is not a number", value, name, text),
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("size `{}` of `{}` in \"{}\" is not a number", value, name, text),
                   "sizes are whole numbers of at least 1");
     }
     dimensions.push_back({name, size});
@@ -159,8 +160,6 @@ Shape operator-(const Shape& a, const Dimension& b) {
   return a - Shape{b};
 }
 
-bool same_dimensions(const Shape& a, const Shape& b) {
-  return a.rank() == b.rank() && a.contains_all(b);
-}
+bool same_dimensions(const Shape& a, const Shape& b) { return a.rank() == b.rank() && a.contains_all(b); }
 
 }  // namespace mtf

@@ -1,5 +1,5 @@
-// Named dimensions and shapes. Operations match dimensions by name, never by position; the declared order of a shape
-// only decides files, the element index of random numbers, and printing.
+// Named dimensions and shapes. Operations match dimensions by name, never by position; the declared order of
+// a shape only decides files, the element index of random numbers, and printing.
 //
 //   const Dimension batch{"batch", 64}, hidden{"hidden", 1024};
 //   Shape shape{batch, hidden};             // [batch=64, hidden=1024]
@@ -22,7 +22,8 @@ struct Dimension {
   friend bool operator==(const Dimension&, const Dimension&) = default;
 };
 
-/// An ordered list of dimensions with distinct names and sizes of at least 1; throws Error (kConfig) otherwise.
+/// An ordered list of dimensions with distinct names and sizes of at least 1; throws Error (kConfig)
+/// otherwise.
 class Shape {
  public:
   Shape() = default;

@@ -117,7 +117,8 @@ Tensors clone_block(Graph& graph, const Block& block, const Tensors& wanted, Ten
 Tensors gradients(const Tensors& ys, const Tensors& xs, const Tensors& grad_ys) {
   MTF_CHECK(!ys.empty(), "gradients of nothing");
   Graph& graph = ys[0].graph();
-  const Block block = graph.current_block();  // a copy: gradients are appended to the block while it is walked
+  const Block block =
+      graph.current_block();  // a copy: gradients are appended to the block while it is walked
   const TensorSet reached = downstream(block, xs);
   std::unordered_map<Tensor, Tensors, TensorHash> contributions;
   for (size_t i = 0; i < ys.size(); ++i) {
@@ -148,7 +149,8 @@ Tensors gradients(const Tensors& ys, const Tensors& xs, const Tensors& grad_ys) 
     }
     if (!any) continue;
     const Tensors dx = operation.gradient(dy);
-    MTF_CHECK(dx.size() == operation.inputs().size(), "{} returned {} gradients", operation.name(), dx.size());
+    MTF_CHECK(dx.size() == operation.inputs().size(), "{} returned {} gradients", operation.name(),
+              dx.size());
     for (size_t i = 0; i < dx.size(); ++i) {
       if (dx[i] && reached.contains(operation.input(static_cast<int>(i)))) {
         contributions[operation.input(static_cast<int>(i))].push_back(dx[i]);
@@ -181,7 +183,8 @@ Tensors recompute(const std::function<Tensors(const Tensors&)>& fn, const Tensor
   const Tensors targets = outside_tensors(body);
   return custom_gradient([&results](const Tensors&) { return results; }, targets,
                          [=, &graph](const Tensors& sources, const Tensors&, const Tensors& dy) {
-                           // In a copy of this operation (recomputation in recomputation) the sources are copies too.
+                           // In a copy of this operation (recomputation in recomputation) the sources are
+                           // copies too.
                            TensorMap sources_of;
                            for (size_t i = 0; i < targets.size(); ++i) sources_of[targets[i]] = sources[i];
                            const Tensors copies = clone_block(graph, body, results, std::move(sources_of));

@@ -41,7 +41,8 @@ const Variable& Graph::variable(const std::string& name, const Shape& shape, DTy
     if (existing->shape != shape || existing->dtype != dtype) {
       throw Error(ErrorKind::kConfig,
                   fmt::format("variable `{}` exists as {} {} and is asked for as {} {}", name,
-                              name_of(existing->dtype), existing->shape.to_string(), name_of(dtype), shape.to_string()),
+                              name_of(existing->dtype), existing->shape.to_string(), name_of(dtype),
+                              shape.to_string()),
                   "layers that share a name share weights: give one of them another `name`");
     }
     return *existing;

@@ -2,8 +2,8 @@
 //
 //   Graph graph;
 //   Tensor x = graph.input("image", {batch, pixels});
-//   Tensor w = graph.read(graph.variable("layer_1/kernel", {pixels, hidden}, DType::kFloat32, Initializer::variance_scaling(784)));
-//   Tensor y = relu(einsum({x, w}, {batch, hidden}));
+//   Tensor w = graph.read(graph.variable("layer_1/kernel", {pixels, hidden}, DType::kFloat32,
+//   Initializer::variance_scaling(784))); Tensor y = relu(einsum({x, w}, {batch, hidden}));
 //   graph.set_output("logits", y);
 //
 // Operations are appended to the current block: the root, or the body of the `repeat` being built (repeat.h).
@@ -30,7 +30,8 @@ inline Domain domain_of(const Variable& variable) {
   return variable.kind == Variable::Kind::kSlot ? Domain::kOptimizer : Domain::kParameter;
 }
 
-/// The loop that is being built: microbatch j of `count` takes examples i*count + j of `dimension` (spec/core.md §2.10).
+/// The loop that is being built: microbatch j of `count` takes examples i*count + j of `dimension`
+/// (spec/core.md §2.10).
 struct Microbatching {
   std::string dimension;
   int64_t count = 1;
@@ -58,9 +59,10 @@ class Graph {
   /// A 0-dimensional or constant-filled tensor.
   Tensor constant(double value, DType dtype = DType::kFloat32, const Shape& shape = {});
 
-  /// The variable called `name`, created on first use; throws Error when it exists with another shape or dtype.
-  const Variable& variable(const std::string& name, const Shape& shape, DType dtype, const Initializer& initializer,
-                           Variable::Kind kind = Variable::Kind::kWeight);
+  /// The variable called `name`, created on first use; throws Error when it exists with another shape or
+  /// dtype.
+  const Variable& variable(const std::string& name, const Shape& shape, DType dtype,
+                           const Initializer& initializer, Variable::Kind kind = Variable::Kind::kWeight);
   const std::vector<std::unique_ptr<Variable>>& variables() const { return variables_; }
   const Variable* find_variable(const std::string& name) const;
   /// The variable's value before this step's updates.

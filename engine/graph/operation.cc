@@ -17,14 +17,18 @@ Tensors Operation::expand(const Tensors&) const {
 
 Cost Operation::cost(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs) const {
   Cost cost;
-  for (size_t i = 0; i < inputs.size(); ++i) cost.bytes += double(inputs[i].size()) * size_of(inputs_[i].dtype());
-  for (size_t i = 0; i < outputs.size(); ++i) cost.bytes += double(outputs[i].size()) * size_of(outputs_[i].dtype);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    cost.bytes += double(inputs[i].size()) * size_of(inputs_[i].dtype());
+  for (size_t i = 0; i < outputs.size(); ++i)
+    cost.bytes += double(outputs[i].size()) * size_of(outputs_[i].dtype);
   return cost;
 }
 
 std::optional<int> Operation::in_place(int) const { return std::nullopt; }
 
-DType Operation::kernel_dtype() const { return inputs_.empty() ? outputs_.front().dtype : inputs_.front().dtype(); }
+DType Operation::kernel_dtype() const {
+  return inputs_.empty() ? outputs_.front().dtype : inputs_.front().dtype();
+}
 
 void shape_error(std::string_view operation, const std::string& message, const std::string& hint) {
   throw Error(ErrorKind::kConfig, fmt::format("{}: {}", operation, message), hint);

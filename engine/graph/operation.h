@@ -1,5 +1,5 @@
-// One node of the graph. Everything about an operation lives in its class: output shapes, gradient (as graph), layout
-// rule, cost; its kernels sit in backend/*/ under the same name.
+// One node of the graph. Everything about an operation lives in its class: output shapes, gradient (as
+// graph), layout rule, cost; its kernels sit in backend/*/ under the same name.
 //
 //   class Negative final : public OperationBase<Negative> {
 //    public:
@@ -27,7 +27,8 @@ struct OutputInfo {
   DType dtype = DType::kFloat32;
 };
 
-/// Which rules lay a tensor out: `layout`, `parameter_layout` (variables at rest) or `optimizer_layout` (slots, updates).
+/// Which rules lay a tensor out: `layout`, `parameter_layout` (variables at rest) or `optimizer_layout`
+/// (slots, updates).
 enum class Domain { kActivation, kParameter, kOptimizer };
 enum class Phase { kForward, kBackward, kUpdate };
 
@@ -37,7 +38,7 @@ struct Provenance {
   Mark mark;         ///< the layer's place in the configuration
   Domain domain = Domain::kActivation;
   Phase phase = Phase::kForward;
-  int layer = -1;    ///< running number of the outermost layer; gathers of parameters are scheduled by it
+  int layer = -1;  ///< running number of the outermost layer; gathers of parameters are scheduled by it
 };
 
 /// Work on one position.
@@ -59,17 +60,20 @@ class Operation {
   /// A copy with the same attributes; the graph then sets its inputs.
   virtual std::unique_ptr<Operation> clone() const = 0;
 
-  /// Gradients with respect to the inputs, given those with respect to the outputs (null: zero). Null: no dependency.
-  /// The default has none.
+  /// Gradients with respect to the inputs, given those with respect to the outputs (null: zero). Null: no
+  /// dependency. The default has none.
   virtual Tensors gradient(const Tensors& dy) const;
 
   /// Layout rule. The default is place_by_name.
   virtual Placement place(const PlacementRequest& request) const;
-  /// Names of dimensions that no layout may split here (spec/core.md §1.5.1: L6, L11). "can't NAME along a split dimension".
+  /// Names of dimensions that no layout may split here (spec/core.md §1.5.1: L6, L11). "can't NAME along a
+  /// split dimension".
   virtual std::vector<std::string> unsplittable() const { return {}; }
-  /// Dimensions that may not share a mesh dimension although no single operand holds them all (L3); the default is empty.
+  /// Dimensions that may not share a mesh dimension although no single operand holds them all (L3); the
+  /// default is empty.
   virtual Shape joint_shape() const { return {}; }
-  /// True when the operation cannot run on slices under these layouts; the partitioner then takes `expand` instead.
+  /// True when the operation cannot run on slices under these layouts; the partitioner then takes `expand`
+  /// instead.
   virtual bool needs_expansion(const PlacementRequest&) const { return false; }
   /// The same function of `inputs` as plain operations that can (the collectives fall between them).
   virtual Tensors expand(const Tensors& inputs) const;
@@ -78,7 +82,8 @@ class Operation {
   virtual Cost cost(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs) const;
   /// The output is the input's bytes under another shape or name: no instruction runs (identity, reshape).
   virtual bool is_view() const { return false; }
-  /// The input whose buffer `output` may overwrite: kernels read an element before they write it. Nothing: none.
+  /// The input whose buffer `output` may overwrite: kernels read an element before they write it. Nothing:
+  /// none.
   virtual std::optional<int> in_place(int output) const;
   /// Kernels are registered by name and this dtype: that of the first input, else of the first output.
   DType kernel_dtype() const;
@@ -109,7 +114,8 @@ class OperationBase : public Operation {
 };
 
 /// Throws Error (kConfig) without a mark: "OPERATION: message".
-[[noreturn]] void shape_error(std::string_view operation, const std::string& message, const std::string& hint = {});
+[[noreturn]] void shape_error(std::string_view operation, const std::string& message,
+                              const std::string& hint = {});
 
 inline const Shape& Tensor::shape() const { return operation_->outputs()[index_].shape; }
 inline DType Tensor::dtype() const { return operation_->outputs()[index_].dtype; }

@@ -35,7 +35,8 @@ Layout LayoutMap::of(const Shape& shape) const {
 Placement place_by_name(const Operation& operation, const PlacementRequest& request) {
   Placement placement;
   for (const Tensor& input : operation.inputs()) placement.inputs.push_back(request.rules.of(input.shape()));
-  for (const OutputInfo& output : operation.outputs()) placement.outputs.push_back(request.rules.of(output.shape));
+  for (const OutputInfo& output : operation.outputs())
+    placement.outputs.push_back(request.rules.of(output.shape));
   return placement;
 }
 
@@ -44,8 +45,10 @@ Placement place_linear(const Operation& operation, const PlacementRequest& reque
   Placement placement = place_by_name(operation, request);
   AxisMask partial = request.rules.mesh().all_axes();
   for (size_t i = 0; i < placement.inputs.size(); ++i) {
-    const bool linear = std::find(linear_inputs.begin(), linear_inputs.end(), static_cast<int>(i)) != linear_inputs.end();
-    partial &= linear ? request.inputs[i].partial & ~placement.inputs[i].split_axes() : ~placement.inputs[i].varies();
+    const bool linear =
+        std::find(linear_inputs.begin(), linear_inputs.end(), static_cast<int>(i)) != linear_inputs.end();
+    partial &= linear ? request.inputs[i].partial & ~placement.inputs[i].split_axes()
+                      : ~placement.inputs[i].varies();
   }
   for (int i : linear_inputs) placement.inputs[i].partial = partial;
   for (Layout& output : placement.outputs) {

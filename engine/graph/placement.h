@@ -1,9 +1,10 @@
-// How an operation is carried out on a mesh: the state its inputs must be in, and the state its outputs come out in.
+// How an operation is carried out on a mesh: the state its inputs must be in, and the state its outputs come
+// out in.
 //
-// The partitioner asks each operation (Operation::place). It brings every input to the layout asked for (with explicit
-// collectives) and runs the operation on the slices. What a tensor's dimensions are split over follows from the layout
-// rules and the names of its dimensions alone; an operation decides only about partial sums and about dimensions that it
-// treats in a way of its own.
+// The partitioner asks each operation (Operation::place). It brings every input to the layout asked for (with
+// explicit collectives) and runs the operation on the slices. What a tensor's dimensions are split over
+// follows from the layout rules and the names of its dimensions alone; an operation decides only about
+// partial sums and about dimensions that it treats in a way of its own.
 #pragma once
 
 #include <vector>
@@ -40,18 +41,19 @@ struct PlacementRequest {
 struct Placement {
   std::vector<Layout> inputs;   ///< what each input has to be brought to
   std::vector<Layout> outputs;  ///< what comes out; partial: still to be reduced
-  Reduction reduction = Reduction::kSum;  ///< how partial outputs are reduced; maxima and minima are reduced at once
+  Reduction reduction =
+      Reduction::kSum;  ///< how partial outputs are reduced; maxima and minima are reduced at once
 };
 
 /// Every operand is split as the rules say for its dimensions; partial inputs are reduced first.
 Placement place_by_name(const Operation& operation, const PlacementRequest& request);
-/// As place_by_name, but a partial sum passes through: for operations that are linear in each of `linear_inputs` taken
-/// together (add, negative, slice, ...). It passes over those mesh dimensions over which all of these inputs are partial
-/// and no other input varies.
+/// As place_by_name, but a partial sum passes through: for operations that are linear in each of
+/// `linear_inputs` taken together (add, negative, slice, ...). It passes over those mesh dimensions over
+/// which all of these inputs are partial and no other input varies.
 Placement place_linear(const Operation& operation, const PlacementRequest& request,
                        const std::vector<int>& linear_inputs);
-/// As place_by_name, with the output left partial over the mesh dimensions that split `reduced` (dimensions that are summed,
-/// maximised ... away).
+/// As place_by_name, with the output left partial over the mesh dimensions that split `reduced` (dimensions
+/// that are summed, maximised ... away).
 Placement place_reduction(const Operation& operation, const PlacementRequest& request, const Shape& reduced,
                           Reduction reduction);
 

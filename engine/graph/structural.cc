@@ -21,7 +21,8 @@ Assign::Assign(const Variable& variable, const Tensor& value, const Tensor& guar
 AddN::AddN(Tensors terms) : OperationBase(terms, {{terms.at(0).shape(), terms.at(0).dtype()}}) {
   for (const Tensor& term : inputs()) {
     if (term.shape() != inputs()[0].shape() || term.dtype() != inputs()[0].dtype()) {
-      shape_error("add_n", fmt::format("{} and {} differ", inputs()[0].shape().to_string(), term.shape().to_string()));
+      shape_error("add_n",
+                  fmt::format("{} and {} differ", inputs()[0].shape().to_string(), term.shape().to_string()));
     }
   }
 }
@@ -38,8 +39,8 @@ Tensor add_n(const Tensors& terms) {
   return terms.size() == 1 ? terms[0] : terms.at(0).graph().add<AddN>(terms).output();
 }
 
-Repeat::Repeat(int64_t count, Block body, Tensors loop_values, LoopResult result, std::vector<OutputInfo> outputs,
-               Microbatching microbatching, Domain sums_domain)
+Repeat::Repeat(int64_t count, Block body, Tensors loop_values, LoopResult result,
+               std::vector<OutputInfo> outputs, Microbatching microbatching, Domain sums_domain)
     : OperationBase({}, std::move(outputs)),
       count(count),
       body(std::move(body)),
@@ -58,13 +59,14 @@ Tensors repeat(Graph& graph, int64_t count, const Tensors& initial, const Microb
     for (const Tensor& t : initial) loop_values.push_back(graph.add<LoopValue>(t).output());
     result = build(loop_values);
   });
-  MTF_CHECK(result.carried.size() == initial.size(), "a loop carries {} tensors and returns {}", initial.size(),
-            result.carried.size());
+  MTF_CHECK(result.carried.size() == initial.size(), "a loop carries {} tensors and returns {}",
+            initial.size(), result.carried.size());
   std::vector<OutputInfo> outputs;
   for (size_t i = 0; i < initial.size(); ++i) {
     if (result.carried[i].shape() != initial[i].shape()) {
-      shape_error("repeat", fmt::format("carried value {} changes from {} to {}", i, initial[i].shape().to_string(),
-                                        result.carried[i].shape().to_string()));
+      shape_error("repeat",
+                  fmt::format("carried value {} changes from {} to {}", i, initial[i].shape().to_string(),
+                              result.carried[i].shape().to_string()));
     }
     outputs.push_back({initial[i].shape(), initial[i].dtype()});
   }
@@ -73,22 +75,23 @@ Tensors repeat(Graph& graph, int64_t count, const Tensors& initial, const Microb
     const std::string& name = microbatching.dimension;
     outputs.push_back({t.shape().resized(name, t.shape().dimension(name).size * count), t.dtype()});
   }
-  Operation& loop = graph.add<Repeat>(count, std::move(body), loop_values, result, std::move(outputs), microbatching,
-                                      sums_domain);
+  Operation& loop = graph.add<Repeat>(count, std::move(body), loop_values, result, std::move(outputs),
+                                      microbatching, sums_domain);
   Tensors tensors;
   for (size_t i = 0; i < loop.outputs().size(); ++i) tensors.push_back(loop.output(static_cast<int>(i)));
   return tensors;
 }
 
 MicrobatchSlice::MicrobatchSlice(const Tensor& x, const Microbatching& microbatching)
-    : OperationBase({x}, {{x.shape().resized(microbatching.dimension,
-                                             x.shape().dimension(microbatching.dimension).size / microbatching.count),
-                           x.dtype()}}),
+    : OperationBase(
+          {x}, {{x.shape().resized(microbatching.dimension,
+                                   x.shape().dimension(microbatching.dimension).size / microbatching.count),
+                 x.dtype()}}),
       microbatching(microbatching) {
   const int64_t size = x.shape().dimension(microbatching.dimension).size;
   if (size % microbatching.count != 0) {
-    shape_error("microbatch_slice", fmt::format("{} examples cannot be cut into {} microbatches", size,
-                                                microbatching.count));
+    shape_error("microbatch_slice",
+                fmt::format("{} examples cannot be cut into {} microbatches", size, microbatching.count));
   }
 }
 

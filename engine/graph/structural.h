@@ -1,5 +1,5 @@
-// The operations that the graph itself is made of: inputs, constants, reading and assigning variables, the sum of
-// gradient contributions, loops. Everything else is in ops/.
+// The operations that the graph itself is made of: inputs, constants, reading and assigning variables, the
+// sum of gradient contributions, loops. Everything else is in ops/.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,8 @@ class Input final : public OperationBase<Input> {
 /// Every element is `value`.
 class Constant final : public OperationBase<Constant> {
  public:
-  Constant(double value, DType dtype, const Shape& shape) : OperationBase({}, {{shape, dtype}}), value(value) {}
+  Constant(double value, DType dtype, const Shape& shape)
+      : OperationBase({}, {{shape, dtype}}), value(value) {}
   std::string_view name() const override { return "constant"; }
   std::string attributes() const override;
 
@@ -63,7 +64,8 @@ Tensor add_n(const Tensors& terms);
 /// Inside a loop body: the value that the previous iteration left (initially `initial`).
 class LoopValue final : public OperationBase<LoopValue> {
  public:
-  explicit LoopValue(const Tensor& initial) : OperationBase({initial}, {{initial.shape(), initial.dtype()}}) {}
+  explicit LoopValue(const Tensor& initial)
+      : OperationBase({initial}, {{initial.shape(), initial.dtype()}}) {}
   std::string_view name() const override { return "loop_value"; }
 };
 
@@ -71,7 +73,7 @@ class LoopValue final : public OperationBase<LoopValue> {
 struct LoopResult {
   Tensors carried;  ///< new values of the carried tensors, same shapes
   Tensors sums;     ///< summed over the iterations; may stay partial until after the loop
-  Tensors placed;   ///< tensors with the smaller microbatch dimension: iteration j becomes entries i*count + j
+  Tensors placed;  ///< tensors with the smaller microbatch dimension: iteration j becomes entries i*count + j
 };
 
 /// `count` iterations of a block. Outputs: final carried values, sums, placed tensors, in this order.
@@ -88,16 +90,18 @@ class Repeat final : public OperationBase<Repeat> {
   Tensors loop_values;  ///< LoopValue outputs in the body, one for each carried tensor
   LoopResult result;    ///< tensors of the body
   Microbatching microbatching;
-  Domain sums_domain;   ///< where these rules split a sum over a mesh dimension that it is partial over, it is scattered inside
+  Domain sums_domain;  ///< where these rules split a sum over a mesh dimension that it is partial over, it is
+                       ///< scattered inside
 };
 
-/// Builds a loop. `build` receives the carried tensors as the body sees them. `microbatching.dimension` may be empty when
-/// nothing is placed.
+/// Builds a loop. `build` receives the carried tensors as the body sees them. `microbatching.dimension` may
+/// be empty when nothing is placed.
 Tensors repeat(Graph& graph, int64_t count, const Tensors& initial, const Microbatching& microbatching,
-               const std::function<LoopResult(const Tensors&)>& build, Domain sums_domain = Domain::kActivation);
+               const std::function<LoopResult(const Tensors&)>& build,
+               Domain sums_domain = Domain::kActivation);
 
-/// Inside a microbatch loop: the part of `x` that this iteration works on; x: [batch=B, ...] -> [batch=B/count, ...], entry i is
-/// x's entry i*count + iteration, so that a split batch stays local.
+/// Inside a microbatch loop: the part of `x` that this iteration works on; x: [batch=B, ...] ->
+/// [batch=B/count, ...], entry i is x's entry i*count + iteration, so that a split batch stays local.
 class MicrobatchSlice final : public OperationBase<MicrobatchSlice> {
  public:
   MicrobatchSlice(const Tensor& x, const Microbatching& microbatching);

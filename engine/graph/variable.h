@@ -1,5 +1,6 @@
-// State that outlives a step: weights, optimizer slots, statistics. A variable belongs to the graph; its values belong
-// to the executor. Initial values depend on the seed, the name and the global element index, never on the layout.
+// State that outlives a step: weights, optimizer slots, statistics. A variable belongs to the graph; its
+// values belong to the executor. Initial values depend on the seed, the name and the global element index,
+// never on the layout.
 #pragma once
 
 #include <string>
@@ -9,8 +10,8 @@
 
 namespace mtf {
 
-/// A distribution of initial values. Normal and truncated normal (redrawn beyond two standard deviations, without a
-/// variance correction) have mean 0.
+/// A distribution of initial values. Normal and truncated normal (redrawn beyond two standard deviations,
+/// without a variance correction) have mean 0.
 struct Initializer {
   enum class Kind { kConstant, kUniform, kNormal, kTruncatedNormal };
   Kind kind = Kind::kConstant;

@@ -134,7 +134,8 @@ class Composer {
     return {row, column};
   }
 
-  /// learning rate * size of the weight / clipping, in float64; one value for each entry of the stacked dimensions.
+  /// learning rate * size of the weight / clipping, in float64; one value for each entry of the stacked
+  /// dimensions.
   Tensor update_scale() const {
     Tensor scale = learning_rate_;
     if (options_.clipping_threshold) {

@@ -4,8 +4,8 @@
 // The update passes over the big tensors three times and stores no temporary of their size: one pass for the
 // sums of g^2 along each factored dimension and of w^2, one for the size of the update (when it is clipped),
 // one that applies it. The sums are partial sums where a dimension is split; what happens between the passes
-// is small plain operations. Sums and what follows from them are float64 until the last rounding, so the step size has the
-// same bits under any layout.
+// is small plain operations. Sums and what follows from them are float64 until the last rounding, so the step
+// size has the same bits under any layout.
 //
 //   slots = variables for adafactor_slots(w.shape(), options), read;
 //   const AdafactorUpdate u = adafactor_update(w, g, slots, learning_rate, decay, options);

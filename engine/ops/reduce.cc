@@ -32,7 +32,6 @@ Reduction reduction_of(ReduceFunction function) {
   MTF_CHECK(false, "reduction {}", static_cast<int>(function));
 }
 
-
 }  // namespace
 
 Reduce::Reduce(ReduceFunction function, const Tensor& x, const Shape& output)

@@ -8,8 +8,9 @@
 namespace mtf {
 namespace {
 
-/// For each mesh dimension that splits the tensor: how many equal row-major blocks lie outside of its split. The element with
-/// row-major index e of N lives at coordinate floor((e mod (N / b)) * b * n / N) of a mesh dimension of size n with boundary b.
+/// For each mesh dimension that splits the tensor: how many equal row-major blocks lie outside of its split.
+/// The element with row-major index e of N lives at coordinate floor((e mod (N / b)) * b * n / N) of a mesh
+/// dimension of size n with boundary b.
 using Boundaries = std::map<int, int64_t>;
 
 Boundaries boundaries(const Shape& shape, const Layout& layout, const Mesh& mesh) {
@@ -52,8 +53,8 @@ std::optional<Layout> layout_with(const Shape& shape, const Boundaries& wanted, 
 
 Reshape::Reshape(const Tensor& x, const Shape& shape) : OperationBase({x}, {{shape, x.dtype()}}) {
   if (x.shape().size() != shape.size()) {
-    shape_error("reshape", fmt::format("{} has {} elements and {} has {}", x.shape().to_string(), x.shape().size(),
-                                       shape.to_string(), shape.size()));
+    shape_error("reshape", fmt::format("{} has {} elements and {} has {}", x.shape().to_string(),
+                                       x.shape().size(), shape.to_string(), shape.size()));
   }
 }
 
@@ -73,7 +74,8 @@ Placement Reshape::place(const PlacementRequest& request) const {
     if (possible) kept = std::move(more);
     return possible;
   };
-  // Outer boundaries first, as inner ones are only possible inside of them; what stays takes precedence over what moves.
+  // Outer boundaries first, as inner ones are only possible inside of them; what stays takes precedence over
+  // what moves.
   std::vector<std::pair<int64_t, int>> stay, move;
   for (const auto& [axis, boundary] : new_boundaries) {
     const auto old = old_boundaries.find(axis);
@@ -110,8 +112,8 @@ Tensor replace_dimensions(const Tensor& x, const Shape& from, const Shape& to) {
     consecutive = *first + i < x.shape().rank() && x.shape()[*first + i] == from[i];
   }
   if (!consecutive) {
-    shape_error("replace_dimensions",
-                fmt::format("{} does not occur in {} in this order", from.to_string(), x.shape().to_string()));
+    shape_error("replace_dimensions", fmt::format("{} does not occur in {} in this order", from.to_string(),
+                                                  x.shape().to_string()));
   }
   for (int i = 0; i < x.shape().rank(); ++i) {
     if (i == *first) dimensions.insert(dimensions.end(), to.begin(), to.end());

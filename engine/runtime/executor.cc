@@ -48,12 +48,14 @@ class Executor::Implementation {
  public:
   Implementation(Program program, Backend& backend, VariableStore& variables, const ExecutorOptions& options)
       : options_(options),
-        prepared_(std::move(program), backend, communicator_, variables, options.seed, options.check_replicas),
+        prepared_(std::move(program), backend, communicator_, variables, options.seed,
+                  options.check_replicas),
         pool_(options.threads, [&backend] { backend.prepare_thread(); }),
         workers_(pool_.threads()),
         scratch_bytes_((prepared_.scratch_bytes() + 4095) / 4096 * 4096),
         scratch_(backend.allocate(static_cast<int64_t>(scratch_bytes_) * pool_.threads())) {
-    for (const auto& [name, id] : this->program().inputs) input_shapes_.push_back(this->program().local_shape(id));
+    for (const auto& [name, id] : this->program().inputs)
+      input_shapes_.push_back(this->program().local_shape(id));
   }
 
   void feed(const std::string& name, const void* data);
@@ -69,7 +71,8 @@ class Executor::Implementation {
   void run(const std::vector<PreparedSegment>& segments, int64_t iteration);
   void run_local(const PreparedSegment& segment, int64_t iteration);
   void run_collective(const PreparedStep& step);
-  void run_tasks(const PreparedStep& step, int64_t coordinate, int64_t begin, int64_t end, int64_t iteration, int worker);
+  void run_tasks(const PreparedStep& step, int64_t coordinate, int64_t begin, int64_t end, int64_t iteration,
+                 int worker);
   void check(const PreparedStep& step, int64_t iteration);
   void check_replicas(const PreparedStep& step, ValueId id);
   ValueId output(const std::string& name) const;
@@ -132,12 +135,14 @@ void Executor::Implementation::run(const std::vector<PreparedSegment>& segments,
   }
 }
 
-/// With enough coordinates a worker runs the whole segment for one of them; otherwise the tasks of each step are shared out.
+/// With enough coordinates a worker runs the whole segment for one of them; otherwise the tasks of each step
+/// are shared out.
 void Executor::Implementation::run_local(const PreparedSegment& segment, int64_t iteration) {
   const bool stepwise = options_.check_replicas || find_non_finite_;
   if (segment.coordinates >= pool_.threads() && !stepwise) {
     pool_.run(segment.coordinates, [&](int64_t coordinate, int worker) {
-      for (const PreparedStep& step : segment.steps) run_tasks(step, coordinate, 0, step.tasks, iteration, worker);
+      for (const PreparedStep& step : segment.steps)
+        run_tasks(step, coordinate, 0, step.tasks, iteration, worker);
     });
     return;
   }
@@ -149,8 +154,8 @@ void Executor::Implementation::run_local(const PreparedSegment& segment, int64_t
   }
 }
 
-void Executor::Implementation::run_tasks(const PreparedStep& step, int64_t coordinate, int64_t begin, int64_t end,
-                                         int64_t iteration, int worker) {
+void Executor::Implementation::run_tasks(const PreparedStep& step, int64_t coordinate, int64_t begin,
+                                         int64_t end, int64_t iteration, int worker) {
   if (!step.guards.empty() && !*step.guards[coordinate]) return;
   if (options_.before_task) options_.before_task();
   const Slice* slices = step.slices.data() + coordinate * static_cast<int64_t>(step.inputs + step.outputs);
@@ -173,15 +178,16 @@ void Executor::Implementation::run_collective(const PreparedStep& step) {
     if (options_.before_task) options_.before_task();
     const std::span<const std::byte* const> inputs(part->inputs.data() + coordinate * part->members,
                                                    static_cast<size_t>(part->members));
-    workers_[worker].bytes += part->collective->run(inputs, part->member[coordinate], part->results[coordinate], begin,
-                                                    begin + 1) *
-                              step.positions;
+    workers_[worker].bytes +=
+        part->collective->run(inputs, part->member[coordinate], part->results[coordinate], begin, begin + 1) *
+        step.positions;
   });
 }
 
 void Executor::Implementation::check(const PreparedStep& step, int64_t iteration) {
   // A batch that is put together holds anything until its last part is in.
-  const bool unfinished = step.instruction->kind == InstructionKind::kPlace && iteration + 1 < step.instruction->count;
+  const bool unfinished =
+      step.instruction->kind == InstructionKind::kPlace && iteration + 1 < step.instruction->count;
   if (unfinished) return;
   if (!step.guards.empty() && !*step.guards[0]) return;
   for (ValueId id : step.instruction->outputs) {
@@ -207,8 +213,8 @@ void Executor::Implementation::check_replicas(const PreparedStep& step, ValueId 
                     static_cast<size_t>(program().local_bytes(id))) == 0) {
       continue;
     }
-    throw Error(ErrorKind::kSystem, fmt::format("positions {} and {} hold different replicas after {}", other, position,
-                                                to_string(program(), *step.instruction)));
+    throw Error(ErrorKind::kSystem, fmt::format("positions {} and {} hold different replicas after {}", other,
+                                                position, to_string(program(), *step.instruction)));
   }
 }
 
@@ -252,7 +258,8 @@ double Executor::Implementation::scalar(const std::string& name) const {
   return 0;
 }
 
-Executor::Executor(Program program, Backend& backend, VariableStore& variables, const ExecutorOptions& options)
+Executor::Executor(Program program, Backend& backend, VariableStore& variables,
+                   const ExecutorOptions& options)
     : implementation_(std::make_unique<Implementation>(std::move(program), backend, variables, options)) {}
 
 Executor::~Executor() = default;

@@ -26,7 +26,8 @@ namespace mtf {
 struct ExecutorOptions {
   int threads = 1;
   uint64_t seed = 1;
-  bool check_replicas = false;  ///< every position computes everything it holds; replicas are compared bit for bit
+  bool check_replicas =
+      false;  ///< every position computes everything it holds; replicas are compared bit for bit
   /// Called by each worker before each task, for tests (random sleeps).
   std::function<void()> before_task{};
 };
@@ -56,8 +57,8 @@ class Executor {
   const Program& program() const;
   const MemoryPlan& memory() const;
   const Counters& counters() const;
-  /// Runs the program again, looking at every result: the first instruction that makes a value that is not finite, with its
-  /// layer; empty: none.
+  /// Runs the program again, looking at every result: the first instruction that makes a value that is not
+  /// finite, with its layer; empty: none.
   std::string first_non_finite(uint64_t step);
 
  private:

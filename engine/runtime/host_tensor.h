@@ -19,9 +19,13 @@ struct HostTensor {
       : shape(shape), dtype(dtype), bytes(static_cast<size_t>(shape.size()) * size_of(dtype)) {}
 
   template <class T>
-  T* data() { return reinterpret_cast<T*>(bytes.data()); }
+  T* data() {
+    return reinterpret_cast<T*>(bytes.data());
+  }
   template <class T>
-  const T* data() const { return reinterpret_cast<const T*>(bytes.data()); }
+  const T* data() const {
+    return reinterpret_cast<const T*>(bytes.data());
+  }
 };
 
 }  // namespace mtf

@@ -37,8 +37,8 @@ void fill(const Variable& variable, const Shape& slice, const std::vector<int64_
 
 }  // namespace
 
-void fill_initial_values(const Variable& variable, uint64_t seed, const Shape& slice, const std::vector<int64_t>& begin,
-                         std::byte* data) {
+void fill_initial_values(const Variable& variable, uint64_t seed, const Shape& slice,
+                         const std::vector<int64_t>& begin, std::byte* data) {
   const PhiloxKey key = random_key(variable.name, seed);
   const auto value = [&](int64_t element) { return initial_value(variable.initializer, key, element); };
   switch (variable.dtype) {
@@ -57,7 +57,8 @@ void fill_initial_values(const Variable& variable, uint64_t seed, const Shape& s
       return fill(variable, slice, begin, reinterpret_cast<int64_t*>(data),
                   [&](int64_t i) { return static_cast<int64_t>(value(i)); });
     case DType::kBool:
-      return fill(variable, slice, begin, reinterpret_cast<bool*>(data), [&](int64_t i) { return value(i) != 0; });
+      return fill(variable, slice, begin, reinterpret_cast<bool*>(data),
+                  [&](int64_t i) { return value(i) != 0; });
   }
 }
 

@@ -86,7 +86,8 @@ struct Region {
   int64_t offset = 0;
 };
 
-/// Offsets by size, largest first, each at the lowest place that is free during its lifetime. Returns the arena's size.
+/// Offsets by size, largest first, each at the lowest place that is free during its lifetime. Returns the
+/// arena's size.
 int64_t place(std::vector<Region>& blocks) {
   std::sort(blocks.begin(), blocks.end(), [](const Region& a, const Region& b) {
     return a.bytes != b.bytes ? a.bytes > b.bytes : a.value < b.value;

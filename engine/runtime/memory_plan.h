@@ -1,7 +1,8 @@
 // Where the temporaries of a program live: lifetimes are known, so offsets are planned once.
 //
-// Values that vary over the same mesh dimensions share one arena, of which there is one copy for each coordinate over those
-// dimensions; so a worker may run far ahead on one coordinate without touching the memory of another.
+// Values that vary over the same mesh dimensions share one arena, of which there is one copy for each
+// coordinate over those dimensions; so a worker may run far ahead on one coordinate without touching the
+// memory of another.
 #pragma once
 
 #include <map>
@@ -15,15 +16,15 @@ namespace mtf {
 struct MemoryPlan {
   struct Arena {
     AxisMask varies = 0;
-    int64_t bytes = 0;    ///< of one copy
-    int64_t copies = 1;   ///< distinct coordinates in this process
+    int64_t bytes = 0;   ///< of one copy
+    int64_t copies = 1;  ///< distinct coordinates in this process
   };
   std::vector<int64_t> offsets;  ///< by value, in its arena; -1: not a temporary
   std::map<AxisMask, Arena> arenas;
-  int64_t variable_bytes = 0;          ///< at rest on one position
-  int64_t input_bytes = 0;             ///< on one position
-  int64_t temporary_bytes = 0;         ///< on one position, as if alone on its device
-  int64_t process_bytes = 0;           ///< everything, with what positions share counted once
+  int64_t variable_bytes = 0;   ///< at rest on one position
+  int64_t input_bytes = 0;      ///< on one position
+  int64_t temporary_bytes = 0;  ///< on one position, as if alone on its device
+  int64_t process_bytes = 0;    ///< everything, with what positions share counted once
   int64_t position_bytes() const { return variable_bytes + input_bytes + temporary_bytes; }
 };
 

@@ -12,9 +12,11 @@ constexpr int64_t kAlignment = 64;
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-/// The position that differs from `position` only along `axes`, where it has the row-major coordinate `member`.
+/// The position that differs from `position` only along `axes`, where it has the row-major coordinate
+/// `member`.
 int64_t group_member(const Mesh& mesh, int64_t position, AxisMask axes, int64_t member) {
-  const int64_t base = mesh.first_position(mesh.project(position, ~axes & mesh.all_axes()), ~axes & mesh.all_axes());
+  const int64_t base =
+      mesh.first_position(mesh.project(position, ~axes & mesh.all_axes()), ~axes & mesh.all_axes());
   return base + mesh.first_position(member, axes);
 }
 
@@ -34,9 +36,10 @@ Collective::Kind collective_kind(InstructionKind kind) {
   }
 }
 
-/// What each member of the group receives in a shift. Members count in mesh order, the parts of the dimension in the order of
-/// its splits.
-std::vector<std::vector<Transfer>> exchange_transfers(const Program& program, const Instruction& instruction, ValueId input) {
+/// What each member of the group receives in a shift. Members count in mesh order, the parts of the dimension
+/// in the order of its splits.
+std::vector<std::vector<Transfer>> exchange_transfers(const Program& program, const Instruction& instruction,
+                                                      ValueId input) {
   const Mesh& mesh = program.mesh;
   const int64_t members = mesh.size_of(instruction.axes);
   std::vector<int64_t> part_of, member_of(members);
@@ -147,7 +150,8 @@ LocalTensor PreparedProgram::local_tensor(ValueId id) const {
 
 /// A step runs once for each copy of its results.
 AxisMask PreparedProgram::computed_over(const Instruction& instruction) const {
-  return replicate_ || instruction.outputs.empty() ? program_.mesh.all_axes() : stored(instruction.outputs[0]);
+  return replicate_ || instruction.outputs.empty() ? program_.mesh.all_axes()
+                                                   : stored(instruction.outputs[0]);
 }
 
 std::vector<PreparedSegment> PreparedProgram::prepare(const std::vector<Instruction>& block) {
@@ -160,7 +164,8 @@ std::vector<PreparedSegment> PreparedProgram::prepare(const std::vector<Instruct
                       : instruction.is_collective()                ? Kind::kCollective
                                                                    : Kind::kLocal;
     const AxisMask mask = kind == Kind::kLocal ? computed_over(instruction) : 0;
-    const bool same = kind == Kind::kLocal && !segments.empty() && segments.back().kind == kind && mask == last;
+    const bool same =
+        kind == Kind::kLocal && !segments.empty() && segments.back().kind == kind && mask == last;
     if (!same) segments.push_back({kind, program_.mesh.size_of(mask), {}});
     last = mask;
     segments.back().steps.push_back(prepare(instruction));
@@ -181,7 +186,8 @@ PreparedStep PreparedProgram::prepare(const Instruction& instruction) {
   step.positions = static_cast<double>(mesh.size()) / static_cast<double>(step.coordinates);
   if (instruction.guard != kNoValue) {
     for (int64_t c = 0; c < step.coordinates; ++c) {
-      step.guards.push_back(reinterpret_cast<const bool*>(address(instruction.guard, mesh.first_position(c, mask))));
+      step.guards.push_back(
+          reinterpret_cast<const bool*>(address(instruction.guard, mesh.first_position(c, mask))));
     }
   }
   if (instruction.is_collective()) {
@@ -215,7 +221,8 @@ std::unique_ptr<Kernel> PreparedProgram::prepare_kernel(const Instruction& instr
     return backend_.prepare(context);
   }
   return backend_.prepare(Move{move_kind(instruction.kind), local_tensor(instruction.inputs[0]),
-                               local_tensor(instruction.outputs[0]), instruction.dimension, instruction.count});
+                               local_tensor(instruction.outputs[0]), instruction.dimension,
+                               instruction.count});
 }
 
 void PreparedProgram::prepare_collective(const Instruction& instruction, PreparedStep& step) {
@@ -230,7 +237,8 @@ void PreparedProgram::prepare_collective(const Instruction& instruction, Prepare
     for (int64_t c = 0; c < step.coordinates; ++c) {
       const int64_t position = mesh.first_position(c, mask);
       for (int64_t member = 0; member < part.members; ++member) {
-        part.inputs.push_back(address(instruction.inputs[i], group_member(mesh, position, instruction.axes, member)));
+        part.inputs.push_back(
+            address(instruction.inputs[i], group_member(mesh, position, instruction.axes, member)));
       }
       part.member.push_back(mesh.project(position, instruction.axes));
       part.results.push_back(address(instruction.outputs[i], position));

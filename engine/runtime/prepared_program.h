@@ -19,10 +19,10 @@ namespace mtf {
 struct CollectivePart {
   std::unique_ptr<PreparedCollective> collective;
   int64_t members = 1;
-  int64_t tasks = 0;                        ///< for each coordinate
-  std::vector<const std::byte*> inputs;     ///< by coordinate: those of all members
-  std::vector<int64_t> member;              ///< by coordinate: which member's result it is
-  std::vector<std::byte*> results;          ///< by coordinate
+  int64_t tasks = 0;                     ///< for each coordinate
+  std::vector<const std::byte*> inputs;  ///< by coordinate: those of all members
+  std::vector<int64_t> member;           ///< by coordinate: which member's result it is
+  std::vector<std::byte*> results;       ///< by coordinate
 };
 
 struct PreparedSegment;
@@ -31,14 +31,14 @@ struct PreparedSegment;
 struct PreparedStep {
   const Instruction* instruction = nullptr;
   int64_t coordinates = 1;
-  double positions = 1;                 ///< that each coordinate stands for
-  std::unique_ptr<Kernel> kernel;       ///< local operations and moves
-  int64_t tasks = 0;                    ///< of the kernel, for each coordinate
+  double positions = 1;            ///< that each coordinate stands for
+  std::unique_ptr<Kernel> kernel;  ///< local operations and moves
+  int64_t tasks = 0;               ///< of the kernel, for each coordinate
   size_t inputs = 0, outputs = 0;
-  std::vector<Slice> slices;            ///< by coordinate: inputs, then outputs
-  std::vector<const bool*> guards;      ///< by coordinate; empty: always runs
-  std::vector<CollectivePart> parts;    ///< collectives
-  std::vector<PreparedSegment> body;    ///< repeat
+  std::vector<Slice> slices;          ///< by coordinate: inputs, then outputs
+  std::vector<const bool*> guards;    ///< by coordinate; empty: always runs
+  std::vector<CollectivePart> parts;  ///< collectives
+  std::vector<PreparedSegment> body;  ///< repeat
 };
 
 /// Consecutive steps that a worker can run for one coordinate without waiting for others.

@@ -7,8 +7,8 @@ namespace {
 
 /// Calls copy(offset in the whole, offset in the slice, bytes) for each contiguous stretch of the slice.
 template <class Copy>
-void for_each_stretch(const Shape& whole, const Shape& slice, const std::vector<int64_t>& begin, int64_t element_bytes,
-                      const Copy& copy) {
+void for_each_stretch(const Shape& whole, const Shape& slice, const std::vector<int64_t>& begin,
+                      int64_t element_bytes, const Copy& copy) {
   int unsplit = slice.rank();  // axes from here on are whole
   int64_t stretch = element_bytes;
   while (unsplit > 0 && slice[unsplit - 1].size == whole[unsplit - 1].size) stretch *= slice[--unsplit].size;
@@ -32,16 +32,16 @@ void for_each_stretch(const Shape& whole, const Shape& slice, const std::vector<
 
 }  // namespace
 
-void copy_to_slice(const Shape& whole, const Shape& slice, const std::vector<int64_t>& begin, size_t element_bytes,
-                   const std::byte* from, std::byte* to) {
+void copy_to_slice(const Shape& whole, const Shape& slice, const std::vector<int64_t>& begin,
+                   size_t element_bytes, const std::byte* from, std::byte* to) {
   for_each_stretch(whole, slice, begin, static_cast<int64_t>(element_bytes),
                    [&](int64_t in_whole, int64_t in_slice, size_t bytes) {
                      std::memcpy(to + in_slice, from + in_whole, bytes);
                    });
 }
 
-void copy_from_slice(const Shape& whole, const Shape& slice, const std::vector<int64_t>& begin, size_t element_bytes,
-                     const std::byte* from, std::byte* to) {
+void copy_from_slice(const Shape& whole, const Shape& slice, const std::vector<int64_t>& begin,
+                     size_t element_bytes, const std::byte* from, std::byte* to) {
   for_each_stretch(whole, slice, begin, static_cast<int64_t>(element_bytes),
                    [&](int64_t in_whole, int64_t in_slice, size_t bytes) {
                      std::memcpy(to + in_whole, from + in_slice, bytes);

@@ -60,7 +60,8 @@ void ThreadPool::run(int64_t tasks, Call call, void* context) {
 void ThreadPool::work(int worker) {
   uint64_t seen = 0;
   while (true) {
-    for (int spins = 0; spins < kSpins && section_.load(std::memory_order_acquire) == seen && !stop_; ++spins) {
+    for (int spins = 0; spins < kSpins && section_.load(std::memory_order_acquire) == seen && !stop_;
+         ++spins) {
       _mm_pause();
     }
     if (section_.load(std::memory_order_acquire) == seen) {

@@ -1,4 +1,5 @@
-// Workers that run the tasks of one parallel section at a time. Which worker runs a task never influences a result.
+// Workers that run the tasks of one parallel section at a time. Which worker runs a task never influences a
+// result.
 //
 //   ThreadPool pool(2, [] { /* once in each thread */ });
 //   pool.run(100, [&](int64_t task, int worker) { ... });
@@ -25,12 +26,14 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(threads_.size()) + 1; }
 
-  /// Calls body(task, worker) for every task in [0, tasks); returns when all are done. Allocates nothing. The first exception
-  /// is rethrown.
+  /// Calls body(task, worker) for every task in [0, tasks); returns when all are done. Allocates nothing. The
+  /// first exception is rethrown.
   template <class Body>
   void run(int64_t tasks, Body&& body) {
     using Plain = std::remove_reference_t<Body>;
-    run(tasks, [](void* context, int64_t task, int worker) { (*static_cast<Plain*>(context))(task, worker); }, &body);
+    run(
+        tasks, [](void* context, int64_t task, int worker) { (*static_cast<Plain*>(context))(task, worker); },
+        &body);
   }
 
  private:
@@ -45,8 +48,8 @@ class ThreadPool {
   std::condition_variable wake_;
   std::atomic<uint64_t> section_{0};  ///< number of the current parallel section
   std::atomic<bool> stop_{false};
-  std::atomic<int64_t> next_{0};      ///< next task that nobody has taken
-  std::atomic<int> busy_{0};          ///< workers that have not finished the current section
+  std::atomic<int64_t> next_{0};  ///< next task that nobody has taken
+  std::atomic<int> busy_{0};      ///< workers that have not finished the current section
   int64_t tasks_ = 0;
   Call call_ = nullptr;
   void* context_ = nullptr;

@@ -14,7 +14,7 @@ namespace mtf {
 struct VariableStore::Entry {
   Variable variable;
   Layout layout;
-  AxisMask varies = 0;   ///< mesh dimensions over which buffers are kept
+  AxisMask varies = 0;  ///< mesh dimensions over which buffers are kept
   Shape local;
   int64_t slice_bytes = 0;
   int64_t copies = 1;
@@ -23,8 +23,8 @@ struct VariableStore::Entry {
   std::byte* data(int64_t copy) const { return memory->data() + copy * slice_bytes; }
 };
 
-VariableStore::VariableStore(Backend& backend, const Mesh& mesh, const std::vector<ProgramVariable>& variables,
-                             bool replicate)
+VariableStore::VariableStore(Backend& backend, const Mesh& mesh,
+                             const std::vector<ProgramVariable>& variables, bool replicate)
     : mesh_(mesh) {
   for (const ProgramVariable& v : variables) {
     auto entry = std::make_unique<Entry>();
@@ -33,7 +33,8 @@ VariableStore::VariableStore(Backend& backend, const Mesh& mesh, const std::vect
     entry->varies = replicate ? mesh.all_axes() : v.layout.varies();
     entry->local = slice_shape(v.variable.shape, v.layout, mesh);
     // Slices start on cache lines of their own.
-    entry->slice_bytes = (entry->local.size() * static_cast<int64_t>(size_of(v.variable.dtype)) + 63) / 64 * 64;
+    entry->slice_bytes =
+        (entry->local.size() * static_cast<int64_t>(size_of(v.variable.dtype)) + 63) / 64 * 64;
     entry->copies = mesh.size_of(entry->varies);
     entry->memory = backend.allocate(entry->slice_bytes * entry->copies);
     entries_[v.variable.name] = std::move(entry);
@@ -44,7 +45,8 @@ VariableStore::~VariableStore() = default;
 
 VariableStore::Entry& VariableStore::entry(const std::string& name) const {
   const auto found = entries_.find(name);
-  if (found == entries_.end()) throw Error(ErrorKind::kConfig, fmt::format("there is no variable `{}`", name));
+  if (found == entries_.end())
+    throw Error(ErrorKind::kConfig, fmt::format("there is no variable `{}`", name));
   return *found->second;
 }
 
@@ -53,7 +55,8 @@ void VariableStore::initialize(uint64_t seed) {
     for (int64_t copy = 0; copy < entry->copies; ++copy) {
       const int64_t position = mesh_.first_position(copy, entry->varies);
       fill_initial_values(entry->variable, seed, entry->local,
-                          slice_begin(entry->variable.shape, entry->layout, mesh_, position), entry->data(copy));
+                          slice_begin(entry->variable.shape, entry->layout, mesh_, position),
+                          entry->data(copy));
     }
   }
 }

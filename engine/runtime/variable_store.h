@@ -1,5 +1,5 @@
-// The values of variables on the positions of this process: one buffer for each distinct slice. Shared by the programs of a
-// run (train step, evaluation), which must agree on the layouts at rest.
+// The values of variables on the positions of this process: one buffer for each distinct slice. Shared by the
+// programs of a run (train step, evaluation), which must agree on the layouts at rest.
 #pragma once
 
 #include <map>

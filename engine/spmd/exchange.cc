@@ -4,7 +4,8 @@
 
 namespace mtf {
 
-std::vector<Transfer> shift_transfers(int64_t parts, int64_t part, int64_t offset, bool wrap, int64_t coordinate) {
+std::vector<Transfer> shift_transfers(int64_t parts, int64_t part, int64_t offset, bool wrap,
+                                      int64_t coordinate) {
   const int64_t size = parts * part;
   std::vector<Transfer> transfers;
   for (int64_t begin = 0; begin < part;) {

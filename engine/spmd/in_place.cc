@@ -57,8 +57,8 @@ class VariableUpdates {
            program_.values[instruction.outputs[0]].storage == Value::Storage::kVariable;
   }
 
-  /// Every result of the producer goes into a variable, whose old value nothing reads any more, under one guard that is
-  /// known before the producer runs.
+  /// Every result of the producer goes into a variable, whose old value nothing reads any more, under one
+  /// guard that is known before the producer runs.
   bool replaceable(size_t producer, const std::vector<size_t>& copies) const {
     const Instruction& instruction = block_[producer];
     if (instruction.kind == InstructionKind::kRepeat || instruction.guard != kNoValue ||
@@ -70,8 +70,9 @@ class VariableUpdates {
       const auto known = ready_.find(program_.root(guard));
       if (known != ready_.end() && known->second >= producer) return false;
     }
-    return std::all_of(copies.begin(), copies.end(),
-                       [&](size_t copy) { return block_[copy].guard == guard && fits(producer, block_[copy]); });
+    return std::all_of(copies.begin(), copies.end(), [&](size_t copy) {
+      return block_[copy].guard == guard && fits(producer, block_[copy]);
+    });
   }
 
   bool fits(size_t producer, const Instruction& copy) const {
@@ -100,13 +101,14 @@ class VariableUpdates {
   Program& program_;
   std::vector<Instruction>& block_;
   std::unordered_map<ValueId, size_t> last_read_;
-  std::unordered_map<ValueId, int> readers_;    ///< instructions other than done, and program outputs
+  std::unordered_map<ValueId, int> readers_;  ///< instructions other than done, and program outputs
   std::unordered_map<ValueId, size_t> producer_;
-  std::unordered_map<ValueId, size_t> ready_;   ///< the instruction after which a value can be read
+  std::unordered_map<ValueId, size_t> ready_;  ///< the instruction after which a value can be read
 };
 
 /// Lets results take over operands that die. `fixed`: values that must keep memory of their own.
-void reuse_operands(Program& program, std::vector<Instruction>& block, const std::unordered_set<ValueId>& fixed) {
+void reuse_operands(Program& program, std::vector<Instruction>& block,
+                    const std::unordered_set<ValueId>& fixed) {
   std::unordered_map<ValueId, size_t> last_read;
   std::unordered_set<ValueId> made;
   for (size_t i = 0; i < block.size(); ++i) {

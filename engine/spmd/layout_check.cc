@@ -1,4 +1,5 @@
-// Every illegal layout of spec/core.md §1.5.1, found from shapes and names alone, before anything is partitioned.
+// Every illegal layout of spec/core.md §1.5.1, found from shapes and names alone, before anything is
+// partitioned.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +24,8 @@ struct Finding {
 
 std::string join(const std::vector<std::string>& words, std::string_view last = ", ") {
   std::string text;
-  for (size_t i = 0; i < words.size(); ++i) text += (i == 0 ? "" : i + 1 == words.size() ? std::string(last) : ", ") + words[i];
+  for (size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? std::string(last) : ", ") + words[i];
   return text;
 }
 
@@ -56,7 +58,9 @@ class LayoutCheck {
         return other.dimension == rule.dimension && other.mesh_dimensions == rule.mesh_dimensions;
       });
     };
-    return holds(layouts_.activation) ? "layout" : holds(layouts_.parameter) ? "parameter_layout" : "optimizer_layout";
+    return holds(layouts_.activation)  ? "layout"
+           : holds(layouts_.parameter) ? "parameter_layout"
+                                       : "optimizer_layout";
   }
   /// Sizes of the rule's mesh dimensions that exist, multiplied.
   int64_t parts(const LayoutRule& rule) const {
@@ -76,8 +80,8 @@ class LayoutCheck {
   void check_divisible(const std::string& name, const Shape& shape, Domain domain);
   void check_unsplittable(const Operation& operation);
   void check_unused_rules();
-  void find(const std::string& key, const LayoutRule& rule, const std::string& message, const std::string& hint,
-            const std::string& tensor);
+  void find(const std::string& key, const LayoutRule& rule, const std::string& message,
+            const std::string& hint, const std::string& tensor);
   void report(const Finding& finding);
 
   const Graph& graph_;
@@ -100,11 +104,11 @@ void LayoutCheck::check_mesh_dimensions() {
         if (!seen.insert(rule.dimension + ":" + name).second) continue;
         const std::optional<std::string> close = nearest(name, names);
         diagnostics_.error(rule.mark,
-                           fmt::format("{} splits `{}` over `{}`, which is no dimension of the mesh", section(rule),
-                                       rule.dimension, name),
-                           names.empty()  ? "there is no `mesh`: add one, for example {" + name + ": 2}"
-                           : close        ? fmt::format("did you mean `{}`", *close) + "?"
-                                          : "the mesh has " + join(names, " and "));
+                           fmt::format("{} splits `{}` over `{}`, which is no dimension of the mesh",
+                                       section(rule), rule.dimension, name),
+                           names.empty() ? "there is no `mesh`: add one, for example {" + name + ": 2}"
+                           : close       ? fmt::format("did you mean `{}`", *close) + "?"
+                                         : "the mesh has " + join(names, " and "));
       }
     }
   }
@@ -137,7 +141,8 @@ void LayoutCheck::check_operation(const Operation& operation) {
 }
 
 void LayoutCheck::check_tensor(const std::string& name, const Shape& shape, Domain domain) {
-  if (!checked_.insert(fmt::format("{} {} {}", static_cast<int>(domain), name, shape.to_string())).second) return;
+  if (!checked_.insert(fmt::format("{} {} {}", static_cast<int>(domain), name, shape.to_string())).second)
+    return;
   for (const Dimension& d : shape) dimensions_.insert(d.name);
   check_repeated_rules(name, shape, domain);
   check_shared(name, shape, domain, "one tensor");
@@ -159,7 +164,8 @@ void LayoutCheck::check_repeated_rules(const std::string& name, const Shape& sha
   }
 }
 
-void LayoutCheck::check_shared(const std::string& name, const Shape& shape, Domain domain, const std::string& what) {
+void LayoutCheck::check_shared(const std::string& name, const Shape& shape, Domain domain,
+                               const std::string& what) {
   std::map<std::string, std::string> user;  // mesh dimension -> tensor dimension
   for (const Dimension& d : shape) {
     const LayoutRule* rule = rules(domain).find(d.name);
@@ -170,9 +176,10 @@ void LayoutCheck::check_shared(const std::string& name, const Shape& shape, Doma
       if (added) continue;
       const bool twice = other->second == d.name;
       find(fmt::format("L2 {} {} {}", d.name, other->second, mesh_dimension), *rule,
-           twice ? fmt::format("{} splits `{}` over mesh dimension `{}` twice", section(*rule), d.name, mesh_dimension)
-                 : fmt::format("{} splits `{}` and `{}`, both of {}, over mesh dimension `{}`", section(*rule),
-                               other->second, d.name, what, mesh_dimension),
+           twice ? fmt::format("{} splits `{}` over mesh dimension `{}` twice", section(*rule), d.name,
+                               mesh_dimension)
+                 : fmt::format("{} splits `{}` and `{}`, both of {}, over mesh dimension `{}`",
+                               section(*rule), other->second, d.name, what, mesh_dimension),
            twice ? "name it once" : "split one of them over another mesh dimension or not at all",
            name + " " + shape.to_string());
     }
@@ -191,8 +198,9 @@ void LayoutCheck::check_divisible(const std::string& name, const Shape& shape, D
     std::vector<std::string> axes;
     for (const std::string& axis : rule->mesh_dimensions) axes.push_back("`" + axis + "`");
     find(fmt::format("L4 {} {} {}", d.name, d.size, join(axes)), *rule,
-         fmt::format("{} splits `{}` ({}) over mesh dimension{} {} ({}), which {} not divide it", section(*rule), d.name,
-                     d.size, several ? "s" : "", join(axes, " and "), parts(*rule), several ? "do" : "does"),
+         fmt::format("{} splits `{}` ({}) over mesh dimension{} {} ({}), which {} not divide it",
+                     section(*rule), d.name, d.size, several ? "s" : "", join(axes, " and "), parts(*rule),
+                     several ? "do" : "does"),
          fmt::format("{} could be {}", several ? "their product" : axes[0], join(legal, " or ")),
          name + " " + shape.to_string());
   }
@@ -203,7 +211,8 @@ void LayoutCheck::check_unsplittable(const Operation& operation) {
     const LayoutRule* rule = rules(operation.provenance().domain).find(dimension);
     if (!rule || parts(*rule) == 1) continue;
     find(fmt::format("L6 {} {}", dimension, operation.name()), *rule,
-         fmt::format("{} splits `{}`, along which {} cannot be split", section(*rule), dimension, operation.name()),
+         fmt::format("{} splits `{}`, along which {} cannot be split", section(*rule), dimension,
+                     operation.name()),
          fmt::format("leave `{}` unsplit or rename it before the {}", dimension, operation.name()),
          operation.provenance().path.empty() ? std::string(operation.name()) : operation.provenance().path);
   }
@@ -231,7 +240,8 @@ void LayoutCheck::check_unused_rules() {
   std::set<std::string> splitting;  // mesh dimensions that split something
   for (const LayoutRules* rules : {&layouts_.activation, &layouts_.parameter, &layouts_.optimizer}) {
     for (const LayoutRule& rule : rules->rules()) {
-      if (dimensions_.contains(rule.dimension)) splitting.insert(rule.mesh_dimensions.begin(), rule.mesh_dimensions.end());
+      if (dimensions_.contains(rule.dimension))
+        splitting.insert(rule.mesh_dimensions.begin(), rule.mesh_dimensions.end());
     }
   }
   const std::vector<std::string> names(dimensions_.begin(), dimensions_.end());
@@ -244,7 +254,8 @@ void LayoutCheck::check_unused_rules() {
                                      [&](const std::string& name) { return splitting.contains(name); });
       std::string message = fmt::format("{} rule for `{}` matches no tensor", section(rule), rule.dimension);
       if (close) message += fmt::format("; did you mean `{}`?", *close);
-      if (!close && idle) message += fmt::format("; mesh dimension `{}` splits nothing", join(rule.mesh_dimensions));
+      if (!close && idle)
+        message += fmt::format("; mesh dimension `{}` splits nothing", join(rule.mesh_dimensions));
       if (close || idle) {
         diagnostics_.warning(rule.mark, message);
       } else {
@@ -254,8 +265,9 @@ void LayoutCheck::check_unused_rules() {
   }
   for (const Dimension& d : layouts_.mesh.shape()) {
     if (d.size > 1 && !splitting.contains(d.name)) {
-      diagnostics_.warning({}, fmt::format("mesh dimension `{}` ({}) splits no tensor: all its positions do the same work",
-                                           d.name, d.size));
+      diagnostics_.warning(
+          {}, fmt::format("mesh dimension `{}` ({}) splits no tensor: all its positions do the same work",
+                          d.name, d.size));
     }
   }
 }

@@ -24,7 +24,8 @@ Layouts Layouts::make(Mesh mesh, const LayoutRules& layout, const LayoutRules& p
 
 namespace {
 
-/// A value in another layout. Gathered parameters are made anew in each phase, so that they need not live in between.
+/// A value in another layout. Gathered parameters are made anew in each phase, so that they need not live in
+/// between.
 using TransitionKey = std::tuple<ValueId, std::vector<std::vector<int>>, AxisMask, Phase>;
 
 class Partitioner {
@@ -43,7 +44,9 @@ class Partitioner {
 
  private:
   const LayoutMap& rules(Domain domain) const {
-    return domain == Domain::kActivation ? activation_ : domain == Domain::kParameter ? parameter_ : optimizer_;
+    return domain == Domain::kActivation  ? activation_
+           : domain == Domain::kParameter ? parameter_
+                                          : optimizer_;
   }
   const Value& value(ValueId id) const { return program_.values[id]; }
 
@@ -59,8 +62,8 @@ class Partitioner {
   void assign(const Assign& assign);
   void emit_assignments();
 
-  /// The state of `tensor` that layout rules are told of: reduced if it was reduced before. Transitions start from the value
-  /// itself, so that each is made once.
+  /// The state of `tensor` that layout rules are told of: reduced if it was reduced before. Transitions start
+  /// from the value itself, so that each is made once.
   ValueId current(const Tensor& tensor) const;
   PlacementRequest request(const Operation& operation) const;
   ValueId require(ValueId id, const Layout& layout, const std::shared_ptr<const Operation>& consumer,
@@ -68,10 +71,13 @@ class Partitioner {
   ValueId transition(ValueId id, const TransitionStep& step, const std::shared_ptr<const Operation>& consumer,
                      const Provenance& provenance);
   std::vector<ValueId> place_inputs(const std::shared_ptr<Operation>& operation, const Placement& placement);
-  /// Reduces maxima and minima, brings an output to the split that the rules give it, and makes it the tensor's value.
-  void settle(const Tensor& tensor, ValueId id, Reduction reduction, const std::shared_ptr<Operation>& operation);
+  /// Reduces maxima and minima, brings an output to the split that the rules give it, and makes it the
+  /// tensor's value.
+  void settle(const Tensor& tensor, ValueId id, Reduction reduction,
+              const std::shared_ptr<Operation>& operation);
   Instruction instruction(InstructionKind kind, const std::shared_ptr<const Operation>& operation,
-                          std::vector<ValueId> inputs, std::vector<ValueId> outputs, const Provenance& provenance) const;
+                          std::vector<ValueId> inputs, std::vector<ValueId> outputs,
+                          const Provenance& provenance) const;
   ValueId copied(ValueId id, const Provenance& provenance);
   void emit(Instruction instruction) { block_->push_back(std::move(instruction)); }
   ValueId temporary(const Shape& shape, DType dtype, Layout layout, AxisMask varies);
@@ -183,13 +189,14 @@ Instruction Partitioner::instruction(InstructionKind kind, const std::shared_ptr
   return result;
 }
 
-ValueId Partitioner::require(ValueId id, const Layout& layout, const std::shared_ptr<const Operation>& consumer,
-                             const Provenance& provenance) {
+ValueId Partitioner::require(ValueId id, const Layout& layout,
+                             const std::shared_ptr<const Operation>& consumer, const Provenance& provenance) {
   const bool gathered_anew = parameters_.contains(id) && !options_.keep_gathered;
   const Phase phase = gathered_anew ? provenance.phase : Phase::kForward;
   ValueId now = id;
   for (const TransitionStep& step : plan_transition(value(id).layout, layout)) {
-    ValueId& known = transitions_.try_emplace({id, step.result.split, step.result.partial, phase}, kNoValue).first->second;
+    ValueId& known =
+        transitions_.try_emplace({id, step.result.split, step.result.partial, phase}, kNoValue).first->second;
     if (known == kNoValue) known = transition(now, step, consumer, provenance);
     now = known;
   }
@@ -197,11 +204,13 @@ ValueId Partitioner::require(ValueId id, const Layout& layout, const std::shared
 }
 
 ValueId Partitioner::transition(ValueId id, const TransitionStep& step,
-                                const std::shared_ptr<const Operation>& consumer, const Provenance& provenance) {
+                                const std::shared_ptr<const Operation>& consumer,
+                                const Provenance& provenance) {
   const Value from = value(id);
   AxisMask varies = from.varies;
   if (step.kind == InstructionKind::kSlice) varies |= step.axes;
-  if (step.kind == InstructionKind::kAllReduce || step.kind == InstructionKind::kAllGather) varies &= ~step.axes;
+  if (step.kind == InstructionKind::kAllReduce || step.kind == InstructionKind::kAllGather)
+    varies &= ~step.axes;
   const ValueId to = temporary(from.shape, from.dtype, step.result, varies);
   Instruction made = instruction(step.kind, consumer, {id}, {to}, provenance);
   made.axes = step.axes;
@@ -211,11 +220,12 @@ ValueId Partitioner::transition(ValueId id, const TransitionStep& step,
   return to;
 }
 
-std::vector<ValueId> Partitioner::place_inputs(const std::shared_ptr<Operation>& operation, const Placement& placement) {
+std::vector<ValueId> Partitioner::place_inputs(const std::shared_ptr<Operation>& operation,
+                                               const Placement& placement) {
   std::vector<ValueId> inputs;
   for (size_t i = 0; i < placement.inputs.size(); ++i) {
-    inputs.push_back(require(values_.at(operation->input(static_cast<int>(i))), placement.inputs[i], operation,
-                             operation->provenance()));
+    inputs.push_back(require(values_.at(operation->input(static_cast<int>(i))), placement.inputs[i],
+                             operation, operation->provenance()));
   }
   return inputs;
 }
@@ -226,7 +236,8 @@ void Partitioner::settle(const Tensor& tensor, ValueId id, Reduction reduction,
     const Value from = value(id);
     const ValueId reduced =
         temporary(from.shape, from.dtype, from.layout.reduced(), from.varies & ~from.layout.partial);
-    Instruction made = instruction(InstructionKind::kAllReduce, operation, {id}, {reduced}, operation->provenance());
+    Instruction made =
+        instruction(InstructionKind::kAllReduce, operation, {id}, {reduced}, operation->provenance());
     made.axes = from.layout.partial;
     made.reduction = reduction;
     emit(std::move(made));
@@ -292,10 +303,12 @@ void Partitioner::shift(const std::shared_ptr<Operation>& operation, const Shift
   const Tensor output = operation->output();
   const int dimension = *output.shape().find(shift.dimension);
   const LayoutMap& map = rules(operation->provenance().domain);
-  const ValueId input = require(values_.at(operation->input(0)), map.of(output.shape()), operation, operation->provenance());
+  const ValueId input =
+      require(values_.at(operation->input(0)), map.of(output.shape()), operation, operation->provenance());
   const Value from = value(input);
   const ValueId moved = temporary(from.shape, from.dtype, from.layout, from.varies);
-  Instruction made = instruction(InstructionKind::kExchange, operation, {input}, {moved}, operation->provenance());
+  Instruction made =
+      instruction(InstructionKind::kExchange, operation, {input}, {moved}, operation->provenance());
   for (int axis : from.layout.split[dimension]) made.axes |= axis_bit(axis);
   made.dimension = dimension;
   made.offset = shift.offset;
@@ -307,8 +320,8 @@ void Partitioner::shift(const std::shared_ptr<Operation>& operation, const Shift
 void Partitioner::read(const ReadVariable& read) {
   ProgramVariable& variable = program_.variables[read.variable->index];
   if (variable.value == kNoValue) {
-    Value value{variable.variable.name, variable.variable.shape, variable.variable.dtype, variable.layout,
-                variable.layout.varies(), {}};
+    Value value{variable.variable.name, variable.variable.shape,  variable.variable.dtype,
+                variable.layout,        variable.layout.varies(), {}};
     value.storage = Value::Storage::kVariable;
     value.index = read.variable->index;
     variable.value = program_.add_value(std::move(value));
@@ -330,8 +343,8 @@ void Partitioner::assign(const Assign& assign) {
   assignments_.push_back(std::move(copy));
 }
 
-/// Assignments see variables as they were before the step: those that copy a variable come first, and what one of them
-/// overwrites before another reads it is saved.
+/// Assignments see variables as they were before the step: those that copy a variable come first, and what
+/// one of them overwrites before another reads it is saved.
 void Partitioner::emit_assignments() {
   std::stable_partition(assignments_.begin(), assignments_.end(), [this](const Instruction& assignment) {
     return value(program_.root(assignment.inputs[0])).storage == Value::Storage::kVariable;
@@ -390,7 +403,8 @@ void Partitioner::repeat(const Repeat& loop) {
   for (size_t i = 0; i < carried.size(); ++i) values_[loop.output(static_cast<int>(i))] = carried[i];
 }
 
-void Partitioner::carry(const std::vector<ValueId>& carried, const Tensors& results, const Provenance& provenance) {
+void Partitioner::carry(const std::vector<ValueId>& carried, const Tensors& results,
+                        const Provenance& provenance) {
   std::vector<ValueId> next;
   for (size_t i = 0; i < carried.size(); ++i) {
     const Value target = value(carried[i]);

@@ -11,8 +11,8 @@
 
 namespace mtf {
 
-/// The mesh and the three sets of rules, each complete: `parameter` is `layout` with `parameter_layout` on top, `optimizer`
-/// is `parameter` with `optimizer_layout` on top.
+/// The mesh and the three sets of rules, each complete: `parameter` is `layout` with `parameter_layout` on
+/// top, `optimizer` is `parameter` with `optimizer_layout` on top.
 struct Layouts {
   Mesh mesh;
   LayoutRules activation;
@@ -26,9 +26,9 @@ struct Layouts {
                       const LayoutRules& optimizer_layout = {});
 };
 
-/// Reports every violation of spec/core.md §1.5.1 with the rule's place, the tensors it concerns and the legal alternatives;
-/// rules that name an unknown mesh dimension (error); rules that match no tensor (a warning when the name is a near miss of a
-/// dimension or their mesh dimension splits nothing, else a note).
+/// Reports every violation of spec/core.md §1.5.1 with the rule's place, the tensors it concerns and the
+/// legal alternatives; rules that name an unknown mesh dimension (error); rules that match no tensor (a
+/// warning when the name is a near miss of a dimension or their mesh dimension splits nothing, else a note).
 void check_layouts(const Graph& graph, const Layouts& layouts, Diagnostics& diagnostics);
 
 struct PartitionOptions {
@@ -36,7 +36,8 @@ struct PartitionOptions {
   int gather_ahead = 1;        ///< layers by which gathers of parameters start before their use
 };
 
-/// The program before all passes: local operations and the transitions between their layouts, in the order of the graph.
+/// The program before all passes: local operations and the transitions between their layouts, in the order of
+/// the graph.
 Program lower(const Graph& graph, const Layouts& layouts, const PartitionOptions& options = {});
 
 /// The program after all passes. The graph must have passed check_layouts.

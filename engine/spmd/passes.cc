@@ -44,8 +44,8 @@ void collect(const Instruction& instruction, std::vector<ValueId>& ids, bool out
   for (const Instruction& inner : instruction.body) collect(inner, ids, outputs);
 }
 
-/// Replaces `reduce` (all_reduce of one value) and the slice of its result by a reduce_scatter, followed by an all_reduce
-/// over the mesh dimensions that are left.
+/// Replaces `reduce` (all_reduce of one value) and the slice of its result by a reduce_scatter, followed by
+/// an all_reduce over the mesh dimensions that are left.
 std::vector<Instruction> scatter(Program& program, const Instruction& reduce, const Instruction& slice) {
   const ValueId input = reduce.inputs[0], output = slice.outputs[0];
   Instruction scattered = reduce;
@@ -68,7 +68,8 @@ std::vector<Instruction> scatter(Program& program, const Instruction& reduce, co
   return {scattered, reduced};
 }
 
-bool fuse_one(Program& program, std::vector<Instruction>& block, const std::unordered_map<ValueId, int>& uses) {
+bool fuse_one(Program& program, std::vector<Instruction>& block,
+              const std::unordered_map<ValueId, int>& uses) {
   for (size_t i = 0; i < block.size(); ++i) {
     const Instruction reduce = block[i];
     if (reduce.kind != InstructionKind::kAllReduce || reduce.outputs.size() != 1) continue;
@@ -76,7 +77,8 @@ bool fuse_one(Program& program, std::vector<Instruction>& block, const std::unor
     if (used == uses.end() || used->second != 1) continue;
     for (size_t j = i + 1; j < block.size(); ++j) {
       const Instruction& slice = block[j];
-      if (slice.kind != InstructionKind::kSlice || slice.inputs[0] != reduce.outputs[0] || (slice.axes & ~reduce.axes)) {
+      if (slice.kind != InstructionKind::kSlice || slice.inputs[0] != reduce.outputs[0] ||
+          (slice.axes & ~reduce.axes)) {
         continue;
       }
       const std::vector<Instruction> fused = scatter(program, reduce, Instruction(slice));
@@ -93,7 +95,8 @@ void start_early(const Program& program, std::vector<Instruction>& block) {
   std::vector<Instruction> result;
   for (Instruction& instruction : block) {
     size_t at = result.size();
-    if (instruction.kind == InstructionKind::kAllReduce || instruction.kind == InstructionKind::kReduceScatter) {
+    if (instruction.kind == InstructionKind::kAllReduce ||
+        instruction.kind == InstructionKind::kReduceScatter) {
       std::unordered_set<ValueId> inputs;
       for (ValueId id : instruction.inputs) inputs.insert(program.root(id));
       while (at > 0) {
@@ -102,7 +105,8 @@ void start_early(const Program& program, std::vector<Instruction>& block) {
         if (intersects(made, inputs)) break;
         --at;
       }
-      // An input that nothing in this block makes is ready at once, but the collective stays where it is wanted.
+      // An input that nothing in this block makes is ready at once, but the collective stays where it is
+      // wanted.
       if (at == 0) at = result.size();
     }
     result.insert(result.begin() + static_cast<std::ptrdiff_t>(at), std::move(instruction));
@@ -200,10 +204,12 @@ AxisMask varies(const Program& program, const Instruction& instruction) {
   return mask;
 }
 
-/// Reorders block[begin, end): repeatedly everything that is ready and varies over the same dimensions as the first.
+/// Reorders block[begin, end): repeatedly everything that is ready and varies over the same dimensions as the
+/// first.
 void group_window(const Program& program, std::vector<Instruction>& block, size_t begin, size_t end) {
-  std::vector<Instruction> pending(std::make_move_iterator(block.begin() + static_cast<std::ptrdiff_t>(begin)),
-                                   std::make_move_iterator(block.begin() + static_cast<std::ptrdiff_t>(end)));
+  std::vector<Instruction> pending(
+      std::make_move_iterator(block.begin() + static_cast<std::ptrdiff_t>(begin)),
+      std::make_move_iterator(block.begin() + static_cast<std::ptrdiff_t>(end)));
   size_t out = begin;
   while (!pending.empty()) {
     const AxisMask mask = varies(program, pending.front());

@@ -58,9 +58,11 @@ std::string arguments_of(const Program& program, const Instruction& instruction)
     case InstructionKind::kAllReduce:
       return fmt::format("{}, {}", name_of(instruction.reduction), axes);
     case InstructionKind::kReduceScatter:
-      return fmt::format("{}, {}, {}", name_of(instruction.reduction), dimension(instruction.dimension), axes);
+      return fmt::format("{}, {}, {}", name_of(instruction.reduction), dimension(instruction.dimension),
+                         axes);
     case InstructionKind::kAllToAll:
-      return fmt::format("{} to {}, {}", dimension(instruction.concat_dimension), dimension(instruction.dimension), axes);
+      return fmt::format("{} to {}, {}", dimension(instruction.concat_dimension),
+                         dimension(instruction.dimension), axes);
     case InstructionKind::kExchange:
       return fmt::format("{}, {}{}, {}", dimension(instruction.dimension), instruction.offset,
                          instruction.wrap ? ", wrap" : "", axes);
@@ -73,7 +75,8 @@ std::string arguments_of(const Program& program, const Instruction& instruction)
 
 std::string reference(const Program& program, ValueId id) { return "%" + program.values[id].name; }
 
-void print(const Program& program, const std::vector<Instruction>& block, const std::string& indent, std::string& text) {
+void print(const Program& program, const std::vector<Instruction>& block, const std::string& indent,
+           std::string& text) {
   for (const Instruction& instruction : block) {
     text += indent + to_string(program, instruction);
     if (instruction.kind == InstructionKind::kRepeat) {
@@ -171,7 +174,8 @@ double bytes_sent(const Program& program, const Instruction& instruction) {
         break;
       case InstructionKind::kExchange: {
         const int64_t part = program.local_shape(id)[instruction.dimension].size;
-        const int64_t entries = exchanged_entries(static_cast<int64_t>(n), part, instruction.offset, instruction.wrap);
+        const int64_t entries =
+            exchanged_entries(static_cast<int64_t>(n), part, instruction.offset, instruction.wrap);
         bytes += static_cast<double>(entries) / n * input / static_cast<double>(part);
         break;
       }

@@ -1,4 +1,5 @@
-// What every position runs: local operations on slices, and the collectives between them, in one order for all.
+// What every position runs: local operations on slices, and the collectives between them, in one order for
+// all.
 //
 // A Program prints as text that a person can check (and that tests compare):
 //   %3 = einsum(%x, %layer_1/kernel)        f32[batch=64/rows, hidden=2048/cols]
@@ -25,11 +26,11 @@ struct Value {
   Shape shape;
   DType dtype = DType::kFloat32;
   Layout layout;
-  AxisMask varies = 0;     ///< mesh dimensions over which copies differ: those of the instruction that makes it
+  AxisMask varies = 0;  ///< mesh dimensions over which copies differ: those of the instruction that makes it
   std::vector<int> order;  ///< memory order: declared axes, slowest first
   Storage storage = Storage::kTemporary;
-  int index = -1;             ///< of Program::variables or Program::inputs
-  ValueId alias = kNoValue;   ///< shares the memory of this value (views, in-place results)
+  int index = -1;            ///< of Program::variables or Program::inputs
+  ValueId alias = kNoValue;  ///< shares the memory of this value (views, in-place results)
 };
 
 enum class InstructionKind {
@@ -49,17 +50,18 @@ enum class InstructionKind {
 
 struct Instruction {
   InstructionKind kind = InstructionKind::kLocal;
-  std::shared_ptr<const Operation> operation;  ///< kLocal; of a collective: the one that asked for it, else null
+  std::shared_ptr<const Operation>
+      operation;  ///< kLocal; of a collective: the one that asked for it, else null
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   AxisMask axes = 0;
   Reduction reduction = Reduction::kSum;
-  int dimension = -1;         ///< axis of the input's shape
+  int dimension = -1;  ///< axis of the input's shape
   int concat_dimension = -1;
   int64_t offset = 0;
   bool wrap = false;
-  bool started = false;       ///< a collective whose result is awaited by a kDone
-  ValueId guard = kNoValue;   ///< runs only where this bool holds
+  bool started = false;      ///< a collective whose result is awaited by a kDone
+  ValueId guard = kNoValue;  ///< runs only where this bool holds
   int64_t count = 1;
   std::vector<Instruction> body;
   Microbatching microbatching;  ///< kPlace
@@ -102,7 +104,8 @@ struct Program {
 
 /// The program line of one instruction, without its body.
 std::string to_string(const Program& program, const Instruction& instruction);
-/// Bytes that one position sends (the mean over positions) when `instruction` runs once (direct reduce-scatter and all-gather; DESIGN "Sums").
+/// Bytes that one position sends (the mean over positions) when `instruction` runs once (direct
+/// reduce-scatter and all-gather; DESIGN "Sums").
 double bytes_sent(const Program& program, const Instruction& instruction);
 /// 128-bit hash (XXH3, hexadecimal) of the text: processes compare it before they start.
 std::string program_hash(const Program& program);

@@ -91,6 +91,8 @@ class Planner {
 
 }  // namespace
 
-std::vector<TransitionStep> plan_transition(const Layout& from, const Layout& to) { return Planner(from, to).run(); }
+std::vector<TransitionStep> plan_transition(const Layout& from, const Layout& to) {
+  return Planner(from, to).run();
+}
 
 }  // namespace mtf

@@ -16,9 +16,9 @@ struct TransitionStep {
   Layout result;
 };
 
-/// Steps from `from` to `to`, whose partial sums must be a subset of `from`'s. Sums first; then all-to-alls, slices and
-/// gathers, a slice before a gather where both are due. A mesh dimension can only leave a tensor dimension as its innermost
-/// split, so that outer splits that change take inner ones with them.
+/// Steps from `from` to `to`, whose partial sums must be a subset of `from`'s. Sums first; then all-to-alls,
+/// slices and gathers, a slice before a gather where both are due. A mesh dimension can only leave a tensor
+/// dimension as its innermost split, so that outer splits that change take inner ones with them.
 std::vector<TransitionStep> plan_transition(const Layout& from, const Layout& to);
 
 }  // namespace mtf

@@ -42,10 +42,11 @@ TEST(Gradients, StartFromGivenCotangents) {
 TEST(CustomGradient, IsUsedInPlaceOfTheDerivedOne) {
   Graph graph;
   const Tensor x = graph.input("x", kPair), seed = graph.input("seed", kPair);
-  const Tensor y = custom_gradient([](const Tensors& in) { return Tensors{add(square(in[0]), in[0])}; }, {x},
-                                   [](const Tensors& in, const Tensors&, const Tensors& dy) {
-                                     return Tensors{multiply(dy[0], scalar_add(scalar_multiply(in[0], 2), 1))};
-                                   })[0];
+  const Tensor y =
+      custom_gradient([](const Tensors& in) { return Tensors{add(square(in[0]), in[0])}; }, {x},
+                      [](const Tensors& in, const Tensors&, const Tensors& dy) {
+                        return Tensors{multiply(dy[0], scalar_add(scalar_multiply(in[0], 2), 1))};
+                      })[0];
   const Tensor dx = gradients({y}, {x}, {seed})[0];
   const auto values = evaluate(graph, {y, dx}, {{"x", {5, 10}}, {"seed", {2, 3}}});
   EXPECT_EQ(values[0], (Values{30, 110}));
@@ -53,13 +54,16 @@ TEST(CustomGradient, IsUsedInPlaceOfTheDerivedOne) {
 }
 
 /// A chain of layers with weights and dropout; `wrap` decides what is computed again.
-Tensors chain(Graph& graph, const std::function<Tensor(const std::function<Tensor(const Tensor&)>&, const Tensor&, int)>& wrap) {
+Tensors chain(
+    Graph& graph,
+    const std::function<Tensor(const std::function<Tensor(const Tensor&)>&, const Tensor&, int)>& wrap) {
   const Tensor x = graph.input("x", {{"batch", 4}, {"a", 6}});
   Tensor y = x;
   for (int layer = 0; layer < 3; ++layer) {
     const auto scope = graph.scope("layer_" + std::to_string(layer));
     const auto one = [&](const Tensor& in) {
-      const Tensor w = graph.read(graph.variable(graph.scoped("w"), {{"a", 6}}, DType::kFloat32, Initializer::normal(1)));
+      const Tensor w =
+          graph.read(graph.variable(graph.scoped("w"), {{"a", 6}}, DType::kFloat32, Initializer::normal(1)));
       return tanh(dropout(multiply(in, w, in.shape()), 0.3));
     };
     y = wrap(one, y, layer);
@@ -81,8 +85,9 @@ std::map<std::string, Values> gradients_of(
 
 TEST(Recompute, GivesTheSameGradientsAndRandomBits) {
   const auto plain = gradients_of([](const auto& layer, const Tensor& x, int) { return layer(x); });
-  const auto again = gradients_of(
-      [](const auto& layer, const Tensor& x, int) { return recompute([&](const Tensors& in) { return Tensors{layer(in[0])}; }, {x})[0]; });
+  const auto again = gradients_of([](const auto& layer, const Tensor& x, int) {
+    return recompute([&](const Tensors& in) { return Tensors{layer(in[0])}; }, {x})[0];
+  });
   EXPECT_EQ(again, plain);
 }
 

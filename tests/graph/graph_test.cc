@@ -58,13 +58,20 @@ TEST(Graph, ACloneReadsOtherInputs) {
 TEST(Repeat, ACarriedTensorKeepsItsShape) {
   Graph graph;
   const Tensor x = graph.input("x", kShape);
-  EXPECT_THROW(repeat(graph, 2, {x}, {}, [&](const Tensors&) { return LoopResult{{graph.constant(1)}, {}, {}}; }), Error);
+  EXPECT_THROW(repeat(graph, 2, {x}, {},
+                      [&](const Tensors&) {
+                        return LoopResult{{graph.constant(1)}, {}, {}};
+                      }),
+               Error);
 }
 
 TEST(MicrobatchSlice, NeedsABatchThatDivides) {
   Graph graph;
   const Tensor x = graph.input("x", {{"batch", 6}});
-  EXPECT_THROW(repeat(graph, 4, {}, {"batch", 4}, [&](const Tensors&) { return LoopResult{{}, {microbatch_slice(x)}, {}}; }),
+  EXPECT_THROW(repeat(graph, 4, {}, {"batch", 4},
+                      [&](const Tensors&) {
+                        return LoopResult{{}, {microbatch_slice(x)}, {}};
+                      }),
                Error);
 }
 

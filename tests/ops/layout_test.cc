@@ -19,7 +19,8 @@ std::map<std::string, Values> build(const OperationCase& operation_case, Graph& 
   const Tensors outputs = operation_case.build(builder);
   Tensors inputs, ys;
   for (const auto& operation : graph.root()) {
-    if (operation->name() == "input" && is_floating(operation->outputs()[0].dtype)) inputs.push_back(operation->output());
+    if (operation->name() == "input" && is_floating(operation->outputs()[0].dtype))
+      inputs.push_back(operation->output());
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     graph.set_output("output_" + std::to_string(i), outputs[i]);
@@ -54,10 +55,12 @@ TEST_P(EveryLayout, GivesTheValuesOfOnePosition) {
       if (diagnostics.has_errors()) continue;
       ++legal;
       MeshRun run;
-      ASSERT_NO_THROW(run = run_on_mesh(graph, layouts, feeds)) << operation_case.operations << " " << describe(layouts);
+      ASSERT_NO_THROW(run = run_on_mesh(graph, layouts, feeds))
+          << operation_case.operations << " " << describe(layouts);
       for (const auto& [name, values] : one.outputs) {
         ASSERT_LE(relative_difference(run.outputs.at(name), values), 2e-5)
-            << operation_case.operations << " " << name << " " << describe(layouts) << "\n" << run.program.to_string();
+            << operation_case.operations << " " << name << " " << describe(layouts) << "\n"
+            << run.program.to_string();
       }
     }
   }

@@ -19,8 +19,9 @@ const CaseRegistration constant_case("constant", [](CaseBuilder& c) {
 /// No gradient passes through a loop, so whole numbers go through it.
 const CaseRegistration microbatch_slice_case("microbatch_slice", [](CaseBuilder& c) {
   const Tensor x = c.ids("x", {{"batch", 12}, {"a", 4}}, 0, 100);
-  return repeat(c.graph, 2, {}, {"batch", 2},
-                [&](const Tensors&) { return LoopResult{{}, {}, {microbatch_slice(x)}}; });
+  return repeat(c.graph, 2, {}, {"batch", 2}, [&](const Tensors&) {
+    return LoopResult{{}, {}, {microbatch_slice(x)}};
+  });
 });
 
 }  // namespace

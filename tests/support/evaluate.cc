@@ -51,25 +51,35 @@ class Evaluator {
 template <class Visit>
 void with_type(DType dtype, Visit visit) {
   switch (dtype) {
-    case DType::kFloat32: return visit(float{});
-    case DType::kBFloat16: return visit(BFloat16{});
-    case DType::kFloat64: return visit(double{});
-    case DType::kInt32: return visit(int32_t{});
-    case DType::kInt64: return visit(int64_t{});
-    case DType::kBool: return visit(bool{});
+    case DType::kFloat32:
+      return visit(float{});
+    case DType::kBFloat16:
+      return visit(BFloat16{});
+    case DType::kFloat64:
+      return visit(double{});
+    case DType::kInt32:
+      return visit(int32_t{});
+    case DType::kInt64:
+      return visit(int64_t{});
+    case DType::kBool:
+      return visit(bool{});
   }
 }
 
 template <class T>
 double widen(T value) {
-  if constexpr (std::is_same_v<T, BFloat16>) return static_cast<float>(value);
-  else return static_cast<double>(value);
+  if constexpr (std::is_same_v<T, BFloat16>)
+    return static_cast<float>(value);
+  else
+    return static_cast<double>(value);
 }
 
 template <class T>
 T narrow(double value) {
-  if constexpr (std::is_same_v<T, BFloat16>) return BFloat16(static_cast<float>(value));
-  else return static_cast<T>(value);
+  if constexpr (std::is_same_v<T, BFloat16>)
+    return BFloat16(static_cast<float>(value));
+  else
+    return static_cast<T>(value);
 }
 
 void Evaluator::fill(const Tensor& t, const Values& values) {
@@ -100,10 +110,12 @@ void Evaluator::run(Operation& operation, int64_t iteration) {
     fill(operation.output(), Values(operation.outputs()[0].shape.size(), constant->value));
   } else if (const auto* read = dynamic_cast<const ReadVariable*>(&operation)) {
     const auto found = options_.variables.find(read->variable->name);
-    fill(operation.output(), found != options_.variables.end() ? found->second : Values(read->variable->shape.size()));
+    fill(operation.output(),
+         found != options_.variables.end() ? found->second : Values(read->variable->shape.size()));
   } else if (const auto* assign = dynamic_cast<const Assign*>(&operation)) {
     const bool guarded = operation.inputs().size() > 1;
-    if (!guarded || values(operation.input(1))[0] != 0) assigned[assign->variable->name] = values(operation.input(0));
+    if (!guarded || values(operation.input(1))[0] != 0)
+      assigned[assign->variable->name] = values(operation.input(0));
   } else if (dynamic_cast<const LoopValue*>(&operation)) {
     if (iteration == 0) buffers_[operation.output()] = Buffer(buffers_.at(operation.input(0)));
   } else if (const auto* loop = dynamic_cast<const Repeat*>(&operation)) {
@@ -128,13 +140,15 @@ void Evaluator::run_loop(const Repeat& loop) {
       accumulate(loop.output(static_cast<int>(carried + i)), loop.result.sums[i]);
     }
     for (size_t i = 0; i < loop.result.placed.size(); ++i) {
-      place(loop.output(static_cast<int>(carried + sums + i)), loop.result.placed[i], loop.microbatching, iteration);
+      place(loop.output(static_cast<int>(carried + sums + i)), loop.result.placed[i], loop.microbatching,
+            iteration);
     }
     std::vector<Buffer> next;
     for (const Tensor& t : loop.result.carried) next.push_back(buffers_.at(t));
     for (size_t i = 0; i < carried; ++i) buffers_[loop.loop_values[i]] = next[i];
   }
-  for (size_t i = 0; i < carried; ++i) buffers_[loop.output(static_cast<int>(i))] = buffers_.at(loop.loop_values[i]);
+  for (size_t i = 0; i < carried; ++i)
+    buffers_[loop.output(static_cast<int>(i))] = buffers_.at(loop.loop_values[i]);
 }
 
 void Evaluator::accumulate(const Tensor& total, const Tensor& term) {
@@ -144,13 +158,15 @@ void Evaluator::accumulate(const Tensor& total, const Tensor& term) {
   fill(total, sum);
 }
 
-void Evaluator::place(const Tensor& whole, const Tensor& part, const Microbatching& microbatching, int64_t iteration) {
+void Evaluator::place(const Tensor& whole, const Tensor& part, const Microbatching& microbatching,
+                      int64_t iteration) {
   Values all = values(whole);
   const Values values = this->values(part);
   const int axis = *part.shape().find(microbatching.dimension);
   const int64_t inner = part.shape().strides()[axis], size = part.shape()[axis].size;
   for (size_t i = 0; i < values.size(); ++i) {
-    const int64_t outer = static_cast<int64_t>(i) / (inner * size), entry = static_cast<int64_t>(i) / inner % size;
+    const int64_t outer = static_cast<int64_t>(i) / (inner * size),
+                  entry = static_cast<int64_t>(i) / inner % size;
     all[(outer * size * microbatching.count + entry * microbatching.count + iteration) * inner +
         static_cast<int64_t>(i) % inner] = values[i];
   }
@@ -179,8 +195,8 @@ void Evaluator::run_kernel(const Operation& operation, int64_t iteration) {
 
 }  // namespace
 
-std::vector<Values> evaluate(const Graph& graph, const Tensors& tensors, const std::map<std::string, Values>& feeds,
-                             const EvaluateOptions& options) {
+std::vector<Values> evaluate(const Graph& graph, const Tensors& tensors,
+                             const std::map<std::string, Values>& feeds, const EvaluateOptions& options) {
   Evaluator evaluator(feeds, options);
   evaluator.run(graph.root(), 0);
   std::vector<Values> result;

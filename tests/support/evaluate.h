@@ -1,5 +1,5 @@
-// Runs a graph on one position, operation by operation, straight from the CPU kernels: the reference that the partitioner
-// and the executor are compared with, and the quickest way to test a kernel.
+// Runs a graph on one position, operation by operation, straight from the CPU kernels: the reference that the
+// partitioner and the executor are compared with, and the quickest way to test a kernel.
 //
 //   Graph graph;
 //   Tensor x = graph.input("x", {{"a", 2}});
@@ -22,8 +22,8 @@ struct EvaluateOptions {
 };
 
 /// Values of `tensors` for these inputs.
-std::vector<Values> evaluate(const Graph& graph, const Tensors& tensors, const std::map<std::string, Values>& feeds,
-                             const EvaluateOptions& options = {});
+std::vector<Values> evaluate(const Graph& graph, const Tensors& tensors,
+                             const std::map<std::string, Values>& feeds, const EvaluateOptions& options = {});
 
 /// Values of the variables after one step (assignments done).
 std::map<std::string, Values> evaluate_step(const Graph& graph, const std::map<std::string, Values>& feeds,

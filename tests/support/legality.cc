@@ -16,7 +16,8 @@ void reach(const Tensor& tensor, std::set<const Operation*>& seen) {
   if (!seen.insert(&operation).second) return;
   for (const Tensor& input : operation.inputs()) reach(input, seen);
   if (const auto* loop = dynamic_cast<const Repeat*>(&operation)) {
-    for (const Tensors* results : {&loop->result.carried, &loop->result.sums, &loop->result.placed, &loop->loop_values}) {
+    for (const Tensors* results :
+         {&loop->result.carried, &loop->result.sums, &loop->result.placed, &loop->loop_values}) {
       for (const Tensor& t : *results) reach(t, seen);
     }
   }
@@ -44,13 +45,14 @@ std::vector<int> axes_of(const LayoutRules& rules, const Mesh& mesh, const std::
   std::vector<int> axes;
   for (const LayoutRule& rule : rules.rules()) {
     if (rule.dimension != name) continue;
-    for (const std::string& mesh_dimension : rule.mesh_dimensions) axes.push_back(*mesh.shape().find(mesh_dimension));
+    for (const std::string& mesh_dimension : rule.mesh_dimensions)
+      axes.push_back(*mesh.shape().find(mesh_dimension));
   }
   return axes;
 }
 
-/// Do the boxes of all positions cover every element exactly as often as there are replicas? Dimensions that are not split
-/// do not matter and are left out.
+/// Do the boxes of all positions cover every element exactly as often as there are replicas? Dimensions that
+/// are not split do not matter and are left out.
 bool covered(const Shape& shape, const LayoutRules& rules, const Mesh& mesh) {
   std::vector<std::vector<int>> axes;
   std::vector<int64_t> sizes;
@@ -111,7 +113,8 @@ std::string why_illegal(const Graph& graph, const Layouts& layouts) {
       for (const OutputInfo& output : operation->outputs()) {
         for (const Shape& changed : {input.shape() - output.shape, output.shape - input.shape()}) {
           for (const Dimension& d : changed) {
-            if (!axes_of(rules_of(layouts, domain), layouts.mesh, d.name).empty()) return name + " along " + d.name;
+            if (!axes_of(rules_of(layouts, domain), layouts.mesh, d.name).empty())
+              return name + " along " + d.name;
           }
         }
       }
@@ -160,7 +163,8 @@ std::string describe(const Layouts& layouts) {
   std::string text = layouts.mesh.to_string() + ": ";
   for (const LayoutRule& rule : layouts.activation.rules()) {
     text += rule.dimension + ":";
-    for (const std::string& name : rule.mesh_dimensions) text += name + (&name == &rule.mesh_dimensions.back() ? "; " : "/");
+    for (const std::string& name : rule.mesh_dimensions)
+      text += name + (&name == &rule.mesh_dimensions.back() ? "; " : "/");
   }
   return text;
 }

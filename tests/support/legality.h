@@ -1,5 +1,5 @@
-// A second implementation of which layouts are legal (spec/core.md §1.5.1), by brute force: it looks at which elements the
-// positions would hold, not at the rules' names. Tests compare the layout check with it.
+// A second implementation of which layouts are legal (spec/core.md §1.5.1), by brute force: it looks at which
+// elements the positions would hold, not at the rules' names. Tests compare the layout check with it.
 #pragma once
 
 #include <string>

@@ -31,7 +31,8 @@ Tensor CaseBuilder::ids(const std::string& name, const Shape& shape, int64_t low
 }
 
 Tensor CaseBuilder::values(const std::string& name, const Shape& shape, DType dtype, Values values) {
-  MTF_CHECK(static_cast<int64_t>(values.size()) == shape.size(), "{} values for {}", values.size(), shape.to_string());
+  MTF_CHECK(static_cast<int64_t>(values.size()) == shape.size(), "{} values for {}", values.size(),
+            shape.to_string());
   feeds[name] = std::move(values);
   return graph.input(name, shape, dtype);
 }

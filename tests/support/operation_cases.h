@@ -1,6 +1,7 @@
 // One small example of each operation, from which the gradient, layout and completeness tests are made.
 //
-//   const CaseRegistration relu_case("relu", [](CaseBuilder& c) { return Tensors{relu(c.input("x", {{"a", 4}, {"b", 6}}))}; });
+//   const CaseRegistration relu_case("relu", [](CaseBuilder& c) { return Tensors{relu(c.input("x", {{"a", 4},
+//   {"b", 6}}))}; });
 //
 // Dimension sizes should be divisible by 2 (better 4, one by 3) so that many layouts are legal.
 #pragma once
@@ -35,7 +36,8 @@ class CaseBuilder {
 };
 
 struct OperationCase {
-  std::string operations;  ///< names covered, separated by spaces: the operation and, where it has one, its gradient's
+  std::string operations;  ///< names covered, separated by spaces: the operation and, where it has one, its
+                           ///< gradient's
   std::function<Tensors(CaseBuilder&)> build;
 };
 

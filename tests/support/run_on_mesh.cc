@@ -11,19 +11,26 @@ namespace {
 template <class Visit>
 void with_type(DType dtype, Visit visit) {
   switch (dtype) {
-    case DType::kFloat32: return visit(float{});
-    case DType::kBFloat16: return visit(BFloat16{});
-    case DType::kFloat64: return visit(double{});
-    case DType::kInt32: return visit(int32_t{});
-    case DType::kInt64: return visit(int64_t{});
-    case DType::kBool: return visit(bool{});
+    case DType::kFloat32:
+      return visit(float{});
+    case DType::kBFloat16:
+      return visit(BFloat16{});
+    case DType::kFloat64:
+      return visit(double{});
+    case DType::kInt32:
+      return visit(int32_t{});
+    case DType::kInt64:
+      return visit(int64_t{});
+    case DType::kBool:
+      return visit(bool{});
   }
 }
 
 }  // namespace
 
 HostTensor to_host(const Shape& shape, DType dtype, const Values& values) {
-  MTF_CHECK(static_cast<int64_t>(values.size()) == shape.size(), "{} values for {}", values.size(), shape.to_string());
+  MTF_CHECK(static_cast<int64_t>(values.size()) == shape.size(), "{} values for {}", values.size(),
+            shape.to_string());
   HostTensor tensor(shape, dtype);
   with_type(dtype, [&]<class T>(T) {
     for (size_t i = 0; i < values.size(); ++i) {
@@ -56,7 +63,8 @@ MeshRun run_on_mesh(const Graph& graph, const Layouts& layouts, const std::map<s
   return run_program(partition(graph, layouts, options.partition), feeds, options);
 }
 
-MeshRun run_program(Program program, const std::map<std::string, Values>& feeds, const MeshRunOptions& options) {
+MeshRun run_program(Program program, const std::map<std::string, Values>& feeds,
+                    const MeshRunOptions& options) {
   MeshRun result;
   result.program = std::move(program);
   const std::unique_ptr<Backend> backend = make_cpu_backend();
@@ -73,7 +81,8 @@ MeshRun run_program(Program program, const std::map<std::string, Values>& feeds,
     executor.feed(name, to_host(value.shape, value.dtype, feeds.at(name)).bytes.data());
   }
   for (uint64_t step = 0; step < options.steps; ++step) executor.run(step);
-  for (const auto& [name, id] : result.program.outputs) result.outputs[name] = from_host(executor.fetch(name));
+  for (const auto& [name, id] : result.program.outputs)
+    result.outputs[name] = from_host(executor.fetch(name));
   for (const std::string& name : variables.names()) result.variables[name] = from_host(variables.get(name));
   result.counters = executor.counters();
   return result;
@@ -96,8 +105,8 @@ double relative_difference(const Values& a, const Values& b) {
 
 Layouts layouts(const std::string& mesh, const std::string& layout, const std::string& parameter_layout,
                 const std::string& optimizer_layout) {
-  return Layouts::make(Mesh(Shape::parse(mesh)), LayoutRules::parse(layout), LayoutRules::parse(parameter_layout),
-                       LayoutRules::parse(optimizer_layout));
+  return Layouts::make(Mesh(Shape::parse(mesh)), LayoutRules::parse(layout),
+                       LayoutRules::parse(parameter_layout), LayoutRules::parse(optimizer_layout));
 }
 
 }  // namespace mtf::testing

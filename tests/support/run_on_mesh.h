@@ -1,4 +1,5 @@
-// Runs a graph through partitioner and executor on a mesh, replicas checked, and gives the outputs of the graph back.
+// Runs a graph through partitioner and executor on a mesh, replicas checked, and gives the outputs of the
+// graph back.
 #pragma once
 
 #include <map>
@@ -28,13 +29,15 @@ struct MeshRunOptions {
 };
 
 /// Runs a program that partition() has made, or some of its passes.
-MeshRun run_program(Program program, const std::map<std::string, Values>& feeds, const MeshRunOptions& options = {});
+MeshRun run_program(Program program, const std::map<std::string, Values>& feeds,
+                    const MeshRunOptions& options = {});
 
 /// Runs the partitioned graph.
 MeshRun run_on_mesh(const Graph& graph, const Layouts& layouts, const std::map<std::string, Values>& feeds,
                     const MeshRunOptions& options = {});
 
-/// Largest |a - b| / max(1e-6, largest |b|); infinite where sizes differ or a value is not finite in one of them only.
+/// Largest |a - b| / max(1e-6, largest |b|); infinite where sizes differ or a value is not finite in one of
+/// them only.
 double relative_difference(const Values& a, const Values& b);
 
 /// "batch:rows;hidden:cols" on "rows:2;cols:2".

@@ -1,5 +1,6 @@
-// Every layout of small models on meshes of 1 to 8 positions: the legal ones give the losses and gradients of one position,
-// replicas compared bit for bit; the illegal ones are refused. What is legal is decided by tests/support/legality.cc.
+// Every layout of small models on meshes of 1 to 8 positions: the legal ones give the losses and gradients of
+// one position, replicas compared bit for bit; the illegal ones are refused. What is legal is decided by
+// tests/support/legality.cc.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -28,8 +29,9 @@ Tensor weight(Graph& graph, const std::string& name, const Shape& shape) {
 }
 
 Tensor mlp_loss(Graph& graph, const Tensor& x, const Tensor& labels, const Tensor& h) {
-  const Tensor logits = add(einsum({h, weight(graph, "out/kernel", {kHidden, kClasses})}, Shape{x.shape()[0], kClasses}),
-                            weight(graph, "out/bias", {kClasses}));
+  const Tensor logits =
+      add(einsum({h, weight(graph, "out/kernel", {kHidden, kClasses})}, Shape{x.shape()[0], kClasses}),
+          weight(graph, "out/bias", {kClasses}));
   return reduce_mean(softmax_cross_entropy(logits, labels, "classes").loss, Shape());
 }
 
@@ -43,27 +45,32 @@ void set_gradient_outputs(Graph& graph, const Tensor& loss) {
   for (const auto& variable : graph.variables()) weights.push_back(graph.read(*variable));
   const Tensors gradient = gradients({loss}, weights);
   graph.set_output("loss", loss);
-  for (size_t i = 0; i < weights.size(); ++i) graph.set_output("grad/" + graph.variables()[i]->name, gradient[i]);
+  for (size_t i = 0; i < weights.size(); ++i)
+    graph.set_output("grad/" + graph.variables()[i]->name, gradient[i]);
 }
 
 void mlp(Graph& graph) {
-  const Tensor x = graph.input("x", {kBatch, kInputs}), labels = graph.input("labels", {kBatch}, DType::kInt32);
+  const Tensor x = graph.input("x", {kBatch, kInputs}),
+               labels = graph.input("labels", {kBatch}, DType::kInt32);
   set_gradient_outputs(graph, mlp_loss(graph, x, labels, first_layer(graph, x)));
 }
 
 /// The hidden layer seen as groups, half of it squared and both halves put together along another dimension.
 void mlp_with_reshape_and_concat(Graph& graph) {
-  const Tensor x = graph.input("x", {kBatch, kInputs}), labels = graph.input("labels", {kBatch}, DType::kInt32);
+  const Tensor x = graph.input("x", {kBatch, kInputs}),
+               labels = graph.input("labels", {kBatch}, DType::kInt32);
   const Tensor groups = reshape(first_layer(graph, x), {kBatch, {"groups", 4}, {"width", 6}});
   const Tensor both = concat({groups, square(groups)}, "width");
-  const Tensor mixed = einsum({both, weight(graph, "mix/kernel", {{"groups", 4}, {"width", 12}, {"mixed", 24}})},
-                              Shape{kBatch, {"mixed", 24}});
+  const Tensor mixed =
+      einsum({both, weight(graph, "mix/kernel", {{"groups", 4}, {"width", 12}, {"mixed", 24}})},
+             Shape{kBatch, {"mixed", 24}});
   set_gradient_outputs(graph, mlp_loss(graph, x, labels, rename(mixed, "mixed", "hidden")));
 }
 
 /// Two microbatches, clipping by the global norm, Adafactor.
 void microbatched_mlp(Graph& graph) {
-  const Tensor x = graph.input("x", {kBatch, kInputs}), labels = graph.input("labels", {kBatch}, DType::kInt32);
+  const Tensor x = graph.input("x", {kBatch, kInputs}),
+               labels = graph.input("labels", {kBatch}, DType::kInt32);
   const Tensors sums = repeat(
       graph, 2, {}, {"batch", 2},
       [&](const Tensors&) {
@@ -95,9 +102,12 @@ std::map<std::string, Values> feeds(const Graph& graph) {
     if (!input) continue;
     Values& values = result[input->input_name];
     for (int64_t i = 0; i < input->outputs()[0].shape.size(); ++i) {
-      if (input->input_name == "labels") values.push_back(static_cast<double>(i % kClasses.size));
-      else if (input->input_name == "x") values.push_back(std::sin(1.0 + static_cast<double>(i) * 0.7));
-      else values.push_back(0.01);  // scalars of the optimizer
+      if (input->input_name == "labels")
+        values.push_back(static_cast<double>(i % kClasses.size));
+      else if (input->input_name == "x")
+        values.push_back(std::sin(1.0 + static_cast<double>(i) * 0.7));
+      else
+        values.push_back(0.01);  // scalars of the optimizer
     }
   }
   return result;
@@ -138,10 +148,12 @@ TEST_P(EveryModelLayout, LegalOnesGiveTheLossesAndGradientsOfOnePosition) {
       ++legal;
       const MeshRun run = run_on_mesh(graph, layouts, inputs, options);
       for (const auto& [name, values] : one.outputs) {
-        ASSERT_LE(relative_difference(run.outputs.at(name), values), 1e-5) << name << " " << describe(layouts);
+        ASSERT_LE(relative_difference(run.outputs.at(name), values), 1e-5)
+            << name << " " << describe(layouts);
       }
       for (const auto& [name, values] : one.variables) {
-        ASSERT_LE(relative_difference(run.variables.at(name), values), 1e-5) << name << " " << describe(layouts);
+        ASSERT_LE(relative_difference(run.variables.at(name), values), 1e-5)
+            << name << " " << describe(layouts);
       }
     }
   }
@@ -150,7 +162,8 @@ TEST_P(EveryModelLayout, LegalOnesGiveTheLossesAndGradientsOfOnePosition) {
   EXPECT_GE(illegal, GetParam().minimum_illegal);
 }
 
-/// parameter_layout and optimizer_layout on top of every layout: variables and slots lie elsewhere, the step is the same.
+/// parameter_layout and optimizer_layout on top of every layout: variables and slots lie elsewhere, the step
+/// is the same.
 TEST(EveryStateLayout, GivesTheStepOfOnePosition) {
   Graph graph;
   microbatched_mlp(graph);
@@ -168,7 +181,8 @@ TEST(EveryStateLayout, GivesTheStepOfOnePosition) {
                                            : Layouts::make(base.mesh, base.activation, state.activation);
         Diagnostics diagnostics;
         check_layouts(graph, layouts, diagnostics);
-        ASSERT_EQ(diagnostics.has_errors(), !why_illegal(graph, layouts).empty()) << describe(base) << describe(state);
+        ASSERT_EQ(diagnostics.has_errors(), !why_illegal(graph, layouts).empty())
+            << describe(base) << describe(state);
         ++(diagnostics.has_errors() ? illegal : legal);
         if (diagnostics.has_errors()) continue;
         const MeshRun run = run_on_mesh(graph, layouts, inputs, options);

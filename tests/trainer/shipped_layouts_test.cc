@@ -1,5 +1,5 @@
-// The shipped layouts under the shipped models: the same initial values and losses as one position; the work and the bytes
-// that the kernels and the communicator count are those that the program predicts.
+// The shipped layouts under the shipped models: the same initial values and losses as one position; the work
+// and the bytes that the kernels and the communicator count are those that the program predicts.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,9 @@ namespace {
 
 constexpr int64_t kSteps = 12;
 
-std::string config_path(const std::string& name) { return std::string(MTF_SOURCE_DIR) + "/configs/" + name + ".yaml"; }
+std::string config_path(const std::string& name) {
+  return std::string(MTF_SOURCE_DIR) + "/configs/" + name + ".yaml";
+}
 
 /// Pictures of stripes whose width depends on the label, and the features of the toy data.
 Values feature_values(const Feature& feature, int64_t batch, int64_t step) {
@@ -25,8 +27,10 @@ Values feature_values(const Feature& feature, int64_t batch, int64_t step) {
   for (int64_t i = 0; i < batch; ++i) {
     const int64_t label = (i * 7 + step) % 10;
     for (int64_t k = 0; k < size; ++k) {
-      values.push_back(feature.name == "labels" ? static_cast<double>(label)
-                                                : 0.5 + 0.5 * std::sin(static_cast<double>(k * (label + 1)) * 0.05 + static_cast<double>(i)));
+      values.push_back(
+          feature.name == "labels"
+              ? static_cast<double>(label)
+              : 0.5 + 0.5 * std::sin(static_cast<double>(k * (label + 1)) * 0.05 + static_cast<double>(i)));
     }
   }
   return values;
@@ -49,8 +53,8 @@ double predicted(const Program& program, const std::vector<Instruction>& block) 
   return bytes;
 }
 
-TrainedRun train(const std::string& model_name, const std::string& layout, const std::vector<Feature>& features,
-          int64_t batch_size) {
+TrainedRun train(const std::string& model_name, const std::string& layout,
+                 const std::vector<Feature>& features, int64_t batch_size) {
   Diagnostics diagnostics;
   const Config config = load_config({config_path("models/" + model_name), config_path("layouts/" + layout)},
                                     {fmt::format("train.batch_size={}", batch_size)}, diagnostics);
@@ -96,15 +100,17 @@ TEST_P(ShippedLayouts, TrainAsOnePositionDoes) {
   const auto& [name, features, batch_size] = GetParam();
   const TrainedRun one = train(name, "single", features, batch_size);
   EXPECT_EQ(one.counters.bytes_per_position, 0);
-  for (const std::string layout : {"data_parallel", "model_parallel", "data_and_model_parallel", "fsdp", "zero1",
-                                   "data_parallel_4", "model_parallel_4", "data_and_model_parallel_4", "fsdp_4", "zero1_4"}) {
+  for (const std::string layout :
+       {"data_parallel", "model_parallel", "data_and_model_parallel", "fsdp", "zero1", "data_parallel_4",
+        "model_parallel_4", "data_and_model_parallel_4", "fsdp_4", "zero1_4"}) {
     SCOPED_TRACE(name + " " + layout);
     const TrainedRun run = train(name, layout, features, batch_size);
     EXPECT_EQ(run.initial, one.initial);
-    for (int64_t i = 0; i < kSteps; ++i) EXPECT_NEAR(run.losses[i], one.losses[i], 1e-5 * std::abs(one.losses[i])) << i;
+    for (int64_t i = 0; i < kSteps; ++i)
+      EXPECT_NEAR(run.losses[i], one.losses[i], 1e-5 * std::abs(one.losses[i])) << i;
     // Every contraction is split over all positions: together they do the work of one.
-    EXPECT_NEAR(run.counters.flops_per_position * static_cast<double>(run.positions), one.counters.flops_per_position,
-                0.01 * one.counters.flops_per_position);
+    EXPECT_NEAR(run.counters.flops_per_position * static_cast<double>(run.positions),
+                one.counters.flops_per_position, 0.01 * one.counters.flops_per_position);
     EXPECT_GT(run.counters.bytes_per_position, 0);
     EXPECT_NEAR(run.counters.bytes_per_position, run.predicted_bytes, 1e-9 * run.predicted_bytes);
   }

@@ -132,7 +132,8 @@ class SumsKernel final : public Kernel {
     return call.output<double>(i) + block * block_sizes_[i];
   }
 
-  void add_piece(const KernelCall& call, int64_t block, const Offsets<4>& at, int64_t n, double* squares) const {
+  void add_piece(const KernelCall& call, int64_t block, const Offsets<4>& at, int64_t n,
+                 double* squares) const {
     if (factored_) {
       const double sum = square(call.input<A>(1) + at[0], n, squares);
       accumulate(output(call, 0, block) + at[1], pieces_.inner.strides[1], squares, sum, n);

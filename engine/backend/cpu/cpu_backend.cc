@@ -14,7 +14,8 @@ namespace {
 class Pages final : public DeviceMemory {
  public:
   explicit Pages(int64_t bytes) : bytes_(static_cast<size_t>(std::max<int64_t>(bytes, 64))) {
-    void* pages = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* pages =
+        mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pages == MAP_FAILED) {
       throw Error(ErrorKind::kMemory, "cannot get " + std::to_string(bytes_) + " bytes of memory",
                   "use smaller batches, `train.microbatches`, or split more dimensions");
@@ -35,8 +36,8 @@ std::unique_ptr<Kernel> copy_rows(int64_t rows, int64_t length, From from, To to
   return make_kernel(rows, std::max<int64_t>(1, (1 << 17) / std::max<int64_t>(1, length)),
                      [=](const KernelCall& call, int64_t begin, int64_t end) {
                        for (int64_t row = begin; row < end; ++row) {
-                         std::memcpy(call.outputs[0].data + to(call, row), call.inputs[0].data + from(call, row),
-                                     static_cast<size_t>(length));
+                         std::memcpy(call.outputs[0].data + to(call, row),
+                                     call.inputs[0].data + from(call, row), static_cast<size_t>(length));
                        }
                      });
 }
@@ -90,22 +91,23 @@ std::unique_ptr<Kernel> prepare_accumulate(const Move& move) {
 
 template <>
 std::unique_ptr<Kernel> prepare_accumulate<BFloat16>(const Move& move) {
-  return make_kernel(move.output.local.size(), kElementsPerTask,
-                     [](const KernelCall& call, int64_t begin, int64_t end) {
-                       const BFloat16* x = call.input<BFloat16>(0);
-                       BFloat16* total = call.output<BFloat16>(0);
-                       for (int64_t i = begin; i < end; ++i) {
-                         total[i] = call.iteration == 0
-                                        ? x[i]
-                                        : BFloat16(static_cast<float>(total[i]) + static_cast<float>(x[i]));
-                       }
-                     });
+  return make_kernel(
+      move.output.local.size(), kElementsPerTask, [](const KernelCall& call, int64_t begin, int64_t end) {
+        const BFloat16* x = call.input<BFloat16>(0);
+        BFloat16* total = call.output<BFloat16>(0);
+        for (int64_t i = begin; i < end; ++i) {
+          total[i] =
+              call.iteration == 0 ? x[i] : BFloat16(static_cast<float>(total[i]) + static_cast<float>(x[i]));
+        }
+      });
 }
 
 class CpuBackend final : public Backend {
  public:
   std::unique_ptr<DeviceMemory> allocate(int64_t bytes) override { return std::make_unique<Pages>(bytes); }
-  std::unique_ptr<Kernel> prepare(const KernelContext& context) override { return prepare_cpu_kernel(context); }
+  std::unique_ptr<Kernel> prepare(const KernelContext& context) override {
+    return prepare_cpu_kernel(context);
+  }
   std::unique_ptr<Kernel> prepare(const Move& move) override {
     switch (move.kind) {
       case Move::Kind::kSlice:

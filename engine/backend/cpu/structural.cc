@@ -1,8 +1,9 @@
 // Kernels of the graph's own operations.
+#include "engine/graph/structural.h"
+
 #include <cstring>
 
 #include "engine/backend/kernel.h"
-#include "engine/graph/structural.h"
 
 namespace mtf {
 namespace {
