@@ -6,6 +6,7 @@
 #include "engine/backend/kernel.h"
 #include "engine/core/check.h"
 #include "engine/graph/structural.h"
+#include "tests/support/element_types.h"
 
 namespace mtf::testing {
 namespace {
@@ -47,40 +48,6 @@ class Evaluator {
   const EvaluateOptions& options_;
   std::unordered_map<Tensor, Buffer, TensorHash> buffers_;
 };
-
-template <class Visit>
-void with_type(DType dtype, Visit visit) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return visit(float{});
-    case DType::kBFloat16:
-      return visit(BFloat16{});
-    case DType::kFloat64:
-      return visit(double{});
-    case DType::kInt32:
-      return visit(int32_t{});
-    case DType::kInt64:
-      return visit(int64_t{});
-    case DType::kBool:
-      return visit(bool{});
-  }
-}
-
-template <class T>
-double widen(T value) {
-  if constexpr (std::is_same_v<T, BFloat16>)
-    return static_cast<float>(value);
-  else
-    return static_cast<double>(value);
-}
-
-template <class T>
-T narrow(double value) {
-  if constexpr (std::is_same_v<T, BFloat16>)
-    return BFloat16(static_cast<float>(value));
-  else
-    return static_cast<T>(value);
-}
 
 void Evaluator::fill(const Tensor& t, const Values& values) {
   Buffer& buffer = allocate(t);

@@ -4,29 +4,9 @@
 #include <limits>
 
 #include "engine/core/check.h"
+#include "tests/support/element_types.h"
 
 namespace mtf::testing {
-namespace {
-
-template <class Visit>
-void with_type(DType dtype, Visit visit) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return visit(float{});
-    case DType::kBFloat16:
-      return visit(BFloat16{});
-    case DType::kFloat64:
-      return visit(double{});
-    case DType::kInt32:
-      return visit(int32_t{});
-    case DType::kInt64:
-      return visit(int64_t{});
-    case DType::kBool:
-      return visit(bool{});
-  }
-}
-
-}  // namespace
 
 HostTensor to_host(const Shape& shape, DType dtype, const Values& values) {
   MTF_CHECK(static_cast<int64_t>(values.size()) == shape.size(), "{} values for {}", values.size(),
@@ -34,11 +14,7 @@ HostTensor to_host(const Shape& shape, DType dtype, const Values& values) {
   HostTensor tensor(shape, dtype);
   with_type(dtype, [&]<class T>(T) {
     for (size_t i = 0; i < values.size(); ++i) {
-      if constexpr (std::is_same_v<T, BFloat16>) {
-        tensor.data<T>()[i] = BFloat16(static_cast<float>(values[i]));
-      } else {
-        tensor.data<T>()[i] = static_cast<T>(values[i]);
-      }
+      tensor.data<T>()[i] = narrow<T>(values[i]);
     }
   });
   return tensor;
@@ -48,11 +24,7 @@ Values from_host(const HostTensor& tensor) {
   Values values(static_cast<size_t>(tensor.shape.size()));
   with_type(tensor.dtype, [&]<class T>(T) {
     for (size_t i = 0; i < values.size(); ++i) {
-      if constexpr (std::is_same_v<T, BFloat16>) {
-        values[i] = static_cast<float>(tensor.data<T>()[i]);
-      } else {
-        values[i] = static_cast<double>(tensor.data<T>()[i]);
-      }
+      values[i] = widen(tensor.data<T>()[i]);
     }
   });
   return values;

@@ -1,0 +1,47 @@
+// Element types as C++ types, and elements as double, for tests.
+#pragma once
+
+#include <type_traits>
+
+#include "engine/core/dtype.h"
+
+namespace mtf::testing {
+
+/// visit(T{}) for the C++ type of `dtype`.
+template <class Visit>
+void with_type(DType dtype, Visit visit) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return visit(float{});
+    case DType::kBFloat16:
+      return visit(BFloat16{});
+    case DType::kFloat64:
+      return visit(double{});
+    case DType::kInt32:
+      return visit(int32_t{});
+    case DType::kInt64:
+      return visit(int64_t{});
+    case DType::kBool:
+      return visit(bool{});
+  }
+}
+
+template <class T>
+double widen(T value) {
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    return static_cast<float>(value);
+  } else {
+    return static_cast<double>(value);
+  }
+}
+
+template <class T>
+T narrow(double value) {
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    return BFloat16(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+}  // namespace mtf::testing
