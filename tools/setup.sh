@@ -5,7 +5,7 @@ set -euo pipefail
 
 packages=(
   build-essential cmake ninja-build ccache
-  libyaml-cpp-dev libspdlog-dev libfmt-dev libdnnl-dev nlohmann-json3-dev zlib1g-dev libxxhash-dev
+  libyaml-cpp-dev libspdlog-dev libfmt-dev nlohmann-json3-dev zlib1g-dev libxxhash-dev
   libgtest-dev libgmock-dev
   dataset-fashion-mnist
 )

@@ -6,6 +6,7 @@
 #include "engine/comm/communicator.h"
 #include "engine/comm/tree_sum.h"
 #include "engine/core/check.h"
+#include "engine/core/clones.h"
 
 namespace mtf {
 namespace {
@@ -39,6 +40,13 @@ A combine(A a, A b, Reduction reduction) {
   if (reduction == Reduction::kSum) return a + b;
   if (reduction == Reduction::kMax) return a > b || a != a ? a : b;  // NaN wins
   return a < b || a != a ? a : b;
+}
+
+/// sum[k] = left[k] + right[k]; `sum` may be `left`.
+template <class A>
+MTF_CLONES void add_blocks(const A* left, const A* right, int64_t count, A* sum) {
+#pragma GCC ivdep
+  for (int64_t k = 0; k < count; ++k) sum[k] = left[k] + right[k];
 }
 
 /// all_reduce, and reduce_scatter of an axis.
@@ -96,7 +104,7 @@ class Reduce final : public PreparedCollective {
     const Accumulator<T>* left = add(inputs, tree.left, begin, count, sum);
     const Accumulator<T>* right = add(inputs, tree.right, begin, count, other);
     if (reduction_ == Reduction::kSum) {
-      for (int64_t k = 0; k < count; ++k) sum[k] = left[k] + right[k];
+      add_blocks(left, right, count, sum);
     } else {
       for (int64_t k = 0; k < count; ++k) sum[k] = combine(left[k], right[k], reduction_);
     }

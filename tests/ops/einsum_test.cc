@@ -6,7 +6,6 @@
 #include <numeric>
 #include <random>
 
-#include "engine/backend/cpu/gemm.h"
 #include "engine/backend/kernel.h"
 #include "engine/core/error.h"
 #include "tests/support/evaluate.h"
@@ -140,7 +139,7 @@ TEST(Einsum, AgreesWithTheDefinitionForLargerProducts) {
   }
 }
 
-TEST(Einsum, CutsWideProductsIntoColumns) {
+TEST(Einsum, CutsLargeProducts) {
   expect_einsum({{{"r", 50}, {"s", 310}}, {{"s", 310}, {"c", 1100}}}, {{"r", 50}, {"c", 1100}},
                 DType::kFloat32, 3e-6, 1);
   expect_einsum({{{"s", 310}, {"r", 50}}, {{"c", 1100}, {"s", 310}}}, {{"r", 50}, {"c", 1100}},
@@ -238,19 +237,6 @@ TEST_F(EinsumPlacement, PassesAPartialSumOfTheLargerInput) {
       << "a product of sums is no sum of products";
   EXPECT_EQ(place(LayoutRules::parse("b:rows"), axis_bit(0), 0).outputs[0].partial, 0u)
       << "w varies over rows";
-}
-
-TEST(Gemm, ThreadsComputeAlikeAfterUseOneLibraryThread) {
-  use_one_library_thread();
-  const GemmShape shape{64, 96, 40};
-  const Values from_a = random_values(64 * 40, 1), from_b = random_values(40 * 96, 2);
-  const std::vector<float> left(from_a.begin(), from_a.end()), right(from_b.begin(), from_b.end());
-  std::vector<float> once(64 * 96), twice(64 * 96);
-  gemm(shape, {left.data(), 40, 1}, {right.data(), 96, 1}, {once.data(), 96, 1}, false);
-  gemm(shape, {left.data(), 40, 1}, {right.data(), 96, 1}, {twice.data(), 96, 1}, false);
-  EXPECT_EQ(once, twice);
-  gemm(shape, {left.data(), 40, 1}, {right.data(), 96, 1}, {twice.data(), 96, 1}, true);
-  for (size_t n = 0; n < once.size(); ++n) ASSERT_FLOAT_EQ(twice[n], 2 * once[n]);
 }
 
 }  // namespace

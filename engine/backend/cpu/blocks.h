@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "engine/backend/cpu/clones.h"
+#include "engine/core/clones.h"
 #include "engine/backend/cpu/element.h"
 #include "engine/backend/cpu/strided.h"
 

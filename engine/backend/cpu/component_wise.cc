@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "engine/backend/cpu/blocks.h"
-#include "engine/backend/cpu/clones.h"
+#include "engine/core/clones.h"
 #include "engine/backend/cpu/fast_math.h"
 #include "engine/backend/kernel.h"
 #include "engine/core/check.h"

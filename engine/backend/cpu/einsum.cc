@@ -1,8 +1,11 @@
 // Contraction of two tensors as strided loops around 2-D matrix products.
 //
 // The dimensions of each class (batch, rows, columns, summed) are joined where the strides of all operands
-// allow it. One axis of each class forms the product; the rest are loops. Whatever declared order leaves
-// neither axis of an operand contiguous, and bfloat16, which is widened, is packed into scratch.
+// allow it. One axis of each class forms the product, with all of the summed ones; the rest are loops. An
+// output whose columns are not contiguous, or in bfloat16, is made in scratch first.
+//
+// The bits of an entry do not depend on how rows, columns and batch are cut (gemm.h), so that tasks that
+// follow each other are joined, and layouts do not change results.
 #include "engine/ops/einsum.h"
 
 #include <algorithm>
@@ -20,20 +23,18 @@ enum : size_t { kA = 0, kB = 1, kOut = 2 };
 using Axis = StridedAxis<3>;
 using Axes = StridedAxes<3>;
 
-/// Tasks are cut along loops into about this many FLOPs, and along columns into blocks no narrower than
-/// kColumnsPerTask: each block copies the left operand anew, which costs one thread 1-3 % at 400-500 columns
-/// (2000x784x1024) and 8 % at 192. sgemm's bits depend on the width, so blocks are never joined.
+/// Tasks are cut along loops into about this many FLOPs, and a product into tasks of at least twice as many
+/// until there are kMostTasks.
 constexpr int64_t kFlopsPerTask = 4 << 20;
-constexpr int64_t kColumnsPerTask = 384;
-constexpr int64_t kColumnUnit = 48;  ///< width of sgemm's inner tile
-/// Packed operands of one product have at most this many elements (or one unit of rows).
+constexpr int64_t kMostTasks = 32;
+constexpr int64_t kColumnUnit = 64, kRowUnit = 28;  ///< two tiles
+/// An output in scratch has at most this many elements (or one unit of rows).
 constexpr int64_t kPackedElements = 1 << 20;
-constexpr int64_t kRowUnit = 16;
 
 struct Plan {
-  Axes loops;                 ///< batch dimensions, and rows and columns that could not be joined
-  Axes sums;                  ///< summed dimensions that could not be joined, added in order
-  Axis rows, columns, depth;  ///< of one product
+  Axes loops;          ///< batch dimensions, and rows and columns that could not be joined
+  Axes sums;           ///< summed dimensions, in the order of the first input
+  Axis rows, columns;  ///< of one product
 };
 
 Axes axes_of(const Shape& dimensions, const KernelContext& context, size_t order) {
@@ -82,7 +83,6 @@ Plan make_plan(const KernelContext& context) {
   plan.sums = axes_of(classes.summed, context, kA);
   plan.rows = take_best(rows, kOut, kA);
   plan.columns = take_best(columns, kOut, kB);
-  plan.depth = take_best(plan.sums, kA, kB);
   for (const Axes* rest : {&rows, &columns}) plan.loops.insert(plan.loops.end(), rest->begin(), rest->end());
   return plan;
 }
@@ -93,74 +93,49 @@ bool better_swapped(const Plan& plan) {
   return plan.columns.strides[kOut] != 1 && plan.rows.strides[kOut] == 1;
 }
 
-/// A matrix in an operand: `rows` x `columns` entries.
-struct Source {
-  int64_t rows, columns, row_stride, column_stride;
-
-  bool is_matrix() const { return row_stride == 1 || column_stride == 1 || rows == 1 || columns == 1; }
-  /// Whether rows are closer together in memory than columns.
-  bool by_rows() const { return column_stride <= row_stride || rows == 1; }
-  /// The dense copy that pack() makes.
-  template <class C>
-  MatrixView<const C> packed(const C* data) const {
-    return by_rows() ? MatrixView<const C>{data, columns, 1} : MatrixView<const C>{data, 1, rows};
-  }
-};
-
-/// Copies (and widens) into dense order, the axis that is closer together in memory innermost.
-template <class T>
-MTF_CLONES void pack(const T* data, const Source& source, Computed<T>* packed) {
-  const bool by_rows = source.by_rows();
-  const int64_t outer = by_rows ? source.rows : source.columns,
-                inner = by_rows ? source.columns : source.rows;
-  const int64_t outer_stride = by_rows ? source.row_stride : source.column_stride;
-  const int64_t inner_stride = by_rows ? source.column_stride : source.row_stride;
-  for (int64_t i = 0; i < outer; ++i) {
-    const T* from = data + i * outer_stride;
-    Computed<T>* to = packed + i * inner;
-    if (inner_stride == 1) {
-      for (int64_t j = 0; j < inner; ++j) to[j] = widen(from[j]);
-    } else {
-      for (int64_t j = 0; j < inner; ++j) to[j] = widen(from[j * inner_stride]);
-    }
-  }
+/// Part `part` of `parts` of `size` entries, in multiples of `unit`, begins here.
+int64_t begin_of(int64_t part, int64_t parts, int64_t size, int64_t unit) {
+  return std::min(size, (size + unit - 1) / unit * part / parts * unit);
 }
 
 template <class T>
 class EinsumKernel final : public Kernel {
  public:
-  explicit EinsumKernel(Plan plan) : plan_(std::move(plan)) {
-    swapped_ = better_swapped(plan_);
+  explicit EinsumKernel(Plan plan) : plan_(std::move(plan)), swapped_(better_swapped(plan_)) {
     if (swapped_) {
       std::swap(plan_.rows, plan_.columns);
       swap_operands(plan_.loops);
       swap_operands(plan_.sums);
-      for (Axis* axis : {&plan_.rows, &plan_.columns, &plan_.depth})
-        std::swap(axis->strides[kA], axis->strides[kB]);
+      for (Axis* axis : {&plan_.rows, &plan_.columns}) std::swap(axis->strides[kA], axis->strides[kB]);
     }
-    constexpr bool widened = !std::is_same_v<T, Computed<T>>;
-    pack_a_ = widened || !source_a(plan_.rows.size).is_matrix();
-    pack_b_ = widened || !source_b(plan_.columns.size).is_matrix();
-    pack_out_ = widened || (plan_.columns.size > 1 && plan_.columns.strides[kOut] != 1);
+    for (const Axis& axis : plan_.sums) summed_.push_back({axis.size, axis.strides[kA], axis.strides[kB]});
+    depth_ = size_of(plan_.sums);
+    out_in_scratch_ = !std::is_same_v<T, C> || (plan_.columns.size > 1 && plan_.columns.strides[kOut] != 1);
+    rows_at_once_ = plan_.rows.size;
+    if (out_in_scratch_) {
+      const int64_t units =
+          std::max(kPackedElements / std::max<int64_t>(1, plan_.columns.size) / kRowUnit, int64_t{1});
+      rows_at_once_ = std::min(rows_at_once_, units * kRowUnit);
+    }
     cut_tasks();
   }
 
-  int64_t tasks() const override { return loop_groups_ * column_blocks_; }
+  int64_t tasks() const override { return loop_groups_ * column_blocks_ * row_blocks_; }
 
   size_t scratch_bytes() const override {
-    return static_cast<size_t>(packed_b_offset() + (pack_b_ ? plan_.depth.size * widest_block() : 0)) *
-           sizeof(Computed<T>);
+    return static_cast<size_t>(out_elements() + product_scratch(rows_at_once_, plan_.columns.size, depth_)) *
+           sizeof(C);
   }
 
   int64_t run(const KernelCall& call, int64_t begin, int64_t end) const override {
+    const int64_t loops = size_of(plan_.loops), blocks = column_blocks_ * row_blocks_;
     int64_t flops = 0;
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t group = task / column_blocks_, block = task % column_blocks_;
-      const int64_t count = size_of(plan_.loops);
-      for_each_offset(plan_.loops, group * loops_per_task_, std::min(count, (group + 1) * loops_per_task_),
-                      [&](const Offsets<3>& at) {
-                        flops += run_product(call, at, block_begin(block), block_begin(block + 1));
-                      });
+    for (int64_t task = begin; task < end;) {
+      const int64_t group = task / blocks;
+      const Rectangle rectangle = joined_blocks(task % blocks, std::min(end - group * blocks, blocks));
+      for_each_offset(plan_.loops, group * loops_per_task_, std::min(loops, (group + 1) * loops_per_task_),
+                      [&](const Offsets<3>& at) { flops += run_product(call, at, rectangle); });
+      task += rectangle.blocks;
     }
     return flops;
   }
@@ -168,84 +143,74 @@ class EinsumKernel final : public Kernel {
  private:
   using C = Computed<T>;
 
-  Source source_a(int64_t rows) const {
-    return {rows, plan_.depth.size, plan_.rows.strides[kA], plan_.depth.strides[kA]};
-  }
-  Source source_b(int64_t columns) const {
-    return {plan_.depth.size, columns, plan_.depth.strides[kB], plan_.columns.strides[kB]};
-  }
+  /// Entries of a product, of so many tasks.
+  struct Rectangle {
+    int64_t row, end_row, column, end_column, blocks;
+  };
 
+  /// Large products are cut into kMostTasks blocks, the ones with the least to be packed.
   void cut_tasks() {
-    const int64_t loops = size_of(plan_.loops);
-    const int64_t flops = 2 * plan_.rows.size * plan_.columns.size * plan_.depth.size * size_of(plan_.sums);
+    const int64_t loops = size_of(plan_.loops), rows = plan_.rows.size, columns = plan_.columns.size;
+    const int64_t flops = 2 * rows * columns * depth_;
     loops_per_task_ = std::clamp<int64_t>(kFlopsPerTask / std::max<int64_t>(1, flops), 1, loops);
     loop_groups_ = (loops + loops_per_task_ - 1) / loops_per_task_;
-    const int64_t widths = plan_.columns.size / kColumnsPerTask;
-    column_blocks_ = std::clamp<int64_t>(std::min(widths, flops / (4 * kFlopsPerTask)), 1, 64);
-    if (pack_a_ || pack_out_) {
-      const int64_t row = std::max(plan_.depth.size, widest_block());
-      row_block_ =
-          std::min(plan_.rows.size, std::max(kPackedElements / row / kRowUnit, int64_t{1}) * kRowUnit);
-    } else {
-      row_block_ = plan_.rows.size;
+    const int64_t wanted = std::min(flops / (2 * kFlopsPerTask), kMostTasks / loop_groups_);
+    int64_t most = 1, least_packed = rows + columns;
+    for (int64_t across = 1; across <= std::min(wanted, columns / (2 * kColumnUnit)); ++across) {
+      const int64_t down = std::clamp<int64_t>(rows / (3 * kRowUnit), 1, (wanted + across - 1) / across);
+      const int64_t packed = across * rows + down * columns, blocks = std::min(wanted, across * down);
+      if (std::pair(blocks, -packed) <= std::pair(most, -least_packed)) continue;
+      most = blocks;
+      least_packed = packed;
+      column_blocks_ = across;
+      row_blocks_ = down;
     }
   }
 
-  int64_t block_begin(int64_t block) const {
-    const int64_t units = (plan_.columns.size + kColumnUnit - 1) / kColumnUnit;
-    return std::min(plan_.columns.size, units * block / column_blocks_ * kColumnUnit);
+  /// As many of the blocks begin ... end - 1, which are counted down the rows first, as make a rectangle.
+  Rectangle joined_blocks(int64_t begin, int64_t end) const {
+    const int64_t column = begin / row_blocks_, row = begin % row_blocks_;
+    const int64_t rows = std::min(end - begin, row_blocks_ - row);
+    const int64_t columns = rows == row_blocks_ ? (end - begin) / row_blocks_ : 1;
+    const auto row_at = [&](int64_t i) { return begin_of(i, row_blocks_, plan_.rows.size, kRowUnit); };
+    const auto column_at = [&](int64_t i) {
+      return begin_of(i, column_blocks_, plan_.columns.size, kColumnUnit);
+    };
+    return {row_at(row), row_at(row + rows), column_at(column), column_at(column + columns), rows * columns};
   }
-  int64_t widest_block() const {
-    return column_blocks_ == 1 ? plan_.columns.size
-                               : (plan_.columns.size / column_blocks_ / kColumnUnit + 2) * kColumnUnit;
-  }
-  int64_t packed_out_offset() const { return pack_a_ ? padded(row_block_ * plan_.depth.size) : 0; }
-  int64_t packed_b_offset() const {
-    return packed_out_offset() + (pack_out_ ? padded(row_block_ * widest_block()) : 0);
-  }
-  static int64_t padded(int64_t elements) { return (elements + 15) / 16 * 16; }
 
-  /// Columns [begin, end) of the product at one place of the loops.
-  int64_t run_product(const KernelCall& call, const Offsets<3>& at, int64_t begin, int64_t end) const {
+  int64_t out_elements() const {
+    return out_in_scratch_ ? (rows_at_once_ * plan_.columns.size + 15) / 16 * 16 : 0;
+  }
+
+  int64_t run_product(const KernelCall& call, const Offsets<3>& at, const Rectangle& rectangle) const {
+    const int64_t columns = rectangle.end_column - rectangle.column;
     const T* a = call.input<T>(swapped_ ? 1 : 0) + at[kA];
-    const T* b = call.input<T>(swapped_ ? 0 : 1) + at[kB] + begin * plan_.columns.strides[kB];
-    T* out = call.output<T>(0) + at[kOut] + begin * plan_.columns.strides[kOut];
+    const T* b = call.input<T>(swapped_ ? 0 : 1) + at[kB] + rectangle.column * plan_.columns.strides[kB];
+    T* out = call.output<T>(0) + at[kOut] + rectangle.column * plan_.columns.strides[kOut];
     C* scratch = reinterpret_cast<C*>(call.scratch);
-    const int64_t sums = size_of(plan_.sums), columns = end - begin;
-    int64_t flops = 0;
-    for (int64_t row = 0; row < plan_.rows.size; row += row_block_) {
-      const GemmShape shape{std::min(row_block_, plan_.rows.size - row), columns, plan_.depth.size};
+    for (int64_t row = rectangle.row; row < rectangle.end_row; row += rows_at_once_) {
+      const int64_t rows = std::min(rows_at_once_, rectangle.end_row - row);
       T* rows_out = out + row * plan_.rows.strides[kOut];
-      const MatrixView<C> result = result_view(rows_out, scratch + packed_out_offset(), columns);
-      bool first = true;
-      for_each_offset(plan_.sums, 0, sums, [&](const Offsets<3>& sum) {
-        const T* rows_a = a + sum[kA] + row * plan_.rows.strides[kA];
-        const bool packed_before = row > 0 && sums == 1;
-        gemm(shape, view(rows_a, source_a(shape.rows), pack_a_, scratch, false),
-             view(b + sum[kB], source_b(columns), pack_b_, scratch + packed_b_offset(), packed_before),
-             result, !first);
-        flops += 2 * shape.rows * shape.columns * shape.depth;
-        first = false;
-      });
-      if (pack_out_) store(result.data, rows_out, shape.rows, columns);
+      Product<T> product{rows,
+                         columns,
+                         summed_,
+                         a + row * plan_.rows.strides[kA],
+                         plan_.rows.strides[kA],
+                         b,
+                         plan_.columns.strides[kB],
+                         scratch,
+                         columns};
+      if constexpr (std::is_same_v<T, C>) {
+        if (!out_in_scratch_) {
+          product.c = rows_out;
+          product.c_row_stride = plan_.rows.strides[kOut];
+        }
+      }
+      multiply(product, scratch + out_elements());
+      if (out_in_scratch_) store(scratch, rows_out, rows, columns);
     }
-    return flops;
-  }
-
-  MatrixView<const C> view(const T* data, const Source& source, bool packs, C* scratch,
-                           bool packed_before) const {
-    if constexpr (std::is_same_v<T, C>) {
-      if (!packs) return {data, source.row_stride, source.column_stride};
-    }
-    if (!packed_before) pack(data, source, scratch);
-    return source.packed<C>(scratch);
-  }
-
-  MatrixView<C> result_view(T* out, C* scratch, int64_t columns) const {
-    if constexpr (std::is_same_v<T, C>) {
-      if (!pack_out_) return {out, plan_.rows.size == 1 ? columns : plan_.rows.strides[kOut], 1};
-    }
-    return {scratch, columns, 1};
+    return 2 * (rectangle.end_row - rectangle.row) * columns * depth_;
   }
 
   void store(const C* from, T* out, int64_t rows, int64_t columns) const {
@@ -257,59 +222,64 @@ class EinsumKernel final : public Kernel {
   }
 
   Plan plan_;
-  bool swapped_ = false;
-  bool pack_a_ = false, pack_b_ = false, pack_out_ = false;
-  int64_t loops_per_task_ = 1, loop_groups_ = 1, column_blocks_ = 1, row_block_ = 1;
+  bool swapped_;
+  std::vector<SummedAxis> summed_;
+  int64_t depth_;
+  bool out_in_scratch_;
+  int64_t rows_at_once_;  ///< of an output in scratch
+  int64_t loops_per_task_ = 1, loop_groups_ = 1, column_blocks_ = 1, row_blocks_ = 1;
 };
-
-/// sums[j] += sum over k of a[k][j] * b[k][j].
-template <class T>
-MTF_CLONES void add_products(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t depth,
-                             int64_t n, Computed<T>* sums) {
-  for (int64_t k = 0; k < depth; ++k) {
-    for (int64_t j = 0; j < n; ++j) sums[j] += widen(a[k * a_stride + j]) * widen(b[k * b_stride + j]);
-  }
-}
 
 constexpr int64_t kProductsPerTask = 512;
 
 /// Without rows and columns, when the innermost batch axis is contiguous in all operands: that axis is the
-/// vector.
+/// vector. Sums are made in the blocks of a matrix product, so that they have its bits.
 template <class T>
-std::unique_ptr<Kernel> elementwise_kernel(Plan plan, const Axis& vector) {
-  const int64_t blocks = (vector.size + kProductsPerTask - 1) / kProductsPerTask;
-  class ElementwiseKernel final : public Kernel {
-   public:
-    ElementwiseKernel(Plan plan, int64_t size, int64_t blocks)
-        : plan_(std::move(plan)), size_(size), blocks_(blocks) {}
-    int64_t tasks() const override { return size_of(plan_.loops) * blocks_; }
-    size_t scratch_bytes() const override { return kProductsPerTask * sizeof(Computed<T>); }
-    int64_t run(const KernelCall& call, int64_t begin, int64_t end) const override {
-      auto* sums = reinterpret_cast<Computed<T>*>(call.scratch);
-      int64_t flops = 0;
-      for (int64_t task = begin; task < end; ++task) {
-        const Offsets<3> at = offsets_of(plan_.loops, task / blocks_);
-        const int64_t first = task % blocks_ * kProductsPerTask,
-                      n = std::min(kProductsPerTask, size_ - first);
+class ElementwiseKernel final : public Kernel {
+ public:
+  ElementwiseKernel(Plan plan, int64_t size)
+      : plan_(std::move(plan)),
+        size_(size),
+        vectors_((size + kProductsPerTask - 1) / kProductsPerTask),
+        depth_(size_of(plan_.sums)) {}
+  int64_t tasks() const override { return size_of(plan_.loops) * vectors_; }
+  size_t scratch_bytes() const override { return 2 * kProductsPerTask * sizeof(Computed<T>); }
+  int64_t run(const KernelCall& call, int64_t begin, int64_t end) const override {
+    auto* total = reinterpret_cast<Computed<T>*>(call.scratch);
+    int64_t flops = 0;
+    for (int64_t task = begin; task < end; ++task) {
+      const Offsets<3> at = offsets_of(plan_.loops, task / vectors_);
+      const int64_t first = task % vectors_ * kProductsPerTask, n = std::min(kProductsPerTask, size_ - first);
+      const int64_t block = depth_block(depth_);
+      for (int64_t k = 0; k < depth_; k += block) {
+        Computed<T>* sums = k == 0 ? total : total + kProductsPerTask;
         std::fill(sums, sums + n, Computed<T>(0));
-        for_each_offset(plan_.sums, 0, size_of(plan_.sums), [&](const Offsets<3>& sum) {
-          add_products(call.input<T>(0) + at[kA] + sum[kA] + first, plan_.depth.strides[kA],
-                       call.input<T>(1) + at[kB] + sum[kB] + first, plan_.depth.strides[kB], plan_.depth.size,
-                       n, sums);
-          flops += 2 * plan_.depth.size * n;
-        });
-        T* out = call.output<T>(0) + at[kOut] + first;
-        for (int64_t j = 0; j < n; ++j) out[j] = narrow<T>(sums[j]);
+        add_block(call.input<T>(0) + at[kA] + first, call.input<T>(1) + at[kB] + first, n, k,
+                  std::min(depth_, k + block), sums);
+        for (int64_t j = 0; k > 0 && j < n; ++j) total[j] += sums[j];
       }
-      return flops;
+      flops += 2 * depth_ * n;
+      T* out = call.output<T>(0) + at[kOut] + first;
+      for (int64_t j = 0; j < n; ++j) out[j] = narrow<T>(total[j]);
     }
+    return flops;
+  }
 
-   private:
-    Plan plan_;
-    int64_t size_, blocks_;
-  };
-  return std::make_unique<ElementwiseKernel>(std::move(plan), vector.size, blocks);
-}
+ private:
+  /// Depths k ... end - 1, run by run of the innermost summed axis.
+  void add_block(const T* a, const T* b, int64_t n, int64_t k, int64_t end, Computed<T>* sums) const {
+    const Axis inner = plan_.sums.empty() ? Axis{} : plan_.sums.back();
+    while (k < end) {
+      const Offsets<3> sum = offsets_of(plan_.sums, k);
+      const int64_t run = std::min(end - k, inner.size - k % inner.size);
+      add_products(Products<T>{a + sum[kA], b + sum[kB], inner.strides[kA], inner.strides[kB], run, n}, sums);
+      k += run;
+    }
+  }
+
+  Plan plan_;
+  int64_t size_, vectors_, depth_;
+};
 
 template <class T>
 std::unique_ptr<Kernel> einsum_kernel(const KernelContext& context) {
@@ -318,7 +288,7 @@ std::unique_ptr<Kernel> einsum_kernel(const KernelContext& context) {
     const Axis inner = plan.loops.back();
     if (inner.size >= 8 && inner.strides == Offsets<3>{1, 1, 1}) {
       plan.loops.pop_back();
-      return elementwise_kernel<T>(std::move(plan), inner);
+      return std::make_unique<ElementwiseKernel<T>>(std::move(plan), inner.size);
     }
   }
   return std::make_unique<EinsumKernel<T>>(std::move(plan));

@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "engine/backend/cpu/clones.h"
+#include "engine/core/clones.h"
 #include "engine/core/dtype.h"
 
 namespace mtf {

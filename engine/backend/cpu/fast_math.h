@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "engine/backend/cpu/clones.h"
+#include "engine/core/clones.h"
 
 namespace mtf::fast {
 

@@ -1,40 +1,60 @@
 // Matrix multiplication on dense matrices, one thread, for the einsum kernel.
 //
-//   C [rows x columns] = A [rows x depth] * B [depth x columns]  (+ C)
+//   C [rows x columns] = A [rows x depth] * B [depth x columns]
 //
-// float32 goes to oneDNN's sgemm except for shapes where its start-up costs more than the work; float64 and
-// vectors take plain vectorised loops. Which path a shape takes is a pure function of the shape.
+// The bits of an entry in float32 and bfloat16 depend on the instruction set, the row of A and the column of
+// B alone: not on the extents of the matrices, the place of the entry in them, strides, or alignment. So
+// whatever cuts rows and columns (layouts, tasks) leaves results as they are. The entry is the sum over
+// blocks of the depth, one after the other, of depth_block() entries each, and each block is a chain of fused
+// multiply-adds (multiplications and additions where the machine has no such instruction).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+
+#include "engine/backend/cpu/element.h"
+#include "engine/backend/cpu/gemm_kernels.h"
 
 namespace mtf {
 
-/// Element (i, j) stands at data[i * row_stride + j * column_stride]; one of the strides is 1, or the extent
-/// along it.
+/// One of the axes that are summed over; the last one varies fastest. Together they are the depth.
+struct SummedAxis {
+  int64_t size = 1, a_stride = 0, b_stride = 0;
+};
+
+/// Strides are any; the columns of C are contiguous.
 template <class T>
-struct MatrixView {
-  T* data = nullptr;
-  int64_t row_stride = 0;
-  int64_t column_stride = 1;
+struct Product {
+  int64_t rows = 0, columns = 0;
+  std::span<const SummedAxis> summed;
+  const T* a = nullptr;
+  int64_t a_row_stride = 0;
+  const T* b = nullptr;
+  int64_t b_column_stride = 0;
+  Computed<T>* c = nullptr;
+  int64_t c_row_stride = 0;
 };
 
-struct GemmShape {
-  int64_t rows = 0;
-  int64_t columns = 0;
-  int64_t depth = 0;
-};
+/// `scratch`: product_scratch() elements.
+void multiply(const Product<float>& product, float* scratch);
+void multiply(const Product<BFloat16>& product, float* scratch);
+/// Plain vectorised loops, without scratch.
+void multiply(const Product<double>& product, double* scratch);
 
-/// C = A * B, or C += A * B when `accumulate`.
-void gemm(const GemmShape& shape, MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c,
-          bool accumulate);
-void gemm(const GemmShape& shape, MatrixView<const double> a, MatrixView<const double> b,
-          MatrixView<double> c, bool accumulate);
+/// The same with the kernels of one instruction set.
+void multiply(const Product<float>& product, float* scratch, const GemmKernels& kernels);
+void multiply(const Product<BFloat16>& product, float* scratch, const GemmKernels& kernels);
 
-/// Makes the calling thread compute as every other thread does: oneDNN starts no threads of its own (one
-/// OpenMP thread), and the floating-point control word is the default one (round to nearest; denormal numbers
-/// are kept). Every thread that runs kernels calls it once.
-void use_one_library_thread();
+/// sums[j] += sum over k of a[k][j] * b[k][j]: within a block of the depth, the multiply-adds of a product.
+void add_products(const Products<float>& products, float* sums);
+void add_products(const Products<BFloat16>& products, float* sums);
+void add_products(const Products<double>& products, double* sums);
+
+/// Elements of scratch for products of at most these extents, for all instruction sets.
+int64_t product_scratch(int64_t rows, int64_t columns, int64_t depth);
+
+/// Length of a block of the depth: a function of the whole depth.
+int64_t depth_block(int64_t depth);
 
 }  // namespace mtf

@@ -3,6 +3,9 @@
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 
+#include <cstring>
+#include <utility>
+
 #include "engine/backend/cpu/element.h"
 
 #pragma GCC target("arch=x86-64-v4")

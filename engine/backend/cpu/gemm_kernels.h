@@ -9,14 +9,17 @@
 
 namespace mtf {
 
-/// c [rows x columns] = (add ? c : 0) + a [rows x depth] * b [depth x columns]. An entry of the product is the
-/// sum of fused multiply-adds in order of depth, whatever the kernel and the place of the entry in the tile.
+/// c [rows x columns] = (add ? c : 0) + a [rows x depth] * b [depth x columns]. An entry of the product is
+/// the sum of fused multiply-adds in order of depth, whatever the kernel and the place of the entry in the
+/// tile.
 struct Tile {
   int64_t depth = 0;
   const float* a = nullptr;
   int64_t a_row_stride = 1, a_depth_stride = 0;
   const float* b = nullptr;  ///< columns contiguous; whole vectors are read
   int64_t b_depth_stride = 0;
+  int64_t b_prefetch = 0;     ///< what lies so many entries further is fetched
+  float* packed_b = nullptr;  ///< where set, the columns of b are copied there, row by row
   float* c = nullptr;
   int64_t c_row_stride = 0;
   int64_t columns = 0;  ///< at most those of the kernel
@@ -31,7 +34,7 @@ struct Strip {
   int64_t depth = 0, depth_stride = 0;
 };
 
-/// vectors[j] += sum over k of a[k][j] * b[k][j]
+/// Rows of a and b that are multiplied entry by entry.
 template <class T>
 struct Products {
   const T *a = nullptr, *b = nullptr;

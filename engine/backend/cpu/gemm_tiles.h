@@ -1,6 +1,6 @@
 // The source of the kernels in gemm_kernels.h, as templates of the vector width. Each gemm_INSTRUCTIONSET.cc
-// includes it last, after the instruction set's target pragma; the unnamed namespace keeps what is compiled for
-// one set out of the others.
+// includes it last, after the instruction set's target pragma; the unnamed namespace keeps what is compiled
+// for one set out of the others.
 #pragma once
 
 #include <cstring>
@@ -39,8 +39,8 @@ MTF_INLINE void store(const Vector<kWidth>& from, float* to) {
   std::memcpy(to, &from, sizeof from);
 }
 
-/// Rows of B are fetched into L1 this many steps ahead.
-constexpr int64_t kPrefetchedRows = 8;
+/// From this depth on, a tile of C is fetched while the sums are made.
+constexpr int64_t kLongDepth = 128;
 
 /// kRows * kVectors sums stay in registers. The rows of a strided A are reached from every third one, which
 /// needs fewer address registers.
@@ -54,14 +54,27 @@ void multiply(const Tile& tile) {
 #pragma GCC unroll 8
   for (int i = 0; i < kBases; ++i) bases[i] = tile.a + 3 * i * row_stride;
   const float* b = tile.b;
+  if (tile.depth >= kLongDepth) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) __builtin_prefetch(tile.c + r * tile.c_row_stride + v * kWidth);
+    }
+  }
+  float* packed_b = tile.packed_b;
   for (int64_t k = 0; k < tile.depth; ++k) {
     Vector<kWidth> column[kVectors];
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
       load<kWidth>(b + v * kWidth, column[v]);
-      __builtin_prefetch(b + kPrefetchedRows * tile.b_depth_stride + v * kWidth);
+      __builtin_prefetch(b + tile.b_prefetch + v * kWidth);
     }
     b += tile.b_depth_stride;
+    if (packed_b) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) store<kWidth>(column[v], packed_b + v * kWidth);
+      packed_b += kVectors * kWidth;
+    }
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
       const float value = kPacked ? tile.a[k * kRows + r] : bases[r / 3][r % 3 * row_stride];
@@ -113,31 +126,32 @@ MTF_INLINE void transpose(Vector<kWidth> (&rows)[kWidth]) {
   if constexpr (kBlock > 1) transpose<kWidth, kBlock / 2>(rows);
 }
 
+/// Entries that are fetched ahead while packing.
+constexpr int64_t kPrefetchedDepth = 64, kPrefetchedRows = 16;
+
 /// Depth contiguous: square blocks are transposed in registers. Missing entries repeat the last one.
 template <int kWidth, class T>
 MTF_INLINE void pack_along_depth(const Strip<T>& strip, float* to, int64_t to_stride) {
-  int64_t k = 0;
-  for (; k + kWidth <= strip.depth; k += kWidth) {
-    for (int64_t first = 0; first < strip.width; first += kWidth) {
+  const int64_t whole = strip.depth / kWidth * kWidth;
+  for (int64_t first = 0; first < strip.width; first += kWidth) {
+    const int64_t last = (strip.width - first < kWidth ? strip.width - first : kWidth) - 1;
+    const T* from[kWidth];
+#pragma GCC unroll 16
+    for (int i = 0; i < kWidth; ++i) from[i] = strip.data + (first + (i < last ? i : last)) * strip.stride;
+    for (int64_t k = 0; k < whole; k += kWidth) {
       Vector<kWidth> rows[kWidth];
-      const T* from = strip.data + first * strip.stride + k;
-      if (first + kWidth <= strip.width) {
 #pragma GCC unroll 16
-        for (int i = 0; i < kWidth; ++i) load<kWidth>(from + i * strip.stride, rows[i]);
-      } else {
-        const int64_t last = strip.width - first - 1;
-#pragma GCC unroll 16
-        for (int i = 0; i < kWidth; ++i)
-          load<kWidth>(from + (i < last ? i : last) * strip.stride, rows[i]);
+      for (int i = 0; i < kWidth; ++i) {
+        load<kWidth>(from[i] + k, rows[i]);
+        __builtin_prefetch(from[i] + k + kPrefetchedDepth, 0, 2);
       }
       transpose<kWidth>(rows);
 #pragma GCC unroll 16
       for (int i = 0; i < kWidth; ++i) store<kWidth>(rows[i], to + (k + i) * to_stride + first);
     }
   }
-  for (; k < strip.depth; ++k) {
-    for (int64_t i = 0; i < strip.width; ++i)
-      to[k * to_stride + i] = widen(strip.data[i * strip.stride + k]);
+  for (int64_t k = whole; k < strip.depth; ++k) {
+    for (int64_t i = 0; i < strip.width; ++i) to[k * to_stride + i] = widen(strip.data[i * strip.stride + k]);
     for (int64_t i = strip.width; i < to_stride; ++i) to[k * to_stride + i] = 0;
   }
 }
@@ -148,11 +162,16 @@ void pack(const Strip<T>& strip, float* to, int64_t to_stride) {
     pack_along_depth<kWidth>(strip, to, to_stride);
     return;
   }
+  // The rest of a row is read as a whole vector too where the next row lies behind it; what comes of it is
+  // overwritten or padding.
   const int64_t whole = strip.stride == 1 ? strip.width / kWidth * kWidth : 0;
+  const bool reads_on = strip.stride == 1 && strip.depth_stride >= kWidth;
   for (int64_t k = 0; k < strip.depth; ++k, to += to_stride) {
     const T* from = strip.data + k * strip.depth_stride;
+    const int64_t end = reads_on && k + 1 < strip.depth ? strip.width : whole;
+    __builtin_prefetch(from + kPrefetchedRows * strip.depth_stride);
     int64_t i = 0;
-    for (; i < whole; i += kWidth) {
+    for (; i < end; i += kWidth) {
       Vector<kWidth> entries;
       load<kWidth>(from + i, entries);
       store<kWidth>(entries, to + i);
@@ -178,8 +197,15 @@ constexpr void fill(GemmKernels::Multiply* by_rows, std::index_sequence<kRows...
 template <int kWidth, int kTileRows>
 constexpr GemmKernels make_kernels(const char* name) {
   static_assert(kTileRows <= kMaximalTileRows);
-  GemmKernels kernels{name, kTileRows, kWidth, {}, {}, pack<kWidth, float>, pack<kWidth, BFloat16>,
-                      add_products<float>, add_products<BFloat16>};
+  GemmKernels kernels{name,
+                      kTileRows,
+                      kWidth,
+                      {},
+                      {},
+                      pack<kWidth, float>,
+                      pack<kWidth, BFloat16>,
+                      add_products<float>,
+                      add_products<BFloat16>};
   const auto rows = std::make_index_sequence<kTileRows>();
   fill<kWidth, 1, true>(kernels.packed[0], rows);
   fill<kWidth, 2, true>(kernels.packed[1], rows);

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "engine/backend/cpu/broadcast_axes.h"
-#include "engine/backend/cpu/clones.h"
+#include "engine/core/clones.h"
 #include "engine/backend/cpu/element.h"
 #include "engine/backend/kernel.h"
 

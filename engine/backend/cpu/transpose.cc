@@ -6,7 +6,7 @@
 
 #include "engine/backend/cpu/blocks.h"
 #include "engine/backend/cpu/broadcast_axes.h"
-#include "engine/backend/cpu/clones.h"
+#include "engine/core/clones.h"
 #include "engine/backend/kernel.h"
 #include "engine/core/check.h"
 

@@ -1,7 +1,7 @@
 // The kernel of `where`: moves elements of any type, so that what is not selected is never computed with.
 #include "engine/backend/cpu/blocks.h"
 #include "engine/backend/cpu/broadcast_axes.h"
-#include "engine/backend/cpu/clones.h"
+#include "engine/core/clones.h"
 #include "engine/backend/kernel.h"
 
 namespace mtf {

@@ -1,0 +1,282 @@
+#include "engine/backend/cpu/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "engine/backend/kernel.h"
+#include "engine/graph/graph.h"
+#include "engine/ops/einsum.h"
+
+namespace mtf::testing {
+namespace {
+
+std::mt19937 generator(1);
+
+int64_t random_size(int64_t least, int64_t most) {
+  return std::uniform_int_distribution<int64_t>(least, most)(generator);
+}
+
+template <class T>
+std::vector<T> random_values(int64_t n) {
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<T> values;
+  for (int64_t i = 0; i < n; ++i) values.push_back(T(uniform(generator)));
+  return values;
+}
+
+/// Memory that ends where the values end, so that a sanitizer sees a read behind them.
+template <class T>
+struct Matrix {
+  int64_t rows, columns, row_stride, column_stride, begin;
+  std::vector<T> values;
+
+  Matrix(int64_t rows, int64_t columns, bool transposed)
+      : rows(rows), columns(columns), begin(random_size(0, 3)) {
+    const int64_t distance = (transposed ? rows : columns) + (random_size(0, 1) ? 0 : random_size(1, 20));
+    row_stride = transposed ? 1 : distance;
+    column_stride = transposed ? distance : 1;
+    values = random_values<T>(begin + (rows - 1) * row_stride + (columns - 1) * column_stride + 1);
+  }
+  const T* at(int64_t i, int64_t j) const {
+    return values.data() + begin + i * row_stride + j * column_stride;
+  }
+};
+
+/// Rows [row, row + rows) and columns [column, column + columns) of a * b.
+template <class T>
+std::vector<float> product_block(const Matrix<T>& a, const Matrix<T>& b, int64_t row, int64_t rows,
+                                 int64_t column, int64_t columns, const GemmKernels& kernels) {
+  const SummedAxis summed{a.columns, a.column_stride, b.row_stride};
+  std::vector<float> c(rows * columns, NAN), scratch(product_scratch(rows, columns, a.columns), NAN);
+  multiply(Product<T>{rows,
+                      columns,
+                      {&summed, 1},
+                      a.at(row, 0),
+                      a.row_stride,
+                      b.at(0, column),
+                      b.column_stride,
+                      c.data(),
+                      columns},
+           scratch.data(), kernels);
+  return c;
+}
+
+template <class T>
+void expect_bits_of_the_whole(int64_t rows, int64_t columns, int64_t depth, const GemmKernels& kernels) {
+  const Matrix<T> a(rows, depth, random_size(0, 1)), b(depth, columns, random_size(0, 1));
+  const std::vector<float> whole = product_block(a, b, 0, rows, 0, columns, kernels);
+  for (int part = 0; part < 4; ++part) {
+    const int64_t row = random_size(0, rows - 1), column = random_size(0, columns - 1);
+    const int64_t height = random_size(1, rows - row), width = random_size(1, columns - column);
+    const std::vector<float> block = product_block(a, b, row, height, column, width, kernels);
+    for (int64_t i = 0; i < height; ++i) {
+      ASSERT_EQ(std::memcmp(&block[i * width], &whole[(row + i) * columns + column], width * sizeof(float)),
+                0)
+          << kernels.name << " " << rows << "x" << columns << "x" << depth << ", row " << row + i << " of "
+          << height << "x" << width;
+    }
+  }
+}
+
+TEST(Gemm, ABlockHasTheBitsOfTheWhole) {
+  for (const GemmKernels* kernels : available_gemm_kernels()) {
+    for (int trial = 0; trial < 60; ++trial) {
+      const int64_t rows = random_size(1, trial % 3 ? 80 : 700),
+                    columns = random_size(1, trial % 2 ? 90 : 1200);
+      const int64_t depth = random_size(1, trial % 4 ? 60 : 1200);
+      expect_bits_of_the_whole<float>(rows, columns, depth, *kernels);
+      expect_bits_of_the_whole<BFloat16>(rows, columns, depth, *kernels);
+    }
+  }
+}
+
+TEST(Gemm, TransposedOperandsGiveTheSameBits) {
+  for (const GemmKernels* kernels : available_gemm_kernels()) {
+    for (const auto& [rows, columns, depth] :
+         {std::array{1, 40, 784}, {25, 300, 1024}, {200, 10, 500}, {90, 70, 33}}) {
+      std::vector<float> first;
+      for (const int transposed : {0, 1, 2, 3}) {
+        Matrix<float> a(rows, depth, transposed & 1), b(depth, columns, transposed & 2);
+        for (int64_t k = 0; k < depth; ++k) {
+          for (int64_t i = 0; i < rows; ++i)
+            const_cast<float&>(*a.at(i, k)) = std::sin(static_cast<float>(7 * i + k));
+          for (int64_t j = 0; j < columns; ++j)
+            const_cast<float&>(*b.at(k, j)) = std::cos(static_cast<float>(5 * j - k));
+        }
+        const std::vector<float> c = product_block(a, b, 0, rows, 0, columns, *kernels);
+        if (first.empty()) first = c;
+        EXPECT_EQ(std::memcmp(c.data(), first.data(), c.size() * sizeof(float)), 0)
+            << kernels->name << transposed;
+      }
+    }
+  }
+}
+
+TEST(Gemm, IsAsExactAsASumInFloat32CanBe) {
+  for (const GemmKernels* kernels : available_gemm_kernels()) {
+    for (const int64_t depth : {1, 15, 384, 385, 2000}) {
+      const Matrix<float> a(31, depth, false), b(depth, 45, true);
+      const std::vector<float> c = product_block(a, b, 0, 31, 0, 45, *kernels);
+      for (int64_t i = 0; i < 31; ++i) {
+        for (int64_t j = 0; j < 45; ++j) {
+          double sum = 0;
+          for (int64_t k = 0; k < depth; ++k) sum += static_cast<double>(*a.at(i, k)) * *b.at(k, j);
+          ASSERT_NEAR(c[i * 45 + j], sum, 1e-7 * static_cast<double>(depth + 1))
+              << kernels->name << " depth " << depth;
+        }
+      }
+    }
+  }
+}
+
+TEST(Gemm, SeveralSummedAxesAreOneDepth) {
+  const int64_t outer = 7, inner = 90, rows = 20, columns = 50;
+  const std::vector<float> a = random_values<float>(rows * outer * inner),
+                           b = random_values<float>(outer * inner * columns);
+  // The same b with the two axes exchanged in memory.
+  std::vector<float> exchanged(b.size());
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t i = 0; i < inner; ++i)
+      std::copy_n(&b[(o * inner + i) * columns], columns, &exchanged[(i * outer + o) * columns]);
+  }
+  const std::array<SummedAxis, 1> joined{{{outer * inner, 1, columns}}};
+  const std::array<SummedAxis, 2> apart{{{outer, inner, columns}, {inner, 1, outer * columns}}};
+  for (const GemmKernels* kernels : available_gemm_kernels()) {
+    std::vector<float> scratch(product_scratch(rows, columns, outer * inner)), c(rows * columns), d(c);
+    multiply(Product<float>{rows, columns, joined, a.data(), outer * inner, b.data(), 1, c.data(), columns},
+             scratch.data(), *kernels);
+    multiply(
+        Product<float>{rows, columns, apart, a.data(), outer * inner, exchanged.data(), 1, d.data(), columns},
+        scratch.data(), *kernels);
+    EXPECT_EQ(c, d) << kernels->name;
+  }
+}
+
+TEST(Gemm, ProductsEntryByEntryHaveTheBitsOfAMatrixProduct) {
+  const int64_t depth = depth_block(384), size = 45;
+  const std::vector<float> a = random_values<float>(depth * size), b = random_values<float>(depth * size);
+  const SummedAxis summed{depth, size, size};
+  for (const GemmKernels* kernels : available_gemm_kernels()) {
+    std::vector<float> sums(size), scratch(product_scratch(1, 1, depth));
+    kernels->add_products({a.data(), b.data(), size, size, depth, size}, sums.data());
+    for (int64_t i = 0; i < size; ++i) {
+      float c;
+      multiply(Product<float>{1, 1, {&summed, 1}, &a[i], 0, &b[i], 0, &c, 1}, scratch.data(), *kernels);
+      EXPECT_EQ(sums[i], c) << kernels->name << " " << i;
+    }
+  }
+}
+
+/// Runs the kernel of an einsum of float32 or bfloat16 on given inputs, all tasks at once or one by one.
+template <class T>
+std::vector<T> run_einsum(const std::vector<Shape>& shapes, const Shape& output,
+                          const std::vector<std::vector<T>>& inputs, bool task_by_task) {
+  Graph graph;
+  const auto input = [&](const char* name, int n) { return graph.input(name, shapes[n], DTypeOf<T>::value); };
+  const Tensor y = einsum({input("a", 0), input("b", 1)}, output);
+  KernelContext context{y.operation(), {}, {}};
+  const auto local = [](const Shape& shape) {
+    return LocalTensor{shape, shape, shape.strides(), DTypeOf<T>::value};
+  };
+  context.inputs = {local(shapes[0]), local(shapes[1])};
+  context.outputs = {local(output)};
+  const std::unique_ptr<Kernel> kernel = prepare_cpu_kernel(context);
+  std::vector<T> result(output.size());
+  std::vector<float> scratch(kernel->scratch_bytes() / sizeof(float) + 1);
+  const auto bytes = [](const auto& values) {
+    return Slice{const_cast<std::byte*>(reinterpret_cast<const std::byte*>(values.data()))};
+  };
+  const std::vector<Slice> in{bytes(inputs[0]), bytes(inputs[1])}, out{bytes(result)};
+  const KernelCall call{in, out, reinterpret_cast<std::byte*>(scratch.data())};
+  for (int64_t task = 0; task_by_task && task < kernel->tasks(); ++task) kernel->run(call, task, task + 1);
+  if (!task_by_task) kernel->run(call, 0, kernel->tasks());
+  return result;
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& x, const std::vector<T>& y) {
+  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0;
+}
+
+template <class T>
+void expect_tasks_do_not_matter(const Shape& a, const Shape& b, const Shape& output) {
+  const std::vector<std::vector<T>> inputs{random_values<T>(a.size()), random_values<T>(b.size())};
+  EXPECT_TRUE(
+      same_bits(run_einsum<T>({a, b}, output, inputs, false), run_einsum<T>({a, b}, output, inputs, true)))
+      << a.to_string() << b.to_string();
+}
+
+TEST(EinsumTasks, DoNotChangeBits) {
+  const Dimension batch{"batch", 300}, in{"in", 400}, out{"out", 700}, heads{"heads", 5};
+  expect_tasks_do_not_matter<float>({batch, in}, {in, out}, {batch, out});
+  expect_tasks_do_not_matter<float>({in, batch}, {out, in}, {out, batch});
+  expect_tasks_do_not_matter<float>({heads, batch, in}, {in, out}, {batch, heads, out});
+  expect_tasks_do_not_matter<BFloat16>({batch, in}, {in, out}, {batch, out});
+}
+
+/// Entries [begin, begin + size) of the first dimension.
+template <class T>
+std::vector<T> slice(const std::vector<T>& values, const Shape& shape, int64_t begin, int64_t size) {
+  const int64_t row = shape.size() / shape[0].size;
+  return {values.begin() + begin * row, values.begin() + (begin + size) * row};
+}
+
+template <class T>
+void expect_cuts_do_not_matter(const Shape& a, const Shape& b, const Shape& output) {
+  const std::vector<std::vector<T>> inputs{random_values<T>(a.size()), random_values<T>(b.size())};
+  const std::vector<T> whole = run_einsum<T>({a, b}, output, inputs, false);
+  const std::string cut = output[0].name;
+  for (const int64_t size : {1, 3, 16}) {
+    const auto part = [&](const Shape& shape) {
+      std::vector<Dimension> dimensions;
+      for (const Dimension& d : shape) dimensions.push_back({d.name, d.name == cut ? size : d.size});
+      return Shape(dimensions);
+    };
+    const auto part_of = [&](const Shape& shape, const std::vector<T>& values) {
+      return shape.find(cut) ? slice(values, shape, 5, size) : values;
+    };
+    const std::vector<T> result = run_einsum<T>({part(a), part(b)}, part(output),
+                                                {part_of(a, inputs[0]), part_of(b, inputs[1])}, false);
+    EXPECT_TRUE(same_bits(result, slice(whole, output, 5, size)))
+        << a.to_string() << b.to_string() << " -> " << output.to_string() << " cut to " << size;
+  }
+}
+
+TEST(EinsumCuts, OfRowsColumnsAndBatchDoNotChangeBits) {
+  const Dimension r{"r", 24}, c{"c", 37}, k{"k", 800}, s{"s", 3}, b{"b", 40};
+  for (const Shape& output : {Shape{r, c}, Shape{c, r}}) {
+    if (output[0].name == "r") {
+      expect_cuts_do_not_matter<float>({r, k}, {k, c}, output);
+      expect_cuts_do_not_matter<float>({r, k, s}, {s, c, k}, output);
+      expect_cuts_do_not_matter<float>({r, s, k}, {k, s, c}, output);
+      expect_cuts_do_not_matter<BFloat16>({r, s, k}, {k, s, c}, output);
+    } else {
+      expect_cuts_do_not_matter<float>({r, k}, {c, k}, output);
+      expect_cuts_do_not_matter<float>({s, r, k}, {c, k, s}, output);
+    }
+  }
+  expect_cuts_do_not_matter<float>({b, k}, {b, k}, Shape{b});
+  expect_cuts_do_not_matter<float>({b, k, c}, {b, k, c}, {b, c});
+  expect_cuts_do_not_matter<BFloat16>({b, k, c}, {b, k, c}, {b, c});
+}
+
+/// A batch dimension that is the vector of an elementwise product, and cut too far for that.
+TEST(EinsumCuts, OfTheVectorDoNotChangeBits) {
+  const Dimension k{"k", 800}, v{"v", 24}, few{"v", 3};
+  const std::vector<float> a = random_values<float>(k.size * v.size),
+                           b = random_values<float>(k.size * v.size);
+  const std::vector<float> whole = run_einsum<float>({{k, v}, {k, v}}, Shape{v}, {a, b}, false);
+  std::vector<std::vector<float>> parts(2);
+  for (int64_t i = 0; i < k.size; ++i) {
+    parts[0].insert(parts[0].end(), &a[i * v.size], &a[i * v.size] + few.size);
+    parts[1].insert(parts[1].end(), &b[i * v.size], &b[i * v.size] + few.size);
+  }
+  const std::vector<float> part = run_einsum<float>({{k, few}, {k, few}}, Shape{few}, parts, false);
+  EXPECT_TRUE(same_bits(part, std::vector<float>(whole.begin(), whole.begin() + few.size)));
+}
+
+}  // namespace
+}  // namespace mtf::testing
