@@ -31,7 +31,7 @@ Tensor weight(Graph& graph, const std::string& name, const Shape& shape) {
 
 /// A step of gradient descent on sizes that no power of two divides.
 void build_awkward_step(Graph& graph) {
-  const Dimension batch{"batch", 210}, inputs{"inputs", 785}, hidden{"hidden", 99}, classes{"classes", 11};
+  const Dimension batch{"batch", 210}, inputs{"inputs", 785}, hidden{"hidden", 999}, classes{"classes", 11};
   const Tensor x = graph.input("x", {batch, inputs});
   const Tensor w1 = weight(graph, "w1", {inputs, hidden}), b1 = weight(graph, "b1", {hidden});
   const Tensor w2 = weight(graph, "w2", {hidden, classes});
