@@ -1,4 +1,6 @@
-// Times single CPU kernels on one thread: `kernels_bench [NAME PART]`. Contractions in GF/s, the others in ns
+// Times single CPU kernels on one thread: `cmake --build build --target kernels_bench // Times single CPU
+// kernels on one thread: `kernels_bench [NAME PART]`.// Times single CPU kernels on one thread:
+// `kernels_bench [NAME PART]`. build/bin/kernels_bench [NAME PART]`. Contractions in GF/s, the others in ns
 // per element of the first input. Median of rounds, CPU time of the thread.
 #include <algorithm>
 #include <cstdio>
@@ -8,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/backend/cpu/gemm.h"
 #include "engine/backend/kernel.h"
 #include "engine/graph/gradients.h"
 #include "engine/ops/adafactor.h"
@@ -158,7 +159,6 @@ void fused(const std::string& filter) {
 
 int main(int argc, char** argv) {
   using namespace mtf;
-  use_one_library_thread();
   const std::string filter = argc > 1 ? argv[1] : "";
   for (int64_t batch : {25, 200, 2000}) dense(filter, batch, 784, 1024);
   dense(filter, 200, 784, 128);
