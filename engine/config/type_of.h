@@ -244,7 +244,7 @@ class VariantType final : public VariantBase {
 
 template <class T>
 struct TypeFor {
-  using type = std::conditional_t<std::is_enum_v<T>, std::type_identity<EnumType<T>>,
+  using type = typename std::conditional_t<std::is_enum_v<T>, std::type_identity<EnumType<T>>,
                                   std::type_identity<StructType<T>>>::type;
 };
 template <class T>
