@@ -169,7 +169,7 @@ TEST_F(Idx, LabelsOutOfRangeNameTheFileAndTheExample) {
 
 TEST(FashionMnist, HasItsKnownSizes) {
   const std::string folder = "/usr/share/datasets/fashion-mnist/";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "package dataset-fashion-mnist is not installed";
+  ASSERT_TRUE(std::filesystem::exists(folder)) << "tools/setup.sh installs the package dataset-fashion-mnist";
   const IdxSource source({folder + "t10k-images-idx3-ubyte.gz"}, {folder + "t10k-labels-idx1-ubyte.gz"});
   EXPECT_EQ(source.examples(), 10000);
   EXPECT_EQ(source.features()[0].shape, (Shape{{"rows", 28}, {"cols", 28}}));
