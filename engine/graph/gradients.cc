@@ -181,7 +181,7 @@ Tensors recompute(const std::function<Tensors(const Tensors&)>& fn, const Tensor
   const Block& current = graph.current_block();
   const Block body(current.begin() + static_cast<std::ptrdiff_t>(first), current.end());
   const Tensors targets = outside_tensors(body);
-  return custom_gradient([&results](const Tensors&) { return results; }, targets,
+  return custom_gradient([&results](const Tensors&) { return Tensors(results); }, targets,
                          [=, &graph](const Tensors& sources, const Tensors&, const Tensors& dy) {
                            // In a copy of this operation (recomputation in recomputation) the sources are
                            // copies too.

@@ -232,7 +232,7 @@ void group_window(const Program& program, std::vector<Instruction>& block, size_
 void split_block(const Program& program, std::vector<Instruction>& block) {
   std::vector<Instruction> result;
   std::unordered_set<ValueId> waiting;
-  const auto wait = [&](std::vector<ValueId> ids) {
+  const auto wait = [&](const std::vector<ValueId>& ids) {
     Instruction done;
     done.kind = InstructionKind::kDone;
     for (ValueId id : ids) {
