@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "engine/backend/backend.h"
+#include "engine/backend/cpu/element.h"
 #include "engine/core/check.h"
 #include "engine/core/error.h"
 
@@ -84,22 +85,10 @@ std::unique_ptr<Kernel> prepare_accumulate(const Move& move) {
                        if (call.iteration == 0) {
                          std::copy(x + begin, x + end, total + begin);
                        } else {
-                         for (int64_t i = begin; i < end; ++i) total[i] += x[i];
+                         for (int64_t i = begin; i < end; ++i)
+                           total[i] = narrow<T>(widen(total[i]) + widen(x[i]));
                        }
                      });
-}
-
-template <>
-std::unique_ptr<Kernel> prepare_accumulate<BFloat16>(const Move& move) {
-  return make_kernel(
-      move.output.local.size(), kElementsPerTask, [](const KernelCall& call, int64_t begin, int64_t end) {
-        const BFloat16* x = call.input<BFloat16>(0);
-        BFloat16* total = call.output<BFloat16>(0);
-        for (int64_t i = begin; i < end; ++i) {
-          total[i] =
-              call.iteration == 0 ? x[i] : BFloat16(static_cast<float>(total[i]) + static_cast<float>(x[i]));
-        }
-      });
 }
 
 class CpuBackend final : public Backend {

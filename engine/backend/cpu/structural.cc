@@ -3,36 +3,19 @@
 
 #include <cstring>
 
+#include "engine/backend/cpu/element.h"
 #include "engine/backend/kernel.h"
 
 namespace mtf {
 namespace {
 
 template <class T>
-T constant_value(double value) {
-  if constexpr (std::is_same_v<T, BFloat16>) {
-    return BFloat16(static_cast<float>(value));
-  } else {
-    return static_cast<T>(value);
-  }
-}
-
-template <class T>
 std::unique_ptr<Kernel> constant_kernel(const KernelContext& context) {
-  const T value = constant_value<T>(static_cast<const Constant&>(context.operation).value);
+  const T value = narrow<T>(static_cast<const Constant&>(context.operation).value);
   return make_kernel(context.outputs[0].local.size(), kElementsPerTask,
                      [value](const KernelCall& call, int64_t begin, int64_t end) {
                        std::fill(call.output<T>(0) + begin, call.output<T>(0) + end, value);
                      });
-}
-
-template <class T>
-T sum(T a, T b) {
-  if constexpr (std::is_same_v<T, BFloat16>) {
-    return BFloat16(static_cast<float>(a) + static_cast<float>(b));
-  } else {
-    return a + b;
-  }
 }
 
 /// Terms are added in order, block by block, so that a block of the sum stays in cache.
@@ -47,7 +30,8 @@ std::unique_ptr<Kernel> add_n_kernel(const KernelContext& context) {
                        for (size_t t = 1; t < terms; ++t) {
                          const T* left = t == 1 ? first : total;
                          const T* term = call.input<T>(static_cast<int>(t));
-                         for (int64_t i = begin; i < end; ++i) total[i] = sum(left[i], term[i]);
+                         for (int64_t i = begin; i < end; ++i)
+                           total[i] = narrow<T>(widen(left[i]) + widen(term[i]));
                        }
                      });
 }
