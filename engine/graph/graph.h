@@ -2,8 +2,8 @@
 //
 //   Graph graph;
 //   Tensor x = graph.input("image", {batch, pixels});
-//   Tensor w = graph.read(graph.variable("layer_1/kernel", {pixels, hidden}, DType::kFloat32,
-//   Initializer::variance_scaling(784))); Tensor y = relu(einsum({x, w}, {batch, hidden}));
+//   Tensor w = graph.read(graph.variable("w", {pixels, hidden}, DType::kFloat32, Initializer::normal(0.1)));
+//   Tensor y = relu(einsum({x, w}, {batch, hidden}));
 //   graph.set_output("logits", y);
 //
 // Operations are appended to the current block: the root, or the body of the `repeat` being built (repeat.h).
