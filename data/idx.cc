@@ -1,15 +1,12 @@
 #include "data/idx.h"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <memory>
 #include <numeric>
 #include <optional>
-#include <system_error>
 
+#include "data/input_file.h"
 #include "engine/core/check.h"
 #include "engine/core/error.h"
 
@@ -23,35 +20,15 @@ constexpr uint32_t label_magic = 2049;
   throw Error(ErrorKind::kData, fmt::format("{}: {}", path, what), hint);
 }
 
-/// Reads a file that may be compressed with gzip: zlib passes other files through as they are.
 class IdxReader {
  public:
-  explicit IdxReader(const std::string& path) : path_(path), file_(::gzopen(path.c_str(), "rb")) {
-    if (!file_)
-      throw Error(ErrorKind::kData,
-                  fmt::format("cannot read {}: {}", path, std::generic_category().message(errno)),
-                  "the path of an IDX file, plain or .gz");
-    ::gzbuffer(file_.get(), 1 << 17);
-  }
-
-  /// Bytes that were there, at most `size`.
-  int64_t read(uint8_t* output, int64_t size) {
-    int64_t done = 0;
-    while (done < size) {
-      const auto chunk = static_cast<unsigned>(std::min<int64_t>(size - done, 1 << 30));
-      const int got = ::gzread(file_.get(), output + done, chunk);
-      if (got < 0) damaged();
-      if (got == 0) break;
-      done += got;
-    }
-    return done;
-  }
+  explicit IdxReader(const std::string& path) : file_(path, "an IDX file") {}
 
   /// Big-endian, as all numbers of the header.
   uint32_t read_number() {
     uint8_t bytes[4];
-    if (const int64_t got = read(bytes, 4); got != 4)
-      bad_file(path_, "the file ends within its header", "an IDX file; download it again");
+    if (file_.read(bytes, 4) != 4)
+      bad_file(file_.path(), "the file ends within its header", "an IDX file; download it again");
     return uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 | bytes[3];
   }
 
@@ -61,7 +38,7 @@ class IdxReader {
     const std::string found = magic == image_magic   ? "2051: these are images"
                               : magic == label_magic ? "2049: these are labels"
                                                      : fmt::to_string(magic);
-    bad_file(path_, fmt::format("the file begins with the number {}", found),
+    bad_file(file_.path(), fmt::format("the file begins with the number {}", found),
              fmt::format("an IDX file of {} begins with {}", content, expected));
   }
 
@@ -73,46 +50,24 @@ class IdxReader {
     while (got < size) {
       const int64_t want = std::min(size - got, std::max<int64_t>(got, 1 << 20));
       bytes.resize(static_cast<size_t>(got + want));
-      const int64_t part = read(bytes.data() + got, want);
+      const int64_t part = file_.read(bytes.data() + got, want);
       got += part;
       if (part < want) break;
     }
-    check_compression();
     if (got < size)
-      bad_file(path_,
+      bad_file(file_.path(),
                fmt::format("the file has {} bytes of data, its header says {} ({})", got, size, described),
                "the file is cut off; download it again");
     uint8_t surplus;
-    if (read(&surplus, 1) != 0)
-      bad_file(path_,
+    if (file_.read(&surplus, 1) != 0)
+      bad_file(file_.path(),
                fmt::format("the file goes on after the {} bytes that its header says ({})", size, described),
                "header and data do not belong together; download the file again");
-    check_compression();
     return bytes;
   }
 
  private:
-  struct Close {
-    void operator()(gzFile file) const { ::gzclose(file); }
-  };
-
-  /// A compressed file that is cut off reads short and only then says so.
-  void check_compression() {
-    int code = Z_OK;
-    ::gzerror(file_.get(), &code);
-    if (code != Z_OK && code != Z_STREAM_END) damaged();
-  }
-
-  [[noreturn]] void damaged() {
-    int code = Z_OK;
-    std::string what = ::gzerror(file_.get(), &code);
-    if (code == Z_ERRNO) what = std::generic_category().message(errno);
-    if (code == Z_BUF_ERROR) what = "the compressed data are cut off";
-    bad_file(path_, what, "the file is damaged; download it again");
-  }
-
-  std::string path_;
-  std::unique_ptr<gzFile_s, Close> file_;
+  InputFile file_;
 };
 
 }  // namespace

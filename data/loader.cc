@@ -70,6 +70,13 @@ Batch BatchStream::make_batch() const {
   return batch;
 }
 
+int64_t BatchStream::batch_bytes() const {
+  int64_t bytes = local_rows_ * static_cast<int64_t>(sizeof(int64_t) + sizeof(float));
+  for (const Feature& feature : source_->features())
+    bytes += static_cast<int64_t>(aligned(static_cast<size_t>(local_rows_ * feature.bytes())));
+  return bytes;
+}
+
 void BatchStream::read(int64_t index, Batch& batch) const {
   MTF_CHECK(index >= 0 && (!batches_ || index < *batches_), "batch {} of {}", index, batches_.value_or(0));
   const int64_t begin = start_row_ + index * batch_size_;
@@ -82,6 +89,10 @@ void BatchStream::read(int64_t index, Batch& batch) const {
   source_->read(batch.examples_, batch.buffers_);
   batch.index = index;
   batch.next_row = end;
+}
+
+int64_t Prefetcher::bytes(const BatchStream& stream, int depth) {
+  return stream.batch_bytes() * std::min<int64_t>(depth + 1, stream.batches().value_or(depth + 1));
 }
 
 Prefetcher::Prefetcher(BatchStream stream, int64_t first_batch, int depth)

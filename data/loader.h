@@ -88,8 +88,9 @@ class BatchStream {
 
   /// Source index of a row of the stream.
   int64_t example(int64_t row) const;
-  /// Allocates buffers for read().
+  /// Allocates buffers for read(), of batch_bytes() in all.
   Batch make_batch() const;
+  int64_t batch_bytes() const;
   /// Fills `batch` with batch `index`. Throws what the source throws.
   void read(int64_t index, Batch& batch) const;
 
@@ -110,7 +111,11 @@ class BatchStream {
 /// Reads the batches of a stream in order, up to `depth` ahead of the consumer, on a thread of its own.
 class Prefetcher {
  public:
-  explicit Prefetcher(BatchStream stream, int64_t first_batch = 0, int depth = 2);
+  static constexpr int kDepth = 2;
+  /// Bytes that are filled with batches of `stream`: those read ahead, and the consumer's.
+  static int64_t bytes(const BatchStream& stream, int depth = kDepth);
+
+  explicit Prefetcher(BatchStream stream, int64_t first_batch = 0, int depth = kDepth);
   /// Stops after the batch that is being read.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;

@@ -19,6 +19,7 @@ namespace mtf {
 /// IDX files of images and their class labels.
 struct IdxOptions {
   static constexpr std::string_view type_name = "idx";
+  static constexpr bool type_required = true;
   std::vector<config::Path> images;
   std::vector<config::Path> labels;
 };

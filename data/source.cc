@@ -32,4 +32,10 @@ void MemorySource::read(std::span<const int64_t> rows, std::span<std::byte* cons
   }
 }
 
+int64_t MemorySource::bytes_in_memory() const {
+  int64_t bytes = 0;
+  for (const std::vector<std::byte>& values : values_) bytes += static_cast<int64_t>(values.size());
+  return bytes;
+}
+
 }  // namespace mtf

@@ -40,6 +40,9 @@ class Source {
   /// allocated.
   virtual void read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const = 0;
 
+  /// Bytes of the examples that are held in memory.
+  virtual int64_t bytes_in_memory() const { return 0; }
+
   /// Throws Error (kData) that names the file when a label is not in 0 .. classes - 1. Sources without class
   /// labels accept any number.
   virtual void check_labels(int64_t classes) const;
@@ -54,6 +57,7 @@ class MemorySource final : public Source {
   int64_t examples() const override { return examples_; }
   const std::vector<Feature>& features() const override { return features_; }
   void read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const override;
+  int64_t bytes_in_memory() const override;
 
  private:
   std::vector<Feature> features_;

@@ -72,7 +72,8 @@ struct ActivationOptions {
 };
 
 void describe(config::Visitor& visit, ActivationOptions& options) {
-  visit("function", options.function, "gelu is the tanh approximation, leaky_relu has slope 0.2",
+  visit("function", options.function,
+        "which function, such as relu (gelu is the tanh approximation, leaky_relu has slope 0.2)",
         config::required);
 }
 

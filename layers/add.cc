@@ -8,7 +8,7 @@ namespace {
 
 struct AddOptions {
   static constexpr std::string_view shorthand = "with";
-  std::string with;
+  config::Name with;
 };
 
 void describe(config::Visitor& visit, AddOptions& options) {
@@ -22,8 +22,8 @@ class AddLayer final : public Layer {
   Tensor operator()(Context& context, const Tensor& x) const override {
     const Tensor saved = context.saved(with_);
     if (!x.shape().contains_all(saved.shape())) {
-      throw Error(ErrorKind::kConfig,
-                  fmt::format("add: {} and `{}` {} do not fit", x.shape().to_string(), with_,
+      throw Error(ErrorKind::kConfig, with_.mark,
+                  fmt::format("add: {} and `{}` {} do not fit", x.shape().to_string(), with_.text,
                               saved.shape().to_string()),
                   "the saved tensor may have dimensions of x only");
     }
@@ -31,7 +31,7 @@ class AddLayer final : public Layer {
   }
 
  private:
-  std::string with_;
+  config::Name with_;
 };
 
 const LayerRegistration<AddLayer> registration(

@@ -7,7 +7,7 @@ namespace mtf {
 namespace {
 
 struct BranchesOptions {
-  std::string along;
+  config::Name along;
   config::Node paths;
 };
 
@@ -23,7 +23,7 @@ class BranchesLayer final : public Layer {
     if (options.paths.is_null()) return;
     if (!options.paths.is_list() || options.paths.elements().empty()) {
       parser.diagnostics().error(options.paths.mark(), "`branches.paths` is not a list of paths",
-                                 "paths: [[dense: ...], [dense: ..., activation: relu]]");
+                                 "write for example `paths: [[dense: ...], [dense: ..., activation: relu]]`");
       return;
     }
     for (const config::Node& path : options.paths.elements()) paths_.push_back(parse_path(path, parser));
@@ -34,9 +34,17 @@ class BranchesLayer final : public Layer {
     for (size_t i = 0; i < paths_.size(); ++i) {
       const auto scope = context.graph().scope(fmt::format("path_{}", i));
       results.push_back(paths_[i](context, x));
-      find_dimension(results.back(), along_);
+      if (i == 0) find_dimension(results[0], along_);
+      if (!can_be_joined(results[0], results[i], along_.text)) {
+        throw Error(
+            ErrorKind::kConfig,
+            fmt::format("branches: paths 0 and {} make {} and {}, which differ in more than the size of "
+                        "`{}`",
+                        i, results[0].shape().to_string(), results[i].shape().to_string(), along_.text),
+            "all other dimensions must be the same in all");
+      }
     }
-    const Tensor y = concat(results, along_);
+    const Tensor y = concat(results, along_.text);
     context.inherit_made(y, results[0]);
     return y;
   }
@@ -47,7 +55,7 @@ class BranchesLayer final : public Layer {
     return path.is_list() && path.elements().empty() ? LayerList() : parser.parse(path);
   }
 
-  std::string along_;
+  config::Name along_;
   std::vector<LayerList> paths_;
 };
 

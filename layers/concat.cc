@@ -1,13 +1,15 @@
 #include "engine/ops/concat.h"
 
+#include <fmt/format.h>
+
 #include "layers/registry.h"
 
 namespace mtf {
 namespace {
 
 struct ConcatOptions {
-  std::string with;
-  std::string along;
+  config::Name with;
+  config::Name along;
 };
 
 void describe(config::Visitor& visit, ConcatOptions& options) {
@@ -20,8 +22,16 @@ class ConcatLayer final : public Layer {
   using Options = ConcatOptions;
   explicit ConcatLayer(const Options& options) : options_(options) {}
   Tensor operator()(Context& context, const Tensor& x) const override {
-    find_dimension(x, options_.along);
-    return concat({x, context.saved(options_.with)}, options_.along);
+    const Dimension along = find_dimension(x, options_.along);
+    const Tensor saved = context.saved(options_.with);
+    if (!can_be_joined(x, saved, along.name)) {
+      throw Error(
+          ErrorKind::kConfig, options_.with.mark,
+          fmt::format("concat: {} and `{}` {} differ in more than the size of `{}`", x.shape().to_string(),
+                      options_.with.text, saved.shape().to_string(), along.name),
+          "all other dimensions must be the same in both");
+    }
+    return concat({x, saved}, along.name);
   }
 
  private:

@@ -8,6 +8,7 @@
 namespace mtf {
 
 Tensor Context::variable(const std::string& name, const Shape& shape, const Initializer& initializer) {
+  check_elements(graph_.scoped(name), shape);
   const Variable& variable = graph_.variable(graph_.scoped(name), shape, precision_.slice, initializer);
   const Tensor value = graph_.read(variable);
   // The cast belongs to the variable at rest: what is gathered is the narrower type.
@@ -15,14 +16,14 @@ Tensor Context::variable(const std::string& name, const Shape& shape, const Init
   return cast(value, precision_.activation);
 }
 
-Tensor Context::saved(const std::string& name) const {
-  const auto found = saved_.find(name);
+Tensor Context::saved(const config::Name& name) const {
+  const auto found = saved_.find(name.text);
   if (found != saved_.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [saved, tensor] : saved_) names.push_back(saved);
-  throw Error(
-      ErrorKind::kConfig, fmt::format("no layer before this one saves `{}`", name),
-      names.empty() ? "put `save: " + name + "` behind the layer that is meant" : did_you_mean(name, names));
+  throw Error(ErrorKind::kConfig, name.mark, fmt::format("no layer before this one saves `{}`", name.text),
+              names.empty() ? "put `save: " + name.text + "` behind the layer that is meant"
+                            : did_you_mean(name.text, names));
 }
 
 Shape Context::made(const Tensor& x) const {
@@ -45,19 +46,36 @@ void Context::inherit_made(const Tensor& y, const Tensor& x) {
   if (!kept.empty()) made_[y] = Shape(std::move(kept));
 }
 
-const Dimension& find_dimension(const Tensor& x, const std::string& name) {
-  if (x.shape().contains(name)) return x.shape().dimension(name);
+const Dimension& find_dimension(const Tensor& x, const config::Name& name) {
+  if (x.shape().contains(name.text)) return x.shape().dimension(name.text);
   std::vector<std::string> names;
   for (const Dimension& d : x.shape()) names.push_back(d.name);
-  throw Error(ErrorKind::kConfig,
-              fmt::format("there is no dimension `{}` in {}", name, x.shape().to_string()),
-              did_you_mean(name, names));
+  throw Error(ErrorKind::kConfig, name.mark,
+              fmt::format("there is no dimension `{}` in {}", name.text, x.shape().to_string()),
+              did_you_mean(name.text, names));
 }
 
-Shape find_dimensions(const Tensor& x, const std::vector<std::string>& names) {
+Shape find_dimensions(const Tensor& x, const std::vector<config::Name>& names) {
   std::vector<Dimension> dimensions;
-  for (const std::string& name : names) dimensions.push_back(find_dimension(x, name));
+  for (const config::Name& name : names) dimensions.push_back(find_dimension(x, name));
   return Shape(std::move(dimensions));
+}
+
+bool can_be_joined(const Tensor& x, const Tensor& y, const std::string& along) {
+  if (!x.shape().contains(along) || !y.shape().contains(along)) return false;
+  return same_dimensions(x.shape().resized(along, 1), y.shape().resized(along, 1));
+}
+
+void check_elements(const std::string& name, const Shape& shape) {
+  constexpr int64_t kMostElements = int64_t{1} << 48;
+  int64_t elements = 1;
+  for (const Dimension& d : shape) {
+    if (__builtin_mul_overflow(elements, d.size, &elements) || elements > kMostElements) {
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("{} {} has more than 2^48 elements", name, shape.to_string()),
+                  "sizes that a memory can hold");
+    }
+  }
 }
 
 }  // namespace mtf

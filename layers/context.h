@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/config/types.h"
 #include "engine/graph/graph.h"
 
 namespace mtf {
@@ -54,7 +55,7 @@ class Context {
   /// Keeps a tensor; a later one of the same name replaces it.
   void save(const std::string& name, const Tensor& tensor) { saved_[name] = tensor; }
   /// Throws Error with the nearest name when nothing was kept under `name`.
-  Tensor saved(const std::string& name) const;
+  Tensor saved(const config::Name& name) const;
 
   /// The dimensions of x that the layer before it made: what the next dense layer contracts when it is not
   /// told. All but the batch where no layer made one.
@@ -75,8 +76,14 @@ class Context {
 };
 
 /// The dimension of x called `name`; throws Error that says which there are and which is nearest.
-const Dimension& find_dimension(const Tensor& x, const std::string& name);
+const Dimension& find_dimension(const Tensor& x, const config::Name& name);
 /// The dimensions of x with these names, in the order of `names`.
-Shape find_dimensions(const Tensor& x, const std::vector<std::string>& names);
+Shape find_dimensions(const Tensor& x, const std::vector<config::Name>& names);
+
+/// True when x and y have the same dimensions but for the size of `along`, which both have.
+bool can_be_joined(const Tensor& x, const Tensor& y, const std::string& along);
+
+/// Throws Error when a tensor of this shape, called `name`, is larger than any memory.
+void check_elements(const std::string& name, const Shape& shape);
 
 }  // namespace mtf

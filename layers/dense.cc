@@ -71,7 +71,7 @@ namespace {
 
 struct DenseOptions {
   Shape output;
-  std::vector<std::string> over;
+  std::vector<config::Name> over;
   std::vector<Activation> activation = {Activation::kLinear};
   bool bias = true;
   InitializerOptions kernel_initializer;

@@ -14,7 +14,7 @@ namespace {
 struct DropoutOptions {
   static constexpr std::string_view shorthand = "rate";
   double rate = 0;
-  std::vector<std::string> share;
+  std::vector<config::Name> share;
 };
 
 void describe(config::Visitor& visit, DropoutOptions& options) {

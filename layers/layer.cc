@@ -54,6 +54,7 @@ Tensor LayerList::operator()(Context& context, const Tensor& x) const {
     try {
       const Tensor next =
           is_recomputed(context, item) ? apply_recomputed(context, item, y) : apply(context, item, y);
+      check_elements(item.name, next.shape());
       context.inherit_made(next, y);
       y = next;
     } catch (const Error& error) {

@@ -44,6 +44,9 @@ class LayerList {
   /// Errors of operations get the place of the layer that they happen in.
   Tensor operator()(Context& context, const Tensor& x) const;
   const std::vector<Item>& items() const { return items_; }
+  bool empty() const { return items_.empty(); }
+  /// The place of the last layer; there must be one.
+  const Mark& last_mark() const { return items_.back().mark; }
 
  private:
   std::vector<Item> items_;

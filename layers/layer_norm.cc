@@ -6,7 +6,7 @@
 
 namespace mtf {
 
-std::string normalized_dimension(const Context& context, const Tensor& x, const std::string& over) {
+std::string normalized_dimension(const Context& context, const Tensor& x, const config::Name& over) {
   if (!over.empty()) return find_dimension(x, over).name;
   const Shape made = context.made(x);
   if (made.rank() != 1) {
@@ -27,7 +27,7 @@ Tensor layer_norm(Context& context, const Tensor& x, const std::string& dimensio
 namespace {
 
 struct LayerNormOptions {
-  std::string over;
+  config::Name over;
   double epsilon = 1e-6;
 };
 

@@ -6,7 +6,7 @@ namespace {
 
 struct MeanOptions {
   static constexpr std::string_view shorthand = "over";
-  std::vector<std::string> over;
+  std::vector<config::Name> over;
 };
 
 void describe(config::Visitor& visit, MeanOptions& options) {
@@ -22,7 +22,7 @@ class MeanLayer final : public Layer {
   }
 
  private:
-  std::vector<std::string> over_;
+  std::vector<config::Name> over_;
 };
 
 const LayerRegistration<MeanLayer> registration("mean", "y = mean of x over some dimensions");

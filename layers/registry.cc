@@ -80,16 +80,27 @@ void collect_references(const Node& node, std::set<std::string>& names) {
   }
 }
 
-/// Arguments that a block does not use are mistakes.
-void check_arguments(const std::string& name, const Node& block, const Node& arguments,
+int64_t count_values(const Node& node) {
+  int64_t count = 1;
+  for (const Node& element : node.elements()) count += count_values(element);
+  for (const Entry& entry : node.entries()) count += count_values(entry.value);
+  return count;
+}
+
+/// Arguments that a block does not use are mistakes. The result has them also under the names that are meant.
+Node check_arguments(const std::string& name, const Node& block, const Node& arguments,
                      Diagnostics& diagnostics) {
+  Node corrected = arguments;
   std::set<std::string> used;
   collect_references(block, used);
   for (const Entry& argument : arguments.entries()) {
     if (used.contains(argument.key)) continue;
     diagnostics.error(argument.mark, fmt::format("block `{}` does not use `${}`", name, argument.key),
                       did_you_mean(argument.key, {used.begin(), used.end()}));
+    if (const auto near = nearest(argument.key, {used.begin(), used.end()}); near && !arguments.entry(*near))
+      corrected = corrected.with({*near, argument.mark, argument.value});
   }
+  return corrected;
 }
 
 std::string indented(const std::string& text, std::string_view indent) {
@@ -120,6 +131,18 @@ Node internal::split_arguments(const Node& node, const std::vector<std::string>&
 }
 
 const std::vector<LayerKind>& layer_kinds() { return registry(); }
+
+const std::vector<config::KnownKey>& layer_keys() {
+  static const std::vector<config::KnownKey> keys = [] {
+    std::vector<config::KnownKey> all;
+    for (const LayerKind& kind : registry()) {
+      const std::vector<config::KnownKey> own = kind.keys(kind.name);
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    return all;
+  }();
+  return keys;
+}
 
 std::string list_layers() {
   std::string text =
@@ -191,9 +214,16 @@ LayerList LayerParser::parse_block(const std::string& name, const Node& argument
                        "take a `repeat` for a number of times");
     return {};
   }
-  check_arguments(name, *block, arguments, diagnostics_);
+  if (block_values_ > config::kMostValues) return {};
+  block_values_ += count_values(*block);
+  if (block_values_ > config::kMostValues) {
+    diagnostics_.error(mark_, fmt::format("blocks within blocks make more than {} values of `{}`",
+                                          config::kMostValues, path_));
+    return {};
+  }
+  const Node corrected = check_arguments(name, *block, arguments, diagnostics_);
   open_blocks_.push_back(name);
-  LayerList layers = parse(config::substitute(*block, arguments, diagnostics_));
+  LayerList layers = parse(config::substitute(*block, corrected, diagnostics_));
   open_blocks_.pop_back();
   return layers;
 }

@@ -66,6 +66,7 @@ class LayerParser {
   std::string path_;
   Mark mark_;
   std::vector<std::string> open_blocks_;
+  int64_t block_values_ = 0;  ///< of all blocks where they were used so far
 };
 
 /// A layer and the `name` that the configuration gave it (may be empty).
@@ -81,11 +82,14 @@ struct LayerKind {
   std::string_view
       shorthand;  ///< the option that a scalar or a list in place of the map stands for; may be empty
   std::string (*help)() = nullptr;  ///< the options with types, defaults and meaning
+  std::vector<config::KnownKey> (*keys)(std::string_view path) = nullptr;  ///< of the options
   std::function<ParsedLayer(const config::Node& options, LayerParser& parser)> parse;
 };
 
 /// All layers by name.
 const std::vector<LayerKind>& layer_kinds();
+/// The keys of all layers: "dense.output", ...
+const std::vector<config::KnownKey>& layer_keys();
 /// The text of --list-layers: each layer with its formula and its options.
 std::string list_layers();
 
@@ -119,6 +123,7 @@ class LayerRegistration {
     std::string_view shorthand;
     if constexpr (requires { Options::shorthand; }) shorthand = Options::shorthand;
     internal::register_layer({std::string(name), std::string(formula), shorthand, &LayerRegistration::help,
+                              &config::known_keys<Options>,
                               [name = std::string(name)](const config::Node& node, LayerParser& parser) {
                                 return parse(name, node, parser);
                               }});
@@ -133,7 +138,7 @@ class LayerRegistration {
     if constexpr (requires { options.arguments; }) {
       own = internal::split_arguments(node, config::keys<Options>(), options.arguments);
     }
-    options = config::parse<Options>(own, parser.diagnostics(), name, std::move(options));
+    options = config::parse<Options>(own, parser.diagnostics(), name, std::move(options), &layer_keys);
     if constexpr (std::is_constructible_v<L, const Options&, LayerParser&>) {
       return {options.name, std::make_shared<L>(options, parser)};
     } else {

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "engine/ops/reshape.h"
 #include "layers/registry.h"
 
@@ -5,8 +7,8 @@ namespace mtf {
 namespace {
 
 struct RenameOptions {
-  std::string from;
-  std::string to;
+  config::Name from;
+  config::Name to;
 };
 
 void describe(config::Visitor& visit, RenameOptions& options) {
@@ -20,10 +22,15 @@ class RenameLayer final : public Layer {
   explicit RenameLayer(const Options& options) : options_(options) {}
 
   Tensor operator()(Context& context, const Tensor& x) const override {
-    find_dimension(x, options_.from);
-    const Tensor y = rename(x, options_.from, options_.to);
+    const std::string from = find_dimension(x, options_.from).name, to = options_.to.text;
+    if (to != from && x.shape().contains(to)) {
+      throw Error(ErrorKind::kConfig, options_.to.mark,
+                  fmt::format("rename: {} has a dimension `{}` already", x.shape().to_string(), to),
+                  "another name");
+    }
+    const Tensor y = rename(x, from, to);
     const Shape made = context.made(x);
-    context.set_made(y, made.contains(options_.from) ? made.renamed(options_.from, options_.to) : made);
+    context.set_made(y, made.contains(from) ? made.renamed(from, to) : made);
     return y;
   }
 

@@ -9,7 +9,7 @@ namespace {
 
 struct ReshapeOptions {
   Shape output;
-  std::vector<std::string> over;
+  std::vector<config::Name> over;
 };
 
 void describe(config::Visitor& visit, ReshapeOptions& options) {

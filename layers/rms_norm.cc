@@ -12,7 +12,7 @@ Tensor rms_norm(Context& context, const Tensor& x, const std::string& dimension,
 namespace {
 
 struct RmsNormOptions {
-  std::string over;
+  config::Name over;
   double epsilon = 1e-6;
 };
 

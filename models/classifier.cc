@@ -35,7 +35,7 @@ Dimension Classifier::classes(const Context& context, const Tensor& logits, cons
   if (!same_dimensions(logits.shape() - made, labels.shape())) {
     throw Error(
         ErrorKind::kConfig, layers_.mark(),
-        fmt::format("logits are {}, but feature `{}` is {}", logits.shape().to_string(), options_.labels,
+        fmt::format("logits are {}, but feature `{}` is {}", logits.shape().to_string(), options_.labels.text,
                     labels.shape().to_string()),
         "without the classes, logits must have the dimensions of the labels: contract the others (`over`)");
   }

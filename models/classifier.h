@@ -7,9 +7,10 @@ namespace mtf {
 
 struct ClassifierOptions : SequentialOptions {
   static constexpr std::string_view type_name = "classifier";
+  static constexpr bool type_required = true;
   ClassifierOptions() { input = "image"; }
 
-  std::string labels = "labels";
+  config::Name labels = "labels";
   LossOptions loss = "cross_entropy";
   double label_smoothing = 0;
   double z_loss = 0;
@@ -22,7 +23,7 @@ void describe(config::Visitor& visit, ClassifierOptions& options);
 class Classifier final : public Model {
  public:
   Classifier(const ClassifierOptions& options, Diagnostics& diagnostics);
-  std::vector<std::string> features() const override { return {layers_.input(), options_.labels}; }
+  std::vector<std::string> features() const override { return {layers_.input(), options_.labels.text}; }
   std::vector<std::string> metrics() const override { return {"loss", "accuracy"}; }
   ModelOutput build(Context& context, const Features& features) const override;
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "layers/context.h"
@@ -39,5 +40,8 @@ class Model {
   /// shapes do not fit.
   virtual ModelOutput build(Context& context, const Features& features) const = 0;
 };
+
+/// Whether a metric (a name of Model::metrics()) grows as the model gets better; losses and errors do not.
+bool greater_is_better(std::string_view metric);
 
 }  // namespace mtf

@@ -25,7 +25,7 @@ ModelOutput Regression::build(Context& context, const Features& features) const 
   if (!same_dimensions(output.logits.shape(), target.shape())) {
     throw Error(ErrorKind::kConfig, layers_.mark(),
                 fmt::format("the layers make {}, but feature `{}` is {}", output.logits.shape().to_string(),
-                            options_.target, target.shape().to_string()),
+                            options_.target.text, target.shape().to_string()),
                 "the last layer must make the dimensions of the target");
   }
   const auto scope = context.graph().scope("loss", layers_.mark());

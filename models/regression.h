@@ -9,7 +9,7 @@ struct RegressionOptions : SequentialOptions {
   static constexpr std::string_view type_name = "regression";
   RegressionOptions() { input = "x"; }
 
-  std::string target = "y";
+  config::Name target = "y";
   LossOptions loss = "mean_squared_error";
 };
 void describe(config::Visitor& visit, RegressionOptions& options);
@@ -18,7 +18,7 @@ void describe(config::Visitor& visit, RegressionOptions& options);
 class Regression final : public Model {
  public:
   Regression(const RegressionOptions& options, Diagnostics& diagnostics);
-  std::vector<std::string> features() const override { return {layers_.input(), options_.target}; }
+  std::vector<std::string> features() const override { return {layers_.input(), options_.target.text}; }
   std::vector<std::string> metrics() const override { return {"loss"}; }
   ModelOutput build(Context& context, const Features& features) const override;
 

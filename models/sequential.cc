@@ -25,25 +25,31 @@ void describe_sequential(config::Visitor& visit, SequentialOptions& options) {
 Sequential::Sequential(const SequentialOptions& options, Diagnostics& diagnostics)
     : name_(options.name), input_(options.input), mark_(options.layers.mark()) {
   if (options.layers.is_null()) return;  // reported as missing
+  if (options.layers.is_list() && options.layers.elements().empty()) {
+    diagnostics.error(mark_, "there are no layers", "a list such as `[{dense: {output: {classes: 10}}}]`");
+    return;
+  }
   LayerParser parser(options.layer_defaults, options.blocks, diagnostics);
   list_ = parser.parse(options.layers);
+  if (!list_.empty()) mark_ = list_.last_mark();
 }
 
 Tensor Sequential::operator()(Context& context, const Features& features) const {
   const Tensor& input = feature(features, input_);
+  check_elements("`" + input_.text + "`", input.shape());
   const Tensor x = is_floating(input.dtype()) ? cast(input, context.precision().activation) : input;
   if (name_.empty()) return list_(context, x);
   const auto scope = context.graph().scope(name_);
   return list_(context, x);
 }
 
-const Tensor& Sequential::feature(const Features& features, const std::string& name) const {
-  const auto found = features.find(name);
+const Tensor& Sequential::feature(const Features& features, const config::Name& name) const {
+  const auto found = features.find(name.text);
   if (found != features.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [feature, tensor] : features) names.push_back(feature);
-  throw Error(ErrorKind::kConfig, mark_, fmt::format("the data has no feature `{}`", name),
-              did_you_mean(name, names));
+  throw Error(ErrorKind::kConfig, name.mark.known() ? name.mark : mark_,
+              fmt::format("the data have no feature `{}`", name.text), did_you_mean(name.text, names));
 }
 
 void describe_loss(config::Visitor& visit, LossOptions& options, const std::vector<std::string>& names) {

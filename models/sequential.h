@@ -15,7 +15,7 @@ namespace mtf {
 
 struct SequentialOptions {
   std::string name;
-  std::string input;
+  config::Name input;
   config::Node layers;
   config::Node layer_defaults;
   config::Node blocks;
@@ -29,17 +29,17 @@ class Sequential {
   /// Everything that is wrong with the layers goes to `diagnostics`.
   Sequential(const SequentialOptions& options, Diagnostics& diagnostics);
 
-  const std::string& input() const { return input_; }
-  /// Where the list of layers stands.
+  const std::string& input() const { return input_.text; }
+  /// Where the last layer stands: what it makes must fit the loss.
   const Mark& mark() const { return mark_; }
   /// Variables are called NAME/LAYER/... (LAYER/... without a name). Inputs are cast to the activation dtype.
   Tensor operator()(Context& context, const Features& features) const;
   /// Feature `name`; throws Error with the nearest name when the data has none.
-  const Tensor& feature(const Features& features, const std::string& name) const;
+  const Tensor& feature(const Features& features, const config::Name& name) const;
 
  private:
   std::string name_;
-  std::string input_;
+  config::Name input_;
   Mark mark_;
   LayerList list_;
 };

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that mtf-train is built from, and Fashion-MNIST for the quick start.
-# Does nothing when all of them are there. Works as root or with sudo.
+# `tools/setup.sh tests` adds what only the tests need. Does nothing when all of them are there. Works as root or with sudo.
 set -euo pipefail
 
 packages=(
   build-essential cmake ninja-build ccache
-  libyaml-cpp-dev libspdlog-dev libfmt-dev nlohmann-json3-dev zlib1g-dev libxxhash-dev
+  libyaml-cpp-dev libcxxopts-dev libspdlog-dev libfmt-dev nlohmann-json3-dev zlib1g-dev libxxhash-dev
+  libprotobuf-dev protobuf-compiler
   libgtest-dev libgmock-dev
   dataset-fashion-mnist
 )
+[ "${1:-}" != tests ] || packages+=(python3 python3-venv)
 
 if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
   echo "setup: this is not Debian; install what corresponds to: ${packages[*]}" >&2

@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 
 #include "engine/core/nearest.h"
+#include "models/model_options.h"
 
 namespace mtf {
 namespace {
@@ -35,34 +37,24 @@ config::Path default_model_dir(const std::vector<std::string>& files) {
   return {(fs::path("runs") / first.stem()).string()};
 }
 
-void check_patterns(const std::vector<std::string>& patterns, const Mark& mark, std::string_view key,
-                    Diagnostics& diagnostics) {
-  for (const std::string& pattern : patterns) {
-    try {
-      const std::regex regex(pattern);
-    } catch (const std::regex_error& error) {
-      diagnostics.error(
-          mark, fmt::format("`{}`: `{}` is not a regular expression: {}", key, pattern, error.what()));
-    }
-  }
-}
-
-/// Number of positions that `devices` asks for; nothing: as many as the mesh needs.
-std::optional<int64_t> device_count(const Config& config, const Mark& mark, Diagnostics& diagnostics) {
+/// Number of positions that `devices` asks for; nothing: as many as the mesh needs. Throws Error.
+std::optional<int64_t> device_count(const Config& config) {
+  constexpr int64_t kMostDevices = 1'000'000;
   int64_t count = 0;
-  for (const std::string& device : config.devices) {
+  for (size_t i = 0; i < config.devices.size(); ++i) {
+    const std::string& device = config.devices[i];
+    const Mark mark = config.mark(fmt::format("devices.{}", i));
     if (device.starts_with("cuda")) {
-      diagnostics.error(
-          mark, fmt::format("`devices`: `{}` comes with the CUDA backend, which is not there yet", device),
-          "`cpu`");
-      return std::nullopt;
+      throw Error(ErrorKind::kConfig, mark,
+                  fmt::format("`devices`: `{}` comes with the CUDA backend, which is not there yet", device),
+                  "`cpu`");
     }
     const int64_t times = device == "cpu"              ? 1
                           : device.starts_with("cpu*") ? config::to_integer(device.substr(4)).value_or(0)
                                                        : 0;
-    if (times < 1) {
-      diagnostics.error(mark, fmt::format("`devices`: `{}` is not a device", device), "`cpu` or `cpu*8`");
-      return std::nullopt;
+    if (times < 1 || times > kMostDevices) {
+      throw Error(ErrorKind::kConfig, mark, fmt::format("`devices`: `{}` is not a device", device),
+                  "`cpu` or `cpu*8`");
     }
     if (device == "cpu" && config.devices.size() == 1) return std::nullopt;
     count += times;
@@ -70,35 +62,84 @@ std::optional<int64_t> device_count(const Config& config, const Mark& mark, Diag
   return count;
 }
 
-Mesh resolve_mesh(const Config& config, const Mark& mark, Diagnostics& diagnostics) {
-  const std::optional<int64_t> devices = device_count(config, mark, diagnostics);
+/// Throws Error when `mesh` and `devices` are not right or do not fit.
+Mesh resolve_mesh(const Config& config) {
+  const std::optional<int64_t> devices = device_count(config);
   if (!config.mesh) return Mesh();
   int64_t given = 1;
   for (const auto& axis : config.mesh->axes) given *= axis.size.value_or(1);
+  const Mark mark = config.mark(config.root.find("devices") ? "devices" : "mesh");
+  if (devices && config.mesh->has_auto() && *devices % given != 0) {
+    throw Error(
+        ErrorKind::kConfig, config.mark("mesh"),
+        fmt::format("the sizes of `mesh` ({}) do not divide the {} positions of `devices`", given, *devices),
+        fmt::format("sizes whose product divides {}", *devices));
+  }
   const Mesh mesh = config.mesh->resolve(devices.value_or(given));
   if (devices && mesh.size() != *devices) {
-    diagnostics.error(mark,
-                      fmt::format("`mesh` has {} positions and `devices` has {}", mesh.size(), *devices),
-                      fmt::format("`devices: cpu*{}`, or `cpu` for as many as the mesh needs", mesh.size()));
+    throw Error(ErrorKind::kConfig, mark,
+                fmt::format("`mesh` has {} positions and `devices` has {}", mesh.size(), *devices),
+                fmt::format("`devices: cpu*{}`, or `cpu` for as many as the mesh needs", mesh.size()));
   }
   return mesh;
 }
 
+/// "2 or 4": the divisors of `n` next to `wanted`, which is none.
+std::string nearest_divisors(int64_t n, int64_t wanted) {
+  constexpr int64_t kTried = 1'000'000;
+  int64_t below = std::min(wanted, n), above = wanted;
+  while (n % below != 0 && wanted - below < kTried) --below;
+  while (above < n && n % above != 0 && above - wanted < kTried) ++above;
+  return above > n || n % above != 0 ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
+}
+
+/// The sections in which nothing is wrong. In the others values that are wrong have their defaults, which say
+/// nothing about what fits together.
+class SoundSections {
+ public:
+  explicit SoundSections(const Node& root) {
+    Config scratch;
+    config::Visitor visitor;
+    describe(visitor, scratch);
+    for (const config::Field& field : visitor.fields()) {
+      Diagnostics diagnostics;
+      const config::Entry* entry = root.entry(field.name);
+      if (entry && field.type && !entry->value.is_null())
+        field.type->parse(entry->value, field.value, {diagnostics, field.name, {}});
+      const bool known = entry ? entry->value.is_complete() : !root.incomplete();
+      if (known && !diagnostics.has_errors()) names_.insert(field.name);
+    }
+  }
+
+  void remove(std::string_view section) { names_.erase(std::string(section)); }
+  bool contains(std::initializer_list<std::string_view> sections) const {
+    return std::ranges::all_of(sections, [this](std::string_view name) { return names_.contains(name); });
+  }
+
+ private:
+  std::set<std::string, std::less<>> names_;
+};
+
 class ConfigCheck {
  public:
-  ConfigCheck(const Config& config, Diagnostics& diagnostics) : config_(config), diagnostics_(diagnostics) {}
+  /// Sections that turn out to be wrong go from `sound`.
+  ConfigCheck(const Config& config, SoundSections& sound, Diagnostics& diagnostics)
+      : config_(config), sound_(sound), diagnostics_(diagnostics) {}
 
   void run() {
-    check_limits();
-    check_learning_rate();
-    check_mesh();
-    check_sources();
-    check_trace();
-    check_patterns(config_.train.trainable, config_.mark("train.trainable"), "train.trainable", diagnostics_);
-    check_patterns(config_.trace.tensors, config_.mark("trace.tensors"), "trace.tensors", diagnostics_);
-    check_patterns(common_options(config_.optimizer).no_decay, config_.mark("optimizer.no_decay"),
-                   "optimizer.no_decay", diagnostics_);
-    if (config_.model.is_null()) error("model", "`model` is missing", "a map with `type` and `layers`");
+    if (sound_.contains({"train", "run"})) check_limits();
+    if (sound_.contains({"evaluate"})) check_size("evaluate.batch_size", config_.evaluate.batch_size);
+    if (sound_.contains({"train", "run", "optimizer", "learning_rate"})) check_learning_rate();
+    if (sound_.contains({"mesh", "devices"})) check_mesh();
+    if (sound_.contains({"data"})) check_sources();
+    if (sound_.contains({"run", "trace"})) check_trace();
+    check_patterns("train.trainable", config_.train.trainable);
+    check_patterns("trace.tensors", config_.trace.tensors);
+    check_patterns("optimizer.no_decay", common_options(config_.optimizer).no_decay);
+    check_patterns("checkpoint.init.include", config_.checkpoint.init.include);
+    check_patterns("checkpoint.init.exclude", config_.checkpoint.init.exclude);
+    if (config_.model.is_null() && sound_.contains({"model"}))
+      error("model", "`model` is missing", "a map with `type` and `layers`");
   }
 
  private:
@@ -106,16 +147,52 @@ class ConfigCheck {
     diagnostics_.error(config_.mark(path), std::move(message), std::move(hint));
   }
 
+  /// `key` names a list of patterns.
+  void check_patterns(const std::string& key, const std::vector<std::string>& patterns) {
+    constexpr size_t kLongestPattern = 500;  // std::regex calls itself for each bracket
+    for (size_t i = 0; i < patterns.size(); ++i) {
+      const std::string& pattern = patterns[i];
+      const std::string path = fmt::format("{}.{}", key, i);
+      if (pattern.size() > kLongestPattern) {
+        error(path, fmt::format("`{}`: a pattern of more than {} characters", key, kLongestPattern));
+        sound_.remove(key.substr(0, key.find('.')));
+        continue;
+      }
+      try {
+        const std::regex regex(pattern);
+      } catch (const std::regex_error& wrong) {
+        error(path, fmt::format("`{}`: `{}` is not a regular expression: {}", key, pattern, wrong.what()));
+        sound_.remove(key.substr(0, key.find('.')));
+      }
+    }
+  }
+
+  /// More examples than any memory holds would overflow products with it.
+  template <class Size>
+  void check_size(std::string_view key, const Size& size) {
+    constexpr int64_t kLargestBatch = int64_t{1} << 40;
+    const auto* number = std::get_if<int64_t>(&size);
+    if (!number || *number <= kLargestBatch) return;
+    error(key, fmt::format("`{}` cannot be as large as {}", key, *number));
+    sound_.remove(key.substr(0, key.find('.')));
+  }
+
   void check_limits() {
     const TrainOptions& train = config_.train;
     if (config_.run.mode == RunMode::kTrain && !train.steps && !train.epochs && !train.time) {
-      error("train", "nothing says when training ends", "`train.steps`, `train.epochs` or `train.time`");
+      error("train.steps", "nothing says when training ends",
+            "`train.steps`, `train.epochs` or `train.time`");
     }
+    check_size("train.batch_size", train.batch_size);
+    if (const auto* relative = std::get_if<RelativeBatchSize>(&train.batch_size))
+      check_size("train.batch_size.per_replica", BatchSize(relative->per_replica.value_or(1)));
     if (const auto* batch = std::get_if<int64_t>(&train.batch_size)) {
       if (*batch % train.microbatches != 0) {
         error("train.microbatches",
               fmt::format("`train.microbatches` ({}) does not divide `train.batch_size` ({})",
-                          train.microbatches, *batch));
+                          train.microbatches, *batch),
+              "it could be " + nearest_divisors(*batch, train.microbatches));
+        sound_.remove("train");
       }
     }
   }
@@ -123,7 +200,8 @@ class ConfigCheck {
   void check_learning_rate() {
     const bool adafactor = std::holds_alternative<AdafactorOptimizerOptions>(config_.optimizer);
     if (config_.learning_rate.empty() && !adafactor) {
-      error("optimizer", "this optimizer needs a `learning_rate`",
+      const Node optimizer = config::dump(config_.optimizer);
+      error("optimizer", fmt::format("`{}` needs a `learning_rate`", optimizer.find("type")->text()),
             "for example `learning_rate: 0.001`; adafactor alone has one of its own");
     }
     const TrainOptions& train = config_.train;
@@ -137,12 +215,10 @@ class ConfigCheck {
 
   void check_mesh() {
     try {
-      resolve_mesh(config_, config_.mark(config_.root.find("devices") ? "devices" : "mesh"), diagnostics_);
-    } catch (const Error& problem) {
-      for (Problem p : problem.problems()) {
-        if (!p.mark.known()) p.mark = config_.mark("mesh");
-        diagnostics_.add(std::move(p));
-      }
+      resolve_mesh(config_);
+    } catch (const Error& wrong) {
+      diagnostics_.add(wrong);
+      sound_.remove("mesh");
     }
   }
 
@@ -160,8 +236,26 @@ class ConfigCheck {
   }
 
   const Config& config_;
+  SoundSections& sound_;
   Diagnostics& diagnostics_;
 };
+
+/// Takes what stands in sections with mistakes out of the configuration, so that building the model reports
+/// only what is wrong for certain.
+void forget_unsound(Config& config, const SoundSections& sound) {
+  if (!sound.contains({"mesh", "devices", "layout", "parameter_layout", "optimizer_layout"})) {
+    config.mesh.reset();
+    config.devices = {"cpu"};
+    config.layout = config.parameter_layout = config.optimizer_layout = {};
+  }
+  if (!sound.contains({"train"})) {
+    config.train = {};
+    config.train.batch_size = RelativeBatchSize{1};
+  }
+  if (!sound.contains({"data"})) config.data.train.reset();
+  if (!sound.contains({"evaluate"})) config.evaluate = {};
+  if (!sound.contains({"model"})) config.model = Node();
+}
 
 std::string absolute(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }
 
@@ -186,34 +280,50 @@ Node with_section(const Node& root, const std::string& key, const Node& value) {
 
 Mark Config::mark(std::string_view path) const {
   const Node* node = &root;
-  Mark mark;
+  Mark mark = root.mark();
   while (!path.empty() && node) {
     const size_t dot = path.find('.');
-    const config::Entry* entry = node->entry(path.substr(0, dot));
-    if (!entry) break;
-    mark = entry->value.mark().known() ? entry->value.mark() : entry->mark;
-    node = &entry->value;
+    const std::string_view key = path.substr(0, dot);
+    if (const std::optional<int64_t> index = node->is_list() ? config::to_integer(key) : std::nullopt) {
+      if (*index < 0 || *index >= static_cast<int64_t>(node->elements().size())) break;
+      node = &node->elements()[*index];
+      mark = node->mark();
+    } else {
+      const config::Entry* entry = node->entry(key);
+      if (!entry) break;
+      mark = entry->value.mark().known() ? entry->value.mark() : entry->mark;
+      node = &entry->value;
+    }
     path = dot == std::string_view::npos ? std::string_view() : path.substr(dot + 1);
   }
   return mark;
 }
 
+const std::vector<config::KnownKey>& configuration_keys() {
+  static const std::vector<config::KnownKey> keys = [] {
+    std::vector<config::KnownKey> all = config::known_keys<Config>();
+    const std::vector<config::KnownKey> of_models = config::known_keys<ModelOptions>("model");
+    all.insert(all.end(), of_models.begin(), of_models.end());
+    for (const char* key : {"include", "vars"}) all.push_back({key, {}});
+    return all;
+  }();
+  return keys;
+}
+
 Config load_config(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
                    Diagnostics& diagnostics) {
-  const size_t errors = diagnostics.errors().size();
   const Node root = config::load(files, arguments, diagnostics);
-  Config config = config::parse<Config>(root, diagnostics);
+  Config config = config::parse<Config>(root, diagnostics, {}, {}, &configuration_keys);
   config.root = root;
   if (config.run.model_dir.empty()) config.run.model_dir = default_model_dir(files);
-  // After an error a value is the default: what does not fit together then is no news.
-  if (diagnostics.errors().size() == errors) ConfigCheck(config, diagnostics).run();
+  SoundSections sound(root);
+  ConfigCheck(config, sound, diagnostics).run();
+  forget_unsound(config, sound);
   return config;
 }
 
 Layouts make_layouts(const Config& config) {
-  Diagnostics diagnostics;
-  const Mesh mesh = resolve_mesh(config, {}, diagnostics);
-  diagnostics.throw_if_errors();
+  const Mesh mesh = resolve_mesh(config);
   return Layouts::make(mesh, config.layout, config.parameter_layout, config.optimizer_layout);
 }
 
@@ -245,7 +355,7 @@ Precision precision_of(const Config& config) {
   return {dtype(config.precision.master), dtype(config.precision.slice), dtype(config.precision.activation)};
 }
 
-std::string resolved_yaml(const Config& config) {
+Config resolved(const Config& config) {
   Config resolved = config;
   const Layouts layouts = make_layouts(config);
   resolved.train.batch_size = train_batch_size(config, layouts);
@@ -256,10 +366,14 @@ std::string resolved_yaml(const Config& config) {
   }
   if (resolved.data.train) make_absolute(*resolved.data.train);
   for (auto& [name, dataset] : resolved.evaluate.datasets) make_absolute(dataset);
-  for (config::Path* path : {&resolved.trace.input, &resolved.trace.output}) {
+  for (config::Path* path : {&resolved.trace.input, &resolved.trace.output, &resolved.checkpoint.init.path}) {
     if (!path->empty()) path->text = absolute(path->text);
   }
-  Node root = config::dump(resolved);
+  return resolved;
+}
+
+std::string resolved_yaml(const Config& config) {
+  Node root = config::dump(resolved(config));
   root = with_section(root, "run", root.find("run")->without("model_dir"));
   if (!config.model.is_null()) {
     const Node variables = config::deferred_variables(config.model);

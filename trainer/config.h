@@ -34,6 +34,7 @@ struct RunOptions {
   config::Auto<int64_t> threads;
   bool check_replicas = false;
   InstructionSet instruction_set = InstructionSet::kAuto;
+  config::Auto<config::Bytes> memory_limit;
 };
 
 enum class ElementType { kFloat32, kBFloat16 };
@@ -57,10 +58,17 @@ using BatchSize = std::variant<int64_t, RelativeBatchSize>;
 enum class RecomputeWord { kNone, kBlock };
 enum class OnDivergence { kStop, kSkip, kRestore };
 
+/// The run ends when `metric` ("DATASET/METRIC") was not better than before in so many evaluations in a row.
+struct PatienceOptions {
+  std::string metric;
+  int64_t evaluations = 8;
+};
+
 struct TrainOptions {
   std::optional<int64_t> steps;
   std::optional<double> epochs;
   std::optional<config::Duration> time;
+  std::optional<PatienceOptions> patience;
   BatchSize batch_size = int64_t{64};
   int64_t microbatches = 1;
   std::variant<RecomputeWord, std::vector<std::string>> recompute = RecomputeWord::kNone;
@@ -73,10 +81,38 @@ struct TrainOptions {
 
 enum class SameWord { kSame };
 
+enum class CheckpointWord { kLatest, kBest };
+/// latest, best, a step, or the path of a checkpoint, of a run's directory or of a safetensors file.
+using CheckpointChoice = std::variant<CheckpointWord, int64_t, config::Path>;
+
 struct EvaluateOptions {
   config::Interval every = config::Interval::steps(1000);
   config::Named<EvaluationSourceOptions> datasets;
   std::variant<SameWord, int64_t> batch_size = SameWord::kSame;
+  CheckpointChoice checkpoint = CheckpointWord::kLatest;
+};
+
+/// Checkpoints that are kept because no other has a better `metric` ("DATASET/METRIC").
+struct KeepBestOptions {
+  std::string metric;
+  int64_t count = 1;
+};
+
+/// Where a fresh run takes its weights from. Names of variables match a pattern when it occurs in them;
+/// `rename` replaces patterns in the names of the checkpoint.
+struct InitOptions {
+  config::Path path;
+  std::vector<std::string> include = {".*"};
+  std::vector<std::string> exclude;
+  config::Named<std::string> rename;
+};
+
+struct CheckpointOptions {
+  config::Interval every = config::Interval::steps(1000);
+  int64_t keep_last = 3;
+  std::optional<config::Interval> keep_every;
+  std::optional<KeepBestOptions> keep_best;
+  InitOptions init;
 };
 
 enum class ExplainFormat { kText, kJson };
@@ -107,6 +143,7 @@ struct Config {
   std::vector<Schedule> learning_rate;
   TrainOptions train;
   EvaluateOptions evaluate;
+  CheckpointOptions checkpoint;
   ExplainOptions explain;
   TraceOptions trace;
 
@@ -119,13 +156,17 @@ void describe(config::Visitor& visit, RunOptions& options);
 void describe(config::Visitor& visit, PrecisionOptions& options);
 void describe(config::Visitor& visit, RelativeBatchSize& options);
 void describe(config::Visitor& visit, TrainOptions& options);
+void describe(config::Visitor& visit, PatienceOptions& options);
 void describe(config::Visitor& visit, EvaluateOptions& options);
+void describe(config::Visitor& visit, KeepBestOptions& options);
+void describe(config::Visitor& visit, InitOptions& options);
+void describe(config::Visitor& visit, CheckpointOptions& options);
 void describe(config::Visitor& visit, ExplainOptions& options);
 void describe(config::Visitor& visit, TraceOptions& options);
 void describe(config::Visitor& visit, Config& config);
 
 inline config::EnumNames enum_names(RunMode) {
-  return {{"train", RunMode::kTrain},       {"evaluate", RunMode::kEvaluate, true},
+  return {{"train", RunMode::kTrain},       {"evaluate", RunMode::kEvaluate},
           {"infer", RunMode::kInfer, true}, {"score", RunMode::kScore, true},
           {"explain", RunMode::kExplain},   {"trace", RunMode::kTrace}};
 }
@@ -152,14 +193,18 @@ inline config::EnumNames enum_names(RecomputeWord) {
   return {{"none", RecomputeWord::kNone}, {"block", RecomputeWord::kBlock}};
 }
 inline config::EnumNames enum_names(OnDivergence) {
-  return {{"stop", OnDivergence::kStop},
-          {"skip", OnDivergence::kSkip, true},
-          {"restore", OnDivergence::kRestore, true}};
+  return {{"stop", OnDivergence::kStop}, {"skip", OnDivergence::kSkip}, {"restore", OnDivergence::kRestore}};
 }
 inline config::EnumNames enum_names(SameWord) { return {{"same", SameWord::kSame}}; }
-inline config::EnumNames enum_names(ExplainFormat) {
-  return {{"text", ExplainFormat::kText}, {"json", ExplainFormat::kJson, true}};
+inline config::EnumNames enum_names(CheckpointWord) {
+  return {{"latest", CheckpointWord::kLatest}, {"best", CheckpointWord::kBest}};
 }
+inline config::EnumNames enum_names(ExplainFormat) {
+  return {{"text", ExplainFormat::kText}, {"json", ExplainFormat::kJson}};
+}
+
+/// Every key of a configuration, those of the models included, for hints.
+const std::vector<config::KnownKey>& configuration_keys();
 
 /// Reads files and `key=value` arguments, checks every key and what must fit together, and completes
 /// run.model_dir. Everything that is wrong goes to `diagnostics`.
@@ -175,7 +220,9 @@ int64_t evaluate_batch_size(const Config& config, const Layouts& layouts);
 int thread_count(const Config& config);
 Precision precision_of(const Config& config);
 
-/// The resolved configuration as YAML: sizes resolved, paths absolute, no run.model_dir.
+/// The configuration with sizes resolved and paths absolute.
+Config resolved(const Config& config);
+/// The resolved configuration as YAML, without run.model_dir.
 std::string resolved_yaml(const Config& config);
 
 }  // namespace mtf

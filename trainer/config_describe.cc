@@ -27,7 +27,10 @@ void describe(config::Visitor& visit, RunOptions& options) {
         "every position computes all it holds, and copies are compared bit for bit", free_on_resume);
   visit("instruction_set", options.instruction_set, "highest instruction set that kernels use",
         free_on_resume);
-  visit.later("memory_limit", "bytes that a device may use");
+  visit(
+      "memory_limit", options.memory_limit,
+      "memory that this process may use, such as 8GiB; auto: what the machine or its control group has free",
+      free_on_resume);
 }
 
 void describe(config::Visitor& visit, PrecisionOptions& options) {
@@ -51,7 +54,7 @@ void describe(config::Visitor& visit, TrainOptions& options) {
   visit("epochs", options.epochs, "the run ends after so many passes over data.train", positive,
         free_on_resume);
   visit("time", options.time, "the run ends after so much time", free_on_resume);
-  visit.later("patience", "the run ends when a metric no longer improves");
+  visit("patience", options.patience, "the run ends when a metric no longer improves", free_on_resume);
   visit("batch_size", options.batch_size, "examples in a step, over all positions; or {per_replica: N}",
         positive, fixed_on_resume);
   visit("microbatches", options.microbatches, "parts of a batch that are worked on one after the other",
@@ -77,7 +80,36 @@ void describe(config::Visitor& visit, EvaluateOptions& options) {
   visit("batch_size", options.batch_size, "examples at a time; same: as in training", positive,
         free_on_resume);
   visit.later("infer", "options of decoding for metrics that need it");
-  visit.later("checkpoint", "which checkpoint run.mode=evaluate takes");
+  visit("checkpoint", options.checkpoint,
+        "which checkpoint run.mode=evaluate takes: latest, best, a step, or a path", free_on_resume);
+}
+
+void describe(config::Visitor& visit, PatienceOptions& options) {
+  visit("metric", options.metric, "DATASET/METRIC of evaluate.datasets", required);
+  visit("evaluations", options.evaluations, "so many in a row without a better value end the run", positive);
+}
+
+void describe(config::Visitor& visit, KeepBestOptions& options) {
+  visit("metric", options.metric, "DATASET/METRIC of evaluate.datasets; its direction is the metric's own",
+        required);
+  visit("count", options.count, "how many of the best are kept", positive);
+}
+
+void describe(config::Visitor& visit, InitOptions& options) {
+  visit("path", options.path,
+        "a run's directory, a checkpoint or a .safetensors file: weights for a fresh run");
+  visit("include", options.include, "patterns of variables that are taken");
+  visit("exclude", options.exclude, "patterns of variables that keep their initial values");
+  visit("rename", options.rename,
+        "pattern in a name of the checkpoint: what stands there in the model's name");
+}
+
+void describe(config::Visitor& visit, CheckpointOptions& options) {
+  visit("every", options.every, "interval between checkpoints; 0: only at the end");
+  visit("keep_last", options.keep_last, "newest checkpoints that are kept", positive);
+  visit("keep_every", options.keep_every, "interval of checkpoints that are kept for good");
+  visit("keep_best", options.keep_best, "checkpoints with the best value of a metric are kept too");
+  visit("init", options.init, "weights that a fresh run starts from");
 }
 
 void describe(config::Visitor& visit, ExplainOptions& options) {
@@ -110,10 +142,10 @@ void describe(config::Visitor& visit, Config& config) {
   visit("model", config.model, "the network; --list-layers has the layers", fixed_on_resume);
   visit("optimizer", config.optimizer, "how weights follow gradients");
   visit("learning_rate", config.learning_rate,
-        "a number, a schedule, or a list: their product; null: adafactor's own");
+        "a number, a schedule, or a list: their product; null: adafactor's own", non_negative);
   visit("train", config.train, "length of the run, batches, reports");
   visit("evaluate", config.evaluate, "data sets that are evaluated during and after training");
-  visit.later("checkpoint", "saving and restoring");
+  visit("checkpoint", config.checkpoint, "saving, keeping and restoring", free_on_resume);
   visit.later("infer", "decoding");
   visit.later("score", "scores of given texts");
   visit.later("cluster", "several processes");

@@ -6,7 +6,9 @@
 #include <chrono>
 
 #include "engine/core/nearest.h"
+#include "trainer/memory_check.h"
 #include "trainer/progress.h"
+#include "trainer/restore.h"
 
 namespace mtf {
 namespace {
@@ -63,19 +65,25 @@ Evaluator::Evaluator(std::vector<EvaluationSet> sets, Program program, int64_t b
       batch_size_(batch_size),
       executor_(std::move(program), backend, variables, options) {}
 
-std::vector<Evaluation> Evaluator::run(int64_t step) {
+std::optional<std::vector<Evaluation>> Evaluator::run(int64_t step, const std::function<bool()>& stop) {
   std::vector<Evaluation> results;
-  for (const EvaluationSet& set : sets_) results.push_back(evaluate(set, step));
+  for (const EvaluationSet& set : sets_) {
+    std::optional<Evaluation> result = evaluate(set, step, stop);
+    if (!result) return std::nullopt;
+    results.push_back(std::move(*result));
+  }
   return results;
 }
 
-Evaluation Evaluator::evaluate(const EvaluationSet& set, int64_t step) {
+std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t step,
+                                              const std::function<bool()>& stop) {
   const auto start = std::chrono::steady_clock::now();
   const BatchStream stream(set.source, EvaluationBatches{.batch_size = batch_size_, .limit = set.limit});
   Prefetcher batches(stream);
   std::vector<double> sums(set.metrics.size(), 0);
   double weight = 0;
   while (const Batch* batch = batches.next()) {
+    if (stop && stop()) return std::nullopt;
     feed_batch(executor_, *set.source, *batch);
     executor_.feed(std::string(kWeightsInput), batch->weights.data());
     executor_.run(static_cast<uint64_t>(step));
@@ -93,6 +101,37 @@ void feed_batch(Executor& executor, const Source& source, const Batch& batch) {
   for (size_t i = 0; i < features.size(); ++i) {
     if (executor.program().input(features[i].name) == kNoValue) continue;
     executor.feed(features[i].name, batch.feature(static_cast<int>(i)).data());
+  }
+}
+
+Metrics evaluation_numbers(int64_t step, const Evaluation& evaluation) {
+  Metrics numbers{{"step", step}};
+  numbers.insert(numbers.end(), evaluation.metrics.begin(), evaluation.metrics.end());
+  numbers.emplace_back("examples", evaluation.examples);
+  numbers.emplace_back("seconds", evaluation.seconds);
+  return numbers;
+}
+
+void evaluate(const Session& session, Diagnostics& diagnostics) {
+  const Config& config = session.config;
+  std::vector<EvaluationSet> sets = open_evaluation_sets(session, diagnostics);
+  if (config.evaluate.datasets.empty())
+    diagnostics.error(config.mark("evaluate"), "`evaluate.datasets` is missing",
+                      "sources by name, with `metrics`");
+  const std::unique_ptr<Graph> graph = build_evaluation(session, diagnostics);
+  diagnostics.throw_if_errors();
+  Program program = compile(session, *graph);
+  check_memory(session, {&program}, false, sets);
+  VariableStore variables(*session.backend, program.mesh, program.variables, config.run.check_replicas);
+  CheckpointReader reader(find_checkpoint(config, config.evaluate.checkpoint, "evaluate.checkpoint"));
+  restore_variables(reader, variables, Restore::kWeights);
+  Evaluator evaluator(std::move(sets), std::move(program), evaluate_batch_size(config, session.layouts),
+                      *session.backend, variables, executor_options(session));
+  const int64_t step = reader.manifest().step;
+  const auto results = evaluator.run(step);
+  for (const Evaluation& result : *results) {
+    fmt::print(stderr, "{}:{}\n", reader.path(), evaluation_line(result));
+    fmt::print("{}\n", json_line(evaluation_numbers(step, result), {{"dataset", result.dataset}}));
   }
 }
 

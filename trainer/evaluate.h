@@ -4,7 +4,9 @@
 //   for (const Evaluation& e : evaluator.run(step)) ...   // e.metrics: {"loss", 0.32}, {"accuracy", 0.89}
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,10 +42,12 @@ class Evaluator {
   Evaluator(std::vector<EvaluationSet> sets, Program program, int64_t batch_size, Backend& backend,
             VariableStore& variables, const ExecutorOptions& options);
 
-  std::vector<Evaluation> run(int64_t step);
+  /// Nothing when `stop` came true before the end.
+  std::optional<std::vector<Evaluation>> run(int64_t step, const std::function<bool()>& stop = {});
 
  private:
-  Evaluation evaluate(const EvaluationSet& set, int64_t step);
+  std::optional<Evaluation> evaluate(const EvaluationSet& set, int64_t step,
+                                     const std::function<bool()>& stop);
 
   std::vector<EvaluationSet> sets_;
   int64_t batch_size_;
@@ -52,6 +56,14 @@ class Evaluator {
 
 /// Copies the features that `program` has as inputs from `batch`, a batch of `source`.
 void feed_batch(Executor& executor, const Source& source, const Batch& batch);
+
+/// What evaluate.jsonl says of it besides "dataset": step, the metrics, examples, seconds.
+Metrics evaluation_numbers(int64_t step, const Evaluation& evaluation);
+
+/// run.mode=evaluate: the data sets of evaluate.datasets with the checkpoint that evaluate.checkpoint
+/// chooses. A JSON line for each data set goes to standard output, a readable one to standard error; nothing
+/// is written.
+void evaluate(const Session& session, Diagnostics& diagnostics);
 
 /// "test  loss 0.3123  accuracy 0.8891  (10,000 examples in 0.4 s)".
 std::string evaluation_line(const Evaluation& evaluation);

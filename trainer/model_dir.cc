@@ -1,47 +1,105 @@
 #include "trainer/model_dir.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <span>
+#include <sstream>
+#include <system_error>
+
+#include "engine/checkpoint/file.h"
+#include "engine/core/fault.h"
 
 namespace mtf {
+namespace {
 
 namespace fs = std::filesystem;
 
-void check_model_dir(const Config& config, Diagnostics& diagnostics) {
-  const fs::path directory(config.run.model_dir.text);
-  std::error_code ignored;
-  if (fs::exists(directory, ignored) && !fs::is_directory(directory, ignored)) {
-    diagnostics.error({}, fmt::format("`run.model_dir`: {} is not a directory", directory.string()));
-    return;
-  }
-  for (const char* file : {"config.yaml", "metrics.jsonl"}) {
-    if (!fs::exists(directory / file, ignored)) continue;
-    diagnostics.error(
-        {},
-        fmt::format("{} holds a run already, and runs cannot be continued before there are checkpoints",
-                    directory.string()),
-        "`run.model_dir=NEW` starts from step 0 in another directory; or remove this one");
-    return;
-  }
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
 
-void create_model_dir(const Config& config) {
-  std::error_code error;
-  fs::create_directories(config.run.model_dir.text, error);
-  if (error) {
-    throw Error(ErrorKind::kSystem,
-                fmt::format("{}: cannot be created: {}", config.run.model_dir.text, error.message()));
-  }
-  const std::string path = in_model_dir(config, "config.yaml");
-  std::ofstream file(path);
-  file << resolved_yaml(config) << std::flush;
-  if (!file) throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be written", path));
+/// Writes a file so that it is the old one or the whole new one. Throws Error (kSystem).
+void write_whole(const std::string& path, const std::string& text) {
+  const std::string temporary = path + ".tmp";
+  const auto write = [&] {
+    const File file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (!file.open()) return file.error();
+    if (const int error = file.write(std::as_bytes(std::span(text)))) return error;
+    return file.sync();
+  };
+  int error = write();
+  if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error == 0) error = sync_directory(directory_of(path));
+  if (error == 0) return;
+  ::unlink(temporary.c_str());
+  throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be written: {}", path, system_message(error)));
 }
+
+}  // namespace
 
 std::string in_model_dir(const Config& config, const std::string& name) {
   return (fs::path(config.run.model_dir.text) / name).string();
+}
+
+bool holds_run(const Config& config, Diagnostics& diagnostics) {
+  const fs::path directory(config.run.model_dir.text);
+  std::error_code ignored;
+  if (fs::exists(directory, ignored) && !fs::is_directory(directory, ignored)) {
+    diagnostics.error(config.mark("run.model_dir"),
+                      fmt::format("`run.model_dir`: {} is not a directory", directory.string()));
+    return false;
+  }
+  if (fs::exists(directory / "config.yaml", ignored)) return true;
+  for (const char* file : {"metrics.jsonl", "checkpoints"}) {
+    if (!fs::exists(directory / file, ignored)) continue;
+    diagnostics.error(config.mark("run.model_dir"),
+                      fmt::format("{} holds {} but no config.yaml, so it is not known what it is a run of",
+                                  directory.string(), file),
+                      "`run.model_dir=NEW` starts in another directory; or remove this one");
+  }
+  return false;
+}
+
+ModelDirLock::ModelDirLock(const Config& config) {
+  const std::string& path = config.run.model_dir.text;
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) {
+    throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be created: {}", path, error.message()));
+  }
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor_ < 0)
+    throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be opened: {}", path, system_message(errno)));
+  // File systems that know no locks give another error; then nobody is kept out.
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(descriptor_);
+    throw Error(ErrorKind::kSystem, fmt::format("another process is training in {}", path),
+                "wait for its end, or take another `run.model_dir`");
+  }
+}
+
+ModelDirLock::~ModelDirLock() { ::close(descriptor_); }
+
+void write_config(const Config& config, int64_t step) {
+  const std::string path = in_model_dir(config, "config.yaml");
+  const std::string text = resolved_yaml(config);
+  const std::string before = fs::exists(path) ? read_text(path) : std::string();
+  if (before == text) return;
+  if (!before.empty()) {
+    const std::string kept = in_model_dir(config, fmt::format("config.step-{}.yaml", step));
+    if (!fs::exists(kept)) write_whole(kept, before);
+    fault_point("resume.config");
+  }
+  write_whole(path, text);
 }
 
 }  // namespace mtf

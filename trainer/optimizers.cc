@@ -144,6 +144,7 @@ Update add_update(Graph& graph, const Tensor& loss, const std::vector<VariableGr
   Update update;
   Tensors squares;
   for (const VariableGradient& g : gradients) {
+    const auto of_variable = graph.scope(g.variable->name);
     if (g.gradient) squares.push_back(sum_of_squares(g.gradient));
   }
   if (squares.empty()) {
@@ -161,6 +162,7 @@ Update add_update(Graph& graph, const Tensor& loss, const std::vector<VariableGr
   Updater updater(graph, update.finite, options, update.scalars);
   for (const VariableGradient& g : gradients) {
     if (!g.gradient) continue;
+    const auto of_variable = graph.scope(g.variable->name);
     const Tensor clipped = scale ? multiply(g.gradient, cast(scale, g.gradient.dtype())) : g.gradient;
     std::visit([&](const auto& kind) { updater.update(kind, *g.variable, clipped); }, options.optimizer);
   }

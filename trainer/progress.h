@@ -1,5 +1,6 @@
-// What a person sees of a run: messages, a line every few seconds, or on a terminal a progress bar.
-// Everything but the bar also goes to log.txt in the run's directory.
+// What a person sees of a run on standard error: messages, a line every few seconds, or on a terminal a
+// progress bar. Everything but the bar also goes to log.txt in the run's directory. A run does not end
+// because nobody can read it: what cannot be shown or logged is lost.
 //
 //   Progress progress({.log_file = "runs/mnist/log.txt"});
 //   progress.info("training on 60,000 examples");
@@ -29,6 +30,7 @@ struct ProgressState {
 
 struct ProgressOptions {
   std::string log_file;  ///< empty: none
+  bool append = false;   ///< log.txt goes on after what it has; false: it is written anew
   double line_seconds = 5;
   double bar_seconds = 0.1;
 };
@@ -50,6 +52,7 @@ class Progress {
 
  private:
   using Clock = std::chrono::steady_clock;
+  void say(const std::string& line);
   void clear_bar();
   void draw(const ProgressState& state);
 
@@ -62,6 +65,9 @@ class Progress {
 
 /// "step 100/3000  epoch 0.33  loss 0.3123  25,000 examples/s  11 s left".
 std::string progress_line(const ProgressState& state);
+/// The same with a bar before it, in at most `columns` >= 1 characters: where they do not suffice, first the
+/// bar goes, then epoch, speed, time left and loss.
+std::string progress_bar(const ProgressState& state, int columns);
 /// "950 ms", "45 s", "3 min 05 s", "2 h 10 min".
 std::string duration_text(double seconds);
 /// "3.211 MB": four digits, units of powers of 1000.

@@ -1,6 +1,7 @@
 #include "trainer/run.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <cstdio>
 #include <exception>
@@ -8,7 +9,9 @@
 #include "engine/core/nearest.h"
 #include "layers/registry.h"
 #include "models/model_options.h"
+#include "trainer/evaluate.h"
 #include "trainer/explain.h"
+#include "trainer/process.h"
 #include "trainer/session.h"
 #include "trainer/trace.h"
 #include "trainer/train.h"
@@ -32,12 +35,20 @@ Files are merged from left to right, then the arguments; the later one wins.
   mtf-train configs/models/mnist.yaml train.epochs=2 run.model_dir=runs/short
   mtf-train configs/models/mnist.yaml run.mode=explain                     what it would do, without doing it
 
-run.mode    train     trains, and evaluates in between (default)
+run.mode    train     trains, and evaluates in between (default); goes on where run.model_dir holds a run
+            evaluate  measures evaluate.datasets with a checkpoint (evaluate.checkpoint: latest, best, STEP, PATH)
             explain   prints shapes, memory, work and communication of a training step
             trace     runs one batch from a file, writes loss, gradients and weights to a file
 
 A run writes into run.model_dir (default runs/NAME of the first file): config.yaml (the configuration with all
-defaults), metrics.jsonl (a line per logged step), evaluate.jsonl (a line per evaluation), log.txt.
+defaults), metrics.jsonl (a line per logged step), evaluate.jsonl (a line per evaluation), events.out.tfevents.*
+(for TensorBoard), checkpoints/step-N/ (safetensors and manifest.json), log.txt.
+
+  mtf-train runs/mnist/config.yaml                         goes on with a run that was stopped or killed
+  mtf-train runs/mnist/config.yaml configs/layouts/fsdp.yaml        the same on another mesh
+  mtf-train runs/mnist/config.yaml run.mode=evaluate
+  mtf-train runs/mnist/config.yaml run.model_dir=runs/again         repeats it from step 0
+  mtf-compare runs/mnist runs/again                        where two runs differ first
 
 A layout says which tensor dimension is split over which mesh dimension:
   mesh: {rows: 2, cols: 4}
@@ -46,7 +57,8 @@ A layout says which tensor dimension is split over which mesh dimension:
   --help-config [SECTION]   every key with type, default and meaning: run, mesh, layout, data, model, optimizer, ...
   --list-layers             every layer that a model can use, with its formula and options
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 loss or gradients not finite.
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 loss or gradients not finite, 130 and 143 stopped
+by SIGINT and SIGTERM after saving.
 )";
 
 /// Help of the section `model` is that of its types.
@@ -56,21 +68,26 @@ std::string config_help(const std::string& section) {
   return config::help<Config>(section);
 }
 
-void run_mode(const CommandLine& command_line) {
+int run_mode(const CommandLine& command_line) {
   Diagnostics diagnostics;
-  const Session session = open_session(command_line.files, command_line.arguments, diagnostics);
+  Session session = open_session(command_line.files, command_line.arguments, diagnostics);
   switch (session.config.run.mode) {
     case RunMode::kTrain:
       return train(session, diagnostics);
     case RunMode::kExplain:
-      return explain(session, diagnostics);
+      explain(session, diagnostics);
+      break;
     case RunMode::kTrace:
-      return trace(session, diagnostics);
+      trace(session, diagnostics);
+      break;
     case RunMode::kEvaluate:
+      evaluate(session, diagnostics);
+      break;
     case RunMode::kInfer:
     case RunMode::kScore:
       diagnostics.throw_if_errors();
   }
+  return 0;
 }
 
 }  // namespace
@@ -89,13 +106,19 @@ CommandLine parse_command_line(const std::vector<std::string>& words) {
       result.help_config = true;
       if (i + 1 < words.size() && !words[i + 1].starts_with("-")) result.section = words[++i];
     } else if (word.starts_with("-")) {
+      const std::string key = word.substr(std::min(word.find_first_not_of('-'), word.size()));
+      if (key.find('=') != std::string::npos) {
+        throw Error(ErrorKind::kUsage, fmt::format("unknown option `{}`", word),
+                    fmt::format("keys have no dashes in front: `{}`", key));
+      }
       throw Error(ErrorKind::kUsage, fmt::format("unknown option `{}`", word),
                   did_you_mean(word, {"--help", "--help-config", "--list-layers", "--version"}));
     } else if (word.find('=') != std::string::npos) {
       result.arguments.push_back(word);
     } else if (!result.arguments.empty()) {
       throw Error(ErrorKind::kUsage, fmt::format("`{}` stands after `{}`", word, result.arguments.back()),
-                  "files come first, then key=value");
+                  result.arguments.back() == "=" ? "write key=value without blanks"
+                                                 : "files come first, then key=value");
     } else {
       result.files.push_back(word);
     }
@@ -103,7 +126,7 @@ CommandLine parse_command_line(const std::vector<std::string>& words) {
   return result;
 }
 
-void run(const CommandLine& command_line) {
+int run(const CommandLine& command_line) {
   if (command_line.help) {
     fmt::print("{}", kHelp);
   } else if (command_line.version) {
@@ -116,19 +139,22 @@ void run(const CommandLine& command_line) {
     throw Error(ErrorKind::kUsage, "no configuration file",
                 "`mtf-train FILE.yaml...`; `mtf-train --help` explains");
   } else {
-    run_mode(command_line);
+    return run_mode(command_line);
   }
+  return 0;
 }
 
 int run_main(const std::vector<std::string>& words) {
+  prepare_process();
+  // Freed blocks of this size go back to the system at once: a run holds the memory of its plan and no more.
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
   try {
-    run(parse_command_line(words));
-    return 0;
+    return run(parse_command_line(words));
   } catch (const Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    std::fputs(fmt::format("{}\n", error.what()).c_str(), stderr);  // fmt::print throws where it cannot
     return error.exit_code();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "mtf-train: {}\n", error.what());
+    std::fputs(fmt::format("mtf-train: {}\n", error.what()).c_str(), stderr);
     return 1;
   }
 }

@@ -20,8 +20,8 @@ struct CommandLine {
 /// Throws Error (kUsage) for words that are neither options, files nor key=value.
 CommandLine parse_command_line(const std::vector<std::string>& words);
 
-/// Does what the command line asks for. Throws Error.
-void run(const CommandLine& command_line);
+/// Does what the command line asks for. Returns the exit code; throws Error.
+int run(const CommandLine& command_line);
 
 /// run() with errors printed to standard error; the program's exit code.
 int run_main(const std::vector<std::string>& words);

@@ -1,12 +1,10 @@
 #include "trainer/session.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "engine/runtime/memory_plan.h"
 #include "models/model_options.h"
 
 namespace mtf {
@@ -30,12 +28,14 @@ void collect_errors(const Build& build, Diagnostics& diagnostics) {
 void make_model_of(Session& session, Diagnostics& diagnostics) {
   if (session.config.model.is_null()) return;
   const size_t errors = diagnostics.errors().size();
-  const auto options = config::parse<ModelOptions>(session.config.model, diagnostics, "model");
+  const auto options =
+      config::parse<ModelOptions>(session.config.model, diagnostics, "model", {}, &configuration_keys);
   std::unique_ptr<Model> model = make_model(options, diagnostics);
   session.outputs = {"logits"};
   if (const auto* regression = std::get_if<RegressionOptions>(&options))
-    session.outputs.push_back(regression->target);
-  if (diagnostics.errors().size() == errors) session.model = std::move(model);
+    session.outputs.push_back(regression->target.text);
+  const bool sound = diagnostics.errors().size() == errors && session.config.model.is_complete();
+  if (sound) session.model = std::move(model);
 }
 
 }  // namespace
@@ -90,21 +90,29 @@ std::unique_ptr<Graph> build_evaluation(const Session& session, Diagnostics& dia
   return graph;
 }
 
-std::optional<int64_t> planned_steps(const Session& session) {
+std::optional<int64_t> planned_steps(const Session& session, int64_t step, int64_t row) {
   std::optional<int64_t> steps = session.config.train.steps;
   if (session.config.train.epochs && session.train_data) {
-    const auto examples = static_cast<double>(session.train_data->examples());
-    const auto batch = static_cast<double>(train_batch_size(session.config, session.layouts));
-    const auto of_epochs =
-        std::max<int64_t>(1, std::llround(std::ceil(*session.config.train.epochs * examples / batch - 1e-9)));
+    const int64_t batch = train_batch_size(session.config, session.layouts);
+    const int64_t left = std::max<int64_t>(0, rows_of_epochs(session) - row);
+    const int64_t of_epochs = step + (left + batch - 1) / batch;
     steps = std::min(steps.value_or(of_epochs), of_epochs);
   }
   return steps;
 }
 
+int64_t rows_of_epochs(const Session& session) {
+  const auto examples = static_cast<double>(session.train_data->examples());
+  return std::max<int64_t>(1, std::llround(std::ceil(*session.config.train.epochs * examples - 1e-9)));
+}
+
 Program compile(const Session& session, const Graph& graph) {
+  return compile(session, graph, session.layouts);
+}
+
+Program compile(const Session& session, const Graph& graph, const Layouts& layouts) {
   const TrainOptions& train = session.config.train;
-  return partition(graph, session.layouts,
+  return partition(graph, layouts,
                    {.keep_gathered = train.keep_gathered, .gather_ahead = train.gather_ahead});
 }
 
@@ -114,18 +122,6 @@ ExecutorOptions executor_options(const Session& session) {
   options.seed = static_cast<uint64_t>(session.config.run.seed);
   options.check_replicas = session.config.run.check_replicas;
   return options;
-}
-
-void check_memory(const std::vector<const Program*>& programs, bool replicate) {
-  int64_t needed = 0;
-  for (const Program* program : programs) needed += plan_memory(*program, replicate).process_bytes;
-  const int64_t available = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  if (available <= 0 || needed <= available) return;
-  const auto gib = [](int64_t bytes) { return static_cast<double>(bytes) / (int64_t{1} << 30); };
-  throw Error(ErrorKind::kMemory,
-              fmt::format("the run needs {:.1f} GiB in this process, and the machine has {:.1f} GiB",
-                          gib(needed), gib(available)),
-              "a smaller `train.batch_size`, more `train.microbatches`, or `train.recompute`");
 }
 
 }  // namespace mtf

@@ -48,13 +48,14 @@ std::optional<TrainStep> build_step(const Session& session, const TrainStepOptio
 std::unique_ptr<Graph> build_evaluation(const Session& session, Diagnostics& diagnostics);
 
 /// Steps of the whole run: train.steps and train.epochs, whichever ends first; nothing: neither is given.
-std::optional<int64_t> planned_steps(const Session& session);
+/// `step` of them are done, and row `row` of the stream of examples comes next.
+std::optional<int64_t> planned_steps(const Session& session, int64_t step = 0, int64_t row = 0);
+/// Rows of the stream in train.epochs, which must be given.
+int64_t rows_of_epochs(const Session& session);
 
-/// The partitioned program. The graph has passed check_layouts.
+/// The partitioned program, under the layouts of the session or others. The graph has passed check_layouts.
 Program compile(const Session& session, const Graph& graph);
+Program compile(const Session& session, const Graph& graph, const Layouts& layouts);
 ExecutorOptions executor_options(const Session& session);
-/// Throws Error (kMemory) with the plan when the programs of this process need more memory than the machine
-/// has.
-void check_memory(const std::vector<const Program*>& programs, bool replicate);
 
 }  // namespace mtf

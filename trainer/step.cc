@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/core/nearest.h"
 #include "engine/graph/gradients.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
@@ -18,9 +19,13 @@ namespace {
 Features add_inputs(Graph& graph, const Model& model, const std::vector<Feature>& features,
                     int64_t batch_size) {
   const std::vector<std::string> wanted = model.features();
+  const bool missing = std::ranges::any_of(wanted, [&](const std::string& name) {
+    return std::ranges::find(features, name, &Feature::name) == features.end();
+  });
   Features inputs;
   for (const Feature& feature : features) {
-    if (std::find(wanted.begin(), wanted.end(), feature.name) == wanted.end()) continue;
+    // Where one is missing the model's message names all that there are.
+    if (!missing && std::ranges::find(wanted, feature.name) == wanted.end()) continue;
     const Shape shape = Shape{{std::string(kBatch), batch_size}} + feature.shape;
     inputs[feature.name] = graph.input(feature.name, shape, feature.dtype);
   }
@@ -43,10 +48,23 @@ std::vector<std::string> recomputed_layers(
   return {"block", "residual"};
 }
 
-void check_recomputed(const Context& context, const std::vector<std::string>& layers) {
+/// Every pattern must match a variable.
+void check_trainable(const Graph& graph, const TrainStepOptions& options) {
+  std::vector<std::string> names;
+  for (const auto& variable : graph.variables()) names.push_back(variable->name);
+  for (const std::string& pattern : options.trainable) {
+    const auto matches = [&pattern](const std::string& name) { return matches_any(name, {pattern}); };
+    if (names.empty() || std::ranges::any_of(names, matches)) continue;
+    throw Error(ErrorKind::kConfig, options.trainable_mark,
+                fmt::format("`train.trainable`: no variable matches `{}`", pattern),
+                did_you_mean(pattern, names));
+  }
+}
+
+void check_recomputed(const Context& context, const std::vector<std::string>& layers, const Mark& mark) {
   for (const std::string& layer : layers) {
     if (context.was_recomputed(layer)) continue;
-    throw Error(ErrorKind::kConfig,
+    throw Error(ErrorKind::kConfig, mark,
                 fmt::format("`train.recompute` names `{}`, but the model has no such layer", layer),
                 "write kinds or names of layers of `model.layers` (of nested ones the outermost counts)");
   }
@@ -58,7 +76,8 @@ Pass forward_and_backward(Graph& graph, const Model& model, const Features& feat
   context.set_recompute(recomputed_layers(options.recompute));
   const ModelOutput output = model.build(context, features);
   if (const auto* layers = std::get_if<std::vector<std::string>>(&options.recompute))
-    check_recomputed(context, *layers);
+    check_recomputed(context, *layers, options.recompute_mark);
+  check_trainable(graph, options);
   Pass pass{output.loss, {}, output.logits, output.metrics, output.classes};
   pass.metrics.erase("loss");
   if (options.microbatches > 1)
@@ -155,6 +174,8 @@ TrainStepOptions train_step_options(const Config& config, const Layouts& layouts
   options.precision = precision_of(config);
   options.trainable = config.train.trainable;
   options.recompute = config.train.recompute;
+  options.trainable_mark = config.mark("train.trainable");
+  options.recompute_mark = config.mark("train.recompute");
   options.update = UpdateOptions{config.optimizer, config.learning_rate, total_steps};
   return options;
 }

@@ -31,6 +31,8 @@ struct TrainStepOptions {
   std::vector<std::string> trainable = {".*"};
   /// Layers that are computed again in the backward pass.
   std::variant<RecomputeWord, std::vector<std::string>> recompute = RecomputeWord::kNone;
+  /// Where the two stand in the configuration, for messages.
+  Mark trainable_mark = {}, recompute_mark = {};
   /// Nothing: no update; the gradients are outputs instead, as grad/VARIABLE.
   std::optional<UpdateOptions> update;
   /// Keeps the prediction as output/logits.

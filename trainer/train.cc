@@ -3,274 +3,390 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <limits>
+#include <csignal>
 
 #include "data/loader.h"
-#include "trainer/evaluate.h"
-#include "trainer/interval.h"
-#include "trainer/metrics.h"
+#include "engine/core/check.h"
+#include "trainer/checkpoints.h"
 #include "trainer/model_dir.h"
-#include "trainer/progress.h"
+#include "trainer/restore.h"
+#include "trainer/run_log.h"
+#include "trainer/signals.h"
+#include "trainer/stop.h"
+#include "trainer/train_plan.h"
 
 namespace mtf {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// Steps in a row without finite values that train.on_divergence: skip puts up with.
+constexpr int64_t kMostSkipped = 20;
+/// Restarts without getting past the step that diverged (train.on_divergence: restore), each at half the
+/// rate.
+constexpr int64_t kMostRestored = 8;
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// What is built and checked before anything is written.
-struct Plan {
-  std::optional<int64_t> steps;
-  UpdateOptions update;
-  TrainStep step;
-  std::vector<EvaluationSet> evaluation_sets;
-  Program program;
-  std::optional<Program> evaluation;
-};
-
-Plan make_plan(const Session& session, Diagnostics& diagnostics) {
-  Plan plan;
-  check_model_dir(session.config, diagnostics);
-  plan.steps = planned_steps(session);
-  const TrainStepOptions options = train_step_options(
-      session.config, session.layouts, plan.steps.value_or(std::numeric_limits<int64_t>::max()));
-  std::optional<TrainStep> step = build_step(session, options, diagnostics);
-  plan.evaluation_sets = open_evaluation_sets(session, diagnostics);
-  std::unique_ptr<Graph> evaluation;
-  if (!plan.evaluation_sets.empty()) evaluation = build_evaluation(session, diagnostics);
-  diagnostics.throw_if_errors();
-  if (step->classes) {
-    session.train_data->check_labels(step->classes->size);
-    for (const EvaluationSet& set : plan.evaluation_sets) set.source->check_labels(step->classes->size);
-  }
-  plan.update = *options.update;
-  plan.program = compile(session, *step->graph);
-  if (evaluation) plan.evaluation = compile(session, *evaluation);
-  plan.step = std::move(*step);
-  return plan;
+TrainingBatches batches_from(const Session& session, int64_t row) {
+  const Config& config = session.config;
+  return {.batch_size = train_batch_size(config, session.layouts),
+          .seed = static_cast<uint64_t>(config.data.seed.value_or(config.run.seed)),
+          .shuffle = config.data.shuffle,
+          .start_row = row};
 }
 
 class Trainer {
  public:
-  Trainer(const Session& session, Plan plan);
+  Trainer(const Session& session, TrainPlan plan);
 
   void report_start(const Diagnostics& diagnostics);
-  /// Errors also go to log.txt.
-  void run();
+  /// The exit code. Errors also go to log.txt.
+  int run();
 
  private:
+  void restore(const SavedCheckpoint& checkpoint, Restore what);
+  void initialize();
+  void start_clocks();
   void loop();
-  bool finished() const { return !end_.empty(); }
-  void step(const Batch& batch);
-  void check_finite();
+  bool advance(const Batch& batch);
+  bool diverged();
+  std::string divergence();
+  void restore_after_divergence(const std::string& what);
   void log(bool force);
-  void show_progress(double loss, double seconds);
+  void show_progress();
   void evaluate();
-  void check_end();
-  double epochs() const { return static_cast<double>(rows_) / static_cast<double>(stream_.examples()); }
-  std::optional<double> seconds_left(double seconds) const;
+  void save();
+  void report_end();
+  bool finished() const { return !end_.empty(); }
+  bool complete() const { return finished() && !state_.evaluation_pending; }
+  RunPosition position() const;
+  double training_seconds() const { return state_.seconds - state_.evaluation_seconds; }
+  std::optional<double> seconds_left(double step_seconds) const;
 
   const Session& session_;
   const Config& config_;
-  Plan plan_;
-  Progress progress_;
+  TrainPlan plan_;
+  RunState state_;
+  std::optional<int64_t> steps_;    ///< of the whole run, where they are known
+  std::vector<std::string> notes_;  ///< of the start
   VariableStore variables_;
   Executor executor_;
   std::unique_ptr<Evaluator> evaluator_;
-  BatchStream stream_;
-  JsonLines metrics_;
-  std::unique_ptr<JsonLines> evaluations_;
-  IntervalClock log_clock_;
-  IntervalClock evaluate_clock_;
+  std::optional<RunLog> log_;
+  std::optional<Checkpoints> checkpoints_;
+  Metrics evaluated_;  ///< DATASET/METRIC, of an evaluation at this step
 
-  int64_t done_ = 0;           ///< steps
-  int64_t rows_ = 0;           ///< examples trained on
-  int64_t evaluated_at_ = -1;  ///< step of the last evaluation
+  std::optional<IntervalClock> log_clock_, evaluate_clock_, save_clock_;
   Clock::time_point start_;
-  double evaluation_seconds_ = 0;
+  double seconds_before_ = 0;  ///< state_.seconds at start_
+  int64_t first_step_ = 0;     ///< of this process
+  double first_seconds_ = 0;   ///< training_seconds() there
   int64_t logged_step_ = 0;
   double logged_seconds_ = 0;
+  int64_t skipped_ = 0;   ///< in a row
+  int64_t restored_ = 0;  ///< without getting past diverged_at_
+  int64_t diverged_at_ = -1;
   std::string end_;  ///< why the run ended; empty: it goes on
 };
 
-Trainer::Trainer(const Session& session, Plan plan)
+Trainer::Trainer(const Session& session, TrainPlan plan)
     : session_(session),
       config_(session.config),
       plan_(std::move(plan)),
-      progress_({.log_file = in_model_dir(config_, "log.txt")}),
       variables_(*session.backend, plan_.program.mesh, plan_.program.variables, config_.run.check_replicas),
-      executor_(plan_.program, *session.backend, variables_, executor_options(session)),
-      stream_(session.train_data,
-              TrainingBatches{.batch_size = train_batch_size(config_, session.layouts),
-                              .seed = static_cast<uint64_t>(config_.data.seed.value_or(config_.run.seed)),
-                              .shuffle = config_.data.shuffle}),
-      metrics_(in_model_dir(config_, "metrics.jsonl")),
-      log_clock_(config_.train.log_every),
-      evaluate_clock_(config_.evaluate.every) {
-  variables_.initialize(static_cast<uint64_t>(config_.run.seed));
+      executor_(std::move(plan_.program), *session.backend, variables_, executor_options(session)) {
   if (plan_.evaluation) {
-    evaluator_ = std::make_unique<Evaluator>(plan_.evaluation_sets, *plan_.evaluation,
+    evaluator_ = std::make_unique<Evaluator>(plan_.evaluation_sets, std::move(*plan_.evaluation),
                                              evaluate_batch_size(config_, session.layouts), *session.backend,
                                              variables_, executor_options(session));
-    evaluations_ = std::make_unique<JsonLines>(in_model_dir(config_, "evaluate.jsonl"));
   }
+  const std::optional<Continuation>& old = plan_.continuation;
+  if (old && old->checkpoint) {
+    restore(*old->checkpoint, old->architecture_changed ? Restore::kPresent : Restore::kAll);
+    notes_.insert(notes_.end(), old->changes.begin(), old->changes.end());
+  } else {
+    initialize();
+    if (old)
+      notes_.push_back(fmt::format("{} holds no checkpoint: starts at step 0", config_.run.model_dir.text));
+  }
+  write_config(config_, state_.step);
+  log_.emplace(config_, state_);
+  checkpoints_.emplace(session_, variables_, state_);
+}
+
+/// What the variables and the run's state were when `checkpoint` was saved.
+void Trainer::restore(const SavedCheckpoint& checkpoint, Restore what) {
+  CheckpointReader reader(checkpoint.path);
+  const Manifest& manifest = reader.manifest();
+  state_ = run_state(manifest);
+  variables_.initialize(static_cast<uint64_t>(config_.run.seed));
+  const std::vector<std::string> kept = restore_variables(reader, variables_, what);
+  std::string note = fmt::format("continues after step {} of {}", state_.step, config_.run.model_dir.text);
+  if (const std::string mesh = session_.layouts.mesh.to_string(); mesh != manifest.mesh)
+    note += fmt::format(", saved on {}", manifest.mesh);
+  if (const std::string here = session_.backend->instruction_set(); here != manifest.instruction_set)
+    note += fmt::format(", saved with {} (here {}: equal up to rounding)", manifest.instruction_set, here);
+  notes_.push_back(note);
+  if (!kept.empty())
+    notes_.push_back(fmt::format("not in the checkpoint, so with initial values: {}", fmt::join(kept, ", ")));
+}
+
+void Trainer::initialize() {
+  state_ = {};
+  variables_.initialize(static_cast<uint64_t>(config_.run.seed));
+  const InitOptions& init = config_.checkpoint.init;
+  if (!init.path.empty()) notes_.push_back(initialize_weights(init, variables_));
+}
+
+void Trainer::start_clocks() {
+  const RunPosition at = position();
+  steps_ = planned_steps(session_, state_.step, state_.next_row);
+  log_clock_.emplace(config_.train.log_every, at);
+  evaluate_clock_.emplace(config_.evaluate.every, at);
+  save_clock_.emplace(config_.checkpoint.every, at);
+  start_ = Clock::now();
+  seconds_before_ = state_.seconds;
+  first_step_ = logged_step_ = state_.step;
+  first_seconds_ = logged_seconds_ = training_seconds();
+}
+
+RunPosition Trainer::position() const {
+  const double epochs =
+      static_cast<double>(state_.next_row) / static_cast<double>(session_.train_data->examples());
+  return {state_.step, epochs, training_seconds()};
 }
 
 void Trainer::report_start(const Diagnostics& diagnostics) {
-  for (const Problem& warning : diagnostics.warnings()) progress_.warning(warning.to_string());
-  for (const std::string& warning : plan_.step.warnings) progress_.warning(warning);
+  for (const Problem& warning : diagnostics.warnings()) log_->warning(warning.to_string());
+  for (const std::string& warning : plan_.step.warnings) log_->warning(warning);
+  for (const std::string& note : notes_) log_->info(note);
   int64_t parameters = 0;
-  for (const ProgramVariable& v : plan_.program.variables) {
+  for (const ProgramVariable& v : executor_.program().variables) {
     if (v.variable.kind == Variable::Kind::kWeight) parameters += v.variable.shape.size();
   }
-  const Mesh& mesh = plan_.program.mesh;
-  progress_.info(fmt::format("{} parameters, {} examples, batch {}, {}, {} threads, {:.1f} MB per position",
-                             with_thousands(static_cast<double>(parameters)),
-                             with_thousands(static_cast<double>(stream_.examples())), stream_.batch_size(),
-                             mesh.size() == 1 ? "1 position" : fmt::format("mesh {}", mesh.to_string()),
-                             thread_count(config_),
-                             static_cast<double>(executor_.memory().position_bytes()) / 1e6));
+  const Mesh& mesh = executor_.program().mesh;
+  log_->info(fmt::format("{} parameters, {} examples, batch {}, {}, {} threads, {:.1f} MB per position",
+                         with_thousands(static_cast<double>(parameters)),
+                         with_thousands(static_cast<double>(session_.train_data->examples())),
+                         train_batch_size(config_, session_.layouts),
+                         mesh.size() == 1 ? "1 position" : fmt::format("mesh {}", mesh.to_string()),
+                         thread_count(config_),
+                         static_cast<double>(executor_.memory().position_bytes()) / 1e6));
 }
 
-void Trainer::run() {
+int Trainer::run() {
+  const StopSignals signals;
   try {
     loop();
+    checkpoints_->wait();
   } catch (const Error& error) {
-    progress_.record(error.what());
+    log_->finish_progress();
+    log_->record(error.what());
     throw;
   }
+  report_end();
+  return complete() ? 0 : 128 + StopSignals::received();
 }
 
 void Trainer::loop() {
-  Prefetcher batches(stream_);
-  start_ = Clock::now();
-  while (!finished()) {
-    const Batch* batch = batches.next();
-    step(*batch);
-    check_end();
-    log(finished());
-    const double seconds = seconds_since(start_) - evaluation_seconds_;
-    if (evaluate_clock_.due(done_, epochs(), seconds)) evaluate();
+  start_clocks();
+  if (state_.evaluation_pending) {
+    evaluate();
+    save();
   }
-  if (evaluated_at_ != done_) evaluate();
-  progress_.finish();
-  progress_.info(fmt::format("finished after {}: {} steps, {:.2f} epochs, {}; the run is in {}", end_, done_,
-                             epochs(), duration_text(seconds_since(start_)), config_.run.model_dir.text));
-  if (const Counters& counted = executor_.counters(); counted.runs > 0) {
-    const auto runs = static_cast<double>(counted.runs);
-    progress_.info(fmt::format("counted in a step on a position: {:.4f} MFLOP in contractions, {} sent",
-                               counted.flops_per_position / runs / 1e6,
-                               bytes_text(counted.bytes_per_position / runs)));
+  end_ = reached_limit(session_, state_);
+  bool stopped = StopSignals::received() != 0;
+  while (!finished() && !stopped) {
+    Prefetcher batches(BatchStream(session_.train_data, batches_from(session_, state_.next_row)));
+    while (!finished() && !stopped && advance(*batches.next())) stopped = StopSignals::received() != 0;
   }
 }
 
-void Trainer::step(const Batch& batch) {
+/// One step with all that is due after it. False when the run was set back to a checkpoint.
+bool Trainer::advance(const Batch& batch) {
   feed_batch(executor_, *session_.train_data, batch);
-  for (const StepScalar& scalar : plan_.step.scalars)
-    executor_.feed_scalar(scalar.input, scalar.value(done_));
-  executor_.run(static_cast<uint64_t>(done_));
-  check_finite();
-  ++done_;
-  rows_ = batch.next_row;
+  for (const StepScalar& scalar : plan_.step.scalars) {
+    const double scale = scalar.input == kLearningRateInput ? state_.rate_scale : 1;
+    executor_.feed_scalar(scalar.input, scale * scalar.value(state_.step));
+  }
+  executor_.run(static_cast<uint64_t>(state_.step));
+  if (executor_.scalar("finite") == 0 && diverged()) return false;
+  ++state_.step;
+  state_.next_row = batch.next_row;
+  state_.seconds = seconds_before_ + seconds_since(start_);
+  checkpoints_->check();
+  end_ = reached_limit(session_, state_);
+  evaluated_.clear();
+  if (evaluate_clock_->due(position()) || finished()) evaluate();
+  if (!finished()) end_ = reached_limit(session_, state_);  // patience
+  log(finished());
+  const bool stop = StopSignals::received() != 0;
+  if (save_clock_->due(position()) || finished() || stop || checkpoints_->is_best(evaluated_)) save();
+  return true;
 }
 
-void Trainer::check_finite() {
-  if (executor_.scalar("finite") != 0) return;
-  const double loss = executor_.scalar("loss");
-  const double norm = executor_.scalar("grad_norm");
-  const std::string culprit = executor_.first_non_finite(static_cast<uint64_t>(done_));
-  std::string message =
-      fmt::format("step {}: the loss is {} and the norm of the gradients {}", done_ + 1, loss, norm);
-  if (!culprit.empty()) message += fmt::format("; the first value that is not finite comes from {}", culprit);
+void Trainer::save() {
+  checkpoints_->save(state_, evaluated_);
+  evaluated_.clear();
+}
+
+/// The step in hand is not finite, and nothing has changed. True when the run was set back; false: it is
+/// skipped.
+bool Trainer::diverged() {
+  const std::string what = divergence();
+  const int64_t step = state_.step + 1;
+  switch (config_.train.on_divergence) {
+    case OnDivergence::kSkip:
+      skipped_ = diverged_at_ == step - 1 ? skipped_ + 1 : 1;
+      diverged_at_ = step;
+      if (skipped_ >= kMostSkipped) break;
+      log_->warning(fmt::format("{}; the step is skipped", what));
+      return false;
+    case OnDivergence::kRestore:
+      restored_ = step > diverged_at_ ? 1 : restored_ + 1;
+      diverged_at_ = std::max(step, diverged_at_);
+      if (restored_ > kMostRestored) break;
+      restore_after_divergence(what);
+      return true;
+    case OnDivergence::kStop:
+      break;
+  }
   throw Error(
-      ErrorKind::kDiverged, message,
+      ErrorKind::kDiverged, what,
       "the weights are those of the step before; try a lower `learning_rate` or `optimizer.clip_norm`");
 }
 
+std::string Trainer::divergence() {
+  const double loss = executor_.scalar("loss"), norm = executor_.scalar("grad_norm");
+  std::string message =
+      fmt::format("step {}: the loss is {} and the norm of the gradients {}", state_.step + 1, loss, norm);
+  const std::optional<NonFinite> culprit = executor_.first_non_finite(static_cast<uint64_t>(state_.step));
+  if (!culprit) return message;
+  message += fmt::format("; the first value that is not finite is {}", culprit->tensor);
+  if (!culprit->operation.empty()) message += fmt::format(", made by the operation {}", culprit->operation);
+  if (!culprit->layer.empty()) message += fmt::format(" in layer {}", culprit->layer);
+  return message + fmt::format(" ({} NaN and {} infinite of {} values, the others from {:.4g} to {:.4g})",
+                               culprit->nans, culprit->infinities, culprit->count, culprit->smallest,
+                               culprit->largest);
+}
+
+void Trainer::restore_after_divergence(const std::string& what) {
+  checkpoints_->wait();
+  const double scale = state_.rate_scale / 2;
+  notes_.clear();
+  const std::vector<SavedCheckpoint> saved = list_checkpoints(checkpoints_directory(config_));
+  const double seconds = seconds_before_ + seconds_since(start_);
+  if (saved.empty()) {
+    initialize();
+  } else {
+    restore(saved.back(), Restore::kAll);
+  }
+  state_.rate_scale = scale;
+  state_.seconds = std::max(state_.seconds, seconds);
+  log_->cut_back(state_);
+  start_clocks();
+  log_->warning(
+      fmt::format("{}; goes back to step {}, with {:.4g} times the learning rate", what, state_.step, scale));
+}
+
 void Trainer::log(bool force) {
-  const double seconds = seconds_since(start_) - evaluation_seconds_;
-  const double loss = executor_.scalar("loss");
-  const bool due = log_clock_.due(done_, epochs(), seconds);
-  if (due || force || done_ == 1) {
-    const double step_seconds = (seconds - logged_seconds_) / static_cast<double>(done_ - logged_step_);
-    Metrics line{{"step", done_},
-                 {"epoch", epochs()},
-                 {"examples", rows_},
+  if (log_clock_->due(position()) || force || state_.step == 1) {
+    const double seconds = training_seconds();
+    const double step_seconds = (seconds - logged_seconds_) / static_cast<double>(state_.step - logged_step_);
+    const double rate = state_.rate_scale * learning_rate_at(plan_.update, state_.step - 1);
+    Metrics line{{"step", state_.step},
+                 {"epoch", position().epochs},
+                 {"examples", state_.next_row},
                  {"time", seconds},
-                 {"loss", loss},
-                 {"learning_rate", learning_rate_at(plan_.update, done_ - 1)},
+                 {"loss", executor_.scalar("loss")},
+                 {"learning_rate", rate},
                  {"grad_norm", executor_.scalar("grad_norm")},
                  {"step_ms", step_seconds * 1000},
-                 {"examples_per_second", static_cast<double>(stream_.batch_size()) / step_seconds}};
-    for (const auto& [name, value] : plan_.program.outputs) {
+                 {"examples_per_second",
+                  static_cast<double>(train_batch_size(config_, session_.layouts)) / step_seconds}};
+    for (const auto& [name, value] : executor_.program().outputs) {
       if (name.starts_with("metric/")) line.emplace_back(name.substr(7), executor_.scalar(name));
     }
-    metrics_.write(line);
-    logged_step_ = done_;
+    log_->step(line);
+    logged_step_ = state_.step;
     logged_seconds_ = seconds;
   }
-  show_progress(loss, seconds);
+  show_progress();
 }
 
-void Trainer::show_progress(double loss, double seconds) {
-  progress_.update({.step = done_,
-                    .total = plan_.steps.value_or(0),
-                    .epoch = epochs(),
-                    .loss = loss,
-                    .examples_per_second = static_cast<double>(rows_) / seconds,
-                    .seconds_left = seconds_left(seconds)});
+void Trainer::show_progress() {
+  const double step_seconds =
+      (training_seconds() - first_seconds_) / static_cast<double>(state_.step - first_step_);
+  log_->progress(
+      {.step = state_.step,
+       .total = steps_.value_or(0),
+       .epoch = position().epochs,
+       .loss = executor_.scalar("loss"),
+       .examples_per_second = static_cast<double>(train_batch_size(config_, session_.layouts)) / step_seconds,
+       .seconds_left = seconds_left(step_seconds)});
 }
 
-std::optional<double> Trainer::seconds_left(double seconds) const {
+std::optional<double> Trainer::seconds_left(double step_seconds) const {
   std::optional<double> left;
-  if (plan_.steps) left = seconds / static_cast<double>(done_) * static_cast<double>(*plan_.steps - done_);
+  if (steps_) left = step_seconds * static_cast<double>(*steps_ - state_.step);
   if (config_.train.time) {
-    const double of_time = config_.train.time->seconds - seconds;
+    const double of_time = config_.train.time->seconds - state_.seconds;
     left = std::max(0.0, std::min(left.value_or(of_time), of_time));
   }
   return left;
 }
 
+/// A signal puts the evaluation off to the next start.
 void Trainer::evaluate() {
-  evaluated_at_ = done_;
+  state_.evaluation_pending = false;
   if (!evaluator_) return;
   const Clock::time_point begin = Clock::now();
-  for (const Evaluation& evaluation : evaluator_->run(done_)) {
-    Metrics numbers{{"step", done_}};
-    numbers.insert(numbers.end(), evaluation.metrics.begin(), evaluation.metrics.end());
-    numbers.emplace_back("examples", evaluation.examples);
-    numbers.emplace_back("seconds", evaluation.seconds);
-    evaluations_->write(numbers, {{"dataset", evaluation.dataset}});
-    progress_.info(fmt::format("evaluation at step {}:{}", done_, evaluation_line(evaluation)));
+  const auto results = evaluator_->run(state_.step, [] { return StopSignals::received() != 0; });
+  if (!results) {
+    state_.evaluation_pending = true;
+    return;
   }
-  evaluation_seconds_ += seconds_since(begin);
+  for (const Evaluation& evaluation : *results) {
+    log_->evaluation(state_.step, evaluation);
+    for (const auto& [name, value] : evaluation.metrics)
+      evaluated_.emplace_back(evaluation.dataset + "/" + name, value);
+  }
+  count_evaluation(config_.train, evaluated_, state_);
+  state_.evaluation_seconds += seconds_since(begin);
+  state_.seconds = seconds_before_ + seconds_since(start_);
 }
 
-void Trainer::check_end() {
-  const TrainOptions& train = config_.train;
-  if (train.steps && done_ >= *train.steps) {
-    end_ = fmt::format("train.steps = {}", *train.steps);
-  } else if (plan_.steps && done_ >= *plan_.steps) {
-    end_ = fmt::format("train.epochs = {}", *train.epochs);
-  } else if (train.time && seconds_since(start_) >= train.time->seconds) {
-    end_ = fmt::format("train.time = {}", duration_text(train.time->seconds));
+void Trainer::report_end() {
+  log_->finish_progress();
+  const std::string where =
+      fmt::format("{} steps, {:.2f} epochs, {}; the run is in {}", state_.step, position().epochs,
+                  duration_text(state_.seconds), config_.run.model_dir.text);
+  if (!complete()) {
+    log_->info(
+        fmt::format("stopped by {}: {}", StopSignals::received() == SIGINT ? "SIGINT" : "SIGTERM", where));
+    return;
+  }
+  log_->info(fmt::format("{} after {}: {}", state_.step > first_step_ ? "finished" : "nothing is left to do",
+                         end_, where));
+  if (const Counters& counted = executor_.counters(); counted.runs > 0) {
+    const auto runs = static_cast<double>(counted.runs);
+    log_->info(fmt::format("counted in a step on a position: {:.4f} MFLOP in contractions, {} sent",
+                           counted.flops_per_position / runs / 1e6,
+                           bytes_text(counted.bytes_per_position / runs)));
   }
 }
 
 }  // namespace
 
-void train(const Session& session, Diagnostics& diagnostics) {
-  Plan plan = make_plan(session, diagnostics);
-  std::vector<const Program*> programs{&plan.program};
-  if (plan.evaluation) programs.push_back(&*plan.evaluation);
-  check_memory(programs, session.config.run.check_replicas);
-  create_model_dir(session.config);
+int train(Session& session, Diagnostics& diagnostics) {
+  TrainPlan plan = make_train_plan(session, diagnostics);
+  const ModelDirLock lock(session.config);
   Trainer trainer(session, std::move(plan));
   trainer.report_start(diagnostics);
-  trainer.run();
+  return trainer.run();
 }
 
 }  // namespace mtf

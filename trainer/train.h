@@ -9,8 +9,10 @@
 
 namespace mtf {
 
-/// Trains until train.steps, train.epochs or train.time, whichever ends first. Throws Error: kConfig before
-/// anything is written, kDiverged when loss or gradients are not finite.
-void train(const Session& session, Diagnostics& diagnostics);
+/// Trains until train.steps, train.epochs, train.time or train.patience ends it, or SIGTERM or SIGINT: these
+/// finish and save the step in hand. Where run.model_dir holds a run, goes on with its newest checkpoint.
+/// Returns the exit code: 0, or 128 + the signal. Throws Error: kConfig, kData and kMemory before anything is
+/// written, kCheckpoint, kSystem, kDiverged.
+int train(Session& session, Diagnostics& diagnostics);
 
 }  // namespace mtf

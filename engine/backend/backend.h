@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "engine/backend/kernel.h"
 
@@ -40,6 +41,8 @@ class Backend {
   virtual std::unique_ptr<Kernel> prepare(const Move& move) = 0;
   /// Called once by each thread that runs kernels.
   virtual void prepare_thread() = 0;
+  /// Instruction set or architecture that the bits of results depend on: "avx512".
+  virtual std::string instruction_set() const = 0;
 };
 
 /// The processor's cores.

@@ -1,21 +1,18 @@
 #include "engine/checkpoint/safetensors.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <cstdio>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
-#include <system_error>
 #include <utility>
 
+#include "engine/checkpoint/json.h"
 #include "engine/core/error.h"
 
 namespace mtf {
@@ -46,8 +43,6 @@ std::string_view name_in_file(DType dtype) {
   MTF_CHECK(false, "dtype {}", static_cast<int>(dtype));
 }
 
-std::string reason(int error) { return std::generic_category().message(error); }
-
 [[noreturn]] void damaged(const std::string& path, const std::string& what) {
   throw Error(ErrorKind::kCheckpoint, fmt::format("{}: {}", path, what),
               "the file is damaged or no safetensors file");
@@ -56,22 +51,6 @@ std::string reason(int error) { return std::generic_category().message(error); }
 [[noreturn]] void damaged(const std::string& path, std::string_view tensor, const std::string& what) {
   damaged(path, fmt::format("tensor `{}` {}", tensor, what));
 }
-
-/// A file descriptor that is closed at the end of its life.
-class File {
- public:
-  File(const std::string& path, int flags, int mode = 0) : descriptor_(::open(path.c_str(), flags, mode)) {}
-  ~File() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int get() const { return descriptor_; }
-  bool open() const { return descriptor_ >= 0; }
-
- private:
-  int descriptor_;
-};
 
 /// "a,b" -> {"a", "b"}; "" -> {}.
 std::vector<std::string> split_names(std::string_view text) {
@@ -105,17 +84,10 @@ std::optional<int64_t> bytes_of(const std::vector<int64_t>& shape, DType dtype) 
   return bytes;
 }
 
-/// Parses the header; a tensor that occurs twice is an error too, which JSON libraries pass over in silence.
 nlohmann::json parse_header(const std::string& path, std::string_view text) {
-  std::set<std::string> names;
-  const auto callback = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-    if (event == nlohmann::json::parse_event_t::key && depth == 1 &&
-        !names.insert(parsed.get<std::string>()).second)
-      damaged(path, parsed.get<std::string>(), "occurs twice in the header");
-    return true;
-  };
   try {
-    nlohmann::json header = nlohmann::json::parse(text.begin(), text.end(), callback);
+    nlohmann::json header =
+        parse_json(text, [&](const std::string& key) { damaged(path, key, "occurs twice in the header"); });
     if (!header.is_object()) damaged(path, "the header is no JSON object");
     return header;
   } catch (const nlohmann::json::exception& error) {
@@ -223,84 +195,39 @@ std::string make_header(const std::vector<const StoredTensor*>& order,
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   text.resize((length_bytes + text.size() + 63) / 64 * 64 - length_bytes, ' ');  // the data start aligned
-  return text;
-}
-
-/// Writes all of `bytes`; returns 0 or the system's error.
-int write_all(int descriptor, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), std::min<size_t>(bytes.size(), 1 << 30));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
-  return 0;
+  const uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), length_bytes) + text;
 }
 
 }  // namespace
 
-/// The bytes of a file, mapped read-only.
-class SafetensorsFile::Mapping {
- public:
-  explicit Mapping(const std::string& path) {
-    const File file(path, O_RDONLY | O_CLOEXEC);
-    struct stat status {};
-    if (!file.open() || ::fstat(file.get(), &status) != 0)
-      throw Error(ErrorKind::kCheckpoint, fmt::format("cannot read {}: {}", path, reason(errno)));
-    if (!S_ISREG(status.st_mode))
-      throw Error(ErrorKind::kCheckpoint, fmt::format("cannot read {}: it is no regular file", path));
-    size_ = static_cast<size_t>(status.st_size);
-    if (size_ == 0) damaged(path, "the file is empty");
-    memory_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
-    if (memory_ == MAP_FAILED)
-      throw Error(ErrorKind::kSystem, fmt::format("cannot map {}: {}", path, reason(errno)));
-  }
-  ~Mapping() { ::munmap(memory_, size_); }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-
-  std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(memory_), size_}; }
-
- private:
-  void* memory_ = nullptr;
-  size_t size_ = 0;
-};
-
-SafetensorsFile::SafetensorsFile(const std::string& path)
-    : path_(path), mapping_(std::make_unique<Mapping>(path)) {
-  read_header();
-}
-
-SafetensorsFile::~SafetensorsFile() = default;
-SafetensorsFile::SafetensorsFile(SafetensorsFile&&) noexcept = default;
-SafetensorsFile& SafetensorsFile::operator=(SafetensorsFile&&) noexcept = default;
-
-void SafetensorsFile::read_header() {
-  const std::span<const std::byte> bytes = mapping_->bytes();
+SafetensorsFile::SafetensorsFile(MappedFile file) : file_(std::move(file)) {
+  const std::span<const std::byte> bytes = file_.bytes();
+  if (bytes.empty()) damaged(path(), "the file is empty");
   if (bytes.size() < length_bytes)
-    damaged(path_, fmt::format("the file has {} bytes, a safetensors file at least 8", bytes.size()));
+    damaged(path(), fmt::format("the file has {} bytes, a safetensors file at least 8", bytes.size()));
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), length_bytes);
-  if (length > longest_header) damaged(path_, fmt::format("the header would have {} bytes", length));
+  if (length > longest_header) damaged(path(), fmt::format("the header would have {} bytes", length));
   if (length > bytes.size() - length_bytes)
-    damaged(path_, fmt::format("the header has {} bytes, but the file ends after {} of them", length,
-                               bytes.size() - length_bytes));
+    damaged(path(), fmt::format("the header has {} bytes, but the file ends after {} of them", length,
+                                bytes.size() - length_bytes));
 
   const auto header_text = bytes.subspan(length_bytes, length);
   const nlohmann::json header =
-      parse_header(path_, {reinterpret_cast<const char*>(header_text.data()), header_text.size()});
+      parse_header(path(), {reinterpret_cast<const char*>(header_text.data()), header_text.size()});
   const auto payload = bytes.subspan(length_bytes + length);
   const auto payload_offset = static_cast<int64_t>(length_bytes + length);
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__")
-      metadata_ = parse_metadata(path_, entry);
+      metadata_ = parse_metadata(path(), entry);
     else
-      tensors_.push_back(parse_tensor(path_, name, entry, payload, payload_offset));
+      tensors_.push_back(parse_tensor(path(), name, entry, payload, payload_offset));
   }
   std::ranges::sort(tensors_, [](const StoredTensor& a, const StoredTensor& b) {
     return std::pair(a.offset, a.data.size()) < std::pair(b.offset, b.data.size());
   });
-  check_coverage(path_, tensors_, payload_offset, static_cast<int64_t>(bytes.size()));
+  check_coverage(path(), tensors_, payload_offset, static_cast<int64_t>(bytes.size()));
 
   for (size_t i = 0; i < tensors_.size(); ++i) {
     StoredTensor& tensor = tensors_[i];
@@ -309,7 +236,7 @@ void SafetensorsFile::read_header() {
     if (entry == metadata_.end()) continue;
     tensor.dimensions = split_names(entry->second);
     if (tensor.dimensions.size() != tensor.shape.size())
-      damaged(path_, tensor.name,
+      damaged(path(), tensor.name,
               fmt::format("of rank {} has the dimension names `{}`", tensor.shape.size(), entry->second));
   }
 }
@@ -326,35 +253,38 @@ const StoredTensor& SafetensorsFile::at(std::string_view name) const {
   for (size_t i = 0; i < std::min<size_t>(tensors_.size(), 8); ++i)
     names += (i == 0 ? "`" : ", `") + tensors_[i].name + "`";
   if (tensors_.size() > 8) names += fmt::format(" and {} more", tensors_.size() - 8);
-  throw Error(ErrorKind::kCheckpoint, fmt::format("{}: there is no tensor `{}`", path_, name),
+  throw Error(ErrorKind::kCheckpoint, fmt::format("{}: there is no tensor `{}`", path(), name),
               tensors_.empty() ? "the file holds none" : "it holds " + names);
+}
+
+SafetensorsPlan plan_safetensors(std::span<const StoredTensor> tensors,
+                                 std::map<std::string, std::string> metadata) {
+  SafetensorsPlan plan;
+  plan.order = file_order(tensors);
+  plan.header = make_header(plan.order, std::move(metadata));
+  return plan;
 }
 
 void write_safetensors(const std::string& path, std::span<const StoredTensor> tensors,
                        const std::map<std::string, std::string>& metadata) {
-  const std::vector<const StoredTensor*> order = file_order(tensors);
-  const std::string header = make_header(order, metadata);
-  const uint64_t length = header.size();
+  const SafetensorsPlan plan = plan_safetensors(tensors, metadata);
   const std::string temporary = fmt::format("{}.partial-{}", path, ::getpid());
 
   const auto write_file = [&]() -> int {
-    const File file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (!file.open()) return errno;
-    if (const int error = write_all(file.get(), std::as_bytes(std::span(&length, 1)))) return error;
-    if (const int error = write_all(file.get(), std::as_bytes(std::span(header)))) return error;
-    for (const StoredTensor* tensor : order)
-      if (const int error = write_all(file.get(), tensor->data)) return error;
-    return ::fsync(file.get()) == 0 ? 0 : errno;
+    const File file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    if (!file.open()) return file.error();
+    if (const int error = file.write(std::as_bytes(std::span(plan.header)))) return error;
+    for (const StoredTensor* tensor : plan.order)
+      if (const int error = file.write(tensor->data)) return error;
+    return file.sync();
   };
   int error = write_file();
   if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
   if (error != 0) {
     ::unlink(temporary.c_str());
-    throw Error(ErrorKind::kSystem, fmt::format("cannot write {}: {}", path, reason(error)));
+    throw Error(ErrorKind::kSystem, fmt::format("cannot write {}: {}", path, system_message(error)));
   }
-  const size_t slash = path.rfind('/');
-  const File directory(slash == std::string::npos ? "." : path.substr(0, slash + 1), O_RDONLY | O_CLOEXEC);
-  if (directory.open()) ::fsync(directory.get());  // the new name itself; not every file system can
+  sync_directory(directory_of(path));  // the file is there, if perhaps not yet on the disk under its new name
 }
 
 }  // namespace mtf

@@ -10,13 +10,13 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include "engine/checkpoint/file.h"
 #include "engine/core/check.h"
 #include "engine/core/dtype.h"
 
@@ -41,12 +41,10 @@ struct StoredTensor {
 /// (kCheckpoint) that names the file, the tensor and what is wrong.
 class SafetensorsFile {
  public:
-  explicit SafetensorsFile(const std::string& path);
-  ~SafetensorsFile();
-  SafetensorsFile(SafetensorsFile&&) noexcept;
-  SafetensorsFile& operator=(SafetensorsFile&&) noexcept;
+  explicit SafetensorsFile(const std::string& path) : SafetensorsFile(MappedFile(path)) {}
+  explicit SafetensorsFile(MappedFile file);
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return file_.path(); }
   /// In the order in which they lie in the file.
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
@@ -57,20 +55,25 @@ class SafetensorsFile {
   const StoredTensor& at(std::string_view name) const;
 
  private:
-  class Mapping;
-  void read_header();
-
-  std::string path_;
-  std::unique_ptr<Mapping> mapping_;
+  MappedFile file_;
   std::vector<StoredTensor> tensors_;
   std::map<std::string, size_t, std::less<>> index_;
   std::map<std::string, std::string> metadata_;
 };
 
+/// Where tensors lie in a file that is to be written: after `header`, in `order`, without gaps. Wider
+/// elements come first, so that all are aligned; equal widths by name. Dimension names are kept in the
+/// metadata as "dimensions/NAME": "batch,hidden".
+struct SafetensorsPlan {
+  std::string header;                      ///< the 8 bytes of its length and the JSON text
+  std::vector<const StoredTensor*> order;  ///< into the tensors that were given
+};
+SafetensorsPlan plan_safetensors(std::span<const StoredTensor> tensors,
+                                 std::map<std::string, std::string> metadata = {});
+
 /// Writes `tensors` so that a reader sees the old file or the whole new one, also after a crash: a temporary
-/// name in the same directory, synced, then renamed. Wider elements come first, so that all are aligned;
-/// equal widths by name. Dimension names are kept in the metadata as "dimensions/NAME": "batch,hidden".
-/// Throws Error (kSystem) with the system's reason; the temporary file is removed.
+/// name in the same directory, synced, then renamed. Throws Error (kSystem) with the system's reason; the
+/// temporary file is removed.
 void write_safetensors(const std::string& path, std::span<const StoredTensor> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

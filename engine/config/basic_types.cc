@@ -33,10 +33,12 @@ class IntegerType final : public Type {
 
   void parse(const Node& node, void* value, const Place& place) const override {
     const auto number = to_integer(node.text());
+    const bool digits = is_plain_scalar(node) && to_number(node.text()) &&
+                        node.text().find_first_not_of("+-0123456789") == std::string::npos;
+    if (!number && digits) return report_size(node, place);
     if (!is_plain_scalar(node) || !number) return place.wrong_type(node, "a whole number", hint(node));
     if (*number < std::numeric_limits<T>::min() || *number > std::numeric_limits<T>::max()) {
-      return place.diagnostics.error(node.mark(),
-                                     fmt::format("{} cannot be as large as {}", place.name(), node.text()));
+      return report_size(node, place);
     }
     if (check_bounds(node, static_cast<double>(*number), place))
       *static_cast<T*>(value) = static_cast<T>(*number);
@@ -47,6 +49,11 @@ class IntegerType final : public Type {
   }
 
  private:
+  static void report_size(const Node& node, const Place& place) {
+    place.diagnostics.error(node.mark(),
+                            fmt::format("{} cannot be as large as {}", place.name(), node.text()));
+  }
+
   /// 1e5 is a fraction in YAML.
   static std::string hint(const Node& node) {
     const auto number = to_number(node.text());

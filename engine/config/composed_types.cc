@@ -2,11 +2,60 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "engine/config/schema.h"
 #include "engine/core/nearest.h"
 
 namespace mtf::config::internal {
+namespace {
+
+/// "a, b or c".
+std::string alternatives_text(const std::vector<std::string>& words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+  return text;
+}
+
+std::vector<std::string> in_backquotes(const std::vector<std::string>& words) {
+  std::vector<std::string> result;
+  for (const std::string& word : words) result.push_back("`" + word + "`");
+  return result;
+}
+
+/// What a value may be, for messages: "a whole number", "`none` or `block`", "a map with `per_replica`".
+std::string in_words(const Type& type) {
+  if (const auto* words = dynamic_cast<const EnumBase*>(&type))
+    return alternatives_text(in_backquotes(words->words()));
+  if (const auto* options = dynamic_cast<const StructBase*>(&type)) {
+    constexpr size_t kShown = 3;
+    std::vector<std::string> names;
+    const std::vector<Section> sections = options->sections(nullptr);
+    for (const Field& field : sections.front().fields) {
+      if (field.type && names.size() < kShown) names.push_back(field.name);
+    }
+    if (!names.empty()) return "a map with " + alternatives_text(in_backquotes(names));
+  }
+  const std::string name = type.name();
+  return (std::string_view("aeiou").find(name.front()) == std::string_view::npos ? "a " : "an ") + name;
+}
+
+/// The field that a user meant who wrote `node` in the place of the whole map.
+const Field* meant_field(const std::vector<Field>& fields, const Node& node) {
+  for (const Field& field : fields) {
+    if (field.type && field.required && field.type->accepts(node)) return &field;
+  }
+  const auto known = std::ranges::find_if(fields, [](const Field& field) { return field.type != nullptr; });
+  return known == fields.end() ? nullptr : &*known;
+}
+
+/// True when `node` is the word for one of the alternatives of a sum type.
+bool names_a_type(const Type& type, const Node& node) {
+  return node.is_word() && dynamic_cast<const VariantBase*>(&type) && type.accepts(node);
+}
+
+}  // namespace
 
 // --- structs
 // ---------------------------------------------------------------------------------------------------------
@@ -33,12 +82,13 @@ void StructBase::parse(const Node& node, void* value, const Place& place) const 
                             fmt::format("write a blank after the colon: `{}: {}`",
                                         node.text().substr(0, colon), node.text().substr(colon + 1)));
   }
-  std::vector<std::string> keys;
-  for (const Field& field : visitor.fields()) {
-    if (field.type) keys.push_back(field.name);
-  }
+  const bool has_dashes =
+      node.is_list() && !node.elements().empty() && std::ranges::all_of(node.elements(), &Node::is_map);
+  const Field* field = meant_field(visitor.fields(), node);
+  if (has_dashes && field && !field->required)
+    return place.wrong_type(node, "a map of options", "write its keys without `- `");
   place.wrong_type(node, "a map of options",
-                   keys.empty() ? "" : fmt::format("write for example `{{{}: ...}}`", keys[0]));
+                   field ? fmt::format("write for example `{{{}: ...}}`", field->name) : "");
 }
 
 Node StructBase::dump(const void* value) const {
@@ -58,6 +108,14 @@ std::vector<Section> StructBase::sections(const void* value) const {
 // --- enums
 // -----------------------------------------------------------------------------------------------------------
 
+std::vector<std::string> EnumBase::words() const {
+  std::vector<std::string> result;
+  for (const EnumName& word : names_) {
+    if (!word.later) result.push_back(word.name);
+  }
+  return result;
+}
+
 std::string EnumBase::name() const {
   std::string result;
   for (const EnumName& word : names_) {
@@ -72,19 +130,17 @@ bool EnumBase::accepts(const Node& node) const {
 }
 
 void EnumBase::parse(const Node& node, void* value, const Place& place) const {
-  if (!node.is_scalar()) return place.wrong_type(node, fmt::format("one of {}", name()));
-  std::vector<std::string> words;
+  if (!node.is_scalar()) return place.wrong_type(node, in_words(*this));
   for (const EnumName& word : names_) {
     if (word.name == node.text()) {
       if (!word.later) return set(value, word.value);
       return place.diagnostics.error(
           node.mark(), fmt::format("`{}` of {} comes with a later version", word.name, place.name()),
-          fmt::format("one of {}", name()));
+          did_you_mean("", words()));
     }
-    if (!word.later) words.push_back(word.name);
   }
   place.diagnostics.error(node.mark(), fmt::format("unknown value `{}` of {}", node.text(), place.name()),
-                          did_you_mean(node.text(), words));
+                          did_you_mean(node.text(), words()));
 }
 
 Node EnumBase::dump(const void* value) const {
@@ -108,7 +164,8 @@ bool OptionalBase::accepts(const Node& node) const {
 
 void OptionalBase::parse(const Node& node, void* value, const Place& place) const {
   if (!word_.empty() && node.is_scalar() && node.text() == word_) return reset(value);
-  if (!word_.empty() && !element_.accepts(node) && node.is_word()) return place.wrong_type(node, name());
+  if (!word_.empty() && !element_.accepts(node) && node.is_word())
+    return place.wrong_type(node, fmt::format("{} or `{}`", in_words(element_), word_));
   element_.parse(node, emplace(value), place);
 }
 
@@ -119,6 +176,13 @@ Node OptionalBase::dump(const void* value) const {
 
 std::vector<Section> OptionalBase::sections(const void* value) const {
   return element_.sections(value ? get(value) : nullptr);
+}
+
+std::string ListBase::name() const {
+  const std::string element = element_.name();
+  const bool words =
+      std::ranges::all_of(element, [](unsigned char c) { return std::isalpha(c) || c == ' '; });
+  return fmt::format("list of {}{}", element, words ? "s" : "");
 }
 
 void ListBase::parse(const Node& node, void* value, const Place& place) const {
@@ -132,8 +196,9 @@ void ListBase::parse(const Node& node, void* value, const Place& place) const {
     const Node& element = node.elements()[i];
     Place below = place.at(std::to_string(i));
     below.constraint = place.constraint;
+    if (element.is_null() && element.incomplete()) continue;
     if (element.is_null()) {
-      below.wrong_type(element, element_.name());
+      below.wrong_type(element, in_words(element_));
     } else {
       element_.parse(element, append(value), below);
     }
@@ -149,6 +214,11 @@ Node ListBase::dump(const void* value) const {
 void MapBase::parse(const Node& node, void* value, const Place& place) const {
   if (!node.is_map()) return place.wrong_type(node, "a " + name());
   clear(value);
+  if (const Entry* type = node.entry("type"); type && !type->implied && names_a_type(element_, type->value)) {
+    return place.diagnostics.error(
+        type->mark, fmt::format("{} has names as keys, and a map with `type` below each", place.name()),
+        fmt::format("write for example `{{my_name: {{type: {}, ...}}}}`", type->value.text()));
+  }
   for (const Entry& entry : node.entries()) {
     if (entry.implied || entry.value.is_null()) continue;
     Place below = place.at(entry.key);
@@ -224,7 +294,9 @@ void VariantBase::parse(const Node& node, void* value, const Place& place) const
     return parse_named(node.text(), node.mark(), Node::null(node.mark()), value, place);
   }
   const size_t current = index(value);
-  if (node.is_map() && alternatives_[current].type && !alternatives_[current].type_name.empty()) {
+  const bool type_required = std::ranges::any_of(alternatives_, &Alternative::type_required);
+  if (node.is_map() && !type_required && alternatives_[current].type &&
+      !alternatives_[current].type_name.empty()) {
     return alternatives_[current].type->parse(node, emplace(value, current), place);
   }
   for (const bool with_type_name : {false, true}) {
@@ -242,7 +314,13 @@ void VariantBase::parse(const Node& node, void* value, const Place& place) const
     place.diagnostics.error(node.mark(), fmt::format("unknown type `{}` of {}", node.text(), place.name()),
                             did_you_mean(node.text(), type_names()));
   } else {
-    place.wrong_type(node, "one of " + name());
+    std::vector<std::string> known;
+    for (const Alternative& alternative : alternatives_) {
+      if (!alternative.type) continue;
+      known.push_back(alternative.type_name.empty() ? in_words(*alternative.type)
+                                                    : fmt::format("`{}`", alternative.type_name));
+    }
+    place.wrong_type(node, alternatives_text(known));
   }
 }
 

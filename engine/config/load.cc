@@ -3,19 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-#include <cstring>
+#include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <memory>
 
 #include "engine/config/types.h"
 #include "engine/config/variables.h"
+#include "engine/core/nearest.h"
 
 namespace mtf::config {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// A larger file is no configuration; without a limit some devices never end.
+constexpr size_t kLongestFile = 4 << 20;
+constexpr int kMostFiles = 1000;
 
 /// merge() with the sections that are replaced whole.
 Node merge_roots(const Node& base, const Node& over, const Rules& rules) {
@@ -26,17 +31,40 @@ Node merge_roots(const Node& base, const Node& over, const Rules& rules) {
   return merge(start, over);
 }
 
+/// "did you mean `mnist.yaml`?" when a file of a similar name stands where `path` should be.
+std::string nearest_file(const fs::path& path) {
+  constexpr int kMostEntries = 1000;
+  const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  std::error_code error;
+  std::vector<std::string> names;
+  fs::directory_iterator entry(directory, error);
+  for (int i = 0; !error && i < kMostEntries && entry != fs::directory_iterator(); ++i) {
+    if (entry->is_regular_file(error)) names.push_back(entry->path().filename().string());
+    entry.increment(error);
+  }
+  std::ranges::sort(names);
+  const std::optional<std::string> near = nearest(path.filename().string(), names);
+  return near ? fmt::format("did you mean `{}`?", (path.parent_path() / *near).string()) : "";
+}
+
 class FileLoader {
  public:
   FileLoader(const Rules& rules, Diagnostics& diagnostics) : rules_(rules), diagnostics_(diagnostics) {}
 
   /// The file with its includes below it. `where`: the `include` that names it.
   Node load(const std::string& path, const Mark& where) {
-    const std::string canonical = fs::weakly_canonical(path).string();
-    if (std::find(open_.begin(), open_.end(), canonical) != open_.end()) {
-      diagnostics_.error(where, fmt::format("`{}` includes itself", path));
-      return Node::map({});
+    if (++files_ > kMostFiles) {
+      if (files_ == kMostFiles + 1)
+        diagnostics_.error(where, fmt::format("more than {} files are included", kMostFiles));
+      return Node::map({}).as_incomplete();
     }
+    std::error_code not_canonical;  // read() says what is wrong with the path
+    const std::string canonical = fs::weakly_canonical(path, not_canonical).string();
+    if (const auto first = std::find(open_.begin(), open_.end(), canonical); first != open_.end()) {
+      report_circle(path, first - open_.begin(), where);
+      return Node::map({}).as_incomplete();
+    }
+    diagnostics_.add_source(path);
     const std::optional<std::string> text = read(path, where);
     if (!text) return Node::map({}).as_incomplete();
     const Node node = parse_yaml(*text, path, diagnostics_);
@@ -46,24 +74,41 @@ class FileLoader {
       return Node::map({}).as_incomplete();
     }
     open_.push_back(canonical);
+    names_.push_back(path);
     const Node result = merge_roots(included(node, path), node.without("include"), rules_);
     open_.pop_back();
+    names_.pop_back();
     return result;
   }
 
  private:
+  void report_circle(const std::string& path, ptrdiff_t first, const Mark& where) {
+    const std::string way = fmt::format("{}", fmt::join(names_.begin() + first + 1, names_.end(), ", "));
+    diagnostics_.error(where,
+                       fmt::format("`{}` includes itself{}{}", path, way.empty() ? "" : " by way of ", way),
+                       "leave this include out");
+  }
+
   std::optional<std::string> read(const std::string& path, const Mark& where) {
     const Mark mark = where.known() ? where : Mark{path, 0, 0, 1, {}};
-    const auto fail = [&](std::string_view reason) {
-      diagnostics_.error(mark, where.known() ? fmt::format("`{}`: {}", path, reason) : std::string(reason));
+    const auto fail = [&](std::string_view reason, std::string hint = {}) {
+      diagnostics_.error(mark, where.known() ? fmt::format("`{}`: {}", path, reason) : std::string(reason),
+                         std::move(hint));
       return std::nullopt;
     };
     std::error_code ignored;
     if (fs::is_directory(path, ignored)) return fail("is a directory, not a YAML file");
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return fail(errno == ENOENT ? "there is no such file" : std::strerror(errno));
-    std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    if (file.bad()) return fail("cannot be read");
+    const std::unique_ptr<std::FILE, decltype(&std::fclose)> file(std::fopen(path.c_str(), "rb"),
+                                                                  std::fclose);
+    if (!file && errno == ENOENT) return fail("there is no such file", nearest_file(path));
+    if (!file) return fail(system_message(errno));
+    std::string text;
+    std::array<char, 16384> part;
+    size_t got = 0;
+    while (text.size() <= kLongestFile && (got = std::fread(part.data(), 1, part.size(), file.get())) > 0)
+      text.append(part.data(), got);
+    if (std::ferror(file.get())) return fail("cannot be read: " + system_message(errno));
+    if (text.size() > kLongestFile) return fail("is larger than 4 MiB, too large for a configuration");
     return text;
   }
 
@@ -89,12 +134,13 @@ class FileLoader {
     if (!include) return result;
     const std::vector<Node> one = {*include};
     for (const Node& entry : include->is_list() ? include->elements() : one) {
-      if (!entry.is_scalar()) {
-        diagnostics_.error(entry.mark(),
-                           fmt::format("`include` is a path or a list of paths, not {}", entry.describe()));
+      if (!entry.is_scalar() || entry.text().empty()) {
+        diagnostics_.error(entry.mark(), fmt::format("`include` is a path or a list of paths, not {}",
+                                                     entry.is_scalar() ? "an empty text" : entry.describe()));
+        result = result.as_incomplete();
         continue;
       }
-      const fs::path target = fs::path(path).parent_path() / expand_home(entry.text());
+      const fs::path target = (fs::path(path).parent_path() / expand_home(entry.text())).lexically_normal();
       result = merge_roots(result, load(target.string(), entry.mark()), rules_);
     }
     return result;
@@ -102,7 +148,9 @@ class FileLoader {
 
   const Rules& rules_;
   Diagnostics& diagnostics_;
-  std::vector<std::string> open_;
+  std::vector<std::string> open_;   ///< canonical paths of the files that include each other
+  std::vector<std::string> names_;  ///< the same as they are written
+  int files_ = 0;                   ///< so far
 };
 
 }  // namespace
@@ -115,6 +163,7 @@ Node load(const std::vector<std::string>& files, const std::vector<std::string>&
   size_t number = files.size();
   for (const std::string& argument : arguments) {
     const Mark mark{fmt::format("argument {}", ++number), 0, 0, 1, {}};
+    diagnostics.add_source(mark.file);
     root = apply_argument(root, argument, mark, diagnostics, rules);
   }
   const Entry* vars = root.entry("vars");

@@ -44,7 +44,7 @@ Node parse_yaml(std::string_view text, const std::string& file, Diagnostics& dia
 Node merge(const Node& base, const Node& over);
 
 /// Applies one `key=value` or `key+=value`. A path addresses entries of a list by index, by `name`, or by
-/// layer (then all of that layer); no match is an error.
+/// layer (then all of that layer); no match is an error. `mark.file` is the argument's name ("argument 3").
 Node apply_argument(const Node& root, std::string_view argument, const Mark& mark, Diagnostics& diagnostics,
                     const Rules& rules = {});
 

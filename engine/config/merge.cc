@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <unordered_map>
 
 #include "engine/config/load.h"
+#include "engine/config/source_text.h"
 #include "engine/core/nearest.h"
 
 namespace mtf::config {
@@ -33,15 +35,82 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
+/// Places in a `key=value` argument.
+class ArgumentText {
+ public:
+  /// `name`: "argument 3".
+  ArgumentText(const std::string& name, std::string_view text) : text_(text), source_(name, text) {}
+
+  /// The place of `part`, which must be a part of the text.
+  Mark mark(std::string_view part) const {
+    auto begin = static_cast<size_t>(part.data() - text_.data());
+    int line = 0;
+    while (line + 1 < source_.lines() && begin > source_.line(line).size()) {
+      begin -= source_.line(line).size() + 1;
+      ++line;
+    }
+    return without_line(source_.mark(line, static_cast<int>(begin), part.size()));
+  }
+
+  /// YAML from `part` to the end of the text.
+  Node parse(std::string_view part, Diagnostics& diagnostics) const {
+    // Blanks in front, so that places are those in the argument.
+    const auto begin = static_cast<size_t>(part.data() - text_.data());
+    std::string padded(begin, ' ');
+    padded += part;
+    Diagnostics inside;
+    const Node node = parse_yaml(padded, mark(part).file, inside);
+    for (Problem problem : inside.errors()) {
+      problem.mark = in_argument(problem.mark);
+      diagnostics.add(std::move(problem));
+    }
+    return inside.has_errors() ? Node::unknown(mark(part)) : in_argument(node);
+  }
+
+ private:
+  static Mark without_line(Mark mark) {
+    mark.line = 0;
+    return mark;
+  }
+
+  /// What stood in front of the padded text is shown again.
+  Mark in_argument(Mark mark) const {
+    const std::string_view line = source_.line(0);
+    for (size_t i = 0; mark.line == 1 && i < mark.text.size(); ++i) {
+      const size_t column = i + static_cast<size_t>(mark.text_column) - 1;
+      if (mark.text[i] != ' ' || column >= line.size()) break;
+      mark.text[i] = line[column];
+    }
+    return without_line(std::move(mark));
+  }
+
+  Node in_argument(const Node& node) const {
+    const Mark mark = in_argument(node.mark());
+    if (node.is_list()) {
+      std::vector<Node> elements;
+      for (const Node& element : node.elements()) elements.push_back(in_argument(element));
+      return Node::list(std::move(elements), mark);
+    }
+    if (!node.is_map()) return node.at(mark);
+    std::vector<Entry> entries;
+    for (const Entry& entry : node.entries())
+      entries.push_back({entry.key, in_argument(entry.mark), in_argument(entry.value)});
+    return Node::map(std::move(entries), mark);
+  }
+
+  std::string_view text_;
+  SourceText source_;
+};
+
 /// One `key=value` on its way down the tree.
 class Assignment {
  public:
-  Assignment(std::string_view path, bool append, Node value, const Mark& mark, const Rules& rules,
+  Assignment(std::string_view path, bool append, Node value, const ArgumentText& text, const Rules& rules,
              Diagnostics& diagnostics)
       : keys_(split(path, '.')),
         append_(append),
         value_(std::move(value)),
-        mark_(mark),
+        text_(text),
         rules_(rules),
         diagnostics_(diagnostics) {}
 
@@ -58,27 +127,33 @@ class Assignment {
     return path;
   }
 
+  Mark key_mark(size_t depth) const { return text_.mark(keys_[depth]); }
+
   Node set(const Node& node, size_t depth) const {
+    if (node.is_null() && node.incomplete()) return node;
+    const bool last = depth + 1 == keys_.size();
     if (depth == keys_.size())
       return append_ ? appended(node) : at_whole_section(depth) ? value_ : merge(node, value_);
     if (node.is_list()) return set_in_list(node, depth);
     Node map = node;
     if (node.is_scalar()) {
       const bool pairs = at_whole_section(depth) && node.text().find(':') != std::string::npos;
-      map = pairs            ? pairs_to_map(node, diagnostics_)
+      map = pairs            ? pairs_to_map(node, "a:b;c:d", diagnostics_)
             : node.is_word() ? word_as_type(node)
-                             : Node::null(mark_);
+                             : Node::null(key_mark(depth));
     }
     const std::string key(keys_[depth]);
-    if (key == "type" && depth + 1 == keys_.size() && !append_)
-      return merge(map, Node::map({{key, mark_, value_}}, mark_));
+    if (key == "type" && last && !append_)
+      return merge(map, Node::map({{key, key_mark(depth), value_}}, key_mark(depth)));
     const Entry* entry = map.entry(key);
-    return map.with({key, mark_, set(entry ? entry->value : Node(), depth + 1)});
+    const Mark mark = entry && !last ? entry->mark : key_mark(depth);
+    return map.with({key, mark, set(entry ? entry->value : Node::null(mark), depth + 1)});
   }
 
   Node appended(const Node& node) const {
     if (node.is_map()) {
-      diagnostics_.error(mark_, fmt::format("`{}` is a map; `+=` appends to a list", path_to(keys_.size())),
+      diagnostics_.error(key_mark(keys_.size() - 1),
+                         fmt::format("`{}` is a map; `+=` appends to a list", path_to(keys_.size())),
                          fmt::format("write `{}.NAME=...`", path_to(keys_.size())));
       return node;
     }
@@ -89,7 +164,7 @@ class Assignment {
     } else {
       elements.push_back(value_);
     }
-    return Node::list(std::move(elements), mark_);
+    return Node::list(std::move(elements), value_.mark());
   }
 
   /// An entry of a list as seen by paths: the name of its layer, and its options.
@@ -127,7 +202,7 @@ class Assignment {
     if (const auto index = to_integer(keys_[depth])) {
       if (*index < 0 || *index >= static_cast<int64_t>(elements.size())) {
         diagnostics_.error(
-            mark_, fmt::format("`{}` has no entry {}", path_to(depth), *index),
+            key_mark(depth), fmt::format("`{}` has no entry {}", path_to(depth), *index),
             elements.empty() ? "the list is empty" : fmt::format("entries are 0 to {}", elements.size() - 1));
         return list;
       }
@@ -136,7 +211,7 @@ class Assignment {
     }
     const std::vector<bool> chosen = choose(elements, keys_[depth]);
     if (std::count(chosen.begin(), chosen.end(), true) == 0) {
-      diagnostics_.error(mark_, fmt::format("`{}` has no entry `{}`", path_to(depth), keys_[depth]),
+      diagnostics_.error(key_mark(depth), fmt::format("`{}` has no entry `{}`", path_to(depth), keys_[depth]),
                          did_you_mean(keys_[depth], names_of(elements)));
     }
     for (size_t i = 0; i < elements.size(); ++i) {
@@ -181,57 +256,47 @@ class Assignment {
   std::vector<std::string_view> keys_;
   bool append_;
   Node value_;
-  const Mark& mark_;
+  const ArgumentText& text_;
   const Rules& rules_;
   Diagnostics& diagnostics_;
 };
 
-/// The same tree, with every place replaced by `mark`.
-Node moved_to(const Node& node, const Mark& mark) {
-  if (node.is_scalar()) return node.at(mark);
-  if (node.is_list()) {
-    std::vector<Node> elements;
-    for (const Node& element : node.elements()) elements.push_back(moved_to(element, mark));
-    return Node::list(std::move(elements), mark);
-  }
-  if (node.is_map()) {
-    std::vector<Entry> entries;
-    for (const Entry& entry : node.entries())
-      entries.push_back({entry.key, mark, moved_to(entry.value, mark)});
-    return Node::map(std::move(entries), mark);
-  }
-  return Node::null(mark);
-}
-
 /// The value of an argument: lists, maps and quoted texts are YAML; all else is a text as it stands, so that
 /// `*.gz`, `-` and `a: b` need no second quoting.
-Node argument_value(std::string_view text, const Mark& mark, Diagnostics& diagnostics) {
-  if (text == "null" || text == "~") return Node::null(mark);
-  if (std::string_view("[{\"'").find(text.front()) == std::string_view::npos)
-    return Node::scalar(std::string(text), mark);
-  Diagnostics inside;
-  const Node node = parse_yaml(text, mark.file, inside);
-  for (const Problem& problem : inside.errors()) diagnostics.error(mark, problem.message, problem.hint);
-  return inside.has_errors() ? Node::null(mark) : moved_to(node, mark);
+Node argument_value(std::string_view value, const ArgumentText& text, Diagnostics& diagnostics) {
+  if (value == "null" || value == "~") return Node::null(text.mark(value));
+  if (std::string_view("[{\"'").find(value.front()) == std::string_view::npos)
+    return Node::scalar(std::string(value), text.mark(value));
+  return text.parse(value, diagnostics);
 }
 
 }  // namespace
 
 Node merge(const Node& base, const Node& over) {
   if (!over.is_map()) return over;
+  if (base.is_null() && base.incomplete()) return over.as_incomplete();
   const Node start = base.is_word() && !over.entry("type") ? word_as_type(base) : base;
   if (!start.is_map() || type_differs(start, over)) return over;
-  Node result = start;
+  std::vector<Entry> entries = start.entries();
+  std::unordered_map<std::string, size_t> index;
+  for (size_t i = 0; i < entries.size(); ++i) index.emplace(entries[i].key, i);
   for (const Entry& entry : over.entries()) {
-    const Entry* below = result.entry(entry.key);
-    result = result.with(
-        {entry.key, entry.mark, below ? merge(below->value, entry.value) : entry.value, entry.implied});
+    const auto [place, fresh] = index.emplace(entry.key, entries.size());
+    if (fresh) {
+      entries.push_back(entry);
+    } else {
+      const Node value = merge(entries[place->second].value, entry.value);
+      entries[place->second] = {entry.key, entry.mark, value, entry.implied};
+    }
   }
-  return over.incomplete() ? result.as_incomplete() : result;
+  Node result = Node::map(std::move(entries), start.mark());
+  if (start.variables()) result = Node::deferred(result, start.variables());
+  return start.incomplete() || over.incomplete() ? result.as_incomplete() : result;
 }
 
 Node apply_argument(const Node& root, std::string_view argument, const Mark& mark, Diagnostics& diagnostics,
                     const Rules& rules) {
+  const ArgumentText source(mark.file, argument);
   const size_t equals = argument.find('=');
   if (equals == std::string_view::npos || equals == 0) {
     diagnostics.error(mark, fmt::format("`{}` is neither a file nor `key=value`", argument),
@@ -247,6 +312,14 @@ Node apply_argument(const Node& root, std::string_view argument, const Mark& mar
                       "write for example `train.steps=100`");
     return root;
   }
+  if (keys.size() > kDeepestNesting) {
+    diagnostics.error(mark, fmt::format("a path of more than {} keys", kDeepestNesting));
+    return root;
+  }
+  if (const auto place = SourceText(mark.file, argument).first_no_text()) {
+    diagnostics.error(mark, fmt::format("`{}` is no text in UTF-8", argument));
+    return root;
+  }
   if (text.empty()) {
     diagnostics.error(mark, fmt::format("`{}` has no value", argument),
                       fmt::format("`{}=null` for the default, `{}=\"\"` for an empty text", path, path));
@@ -256,11 +329,8 @@ Node apply_argument(const Node& root, std::string_view argument, const Mark& mar
     diagnostics.error(mark, "`include` stands in files only", "name the file before the arguments");
     return root;
   }
-  Diagnostics inside;
-  const Node value = argument_value(text, mark, inside);
-  for (const Problem& problem : inside.errors()) diagnostics.add(problem);
-  if (inside.has_errors()) return root;
-  return Assignment(path, append, value, mark, rules, diagnostics).apply(root);
+  const Node value = argument_value(text, source, diagnostics);
+  return Assignment(path, append, value, source, rules, diagnostics).apply(root);
 }
 
 }  // namespace mtf::config

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "engine/core/printable.h"
+
 namespace mtf::config {
 
 struct Node::Data {
@@ -31,6 +33,8 @@ Node Node::null(Mark mark) {
   data->mark = std::move(mark);
   return Node(std::move(data));
 }
+
+Node Node::unknown(Mark mark) { return null(std::move(mark)).as_incomplete(); }
 
 Node Node::scalar(std::string text, Mark mark, bool quoted) {
   auto data = std::make_shared<Data>();
@@ -75,6 +79,11 @@ Node Node::as_incomplete() const {
   return Node(std::move(data));
 }
 
+bool Node::is_complete() const {
+  return !incomplete() && std::ranges::all_of(elements(), &Node::is_complete) &&
+         std::ranges::all_of(entries(), [](const Entry& entry) { return entry.value.is_complete(); });
+}
+
 Node::Kind Node::kind() const { return data_->kind; }
 const Mark& Node::mark() const { return data_->mark; }
 const std::string& Node::text() const { return data_->text; }
@@ -84,38 +93,17 @@ const std::vector<Node>& Node::elements() const { return data_->elements; }
 const std::vector<Entry>& Node::entries() const { return data_->entries; }
 const std::shared_ptr<const Variables>& Node::variables() const { return data_->variables; }
 
-namespace {
-
-bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0u) == 0x80u; }
-
-/// Byte offset of the 0-based character `column` of UTF-8 text.
-size_t byte_of_column(std::string_view line, int column) {
-  size_t byte = 0;
-  for (; column > 0 && byte < line.size(); --column) {
-    do {
-      ++byte;
-    } while (byte < line.size() && is_continuation(line[byte]));
-  }
-  return byte;
-}
-
-}  // namespace
-
 Mark Node::mark_within(size_t offset, size_t length) const {
   const Mark& whole = mark();
-  if (!is_scalar() || whole.line == 0 || offset + length > text().size()) return whole;
+  if (!is_scalar() || whole.column == 0 || offset + length > text().size()) return whole;
   const std::string_view line = whole.text;
-  const size_t begin = byte_of_column(line, whole.column - 1);
+  const size_t begin = byte_of_character(line, whole.column - whole.text_column);
   const size_t start = begin + (begin < line.size() && (line[begin] == '"' || line[begin] == '\'') ? 1 : 0);
   const std::string_view part = std::string_view(text()).substr(offset, length);
   if (start + offset > line.size() || line.substr(start + offset, length) != part) return whole;
   Mark result = whole;
-  const auto characters = [](std::string_view bytes) {
-    return static_cast<int>(
-        std::count_if(bytes.begin(), bytes.end(), [](char c) { return !is_continuation(c); }));
-  };
-  result.column = characters(line.substr(0, start + offset)) + 1;
-  result.length = std::max(1, characters(part));
+  result.column = whole.text_column + character_count(line.substr(0, start + offset));
+  result.length = std::max(1, character_count(part));
   return result;
 }
 
@@ -208,7 +196,7 @@ LayerEntry layer_entry(const Node& node, Diagnostics& diagnostics) {
   return {{}, node.mark(), Node::null(node.mark())};
 }
 
-Node pairs_to_map(const Node& scalar, Diagnostics& diagnostics) {
+Node pairs_to_map(const Node& scalar, std::string_view example, Diagnostics& diagnostics) {
   constexpr std::string_view kSeparators = " ,.;\t\n";
   const std::string_view text = scalar.text();
   std::vector<Entry> entries;
@@ -220,7 +208,7 @@ Node pairs_to_map(const Node& scalar, Diagnostics& diagnostics) {
     if (colon == std::string_view::npos || colon == 0 || colon + 1 == pair.size() ||
         pair.rfind(':') != colon) {
       diagnostics.error(mark, fmt::format("`{}` is not a pair `name:value`", pair),
-                        "write for example \"a:b;c:d\", or a map `{a: b, c: d}`");
+                        fmt::format("write for example {}", example));
     } else {
       const Mark value_mark = scalar.mark_within(begin + colon + 1, pair.size() - colon - 1);
       entries.push_back({std::string(pair.substr(0, colon)), mark,

@@ -19,6 +19,11 @@ namespace mtf::config {
 struct Entry;
 struct Variables;
 
+/// Lists and maps that a configuration can hold in each other: trees are walked recursively.
+constexpr int kDeepestNesting = 64;
+/// Values that a configuration can have, those of aliases and variables wherever they are used.
+constexpr int64_t kMostValues = 100'000;
+
 class Node {
  public:
   enum class Kind { kNull, kScalar, kList, kMap };
@@ -59,9 +64,13 @@ class Node {
   /// The same value at another place.
   Node at(Mark mark) const;
 
-  /// A list or map that a syntax error cut short: keys may be missing without fault.
+  /// A value whose mistake has been reported: null, and a cause of no further messages.
+  static Node unknown(Mark mark);
+  /// A map that a syntax error cut short (keys may be missing without fault), or an unknown value.
   bool incomplete() const;
   Node as_incomplete() const;
+  /// True when neither this nor anything in it is incomplete.
+  bool is_complete() const;
 
   /// The variables of a scalar, or of a map's keys, whose `$names` are resolved later (block arguments); else
   /// nullptr.
@@ -93,6 +102,7 @@ struct Entry {
 /// Values by name for `$name`.
 struct Variables {
   std::vector<Entry> values;
+  bool complete = true;  ///< false: a syntax error hides some
   const Node* find(std::string_view name) const;
 };
 
@@ -106,8 +116,8 @@ struct LayerEntry {
 LayerEntry layer_entry(const Node& node, Diagnostics& diagnostics);
 
 /// The grammar "rows:2;cols:4" (separators space , . ;) as a map from names to texts with their places. A
-/// pair that is none is reported; a name may occur twice.
-Node pairs_to_map(const Node& scalar, Diagnostics& diagnostics);
+/// pair that is none is reported with `example` as hint; a name may occur twice.
+Node pairs_to_map(const Node& scalar, std::string_view example, Diagnostics& diagnostics);
 
 /// Numbers and booleans as YAML writes them; nothing for other text. Infinity and NaN are no numbers.
 std::optional<int64_t> to_integer(std::string_view text);

@@ -1,21 +1,28 @@
 // parse_yaml(): yaml-cpp's events become Nodes with places; what yaml-cpp accepts silently but the language
-// does not, and its terse syntax errors, become Problems.
+// does not becomes Problems (for its own errors see syntax_error.h).
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
 #include <map>
 #include <sstream>
+#include <unordered_map>
 
 #include "engine/config/load.h"
 #include "engine/config/source_text.h"
+#include "engine/config/syntax_error.h"
 
 namespace mtf::config {
 namespace {
 
-/// Aliases may multiply; a tree of this many nodes is an accident or an attack.
-constexpr int64_t kMostNodes = 1'000'000;
+/// A value with all below it, aliases followed.
+struct Extent {
+  int64_t values = 1;
+  int depth = 0;  ///< lists and maps in each other
+};
+
+/// Thrown out of the parser when it need not go on.
+struct Stop {};
 
 class TreeBuilder final : public YAML::EventHandler {
  public:
@@ -23,22 +30,35 @@ class TreeBuilder final : public YAML::EventHandler {
       : source_(source), diagnostics_(diagnostics) {}
 
   Node root() const { return root_; }
-  bool stopped() const { return stopped_; }
   /// The innermost `{` or `[` that is open, if any.
-  const Mark* open_bracket() const {
-    return !frames_.empty() && frames_.back().flow ? &frames_.back().mark : nullptr;
+  std::optional<OpenBracket> open_bracket() const {
+    if (frames_.empty() || !frames_.back().flow) return std::nullopt;
+    return frames_.back().begin;
   }
-  /// Ends all open lists and maps after a syntax error.
-  void close_all() {
-    while (!frames_.empty()) close(/*incomplete=*/true);
+  /// Names of the anchors so far.
+  const std::vector<std::string>& anchors() const { return anchor_names_; }
+  /// A quote that is not closed was reported: what follows it is no news.
+  bool quote_is_open() const { return quote_is_open_; }
+
+  /// After a syntax error: the sections that are complete stay; the one in which it is has a value that is
+  /// not known.
+  void abandon() {
+    if (!frames_.empty() && frames_.front().is_map) {
+      Frame& top = frames_.front();
+      if (top.key) {
+        top.entries.push_back({top.key->text(), top.key->mark(), Node::unknown(top.key->mark())});
+      } else if (!top.entries.empty()) {
+        top.entries.back().value = Node::unknown(top.entries.back().mark);
+      }
+      root_ = Node::map(std::move(top.entries), top.mark);
+    }
+    frames_.clear();
     root_ = root_.as_incomplete();
   }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (documents_++ == 0) return;
-    diagnostics_.error(source_.mark(mark.line, 0, 3), "a second document begins here",
-                       "put it in a file of its own");
-    stopped_ = true;
+    stop(source_.mark(mark.line, 0, 3), "a second document begins here", "put it in a file of its own");
   }
   void OnDocumentEnd() override {}
 
@@ -46,25 +66,79 @@ class TreeBuilder final : public YAML::EventHandler {
     const std::string_view text = source_.rest(mark.line, mark.column);
     const bool written = text.starts_with('~') || text.starts_with("null") || text.starts_with("Null") ||
                          text.starts_with("NULL");
-    const bool value_of_key = !frames_.empty() && frames_.back().is_map && frames_.back().key;
-    add(Node::null(value_of_key && !written ? frames_.back().key->mark()
-                                            : source_.value_mark(mark.line, mark.column)),
-        anchor, 1);
+    add(Node::null(written ? source_.value_mark(mark.line, mark.column) : place_of_nothing(mark)), anchor,
+        {});
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    const Mark place = source_.value_mark(mark.line, mark.column);
+    const std::string_view text = source_.rest(mark.line, mark.column);
+    const Mark place =
+        source_.mark(mark.line, mark.column, std::min(text.find_first_of(" ,]}"), text.size()));
     const auto found = anchors_.find(anchor);
     if (found != anchors_.end()) return add(found->second.first.at(place), 0, found->second.second);
     diagnostics_.error(place, "an alias inside the value that it stands for", "write the value out");
-    add(Node::null(place), 0, 1);
+    add(Node::unknown(place), 0, {});
   }
+
+  void OnAnchor(const YAML::Mark&, const std::string& name) override { anchor_names_.push_back(name); }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
-    // After an anchor or a tag the mark is that of the anchor or tag.
-    int column = mark.column;
-    for (std::string_view text = source_.rest(mark.line, column);
+    const int column = after_properties(mark.line, mark.column);
+    check_tag(tag, mark);
+    const Mark place = source_.value_mark(mark.line, column, value);
+    const bool quoted = tag == "!";
+    const std::string_view text = source_.rest(mark.line, column);
+    if (quoted && (text.starts_with('"') || text.starts_with('\'')) &&
+        !source_.quote_is_closed(mark.line, column)) {
+      diagnostics_.error(place, "the quote is not closed", fmt::format("end the text with {}", text.front()));
+      quote_is_open_ = true;
+    }
+    add(Node::scalar(value, place, quoted), anchor, {});
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value style) override {
+    open(false, mark, tag, anchor, style);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value style) override {
+    open(true, mark, tag, anchor, style);
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Frame {
+    bool is_map = false;
+    bool flow = false;
+    OpenBracket begin;
+    Mark mark;
+    YAML::anchor_t anchor = 0;
+    std::optional<Node> key;  ///< waits for its value
+    std::vector<Node> elements;
+    std::vector<Entry> entries;
+    std::unordered_map<std::string, int> lines;  ///< of the keys so far
+    Extent extent = {.values = 1, .depth = 1};
+  };
+
+  /// The place of a value that is left out, whose mark is that of what follows: its key, or its `-`.
+  Mark place_of_nothing(const YAML::Mark& mark) const {
+    if (frames_.empty() || frames_.back().flow) return source_.value_mark(mark.line, mark.column);
+    if (frames_.back().key) return frames_.back().key->mark();
+    for (int line = std::min(mark.line, source_.lines() - 1); line >= 0; --line) {
+      std::string_view text = source_.line(line);
+      if (line == mark.line) text = text.substr(0, std::min(static_cast<size_t>(mark.column), text.size()));
+      const size_t last = text.find_last_not_of(" \t");
+      if (last != std::string_view::npos && text[last] == '-')
+        return source_.mark(line, static_cast<int>(last));
+    }
+    return source_.value_mark(mark.line, mark.column);
+  }
+
+  /// The column of a value whose mark may be that of an anchor or a tag in front of it.
+  int after_properties(int line, int column) const {
+    for (std::string_view text = source_.rest(line, column);
          text.starts_with('&') || text.starts_with('!');) {
       const size_t end = text.find(' ');
       if (end == std::string_view::npos) break;
@@ -73,76 +147,62 @@ class TreeBuilder final : public YAML::EventHandler {
       column += static_cast<int>(next);
       text.remove_prefix(next);
     }
-    const Mark place = source_.value_mark(mark.line, column, value);
-    check_tag(tag, place);
-    const bool quoted = tag == "!";
-    const std::string_view text = source_.rest(mark.line, column);
-    if (quoted && (text.starts_with('"') || text.starts_with('\'')) &&
-        !source_.quote_is_closed(mark.line, column)) {
-      diagnostics_.error(place, "the quote is not closed", fmt::format("end the text with {}", text.front()));
-    }
-    add(Node::scalar(value, place, quoted), anchor, 1);
+    return column;
   }
 
-  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                       YAML::EmitterStyle::value style) override {
-    open(false, mark, tag, anchor, style);
-  }
-  void OnSequenceEnd() override { close(false); }
-  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value style) override {
-    open(true, mark, tag, anchor, style);
-  }
-  void OnMapEnd() override { close(false); }
-
- private:
-  struct Frame {
-    bool is_map = false;
-    bool flow = false;
-    Mark mark;
-    YAML::anchor_t anchor = 0;
-    std::optional<Node> key;  ///< waits for its value
-    std::vector<Node> elements;
-    std::vector<Entry> entries;
-    int64_t size = 1;
-  };
-
-  void check_tag(const std::string& tag, const Mark& place) {
+  /// `mark`: of the tag, or of an anchor in front of it.
+  void check_tag(const std::string& tag, const YAML::Mark& mark) {
     if (tag.empty() || tag == "?" || tag == "!") return;
-    diagnostics_.error(place, fmt::format("the YAML tag `{}` has no meaning here", tag),
-                       "quote a value to make it a text");
+    const std::string_view text = source_.rest(mark.line, mark.column);
+    const size_t begin = std::min(text.find('!'), text.size());
+    const std::string_view written =
+        text.substr(begin, std::min(text.find_first_of(" ,]}", begin), text.size()) - begin);
+    diagnostics_.error(source_.mark(mark.line, mark.column + static_cast<int>(begin), written.size()),
+                       fmt::format("the YAML tag `{}` has no meaning here", written),
+                       "leave it out, or quote a text that begins with `!`");
   }
 
   void open(bool is_map, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
             YAML::EmitterStyle::value style) {
-    const Mark place = source_.value_mark(mark.line, mark.column);
-    check_tag(tag, place);
-    frames_.push_back({is_map, style == YAML::EmitterStyle::Flow, place, anchor, {}, {}, {}});
+    const int column = after_properties(mark.line, mark.column);
+    check_tag(tag, mark);
+    const bool flow = style == YAML::EmitterStyle::Flow;
+    // A list or map over several lines stands where its key is.
+    const bool below_key = !flow && !frames_.empty() && frames_.back().key;
+    const Mark place = below_key ? frames_.back().key->mark() : source_.value_mark(mark.line, column);
+    frames_.push_back({is_map, flow, {mark.line, column}, place, anchor, {}, {}, {}, {}});
+    if (frames_.size() > kDeepestNesting) stop_too_deep(place);
   }
 
-  void close(bool incomplete) {
+  void close() {
     Frame frame = std::move(frames_.back());
     frames_.pop_back();
     Node node = frame.is_map ? Node::map(std::move(frame.entries), frame.mark)
                              : Node::list(std::move(frame.elements), frame.mark);
-    const bool stands_for_key = !frames_.empty() && frames_.back().is_map && !frames_.back().key;
-    if (incomplete && stands_for_key) return;
-    add(incomplete ? node.as_incomplete() : node, frame.anchor, frame.size);
+    add(std::move(node), frame.anchor, frame.extent);
   }
 
-  void add(Node node, YAML::anchor_t anchor, int64_t size) {
-    if (anchor) anchors_[anchor] = {node, size};
-    if (stopped_) return;
+  [[noreturn]] void stop(const Mark& place, const std::string& message, const std::string& hint = {}) {
+    diagnostics_.error(place, message, hint);
+    throw Stop{};
+  }
+  [[noreturn]] void stop_too_deep(const Mark& place) {
+    stop(place, fmt::format("lists and maps are nested more than {} deep", kDeepestNesting));
+  }
+
+  void add(Node node, YAML::anchor_t anchor, const Extent& extent) {
+    if (anchor) anchors_[anchor] = {node, extent};
     if (frames_.empty()) {
       root_ = std::move(node);
       return;
     }
     Frame& frame = frames_.back();
-    frame.size += size;
-    if (frame.size > kMostNodes) {
-      diagnostics_.error(node.mark(),
-                         fmt::format("aliases make more than {} values of this file", kMostNodes));
-      stopped_ = true;
+    frame.extent.values += extent.values;
+    frame.extent.depth = std::max(frame.extent.depth, extent.depth + 1);
+    if (frame.extent.values > kMostValues) {
+      stop(node.mark(), fmt::format("the file has more than {} values, aliases followed", kMostValues));
+    } else if (frames_.size() + static_cast<size_t>(extent.depth) > kDeepestNesting) {
+      stop_too_deep(node.mark());
     } else if (!frame.is_map) {
       frame.elements.push_back(std::move(node));
     } else if (!frame.key) {
@@ -168,17 +228,16 @@ class TreeBuilder final : public YAML::EventHandler {
       return;
     }
     const size_t colon = name.find(':');
-    if (frame.flow && !key.quoted() && value.is_null() && colon != std::string::npos && colon > 0) {
+    if (!key.quoted() && value.is_null() && colon != std::string::npos && colon > 0) {
       const std::string front = name.substr(0, colon), back = name.substr(colon + 1);
       diagnostics_.error(key.mark(), fmt::format("`{}` is a key without a value", name),
                          fmt::format("write a blank after the colon: `{}: {}`", front, back));
       frame.entries.push_back({front, key.mark(), Node::scalar(back, key.mark())});
       return;
     }
-    for (const Entry& other : frame.entries) {
-      if (other.key != name) continue;
+    if (const auto [first, fresh] = frame.lines.emplace(name, key.mark().line); !fresh) {
       diagnostics_.error(key.mark(), fmt::format("`{}` occurs twice in one map", name),
-                         fmt::format("it stands in line {} already", other.mark.line));
+                         fmt::format("it stands in line {} already", first->second));
       return;
     }
     frame.entries.push_back({name, key.mark(), std::move(value)});
@@ -187,91 +246,19 @@ class TreeBuilder final : public YAML::EventHandler {
   const SourceText& source_;
   Diagnostics& diagnostics_;
   std::vector<Frame> frames_;
-  std::map<YAML::anchor_t, std::pair<Node, int64_t>> anchors_;
+  std::map<YAML::anchor_t, std::pair<Node, Extent>> anchors_;
+  std::vector<std::string> anchor_names_;
   Node root_;
   int documents_ = 0;
-  bool stopped_ = false;
+  bool quote_is_open_ = false;
 };
 
-std::string_view without_indentation(std::string_view line) {
-  return line.substr(std::min(line.find_first_not_of(" \t"), line.size()));
-}
-
-/// "steps" when the line is `steps:100`: a colon without a blank, which YAML takes for a text.
-std::string_view key_without_blank(std::string_view line) {
-  line = without_indentation(line);
-  const size_t end =
-      line.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-  if (end == std::string_view::npos || end == 0 || end + 1 >= line.size() || line[end] != ':') return {};
-  return line[end + 1] == ' ' || line[end + 1] == '/' ? std::string_view{} : line.substr(0, end);
-}
-
-/// A tab before the first character of the line where the error is, or of the one above.
-std::optional<int> line_indented_by_tab(const SourceText& source, int line) {
-  for (int i = line; i >= std::max(0, line - 1); --i) {
-    const std::string_view text = source.line(i);
-    if (text.substr(0, text.size() - without_indentation(text).size()).find('\t') != std::string_view::npos)
-      return i;
-  }
-  return std::nullopt;
-}
-
-/// Explains `illegal map value`: a `: ` where none can be.
-void report_map_value(const SourceText& source, int line, int column, Diagnostics& diagnostics) {
-  int above = line - 1;
-  while (above >= 0 && without_indentation(source.line(above)).empty()) --above;
-  if (const std::string_view key = key_without_blank(source.line(above)); !key.empty()) {
-    const std::string_view text = without_indentation(source.line(above));
-    const int begin = static_cast<int>(source.line(above).size() - text.size());
-    diagnostics.error(source.value_mark(above, begin, text),
-                      fmt::format("`{}` has no blank after the colon", text),
-                      fmt::format("write `{}: {}`", key, text.substr(key.size() + 1)));
-    return;
-  }
-  const std::string_view before = source.line(line).substr(0, static_cast<size_t>(column));
-  if (before.find(": ") != std::string_view::npos) {
-    diagnostics.error(source.mark(line, column), "a second `: ` in one line",
-                      "quote a text that contains it, or put the inner key in {...}");
-  } else {
-    const int begin = static_cast<int>(before.size() - without_indentation(before).size());
-    diagnostics.error(source.mark(line, begin, before.size() - begin), "a key cannot stand here",
-                      "give it the indentation of the keys beside it");
-  }
-}
-
-void report_syntax_error(const YAML::ParserException& error, const SourceText& source,
-                         const TreeBuilder& builder, Diagnostics& diagnostics) {
-  const int line = std::max(0, error.mark.line), column = std::max(0, error.mark.column);
-  const std::string_view text = source.line(line);
-  const bool in_brackets = builder.open_bracket() != nullptr;
-  if (in_brackets && column > 0 && text.substr(static_cast<size_t>(column) - 1).starts_with("${")) {
-    const std::string_view rest = source.rest(line, column - 1);
-    const std::string_view expression = rest.substr(0, std::min(rest.find('}'), rest.size() - 1) + 1);
-    diagnostics.error(source.mark(line, column - 1, expression.size()),
-                      fmt::format("`{}` has to be quoted inside {{...}} and [...]", expression),
-                      fmt::format("write \"{}\"; for a name alone `$name`", expression));
-  } else if (const auto tab = line_indented_by_tab(source, line)) {
-    diagnostics.error(source.mark(*tab, 0), "a tab in the indentation", "indent with blanks");
-  } else if (in_brackets && error.msg.find("flow not found") != std::string::npos) {
-    Mark bracket = *builder.open_bracket();
-    bracket.length = 1;
-    const bool map = error.msg.find("map") != std::string::npos;
-    diagnostics.error(
-        bracket, fmt::format("`{}` is not closed, or an entry below it is malformed", map ? "{" : "["),
-        fmt::format("close it with `{}`, separate entries by `, ` and quote texts with special characters",
-                    map ? "}" : "]"));
-  } else if (error.msg == "illegal map value") {
-    report_map_value(source, line, column, diagnostics);
-  } else if (error.msg.starts_with("end of map not found") ||
-             error.msg.starts_with("end of sequence not found")) {
-    diagnostics.error(source.mark(line, column),
-                      "this line fits neither the list or map above nor the one around it",
-                      "give it the indentation of its neighbours");
-  } else if (error.msg == "unknown token") {
-    diagnostics.error(source.mark(line, column),
-                      fmt::format("a value cannot begin with `{}`", text.substr(column, 1)), "quote it");
-  } else {
-    diagnostics.error(source.mark(line, column), "not YAML: " + error.msg);
+/// yaml-cpp passes over lines that begin with `%`.
+void report_directives(const SourceText& source, Diagnostics& diagnostics) {
+  for (int line = 0; line < source.lines(); ++line) {
+    if (!source.line(line).starts_with('%')) continue;
+    diagnostics.error(source.value_mark(line, 0), "a line that begins with `%` is left out by YAML",
+                      "`#` begins a comment");
   }
 }
 
@@ -280,16 +267,26 @@ void report_syntax_error(const YAML::ParserException& error, const SourceText& s
 Node parse_yaml(std::string_view text, const std::string& file, Diagnostics& diagnostics) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   const SourceText source(file, text);
+  if (const auto place = source.first_no_text()) {
+    diagnostics.error(*place,
+                      source.is_utf16() ? "the file is in UTF-16" : "this byte belongs to no text in UTF-8",
+                      "save the file as UTF-8");
+    return Node::null(*place).as_incomplete();
+  }
   TreeBuilder builder(source, diagnostics);
   std::istringstream stream{std::string(text)};
   try {
     YAML::Parser parser(stream);
-    while (!builder.stopped() && parser.HandleNextDocument(builder)) {
+    while (parser.HandleNextDocument(builder)) {
     }
+  } catch (const Stop&) {
+    builder.abandon();
   } catch (const YAML::ParserException& error) {
-    if (!builder.stopped()) report_syntax_error(error, source, builder, diagnostics);
-    builder.close_all();
+    if (!builder.quote_is_open())
+      report_syntax_error(error, source, builder.open_bracket(), builder.anchors(), diagnostics);
+    builder.abandon();
   }
+  report_directives(source, diagnostics);
   return builder.root();
 }
 

@@ -30,7 +30,7 @@ void Bounds::apply(Field& field) const {
 }
 
 Place Place::at(std::string_view key) const {
-  return {diagnostics, path.empty() ? std::string(key) : fmt::format("{}.{}", path, key), {}};
+  return {diagnostics, path.empty() ? std::string(key) : fmt::format("{}.{}", path, key), {}, language};
 }
 
 std::string Place::name() const { return path.empty() ? "this value" : fmt::format("`{}`", path); }
@@ -41,8 +41,12 @@ void Place::wrong_type(const Node& node, std::string_view expected, std::string 
 }
 
 void Report::error(std::string_view key, std::string message, std::string hint) const {
+  place_.diagnostics.error(mark(key), std::move(message), std::move(hint));
+}
+
+const Mark& Report::mark(std::string_view key) const {
   const Node* value = node_.find(key);
-  place_.diagnostics.error(value ? value->mark() : node_.mark(), std::move(message), std::move(hint));
+  return value ? value->mark() : node_.mark();
 }
 
 void Visitor::later(std::string_view name, std::string_view meaning) {
@@ -56,11 +60,7 @@ void Visitor::parse_entry(const Entry& entry, const Place& place) const {
   const auto field =
       std::find_if(fields_.begin(), fields_.end(), [&](const Field& f) { return f.name == entry.key; });
   if (field == fields_.end()) {
-    if (entry.implied) return;
-    std::vector<std::string> names;
-    for (const Field& known : fields_) names.push_back(known.name);
-    place.diagnostics.error(entry.mark, fmt::format("unknown key `{}`", entry.key),
-                            did_you_mean(entry.key, names));
+    if (!entry.implied) report_unknown(entry, place);
     return;
   }
   if (entry.value.is_null()) return;
@@ -75,13 +75,40 @@ void Visitor::parse_entry(const Entry& entry, const Place& place) const {
   field->type->parse(entry.value, field->value, below);
 }
 
+void Visitor::report_unknown(const Entry& entry, const Place& place) const {
+  const Place here = place.at(entry.key);
+  std::string hint;
+  if (const size_t dot = entry.key.find('.'); dot != std::string::npos) {
+    hint = fmt::format("paths with dots are for arguments; in a file write `{}: {{{}: ...}}`",
+                       entry.key.substr(0, dot), entry.key.substr(dot + 1));
+  } else if (place.diagnostics.errors().size() < Error::kMostPrinted) {
+    std::vector<std::string> names;
+    for (const Field& known : fields_) names.push_back(known.name);
+    hint =
+        hint_for_unknown_key(here.path, names, place.language ? place.language() : std::vector<KnownKey>{});
+  }
+  place.diagnostics.error(entry.mark, fmt::format("unknown key {}", here.name()), std::move(hint));
+}
+
+bool Visitor::is_misspelt(const Node& node, std::string_view name) const {
+  std::vector<std::string> names;
+  for (const Field& known : fields_) names.push_back(known.name);
+  return std::ranges::any_of(node.entries(), [&](const Entry& entry) {
+    const bool known = std::ranges::find(names, entry.key) != names.end();
+    return !known && !entry.implied && nearest(entry.key, names) == name;
+  });
+}
+
 void Visitor::check_presence(const Node& node, const Place& place) const {
   if (node.incomplete()) return;
   for (const Field& field : fields_) {
-    if (!field.type || node.find(field.name)) continue;
+    const Entry* given = node.entry(field.name);
+    if (!field.type || (given && (!given->value.is_null() || given->value.incomplete()))) continue;
     const Place below = place.at(field.name);
+    if (field.required && is_misspelt(node, field.name)) continue;
     if (field.required) {
-      place.diagnostics.error(node.mark(), fmt::format("{} is missing", below.name()), field.meaning);
+      place.diagnostics.error(given && given->mark.known() ? given->mark : node.mark(),
+                              fmt::format("{} is missing", below.name()), field.meaning);
     } else if (dynamic_cast<const internal::StructBase*>(field.type)) {
       field.type->parse(Node::null(node.mark()), field.value, below);
     }
@@ -99,8 +126,11 @@ void Visitor::check_presence(const Node& node, const Place& place) const {
       }
       given = key;
     }
-    if (count == 0 && group.exactly) {
-      place.diagnostics.error(node.mark(), fmt::format("{} needs one of {}", place.name(), names));
+    const bool misspelt =
+        std::ranges::any_of(group.keys, [&](const std::string& key) { return is_misspelt(node, key); });
+    if (count == 0 && group.exactly && !misspelt) {
+      place.diagnostics.error(node.mark(), fmt::format("{} needs {}{}", place.name(),
+                                                       group.keys.size() > 1 ? "one of " : "", names));
     }
   }
 }
@@ -131,10 +161,27 @@ void add_change(const std::string& path, const Node& before, const Node& after, 
                     resume == Resume::kInherit ? Resume::kReported : resume});
 }
 
-/// The differences of two trees, by key where both are maps of the same type.
+/// Lists of the same length whose elements differ in keys, not as a whole.
+bool differ_within(const std::vector<Node>& before, const std::vector<Node>& after) {
+  if (before.size() != after.size()) return false;
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (before[i] != after[i] && (before[i].is_scalar() || before[i].kind() != after[i].kind())) return false;
+  }
+  return true;
+}
+
+/// The differences of two trees, by key where both are maps of the same type, by index where both are lists
+/// of such maps.
 void compare_trees(const std::string& path, const Node& before, const Node& after, const Field& field,
                    Resume resume, std::vector<Change>& result) {
   if (before == after) return;
+  if (before.is_list() && after.is_list() && differ_within(before.elements(), after.elements())) {
+    for (size_t i = 0; i < before.elements().size(); ++i) {
+      compare_trees(fmt::format("{}.{}", path, i), before.elements()[i], after.elements()[i], field, resume,
+                    result);
+    }
+    return;
+  }
   if (!before.is_map() || !after.is_map()) return add_change(path, before, after, resume, result);
   const Node* type_before = before.find("type");
   const Node* type_after = after.find("type");

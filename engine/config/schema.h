@@ -15,9 +15,10 @@
 // Field types: bool, int, int64_t, float, double, std::string, DType, enums (with `enum_names`), described
 // structs, optional, vector (a single value is a list of one), map, Named, variant (sum types), Node (left to
 // another schema), Shape, LayoutRules and the types of types.h. A struct may have
-//   static constexpr std::string_view type_name = "adam";     its name as an alternative of a std::variant
-//   static constexpr std::string_view shorthand = "value";    a scalar or list in place of the map is this
-//   field static constexpr bool later = true;                       an alternative that is known but not
+//   static constexpr std::string_view type_name = "adam";   its name as an alternative of a std::variant
+//   static constexpr std::string_view shorthand = "value";  a scalar or list in place of the map is this
+//   field static constexpr bool type_required = true;             `type` must be written: no alternative is a
+//   default static constexpr bool later = true;                     an alternative that is known but not
 //   there yet
 #pragma once
 
@@ -32,6 +33,7 @@
 #include <variant>
 #include <vector>
 
+#include "engine/config/known_keys.h"
 #include "engine/config/node.h"
 #include "engine/core/dtype.h"
 #include "engine/core/error.h"
@@ -74,6 +76,7 @@ struct Place {
   Diagnostics& diagnostics;
   std::string path;  ///< "train.steps"; empty at the top
   Constraint constraint;
+  Language language = nullptr;  ///< for hints at unknown keys; nullptr: keys of the same map only
 
   Place at(std::string_view key) const;
   /// "`train.steps`".
@@ -87,6 +90,8 @@ class Report {
  public:
   Report(const Node& node, const Place& place) : node_(node), place_(place) {}
   void error(std::string_view key, std::string message, std::string hint = {}) const;
+  /// The place of `key`'s value; of the map when it is not given.
+  const Mark& mark(std::string_view key) const;
   bool given(std::string_view key) const { return node_.find(key) != nullptr; }
 
  private:
@@ -196,6 +201,9 @@ class Visitor {
     bool exactly;
   };
   void parse_entry(const Entry& entry, const Place& place) const;
+  void report_unknown(const Entry& entry, const Place& place) const;
+  /// True when an unknown key of `node` is most like `name`.
+  bool is_misspelt(const Node& node, std::string_view name) const;
   void check_presence(const Node& node, const Place& place) const;
 
   std::vector<Field> fields_;
@@ -221,14 +229,16 @@ struct Change {
 namespace internal {
 std::string help(const std::vector<Section>& sections, std::string_view path);
 std::vector<std::string> keys(const std::vector<Section>& sections);
+std::vector<KnownKey> known_keys(const std::vector<Section>& sections, std::string_view path);
 std::vector<Change> changes(const Visitor& before, const Visitor& after);
 }  // namespace internal
 
 /// `defaults` with everything that `node` says. Errors go to `diagnostics`; `path` is where `node` stands
-/// ("train").
+/// ("train"). Hints at unknown keys name keys of `language` too.
 template <class T>
-T parse(const Node& node, Diagnostics& diagnostics, std::string path = {}, T defaults = {}) {
-  type_of<T>().parse(node, &defaults, Place{diagnostics, std::move(path), {}});
+T parse(const Node& node, Diagnostics& diagnostics, std::string path = {}, T defaults = {},
+        Language language = nullptr) {
+  type_of<T>().parse(node, &defaults, Place{diagnostics, std::move(path), {}, language});
   return defaults;
 }
 
@@ -249,6 +259,12 @@ std::string help(std::string_view path = {}) {
 template <class T>
 std::vector<std::string> keys() {
   return internal::keys(type_of<T>().sections(nullptr));
+}
+
+/// Every key of `T` and of all below it; `path` is where a `T` stands in the language.
+template <class T>
+std::vector<KnownKey> known_keys(std::string_view path = {}) {
+  return internal::known_keys(type_of<T>().sections(nullptr), path);
 }
 
 /// Which keys differ, and whether that is allowed when a run is continued. Keys say so with free_on_resume,

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 
+#include "engine/core/printable.h"
+
 namespace mtf::config {
 namespace {
 
-/// Position after the quote that closes the one at text[0]; npos when the line ends before.
-size_t end_of_quoted(std::string_view text) {
-  const char quote = text.front();
-  for (size_t i = 1; i < text.size(); ++i) {
+/// Every value keeps the line it stands on; of a longer one so many bytes around its place.
+constexpr size_t kLongestLineKept = 400;
+
+/// Position after the first `quote` from text[begin] on that ends a text; npos when the line ends before.
+size_t end_of_quoted(std::string_view text, char quote, size_t begin) {
+  for (size_t i = begin; i < text.size(); ++i) {
     if (quote == '"' && text[i] == '\\') {
       ++i;
     } else if (text[i] == quote) {
@@ -22,16 +26,21 @@ size_t end_of_quoted(std::string_view text) {
   return std::string_view::npos;
 }
 
+/// True when a text in quotes begins at text[i] (an apostrophe within a word is none).
+bool opens_quote(std::string_view text, size_t i) {
+  const bool at_front = i == 0 || text[i - 1] == ' ' || text[i - 1] == '[' || text[i - 1] == '{';
+  return text[i] == '"' || (text[i] == '\'' && at_front);
+}
+
 /// Position after the bracket that closes the one at text[0]; npos when the line ends before.
 size_t end_of_bracketed(std::string_view text) {
   int depth = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
-    if (c == '"' ||
-        (c == '\'' && i > 0 && (text[i - 1] == ' ' || text[i - 1] == '[' || text[i - 1] == '{'))) {
-      const size_t end = end_of_quoted(text.substr(i));
+    if (opens_quote(text, i)) {
+      const size_t end = end_of_quoted(text, c, i + 1);
       if (end == std::string_view::npos) return end;
-      i += end - 1;
+      i = end - 1;
     } else if (c == '{' || c == '[') {
       ++depth;
     } else if ((c == '}' || c == ']') && --depth == 0) {
@@ -47,11 +56,6 @@ std::string_view without_trailing_blanks(std::string_view text) {
 }
 
 }  // namespace
-
-int character_count(std::string_view text) {
-  return static_cast<int>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }));
-}
 
 SourceText::SourceText(std::string file, std::string_view text) : file_(std::move(file)) {
   while (!text.empty()) {
@@ -78,22 +82,38 @@ Mark SourceText::mark(int line, int column, size_t length) const {
   Mark mark;
   mark.file = file_;
   mark.line = line + 1;
-  mark.column = character_count(text.substr(0, begin)) + 1;
-  mark.length = std::max(1, character_count(text.substr(begin, length)));
-  mark.text = text;
+  mark.column = characters_before(line, begin) + 1;
+  mark.length = std::max(1, character_count(text.substr(begin, std::min(length, kLongestLineKept))));
+  if (text.size() <= kLongestLineKept) {
+    mark.text = text;
+  } else {
+    size_t first = begin - std::min(begin, kLongestLineKept / 2);
+    size_t end = std::min(first + kLongestLineKept, text.size());
+    while (first < begin && utf8_length(text.substr(first)) == 0) ++first;
+    while (end > begin && end < text.size() && utf8_length(text.substr(end)) == 0) --end;
+    mark.text = text.substr(first, end - first);
+    mark.text_column = mark.column - character_count(text.substr(first, begin - first));
+  }
   std::replace(mark.text.begin(), mark.text.end(), '\t', ' ');
   return mark;
 }
 
+int SourceText::characters_before(int line, size_t column) const {
+  if (counted_.line != line || counted_.byte > column) counted_ = {line, 0, 0};
+  counted_.characters += character_count(this->line(line).substr(counted_.byte, column - counted_.byte));
+  counted_.byte = column;
+  return counted_.characters;
+}
+
 Mark SourceText::value_mark(int line, int column, std::string_view value) const {
-  const std::string_view text = rest(line, column);
+  const std::string_view text = rest(line, column).substr(0, kLongestLineKept);
   if (text.empty()) return mark(line, column);
   size_t length = 0;
   if (text.front() == '"' || text.front() == '\'') {
-    length = end_of_quoted(text);
+    length = end_of_quoted(text, text.front(), 1);
   } else if (text.front() == '{' || text.front() == '[') {
     length = end_of_bracketed(text);
-  } else if (!value.empty() && text.starts_with(value)) {
+  } else if (!value.empty() && rest(line, column).starts_with(value)) {
     length = value.size();
   } else {
     length = std::min(text.find(": "), text.find_first_of("\r"));
@@ -103,14 +123,55 @@ Mark SourceText::value_mark(int line, int column, std::string_view value) const 
   return mark(line, column, length);
 }
 
-bool SourceText::quote_is_closed(int line, int column) const {
-  std::string text(rest(line, column));
-  while (end_of_quoted(text) == std::string_view::npos) {
-    if (++line >= lines()) return false;
-    text += '\n';
-    text += this->line(line);
+std::optional<Mark> SourceText::first_no_text() const {
+  for (int line = 0; line < lines(); ++line) {
+    const std::string_view text = this->line(line);
+    for (size_t at = 0; at < text.size();) {
+      const size_t length = utf8_length(text.substr(at));
+      const auto byte = static_cast<unsigned char>(text[at]);
+      if (length == 0 || (byte < 0x20 && byte != '\t') || byte == 0x7f)
+        return mark(line, static_cast<int>(at));
+      at += length;
+    }
   }
-  return true;
+  return std::nullopt;
+}
+
+bool SourceText::is_utf16() const {
+  return line(0).starts_with("\xFF\xFE") || line(0).starts_with("\xFE\xFF");
+}
+
+bool SourceText::quote_is_closed(int line, int column) const {
+  const std::string_view text = rest(line, column);
+  size_t end = end_of_quoted(text, text.front(), 1);
+  while (end == std::string_view::npos && ++line < lines())
+    end = end_of_quoted(this->line(line), text.front(), 0);
+  return end != std::string_view::npos;
+}
+
+bool SourceText::bracket_is_closed(int line, int column) const {
+  int depth = 0;
+  char quote = '\0';
+  for (std::string_view text = rest(line, column); line < lines(); text = this->line(++line)) {
+    for (size_t i = 0; i < text.size(); ++i) {
+      const char c = text[i];
+      if (quote != '\0') {
+        const size_t end = end_of_quoted(text, quote, i);
+        if (end == std::string_view::npos) break;
+        i = end - 1;
+        quote = '\0';
+      } else if (c == '#' && (i == 0 || text[i - 1] == ' ')) {
+        break;
+      } else if (opens_quote(text, i)) {
+        quote = c;
+      } else if (c == '{' || c == '[') {
+        ++depth;
+      } else if ((c == '}' || c == ']') && --depth == 0) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 }  // namespace mtf::config

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -35,11 +37,13 @@ Mesh MeshSizes::resolve(int64_t positions) const {
 
 namespace {
 
-/// A map, or a text "a:2;b:4" as a map; nothing when it is neither (reported).
-std::optional<Node> as_pairs(const Node& node, const std::string& expected, const Place& place) {
+/// A map, or a text "a:2;b:4" as a map; nothing when it is neither (reported). `example` of both.
+std::optional<Node> as_pairs(const Node& node, const std::string& expected, const std::string& example,
+                             const Place& place) {
   if (node.is_map()) return node;
-  if (node.is_scalar()) return pairs_to_map(node, place.diagnostics);
-  place.wrong_type(node, expected);
+  if (node.is_scalar() && node.text().find(':') != std::string::npos)
+    return pairs_to_map(node, example, place.diagnostics);
+  place.wrong_type(node, expected, "write for example " + example);
   return std::nullopt;
 }
 
@@ -69,7 +73,7 @@ class ShapeType final : public Type {
   bool accepts(const Node& node) const override { return node.is_map(); }
 
   void parse(const Node& node, void* value, const Place& place) const override {
-    const auto pairs = as_pairs(node, "a map from dimensions to sizes, such as {hidden: 1024}", place);
+    const auto pairs = as_pairs(node, "a map from dimensions to sizes", "{hidden: 1024}", place);
     if (!pairs) return;
     std::vector<Dimension> dimensions;
     for (const Entry& entry : pairs->entries()) {
@@ -79,6 +83,12 @@ class ShapeType final : public Type {
       } else if (const auto size = size_of(entry, place)) {
         dimensions.push_back({entry.key, *size});
       }
+    }
+    int64_t elements = 1;
+    for (const Dimension& d : dimensions) {
+      if (__builtin_mul_overflow(elements, d.size, &elements))
+        return place.diagnostics.error(node.mark(),
+                                       fmt::format("{} has more than 2^63 elements", place.name()));
     }
     *static_cast<Shape*>(value) = Shape(std::move(dimensions));
   }
@@ -100,8 +110,8 @@ class MeshType final : public Type {
   bool accepts(const Node& node) const override { return node.is_map() || node.is_scalar(); }
 
   void parse(const Node& node, void* value, const Place& place) const override {
-    const auto pairs =
-        as_pairs(node, "a map such as {rows: 2, cols: 4} or a text such as \"rows:2;cols:4\"", place);
+    const auto pairs = as_pairs(node, "a map from mesh dimensions to sizes",
+                                "{rows: 2, cols: 4} or \"rows:2;cols:4\"", place);
     if (!pairs) return;
     MeshSizes mesh;
     for (const Entry& entry : pairs->entries()) {
@@ -122,6 +132,15 @@ class MeshType final : public Type {
     if (mesh.axes.size() > kMostAxes) {
       return place.diagnostics.error(node.mark(),
                                      fmt::format("{} has more than {} dimensions", place.name(), kMostAxes));
+    }
+    constexpr int64_t kMostPositions = 1'000'000;
+    int64_t positions = 1;
+    for (const MeshSizes::Axis& axis : mesh.axes) {
+      if (__builtin_mul_overflow(positions, axis.size.value_or(1), &positions) ||
+          positions > kMostPositions) {
+        return place.diagnostics.error(
+            node.mark(), fmt::format("{} has more than {} positions", place.name(), kMostPositions));
+      }
     }
     *static_cast<MeshSizes*>(value) = std::move(mesh);
   }
@@ -158,7 +177,8 @@ class LayoutType final : public Type {
                                      fmt::format("`auto` of {} comes with a later version", place.name()),
                                      "write rules, such as {batch: rows}");
     }
-    const auto pairs = as_pairs(node, "a map such as {batch: rows} or a text such as \"batch:rows\"", place);
+    const auto pairs = as_pairs(node, "a map from tensor dimensions to mesh dimensions",
+                                "{batch: rows, hidden: cols} or \"batch:rows;hidden:cols\"", place);
     if (!pairs) return;
     std::vector<LayoutRule> rules;
     for (const Entry& entry : pairs->entries()) {
@@ -202,18 +222,26 @@ std::optional<Quantity> quantity_of(const Node& node) {
   return Quantity{*number, text.substr(unit)};
 }
 
-/// Seconds of a unit of time.
-std::optional<double> seconds_of(std::string_view unit) {
-  if (unit == "s") return 1;
-  if (unit == "min") return 60;
-  if (unit == "h") return 3600;
-  return std::nullopt;
+/// Seconds of a length of time; nothing without a unit of time.
+std::optional<double> seconds_of(const Quantity& quantity) {
+  const std::string& unit = quantity.unit;
+  const double seconds = quantity.number * (unit == "s" ? 1 : unit == "min" ? 60 : unit == "h" ? 3600 : 0);
+  if (!(seconds > 0) || !std::isfinite(seconds)) return std::nullopt;
+  return seconds;
+}
+
+/// The shortest digits that read back as `number`, without an exponent: a unit follows.
+std::string digits_of(double number) {
+  std::array<char, 512> text;
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed).ptr;
+  return {text.data(), end};
 }
 
 std::string duration_text(double seconds) {
-  if (seconds >= 3600 && std::fmod(seconds, 3600) == 0) return fmt::format("{}h", seconds / 3600);
-  if (seconds >= 60 && std::fmod(seconds, 60) == 0) return fmt::format("{}min", seconds / 60);
-  return fmt::format("{}s", seconds);
+  if (seconds >= 3600 && std::fmod(seconds, 3600) == 0) return digits_of(seconds / 3600) + "h";
+  if (seconds >= 60 && std::fmod(seconds, 60) == 0) return digits_of(seconds / 60) + "min";
+  return digits_of(seconds) + "s";
 }
 
 class DurationType final : public Type {
@@ -223,10 +251,9 @@ class DurationType final : public Type {
 
   void parse(const Node& node, void* value, const Place& place) const override {
     const auto quantity = quantity_of(node);
-    const auto unit = quantity ? seconds_of(quantity->unit) : std::nullopt;
-    if (!unit || quantity->number <= 0)
-      return place.wrong_type(node, "a time", "write for example 30s, 10min or 2h");
-    static_cast<Duration*>(value)->seconds = quantity->number * *unit;
+    const auto seconds = quantity ? seconds_of(*quantity) : std::nullopt;
+    if (!seconds) return place.wrong_type(node, "a time", "write for example 30s, 10min or 2h");
+    static_cast<Duration*>(value)->seconds = *seconds;
   }
 
   Node dump(const void* value) const override {
@@ -242,12 +269,15 @@ class IntervalType final : public Type {
   void parse(const Node& node, void* value, const Place& place) const override {
     Interval& interval = *static_cast<Interval*>(value);
     const auto quantity = quantity_of(node);
-    const auto unit = quantity ? seconds_of(quantity->unit) : std::nullopt;
-    const bool whole = quantity && to_integer(node.text()).has_value();
-    if (whole && !node.quoted()) {
-      interval = Interval::steps(static_cast<int64_t>(quantity->number));
-    } else if (unit && quantity->number > 0) {
-      interval = Interval::seconds(quantity->number * *unit);
+    const auto seconds = quantity ? seconds_of(*quantity) : std::nullopt;
+    const auto steps = quantity ? to_integer(node.text()) : std::nullopt;
+    if (steps && !node.quoted() && *steps > kMostSteps) {
+      place.diagnostics.error(node.mark(),
+                              fmt::format("{} cannot be as large as {}", place.name(), node.text()));
+    } else if (steps && !node.quoted()) {
+      interval = Interval::steps(*steps);
+    } else if (seconds) {
+      interval = Interval::seconds(*seconds);
     } else if (quantity && quantity->number > 0 &&
                (quantity->unit == "epoch" || quantity->unit == "epochs")) {
       interval = Interval::epochs(quantity->number);
@@ -266,8 +296,11 @@ class IntervalType final : public Type {
       case Interval::Unit::kEpochs:
         break;
     }
-    return Node::scalar(fmt::format("{}epoch", interval.value));
+    return Node::scalar(digits_of(interval.value) + "epoch");
   }
+
+ private:
+  static constexpr int64_t kMostSteps = int64_t{1} << 53;  // a double holds them exactly
 };
 
 class BytesType final : public Type {
@@ -309,7 +342,7 @@ class PathType final : public Type {
 
   void parse(const Node& node, void* value, const Place& place) const override {
     if (!node.is_scalar()) return place.wrong_type(node, "a path");
-    static_cast<Path*>(value)->text = expand_home(node.text());
+    *static_cast<Path*>(value) = {expand_home(node.text()), node.mark()};
   }
 
   Node dump(const void* value) const override {
@@ -317,7 +350,28 @@ class PathType final : public Type {
   }
 };
 
+class NameType final : public Type {
+ public:
+  std::string name() const override { return "name"; }
+  bool accepts(const Node& node) const override { return node.is_scalar(); }
+
+  void parse(const Node& node, void* value, const Place& place) const override {
+    if (!node.is_scalar()) return place.wrong_type(node, "a name");
+    *static_cast<Name*>(value) = {node.text(), node.mark()};
+  }
+
+  Node dump(const void* value) const override {
+    return Node::scalar(static_cast<const Name*>(value)->text, {}, true);
+  }
+};
+
 }  // namespace
+
+template <>
+const Type& type_of<Name>() {
+  static const NameType kType;
+  return kType;
+}
 
 template <>
 const Type& type_of<Shape>() {

@@ -42,6 +42,8 @@ class EnumBase : public Type {
   bool accepts(const Node& node) const override;
   void parse(const Node& node, void* value, const Place& place) const override;
   Node dump(const void* value) const override;
+  /// The words that are there already.
+  std::vector<std::string> words() const;
 
   virtual int64_t get(const void* value) const = 0;
   virtual void set(void* value, int64_t number) const = 0;
@@ -112,7 +114,7 @@ class AutoType final : public OptionalBase {
 class ListBase : public Type {
  public:
   explicit ListBase(const Type& element) : element_(element) {}
-  std::string name() const override { return "list of " + element_.name(); }
+  std::string name() const override;
   bool accepts(const Node& node) const override { return node.is_list() || element_.accepts(node); }
   void parse(const Node& node, void* value, const Place& place) const override;
   Node dump(const void* value) const override;
@@ -185,6 +187,7 @@ class VariantBase : public Type {
     std::string_view type_name;
     const Type* type;  ///< nullptr: monostate, or comes later
     bool later;
+    bool type_required = false;  ///< a map without `type` is no default of any alternative
   };
   explicit VariantBase(std::vector<Alternative> alternatives) : alternatives_(std::move(alternatives)) {}
   std::string name() const override;
@@ -213,6 +216,8 @@ VariantBase::Alternative alternative() {
     return {T::type_name, nullptr, true};
   } else if constexpr (std::is_same_v<T, std::monostate>) {
     return {{}, nullptr, false};
+  } else if constexpr (requires { T::type_required; }) {
+    return {T::type_name, &type_of<T>(), false, true};
   } else if constexpr (requires { T::type_name; }) {
     return {T::type_name, &type_of<T>(), false};
   } else {
@@ -245,7 +250,7 @@ class VariantType final : public VariantBase {
 template <class T>
 struct TypeFor {
   using type = typename std::conditional_t<std::is_enum_v<T>, std::type_identity<EnumType<T>>,
-                                  std::type_identity<StructType<T>>>::type;
+                                           std::type_identity<StructType<T>>>::type;
 };
 template <class T>
 struct TypeFor<std::optional<T>> {
@@ -313,5 +318,7 @@ template <>
 const Type& type_of<Bytes>();
 template <>
 const Type& type_of<Path>();
+template <>
+const Type& type_of<Name>();
 
 }  // namespace mtf::config

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/core/error.h"
 #include "engine/core/mesh.h"
 #include "engine/core/shape.h"
 
@@ -41,11 +42,25 @@ struct Bytes {
 /// Path of a file or directory; `~` at the front became the home directory.
 struct Path {
   std::string text;
+  Mark mark = {};  ///< where it was written
   bool empty() const { return text.empty(); }
-  friend bool operator==(const Path&, const Path&) = default;
+  friend bool operator==(const Path& a, const Path& b) { return a.text == b.text; }
 };
 /// `~` and `~/x` with the home directory ($HOME).
 std::string expand_home(std::string_view path);
+
+/// A name of something that is defined elsewhere, and where it was written: for the message when there is no
+/// such thing.
+struct Name {
+  std::string text;
+  Mark mark;  ///< unknown where the name is a default
+
+  Name() = default;
+  Name(std::string text, Mark mark = {}) : text(std::move(text)), mark(std::move(mark)) {}
+  Name(const char* text) : text(text) {}
+  bool empty() const { return text.empty(); }
+  friend bool operator==(const Name& a, const Name& b) { return a.text == b.text; }
+};
 
 /// Names and sizes of a mesh; a size may be open (`auto`) until the number of positions is known.
 struct MeshSizes {

@@ -58,6 +58,39 @@ std::vector<Piece> pieces_of(std::string_view text) {
   return pieces;
 }
 
+/// Counts what variables put in their places, so that variables made of variables cannot fill the memory.
+class Expansion {
+ public:
+  explicit Expansion(Diagnostics& diagnostics) : diagnostics_(diagnostics) {}
+
+  /// `value`, or nothing (reported once) when the configuration would be too large or too deep with it.
+  std::optional<Node> take(const Node& value, const Mark& mark) {
+    if (left_ >= 0 && !fits(value, kDeepestNesting)) {
+      left_ = -1;
+      diagnostics_.error(
+          mark, "variables make the configuration too large",
+          fmt::format("at most {} values, {} of them in each other", kMostValues, kDeepestNesting));
+    }
+    if (left_ < 0) return std::nullopt;
+    return value;
+  }
+
+ private:
+  /// Takes the size of `node` from what is left.
+  bool fits(const Node& node, int levels) {
+    constexpr size_t kBytesPerValue = 100;
+    left_ -= 1 + static_cast<int64_t>(node.text().size() / kBytesPerValue);
+    if (levels < 0 || left_ < 0) return false;
+    return std::ranges::all_of(node.elements(),
+                               [&](const Node& element) { return fits(element, levels - 1); }) &&
+           std::ranges::all_of(node.entries(),
+                               [&](const Entry& entry) { return fits(entry.value, levels - 1); });
+  }
+
+  Diagnostics& diagnostics_;
+  int64_t left_ = kMostValues;  ///< values that may still be put somewhere; below 0: too large already
+};
+
 /// Looks a name up; nothing when it is unknown (or was reported already).
 using LookUp = std::function<std::optional<Node>(std::string_view name, const Mark& mark)>;
 
@@ -72,7 +105,8 @@ class Resolver {
       return Node::scalar(scalar.text(), scalar.mark(), scalar.quoted());
     const std::vector<Piece> pieces = pieces_of(scalar.text());
     if (pieces.size() == 1 && pieces[0].kind != Piece::Kind::kLiteral) {
-      return value_of(pieces[0], scalar).value_or(Node::null(scalar.mark())).at(scalar.mark());
+      const std::optional<Node> value = value_of(pieces[0], scalar);
+      return value ? value->at(scalar.mark()) : Node::unknown(scalar.mark());
     }
     std::string text;
     for (const Piece& piece : pieces) {
@@ -81,12 +115,13 @@ class Resolver {
         continue;
       }
       const std::optional<Node> value = value_of(piece, scalar);
-      if (value && !value->is_scalar()) {
+      if (value && !value->is_scalar() && value->is_complete()) {
         diagnostics_.error(
             scalar.mark_within(piece.begin, piece.length),
             fmt::format("`{}` is {} and cannot be part of a text", piece.text, value->describe()));
       }
-      if (value) text += value->text();
+      if (!value || !value->is_scalar()) return Node::unknown(scalar.mark());
+      text += value->text();
     }
     return Node::scalar(std::move(text), scalar.mark(), scalar.quoted());
   }
@@ -95,7 +130,7 @@ class Resolver {
     if (entry.key.find('$') == std::string::npos) return entry.key;
     const Node key = resolve_scalar(Node::scalar(entry.key, entry.mark));
     if (key.is_scalar()) return key.text();
-    if (!key.is_null())
+    if (!key.is_null() && key.is_complete())
       diagnostics_.error(entry.mark,
                          fmt::format("`{}` is {} and cannot be a key", entry.key, key.describe()));
     return entry.key;
@@ -112,8 +147,8 @@ class Resolver {
     bool unknown = false;
     const NumberOf number_of = [&](std::string_view name) -> std::string {
       const std::optional<Node> value = look_up_(name, mark);
-      unknown = !value;
-      if (!value) throw ExpressionError{};
+      unknown = !value || !value->is_complete();
+      if (unknown) throw ExpressionError{};
       if (!value->is_scalar() || value->quoted() || !to_number(value->text())) {
         throw ExpressionError{fmt::format("`{}` is {}, not a number", name, value->describe()), {}};
       }
@@ -186,7 +221,8 @@ Node defer_all(const Node& node, const std::shared_ptr<const Variables>& variabl
     keys_refer = keys_refer || refers(entry.key);
   }
   if (!node.is_map()) return node;
-  const Node map = Node::map(std::move(entries), node.mark());
+  Node map = Node::map(std::move(entries), node.mark());
+  if (node.incomplete()) map = map.as_incomplete();
   return keys_refer ? Node::deferred(map, variables) : map;
 }
 
@@ -210,12 +246,14 @@ Node resolve_below(const Node& node, const Resolver& resolver,
 /// Resolves variables that refer to each other, each once.
 class VariableResolver {
  public:
-  VariableResolver(const Node& vars, Diagnostics& diagnostics) : vars_(vars), diagnostics_(diagnostics) {}
+  VariableResolver(const Node& vars, Diagnostics& diagnostics)
+      : vars_(vars), diagnostics_(diagnostics), expansion_(diagnostics) {}
 
   std::shared_ptr<const Variables> all() {
     auto variables = std::make_shared<Variables>();
+    variables->complete = !vars_.incomplete() && (vars_.is_null() || vars_.is_map());
     for (const Entry& entry : vars_.entries()) {
-      if (entry.value.is_null()) continue;
+      if (entry.value.is_null() && !entry.value.incomplete()) continue;
       variables->values.push_back({entry.key, entry.mark, value_of(entry)});
     }
     return variables;
@@ -235,19 +273,29 @@ class VariableResolver {
 
   std::optional<Node> look_up(std::string_view name, const Mark& mark) {
     const Entry* entry = vars_.entry(name);
-    if (!entry || entry->value.is_null()) {
-      report_unknown(name, mark, names_of(vars_.entries()), diagnostics_);
+    if (!entry || (entry->value.is_null() && !entry->value.incomplete())) {
+      if (!vars_.incomplete()) report_unknown(name, mark, names_of(vars_.entries()), diagnostics_);
       return std::nullopt;
     }
-    if (std::find(open_.begin(), open_.end(), name) != open_.end()) {
-      diagnostics_.error(mark, fmt::format("variable `{}` refers to itself", name));
+    if (const auto first = std::find(open_.begin(), open_.end(), name); first != open_.end()) {
+      const std::string way = fmt::format("{}", fmt::join(first + 1, open_.end(), ", "));
+      diagnostics_.error(mark, fmt::format("variable `{}` refers to itself{}{}", name,
+                                           way.empty() ? "" : " by way of ", way));
       return std::nullopt;
     }
-    return value_of(*entry);
+    if (open_.size() > kLongestChain) {
+      diagnostics_.error(mark,
+                         fmt::format("more than {} variables in a row refer to each other", kLongestChain));
+      return std::nullopt;
+    }
+    return expansion_.take(value_of(*entry), mark);
   }
+
+  static constexpr size_t kLongestChain = 50;
 
   const Node& vars_;
   Diagnostics& diagnostics_;
+  Expansion expansion_;
   std::vector<std::string> open_;
   std::map<std::string, Node, std::less<>> done_;
 };
@@ -284,10 +332,11 @@ std::shared_ptr<const Variables> resolve_variables(const Node& vars, Diagnostics
 
 Node resolve(const Node& node, const std::shared_ptr<const Variables>& variables,
              const std::vector<std::string>& deferred, Diagnostics& diagnostics) {
+  Expansion expansion(diagnostics);
   const Resolver resolver(
       [&](std::string_view name, const Mark& mark) -> std::optional<Node> {
-        if (const Node* value = variables->find(name)) return *value;
-        report_unknown(name, mark, names_of(variables->values), diagnostics);
+        if (const Node* value = variables->find(name)) return expansion.take(*value, mark);
+        if (variables->complete) report_unknown(name, mark, names_of(variables->values), diagnostics);
         return std::nullopt;
       },
       diagnostics);
@@ -296,14 +345,15 @@ Node resolve(const Node& node, const std::shared_ptr<const Variables>& variables
 
 namespace {
 
-Node substitute_node(const Node& node, const Node& arguments, Diagnostics& diagnostics) {
+Node substitute_node(const Node& node, const Node& arguments, Expansion& expansion,
+                     Diagnostics& diagnostics) {
   const std::shared_ptr<const Variables> variables = node.variables();
   const LookUp look_up = [&](std::string_view name, const Mark& mark) -> std::optional<Node> {
-    if (const Node* value = arguments.find(name)) return *value;
-    if (const Node* value = variables->find(name)) return *value;
+    if (const Node* value = arguments.find(name)) return expansion.take(*value, mark);
+    if (const Node* value = variables->find(name)) return expansion.take(*value, mark);
     std::vector<std::string> known = names_of(arguments.entries());
     for (std::string& more : names_of(variables->values)) known.push_back(std::move(more));
-    report_unknown(name, mark, known, diagnostics);
+    if (variables->complete) report_unknown(name, mark, known, diagnostics);
     return std::nullopt;
   };
   const Resolver resolver(look_up, diagnostics);
@@ -311,14 +361,14 @@ Node substitute_node(const Node& node, const Node& arguments, Diagnostics& diagn
   if (node.is_list()) {
     std::vector<Node> elements;
     for (const Node& element : node.elements())
-      elements.push_back(substitute_node(element, arguments, diagnostics));
+      elements.push_back(substitute_node(element, arguments, expansion, diagnostics));
     return Node::list(std::move(elements), node.mark());
   }
   if (!node.is_map()) return node;
   std::vector<Entry> entries;
   for (const Entry& entry : node.entries()) {
     entries.push_back({variables ? resolver.resolve_key(entry) : entry.key, entry.mark,
-                       substitute_node(entry.value, arguments, diagnostics), entry.implied});
+                       substitute_node(entry.value, arguments, expansion, diagnostics), entry.implied});
   }
   return Node::map(std::move(entries), node.mark());
 }
@@ -343,7 +393,8 @@ void collect_references(const Node& node, std::vector<Entry>& found) {
 }  // namespace
 
 Node substitute(const Node& node, const Node& arguments, Diagnostics& diagnostics) {
-  return substitute_node(node, arguments, diagnostics);
+  Expansion expansion(diagnostics);
+  return substitute_node(node, arguments, expansion, diagnostics);
 }
 
 Node deferred_variables(const Node& node) {

@@ -8,12 +8,13 @@
 #pragma once
 
 #include <exception>
+#include <map>
 #include <string>
 #include <vector>
 
 namespace mtf {
 
-/// Decides the exit code: kUsage and kConfig 2; kDiverged 3; kPeerLost 75; the others 1.
+/// Decides the exit code: kUsage and kConfig (of any problem) 2; kDiverged 3; kPeerLost 75; the others 1.
 enum class ErrorKind { kUsage, kConfig, kData, kCheckpoint, kSystem, kMemory, kDiverged, kPeerLost };
 
 /// A place in a YAML file or on the command line. Lines and columns count from 1; line 0: no position in a
@@ -22,8 +23,9 @@ struct Mark {
   std::string file;  ///< path of a file, or "argument 3"
   int line = 0;
   int column = 0;
-  int length = 1;    ///< characters under the caret
-  std::string text;  ///< the line itself, for the caret display; may be empty
+  int length = 1;       ///< characters under the caret
+  std::string text;     ///< the line itself (of a long one what is near) or the argument; may be empty
+  int text_column = 1;  ///< of the first character of `text`
 
   /// "FILE:LINE:COL", or "argument 3".
   std::string to_string() const;
@@ -53,10 +55,16 @@ class Error : public std::exception {
   ErrorKind kind() const { return problems_.front().kind; }
   int exit_code() const;
 
+  /// More problems than this are counted, not printed.
+  static constexpr size_t kMostPrinted = 50;
+
  private:
   std::vector<Problem> problems_;
   std::string text_;
 };
+
+/// The system's words for an error number: "No space left on device".
+std::string system_message(int error);
 
 /// Collects errors and warnings of a phase so that all of a run are reported together.
 class Diagnostics {
@@ -65,19 +73,22 @@ class Diagnostics {
   void add(Problem problem) { errors_.push_back(std::move(problem)); }
   void add(const Error& error);
   void warning(Mark mark, std::string message);
-  void note(std::string message);
+  void note(const std::string& message);
+  /// Problems are ordered by the files (and arguments) in the order in which they are named here.
+  void add_source(const std::string& file);
 
   bool has_errors() const { return !errors_.empty(); }
   const std::vector<Problem>& errors() const { return errors_; }
   const std::vector<Problem>& warnings() const { return warnings_; }
   const std::vector<std::string>& notes() const { return notes_; }
-  /// Throws one Error with all problems, ordered by place.
+  /// Throws one Error with all problems, ordered by place, each once.
   void throw_if_errors() const;
 
  private:
   std::vector<Problem> errors_;
   std::vector<Problem> warnings_;
   std::vector<std::string> notes_;
+  std::map<std::string, int> sources_;  ///< their order
 };
 
 }  // namespace mtf

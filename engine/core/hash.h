@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+
+struct XXH3_state_s;
 
 namespace mtf {
 
@@ -15,5 +18,20 @@ uint64_t hash64(std::string_view text, uint64_t seed = 0);
 /// XXH3_128 as 32 lower-case hexadecimal digits, the most significant first: what `xxhsum -H128` prints.
 std::string hash128_hex(std::span<const std::byte> bytes);
 std::string hash128_hex(std::string_view text);
+
+/// The same of bytes that come in pieces.
+class Hash128 {
+ public:
+  Hash128();
+  void add(std::span<const std::byte> bytes);
+  /// Of all bytes so far.
+  std::string hex() const;
+
+ private:
+  struct Free {
+    void operator()(XXH3_state_s* state) const;
+  };
+  std::unique_ptr<XXH3_state_s, Free> state_;
+};
 
 }  // namespace mtf

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <cstring>
 
 #include "engine/core/check.h"
@@ -20,28 +19,6 @@ struct alignas(64) WorkerCounters {
   double bytes = 0;
 };
 
-template <class T>
-bool all_finite(const std::byte* data, int64_t count) {
-  const T* x = reinterpret_cast<const T*>(data);
-  for (int64_t i = 0; i < count; ++i) {
-    if (!std::isfinite(static_cast<double>(static_cast<float>(x[i])))) return false;
-  }
-  return true;
-}
-
-bool all_finite(DType dtype, const std::byte* data, int64_t count) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return all_finite<float>(data, count);
-    case DType::kBFloat16:
-      return all_finite<BFloat16>(data, count);
-    case DType::kFloat64:
-      return all_finite<double>(data, count);
-    default:
-      return true;
-  }
-}
-
 }  // namespace
 
 class Executor::Implementation {
@@ -52,17 +29,17 @@ class Executor::Implementation {
                   options.check_replicas),
         pool_(options.threads, [&backend] { backend.prepare_thread(); }),
         workers_(pool_.threads()),
-        scratch_bytes_((prepared_.scratch_bytes() + 4095) / 4096 * 4096),
-        scratch_(backend.allocate(static_cast<int64_t>(scratch_bytes_) * pool_.threads())) {
+        scratch_bytes_(whole_pages(static_cast<int64_t>(prepared_.scratch_bytes()))),
+        scratch_(backend.allocate(scratch_bytes_ * pool_.threads())) {
     for (const auto& [name, id] : this->program().inputs)
       input_shapes_.push_back(this->program().local_shape(id));
   }
 
   void feed(const std::string& name, const void* data);
-  void run(uint64_t step, bool find_non_finite);
+  void run(uint64_t step);
+  std::optional<NonFinite> first_non_finite(uint64_t step);
   HostTensor fetch(const std::string& name) const;
   double scalar(const std::string& name) const;
-  std::string first_non_finite() const { return non_finite_; }
   const PreparedProgram& prepared() const { return prepared_; }
   const Counters& counters() const { return counters_; }
 
@@ -75,6 +52,9 @@ class Executor::Implementation {
                  int worker);
   void check(const PreparedStep& step, int64_t iteration);
   void check_replicas(const PreparedStep& step, ValueId id);
+  void check_finite(const PreparedStep& step, ValueId id);
+  void check_finite_at_rest();
+  NonFinite examine_slices(ValueId id) const;
   ValueId output(const std::string& name) const;
 
   ExecutorOptions options_;
@@ -82,13 +62,13 @@ class Executor::Implementation {
   PreparedProgram prepared_;
   ThreadPool pool_;
   std::vector<WorkerCounters> workers_;
-  size_t scratch_bytes_;
+  int64_t scratch_bytes_;  ///< of one worker
   std::unique_ptr<DeviceMemory> scratch_;
   std::vector<Shape> input_shapes_;  ///< of one position's slices
   Counters counters_;
   uint64_t step_ = 0;
   bool find_non_finite_ = false;
-  std::string non_finite_;
+  std::optional<NonFinite> non_finite_;
 };
 
 void Executor::Implementation::feed(const std::string& name, const void* data) {
@@ -104,10 +84,8 @@ void Executor::Implementation::feed(const std::string& name, const void* data) {
   }
 }
 
-void Executor::Implementation::run(uint64_t step, bool find_non_finite) {
+void Executor::Implementation::run(uint64_t step) {
   step_ = step;
-  find_non_finite_ = find_non_finite;
-  non_finite_.clear();
   for (WorkerCounters& worker : workers_) worker = {};
   run(prepared_.segments(), 0);
   const auto positions = static_cast<double>(program().mesh.size());
@@ -161,7 +139,7 @@ void Executor::Implementation::run_tasks(const PreparedStep& step, int64_t coord
   const Slice* slices = step.slices.data() + coordinate * static_cast<int64_t>(step.inputs + step.outputs);
   const KernelCall call{{slices, step.inputs},
                         {slices + step.inputs, step.outputs},
-                        scratch_->data() + static_cast<size_t>(worker) * scratch_bytes_,
+                        scratch_->data() + worker * scratch_bytes_,
                         step_,
                         iteration};
   workers_[worker].flops += static_cast<double>(step.kernel->run(call, begin, end)) * step.positions;
@@ -192,16 +170,52 @@ void Executor::Implementation::check(const PreparedStep& step, int64_t iteration
   if (!step.guards.empty() && !*step.guards[0]) return;
   for (ValueId id : step.instruction->outputs) {
     if (options_.check_replicas) check_replicas(step, id);
-    if (!find_non_finite_ || !non_finite_.empty()) continue;
-    const int64_t count = program().local_shape(id).size();
-    for (int64_t copy = 0; copy < program().mesh.size_of(prepared_.stored(id)); ++copy) {
-      const int64_t position = program().mesh.first_position(copy, prepared_.stored(id));
-      if (all_finite(program().values[id].dtype, prepared_.address(id, position), count)) continue;
-      const std::string& path = step.instruction->provenance.path;
-      non_finite_ = to_string(program(), *step.instruction) + (path.empty() ? "" : "  in " + path);
-      break;
-    }
+    if (find_non_finite_ && !non_finite_) check_finite(step, id);
   }
+}
+
+std::optional<NonFinite> Executor::Implementation::first_non_finite(uint64_t step) {
+  non_finite_.reset();
+  check_finite_at_rest();
+  if (!non_finite_) {
+    find_non_finite_ = true;
+    run(step);
+    find_non_finite_ = false;
+  }
+  return non_finite_;
+}
+
+void Executor::Implementation::check_finite(const PreparedStep& step, ValueId id) {
+  NonFinite found = examine_slices(id);
+  if (found.nans + found.infinities == 0) return;
+  found.tensor = to_string(program(), *step.instruction);
+  found.operation = name_of(*step.instruction);
+  found.layer = step.instruction->provenance.path;
+  non_finite_ = std::move(found);
+}
+
+/// What the step starts from: inputs first.
+void Executor::Implementation::check_finite_at_rest() {
+  const auto check = [&](std::string_view kind, const std::string& name, ValueId id) {
+    if (id == kNoValue || non_finite_) return;
+    NonFinite found = examine_slices(id);
+    if (found.nans + found.infinities == 0) return;
+    found.tensor = fmt::format("{} `{}`", kind, name);
+    non_finite_ = std::move(found);
+  };
+  for (const auto& [name, id] : program().inputs) check("input", name, id);
+  for (const ProgramVariable& v : program().variables) check("variable", v.variable.name, v.value);
+}
+
+NonFinite Executor::Implementation::examine_slices(ValueId id) const {
+  NonFinite found;
+  const Mesh& mesh = program().mesh;
+  const AxisMask stored = prepared_.stored(id);
+  for (int64_t copy = 0; copy < mesh.size_of(stored); ++copy) {
+    examine(program().values[id].dtype, prepared_.address(id, mesh.first_position(copy, stored)),
+            program().local_shape(id).size(), found);
+  }
+  return found;
 }
 
 void Executor::Implementation::check_replicas(const PreparedStep& step, ValueId id) {
@@ -288,16 +302,15 @@ void Executor::feed_scalar(const std::string& name, double value) {
   }
 }
 
-void Executor::run(uint64_t step) { implementation_->run(step, false); }
+void Executor::run(uint64_t step) { implementation_->run(step); }
 HostTensor Executor::fetch(const std::string& name) const { return implementation_->fetch(name); }
 double Executor::scalar(const std::string& name) const { return implementation_->scalar(name); }
 const Program& Executor::program() const { return implementation_->prepared().program(); }
 const MemoryPlan& Executor::memory() const { return implementation_->prepared().memory(); }
 const Counters& Executor::counters() const { return implementation_->counters(); }
 
-std::string Executor::first_non_finite(uint64_t step) {
-  implementation_->run(step, true);
-  return implementation_->first_non_finite();
+std::optional<NonFinite> Executor::first_non_finite(uint64_t step) {
+  return implementation_->first_non_finite(step);
 }
 
 }  // namespace mtf

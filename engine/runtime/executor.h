@@ -13,11 +13,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "engine/backend/backend.h"
 #include "engine/runtime/host_tensor.h"
 #include "engine/runtime/memory_plan.h"
+#include "engine/runtime/non_finite.h"
 #include "engine/runtime/variable_store.h"
 #include "engine/spmd/program.h"
 
@@ -57,9 +59,9 @@ class Executor {
   const Program& program() const;
   const MemoryPlan& memory() const;
   const Counters& counters() const;
-  /// Runs the program again, looking at every result: the first instruction that makes a value that is not
-  /// finite, with its layer; empty: none.
-  std::string first_non_finite(uint64_t step);
+  /// Looks at the inputs that were fed and at the variables, then runs the program, looking at every result:
+  /// the first of them that is not finite; nothing: all are.
+  std::optional<NonFinite> first_non_finite(uint64_t step);
 
  private:
   class Implementation;

@@ -11,6 +11,8 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
 struct Lifetime {
   int64_t begin = -1;
   int64_t end = -1;
@@ -123,10 +125,10 @@ MemoryPlan plan_memory(const Program& program, bool replicate) {
   for (ValueId id = 0; id < static_cast<ValueId>(program.values.size()); ++id) {
     const Value& value = program.values[id];
     if (value.alias != kNoValue) continue;
-    const int64_t bytes = (program.local_bytes(id) + kAlignment - 1) / kAlignment * kAlignment;
+    const int64_t bytes = aligned(program.local_bytes(id));
     if (value.storage == Value::Storage::kInput) {
       plan.input_bytes += bytes;
-      plan.process_bytes += bytes * mesh.size_of(mask_of(value));
+      plan.process.inputs += whole_pages(bytes * mesh.size_of(mask_of(value)));
     } else if (value.storage == Value::Storage::kTemporary && lifetimes.of(id).begin >= 0) {
       blocks[mask_of(value)].push_back({id, bytes, lifetimes.of(id)});
     }
@@ -136,16 +138,21 @@ MemoryPlan plan_memory(const Program& program, bool replicate) {
     arena = {mask, place(list), mesh.size_of(mask)};
     for (const Region& block : list) plan.offsets[block.value] = block.offset;
     alone.insert(alone.end(), list.begin(), list.end());
-    plan.process_bytes += arena.bytes * arena.copies;
+    plan.process.temporaries += whole_pages(arena.bytes * arena.copies);
   }
   plan.temporary_bytes = place(alone);
   for (const ProgramVariable& variable : program.variables) {
     const Shape local = slice_shape(variable.variable.shape, variable.layout, mesh);
-    const int64_t bytes = local.size() * static_cast<int64_t>(size_of(variable.variable.dtype));
-    plan.variable_bytes += bytes;
-    plan.process_bytes += bytes * (replicate ? mesh.size() : mesh.size_of(variable.layout.varies()));
+    plan.variable_bytes += local.size() * static_cast<int64_t>(size_of(variable.variable.dtype));
+    plan.process.variables += process_bytes(variable, mesh, replicate);
   }
   return plan;
+}
+
+int64_t process_bytes(const ProgramVariable& variable, const Mesh& mesh, bool replicate) {
+  const Shape local = slice_shape(variable.variable.shape, variable.layout, mesh);
+  const int64_t slice = aligned(local.size() * static_cast<int64_t>(size_of(variable.variable.dtype)));
+  return whole_pages(slice * (replicate ? mesh.size() : mesh.size_of(variable.layout.varies())));
 }
 
 }  // namespace mtf

@@ -2,7 +2,7 @@
 //
 // Values that vary over the same mesh dimensions share one arena, of which there is one copy for each
 // coordinate over those dimensions; so a worker may run far ahead on one coordinate without touching the
-// memory of another.
+// memory of another. Devices give memory in whole pages: what a process takes is counted in these.
 #pragma once
 
 #include <map>
@@ -24,11 +24,24 @@ struct MemoryPlan {
   int64_t variable_bytes = 0;   ///< at rest on one position
   int64_t input_bytes = 0;      ///< on one position
   int64_t temporary_bytes = 0;  ///< on one position, as if alone on its device
-  int64_t process_bytes = 0;    ///< everything, with what positions share counted once
   int64_t position_bytes() const { return variable_bytes + input_bytes + temporary_bytes; }
+
+  /// What this process takes; what positions share counts once.
+  struct Process {
+    int64_t variables = 0;
+    int64_t inputs = 0;
+    int64_t temporaries = 0;
+    int64_t total() const { return variables + inputs + temporaries; }
+  } process;
 };
+
+/// `bytes` rounded up to whole pages.
+constexpr int64_t whole_pages(int64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
 /// Plans the temporaries of `program`. `replicate`: every position stores all it holds (run.check_replicas).
 MemoryPlan plan_memory(const Program& program, bool replicate = false);
+
+/// What the slices of a variable take in this process.
+int64_t process_bytes(const ProgramVariable& variable, const Mesh& mesh, bool replicate = false);
 
 }  // namespace mtf

@@ -93,7 +93,42 @@ Move::Kind move_kind(InstructionKind kind) {
   }
 }
 
+LocalTensor local_tensor(const Program& program, ValueId id) {
+  const Shape local = program.local_shape(id);
+  return {program.values[id].shape, local, local.strides(), program.values[id].dtype};
+}
+
+/// Of an instruction that is neither a collective nor a loop.
+std::unique_ptr<Kernel> prepare_kernel(const Program& program, const Instruction& instruction,
+                                       Backend& backend, uint64_t seed) {
+  if (instruction.kind == InstructionKind::kLocal) {
+    KernelContext context{*instruction.operation, {}, {}, seed};
+    for (ValueId id : instruction.inputs) context.inputs.push_back(local_tensor(program, id));
+    for (ValueId id : instruction.outputs) context.outputs.push_back(local_tensor(program, id));
+    return backend.prepare(context);
+  }
+  return backend.prepare(Move{move_kind(instruction.kind), local_tensor(program, instruction.inputs[0]),
+                              local_tensor(program, instruction.outputs[0]), instruction.dimension,
+                              instruction.count});
+}
+
+size_t largest_scratch(const Program& program, const std::vector<Instruction>& block, Backend& backend) {
+  size_t bytes = 0;
+  for (const Instruction& instruction : block) {
+    if (instruction.kind == InstructionKind::kRepeat) {
+      bytes = std::max(bytes, largest_scratch(program, instruction.body, backend));
+    } else if (instruction.kind != InstructionKind::kDone && !instruction.is_collective()) {
+      bytes = std::max(bytes, prepare_kernel(program, instruction, backend, 0)->scratch_bytes());
+    }
+  }
+  return bytes;
+}
+
 }  // namespace
+
+int64_t kernel_scratch_bytes(const Program& program, Backend& backend) {
+  return whole_pages(static_cast<int64_t>(largest_scratch(program, program.instructions, backend)));
+}
 
 PreparedProgram::PreparedProgram(Program program, Backend& backend, Communicator& communicator,
                                  VariableStore& variables, uint64_t seed, bool replicate)
@@ -141,11 +176,6 @@ const std::vector<int64_t>& PreparedProgram::begin(ValueId id, int64_t position)
   const std::vector<int64_t>*& known = begin_of_[{id, coordinate}];
   if (!known) known = &begins_.emplace_back(slice_begin(value.shape, value.layout, program_.mesh, position));
   return *known;
-}
-
-LocalTensor PreparedProgram::local_tensor(ValueId id) const {
-  const Shape local = program_.local_shape(id);
-  return {program_.values[id].shape, local, local.strides(), program_.values[id].dtype};
 }
 
 /// A step runs once for each copy of its results.
@@ -199,7 +229,7 @@ PreparedStep PreparedProgram::prepare(const Instruction& instruction) {
 }
 
 void PreparedProgram::prepare_local(const Instruction& instruction, PreparedStep& step) {
-  step.kernel = prepare_kernel(instruction);
+  step.kernel = prepare_kernel(program_, instruction, backend_, seed_);
   step.tasks = step.kernel->tasks();
   scratch_bytes_ = std::max(scratch_bytes_, step.kernel->scratch_bytes());
   step.inputs = instruction.inputs.size();
@@ -211,18 +241,6 @@ void PreparedProgram::prepare_local(const Instruction& instruction, PreparedStep
       for (ValueId id : *ids) step.slices.push_back({address(id, position), begin(id, position).data()});
     }
   }
-}
-
-std::unique_ptr<Kernel> PreparedProgram::prepare_kernel(const Instruction& instruction) {
-  if (instruction.kind == InstructionKind::kLocal) {
-    KernelContext context{*instruction.operation, {}, {}, seed_};
-    for (ValueId id : instruction.inputs) context.inputs.push_back(local_tensor(id));
-    for (ValueId id : instruction.outputs) context.outputs.push_back(local_tensor(id));
-    return backend_.prepare(context);
-  }
-  return backend_.prepare(Move{move_kind(instruction.kind), local_tensor(instruction.inputs[0]),
-                               local_tensor(instruction.outputs[0]), instruction.dimension,
-                               instruction.count});
 }
 
 void PreparedProgram::prepare_collective(const Instruction& instruction, PreparedStep& step) {

@@ -58,6 +58,7 @@ class PreparedProgram {
   const Program& program() const { return program_; }
   const MemoryPlan& memory() const { return memory_; }
   const std::vector<PreparedSegment>& segments() const { return segments_; }
+  /// Of one worker.
   size_t scratch_bytes() const { return scratch_bytes_; }
   /// The memory of a value's slice at a position.
   std::byte* address(ValueId id, int64_t position) const;
@@ -72,8 +73,6 @@ class PreparedProgram {
   PreparedStep prepare(const Instruction& instruction);
   void prepare_local(const Instruction& instruction, PreparedStep& step);
   void prepare_collective(const Instruction& instruction, PreparedStep& step);
-  std::unique_ptr<Kernel> prepare_kernel(const Instruction& instruction);
-  LocalTensor local_tensor(ValueId id) const;
   AxisMask computed_over(const Instruction& instruction) const;
 
   Program program_;
@@ -91,5 +90,8 @@ class PreparedProgram {
   std::vector<PreparedSegment> segments_;
   size_t scratch_bytes_ = 0;
 };
+
+/// The scratch memory, in whole pages, that a worker needs to run any kernel of `program`.
+int64_t kernel_scratch_bytes(const Program& program, Backend& backend);
 
 }  // namespace mtf

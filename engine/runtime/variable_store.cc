@@ -102,6 +102,16 @@ int64_t VariableStore::bytes() const {
   return total;
 }
 
+std::vector<VariableStore::StoredSlice> VariableStore::slices(const std::string& name) const {
+  const Entry& e = entry(name);
+  std::vector<StoredSlice> slices;
+  for (int64_t copy = 0; copy < e.copies; ++copy) {
+    const int64_t position = mesh_.first_position(copy, e.varies);
+    slices.push_back({slice_begin(e.variable.shape, e.layout, mesh_, position), e.local, e.data(copy)});
+  }
+  return slices;
+}
+
 std::byte* VariableStore::slice(const std::string& name, int64_t position) const {
   const Entry& e = entry(name);
   return e.data(mesh_.project(position, e.varies));

@@ -34,6 +34,13 @@ class VariableStore {
 
   /// The slice of one position.
   std::byte* slice(const std::string& name, int64_t position) const;
+  /// Every slice that this process stores, each distinct one once (with `replicate`: one for each position).
+  struct StoredSlice {
+    std::vector<int64_t> begin;  ///< global index of the first element along each axis
+    Shape shape;
+    std::byte* data;
+  };
+  std::vector<StoredSlice> slices(const std::string& name) const;
 
  private:
   struct Entry;

@@ -1,6 +1,7 @@
 #include "engine/spmd/exchange.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace mtf {
 
@@ -25,13 +26,16 @@ std::vector<Transfer> shift_transfers(int64_t parts, int64_t part, int64_t offse
 }
 
 int64_t exchanged_entries(int64_t parts, int64_t part, int64_t offset, bool wrap) {
-  int64_t entries = 0;
-  for (int64_t coordinate = 0; coordinate < parts; ++coordinate) {
-    for (const Transfer& t : shift_transfers(parts, part, offset, wrap, coordinate)) {
-      if (t.source != coordinate) entries += t.count;
-    }
+  const int64_t size = parts * part;
+  const auto overlap = [&](int64_t by) {
+    return std::max<int64_t>(0, part - by);
+  };  // of a part, moved by `by`
+  if (!wrap) {
+    const int64_t by = std::min(std::abs(offset), size);
+    return size - by - parts * overlap(by);
   }
-  return entries;
+  const int64_t by = (offset % size + size) % size;
+  return size - parts * (overlap(by) + (by > 0 ? overlap(size - by) : 0));
 }
 
 }  // namespace mtf

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "engine/core/nearest.h"
+#include "engine/graph/graph.h"
 #include "engine/graph/structural.h"
 #include "engine/spmd/liveness.h"
 #include "engine/spmd/partition.h"
@@ -27,6 +29,30 @@ std::string join(const std::vector<std::string>& words, std::string_view last = 
   for (size_t i = 0; i < words.size(); ++i)
     text += (i == 0 ? "" : i + 1 == words.size() ? std::string(last) : ", ") + words[i];
   return text;
+}
+
+/// "used by a, b and 3 more", in lines; tensors of the same name once.
+std::string used_by(const std::vector<std::string>& tensors) {
+  constexpr size_t kShown = 6, kWidth = 110;
+  std::vector<std::string> shown;
+  std::set<std::string> names;
+  for (const std::string& tensor : tensors) {
+    if (names.insert(tensor.substr(0, tensor.find(' '))).second && shown.size() < kShown)
+      shown.push_back(tensor);
+  }
+  if (shown.empty()) return {};
+  std::string text = "used by", line = text;
+  for (size_t i = 0; i < shown.size(); ++i) {
+    const std::string word = shown[i] + (i + 1 < shown.size() ? "," : "");
+    if (line.size() + 1 + word.size() > kWidth) {
+      text += "\n ";
+      line = " ";
+    }
+    text += " " + word;
+    line += " " + word;
+  }
+  const size_t left = tensors.size() - shown.size();
+  return left == 0 ? text : fmt::format("{} and {} more", text, left);
 }
 
 class LayoutCheck {
@@ -72,6 +98,7 @@ class LayoutCheck {
   }
 
   void check_mesh_dimensions();
+  std::string hint_for_mesh_dimension(const LayoutRule& rule, const std::string& name) const;
   void check_block(const Block& block);
   void check_operation(const Operation& operation);
   void check_tensor(const std::string& name, const Shape& shape, Domain domain);
@@ -89,26 +116,37 @@ class LayoutCheck {
   Diagnostics& diagnostics_;
   const OperationSet live_;
   std::map<std::string, Finding> findings_;
-  std::set<std::string> dimensions_;  ///< names that occur in any tensor
-  std::set<std::string> checked_;     ///< tensors that have been looked at
+  std::set<std::string> dimensions_;    ///< names that occur in any tensor
+  std::set<std::string> checked_;       ///< tensors that have been looked at
+  std::set<std::string> unsplittable_;  ///< dimensions that some operation cannot have split
+  Microbatching microbatching_;         ///< of the loop that is looked into
 };
 
+std::string LayoutCheck::hint_for_mesh_dimension(const LayoutRule& rule, const std::string& name) const {
+  std::vector<std::string> names, quoted;
+  for (const Dimension& d : layouts_.mesh.shape()) {
+    names.push_back(d.name);
+    quoted.push_back("`" + d.name + "`");
+  }
+  if (names.empty()) return "there is no `mesh`: add one, for example {" + name + ": 2}";
+  if (const std::optional<std::string> close = nearest(name, names))
+    return fmt::format("did you mean `{}`?", *close);
+  if (layouts_.mesh.shape().contains(rule.dimension))
+    return fmt::format("the dimension of the tensors stands first: {{{}: {}}}", name, rule.dimension);
+  return "the mesh has " + join(quoted, " and ");
+}
+
 void LayoutCheck::check_mesh_dimensions() {
-  std::vector<std::string> names;
-  for (const Dimension& d : layouts_.mesh.shape()) names.push_back(d.name);
   std::set<std::string> seen;
   for (const LayoutRules* rules : {&layouts_.activation, &layouts_.parameter, &layouts_.optimizer}) {
     for (const LayoutRule& rule : rules->rules()) {
       for (const std::string& name : rule.mesh_dimensions) {
         if (layouts_.mesh.shape().contains(name)) continue;
         if (!seen.insert(rule.dimension + ":" + name).second) continue;
-        const std::optional<std::string> close = nearest(name, names);
         diagnostics_.error(rule.mark,
                            fmt::format("{} splits `{}` over `{}`, which is no dimension of the mesh",
                                        section(rule), rule.dimension, name),
-                           names.empty() ? "there is no `mesh`: add one, for example {" + name + ": 2}"
-                           : close       ? fmt::format("did you mean `{}`", *close) + "?"
-                                         : "the mesh has " + join(names, " and "));
+                           hint_for_mesh_dimension(rule, name));
       }
     }
   }
@@ -118,7 +156,11 @@ void LayoutCheck::check_block(const Block& block) {
   for (const auto& operation : block) {
     if (!live_.contains(operation.get())) continue;
     check_operation(*operation);
-    if (const auto* loop = dynamic_cast<const Repeat*>(operation.get())) check_block(loop->body);
+    if (const auto* loop = dynamic_cast<const Repeat*>(operation.get())) {
+      const Microbatching outer = std::exchange(microbatching_, loop->microbatching);
+      check_block(loop->body);
+      microbatching_ = outer;
+    }
   }
 }
 
@@ -197,11 +239,16 @@ void LayoutCheck::check_divisible(const std::string& name, const Shape& shape, D
     const bool several = rule->mesh_dimensions.size() > 1;
     std::vector<std::string> axes;
     for (const std::string& axis : rule->mesh_dimensions) axes.push_back("`" + axis + "`");
+    const bool in_microbatch = microbatching_.count > 1 && d.name == microbatching_.dimension;
+    const std::string size = in_microbatch
+                                 ? fmt::format("{} in each of {} microbatches", d.size, microbatching_.count)
+                                 : fmt::to_string(d.size);
     find(fmt::format("L4 {} {} {}", d.name, d.size, join(axes)), *rule,
          fmt::format("{} splits `{}` ({}) over mesh dimension{} {} ({}), which {} not divide it",
-                     section(*rule), d.name, d.size, several ? "s" : "", join(axes, " and "), parts(*rule),
+                     section(*rule), d.name, size, several ? "s" : "", join(axes, " and "), parts(*rule),
                      several ? "do" : "does"),
-         fmt::format("{} could be {}", several ? "their product" : axes[0], join(legal, " or ")),
+         fmt::format("{} could be {}{}", several ? "their product" : axes[0], join(legal, " or "),
+                     in_microbatch ? ", or the microbatches fewer" : ""),
          name + " " + shape.to_string());
   }
 }
@@ -210,6 +257,10 @@ void LayoutCheck::check_unsplittable(const Operation& operation) {
   for (const std::string& dimension : operation.unsplittable()) {
     const LayoutRule* rule = rules(operation.provenance().domain).find(dimension);
     if (!rule || parts(*rule) == 1) continue;
+    // What a gradient cannot do follows from its forward operation, which comes first.
+    const bool forward = operation.provenance().phase == Phase::kForward;
+    if (!forward && unsplittable_.contains(dimension)) continue;
+    unsplittable_.insert(dimension);
     find(fmt::format("L6 {} {}", dimension, operation.name()), *rule,
          fmt::format("{} splits `{}`, along which {} cannot be split", section(*rule), dimension,
                      operation.name()),
@@ -228,12 +279,7 @@ void LayoutCheck::find(const std::string& key, const LayoutRule& rule, const std
 }
 
 void LayoutCheck::report(const Finding& finding) {
-  std::string details;
-  if (!finding.tensors.empty()) {
-    details = "used by " + finding.tensors[0];
-    if (finding.tensors.size() > 1) details += fmt::format(" and {} more", finding.tensors.size() - 1);
-  }
-  diagnostics_.error(finding.mark, finding.message, finding.hint, details);
+  diagnostics_.error(finding.mark, finding.message, finding.hint, used_by(finding.tensors));
 }
 
 void LayoutCheck::check_unused_rules() {

@@ -15,36 +15,6 @@ std::string_view name_of(Reduction reduction) {
   return reduction == Reduction::kSum ? "sum" : reduction == Reduction::kMax ? "max" : "min";
 }
 
-std::string name_of(const Instruction& instruction) {
-  switch (instruction.kind) {
-    case InstructionKind::kLocal:
-      return std::string(instruction.operation->name());
-    case InstructionKind::kSlice:
-      return "slice";
-    case InstructionKind::kAllReduce:
-      return "all_reduce";
-    case InstructionKind::kReduceScatter:
-      return "reduce_scatter";
-    case InstructionKind::kAllGather:
-      return "all_gather";
-    case InstructionKind::kAllToAll:
-      return "all_to_all";
-    case InstructionKind::kExchange:
-      return "exchange";
-    case InstructionKind::kDone:
-      return "done";
-    case InstructionKind::kCopy:
-      return "copy";
-    case InstructionKind::kAccumulate:
-      return "accumulate";
-    case InstructionKind::kPlace:
-      return "place";
-    case InstructionKind::kRepeat:
-      return "repeat";
-  }
-  return "?";
-}
-
 /// What stands between the parentheses after the operands.
 std::string arguments_of(const Program& program, const Instruction& instruction) {
   const std::string axes = program.mesh.names(instruction.axes);
@@ -89,6 +59,36 @@ void print(const Program& program, const std::vector<Instruction>& block, const 
 }
 
 }  // namespace
+
+std::string name_of(const Instruction& instruction) {
+  switch (instruction.kind) {
+    case InstructionKind::kLocal:
+      return std::string(instruction.operation->name());
+    case InstructionKind::kSlice:
+      return "slice";
+    case InstructionKind::kAllReduce:
+      return "all_reduce";
+    case InstructionKind::kReduceScatter:
+      return "reduce_scatter";
+    case InstructionKind::kAllGather:
+      return "all_gather";
+    case InstructionKind::kAllToAll:
+      return "all_to_all";
+    case InstructionKind::kExchange:
+      return "exchange";
+    case InstructionKind::kDone:
+      return "done";
+    case InstructionKind::kCopy:
+      return "copy";
+    case InstructionKind::kAccumulate:
+      return "accumulate";
+    case InstructionKind::kPlace:
+      return "place";
+    case InstructionKind::kRepeat:
+      return "repeat";
+  }
+  return "?";
+}
 
 ValueId Program::add_value(Value value) {
   const auto id = static_cast<ValueId>(values.size());

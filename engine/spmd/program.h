@@ -102,6 +102,8 @@ struct Program {
   std::string to_string() const;
 };
 
+/// "einsum", "all_reduce", "repeat": the operation's name, or that of the instruction.
+std::string name_of(const Instruction& instruction);
 /// The program line of one instruction, without its body.
 std::string to_string(const Program& program, const Instruction& instruction);
 /// Bytes that one position sends (the mean over positions) when `instruction` runs once (direct

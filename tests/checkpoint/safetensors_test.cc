@@ -8,6 +8,7 @@
 #include <random>
 
 #include "engine/core/error.h"
+#include "tests/checkpoint/testing.h"
 
 namespace mtf {
 namespace {
@@ -215,7 +216,7 @@ TEST_F(Safetensors, EveryTruncationAndRandomDamageIsNoticedOrHarmless) {
   std::ifstream stream(path(), std::ios::binary);
   const std::string intact(std::istreambuf_iterator<char>(stream), {});
   const auto write = [&](const std::string& bytes) {
-    std::ofstream(path("damaged"), std::ios::binary) << bytes;
+    write_contents(path("damaged"), bytes);
     return path("damaged");
   };
   for (size_t length = 0; length < intact.size(); ++length) failure(write(intact.substr(0, length)));

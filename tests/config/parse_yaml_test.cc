@@ -33,7 +33,7 @@ TEST(ParseYaml, CountsColumnsInCharacters) {
 TEST(ParseYaml, FindsThePlaceInsideAText) {
   Diagnostics diagnostics;
   const Node node = parse_yaml("layout: \"batch:rows;heads:cols\"", "a.yaml", diagnostics);
-  const Node pairs = pairs_to_map(*node.find("layout"), diagnostics);
+  const Node pairs = pairs_to_map(*node.find("layout"), "a:b", diagnostics);
   EXPECT_EQ(pairs.entry("heads")->mark.column, 21);
   EXPECT_EQ(pairs.entry("heads")->mark.length, 10);
   EXPECT_EQ(pairs.find("heads")->mark().column, 27);
@@ -167,7 +167,22 @@ TEST(ParseYaml, RefusesAliasesThatMultiply) {
     for (int j = 0; j < 10; ++j) text += (j ? ", *a" : "*a") + std::to_string(i - 1);
     text += "]\n";
   }
-  EXPECT_THAT(yaml_errors(text), ElementsAre(testing::HasSubstr("aliases make more than 1000000 values")));
+  EXPECT_THAT(yaml_errors(text), ElementsAre(testing::HasSubstr("the file has more than 100000 values")));
+}
+
+TEST(ParseYaml, RefusesListsThatAreNestedTooDeep) {
+  EXPECT_THAT(yaml_errors(std::string(10000, '[')),
+              ElementsAre(testing::StartsWith("a.yaml:1:65: lists and maps are nested more than 64 deep")));
+  const std::string deep = std::string(40, '[') + "x" + std::string(40, ']');
+  EXPECT_THAT(yaml_errors("a: &a " + deep), testing::IsEmpty());
+  EXPECT_THAT(yaml_errors("a: &a " + deep + "\nb: " + std::string(40, '[') + "*a" + std::string(40, ']')),
+              ElementsAre(testing::StartsWith("a.yaml:2:44: lists and maps are nested more than 64 deep")));
+}
+
+TEST(ParseYaml, RefusesBytesThatAreNoText) {
+  for (const char* text : {"a: 1\nb: \xff\n", "a: 1\nb: \x1b[2J\n", "a: 1\nb: \r2\n"}) {
+    EXPECT_THAT(yaml_errors(text), ElementsAre(testing::StartsWith("a.yaml:2:4: ")));
+  }
 }
 
 TEST(ParseYaml, SurvivesAnyCutOrFlippedByte) {

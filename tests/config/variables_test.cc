@@ -1,4 +1,6 @@
 // `$name`, `${expression}`, `$$`, and arguments of blocks.
+#include <fmt/format.h>
+
 #include "tests/config/testing.h"
 
 namespace mtf::config {
@@ -69,6 +71,33 @@ TEST(Variables, BadExpressionsAndReferences) {
       ElementsAre(testing::StartsWith("a.yaml:1:7: `vars` is a map from names to values, not a list")));
   EXPECT_THAT(load_errors("vars: {a-b: 1}"),
               ElementsAre(testing::StartsWith("a.yaml:1:8: `a-b` cannot be the name of a variable")));
+}
+
+/// v0: FIRST, v1: LATER with v0, ..., v60.
+std::string chain(const std::string& first, const std::string& later) {
+  std::string text = "vars:\n  v0: " + first + "\n";
+  for (int i = 1; i <= 60; ++i) {
+    const std::string name = "$v" + std::to_string(i - 1);
+    text += "  v" + std::to_string(i) + ": " + fmt::format(fmt::runtime(later), name) + "\n";
+  }
+  return text + "a: $v60\n";
+}
+
+TEST(Variables, CannotMakeMoreThanMemoryHolds) {
+  for (const char* later : {"\"{0}{0}\"", "[{0}, {0}]"}) {
+    EXPECT_THAT(load_errors(chain("some text", later)),
+                ElementsAre(testing::HasSubstr("variables make the configuration too large")));
+  }
+  EXPECT_THAT(load_errors(chain("[[x]]", "[[{0}]]")),
+              ElementsAre(testing::HasSubstr("variables make the configuration too large")))
+      << "too deep";
+}
+
+TEST(Variables, MayReferToEachOtherInARowUpToALimit) {
+  std::string text = "vars:\n";
+  for (int i = 0; i < 1000; ++i) text += fmt::format("  v{}: $v{}\n", i, i + 1);
+  EXPECT_THAT(load_errors(text + "  v1000: 1\n"),
+              testing::Each(testing::HasSubstr("more than 50 variables in a row refer to each other")));
 }
 
 class Blocks : public testing::Test {

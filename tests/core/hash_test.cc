@@ -17,5 +17,16 @@ TEST(Hash, Is128BitXxh3AsHexadecimal) {
   EXPECT_NE(hash128_hex("mesh"), hash128_hex("Mesh"));
 }
 
+TEST(Hash, OfPiecesIsThatOfTheWhole) {
+  const std::string text(1000, 'm');
+  const auto bytes = std::as_bytes(std::span(text));
+  Hash128 hash;
+  EXPECT_EQ(hash.hex(), hash128_hex(""));
+  hash.add(bytes.first(300));
+  EXPECT_EQ(hash.hex(), hash128_hex(bytes.first(300)));
+  hash.add(bytes.subspan(300));
+  EXPECT_EQ(hash.hex(), hash128_hex(text));
+}
+
 }  // namespace
 }  // namespace mtf

@@ -2,6 +2,7 @@
 # its own, which goes when the test ends.
 set -euo pipefail
 mtf_train=$(realpath "$1")
+mtf_compare=$(dirname "$mtf_train")/mtf-compare
 source_dir=$(realpath "$2")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -65,4 +66,11 @@ expect_close() {
     NF != 2 { print "different numbers of lines"; bad = 1 }
     { d = $1 - $2; if (d < 0) d = -d; if (d > tolerance * ($2 < 0 ? -$2 : $2)) { print "line " NR ": " $0; bad = 1 } }
     END { if (NR == 0) { print "no lines"; bad = 1 } exit bad }' || fail "$1 and $2 differ"
+}
+
+# use_python: $python has the packages of tests/requirements.txt.
+use_python() {
+  python=$source_dir/build/python/bin/python
+  "$python" -c "import numpy, safetensors, tensorboard" 2> /dev/null ||
+    fail "$source_dir/build/python lacks the packages of tests/requirements.txt; tools/test.sh installs them"
 }

@@ -225,10 +225,53 @@ TEST(Executor, NamesTheFirstInstructionThatIsNotFinite) {
   Executor executor(program, *backend, variables, {.threads = 2});
   const float good[] = {-1, -2, -3, -4}, bad[] = {-1, -2, -3, 4};
   executor.feed("x", good);
-  EXPECT_EQ(executor.first_non_finite(0), "");
+  EXPECT_FALSE(executor.first_non_finite(0));
   executor.feed("x", bad);
-  EXPECT_THAT(executor.first_non_finite(0), HasSubstr("log("));
-  EXPECT_THAT(executor.first_non_finite(0), HasSubstr("in decoder/layer_3"));
+  const std::optional<NonFinite> found = executor.first_non_finite(0);
+  ASSERT_TRUE(found);
+  EXPECT_THAT(found->tensor, HasSubstr("log("));
+  EXPECT_THAT(found->tensor, HasSubstr("f32[a=4/x]"));
+  EXPECT_EQ(found->operation, "log");
+  EXPECT_EQ(found->layer, "decoder/layer_3");
+  // Over the slices of both positions: log 1, log 2, log 3, log -4.
+  EXPECT_EQ(found->count, 4);
+  EXPECT_EQ(found->nans, 1);
+  EXPECT_EQ(found->infinities, 0);
+  EXPECT_FLOAT_EQ(static_cast<float>(found->smallest), 0);
+  EXPECT_FLOAT_EQ(static_cast<float>(found->largest), std::log(3.0f));
+  executor.feed("x", good);
+  EXPECT_FALSE(executor.first_non_finite(0));
+}
+
+TEST(Executor, NamesAnInputOrVariableThatIsNotFiniteBeforeAnyInstruction) {
+  Graph graph;
+  const Tensor x = graph.input("x", {{"a", 4}}), w = weight(graph, "layer/w", {{"a", 4}});
+  graph.set_output("y", reduce_sum(multiply(x, w), Shape{}));
+  const Program program = partition(graph, layouts("x:2", "a:x"));
+  const std::unique_ptr<Backend> backend = make_cpu_backend();
+  VariableStore variables(*backend, program.mesh, program.variables);
+  variables.initialize(1);
+  Executor executor(program, *backend, variables, {.threads = 2});
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float good[] = {1, 2, 3, 4}, bad[] = {1, -infinity, 3, infinity};
+  executor.feed("x", bad);
+  std::optional<NonFinite> found = executor.first_non_finite(0);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->tensor, "input `x`");
+  EXPECT_EQ(found->operation, "");
+  EXPECT_EQ(found->infinities, 2);
+  EXPECT_EQ(found->smallest, 1);
+  EXPECT_EQ(found->largest, 3);
+  executor.feed("x", good);
+  HostTensor value = variables.get("layer/w");
+  for (int i = 0; i < 4; ++i) value.data<float>()[i] = std::numeric_limits<float>::quiet_NaN();
+  variables.set("layer/w", value);
+  found = executor.first_non_finite(0);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->tensor, "variable `layer/w`");
+  EXPECT_EQ(found->nans, 4);
+  EXPECT_EQ(found->smallest, 0);
+  EXPECT_EQ(found->largest, 0);
 }
 
 TEST(Executor, CountsFlopsPerPosition) {

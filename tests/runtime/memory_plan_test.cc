@@ -115,8 +115,10 @@ TEST(MemoryPlan, PositionsShareWhatTheyAllHold) {
   EXPECT_EQ(plan.input_bytes, 1024);
   EXPECT_EQ(plan.temporary_bytes, 1024);
   EXPECT_EQ(plan.position_bytes(), 3072);
-  EXPECT_EQ(plan.process_bytes, 1024 + 4096 + 4096);  // one copy of w
-  EXPECT_EQ(plan_memory(partition(graph, layouts("all:4", "batch:all")), true).process_bytes, 4 * 3072);
+  EXPECT_EQ(plan.process.variables, 4096);  // one copy of w, in a page
+  EXPECT_EQ(plan.process.inputs, 4096);
+  EXPECT_EQ(plan.process.temporaries, 4096);
+  EXPECT_EQ(plan_memory(partition(graph, layouts("all:4", "batch:all")), true).process.total(), 4 * 3072);
 }
 
 constexpr int kLayers = 12;

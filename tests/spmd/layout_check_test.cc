@@ -150,7 +150,7 @@ TEST(LayoutCheck, UnknownMeshDimensionsWithTheNearest) {
           "run.yaml:7:11: layout splits `batch` over `row`, which is no dimension of the mesh; did you mean "
           "`rows`?"));
   EXPECT_EQ(only_error(check_mlp("rows:2;cols:4", {rule("batch", {"experts"}, 7)})).hint,
-            "the mesh has rows and cols");
+            "the mesh has `rows` and `cols`");
   EXPECT_EQ(only_error(check_mlp("", {rule("batch", {"all"}, 7)})).hint,
             "there is no `mesh`: add one, for example {all: 2}");
 }

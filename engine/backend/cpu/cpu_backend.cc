@@ -5,6 +5,7 @@
 
 #include "engine/backend/backend.h"
 #include "engine/backend/cpu/element.h"
+#include "engine/backend/cpu/gemm_kernels.h"
 #include "engine/core/check.h"
 #include "engine/core/error.h"
 
@@ -126,6 +127,7 @@ class CpuBackend final : public Backend {
   }
   /// Exceptions masked, round to nearest, denormal numbers kept: the same in every thread.
   void prepare_thread() override { _mm_setcsr(0x1f80); }
+  std::string instruction_set() const override { return available_gemm_kernels().front()->name; }
 };
 
 }  // namespace

@@ -1,0 +1,119 @@
+#include "engine/checkpoint/directory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/file.h"
+#include "engine/core/error.h"
+#include "engine/core/fault.h"
+
+namespace mtf {
+namespace {
+
+constexpr std::string_view prefix = "step-";
+constexpr std::string_view unfinished_suffix = ".tmp";
+constexpr std::string_view replaced_suffix = ".old";
+
+/// The step of ".step-00001000SUFFIX".
+std::optional<int64_t> step_of_hidden(std::string_view name, std::string_view suffix) {
+  if (!name.starts_with('.') || !name.ends_with(suffix)) return std::nullopt;
+  return step_of(name.substr(1, name.size() - 1 - suffix.size()));
+}
+
+/// Names in a directory; none when there is no such directory.
+std::vector<std::string> names_in(const std::string& directory) {
+  std::vector<std::string> names;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(directory, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw Error(ErrorKind::kSystem,
+                fmt::format("cannot read {}: {}", directory, system_message(error.value())));
+  return names;
+}
+
+void rename_or_throw(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0)
+    throw Error(ErrorKind::kSystem, fmt::format("cannot rename {}: {}", from, system_message(errno)));
+}
+
+void remove_or_throw(const std::string& path, const std::string& shown) {
+  if (const int error = remove_tree(path))
+    throw Error(ErrorKind::kSystem, fmt::format("cannot remove {}: {}", shown, system_message(error)));
+}
+
+}  // namespace
+
+std::optional<int64_t> step_of(std::string_view name) {
+  if (!name.starts_with(prefix)) return std::nullopt;
+  const std::string_view digits = name.substr(prefix.size());
+  int64_t step = 0;
+  const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  if (status != std::errc() || step < 0 || checkpoint_name(step) != name) return std::nullopt;
+  return step;
+}
+
+std::string unfinished_name(int64_t step) {
+  return fmt::format(".{}{}", checkpoint_name(step), unfinished_suffix);
+}
+
+std::string replaced_name(int64_t step) {
+  return fmt::format(".{}{}", checkpoint_name(step), replaced_suffix);
+}
+
+int remove_tree(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::symlink_status(path, error).type() == std::filesystem::file_type::directory) {
+    for (const std::string& name : names_in(path)) {
+      std::filesystem::remove_all(fmt::format("{}/{}", path, name), error);
+      if (error) return error.value();
+      if (const int fault = fault_point("checkpoint.remove")) return fault;
+    }
+  }
+  std::filesystem::remove(path, error);
+  return error.value();
+}
+
+std::vector<SavedCheckpoint> list_checkpoints(const std::string& directory) {
+  std::vector<SavedCheckpoint> checkpoints;
+  for (const std::string& name : names_in(directory)) {
+    const std::optional<int64_t> step = step_of(name);
+    if (step) checkpoints.push_back({*step, fmt::format("{}/{}", directory, name)});
+  }
+  std::ranges::sort(checkpoints, {}, &SavedCheckpoint::step);
+  return checkpoints;
+}
+
+void remove_unfinished(const std::string& directory) {
+  for (const std::string& name : names_in(directory)) {
+    const std::string path = fmt::format("{}/{}", directory, name);
+    if (step_of_hidden(name, unfinished_suffix)) remove_or_throw(path, path);
+    const std::optional<int64_t> replaced = step_of_hidden(name, replaced_suffix);
+    if (!replaced) continue;
+    const std::string complete = fmt::format("{}/{}", directory, checkpoint_name(*replaced));
+    std::error_code ignored;
+    if (std::filesystem::exists(complete, ignored))
+      remove_or_throw(path, path);
+    else
+      rename_or_throw(path, complete);
+  }
+}
+
+void remove_checkpoint(const SavedCheckpoint& saved) {
+  const std::string hidden = fmt::format("{}/{}", directory_of(saved.path), unfinished_name(saved.step));
+  remove_or_throw(hidden, hidden);  // of a removal that was interrupted
+  rename_or_throw(saved.path, hidden);
+  sync_directory(directory_of(saved.path));  // the name goes before the files do
+  remove_or_throw(hidden, saved.path);
+}
+
+}  // namespace mtf

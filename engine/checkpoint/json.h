@@ -1,0 +1,15 @@
+// JSON that a damaged or hostile file may hold.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace mtf {
+
+/// Parses `text`; throws nlohmann::json::exception. A key that occurs twice in an object, which JSON
+/// libraries pass over in silence, is handed to `twice`, which throws.
+nlohmann::json parse_json(std::string_view text, const std::function<void(const std::string& key)>& twice);
+
+}  // namespace mtf

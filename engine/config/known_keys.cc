@@ -1,0 +1,139 @@
+#include "engine/config/known_keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/config/schema.h"
+#include "engine/core/nearest.h"
+
+namespace mtf::config {
+namespace {
+
+std::string_view parent_of(std::string_view path) {
+  const size_t dot = path.rfind('.');
+  return dot == std::string_view::npos ? std::string_view{} : path.substr(0, dot);
+}
+
+std::string_view last_of(std::string_view path) { return path.substr(path.rfind('.') + 1); }
+
+/// True when `path` is `known` with names that the user chose in the place of NAME, and indices of lists.
+bool same_place(std::string_view path, std::string_view known) {
+  while (!path.empty() && !known.empty()) {
+    const std::string_view key = path.substr(0, path.find('.')), other = known.substr(0, known.find('.'));
+    const bool entry_of_list = key != other && to_integer(key);
+    if (key != other && other != kChosenName && !entry_of_list) return false;
+    path.remove_prefix(std::min(path.size(), key.size() + 1));
+    if (entry_of_list && other != kChosenName) continue;
+    known.remove_prefix(std::min(known.size(), other.size() + 1));
+  }
+  return path.empty() && known.empty();
+}
+
+int64_t distance_to(std::string_view key, const std::optional<std::string>& near) {
+  return near ? edit_distance(key, *near) : std::numeric_limits<int64_t>::max();
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  constexpr size_t kShown = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(words.size(), kShown); ++i) {
+    const bool last = i + 1 == std::min(words.size(), kShown);
+    text += fmt::format("{}`{}`", i == 0 ? "" : last ? " or " : ", ", words[i]);
+  }
+  return text;
+}
+
+/// `words` without repetitions, in their order.
+std::vector<std::string> each_once(const std::vector<std::string>& words) {
+  std::vector<std::string> result;
+  for (const std::string& word : words) {
+    if (std::ranges::find(result, word) == result.end()) result.push_back(word);
+  }
+  return result;
+}
+
+/// "`a` is a key of `type: adam`" when the key stands beside another `type`.
+std::string hint_of_type(std::string_view path, const std::vector<KnownKey>& language) {
+  std::vector<std::string> types;
+  for (const KnownKey& known : language) {
+    if (!known.type.empty() && same_place(path, known.path)) types.push_back("type: " + known.type);
+  }
+  return types.empty() ? "" : fmt::format("it is a key of {}", joined(each_once(types)));
+}
+
+}  // namespace
+
+std::string hint_for_unknown_key(std::string_view path, const std::vector<std::string>& here,
+                                 const std::vector<KnownKey>& language) {
+  const std::string_view key = last_of(path);
+  if (std::string of_type = hint_of_type(path, language); !of_type.empty()) return of_type;
+  std::vector<std::string> elsewhere;
+  for (const KnownKey& known : language) elsewhere.emplace_back(last_of(known.path));
+  const std::optional<std::string> near_here = nearest(key, here);
+  std::optional<std::string> near_elsewhere = nearest(key, elsewhere);
+  // In a whole language much is a little like any word.
+  constexpr int64_t kLettersPerMistake = 4;
+  if (const int64_t distance = distance_to(key, near_elsewhere);
+      near_elsewhere && distance * kLettersPerMistake > static_cast<int64_t>(key.size())) {
+    near_elsewhere.reset();
+  }
+  const bool near_enough = near_here && distance_to(key, near_here) <= 1;
+  if (near_elsewhere && !near_enough && distance_to(key, near_elsewhere) < distance_to(key, near_here)) {
+    std::vector<std::string> paths;
+    for (const KnownKey& known : language) {
+      if (last_of(known.path) == *near_elsewhere) paths.push_back(known.path);
+    }
+    paths = each_once(paths);
+    for (const std::string& top : paths) {
+      if (parent_of(top).empty()) return fmt::format("`{}` stands at the top of a file", top);
+    }
+    return fmt::format("did you mean {}?", joined(paths));
+  }
+  if (!near_here) return did_you_mean(key, here);
+  const std::string_view parent = parent_of(path);
+  return fmt::format("did you mean `{}{}{}`?", parent, parent.empty() ? "" : ".", *near_here);
+}
+
+namespace internal {
+namespace {
+
+class KeyCollector {
+ public:
+  void collect(const std::vector<Section>& sections, const Type* type, const std::string& prefix) {
+    if (std::ranges::find(open_, type) != open_.end()) return;  // a type that holds itself
+    open_.push_back(type);
+    for (const Section& section : sections) {
+      constexpr std::string_view kType = "type: ";
+      const std::string of_type =
+          section.title.starts_with(kType) ? section.title.substr(kType.size()) : std::string();
+      for (const Field& field : section.fields) {
+        const std::string path = prefix + field.name;
+        keys_.push_back({path, of_type});
+        if (!field.type) continue;
+        const bool chosen = dynamic_cast<const MapBase*>(field.type) != nullptr;
+        collect(field.type->sections(field.value), field.type,
+                chosen ? fmt::format("{}.{}.", path, kChosenName) : path + ".");
+      }
+    }
+    open_.pop_back();
+  }
+
+  std::vector<KnownKey> take() { return std::move(keys_); }
+
+ private:
+  std::vector<KnownKey> keys_;
+  std::vector<const Type*> open_;
+};
+
+}  // namespace
+
+std::vector<KnownKey> known_keys(const std::vector<Section>& sections, std::string_view path) {
+  KeyCollector collector;
+  collector.collect(sections, nullptr, path.empty() ? "" : fmt::format("{}.", path));
+  return collector.take();
+}
+
+}  // namespace internal
+}  // namespace mtf::config

@@ -1,0 +1,26 @@
+// What yaml-cpp's syntax errors mean, in words of the configuration language.
+#pragma once
+
+#include <yaml-cpp/exceptions.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/config/source_text.h"
+#include "engine/core/error.h"
+
+namespace mtf::config {
+
+/// A `{` or `[` that is open where the error is. Line and column count from 0, as yaml-cpp counts.
+struct OpenBracket {
+  int line = 0;
+  int column = 0;
+};
+
+/// Reports `error` at the place of its cause. `anchors`: names of the anchors before it.
+void report_syntax_error(const YAML::ParserException& error, const SourceText& source,
+                         const std::optional<OpenBracket>& bracket, const std::vector<std::string>& anchors,
+                         Diagnostics& diagnostics);
+
+}  // namespace mtf::config

@@ -1,0 +1,44 @@
+#include "engine/core/rectangle.h"
+
+#include <cstring>
+
+namespace mtf {
+namespace {
+
+/// Offset, in elements, of an element of the rectangle in the array. `index` counts row-major over the axes
+/// of the rectangle before `axes`; along the others the element is the first.
+int64_t offset_in(const RectanglePlace& place, const Shape& rectangle, int axes, int64_t index) {
+  int64_t offset = 0, stride = 1;
+  for (int axis = rectangle.rank() - 1; axis >= 0; --axis) {
+    int64_t position = place.begin.empty() ? 0 : place.begin[axis];
+    if (axis < axes) {
+      position += index % rectangle[axis].size;
+      index /= rectangle[axis].size;
+    }
+    offset += position * stride;
+    stride *= place.array[axis].size;
+  }
+  return offset;
+}
+
+}  // namespace
+
+void copy_rectangle(const Shape& rectangle, size_t element_bytes, const std::byte* from,
+                    const RectanglePlace& from_place, std::byte* to, const RectanglePlace& to_place) {
+  const auto whole = [&](int axis) {
+    return rectangle[axis].size == from_place.array[axis].size &&
+           rectangle[axis].size == to_place.array[axis].size;
+  };
+  // Axes that are whole in both arrays, and the one before them, lie in one piece.
+  int axes = rectangle.rank();
+  int64_t piece = 1;
+  while (axes > 0 && whole(axes - 1)) piece *= rectangle[--axes].size;
+  if (axes > 0) piece *= rectangle[--axes].size;
+  const auto width = static_cast<int64_t>(element_bytes);
+  const int64_t pieces = rectangle.size() / piece;
+  for (int64_t i = 0; i < pieces; ++i)
+    std::memcpy(to + offset_in(to_place, rectangle, axes, i) * width,
+                from + offset_in(from_place, rectangle, axes, i) * width, static_cast<size_t>(piece * width));
+}
+
+}  // namespace mtf

@@ -1,0 +1,13 @@
+#include "models/model.h"
+
+#include <algorithm>
+#include <array>
+
+namespace mtf {
+
+bool greater_is_better(std::string_view metric) {
+  constexpr std::array<std::string_view, 5> growing = {"accuracy", "token_accuracy", "bleu", "chrf", "dice"};
+  return std::ranges::find(growing, metric) != growing.end();
+}
+
+}  // namespace mtf

@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# Mistakes in configurations, data and other files: each ends the run at once with exactly the message that stands beside it,
+# and nothing is written. The cases are in errors/*.txt:
+#
+#   === What is wrong
+#   --- run.yaml                        a file of the case; toy.yaml and images.yaml are there always
+#   include: toy.yaml
+#   $ mtf-train run.yaml train.stepz=5  the command; before it, commands that make files. Default: mtf-train run.yaml
+#   --- exit 2
+#   argument 2: ...                     all that the program says
+#
+# With --accept as third argument the messages of the program replace those in errors/*.txt (then read the difference).
+source "$2/tests/end_to_end/common.sh"
+accept=${3:-}
+slowest_allowed=2000  # milliseconds; a loaded machine included
+cases=0 slowest=0 slowest_case="" failed=0
+
+# idx_images COUNT ROWS COLS: an IDX file of black images.
+idx_images() {
+  big_endian 2051; big_endian "$1"; big_endian "$2"; big_endian "$3"
+  head -c $(($1 * $2 * $3)) /dev/zero
+}
+
+# idx_labels LABEL...: an IDX file of these labels.
+idx_labels() {
+  big_endian 2049; big_endian $#
+  printf "$(printf '\\x%02x' "$@")"
+}
+
+# safetensors HEADER BYTES: a file with this header and so many bytes of zero behind it.
+safetensors() {
+  printf "\\x$(printf %02x $((${#1} & 255)))\\x$(printf %02x $((${#1} >> 8)))\\0\\0\\0\\0\\0\\0%s" "${1//%/%%}"
+  head -c "$2" /dev/zero
+}
+
+mtf-train() { timeout 20 "$mtf_train" "$@"; }
+
+# Everything below the working directory, with size and time of change.
+listing() { find . -printf '%p %s %T@ %C@\n' | sort; }
+
+# Runs the case that was read: title, files, commands, expected_code, expected.
+run_case() {
+  local begin end code=0 before command
+  rm -rf "$work/case" && mkdir "$work/case" && cd "$work/case"
+  cp "$source_dir"/tests/end_to_end/errors/*.yaml .
+  local name
+  for name in "${!files[@]}"; do
+    mkdir -p "$(dirname "$name")"
+    printf %s "${files[$name]}" > "$name"
+  done
+  [ ${#commands[@]} -gt 0 ] || commands=("mtf-train run.yaml")
+  for command in "${commands[@]:0:${#commands[@]}-1}"; do eval "$command"; done
+  before=$(listing)
+  begin=${EPOCHREALTIME/./}
+  eval "${commands[-1]}" > "$work/out" 2>&1 || code=$?
+  end=${EPOCHREALTIME/./}
+  local took=$(((end - begin) / 1000))
+  if [ $took -gt $slowest ]; then slowest=$took slowest_case=$title; fi
+  actual=$(cat "$work/out")
+  cases=$((cases + 1))
+  [ "$code" -eq "$expected_code" ] || report "exit code $code, not $expected_code"
+  [ "$(listing)" = "$before" ] || report "it has written something: $(diff <(echo "$before") <(listing) || true)"
+  [ $took -le $slowest_allowed ] || report "it took $took ms"
+  [ -n "$accept" ] || [ "$actual" = "$expected" ] ||
+    report "the message is not the one expected (-: expected, +: given)
+$(diff -u <(echo "$expected") <(echo "$actual") | tail -n +4)"
+  cd "$work"
+}
+
+report() {
+  echo "FAIL: $file: $title: $1" >&2
+  failed=$((failed + 1))
+}
+
+# Ends a case: runs it; with --accept writes the expected part anew.
+end_case() {
+  [ -n "$title" ] || return 0
+  expected=${expected%"${expected##*[!$'\n']}"}
+  run_case
+  [ -z "$accept" ] || printf '%s\n\n' "$actual" >> "$work/accepted"
+}
+
+# read_cases FILE: runs all cases of a file.
+read_cases() {
+  local line section=""
+  file=$(basename "$1") title=""
+  : > "$work/accepted"
+  while IFS= read -r line || [ -n "$line" ]; do
+    case $line in
+      "=== "*)
+        end_case
+        title=${line#=== } section="" expected="" commands=() files=() expected_code=2
+        ;;
+      "--- exit "*) section=expected expected_code=${line#--- exit } ;;
+      "--- "*) section=${line#--- } files[$section]="" ;;
+      "\$ "*) [ "$section" = expected ] || { section="" && commands+=("${line#\$ }"); } ;;
+      *)
+        if [ "$section" = expected ]; then
+          expected+=$line$'\n'
+          continue  # not into the accepted text
+        elif [ -n "$section" ]; then
+          files[$section]+=$line$'\n'
+        fi
+        ;;
+    esac
+    printf '%s\n' "$line" >> "$work/accepted"
+  done < "$1"
+  end_case
+  [ -z "$accept" ] || sed '$d' "$work/accepted" > "$1"
+}
+
+declare -A files
+commands=()
+for path in "$source_dir"/tests/end_to_end/errors/*.txt; do
+  read_cases "$path"
+done
+echo "$cases mistakes; the slowest message took $slowest ms: $slowest_case"
+[ $failed -eq 0 ] || fail "$failed of $cases cases"

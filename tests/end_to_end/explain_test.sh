@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# run.mode=explain: nothing is written, the numbers are those that a run counts, the JSON document is one, and a model of a
+# billion parameters on 512 positions is explained at once.
+source "$2/tests/end_to_end/common.sh"
+read -ra data <<< "$(mnist_data)"
+mnist=("$source_dir/configs/models/mnist.yaml" "${data[@]}" train.batch_size=48 train.epochs=null)
+toy=("$source_dir/configs/models/toy.yaml" vars.more_pairs=2)
+
+# compare_with_run NAME ARGUMENT...: FLOPs and bytes of the JSON document are what three steps count.
+compare_with_run() {
+  local name=$1
+  shift
+  expect_exit 0 "$mtf_train" "$@" train.steps=3 "run.model_dir=$name"
+  grep -h "counted in a step" out > counted
+  "$mtf_train" "$@" train.steps=3 run.mode=explain explain.format=json > explained.json 2> errors ||
+    fail "$name cannot be explained: $(cat errors)"
+  [ ! -s errors ] || fail "explain writes to standard error: $(cat errors)"
+  python3 - "$name" << 'END' || fail "$name: explain says something else than the run"
+import json, re, sys
+document = json.load(open("explained.json"))
+counted = re.search(r"([\d.]+) MFLOP in contractions, ([\d.]+) (\w+) sent", open("counted").read())
+unit = {"B": 1, "KB": 1e3, "MB": 1e6}[counted[3]]
+step = document["step"]
+assert abs(step["flops"] / 1e6 - float(counted[1])) < 1e-4, (step, counted[0])
+assert abs(step["bytes_sent"] - float(counted[2]) * unit) <= 6e-4 * step["bytes_sent"], (step, counted[0])
+assert sum(c["bytes_sent"] * c["times"] for c in document["collectives"]) == step["bytes_sent"]
+assert document["memory"]["position"]["fits"] and document["memory"]["process"]["fits"]
+END
+}
+for layout in single data_parallel_4 model_parallel_4 data_and_model_parallel_4 fsdp_4 zero1_4; do
+  compare_with_run "mnist-$layout" "${mnist[@]}" "$source_dir/configs/layouts/$layout.yaml"
+done
+compare_with_run toy-microbatches "${toy[@]}" "$source_dir/configs/layouts/fsdp_4.yaml" train.microbatches=4
+
+# Nothing is created, whatever run.model_dir says.
+ls > before
+expect_exit 0 "$mtf_train" "${mnist[@]}" run.mode=explain run.model_dir=new "$source_dir/configs/layouts/fsdp.yaml"
+rm -f out before.now && ls > before.now
+diff <(grep -v '^before\|^out$' before) <(grep -v '^before\|^out$' before.now) || fail "explain has written something"
+
+# What a person reads: the text ends with the verdict on memory; a mesh dimension that nobody uses is named.
+expect_exit 0 "$mtf_train" "${toy[@]}" run.mode=explain "mesh=rows:2;idle:4" layout=batch:rows run.memory_limit=1GB
+expect_text "more/*/even/kernel"
+expect_text 'warning: mesh dimension `idle` (4) splits no tensor'
+expect_text "layout.batch=[rows, idle]"
+expect_text "75 % of it is repeated work"
+tail -1 out | grep -q "limit .* run.memory_limit" || fail "the explanation does not end with the verdict"
+expect_exit 0 "$mtf_train" "${toy[@]}" run.mode=explain run.memory_limit=1MB
+expect_text "does not fit"
+expect_exit 2 "$mtf_train" "${toy[@]}" run.mode=explain "mesh=all:3" layout=hidden_odd:all
+expect_exit 2 "$mtf_train" "${toy[@]}" run.mode=explain explain.format=xml
+
+# A network of 1.07 billion parameters on 512 positions: under 2 s and 200 MB.
+cat > billion.yaml << 'END'
+data: {train: {type: identity, size: 256, examples: 100000, dimension: io}}
+model:
+  type: regression
+  input: x
+  target: y
+  layers:
+    - dense: {name: first, output: {hidden: 4096}, activation: relu}
+    - repeat:
+        times: 32
+        layers:
+          - dense: {name: up, output: {d_ff: 4096}, activation: relu}
+          - dense: {name: down, output: {hidden: 4096}, activation: relu}
+    - dense: {name: last, output: {io: 256}}
+optimizer: adafactor
+train: {steps: 10, batch_size: 4096}
+mesh: "rows:64;cols:8"
+layout: "batch:rows;hidden:cols"
+END
+for arguments in "" "layout={batch: rows}" "parameter_layout={d_ff: rows}"; do
+  for format in text json; do
+    python3 - "$mtf_train" billion.yaml run.mode=explain "explain.format=$format" ${arguments:+"$arguments"} << 'END' ||
+import json, resource, subprocess, sys, time
+start = time.monotonic()
+answer = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, check=True).stdout.decode()
+seconds = time.monotonic() - start
+megabytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6
+print(f"{sys.argv[4:]}: {seconds:.2f} s, {megabytes:.0f} MB")
+assert seconds < 2 and megabytes < 200
+if sys.argv[4].endswith("json"):
+    document = json.loads(answer)
+    assert document["mesh"]["positions"] == 512
+    assert sum(layer["parameters"] for layer in document["layers"]) > 1e9
+else:
+    assert "512 positions" in answer
+END
+      fail "the network of a billion parameters takes too much time or memory"
+  done
+done

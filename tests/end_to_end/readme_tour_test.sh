@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# The five-minute tour of README.md, line by line: every command of its console blocks is run, in this order, and must print
+# what stands there. Numbers and times may differ; `...` stands for any lines; lines of progress are not compared.
+source "$2/tests/end_to_end/common.sh"
+mkdir build
+ln -s "$(dirname "$mtf_train")" build/bin
+ln -s "$source_dir/configs" configs
+
+# words FILE: its lines without progress, each number as N, durations as T.
+words() {
+  grep -v '^step [0-9]' "$1" | sed -E 's/[0-9]+ (h|min) [0-9]+ (min|s)\b/T/g; s/[0-9][0-9.,]* (ms|s)\b/T/g
+    s/-?[0-9][0-9.,]*([eE][-+]?[0-9]+)?/N/g; s/\b(B|KB|MB|GB|MFLOP|GFLOP)\b/U/g; s/[-─═]{3,}/-/g; s/ +/ /g; s/ $//'
+}
+
+# expect_lines EXPECTED ACTUAL: the same lines, where `...` in EXPECTED stands for any number of them.
+expect_lines() {
+  awk '
+    FNR == NR { expected[++wanted] = $0; next }
+    { actual[++given] = $0 }
+    END {
+      at = 1
+      for (i = 1; i <= wanted; i++) {
+        if (expected[i] == "...") { skipping = 1; continue }
+        while (skipping && at <= given && actual[at] != expected[i]) at++
+        if (at > given || actual[at] != expected[i]) { print "expected: " expected[i] "\nprinted:  " actual[at]; exit 1 }
+        at++
+        skipping = 0
+      }
+      if (!skipping && at <= given) { print "not in README.md: " actual[at]; exit 1 }
+    }' "$1" "$2"
+}
+
+run_command() {
+  [ -n "$command" ] || return 0
+  # shellcheck disable=SC2086
+  bash -c "$command" > printed 2>&1 || true
+  words printed > printed.words
+  words expected > expected.words
+  expect_lines expected.words printed.words || { cat printed >&2; fail "README.md does not tell what this prints: $command"; }
+  commands=$((commands + 1))
+  command=
+}
+
+commands=0
+command=
+continued=
+while IFS= read -r line; do
+  if [ -n "$continued" ]; then
+    command+=$'\n'$line
+  elif [[ $line == '$ '* ]]; then
+    run_command
+    command=${line#'$ '}
+    : > expected
+  else
+    printf '%s\n' "$line" >> expected
+    continue
+  fi
+  continued=$([[ $line == *\\ ]] && echo yes || true)
+done < <(awk '/^```console/ { inside = 1; next } /^```/ { inside = 0 } inside' "$source_dir/README.md")
+run_command
+[ "$commands" -ge 8 ] || fail "only $commands commands were found in README.md"

@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# How a run ends, goes on and fails: limits and patience, signals, values that are not finite, changed configurations,
+# a full disk, directories that cannot be written; the last good checkpoint always stays.
+source "$2/tests/end_to_end/common.sh"
+read -ra data <<< "$(mnist_data)"
+toy=("$mtf_train" "$source_dir/configs/models/toy.yaml" train.log_every=1)
+mnist=("$mtf_train" "$source_dir/configs/models/mnist.yaml" "${data[@]}" vars.hidden=64 train.batch_size=40 learning_rate=null)
+
+last_step() { ls "$1/checkpoints" | tail -n 1; }
+steps_once() { cmp <(seq "$2") <(sed 's/.*"step":\([0-9]*\),.*/\1/' "$1/metrics.jsonl") > /dev/null || fail "$1 does not have each step once"; }
+
+# --- Limits: the first that is reached ends the run, and more steps continue it.
+expect_exit 0 "${toy[@]}" train.steps=5 run.model_dir=limits
+expect_text "finished after train.steps = 5: 5 steps"
+expect_exit 0 "${toy[@]}" train.steps=5 run.model_dir=limits
+expect_text "nothing is left to do after train.steps = 5"
+expect_exit 0 "${toy[@]}" train.steps=9 run.model_dir=limits
+expect_text "continues after step 5 of limits"
+steps_once limits 9
+expect_exit 2 "${toy[@]}" train.steps=7 run.model_dir=limits
+expect_text '`train.steps` was 9 in the run that is continued and is now 7'
+expect_exit 2 "${toy[@]}" train.steps=12 run.on_existing=fail run.model_dir=limits
+expect_text "limits holds a run already"
+
+# Patience: with rate 0 nothing gets better after the first evaluation.
+expect_exit 0 "${mnist[@]}" optimizer=sgd learning_rate=0.0 evaluate.every=2 run.model_dir=patience \
+  "train.patience={metric: test/loss, evaluations: 3}"
+expect_text "finished after train.patience: 3 evaluations in a row without a better test/loss"
+[ "$(wc -l < patience/evaluate.jsonl)" = 4 ] || fail "patience did not end after 1 + 3 evaluations"
+expect_exit 2 "${mnist[@]}" "train.patience={metric: test/los}" run.model_dir=none
+expect_text 'did you mean `test/loss`?'
+
+# --- Which checkpoints are kept.
+expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=23 checkpoint.every=2 checkpoint.keep_last=2 checkpoint.keep_every=8 run.model_dir=kept
+[ "$(ls kept/checkpoints | tr -d '\n')" = step-00000008step-00000016step-00000022step-00000023 ] || fail "kept: $(ls kept/checkpoints)"
+expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=30 evaluate.every=5 checkpoint.every=1000 checkpoint.keep_last=1 \
+  "checkpoint.keep_best={metric: test/loss, count: 2}" run.model_dir=best
+best=$(sed 's/.*"step":\([0-9]*\).*"loss":\([^,]*\),.*/\2 \1/' best/evaluate.jsonl | sort -g | head -n 1 | cut -d' ' -f2)
+[ -e "$(printf 'best/checkpoints/step-%08d' "$best")" ] || fail "the best checkpoint, of step $best, was not kept"
+"$mtf_train" best/config.yaml run.mode=evaluate evaluate.checkpoint=best > best.json 2> /dev/null
+grep -q "\"step\":$best," best.json || fail "evaluate.checkpoint=best took another step"
+cmp <(sed 's/,"seconds".*//' best.json) <(grep "\"step\":$best," best/evaluate.jsonl | sed 's/,"seconds".*//') || fail "the checkpoint gives other metrics"
+expect_exit 1 "$mtf_train" best/config.yaml run.mode=evaluate evaluate.checkpoint=7
+expect_text "has no checkpoint of step 7; it has "
+
+# --- Signals: the step is finished and saved; the run goes on as if nothing had been.
+expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=2000 train.log_every=1 evaluate.every=500 run.model_dir=undisturbed
+for signal in TERM:143 INT:130; do
+  name=${signal%:*}
+  # Bash lets background processes ignore SIGINT; env takes that back.
+  env --default-signal=INT "${mnist[@]}" train.epochs=null train.steps=2000 train.log_every=1 evaluate.every=500 run.model_dir="$name" > out 2>&1 &
+  process=$!
+  for ((i = 0; i < 200; i++)); do [ "$(wc -l 2> /dev/null < "$name/metrics.jsonl" || echo 0)" -ge 20 ] && break || sleep 0.02; done
+  kill -"$name" $process
+  code=0
+  wait $process || code=$?
+  [ $code -eq "${signal#*:}" ] || { cat out >&2; fail "exit code $code after SIG$name"; }
+  expect_text "stopped by SIG$name"
+  step=$(tail -n 1 "$name/metrics.jsonl" | sed 's/.*"step":\([0-9]*\),.*/\1/')
+  [ "$(last_step "$name")" = "$(printf 'step-%08d' "$step")" ] || fail "the last step, $step, was not saved"
+  expect_exit 0 "$mtf_train" "$name/config.yaml"
+  expect_text "continues after step $step"
+  steps_once "$name" 2000
+  expect_exit 0 "$mtf_compare" undisturbed "$name"
+done
+
+# --- Not finite: exit code 3, the culprit, and the last good checkpoint.
+expect_exit 0 "${toy[@]}" optimizer=sgd learning_rate=0.001 train.steps=10 checkpoint.every=5 run.model_dir=diverged
+expect_exit 3 "${toy[@]}" optimizer=sgd learning_rate=1.0e30 train.steps=40 run.model_dir=diverged
+expect_text "the first value that is not finite is"
+expect_text "made by the operation"
+expect_text " in layer "
+expect_text " infinite of "
+[ "$(last_step diverged)" = step-00000010 ] || fail "the last good checkpoint is gone"
+expect_exit 0 "${toy[@]}" optimizer=sgd learning_rate=0.001 train.steps=40 run.model_dir=diverged
+steps_once diverged 40
+expect_exit 3 "${toy[@]}" optimizer=sgd learning_rate=1.0e30 train.steps=40 train.on_divergence=skip run.model_dir=skip
+expect_text "the step is skipped"
+expect_exit 3 "${toy[@]}" optimizer=sgd learning_rate=1.0e30 train.steps=40 train.on_divergence=restore run.model_dir=restore
+expect_text "goes back to step 0, with 0.5 times the learning rate"
+
+# --- A changed architecture is an error with both values; dropout, data and rates are reported; allow_change.
+cp -r patience changes
+before=$(find changes -type f -exec md5sum {} + | sort)
+expect_exit 2 "$mtf_train" changes/config.yaml train.batch_size=20 run.seed=7 model.layers.layer_1.output.hidden=32
+expect_text '`model.layers.0.dense.output.hidden` was 64 and is now 32'
+expect_text '`train.batch_size` was 40 and is now 20'
+expect_text '`run.seed` was 1 and is now 7'
+expect_text "run.allow_change"
+[ "$before" = "$(find changes -type f -exec md5sum {} + | sort)" ] || fail "a refused run has written something"
+expect_exit 0 "$mtf_train" changes/config.yaml train.batch_size=20 run.allow_change=train.batch_size learning_rate=0.01 train.patience=null train.epochs=2
+expect_text '`learning_rate` was [0] and is now [0.01]'
+expect_text '`train.batch_size` was 40 and is now 20'
+[ -e changes/config.step-8.yaml ] || fail "the old configuration was not kept"
+
+# --- Fresh weights from another run, some of them under other names.
+expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=1 checkpoint.init.path=kept "checkpoint.init.exclude=[layer_2]" run.model_dir=init
+expect_text "2 of 4 variables start from kept/checkpoints/step-00000023"
+expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=1 checkpoint.init.path=kept/checkpoints/step-00000008/weights.safetensors \
+  model.layers.layer_1.name=first "checkpoint.init.rename={layer_1: first}" run.model_dir=renamed
+expect_text "4 of 4 variables start from"
+expect_exit 1 "${mnist[@]}" train.epochs=null train.steps=1 checkpoint.init.path=kept vars.hidden=32 run.model_dir=shapes
+expect_text 'variable `layer_1/bias` is float32 [hidden=64], and the model has float32 [hidden=32]'
+
+# --- Failing disks: one line, exit code 1, the last good checkpoint as it was, and nothing half written.
+expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=10 run.model_dir=disk
+for fault in checkpoint.write=ENOSPC checkpoint.create=EROFS checkpoint.manifest=EIO; do
+  expect_exit 1 env MTF_FAULT=$fault "${mnist[@]}" train.epochs=null train.steps=20 run.model_dir=disk
+  [ "$(ls -A disk/checkpoints)" = step-00000010 ] || fail "$fault left $(ls -A disk/checkpoints)"
+done
+expect_text "Input/output error"
+(ulimit -f 100; trap '' XFSZ; expect_exit 1 "${mnist[@]}" train.epochs=null train.steps=20 run.model_dir=disk; expect_text "File too large")
+[ "$(ls -A disk/checkpoints)" = step-00000010 ] || fail "a file that was too large left $(ls -A disk/checkpoints)"
+expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=20 run.model_dir=disk
+expect_exit 1 "${mnist[@]}" run.model_dir=/proc/mtf-train
+expect_text "/proc/mtf-train: cannot be created"
+mv train-images elsewhere
+expect_exit 1 "$mtf_train" disk/config.yaml train.steps=30
+expect_text "train-images"
+mv elsewhere train-images
+
+# --- Two processes in one directory.
+"${mnist[@]}" train.epochs=null train.time=1h train.log_every=1 run.model_dir=shared > /dev/null 2>&1 &
+process=$!
+for ((i = 0; i < 200; i++)); do [ -s shared/metrics.jsonl ] && break || sleep 0.02; done
+expect_exit 1 "${mnist[@]}" train.epochs=null train.steps=5 run.model_dir=shared
+expect_text "another process is training in shared"
+kill -TERM $process
+wait $process || true

@@ -1,0 +1,29 @@
+// The readers of files from outside, each as a function of the bytes of one input: for the fuzzers
+// (fuzzer.cc) and for the test that feeds them the corpus (corpus_test.cc).
+//
+//   entry_called("safetensors").run(bytes);
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace mtf::fuzz {
+
+/// One reader. `run` returns when the input was read, or refused by an Error that can be printed. A broken
+/// promise (a dump that reads back as something else, an Error without a message) fails an MTF_CHECK.
+struct Entry {
+  std::string_view name;  ///< also of its folder in corpus/
+  void (*run)(std::string_view input);
+};
+
+std::span<const Entry> entries();
+/// There must be one.
+const Entry& entry_called(std::string_view name);
+
+void run_yaml(std::string_view input);         ///< a YAML document
+void run_config(std::string_view input);       ///< a configuration: files and arguments, see config_entry.cc
+void run_safetensors(std::string_view input);  ///< a safetensors file
+void run_manifest(std::string_view input);     ///< manifest.json of a checkpoint
+void run_idx(std::string_view input);          ///< an IDX file of images or labels, plain or .gz
+
+}  // namespace mtf::fuzz

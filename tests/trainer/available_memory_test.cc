@@ -1,0 +1,128 @@
+// The reader of /proc and of control groups, on made files.
+#include "trainer/available_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+namespace mtf::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kMB = 1'000'000;
+
+class AvailableMemory : public ::testing::Test {
+ protected:
+  AvailableMemory()
+      : root_(fs::path(::testing::TempDir()) /
+              ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    fs::remove_all(root_);
+    write("proc/meminfo", "MemTotal:       16000000 kB\nMemFree:  1 kB\nMemAvailable:    8000000 kB\n");
+    write("proc/self/status", "Name:\tmtf-train\nRssAnon:\t    1000 kB\nRssFile:\t 7000 kB\n");
+  }
+  ~AvailableMemory() override { fs::remove_all(root_); }
+
+  void write(const std::string& path, const std::string& text) {
+    fs::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text;
+  }
+  /// A group of version 2.
+  void group2(const std::string& path, const std::string& limit, int64_t current, int64_t inactive_file) {
+    write(path + "/memory.max", limit + "\n");
+    write(path + "/memory.current", std::to_string(current) + "\n");
+    write(path + "/memory.stat", "anon 1\nfile 2\ninactive_file " + std::to_string(inactive_file) + "\n");
+  }
+  void group1(const std::string& path, int64_t limit, int64_t usage, int64_t inactive_file) {
+    write(path + "/memory.limit_in_bytes", std::to_string(limit) + "\n");
+    write(path + "/memory.usage_in_bytes", std::to_string(usage) + "\n");
+    write(path + "/memory.stat",
+          "inactive_file 5\ntotal_inactive_file " + std::to_string(inactive_file) + "\n");
+  }
+  void mounted2(const std::string& root = "/") {
+    write("proc/self/mountinfo", "21 28 0:19 / /proc rw,relatime shared:12 - proc proc rw\n30 23 0:26 " +
+                                     root +
+                                     " /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n");
+  }
+  MemoryLimit limit() const { return available_memory(root_); }
+
+  fs::path root_;
+  const int64_t own_ = 1000 * 1024;  ///< what the process has already
+};
+
+TEST_F(AvailableMemory, IsThatOfTheMachineWithoutControlGroups) {
+  EXPECT_EQ(limit().bytes, int64_t{8000000} * 1024 + own_);
+  EXPECT_EQ(limit().source, "free memory of the machine");
+}
+
+TEST_F(AvailableMemory, IsWhatTheControlGroupHasLeft) {
+  mounted2();
+  write("proc/self/cgroup", "0::/user.slice/job\n");
+  group2("sys/fs/cgroup/user.slice/job", "500000000", 200 * kMB, 0);
+  EXPECT_EQ(limit().bytes, 300 * kMB + own_);
+  EXPECT_EQ(limit().source, "control group /sys/fs/cgroup/user.slice/job");
+}
+
+TEST_F(AvailableMemory, CountsInactivePageCacheAsFree) {
+  mounted2();
+  write("proc/self/cgroup", "0::/job\n");
+  group2("sys/fs/cgroup/job", "500000000", 450 * kMB, 300 * kMB);
+  EXPECT_EQ(limit().bytes, 350 * kMB + own_);
+}
+
+TEST_F(AvailableMemory, IsTheLeastOfAllGroupsAbove) {
+  mounted2();
+  write("proc/self/cgroup", "0::/user.slice/session/job\n");
+  group2("sys/fs/cgroup/user.slice/session/job", "max", 50 * kMB, 0);
+  group2("sys/fs/cgroup/user.slice/session", "900000000", 100 * kMB, 0);
+  group2("sys/fs/cgroup/user.slice", "700000000", 600 * kMB, 0);
+  EXPECT_EQ(limit().bytes, 100 * kMB + own_);
+  EXPECT_EQ(limit().source, "control group /sys/fs/cgroup/user.slice");
+}
+
+TEST_F(AvailableMemory, IsNotMoreThanTheMachineHas) {
+  mounted2();
+  write("proc/self/cgroup", "0::/job\n");
+  group2("sys/fs/cgroup/job", "900000000000", 0, 0);
+  EXPECT_EQ(limit().source, "free memory of the machine");
+}
+
+TEST_F(AvailableMemory, OfAFullGroupIsWhatTheProcessHasAlready) {
+  mounted2();
+  write("proc/self/cgroup", "0::/job\n");
+  group2("sys/fs/cgroup/job", "100000000", 120 * kMB, 0);
+  EXPECT_EQ(limit().bytes, own_);
+}
+
+TEST_F(AvailableMemory, KnowsTheFilesOfVersion1) {
+  write("proc/self/mountinfo",
+        "34 25 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+        "35 25 0:30 / /sys/fs/cgroup/memory rw shared:15 - cgroup cgroup rw,memory\n");
+  write("proc/self/cgroup", "5:cpu:/other\n4:memory:/jobs/one\n0::/\n");
+  group1("sys/fs/cgroup/memory/jobs/one", 800 * kMB, 300 * kMB, 100 * kMB);
+  group1("sys/fs/cgroup/memory/jobs", 9223372036854771712, 900 * kMB, 0);  // no limit
+  EXPECT_EQ(limit().bytes, 600 * kMB + own_);
+  EXPECT_EQ(limit().source, "control group /sys/fs/cgroup/memory/jobs/one");
+}
+
+TEST_F(AvailableMemory, FindsTheGroupOfAContainerWhoseMountShowsAPartOfTheTree) {
+  mounted2("/docker/abc");
+  write("proc/self/cgroup", "0::/docker/abc/inner\n");
+  group2("sys/fs/cgroup", "400000000", 100 * kMB, 0);
+  group2("sys/fs/cgroup/inner", "350000000", 0, 0);
+  EXPECT_EQ(limit().bytes, 300 * kMB + own_);
+  EXPECT_EQ(limit().source, "control group /sys/fs/cgroup");
+  write("proc/self/cgroup", "0::/../somewhere\n");  // seen from outside: the top of what is shown
+  EXPECT_EQ(limit().bytes, 300 * kMB + own_);
+}
+
+TEST(AvailableMemoryHere, IsSaidWithItsSource) {
+  const MemoryLimit limit = available_memory();
+  EXPECT_GT(limit.bytes, kMB);
+  EXPECT_LT(limit.bytes, int64_t{1} << 60);
+  EXPECT_FALSE(limit.source.empty());
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,165 @@
+#include "trainer/event_file.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <tuple>
+
+#include "data/tfrecord.h"
+#include "engine/core/error.h"
+#include "trainer/event.pb.h"
+
+namespace mtf {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+namespace fs = std::filesystem;
+
+using Scalar = std::tuple<int64_t, std::string, float>;  // step, tag, value
+
+KeepEvent up_to(int64_t last) {
+  return [last](int64_t step, std::string_view) { return step <= last; };
+}
+
+class EventFiles : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fs::remove_all(directory_);
+    fs::create_directories(directory_);
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  std::vector<std::string> files() const {
+    std::vector<std::string> paths;
+    for (const auto& entry : fs::directory_iterator(directory_)) paths.push_back(entry.path().string());
+    std::ranges::sort(paths);
+    return paths;
+  }
+
+  /// Of all files, in their order.
+  std::vector<proto::Event> events() const {
+    std::vector<proto::Event> result;
+    for (const std::string& path : files()) {
+      TFRecordReader reader(path);
+      while (const auto record = reader.next())
+        EXPECT_TRUE(result.emplace_back().ParseFromString(std::string(*record)));
+    }
+    return result;
+  }
+
+  std::vector<Scalar> scalars() const {
+    std::vector<Scalar> result;
+    for (const proto::Event& event : events()) {
+      for (const auto& value : event.summary().value())
+        result.emplace_back(event.step(), value.tag(), value.simple_value());
+    }
+    return result;
+  }
+
+  /// A file with the loss of these steps.
+  void write(std::initializer_list<int64_t> steps) const {
+    EventFile file(directory_, 0);
+    for (const int64_t step : steps) file.write(step, {{"loss", 1.0 / static_cast<double>(step)}});
+  }
+
+  std::string directory_ =
+      ::testing::TempDir() + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+};
+
+TEST_F(EventFiles, HoldTheScalarsWithStepAndTime) {
+  EventFile file(directory_, 0);
+  EXPECT_THAT(files(), IsEmpty());
+  file.write(1, {{"train/loss", 0.1}, {"train/grad_norm", 0}});
+  file.write(100, {{"train/loss", std::numeric_limits<double>::infinity()}});
+  EXPECT_THAT(scalars(), ElementsAre(Scalar(1, "train/loss", 0.1f), Scalar(1, "train/grad_norm", 0),
+                                     Scalar(100, "train/loss", std::numeric_limits<float>::infinity())));
+  EXPECT_TRUE(events()[2].summary().value(1).has_simple_value());  // zeros are values
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  for (const proto::Event& event : events()) EXPECT_NEAR(event.wall_time(), now.count(), 60);
+}
+
+TEST_F(EventFiles, BeginWithTheVersionAndTheFirstStepThatCounts) {
+  EventFile(directory_, 100).write(150, {{"loss", 1}});
+  EXPECT_EQ(events()[0].file_version(), "brain.Event:2");
+  EXPECT_EQ(events()[1].session_log().status(), proto::SessionLog::START);
+  EXPECT_EQ(events()[1].step(), 101);
+}
+
+TEST_F(EventFiles, AreNamedByTimeHostAndProcess) {
+  write({1});
+  write({2});
+  char host[256];
+  gethostname(host, sizeof host);
+  const std::string tail = std::string(host) + "." + std::to_string(getpid());
+  ASSERT_EQ(files().size(), 2);
+  EXPECT_THAT(fs::path(files()[0]).filename().string(),
+              ::testing::AllOf(::testing::StartsWith("events.out.tfevents."), ::testing::HasSubstr(tail)));
+}
+
+TEST_F(EventFiles, ACutRemovesLaterEventsAndFilesWithoutAny) {
+  write({1, 10, 20});
+  write({21, 30});
+  cut_event_files(directory_, up_to(10));
+  EXPECT_EQ(files().size(), 1);
+  EXPECT_THAT(scalars(), ElementsAre(Scalar(1, "loss", 1), Scalar(10, "loss", 0.1f)));
+  EXPECT_EQ(events()[0].file_version(), "brain.Event:2");
+  cut_event_files(directory_, up_to(0));
+  EXPECT_THAT(files(), IsEmpty());
+}
+
+TEST_F(EventFiles, ACutMendsEveryTornEnd) {
+  write({1, 2});
+  const std::string path = files()[0];
+  std::string bytes;
+  {
+    std::ifstream stream(path, std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(stream), {});
+  }
+  for (size_t size = 0; size <= bytes.size(); ++size) {
+    std::ofstream(path, std::ios::binary) << bytes.substr(0, size);
+    cut_event_files(directory_, up_to(100));
+    const size_t count = scalars().size();  // would throw at a torn record
+    EXPECT_EQ(files().empty(), count == 0) << size;
+    EXPECT_EQ(count == 2, size == bytes.size()) << size;
+  }
+  std::ofstream(path, std::ios::binary) << bytes << std::string(100, '\0');
+  cut_event_files(directory_, up_to(100));
+  EXPECT_EQ(fs::file_size(path), bytes.size());
+}
+
+TEST_F(EventFiles, ACutKeepsWhatStandsAfterAnEventThatGoes) {
+  write({1, 30, 2, 31, 3});
+  cut_event_files(directory_, up_to(3));
+  EXPECT_EQ(files().size(), 1);
+  EXPECT_THAT(scalars(),
+              ElementsAre(Scalar(1, "loss", 1), Scalar(2, "loss", 0.5f), Scalar(3, "loss", 1 / 3.0f)));
+}
+
+TEST_F(EventFiles, ACutCanGoByTags) {
+  EventFile file(directory_, 0);
+  file.write(10, {{"train/loss", 1}, {"train/grad_norm", 2}});
+  file.write(10, {{"test/loss", 3}});
+  cut_event_files(directory_, [](int64_t, std::string_view tag) { return tag == "train/loss"; });
+  EXPECT_THAT(scalars(), ElementsAre(Scalar(10, "train/loss", 1), Scalar(10, "train/grad_norm", 2)));
+}
+
+TEST_F(EventFiles, ACutLeavesOtherFilesAlone) {
+  fs::create_directory(directory_ + "/events.out.tfevents.directory");
+  std::ofstream(directory_ + "/log.txt") << "text";
+  cut_event_files(directory_, up_to(0));
+  EXPECT_THAT(files(), ElementsAre(directory_ + "/events.out.tfevents.directory", directory_ + "/log.txt"));
+}
+
+TEST_F(EventFiles, ADirectoryThatIsGoneIsNamed) {
+  fs::remove_all(directory_);
+  EXPECT_THROW(EventFile(directory_, 0).write(1, {{"loss", 1}}), Error);
+  EXPECT_THROW(cut_event_files(directory_, up_to(1)), Error);
+}
+
+}  // namespace
+}  // namespace mtf

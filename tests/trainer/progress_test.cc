@@ -1,0 +1,78 @@
+#include "trainer/progress.h"
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+namespace mtf {
+namespace {
+
+using ::testing::HasSubstr;
+
+const ProgressState kState = {.step = 100,
+                              .total = 3000,
+                              .epoch = 1.0 / 3,
+                              .loss = 0.31234,
+                              .examples_per_second = 25000,
+                              .seconds_left = 23.2};
+
+TEST(Progress, LinesSayWhereTheRunStands) {
+  EXPECT_EQ(progress_line(kState), "step 100/3000  epoch 0.33  loss 0.3123  25,000 examples/s  23 s left");
+  EXPECT_EQ(progress_line({.step = 7, .loss = 1, .examples_per_second = 12}),
+            "step 7  epoch 0.00  loss 1.0000  12 examples/s");
+}
+
+TEST(Progress, TimesAreReadable) {
+  EXPECT_EQ(duration_text(0.25), "250 ms");
+  EXPECT_EQ(duration_text(3.26), "3.3 s");
+  EXPECT_EQ(duration_text(59.4), "59 s");
+  EXPECT_EQ(duration_text(185), "3 min 05 s");
+  EXPECT_EQ(duration_text(7800), "2 h 10 min");
+  EXPECT_EQ(with_thousands(999), "999");
+  EXPECT_EQ(with_thousands(1234567), "1,234,567");
+}
+
+TEST(Progress, TheBarGrowsWithTheSteps) {
+  const auto bar = [](int64_t step) {
+    const std::string text = progress_bar({.step = step, .total = 40}, 200);
+    return text.substr(0, text.find(' '));
+  };
+  EXPECT_EQ(bar(0), "[........................................]");
+  EXPECT_EQ(bar(10), "[##########..............................]");
+  EXPECT_EQ(bar(40), "[########################################]");
+  EXPECT_EQ(bar(50), "[########################################]");
+}
+
+TEST(Progress, NarrowTerminalsGetWhatMattersMost) {
+  EXPECT_EQ(progress_bar(kState, 100), "[....................] " + progress_line(kState));
+  EXPECT_EQ(progress_bar(kState, 80), progress_line(kState));
+  EXPECT_EQ(progress_bar(kState, 60), "step 100/3000  loss 0.3123  25,000 examples/s  23 s left");
+  EXPECT_EQ(progress_bar(kState, 40), "step 100/3000  loss 0.3123  23 s left");
+  EXPECT_EQ(progress_bar(kState, 30), "step 100/3000  loss 0.3123");
+  EXPECT_EQ(progress_bar(kState, 20), "step 100/3000");
+  EXPECT_EQ(progress_bar(kState, 6), "step 1");
+  for (int columns = 1; columns < 200; ++columns)
+    EXPECT_LE(std::ssize(progress_bar(kState, columns)), columns);
+}
+
+TEST(Progress, AnUnknownTotalHasNoBar) {
+  EXPECT_EQ(progress_bar({.step = 7, .loss = 1}, 200), progress_line({.step = 7, .loss = 1}));
+}
+
+TEST(Progress, TheLogIsWrittenAnewOrContinued) {
+  const std::string path = ::testing::TempDir() + "progress_test.log";
+  const auto log = [&] {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  Progress({.log_file = path}).record("first");
+  Progress({.log_file = path, .append = true}).record("second");
+  EXPECT_THAT(log(), HasSubstr("first\n"));
+  EXPECT_THAT(log(), HasSubstr("second\n"));
+  Progress({.log_file = path}).record("third");
+  EXPECT_THAT(log(), ::testing::Not(HasSubstr("second")));
+  std::remove(path.c_str());
+}
+
+}  // namespace
+}  // namespace mtf

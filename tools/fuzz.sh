@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Fuzzes the readers of files from outside: tools/fuzz.sh [SECONDS [TARGET...]], 60 seconds for each of yaml, config,
+# safetensors, manifest and idx. Builds into build/fuzz with clang, which is installed when it is missing. New inputs that
+# reach more code are kept in build/fuzz/corpus, findings in build/fuzz/findings; exit code 1 when there is one.
+# A finding goes to tests/fuzz/corpus/TARGET under a name that says what was wrong: tests/fuzz/corpus_test.cc reads it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+seconds=${1:-60}
+targets=("${@:2}")
+[ ${#targets[@]} -gt 0 ] || targets=(yaml config safetensors manifest idx)
+
+tools/setup.sh
+if ! [ -e "$(clang++ -print-file-name=libclang_rt.fuzzer-x86_64.a 2> /dev/null)" ]; then
+  as_root=()
+  [ "$(id -u)" -eq 0 ] || as_root=(sudo)
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends clang libclang-rt-dev
+fi
+cmake --preset fuzz
+cmake --build --preset fuzz
+
+# Small inputs are read many times a second; those of a whole configuration take longest.
+declare -A longest=([yaml]=16384 [config]=4096 [safetensors]=16384 [manifest]=16384 [idx]=65536)
+declare -A dictionary=([yaml]=yaml [config]=yaml [safetensors]=json [manifest]=json)
+export ASAN_OPTIONS=quarantine_size_mb=8:malloc_context_size=3
+found=0
+for target in "${targets[@]}"; do
+  corpus=build/fuzz/corpus/$target findings=build/fuzz/findings/$target
+  mkdir -p "$corpus" "$findings"
+  options=(-max_total_time="$seconds" -max_len="${longest[$target]}" -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=512
+    -artifact_prefix="$findings/" -print_final_stats=1)
+  [ -z "${dictionary[$target]:-}" ] || options+=(-dict="tests/fuzz/${dictionary[$target]}.dict")
+  echo "fuzz: $target for $seconds s"
+  if build/fuzz/bin/fuzz_"$target" "${options[@]}" "$corpus" "tests/fuzz/corpus/$target" \
+    < /dev/null > "$findings.log" 2>&1; then
+    grep -aE "^(Done|stat::number|stat::peak)" "$findings.log"
+    grep -aoE "cov: [0-9]+ ft: [0-9]+" "$findings.log" | tail -1
+  else
+    tail -n 40 "$findings.log"
+    found=1
+  fi
+done
+exit $found

@@ -1,0 +1,7 @@
+// mtf-compare RUN_A RUN_B: do two runs differ, and where first? `mtf-compare --help` says more.
+#include <string>
+#include <vector>
+
+#include "trainer/compare.h"
+
+int main(int argc, char** argv) { return mtf::compare_main(std::vector<std::string>(argv + 1, argv + argc)); }

@@ -1,0 +1,24 @@
+// The memory that this process may take: the least of what the machine has left and what each control group
+// that the process is in has left (cgroup v1 and v2), and what the process has already.
+//
+//   const MemoryLimit limit = available_memory();
+//   limit.bytes, limit.source;   // 8589934592, "control group /sys/fs/cgroup/user.slice"
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace mtf {
+
+struct MemoryLimit {
+  int64_t bytes = 0;
+  std::string
+      source;  ///< "run.memory_limit", "control group /sys/fs/cgroup/...", "free memory of the machine"
+};
+
+/// `root`: where /proc and the file systems of the control groups are found. A file that is not there sets no
+/// limit.
+MemoryLimit available_memory(const std::filesystem::path& root = "/");
+
+}  // namespace mtf

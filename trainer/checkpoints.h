@@ -1,0 +1,93 @@
+// The checkpoints of a run: saved in the background from a snapshot, kept by the rules of section
+// `checkpoint`.
+//
+//   Checkpoints checkpoints(session, variables, state);
+//   checkpoints.save(state, {{"test/loss", 0.31}});   // returns when the snapshot is taken
+//   checkpoints.check();                              // rethrows what went wrong in the background
+#pragma once
+
+#include <future>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/runtime/variable_store.h"
+#include "trainer/interval.h"
+#include "trainer/metrics.h"
+#include "trainer/session.h"
+
+namespace mtf {
+
+/// Where a run stands, besides its variables.
+struct RunState {
+  int64_t step = 0;      ///< steps done
+  int64_t next_row = 0;  ///< of the stream of training examples
+  double seconds = 0;    ///< since step 0, all processes of the run together
+  double evaluation_seconds = 0;
+  double rate_scale = 1;            ///< factor on the learning rate (train.on_divergence: restore)
+  std::optional<double> best;       ///< value of train.patience.metric
+  int64_t worse_evaluations = 0;    ///< in a row, since `best`
+  bool evaluation_pending = false;  ///< an evaluation of this step was due when the run was stopped
+};
+
+/// Throws Error (kCheckpoint) when the manifest is not that of a training run.
+RunState run_state(const Manifest& manifest);
+
+/// `value` of a metric ("DATASET/METRIC") is finite and better than the one before, if there is one.
+bool is_better(const std::string& metric, double value, const std::optional<double>& before);
+
+/// The value that a checkpoint's evaluation has of a metric.
+struct SavedValue {
+  int64_t step = 0;
+  double value = 0;
+};
+/// Of those that have one, the best first; of equals the oldest.
+std::vector<SavedValue> best_first(const std::vector<SavedCheckpoint>& saved, const std::string& metric);
+
+/// run.model_dir/checkpoints.
+std::string checkpoints_directory(const Config& config);
+
+class Checkpoints {
+ public:
+  /// `start`: where the run begins or goes on.
+  Checkpoints(const Session& session, const VariableStore& variables, const RunState& start);
+  /// Waits for the save in hand.
+  ~Checkpoints();
+  Checkpoints(const Checkpoints&) = delete;
+  Checkpoints& operator=(const Checkpoints&) = delete;
+
+  /// Copies the variables and writes them on a thread of its own, after the save before has ended. `metrics`:
+  /// of an evaluation at this step, as DATASET/METRIC. Throws what went wrong in the save before.
+  void save(const RunState& state, const Metrics& metrics);
+  /// True when an evaluation is among the best that checkpoint.keep_best asks for.
+  bool is_best(const Metrics& metrics) const;
+  /// Throws Error when the last save has failed; does not wait.
+  void check();
+  /// Waits for the save in hand; throws Error when it has failed.
+  void wait();
+
+ private:
+  struct Copy {
+    const Variable* variable;
+    std::vector<std::byte> bytes;
+  };
+
+  void copy_variables();
+  void write(Manifest manifest);
+  void remove_old();
+
+  RunPosition position(const RunState& state) const;
+
+  const Session& session_;
+  const CheckpointOptions& options_;
+  const VariableStore& variables_;
+  const std::string directory_;
+  const std::string config_hash_;
+  IntervalClock keep_clock_;
+  std::vector<SavedValue> best_;  ///< values of checkpoint.keep_best.metric among the checkpoints
+  std::vector<Copy> snapshot_;
+  std::future<void> pending_;
+};
+
+}  // namespace mtf

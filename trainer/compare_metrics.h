@@ -1,0 +1,54 @@
+// Where the metrics of two runs differ: metrics.jsonl and evaluate.jsonl, step by step.
+//
+//   const SeriesComparison training = compare_metrics("runs/one/metrics.jsonl", "runs/mesh/metrics.jsonl",
+//   1e-5); if (training.first) fmt::print("step {}: {}", training.first->step, training.first->values);
+//
+// Only steps and metrics that both have are compared. Times and speeds are not: `time`, `seconds`,
+// `*_seconds`,
+// `*_ms`, `*_per_second`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mtf {
+
+struct MetricDifference {
+  std::string metric;
+  int64_t differing = 0;  ///< steps at which it differs by more than the tolerance
+  double largest = 0;     ///< relative difference, over all steps
+  int64_t largest_at_step = 0;
+};
+
+struct FirstDifference {
+  int64_t step = 0;
+  std::string metric;
+  std::string values;  ///< "0.5312 against 0.5313"
+  double relative = 0;
+};
+
+/// The lines of one data set, or of training.
+struct SeriesComparison {
+  std::string dataset;                    ///< empty: training
+  int64_t steps = 0;                      ///< that both have
+  int64_t first_step = 0, last_step = 0;  ///< of those
+  int64_t differing = 0;                  ///< of those
+  int64_t only_a = 0, only_b = 0;         ///< steps that only one has
+  std::vector<MetricDifference> metrics;  ///< that both have, in the order of the first file
+  std::vector<std::string> metrics_only_a, metrics_only_b;
+  std::optional<FirstDifference> first;
+};
+
+/// `tolerance` is relative; 0: equal to the last bit. NaN equals NaN. A last line without its end is passed
+/// over: the program was killed while it wrote it. Throws Error (kData) that names file and line when a line
+/// is no JSON object with a step, or a step occurs twice.
+SeriesComparison compare_metrics(const std::string& file_a, const std::string& file_b, double tolerance);
+
+/// By data set, in the order of the first file, then those that only one has (without steps in common). When
+/// a data set was evaluated several times at a step, the last time counts.
+std::vector<SeriesComparison> compare_evaluations(const std::string& file_a, const std::string& file_b,
+                                                  double tolerance);
+
+}  // namespace mtf

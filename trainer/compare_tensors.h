@@ -1,0 +1,53 @@
+// Where the tensors of two checkpoints or safetensors files differ.
+//
+//   const TensorsComparison tensors = compare_tensors("a/checkpoints/step-00000020", "b.safetensors", 1e-5);
+//   for (const TensorDifference& difference : tensors.differences) ...
+//
+// One tensor at a time is held in memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/core/dtype.h"
+
+namespace mtf {
+
+/// A tensor whose elements differ.
+struct TensorDifference {
+  std::string name;
+  int64_t elements = 0;
+  int64_t differing = 0;        ///< by more than the tolerance
+  double largest_absolute = 0;  ///< over all elements
+  double largest_relative = 0;  ///< over all elements
+  std::string first_place;      ///< of the first element that differs: "[io=3, hidden=5]", without names "[3,
+                                ///< 5]"; scalars: empty
+  std::string first_values;     ///< "0.5312 against 0.5313"
+  double first_relative = 0;
+};
+
+/// A tensor whose dtypes or shapes differ; its elements are not compared.
+struct TensorMismatch {
+  std::string name;
+  std::string a, b;  ///< "float32 [io=16, hidden=32]"
+};
+
+struct TensorsComparison {
+  int64_t compared = 0;  ///< tensors of the same dtype and shape
+  std::vector<std::string> only_a, only_b;
+  std::vector<TensorMismatch> mismatches;
+  std::vector<TensorDifference> differences;  ///< in the order of the first checkpoint
+  double largest_relative = 0;                ///< over all tensors, within the tolerance or not
+  std::string largest_in;                     ///< the tensor that has it
+
+  bool same() const { return only_a.empty() && only_b.empty() && mismatches.empty() && differences.empty(); }
+};
+
+/// The differences of elements are relative to the larger of the two elements and the root mean square of
+/// their tensors, so that rounding in an element near zero does not count as a large difference. `tolerance`
+/// 0: equal bit for bit. NaN equals NaN; integers and booleans must be equal. Paths are those of checkpoint
+/// directories or of safetensors files. Throws Error (kCheckpoint) when one cannot be read or is damaged.
+TensorsComparison compare_tensors(const std::string& path_a, const std::string& path_b, double tolerance);
+
+}  // namespace mtf

@@ -1,0 +1,123 @@
+#include "trainer/event_file.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <filesystem>
+#include <vector>
+
+#include "data/tfrecord.h"
+#include "engine/core/error.h"
+#include "engine/core/fault.h"
+#include "trainer/event.pb.h"
+
+namespace mtf {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "events.out.tfevents.";
+
+double wall_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+proto::Event event_now(int64_t step) {
+  proto::Event event;
+  event.set_wall_time(wall_time());
+  event.set_step(step);
+  return event;
+}
+
+/// TensorBoard reads the files of a directory in the order of their names. <n> counts up where the other
+/// parts are equal.
+std::string new_file_name(const std::string& directory) {
+  char host[HOST_NAME_MAX + 1] = "localhost";
+  ::gethostname(host, HOST_NAME_MAX);
+  const auto seconds = static_cast<int64_t>(wall_time());
+  for (int n = 0;; ++n) {
+    const fs::path path =
+        fs::path(directory) / fmt::format("{}{}.{}.{}.{}", kPrefix, seconds, host, ::getpid(), n);
+    std::error_code ignored;
+    if (!fs::exists(path, ignored)) return path.string();
+  }
+}
+
+/// What every file begins with: the version of the format, and the step at which a run begins or continues.
+std::string file_header(int64_t step) {
+  proto::Event version = event_now(0);
+  version.set_file_version("brain.Event:2");
+  proto::Event start = event_now(step);
+  start.mutable_session_log()->set_status(proto::SessionLog::START);
+  return tfrecord_frame(version.SerializeAsString()) + tfrecord_frame(start.SerializeAsString());
+}
+
+/// What stays of a file.
+struct KeptEvents {
+  std::vector<ByteRange> ranges;
+  bool scalars = false;
+};
+
+KeptEvents kept_events(const std::string& path, const KeepEvent& keep) {
+  KeptEvents kept;
+  TFRecordReader reader(path);
+  try {
+    while (const std::optional<std::string_view> record = reader.next()) {
+      proto::Event event;
+      if (!event.ParseFromArray(record->data(), static_cast<int>(record->size()))) break;
+      const bool scalars = event.summary().value_size() > 0;
+      if (scalars && !keep(event.step(), event.summary().value(0).tag())) continue;
+      add_range(kept.ranges, {reader.offset(), reader.end()});
+      kept.scalars |= scalars;
+    }
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;  // a torn end is what was looked for
+  }
+  return kept;
+}
+
+void cut_event_file(const std::string& path, const KeepEvent& keep) {
+  if (const int error = fault_point("resume.cut")) throw_not_written(path, error);
+  const KeptEvents kept = kept_events(path, keep);
+  if (kept.scalars) return keep_ranges(path, kept.ranges);
+  std::error_code error;
+  if (!fs::remove(path, error) && error) throw_not_written(path, error.value());
+}
+
+}  // namespace
+
+void EventFile::write(int64_t step, const Metrics& scalars) {
+  proto::Event event = event_now(step);
+  for (const auto& [tag, number] : scalars) {
+    proto::Summary::Value& value = *event.mutable_summary()->add_value();
+    value.set_tag(tag);
+    value.set_simple_value(static_cast<float>(number));
+  }
+  std::string block;
+  if (!file_) {
+    file_.emplace(new_file_name(directory_));
+    block = file_header(begin_);
+  }
+  file_->write(block + tfrecord_frame(event.SerializeAsString()));
+}
+
+void cut_event_files(const std::string& directory, const KeepEvent& keep) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    const bool ours =
+        entry->is_regular_file(ignored) && entry->path().filename().string().starts_with(kPrefix);
+    if (ours) paths.push_back(entry->path().string());
+  }
+  if (error) {
+    throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be read: {}", directory, error.message()));
+  }
+  std::ranges::sort(paths);
+  for (const std::string& path : paths) cut_event_file(path, keep);
+}
+
+}  // namespace mtf

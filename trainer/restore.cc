@@ -1,0 +1,198 @@
+#include "trainer/restore.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <regex>
+
+#include "engine/checkpoint/safetensors.h"
+#include "engine/core/nearest.h"
+#include "trainer/checkpoints.h"
+#include "trainer/optimizers.h"
+
+namespace mtf {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<int64_t> sizes(const Shape& shape) {
+  std::vector<int64_t> result;
+  for (const Dimension& d : shape) result.push_back(d.size);
+  return result;
+}
+
+[[noreturn]] void wrong_shape(const std::string& path, const Variable& variable, DType dtype,
+                              const std::string& shape) {
+  throw Error(ErrorKind::kCheckpoint,
+              fmt::format("{}: variable `{}` is {} {}, and the model has {} {}", path, variable.name,
+                          name_of(dtype), shape, name_of(variable.dtype), variable.shape.to_string()));
+}
+
+void restore(CheckpointReader& reader, const CheckpointVariable& saved, VariableStore& variables) {
+  const Variable& variable = variables.variable(saved.name);
+  if (saved.shape != variable.shape || saved.dtype != variable.dtype)
+    wrong_shape(reader.path(), variable, saved.dtype, saved.shape.to_string());
+  for (const VariableStore::StoredSlice& slice : variables.slices(saved.name))
+    reader.read(saved.name, slice.begin, sizes(slice.shape), slice.data);
+}
+
+/// The newest checkpoint of a run's directory.
+std::string latest_of(const std::string& run, std::string_view key) {
+  const std::vector<SavedCheckpoint> saved = list_checkpoints((fs::path(run) / "checkpoints").string());
+  if (saved.empty())
+    throw Error(ErrorKind::kCheckpoint, fmt::format("`{}`: {} holds no checkpoint", key, run));
+  return saved.back().path;
+}
+
+/// A checkpoint's directory or that of a run.
+std::string checkpoint_at(const std::string& path, std::string_view key) {
+  if (fs::exists(fs::path(path) / "manifest.json")) return path;
+  if (!fs::exists(path)) throw Error(ErrorKind::kCheckpoint, fmt::format("`{}`: there is no {}", key, path));
+  return latest_of(path, key);
+}
+
+std::string of_step(const Config& config, int64_t step, std::string_view key) {
+  const std::vector<SavedCheckpoint> saved = list_checkpoints(checkpoints_directory(config));
+  std::vector<std::string> steps;
+  for (const SavedCheckpoint& checkpoint : saved) {
+    if (checkpoint.step == step) return checkpoint.path;
+    steps.push_back(fmt::format("{}", checkpoint.step));
+  }
+  throw Error(ErrorKind::kCheckpoint,
+              fmt::format("`{}`: {} has no checkpoint of step {}", key, config.run.model_dir.text, step),
+              steps.empty() ? "it has none at all" : fmt::format("it has {}", fmt::join(steps, ", ")));
+}
+
+std::string best(const Config& config, std::string_view key) {
+  const auto& keep_best = config.checkpoint.keep_best;
+  if (!keep_best) {
+    throw Error(ErrorKind::kCheckpoint, fmt::format("`{}`: `best` by which metric?", key),
+                "`checkpoint.keep_best: {metric: DATASET/METRIC}`");
+  }
+  const auto values = best_first(list_checkpoints(checkpoints_directory(config)), keep_best->metric);
+  if (values.empty()) {
+    throw Error(ErrorKind::kCheckpoint, fmt::format("`{}`: no checkpoint of {} has the metric `{}`", key,
+                                                    config.run.model_dir.text, keep_best->metric));
+  }
+  return of_step(config, values.front().step, key);
+}
+
+/// Weights by the name that they have in the model.
+class WeightSource {
+ public:
+  explicit WeightSource(const InitOptions& options) : options_(options) {
+    const std::string& path = options.path.text;
+    if (fs::is_regular_file(path)) {
+      file_.emplace(path);
+      for (const StoredTensor& tensor : file_->tensors()) add(tensor.name);
+    } else {
+      reader_.emplace(checkpoint_at(path, "checkpoint.init.path"));
+      for (const CheckpointVariable& variable : reader_->manifest().variables) add(variable.name);
+    }
+  }
+
+  const std::string& path() const { return file_ ? file_->path() : reader_->path(); }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& [name, stored] : stored_names_) names.push_back(name);
+    return names;
+  }
+  /// False when there is none of this name.
+  bool set(const Variable& variable, VariableStore& variables) {
+    const auto found = stored_names_.find(variable.name);
+    if (found == stored_names_.end()) return false;
+    if (file_) {
+      set(file_->at(found->second), variable, variables);
+    } else {
+      set(*reader_->find(found->second), variable, variables);
+    }
+    return true;
+  }
+
+ private:
+  void add(const std::string& stored) {
+    std::string name = stored;
+    for (const auto& [pattern, replacement] : options_.rename)
+      name = std::regex_replace(name, std::regex(pattern), replacement);
+    if (!stored_names_.emplace(name, stored).second) {
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("`checkpoint.init.rename` gives `{}` and `{}` the same name `{}`", stored,
+                              stored_names_.at(name), name));
+    }
+  }
+  void set(const StoredTensor& stored, const Variable& variable, VariableStore& variables) {
+    if (stored.shape != sizes(variable.shape) || stored.dtype != variable.dtype)
+      wrong_shape(path(), variable, stored.dtype, fmt::format("[{}]", fmt::join(stored.shape, ", ")));
+    HostTensor tensor(variable.shape, variable.dtype);
+    std::memcpy(tensor.bytes.data(), stored.data.data(), stored.data.size());
+    variables.set(variable.name, tensor);
+  }
+  /// Names of dimensions may differ: only sizes count.
+  void set(const CheckpointVariable& saved, const Variable& variable, VariableStore& variables) {
+    if (sizes(saved.shape) != sizes(variable.shape) || saved.dtype != variable.dtype)
+      wrong_shape(path(), variable, saved.dtype, saved.shape.to_string());
+    for (const VariableStore::StoredSlice& slice : variables.slices(variable.name))
+      reader_->read(saved.name, slice.begin, sizes(slice.shape), slice.data);
+  }
+
+  const InitOptions& options_;
+  std::optional<SafetensorsFile> file_;
+  std::optional<CheckpointReader> reader_;
+  std::map<std::string, std::string> stored_names_;  ///< by name in the model
+};
+
+}  // namespace
+
+std::vector<std::string> restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what) {
+  std::vector<std::string> kept;
+  for (const std::string& name : variables.names()) {
+    const bool slot = variables.variable(name).kind == Variable::Kind::kSlot;
+    const CheckpointVariable* saved = reader.find(name);
+    if (saved && !(slot && what == Restore::kWeights)) {
+      restore(reader, *saved, variables);
+    } else if (what == Restore::kAll || (what == Restore::kWeights && !slot)) {
+      throw Error(ErrorKind::kCheckpoint, fmt::format("{} lacks the variable `{}`", reader.path(), name));
+    } else {
+      kept.push_back(name);
+    }
+  }
+  return kept;
+}
+
+std::string find_checkpoint(const Config& config, const CheckpointChoice& choice, std::string_view key) {
+  if (const auto* step = std::get_if<int64_t>(&choice)) return of_step(config, *step, key);
+  if (const auto* path = std::get_if<config::Path>(&choice)) return checkpoint_at(path->text, key);
+  return std::get<CheckpointWord>(choice) == CheckpointWord::kBest
+             ? best(config, key)
+             : latest_of(config.run.model_dir.text, key);
+}
+
+std::string initialize_weights(const InitOptions& options, VariableStore& variables) {
+  WeightSource source(options);
+  std::vector<std::string> missing;
+  int64_t taken = 0, weights = 0;
+  for (const std::string& name : variables.names()) {
+    const Variable& variable = variables.variable(name);
+    if (variable.kind == Variable::Kind::kSlot) continue;
+    ++weights;
+    if (!matches_any(name, options.include) || matches_any(name, options.exclude)) continue;
+    if (source.set(variable, variables)) {
+      ++taken;
+    } else {
+      missing.push_back(name);
+    }
+  }
+  if (!missing.empty()) {
+    throw Error(
+        ErrorKind::kCheckpoint,
+        fmt::format("{} lacks {} of the model's variables: {}", source.path(), missing.size(),
+                    fmt::join(missing, ", ")),
+        did_you_mean(missing.front(), source.names()) +
+            "; `checkpoint.init.rename` maps names, `checkpoint.init.exclude` leaves variables as they are");
+  }
+  return fmt::format("{} of {} variables start from {}", taken, weights, source.path());
+}
+
+}  // namespace mtf

@@ -1,0 +1,36 @@
+// Variables from files: a run that goes on, a fresh run that starts from given weights, an evaluation.
+//
+//   CheckpointReader reader(find_checkpoint(config, config.evaluate.checkpoint, "evaluate.checkpoint"));
+//   restore_variables(reader, variables, Restore::kWeights);
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/runtime/variable_store.h"
+#include "trainer/config.h"
+
+namespace mtf {
+
+/// What a checkpoint must hold.
+enum class Restore {
+  kAll,      ///< every variable
+  kWeights,  ///< weights and statistics; slots keep their values
+  kPresent,  ///< nothing in particular: what it lacks keeps its values
+};
+
+/// Sets variables from a checkpoint of any mesh. Throws Error (kCheckpoint) with the variable where one is
+/// missing or has another shape or dtype. The names of variables that kept their values come back.
+std::vector<std::string> restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what);
+
+/// The directory of the checkpoint that `choice`, the value of the configuration's `key`, means. Throws Error
+/// (kCheckpoint) when there is none.
+std::string find_checkpoint(const Config& config, const CheckpointChoice& choice, std::string_view key);
+
+/// Sets the weights that section checkpoint.init takes from a run's directory (its latest checkpoint), a
+/// checkpoint or a safetensors file; returns a line that says what was taken. Throws Error (kCheckpoint) when
+/// a weight that `include` and `exclude` leave is not there or has another shape.
+std::string initialize_weights(const InitOptions& options, VariableStore& variables);
+
+}  // namespace mtf

@@ -1,0 +1,19 @@
+// When a run ends: train.steps, train.epochs, train.time and train.patience, whichever comes first.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "trainer/checkpoints.h"
+#include "trainer/config.h"
+
+namespace mtf {
+
+/// The reason when a limit of `train` is reached, as a person reads it: "train.steps = 1000"; empty: the run
+/// goes on.
+std::string reached_limit(const Session& session, const RunState& state);
+
+/// Takes an evaluation into account, for train.patience: state.best and state.worse_evaluations.
+void count_evaluation(const TrainOptions& train, const Metrics& evaluation, RunState& state);
+
+}  // namespace mtf

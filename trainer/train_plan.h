@@ -1,0 +1,26 @@
+// What is built and checked before a run writes anything: programs, data sets, memory.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "trainer/continuation.h"
+#include "trainer/evaluate.h"
+#include "trainer/session.h"
+
+namespace mtf {
+
+struct TrainPlan {
+  UpdateOptions update;
+  TrainStep step;  ///< without its graph
+  std::vector<EvaluationSet> evaluation_sets;
+  Program program;
+  std::optional<Program> evaluation;
+  std::optional<Continuation> continuation;  ///< run.model_dir holds a run
+};
+
+/// Throws Error: all that is wrong with the configuration together, labels that are no class, too little
+/// memory. `session.config` takes over what a run that continues fixes (find_continuation).
+TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics);
+
+}  // namespace mtf
