@@ -84,7 +84,9 @@ IdxImages read_idx_images(const std::string& path) {
   int64_t bytes = 0;
   const bool too_large = __builtin_mul_overflow(images.count, images.rows, &bytes) ||
                          __builtin_mul_overflow(bytes, images.cols, &bytes);
-  if (too_large || bytes == 0)
+  if (too_large)
+    bad_file(path, "the header says " + described, "no file is so large; download the file again");
+  if (bytes == 0)
     bad_file(path, "the header says " + described, "at least one image with at least one pixel");
   images.pixels = reader.read_rest(bytes, described);
   return images;

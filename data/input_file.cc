@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <filesystem>
+#include <new>
 #include <utility>
 
 #include "engine/core/error.h"
@@ -12,63 +14,97 @@
 namespace mtf {
 namespace {
 
-constexpr unsigned kBufferBytes = 1 << 17;
+constexpr size_t kBufferBytes = 1 << 17;
+constexpr std::array<unsigned char, 2> kGzipMagic = {31, 139};
+/// zlib: the largest window, with the header and checksum of gzip.
+constexpr int kGzipWindow = 15 + 16;
 
 }  // namespace
 
 InputFile::InputFile(std::string path, std::string content, Compression compression)
-    : path_(std::move(path)), content_(std::move(content)) {
-  if (compression == Compression::kDetect) {
-    compressed_.reset(::gzopen(path_.c_str(), "rb"));
-    if (compressed_) ::gzbuffer(compressed_.get(), kBufferBytes);
-  } else {
-    plain_.reset(std::fopen(path_.c_str(), "rb"));
-    if (plain_) std::setvbuf(plain_.get(), nullptr, _IOFBF, kBufferBytes);
-  }
-  const bool opened = compressed_ || plain_;
+    : path_(std::move(path)), content_(std::move(content)), file_(std::fopen(path_.c_str(), "rb")) {
   const int reason = errno;
   std::error_code ignored;
-  const int error = !opened ? reason : std::filesystem::is_directory(path_, ignored) ? EISDIR : 0;
-  if (error == 0) return;
-  throw Error(ErrorKind::kData, fmt::format("cannot read {}: {}", path_, system_message(error)),
-              fmt::format("the path of {}, plain or .gz", content_));
+  const int error = !file_ ? reason : std::filesystem::is_directory(path_, ignored) ? EISDIR : 0;
+  if (error != 0) {
+    throw Error(ErrorKind::kData, fmt::format("cannot read {}: {}", path_, system_message(error)),
+                fmt::format("the path of {}, plain or .gz", content_));
+  }
+  std::setvbuf(file_.get(), nullptr, _IOFBF, kBufferBytes);
+  if (compression == Compression::kNone) return;
+  std::array<unsigned char, 2> front{};
+  const bool compressed = read_raw(front.data(), 2) == 2 && front == kGzipMagic;
+  std::rewind(file_.get());
+  if (!compressed) return;
+  stream_.reset(new z_stream{});
+  if (::inflateInit2(stream_.get(), kGzipWindow) != Z_OK) throw std::bad_alloc();
+  buffer_.resize(kBufferBytes);
 }
 
 int64_t InputFile::read(void* output, int64_t size) {
-  int64_t got = 0;
-  if (compressed_) {
-    got = read_compressed(static_cast<char*>(output), size);
-  } else {
-    got = static_cast<int64_t>(std::fread(output, 1, static_cast<size_t>(size), plain_.get()));
-    if (got < size && std::ferror(plain_.get())) throw_unreadable(errno);
-  }
+  const int64_t got =
+      stream_ ? read_compressed(static_cast<unsigned char*>(output), size) : read_raw(output, size);
   position_ += got;
   return got;
 }
 
-int64_t InputFile::read_compressed(char* output, int64_t size) {
+int64_t InputFile::read_raw(void* output, int64_t size) {
+  const auto got = static_cast<int64_t>(std::fread(output, 1, static_cast<size_t>(size), file_.get()));
+  if (got < size && std::ferror(file_.get())) {
+    throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be read: {}", path_, system_message(errno)),
+                content_ + ", plain or .gz");
+  }
+  return got;
+}
+
+int64_t InputFile::read_compressed(unsigned char* output, int64_t size) {
+  constexpr int64_t kLargestPart = 1 << 30;
   int64_t done = 0;
   while (done < size) {
-    const auto chunk = static_cast<unsigned>(std::min<int64_t>(size - done, 1 << 30));
-    const int got = ::gzread(compressed_.get(), output + done, chunk);
-    if (got > 0) done += got;
-    if (got == static_cast<int>(chunk)) continue;
-    // Data that are cut off read short, and only the code says so.
-    int code = Z_OK;
-    const std::string what = ::gzerror(compressed_.get(), &code);
-    if (code == Z_ERRNO) throw_unreadable(errno);
-    if (code == Z_OK || code == Z_STREAM_END) return done;
-    throw Error(ErrorKind::kData,
-                fmt::format("{}: {} after {} bytes", path_,
-                            code == Z_BUF_ERROR ? "the compressed data are cut off" : what, position_ + done),
-                "the file is damaged; download it again");
+    if (member_ended_ && !next_member()) break;
+    if (stream_->avail_in == 0) refill();
+    const bool at_end = stream_->avail_in == 0;
+    const auto part = static_cast<unsigned>(std::min(size - done, kLargestPart));
+    stream_->next_out = output + done;
+    stream_->avail_out = part;
+    const int code = ::inflate(stream_.get(), Z_NO_FLUSH);
+    done += part - stream_->avail_out;
+    member_ended_ = code == Z_STREAM_END;
+    if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
+      throw_damaged(fmt::format("the compressed data are damaged ({})",
+                                stream_->msg != nullptr ? stream_->msg : ::zError(code)));
+    if (at_end && code != Z_STREAM_END && stream_->avail_out > 0)
+      throw_damaged(fmt::format("the compressed data are cut off after {} bytes", position_ + done));
   }
   return done;
 }
 
-void InputFile::throw_unreadable(int error) const {
-  throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be read: {}", path_, system_message(error)),
-              content_ + ", plain or .gz");
+bool InputFile::next_member() {
+  if (stream_->avail_in < kGzipMagic.size()) refill();
+  if (stream_->avail_in == 0) return false;
+  if (!at_gzip_magic())
+    throw_damaged(fmt::format("something else follows the {} bytes of the compressed data", position_));
+  ::inflateReset(stream_.get());
+  member_ended_ = false;
+  return true;
+}
+
+/// Moves what is left of the buffer to its front and fills it up from the file.
+void InputFile::refill() {
+  std::copy_n(stream_->next_in, stream_->avail_in, buffer_.begin());
+  const size_t left = stream_->avail_in;
+  const int64_t got = read_raw(buffer_.data() + left, static_cast<int64_t>(buffer_.size() - left));
+  stream_->next_in = buffer_.data();
+  stream_->avail_in = static_cast<unsigned>(left + static_cast<size_t>(got));
+}
+
+bool InputFile::at_gzip_magic() const {
+  return stream_->avail_in >= kGzipMagic.size() &&
+         std::equal(kGzipMagic.begin(), kGzipMagic.end(), stream_->next_in);
+}
+
+void InputFile::throw_damaged(const std::string& what) const {
+  throw Error(ErrorKind::kData, fmt::format("{}: {}", path_, what), "the file is damaged; download it again");
 }
 
 }  // namespace mtf

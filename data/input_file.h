@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace mtf {
 
@@ -25,21 +26,34 @@ class InputFile {
   const std::string& path() const { return path_; }
 
   /// Bytes that were there, at most `size`; fewer only at the end of the file. Throws Error: kData when the
-  /// compressed data are damaged or cut off, kSystem when the system cannot read.
+  /// compressed data are damaged, cut off, or followed by something else; kSystem when the system cannot
+  /// read.
   int64_t read(void* output, int64_t size);
 
  private:
   struct Close {
-    void operator()(gzFile file) const { ::gzclose(file); }
     void operator()(std::FILE* file) const { std::fclose(file); }
+    void operator()(z_stream* stream) const {
+      ::inflateEnd(stream);
+      delete stream;
+    }
   };
-  int64_t read_compressed(char* output, int64_t size);
-  [[noreturn]] void throw_unreadable(int error) const;
+  /// Bytes of the file itself.
+  int64_t read_raw(void* output, int64_t size);
+  int64_t read_compressed(unsigned char* output, int64_t size);
+  /// Makes the next member of a compressed file (gzip files can be joined) or, at the end of the file,
+  /// nothing; true when there is one.
+  bool next_member();
+  void refill();
+  bool at_gzip_magic() const;
+  [[noreturn]] void throw_damaged(const std::string& what) const;
 
   std::string path_;
   std::string content_;
-  std::unique_ptr<gzFile_s, Close> compressed_;  ///< one of the two is open
-  std::unique_ptr<std::FILE, Close> plain_;
+  std::unique_ptr<std::FILE, Close> file_;
+  std::unique_ptr<z_stream, Close> stream_;  ///< nothing: the file is not compressed
+  std::vector<unsigned char> buffer_;        ///< of the file, from which stream_ reads
+  bool member_ended_ = false;
   int64_t position_ = 0;  ///< bytes read so far
 };
 

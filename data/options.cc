@@ -12,21 +12,23 @@
 namespace mtf {
 namespace {
 
-std::unique_ptr<Source> make(const IdxOptions& options, uint64_t) {
-  const std::vector<std::string> images = expand_globs(options.images);
-  const std::vector<std::string> labels = expand_globs(options.labels);
+std::unique_ptr<Source> make(const IdxOptions& options, uint64_t, const Mark& mark) {
+  std::vector<Problem> missing;
+  const std::vector<std::string> images = find_files(options.images, missing);
+  const std::vector<std::string> labels = find_files(options.labels, missing);
+  if (!missing.empty()) throw Error(std::move(missing));
   if (images.empty() || images.size() != labels.size())
-    throw Error(ErrorKind::kData,
+    throw Error(ErrorKind::kData, mark,
                 fmt::format("{} files of images and {} of labels", images.size(), labels.size()),
                 "one file of labels for each file of images");
   return std::make_unique<IdxSource>(images, labels);
 }
 
-std::unique_ptr<Source> make(const IdentityOptions& options, uint64_t seed) {
+std::unique_ptr<Source> make(const IdentityOptions& options, uint64_t seed, const Mark&) {
   return std::make_unique<IdentitySource>(options.examples, Dimension{options.dimension, options.size}, seed);
 }
 
-std::unique_ptr<Source> make(const LaterSource&, uint64_t) {
+std::unique_ptr<Source> make(const LaterSource&, uint64_t, const Mark&) {
   MTF_CHECK(false, "the schema let a source pass that comes later");
 }
 
@@ -46,14 +48,7 @@ std::optional<int64_t> limit_of(const EvaluationSourceOptions& options) {
 }
 
 std::unique_ptr<Source> make_source(const SourceOptions& options, uint64_t seed, const Mark& mark) {
-  try {
-    return std::visit([seed](const auto& x) { return make(x, seed); }, options);
-  } catch (const Error& error) {
-    std::vector<Problem> problems = error.problems();
-    for (Problem& problem : problems)
-      if (!problem.mark.known()) problem.mark = mark;
-    throw Error(std::move(problems));
-  }
+  return std::visit([&](const auto& x) { return make(x, seed, mark); }, options);
 }
 
 }  // namespace mtf

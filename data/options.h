@@ -124,8 +124,8 @@ inline void describe(config::Visitor& visit, DataOptions& options) {
   visit.later("augment", "layers that change the training examples");
 }
 
-/// Opens the source. Throws Error (kData) at `mark`, the place of the source in the configuration, when its
-/// files are missing or wrong.
+/// Opens the source. Throws Error (kData): files that are missing at their places in the configuration, what
+/// does not fit together at `mark`, the place of the source, and wrong files by their paths.
 std::unique_ptr<Source> make_source(const SourceOptions& options, uint64_t seed, const Mark& mark = {});
 
 }  // namespace mtf

@@ -8,9 +8,8 @@
 
 namespace mtf {
 
-/// The files that `paths` mean, in order; a glob (*, ?, [...]) gives its matches sorted by name. A path
-/// without wildcards stands for itself, whether the file exists or not. Throws Error (kData) when a glob
-/// matches nothing.
-std::vector<std::string> expand_globs(const std::vector<config::Path>& paths);
+/// The files that `paths` mean, in order; a glob (*, ?, [...]) gives its matches sorted by name. Paths that
+/// lead to no file are added to `problems` (kData), each where it was written.
+std::vector<std::string> find_files(const std::vector<config::Path>& paths, std::vector<Problem>& problems);
 
 }  // namespace mtf

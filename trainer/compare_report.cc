@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/core/printable.h"
 #include "trainer/compare.h"
 #include "trainer/compare_text.h"
 
@@ -13,20 +14,11 @@ namespace {
 constexpr size_t kWorstTensors = 10;
 constexpr size_t kListedNames = 5;
 
-/// "a, b, c and 7 more".
-std::string names_text(const std::vector<std::string>& names) {
-  const size_t listed = std::min(names.size(), kListedNames);
-  std::string text =
-      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<ptrdiff_t>(listed), ", "));
-  if (names.size() > listed) text += fmt::format(" and {} more", names.size() - listed);
-  return text;
-}
-
 std::string only_in(std::string_view what, const std::vector<std::string>& a,
                     const std::vector<std::string>& b) {
   std::string text;
-  if (!a.empty()) text += fmt::format("  {} only in A: {}\n", what, names_text(a));
-  if (!b.empty()) text += fmt::format("  {} only in B: {}\n", what, names_text(b));
+  if (!a.empty()) text += fmt::format("  {} only in A: {}\n", what, list_names(a, kListedNames));
+  if (!b.empty()) text += fmt::format("  {} only in B: {}\n", what, list_names(b, kListedNames));
   return text;
 }
 

@@ -6,6 +6,7 @@ namespace mtf {
 
 using config::at_least;
 using config::fixed_on_resume;
+using config::fixed_type_on_resume;
 using config::free_on_resume;
 using config::non_negative;
 using config::positive;
@@ -140,7 +141,7 @@ void describe(config::Visitor& visit, Config& config) {
   visit("precision", config.precision, "element types", reported_on_resume);
   visit("data", config.data, "training examples");
   visit("model", config.model, "the network; --list-layers has the layers", fixed_on_resume);
-  visit("optimizer", config.optimizer, "how weights follow gradients");
+  visit("optimizer", config.optimizer, "how weights follow gradients", fixed_type_on_resume);
   visit("learning_rate", config.learning_rate,
         "a number, a schedule, or a list: their product; null: adafactor's own", non_negative);
   visit("train", config.train, "length of the run, batches, reports");

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <climits>
 #include <filesystem>
@@ -32,18 +33,36 @@ proto::Event event_now(int64_t step) {
   return event;
 }
 
-/// TensorBoard reads the files of a directory in the order of their names. <n> counts up where the other
-/// parts are equal.
+/// The event files of a directory in the order of their names, in which TensorBoard reads them.
+std::vector<std::string> event_files(const std::string& directory) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    const bool ours =
+        entry->is_regular_file(ignored) && entry->path().filename().string().starts_with(kPrefix);
+    if (ours) paths.push_back(entry->path().string());
+  }
+  if (error) {
+    throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be read: {}", directory, error.message()));
+  }
+  std::ranges::sort(paths);
+  return paths;
+}
+
+/// A name after those of all files that are there, also when they were made within this second.
 std::string new_file_name(const std::string& directory) {
+  auto seconds = static_cast<int64_t>(wall_time());
+  for (const std::string& path : event_files(directory)) {
+    const std::string name = fs::path(path).filename().string().substr(kPrefix.size());
+    int64_t taken = 0;
+    std::from_chars(name.data(), name.data() + name.size(), taken);
+    seconds = std::max(seconds, taken + 1);
+  }
   char host[HOST_NAME_MAX + 1] = "localhost";
   ::gethostname(host, HOST_NAME_MAX);
-  const auto seconds = static_cast<int64_t>(wall_time());
-  for (int n = 0;; ++n) {
-    const fs::path path =
-        fs::path(directory) / fmt::format("{}{}.{}.{}.{}", kPrefix, seconds, host, ::getpid(), n);
-    std::error_code ignored;
-    if (!fs::exists(path, ignored)) return path.string();
-  }
+  const std::string name = fmt::format("{}{}.{}.{}.0", kPrefix, seconds, host, ::getpid());
+  return (fs::path(directory) / name).string();
 }
 
 /// What every file begins with: the version of the format, and the step at which a run begins or continues.
@@ -105,19 +124,7 @@ void EventFile::write(int64_t step, const Metrics& scalars) {
 }
 
 void cut_event_files(const std::string& directory, const KeepEvent& keep) {
-  std::vector<std::string> paths;
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-    std::error_code ignored;
-    const bool ours =
-        entry->is_regular_file(ignored) && entry->path().filename().string().starts_with(kPrefix);
-    if (ours) paths.push_back(entry->path().string());
-  }
-  if (error) {
-    throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be read: {}", directory, error.message()));
-  }
-  std::ranges::sort(paths);
-  for (const std::string& path : paths) cut_event_file(path, keep);
+  for (const std::string& path : event_files(directory)) cut_event_file(path, keep);
 }
 
 }  // namespace mtf

@@ -4,7 +4,7 @@
 //   events.write(100, {{"train/loss", 0.31}, {"train/learning_rate", 0.01}});
 //
 // The format: records (data/tfrecord.h) of TensorFlow's Event message (trainer/event.proto), in files named
-// events.out.tfevents.<seconds>.<host>.<pid>.<n>. A run that continues writes a file of its own.
+// events.out.tfevents.<seconds>.<host>.<pid>.0. A run that continues writes a file of its own.
 #pragma once
 
 #include <cstdint>

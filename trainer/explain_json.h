@@ -7,9 +7,8 @@
 //   batch_size, microbatches
 //   variables                [{name, kind: weight | slot | statistic, TENSOR}]
 //   tensors                  [{operation, layer, phase: forward | backward | update, times, in_place,
-//   TENSOR}] in
-//                            the order in which they are made; absent with explain.tensors=false. in_place:
-//                            in the memory of an operand or variable
+//                            TENSOR}] as they are made; absent with explain.tensors=false. in_place: in the
+//                            memory of an operand or variable
 //   contractions             [{operation, layer, phase, times, dimensions, shape, split, flops, unique_flops,
 //                            repeated_over}]: the union of the dimensions of the operands; unique_flops on
 //                            the whole mesh if no position repeated another's work; repeated_over: mesh
@@ -24,11 +23,13 @@
 //   step                     {flops, unique_flops, bytes_sent, collectives, bytes_per_flop (null: no FLOPs)}
 //   evaluation               the same and batch_size, for one batch; null without evaluate.datasets
 //   memory                   {position: {parts: {NAME: bytes}, bytes, fits}, process: the same,
-//                            limit: {bytes, source}}
+//                            limit: {bytes, source}}; position: its tensors, as if alone on its device;
+//                            process: all that it has resident. Both with the evaluation and a checkpoint's
+//                            snapshot
 //   repeated_flops           FLOPs that a position would not do if no work were repeated
-//   splits                   [{dimension, mesh_dimensions, flops, bytes_sent, position_bytes}] rules of
-//   `layout`
-//                            that were tried and take repeated work away; position_bytes of the step alone
+//   splits                   [{dimension, mesh_dimensions, flops, bytes_sent, position_bytes}] rules of the
+//                            key `layout` that were tried and take repeated work away; position_bytes of
+//                            the step alone
 //   unused_mesh_dimensions   [name]
 //   warnings, notes          [text]
 //

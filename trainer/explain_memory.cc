@@ -39,7 +39,7 @@ ExplainedMemory explain_memory(const Session& session, const std::vector<const P
     add("temporaries" + of, plan.temporary_bytes);
   }
   constexpr bool kSnapshot = true;
-  add("snapshot for checkpoints", variables[0] + variables[1] + variables[2]);
+  add("checkpoint snapshot", variables[0] + variables[1] + variables[2]);
   memory.process = memory_need(session, programs, kSnapshot, evaluation_sets);
   memory.limit = memory_limit(session.config);
   return memory;

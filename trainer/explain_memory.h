@@ -11,7 +11,7 @@ namespace mtf {
 
 /// The training step, the evaluation where there is one, and the snapshot from which checkpoints are written.
 struct ExplainedMemory {
-  std::vector<MemoryNeed::Part> position;  ///< one position alone on its device; none is 0
+  std::vector<MemoryNeed::Part> position;  ///< tensors of one position alone on its device; none is 0
   int64_t position_bytes = 0;
   int64_t step_bytes = 0;  ///< of them, what the training step alone takes
   MemoryNeed process;      ///< what the positions of this process share counts once

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "trainer/explain_table.h"
 #include "trainer/progress.h"
@@ -181,7 +180,7 @@ void add_parts(const std::string& whose, int64_t total, const std::vector<Memory
 
 std::string memory_text(const ExplainedMemory& memory, const Mesh& mesh) {
   TextTable table({{""}, {"", kRight}});
-  add_parts("a position alone on its device", memory.position_bytes, memory.position, table);
+  add_parts("tensors of a position alone on its device", memory.position_bytes, memory.position, table);
   add_parts(process_text(mesh), memory.process.total(), memory.process.parts, table);
   return section("memory", table);
 }
@@ -248,9 +247,10 @@ std::string traffic_line(const ProgramFacts& facts) {
 std::string evaluation_line(const Explanation& e) {
   if (!e.evaluation) return {};
   const ProgramFacts& facts = e.evaluation->facts;
-  return fmt::format("           evaluation of {}: {}, {} sent\n",
-                     count_text(e.evaluation->batch_size, "example"), flops_text(facts.flops),
-                     mtf::bytes_text(facts.bytes_sent));
+  const std::string sent =
+      facts.messages == 0 ? "" : fmt::format(", {} sent", mtf::bytes_text(facts.bytes_sent));
+  return fmt::format("           evaluation of {}: {}{}\n", count_text(e.evaluation->batch_size, "example"),
+                     flops_text(facts.flops), sent);
 }
 
 std::string memory_lines(const ExplainedMemory& memory, const Mesh& mesh) {

@@ -72,6 +72,7 @@ bool holds_run(const Config& config, Diagnostics& diagnostics) {
 ModelDirLock::ModelDirLock(const Config& config) {
   const std::string& path = config.run.model_dir.text;
   std::error_code error;
+  for (fs::path p = path; !p.empty() && !fs::exists(p, error); p = p.parent_path()) created_.push_back(p);
   fs::create_directories(path, error);
   if (error) {
     throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be created: {}", path, error.message()));
@@ -87,7 +88,12 @@ ModelDirLock::ModelDirLock(const Config& config) {
   }
 }
 
-ModelDirLock::~ModelDirLock() { ::close(descriptor_); }
+ModelDirLock::~ModelDirLock() {
+  for (const std::string& path : created_) {
+    if (::rmdir(path.c_str()) != 0) break;
+  }
+  ::close(descriptor_);
+}
 
 void write_config(const Config& config, int64_t step) {
   const std::string path = in_model_dir(config, "config.yaml");

@@ -19,8 +19,8 @@ bool holds_run(const Config& config, Diagnostics& diagnostics);
 /// The only process that writes into a run's directory, for as long as it lives.
 class ModelDirLock {
  public:
-  /// Creates the directory if need be. Throws Error (kSystem) when that fails or another process has the
-  /// lock.
+  /// Creates the directory if need be, and takes it away again when nothing was written into it. Throws Error
+  /// (kSystem) when that fails or another process has the lock.
   explicit ModelDirLock(const Config& config);
   ~ModelDirLock();
   ModelDirLock(const ModelDirLock&) = delete;
@@ -28,6 +28,7 @@ class ModelDirLock {
 
  private:
   int descriptor_;
+  std::vector<std::string> created_;  ///< directories that were not there, the deepest first
 };
 
 /// Writes config.yaml, the resolved configuration, so that the file is always whole. One that says something

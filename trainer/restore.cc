@@ -8,7 +8,7 @@
 #include <regex>
 
 #include "engine/checkpoint/safetensors.h"
-#include "engine/core/nearest.h"
+#include "engine/core/printable.h"
 #include "trainer/checkpoints.h"
 #include "trainer/optimizers.h"
 
@@ -24,10 +24,11 @@ std::vector<int64_t> sizes(const Shape& shape) {
 }
 
 [[noreturn]] void wrong_shape(const std::string& path, const Variable& variable, DType dtype,
-                              const std::string& shape) {
+                              const std::string& shape, const std::string& hint = {}) {
   throw Error(ErrorKind::kCheckpoint,
               fmt::format("{}: variable `{}` is {} {}, and the model has {} {}", path, variable.name,
-                          name_of(dtype), shape, name_of(variable.dtype), variable.shape.to_string()));
+                          name_of(dtype), shape, name_of(variable.dtype), variable.shape.to_string()),
+              hint);
 }
 
 void restore(CheckpointReader& reader, const CheckpointVariable& saved, VariableStore& variables) {
@@ -39,44 +40,47 @@ void restore(CheckpointReader& reader, const CheckpointVariable& saved, Variable
 }
 
 /// The newest checkpoint of a run's directory.
-std::string latest_of(const std::string& run, std::string_view key) {
+std::string latest_of(const std::string& run, const Mark& mark) {
   const std::vector<SavedCheckpoint> saved = list_checkpoints((fs::path(run) / "checkpoints").string());
-  if (saved.empty())
-    throw Error(ErrorKind::kCheckpoint, fmt::format("`{}`: {} holds no checkpoint", key, run));
+  if (saved.empty()) throw Error(ErrorKind::kCheckpoint, mark, run + " holds no checkpoint");
   return saved.back().path;
 }
 
 /// A checkpoint's directory or that of a run.
-std::string checkpoint_at(const std::string& path, std::string_view key) {
-  if (fs::exists(fs::path(path) / "manifest.json")) return path;
-  if (!fs::exists(path)) throw Error(ErrorKind::kCheckpoint, fmt::format("`{}`: there is no {}", key, path));
-  return latest_of(path, key);
+std::string checkpoint_at(const config::Path& path) {
+  if (fs::exists(fs::path(path.text) / "manifest.json")) return path.text;
+  if (!fs::exists(path.text)) {
+    throw Error(ErrorKind::kCheckpoint, path.mark, "there is no " + path.text,
+                "the directory of a run or of a checkpoint");
+  }
+  return latest_of(path.text, path.mark);
 }
 
-std::string of_step(const Config& config, int64_t step, std::string_view key) {
+std::string of_step(const Config& config, int64_t step, const Mark& mark) {
   const std::vector<SavedCheckpoint> saved = list_checkpoints(checkpoints_directory(config));
   std::vector<std::string> steps;
   for (const SavedCheckpoint& checkpoint : saved) {
     if (checkpoint.step == step) return checkpoint.path;
     steps.push_back(fmt::format("{}", checkpoint.step));
   }
-  throw Error(ErrorKind::kCheckpoint,
-              fmt::format("`{}`: {} has no checkpoint of step {}", key, config.run.model_dir.text, step),
+  throw Error(ErrorKind::kCheckpoint, mark,
+              fmt::format("{} has no checkpoint of step {}", config.run.model_dir.text, step),
               steps.empty() ? "it has none at all" : fmt::format("it has {}", fmt::join(steps, ", ")));
 }
 
-std::string best(const Config& config, std::string_view key) {
+std::string best(const Config& config, const Mark& mark) {
   const auto& keep_best = config.checkpoint.keep_best;
   if (!keep_best) {
-    throw Error(ErrorKind::kCheckpoint, fmt::format("`{}`: `best` by which metric?", key),
-                "`checkpoint.keep_best: {metric: DATASET/METRIC}`");
+    throw Error(ErrorKind::kConfig, mark, "nothing says by which metric `best` is meant",
+                "for example `checkpoint.keep_best: {metric: DATASET/METRIC}`");
   }
   const auto values = best_first(list_checkpoints(checkpoints_directory(config)), keep_best->metric);
   if (values.empty()) {
-    throw Error(ErrorKind::kCheckpoint, fmt::format("`{}`: no checkpoint of {} has the metric `{}`", key,
-                                                    config.run.model_dir.text, keep_best->metric));
+    throw Error(
+        ErrorKind::kCheckpoint, mark,
+        fmt::format("no checkpoint of {} has the metric `{}`", config.run.model_dir.text, keep_best->metric));
   }
-  return of_step(config, values.front().step, key);
+  return of_step(config, values.front().step, mark);
 }
 
 /// Weights by the name that they have in the model.
@@ -88,7 +92,7 @@ class WeightSource {
       file_.emplace(path);
       for (const StoredTensor& tensor : file_->tensors()) add(tensor.name);
     } else {
-      reader_.emplace(checkpoint_at(path, "checkpoint.init.path"));
+      reader_.emplace(checkpoint_at(options.path));
       for (const CheckpointVariable& variable : reader_->manifest().variables) add(variable.name);
     }
   }
@@ -117,14 +121,16 @@ class WeightSource {
     for (const auto& [pattern, replacement] : options_.rename)
       name = std::regex_replace(name, std::regex(pattern), replacement);
     if (!stored_names_.emplace(name, stored).second) {
-      throw Error(ErrorKind::kConfig,
+      throw Error(ErrorKind::kConfig, options_.path.mark,
                   fmt::format("`checkpoint.init.rename` gives `{}` and `{}` the same name `{}`", stored,
                               stored_names_.at(name), name));
     }
   }
   void set(const StoredTensor& stored, const Variable& variable, VariableStore& variables) {
-    if (stored.shape != sizes(variable.shape) || stored.dtype != variable.dtype)
-      wrong_shape(path(), variable, stored.dtype, fmt::format("[{}]", fmt::join(stored.shape, ", ")));
+    if (stored.shape != sizes(variable.shape) || stored.dtype != variable.dtype) {
+      wrong_shape(path(), variable, stored.dtype, fmt::format("[{}]", fmt::join(stored.shape, ", ")),
+                  exclusion(variable));
+    }
     HostTensor tensor(variable.shape, variable.dtype);
     std::memcpy(tensor.bytes.data(), stored.data.data(), stored.data.size());
     variables.set(variable.name, tensor);
@@ -132,9 +138,13 @@ class WeightSource {
   /// Names of dimensions may differ: only sizes count.
   void set(const CheckpointVariable& saved, const Variable& variable, VariableStore& variables) {
     if (sizes(saved.shape) != sizes(variable.shape) || saved.dtype != variable.dtype)
-      wrong_shape(path(), variable, saved.dtype, saved.shape.to_string());
+      wrong_shape(path(), variable, saved.dtype, saved.shape.to_string(), exclusion(variable));
     for (const VariableStore::StoredSlice& slice : variables.slices(variable.name))
       reader_->read(saved.name, slice.begin, sizes(slice.shape), slice.data);
+  }
+
+  static std::string exclusion(const Variable& variable) {
+    return fmt::format("`checkpoint.init.exclude: [{}]` leaves it as it is", variable.name);
   }
 
   const InitOptions& options_;
@@ -162,11 +172,12 @@ std::vector<std::string> restore_variables(CheckpointReader& reader, VariableSto
 }
 
 std::string find_checkpoint(const Config& config, const CheckpointChoice& choice, std::string_view key) {
-  if (const auto* step = std::get_if<int64_t>(&choice)) return of_step(config, *step, key);
-  if (const auto* path = std::get_if<config::Path>(&choice)) return checkpoint_at(path->text, key);
+  const Mark mark = config.mark(key);
+  if (const auto* step = std::get_if<int64_t>(&choice)) return of_step(config, *step, mark);
+  if (const auto* path = std::get_if<config::Path>(&choice)) return checkpoint_at(*path);
   return std::get<CheckpointWord>(choice) == CheckpointWord::kBest
-             ? best(config, key)
-             : latest_of(config.run.model_dir.text, key);
+             ? best(config, mark)
+             : latest_of(config.run.model_dir.text, config.mark("run.model_dir"));
 }
 
 std::string initialize_weights(const InitOptions& options, VariableStore& variables) {
@@ -184,13 +195,21 @@ std::string initialize_weights(const InitOptions& options, VariableStore& variab
       missing.push_back(name);
     }
   }
+  constexpr size_t kListed = 8;
   if (!missing.empty()) {
     throw Error(
-        ErrorKind::kCheckpoint,
+        ErrorKind::kCheckpoint, options.path.mark,
         fmt::format("{} lacks {} of the model's variables: {}", source.path(), missing.size(),
-                    fmt::join(missing, ", ")),
-        did_you_mean(missing.front(), source.names()) +
-            "; `checkpoint.init.rename` maps names, `checkpoint.init.exclude` leaves variables as they are");
+                    list_names(missing, kListed)),
+        fmt::format("it has {}; `checkpoint.init.rename` maps names, `checkpoint.init.exclude` leaves "
+                    "variables as they are",
+                    list_names(source.names(), kListed)));
+  }
+  if (taken == 0) {
+    throw Error(
+        ErrorKind::kConfig, options.path.mark,
+        fmt::format("`include` and `exclude` of `checkpoint.init` leave none of {} variables", weights),
+        fmt::format("regular expressions that find some of {}", list_names(variables.names(), kListed)));
   }
   return fmt::format("{} of {} variables start from {}", taken, weights, source.path());
 }

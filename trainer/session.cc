@@ -83,8 +83,11 @@ std::unique_ptr<Graph> build_evaluation(const Session& session, Diagnostics& dia
       [&] {
         graph = build_evaluation(*session.model, session.train_data->features(), batch_size,
                                  precision_of(session.config));
-        // What is wrong with the layout of the training step is wrong here too: said once.
-        if (!diagnostics.has_errors()) check_layouts(*graph, session.layouts, diagnostics);
+        // What is wrong or odd with the layout of the training step is so here too: said once.
+        if (diagnostics.has_errors()) return;
+        Diagnostics of_evaluation;
+        check_layouts(*graph, session.layouts, of_evaluation);
+        for (const Problem& problem : of_evaluation.errors()) diagnostics.add(problem);
       },
       diagnostics);
   return graph;

@@ -58,7 +58,12 @@ class TraceBatch {
     // The target of the identity task is its input: files need not hold it twice.
     const bool identity = std::holds_alternative<IdentityOptions>(*session.config.data.train);
     if (!stored && identity && name == "y") stored = file.find("input/x");
-    if (!stored) throw Error(ErrorKind::kData, fmt::format("{}: there is no `input/{}`", file.path(), name));
+    if (!stored) {
+      std::vector<std::string> names;
+      for (const StoredTensor& tensor : file.tensors()) names.push_back(tensor.name);
+      throw Error(ErrorKind::kData, fmt::format("{}: there is no `input/{}`", file.path(), name),
+                  did_you_mean("input/" + name, names));
+    }
     return *stored;
   }
 

@@ -18,4 +18,10 @@ nlohmann::json parse_json(std::string_view text, const std::function<void(const 
   return nlohmann::json::parse(text.begin(), text.end(), callback);
 }
 
+std::string message_of(const nlohmann::json::exception& error) {
+  const std::string_view text = error.what();
+  const size_t name = text.find("] ");
+  return std::string(text.substr(name == std::string_view::npos ? 0 : name + 2));
+}
+
 }  // namespace mtf

@@ -12,4 +12,7 @@ namespace mtf {
 /// libraries pass over in silence, is handed to `twice`, which throws.
 nlohmann::json parse_json(std::string_view text, const std::function<void(const std::string& key)>& twice);
 
+/// What is wrong, without the name and number that the library gives to the error.
+std::string message_of(const nlohmann::json::exception& error);
+
 }  // namespace mtf

@@ -206,7 +206,7 @@ Json parse_text(const std::string& text, const std::string& path) {
       throw_damaged(path, fmt::format("`{}` occurs twice in a JSON object", key));
     });
   } catch (const Json::exception& error) {
-    throw_damaged(path, fmt::format("it is no valid JSON ({})", error.what()));
+    throw_damaged(path, fmt::format("it is no valid JSON ({})", message_of(error)));
   }
 }
 

@@ -17,7 +17,9 @@ namespace {
 
 /// Opens a file of the checkpoint; its size and header must be those of the manifest.
 SafetensorsFile open_file(const std::string& directory, const CheckpointFileInfo& info) {
-  MappedFile file(fmt::format("{}/{}", directory, info.name));
+  const std::string path = fmt::format("{}/{}", directory, info.name);
+  if (!std::filesystem::exists(path)) throw_damaged(path, "it is missing");
+  MappedFile file(path);
   const std::span<const std::byte> bytes = file.bytes();
   if (std::ssize(bytes) != info.bytes)
     throw_damaged(file.path(),

@@ -14,6 +14,7 @@
 
 #include "engine/checkpoint/json.h"
 #include "engine/core/error.h"
+#include "engine/core/nearest.h"
 
 namespace mtf {
 namespace {
@@ -91,7 +92,7 @@ nlohmann::json parse_header(const std::string& path, std::string_view text) {
     if (!header.is_object()) damaged(path, "the header is no JSON object");
     return header;
   } catch (const nlohmann::json::exception& error) {
-    damaged(path, fmt::format("the header is no valid JSON ({})", error.what()));
+    damaged(path, fmt::format("the header is no valid JSON ({})", message_of(error)));
   }
 }
 
@@ -249,12 +250,10 @@ const StoredTensor* SafetensorsFile::find(std::string_view name) const {
 const StoredTensor& SafetensorsFile::at(std::string_view name) const {
   const StoredTensor* tensor = find(name);
   if (tensor != nullptr) return *tensor;
-  std::string names;
-  for (size_t i = 0; i < std::min<size_t>(tensors_.size(), 8); ++i)
-    names += (i == 0 ? "`" : ", `") + tensors_[i].name + "`";
-  if (tensors_.size() > 8) names += fmt::format(" and {} more", tensors_.size() - 8);
+  std::vector<std::string> names;
+  for (const StoredTensor& stored : tensors_) names.push_back(stored.name);
   throw Error(ErrorKind::kCheckpoint, fmt::format("{}: there is no tensor `{}`", path(), name),
-              tensors_.empty() ? "the file holds none" : "it holds " + names);
+              names.empty() ? "the file holds none" : did_you_mean(name, names));
 }
 
 SafetensorsPlan plan_safetensors(std::span<const StoredTensor> tensors,

@@ -31,22 +31,6 @@ Node merge_roots(const Node& base, const Node& over, const Rules& rules) {
   return merge(start, over);
 }
 
-/// "did you mean `mnist.yaml`?" when a file of a similar name stands where `path` should be.
-std::string nearest_file(const fs::path& path) {
-  constexpr int kMostEntries = 1000;
-  const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  std::error_code error;
-  std::vector<std::string> names;
-  fs::directory_iterator entry(directory, error);
-  for (int i = 0; !error && i < kMostEntries && entry != fs::directory_iterator(); ++i) {
-    if (entry->is_regular_file(error)) names.push_back(entry->path().filename().string());
-    entry.increment(error);
-  }
-  std::ranges::sort(names);
-  const std::optional<std::string> near = nearest(path.filename().string(), names);
-  return near ? fmt::format("did you mean `{}`?", (path.parent_path() / *near).string()) : "";
-}
-
 class FileLoader {
  public:
   FileLoader(const Rules& rules, Diagnostics& diagnostics) : rules_(rules), diagnostics_(diagnostics) {}
@@ -100,7 +84,7 @@ class FileLoader {
     if (fs::is_directory(path, ignored)) return fail("is a directory, not a YAML file");
     const std::unique_ptr<std::FILE, decltype(&std::fclose)> file(std::fopen(path.c_str(), "rb"),
                                                                   std::fclose);
-    if (!file && errno == ENOENT) return fail("there is no such file", nearest_file(path));
+    if (!file && errno == ENOENT) return fail("there is no such file", did_you_mean_file(path));
     if (!file) return fail(system_message(errno));
     std::string text;
     std::array<char, 16384> part;

@@ -186,8 +186,14 @@ class TreeBuilder final : public YAML::EventHandler {
     diagnostics_.error(place, message, hint);
     throw Stop{};
   }
+  /// What is too large is not looked into any further.
+  [[noreturn]] void stop_too_large(const Mark& place, const std::string& message) {
+    frames_.clear();
+    root_ = Node();
+    stop(place, message);
+  }
   [[noreturn]] void stop_too_deep(const Mark& place) {
-    stop(place, fmt::format("lists and maps are nested more than {} deep", kDeepestNesting));
+    stop_too_large(place, fmt::format("lists and maps are nested more than {} deep", kDeepestNesting));
   }
 
   void add(Node node, YAML::anchor_t anchor, const Extent& extent) {
@@ -200,7 +206,8 @@ class TreeBuilder final : public YAML::EventHandler {
     frame.extent.values += extent.values;
     frame.extent.depth = std::max(frame.extent.depth, extent.depth + 1);
     if (frame.extent.values > kMostValues) {
-      stop(node.mark(), fmt::format("the file has more than {} values, aliases followed", kMostValues));
+      stop_too_large(node.mark(),
+                     fmt::format("the file has more than {} values, aliases followed", kMostValues));
     } else if (frames_.size() + static_cast<size_t>(extent.depth) > kDeepestNesting) {
       stop_too_deep(node.mark());
     } else if (!frame.is_map) {

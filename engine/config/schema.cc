@@ -90,22 +90,23 @@ void Visitor::report_unknown(const Entry& entry, const Place& place) const {
   place.diagnostics.error(entry.mark, fmt::format("unknown key {}", here.name()), std::move(hint));
 }
 
-bool Visitor::is_misspelt(const Node& node, std::string_view name) const {
-  std::vector<std::string> names;
-  for (const Field& known : fields_) names.push_back(known.name);
-  return std::ranges::any_of(node.entries(), [&](const Entry& entry) {
-    const bool known = std::ranges::find(names, entry.key) != names.end();
-    return !known && !entry.implied && nearest(entry.key, names) == name;
-  });
+std::vector<std::string> Visitor::unknown_keys(const Node& node) const {
+  std::vector<std::string> unknown;
+  for (const Entry& entry : node.entries()) {
+    const bool known = std::ranges::find(fields_, entry.key, &Field::name) != fields_.end();
+    if (!known && !entry.implied) unknown.push_back(entry.key);
+  }
+  return unknown;
 }
 
 void Visitor::check_presence(const Node& node, const Place& place) const {
   if (node.incomplete()) return;
+  const std::vector<std::string> unknown = unknown_keys(node);
   for (const Field& field : fields_) {
     const Entry* given = node.entry(field.name);
     if (!field.type || (given && (!given->value.is_null() || given->value.incomplete()))) continue;
     const Place below = place.at(field.name);
-    if (field.required && is_misspelt(node, field.name)) continue;
+    if (field.required && nearest(field.name, unknown)) continue;  // misspelt, which was said
     if (field.required) {
       place.diagnostics.error(given && given->mark.known() ? given->mark : node.mark(),
                               fmt::format("{} is missing", below.name()), field.meaning);
@@ -126,9 +127,7 @@ void Visitor::check_presence(const Node& node, const Place& place) const {
       }
       given = key;
     }
-    const bool misspelt =
-        std::ranges::any_of(group.keys, [&](const std::string& key) { return is_misspelt(node, key); });
-    if (count == 0 && group.exactly && !misspelt) {
+    if (count == 0 && group.exactly && unknown.empty()) {
       place.diagnostics.error(node.mark(), fmt::format("{} needs {}{}", place.name(),
                                                        group.keys.size() > 1 ? "one of " : "", names));
     }

@@ -202,8 +202,7 @@ class Visitor {
   };
   void parse_entry(const Entry& entry, const Place& place) const;
   void report_unknown(const Entry& entry, const Place& place) const;
-  /// True when an unknown key of `node` is most like `name`.
-  bool is_misspelt(const Node& node, std::string_view name) const;
+  std::vector<std::string> unknown_keys(const Node& node) const;
   void check_presence(const Node& node, const Place& place) const;
 
   std::vector<Field> fields_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <string_view>
 
 #include "engine/core/nearest.h"
@@ -166,6 +167,9 @@ class SyntaxError {
   void report_anchor(const std::vector<std::string>& anchors) const {
     const std::string_view alias = first_word(rest());
     const std::string_view name = alias.substr(std::min<size_t>(1, alias.size()));
+    const bool is_name =
+        std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; });
+    if (!is_name) return report_sign();
     error(column_, alias.size(), fmt::format("there is no anchor `{}` before this alias", name),
           anchors.empty() ? fmt::format("define it with `&{}`, or quote a text that begins with `*`", name)
                           : did_you_mean(name, anchors));

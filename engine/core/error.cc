@@ -48,8 +48,9 @@ Excerpt excerpt_of(const Mark& mark) {
 std::string shown_line(const Mark& mark) {
   const Excerpt excerpt = excerpt_of(mark);
   const std::string number = mark.line > 0 ? std::to_string(mark.line) : "";
-  return fmt::format("{:>5} | {}\n{:>5} | {:>{}}^{}", number, excerpt.text, "", "", excerpt.caret,
-                     std::string(excerpt.width - 1, '~'));
+  const size_t margin = std::max<size_t>(5, number.size());
+  return fmt::format("{:>{}} | {}\n{:>{}} | {:>{}}^{}", number, margin, excerpt.text, "", margin, "",
+                     excerpt.caret, std::string(excerpt.width - 1, '~'));
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ class Error : public std::exception {
   int exit_code() const;
 
   /// More problems than this are counted, not printed.
-  static constexpr size_t kMostPrinted = 50;
+  static constexpr size_t kMostPrinted = 20;
 
  private:
   std::vector<Problem> problems_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <limits>
 
 namespace mtf {
@@ -48,6 +49,22 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
   }
   if (!best) return std::nullopt;
   return *best;
+}
+
+std::string did_you_mean_file(const std::string& path) {
+  namespace fs = std::filesystem;
+  constexpr int kMostEntries = 1000;
+  const fs::path missing(path), directory = missing.has_parent_path() ? missing.parent_path() : fs::path(".");
+  std::error_code error;
+  std::vector<std::string> names;
+  fs::directory_iterator entry(directory, error);
+  for (int i = 0; !error && i < kMostEntries && entry != fs::directory_iterator(); ++i) {
+    if (entry->is_regular_file(error)) names.push_back(entry->path().filename().string());
+    entry.increment(error);
+  }
+  std::ranges::sort(names);
+  const std::optional<std::string> near = nearest(missing.filename().string(), names);
+  return near ? fmt::format("did you mean `{}`?", (missing.parent_path() / *near).string()) : "";
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {

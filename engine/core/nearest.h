@@ -20,6 +20,9 @@ int64_t edit_distance(std::string_view a, std::string_view b);
 /// than a third of the word's letters would have to change.
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
 
+/// "did you mean `runs/mnist.yaml`?" when a file of a similar name stands where `path` should be; else empty.
+std::string did_you_mean_file(const std::string& path);
+
 /// A hint for a Problem: the nearest candidate, else the candidates (at most 12 of them); empty without
 /// candidates.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);

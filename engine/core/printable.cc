@@ -57,8 +57,9 @@ constexpr Ranges kCombining = {
     {{0x300, 0x36f}, {0x591, 0x5bd}, {0x64b, 0x65f}, {0x200b, 0x200f}, {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}}};
 
 bool is_in(const Ranges& ranges, char32_t point) {
-  return std::ranges::any_of(
-      ranges, [point](const auto& range) { return range.first <= point && point <= range.second && point > 0; });
+  return std::ranges::any_of(ranges, [point](const auto& range) {
+    return range.first <= point && point <= range.second && point > 0;
+  });
 }
 
 /// `text` with `replace(bytes)` for what cannot be printed.
@@ -121,6 +122,12 @@ int display_width(std::string_view text) {
     width += is_in(kWide, point) ? 2 : is_in(kCombining, point) ? 0 : 1;
   }
   return width;
+}
+
+std::string list_names(const std::vector<std::string>& names, size_t most) {
+  const size_t shown = std::min(names.size(), most);
+  const std::string text = fmt::format("{}", fmt::join(names.data(), names.data() + shown, ", "));
+  return names.size() > shown ? fmt::format("{} and {} more", text, names.size() - shown) : text;
 }
 
 }  // namespace mtf

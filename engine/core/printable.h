@@ -1,5 +1,5 @@
 // Text from files as it can be shown on a terminal: whatever stands in a file, a message stays one line of
-// UTF-8. Characters and columns of UTF-8 text.
+// UTF-8. Characters and columns of UTF-8 text; lists of names.
 //
 //   printable("a\n\x1b\xff")   // "a\\n\\x1b\\xff"
 //   character_count("größe")    // 5, in 7 bytes
@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace mtf {
 
@@ -27,5 +28,8 @@ int character_count(std::string_view text);
 size_t byte_of_character(std::string_view text, int index);
 /// Columns of a terminal that the text fills: East Asian characters two, combining ones none.
 int display_width(std::string_view text);
+
+/// "a, b, c and 7 more": no more than `most` of the names.
+std::string list_names(const std::vector<std::string>& names, size_t most);
 
 }  // namespace mtf

@@ -71,6 +71,7 @@ class Explainer {
   const Program& program_;
   const double positions_;
   std::unordered_map<ValueId, Maker> makers_;  ///< the first instruction that writes a value
+  int64_t next_message_ = 0;
   ProgramFacts facts_;
 };
 
@@ -144,7 +145,7 @@ void Explainer::contraction(const Instruction& instruction, double flops, int64_
 }
 
 void Explainer::collective(const Instruction& instruction, int64_t times) {
-  const int64_t message = facts_.messages;
+  const int64_t message = next_message_++;
   Instruction part = instruction;
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
     const ValueId input = instruction.inputs[i];
@@ -254,7 +255,16 @@ const Explainer::Maker* Explainer::maker(ValueId id) const {
   return nullptr;
 }
 
+/// What a loop adds up or puts together belongs where its terms come from.
 Origin Explainer::origin(const Instruction& instruction) const {
+  const bool collects =
+      instruction.kind == InstructionKind::kAccumulate || instruction.kind == InstructionKind::kPlace;
+  if (const Maker* made = collects ? maker(instruction.inputs[0]) : nullptr) {
+    Origin from = made->instruction->is_collective()
+                      ? origin_of(*made->instruction, made->instruction->inputs[0])
+                      : origin(*made->instruction);
+    return {name_of(instruction), from.path, from.phase};
+  }
   return {name_of(instruction), instruction.provenance.path, instruction.provenance.phase};
 }
 

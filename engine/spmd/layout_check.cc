@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -284,13 +285,17 @@ void LayoutCheck::report(const Finding& finding) {
 
 void LayoutCheck::check_unused_rules() {
   std::set<std::string> splitting;  // mesh dimensions that split something
+  std::set<std::string> ruled;      // tensor dimensions that have a rule
   for (const LayoutRules* rules : {&layouts_.activation, &layouts_.parameter, &layouts_.optimizer}) {
     for (const LayoutRule& rule : rules->rules()) {
-      if (dimensions_.contains(rule.dimension))
-        splitting.insert(rule.mesh_dimensions.begin(), rule.mesh_dimensions.end());
+      if (!dimensions_.contains(rule.dimension)) continue;
+      splitting.insert(rule.mesh_dimensions.begin(), rule.mesh_dimensions.end());
+      ruled.insert(rule.dimension);
     }
   }
-  const std::vector<std::string> names(dimensions_.begin(), dimensions_.end());
+  // Who names a dimension rightly does not misspell it in the next rule.
+  std::vector<std::string> names;
+  std::ranges::set_difference(dimensions_, ruled, std::back_inserter(names));
   std::set<std::string> seen;
   for (const LayoutRules* rules : {&layouts_.activation, &layouts_.parameter, &layouts_.optimizer}) {
     for (const LayoutRule& rule : rules->rules()) {

@@ -12,6 +12,17 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+/// While it lives, a test that root runs is nobody's: root may write everywhere.
+class Unprivileged {
+ public:
+  Unprivileged() { become(user_ == 0 ? 65534 : user_); }
+  ~Unprivileged() { become(user_); }
+
+ private:
+  static void become(uid_t user) { EXPECT_EQ(::seteuid(user), 0); }
+  const uid_t user_ = ::geteuid();
+};
+
 /// Saves step 1 in peace; what follows meets with faults.
 class InterruptedSave : public CheckpointTest {
  protected:
@@ -163,11 +174,13 @@ TEST_F(InterruptedSave, APathThatCannotHoldCheckpointsIsNamed) {
 }
 
 TEST_F(InterruptedSave, AReadOnlyDirectoryIsNamed) {
-  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
   std::filesystem::permissions(directory(),
                                std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
-  EXPECT_EQ(message_of([&] { save(2, new_); }, ErrorKind::kSystem),
-            "cannot write " + path_of(2) + ": Permission denied");
+  {
+    const Unprivileged user;
+    EXPECT_EQ(message_of([&] { save(2, new_); }, ErrorKind::kSystem),
+              "cannot write " + path_of(2) + ": Permission denied");
+  }
   std::filesystem::permissions(directory(), std::filesystem::perms::owner_all);
 }
 

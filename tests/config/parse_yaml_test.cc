@@ -111,9 +111,7 @@ TEST(ParseYaml, TabInIndentation) {
 
 TEST(ParseYaml, BracketThatIsNotClosed) {
   EXPECT_THAT(yaml_errors("mesh: {rows: 2, cols: 4\n"),
-              ElementsAre("a.yaml:1:7: `{` is not closed, or an entry below it is malformed; close it with "
-                          "`}`, separate entries "
-                          "by `, ` and quote texts with special characters\n"
+              ElementsAre("a.yaml:1:7: `{` is not closed; close it with `}`\n"
                           "    1 | mesh: {rows: 2, cols: 4\n"
                           "      |       ^"));
   EXPECT_THAT(yaml_errors("a: 1\nb: [1, 2\nc: 3"),
@@ -141,13 +139,14 @@ TEST(ParseYaml, WhatTheLanguageLeavesOut) {
               ElementsAre("a.yaml:2:1: a second document begins here; put it in a file of its own\n"
                           "    2 | ---\n"
                           "      | ^~~"));
-  EXPECT_THAT(yaml_errors("a: !!str 3"), ElementsAre(testing::StartsWith("a.yaml:1:10: the YAML tag")));
+  EXPECT_THAT(yaml_errors("a: !!str 3"),
+              ElementsAre(testing::StartsWith("a.yaml:1:4: the YAML tag `!!str`")));
   EXPECT_THAT(yaml_errors("? [1]\n: 2"),
               ElementsAre(testing::StartsWith("a.yaml:1:3: a key is a word, not a list")));
   EXPECT_THAT(yaml_errors("a: &x [*x]"),
               ElementsAre(testing::StartsWith("a.yaml:1:8: an alias inside the value")));
   EXPECT_THAT(yaml_errors("a: *nope"),
-              ElementsAre(testing::StartsWith("a.yaml:1:4: not YAML: the referenced anchor")));
+              ElementsAre(testing::StartsWith("a.yaml:1:4: there is no anchor `nope`")));
   EXPECT_THAT(yaml_errors("a: @x"),
               ElementsAre(testing::StartsWith("a.yaml:1:4: a value cannot begin with `@`; quote it")));
 }
@@ -172,7 +171,7 @@ TEST(ParseYaml, RefusesAliasesThatMultiply) {
 
 TEST(ParseYaml, RefusesListsThatAreNestedTooDeep) {
   EXPECT_THAT(yaml_errors(std::string(10000, '[')),
-              ElementsAre(testing::StartsWith("a.yaml:1:65: lists and maps are nested more than 64 deep")));
+              ElementsAre(testing::StartsWith("a.yaml:1:33: lists and maps are nested more than 64 deep")));
   const std::string deep = std::string(40, '[') + "x" + std::string(40, ']');
   EXPECT_THAT(yaml_errors("a: &a " + deep), testing::IsEmpty());
   EXPECT_THAT(yaml_errors("a: &a " + deep + "\nb: " + std::string(40, '[') + "*a" + std::string(40, ']')),

@@ -21,8 +21,8 @@ TEST(ShapeOption, IsAnOrderedMapOfSizes) {
                           "a.yaml:1:11: `b` must be a size (a whole number), not the text `x`",
                           "a.yaml:1:17: `c` must be a size (a whole number), not the text `3`"));
   EXPECT_THAT(parse_errors<Shape>("[1]"),
-              ElementsAre("a.yaml:1:1: this value must be a map from dimensions to sizes, such as {hidden: "
-                          "1024}, not a list"));
+              ElementsAre("a.yaml:1:1: this value must be a map from dimensions to sizes, not a list; "
+                          "write for example {hidden: 1024}"));
 }
 
 TEST(MeshOption, IsAMapOrAText) {
@@ -36,10 +36,11 @@ TEST(MeshOption, IsAMapOrAText) {
 }
 
 TEST(MeshOption, Errors) {
-  EXPECT_THAT(parse_errors<MeshSizes>("\"rows:2;cols;rows:4\""),
-              ElementsAre("a.yaml:1:9: `cols` is not a pair `name:value`; write for example \"a:b;c:d\", or "
-                          "a map `{a: b, c: d}`",
-                          "a.yaml:1:14: `rows` occurs twice in this value"));
+  EXPECT_THAT(
+      parse_errors<MeshSizes>("\"rows:2;cols;rows:4\""),
+      ElementsAre("a.yaml:1:9: `cols` is not a pair `name:value`; write for example {rows: 2, cols: 4} or "
+                  "\"rows:2;cols:4\"",
+                  "a.yaml:1:14: `rows` occurs twice in this value"));
   EXPECT_THAT(parse_errors<MeshSizes>("{a: auto, b: auto, c: -1}"),
               ElementsAre("a.yaml:1:14: a second `auto` in this value; give all sizes but one",
                           "a.yaml:1:23: `c` must be at least 1, not -1"));
@@ -63,9 +64,10 @@ TEST(LayoutOption, Errors) {
               ElementsAre("a.yaml:1:1: `auto` of this value comes with a later version; write rules, "
                           "such as {batch: rows}"));
   EXPECT_THAT(parse_errors<LayoutRules>("{batch: {a: b}}"),
-              ElementsAre("a.yaml:1:9: `batch` must be a list of text, not a map"));
+              ElementsAre("a.yaml:1:9: `batch` must be a list of texts, not a map"));
   EXPECT_THAT(parse_errors<LayoutRules>("batch"),
-              ElementsAre(testing::StartsWith("a.yaml:1:1: `batch` is not a pair")));
+              ElementsAre(testing::StartsWith(
+                  "a.yaml:1:1: this value must be a map from tensor dimensions to mesh dimensions")));
 }
 
 TEST(IntervalOption, IsStepsTimeOrEpochs) {

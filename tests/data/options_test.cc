@@ -70,18 +70,16 @@ TEST(DataOptions, SourcesAndKeysThatComeLaterSaySo) {
   EXPECT_THAT(data_error("sequence_length: 512"), HasSubstr("sequence_length"));
 }
 
-TEST(DataOptions, MissingFilesAreReportedAtTheSource) {
+TEST(DataOptions, MissingFilesAreReportedTogetherAtTheirPaths) {
   const auto options = parse<DataOptions>("train: {type: idx, images: /absent/i, labels: /absent/l}");
-  const Mark mark{.file = "test.yaml", .line = 1, .column = 8, .length = 1, .text = ""};
   try {
-    make_source(*options.train, 1, mark);
+    make_source(*options.train, 1);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("test.yaml:1:8"), HasSubstr("/absent/i")));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("test.yaml:1:28: there is no file /absent/i"),
+                                    HasSubstr("test.yaml:1:47: there is no file /absent/l")));
   }
-  const auto uneven = parse<DataOptions>("train: {type: idx, images: [a, b], labels: c}");
-  EXPECT_THROW(make_source(*uneven.train, 1, mark), Error);
 }
 
 TEST(EvaluationSource, HasTheKeysOfTheSourceAndItsOwn) {
@@ -100,10 +98,14 @@ TEST(Paths, GlobsGiveTheirMatchesSortedByName) {
   std::filesystem::create_directories(directory);
   for (const char* name : {"b.idx", "a.idx", "c.txt", "[1].idx"}) std::ofstream(directory / name) << "x";
   const auto path = [&](const char* name) { return (directory / name).string(); };
-  EXPECT_THAT(expand_globs({{path("c.txt")}, {path("?.idx")}, {path("absent")}}),
-              ElementsAre(path("c.txt"), path("a.idx"), path("b.idx"), path("absent")));
-  EXPECT_THAT(expand_globs({{path("[1].idx")}}), ElementsAre(path("[1].idx")));
-  EXPECT_THROW(expand_globs({{path("*.gz")}}), Error);
+  std::vector<Problem> problems;
+  EXPECT_THAT(find_files({{path("c.txt")}, {path("?.idx")}}, problems),
+              ElementsAre(path("c.txt"), path("a.idx"), path("b.idx")));
+  EXPECT_THAT(find_files({{path("[1].idx")}}, problems), ElementsAre(path("[1].idx")));
+  EXPECT_EQ(problems.size(), 0u);
+  EXPECT_THAT(find_files({{path("*.gz")}, {path("absent")}, {directory.string()}}, problems),
+              testing::IsEmpty());
+  EXPECT_EQ(problems.size(), 3u);
   std::filesystem::remove_all(directory);
 }
 

@@ -15,7 +15,7 @@ run_config() {  # NAME FILE... : trains and explains
   done
   losses "$name" > "$name.losses"
   expect_exit 0 "$mtf_train" "$@" "${arguments[@]}" run.mode=explain
-  expect_text "memory of a position"
+  expect_text "a position alone on its device"
 }
 
 for file in "$source_dir"/configs/models/*.yaml "$source_dir"/configs/runs/*.yaml; do

@@ -12,7 +12,7 @@
 # With --accept as third argument the messages of the program replace those in errors/*.txt (then read the difference).
 source "$2/tests/end_to_end/common.sh"
 accept=${3:-}
-slowest_allowed=2000  # milliseconds; a loaded machine included
+slowest_allowed=300  # milliseconds
 cases=0 slowest=0 slowest_case="" failed=0
 
 # idx_images COUNT ROWS COLS: an IDX file of black images.
@@ -33,14 +33,24 @@ safetensors() {
   head -c "$2" /dev/zero
 }
 
+# a_run: two steps of toy.yaml in the directory `run`.
+a_run() { mtf-train toy.yaml run.model_dir=run > /dev/null 2>&1; }
+
+# flip_byte FILE OFFSET: turns the bits of a byte.
+flip_byte() {
+  local byte
+  byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+  printf "\\x$(printf %02x $((byte ^ 255)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
 mtf-train() { timeout 20 "$mtf_train" "$@"; }
 
 # Everything below the working directory, with size and time of change.
-listing() { find . -printf '%p %s %T@ %C@\n' | sort; }
+listing() { find . -mindepth 1 -printf '%p %s %T@ %C@\n' | sort; }
 
 # Runs the case that was read: title, files, commands, expected_code, expected.
 run_case() {
-  local begin end code=0 before command
+  local begin end code before command
   rm -rf "$work/case" && mkdir "$work/case" && cd "$work/case"
   cp "$source_dir"/tests/end_to_end/errors/*.yaml .
   local name
@@ -49,12 +59,19 @@ run_case() {
     printf %s "${files[$name]}" > "$name"
   done
   [ ${#commands[@]} -gt 0 ] || commands=("mtf-train run.yaml")
-  for command in "${commands[@]:0:${#commands[@]}-1}"; do eval "$command"; done
+  for command in "${commands[@]:0:${#commands[@]}-1}"; do
+    (set +e +o pipefail && eval "$command")  # `head` closes its pipe
+  done
   before=$(listing)
-  begin=${EPOCHREALTIME/./}
-  eval "${commands[-1]}" > "$work/out" 2>&1 || code=$?
-  end=${EPOCHREALTIME/./}
-  local took=$(((end - begin) / 1000))
+  local took attempt
+  for attempt in 1 2 3; do  # what a busy machine delays is tried again
+    code=0
+    begin=${EPOCHREALTIME/./}
+    eval "${commands[-1]}" > "$work/out" 2>&1 || code=$?
+    end=${EPOCHREALTIME/./}
+    took=$(((end - begin) / 1000))
+    [ $took -gt $slowest_allowed ] || break
+  done
   if [ $took -gt $slowest ]; then slowest=$took slowest_case=$title; fi
   actual=$(cat "$work/out")
   cases=$((cases + 1))

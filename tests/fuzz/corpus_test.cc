@@ -23,6 +23,7 @@ struct Input {
   const Entry* entry;
   fs::path path;
 };
+void PrintTo(const Input& input, std::ostream* stream) { *stream << input.path.filename().string(); }
 
 std::vector<Input> corpus() {
   std::vector<Input> inputs;

@@ -91,7 +91,7 @@ TEST(Dense, TakesInitialValuesByVarianceScalingUnlessToldOtherwise) {
 TEST(Dense, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(error_of("[activation: relu, dense: {output: {h: 4}, over: colz}]", kImage),
               ::testing::AllOf(
-                  HasSubstr("layers.yaml:1:20: there is no dimension `colz` in [batch=2, rows=2, cols=3]"),
+                  HasSubstr("layers.yaml:1:50: there is no dimension `colz` in [batch=2, rows=2, cols=3]"),
                   HasSubstr("did you mean `cols`?")));
   EXPECT_THAT(
       error_of("[dense: {output: {rows: 4}, over: cols}]", kImage),

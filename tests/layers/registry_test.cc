@@ -32,7 +32,8 @@ TEST(LayerParser, NumbersLayersWithoutAName) {
 TEST(LayerParser, ReportsAllProblemsAtOnce) {
   EXPECT_THAT(problems_of("[dens: {output: {h: 2}}, dense: {otput: {h: 2}}, {dropout: often}, 7]"),
               AllOf(HasSubstr("layers.yaml:1:2: unknown layer `dens`; did you mean `dense`?"),
-                    HasSubstr("otput"), HasSubstr("`output`"), HasSubstr("dropout.rate")));
+                    HasSubstr("unknown key `dense.otput`; did you mean `dense.output`?"),
+                    HasSubstr("`dropout.rate` must be a number"), HasSubstr("unknown layer `7`")));
   EXPECT_THAT(problems_of("[transmogrify]"), HasSubstr("`mtf-train --list-layers` shows them all"));
 }
 
@@ -55,7 +56,7 @@ TEST(LayerParser, GivesErrorsOfOperationsThePlaceOfTheInnermostLayer) {
   EXPECT_THAT(
       error_of("[scale: 2,\n residual: {layers: [activation: relu,\n  dropout: {rate: 0.1, share: q}]}]",
                {{"batch", 1}}),
-      HasSubstr("layers.yaml:3:3: there is no dimension `q`"));
+      HasSubstr("layers.yaml:3:31: there is no dimension `q`"));
 }
 
 TEST(LayerParser, OperationsKnowScopeLayerAndPlace) {

@@ -126,11 +126,11 @@ TEST(Classifier, SaysWhatDoesNotFit) {
   EXPECT_THAT(
       error_of(section("{type: classifier, layers: [dense: {output: {classes: 3}, over: cols}]}"), inputs),
       HasSubstr(
-          "model.yaml:1:28: logits are [batch=2, rows=2, classes=3], but feature `labels` is [batch=2]"));
+          "model.yaml:1:29: logits are [batch=2, rows=2, classes=3], but feature `labels` is [batch=2]"));
   EXPECT_THAT(error_of(section("{type: classifier, layers: [dense: {output: {a: 3, b: 4}}]}"), inputs),
               HasSubstr("makes one dimension, the classes; here it makes [a=3, b=4]"));
   EXPECT_THAT(error_of(section("{type: classifier, input: imag, layers: [dense: {output: {c: 3}}]}"), inputs),
-              HasSubstr("the data has no feature `imag`; did you mean `image`?"));
+              HasSubstr("the data have no feature `imag`; did you mean `image`?"));
   EXPECT_THAT(
       error_of(section("{type: classifier, layers: [dens: {output: {c: 3}}], label_smoothing: 2}"), inputs),
       ::testing::AllOf(HasSubstr("did you mean `dense`?"), HasSubstr("model.label_smoothing")));

@@ -9,6 +9,7 @@
 #include "engine/ops/einsum.h"
 #include "engine/ops/optimizer_updates.h"
 #include "engine/ops/reduce.h"
+#include "engine/runtime/prepared_program.h"
 #include "engine/spmd/passes.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/run_on_mesh.h"
@@ -102,6 +103,23 @@ TEST(MemoryPlan, ReusesTheMemoryOfValuesThatAreDead) {
   const MemoryPlan plan = plan_memory(partition(graph, Layouts::single()));
   EXPECT_LE(plan.temporary_bytes, 3 * 1024 * 8 * 4);
   EXPECT_EQ(plan.input_bytes, 4096);
+}
+
+TEST(MemoryPlan, ScratchIsThatOfTheKernelsThatAreMade) {
+  int planned = 0;
+  for (uint32_t seed = 0; planned < 60; ++seed) {
+    const RandomGraph random = random_graph(seed);
+    const std::unique_ptr<Layouts> layouts = random_layouts(seed, *random.graph, "x:2;y:2");
+    if (!layouts) continue;
+    const Program program = partition(*random.graph, *layouts);
+    const std::unique_ptr<Backend> backend = make_cpu_backend();
+    VariableStore variables(*backend, program.mesh, program.variables);
+    InProcessCommunicator communicator;
+    const PreparedProgram prepared(program, *backend, communicator, variables, 1, false);
+    EXPECT_EQ(kernel_scratch_bytes(program, *backend),
+              whole_pages(static_cast<int64_t>(prepared.scratch_bytes())));
+    ++planned;
+  }
 }
 
 TEST(MemoryPlan, PositionsShareWhatTheyAllHold) {

@@ -73,7 +73,9 @@ TEST(LayoutCheck, L1OneDimensionOverTwoMeshDimensionsByTwoRules) {
   EXPECT_EQ(problem.mark.to_string(), "run.yaml:8:11");
   EXPECT_EQ(problem.message, "layout splits `batch` twice, over `rows` and over `cols`");
   EXPECT_EQ(problem.hint, "leave one, or write batch: [rows, cols] to split it over both");
-  EXPECT_EQ(problem.details, "used by x [batch=64, pixels=784] and 4 more");
+  EXPECT_EQ(problem.details,
+            "used by x [batch=64, pixels=784], layer_1/einsum [batch=64, pixels=784], "
+            "layer_1/relu [batch=64, hidden=1024] and 2 more");
 }
 
 TEST(LayoutCheck, L2TwoDimensionsOfOneTensorOverOneMeshDimension) {
@@ -83,7 +85,9 @@ TEST(LayoutCheck, L2TwoDimensionsOfOneTensorOverOneMeshDimension) {
   EXPECT_EQ(problem.message,
             "layout splits `pixels` and `hidden`, both of one tensor, over mesh dimension `rows`");
   EXPECT_EQ(problem.hint, "split one of them over another mesh dimension or not at all");
-  EXPECT_EQ(problem.details, "used by layer_1/kernel [pixels=784, hidden=1024] and 1 more");
+  EXPECT_EQ(
+      problem.details,
+      "used by layer_1/kernel [pixels=784, hidden=1024], layer_1/einsum [batch=64, pixels=784, hidden=1024]");
 }
 
 TEST(LayoutCheck, L2OneMeshDimensionTwiceInOneRule) {
@@ -118,7 +122,8 @@ TEST(LayoutCheck, L4SizesThatAreNotDivisible) {
   EXPECT_EQ(problem.message,
             "layout splits `classes` (10) over mesh dimension `cols` (4), which does not divide it");
   EXPECT_EQ(problem.hint, "`cols` could be 1, 2, 5 or 10");
-  EXPECT_EQ(problem.details, "used by layer_2/kernel [hidden=1024, classes=10] and 1 more");
+  EXPECT_EQ(problem.details,
+            "used by layer_2/kernel [hidden=1024, classes=10], layer_1/einsum [batch=64, classes=10]");
 }
 
 TEST(LayoutCheck, L4OverSeveralMeshDimensionsTogether) {
@@ -234,7 +239,8 @@ TEST(LayoutCheck, LooksIntoLoops) {
   });
   graph.set_output("y", y[0]);
   EXPECT_EQ(only_error(check(graph, "rows:4", {rule("batch", {"rows"}, 1)})).message,
-            "layout splits `batch` (2) over mesh dimension `rows` (4), which does not divide it");
+            "layout splits `batch` (2 in each of 4 microbatches) over mesh dimension `rows` (4), which does "
+            "not divide it");
 }
 
 TEST(LayoutCheck, DoesNotLookAtWhatNothingNeeds) {
