@@ -22,6 +22,8 @@ Test accuracy: $(sed -n '$s/.*"accuracy":\([0-9.]*\).*/\1/p' "$run/evaluate.json
   config.yaml     the whole configuration, with all defaults
   metrics.jsonl   loss, learning rate, speed of logged steps
   evaluate.jsonl  loss and accuracy on the test images
+  checkpoints/    weights and optimizer (safetensors); the same command again, with more train.epochs, goes on from there
+  events.out.*    the curves, for TensorBoard
 
 Try next:
   # the same run on 8 (emulated) processors that share out the batch: the losses stay the same
