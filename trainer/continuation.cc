@@ -68,7 +68,8 @@ class Comparison {
   /// Variables that only blocks of the model use stand as `$names` in the model.
   void compare_block_variables(const config::Node& before, const config::Node& after) {
     const config::Node old_values = config::deferred_variables(before);
-    for (const config::Entry& entry : config::deferred_variables(after).entries()) {
+    const config::Node new_values = config::deferred_variables(after);
+    for (const config::Entry& entry : new_values.entries()) {
       const config::Entry* old_value = old_values.entry(entry.key);
       if (!old_value || old_value->value == entry.value) continue;
       add({"vars." + entry.key, config::to_flow_yaml(old_value->value), config::to_flow_yaml(entry.value),

@@ -146,7 +146,7 @@ TEST_F(ConfigTest, ARunIsNotOverwrittenByAnother) {
   const std::vector<std::string> words = {write(kToy), "run.model_dir=" + (directory_ / "run").string()};
   EXPECT_EQ(run_main(words), 0);
   EXPECT_TRUE(std::filesystem::exists(directory_ / "run" / "metrics.jsonl"));
-  EXPECT_EQ(run_main({words[0], words[1], "run.on_existing=error"}), 2);
+  EXPECT_EQ(run_main({words[0], words[1], "run.on_existing=fail"}), 2);
   EXPECT_EQ(run_main({words[0], words[1], "run.seed=7"}), 2);
   EXPECT_EQ(run_main(words), 0) << "nothing is left to do";
   EXPECT_EQ(run_main({(directory_ / "run" / "config.yaml").string()}), 0) << "the same run";
