@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <mutex>
 #include <optional>
-#include <ranges>
 #include <string>
 #include <utility>
 
@@ -49,8 +48,11 @@ Fault parse_fault(std::string_view text) {
   if (const size_t equal = rest.find('='); equal != std::string_view::npos) {
     const std::string_view error = rest.substr(equal + 1);
     const auto* entry = std::ranges::find(error_names, error, &std::pair<std::string_view, int>::first);
-    if (entry == error_names.end())
-      refuse(text, fmt::format("errors are {}", fmt::join(error_names | std::views::keys, ", ")));
+    if (entry == error_names.end()) {
+      std::vector<std::string_view> names;
+      for (const auto& [name, number] : error_names) names.push_back(name);
+      refuse(text, fmt::format("errors are {}", fmt::join(names, ", ")));
+    }
     fault.error = entry->second;
     rest = rest.substr(0, equal);
   }
