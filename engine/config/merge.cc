@@ -307,6 +307,10 @@ Node apply_argument(const Node& root, std::string_view argument, const Mark& mar
   const std::string_view path = argument.substr(0, equals - (append ? 1 : 0));
   const std::string_view text = argument.substr(equals + 1);
   const std::vector<std::string_view> keys = split(path, '.');
+  if (std::ranges::any_of(keys, [](std::string_view key) { return key.size() > kLongestKey; })) {
+    diagnostics.error(mark, fmt::format("a key of more than {} bytes", kLongestKey));
+    return root;
+  }
   if (std::any_of(keys.begin(), keys.end(), [](std::string_view key) { return key.empty(); })) {
     diagnostics.error(mark, fmt::format("`{}` is not a path of keys", path),
                       "write for example `train.steps=100`");

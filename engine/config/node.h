@@ -23,6 +23,8 @@ struct Variables;
 constexpr int kDeepestNesting = 64;
 /// Values that a configuration can have, those of aliases and variables wherever they are used.
 constexpr int64_t kMostValues = 100'000;
+/// Bytes of a key: with all of them escaped, YAML still reads it back (1024 characters).
+constexpr size_t kLongestKey = 200;
 
 class Node {
  public:

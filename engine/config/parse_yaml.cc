@@ -234,6 +234,10 @@ class TreeBuilder final : public YAML::EventHandler {
                          "repeat the keys, or put them in a file of its own and `include` it");
       return;
     }
+    if (name.size() > kLongestKey) {
+      diagnostics_.error(key.mark(), fmt::format("a key of more than {} bytes", kLongestKey));
+      return;
+    }
     const size_t colon = name.find(':');
     if (!key.quoted() && value.is_null() && colon != std::string::npos && colon > 0) {
       const std::string front = name.substr(0, colon), back = name.substr(colon + 1);
