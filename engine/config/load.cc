@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// A larger file is no configuration; without a limit some devices never end.
-constexpr size_t kLongestFile = 4 << 20;
+constexpr size_t kLongestFile = 1 << 20;
 constexpr int kMostFiles = 1000;
 
 /// merge() with the sections that are replaced whole.
@@ -92,7 +92,8 @@ class FileLoader {
     while (text.size() <= kLongestFile && (got = std::fread(part.data(), 1, part.size(), file.get())) > 0)
       text.append(part.data(), got);
     if (std::ferror(file.get())) return fail("cannot be read: " + system_message(errno));
-    if (text.size() > kLongestFile) return fail("is larger than 4 MiB, too large for a configuration");
+    if (text.size() > kLongestFile)
+      return fail(fmt::format("is larger than {} MiB, too large for a configuration", kLongestFile >> 20));
     return text;
   }
 

@@ -22,7 +22,7 @@ struct Variables;
 /// Lists and maps that a configuration can hold in each other: trees are walked recursively.
 constexpr int kDeepestNesting = 64;
 /// Values that a configuration can have, those of aliases and variables wherever they are used.
-constexpr int64_t kMostValues = 100'000;
+constexpr int64_t kMostValues = 30'000;
 /// Bytes of a key: with all of them escaped, YAML still reads it back (1024 characters).
 constexpr size_t kLongestKey = 200;
 
