@@ -33,8 +33,10 @@ InputFile::InputFile(std::string path, std::string content, Compression compress
   std::setvbuf(file_.get(), nullptr, _IOFBF, kBufferBytes);
   if (compression == Compression::kNone) return;
   std::array<unsigned char, 2> front{};
-  const bool compressed = read_raw(front.data(), 2) == 2 && front == kGzipMagic;
-  std::rewind(file_.get());
+  const int64_t got = read_raw(front.data(), 2);
+  const bool compressed = got == 2 && front == kGzipMagic;
+  for (int64_t i = got; i > 0; --i)
+    std::ungetc(front[static_cast<size_t>(i - 1)], file_.get());  // a pipe has no way back
   if (!compressed) return;
   stream_.reset(new z_stream{});
   if (::inflateInit2(stream_.get(), kGzipWindow) != Z_OK) throw std::bad_alloc();
@@ -105,6 +107,19 @@ bool InputFile::at_gzip_magic() const {
 
 void InputFile::throw_damaged(const std::string& what) const {
   throw Error(ErrorKind::kData, fmt::format("{}: {}", path_, what), "the file is damaged; download it again");
+}
+
+std::string read_file(const std::string& path, const std::string& content) {
+  InputFile file(path, content);
+  std::string bytes;
+  int64_t got = 0;
+  do {
+    const size_t before = bytes.size();
+    bytes.resize(before + kBufferBytes);
+    got = file.read(bytes.data() + before, kBufferBytes);
+    bytes.resize(before + static_cast<size_t>(got));
+  } while (got > 0);
+  return bytes;
 }
 
 }  // namespace mtf

@@ -30,6 +30,9 @@ class InputFile {
   /// read.
   int64_t read(void* output, int64_t size);
 
+  /// Bytes of the file itself, before decompression, that were read so far.
+  int64_t bytes_read() const { return std::ftell(file_.get()); }
+
  private:
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
@@ -56,5 +59,8 @@ class InputFile {
   bool member_ended_ = false;
   int64_t position_ = 0;  ///< bytes read so far
 };
+
+/// All bytes of a file, plain or .gz. Throws Error as InputFile does.
+std::string read_file(const std::string& path, const std::string& content);
 
 }  // namespace mtf

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <new>
 
-#include "data/permutation.h"
 #include "engine/core/check.h"
 
 namespace mtf {
@@ -48,8 +47,8 @@ BatchStream::BatchStream(std::shared_ptr<const Source> source, EvaluationBatches
 }
 
 int64_t BatchStream::example(int64_t row) const {
-  const int64_t offset = row % examples_;
-  return shuffle_ ? Permutation(examples_, seed_, epoch(row))(offset) : offset;
+  if (batches_) return row;  // a pass in the order of the source
+  return source_->stream_example(row, shuffle_ ? std::optional(seed_) : std::nullopt);
 }
 
 Batch BatchStream::make_batch() const {

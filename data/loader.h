@@ -4,9 +4,9 @@
 //   batch index Prefetcher batches(stream);                                         // reads ahead on a
 //   thread of its own while (const Batch* batch = batches.next()) step(batch->feature(0), ...);
 //
-// A row of a stream is one place in the endless sequence epoch 0, epoch 1, ...: row r is example P(seed, r /
-// n)(r % n) of the n examples. It is the unit of resume: start_row = Batch::next_row of the last batch that
-// was trained.
+// A row of a stream is one place in the endless sequence epoch 0, epoch 1, ...: row r is the source's
+// stream_example(r, seed), for most sources example P(seed, r / n)(r % n) of the n examples. It is the unit
+// of resume: start_row = Batch::next_row of the last batch that was trained.
 #pragma once
 
 #include <condition_variable>

@@ -1,9 +1,11 @@
 // The `data` section of a configuration, and the sources that it and `evaluate.datasets` name.
 //
-//   const std::unique_ptr<Source> source = make_source(*options.train, seed, mark);
+//   SourceContext context{.seed = 1, .mark = mark, .text = text_settings(options, vocabularies)};
+//   const std::unique_ptr<Source> source = make_source(*options.train, context);
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +14,9 @@
 #include <vector>
 
 #include "data/source.h"
+#include "data/text_options.h"
+#include "data/text_settings.h"
+#include "data/vocabulary_options.h"
 #include "engine/config/schema.h"
 
 namespace mtf {
@@ -48,21 +53,6 @@ inline void describe(config::Visitor& visit, IdentityOptions& options) {
 struct LaterSource {
   static constexpr bool later = true;
 };
-struct TextOptions : LaterSource {
-  static constexpr std::string_view type_name = "text";
-};
-struct ParallelOptions : LaterSource {
-  static constexpr std::string_view type_name = "parallel";
-};
-struct TsvOptions : LaterSource {
-  static constexpr std::string_view type_name = "tsv";
-};
-struct JsonlOptions : LaterSource {
-  static constexpr std::string_view type_name = "jsonl";
-};
-struct TfrecordOptions : LaterSource {
-  static constexpr std::string_view type_name = "tfrecord";
-};
 struct VolumesOptions : LaterSource {
   static constexpr std::string_view type_name = "volumes";
 };
@@ -76,11 +66,17 @@ struct NpyOptions : LaterSource {
 using SourceOptions = std::variant<IdxOptions, IdentityOptions, TextOptions, ParallelOptions, TsvOptions,
                                    JsonlOptions, TfrecordOptions, VolumesOptions, ImagesOptions, NpyOptions>;
 
+template <class Options>
+concept TextSourceType = requires {
+  Options::is_text;
+};
+
 /// A source of `evaluate.datasets`: its own keys, and what to measure.
 template <class Options>
 struct Evaluated : Options {
   std::vector<std::string> metrics;
   std::optional<int64_t> limit;
+  std::vector<config::Path> references;  ///< of texts only
 };
 
 template <class Options>
@@ -88,44 +84,92 @@ void describe(config::Visitor& visit, Evaluated<Options>& options) {
   describe(visit, static_cast<Options&>(options));
   visit("metrics", options.metrics, "what is measured; none: all metrics of the model that need no decoding");
   visit("limit", options.limit, "only the first so many examples", config::positive);
+  if constexpr (TextSourceType<Options>)
+    visit("references", options.references,
+          "files of texts, each with a line for every example, that decoded texts are compared with; none: "
+          "the targets");
 }
 
-template <class Sources>
-struct EvaluatedSources;
-template <class... Options>
-struct EvaluatedSources<std::variant<Options...>> {
-  using type = std::variant<Evaluated<Options>...>;
+/// One of several sources of `data.train`.
+template <class Options>
+struct Weighted : Options {
+  std::optional<double> weight;
 };
-using EvaluationSourceOptions = EvaluatedSources<SourceOptions>::type;
+
+template <class Options>
+void describe(config::Visitor& visit, Weighted<Options>& options) {
+  describe(visit, static_cast<Options&>(options));
+  visit("weight", options.weight,
+        "its share of the rows in training, against 1 of the others; none has one: each example once in an "
+        "epoch",
+        config::positive);
+}
+
+/// std::variant<Wrapper<Options>..., More...>.
+template <template <class> class Wrapper, class Variant, class... More>
+struct EachOf;
+template <template <class> class Wrapper, class... Options, class... More>
+struct EachOf<Wrapper, std::variant<Options...>, More...> {
+  using type = std::variant<Wrapper<Options>..., More...>;
+};
+using EvaluationSourceOptions = EachOf<Evaluated, SourceOptions>::type;
+using WeightedSourceOptions = EachOf<Weighted, SourceOptions>::type;
+/// `data.train`: a source, or several by name.
+using NamedSources = config::Named<WeightedSourceOptions>;
+using TrainSourceOptions = EachOf<std::type_identity_t, SourceOptions, NamedSources>::type;
 
 /// The source alone, and the keys that all evaluation sources share.
 SourceOptions source_of(const EvaluationSourceOptions& options);
 const std::vector<std::string>& metrics_of(const EvaluationSourceOptions& options);
 std::optional<int64_t> limit_of(const EvaluationSourceOptions& options);
+const std::vector<config::Path>& references_of(const EvaluationSourceOptions& options);
+
+/// A source of text as such; nothing when it is of another type.
+std::optional<TextSourceOptions> text_source(const SourceOptions& options);
+/// All paths that the options name.
+std::vector<config::Path*> paths_of(TrainSourceOptions& options);
+std::vector<config::Path*> paths_of(EvaluationSourceOptions& options);
 
 /// Section `data`.
 struct DataOptions {
-  std::optional<SourceOptions> train;
+  std::optional<TrainSourceOptions> train;
   bool shuffle = true;
   std::optional<int64_t> seed;
+  std::optional<SequenceLengthOptions> sequence_length;
+  std::optional<VocabularyOptions> vocabulary;
+  Packing packing = Packing::kDense;
+  LengthFilter filter;
+  bool lowercase = false;
+  config::Path cache;
 };
 
-inline void describe(config::Visitor& visit, DataOptions& options) {
-  visit("train", options.train, "source of the training examples");
-  visit("shuffle", options.shuffle, "a new order for each epoch; false: the order of the files");
-  visit("seed", options.seed, "of the order and of synthetic examples; null: run.seed", config::non_negative,
-        config::fixed_on_resume);
-  visit.later("sequence_length", "tokens of a row, a number or by feature");
-  visit.later("vocabulary", "tokens of texts");
-  visit.later("packing", "several short texts in one row");
-  visit.later("filter", "lengths of texts");
-  visit.later("lowercase", "texts in lower case");
-  visit.later("cache", "directory of token stores");
-  visit.later("augment", "layers that change the training examples");
-}
+void describe(config::Visitor& visit, DataOptions& options);
+
+/// How texts become rows under the options, for training.
+TextSettings text_settings(const DataOptions& options, TextVocabularies vocabularies);
+
+/// What sources need beside their own options.
+struct SourceContext {
+  uint64_t seed = 1;       ///< of synthetic examples
+  Mark mark = {};          ///< where the source stands in the configuration
+  TextSettings text = {};  ///< for sources of text
+};
 
 /// Opens the source. Throws Error (kData): files that are missing at their places in the configuration, what
-/// does not fit together at `mark`, the place of the source, and wrong files by their paths.
-std::unique_ptr<Source> make_source(const SourceOptions& options, uint64_t seed, const Mark& mark = {});
+/// does not fit together at the mark, and wrong files by their paths.
+std::unique_ptr<Source> make_source(const SourceOptions& options, const SourceContext& context);
+/// The same for one source or several; what is wrong with the files of all is one Error.
+std::unique_ptr<Source> make_source(const TrainSourceOptions& options, const SourceContext& context);
+
+/// The features that make_source() would give, without looking at any file; nothing when only the files tell
+/// them (IDX). For texts: `sequence_length` and the sizes of the vocabularies decide.
+std::optional<std::vector<Feature>> declared_features(const TrainSourceOptions& options,
+                                                      const BySide<int64_t>& lengths,
+                                                      const BySide<int64_t>& vocabulary_sizes);
+
+/// Calls `use` with each text of the sources of text in `options`: what a vocabulary is trained on. Throws
+/// Error (kData) with all that is wrong with the files.
+void for_each_text(const TrainSourceOptions& options, const Mark& mark,
+                   const std::function<void(Side, std::string_view)>& use);
 
 }  // namespace mtf

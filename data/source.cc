@@ -2,9 +2,15 @@
 
 #include <cstring>
 
+#include "data/permutation.h"
 #include "engine/core/check.h"
 
 namespace mtf {
+
+int64_t Source::stream_example(int64_t row, std::optional<uint64_t> seed) const {
+  const int64_t offset = row % examples(), epoch = row / examples();
+  return seed ? Permutation(examples(), *seed, epoch)(offset) : offset;
+}
 
 void Source::check_labels(int64_t) const {}
 
@@ -36,6 +42,10 @@ int64_t MemorySource::bytes_in_memory() const {
   int64_t bytes = 0;
   for (const std::vector<std::byte>& values : values_) bytes += static_cast<int64_t>(values.size());
   return bytes;
+}
+
+void DeclaredSource::read(std::span<const int64_t>, std::span<std::byte* const>) const {
+  MTF_CHECK(false, "a source without examples is read");
 }
 
 }  // namespace mtf

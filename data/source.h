@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@ struct Feature {
   std::string name;
   Shape shape;
   DType dtype = DType::kFloat32;
+  int64_t vocabulary =
+      0;  ///< ids are from 0 to vocabulary - 1 (of targets, their absolute values); 0: no ids
 
   /// Bytes of one example.
   int64_t bytes() const { return shape.size() * static_cast<int64_t>(size_of(dtype)); }
@@ -39,6 +42,10 @@ class Source {
   /// f as [rows, shape of the feature], row-major. Calls from several threads at once are allowed; nothing is
   /// allocated.
   virtual void read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const = 0;
+
+  /// The example in row `row` of the endless stream of training, a pure function of its arguments. Here epoch
+  /// e is the permutation P(seed, e) of all examples (permutation.h), or without a seed their own order.
+  virtual int64_t stream_example(int64_t row, std::optional<uint64_t> seed) const;
 
   /// Bytes of the examples that are held in memory.
   virtual int64_t bytes_in_memory() const { return 0; }
@@ -63,6 +70,21 @@ class MemorySource final : public Source {
   std::vector<Feature> features_;
   std::vector<std::vector<std::byte>> values_;
   int64_t examples_ = 0;
+};
+
+/// Features without examples: enough to build and explain graphs.
+class DeclaredSource final : public Source {
+ public:
+  explicit DeclaredSource(std::vector<Feature> features) : features_(std::move(features)) {}
+
+  /// 1, for want of a number.
+  int64_t examples() const override { return 1; }
+  const std::vector<Feature>& features() const override { return features_; }
+  /// Must not be called.
+  void read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const override;
+
+ private:
+  std::vector<Feature> features_;
 };
 
 }  // namespace mtf

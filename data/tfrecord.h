@@ -33,6 +33,8 @@ class TFRecordReader {
   /// Where the record returned last begins and where it ends, in bytes of the file before compression.
   int64_t offset() const { return offset_; }
   int64_t end() const { return end_; }
+  /// Bytes of the file itself that were read so far.
+  int64_t bytes_read() const { return file_.bytes_read(); }
 
  private:
   bool read_data(uint64_t length);

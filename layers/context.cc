@@ -16,6 +16,12 @@ Tensor Context::variable(const std::string& name, const Shape& shape, const Init
   return cast(value, precision_.activation);
 }
 
+Sequence& Context::sequence(std::string_view layer) const {
+  if (sequence_ != nullptr) return *sequence_;
+  throw Error(ErrorKind::kConfig, fmt::format("{} works on rows of tokens only", layer),
+              "it belongs into the `block` of a model of type lm, delimited_lm, aligned or bitransformer");
+}
+
 Tensor Context::saved(const config::Name& name) const {
   const auto found = saved_.find(name.text);
   if (found != saved_.end()) return found->second;

@@ -15,6 +15,7 @@
 
 #include "engine/config/types.h"
 #include "engine/graph/graph.h"
+#include "layers/sequence.h"
 
 namespace mtf {
 
@@ -44,6 +45,13 @@ class Context {
   /// Error when it exists with another shape.
   Tensor variable(const std::string& name, const Shape& shape, const Initializer& initializer);
 
+  /// Number of ids of a feature of the data; 0: it does not hold ids.
+  int64_t vocabulary(const std::string& feature) const {
+    const auto found = vocabularies_.find(feature);
+    return found == vocabularies_.end() ? 0 : found->second;
+  }
+  void set_vocabularies(std::map<std::string, int64_t> sizes) { vocabularies_ = std::move(sizes); }
+
   /// Kinds or names of layers that are computed again in the backward pass instead of being kept; of nested
   /// ones the outermost.
   void set_recompute(std::vector<std::string> layers) { recompute_ = std::move(layers); }
@@ -51,6 +59,24 @@ class Context {
   /// Which of them a layer has been found for.
   void found_recomputed(const std::string& layer) { found_.insert(layer); }
   bool was_recomputed(const std::string& layer) const { return found_.contains(layer); }
+
+  /// The rows of tokens that layers of a Transformer work on. Throws Error outside one, naming `layer`.
+  Sequence& sequence(std::string_view layer) const;
+  Sequence* find_sequence() const { return sequence_; }
+  /// Restores the previous sequence when it goes out of scope.
+  class SequenceScope {
+   public:
+    SequenceScope(Context& context, Sequence& sequence) : context_(context), outer_(context.sequence_) {
+      context.sequence_ = &sequence;
+    }
+    ~SequenceScope() { context_.sequence_ = outer_; }
+    SequenceScope(const SequenceScope&) = delete;
+
+   private:
+    Context& context_;
+    Sequence* outer_;
+  };
+  [[nodiscard]] SequenceScope enter(Sequence& sequence) { return {*this, sequence}; }
 
   /// Keeps a tensor; a later one of the same name replaces it.
   void save(const std::string& name, const Tensor& tensor) { saved_[name] = tensor; }
@@ -71,6 +97,8 @@ class Context {
   Dimension batch_;
   std::vector<std::string> recompute_;
   std::set<std::string> found_;
+  Sequence* sequence_ = nullptr;
+  std::map<std::string, int64_t> vocabularies_;
   std::map<std::string, Tensor> saved_;
   std::unordered_map<Tensor, Shape, TensorHash> made_;
 };

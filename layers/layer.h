@@ -5,6 +5,7 @@
 //   Tensor logits = layers(context, image);
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,10 +23,19 @@ class Layer {
   virtual Tensor operator()(Context& context, const Tensor& x) const = 0;
   /// The scope when the configuration gives no `name`; empty: the name under which the layer is registered.
   virtual std::string_view default_name() const { return {}; }
+  /// True when the layer's variables go to the scope around it (call_layer).
+  virtual bool is_transparent() const { return false; }
   /// True when the layer only groups others (repeat, block): they count as layers, not the group
   /// (Graph::layer).
   virtual bool is_group() const { return false; }
 };
+
+/// layer(x); where one of `names` is to be computed again in the backward pass (Context::set_recompute), it
+/// is.
+Tensor apply_layer(Context& context, const std::vector<std::string>& names,
+                   const std::function<Tensor(const Tensor&)>& layer, const Tensor& x);
+/// Gives errors that have no place this one.
+Error with_mark(const Error& error, const Mark& mark);
 
 /// Layers applied one after the other, each in the scope of its name.
 class LayerList {
@@ -36,6 +46,7 @@ class LayerList {
     Mark mark;
     std::shared_ptr<const Layer> layer;
     std::string kind = {};  ///< the name under which the layer is registered
+    bool named = false;     ///< the user gave `name`
   };
 
   LayerList() = default;

@@ -194,7 +194,7 @@ LayerList LayerParser::parse(const Node& list) {
     std::string base;
     if (parsed.name.empty())
       base = parsed.layer->default_name().empty() ? kind->name : parsed.layer->default_name();
-    layers.push_back({{parsed.name, entry.mark, parsed.layer, kind->name}, base});
+    layers.push_back({{parsed.name, entry.mark, parsed.layer, kind->name, base.empty()}, base});
   }
   mark_ = outer;
   return LayerList(with_names(std::move(layers)));

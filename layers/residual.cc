@@ -11,7 +11,9 @@ struct ResidualOptions {
 };
 
 void describe(config::Visitor& visit, ResidualOptions& options) {
-  visit("layers", options.layers, "list of layers whose result has the dimensions of x", config::required);
+  visit("layers", options.layers,
+        "list of layers whose result has the dimensions of x; none, in `sublayers`: x is added to the input "
+        "of the layer in hand");
 }
 
 class ResidualLayer final : public Layer {
@@ -21,7 +23,20 @@ class ResidualLayer final : public Layer {
       : layers_(options.layers.is_null() ? LayerList() : parser.parse(options.layers)) {}
 
   Tensor operator()(Context& context, const Tensor& x) const override {
-    const Tensor y = layers_(context, x);
+    if (layers_.empty()) return sum(layer_input(context), x);
+    return sum(x, layers_(context, x));
+  }
+
+ private:
+  static Tensor layer_input(const Context& context) {
+    const Sequence* sequence = context.find_sequence();
+    if (sequence != nullptr && sequence->layer_input) return sequence->layer_input;
+    throw Error(ErrorKind::kConfig, "residual has no `layers`",
+                "a list of layers; only in `sublayers.per_layer` it adds the input of the layer in hand");
+  }
+
+  /// x + y, where y was made of x.
+  static Tensor sum(const Tensor& x, const Tensor& y) {
     if (!same_dimensions(x.shape(), y.shape())) {
       throw Error(
           ErrorKind::kConfig,
@@ -31,11 +46,12 @@ class ResidualLayer final : public Layer {
     return add(x, y);
   }
 
- private:
   LayerList layers_;
 };
 
-const LayerRegistration<ResidualLayer> registration("residual", "y = x + layers(x)");
+const LayerRegistration<ResidualLayer> registration("residual",
+                                                    "y = x + layers(x); in `sublayers.per_layer` without "
+                                                    "layers: y = x + the input of the layer in hand");
 
 }  // namespace
 }  // namespace mtf

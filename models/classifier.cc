@@ -52,14 +52,15 @@ ModelOutput Classifier::build(Context& context, const Features& features) const 
   const auto scope = context.graph().scope("loss", layers_.mark());
   const CrossEntropyOptions terms{.z_loss = context.training() ? options_.z_loss : 0,
                                   .label_smoothing = options_.label_smoothing};
-  output.metrics["loss"] = weighted_loss(options_.loss, [&](const std::string&) {
+  const Tensor losses = weighted_loss(options_.loss, [&](const std::string&) {
     return mean_of_examples(context,
                             softmax_cross_entropy(output.logits, labels, output.classes->name, terms).loss);
   });
-  output.loss = reduce_mean(output.metrics["loss"], Shape{});
+  output.metrics["loss"] = {losses};
+  output.loss = reduce_mean(losses, Shape{});
   if (!context.training()) {
     const Tensor hit = equal(argmax(output.logits, output.classes->name), labels);
-    output.metrics["accuracy"] = mean_of_examples(context, cast(hit, DType::kFloat32));
+    output.metrics["accuracy"] = {mean_of_examples(context, cast(hit, DType::kFloat32))};
   }
   return output;
 }

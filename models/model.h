@@ -3,7 +3,7 @@
 //   ModelOutput output = model.build(context, {{"image", image}, {"labels", labels}});
 //
 // A batch of evaluation may be filled up with rows that do not count. Models therefore return metrics per
-// example; the trainer takes sum(weights * metric) / sum(weights), with weight 0 for filling rows.
+// example; the trainer sums value and weight over the examples that count and divides.
 // model_options.h makes models.
 #pragma once
 
@@ -20,20 +20,29 @@ namespace mtf {
 /// Tensors of a batch by name; each has the dimension context.batch().
 using Features = std::map<std::string, Tensor>;
 
+/// Sum of value over the examples / sum of weight; then finish_metric().
+struct Metric {
+  Tensor value;        ///< [batch], float32
+  Tensor weight = {};  ///< [batch], float32: what was counted, such as tokens; null: each example is one
+};
+
 struct ModelOutput {
   Tensor loss;    ///< [], float32: the mean over the examples of what training minimises
   Tensor logits;  ///< [batch, ...]: what the model predicts
-  /// By name, [batch], float32: the mean over the examples is the metric. "loss" is always there; what only
-  /// evaluation asks for ("accuracy") is computed in evaluation.
-  std::map<std::string, Tensor> metrics;
+  /// By name. "loss" is always there, of weight 1; what only evaluation asks for ("accuracy") is computed in
+  /// evaluation.
+  std::map<std::string, Metric> metrics;
   std::optional<Dimension> classes;  ///< labels are 0 .. size-1
+  Tensor tokens = {};                ///< [batch], float32: predicted tokens that count; null: not of texts
 };
 
 class Model {
  public:
   virtual ~Model() = default;
-  /// Names of the features that build() reads, for checks before any step.
+  /// Names of the features that build() needs, for checks before any step.
   virtual std::vector<std::string> features() const = 0;
+  /// Names of those that it reads where the data have them.
+  virtual std::vector<std::string> optional_features() const { return {}; }
   /// Names of the metrics in evaluation.
   virtual std::vector<std::string> metrics() const = 0;
   /// Adds the model to the graph. Throws Error with a place in the configuration when a feature is missing or
@@ -43,5 +52,7 @@ class Model {
 
 /// Whether a metric (a name of Model::metrics()) grows as the model gets better; losses and errors do not.
 bool greater_is_better(std::string_view metric);
+/// The metric of this mean: its exponential for `perplexity`, else the mean itself.
+double finish_metric(std::string_view metric, double mean);
 
 }  // namespace mtf

@@ -12,10 +12,16 @@ struct MakeModel {
   std::unique_ptr<Model> operator()(const RegressionOptions& options) const {
     return std::make_unique<Regression>(options, diagnostics);
   }
-  template <class Later>
-  std::unique_ptr<Model> operator()(const Later&) const {
-    return nullptr;
+  std::unique_ptr<Model> operator()(const LanguageModelOptions& options) const {
+    return std::make_unique<LanguageModel>(options, diagnostics);
   }
+  std::unique_ptr<Model> operator()(const AlignedOptions& options) const {
+    return std::make_unique<AlignedModel>(options, diagnostics);
+  }
+  std::unique_ptr<Model> operator()(const BitransformerOptions& options) const {
+    return std::make_unique<Bitransformer>(options, diagnostics);
+  }
+  std::unique_ptr<Model> operator()(const later::Segmentation&) const { return nullptr; }
 };
 
 }  // namespace

@@ -8,8 +8,10 @@
 #include <memory>
 #include <variant>
 
+#include "models/bitransformer.h"
 #include "models/classifier.h"
 #include "models/regression.h"
+#include "models/transformer.h"
 
 namespace mtf {
 
@@ -18,27 +20,11 @@ struct Segmentation {
   static constexpr std::string_view type_name = "segmentation";
   static constexpr bool later = true;
 };
-struct LanguageModel {
-  static constexpr std::string_view type_name = "lm";
-  static constexpr bool later = true;
-};
-struct DelimitedLanguageModel {
-  static constexpr std::string_view type_name = "delimited_lm";
-  static constexpr bool later = true;
-};
-struct Aligned {
-  static constexpr std::string_view type_name = "aligned";
-  static constexpr bool later = true;
-};
-struct Bitransformer {
-  static constexpr std::string_view type_name = "bitransformer";
-  static constexpr bool later = true;
-};
 }  // namespace later
 
 using ModelOptions =
-    std::variant<ClassifierOptions, RegressionOptions, later::Segmentation, later::LanguageModel,
-                 later::DelimitedLanguageModel, later::Aligned, later::Bitransformer>;
+    std::variant<ClassifierOptions, RegressionOptions, later::Segmentation, LanguageModelOptions,
+                 DelimitedLanguageModelOptions, AlignedOptions, BitransformerOptions>;
 
 /// The model, or nullptr for a type that was reported. What is wrong with its layers goes to `diagnostics`.
 std::unique_ptr<Model> make_model(const ModelOptions& options, Diagnostics& diagnostics);

@@ -30,10 +30,11 @@ ModelOutput Regression::build(Context& context, const Features& features) const 
   }
   const auto scope = context.graph().scope("loss", layers_.mark());
   const Tensor difference = subtract(output.logits, target);
-  output.metrics["loss"] = weighted_loss(options_.loss, [&](const std::string& name) {
+  const Tensor losses = weighted_loss(options_.loss, [&](const std::string& name) {
     return mean_of_examples(context, name == "mean_squared_error" ? square(difference) : abs(difference));
   });
-  output.loss = reduce_mean(output.metrics["loss"], Shape{});
+  output.metrics["loss"] = {losses};
+  output.loss = reduce_mean(losses, Shape{});
   return output;
 }
 

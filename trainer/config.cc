@@ -93,6 +93,12 @@ std::string nearest_divisors(int64_t n, int64_t wanted) {
   return above > n || n % above != 0 ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
 }
 
+/// Tokens of a row of the longest feature.
+int64_t longest_row(const Config& config) {
+  const BySide<int64_t> lengths = sequence_lengths(*config.data.sequence_length);
+  return std::max(lengths.inputs, lengths.targets);
+}
+
 /// The sections in which nothing is wrong. In the others values that are wrong have their defaults, which say
 /// nothing about what fits together.
 class SoundSections {
@@ -184,8 +190,10 @@ class ConfigCheck {
             "`train.steps`, `train.epochs` or `train.time`");
     }
     check_size("train.batch_size", train.batch_size);
-    if (const auto* relative = std::get_if<RelativeBatchSize>(&train.batch_size))
+    if (const auto* relative = std::get_if<RelativeBatchSize>(&train.batch_size)) {
       check_size("train.batch_size.per_replica", BatchSize(relative->per_replica.value_or(1)));
+      if (relative->all_tokens()) check_tokens(*relative);
+    }
     if (const auto* batch = std::get_if<int64_t>(&train.batch_size)) {
       if (*batch % train.microbatches != 0) {
         error("train.microbatches",
@@ -194,6 +202,25 @@ class ConfigCheck {
               "it could be " + nearest_divisors(*batch, train.microbatches));
         sound_.remove("train");
       }
+    }
+  }
+
+  void check_tokens(const RelativeBatchSize& batch) {
+    const std::string key = batch.tokens ? "train.batch_size.tokens" : "train.batch_size.tokens_per_replica";
+    check_size(key, BatchSize(*batch.all_tokens()));
+    if (!sound_.contains({"data"})) return;
+    if (!config_.data.sequence_length) {
+      error(key, fmt::format("`{}` needs `data.sequence_length`, which says how many tokens a row has", key),
+            "`train.batch_size: 64`, in examples, does without");
+      sound_.remove("train");
+    } else if (const int64_t length = longest_row(config_); *batch.all_tokens() % length != 0) {
+      const int64_t below = *batch.all_tokens() / length * length;
+      error(key,
+            fmt::format("`{}` ({}) is not a whole number of rows of {} tokens (`data.sequence_length`)", key,
+                        *batch.all_tokens(), length),
+            below > 0 ? fmt::format("it could be {} or {}", below, below + length)
+                      : fmt::format("it could be {}", length));
+      sound_.remove("train");
     }
   }
 
@@ -248,11 +275,17 @@ void forget_unsound(Config& config, const SoundSections& sound) {
     config.devices = {"cpu"};
     config.layout = config.parameter_layout = config.optimizer_layout = {};
   }
+  const RelativeBatchSize smallest{.tokens = {}, .per_replica = 1, .tokens_per_replica = {}};
   if (!sound.contains({"train"})) {
     config.train = {};
-    config.train.batch_size = RelativeBatchSize{1};
+    config.train.batch_size = smallest;
   }
-  if (!sound.contains({"data"})) config.data.train.reset();
+  if (!sound.contains({"data"})) {
+    config.data.train.reset();
+    config.data.sequence_length.reset();
+    if (std::holds_alternative<RelativeBatchSize>(config.train.batch_size))
+      config.train.batch_size = smallest;
+  }
   if (!sound.contains({"evaluate"})) config.evaluate = {};
   if (!sound.contains({"model"})) config.model = Node();
 }
@@ -261,14 +294,7 @@ std::string absolute(const std::string& path) { return fs::absolute(path).lexica
 
 template <class Source>
 void make_absolute(Source& source) {
-  std::visit(
-      [](auto& options) {
-        if constexpr (requires { options.images; }) {
-          for (config::Path& path : options.images) path.text = absolute(path.text);
-          for (config::Path& path : options.labels) path.text = absolute(path.text);
-        }
-      },
-      source);
+  for (config::Path* path : paths_of(source)) path->text = absolute(path->text);
 }
 
 /// A key of the root, with everything below it as it stands, replaced by `value`.
@@ -330,9 +356,13 @@ Layouts make_layouts(const Config& config) {
 int64_t train_batch_size(const Config& config, const Layouts& layouts) {
   if (const auto* size = std::get_if<int64_t>(&config.train.batch_size)) return *size;
   const LayoutMap map(layouts.mesh, layouts.activation);
+  const auto& relative = std::get<RelativeBatchSize>(config.train.batch_size);
   int64_t replicas = 1;
-  for (const int axis : map.axes("batch")) replicas *= layouts.mesh.size(axis);
-  return replicas * *std::get<RelativeBatchSize>(config.train.batch_size).per_replica;
+  if (!relative.tokens) {
+    for (const int axis : map.axes("batch")) replicas *= layouts.mesh.size(axis);
+  }
+  if (relative.per_replica) return replicas * *relative.per_replica;
+  return replicas * (*relative.all_tokens() / longest_row(config));
 }
 
 int64_t evaluate_batch_size(const Config& config, const Layouts& layouts) {
@@ -365,8 +395,10 @@ Config resolved(const Config& config) {
       resolved.mesh->axes[axis].size = layouts.mesh.size(axis);
   }
   if (resolved.data.train) make_absolute(*resolved.data.train);
+  if (resolved.data.vocabulary) make_absolute(*resolved.data.vocabulary);
   for (auto& [name, dataset] : resolved.evaluate.datasets) make_absolute(dataset);
-  for (config::Path* path : {&resolved.trace.input, &resolved.trace.output, &resolved.checkpoint.init.path}) {
+  for (config::Path* path : {&resolved.data.cache, &resolved.trace.input, &resolved.trace.output,
+                             &resolved.checkpoint.init.path}) {
     if (!path->empty()) path->text = absolute(path->text);
   }
   return resolved;

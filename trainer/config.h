@@ -49,9 +49,12 @@ struct PrecisionOptions {
   InferPrecision infer = InferPrecision::kSame;
 };
 
-/// {per_replica: 8}: times the number of parts into which the layout cuts the batch.
+/// Examples or tokens (rows x the longest sequence_length), of the whole batch or times the number of parts
+/// into which the layout cuts it. Exactly one is given.
 struct RelativeBatchSize {
-  std::optional<int64_t> per_replica;
+  std::optional<int64_t> tokens, per_replica, tokens_per_replica;
+
+  std::optional<int64_t> all_tokens() const { return tokens ? tokens : tokens_per_replica; }
 };
 using BatchSize = std::variant<int64_t, RelativeBatchSize>;
 

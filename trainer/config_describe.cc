@@ -43,11 +43,12 @@ void describe(config::Visitor& visit, PrecisionOptions& options) {
 }
 
 void describe(config::Visitor& visit, RelativeBatchSize& options) {
+  visit("tokens", options.tokens, "rows of the batch, times the longest `data.sequence_length`", positive);
   visit("per_replica", options.per_replica, "examples for each part into which the layout cuts the batch",
         positive);
-  visit.later("tokens", "tokens of the whole batch");
-  visit.later("tokens_per_replica", "tokens for each part into which the layout cuts the batch");
-  visit.exactly_one_of({"per_replica"});
+  visit("tokens_per_replica", options.tokens_per_replica,
+        "tokens for each part into which the layout cuts the batch", positive);
+  visit.exactly_one_of({"tokens", "per_replica", "tokens_per_replica"});
 }
 
 void describe(config::Visitor& visit, TrainOptions& options) {
@@ -56,7 +57,7 @@ void describe(config::Visitor& visit, TrainOptions& options) {
         free_on_resume);
   visit("time", options.time, "the run ends after so much time", free_on_resume);
   visit("patience", options.patience, "the run ends when a metric no longer improves", free_on_resume);
-  visit("batch_size", options.batch_size, "examples in a step, over all positions; or {per_replica: N}",
+  visit("batch_size", options.batch_size, "examples in a step, over all positions; or {tokens: N}, {per_replica: N}, {tokens_per_replica: N}",
         positive, fixed_on_resume);
   visit("microbatches", options.microbatches, "parts of a batch that are worked on one after the other",
         positive);

@@ -48,7 +48,7 @@ std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnost
   const Config& config = session.config;
   for (const auto& [name, dataset] : config.evaluate.datasets) {
     const Mark mark = config.mark("evaluate.datasets." + name);
-    EvaluationSet set{name, open_source(config, source_of(dataset), mark, diagnostics), metrics_of(dataset),
+    EvaluationSet set{name, open_source(session, source_of(dataset), mark, diagnostics), metrics_of(dataset),
                       limit_of(dataset)};
     if (!session.model || !session.train_data || !set.source) continue;
     if (set.metrics.empty()) set.metrics = session.model->metrics();
@@ -81,17 +81,24 @@ std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t 
   const BatchStream stream(set.source, EvaluationBatches{.batch_size = batch_size_, .limit = set.limit});
   Prefetcher batches(stream);
   std::vector<double> sums(set.metrics.size(), 0);
-  double weight = 0;
+  std::vector<double> weights(set.metrics.size(), 0);
+  double examples = 0;
   while (const Batch* batch = batches.next()) {
     if (stop && stop()) return std::nullopt;
     feed_batch(executor_, *set.source, *batch);
     executor_.feed(std::string(kWeightsInput), batch->weights.data());
     executor_.run(static_cast<uint64_t>(step));
-    for (size_t i = 0; i < sums.size(); ++i) sums[i] += executor_.scalar("sum/" + set.metrics[i]);
-    weight += executor_.scalar("sum/weights");
+    for (size_t i = 0; i < sums.size(); ++i) {
+      sums[i] += executor_.scalar("sum/" + set.metrics[i]);
+      weights[i] += executor_.scalar("weight/" + set.metrics[i]);
+    }
+    examples += executor_.scalar("examples");
   }
-  Evaluation result{set.name, {}, static_cast<int64_t>(weight), 0};
-  for (size_t i = 0; i < sums.size(); ++i) result.metrics.emplace_back(set.metrics[i], sums[i] / weight);
+  Evaluation result{set.name, {}, static_cast<int64_t>(examples), 0};
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const double mean = weights[i] > 0 ? sums[i] / weights[i] : 0;
+    result.metrics.emplace_back(set.metrics[i], finish_metric(set.metrics[i], mean));
+  }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }

@@ -13,7 +13,7 @@
 #include "data/tfrecord.h"
 #include "engine/core/error.h"
 #include "engine/core/fault.h"
-#include "trainer/event.pb.h"
+#include "trainer/event.h"
 
 namespace mtf {
 namespace {
@@ -24,13 +24,6 @@ constexpr std::string_view kPrefix = "events.out.tfevents.";
 
 double wall_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-proto::Event event_now(int64_t step) {
-  proto::Event event;
-  event.set_wall_time(wall_time());
-  event.set_step(step);
-  return event;
 }
 
 /// The event files of a directory in the order of their names, in which TensorBoard reads them.
@@ -67,11 +60,8 @@ std::string new_file_name(const std::string& directory) {
 
 /// What every file begins with: the version of the format, and the step at which a run begins or continues.
 std::string file_header(int64_t step) {
-  proto::Event version = event_now(0);
-  version.set_file_version("brain.Event:2");
-  proto::Event start = event_now(step);
-  start.mutable_session_log()->set_status(proto::SessionLog::START);
-  return tfrecord_frame(version.SerializeAsString()) + tfrecord_frame(start.SerializeAsString());
+  return tfrecord_frame(event_bytes({.wall_time = wall_time(), .file_version = "brain.Event:2"})) +
+         tfrecord_frame(event_bytes({.wall_time = wall_time(), .step = step, .session_start = true}));
 }
 
 /// What stays of a file.
@@ -85,10 +75,10 @@ KeptEvents kept_events(const std::string& path, const KeepEvent& keep) {
   TFRecordReader reader(path);
   try {
     while (const std::optional<std::string_view> record = reader.next()) {
-      proto::Event event;
-      if (!event.ParseFromArray(record->data(), static_cast<int>(record->size()))) break;
-      const bool scalars = event.summary().value_size() > 0;
-      if (scalars && !keep(event.step(), event.summary().value(0).tag())) continue;
+      const std::optional<Event> event = parse_event(*record);
+      if (!event) break;
+      const bool scalars = !event->scalars.empty();
+      if (scalars && !keep(event->step, event->scalars[0].first)) continue;
       add_range(kept.ranges, {reader.offset(), reader.end()});
       kept.scalars |= scalars;
     }
@@ -109,18 +99,14 @@ void cut_event_file(const std::string& path, const KeepEvent& keep) {
 }  // namespace
 
 void EventFile::write(int64_t step, const Metrics& scalars) {
-  proto::Event event = event_now(step);
-  for (const auto& [tag, number] : scalars) {
-    proto::Summary::Value& value = *event.mutable_summary()->add_value();
-    value.set_tag(tag);
-    value.set_simple_value(static_cast<float>(number));
-  }
+  Event event{.wall_time = wall_time(), .step = step};
+  for (const auto& [tag, number] : scalars) event.scalars.emplace_back(tag, static_cast<float>(number));
   std::string block;
   if (!file_) {
     file_.emplace(new_file_name(directory_));
     block = file_header(begin_);
   }
-  file_->write(block + tfrecord_frame(event.SerializeAsString()));
+  file_->write(block + tfrecord_frame(event_bytes(event)));
 }
 
 void cut_event_files(const std::string& directory, const KeepEvent& keep) {

@@ -85,7 +85,7 @@ int64_t MemoryNeed::total() const {
                          [](int64_t sum, const Part& part) { return sum + part.bytes; });
 }
 
-bool is_evaluation(const Program& program) { return program.output("sum/weights") != kNoValue; }
+bool is_evaluation(const Program& program) { return program.output("examples") != kNoValue; }
 
 MemoryNeed memory_need(const Session& session, const std::vector<const Program*>& programs,
                        const MemoryUse& use) {

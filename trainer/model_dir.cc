@@ -29,18 +29,8 @@ std::string read_text(const std::string& path) {
 
 /// Writes a file so that it is the old one or the whole new one. Throws Error (kSystem).
 void write_whole(const std::string& path, const std::string& text) {
-  const std::string temporary = path + ".tmp";
-  const auto write = [&] {
-    const File file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (!file.open()) return file.error();
-    if (const int error = file.write(std::as_bytes(std::span(text)))) return error;
-    return file.sync();
-  };
-  int error = write();
-  if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error == 0) error = sync_directory(directory_of(path));
+  const int error = write_file(path, std::as_bytes(std::span(text)));
   if (error == 0) return;
-  ::unlink(temporary.c_str());
   throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be written: {}", path, system_message(error)));
 }
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "data/train_vocabulary.h"
 #include "models/model_options.h"
 
 namespace mtf {
@@ -25,6 +27,23 @@ void collect_errors(const Build& build, Diagnostics& diagnostics) {
   }
 }
 
+template <class Options>
+std::shared_ptr<const Source> open(const Session& session, const Options& options, TextPurpose purpose,
+                                   const Mark& mark, Diagnostics& diagnostics) {
+  try {
+    SourceContext context{.seed = data_seed(session.config), .mark = mark};
+    context.text = text_settings(session.config.data, session.vocabularies);
+    context.text.purpose = purpose;
+    context.text.threads = thread_count(session.config);
+    if (purpose == TextPurpose::kTraining)
+      context.text.report = [](const TextReport& report) { fmt::print(stderr, "{}\n", report.to_string()); };
+    return make_source(options, context);
+  } catch (const Error&) {
+    if (diagnostics.has_errors()) return nullptr;  // the errors of the configuration come first
+    throw;
+  }
+}
+
 void make_model_of(Session& session, Diagnostics& diagnostics) {
   if (session.config.model.is_null()) return;
   const size_t errors = diagnostics.errors().size();
@@ -38,28 +57,79 @@ void make_model_of(Session& session, Diagnostics& diagnostics) {
   if (sound) session.model = std::move(model);
 }
 
+BySide<int64_t> declared_sizes(const Config& config) {
+  const BySide<LanguageVocabulary> languages = by_side(*config.data.vocabulary);
+  return {vocabulary_size(languages.inputs, config.mark("data.vocabulary")),
+          vocabulary_size(languages.targets, config.mark("data.vocabulary"))};
+}
+
+/// The training data of modes that look at no example, and of a run whose vocabulary is still to be trained:
+/// what the configuration says of them. Null where only the files tell.
+std::shared_ptr<const Source> declared_source(const Config& config, const TrainSourceOptions& options) {
+  if (!config.data.vocabulary || !config.data.sequence_length) return nullptr;
+  auto features =
+      declared_features(options, sequence_lengths(*config.data.sequence_length), declared_sizes(config));
+  return features ? std::make_shared<DeclaredSource>(std::move(*features)) : nullptr;
+}
+
+bool looks_at_examples(const Config& config) {
+  return config.run.mode != RunMode::kExplain && config.run.mode != RunMode::kTrace;
+}
+
+/// Trains what `data.vocabulary` lacks, when nothing else is wrong with the run, and opens it.
+void open_vocabularies(Session& session, Diagnostics& diagnostics) {
+  const Config& config = session.config;
+  if (!config.data.vocabulary || diagnostics.has_errors()) return;
+  if (config.run.mode == RunMode::kTrain) {
+    session.train_data = declared_source(config, *config.data.train);
+    if (session.train_data) {
+      const int64_t any = std::numeric_limits<int64_t>::max();
+      build_step(session, train_step_options(config, session.layouts, any), diagnostics);
+    }
+    diagnostics.throw_if_errors();
+    const Mark mark = config.mark("data.train");
+    train_missing_vocabularies(
+        *config.data.vocabulary, config.run.model_dir.text,
+        [&](const std::function<void(Side, std::string_view)>& use) {
+          for_each_text(*config.data.train, mark, use);
+        },
+        [](const std::string& line) { fmt::print(stderr, "{}\n", line); }, config.mark("data.vocabulary"));
+  }
+  session.vocabularies =
+      read_vocabularies(*config.data.vocabulary, config.run.model_dir.text, config.mark("data.vocabulary"));
+}
+
+void open_training_data(Session& session, Diagnostics& diagnostics) {
+  const Config& config = session.config;
+  if (!config.data.train) return;
+  if (!looks_at_examples(config)) {
+    session.train_data = declared_source(config, *config.data.train);
+    if (session.train_data) return;
+  }
+  open_vocabularies(session, diagnostics);
+  session.train_data =
+      open(session, *config.data.train, TextPurpose::kTraining, config.mark("data.train"), diagnostics);
+}
+
 }  // namespace
 
 Session open_session(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
                      Diagnostics& diagnostics) {
-  Session session{load_config(files, arguments, diagnostics), {}, make_cpu_backend(), nullptr, {}, nullptr};
+  Session session{
+      load_config(files, arguments, diagnostics), {}, make_cpu_backend(), nullptr, {}, {}, nullptr};
   make_model_of(session, diagnostics);
-  if (session.config.data.train) {
-    session.train_data = open_source(session.config, *session.config.data.train,
-                                     session.config.mark("data.train"), diagnostics);
-  }
   collect_errors([&] { session.layouts = make_layouts(session.config); }, diagnostics);
+  open_training_data(session, diagnostics);
   return session;
 }
 
-std::shared_ptr<const Source> open_source(const Config& config, const SourceOptions& options,
+std::shared_ptr<const Source> open_source(const Session& session, const SourceOptions& options,
                                           const Mark& mark, Diagnostics& diagnostics) {
-  try {
-    return make_source(options, data_seed(config), mark);
-  } catch (const Error&) {
-    if (diagnostics.has_errors()) return nullptr;  // the errors of the configuration come first
-    throw;
+  if (!looks_at_examples(session.config) && text_source(options)) {
+    const auto as_training = [](const auto& source) { return TrainSourceOptions(source); };
+    return declared_source(session.config, std::visit(as_training, options));
   }
+  return open(session, options, TextPurpose::kEvaluation, mark, diagnostics);
 }
 
 std::optional<TrainStep> build_step(const Session& session, const TrainStepOptions& options,

@@ -27,18 +27,21 @@ struct Session {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Model> model;      ///< null where the model was reported
   std::vector<std::string> outputs;  ///< names of the prediction: "logits", and the target of a regression
+  TextVocabularies vocabularies;     ///< null without `data.vocabulary`
   std::shared_ptr<const Source>
       train_data;  ///< null where it could not be opened for errors that are reported
 };
 
 /// Reads the configuration, makes the model and opens data.train. What is wrong with the configuration goes
 /// to `diagnostics`; files that cannot be read are thrown as Error, unless there are errors in the
-/// configuration.
+/// configuration. A vocabulary that a training run lacks is trained into its directory, once nothing is wrong
+/// with the configuration. Modes that look at no example get data.train without examples where the
+/// configuration declares its features (texts).
 Session open_session(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
                      Diagnostics& diagnostics);
 
-/// Opens a further source, under the same rule.
-std::shared_ptr<const Source> open_source(const Config& config, const SourceOptions& options,
+/// Opens a source for evaluation, under the same rule.
+std::shared_ptr<const Source> open_source(const Session& session, const SourceOptions& options,
                                           const Mark& mark, Diagnostics& diagnostics);
 
 /// The training step; nothing after errors, which go to `diagnostics`.

@@ -18,10 +18,11 @@ namespace {
 /// The features that the model reads, as inputs of the graph: [batch, shape of the feature].
 Features add_inputs(Graph& graph, const Model& model, const std::vector<Feature>& features,
                     int64_t batch_size) {
-  const std::vector<std::string> wanted = model.features();
+  std::vector<std::string> wanted = model.features();
   const bool missing = std::ranges::any_of(wanted, [&](const std::string& name) {
     return std::ranges::find(features, name, &Feature::name) == features.end();
   });
+  std::ranges::copy(model.optional_features(), std::back_inserter(wanted));
   Features inputs;
   for (const Feature& feature : features) {
     // Where one is missing the model's message names all that there are.
@@ -32,12 +33,19 @@ Features add_inputs(Graph& graph, const Model& model, const std::vector<Feature>
   return inputs;
 }
 
+std::map<std::string, int64_t> vocabularies(const std::vector<Feature>& features) {
+  std::map<std::string, int64_t> sizes;
+  for (const Feature& feature : features) {
+    if (feature.vocabulary > 0) sizes[feature.name] = feature.vocabulary;
+  }
+  return sizes;
+}
+
 /// Loss, gradients and what else is kept of one batch or microbatch.
 struct Pass {
   Tensor loss;
   std::vector<VariableGradient> gradients;
   Tensor prediction;
-  std::map<std::string, Tensor> metrics;  ///< [batch], without the loss
   std::optional<Dimension> classes;
 };
 
@@ -70,16 +78,18 @@ void check_recomputed(const Context& context, const std::vector<std::string>& la
   }
 }
 
-Pass forward_and_backward(Graph& graph, const Model& model, const Features& features, int64_t batch_size,
+/// `sizes`: of the features' vocabularies.
+Pass forward_and_backward(Graph& graph, const Model& model, const Features& features,
+                          const std::map<std::string, int64_t>& sizes, int64_t batch_size,
                           const TrainStepOptions& options) {
   Context context(graph, Mode::kTrain, options.precision, {std::string(kBatch), batch_size});
+  context.set_vocabularies(sizes);
   context.set_recompute(recomputed_layers(options.recompute));
   const ModelOutput output = model.build(context, features);
   if (const auto* layers = std::get_if<std::vector<std::string>>(&options.recompute))
     check_recomputed(context, *layers, options.recompute_mark);
   check_trainable(graph, options);
-  Pass pass{output.loss, {}, output.logits, output.metrics, output.classes};
-  pass.metrics.erase("loss");
+  Pass pass{output.loss, {}, output.logits, output.classes};
   if (options.microbatches > 1)
     pass.loss = scalar_multiply(pass.loss, 1.0 / static_cast<double>(options.microbatches));
   Tensors weights;
@@ -103,7 +113,7 @@ std::vector<std::string> without_gradient(const std::vector<VariableGradient>& g
 
 /// The same by a loop over microbatches.
 Pass microbatched(Graph& graph, const Model& model, const Features& features,
-                  const TrainStepOptions& options) {
+                  const std::map<std::string, int64_t>& sizes, const TrainStepOptions& options) {
   const int64_t count = options.microbatches;
   if (options.batch_size % count != 0) {
     throw Error(ErrorKind::kConfig,
@@ -111,11 +121,10 @@ Pass microbatched(Graph& graph, const Model& model, const Features& features,
                 "`train.microbatches` must divide the batch");
   }
   Pass pass;
-  std::vector<std::string> metric_names;
   const auto build = [&](const Tensors&) -> LoopResult {
     Features part;
     for (const auto& [name, tensor] : features) part[name] = microbatch_slice(tensor);
-    pass = forward_and_backward(graph, model, part, options.batch_size / count, options);
+    pass = forward_and_backward(graph, model, part, sizes, options.batch_size / count, options);
     if (const auto names = without_gradient(pass.gradients); !names.empty()) {
       throw Error(
           ErrorKind::kConfig,
@@ -127,7 +136,6 @@ Pass microbatched(Graph& graph, const Model& model, const Features& features,
     result.sums.push_back(pass.loss);
     for (const VariableGradient& g : pass.gradients) result.sums.push_back(g.gradient);
     if (options.keep_prediction) result.placed.push_back(pass.prediction);
-    for (const auto& [name, metric] : pass.metrics) result.placed.push_back(metric);
     return result;
   };
   const Tensors results = repeat(graph, count, {}, {std::string(kBatch), count}, build, Domain::kParameter);
@@ -135,7 +143,6 @@ Pass microbatched(Graph& graph, const Model& model, const Features& features,
   pass.loss = results[next++];
   for (VariableGradient& g : pass.gradients) g.gradient = results[next++];
   if (options.keep_prediction) pass.prediction = results[next++];
-  for (auto& [name, metric] : pass.metrics) metric = results[next++];
   return pass;
 }
 
@@ -185,17 +192,16 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
   TrainStep step{std::make_unique<Graph>(), {}, {}, {}};
   Graph& graph = *step.graph;
   const Features inputs = add_inputs(graph, model, features, options.batch_size);
+  const std::map<std::string, int64_t> sizes = vocabularies(features);
   const Pass pass = options.microbatches > 1
-                        ? microbatched(graph, model, inputs, options)
-                        : forward_and_backward(graph, model, inputs, options.batch_size, options);
+                        ? microbatched(graph, model, inputs, sizes, options)
+                        : forward_and_backward(graph, model, inputs, sizes, options.batch_size, options);
   step.classes = pass.classes;
   if (const auto names = without_gradient(pass.gradients); !names.empty()) {
     step.warnings.push_back(fmt::format(
         "the loss does not depend on these variables, which keep their values: {}", fmt::join(names, ", ")));
   }
   graph.set_output("loss", pass.loss);
-  for (const auto& [name, metric] : pass.metrics)
-    graph.set_output("metric/" + name, reduce_mean(metric, Shape{}));
   if (options.keep_prediction) graph.set_output("output/logits", pass.prediction);
   keep_tensors(graph, options.keep);
   if (!options.update) {
@@ -217,16 +223,21 @@ std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Fe
   const Dimension batch{std::string(kBatch), batch_size};
   const Features inputs = add_inputs(*graph, model, features, batch_size);
   Context context(*graph, Mode::kEvaluate, precision, batch);
+  context.set_vocabularies(vocabularies(features));
   const ModelOutput output = model.build(context, inputs);
   const Tensor weights = graph->input(std::string(kWeightsInput), {batch});
-  for (const auto& [name, metric] : output.metrics) {
+  const auto sum = [&](const Tensor& x) {
     // Selected, not multiplied: what a filling row gives may not be finite.
     const Tensor counts = greater(weights, graph->constant(0));
-    const Tensor counted =
-        where(counts, multiply(weights, metric), graph->constant(0, DType::kFloat32, {batch}));
-    graph->set_output("sum/" + name, reduce_sum(counted, Shape{}));
+    return reduce_sum(where(counts, multiply(weights, x), graph->constant(0, DType::kFloat32, {batch})),
+                      Shape{});
+  };
+  const Tensor examples = reduce_sum(weights, Shape{});
+  for (const auto& [name, metric] : output.metrics) {
+    graph->set_output("sum/" + name, sum(metric.value));
+    graph->set_output("weight/" + name, metric.weight ? sum(metric.weight) : examples);
   }
-  graph->set_output("sum/weights", reduce_sum(weights, Shape{}));
+  graph->set_output("examples", examples);
   return graph;
 }
 

@@ -3,7 +3,7 @@
 //   TrainStep step = build_train_step(*model, source->features(), options);
 //   // inputs: each feature of the model, step.scalars; outputs: loss, grad_norm, finite
 //   std::unique_ptr<Graph> evaluation = build_evaluation(*model, source->features(), 200, precision);
-//   // inputs: features, evaluation/weights [batch]; outputs: sum/METRIC, sum/weights
+//   // inputs: features, evaluation/weights [batch]; outputs: sum/METRIC, weight/METRIC, examples
 #pragma once
 
 #include <memory>
@@ -56,7 +56,7 @@ TrainStepOptions train_step_options(const Config& config, const Layouts& layouts
 TrainStep build_train_step(const Model& model, const std::vector<Feature>& features,
                            const TrainStepOptions& options);
 
-/// Sums over the examples of weight * metric, and of the weights.
+/// Sums of each metric's value and weight over the examples, each taken as often as its weight says.
 std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Feature>& features,
                                         int64_t batch_size, const Precision& precision);
 

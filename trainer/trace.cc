@@ -33,18 +33,25 @@ HostTensor to_host(const SafetensorsFile& file, const StoredTensor& stored, cons
   return tensor;
 }
 
-/// The batch in the file: the features that the model reads.
+/// The batch in the file: the features that the model needs, and those that it can use where the file has
+/// them.
 class TraceBatch {
  public:
   TraceBatch(const Session& session, const SafetensorsFile& file) {
-    const std::vector<std::string> wanted = session.model->features();
+    const std::vector<std::string> needed = session.model->features();
+    const std::vector<std::string> useful = session.model->optional_features();
     for (const Feature& feature : session.train_data->features()) {
-      if (std::find(wanted.begin(), wanted.end(), feature.name) == wanted.end()) continue;
-      add(file, feature, find(session, file, feature.name));
+      const bool is_needed = std::ranges::find(needed, feature.name) != needed.end();
+      const StoredTensor* stored = find(session, file, feature.name);
+      if (is_needed && !stored) throw_missing(file, feature.name);
+      if (!stored || (!is_needed && std::ranges::find(useful, feature.name) == useful.end())) continue;
+      add(file, feature, *stored);
+      features_.push_back(feature);
     }
   }
 
   int64_t size() const { return size_; }
+  const std::vector<Feature>& features() const { return features_; }
   void feed(Executor& executor) const {
     for (const auto& [name, tensor] : tensors_) {
       if (executor.program().input(name) != kNoValue) executor.feed(name, tensor.bytes.data());
@@ -52,19 +59,24 @@ class TraceBatch {
   }
 
  private:
-  static const StoredTensor& find(const Session& session, const SafetensorsFile& file,
+  /// Null: it is not there.
+  static const StoredTensor* find(const Session& session, const SafetensorsFile& file,
                                   const std::string& name) {
-    const StoredTensor* stored = file.find("input/" + name);
+    if (const StoredTensor* stored = file.find("input/" + name)) return stored;
     // The target of the identity task is its input: files need not hold it twice.
     const bool identity = std::holds_alternative<IdentityOptions>(*session.config.data.train);
-    if (!stored && identity && name == "y") stored = file.find("input/x");
-    if (!stored) {
-      std::vector<std::string> names;
-      for (const StoredTensor& tensor : file.tensors()) names.push_back(tensor.name);
-      throw Error(ErrorKind::kData, fmt::format("{}: there is no `input/{}`", file.path(), name),
-                  did_you_mean("input/" + name, names));
-    }
-    return *stored;
+    if (identity && name == "y") return file.find("input/x");
+    // Where there are no inputs, files need not say of which feature segments and positions are.
+    constexpr std::string_view targets = "targets_";
+    if (name.starts_with(targets)) return file.find("input/" + name.substr(targets.size()));
+    return nullptr;
+  }
+
+  [[noreturn]] static void throw_missing(const SafetensorsFile& file, const std::string& name) {
+    std::vector<std::string> names;
+    for (const StoredTensor& tensor : file.tensors()) names.push_back(tensor.name);
+    throw Error(ErrorKind::kData, fmt::format("{}: there is no `input/{}`", file.path(), name),
+                did_you_mean("input/" + name, names));
   }
 
   void add(const SafetensorsFile& file, const Feature& feature, const StoredTensor& stored) {
@@ -80,6 +92,7 @@ class TraceBatch {
   }
 
   int64_t size_ = 0;
+  std::vector<Feature> features_;
   std::vector<std::pair<std::string, HostTensor>> tensors_;
 };
 
@@ -157,11 +170,12 @@ void collect_outputs(const Session& session, const Executor& executor, TraceOutp
 
 }  // namespace
 
-void trace(const Session& session, Diagnostics& diagnostics) {
+void trace(Session& session, Diagnostics& diagnostics) {
   diagnostics.throw_if_errors();
   const TraceOptions& options = session.config.trace;
   const SafetensorsFile file(options.input.text);
   const TraceBatch batch(session, file);
+  session.train_data = std::make_shared<DeclaredSource>(batch.features());
   const TracePrograms programs = make_programs(session, batch.size(), diagnostics);
 
   const Program& widest = programs.step ? *programs.step : programs.gradients;

@@ -11,6 +11,6 @@
 
 namespace mtf {
 
-void trace(const Session& session, Diagnostics& diagnostics);
+void trace(Session& session, Diagnostics& diagnostics);
 
 }  // namespace mtf

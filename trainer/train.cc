@@ -307,9 +307,6 @@ void Trainer::log(bool force) {
                  {"step_ms", step_seconds * 1000},
                  {"examples_per_second",
                   static_cast<double>(train_batch_size(config_, session_.layouts)) / step_seconds}};
-    for (const auto& [name, value] : executor_.program().outputs) {
-      if (name.starts_with("metric/")) line.emplace_back(name.substr(7), executor_.scalar(name));
-    }
     log_->step(line);
     logged_step_ = state_.step;
     logged_seconds_ = seconds;

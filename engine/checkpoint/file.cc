@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <utility>
 
@@ -41,6 +42,23 @@ int sync_directory(const std::string& path) {
   const File directory(path, O_RDONLY | O_DIRECTORY);
   const int error = directory.open() ? directory.sync() : directory.error();
   return error == EINVAL || error == ENOSYS || error == ENOTSUP ? 0 : error;
+}
+
+int write_file(const std::string& path, std::span<const std::byte> bytes) {
+  const std::string temporary = path + ".tmp";
+  const auto write = [&] {
+    const File file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    if (!file.open()) return file.error();
+    if (const int error = file.write(bytes)) return error;
+    return file.sync();
+  };
+  int error = write();
+  if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error != 0) {
+    ::unlink(temporary.c_str());
+    return error;
+  }
+  return sync_directory(directory_of(path));
 }
 
 std::string directory_of(const std::string& path) {

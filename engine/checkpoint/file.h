@@ -37,6 +37,9 @@ class File {
 /// Comes back when the names in a directory are on the disk. File systems that cannot do this are trusted.
 int sync_directory(const std::string& path);
 
+/// Writes a file so that it is the old one or the whole new one; the new one is on the disk.
+int write_file(const std::string& path, std::span<const std::byte> bytes);
+
 /// The directory in which `path` lies: "." when it has no other.
 std::string directory_of(const std::string& path);
 

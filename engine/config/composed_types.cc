@@ -50,6 +50,14 @@ const Field* meant_field(const std::vector<Field>& fields, const Node& node) {
   return known == fields.end() ? nullptr : &*known;
 }
 
+/// False for a map none of whose keys is one of the struct `type`.
+bool shares_a_key(const Type& type, const Node& node) {
+  if (!node.is_map() || !dynamic_cast<const StructBase*>(&type)) return true;
+  const std::vector<Section> sections = type.sections(nullptr);
+  return std::ranges::any_of(sections.front().fields,
+                             [&](const Field& field) { return node.find(field.name) != nullptr; });
+}
+
 /// True when `node` is the word for one of the alternatives of a sum type.
 bool names_a_type(const Type& type, const Node& node) {
   return node.is_word() && dynamic_cast<const VariantBase*>(&type) && type.accepts(node);
@@ -211,6 +219,12 @@ Node ListBase::dump(const void* value) const {
   return Node::list(std::move(elements));
 }
 
+bool MapBase::accepts(const Node& node) const {
+  return node.is_map() && std::ranges::all_of(node.entries(), [&](const Entry& entry) {
+           return entry.value.is_null() || element_.accepts(entry.value);
+         });
+}
+
 void MapBase::parse(const Node& node, void* value, const Place& place) const {
   if (!node.is_map()) return place.wrong_type(node, "a " + name());
   clear(value);
@@ -304,6 +318,7 @@ void VariantBase::parse(const Node& node, void* value, const Place& place) const
       const Alternative& alternative = alternatives_[i];
       if (!alternative.type || alternative.type_name.empty() == with_type_name) continue;
       if ((with_type_name && node.is_map()) || !alternative.type->accepts(node)) continue;
+      if (type_required && !shares_a_key(*alternative.type, node)) continue;
       return alternative.type->parse(node, emplace(value, i), place);
     }
   }

@@ -54,6 +54,13 @@ std::vector<std::string> each_once(const std::vector<std::string>& words) {
   return result;
 }
 
+/// Leaves only the keys of the section of `path`, if there are any.
+void keep_same_section(std::vector<std::string>& keys, std::string_view path) {
+  const auto section_of = [](std::string_view key) { return key.substr(0, key.find('.')); };
+  const auto elsewhere = [&](const std::string& key) { return section_of(key) != section_of(path); };
+  if (!std::ranges::all_of(keys, elsewhere)) std::erase_if(keys, elsewhere);
+}
+
 /// "`a` is a key of `type: adam`" when the key stands beside another `type`.
 std::string hint_of_type(std::string_view path, const std::vector<KnownKey>& language) {
   std::vector<std::string> types;
@@ -86,6 +93,7 @@ std::string hint_for_unknown_key(std::string_view path, const std::vector<std::s
       if (last_of(known.path) == *near_elsewhere) paths.push_back(known.path);
     }
     paths = each_once(paths);
+    keep_same_section(paths, path);
     for (const std::string& top : paths) {
       if (parent_of(top).empty()) return fmt::format("`{}` stands at the top of a file", top);
     }

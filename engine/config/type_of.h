@@ -146,7 +146,7 @@ class MapBase : public Type {
  public:
   explicit MapBase(const Type& element) : element_(element) {}
   std::string name() const override { return "map from names to " + element_.name(); }
-  bool accepts(const Node& node) const override { return node.is_map(); }
+  bool accepts(const Node& node) const override;
   void parse(const Node& node, void* value, const Place& place) const override;
   Node dump(const void* value) const override;
   std::vector<Section> sections(const void*) const override { return element_.sections(nullptr); }

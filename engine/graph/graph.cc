@@ -75,6 +75,7 @@ void Graph::assign(const Variable& variable, const Tensor& value, const Tensor& 
 void Graph::set_output(const std::string& name, const Tensor& tensor) { outputs_.emplace_back(name, tensor); }
 
 std::string Graph::scoped(const std::string& name) const {
+  if (name.empty()) return provenance_.path;
   return provenance_.path.empty() ? name : provenance_.path + "/" + name;
 }
 

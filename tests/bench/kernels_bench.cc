@@ -13,6 +13,7 @@
 #include "engine/backend/kernel.h"
 #include "engine/graph/gradients.h"
 #include "engine/ops/adafactor.h"
+#include "engine/ops/attention.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/normalization.h"
@@ -117,6 +118,21 @@ void attention(const std::string& filter) {
   report(filter, "attention p.v 32x(256x64x256)", einsum({p, k}, {b, l, h, d}).operation());
 }
 
+/// Attention and its gradient as one operation each.
+void fused_attention(const std::string& filter, int64_t batch, int64_t heads, int64_t length, int64_t width,
+                     bool causal) {
+  Graph graph;
+  const Dimension b{"batch", batch}, h{"heads", heads}, l{"length", length}, m{"memory_length", length},
+      d{"d_kv", width};
+  const Tensor q = graph.input("q", {b, l, h, d}), k = graph.input("k", {b, m, h, d}),
+               v = graph.input("v", {b, m, h, d}), noise = graph.input("noise", {b, h, m});
+  const Tensor y = mtf::attention({.q = q, .k = k, .v = v, .noise = noise}, {.causal = causal});
+  const std::string shape = " " + std::to_string(batch) + "x" + std::to_string(heads) + "x" +
+                            std::to_string(length) + "x" + std::to_string(width) + (causal ? " causal" : "");
+  report(filter, "attention fused" + shape, y.operation());
+  report(filter, "attention gradient" + shape, gradients({y}, {q, k, v})[0].operation());
+}
+
 void fused(const std::string& filter) {
   Graph graph;
   const Dimension rows{"rows", 2048}, d{"d", 256}, vocab{"vocab", 8192}, n{"n", 2097152};
@@ -166,5 +182,10 @@ int main(int argc, char** argv) {
   dense(filter, 2048, 256, 8192);
   dense(filter, 200, 784, 1024, DType::kBFloat16);
   attention(filter);
+  for (const bool causal : {false, true}) {
+    fused_attention(filter, 16, 4, 32, 32, causal);
+    fused_attention(filter, 8, 8, 128, 64, causal);
+    fused_attention(filter, 2, 8, 512, 64, causal);
+  }
   fused(filter);
 }

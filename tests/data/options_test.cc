@@ -43,7 +43,7 @@ TEST(DataOptions, IdentitySource) {
       parse<DataOptions>("train: {type: identity, size: 8, examples: 100, dimension: pixels}\nseed: 3");
   EXPECT_TRUE(options.shuffle);
   EXPECT_EQ(options.seed, 3);
-  const auto source = make_source(*options.train, 3);
+  const auto source = make_source(*options.train, {.seed = 3});
   EXPECT_EQ(source->examples(), 100);
   EXPECT_EQ(source->features()[0], (Feature{"x", Shape{{"pixels", 8}}, DType::kFloat32}));
   EXPECT_EQ(source->features()[1].name, "y");
@@ -64,16 +64,86 @@ TEST(DataOptions, MistakesAreNamedAtTheirPlace) {
 }
 
 TEST(DataOptions, SourcesAndKeysThatComeLaterSaySo) {
-  for (const char* type : {"text", "parallel", "tsv", "jsonl", "tfrecord", "volumes", "images", "npy"})
+  for (const char* type : {"volumes", "images", "npy"})
     EXPECT_THAT(data_error(std::string("train: {type: ") + type + ", path: x}"),
                 AllOf(HasSubstr(type), HasSubstr("test.yaml:1:15")));
-  EXPECT_THAT(data_error("sequence_length: 512"), HasSubstr("sequence_length"));
+  EXPECT_THAT(data_error("augment: []"), HasSubstr("augment"));
+}
+
+TEST(DataOptions, SourcesOfText) {
+  const std::string shared = "\nsequence_length: 64\nvocabulary: bytes";
+  const auto text = parse<DataOptions>("train: {type: text, path: [a, b], join: document}" + shared);
+  EXPECT_EQ(std::get<TextOptions>(*text.train).path.size(), 2u);
+  EXPECT_EQ(std::get<TextOptions>(*text.train).join, TextUnit::kDocument);
+  const auto tsv =
+      parse<DataOptions>("train: {type: tsv, path: a, columns: [_, targets, inputs], as: targets}" + shared);
+  EXPECT_THAT(sides_in_rows(*text_source(SourceOptions(std::get<TsvOptions>(*tsv.train)))),
+              ElementsAre(Side::kTargets));
+  const auto jsonl =
+      parse<DataOptions>("train: {type: jsonl, path: a, columns: {inputs: en, targets: de}}" + shared);
+  EXPECT_EQ(std::get<JsonlOptions>(*jsonl.train).columns.index(), 1u);
+  const auto records = parse<DataOptions>(
+      "train: {type: tfrecord, path: a, features: {inputs: ids, targets: {kind: text, key: de}}, "
+      "vocab_shift: 1}" +
+      shared);
+  const auto& features = std::get<TfrecordOptions>(*records.train).features;
+  EXPECT_EQ(features.find("inputs")->kind, StoredText::kIds);
+  EXPECT_EQ(features.find("targets")->key, "de");
+}
+
+TEST(DataOptions, LengthsAndRulesOfTexts) {
+  const auto options = parse<DataOptions>(
+      "train: {type: parallel, inputs: a, targets: b}\nsequence_length: {inputs: 64, targets: 80}\n"
+      "vocabulary: bytes\npacking: reference\nfilter: {max_length: 50, max_ratio: 3, too_long: cut}\ncache: "
+      "/c");
+  const TextSettings settings = text_settings(options, {});
+  EXPECT_EQ(settings.lengths, (BySide<int64_t>{64, 80}));
+  EXPECT_EQ(settings.packing, Packing::kReference);
+  EXPECT_EQ(settings.filter.max_length, 50);
+  EXPECT_EQ(settings.cache, "/c");
+  const auto features = declared_features(*options.train, settings.lengths, {100, 200});
+  ASSERT_EQ(features->size(), 6u);
+  EXPECT_EQ((*features)[3], (Feature{"targets", Shape{{"length", 80}}, DType::kInt32, 200}));
+}
+
+TEST(DataOptions, WhatTextsLackIsSaid) {
+  const std::string pairs = "train: {type: parallel, inputs: a, targets: b}\n";
+  EXPECT_THAT(data_error(pairs + "vocabulary: bytes"), HasSubstr("`data.sequence_length` is missing"));
+  EXPECT_THAT(data_error(pairs + "sequence_length: 8"), HasSubstr("`data.vocabulary` is missing"));
+  EXPECT_THAT(data_error(pairs + "vocabulary: bytes\nsequence_length: {inputs: 8}"),
+              HasSubstr("no number for `targets`"));
+  EXPECT_THAT(data_error(pairs + "vocabulary: bytes\nsequence_length: {inputs: 8, target: 8}"),
+              AllOf(HasSubstr("no feature `target`"), HasSubstr("did you mean `targets`")));
+  EXPECT_THAT(data_error(pairs + "vocabulary: bytes\nsequence_length: 8\nfilter: {too_long: split}"),
+              HasSubstr("pairs of texts cannot be split"));
+  EXPECT_THAT(data_error("train: {type: tsv, path: a, columns: [en, de]}"),
+              HasSubstr("neither `inputs` nor `targets`"));
+  EXPECT_THAT(data_error("train: {type: tsv, path: a, columns: [targets], as: targets}"),
+              HasSubstr("no pairs to be joined"));
+  EXPECT_THAT(data_error("train: {type: tfrecord, path: a, features: {input: ids}}"),
+              HasSubstr("no feature `input`"));
+}
+
+TEST(DataOptions, SeveralSourcesByName) {
+  const auto options = parse<DataOptions>(
+      "train: {one: {type: identity, examples: 30, weight: 2}, two: {type: identity, examples: 10}}");
+  const auto source = make_source(*options.train, {});
+  EXPECT_EQ(source->examples(), 40);
+  EXPECT_LT(source->stream_example(0, 1), 40);
+  EXPECT_THAT(data_error("train: {one: {type: identity, size: 4}, two: {type: idx}}"), HasSubstr("images"));
+  EXPECT_THAT(data_error("train: {path: a}"), HasSubstr("needs a `type`"));
+  EXPECT_THAT(data_error("train: {one: {type: identity, weight: 0}}"), HasSubstr("weight"));
+  const auto different =
+      parse<DataOptions>("train: {one: {type: identity, size: 4}, two: {type: identity, size: 5}}");
+  EXPECT_THROW(make_source(*different.train, {}), Error);
+  auto copy = options;
+  EXPECT_THAT(paths_of(*copy.train), testing::IsEmpty());
 }
 
 TEST(DataOptions, MissingFilesAreReportedTogetherAtTheirPaths) {
   const auto options = parse<DataOptions>("train: {type: idx, images: /absent/i, labels: /absent/l}");
   try {
-    make_source(*options.train, 1);
+    make_source(*options.train, {});
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData);
@@ -88,9 +158,12 @@ TEST(EvaluationSource, HasTheKeysOfTheSourceAndItsOwn) {
   EXPECT_EQ(std::get<IdentityOptions>(source_of(options)).size, 4);
   EXPECT_THAT(metrics_of(options), ElementsAre("loss", "accuracy"));
   EXPECT_EQ(limit_of(options), 10);
+  auto texts = parse<EvaluationSourceOptions>("{type: parallel, inputs: a, targets: b, references: [c, d]}");
+  EXPECT_EQ(references_of(texts).size(), 2u);
+  EXPECT_EQ(paths_of(texts).size(), 4u);
   std::string errors;
-  parse<EvaluationSourceOptions>("{type: parallel, inputs: a, targets: b, metrics: [bleu]}", &errors);
-  EXPECT_THAT(errors, HasSubstr("parallel"));
+  parse<EvaluationSourceOptions>("{type: identity, references: a}", &errors);
+  EXPECT_THAT(errors, HasSubstr("references"));
 }
 
 TEST(Paths, GlobsGiveTheirMatchesSortedByName) {

@@ -1,30 +1,151 @@
 #!/usr/bin/env bash
-# Each configuration that ships runs for a few steps, alone and with each layout, and is explained.
+# Each configuration that ships is run: small models for a few steps, alone and with each small layout; Transformers of full
+# size are explained, with the numbers of parameters that are known of them.
 source "$2/tests/end_to_end/common.sh"
+configs=$source_dir/configs
 read -ra data <<< "$(mnist_data)"
-short=(train.steps=4 train.epochs=null train.batch_size=48 evaluate.every=0)
+read -ra small_layouts <<< "$(cd "$configs/layouts" && echo [a-z]*.yaml)"
+touch used
 
-run_config() {  # NAME FILE... : trains and explains
-  local name=$1 written
+# use FILE...: full paths of files of configs/; they count as run.
+use() {
+  local file
+  for file in "$@"; do
+    [ -e "$configs/$file" ] || fail "there is no $file"
+    echo "$file" >> used
+  done
+  files=("${@/#/$configs/}")
+}
+
+run_config() {  # NAME FILE... -- ARGUMENT... : trains for a few steps, and explains
+  local name=$1 written own=()
   shift
-  local arguments=("${short[@]}")
-  case "$1" in *toy*) ;; *) arguments+=("${data[@]}") ;; esac
-  expect_exit 0 "$mtf_train" "$@" "${arguments[@]}" "run.model_dir=$name"
+  while [ "$1" != -- ]; do own+=("$1") && shift; done
+  shift
+  use "${own[@]}"
+  expect_exit 0 "$mtf_train" "${files[@]}" "$@" "run.model_dir=$name"
   for written in config.yaml metrics.jsonl log.txt; do
     [ -s "$name/$written" ] || fail "$name/$written is missing"
   done
   losses "$name" > "$name.losses"
-  expect_exit 0 "$mtf_train" "$@" "${arguments[@]}" run.mode=explain
+  expect_exit 0 "$mtf_train" "${files[@]}" "$@" run.mode=explain "run.model_dir=$name"
   expect_text "a position alone on its device"
 }
 
-for file in "$source_dir"/configs/models/*.yaml "$source_dir"/configs/runs/*.yaml; do
-  name=$(basename "$file" .yaml)
-  run_config "$name" "$file"
-  for layout in "$source_dir"/configs/layouts/*.yaml; do
-    with=$name-$(basename "$layout" .yaml)
-    run_config "$with" "$file" "$layout"
-    expect_close "$with.losses" "$name.losses" 1e-5
+on_small_layouts() {  # TOLERANCE NAME FILE... -- ARGUMENT... : the same losses with each
+  local tolerance=$1 name=$2 layout with own=()
+  shift 2
+  while [ "$1" != -- ]; do own+=("$1") && shift; done
+  run_config "$name" "${own[@]}" "$@"
+  for layout in "${small_layouts[@]}"; do
+    with=$name-${layout%.yaml}
+    run_config "$with" "${own[@]}" "layouts/$layout" "$@"
+    expect_close "$with.losses" "$name.losses" "$tolerance"
   done
-  echo "$name: as $(find "$source_dir"/configs/layouts -name '*.yaml' | wc -l) layouts"
+  echo "$name: as ${#small_layouts[@]} layouts"
+}
+
+steps=(train.steps=4 train.epochs=null train.log_every=1 evaluate.every=0)
+for model in models/mnist.yaml models/mnist_dropout.yaml runs/quickstart.yaml; do
+  on_small_layouts 1e-5 "$(basename "$model" .yaml)" "$model" -- "${steps[@]}" "${data[@]}" train.batch_size=48
 done
+on_small_layouts 1e-5 toy models/toy.yaml -- "${steps[@]}" train.batch_size=48
+
+# made_up_text SEED LINES: sentences of syllables.
+made_up_text() {
+  awk -v seed="$1" -v lines="$2" 'BEGIN {
+    srand(seed); split("ba de ki lo mu na pe ri so tu", syllables, " ")
+    for (i = 0; i < lines; i++) {
+      line = ""
+      for (words = 3 + int(rand() * 6); words > 0; words--) {
+        for (parts = 1 + int(rand() * 3); parts > 0; parts--) line = line syllables[1 + int(rand() * 10)]
+        line = line (words > 1 ? " " : ".")
+      }
+      print line
+      if (i % 9 == 8 && blank) print ""
+    }
+  }' blank="${3:-0}"
+}
+mkdir english ende
+made_up_text 1 900 1 > english/train.txt
+made_up_text 2 90 1 > english/valid.txt
+while read -r side seed; do
+  made_up_text "$seed" 900 > "ende/train.en-de.$side"
+  made_up_text "1$seed" 90 > "ende/dev.en-de.$side"
+done <<< $'en 3\nde 4'
+
+# Transformers that are made small; Adafactor's steps are as long for the smallest gradients, mostly rounding, as for others
+text=(data.cache=cache vars.max_length=64 train.batch_size=8)
+small=(data.vocabulary=bytes vars.num_heads=8 vars.d_kv=16)
+on_small_layouts 1e-4 lm_tiny models/lm_base.yaml models/tiny.yaml -- "${steps[@]}" "${text[@]}" "${small[@]}" vars.data=english
+on_small_layouts 1e-4 bi_tiny models/bi_base.yaml models/tiny.yaml -- "${steps[@]}" "${text[@]}" "${small[@]}" vars.data=ende
+run_config language_model_small runs/language_model_small.yaml -- "${steps[@]}" "${text[@]}" vars.data=english data.vocabulary.size=320
+run_config translate_ende_small runs/translate_ende_small.yaml -- "${steps[@]}" "${text[@]}" vars.data=ende data.vocabulary.size=320
+
+explain_config() {  # TEXT FILE... -- ARGUMENT... : the explanation, without any data, holds TEXT
+  local text=$1 own=()
+  shift
+  while [ "$1" != -- ]; do own+=("$1") && shift; done
+  shift
+  use "${own[@]}"
+  expect_exit 0 timeout 60 "$mtf_train" "${files[@]}" "$@" run.mode=explain vars.data=none explain.tensors=false
+  expect_text "$text"
+}
+
+use models/transformer_defaults.yaml  # which all of them include
+
+# Parameters with a vocabulary of 32,768 (the published ladders of 2018: in billions)
+while read -r parameters model; do
+  explain_config " $parameters elements" "models/$model.yaml" -- data.vocabulary.size=32768
+done << 'END'
+109,589,504 lm_base
+185,086,976 lm_w1
+210,272,256 bi_base
+386,433,024 bi_w1
+386,463,744 bi_l12
+738,785,280 bi_l12_w1
+1,443,428,352 bi_l12_w2
+2,852,714,496 bi_l12_w3
+61,095,936 aiayn_base
+210,272,256 aiayn_large
+142,881,792 paper_lm_m1
+142,881,792 paper_lm_baseline
+218,379,264 paper_lm_0
+369,374,208 paper_lm_1
+671,364,096 paper_lm_2
+1,275,343,872 paper_lm_3
+2,483,303,424 paper_lm_4
+4,899,222,528 paper_lm_5
+155,484,160 paper_tr_m1
+243,564,544 paper_tr_0
+419,725,312 paper_tr_1
+772,046,848 paper_tr_2
+1,476,689,920 paper_tr_3
+2,885,976,064 paper_tr_4
+END
+explain_config " 4,653,696 elements" models/lm_base.yaml models/tiny.yaml -- data.vocabulary.size=32768
+
+# The layouts of Mesh TensorFlow; 8x8_mp has more positions than bi_base has heads
+for layout in "$configs"/layouts/[0-9]*.yaml; do
+  model=bi_base
+  [ "$(basename "$layout")" != 8x8_mp.yaml ] || model=paper_lm_5
+  explain_config "a training step of 512 examples on mesh" "models/$model.yaml" "layouts/$(basename "$layout")" -- train.batch_size=512
+done
+explain_config ": 128 positions" models/paper_lm_5.yaml layouts/2x2_dp_mp.yaml -- mesh="batch:8;model:16"
+explain_config ": 256 positions" models/paper_lm_5.yaml layouts/8x16_m8.yaml --
+
+for schedule in noam constant slanted_triangular; do
+  explain_config " 108,803,072 elements" models/lm_base.yaml "schedules/$schedule.yaml" --
+done
+explain_config " 209,485,824 elements" models/bi_base.yaml data/ende.yaml --
+explain_config " 108,803,072 elements" models/lm_base.yaml data/english.yaml --
+explain_config " 109,589,504 elements" models/lm_base.yaml data/lm1b.yaml --
+explain_config " 109,589,504 elements" models/lm_base.yaml data/lm1b_untok.yaml -- data.vocabulary.size=32768
+explain_config " 109,589,504 elements" models/lm_base.yaml data/t2t_lm1b.yaml -- data.vocabulary.size=32768
+explain_config " 210,272,256 elements" models/bi_base.yaml data/t2t_ende.yaml -- data.vocabulary.size=32768
+explain_config " 210,272,256 elements" models/bi_base.yaml data/t2t_enfr.yaml -- data.vocabulary.size=32768
+
+(cd "$configs" && find . -name '*.yaml' -printf '%P\n') | sort > all
+sort -u used > ran
+diff ran all || fail "these files of configs/ are not run by this test"
+echo "$(wc -l < all) configurations"

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <filesystem>
 
 #include "engine/config/load.h"
@@ -34,11 +35,19 @@ LayoutSections load_layout(const std::string& file) {
   return sections;
 }
 
-std::vector<std::string> layout_files() {
+/// 2x2_dp.yaml and others: the layouts of Mesh TensorFlow, named after TPUs.
+bool is_named_after_tpus(const std::filesystem::path& file) { return isdigit(file.stem().string()[0]) != 0; }
+
+std::vector<std::string> layout_files(bool named_after_tpus) {
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(kConfigs + "layouts"))
-    files.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(kConfigs + "layouts")) {
+    if (is_named_after_tpus(entry.path()) == named_after_tpus) files.push_back(entry.path());
+  }
   return files;
+}
+
+int64_t positions(const LayoutSections& sections) {
+  return sections.mesh ? sections.mesh->resolve(0).size() : 1;
 }
 
 struct ModelShapes {
@@ -91,18 +100,28 @@ bool splits_evenly(const Shape& shape, const Mesh& mesh, const LayoutRules& rule
 }
 
 TEST(ShippedLayouts, HaveEightPositionsOrAsManyAsTheirNameSays) {
-  for (const std::string& file : layout_files()) {
-    const LayoutSections sections = load_layout(file);
-    const int64_t positions = sections.mesh ? sections.mesh->resolve(0).size() : 1;
+  for (const std::string& file : layout_files(false)) {
     const bool single = file.find("single") != std::string::npos;
-    EXPECT_EQ(positions, single ? 1 : file.find("_4.yaml") != std::string::npos ? 4 : 8) << file;
+    EXPECT_EQ(positions(load_layout(file)), single                                      ? 1
+                                            : file.find("_4.yaml") != std::string::npos ? 4
+                                                                                        : 8)
+        << file;
   }
-  EXPECT_GE(layout_files().size(), 6u);
+  EXPECT_GE(layout_files(false).size(), 6u);
+}
+
+TEST(ShippedLayouts, NamedAfterTpusHaveTwoPositionsForEachChip) {
+  for (const std::string& file : layout_files(true)) {
+    const std::string name = std::filesystem::path(file).stem();
+    const int64_t rows = std::stoi(name), columns = std::stoi(name.substr(name.find('x') + 1));
+    EXPECT_EQ(positions(load_layout(file)), 2 * rows * columns) << file;
+  }
+  EXPECT_GE(layout_files(true).size(), 11u);
 }
 
 TEST(ShippedLayouts, SplitTheShippedModelsEvenly) {
   const ModelShapes shapes = shipped_shapes();
-  for (const std::string& file : layout_files()) {
+  for (const std::string& file : layout_files(false)) {
     SCOPED_TRACE(file);
     const LayoutSections sections = load_layout(file);
     if (!sections.mesh) continue;
@@ -123,7 +142,9 @@ TEST(ShippedLayouts, SplitTheShippedModelsEvenly) {
 }
 
 TEST(ShippedLayouts, NameOnlyDimensionsOfTheirMesh) {
-  for (const std::string& file : layout_files()) {
+  std::vector<std::string> files = layout_files(false);
+  for (const std::string& file : layout_files(true)) files.push_back(file);
+  for (const std::string& file : files) {
     const LayoutSections sections = load_layout(file);
     for (const LayoutRules& rules : {sections.layout, sections.parameter_layout, sections.optimizer_layout}) {
       for (const LayoutRule& rule : rules.rules()) {

@@ -96,7 +96,23 @@ TEST_F(ConfigTest, BatchesPerReplicaFollowTheLayout) {
   const Config config =
       load(kToy, {"mesh=rows:2;cols:4", "layout=batch:rows", "train.batch_size={per_replica: 8}"});
   EXPECT_EQ(train_batch_size(config, make_layouts(config)), 16);
-  EXPECT_THAT(errors_of(kToy, {"train.batch_size={tokens: 100}"}), HasSubstr("later"));
+  EXPECT_THAT(errors_of(kToy, {"train.batch_size={tokens: 100}"}), HasSubstr("needs `data.sequence_length`"));
+}
+
+TEST_F(ConfigTest, BatchesInTokensAreWholeRows) {
+  const std::vector<std::string> on_mesh = {"mesh=rows:2;cols:4", "layout=batch:rows",
+                                            "data.sequence_length={inputs: 16, targets: 32}"};
+  const auto rows = [&](const std::string& size) {
+    std::vector<std::string> arguments = on_mesh;
+    arguments.push_back("train.batch_size=" + size);
+    const Config config = load(kToy, arguments);
+    return train_batch_size(config, make_layouts(config));
+  };
+  EXPECT_EQ(rows("{tokens: 128}"), 4);
+  EXPECT_EQ(rows("{tokens_per_replica: 128}"), 8);
+  EXPECT_THAT(errors_of(kToy, {"train.batch_size={tokens: 100}", on_mesh[2]}), HasSubstr("it could be 96 or 128"));
+  EXPECT_THAT(errors_of(kToy, {"train.batch_size={tokens: 9}", on_mesh[2]}), HasSubstr("it could be 32"));
+  EXPECT_THAT(errors_of(kToy, {"train.batch_size={tokens: 64, per_replica: 2}"}), HasSubstr("per_replica"));
 }
 
 TEST_F(ConfigTest, MicrobatchesDivideTheBatch) {

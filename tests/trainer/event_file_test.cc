@@ -11,7 +11,7 @@
 
 #include "data/tfrecord.h"
 #include "engine/core/error.h"
-#include "trainer/event.pb.h"
+#include "trainer/event.h"
 
 namespace mtf {
 namespace {
@@ -43,21 +43,19 @@ class EventFiles : public ::testing::Test {
   }
 
   /// Of all files, in their order.
-  std::vector<proto::Event> events() const {
-    std::vector<proto::Event> result;
+  std::vector<Event> events() const {
+    std::vector<Event> result;
     for (const std::string& path : files()) {
       TFRecordReader reader(path);
-      while (const auto record = reader.next())
-        EXPECT_TRUE(result.emplace_back().ParseFromString(std::string(*record)));
+      while (const auto record = reader.next()) result.push_back(parse_event(*record).value());
     }
     return result;
   }
 
   std::vector<Scalar> scalars() const {
     std::vector<Scalar> result;
-    for (const proto::Event& event : events()) {
-      for (const auto& value : event.summary().value())
-        result.emplace_back(event.step(), value.tag(), value.simple_value());
+    for (const Event& event : events()) {
+      for (const auto& [tag, value] : event.scalars) result.emplace_back(event.step, tag, value);
     }
     return result;
   }
@@ -79,16 +77,17 @@ TEST_F(EventFiles, HoldTheScalarsWithStepAndTime) {
   file.write(100, {{"train/loss", std::numeric_limits<double>::infinity()}});
   EXPECT_THAT(scalars(), ElementsAre(Scalar(1, "train/loss", 0.1f), Scalar(1, "train/grad_norm", 0),
                                      Scalar(100, "train/loss", std::numeric_limits<float>::infinity())));
-  EXPECT_TRUE(events()[2].summary().value(1).has_simple_value());  // zeros are values
+  EXPECT_TRUE(
+      event_bytes({.scalars = {{"a", 0.0f}}}).ends_with(std::string("\x15\0\0\0\0", 5)));  // zeros, too
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-  for (const proto::Event& event : events()) EXPECT_NEAR(event.wall_time(), now.count(), 60);
+  for (const Event& event : events()) EXPECT_NEAR(event.wall_time, now.count(), 60);
 }
 
 TEST_F(EventFiles, BeginWithTheVersionAndTheFirstStepThatCounts) {
   EventFile(directory_, 100).write(150, {{"loss", 1}});
-  EXPECT_EQ(events()[0].file_version(), "brain.Event:2");
-  EXPECT_EQ(events()[1].session_log().status(), proto::SessionLog::START);
-  EXPECT_EQ(events()[1].step(), 101);
+  EXPECT_EQ(events()[0].file_version, "brain.Event:2");
+  EXPECT_TRUE(events()[1].session_start);
+  EXPECT_EQ(events()[1].step, 101);
 }
 
 TEST_F(EventFiles, AreNamedByTimeHostAndProcess) {
@@ -114,7 +113,7 @@ TEST_F(EventFiles, ACutRemovesLaterEventsAndFilesWithoutAny) {
   cut_event_files(directory_, up_to(10));
   EXPECT_EQ(files().size(), 1);
   EXPECT_THAT(scalars(), ElementsAre(Scalar(1, "loss", 1), Scalar(10, "loss", 0.1f)));
-  EXPECT_EQ(events()[0].file_version(), "brain.Event:2");
+  EXPECT_EQ(events()[0].file_version, "brain.Event:2");
   cut_event_files(directory_, up_to(0));
   EXPECT_THAT(files(), IsEmpty());
 }

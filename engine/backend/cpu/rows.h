@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <string>
 
@@ -75,21 +76,17 @@ MTF_INLINE void store_row(const Rows& rows, const Computed<T>* computed, T* data
   for (int64_t i = 0; i < rows.length; ++i) to[i * rows.stride] = narrow<T>(computed[i]);
 }
 
-/// The largest element; a NaN among others may be passed over. Sixteen lanes, as the compiler may not reorder
-/// comparisons.
-template <class A>
-MTF_INLINE A maximum_of(const A* x, int64_t n) {
-  constexpr int64_t kLanes = 16;
-  A lanes[kLanes];
-  for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] = -std::numeric_limits<A>::infinity();
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int64_t lane = 0; lane < kLanes; ++lane)
-      lanes[lane] = x[i + lane] > lanes[lane] ? x[i + lane] : lanes[lane];
-  }
-  for (; i < n; ++i) lanes[0] = x[i] > lanes[0] ? x[i] : lanes[0];
-  A top = lanes[0];
-  for (A value : lanes) top = value > top ? value : top;
+/// The largest element; a NaN among others may be passed over. As integers in the order of the floats, since
+/// the compiler may not reorder comparisons of floats.
+MTF_INLINE float maximum_of(const float* x, int64_t n) {
+  const auto ordered = [](int32_t bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };
+  int32_t top = ordered(std::bit_cast<int32_t>(-std::numeric_limits<float>::infinity()));
+  for (int64_t i = 0; i < n; ++i) top = std::max(top, ordered(std::bit_cast<int32_t>(x[i])));
+  return std::bit_cast<float>(ordered(top));
+}
+MTF_INLINE double maximum_of(const double* x, int64_t n) {
+  double top = -std::numeric_limits<double>::infinity();
+  for (int64_t i = 0; i < n; ++i) top = x[i] > top ? x[i] : top;
   return top;
 }
 

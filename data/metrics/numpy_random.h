@@ -1,0 +1,32 @@
+// The random numbers of numpy: what `numpy.random.default_rng(seed)` draws, bit for bit.
+//
+//   NumpyRandom random(12345);
+//   random.below(10);   // as rng.integers(10) or rng.choice(10)
+#pragma once
+
+#include <cstdint>
+
+namespace mtf {
+
+/// PCG64 (O'Neill's PCG XSL RR 128/64), seeded by numpy's SeedSequence.
+class NumpyRandom {
+ public:
+  explicit NumpyRandom(uint64_t seed);
+
+  uint64_t next64();
+  /// The low half of a 64-bit number, then its high half.
+  uint32_t next32();
+  /// 0 <= number < bound, all equally likely (Lemire's method); bound is at least 1. Throws nothing.
+  uint32_t below(uint32_t bound);
+
+ private:
+  __extension__ using Wide = unsigned __int128;
+  void step();
+
+  Wide state_ = 0;
+  Wide increment_ = 0;
+  bool has_half_ = false;
+  uint32_t half_ = 0;
+};
+
+}  // namespace mtf

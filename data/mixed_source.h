@@ -1,0 +1,53 @@
+// Several sources as one: all examples of an epoch, or mixed by weight.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "data/source.h"
+
+namespace mtf {
+
+/// A source takes its turns in the stream by a fixed schedule: of the first r rows of the stream its share is
+/// r * weight / all weights, up to no more rows than there are sources. Nothing random is in it, and a late
+/// row takes no more time to be found than an early one.
+class MixtureSchedule {
+ public:
+  /// Weights above 0.
+  explicit MixtureSchedule(const std::vector<double>& weights);
+
+  struct Turn {
+    int64_t source;
+    int64_t row;  ///< how many rows of the stream the source had before
+  };
+  Turn turn(int64_t row) const;
+
+ private:
+  /// Of source k against those that follow, in units of 2^-53.
+  std::vector<uint64_t> shares_;
+};
+
+/// Examples of all sources one after the other. Without weights the stream of training has each example once
+/// in an epoch. With weights each source goes through epochs of its own, as often as its turn comes; an epoch
+/// of the whole is as many rows as there are examples.
+class MixedSource final : public Source {
+ public:
+  /// Sources with the same features, at least one; weights are empty or one for each.
+  MixedSource(std::vector<std::unique_ptr<Source>> sources, const std::vector<double>& weights);
+
+  int64_t examples() const override { return first_.back(); }
+  const std::vector<Feature>& features() const override { return sources_[0]->features(); }
+  void read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const override;
+  int64_t stream_example(int64_t row, std::optional<uint64_t> seed) const override;
+  int64_t bytes_in_memory() const override;
+  void check_labels(int64_t classes) const override;
+
+ private:
+  std::vector<std::unique_ptr<Source>> sources_;
+  std::vector<int64_t> first_;  ///< example of each source, and their number
+  std::optional<MixtureSchedule> schedule_;
+};
+
+}  // namespace mtf

@@ -1,0 +1,404 @@
+#include "engine/ops/attention.h"
+
+#include <fmt/format.h>
+
+#include "engine/graph/gradients.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/broadcast.h"
+#include "engine/ops/cast.h"
+#include "engine/ops/component_wise.h"
+#include "engine/ops/einsum.h"
+#include "engine/ops/indexing.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/softmax.h"
+#include "engine/ops/transpose.h"
+#include "engine/ops/whole_dimension.h"
+
+namespace mtf {
+namespace {
+
+constexpr std::string_view kName = "attention";
+constexpr int64_t kFarthestDistance = 1 << 20;
+
+using Operand = AttentionOperation::Operand;
+
+Shape without(const Shape& shape, const std::string& dimension) {
+  return shape.contains(dimension) ? shape - shape.dimension(dimension) : shape;
+}
+
+/// `x` with `dimension` declared last.
+Tensor with_last(const Tensor& x, const std::string& dimension) {
+  if (!x) return x;
+  const Dimension last = x.shape().dimension(dimension);
+  return transpose(x, x.shape() - last + last);
+}
+
+const std::string& buckets_of(const Tensor& table) { return table.shape()[table.shape().rank() - 1].name; }
+
+/// `key` of the shape of q replaced by the dimension `value` of the shape of v.
+Shape result_shape(const Shape& q, const Shape& v, const AttentionOptions& options) {
+  std::vector<Dimension> dimensions = q.dimensions();
+  dimensions[*q.find(options.key)] = v.dimension(options.value);
+  return Shape(std::move(dimensions));
+}
+
+/// The dimensions of a table of the bias for each query head: q's but length and key, then the buckets.
+Shape bias_shape(const Tensor& q, const Tensor& table, const AttentionOptions& options) {
+  return without(without(q.shape(), options.query_length), options.key) +
+         table.shape().dimension(buckets_of(table));
+}
+
+/// Collects what does not fit.
+class Check {
+ public:
+  explicit Check(const AttentionInputs& inputs, const AttentionOptions& options)
+      : in_(inputs), options_(options) {}
+
+  void run() const {
+    if (!is_floating(in_.q.dtype()))
+      shape_error(kName, fmt::format("needs floating-point operands, not {}", name_of(in_.q.dtype())));
+    need("q", in_.q, options_.key);
+    for (const auto& [name, x, last] : {std::tuple("k", in_.k, options_.key), {"v", in_.v, options_.value}}) {
+      need(name, x, last);
+      need(name, x, options_.memory_length);
+      if (x.dtype() != in_.q.dtype())
+        shape_error(kName, fmt::format("q is {}, {} is {}", name_of(in_.q.dtype()), name, name_of(x.dtype())),
+                    "cast one of them");
+    }
+    const Shape queries = without(in_.q.shape(), options_.key);
+    const Shape outer = without(queries, options_.query_length);
+    if (outer.contains(options_.memory_length) || queries.contains(options_.value))
+      misfit("q", in_.q, fmt::format("neither `{}` nor `{}`", options_.memory_length, options_.value));
+    const Dimension memory = in_.k.shape().dimension(options_.memory_length);
+    const Dimension key = in_.q.shape().dimension(options_.key);
+    within("k", in_.k, outer + memory + key);
+    const Shape shared = in_.k.shape() - memory - key;
+    const Dimension value = in_.v.shape().dimension(options_.value);
+    if (!same_dimensions(in_.v.shape(), shared + memory + value))
+      misfit("v", in_.v, "the dimensions " + (shared + memory + value).to_string());
+    for (const Tensor& x : {in_.query_segment, in_.query_priority, in_.query_position})
+      ids("the queries", x, queries);
+    for (const Tensor& x : {in_.memory_segment, in_.memory_priority, in_.memory_position}) {
+      ids("the memory", x, outer + memory);
+      if (x) need("the memory's ids", x, options_.memory_length);
+    }
+    if (!in_.query_segment != !in_.memory_segment)
+      shape_error(kName, "segments of the queries or of the memory alone", "both or none");
+    if (in_.noise) {
+      need("noise", in_.noise, options_.memory_length);
+      within("noise", in_.noise, queries + memory);
+    }
+    if (in_.bias_table) check_table(outer);
+  }
+
+ private:
+  [[noreturn]] static void misfit(std::string_view what, const Tensor& x, const std::string& right) {
+    shape_error(kName, fmt::format("{} has shape {}", what, x.shape().to_string()), right);
+  }
+  static void need(std::string_view what, const Tensor& x, const std::string& dimension) {
+    if (!x.shape().contains(dimension)) misfit(what, x, fmt::format("it needs a dimension `{}`", dimension));
+  }
+  static void within(std::string_view what, const Tensor& x, const Shape& all) {
+    if (!all.contains_all(x.shape())) misfit(what, x, "some of the dimensions " + all.to_string());
+  }
+  static void ids(const std::string& whose, const Tensor& x, const Shape& all) {
+    if (!x) return;
+    if (x.dtype() != DType::kInt32)
+      shape_error(kName, fmt::format("ids of {} are {}", whose, name_of(x.dtype())), "int32");
+    within("an id of " + whose, x, all);
+  }
+  void check_table(const Shape& outer) const {
+    const Tensor& table = in_.bias_table;
+    if (table.shape().rank() == 0 || !is_floating(table.dtype()))
+      misfit("the table of the bias", table, "floating-point values [heads.., buckets]");
+    const Dimension buckets = table.shape().dimension(buckets_of(table));
+    if (outer.contains(buckets.name)) misfit("the table of the bias", table, "the buckets come last");
+    within("the table of the bias", table, outer + buckets);
+    const int64_t directions = options_.bidirectional ? 2 : 1, each = buckets.size / (2 * directions);
+    if (buckets.size % (2 * directions) != 0 || options_.max_distance <= each ||
+        options_.max_distance > kFarthestDistance)
+      shape_error(kName,
+                  fmt::format("{} buckets for distances up to {}", buckets.size, options_.max_distance),
+                  fmt::format("a multiple of {} buckets, and a max_distance above {} and at most {}",
+                              2 * directions, each, kFarthestDistance));
+  }
+
+  const AttentionInputs& in_;
+  const AttentionOptions& options_;
+};
+
+/// Attention from plain operations.
+class Composed {
+ public:
+  struct Results {
+    Tensor result, log_sum;
+  };
+
+  Composed(const AttentionInputs& inputs, const AttentionOptions& options)
+      : in_(inputs),
+        options_(options),
+        graph_(inputs.q.graph()),
+        dtype_(accumulation_dtype(inputs.q.dtype())),
+        memory_(inputs.k.shape().dimension(options.memory_length)),
+        rows_(without(inputs.q.shape(), options.key)) {}
+
+  Results run() {
+    const Shape all = rows_ + memory_;
+    Tensor logits = einsum({cast(in_.q, dtype_), cast(in_.k, dtype_)}, all);
+    if (in_.bias_table) logits = add(logits, bias(), all);
+    collect_masks();
+    Tensor least;  // the smallest mask of each row
+    if (penalty_) {
+      least = reduce_max(penalty_, without(penalty_.shape(), memory_.name));
+      logits = subtract(add(logits, penalty_, all), least, all);
+    }
+    const Tensor log_sum = sum_of_exponentials(logits, least);
+    Tensor weights = exp(subtract(logits, log_sum, all));
+    if (least && !options_.extra_logit) {
+      // Rows that see nothing: beside the mask the logarithm of the count vanishes.
+      const Tensor addend = multiply(log_sum, cast(less(least, graph_.constant(0, dtype_)), dtype_));
+      weights = multiply(weights, exp(stop_gradient(addend)), all);
+    }
+    if (in_.noise) weights = multiply(weights, in_.noise, all);
+    const Tensor result =
+        einsum({weights, cast(in_.v, dtype_)}, result_shape(in_.q.shape(), in_.v.shape(), options_));
+    return {cast(result, in_.q.dtype()), log_sum};
+  }
+
+ private:
+  Tensor memory_index() { return range(graph_, memory_); }
+  Tensor query_index() {
+    const auto axis = in_.q.shape().find(options_.query_length);
+    return axis ? range(graph_, in_.q.shape()[*axis]) : constant(0);
+  }
+  Tensor constant(int64_t value) { return graph_.constant(static_cast<double>(value), DType::kInt32); }
+
+  Tensor relative_position() {
+    const Tensor memory = in_.memory_position ? in_.memory_position : memory_index();
+    const Tensor query = in_.query_position ? in_.query_position : query_index();
+    return subtract(memory, query, query.shape() + memory.shape());
+  }
+
+  Tensor bias() {
+    const std::string& name = buckets_of(in_.bias_table);
+    const RelativeBuckets buckets{options_.bidirectional, in_.bias_table.shape().dimension(name).size,
+                                  options_.max_distance};
+    return cast(gather(in_.bias_table, relative_bucket(relative_position(), buckets), name), dtype_);
+  }
+
+  void mask(const Tensor& hidden) {
+    const Tensor addend = scalar_multiply(cast(hidden, dtype_), -1e9);
+    penalty_ = penalty_ ? add(penalty_, addend, penalty_.shape() + addend.shape()) : addend;
+  }
+
+  void collect_masks() {
+    const auto all = [](const Tensor& a, const Tensor& b) { return a.shape() + b.shape(); };
+    if (in_.query_segment) {
+      mask(not_equal(in_.query_segment, in_.memory_segment, all(in_.query_segment, in_.memory_segment)));
+    }
+    if (options_.causal || in_.query_priority || in_.memory_priority) {
+      const Tensor query = in_.query_priority ? in_.query_priority : query_index();
+      const Tensor memory = in_.memory_priority ? in_.memory_priority : memory_index();
+      mask(less(query, memory, all(query, memory)));
+    }
+    if (options_.min_relative) mask(less(relative_position(), constant(*options_.min_relative)));
+    if (options_.max_relative) mask(greater(relative_position(), constant(*options_.max_relative)));
+  }
+
+  /// Logarithm of the sum of exp(logits), and of the extra logit relative to `least`.
+  Tensor sum_of_exponentials(const Tensor& logits, const Tensor& least) {
+    if (!least || !options_.extra_logit) return reduce_logsumexp(logits, memory_.name, options_.extra_logit);
+    const Tensor sum = reduce_logsumexp(logits, memory_.name);
+    const Tensor extra = subtract(graph_.constant(*options_.extra_logit, dtype_), least, least.shape());
+    const Tensor top = maximum(sum, extra, sum.shape());
+    return log(exp(sum - top) + exp(subtract(extra, top, top.shape()))) + top;
+  }
+
+  const AttentionInputs& in_;
+  const AttentionOptions& options_;
+  Graph& graph_;
+  DType dtype_;
+  Dimension memory_;
+  Shape rows_;
+  Tensor penalty_;
+};
+
+/// Inputs of the operation, in the forms that its kernels read.
+Tensors pack(const AttentionInputs& in, const AttentionOptions& options,
+             AttentionOperation::OperandIndex& index) {
+  const DType dtype = accumulation_dtype(in.q.dtype());
+  const auto accumulated = [&](const Tensor& x) { return x ? cast(x, dtype) : x; };
+  const std::string& memory = options.memory_length;
+  const Tensor operands[] = {with_last(in.q, options.key),
+                             with_last(in.k, options.key),
+                             with_last(in.v, options.value),
+                             in.query_segment,
+                             with_last(in.memory_segment, memory),
+                             in.query_priority,
+                             with_last(in.memory_priority, memory),
+                             in.query_position,
+                             with_last(in.memory_position, memory),
+                             accumulated(in.bias_table),
+                             accumulated(with_last(in.noise, memory))};
+  Tensors inputs;
+  for (size_t i = 0; i < std::size(operands); ++i) {
+    index[i] = operands[i] ? static_cast<int>(inputs.size()) : -1;
+    if (operands[i]) inputs.push_back(operands[i]);
+  }
+  return inputs;
+}
+
+Tensors joined(Tensors a, const Tensors& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+std::vector<OutputInfo> gradient_outputs(const Attention& attention) {
+  using enum AttentionOperation::Operand;
+  std::vector<OutputInfo> outputs;
+  for (Operand operand : {kQ, kK, kV})
+    outputs.push_back({attention.operand(operand).shape(), attention.operand(operand).dtype()});
+  if (const Tensor table = attention.operand(kBiasTable))
+    outputs.push_back({bias_shape(attention.operand(kQ), table, attention.options), table.dtype()});
+  return outputs;
+}
+
+}  // namespace
+
+Tensor attention(const AttentionInputs& inputs, const AttentionOptions& options) {
+  Check(inputs, options).run();
+  AttentionOperation::OperandIndex index;
+  Tensors packed = pack(inputs, options, index);
+  const Tensor result = inputs.q.graph().add<Attention>(std::move(packed), options, index).output();
+  return transpose(result, result_shape(inputs.q.shape(), inputs.v.shape(), options));
+}
+
+Tensor composed_attention(const AttentionInputs& inputs, const AttentionOptions& options) {
+  Check(inputs, options).run();
+  AttentionInputs in = inputs;
+  const DType dtype = accumulation_dtype(inputs.q.dtype());
+  if (in.bias_table) in.bias_table = cast(in.bias_table, dtype);
+  if (in.noise) in.noise = cast(in.noise, dtype);
+  return Composed(in, options).run().result;
+}
+
+std::string AttentionOperation::attributes() const {
+  using enum Operand;
+  std::string text = fmt::format("memory={}", options.memory_length);
+  if (options.causal) text += ", causal";
+  if (options.min_relative) text += fmt::format(", min_relative={}", *options.min_relative);
+  if (options.max_relative) text += fmt::format(", max_relative={}", *options.max_relative);
+  if (options.extra_logit) text += fmt::format(", extra_logit={}", *options.extra_logit);
+  for (const auto& [operand, name] :
+       {std::pair(kMemorySegment, "segments"), {kBiasTable, "bias"}, {kNoise, "noise"}}) {
+    if (has(operand)) text += fmt::format(", {}", name);
+  }
+  return text;
+}
+
+Shape AttentionOperation::joint_shape() const {
+  const Shape joint = operand(Operand::kQ).shape() + operand(Operand::kV).shape();
+  const Tensor table = operand(Operand::kBiasTable);
+  return table ? joint + table.shape() : joint;
+}
+
+/// By name, but for the buckets, which every position needs.
+Placement AttentionOperation::place(const PlacementRequest& request) const {
+  Placement placement = place_by_name(*this, request);
+  const Tensor table = operand(Operand::kBiasTable);
+  return table ? with_whole_dimension(std::move(placement), *this, buckets_of(table)) : placement;
+}
+
+bool AttentionOperation::has_priorities() const {
+  return options.causal || has(Operand::kQueryPriority) || has(Operand::kMemoryPriority);
+}
+
+Tensor AttentionOperation::of(const Tensors& inputs, Operand operand) const {
+  return has(operand) ? inputs[index[operand]] : Tensor();
+}
+
+AttentionInputs AttentionOperation::unpack(const Tensors& inputs) const {
+  using enum Operand;
+  return {of(inputs, kQ),
+          of(inputs, kK),
+          of(inputs, kV),
+          of(inputs, kQuerySegment),
+          of(inputs, kMemorySegment),
+          of(inputs, kQueryPriority),
+          of(inputs, kMemoryPriority),
+          of(inputs, kQueryPosition),
+          of(inputs, kMemoryPosition),
+          of(inputs, kBiasTable),
+          of(inputs, kNoise)};
+}
+
+bool AttentionOperation::splits_reduction(const PlacementRequest& request) const {
+  return request.rules.splits(options.memory_length) || request.rules.splits(options.key);
+}
+
+Cost AttentionOperation::contractions(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs,
+                                      int over_key, int over_value) const {
+  const Shape &q = inputs[index[Operand::kQ]], &v = inputs[index[Operand::kV]];
+  const int64_t key = q.dimension(options.key).size, value = v.dimension(options.value).size;
+  const int64_t logits = q.size() / key * v.dimension(options.memory_length).size;
+  Cost cost = Operation::cost(inputs, outputs);
+  cost.flops = 2 * static_cast<double>(logits) * static_cast<double>(over_key * key + over_value * value);
+  return cost;
+}
+
+Attention::Attention(Tensors inputs, const AttentionOptions& options, const OperandIndex& index)
+    : AttentionOperation(inputs,
+                         {{result_shape(inputs[Operand::kQ].shape(), inputs[Operand::kV].shape(), options),
+                           inputs[Operand::kQ].dtype()},
+                          {without(inputs[Operand::kQ].shape(), options.key),
+                           accumulation_dtype(inputs[Operand::kQ].dtype())}},
+                         options, index) {}
+
+Tensors Attention::gradient(const Tensors& dy) const {
+  Tensors gradients(inputs().size());
+  if (!dy[0]) return gradients;
+  const auto& operation = graph().add<AttentionGradient>(*this, dy[0]);
+  for (Operand operand : {Operand::kQ, Operand::kK, Operand::kV})
+    gradients[index[operand]] = operation.output(operand);
+  if (const Tensor table = operand(Operand::kBiasTable))
+    gradients[index[Operand::kBiasTable]] = reduce_sum(operation.output(3), table.shape());
+  return gradients;
+}
+
+Tensors Attention::expand(const Tensors& inputs) const {
+  const AttentionInputs unpacked = unpack(inputs);
+  const auto [result, log_sum] = Composed(unpacked, options).run();
+  return {result, log_sum};
+}
+
+AttentionGradient::AttentionGradient(const Attention& attention, const Tensor& dy)
+    : AttentionOperation(joined(attention.inputs(), {attention.output(0), attention.output(1), dy}),
+                         gradient_outputs(attention), attention.options, attention.index) {}
+
+Placement AttentionGradient::place(const PlacementRequest& request) const {
+  Placement placement = AttentionOperation::place(request);
+  const Shape& q = operand(Operand::kQ).shape();
+  const auto partial = [&](const Shape& shape) {
+    AxisMask axes = 0;
+    for (const Dimension& d : without(q, options.key) - shape) {
+      for (int axis : request.rules.axes(d.name)) axes |= axis_bit(axis);
+    }
+    return axes;
+  };
+  for (size_t i = 1; i < outputs().size(); ++i) placement.outputs[i].partial = partial(outputs()[i].shape);
+  return placement;
+}
+
+Tensors AttentionGradient::expand(const Tensors& inputs) const {
+  AttentionInputs in = unpack(inputs);
+  // Handles of their own, as operands may be the same tensor.
+  for (Tensor* x : {&in.q, &in.k, &in.v}) *x = identity(*x);
+  Tensors xs{in.q, in.k, in.v};
+  if (in.bias_table) {
+    in.bias_table = broadcast(in.bias_table, bias_shape(in.q, in.bias_table, options));
+    xs.push_back(in.bias_table);
+  }
+  return gradients({Composed(in, options).run().result}, xs, {inputs.back()});
+}
+
+}  // namespace mtf

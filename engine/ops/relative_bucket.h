@@ -1,0 +1,36 @@
+// Buckets of relative positions, by which a bias of attention is looked up.
+//
+//   relative_bucket(memory_position - query_position, {.bidirectional = false})    // int32 -> int32
+#pragma once
+
+#include <string>
+
+#include "engine/graph/graph.h"
+
+namespace mtf {
+
+/// Buckets of relative positions, memory - query (T5; spec/transformer.md §3.5): the first half of the
+/// buckets are for one distance each, the others grow logarithmically up to max_distance. Bidirectional: each
+/// direction has half of the buckets; otherwise all entries behind the query are in bucket 0.
+struct RelativeBuckets {
+  bool bidirectional = true;
+  int64_t buckets = 32;
+  int64_t max_distance = 128;
+
+  int64_t operator()(int64_t relative) const;
+};
+/// The bucket of each element; relative: int32, any shape.
+Tensor relative_bucket(const Tensor& relative, const RelativeBuckets& buckets);
+
+class RelativeBucket final : public OperationBase<RelativeBucket> {
+ public:
+  RelativeBucket(const Tensor& relative, const RelativeBuckets& buckets)
+      : OperationBase({relative}, {{relative.shape(), relative.dtype()}}), buckets(buckets) {}
+  std::string_view name() const override { return "relative_bucket"; }
+  std::string attributes() const override;
+  std::optional<int> in_place(int) const override { return 0; }
+
+  RelativeBuckets buckets;
+};
+
+}  // namespace mtf

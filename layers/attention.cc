@@ -1,0 +1,115 @@
+#include "layers/attention.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "engine/ops/binary.h"
+#include "engine/ops/cast.h"
+#include "engine/ops/component_wise.h"
+#include "engine/ops/concat.h"
+#include "engine/ops/einsum.h"
+#include "engine/ops/indexing.h"
+#include "engine/ops/reshape.h"
+#include "engine/ops/slice.h"
+
+namespace mtf {
+
+void describe(config::Visitor& visit, HeadOptions& options) {
+  visit("num_heads", options.num_heads, "heads of the queries", config::positive);
+  visit("num_memory_heads", options.num_memory_heads,
+        "heads of keys and values: 0 as many as the queries, 1 multi-query, more: grouped query",
+        config::non_negative);
+  visit("key_value_size", options.key_value_size, "size of a head, `d_kv`", config::positive);
+  visit("shared_kv", options.shared_kv, "the keys are the values too");
+  visit("dropout", options.dropout, "rate for the attention weights, shared along `length`",
+        config::probability, config::reported_on_resume);
+  visit("fold_scaling_into_initializer", options.fold_scaling_into_initializer,
+        "initial queries are smaller by sqrt(d_kv); false: queries are divided by it in each step");
+  visit("extra_logit", options.extra_logit, "a logit of a position that has no value");
+  visit.check([&options](const config::Report& report) {
+    if (options.num_memory_heads > 0 && options.num_heads % options.num_memory_heads != 0) {
+      report.error(
+          "num_memory_heads",
+          fmt::format("{} heads cannot share {} memory heads", options.num_heads, options.num_memory_heads),
+          "a divisor of `num_heads`");
+    }
+    if (options.dropout >= 1) report.error("dropout", "a dropout rate of 1 leaves nothing", "a rate below 1");
+  });
+}
+
+AttentionProjections::AttentionProjections(Context& context, const HeadOptions& options,
+                                           const Dimension& model)
+    : context_(context), options_(options), model_(model), key_{"d_kv", options.key_value_size} {
+  const int64_t heads = options.num_heads, memory = options.num_memory_heads;
+  if (heads == 1) return;
+  if (memory == 0) {
+    query_heads_ = memory_heads_ = Shape{{"heads", heads}};
+  } else if (memory == 1) {
+    query_heads_ = Shape{{"heads", heads}};
+  } else {
+    query_heads_ = Shape{{"heads", memory}, {"query_heads", heads / memory}};
+    memory_heads_ = Shape{{"heads", memory}};
+  }
+}
+
+/// Heads and d_kv are one dimension of the variable, under the name of the first.
+Tensor AttentionProjections::project(const Tensor& x, const std::string& variable, const Shape& heads,
+                                     double stddev) const {
+  const Shape apart = heads + Shape{key_};
+  const Dimension together{apart[0].name, apart.size()};
+  const Tensor kernel = context_.variable(variable, {model_, together}, Initializer::normal(stddev));
+  const Shape rest = x.shape() - Shape{model_};
+  return replace_dimensions(einsum({x, kernel}, rest + Shape{together}), Shape{together}, apart);
+}
+
+Tensor AttentionProjections::query(const Tensor& x) const {
+  const double model_scale = 1 / std::sqrt(static_cast<double>(model_.size));
+  const double key_scale = 1 / std::sqrt(static_cast<double>(key_.size));
+  const bool folded = options_.fold_scaling_into_initializer;
+  const Tensor q = project(x, "q", query_heads_, folded ? model_scale * key_scale : model_scale);
+  return folded ? q : scalar_multiply(q, key_scale);
+}
+
+Tensor AttentionProjections::key(const Tensor& x) const {
+  return project(x, options_.shared_kv ? "kv" : "k", memory_heads_,
+                 1 / std::sqrt(static_cast<double>(model_.size)));
+}
+
+Tensor AttentionProjections::value(const Tensor& x) const {
+  return project(x, options_.shared_kv ? "kv" : "v", memory_heads_,
+                 1 / std::sqrt(static_cast<double>(model_.size)));
+}
+
+Tensor AttentionProjections::output(const Tensor& mixed) const {
+  const Shape apart = query_heads_ + Shape{key_};
+  const Dimension together{apart[0].name, apart.size()};
+  const double stddev = 1 / std::sqrt(static_cast<double>(apart.size()));
+  const Tensor kernel = context_.variable("o", {together, model_}, Initializer::normal(stddev));
+  const Tensor x = replace_dimensions(mixed, apart, Shape{together});
+  return einsum({x, kernel}, x.shape() - Shape{together} + Shape{model_});
+}
+
+config::EnumNames enum_names(RelativeAttention) {
+  return {{"none", RelativeAttention::kNone},
+          {"bias", RelativeAttention::kBias},
+          {"bias_shared", RelativeAttention::kBiasShared}};
+}
+
+Tensor rotate(const Tensor& x, const std::string& length, double base) {
+  const int64_t half = x.shape().dimension("d_kv").size / 2;
+  Graph& graph = x.graph();
+  const Dimension pairs{"d_kv", half};
+  const Tensor index = cast(range(graph, pairs), DType::kFloat32);
+  const Tensor frequency = exp(scalar_multiply(index, -std::log(base) / static_cast<double>(half)));
+  const Tensor position = cast(range(graph, x.shape().dimension(length)), DType::kFloat32);
+  const Tensor angle = multiply(position, frequency, {x.shape().dimension(length), pairs});
+  const Tensor c = cast(cos(angle), x.dtype()), s = cast(sin(angle), x.dtype());
+  const Tensor first = slice(x, "d_kv", 0, half), second = slice(x, "d_kv", half, half);
+  const Shape shape = first.shape();
+  return concat({subtract(multiply(first, c, shape), multiply(second, s, shape)),
+                 add(multiply(second, c, shape), multiply(first, s, shape))},
+                "d_kv");
+}
+
+}  // namespace mtf

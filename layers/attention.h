@@ -1,0 +1,71 @@
+// What the attention layers share: projections of queries, keys and values, heads, the mixing itself.
+//
+//   AttentionProjections p(context, options, x.shape().dimension("d_model"));
+//   y = p.output(attend(context, p.query(x), p.key(memory), p.value(memory), visibility));
+//
+// Vaswani et al., Attention Is All You Need, 2017, §3.2; multi-query: Shazeer, Fast Transformer Decoding,
+// 2019; grouped query: Ainslie et al., GQA, 2023. Names and initial values: spec/transformer.md §3.1.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/config/schema.h"
+#include "engine/ops/attention.h"
+#include "layers/context.h"
+
+namespace mtf {
+
+/// Keys of every attention layer.
+struct HeadOptions {
+  int64_t num_heads = 8;
+  int64_t num_memory_heads = 0;
+  int64_t key_value_size = 128;
+  bool shared_kv = false;
+  double dropout = 0;
+  bool fold_scaling_into_initializer = true;
+  std::optional<double> extra_logit;
+};
+void describe(config::Visitor& visit, HeadOptions& options);
+
+/// The name of positions that are looked at; those that look are called `length`.
+inline constexpr std::string_view kMemoryLength = "memory_length";
+
+/// Queries [batch, length, heads.., d_kv], keys and values [batch, memory_length, heads.., d_kv]. One head
+/// has no dimension `heads`; with num_memory_heads = 1 keys and values have none; with more, queries have
+/// `heads` and `query_heads`. Variables q, k, v (or kv), o in the current scope: their dimension `heads` is
+/// heads * d_kv entries long.
+class AttentionProjections {
+ public:
+  /// `model`: the dimension of x that is projected.
+  AttentionProjections(Context& context, const HeadOptions& options, const Dimension& model);
+
+  Tensor query(const Tensor& x) const;
+  /// x: what is looked at, [batch, memory_length, model].
+  Tensor key(const Tensor& x) const;
+  Tensor value(const Tensor& x) const;
+  /// mixed: [batch, length, heads.., d_kv] -> [batch, length, model]
+  Tensor output(const Tensor& mixed) const;
+
+  /// The dimensions of the queries' heads: none, [heads] or [heads, query_heads].
+  const Shape& query_heads() const { return query_heads_; }
+
+ private:
+  Tensor project(const Tensor& x, const std::string& variable, const Shape& heads, double stddev) const;
+
+  Context& context_;
+  const HeadOptions& options_;
+  Dimension model_;
+  Dimension key_;
+  Shape query_heads_, memory_heads_;
+};
+
+/// Relative positions of Raffel et al., T5, 2020, §2.1 (bias); or none.
+enum class RelativeAttention { kNone, kBias, kBiasShared };
+config::EnumNames enum_names(RelativeAttention);
+
+/// Rotates pairs of entries (i, i + half) of d_kv by position / base^(i / half). x: [.., length_name, ..,
+/// d_kv]. Su et al., RoFormer, 2021, eq. 34.
+Tensor rotate(const Tensor& x, const std::string& length, double base);
+
+}  // namespace mtf

@@ -1,0 +1,53 @@
+#include "layers/dense.h"
+#include "layers/dropout.h"
+#include "layers/registry.h"
+
+namespace mtf {
+namespace {
+
+struct FeedForwardOptions {
+  int64_t hidden_size = 4096;
+  std::vector<Activation> activation = {Activation::kRelu};
+  bool bias = false;
+  double dropout = 0;
+};
+
+void describe(config::Visitor& visit, FeedForwardOptions& options) {
+  visit("hidden_size", options.hidden_size, "size of `d_ff`", config::positive);
+  visit(
+      "activation", options.activation,
+      "a function, or several whose results are multiplied: [gelu, linear] is GEGLU, [swish, linear] SwiGLU");
+  visit("bias", options.bias, "adds biases");
+  visit("dropout", options.dropout, "rate for the hidden layer, shared along `length`", config::probability,
+        config::reported_on_resume);
+}
+
+class FeedForwardLayer final : public Layer {
+ public:
+  using Options = FeedForwardOptions;
+  explicit FeedForwardLayer(const Options& options) : options_(options) {}
+
+  Tensor operator()(Context& context, const Tensor& x) const override {
+    const Sequence& sequence = context.sequence("DenseReluDense");
+    const Shape model = context.made(x), hidden{{"d_ff", options_.hidden_size}};
+    const DenseArguments inwards{.over = model, .bias = options_.bias};
+    Tensor h = dense_product(context, "wi", x, hidden, options_.activation, inwards);
+    h = dropout(context, h, options_.dropout, Shape{sequence.length});
+    const Tensor y = dense(context, "wo", h, model, {.over = hidden, .bias = options_.bias});
+    context.set_made(y, model);
+    return y;
+  }
+
+ private:
+  Options options_;
+};
+
+const LayerRegistration<FeedForwardLayer> registration(
+    "DenseReluDense",
+    "h = dropout(activation(x wi)), y = h wo; several activations: their product\n"
+    "wi (or wi_0, wi_1, ...): [d_model, d_ff], wo: [d_ff, d_model]. Shazeer, GLU Variants Improve "
+    "Transformer, "
+    "2020, eq. 2");
+
+}  // namespace
+}  // namespace mtf

@@ -1,0 +1,53 @@
+#include "layers/positions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/ops/binary.h"
+#include "engine/ops/cast.h"
+#include "engine/ops/component_wise.h"
+#include "engine/ops/indexing.h"
+
+namespace mtf {
+
+config::EnumNames enum_names(Positions) {
+  return {{"learned", Positions::kLearned}, {"sinusoid", Positions::kSinusoid}, {"none", Positions::kNone}};
+}
+
+Tensor learned_positions(Context& context, const Tensor& position, const Dimension& length,
+                         int64_t max_length, const Dimension& model) {
+  if (!position && length.size > max_length) {
+    throw Error(ErrorKind::kConfig,
+                fmt::format("rows have {} tokens, but `model.max_length` is {}", length.size, max_length),
+                "a larger `model.max_length`, or a smaller `data.sequence_length`");
+  }
+  const Dimension rows{"max_length", max_length};
+  const Tensor table = context.variable("positional_embedding", {rows, model}, Initializer::normal(1));
+  return gather(table, position ? position : range(context.graph(), length), rows.name);
+}
+
+Tensor sinusoid_positions(Context& context, const Tensor& position, const Dimension& length,
+                          const Dimension& model) {
+  if (model.size % 2 != 0) {
+    throw Error(ErrorKind::kConfig, fmt::format("sinusoid positions cannot have {} entries", model.size),
+                "an even `d_model`");
+  }
+  // Entry i of the first half is a sine, of the second half the cosine of the same angle; no dimension is
+  // cut, so that any of them may be split.
+  Graph& graph = context.graph();
+  const int64_t half = model.size / 2;
+  const double step = -std::log(1e4) / static_cast<double>(std::max<int64_t>(half - 1, 1));
+  const Tensor entry = range(graph, model);
+  const Tensor pair = modulo(entry, graph.constant(static_cast<double>(half), DType::kInt32));
+  const Tensor frequency = exp(scalar_multiply(cast(pair, DType::kFloat32), step));
+  const Dimension rows = position ? Dimension{"max_length", length.size} : length;
+  const Tensor place = cast(range(graph, rows), DType::kFloat32);
+  const Tensor angle = multiply(place, frequency, {rows, model});
+  const Tensor is_sine = less(entry, graph.constant(static_cast<double>(half), DType::kInt32));
+  const Tensor table = cast(where(is_sine, sin(angle), cos(angle)), context.precision().activation);
+  return position ? gather(table, position, rows.name) : table;
+}
+
+}  // namespace mtf

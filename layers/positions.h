@@ -1,0 +1,21 @@
+// Embeddings of positions.
+#pragma once
+
+#include "engine/config/schema.h"
+#include "layers/context.h"
+
+namespace mtf {
+
+enum class Positions { kLearned, kSinusoid, kNone };
+config::EnumNames enum_names(Positions);
+
+/// The vectors of `position` (int32 [.., length]; null: the index along `length`) -> [.., length, model].
+/// Learned: variable positional_embedding [max_length, model] ~ N(1) in the current scope; positions outside
+/// give zeros. Throws Error when the index would be.
+Tensor learned_positions(Context& context, const Tensor& position, const Dimension& length,
+                         int64_t max_length, const Dimension& model);
+/// sin and cos of position * 10000^(-i / (model/2 - 1)), all sines first. Vaswani et al., 2017, §3.5.
+Tensor sinusoid_positions(Context& context, const Tensor& position, const Dimension& length,
+                          const Dimension& model);
+
+}  // namespace mtf

@@ -1,0 +1,214 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "engine/ops/random.h"
+#include "engine/ops/reshape.h"
+#include "layers/attention.h"
+#include "layers/registry.h"
+
+namespace mtf {
+namespace {
+
+struct SelfAttentionOptions : HeadOptions {
+  RelativeAttention relative_attention_type = RelativeAttention::kNone;
+  int64_t relative_attention_num_buckets = 32;
+  bool rotary = false;
+  double rotary_base = 10000;
+};
+
+void describe(config::Visitor& visit, SelfAttentionOptions& options) {
+  describe(visit, static_cast<HeadOptions&>(options));
+  visit("relative_attention_type", options.relative_attention_type,
+        "adds a learned number for each head and distance: `bias` a table for each layer, `bias_shared` one "
+        "for all");
+  visit("relative_attention_num_buckets", options.relative_attention_num_buckets,
+        "classes of distances: near ones apart, far ones together, from 128 on alike", config::positive);
+  visit("rotary", options.rotary, "turns queries and keys by their positions");
+  visit("rotary_base", options.rotary_base, "of the wavelengths, from 2 pi to 2 pi base", config::positive);
+  visit.check([&options](const config::Report& report) {
+    if (options.rotary && options.key_value_size % 2 != 0)
+      report.error("key_value_size", "rotary positions need an even size", "an even number");
+  });
+}
+
+struct LocalSelfAttentionOptions : HeadOptions {
+  int64_t radius = 128;
+};
+
+void describe(config::Visitor& visit, LocalSelfAttentionOptions& options) {
+  visit("radius", options.radius, "positions nearer than this see each other", config::positive);
+  describe(visit, static_cast<HeadOptions&>(options));
+}
+
+/// Factors for the attention weights, the same for all of `length`; null without dropout.
+Tensor weight_noise(Context& context, const Shape& shape, double rate) {
+  if (!context.training()) return {};
+  const Tensor ones = context.graph().constant(1, DType::kFloat32, shape);
+  const Tensor noise = dropout(ones, rate, shape);
+  return rate > 0 ? noise : Tensor{};
+}
+
+/// The shape of the weights without the query's position.
+Shape noise_shape(const Tensor& memory, const Shape& heads) {
+  const Dimension positions = memory.shape().dimension(kMemoryLength);
+  Shape shape;
+  for (const Dimension& d : memory.shape()) {
+    if (d.name == positions.name) break;
+    shape = shape + Shape{d};
+  }
+  return shape + heads + Shape{positions};
+}
+
+Tensor as_memory(const Tensor& x, const std::string& length) {
+  return x ? rename(x, length, std::string(kMemoryLength)) : Tensor{};
+}
+
+/// Self-attention, local or not.
+struct SelfAttention {
+  const HeadOptions& options;
+  AttentionOptions mixing;
+
+  Tensor operator()(Context& context, const Tensor& x, const Tensor& bias_table,
+                    const std::optional<double>& rotary_base) {
+    const Sequence& sequence = context.sequence("self-attention");
+    const std::string& length = sequence.length.name;
+    const Dimension model = context.made(x)[0];
+    const AttentionProjections projections(context, options, model);
+    const Tensor memory = as_memory(x, length);
+    AttentionInputs inputs;
+    inputs.q = projections.query(x);
+    inputs.k = projections.key(memory);
+    inputs.v = options.shared_kv ? inputs.k : projections.value(memory);
+    if (rotary_base) {
+      inputs.q = rotate(inputs.q, length, *rotary_base);
+      inputs.k = rotate(inputs.k, std::string(kMemoryLength), *rotary_base);
+    }
+    inputs.query_segment = sequence.segment;
+    inputs.memory_segment = as_memory(sequence.segment, length);
+    inputs.query_priority = sequence.read_priority;
+    inputs.memory_priority = as_memory(sequence.write_priority, length);
+    inputs.bias_table = bias_table;
+    inputs.noise = weight_noise(context, noise_shape(memory, projections.query_heads()), options.dropout);
+    mixing.query_length = length;
+    mixing.extra_logit = options.extra_logit;
+    mixing.causal = sequence.causal && !sequence.read_priority;
+    const Tensor y = projections.output(attention(inputs, mixing));
+    context.set_made(y, {model});
+    return y;
+  }
+};
+
+class SelfAttentionLayer final : public Layer {
+ public:
+  using Options = SelfAttentionOptions;
+  explicit SelfAttentionLayer(const Options& options) : options_(options) {}
+
+  Tensor operator()(Context& context, const Tensor& x) const override {
+    AttentionOptions mixing;
+    // A position that sees later ones tells them apart from earlier ones.
+    const Sequence& sequence = context.sequence("SelfAttention");
+    mixing.bidirectional = !sequence.causal || sequence.read_priority;
+    std::optional<double> rotary;
+    if (options_.rotary) rotary = options_.rotary_base;
+    return SelfAttention{options_, mixing}(context, x, bias_table(context), rotary);
+  }
+
+ private:
+  Tensor bias_table(Context& context) const {
+    if (options_.relative_attention_type == RelativeAttention::kNone) return {};
+    Tensor own;
+    const bool shared = options_.relative_attention_type == RelativeAttention::kBiasShared;
+    Tensor& table = shared ? context.sequence("SelfAttention").shared[key()] : own;
+    if (table) return table;
+    const HeadOptions& heads = options_;
+    const Shape shape = AttentionProjections(context, heads, {"d_model", 1}).query_heads() +
+                        Shape{{"buckets", options_.relative_attention_num_buckets}};
+    table = context.variable("relative_attention_bias", shape, glorot(shape));
+    return table;
+  }
+
+  std::string key() const {
+    return fmt::format("relative_attention_bias {} {} {}", options_.num_heads, options_.num_memory_heads,
+                       options_.relative_attention_num_buckets);
+  }
+
+  /// Of the last two dimensions; those before them are a field that both see.
+  static Initializer glorot(const Shape& shape) {
+    const int rank = shape.rank();
+    const auto size = [&](int axis) { return axis < 0 ? 1.0 : static_cast<double>(shape[axis].size); };
+    double field = 1;
+    for (int axis = 0; axis < rank - 2; ++axis) field *= size(axis);
+    const double in = rank == 1 ? size(0) : size(rank - 2);
+    return Initializer::uniform(std::sqrt(6 / (field * (in + size(rank - 1)))));
+  }
+
+  Options options_;
+};
+
+class LocalSelfAttentionLayer final : public Layer {
+ public:
+  using Options = LocalSelfAttentionOptions;
+  explicit LocalSelfAttentionLayer(const Options& options) : options_(options) {}
+
+  Tensor operator()(Context& context, const Tensor& x) const override {
+    AttentionOptions mixing;
+    mixing.min_relative = 1 - options_.radius;
+    if (!context.sequence("LocalSelfAttention").causal) mixing.max_relative = options_.radius;
+    return SelfAttention{options_, mixing}(context, x, {}, std::nullopt);
+  }
+
+ private:
+  Options options_;
+};
+
+class EncDecAttentionLayer final : public Layer {
+ public:
+  using Options = HeadOptions;
+  explicit EncDecAttentionLayer(const Options& options) : options_(options) {}
+
+  Tensor operator()(Context& context, const Tensor& x) const override {
+    const Sequence& sequence = context.sequence("EncDecAttention");
+    if (!sequence.memory) {
+      throw Error(ErrorKind::kConfig, "EncDecAttention has no encoder to look at",
+                  "it belongs into the decoder of a bitransformer");
+    }
+    const Dimension model = context.made(x)[0];
+    if (sequence.memory.shape().dimension(model.name) != model) {
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("EncDecAttention: the decoder has {}={}, the encoder {}", model.name,
+                              model.size, sequence.memory.shape().dimension(model.name).size),
+                  "the same `d_model` for both");
+    }
+    const AttentionProjections projections(context, options_, model);
+    AttentionInputs inputs;
+    inputs.q = projections.query(x);
+    inputs.k = projections.key(sequence.memory);
+    inputs.v = options_.shared_kv ? inputs.k : projections.value(sequence.memory);
+    inputs.query_segment = sequence.segment;
+    inputs.memory_segment = sequence.memory_segment;
+    inputs.noise =
+        weight_noise(context, noise_shape(sequence.memory, projections.query_heads()), options_.dropout);
+    AttentionOptions mixing;
+    mixing.query_length = sequence.length.name;
+    mixing.extra_logit = options_.extra_logit;
+    const Tensor y = projections.output(attention(inputs, mixing));
+    context.set_made(y, {model});
+    return y;
+  }
+
+ private:
+  Options options_;
+};
+
+const LayerRegistration<SelfAttentionLayer> self_registration(
+    "SelfAttention",
+    "weights = softmax over memory_length of (q · k + bias, where visible), y = (dropout(weights) · v) o\n"
+    "q = x q, k = x k, v = x v; q, k, v: [d_model, heads * d_kv], o: [heads * d_kv, d_model]");
+const LayerRegistration<LocalSelfAttentionLayer> local_registration(
+    "LocalSelfAttention", "SelfAttention among positions less than `radius` apart");
+const LayerRegistration<EncDecAttentionLayer> encoder_registration(
+    "EncDecAttention", "as SelfAttention, with k and v of the encoder's output");
+
+}  // namespace
+}  // namespace mtf

@@ -1,0 +1,37 @@
+// What the layers of a Transformer know of the rows of tokens that they work on, beside the rows themselves.
+//
+//   Sequence sequence{.length = length, .segment = segment, .causal = true};
+//   const auto scope = context.enter(sequence);     // layers find it by context.sequence()
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "engine/graph/tensor.h"
+
+namespace mtf {
+
+struct Sequence {
+  Dimension length;  ///< the positions of x
+  /// int32 [batch, length]: positions of equal numbers see each other, 0 is padding. Null: one segment
+  /// without padding.
+  Tensor segment = {};
+  bool causal = false;  ///< a position sees itself and those before it, but where priorities say more
+  /// int32 [batch, length]: position a sees b iff read[a] >= write[b]. Null: as `causal` says.
+  Tensor read_priority = {}, write_priority = {};
+  /// [batch, memory_length, d_model], int32 [batch, memory_length]: what the encoder made. Null: there is no
+  /// encoder.
+  Tensor memory = {}, memory_segment = {};
+
+  /// float32 [batch, length], 1 where there is no padding; null without segments.
+  Tensor mask = {};
+  /// Of a stack of layers: the layer in hand, for `call_layer`, and its input, for `residual`.
+  std::function<Tensor(const Tensor& x)> layer = {};
+  Tensor layer_input = {};
+  /// Tensors that layers of one kind share, by a name that says which.
+  std::map<std::string, Tensor> shared = {};
+};
+
+}  // namespace mtf

@@ -1,0 +1,39 @@
+// Encoder and decoder: predicts `targets` from `inputs`. Vaswani et al., 2017; spec/transformer.md §1.7.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/transformer.h"
+
+namespace mtf {
+
+struct BitransformerOptions : TokenModelOptions {
+  static constexpr std::string_view type_name = "bitransformer";
+  StackOptions encoder, decoder;
+  bool shared_embedding = true;
+};
+void describe(config::Visitor& visit, BitransformerOptions& options);
+
+/// Features: inputs, targets, and where the data have them their _segmentation and _position. Without
+/// segments what is not 0 is one segment.
+class Bitransformer final : public Model {
+ public:
+  Bitransformer(const BitransformerOptions& options, Diagnostics& diagnostics);
+  std::vector<std::string> features() const override { return {"inputs", "targets"}; }
+  std::vector<std::string> optional_features() const override;
+  std::vector<std::string> metrics() const override { return token_metrics(); }
+  ModelOutput build(Context& context, const Features& features) const override;
+
+ private:
+  /// One side up to the first layer, in the scopes of spec/transformer.md §0.7.
+  Tensor read(Context& context, const TransformerStack& stack, const std::string& side,
+              const TokenEmbedding& embedding, const Tensor& ids, const Tensor& position,
+              const Dimension& length) const;
+  bool shares_positions() const;
+
+  BitransformerOptions options_;
+  TransformerStack encoder_, decoder_;
+};
+
+}  // namespace mtf

@@ -1,0 +1,56 @@
+// The layers of a Transformer: a block of layers, so many times, each within the same sublayers.
+//
+//   block: [SelfAttention, DenseReluDense]
+//   sublayers: {initial: [dropout], per_layer: [rms_norm, call_layer, dropout, residual], final: [rms_norm,
+//   dropout]}
+#pragma once
+
+#include <string>
+
+#include "engine/config/schema.h"
+#include "layers/registry.h"
+
+namespace mtf {
+
+struct StackOptions {
+  int64_t num_layers = 6;
+  config::Node block;
+};
+void describe(config::Visitor& visit, StackOptions& options);
+
+struct SublayerLists {
+  config::Node initial;
+  config::Node per_layer;
+  config::Node final;
+};
+void describe(config::Visitor& visit, SublayerLists& options);
+
+/// What stands around the layers of each stack of a model.
+struct SublayerOptions {
+  double dropout = 0;
+  SublayerLists sublayers;
+  bool block_scope = true;
+};
+/// The keys dropout, sublayers, block_scope.
+void describe_sublayers(config::Visitor& visit, SublayerOptions& options);
+
+class LayerStack {
+ public:
+  /// What is wrong with the lists goes to the parser's diagnostics.
+  LayerStack(const StackOptions& options, const SublayerOptions& around, LayerParser& parser);
+
+  /// x: [batch, length, model]. Layer l of block b has the scope block_BBB/layer_LLL (spec/transformer.md
+  /// §0.7); positions of padding come out as zeros.
+  Tensor operator()(Context& context, const Tensor& x) const;
+
+ private:
+  Tensor apply(Context& context, const LayerList::Item& item, const std::string& scope,
+               const Tensor& x) const;
+
+  int64_t num_layers_;
+  bool block_scope_;
+  LayerList block_;
+  LayerList initial_, per_layer_, final_;
+};
+
+}  // namespace mtf

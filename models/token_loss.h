@@ -1,0 +1,31 @@
+// The loss of predicted tokens, and the metrics of spec/transformer.md §1.6 and §6.4.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/config/schema.h"
+#include "models/model.h"
+
+namespace mtf {
+
+struct TokenLossOptions {
+  double label_smoothing = 0;
+  double z_loss = 1e-4;
+  std::optional<double> loss_denominator;
+};
+/// The keys label_smoothing, z_loss, loss_denominator.
+void describe_token_loss(config::Visitor& visit, TokenLossOptions& options);
+
+/// Names of the metrics of token_loss in evaluation.
+std::vector<std::string> token_metrics();
+
+/// Adds loss and metrics to output.logits: float32 [batch, length, vocabulary]; targets: int32 [batch,
+/// length], of which those above 0 count; weights: float32 [batch, length] that multiply these, or null. The
+/// loss is the sum over what counts, divided by all positions of the batch (padding included) or by
+/// loss_denominator.
+void token_loss(Context& context, const TokenLossOptions& options, const Tensor& targets,
+                const Tensor& weights, const std::string& vocabulary, ModelOutput& output);
+
+}  // namespace mtf

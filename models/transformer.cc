@@ -1,0 +1,225 @@
+#include "models/transformer.h"
+
+#include <fmt/format.h>
+
+#include "engine/core/nearest.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/broadcast.h"
+#include "engine/ops/cast.h"
+#include "engine/ops/component_wise.h"
+#include "engine/ops/cumsum.h"
+#include "engine/ops/indexing.h"
+#include "engine/ops/random.h"
+#include "engine/ops/shift.h"
+#include "layers/dense.h"
+
+namespace mtf {
+
+void describe_token_model(config::Visitor& visit, TokenModelOptions& options) {
+  visit("d_model", options.d_model, "size of the vectors between layers", config::positive);
+  visit("positions", options.positions, "what is added to the embeddings of tokens");
+  visit("max_length", options.max_length, "rows of the table of learned positions", config::positive);
+  describe_sublayers(visit, options.around);
+  visit("token_dropout", options.token_dropout, "rate at which tokens are read as padding",
+        config::probability, config::reported_on_resume);
+  visit("vocab_divisor", options.vocab_divisor, "the vocabulary is filled up to a multiple of this",
+        config::positive);
+  visit("embedding", options.embedding, "how ids become vectors");
+  visit("shared_embedding_and_softmax", options.shared_embedding_and_softmax,
+        "logits by the transposed embedding; false: by a matrix of their own");
+  describe_token_loss(visit, options.loss);
+  visit("layer_defaults", options.layer_defaults, "options by layer, for each use of it");
+  visit("blocks", options.blocks, "lists of layers by name, for the layer `block`");
+}
+
+void describe(config::Visitor& visit, LanguageModelOptions& options) {
+  visit("name", options.name, "scope of all variables");
+  describe(visit, static_cast<StackOptions&>(options));
+  visit("input_full_attention", options.input_full_attention,
+        "tokens of the inputs part of a row see each other, later ones too (prefix language model)");
+  visit("loss_on_targets_only", options.loss_on_targets_only, "tokens of the inputs part have no loss");
+  describe_token_model(visit, options);
+}
+
+void describe(config::Visitor& visit, AlignedOptions& options) {
+  visit("name", options.name, "scope of all variables");
+  describe(visit, static_cast<StackOptions&>(options));
+  describe_token_model(visit, options);
+}
+
+Tensor optional_feature(const Features& features, const std::string& name) {
+  const auto found = features.find(name);
+  return found == features.end() ? Tensor{} : found->second;
+}
+
+const Tensor& required_feature(const Features& features, const std::string& name) {
+  const auto found = features.find(name);
+  if (found != features.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [feature, tensor] : features) names.push_back(feature);
+  throw Error(ErrorKind::kConfig, fmt::format("the data have no feature `{}`", name),
+              did_you_mean(name, names));
+}
+
+Dimension padded_vocabulary(const Context& context, const std::string& feature, int64_t divisor) {
+  const int64_t size = context.vocabulary(feature);
+  if (size == 0) {
+    throw Error(ErrorKind::kConfig, fmt::format("it is not known how many ids `{}` has", feature),
+                "`data.vocabulary`, for example {type: sentencepiece, size: 32000}");
+  }
+  return {"vocab", (size + divisor - 1) / divisor * divisor};
+}
+
+TransformerStack::TransformerStack(const StackOptions& options, const TokenModelOptions& model,
+                                   LayerParser& parser)
+    : layers_(options, model.around, parser),
+      positions_(model.positions),
+      max_length_(model.max_length),
+      token_dropout_(model.token_dropout) {}
+
+Tensor TransformerStack::embed(Context& context, const TokenEmbedding& embedding, const Tensor& ids) const {
+  const Tensor read = context.training() ? dropout(ids, token_dropout_) : ids;
+  return embedding.embed(context, read);
+}
+
+Tensor TransformerStack::add_positions(Context& context, const Tensor& x, const Tensor& position,
+                                       const Dimension& length) const {
+  const Dimension& model = x.shape()[x.shape().rank() - 1];
+  switch (positions_) {
+    case Positions::kLearned:
+      return add(x, learned_positions(context, position, length, max_length_, model), x.shape());
+    case Positions::kSinusoid:
+      return add(x, sinusoid_positions(context, position, length, model), x.shape());
+    case Positions::kNone:
+      break;
+  }
+  return x;
+}
+
+Tensor TransformerStack::layers(Context& context, Sequence& sequence, const Tensor& x) const {
+  if (sequence.segment) {
+    const Tensor padding = context.graph().constant(0, sequence.segment.dtype());
+    sequence.mask = cast(not_equal(sequence.segment, padding), DType::kFloat32);
+  }
+  const auto entered = context.enter(sequence);
+  context.set_made(x, Shape{x.shape()[x.shape().rank() - 1]});
+  return layers_(context, x);
+}
+
+Tensor autoregressive_inputs(const Tensor& targets, const Tensor& segment, const Dimension& length) {
+  const Tensor before = shift(abs(targets), 1, length.name, false);
+  if (!segment) return before;
+  const Tensor continues = equal(segment, shift(segment, 1, length.name, false));
+  return where(continues, before, targets.graph().constant(0, targets.dtype(), targets.shape()));
+}
+
+Tensor token_logits(Context& context, const TokenModelOptions& options, const TokenEmbedding& embedding,
+                    const Tensor& hidden, const Dimension& vocabulary) {
+  const Tensor logits =
+      options.shared_embedding_and_softmax
+          ? embedding.logits(context, hidden)
+          : dense(context, "logits", hidden, {vocabulary},
+                  {.over = Shape{hidden.shape()[hidden.shape().rank() - 1]}, .bias = false});
+  return cast(logits, DType::kFloat32);
+}
+
+namespace {
+
+LayerParser parser_of(const TokenModelOptions& options, Diagnostics& diagnostics) {
+  return {options.layer_defaults, options.blocks, diagnostics};
+}
+
+/// bool [batch, length]: tokens of the inputs parts, ends of sequence included: those before which an even
+/// number of sequences has ended.
+Tensor inputs_part(const Tensor& targets, const Dimension& length) {
+  Graph& graph = targets.graph();
+  const Tensor ends = cast(equal(targets, graph.constant(1, targets.dtype())), DType::kInt32);
+  const Tensor count = cumsum(ends, length.name, {.exclusive = true});
+  return equal(modulo(count, graph.constant(2, DType::kInt32)), graph.constant(0, DType::kInt32));
+}
+
+/// Positions of the inputs part, and the first behind it, are seen by all; the others by those behind them.
+Tensor prefix_priority(const Tensor& part, const Dimension& length) {
+  Graph& graph = part.graph();
+  const Tensor before = shift(cast(part, DType::kInt32), 1, length.name, false);
+  const Tensor free = logical_or(part, equal(before, graph.constant(1, DType::kInt32)));
+  const Tensor zeros = graph.constant(0, DType::kInt32, part.shape());
+  return where(free, zeros, broadcast(range(graph, length), part.shape()));
+}
+
+}  // namespace
+
+LanguageModel::LanguageModel(const LanguageModelOptions& options, Diagnostics& diagnostics)
+    : options_(options), stack_([&] {
+        LayerParser parser = parser_of(options, diagnostics);
+        return TransformerStack(options, options, parser);
+      }()) {}
+
+std::vector<std::string> LanguageModel::optional_features() const {
+  return {"targets_segmentation", "targets_position"};
+}
+
+ModelOutput LanguageModel::build(Context& context, const Features& features) const {
+  const Tensor& targets = required_feature(features, "targets");
+  const Dimension& length = targets.shape().dimension("length");
+  const Dimension vocabulary = padded_vocabulary(context, "targets", options_.vocab_divisor);
+  const Dimension model{"d_model", options_.d_model};
+  const auto embedding = make_embedding(options_.embedding, vocabulary, model);
+  const auto scope = context.graph().scope(options_.name);
+  Sequence sequence{
+      .length = length, .segment = optional_feature(features, "targets_segmentation"), .causal = true};
+  Tensor of_inputs;
+  if (options_.input_full_attention || options_.loss_on_targets_only)
+    of_inputs = inputs_part(targets, length);
+  if (options_.input_full_attention)
+    sequence.read_priority = sequence.write_priority = prefix_priority(of_inputs, length);
+  const Tensor ids = autoregressive_inputs(targets, sequence.segment, length);
+  Tensor x = stack_.embed(context, *embedding, ids);
+  x = stack_.add_positions(context, x, optional_feature(features, "targets_position"), length);
+  x = stack_.layers(context, sequence, x);
+  ModelOutput output;
+  output.logits = token_logits(context, options_, *embedding, x, vocabulary);
+  const auto loss = context.graph().scope("loss");
+  const Tensor weights =
+      options_.loss_on_targets_only ? cast(logical_not(of_inputs), DType::kFloat32) : Tensor{};
+  token_loss(context, options_.loss, targets, weights, vocabulary.name, output);
+  return output;
+}
+
+AlignedModel::AlignedModel(const AlignedOptions& options, Diagnostics& diagnostics)
+    : options_(options), stack_([&] {
+        LayerParser parser = parser_of(options, diagnostics);
+        return TransformerStack(options, options, parser);
+      }()) {}
+
+std::vector<std::string> AlignedModel::optional_features() const {
+  return {"targets_segmentation", "targets_position"};
+}
+
+ModelOutput AlignedModel::build(Context& context, const Features& features) const {
+  const Tensor& inputs = required_feature(features, "inputs");
+  const Tensor& targets = required_feature(features, "targets");
+  if (!same_dimensions(inputs.shape(), targets.shape())) {
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format("inputs are {} and targets {}", inputs.shape().to_string(), targets.shape().to_string()),
+        "an aligned model has one target for each input: the same `data.sequence_length` for both");
+  }
+  const Dimension& length = targets.shape().dimension("length");
+  const Dimension read = padded_vocabulary(context, "inputs", options_.vocab_divisor);
+  const Dimension predicted = padded_vocabulary(context, "targets", options_.vocab_divisor);
+  const Dimension model{"d_model", options_.d_model};
+  const auto embedding = make_embedding(options_.embedding, read, model);
+  const auto scope = context.graph().scope(options_.name);
+  Sequence sequence{.length = length, .segment = optional_feature(features, "targets_segmentation")};
+  Tensor x = stack_.embed(context, *embedding, inputs);
+  x = stack_.add_positions(context, x, optional_feature(features, "targets_position"), length);
+  x = stack_.layers(context, sequence, x);
+  ModelOutput output;
+  output.logits = token_logits(context, options_, *embedding, x, predicted);
+  const auto loss = context.graph().scope("loss");
+  token_loss(context, options_.loss, targets, {}, predicted.name, output);
+  return output;
+}
+
+}  // namespace mtf

@@ -1,0 +1,124 @@
+// Transformers over rows of token ids: language models and their encoder-only relative.
+//
+//   lm             predicts each token of `targets` from those before it
+//   delimited_lm   the same on rows that hold inputs and targets, one after the other
+//   aligned        predicts `targets` from all of `inputs`, position by position
+//
+// Vaswani et al., Attention Is All You Need, 2017; spec/transformer.md §1.2 to 1.6.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "layers/embedding.h"
+#include "layers/positions.h"
+#include "models/layer_stack.h"
+#include "models/model.h"
+#include "models/token_loss.h"
+
+namespace mtf {
+
+/// Of language models and encoder-decoders alike.
+struct TokenModelOptions {
+  int64_t d_model = 1024;
+  Positions positions = Positions::kLearned;
+  int64_t max_length = 512;
+  SublayerOptions around;
+  double token_dropout = 0;
+  int64_t vocab_divisor = 128;
+  EmbeddingOptions embedding;
+  bool shared_embedding_and_softmax = true;
+  TokenLossOptions loss;
+  config::Node layer_defaults;
+  config::Node blocks;
+};
+void describe_token_model(config::Visitor& visit, TokenModelOptions& options);
+
+/// The vocabulary of a feature, rounded up to a multiple of `divisor`: dimension `vocab`.
+Dimension padded_vocabulary(const Context& context, const std::string& feature, int64_t divisor);
+
+/// From token ids to the hidden states behind the last layer. Each step takes its variables from the current
+/// scope.
+class TransformerStack {
+ public:
+  TransformerStack(const StackOptions& options, const TokenModelOptions& model, LayerParser& parser);
+
+  /// ids: int32 [batch, length] -> [batch, length, model]
+  Tensor embed(Context& context, const TokenEmbedding& embedding, const Tensor& ids) const;
+  /// position: int32 [batch, length]; null: the index along `length`.
+  Tensor add_positions(Context& context, const Tensor& x, const Tensor& position,
+                       const Dimension& length) const;
+  /// The layers, with zeros where sequence.segment says padding; sets sequence.mask.
+  Tensor layers(Context& context, Sequence& sequence, const Tensor& x) const;
+
+ private:
+  LayerStack layers_;
+  Positions positions_;
+  int64_t max_length_;
+  double token_dropout_;
+};
+
+/// The ids that a decoder reads while it predicts `targets`: those one place to the left, 0 first and at the
+/// start of each segment; -t is read as t. `segment` may be null. spec/transformer.md §1.7.
+Tensor autoregressive_inputs(const Tensor& targets, const Tensor& segment, const Dimension& length);
+
+/// float32 logits by the transposed embedding; where softmax weights are not shared, by logits/kernel in the
+/// current scope.
+Tensor token_logits(Context& context, const TokenModelOptions& options, const TokenEmbedding& embedding,
+                    const Tensor& hidden, const Dimension& vocabulary);
+
+struct LanguageModelOptions : TokenModelOptions, StackOptions {
+  static constexpr std::string_view type_name = "lm";
+  std::string name = "transformer";
+  bool input_full_attention = false;
+  bool loss_on_targets_only = false;
+};
+void describe(config::Visitor& visit, LanguageModelOptions& options);
+
+struct AlignedOptions : TokenModelOptions, StackOptions {
+  static constexpr std::string_view type_name = "aligned";
+  std::string name = "transformer";
+};
+void describe(config::Visitor& visit, AlignedOptions& options);
+
+/// The same, where a row holds inputs, end of sequence, targets, end of sequence, and so on.
+struct DelimitedLanguageModelOptions : LanguageModelOptions {
+  static constexpr std::string_view type_name = "delimited_lm";
+};
+
+/// Features: targets, and where the data have them targets_segmentation, targets_position.
+class LanguageModel final : public Model {
+ public:
+  LanguageModel(const LanguageModelOptions& options, Diagnostics& diagnostics);
+  std::vector<std::string> features() const override { return {"targets"}; }
+  std::vector<std::string> optional_features() const override;
+  std::vector<std::string> metrics() const override { return token_metrics(); }
+  ModelOutput build(Context& context, const Features& features) const override;
+
+ private:
+  LanguageModelOptions options_;
+  TransformerStack stack_;
+};
+
+/// Features: inputs and targets of the same length.
+class AlignedModel final : public Model {
+ public:
+  AlignedModel(const AlignedOptions& options, Diagnostics& diagnostics);
+  std::vector<std::string> features() const override { return {"inputs", "targets"}; }
+  std::vector<std::string> optional_features() const override;
+  std::vector<std::string> metrics() const override { return token_metrics(); }
+  ModelOutput build(Context& context, const Features& features) const override;
+
+ private:
+  AlignedOptions options_;
+  TransformerStack stack_;
+};
+
+/// The tensor of a feature. Throws Error with the nearest name when the data do not have it.
+const Tensor& required_feature(const Features& features, const std::string& name);
+/// The same; null where the data do not have it.
+Tensor optional_feature(const Features& features, const std::string& name);
+
+}  // namespace mtf

@@ -1,0 +1,275 @@
+#include "data/text_source.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "data/evaluation_texts.h"
+#include "data/loader.h"
+#include "data/text_cache.h"
+#include "tests/data/text_testing.h"
+
+namespace mtf::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class TextRows : public TextTest {
+ protected:
+  /// Files of a kind in the cache.
+  std::vector<std::string> cached(const std::string& prefix) const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path("cache"))) {
+      const std::string name = entry.path().filename();
+      if (name.starts_with(prefix)) names.push_back(name);
+    }
+    return names;
+  }
+};
+
+TEST_F(TextRows, UnpackedRowsHaveSegmentOneOnTheirTokens) {
+  const auto source = make_text_source(parallel(file("en", "ab\n"), file("de", "c\n")), settings(5, 3));
+  ASSERT_EQ(source->features().size(), 6u);
+  EXPECT_EQ(source->features()[0], (Feature{"inputs", Shape{{"length", 5}}, DType::kInt32, 259}));
+  EXPECT_EQ(source->features()[5], (Feature{"targets_position", Shape{{"length", 3}}, DType::kInt32}));
+  EXPECT_THAT(rows_of(*source, "inputs"), ElementsAre(ElementsAre('a' + 3, 'b' + 3, 1, 0, 0)));
+  EXPECT_THAT(rows_of(*source, "inputs_segmentation"), ElementsAre(ElementsAre(1, 1, 1, 0, 0)));
+  EXPECT_THAT(rows_of(*source, "inputs_position"), ElementsAre(ElementsAre(0, 1, 2, 0, 0)));
+  EXPECT_THAT(rows_of(*source, "targets"), ElementsAre(ElementsAre('c' + 3, 1, 0)));
+  EXPECT_THAT(rows_of(*source, "targets_segmentation"), ElementsAre(ElementsAre(1, 1, 0)));
+}
+
+TEST_F(TextRows, PackedRowsNumberTheirExamples) {
+  const auto source = make_text_source(parallel(file("en", "ab\nc\n"), file("de", "C\nDE\n")),
+                                       settings(6, 5, Packing::kDense));
+  EXPECT_THAT(texts_of(*source, "inputs"), ElementsAre("ab|c|"));
+  EXPECT_THAT(rows_of(*source, "inputs_segmentation"), ElementsAre(ElementsAre(1, 1, 1, 2, 2, 0)));
+  EXPECT_THAT(rows_of(*source, "inputs_position"), ElementsAre(ElementsAre(0, 1, 2, 0, 1, 0)));
+  EXPECT_THAT(rows_of(*source, "targets_segmentation"), ElementsAre(ElementsAre(1, 1, 2, 2, 2)));
+  EXPECT_THAT(rows_of(*source, "targets_position"), ElementsAre(ElementsAre(0, 1, 0, 1, 2)));
+}
+
+TEST_F(TextRows, JoinedPairsAreTargetsAlone) {
+  // App. B.7 of the transformer's description: [8 7 1] + [4 1] is one text of targets.
+  ParallelOptions joined = parallel(file("en", "ab\nc\n\n"), file("de", "C\nDE\nX\n"));
+  joined.as = PairsAs::kTargets;
+  const auto source = make_text_source(joined, settings(0, 12, Packing::kReference));
+  ASSERT_EQ(source->features().size(), 3u);
+  EXPECT_THAT(texts_of(*source, "targets"), ElementsAre("ab|C|c|DE|"));
+  EXPECT_THAT(rows_of(*source, "targets_segmentation"),
+              ElementsAre(ElementsAre(1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 0, 0)));
+  EXPECT_THAT(rows_of(*source, "targets_position"),
+              ElementsAre(ElementsAre(0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 0)));
+  EXPECT_EQ(source->report().empty, 1);
+}
+
+TEST_F(TextRows, TooLongTextsAreDroppedCutOrSplit) {
+  const std::string path = file("t", "abcdefg\nxy\n");
+  const auto rows = [&](TooLong rule, Packing packing) {
+    TextSettings how = settings(0, 3, packing);
+    how.filter.too_long = rule;
+    return texts_of(*make_text_source(text(path), how), "targets");
+  };
+  EXPECT_THAT(rows(TooLong::kDrop, Packing::kNone), ElementsAre("xy|"));
+  EXPECT_THAT(rows(TooLong::kCut, Packing::kNone), ElementsAre("ab|", "xy|"));
+  EXPECT_THAT(rows(TooLong::kCut, Packing::kReference), ElementsAre("abc", "xy|"));
+  EXPECT_THAT(rows(TooLong::kSplit, Packing::kNone), ElementsAre("abc", "def", "g|", "xy|"));
+  EXPECT_THAT(texts_of(*make_text_source(text(path), settings(0, 3)), "targets"),
+              ElementsAre("abc", "def", "g|", "xy|"));
+}
+
+TEST_F(TextRows, FiltersCountWhatTheyDrop) {
+  TextSettings how = settings(8, 8);
+  how.filter.max_ratio = 2;
+  how.filter.max_length = 6;
+  std::vector<std::string> said;
+  how.report = [&](const TextReport& report) { said.push_back(report.to_string()); };
+  const auto pairs = parallel(file("en", "abcdef\na\nabc\n\nok\n"), file("de", "x\nabcd\nab\nx\nok\n"));
+  for (int run = 0; run < 2; ++run) {  // the second from the cache
+    const auto source = make_text_source(pairs, how);
+    EXPECT_THAT(texts_of(*source, "inputs"), ElementsAre("abc|", "ok|"));
+    EXPECT_EQ(source->report().examples, 5);
+    EXPECT_EQ(source->report().empty, 1);
+    EXPECT_EQ(source->report().too_unequal, 2);
+  }
+  how.filter.max_ratio.reset();
+  EXPECT_EQ(make_text_source(pairs, how)->report().too_long, 1);
+  EXPECT_THAT(said[0], AllOf(HasSubstr("5 examples in 2 rows (inputs 43.8 % full"),
+                             HasSubstr("1 without text dropped"),
+                             HasSubstr("2 (40.0 %) with lengths beyond 1:2 dropped")));
+  EXPECT_THAT(said[2], HasSubstr("1 (20.0 %) longer than 6 tokens dropped"));
+  EXPECT_EQ(said[0], said[1]);
+  how.filter.max_length = 1;
+  EXPECT_THAT(failure([&] { make_text_source(pairs, how); }), HasSubstr("none of 5 examples is left"));
+}
+
+TEST_F(TextRows, DocumentsKeepTheirLinesAndLowerCaseIsUnicode) {
+  TextSettings how = settings(0, 12);
+  how.lowercase = true;
+  const auto source = make_text_source(text(file("t", "AB\nÄ\n\nC\n"), TextUnit::kDocument), how);
+  EXPECT_THAT(texts_of(*source, "targets"), ElementsAre("ab\nä|", "c|"));
+}
+
+TEST_F(TextRows, EvaluationKeepsEveryPairInItsPlace) {
+  const auto pairs = parallel(file("en", "abcdefgh\n\nc\n"), file("de", "A\nB\n\n"));
+  TextSettings how = settings(4, 4, Packing::kDense);
+  how.filter.max_length = 2;
+  how.filter.max_ratio = 1;
+  how.purpose = TextPurpose::kEvaluation;
+  const auto source = make_text_source(pairs, how);
+  EXPECT_THAT(texts_of(*source, "inputs"), ElementsAre("abc|", "|", "c|"));
+  EXPECT_THAT(texts_of(*source, "targets"), ElementsAre("A|", "B|", "|"));
+  EXPECT_THAT(rows_of(*source, "targets_segmentation")[2], ElementsAre(1, 0, 0, 0));
+
+  const EvaluationTexts texts = read_evaluation_texts(pairs, {}, how.vocabularies);
+  EXPECT_THAT(texts.inputs, ElementsAre("abcdefgh", "", "c"));
+  EXPECT_THAT(texts.references, ElementsAre(ElementsAre("A", "B", "")));
+  const std::string first = file("r1", "1\n2\n3\n"), second = file("r2", "4\n5\n6\n"),
+                    bad = file("r3", "7\n");
+  EXPECT_THAT(read_evaluation_texts(pairs, {{first}, {second}}, how.vocabularies).references,
+              ElementsAre(ElementsAre("1", "2", "3"), ElementsAre("4", "5", "6")));
+  EXPECT_THAT(failure([&] { read_evaluation_texts(pairs, {{bad}}, how.vocabularies); }),
+              AllOf(HasSubstr("r3 has 1 lines"), HasSubstr("3 examples")));
+}
+
+TEST_F(TextRows, TextsOfIdsAreDecoded) {
+  const std::string records =
+      tfrecord_frame(example_message({{"inputs", {'h' + 3, 'i' + 3, 1}}, {"targets", {'H' + 3, 1}}}));
+  const auto bytes = settings(4, 4).vocabularies;
+  const EvaluationTexts texts = read_evaluation_texts(tfrecord(file("r", records)), {}, bytes);
+  EXPECT_THAT(texts.inputs, ElementsAre("hi"));
+  EXPECT_THAT(texts.references, ElementsAre(ElementsAre("H")));
+}
+
+TEST_F(TextRows, TokensAreMadeOnceAndTheContentOfTheFilesDecides) {
+  const std::string source = file("t", "one\ntwo\n");
+  std::vector<TextStage> stages;
+  TextSettings how = settings(0, 8, Packing::kDense);
+  how.progress = [&](TextStage stage, int64_t, int64_t) { stages.push_back(stage); };
+  make_text_source(text(source), how);
+  EXPECT_THAT(stages, ElementsAre(TextStage::kCheck, TextStage::kTokenise, TextStage::kPack));
+  stages.clear();
+  make_text_source(text(source), how);
+  EXPECT_THAT(stages, IsEmpty());
+  make_text_source(text(file("copy", "one\ntwo\n")), how);  // under another name
+  EXPECT_THAT(stages, IsEmpty());
+  how.lengths.targets = 16;
+  make_text_source(text(source), how);
+  EXPECT_THAT(stages, ElementsAre(TextStage::kPack));
+  file("t", "one\nTwo\n");  // of the same size
+  EXPECT_THAT(texts_of(*make_text_source(text(source), how), "targets"), ElementsAre("one|Two|"));
+  how.lowercase = true;
+  EXPECT_THAT(texts_of(*make_text_source(text(source), how), "targets"), ElementsAre("one|two|"));
+  EXPECT_EQ(cached("tokens-").size(), 3u);
+}
+
+TEST_F(TextRows, ContentIsRememberedOnlyWhileTheFileStays) {
+  const std::string t = file("t", "one\n");
+  std::filesystem::create_directories(path("cache"));
+  const auto long_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
+  std::filesystem::last_write_time(t, long_ago);
+  const std::string first = content_hash(t, path("cache"));
+  EXPECT_EQ(content_hash(t, path("cache")), first);
+  file("t", "two\n");
+  std::filesystem::last_write_time(t, long_ago);  // the size and the time are the same
+  EXPECT_NE(content_hash(t, path("cache")), first);
+}
+
+TEST_F(TextRows, DamagedStoresAreMadeAnew) {
+  const std::string source = file("t", "one\ntwo\n");
+  make_text_source(text(source), settings(0, 8));
+  for (const char* kind : {"tokens-", "rows-"}) {
+    for (const std::string& name : cached(kind)) {
+      const std::string store = path("cache/" + name);
+      std::filesystem::resize_file(store, std::filesystem::file_size(store) - 3);
+    }
+  }
+  EXPECT_THAT(texts_of(*make_text_source(text(source), settings(0, 8)), "targets"),
+              ElementsAre("one|", "two|"));
+}
+
+TEST_F(TextRows, AnyNumberOfThreadsGivesTheSameTokens) {
+  std::mt19937 random(1);
+  std::string lines;
+  for (int i = 0; i < 5000; ++i)
+    lines += std::string(1 + random() % 60, static_cast<char>('a' + i % 26)) + "\n";
+  const std::string source = file("t", lines);
+  std::vector<std::vector<std::string>> rows;
+  for (const int threads : {1, 2, 7}) {
+    TextSettings how = settings(0, 64);
+    how.threads = threads;
+    how.cache = path(fmt::format("cache{}", threads));
+    rows.push_back(texts_of(*make_text_source(text(source), how), "targets"));
+  }
+  ASSERT_EQ(rows[0].size(), 5000u);
+  EXPECT_EQ(rows[0], rows[1]);
+  EXPECT_EQ(rows[0], rows[2]);
+}
+
+TEST_F(TextRows, ProcessesThatStartTogetherMakeOneStore) {
+  std::string lines;
+  for (int i = 0; i < 20000; ++i) lines += fmt::format("line {}\n", i);
+  const std::string source = file("t", lines);
+  std::vector<pid_t> children;
+  for (int i = 0; i < 6; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      int built = 0;
+      TextSettings how = settings(0, 32, Packing::kDense);
+      how.progress = [&](TextStage stage, int64_t, int64_t) { built |= stage == TextStage::kTokenise; };
+      int64_t rows = 0;
+      const bool failed =
+          failure([&] { rows = make_text_source(text(source), how)->examples(); }) != "no error";
+      ::_exit(failed || rows == 0 ? 9 : built);
+    }
+    children.push_back(child);
+  }
+  int built = 0;
+  for (const pid_t child : children) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) < 2) << status;
+    built += WEXITSTATUS(status);
+  }
+  EXPECT_EQ(built, 1);
+  EXPECT_EQ(cached("tokens-").size(), 1u);
+  EXPECT_EQ(cached("rows-").size(), 1u);
+}
+
+TEST_F(TextRows, BadFilesLeaveNoStore) {
+  EXPECT_THAT(
+      failure([&] { make_text_source(parallel(file("a", "1\n"), file("b", "1\n2\n")), settings(8, 8)); }),
+      HasSubstr("a has 1 lines"));
+  EXPECT_THAT(cached("tokens"), IsEmpty());
+}
+
+TEST_F(TextRows, BatchesArePureFunctionsOfTheirIndex) {
+  std::string lines;
+  for (int i = 0; i < 300; ++i) lines += fmt::format("{}\n", i);
+  const std::shared_ptr<const Source> source = make_text_source(text(file("t", lines)), settings(0, 8));
+  const BatchStream stream(source, TrainingBatches{.batch_size = 64, .seed = 5});
+  Batch batch = stream.make_batch(), again = stream.make_batch();
+  stream.read(9, batch);
+  stream.read(2, again);
+  stream.read(9, again);
+  EXPECT_THAT(again.values<int32_t>(0), ::testing::ElementsAreArray(batch.values<int32_t>(0)));
+}
+
+TEST_F(TextRows, SettingsThatDoNotSuitAreNamed) {
+  const auto pairs = parallel(file("a", "1\n"), file("b", "2\n"));
+  TextSettings how = settings(8, 0);
+  EXPECT_THAT(failure([&] { make_text_source(pairs, how); }), HasSubstr("has no number for `targets`"));
+  how = settings(8, 8);
+  how.filter.too_long = TooLong::kSplit;
+  EXPECT_THAT(failure([&] { make_text_source(pairs, how); }), HasSubstr("cannot be split"));
+  how = settings(8, 8);
+  how.cache = "/proc/none";
+  EXPECT_THAT(failure([&] { make_text_source(pairs, how); }), HasSubstr("data.cache"));
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,147 @@
+#include "data/vocabulary_options.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "data/train_vocabulary.h"
+#include "engine/config/load.h"
+#include "engine/config/node.h"
+#include "tests/data/made_up_texts.h"
+
+namespace mtf {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct Section {
+  std::optional<VocabularyOptions> vocabulary;
+};
+
+void describe(config::Visitor& visit, Section& options) {
+  visit("vocabulary", options.vocabulary, "tokens of texts");
+}
+
+/// Options from the value of `vocabulary`; the errors as text.
+VocabularyOptions parse(const std::string& value, std::string* errors = nullptr) {
+  Diagnostics diagnostics;
+  const config::Node node = config::parse_yaml("vocabulary: " + value, "test.yaml", diagnostics);
+  const auto section = config::parse<Section>(node, diagnostics);
+  std::string text;
+  for (const Problem& problem : diagnostics.errors()) text += problem.to_string() + "\n";
+  if (errors) {
+    *errors = text;
+  } else {
+    EXPECT_EQ(text, "");
+  }
+  return section.vocabulary.value_or(VocabularyOptions());
+}
+
+std::string error_of(const std::string& value) {
+  std::string errors;
+  parse(value, &errors);
+  return errors;
+}
+
+int64_t target_size(const std::string& value) { return vocabulary_size(by_side(parse(value)).targets); }
+
+std::string failure(const std::string& value) {
+  try {
+    read_vocabulary(by_side(parse(value)).targets);
+    return "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    return error.what();
+  }
+}
+
+TEST(VocabularyOptions, AWordIsTheTypeWithItsDefaults) {
+  EXPECT_EQ(target_size("sentencepiece"), 32000);
+  EXPECT_EQ(target_size("bytes"), 259);
+  EXPECT_FALSE(are_apart(parse("bytes")));
+  const auto options = std::get<SentencePieceOptions>(parse("sentencepiece"));
+  EXPECT_EQ(options.model, SentencePieceModel::kUnigram);
+  EXPECT_TRUE(options.byte_fallback);
+  EXPECT_TRUE(is_trained(options));
+}
+
+TEST(VocabularyOptions, SizeNeedsNoFile) {
+  EXPECT_EQ(target_size("{type: sentencepiece, size: 8000}"), 8000);
+  EXPECT_EQ(target_size("{type: sentencepiece, size: 8000, path: /absent/x.model}"), 8000);
+  const auto options = std::get<SentencePieceOptions>(parse(
+      "{type: sentencepiece, model: bpe, character_coverage: 1, byte_fallback: false, normalization: none}"));
+  EXPECT_EQ(options.model, SentencePieceModel::kBpe);
+  EXPECT_EQ(options.normalization, Normalization::kNone);
+}
+
+TEST(VocabularyOptions, TwoLanguagesMayBeApart) {
+  const VocabularyOptions options = parse("{inputs: bytes, targets: {type: sentencepiece, size: 500}}");
+  EXPECT_TRUE(are_apart(options));
+  EXPECT_EQ(vocabulary_size(by_side(options).inputs), 259);
+  EXPECT_EQ(vocabulary_size(by_side(options).targets), 500);
+  VocabularyOptions files = parse("{inputs: {type: t2t, path: x}, targets: {type: sentencepiece, path: y}}");
+  ASSERT_EQ(paths_of(files).size(), 2u);
+  EXPECT_EQ(paths_of(files)[1]->text, "y");
+  EXPECT_EQ(trained_vocabulary_path(options, Side::kTargets, "runs/x"), "runs/x/vocabulary.targets.model");
+  EXPECT_EQ(trained_vocabulary_path(parse("sentencepiece"), Side::kTargets, "runs/x"),
+            "runs/x/vocabulary.model");
+}
+
+TEST(VocabularyOptions, AreWrittenAsTheyAreRead) {
+  for (const char* value : {"bytes", "{type: sentencepiece, size: 500, path: x.model}",
+                            "{type: t2t, path: y}", "{inputs: bytes, targets: sentencepiece}"}) {
+    Section section{parse(value)};
+    const config::Node dumped = config::dump(section);
+    Diagnostics diagnostics;
+    const auto again = config::parse<Section>(dumped, diagnostics);
+    EXPECT_FALSE(diagnostics.has_errors()) << value;
+    EXPECT_EQ(by_side(*again.vocabulary).targets.index(), by_side(*section.vocabulary).targets.index());
+    EXPECT_EQ(are_apart(*again.vocabulary), are_apart(*section.vocabulary));
+  }
+}
+
+TEST(VocabularyOptions, MistakesAreNamedAtTheirPlace) {
+  EXPECT_THAT(error_of("tokenizer_json"), AllOf(HasSubstr("test.yaml:1:13"), HasSubstr("later version")));
+  EXPECT_THAT(error_of("{type: tokenizer_json, path: x}"), HasSubstr("later version"));
+  EXPECT_THAT(error_of("t2t"), HasSubstr("path"));
+  EXPECT_THAT(error_of("sentencepeice"), HasSubstr("did you mean `sentencepiece`?"));
+  EXPECT_THAT(error_of("{type: sentencepiece, sise: 3}"), HasSubstr("did you mean `vocabulary.size`?"));
+  EXPECT_THAT(error_of("{type: sentencepiece, size: 3}"), HasSubstr("test.yaml:1:41"));
+  EXPECT_THAT(error_of("{type: sentencepiece, character_coverage: 0.5}"), HasSubstr("0.98"));
+  EXPECT_THAT(error_of("{inputs: bytes}"), HasSubstr("targets"));
+  EXPECT_THAT(error_of("{size: 8000}"), AllOf(HasSubstr("needs a `type`"), HasSubstr("`sentencepiece`")));
+}
+
+class VocabularyFiles : public ::testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(directory_); }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::string directory_ =
+      ::testing::TempDir() + ::testing::UnitTest::GetInstance()->current_test_info()->name() + "/";
+};
+
+TEST_F(VocabularyFiles, AreFoundAndTheirSizeCompared) {
+  TextSample sample;
+  for (const std::string& text : made_up_texts(300)) sample.add(text);
+  write_vocabulary(train_sentencepiece(sample, {.size = 350}), directory_ + "x.model");
+  EXPECT_EQ(target_size("{type: sentencepiece, path: " + directory_ + "x.model}"), 350);
+  EXPECT_THAT(failure("{type: sentencepiece, size: 400, path: " + directory_ + "x.model}"),
+              AllOf(HasSubstr("test.yaml:1:52: "), HasSubstr("x.model has 350 pieces, but `size` says 400"),
+                    HasSubstr("`size: 350`")));
+}
+
+TEST_F(VocabularyFiles, ThatAreMissingOrDamagedAreNamedAtTheirPlace) {
+  std::ofstream(directory_ + "x.model") << "no model";
+  EXPECT_THAT(failure("{type: sentencepiece, path: " + directory_ + "x.modell}"),
+              AllOf(HasSubstr("test.yaml:1:"), HasSubstr("there is no file"), HasSubstr("did you mean")));
+  EXPECT_THAT(failure("{type: sentencepiece, path: " + directory_ + "x.model}"),
+              AllOf(HasSubstr("test.yaml:1:41: "), HasSubstr("x.model: no SentencePiece model")));
+  EXPECT_THAT(failure("{type: t2t, path: " + directory_ + "x.model}"),
+              AllOf(HasSubstr("test.yaml:1:31: "), HasSubstr("no file of tensor2tensor's subwords")));
+}
+
+}  // namespace
+}  // namespace mtf

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# mtf-vocab: training on plain and compressed files and standard input, the filters, agreement with Python's sentencepiece,
+# and mistakes.
+source "$2/tests/end_to_end/common.sh"
+use_python
+"$python" -c "import sentencepiece" 2> /dev/null || fail "build/python lacks the packages of tests/requirements.txt"
+mtf_vocab=$(dirname "$mtf_train")/mtf-vocab
+
+# Prose with code, numbers and names: what this repository says about itself.
+cat "$source_dir/README.md" "$source_dir"/trainer/*.h > english.txt
+cat "$source_dir"/engine/core/*.h > core.txt
+gzip -k core.txt
+expect_exit 0 "$mtf_vocab" --size 1500 --output one.model english.txt core.txt
+expect_text "training 1,500 pieces on"
+[ "$(wc -l < one.vocab)" = 1500 ] || fail "one.vocab does not list 1500 pieces"
+[ "$(head -n 3 one.vocab | cut -f 1 | tr '\n' ' ')" = "<pad> </s> <unk> " ] || fail "the first three pieces are others"
+
+# The same texts give the same bytes, wherever they come from and however many processors there are.
+expect_exit 0 taskset -c 0 "$mtf_vocab" --size 1500 --output two.model english.txt core.txt.gz
+cmp one.model two.model || fail "compressed text or one processor gives another model"
+cat english.txt core.txt | "$mtf_vocab" --size 1500 --output three.model - 2> out || { cat out; fail "standard input"; }
+cmp one.model three.model || fail "standard input gives another model"
+
+# Tokens are those of Python's package; texts come back.
+expect_exit 0 "$mtf_vocab" --size 1500 --model bpe --normalization none --output bpe.model english.txt
+for model in one bpe; do
+  "$mtf_vocab" --encode $model.model < english.txt > ids
+  "$mtf_vocab" --encode $model.model --pieces < english.txt > pieces
+  "$python" - $model.model > expected_ids 3> expected_pieces << 'END'
+import os, sys, sentencepiece
+model = sentencepiece.SentencePieceProcessor(model_file=sys.argv[1])
+pieces = os.fdopen(3, "w")
+for line in open("english.txt", newline="\n"):
+    print(*model.encode(line.rstrip("\n")))
+    print(*model.encode(line.rstrip("\n"), out_type=str), file=pieces)
+END
+  cmp ids expected_ids || fail "$model: other ids than Python's"
+  cmp pieces expected_pieces || fail "$model: other pieces than Python's"
+  "$mtf_vocab" --decode $model.model < ids > text
+  "$mtf_vocab" --decode $model.model --pieces < pieces | cmp - text || fail "$model: pieces and ids give two texts"
+done
+cmp text english.txt || fail "a text does not come back without normalisation"
+
+# The other types of vocabulary.
+printf 'Größe\n' | "$mtf_vocab" --encode bytes > out && expect_text "74 117 198 185 198 162 104"
+printf '74 117 198 185 198 162 104\n' | "$mtf_vocab" --decode bytes > out && expect_text "Größe"
+printf "'%s'\n" '<pad>' '<EOS>' '\' _ u ';' 0 1 2 3 4 5 6 7 8 9 ein_ Haus_ ' , _' > t2t.subwords
+printf 'ein Haus , ein ö\n' | "$mtf_vocab" --encode t2t.subwords --pieces > out
+expect_text 'ein_ Haus_ ␣,␣_ ein_ \ 2 4 6 ; _'
+"$mtf_vocab" --decode t2t.subwords --pieces < out | cmp - <(echo 'ein Haus , ein ö') || fail "tensor2tensor's subwords"
+
+# Mistakes are one line.
+expect_mistake() {  # CODE TEXT ARGUMENT...
+  local code=$1 text=$2
+  shift 2
+  expect_exit "$code" "$mtf_vocab" "$@" < /dev/null
+  grep -v '^training ' out > message || true
+  [ "$(wc -l < message)" = 1 ] || { cat out >&2; fail "the mistake is not said in one line: mtf-vocab $*"; }
+  expect_text "$text"
+}
+expect_exit 0 "$mtf_vocab" --help
+expect_text "usage: mtf-vocab --output FILE.model"
+[ "$(wc -l < out)" -le 45 ] || fail "--help is longer than a screen"
+expect_mistake 2 "nothing to do"
+expect_mistake 2 "no text to train on" --output x.model
+expect_mistake 2 "--size: \`many\` is not a whole number" --output x.model --size many english.txt
+expect_mistake 2 "did you mean \`bpe\`?" --output x.model --model bpee english.txt
+expect_mistake 2 "is not a number from 0.98 to 1" --output x.model --coverage 2 english.txt
+expect_mistake 2 "x.vocab would be the list of pieces" --output x.vocab english.txt
+expect_mistake 2 "the filters read standard input" --encode one.model english.txt
+expect_mistake 2 "only one of --output, --encode and --decode" --encode one.model --decode one.model
+expect_mistake 1 "cannot read absent.txt" --output x.model absent.txt
+expect_mistake 1 "absent/x.model: cannot be written" --output absent/x.model english.txt
+expect_mistake 1 "at most " --size 50000 --output x.model english.txt
+expect_mistake 1 "at least " --size 100 --output x.model english.txt
+expect_mistake 1 "there is no text" --output x.model -
+expect_mistake 1 "no SentencePiece model" --encode english.txt
+expect_mistake 1 "did you mean \`one.model\`?" --encode on.model
+printf 'gut\n\xff\n' > latin.txt
+expect_mistake 1 "latin.txt" --output x.model latin.txt
+expect_text "UTF-8"
+[ ! -e x.model ] || fail "a failed training leaves a model"
+printf '5 7\n5 x\n' > wrong
+"$mtf_vocab" --decode one.model < wrong > out 2>&1 && fail "an id that is none is accepted"
+expect_text "line 2 of standard input: the vocabulary has no token \`x\`; ids from 0 to 1499"
+"$mtf_vocab" --encode one.model < english.txt > /dev/full 2> out && fail "a full disk is not noticed"
+expect_text "standard output: cannot be written: No space left on device"

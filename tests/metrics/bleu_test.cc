@@ -1,0 +1,137 @@
+#include "data/metrics/bleu.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "data/metrics/unicode.h"
+#include "engine/core/error.h"
+
+namespace mtf {
+namespace {
+
+using testing::ElementsAre;
+
+const std::vector<std::string> kCat = {"the cat sat on the mat"};
+
+TEST(Bleu, OfTheReferenceItselfIs100) {
+  const BleuScore bleu = corpus_bleu(kCat, {kCat});
+  EXPECT_NEAR(bleu.score, 100, 1e-10);
+  EXPECT_THAT(bleu.matches, ElementsAre(6, 5, 4, 3));
+  EXPECT_THAT(bleu.totals, ElementsAre(6, 5, 4, 3));
+}
+
+TEST(Bleu, CountsAWordAtMostAsOftenAsTheReferenceThatHasItMostOften) {
+  const std::vector<std::string> hypothesis = {"the the the the"};
+  EXPECT_EQ(corpus_bleu(hypothesis, {{"the cat"}}).matches[0], 1);
+  EXPECT_EQ(corpus_bleu(hypothesis, {{"the cat"}, {"the the dog"}}).matches[0], 2);
+}
+
+TEST(Bleu, TakesTheLengthOfTheClosestReferenceAndOfTwoTheShorter) {
+  const std::vector<std::string> hypothesis = {"a b c d"};
+  EXPECT_EQ(corpus_bleu(hypothesis, {{"a b c d e f g"}, {"a b c"}}).reference_length, 3);
+  EXPECT_EQ(corpus_bleu(hypothesis, {{"a b c d e"}, {"a b c"}}).reference_length, 3);
+}
+
+TEST(Bleu, PunishesBrevity) {
+  const std::vector<std::string> hypothesis = {"the cat sat on"};
+  const BleuScore bleu = corpus_bleu(hypothesis, {kCat});
+  EXPECT_DOUBLE_EQ(bleu.brevity_penalty, std::exp(1 - 6.0 / 4));
+  EXPECT_NEAR(bleu.score, 100 * bleu.brevity_penalty, 1e-10);
+}
+
+TEST(Bleu, SmoothsOrdersWithoutMatches) {
+  const std::vector<std::string> hypothesis = {"the mat sat the cat"};
+  const auto precisions = [&](BleuSmoothing smoothing, std::optional<double> value = {}) {
+    const BleuOptions options = {.smoothing = smoothing, .smooth_value = value};
+    return corpus_bleu(hypothesis, {kCat}, options).precisions;
+  };
+  EXPECT_THAT(precisions(BleuSmoothing::kNone), ElementsAre(100, 50, 0, 0));
+  EXPECT_THAT(precisions(BleuSmoothing::kExp), ElementsAre(100, 50, 100.0 / (2 * 3), 100.0 / (4 * 2)));
+  EXPECT_THAT(precisions(BleuSmoothing::kFloor), ElementsAre(100, 50, 100 * 0.1 / 3, 100 * 0.1 / 2));
+  EXPECT_THAT(precisions(BleuSmoothing::kAddK, 2),
+              ElementsAre(100, 100 * 4.0 / 6, 100 * 2.0 / 5, 100 * 2.0 / 4));
+}
+
+TEST(Bleu, LeavesOutOrdersThatAShortSentenceDoesNotHave) {
+  const std::vector<std::string> reference = {"yes please"};
+  EXPECT_NEAR(sentence_bleu("yes please", reference, {.effective_order = true}).score, 100, 1e-10);
+  EXPECT_LT(sentence_bleu("yes please", reference, {}).score, 1e-6);
+}
+
+TEST(Bleu, OfEmptyTextIs0) {
+  const std::vector<std::string> empty = {""};
+  EXPECT_EQ(corpus_bleu(empty, {kCat}).score, 0);
+  EXPECT_EQ(corpus_bleu(kCat, {empty}).score, 0);
+  EXPECT_EQ(corpus_bleu(empty, {empty}).score, 0);
+}
+
+TEST(Bleu, ScoresBytesThatAreNoUtf8) {
+  const std::vector<std::string> broken = {"\xff\xfe caf\xc3"};
+  for (const std::string& name : bleu_tokenizer_names())
+    EXPECT_GT(corpus_bleu(broken, {broken}, {.tokenizer = *bleu_tokenizer_named(name)}).matches[0], 0)
+        << name;
+}
+
+TEST(Bleu, RefusesOtherNumbersOfLines) {
+  try {
+    corpus_bleu(kCat, {kCat, {"a", "b"}});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "the hypothesis has 1 lines, reference 2 has 2; line i of each is for the same sentence");
+    EXPECT_EQ(error.exit_code(), 2);
+  }
+}
+
+TEST(Bleu, SignatureSaysHowItWasComputed) {
+  const BleuOptions options = {.tokenizer = BleuTokenizer::kIntl,
+                               .smoothing = BleuSmoothing::kFloor,
+                               .smooth_value = 0.25,
+                               .lowercase = true,
+                               .effective_order = true};
+  EXPECT_THAT(bleu_signature(options, 2).to_string(),
+              testing::StartsWith("nrefs:2|case:lc|eff:yes|tok:intl|smooth:floor[0.25]|version:mtf-"));
+  EXPECT_THAT(bleu_signature({}, 1).to_string(true),
+              testing::StartsWith("#:1|c:mixed|e:no|tok:13a|s:exp|v:mtf-"));
+}
+
+TEST(Bleu, KnowsLinesThatLookTokenised) {
+  const std::vector<std::string> lines = {"it is .", "it is.", ".", " ."};
+  EXPECT_EQ(tokenized_lines(lines), 2);
+}
+
+std::string tokens(std::string_view line, BleuTokenizer tokenizer) {
+  return collapse_white_space(bleu_tokenize(line, tokenizer));
+}
+
+TEST(BleuTokenizer, Of13aSeparatesAsciiPunctuationButNotInNumbers) {
+  EXPECT_EQ(tokens("\"It's\" 3.5%, or 1,000.", BleuTokenizer::k13a), "\" It's \" 3.5 % , or 1,000 .");
+  EXPECT_EQ(tokens("1990-2000 x-y -5", BleuTokenizer::k13a), "1990 - 2000 x-y -5");
+  EXPECT_EQ(tokens("a...b 5.", BleuTokenizer::k13a), "a . . . b 5 .");
+  EXPECT_EQ(tokens("&quot;&amp;lt;<skipped>", BleuTokenizer::k13a), "\" <");
+  EXPECT_EQ(tokens("„so“ sagt’s", BleuTokenizer::k13a), "„so“ sagt’s");
+}
+
+TEST(BleuTokenizer, OfIntlSeparatesPunctuationAndSymbolsOfAllScripts) {
+  EXPECT_EQ(tokens("„so“ sagt’s: 5€, 3.5 или ½.", BleuTokenizer::kIntl),
+            "„ so “ sagt ’ s : 5 € , 3.5 или ½.");
+  EXPECT_EQ(tokens("in 2019.", BleuTokenizer::kIntl), "in 2019.");
+  EXPECT_EQ(tokens("&quot;", BleuTokenizer::kIntl), "& quot ;");
+  EXPECT_EQ(tokens("a\U0001FAE9b", BleuTokenizer::kIntl), "a \U0001FAE9 b") << "a symbol of Unicode 16";
+}
+
+TEST(BleuTokenizer, OfCharMakesEveryCharacterAToken) {
+  EXPECT_EQ(tokens("Öl é 語", BleuTokenizer::kChar), "Ö l é 語");
+}
+
+TEST(BleuTokenizer, OfZhSeparatesIdeographsAndFullWidthForms) {
+  EXPECT_EQ(tokens("我有3.5个apples。", BleuTokenizer::kZh), "我 有 3.5 个 apples 。");
+  EXPECT_EQ(tokens("“a”", BleuTokenizer::kZh), "“ a ”") << "what sacreBLEU takes for ideographs";
+}
+
+TEST(BleuTokenizer, OfNoneLeavesWords) { EXPECT_EQ(tokens(" a,b  c. ", BleuTokenizer::kNone), "a,b c."); }
+
+}  // namespace
+}  // namespace mtf

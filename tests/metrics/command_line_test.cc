@@ -1,0 +1,127 @@
+#include "data/metrics/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "engine/core/error.h"
+
+namespace mtf {
+namespace {
+
+using testing::ElementsAre;
+using testing::StartsWith;
+
+BleuCommand parse(const std::string& line) {
+  std::istringstream stream(line);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return parse_bleu_command_line(words);
+}
+
+std::string error_of(const std::string& line) {
+  try {
+    parse(line);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), 2);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(BleuCommandLine, HasTheDefaultsOfSacrebleu) {
+  const BleuCommand command = parse("ref.de");
+  EXPECT_THAT(command.references, ElementsAre("ref.de"));
+  EXPECT_FALSE(command.input);
+  EXPECT_THAT(command.metrics, ElementsAre("bleu"));
+  EXPECT_TRUE(command.json);
+  EXPECT_EQ(command.report.width, 1);
+  EXPECT_EQ(command.bootstrap_samples, 0);
+  EXPECT_EQ(command.bleu.tokenizer, BleuTokenizer::k13a);
+  EXPECT_FALSE(command.bleu.effective_order);
+}
+
+TEST(BleuCommandLine, ReadsTheShortNamesOfSacrebleu) {
+  const BleuCommand command = parse(
+      "ref1 ref2 -tok intl -i out -m bleu chrf ter -lc -s floor -sv 0.2 -cw 2 -cc 5 -ci -cin 50 -w 3 -b -sh "
+      "-f text");
+  EXPECT_THAT(command.references, ElementsAre("ref1", "ref2"));
+  EXPECT_EQ(command.input, "out");
+  EXPECT_THAT(command.metrics, ElementsAre("bleu", "chrf", "ter"));
+  EXPECT_EQ(command.bleu.tokenizer, BleuTokenizer::kIntl);
+  EXPECT_EQ(command.bleu.smoothing, BleuSmoothing::kFloor);
+  EXPECT_EQ(command.bleu.smooth_value, 0.2);
+  EXPECT_TRUE(command.bleu.lowercase);
+  EXPECT_EQ(command.chrf.word_order, 2);
+  EXPECT_EQ(command.chrf.char_order, 5);
+  EXPECT_EQ(command.bootstrap_samples, 50);
+  EXPECT_EQ(command.report.width, 3);
+  EXPECT_TRUE(command.report.score_only);
+  EXPECT_TRUE(command.report.short_signature);
+  EXPECT_FALSE(command.json);
+}
+
+TEST(BleuCommandLine, ReadsLongNamesWholeOrShortened) {
+  EXPECT_EQ(parse("r --tokenize zh").bleu.tokenizer, BleuTokenizer::kZh);
+  EXPECT_EQ(parse("r --tok=char").bleu.tokenizer, BleuTokenizer::kChar);
+  EXPECT_TRUE(parse("r --ter-no-punct").ter.no_punctuation);
+  EXPECT_EQ(parse("r --smooth-m none").bleu.smoothing, BleuSmoothing::kNone);
+  EXPECT_THAT(error_of("r --smooth none"), StartsWith("`--smooth` may be --smooth-method or --smooth-value"));
+}
+
+TEST(BleuCommandLine, ReadsValuesThatAreJoined) {
+  EXPECT_EQ(parse("r -w2").report.width, 2);
+  EXPECT_EQ(parse("r -ftext").json, false);
+  EXPECT_EQ(parse("r -w=2").report.width, 2);
+  EXPECT_EQ(parse("r -tok=none").bleu.tokenizer, BleuTokenizer::kNone);
+}
+
+TEST(BleuCommandLine, NamesWithCommasAndAfterTwoDashesAreFiles) {
+  EXPECT_THAT(parse("a,b -i c,d").references, ElementsAre("a,b"));
+  EXPECT_EQ(parse("a,b -i c,d").input, "c,d");
+  EXPECT_THAT(parse("-w 2 -- -ref").references, ElementsAre("-ref"));
+}
+
+TEST(BleuCommandLine, SentenceLevelHasEffectiveOrder) {
+  EXPECT_TRUE(parse("r -sl").bleu.effective_order);
+  EXPECT_THAT(error_of("r -sl -m bleu chrf"), StartsWith("--sentence-level takes one metric"));
+  EXPECT_THAT(error_of("r -sl -ci"), StartsWith("--confidence is for a corpus"));
+}
+
+TEST(BleuCommandLine, TheTargetLanguageChoosesTheTokenizer) {
+  EXPECT_EQ(parse("r -l en-zh").bleu.tokenizer, BleuTokenizer::kZh);
+  EXPECT_EQ(parse("r -l en-zh -tok char").bleu.tokenizer, BleuTokenizer::kChar);
+  EXPECT_EQ(parse("r -l en-de").bleu.tokenizer, BleuTokenizer::k13a);
+  EXPECT_THAT(error_of("r -l en-ja"),
+              StartsWith("--language-pair en-ja: the tokeniser of sacreBLEU for it, ja-mecab"));
+}
+
+TEST(BleuCommandLine, MistakesGetOneClearLine) {
+  EXPECT_THAT(error_of(""), StartsWith("there is no reference"));
+  EXPECT_THAT(error_of("r -x"), StartsWith("`-x` is no option"));
+  EXPECT_THAT(error_of("r --nothing"), StartsWith("`--nothing` is no option"));
+  EXPECT_THAT(error_of("r -tok"), StartsWith("`-tok` needs a value"));
+  EXPECT_THAT(error_of("r -lc=yes"), StartsWith("`-lc=yes`: --lowercase takes no value"));
+  EXPECT_THAT(error_of("r -tok spm"), StartsWith("--tokenize: there is no `spm`; 13a, intl, char, zh, none"));
+  EXPECT_THAT(error_of("r -m bleu comet"), StartsWith("--metrics: there is no `comet`; bleu, chrf, ter"));
+  EXPECT_THAT(error_of("r -w two"), StartsWith("--width: `two` is not a whole number"));
+  EXPECT_THAT(error_of("r -sv -1"), StartsWith("--smooth-value: `-1` is not a number; a number from 0"));
+  EXPECT_THAT(error_of("r -cc 0"), StartsWith("--chrf-char-order and --chrf-word-order are both 0"));
+  EXPECT_THAT(error_of("r1 r2 -nr 2"), StartsWith("--num-refs is for references in the columns of one file"));
+  EXPECT_THAT(error_of("r -i a b"), StartsWith("--input names 2 systems; mtf-bleu scores one"));
+  EXPECT_THAT(error_of("r -e latin1"), StartsWith("--encoding: there is no `latin1`"));
+}
+
+TEST(BleuCommandLine, SaysWhereTestSetsAre) {
+  EXPECT_EQ(
+      error_of("-t wmt14 -l en-de"),
+      "-t wmt14: mtf-bleu downloads no test sets; this one is in https://statmt.org/wmt14/test-filtered.tgz; "
+      "give its reference: `mtf-bleu ref.sgm -i out.txt`");
+  EXPECT_THAT(error_of("-t iwslt17"), testing::HasSubstr("https://www.statmt.org"));
+  EXPECT_THAT(error_of("--list"), StartsWith("--list is about test sets"));
+  EXPECT_THAT(error_of("r -pbs -i a"), StartsWith("--paired-bs compares systems"));
+}
+
+}  // namespace
+}  // namespace mtf

@@ -1,0 +1,77 @@
+#include "data/metrics/text_lines.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "data/metrics/unicode.h"
+#include "engine/core/error.h"
+
+namespace mtf {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(Lines, LoseTheWhiteSpaceAtTheirEnds) {
+  EXPECT_THAT(lines_of("a \r\n\n b\tc\u3000\u00a0\nlast", "x"), ElementsAre("a", "", " b\tc", "last"));
+  EXPECT_THAT(lines_of("a\n\n", "x"), ElementsAre("a", ""));
+  EXPECT_THAT(lines_of("", "x"), ElementsAre());
+}
+
+TEST(Lines, EndOnlyAtLineFeeds) { EXPECT_THAT(lines_of("a\rb\u2028c\n", "x"), ElementsAre("a\rb\u2028c")); }
+
+TEST(Lines, ThatAreNotUtf8AreNamed) {
+  try {
+    lines_of("gut\ngr\xfc\xdf\n", "out.de");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith("out.de: line 2 is not UTF-8: byte 0xfc; convert"));
+  }
+}
+
+TEST(Columns, AreBetweenTabs) {
+  EXPECT_THAT(split_columns({"a\tb", "c\td\te"}, 2, "x"),
+              ElementsAre(ElementsAre("a", "c"), ElementsAre("b", "d\te")));
+  EXPECT_THAT(split_columns({"a\tb"}, 1, "x"), ElementsAre(ElementsAre("a\tb")));
+}
+
+TEST(Columns, MustAllBeThere) {
+  try {
+    split_columns({"a\tb", "c"}, 2, "refs");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "refs: line 2 has 1 columns, not 2; one tab between two references");
+    EXPECT_EQ(error.exit_code(), 2);
+  }
+}
+
+TEST(Words, StandBetweenWhiteSpaceOfAllKinds) {
+  EXPECT_THAT(split_words("\u2009a\x0b"
+                          "b\x1f"
+                          "c\u0085d\u1680e\u202ff\u205fg\u3000"),
+              ElementsAre("a", "b", "c", "d", "e", "f", "g"));
+  EXPECT_THAT(split_words("a\u200b\ufeff"), ElementsAre("a\u200b\ufeff")) << "these are no white space";
+  EXPECT_THAT(split_words(" "), ElementsAre());
+  EXPECT_EQ(strip(" \u00a0a b\u2028 "), "a b");
+}
+
+TEST(Characters, AreDecodedAndEncoded) {
+  const std::string text = "aé語\U0001F642";
+  EXPECT_EQ(decode_utf8(text), U"aé語\U0001F642");
+  std::string again;
+  for (const char32_t character : decode_utf8(text)) append_utf8(character, again);
+  EXPECT_EQ(again, text);
+  EXPECT_EQ(decode_utf8("a\xff"), U"a\uFFFD");
+}
+
+TEST(Characters, HaveClasses) {
+  EXPECT_EQ(class_of(U'7'), CharacterClass::kNumber);
+  EXPECT_EQ(class_of(U'½'), CharacterClass::kNumber);
+  EXPECT_EQ(class_of(U'«'), CharacterClass::kPunctuation);
+  EXPECT_EQ(class_of(U'€'), CharacterClass::kSymbol);
+  EXPECT_EQ(class_of(U'語'), CharacterClass::kOther);
+  EXPECT_EQ(class_of(U'\U0001FAE9'), CharacterClass::kSymbol) << "of Unicode 16";
+  EXPECT_EQ(class_of(U'\U0010FFFF'), CharacterClass::kOther);
+}
+
+}  // namespace
+}  // namespace mtf

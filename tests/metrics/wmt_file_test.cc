@@ -1,0 +1,112 @@
+#include "data/metrics/wmt_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "engine/core/error.h"
+
+namespace mtf {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class WmtFile : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(directory_); }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::string file(const std::string& name, const std::string& text) const {
+    std::ofstream(directory_ + name) << text;
+    return directory_ + name;
+  }
+
+  std::string directory_ =
+      testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name() + "/";
+};
+
+template <class Call>
+std::string error_of(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+constexpr const char* kSgm = R"(<refset setid="newstest2014" srclang="any" trglang="de">
+<doc sysid="ref" docid="1" genre="news" origlang="en">
+<hl>
+<seg id="1">Ein  Titel &amp; mehr</seg>
+</hl>
+<p>
+<SEG id="2"> Der Satz
+geht weiter. </SEG>
+<seg id="3"></seg>
+</p>
+</doc>
+</refset>
+)";
+
+TEST_F(WmtFile, IsKnownByItsEnding) {
+  for (const char* name : {"a.sgm", "a.sgml", "a.xml", "a.sgm.gz"}) EXPECT_TRUE(is_wmt_file(name)) << name;
+  for (const char* name : {"a.txt", "sgm", "a.gz", "a.xml.de"}) EXPECT_FALSE(is_wmt_file(name)) << name;
+}
+
+TEST_F(WmtFile, SgmHasItsSegmentsInOrderWithEntitiesAsTheyAre) {
+  const std::string path = file("ref.sgm", kSgm);
+  EXPECT_THAT(read_wmt_references(path),
+              ElementsAre(ElementsAre("Ein Titel &amp; mehr", "Der Satz geht weiter.", "")));
+  EXPECT_THAT(read_wmt_hypothesis(path), ElementsAre("Ein Titel &amp; mehr", "Der Satz geht weiter.", ""));
+}
+
+TEST_F(WmtFile, SgmMustCloseItsSegments) {
+  EXPECT_THAT(
+      error_of([&] { read_wmt_references(file("bad.sgm", "<doc>\n<seg id=\"1\">Ein Satz\n</doc>\n")); }),
+      HasSubstr("bad.sgm: line 2: <seg> is not closed"));
+  EXPECT_THAT(error_of([&] { read_wmt_references(file("no.sgm", "Ein Satz\n")); }),
+              HasSubstr("no.sgm: no sentence"));
+}
+
+constexpr const char* kXml = R"(<?xml version='1.0' encoding='utf-8'?>
+<dataset id="newstest2021">
+  <collection id="general">
+  <doc origlang="en" id="one">
+    <src lang="en"><p><seg id="2">Second</seg></p><p><seg id="1">First &amp; more</seg><seg id="3">Third</seg></p></src>
+    <ref lang="de" translator="B"><p><seg id="1">Erster B</seg></p></ref>
+    <ref lang="de" translator="A"><p><seg id="1">Erster &lt;A&gt;</seg><seg id="2">Zweiter A</seg></p></ref>
+    <hyp system="ours" language="de"><p><seg id="1">Eins</seg><seg id="2">Zwei</seg><seg id="3">Drei</seg></p></hyp>
+  </doc>
+  <doc origlang="en" id="suite" testsuite="t"><src lang="en"><seg id="1">Not this</seg></src></doc>
+  </collection>
+</dataset>
+)";
+
+TEST_F(WmtFile, XmlHasAReferenceOfEachTranslatorForSentencesThatHaveAny) {
+  const std::string path = file("newstest.xml", kXml);
+  EXPECT_THAT(read_wmt_references(path),
+              ElementsAre(ElementsAre("Erster <A>", "Zweiter A"), ElementsAre("Erster B", "")));
+  EXPECT_THAT(read_wmt_hypothesis(path), ElementsAre("Eins", "Zwei"));
+}
+
+TEST_F(WmtFile, XmlWithoutDocumentsOfWmtIsReadAsSgm) {
+  const std::string path = file(
+      "iwslt.xml", "<mteval>\n<refset>\n<doc>\n<seg id=\"1\"> Ein Satz </seg>\n</doc></refset></mteval>\n");
+  EXPECT_THAT(read_wmt_references(path), ElementsAre(ElementsAre("Ein Satz")));
+}
+
+TEST_F(WmtFile, XmlMustBeWellFormedAndHaveOneSystem) {
+  EXPECT_THAT(error_of([&] { read_wmt_references(file("bad.xml", "<dataset>\n<doc>\n</dataset>\n")); }),
+              HasSubstr("bad.xml: line 3: "));
+  std::string two = kXml;
+  two.insert(two.find("<hyp"), "<hyp system=\"other\"><seg id=\"1\">Uno</seg></hyp>");
+  EXPECT_THAT(error_of([&] { read_wmt_hypothesis(file("two.xml", two)); }),
+              HasSubstr("two.xml: 2 systems (<hyp>), not one"));
+}
+
+}  // namespace
+}  // namespace mtf

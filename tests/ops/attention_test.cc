@@ -1,0 +1,414 @@
+#include "engine/ops/attention.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "engine/backend/cpu/fast_math.h"
+#include "engine/core/error.h"
+#include "engine/graph/gradients.h"
+#include "tests/support/evaluate.h"
+#include "tests/support/golden.h"
+#include "tests/support/run_on_mesh.h"
+
+namespace mtf::testing {
+namespace {
+
+/// A problem: its operands, built in a graph of a dtype.
+struct Problem {
+  std::function<AttentionInputs(CaseBuilder&)> inputs;
+  AttentionOptions options = {};
+};
+
+/// Results, and gradients of q, k, v and the table, for cotangents that differ from element to element.
+std::vector<Values> values_and_gradients(const Problem& problem, DType dtype, bool fused) {
+  Graph graph;
+  CaseBuilder build(graph, dtype);
+  const AttentionInputs in = problem.inputs(build);
+  const Tensor y = fused ? attention(in, problem.options) : composed_attention(in, problem.options);
+  const Tensor dy = build.input("dy", y.shape());
+  Tensors xs{in.q, in.k};
+  if (in.v != in.k) xs.push_back(in.v);
+  if (in.bias_table) xs.push_back(in.bias_table);
+  Tensors wanted{y};
+  for (const Tensor& dx : gradients({y}, xs, {dy})) wanted.push_back(dx);
+  return evaluate(graph, wanted, build.feeds);
+}
+
+void expect_same(const std::vector<Values>& actual, const std::vector<Values>& expected, double tolerance) {
+  const char* names[] = {"result", "gradient of q", "gradient of k", "next gradient", "last gradient"};
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) expect_close(names[i], actual[i], expected[i], tolerance);
+}
+
+/// In float32 and float64, against the composed form in float64.
+void expect_composed(const Problem& problem) {
+  const std::vector<Values> expected = values_and_gradients(problem, DType::kFloat64, false);
+  {
+    SCOPED_TRACE("float64");
+    expect_same(values_and_gradients(problem, DType::kFloat64, true), expected, 1e-10);
+  }
+  SCOPED_TRACE("float32");
+  expect_same(values_and_gradients(problem, DType::kFloat32, true), expected, 1e-5);
+}
+
+Dimension batch(int64_t n) { return {"batch", n}; }
+Dimension heads(int64_t n) { return {"heads", n}; }
+Dimension length(int64_t n) { return {"length", n}; }
+Dimension memory(int64_t n) { return {"memory_length", n}; }
+Dimension d_kv(int64_t n) { return {"d_kv", n}; }
+
+/// [batch, length, heads, d_kv] for q, and so for k and v.
+AttentionInputs multi_head(CaseBuilder& c, int64_t b, int64_t h, int64_t l, int64_t m, int64_t d) {
+  return {.q = c.input("q", {batch(b), length(l), heads(h), d_kv(d)}, -2, 2),
+          .k = c.input("k", {batch(b), memory(m), heads(h), d_kv(d)}),
+          .v = c.input("v", {batch(b), memory(m), heads(h), d_kv(d)})};
+}
+
+/// Packed sequences: segments of some entries each, then padding of segment 0.
+Values packed_segments(int64_t rows, int64_t size, int64_t each, int64_t padding) {
+  Values ids;
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t i = 0; i < size; ++i)
+      ids.push_back(i < size - padding ? static_cast<double>(1 + (i + row) / each) : 0.0);
+  }
+  return ids;
+}
+
+TEST(Attention, EqualsTheComposedFormForAnySizes) {
+  for (const auto& [l, m, d] : std::vector<std::array<int64_t, 3>>{
+           {1, 1, 1}, {3, 5, 7}, {4, 33, 16}, {17, 31, 5}, {70, 130, 40}, {15, 64, 64}, {130, 17, 8}}) {
+    SCOPED_TRACE(std::to_string(l) + "x" + std::to_string(m) + "x" + std::to_string(d));
+    expect_composed({[l = l, m = m, d = d](CaseBuilder& c) { return multi_head(c, 2, 3, l, m, d); }});
+  }
+}
+
+TEST(Attention, SeesNoLaterEntriesWhenCausal) {
+  for (int64_t n : {1, 9, 33, 150}) {
+    expect_composed({[n](CaseBuilder& c) { return multi_head(c, 1, 2, n, n, 8); }, {.causal = true}});
+    expect_composed({[n](CaseBuilder& c) { return multi_head(c, 1, 2, n, n, 8); }, {.max_relative = 0}});
+  }
+}
+
+TEST(Attention, SeesItsSegmentOnly) {
+  const auto inputs = [](CaseBuilder& c) {
+    AttentionInputs in = multi_head(c, 3, 2, 40, 40, 8);
+    in.query_segment = c.values("s", {batch(3), length(40)}, DType::kInt32, packed_segments(3, 40, 11, 5));
+    in.memory_segment =
+        c.values("t", {memory(40), batch(3)}, DType::kInt32, [] {  // transposed, as any order will do
+          Values ids;
+          const Values rows = packed_segments(3, 40, 11, 5);
+          for (size_t i = 0; i < 40; ++i) {
+            for (size_t b = 0; b < 3; ++b) ids.push_back(rows[b * 40 + i]);
+          }
+          return ids;
+        }());
+    return in;
+  };
+  expect_composed({inputs});
+  expect_composed({inputs, {.causal = true}});
+}
+
+TEST(Attention, SeesScatteredEntries) {
+  expect_composed({[](CaseBuilder& c) {
+                     AttentionInputs in = multi_head(c, 2, 2, 30, 70, 8);
+                     Values query(60), memory_ids(140);
+                     for (size_t i = 0; i < query.size(); ++i) query[i] = static_cast<double>(i % 3);
+                     for (size_t i = 0; i < memory_ids.size(); ++i)
+                       memory_ids[i] = static_cast<double>(i * 7 % 10 % 3);
+                     in.query_segment = c.values("s", {batch(2), length(30)}, DType::kInt32, query);
+                     in.memory_segment = c.values("t", {batch(2), memory(70)}, DType::kInt32, memory_ids);
+                     in.noise = c.input("noise", {batch(2), heads(2), memory(70)}, 0, 2);
+                     return in;
+                   },
+                   {.extra_logit = 1.0}});
+}
+
+TEST(Attention, SeesEntriesOfLowerPriority) {
+  const auto ids = [](CaseBuilder& c, AttentionInputs in) {
+    in.query_priority = c.ids("query", {batch(2), length(20)}, 3, 9);
+    in.memory_priority = c.ids("memory", {batch(2), memory(25)}, 0, 9);
+    return in;
+  };
+  expect_composed({[&](CaseBuilder& c) { return ids(c, multi_head(c, 2, 2, 20, 25, 8)); }});
+  expect_composed({[&](CaseBuilder& c) {
+    AttentionInputs in = ids(c, multi_head(c, 2, 2, 20, 25, 8));
+    in.memory_priority = {};
+    return in;
+  }});
+  expect_composed({[&](CaseBuilder& c) {
+    AttentionInputs in = ids(c, multi_head(c, 2, 2, 20, 25, 8));
+    in.query_priority = {};
+    in.memory_priority = c.ids("own", {batch(2), memory(25)}, -25, 1);
+    return in;
+  }});
+}
+
+TEST(Attention, SeesAWindow) {
+  for (const bool with_positions : {false, true}) {
+    expect_composed({[&](CaseBuilder& c) {
+                       AttentionInputs in = multi_head(c, 2, 2, 60, 60, 8);
+                       if (with_positions) {
+                         Values positions(60);
+                         for (size_t i = 0; i < 60; ++i) positions[i] = static_cast<double>(i % 23);
+                         in.query_position = c.values("p", {length(60)}, DType::kInt32, positions);
+                         in.memory_position = c.values("m", {memory(60)}, DType::kInt32, positions);
+                       }
+                       return in;
+                     },
+                     {.min_relative = -6, .max_relative = 2}});
+  }
+}
+
+TEST(Attention, AddsABiasByRelativePosition) {
+  for (const bool bidirectional : {false, true}) {
+    for (const bool with_positions : {false, true}) {
+      expect_composed({[&](CaseBuilder& c) {
+                         AttentionInputs in = multi_head(c, 2, 3, 50, 61, 8);
+                         if (with_positions) {
+                           in.query_position = c.ids("p", {batch(2), length(50)}, 0, 40);
+                           in.memory_position = c.ids("m", {batch(2), memory(61)}, 0, 40);
+                         }
+                         in.bias_table = c.input("table", {heads(3), {"buckets", 16}}, -2, 2);
+                         return in;
+                       },
+                       {.bidirectional = bidirectional, .max_distance = 20}});
+    }
+  }
+}
+
+TEST(Attention, SharesKeysAmongHeads) {
+  for (const auto& [l, causal] : std::vector<std::pair<int64_t, bool>>{{2, false}, {30, true}}) {
+    expect_composed({[l = l](CaseBuilder& c) {
+                       AttentionInputs in{.q = c.input("q", {batch(2), length(l), heads(5), d_kv(8)}),
+                                          .k = c.input("k", {batch(2), memory(30), d_kv(8)}),
+                                          .v = c.input("v", {batch(2), memory(30), d_kv(8)})};
+                       in.bias_table = c.input("table", {heads(5), {"buckets", 16}});
+                       in.noise = c.input("noise", {batch(2), heads(5), memory(30)}, 0, 2);
+                       return in;
+                     },
+                     {.causal = causal}});
+  }
+}
+
+TEST(Attention, GroupsQueryHeads) {
+  const Dimension query_heads{"query_heads", 3};
+  expect_composed({[&](CaseBuilder& c) {
+    return AttentionInputs{.q = c.input("q", {batch(2), heads(2), query_heads, length(9), d_kv(8)}),
+                           .k = c.input("k", {batch(2), heads(2), memory(12), d_kv(8)}),
+                           .v = c.input("v", {batch(2), heads(2), memory(12), d_kv(8)})};
+  }});
+}
+
+TEST(Attention, TakesOneTensorAsKeysAndValues) {
+  expect_composed({[](CaseBuilder& c) {
+    AttentionInputs in = multi_head(c, 2, 2, 10, 12, 8);
+    in.v = in.k;
+    return in;
+  }});
+}
+
+TEST(Attention, TakesDimensionsInAnyOrder) {
+  expect_composed({[](CaseBuilder& c) {
+                     return AttentionInputs{
+                         .q = c.input("q", {d_kv(8), heads(2), length(5), batch(2)}),
+                         .k = c.input("k", {memory(6), d_kv(8), batch(2), heads(2)}),
+                         .v = c.input("v", {heads(2), {"d_value", 12}, batch(2), memory(6)}),
+                         .noise = c.input("noise", {memory(6), length(5), batch(2)}, 0, 2)};
+                   },
+                   {.value = "d_value"}});
+}
+
+TEST(Attention, AnswersOneQueryFromACache) {
+  expect_composed({[](CaseBuilder& c) {
+                     AttentionInputs in{.q = c.input("q", {batch(3), heads(2), d_kv(20)}),
+                                        .k = c.input("k", {batch(3), heads(2), memory(40), d_kv(20)}),
+                                        .v = c.input("v", {batch(3), heads(2), memory(40), d_kv(20)})};
+                     in.query_priority = c.values("position", {batch(3)}, DType::kInt32, {0, 17, 39});
+                     in.query_position = in.query_priority;
+                     in.bias_table = c.input("table", {heads(2), {"buckets", 8}});
+                     return in;
+                   },
+                   {.bidirectional = false, .max_distance = 16}});
+}
+
+TEST(Attention, ReadsNoEntriesBehindTheVisibleOnes) {
+  Graph graph;
+  CaseBuilder c(graph, DType::kFloat32);
+  Values cache(40 * 4, 1.0);
+  for (size_t i = 7 * 4; i < cache.size(); ++i) cache[i] = std::numeric_limits<double>::quiet_NaN();
+  const Tensor kv = c.values("kv", {memory(40), d_kv(4)}, DType::kFloat32, cache);
+  const Tensor position = c.values("position", {}, DType::kInt32, {6});
+  for (const Shape& shape : {Shape{d_kv(4)}, Shape{length(5), d_kv(4)}}) {
+    const Tensor q = c.input("q" + std::to_string(shape.rank()), shape);
+    const Tensor y = attention({.q = q, .k = kv, .v = kv, .query_priority = position});
+    EXPECT_EQ(evaluate(graph, {y}, c.feeds)[0], Values(static_cast<size_t>(shape.size()), 1.0));
+  }
+}
+
+TEST(Attention, SumsAllValuesForAQueryThatSeesNothing) {
+  const auto inputs = [](CaseBuilder& c) {
+    AttentionInputs in = multi_head(c, 1, 2, 20, 24, 8);
+    // Queries 0 to 4 see nothing; of the entries hidden from them, some are hidden twice.
+    Values query(20, 1.0), ids(24, 1.0);
+    std::fill(query.begin(), query.begin() + 5, 9.0);
+    in.query_segment = c.values("s", {length(20)}, DType::kInt32, query);
+    in.memory_segment = c.values("t", {memory(24)}, DType::kInt32, ids);
+    in.bias_table = c.input("table", {heads(2), {"buckets", 8}});
+    return in;
+  };
+  for (const bool causal : {false, true}) {
+    const Problem problem{inputs, {.causal = causal, .max_distance = 16}};
+    const auto fused = values_and_gradients(problem, DType::kFloat32, true);
+    expect_same(fused, values_and_gradients(problem, DType::kFloat32, false), 1e-5);
+  }
+  Graph graph;
+  CaseBuilder c(graph, DType::kFloat32);
+  const Values y =
+      evaluate(graph,
+               {attention({.q = c.values("q", {length(2), d_kv(1)}, DType::kFloat32, {5, -3}),
+                           .k = c.values("k", {memory(4), d_kv(1)}, DType::kFloat32, {1, 2, 3, 4}),
+                           .v = c.values("v", {memory(4), d_kv(1)}, DType::kFloat32, {1, 2, 3, 6}),
+                           .query_priority = c.values("p", {}, DType::kInt32, {-1})})},
+               c.feeds)[0];
+  EXPECT_EQ(y, (Values{12, 12}));
+}
+
+TEST(Attention, LetsTheExtraLogitTakeAllOfAQueryThatSeesNothing) {
+  const Problem problem{[](CaseBuilder& c) {
+                          AttentionInputs in = multi_head(c, 1, 1, 5, 6, 4);
+                          in.query_priority = c.values("p", {length(5)}, DType::kInt32, {-1, 0, 1, 2, 9});
+                          return in;
+                        },
+                        {.extra_logit = 0}};
+  const auto fused = values_and_gradients(problem, DType::kFloat32, true);
+  expect_same(fused, values_and_gradients(problem, DType::kFloat32, false), 1e-5);
+  EXPECT_EQ(Values(fused[0].begin(), fused[0].begin() + 4), Values(4, 0.0));
+}
+
+TEST(Attention, RoundsBFloat16Once) {
+  const Problem problem{[](CaseBuilder& c) {
+                          AttentionInputs in = multi_head(c, 2, 2, 20, 35, 24);
+                          in.bias_table = c.input("table", {heads(2), {"buckets", 8}});
+                          in.noise = c.input("noise", {batch(2), memory(35)}, 0, 2);
+                          return in;
+                        },
+                        {.causal = true, .max_distance = 16}};
+  // The composed form rounds its results at the same places.
+  const auto expected = values_and_gradients(problem, DType::kBFloat16, false);
+  expect_same(values_and_gradients(problem, DType::kBFloat16, true), expected, 1e-2);
+}
+
+TEST(Attention, ShowsNaN) {
+  Graph graph;
+  CaseBuilder c(graph, DType::kFloat32);
+  AttentionInputs in = multi_head(c, 1, 1, 6, 6, 4);
+  c.feeds["k"][9] = std::nan("");  // of entry 2
+  const Values y = evaluate(graph, {attention(in, {.causal = true})}, c.feeds)[0];
+  for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i >= 8) << i;
+}
+
+/// A graph with attention and its gradients as outputs, causal, with bias and noise.
+void build_outputs(Graph& graph, std::map<std::string, Values>& feeds) {
+  CaseBuilder c(graph, DType::kFloat32);
+  AttentionInputs in = multi_head(c, 4, 4, 50, 50, 24);
+  in.bias_table = c.input("table", {heads(4), {"buckets", 8}});
+  in.noise = c.input("noise", {batch(4), heads(4), memory(50)}, 0, 2);
+  const Tensor y = attention(in, {.causal = true, .max_distance = 16});
+  graph.set_output("y", y);
+  const Tensors d = gradients({y}, {in.q, in.k, in.v}, {c.input("dy", y.shape())});
+  for (size_t i = 0; i < d.size(); ++i) graph.set_output("d" + std::to_string(i), d[i]);
+  feeds = c.feeds;
+}
+
+TEST(Attention, HasTheSameBitsWhereverBatchAndHeadsAreSplit) {
+  Graph graph;
+  std::map<std::string, Values> feeds;
+  build_outputs(graph, feeds);
+  const MeshRun one = run_on_mesh(graph, Layouts::single(), feeds, {.threads = 1});
+  for (const Layouts& layout :
+       {Layouts::single(), layouts("x:4", "batch:x"), layouts("x:2;y:4", "batch:x;heads:y")})
+    EXPECT_EQ(run_on_mesh(graph, layout, feeds, {.threads = 2}).outputs, one.outputs);
+}
+
+TEST(Attention, CountsItsContractions) {
+  Graph graph;
+  std::map<std::string, Values> feeds;
+  build_outputs(graph, feeds);
+  const double contraction = 2.0 * 4 * 4 * 50 * 50 * 24;
+  EXPECT_EQ(run_on_mesh(graph, Layouts::single(), feeds).counters.flops_per_position, 7 * contraction);
+  EXPECT_EQ(run_on_mesh(graph, layouts("x:2", "length:x"), feeds).counters.flops_per_position,
+            7 * contraction / 2);
+}
+
+TEST(ExponentialOfNonpositive, IsThatOfTheLibraryAndKeepsNaN) {
+  for (int i = 0; i < 8690; ++i) {
+    const float x = static_cast<float>(-i) / 100;
+    const double expected = std::exp(static_cast<double>(x));
+    EXPECT_NEAR(fast::exp_of_nonpositive(x), expected, 1e-7 * (2 - x) * expected) << x;
+  }
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(fast::exp_of_nonpositive(0.0f), 1);
+  for (float x : {-88.0f, -1e3f, -1e9f, -1e30f, -infinity}) EXPECT_EQ(fast::exp_of_nonpositive(x), 0) << x;
+  EXPECT_TRUE(std::isnan(fast::exp_of_nonpositive(std::nanf(""))));
+  EXPECT_TRUE(std::isnan(fast::exp_of_nonpositive(-std::nanf(""))));
+}
+
+TEST(RelativeBuckets, AreThoseOfT5) {
+  // Recorded from the original: where each bucket begins.
+  const RelativeBuckets both{};
+  const std::vector<std::pair<int64_t, int64_t>> bidirectional{
+      {-1000, 15}, {-91, 15}, {-90, 14}, {-64, 14}, {-63, 13}, {-46, 13}, {-45, 12}, {-32, 12},
+      {-31, 11},   {-23, 11}, {-22, 10}, {-16, 10}, {-15, 9},  {-12, 9},  {-11, 8},  {-8, 8},
+      {-7, 7},     {-1, 1},   {0, 0},    {1, 17},   {7, 23},   {8, 24},   {11, 24},  {12, 25},
+      {15, 25},    {16, 26},  {22, 26},  {23, 27},  {31, 27},  {32, 28},  {45, 28},  {46, 29},
+      {63, 29},    {64, 30},  {90, 30},  {91, 31},  {128, 31}, {5000, 31}};
+  for (const auto& [relative, bucket] : bidirectional) EXPECT_EQ(both(relative), bucket) << relative;
+  const RelativeBuckets past{.bidirectional = false};
+  const std::vector<std::pair<int64_t, int64_t>> unidirectional{
+      {100, 0},  {0, 0},     {-1, 1},    {-15, 15},  {-16, 16},  {-18, 16}, {-19, 17}, {-20, 17},
+      {-21, 18}, {-23, 18},  {-24, 19},  {-26, 19},  {-27, 20},  {-30, 20}, {-31, 21}, {-34, 21},
+      {-35, 22}, {-39, 22},  {-40, 23},  {-45, 23},  {-46, 24},  {-51, 24}, {-52, 25}, {-58, 25},
+      {-59, 26}, {-66, 26},  {-67, 27},  {-76, 27},  {-77, 28},  {-86, 28}, {-87, 29}, {-98, 29},
+      {-99, 30}, {-112, 30}, {-113, 31}, {-128, 31}, {-9999, 31}};
+  for (const auto& [relative, bucket] : unidirectional) EXPECT_EQ(past(relative), bucket) << relative;
+  Graph graph;
+  const Tensor relative = graph.input("relative", {{"n", 4}}, DType::kInt32);
+  EXPECT_EQ(evaluate(graph, {relative_bucket(relative, both)}, {{"relative", {-1000, -9, 9, 1000}}})[0],
+            (Values{15, 8, 24, 31}));
+}
+
+TEST(Attention, ReportsOperandsThatDoNotFit) {
+  Graph graph;
+  const auto x = [&](const Shape& shape, DType dtype = DType::kFloat32) {
+    static int count = 0;
+    return graph.input("x" + std::to_string(count++), shape, dtype);
+  };
+  const AttentionInputs good{.q = x({batch(2), length(3), d_kv(4)}),
+                             .k = x({batch(2), memory(5), d_kv(4)}),
+                             .v = x({batch(2), memory(5), d_kv(4)})};
+  EXPECT_NO_THROW(attention(good));
+  const auto expect_error = [&](const std::function<void(AttentionInputs&)>& spoil) {
+    AttentionInputs in = good;
+    spoil(in);
+    EXPECT_THROW(attention(in), Error);
+    EXPECT_THROW(composed_attention(in), Error);
+  };
+  expect_error([&](AttentionInputs& in) { in.q = x({batch(2), length(3), d_kv(5)}); });
+  expect_error([&](AttentionInputs& in) { in.q = x({batch(2), length(3), d_kv(4)}, DType::kBFloat16); });
+  expect_error([&](AttentionInputs& in) { in.k = x({batch(2), heads(2), memory(5), d_kv(4)}); });
+  expect_error([&](AttentionInputs& in) { in.v = x({memory(5), d_kv(4)}); });
+  expect_error([&](AttentionInputs& in) { in.v = x({batch(2), memory(6), d_kv(4)}); });
+  expect_error([&](AttentionInputs& in) { in.query_segment = x({batch(2), length(3)}, DType::kInt32); });
+  expect_error([&](AttentionInputs& in) { in.query_priority = x({batch(2), length(3)}); });
+  expect_error([&](AttentionInputs& in) { in.memory_priority = x({batch(2)}, DType::kInt32); });
+  expect_error([&](AttentionInputs& in) { in.noise = x({batch(2)}); });
+  expect_error([&](AttentionInputs& in) { in.bias_table = x({heads(2), {"buckets", 32}}); });
+  expect_error([&](AttentionInputs& in) { in.bias_table = x({{"buckets", 3}}); });
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,7 @@
+// mtf-vocab --output FILE.model TEXT...: trains a SentencePiece vocabulary. `mtf-vocab --help` says more.
+#include <string>
+#include <vector>
+
+#include "trainer/vocab_main.h"
+
+int main(int argc, char** argv) { return mtf::vocab_main(std::vector<std::string>(argv + 1, argv + argc)); }
