@@ -8,9 +8,9 @@
 #include "data/identity.h"
 #include "data/idx.h"
 #include "data/mixed_source.h"
-#include "data/paths.h"
-#include "data/text_reader.h"
-#include "data/text_source.h"
+#include "data/text/paths.h"
+#include "data/text/text_reader.h"
+#include "data/text/text_source.h"
 #include "engine/core/check.h"
 #include "engine/core/nearest.h"
 
@@ -63,6 +63,7 @@ SourceOptions source_of(const WeightedSourceOptions& options) {
 
 /// One source, or several with the weights that they have.
 struct Mixture {
+  std::vector<std::string> names;  ///< empty: one source without a name
   std::vector<SourceOptions> sources;
   std::vector<std::optional<double>> weights;
 };
@@ -72,6 +73,7 @@ Mixture mixture_of(const TrainSourceOptions& options) {
   const auto add = [&]<class Options>(const Options& x) {
     if constexpr (std::is_same_v<Options, NamedSources>) {
       for (const auto& [name, source] : x) {
+        mixture.names.push_back(name);
         mixture.sources.push_back(source_of(source));
         mixture.weights.push_back(std::visit([](const auto& weighted) { return weighted.weight; }, source));
       }
@@ -228,9 +230,11 @@ std::unique_ptr<Source> make_source(const TrainSourceOptions& options, const Sou
   MTF_CHECK(!mixture.sources.empty(), "no source");
   std::vector<std::unique_ptr<Source>> sources;
   std::vector<Problem> problems;
-  for (const SourceOptions& source : mixture.sources) {
+  SourceContext context_of_source = context;
+  for (size_t i = 0; i < mixture.sources.size(); ++i) {
+    if (!mixture.names.empty()) context_of_source.text.name = mixture.names[i];
     try {
-      sources.push_back(make_source(source, context));
+      sources.push_back(make_source(mixture.sources[i], context_of_source));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kData) throw;
       problems.insert(problems.end(), error.problems().begin(), error.problems().end());
@@ -267,7 +271,15 @@ void for_each_text(const TrainSourceOptions& options, const Mark& mark,
     if (const auto text = text_source(source)) files.push_back(find_text_files(*text, mark, problems));
   }
   if (!problems.empty()) throw Error(std::move(problems));
-  for (const TextFiles& some : files) for_each_text(some, use);
+  for (const TextFiles& some : files) {
+    try {
+      for_each_text(some, use);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kData) throw;
+      problems.insert(problems.end(), error.problems().begin(), error.problems().end());
+    }
+  }
+  if (!problems.empty()) throw Error(std::move(problems));
 }
 
 }  // namespace mtf

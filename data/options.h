@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "data/source.h"
-#include "data/text_options.h"
-#include "data/text_settings.h"
-#include "data/vocabulary_options.h"
+#include "data/text/text_options.h"
+#include "data/text/text_settings.h"
+#include "data/vocabulary/vocabulary_options.h"
 #include "engine/config/schema.h"
 
 namespace mtf {

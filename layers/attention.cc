@@ -96,14 +96,14 @@ config::EnumNames enum_names(RelativeAttention) {
           {"bias_shared", RelativeAttention::kBiasShared}};
 }
 
-Tensor rotate(const Tensor& x, const std::string& length, double base) {
+Tensor rotate(const Tensor& x, const Tensor& position, double base) {
   const int64_t half = x.shape().dimension("d_kv").size / 2;
   Graph& graph = x.graph();
   const Dimension pairs{"d_kv", half};
   const Tensor index = cast(range(graph, pairs), DType::kFloat32);
   const Tensor frequency = exp(scalar_multiply(index, -std::log(base) / static_cast<double>(half)));
-  const Tensor position = cast(range(graph, x.shape().dimension(length)), DType::kFloat32);
-  const Tensor angle = multiply(position, frequency, {x.shape().dimension(length), pairs});
+  const Tensor angle =
+      multiply(cast(position, DType::kFloat32), frequency, position.shape() + Shape{pairs});
   const Tensor c = cast(cos(angle), x.dtype()), s = cast(sin(angle), x.dtype());
   const Tensor first = slice(x, "d_kv", 0, half), second = slice(x, "d_kv", half, half);
   const Shape shape = first.shape();

@@ -49,6 +49,10 @@ class AttentionProjections {
 
   /// The dimensions of the queries' heads: none, [heads] or [heads, query_heads].
   const Shape& query_heads() const { return query_heads_; }
+  /// Those of keys and values.
+  const Shape& memory_heads() const { return memory_heads_; }
+  /// d_kv.
+  const Dimension& key_dimension() const { return key_; }
 
  private:
   Tensor project(const Tensor& x, const std::string& variable, const Shape& heads, double stddev) const;
@@ -64,8 +68,8 @@ class AttentionProjections {
 enum class RelativeAttention { kNone, kBias, kBiasShared };
 config::EnumNames enum_names(RelativeAttention);
 
-/// Rotates pairs of entries (i, i + half) of d_kv by position / base^(i / half). x: [.., length_name, ..,
-/// d_kv]. Su et al., RoFormer, 2021, eq. 34.
-Tensor rotate(const Tensor& x, const std::string& length, double base);
+/// Rotates pairs of entries (i, i + half) of d_kv by position / base^(i / half). x: [.., d_kv], position:
+/// int32, some of the other dimensions. Su et al., RoFormer, 2021, eq. 34.
+Tensor rotate(const Tensor& x, const Tensor& position, double base);
 
 }  // namespace mtf

@@ -6,10 +6,25 @@
 #include "engine/ops/cast.h"
 
 namespace mtf {
+namespace {
+
+constexpr std::string_view kAverage = "/ema";
+
+}  // namespace
+
+std::string average_name(const std::string& weight) { return weight + std::string(kAverage); }
+
+std::string averaged_weight(const std::string& variable) {
+  return variable.ends_with(kAverage) ? variable.substr(0, variable.size() - kAverage.size()) : std::string();
+}
 
 Tensor Context::variable(const std::string& name, const Shape& shape, const Initializer& initializer) {
-  check_elements(graph_.scoped(name), shape);
-  const Variable& variable = graph_.variable(graph_.scoped(name), shape, precision_.slice, initializer);
+  const std::string weight = graph_.scoped(name);
+  check_elements(weight, shape);
+  const Variable& variable = averaged_ && averaged_(weight)
+                                 ? graph_.variable(average_name(weight), shape, DType::kFloat32,
+                                                   Initializer::zeros(), Variable::Kind::kSlot)
+                                 : graph_.variable(weight, shape, precision_.slice, initializer);
   const Tensor value = graph_.read(variable);
   // The cast belongs to the variable at rest: what is gathered is the narrower type.
   const auto domain = graph_.domain(Domain::kParameter);

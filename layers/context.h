@@ -7,6 +7,7 @@
 //   layer_1/kernel
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -28,6 +29,15 @@ struct Precision {
   DType activation = DType::kFloat32;  ///< as layers see it
 };
 
+/// Which weights are meant, by name; null: none.
+using WeightFilter = std::function<bool(const std::string& weight)>;
+
+/// The variable that holds the running mean of a weight (train.ema_decay): float32, laid out like optimizer
+/// slots.
+std::string average_name(const std::string& weight);
+/// The weight of a running mean; empty: `variable` is none.
+std::string averaged_weight(const std::string& variable);
+
 class Context {
  public:
   Context(Graph& graph, Mode mode, const Precision& precision, const Dimension& batch)
@@ -44,6 +54,8 @@ class Context {
   /// The value of variable SCOPE/`name` in the activation dtype; the variable is made on first use. Throws
   /// Error when it exists with another shape.
   Tensor variable(const std::string& name, const Shape& shape, const Initializer& initializer);
+  /// These weights are read as their running means, which the store of the variables must have.
+  void set_averaged(WeightFilter averaged) { averaged_ = std::move(averaged); }
 
   /// Number of ids of a feature of the data; 0: it does not hold ids.
   int64_t vocabulary(const std::string& feature) const {
@@ -95,6 +107,7 @@ class Context {
   Mode mode_;
   Precision precision_;
   Dimension batch_;
+  WeightFilter averaged_;
   std::vector<std::string> recompute_;
   std::set<std::string> found_;
   Sequence* sequence_ = nullptr;

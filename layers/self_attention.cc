@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "engine/ops/indexing.h"
 #include "engine/ops/random.h"
 #include "engine/ops/reshape.h"
 #include "layers/attention.h"
@@ -43,7 +44,6 @@ void describe(config::Visitor& visit, LocalSelfAttentionOptions& options) {
 
 /// Factors for the attention weights, the same for all of `length`; null without dropout.
 Tensor weight_noise(Context& context, const Shape& shape, double rate) {
-  if (!context.training()) return {};
   const Tensor ones = context.graph().constant(1, DType::kFloat32, shape);
   const Tensor noise = dropout(ones, rate, shape);
   return rate > 0 ? noise : Tensor{};
@@ -75,27 +75,47 @@ struct SelfAttention {
     const std::string& length = sequence.length.name;
     const Dimension model = context.made(x)[0];
     const AttentionProjections projections(context, options, model);
-    const Tensor memory = as_memory(x, length);
+    const Tensor memory = sequence.is_step() ? x : as_memory(x, length);
     AttentionInputs inputs;
     inputs.q = projections.query(x);
     inputs.k = projections.key(memory);
     inputs.v = options.shared_kv ? inputs.k : projections.value(memory);
     if (rotary_base) {
-      inputs.q = rotate(inputs.q, length, *rotary_base);
-      inputs.k = rotate(inputs.k, std::string(kMemoryLength), *rotary_base);
+      inputs.q = rotate(inputs.q, position(sequence, inputs.q, length), *rotary_base);
+      inputs.k = rotate(inputs.k, position(sequence, inputs.k, std::string(kMemoryLength)), *rotary_base);
     }
-    inputs.query_segment = sequence.segment;
-    inputs.memory_segment = as_memory(sequence.segment, length);
-    inputs.query_priority = sequence.read_priority;
-    inputs.memory_priority = as_memory(sequence.write_priority, length);
+    if (sequence.decoding != nullptr) remember(context, *sequence.decoding, inputs);
+    if (sequence.is_step()) {
+      inputs.query_priority = inputs.query_position = sequence.decoding->position();
+    } else {
+      inputs.query_segment = sequence.segment;
+      inputs.memory_segment = as_memory(sequence.segment, length);
+      inputs.query_priority = sequence.read_priority;
+      inputs.memory_priority = as_memory(sequence.write_priority, length);
+    }
     inputs.bias_table = bias_table;
-    inputs.noise = weight_noise(context, noise_shape(memory, projections.query_heads()), options.dropout);
+    if (context.training())
+      inputs.noise = weight_noise(context, noise_shape(memory, projections.query_heads()), options.dropout);
     mixing.query_length = length;
     mixing.extra_logit = options.extra_logit;
     mixing.causal = sequence.causal && !sequence.read_priority;
     const Tensor y = projections.output(attention(inputs, mixing));
     context.set_made(y, {model});
     return y;
+  }
+
+ private:
+  /// Where the entries of x stand.
+  static Tensor position(const Sequence& sequence, const Tensor& x, const std::string& length) {
+    return sequence.is_step() ? sequence.decoding->position()
+                              : range(x.graph(), x.shape().dimension(length));
+  }
+
+  /// Keys and values become all that there are so far.
+  static void remember(Context& context, const Decoding& decoding, AttentionInputs& inputs) {
+    const bool shared = inputs.v == inputs.k;
+    inputs.k = decoding.remember(context, "key_cache", inputs.k);
+    inputs.v = shared ? inputs.k : decoding.remember(context, "value_cache", inputs.v);
   }
 };
 
@@ -169,26 +189,35 @@ class EncDecAttentionLayer final : public Layer {
 
   Tensor operator()(Context& context, const Tensor& x) const override {
     const Sequence& sequence = context.sequence("EncDecAttention");
-    if (!sequence.memory) {
-      throw Error(ErrorKind::kConfig, "EncDecAttention has no encoder to look at",
-                  "it belongs into the decoder of a bitransformer");
-    }
     const Dimension model = context.made(x)[0];
-    if (sequence.memory.shape().dimension(model.name) != model) {
-      throw Error(ErrorKind::kConfig,
-                  fmt::format("EncDecAttention: the decoder has {}={}, the encoder {}", model.name,
-                              model.size, sequence.memory.shape().dimension(model.name).size),
-                  "the same `d_model` for both");
-    }
+    if (!sequence.is_step()) check_memory(sequence, model);
     const AttentionProjections projections(context, options_, model);
     AttentionInputs inputs;
     inputs.q = projections.query(x);
-    inputs.k = projections.key(sequence.memory);
-    inputs.v = options_.shared_kv ? inputs.k : projections.value(sequence.memory);
-    inputs.query_segment = sequence.segment;
+    if (sequence.is_step()) {
+      const Dimension length = sequence.memory_segment.shape().dimension(kMemoryLength);
+      const Shape shape =
+          Shape{context.batch(), length} + projections.memory_heads() + Shape{projections.key_dimension()};
+      inputs.k = sequence.decoding->kept(context, "memory_keys", shape, inputs.q.dtype());
+      inputs.v = options_.shared_kv
+                     ? inputs.k
+                     : sequence.decoding->kept(context, "memory_values", shape, inputs.q.dtype());
+    } else {
+      inputs.k = projections.key(sequence.memory);
+      inputs.v = options_.shared_kv ? inputs.k : projections.value(sequence.memory);
+    }
+    if (sequence.decoding != nullptr && !sequence.is_step()) {
+      sequence.decoding->keep(context, "memory_keys", inputs.k);
+      if (!options_.shared_kv) sequence.decoding->keep(context, "memory_values", inputs.v);
+    }
     inputs.memory_segment = sequence.memory_segment;
-    inputs.noise =
-        weight_noise(context, noise_shape(sequence.memory, projections.query_heads()), options_.dropout);
+    inputs.query_segment = sequence.segment
+                               ? sequence.segment
+                               : context.graph().constant(1, DType::kInt32, Shape{context.batch()});
+    if (context.training()) {
+      inputs.noise =
+          weight_noise(context, noise_shape(sequence.memory, projections.query_heads()), options_.dropout);
+    }
     AttentionOptions mixing;
     mixing.query_length = sequence.length.name;
     mixing.extra_logit = options_.extra_logit;
@@ -198,6 +227,19 @@ class EncDecAttentionLayer final : public Layer {
   }
 
  private:
+  static void check_memory(const Sequence& sequence, const Dimension& model) {
+    if (!sequence.memory) {
+      throw Error(ErrorKind::kConfig, "EncDecAttention has no encoder to look at",
+                  "it belongs into the decoder of a bitransformer");
+    }
+    if (sequence.memory.shape().dimension(model.name) != model) {
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("EncDecAttention: the decoder has {}={}, the encoder {}", model.name,
+                              model.size, sequence.memory.shape().dimension(model.name).size),
+                  "the same `d_model` for both");
+    }
+  }
+
   Options options_;
 };
 

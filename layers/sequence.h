@@ -10,6 +10,7 @@
 #include <string>
 
 #include "engine/graph/tensor.h"
+#include "layers/decoding.h"
 
 namespace mtf {
 
@@ -24,6 +25,10 @@ struct Sequence {
   /// [batch, memory_length, d_model], int32 [batch, memory_length]: what the encoder made. Null: there is no
   /// encoder.
   Tensor memory = {}, memory_segment = {};
+  /// A text that is written token by token. In its steps x is [batch, beam, ..], without `length`, and
+  /// `memory` is null: layers have kept what they need of it.
+  const Decoding* decoding = nullptr;
+  bool is_step() const { return decoding != nullptr && decoding->is_step(); }
 
   /// float32 [batch, length], 1 where there is no padding; null without segments.
   Tensor mask = {};

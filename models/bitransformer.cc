@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/ops/binary.h"
-#include "engine/ops/component_wise.h"
+#include "engine/ops/indexing.h"
 #include "engine/ops/reshape.h"
 #include "layers/attention.h"
 
@@ -58,10 +58,7 @@ Tensor Bitransformer::read(Context& context, const TransformerStack& stack, cons
   return stack.add_positions(context, x, position, length);
 }
 
-ModelOutput Bitransformer::build(Context& context, const Features& features) const {
-  Graph& graph = context.graph();
-  const Tensor& inputs = required_feature(features, "inputs");
-  const Tensor& targets = required_feature(features, "targets");
+Bitransformer::Tables Bitransformer::tables(const Context& context) const {
   const Dimension model{"d_model", options_.d_model};
   const Dimension source = padded_vocabulary(context, "inputs", options_.vocab_divisor);
   const Dimension target = padded_vocabulary(context, "targets", options_.vocab_divisor);
@@ -71,42 +68,80 @@ ModelOutput Bitransformer::build(Context& context, const Features& features) con
                             target.size),
                 "one vocabulary for both, or `model.shared_embedding: false`");
   }
-  const auto source_embedding = make_embedding(options_.embedding, source, model);
-  const auto target_embedding = make_embedding(options_.embedding, target, model);
+  return {source, target, make_embedding(options_.embedding, source, model),
+          make_embedding(options_.embedding, target, model)};
+}
 
-  const Dimension& source_length = inputs.shape().dimension("length");
-  Sequence encoder{.length = source_length, .segment = segments(features, "inputs", inputs)};
-  Tensor memory = read(context, encoder_, "encoder", *source_embedding, inputs,
-                       optional_feature(features, "inputs_position"), source_length);
-  {
-    const auto scope = graph.scope("encoder");
-    memory = encoder_.layers(context, encoder, memory);
-  }
+Bitransformer::Memory Bitransformer::encode(Context& context, const Tables& tables,
+                                            const Features& features) const {
+  const Tensor& inputs = required_feature(features, "inputs");
+  const Dimension& length = inputs.shape().dimension("length");
+  Sequence sequence{.length = length, .segment = segments(features, "inputs", inputs)};
+  Tensor x = read(context, encoder_, "encoder", *tables.read, inputs,
+                  optional_feature(features, "inputs_position"), length);
+  const auto scope = context.graph().scope("encoder");
+  x = encoder_.layers(context, sequence, x);
+  const std::string memory(kMemoryLength);
+  return {rename(x, length.name, memory), rename(sequence.segment, length.name, memory)};
+}
 
-  const std::string memory_length(kMemoryLength);
-  const Dimension& length = targets.shape().dimension("length");
-  Sequence decoder{.length = length,
-                   .segment = segments(features, "targets", targets),
-                   .causal = true,
-                   .memory = rename(memory, "length", memory_length),
-                   .memory_segment = rename(encoder.segment, "length", memory_length)};
-  const Tensor ids = autoregressive_inputs(targets, decoder.segment, length);
-  Tensor x = read(context, decoder_, "decoder", *target_embedding, ids,
-                  optional_feature(features, "targets_position"), length);
-  ModelOutput output;
+Tensor Bitransformer::decode(Context& context, const Tables& tables, Sequence& sequence, const Tensor& ids,
+                             const Tensor& position, const Tensor& place) const {
+  Graph& graph = context.graph();
+  Tensor x = read(context, decoder_, "decoder", *tables.written, ids, position, sequence.length);
   {
     const auto scope = graph.scope("decoder");
-    x = decoder_.layers(context, decoder, x);
-    if (!options_.shared_embedding_and_softmax)
-      output.logits = token_logits(context, options_, *target_embedding, x, target);
+    x = decoder_.layers(context, sequence, x);
   }
-  if (options_.shared_embedding_and_softmax) {
-    const auto scope = graph.scope(options_.shared_embedding ? "shared" : "decoder");
-    output.logits = token_logits(context, options_, *target_embedding, x, target);
-  }
-  const auto scope = graph.scope("loss");
-  token_loss(context, options_.loss, targets, {}, target.name, output);
+  if (place) x = gather(x, place, sequence.length.name);
+  const bool of_both = options_.shared_embedding_and_softmax && options_.shared_embedding;
+  const auto scope = graph.scope(of_both ? "shared" : "decoder");
+  return token_logits(context, options_, *tables.written, x, tables.target);
+}
+
+ModelOutput Bitransformer::build(Context& context, const Features& features) const {
+  required_feature(features, "inputs");
+  const Tensor& targets = required_feature(features, "targets");
+  const Tables embeddings = tables(context);
+  const Memory memory = encode(context, embeddings, features);
+  const Dimension& length = targets.shape().dimension("length");
+  Sequence sequence{.length = length,
+                    .segment = segments(features, "targets", targets),
+                    .causal = true,
+                    .memory = memory.states,
+                    .memory_segment = memory.segment};
+  const Tensor ids = autoregressive_inputs(targets, sequence.segment, length);
+  ModelOutput output;
+  output.logits =
+      decode(context, embeddings, sequence, ids, optional_feature(features, "targets_position"), {});
+  const auto scope = context.graph().scope("loss");
+  token_loss(context, options_.loss, targets, {}, embeddings.target.name, output);
   return output;
+}
+
+Tensor Bitransformer::prefill(Context& context, const DecodeSizes& sizes, const Prefill& input) const {
+  const Tables embeddings = tables(context);
+  const Memory memory = encode(context, embeddings, {{"inputs", input.inputs}});
+  const Decoding decoding = Decoding::prefill(sizes.beam_dimension(), sizes.memory_dimension());
+  decoding.keep(context, "memory_segment", memory.segment);
+  Sequence sequence{.length = input.prefix.shape().dimension("length"),
+                    .causal = true,
+                    .memory = memory.states,
+                    .memory_segment = memory.segment,
+                    .decoding = &decoding};
+  return decode(context, embeddings, sequence, input.prefix, {}, input.position);
+}
+
+Tensor Bitransformer::step(Context& context, const DecodeSizes& sizes, const Step& input) const {
+  const Tables embeddings = tables(context);
+  const Decoding decoding =
+      Decoding::step(sizes.beam_dimension(), sizes.memory_dimension(), input.position, input.parent);
+  const Shape memory{context.batch(), {std::string(kMemoryLength), sizes.inputs}};
+  Sequence sequence{.length = {"length", sizes.memory},
+                    .causal = true,
+                    .memory_segment = decoding.kept(context, "memory_segment", memory, DType::kInt32),
+                    .decoding = &decoding};
+  return decode(context, embeddings, sequence, input.token, input.position, {});
 }
 
 }  // namespace mtf

@@ -17,7 +17,7 @@ void describe(config::Visitor& visit, BitransformerOptions& options);
 
 /// Features: inputs, targets, and where the data have them their _segmentation and _position. Without
 /// segments what is not 0 is one segment.
-class Bitransformer final : public Model {
+class Bitransformer final : public Model, public TextDecoder {
  public:
   Bitransformer(const BitransformerOptions& options, Diagnostics& diagnostics);
   std::vector<std::string> features() const override { return {"inputs", "targets"}; }
@@ -25,7 +25,31 @@ class Bitransformer final : public Model {
   std::vector<std::string> metrics() const override { return token_metrics(); }
   ModelOutput build(Context& context, const Features& features) const override;
 
+  const TextDecoder* decoder() const override { return this; }
+
+  bool has_encoder() const override { return true; }
+  std::optional<int64_t> longest_text() const override { return decoder_.longest_row(); }
+  Tensor prefill(Context& context, const DecodeSizes& sizes, const Prefill& input) const override;
+  Tensor step(Context& context, const DecodeSizes& sizes, const Step& input) const override;
+
  private:
+  /// The embeddings of both sides.
+  struct Tables {
+    Dimension source, target;
+    std::unique_ptr<TokenEmbedding> read, written;
+  };
+  Tables tables(const Context& context) const;
+
+  /// What the decoder looks at.
+  struct Memory {
+    Tensor states;   ///< [batch, memory_length, d_model]
+    Tensor segment;  ///< int32 [batch, memory_length]
+  };
+  Memory encode(Context& context, const Tables& tables, const Features& features) const;
+  /// float32 [.., vocab]; `place`: int32 [batch], only this place along `length`; null: all.
+  Tensor decode(Context& context, const Tables& tables, Sequence& sequence, const Tensor& ids,
+                const Tensor& position, const Tensor& place) const;
+
   /// One side up to the first layer, in the scopes of spec/transformer.md §0.7.
   Tensor read(Context& context, const TransformerStack& stack, const std::string& side,
               const TokenEmbedding& embedding, const Tensor& ids, const Tensor& position,

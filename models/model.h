@@ -36,6 +36,8 @@ struct ModelOutput {
   Tensor tokens = {};                ///< [batch], float32: predicted tokens that count; null: not of texts
 };
 
+class TextDecoder;
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -48,6 +50,8 @@ class Model {
   /// Adds the model to the graph. Throws Error with a place in the configuration when a feature is missing or
   /// shapes do not fit.
   virtual ModelOutput build(Context& context, const Features& features) const = 0;
+  /// Null: the model writes no texts.
+  virtual const TextDecoder* decoder() const { return nullptr; }
 };
 
 /// Whether a metric (a name of Model::metrics()) grows as the model gets better; losses and errors do not.

@@ -96,6 +96,11 @@ Tensor TransformerStack::add_positions(Context& context, const Tensor& x, const 
   return x;
 }
 
+std::optional<int64_t> TransformerStack::longest_row() const {
+  if (positions_ != Positions::kLearned) return std::nullopt;
+  return max_length_;
+}
+
 Tensor TransformerStack::layers(Context& context, Sequence& sequence, const Tensor& x) const {
   if (sequence.segment) {
     const Tensor padding = context.graph().constant(0, sequence.segment.dtype());
@@ -174,9 +179,8 @@ ModelOutput LanguageModel::build(Context& context, const Features& features) con
   if (options_.input_full_attention)
     sequence.read_priority = sequence.write_priority = prefix_priority(of_inputs, length);
   const Tensor ids = autoregressive_inputs(targets, sequence.segment, length);
-  Tensor x = stack_.embed(context, *embedding, ids);
-  x = stack_.add_positions(context, x, optional_feature(features, "targets_position"), length);
-  x = stack_.layers(context, sequence, x);
+  const Tensor x =
+      hidden(context, *embedding, ids, optional_feature(features, "targets_position"), sequence);
   ModelOutput output;
   output.logits = token_logits(context, options_, *embedding, x, vocabulary);
   const auto loss = context.graph().scope("loss");
@@ -184,6 +188,42 @@ ModelOutput LanguageModel::build(Context& context, const Features& features) con
       options_.loss_on_targets_only ? cast(logical_not(of_inputs), DType::kFloat32) : Tensor{};
   token_loss(context, options_.loss, targets, weights, vocabulary.name, output);
   return output;
+}
+
+Tensor LanguageModel::hidden(Context& context, const TokenEmbedding& embedding, const Tensor& ids,
+                             const Tensor& position, Sequence& sequence) const {
+  Tensor x = stack_.embed(context, embedding, ids);
+  x = stack_.add_positions(context, x, position, sequence.length);
+  return stack_.layers(context, sequence, x);
+}
+
+Tensor LanguageModel::prefill(Context& context, const DecodeSizes& sizes, const Prefill& input) const {
+  const Dimension vocabulary = padded_vocabulary(context, "targets", options_.vocab_divisor);
+  const auto embedding = make_embedding(options_.embedding, vocabulary, {"d_model", options_.d_model});
+  const auto scope = context.graph().scope(options_.name);
+  const Decoding decoding = Decoding::prefill(sizes.beam_dimension(), sizes.memory_dimension());
+  Sequence sequence{
+      .length = input.prefix.shape().dimension("length"), .causal = true, .decoding = &decoding};
+  if (options_.input_full_attention) {
+    const Tensor index = range(context.graph(), sequence.length);
+    const Tensor given = greater(index, input.position, input.prefix.shape());
+    sequence.read_priority = sequence.write_priority =
+        multiply(index, cast(given, DType::kInt32), input.prefix.shape());
+  }
+  const Tensor x = hidden(context, *embedding, input.prefix, {}, sequence);
+  return token_logits(context, options_, *embedding, gather(x, input.position, sequence.length.name),
+                      vocabulary);
+}
+
+Tensor LanguageModel::step(Context& context, const DecodeSizes& sizes, const Step& input) const {
+  const Dimension vocabulary = padded_vocabulary(context, "targets", options_.vocab_divisor);
+  const auto embedding = make_embedding(options_.embedding, vocabulary, {"d_model", options_.d_model});
+  const auto scope = context.graph().scope(options_.name);
+  const Decoding decoding =
+      Decoding::step(sizes.beam_dimension(), sizes.memory_dimension(), input.position, input.parent);
+  Sequence sequence{.length = {"length", sizes.memory}, .causal = true, .decoding = &decoding};
+  const Tensor x = hidden(context, *embedding, input.token, input.position, sequence);
+  return token_logits(context, options_, *embedding, x, vocabulary);
 }
 
 AlignedModel::AlignedModel(const AlignedOptions& options, Diagnostics& diagnostics)

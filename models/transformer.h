@@ -16,6 +16,7 @@
 #include "layers/positions.h"
 #include "models/layer_stack.h"
 #include "models/model.h"
+#include "models/text_decoder.h"
 #include "models/token_loss.h"
 
 namespace mtf {
@@ -50,6 +51,8 @@ class TransformerStack {
   /// position: int32 [batch, length]; null: the index along `length`.
   Tensor add_positions(Context& context, const Tensor& x, const Tensor& position,
                        const Dimension& length) const;
+  /// Rows of the table of learned positions; nothing: there is none.
+  std::optional<int64_t> longest_row() const;
   /// The layers, with zeros where sequence.segment says padding; sets sequence.mask.
   Tensor layers(Context& context, Sequence& sequence, const Tensor& x) const;
 
@@ -74,6 +77,7 @@ struct LanguageModelOptions : TokenModelOptions, StackOptions {
   std::string name = "transformer";
   bool input_full_attention = false;
   bool loss_on_targets_only = false;
+  bool delimited = false;  ///< not a key: rows hold inputs, end of sequence, targets, end of sequence, ...
 };
 void describe(config::Visitor& visit, LanguageModelOptions& options);
 
@@ -83,13 +87,13 @@ struct AlignedOptions : TokenModelOptions, StackOptions {
 };
 void describe(config::Visitor& visit, AlignedOptions& options);
 
-/// The same, where a row holds inputs, end of sequence, targets, end of sequence, and so on.
 struct DelimitedLanguageModelOptions : LanguageModelOptions {
   static constexpr std::string_view type_name = "delimited_lm";
+  DelimitedLanguageModelOptions() { delimited = true; }
 };
 
 /// Features: targets, and where the data have them targets_segmentation, targets_position.
-class LanguageModel final : public Model {
+class LanguageModel final : public Model, public TextDecoder {
  public:
   LanguageModel(const LanguageModelOptions& options, Diagnostics& diagnostics);
   std::vector<std::string> features() const override { return {"targets"}; }
@@ -97,7 +101,19 @@ class LanguageModel final : public Model {
   std::vector<std::string> metrics() const override { return token_metrics(); }
   ModelOutput build(Context& context, const Features& features) const override;
 
+  const TextDecoder* decoder() const override { return this; }
+
+  bool has_encoder() const override { return false; }
+  bool ends_prompts() const override { return options_.delimited; }
+  std::optional<int64_t> longest_text() const override { return stack_.longest_row(); }
+  Tensor prefill(Context& context, const DecodeSizes& sizes, const Prefill& input) const override;
+  Tensor step(Context& context, const DecodeSizes& sizes, const Step& input) const override;
+
  private:
+  /// Hidden states of `ids` at `position` (null: the index), in the scope of the model.
+  Tensor hidden(Context& context, const TokenEmbedding& embedding, const Tensor& ids, const Tensor& position,
+                Sequence& sequence) const;
+
   LanguageModelOptions options_;
   TransformerStack stack_;
 };

@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <list>
+#include <span>
 
+#include "engine/core/convert.h"
 #include "engine/core/fault.h"
 #include "engine/core/hash.h"
 #include "engine/runtime/slicing.h"
 #include "models/model.h"
+#include "trainer/averages.h"
 #include "trainer/model_dir.h"
 
 namespace mtf {
@@ -23,6 +27,7 @@ std::map<std::string, double> numbers_of(const RunState& state, bool kept) {
       {"seconds", state.seconds},
       {"evaluation_seconds", state.evaluation_seconds},
       {"rate_scale", state.rate_scale},
+      {"tokens", static_cast<double>(state.tokens)},
       {"worse_evaluations", static_cast<double>(state.worse_evaluations)},
       {"evaluation_pending", state.evaluation_pending ? 1 : 0},
       {"kept", kept ? 1 : 0},
@@ -107,6 +112,7 @@ RunState run_state(const Manifest& manifest) {
   state.seconds = value("seconds", 0);
   state.evaluation_seconds = value("evaluation_seconds", 0);
   state.rate_scale = value("rate_scale", 1);
+  state.tokens = static_cast<int64_t>(value("tokens", 0));
   state.best = number(manifest.state, "best");
   state.worse_evaluations = static_cast<int64_t>(value("worse_evaluations", 0));
   state.evaluation_pending = value("evaluation_pending", 0) != 0;
@@ -198,14 +204,30 @@ void Checkpoints::copy_variables() {
 }
 
 void Checkpoints::write(Manifest manifest) {
-  CheckpointFile weights{"weights.safetensors", {}}, slots{"optimizer.safetensors", {}};
+  CheckpointFile weights{"weights.safetensors", {}}, slots{"optimizer.safetensors", {}},
+      averages{"averages.safetensors", {}};
+  const auto file_of = [&](const Variable& variable) -> CheckpointFile& {
+    if (is_average(variable)) return averages;
+    return variable.kind == Variable::Kind::kSlot ? slots : weights;
+  };
+  const DType master = precision_of(session_.config).master;
+  std::list<std::vector<std::byte>> converted;  // until they are written
   for (const Copy& copy : snapshot_) {
     const Variable& variable = *copy.variable;
-    (variable.kind == Variable::Kind::kSlot ? slots : weights)
-        .tensors.push_back({variable.name, variable.dtype, variable.shape, {}, {}, copy.bytes});
+    const DType dtype = variable.kind == Variable::Kind::kWeight ? master : variable.dtype;
+    std::span<const std::byte> bytes = copy.bytes;
+    if (dtype != variable.dtype) {
+      const int64_t elements = variable.shape.size();
+      std::vector<std::byte>& other = converted.emplace_back(static_cast<size_t>(elements) * size_of(dtype));
+      convert_elements(copy.bytes.data(), variable.dtype, other.data(), dtype, elements);
+      bytes = other;
+    }
+    file_of(variable).tensors.push_back({variable.name, dtype, variable.shape, {}, {}, bytes});
   }
   std::vector<CheckpointFile> files{std::move(weights)};
-  if (!slots.tensors.empty()) files.push_back(std::move(slots));
+  for (CheckpointFile* file : {&slots, &averages}) {
+    if (!file->tensors.empty()) files.push_back(std::move(*file));
+  }
   write_checkpoint(directory_, std::move(manifest), files);
   remove_old();
   fault_point("save.done");

@@ -23,6 +23,7 @@ namespace mtf {
 struct RunState {
   int64_t step = 0;      ///< steps done
   int64_t next_row = 0;  ///< of the stream of training examples
+  int64_t tokens = 0;    ///< predicted tokens that counted since step 0; 0 where the model reads no texts
   double seconds = 0;    ///< since step 0, all processes of the run together
   double evaluation_seconds = 0;
   double rate_scale = 1;            ///< factor on the learning rate (train.on_divergence: restore)

@@ -25,10 +25,6 @@ std::string against(double a, double b) {
 
 std::string relative_text(double relative) { return fmt::format("{:.1e}", relative); }
 
-std::string counted(int64_t number, std::string_view noun) {
-  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
-}
-
 std::string table(std::string_view alignment, const std::vector<std::vector<std::string>>& rows) {
   constexpr size_t widest = 48;
   std::vector<size_t> widths(alignment.size(), 0);

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/core/counted.h"
+
 namespace mtf {
 
 /// |a - b| / max(|a|, |b|, scale). 0 for equal values and for two NaN; infinity when they differ and one of
@@ -18,9 +20,6 @@ std::string against(double a, double b);
 
 /// "1.9e-04".
 std::string relative_text(double relative);
-
-/// "1 step", "2 steps".
-std::string counted(int64_t number, std::string_view noun);
 
 /// Rows below each other, indented by two, columns two blanks apart. `alignment` has a character for each
 /// column:

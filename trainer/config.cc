@@ -19,8 +19,6 @@ namespace fs = std::filesystem;
 using config::Node;
 
 /// First line of the file that resolved_yaml makes.
-constexpr std::string_view kResolvedHeader = "# Resolved configuration of this run.";
-
 bool is_resolved_file(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -336,11 +334,24 @@ const std::vector<config::KnownKey>& configuration_keys() {
   return keys;
 }
 
+/// What evaluate.infer does not give is as in section `infer`, but for the method.
+static void complete_evaluation_infer(Config& config) {
+  const Node* evaluate = config.root.find("evaluate");
+  const Node* own = evaluate != nullptr ? evaluate->find("infer") : nullptr;
+  const auto missing = [&](const char* key) { return own == nullptr || own->find(key) == nullptr; };
+  DecodeOptions& infer = config.evaluate.infer;
+  if (missing("beam_size")) infer.beam_size = config.infer.beam_size;
+  if (missing("length_penalty")) infer.length_penalty = config.infer.length_penalty;
+  if (missing("max_length")) infer.max_length = config.infer.max_length;
+  if (missing("batch_size")) infer.batch_size = config.infer.batch_size;
+}
+
 Config load_config(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
                    Diagnostics& diagnostics) {
   const Node root = config::load(files, arguments, diagnostics);
   Config config = config::parse<Config>(root, diagnostics, {}, {}, &configuration_keys);
   config.root = root;
+  complete_evaluation_infer(config);
   if (config.run.model_dir.empty()) config.run.model_dir = default_model_dir(files);
   SoundSections sound(root);
   ConfigCheck(config, sound, diagnostics).run();

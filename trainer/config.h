@@ -16,6 +16,7 @@
 #include "engine/config/schema.h"
 #include "engine/spmd/partition.h"
 #include "layers/context.h"
+#include "trainer/infer_options.h"
 #include "trainer/optimizer_options.h"
 #include "trainer/schedules.h"
 
@@ -76,6 +77,7 @@ struct TrainOptions {
   int64_t microbatches = 1;
   std::variant<RecomputeWord, std::vector<std::string>> recompute = RecomputeWord::kNone;
   std::vector<std::string> trainable = {".*"};
+  std::optional<double> ema_decay;
   config::Interval log_every = config::Interval::steps(100);
   OnDivergence on_divergence = OnDivergence::kStop;
   int gather_ahead = 1;
@@ -93,6 +95,8 @@ struct EvaluateOptions {
   config::Named<EvaluationSourceOptions> datasets;
   std::variant<SameWord, int64_t> batch_size = SameWord::kSame;
   CheckpointChoice checkpoint = CheckpointWord::kLatest;
+  /// For metrics of written texts. What it does not give is as in section `infer`, but for the method.
+  DecodeOptions infer = {.method = GreedyMethod{}};
 };
 
 /// Checkpoints that are kept because no other has a better `metric` ("DATASET/METRIC").
@@ -147,6 +151,8 @@ struct Config {
   TrainOptions train;
   EvaluateOptions evaluate;
   CheckpointOptions checkpoint;
+  InferOptions infer;
+  ScoreOptions score;
   ExplainOptions explain;
   TraceOptions trace;
 
@@ -170,7 +176,7 @@ void describe(config::Visitor& visit, Config& config);
 
 inline config::EnumNames enum_names(RunMode) {
   return {{"train", RunMode::kTrain},       {"evaluate", RunMode::kEvaluate},
-          {"infer", RunMode::kInfer, true}, {"score", RunMode::kScore, true},
+          {"infer", RunMode::kInfer}, {"score", RunMode::kScore},
           {"explain", RunMode::kExplain},   {"trace", RunMode::kTrace}};
 }
 inline config::EnumNames enum_names(OnExisting) {
@@ -182,7 +188,7 @@ inline config::EnumNames enum_names(InstructionSet) {
           {"avx512", InstructionSet::kAvx512, true}};
 }
 inline config::EnumNames enum_names(ElementType) {
-  return {{"float32", ElementType::kFloat32}, {"bfloat16", ElementType::kBFloat16, true}};
+  return {{"float32", ElementType::kFloat32}, {"bfloat16", ElementType::kBFloat16}};
 }
 inline config::EnumNames enum_names(MatmulPrecision) {
   return {{"full", MatmulPrecision::kFull},
@@ -225,6 +231,8 @@ Precision precision_of(const Config& config);
 
 /// The configuration with sizes resolved and paths absolute.
 Config resolved(const Config& config);
+/// First line of a config.yaml that stands for the directory in which it lies: its run.model_dir.
+inline constexpr std::string_view kResolvedHeader = "# Resolved configuration of this run.";
 /// The resolved configuration as YAML, without run.model_dir.
 std::string resolved_yaml(const Config& config);
 

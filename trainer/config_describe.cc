@@ -13,6 +13,12 @@ using config::positive;
 using config::reported_on_resume;
 using config::required;
 
+namespace {
+
+constexpr config::Bounds kEmaDecay{0.0, 0.9999999, true};
+
+}  // namespace
+
 void describe(config::Visitor& visit, RunOptions& options) {
   visit("mode", options.mode, "what to do", free_on_resume);
   visit("model_dir", options.model_dir,
@@ -35,9 +41,13 @@ void describe(config::Visitor& visit, RunOptions& options) {
 }
 
 void describe(config::Visitor& visit, PrecisionOptions& options) {
-  visit("activation", options.activation, "element type of activations");
-  visit("slice", options.slice, "element type of variables during training");
-  visit("master", options.master, "element type of variables in checkpoints");
+  visit("activation", options.activation,
+        "element type of what layers compute; losses, softmax, statistics, sums and the optimizer stay float32");
+  visit("slice", options.slice,
+        "element type of weights in memory; bfloat16 loses updates that are small against the weight");
+  visit("master", options.master,
+        "element type of weights in checkpoints; bfloat16 with slice float32: a run that goes on starts from "
+        "rounded weights");
   visit("matmul", options.matmul, "precision of matrix products");
   visit("infer", options.infer, "precision of inference");
 }
@@ -66,7 +76,11 @@ void describe(config::Visitor& visit, TrainOptions& options) {
         "is repeated in the backward pass instead of being kept",
         free_on_resume);
   visit("trainable", options.trainable, "patterns of variables; the others keep their values");
-  visit.later("ema_decay", "running means of the weights");
+  visit("ema_decay", options.ema_decay,
+        "running means of the weights, such as 0.999, that evaluation, decoding and scoring use instead: "
+        "mean += (1 - d) * (weight - mean) after each step, from the initial weights on, d = min(ema_decay, "
+        "(1 + t) / (10 + t)) after t steps",
+        kEmaDecay);
   visit("log_every", options.log_every, "interval between lines of metrics.jsonl", free_on_resume);
   visit("on_divergence", options.on_divergence, "when loss or gradients are not finite", free_on_resume);
   visit.later("strategy", "how processes share the work");
@@ -81,7 +95,10 @@ void describe(config::Visitor& visit, EvaluateOptions& options) {
   visit("datasets", options.datasets, "sources by name, each with `metrics` and `limit`", free_on_resume);
   visit("batch_size", options.batch_size, "examples at a time; same: as in training", positive,
         free_on_resume);
-  visit.later("infer", "options of decoding for metrics that need it");
+  visit("infer", options.infer,
+        "how texts are written for bleu, chrf, chrf++ and ter; what is not given is as in `infer`, but for the "
+        "method, greedy",
+        free_on_resume);
   visit("checkpoint", options.checkpoint,
         "which checkpoint run.mode=evaluate takes: latest, best, a step, or a path", free_on_resume);
 }
@@ -148,8 +165,8 @@ void describe(config::Visitor& visit, Config& config) {
   visit("train", config.train, "length of the run, batches, reports");
   visit("evaluate", config.evaluate, "data sets that are evaluated during and after training");
   visit("checkpoint", config.checkpoint, "saving, keeping and restoring", free_on_resume);
-  visit.later("infer", "decoding");
-  visit.later("score", "scores of given texts");
+  visit("infer", config.infer, "writing texts: run.mode=infer", free_on_resume);
+  visit("score", config.score, "probabilities of given texts: run.mode=score", free_on_resume);
   visit.later("cluster", "several processes");
   visit("explain", config.explain, "options of run.mode=explain", free_on_resume);
   visit("trace", config.trace, "options of run.mode=trace", free_on_resume);

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "engine/core/nearest.h"
+#include "trainer/averages.h"
 #include "trainer/memory_check.h"
 #include "trainer/progress.h"
 #include "trainer/restore.h"
@@ -13,8 +14,11 @@
 namespace mtf {
 namespace {
 
-void check_metrics(const EvaluationSet& set, const Model& model, const Mark& mark, Diagnostics& diagnostics) {
-  const std::vector<std::string> known = model.metrics();
+/// `written`: texts can be written for the data set.
+void check_metrics(const EvaluationSet& set, const Model& model, bool written, const Mark& mark,
+                   Diagnostics& diagnostics) {
+  std::vector<std::string> known = model.metrics();
+  if (written) std::ranges::copy(text_metric_names(), std::back_inserter(known));
   for (const std::string& metric : set.metrics) {
     if (std::find(known.begin(), known.end(), metric) != known.end()) continue;
     diagnostics.error(
@@ -41,7 +45,28 @@ void check_features(const EvaluationSet& set, const Source& train, const Model& 
   }
 }
 
+EvaluationTexts read_texts(const TextSourceOptions& source, const EvaluationSet& set,
+                           const std::vector<config::Path>& references,
+                           const TextVocabularies& vocabularies, const Mark& mark) {
+  EvaluationTexts texts = read_evaluation_texts(source, references, vocabularies, mark);
+  const size_t most = set.limit ? static_cast<size_t>(*set.limit) : texts.inputs.size();
+  if (most < texts.inputs.size()) {
+    texts.inputs.resize(most);
+    for (auto& reference : texts.references) reference.resize(most);
+  }
+  return texts;
+}
+
+bool asks_for_texts(const EvaluationSet& set) { return !set.texts.inputs.empty(); }
+
 }  // namespace
+
+std::vector<std::string> EvaluationSet::metrics_of(bool texts) const {
+  std::vector<std::string> names;
+  std::ranges::copy_if(metrics, std::back_inserter(names),
+                       [&](const std::string& name) { return is_text_metric(name) == texts; });
+  return names;
+}
 
 std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnostics& diagnostics) {
   std::vector<EvaluationSet> sets;
@@ -52,18 +77,27 @@ std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnost
                       limit_of(dataset)};
     if (!session.model || !session.train_data || !set.source) continue;
     if (set.metrics.empty()) set.metrics = session.model->metrics();
-    check_metrics(set, *session.model, config.mark("evaluate.datasets." + name + ".metrics"), diagnostics);
+    const Mark of_metrics = config.mark("evaluate.datasets." + name + ".metrics");
+    const auto texts = text_source(source_of(dataset));
+    const TextDecoder* decoder = session.model->decoder();
+    const bool written = texts && decoder != nullptr && decoder->has_encoder();
+    check_metrics(set, *session.model, written, of_metrics, diagnostics);
+    if (written && session.vocabularies.targets && !set.metrics_of(true).empty())
+      set.texts = read_texts(*texts, set, references_of(dataset), session.vocabularies, mark);
     check_features(set, *session.train_data, *session.model, mark, diagnostics);
     sets.push_back(std::move(set));
   }
   return sets;
 }
 
-Evaluator::Evaluator(std::vector<EvaluationSet> sets, Program program, int64_t batch_size, Backend& backend,
-                     VariableStore& variables, const ExecutorOptions& options)
+Evaluator::Evaluator(const Session& session, std::vector<EvaluationSet> sets, Program program,
+                     VariableStore& variables)
     : sets_(std::move(sets)),
-      batch_size_(batch_size),
-      executor_(std::move(program), backend, variables, options) {}
+      batch_size_(evaluate_batch_size(session.config, session.layouts)),
+      executor_(std::move(program), *session.backend, variables, executor_options(session)) {
+  if (std::ranges::any_of(sets_, asks_for_texts))
+    text_metrics_ = std::make_unique<TextMetrics>(session, variables);
+}
 
 std::optional<std::vector<Evaluation>> Evaluator::run(int64_t step, const std::function<bool()>& stop) {
   std::vector<Evaluation> results;
@@ -80,24 +114,32 @@ std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t 
   const auto start = std::chrono::steady_clock::now();
   const BatchStream stream(set.source, EvaluationBatches{.batch_size = batch_size_, .limit = set.limit});
   Prefetcher batches(stream);
-  std::vector<double> sums(set.metrics.size(), 0);
-  std::vector<double> weights(set.metrics.size(), 0);
-  double examples = 0;
+  const std::vector<std::string> names = set.metrics_of(false);
+  std::vector<double> sums(names.size(), 0), weights(names.size(), 0);
+  const bool counts_tokens = executor_.program().output("tokens") != kNoValue;
+  double examples = 0, tokens = 0;
   while (const Batch* batch = batches.next()) {
     if (stop && stop()) return std::nullopt;
     feed_batch(executor_, *set.source, *batch);
     executor_.feed(std::string(kWeightsInput), batch->weights.data());
     executor_.run(static_cast<uint64_t>(step));
     for (size_t i = 0; i < sums.size(); ++i) {
-      sums[i] += executor_.scalar("sum/" + set.metrics[i]);
-      weights[i] += executor_.scalar("weight/" + set.metrics[i]);
+      sums[i] += executor_.scalar("sum/" + names[i]);
+      weights[i] += executor_.scalar("weight/" + names[i]);
     }
     examples += executor_.scalar("examples");
+    if (counts_tokens) tokens += executor_.scalar("tokens");
   }
-  Evaluation result{set.name, {}, static_cast<int64_t>(examples), 0};
+  Evaluation result{set.name, {}, static_cast<int64_t>(examples), std::nullopt, 0};
+  if (counts_tokens) result.tokens = static_cast<int64_t>(tokens);
   for (size_t i = 0; i < sums.size(); ++i) {
     const double mean = weights[i] > 0 ? sums[i] / weights[i] : 0;
-    result.metrics.emplace_back(set.metrics[i], finish_metric(set.metrics[i], mean));
+    result.metrics.emplace_back(names[i], finish_metric(names[i], mean));
+  }
+  if (asks_for_texts(set)) {
+    const auto of_texts = text_metrics_->evaluate(set.texts, set.metrics_of(true), stop);
+    if (!of_texts) return std::nullopt;
+    result.metrics.insert(result.metrics.end(), of_texts->begin(), of_texts->end());
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
@@ -115,6 +157,7 @@ Metrics evaluation_numbers(int64_t step, const Evaluation& evaluation) {
   Metrics numbers{{"step", step}};
   numbers.insert(numbers.end(), evaluation.metrics.begin(), evaluation.metrics.end());
   numbers.emplace_back("examples", evaluation.examples);
+  if (evaluation.tokens) numbers.emplace_back("tokens", *evaluation.tokens);
   numbers.emplace_back("seconds", evaluation.seconds);
   return numbers;
 }
@@ -131,13 +174,18 @@ void evaluate(const Session& session, Diagnostics& diagnostics) {
   check_memory(session, {&program}, false, sets);
   VariableStore variables(*session.backend, program.mesh, program.variables, config.run.check_replicas);
   CheckpointReader reader(find_checkpoint(config, config.evaluate.checkpoint, "evaluate.checkpoint"));
-  restore_variables(reader, variables, Restore::kWeights);
-  Evaluator evaluator(std::move(sets), std::move(program), evaluate_batch_size(config, session.layouts),
-                      *session.backend, variables, executor_options(session));
+  const Restore what = evaluated_weights(config);
+  restore_variables(reader, variables, what);
+  Evaluator evaluator(session, std::move(sets), std::move(program), variables);
   const int64_t step = reader.manifest().step;
+  const bool averaged =
+      what == Restore::kAverages && std::ranges::any_of(reader.manifest().variables, [](const auto& saved) {
+        return !averaged_weight(saved.name).empty();
+      });
   const auto results = evaluator.run(step);
   for (const Evaluation& result : *results) {
-    fmt::print(stderr, "{}:{}\n", reader.path(), evaluation_line(result));
+    fmt::print(stderr, "{}{}:{}\n", reader.path(), averaged ? " (running means of the weights)" : "",
+               evaluation_line(result));
     fmt::print("{}\n", json_line(evaluation_numbers(step, result), {{"dataset", result.dataset}}));
   }
 }

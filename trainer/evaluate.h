@@ -12,6 +12,7 @@
 
 #include "data/loader.h"
 #include "engine/runtime/executor.h"
+#include "trainer/decode/text_metrics.h"
 #include "trainer/metrics.h"
 #include "trainer/session.h"
 
@@ -22,6 +23,10 @@ struct EvaluationSet {
   std::shared_ptr<const Source> source;
   std::vector<std::string> metrics;  ///< in the order of reports
   std::optional<int64_t> limit;
+  EvaluationTexts texts = {};  ///< where metrics of written texts are asked for
+
+  /// Of what the model computes, or of what it writes.
+  std::vector<std::string> metrics_of(bool texts) const;
 };
 
 /// The data sets of evaluate.datasets. Unknown metrics and features that differ from those of data.train go
@@ -33,14 +38,15 @@ struct Evaluation {
   std::string dataset;
   Metrics metrics;
   int64_t examples = 0;
+  std::optional<int64_t> tokens;  ///< predicted tokens that count; nothing: not of texts
   double seconds = 0;
 };
 
 class Evaluator {
  public:
   /// `program`: of build_evaluation; it shares `variables` with the training step.
-  Evaluator(std::vector<EvaluationSet> sets, Program program, int64_t batch_size, Backend& backend,
-            VariableStore& variables, const ExecutorOptions& options);
+  Evaluator(const Session& session, std::vector<EvaluationSet> sets, Program program,
+            VariableStore& variables);
 
   /// Nothing when `stop` came true before the end.
   std::optional<std::vector<Evaluation>> run(int64_t step, const std::function<bool()>& stop = {});
@@ -52,12 +58,13 @@ class Evaluator {
   std::vector<EvaluationSet> sets_;
   int64_t batch_size_;
   Executor executor_;
+  std::unique_ptr<TextMetrics> text_metrics_;  ///< null: no data set asks for them
 };
 
 /// Copies the features that `program` has as inputs from `batch`, a batch of `source`.
 void feed_batch(Executor& executor, const Source& source, const Batch& batch);
 
-/// What evaluate.jsonl says of it besides "dataset": step, the metrics, examples, seconds.
+/// What evaluate.jsonl says of it besides "dataset": step, the metrics, examples, tokens, seconds.
 Metrics evaluation_numbers(int64_t step, const Evaluation& evaluation);
 
 /// run.mode=evaluate: the data sets of evaluate.datasets with the checkpoint that evaluate.checkpoint

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "data/tfrecord.h"
+#include "data/text/tfrecord.h"
 #include "engine/core/error.h"
 #include "engine/core/fault.h"
 #include "trainer/event.h"

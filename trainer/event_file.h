@@ -3,8 +3,8 @@
 //   EventFile events("runs/mnist", 0);   // of a run at step 0
 //   events.write(100, {{"train/loss", 0.31}, {"train/learning_rate", 0.01}});
 //
-// The format: records (data/tfrecord.h) of TensorFlow's Event message (trainer/event.proto), in files named
-// events.out.tfevents.<seconds>.<host>.<pid>.0. A run that continues writes a file of its own.
+// The format: records (data/text/tfrecord.h) of TensorFlow's Event message (trainer/event.proto), in files
+// named events.out.tfevents.<seconds>.<host>.<pid>.0. A run that continues writes a file of its own.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "trainer/averages.h"
+
 namespace mtf {
 namespace {
 
@@ -113,7 +115,8 @@ class Search {
   std::unique_ptr<Graph> build(const Program& program, const Change& change) const {
     const std::vector<Feature>& features = session_.train_data->features();
     if (is_evaluation(program))
-      return build_evaluation(*session_.model, features, change.evaluate_batch, precision_of(config_));
+      return build_evaluation(*session_.model, features, change.evaluate_batch,
+                              {precision_of(config_), averaged_weights(config_)});
     return build_train_step(*session_.model, features, change.step).graph;
   }
 

@@ -11,6 +11,8 @@
 #include "engine/ops/component_wise.h"
 #include "engine/ops/optimizer_updates.h"
 #include "engine/ops/reduce.h"
+#include "layers/context.h"
+#include "trainer/averages.h"
 
 namespace mtf {
 namespace {
@@ -21,15 +23,30 @@ class Updater {
   Updater(Graph& graph, const Tensor& guard, const UpdateOptions& options, std::vector<StepScalar>& scalars)
       : graph_(graph), guard_(guard), common_(common_options(options.optimizer)), scalars_(scalars) {
     rate_ = scalar(kLearningRateInput, [options](int64_t step) { return learning_rate_at(options, step); });
+    if (options.ema_decay) {
+      average_rate_ = scalar("optimizer/average_rate", [decay = *options.ema_decay](int64_t step) {
+        return average_rate(decay, step);
+      });
+    }
   }
 
-  /// Appends the update of `variable`; `gradient` is clipped already.
+  /// Appends the update of `variable`; `gradient` is clipped already. Returns the new value.
   template <class Options>
-  void update(const Options& options, const Variable& variable, const Tensor& gradient) {
+  Tensor update(const Options& options, const Variable& variable, const Tensor& gradient) {
     const Tensor weight = graph_.read(variable);
     const bool decays = common_.weight_decay > 0 && !matches_any(variable.name, common_.no_decay);
     Tensor updated = apply(options, variable, weight, gradient, decays ? common_.weight_decay : 0);
     graph_.assign(variable, updated, guard_);
+    return updated;
+  }
+
+  /// Moves the running mean of `variable`, if there are any, towards its new value.
+  void average(const Variable& variable, const Tensor& value) {
+    if (!average_rate_) return;
+    const Variable& mean = slot(average_name(variable.name), variable.shape);
+    const Tensor old = graph_.read(mean);
+    const Tensor difference = subtract(old, cast(value, mean.dtype));
+    graph_.assign(mean, sgd_update(old, difference, average_rate_), guard_);
   }
 
  private:
@@ -130,6 +147,7 @@ class Updater {
   const OptimizerOptions& common_;
   std::vector<StepScalar>& scalars_;
   Tensor rate_;
+  Tensor average_rate_;
   Tensor decay_rate_;
   BiasCorrection correction_;
 };
@@ -161,10 +179,14 @@ Update add_update(Graph& graph, const Tensor& loss, const std::vector<VariableGr
   }
   Updater updater(graph, update.finite, options, update.scalars);
   for (const VariableGradient& g : gradients) {
-    if (!g.gradient) continue;
     const auto of_variable = graph.scope(g.variable->name);
-    const Tensor clipped = scale ? multiply(g.gradient, cast(scale, g.gradient.dtype())) : g.gradient;
-    std::visit([&](const auto& kind) { updater.update(kind, *g.variable, clipped); }, options.optimizer);
+    Tensor value = graph.read(*g.variable);
+    if (g.gradient) {
+      const Tensor clipped = scale ? multiply(g.gradient, cast(scale, g.gradient.dtype())) : g.gradient;
+      value = std::visit([&](const auto& kind) { return updater.update(kind, *g.variable, clipped); },
+                         options.optimizer);
+    }
+    updater.average(*g.variable, value);
   }
   return update;
 }

@@ -31,8 +31,9 @@ struct StepScalar {
 
 struct UpdateOptions {
   Optimizer optimizer;
-  std::vector<Schedule> learning_rate;  ///< product; empty: Adafactor's own
-  int64_t total_steps = 1;              ///< planned length of the run, for schedules
+  std::vector<Schedule> learning_rate;   ///< product; empty: Adafactor's own
+  int64_t total_steps = 1;               ///< planned length of the run, for schedules
+  std::optional<double> ema_decay = {};  ///< keeps running means of the weights (averages.h)
 };
 
 struct Update {
@@ -44,7 +45,8 @@ struct Update {
 /// Name of the input with the learning rate.
 inline constexpr std::string_view kLearningRateInput = "optimizer/learning_rate";
 
-/// Appends the update of all variables that have a gradient. Slots are called as in spec/core.md §5.
+/// Appends the update of all variables that have a gradient, and of the running means of all variables in
+/// `gradients`. Slots are called as in spec/core.md §5.
 ///
 /// With g clipped to clip_norm (g * clip_norm / max(norm, clip_norm)), lr the learning rate, w the weight:
 ///   sgd                 w -= lr g

@@ -59,13 +59,26 @@ struct Part {
 constexpr int kRanks = 5;
 
 std::vector<Part> parts_of(const ProgressState& state) {
-  std::vector<Part> parts{{0, state.total > 0 ? fmt::format("step {}/{}", state.step, state.total)
-                                              : fmt::format("step {}", state.step)},
-                          {4, fmt::format("epoch {:.2f}", state.epoch)},
-                          {1, fmt::format("loss {:.4f}", state.loss)},
-                          {3, with_thousands(state.examples_per_second) + " examples/s"}};
+  std::vector<Part> parts{
+      {0, state.total > 0 ? fmt::format("step {}/{}", state.step, state.total)
+                          : fmt::format("step {}", state.step)},
+      {4, fmt::format("epoch {:.2f}", state.epoch)},
+      {1, fmt::format("loss {:.4f}", state.loss)},
+      {3, state.tokens_per_second ? with_thousands(*state.tokens_per_second) + " tokens/s"
+                                  : with_thousands(state.examples_per_second) + " examples/s"}};
   if (state.seconds_left) parts.push_back({2, duration_text(*state.seconds_left) + " left"});
   return parts;
+}
+
+/// "[###.......] " in `room` columns; empty where they do not suffice or the total is not known.
+std::string bar_of(int64_t done, int64_t total, int64_t room) {
+  room -= 3;
+  if (total <= 0 || room < 10) return {};
+  // Does not tremble with the length of the numbers.
+  const auto width = std::min<int64_t>(room / 10 * 10, 40);
+  const double share = std::clamp(static_cast<double>(done) / static_cast<double>(total), 0.0, 1.0);
+  const auto full = static_cast<int64_t>(share * static_cast<double>(width));
+  return fmt::format("[{}{}] ", std::string(full, '#'), std::string(width - full, '.'));
 }
 
 /// The parts with a rank below `ranks`.
@@ -98,12 +111,22 @@ void Progress::record(const std::string& message) {
   if (log_) log_->error(message);
 }
 
-void Progress::update(const ProgressState& state) {
-  const Clock::time_point now = Clock::now();
+bool Progress::is_due(Clock::time_point since) const {
   const double interval = terminal_ ? options_.bar_seconds : options_.line_seconds;
-  if (drawn_ && std::chrono::duration<double>(now - *drawn_).count() < interval) return;
-  drawn_ = now;
+  return std::chrono::duration<double>(Clock::now() - since).count() >= interval;
+}
+
+void Progress::update(const ProgressState& state) {
+  if (drawn_ && !is_due(*drawn_)) return;
+  drawn_ = Clock::now();
   draw(state);
+}
+
+void Progress::update(const WorkState& state) {
+  if (!is_due(drawn_.value_or(begin_))) return;
+  drawn_ = Clock::now();
+  if (!terminal_) return info(work_line(state));
+  show_bar(work_bar(state, std::max(1, terminal_width() - 1)));
 }
 
 void Progress::finish() { clear_bar(); }
@@ -122,7 +145,11 @@ void Progress::clear_bar() {
 void Progress::draw(const ProgressState& state) {
   if (!terminal_) return info(progress_line(state));
   // The last column stays free: some terminals go to the next line when it is written.
-  show(fmt::format("\r{}\033[K", progress_bar(state, std::max(1, terminal_width() - 1))));
+  show_bar(progress_bar(state, std::max(1, terminal_width() - 1)));
+}
+
+void Progress::show_bar(const std::string& bar) {
+  show(fmt::format("\r{}\033[K", bar));
   bar_visible_ = true;
 }
 
@@ -131,16 +158,20 @@ std::string progress_line(const ProgressState& state) { return joined(parts_of(s
 std::string progress_bar(const ProgressState& state, int columns) {
   const std::vector<Part> parts = parts_of(state);
   std::string line = joined(parts, kRanks);
-  const int room = columns - static_cast<int>(line.size()) - 3;
-  if (state.total > 0 && room >= 10) {
-    const int width = std::min(room / 10 * 10, 40);  // does not tremble with the length of the numbers
-    const double share =
-        std::clamp(static_cast<double>(state.step) / static_cast<double>(state.total), 0.0, 1.0);
-    const int done = static_cast<int>(share * width);
-    return fmt::format("[{}{}] {}", std::string(done, '#'), std::string(width - done, '.'), line);
-  }
+  if (const std::string bar = bar_of(state.step, state.total, columns - std::ssize(line)); !bar.empty())
+    return bar + line;
   for (int ranks = kRanks - 1; ranks > 0 && std::ssize(line) > columns; --ranks) line = joined(parts, ranks);
   return line.substr(0, columns);
+}
+
+std::string work_line(const WorkState& state) {
+  if (state.total <= 0) return std::string(state.what);
+  return fmt::format("{}  {} %", state.what, std::clamp<int64_t>(100 * state.done / state.total, 0, 100));
+}
+
+std::string work_bar(const WorkState& state, int columns) {
+  const std::string line = work_line(state);
+  return (bar_of(state.done, state.total, columns - std::ssize(line)) + line).substr(0, columns);
 }
 
 std::string bytes_text(double bytes) {
@@ -157,13 +188,6 @@ std::string duration_text(double seconds) {
   if (whole < 60) return fmt::format("{} s", whole);
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
   return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
-}
-
-std::string with_thousands(double number) {
-  std::string digits = fmt::format("{:.0f}", number);
-  for (int at = static_cast<int>(digits.size()) - 3; at > (digits[0] == '-' ? 1 : 0); at -= 3)
-    digits.insert(at, ",");
-  return digits;
 }
 
 }  // namespace mtf

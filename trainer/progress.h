@@ -11,6 +11,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+
+#include "engine/core/counted.h"
 
 namespace spdlog {
 class logger;
@@ -25,7 +28,15 @@ struct ProgressState {
   double epoch = 0;
   double loss = 0;
   double examples_per_second = 0;
+  std::optional<double> tokens_per_second = {};  ///< shown in place of examples: of models that read texts
   std::optional<double> seconds_left = {};
+};
+
+/// Work on data before a run begins.
+struct WorkState {
+  std::string_view what;  ///< "tokenising"
+  int64_t done = 0;
+  int64_t total = 0;  ///< 0: not known
 };
 
 struct ProgressOptions {
@@ -47,6 +58,8 @@ class Progress {
   void record(const std::string& message);
   /// Cheap: draws only when the last drawing is old enough. The first call draws.
   void update(const ProgressState& state);
+  /// The same, but work that is done at once is not shown at all.
+  void update(const WorkState& state);
   /// Removes the bar.
   void finish();
 
@@ -55,10 +68,13 @@ class Progress {
   void say(const std::string& line);
   void clear_bar();
   void draw(const ProgressState& state);
+  void show_bar(const std::string& bar);
+  bool is_due(Clock::time_point since) const;
 
   ProgressOptions options_;
   bool terminal_;
   bool bar_visible_ = false;
+  const Clock::time_point begin_ = Clock::now();
   std::optional<Clock::time_point> drawn_;
   std::unique_ptr<spdlog::logger> log_;
 };
@@ -68,11 +84,12 @@ std::string progress_line(const ProgressState& state);
 /// The same with a bar before it, in at most `columns` >= 1 characters: where they do not suffice, first the
 /// bar goes, then epoch, speed, time left and loss.
 std::string progress_bar(const ProgressState& state, int columns);
+/// "tokenising  42 %", on a terminal with a bar before it where `columns` suffice.
+std::string work_line(const WorkState& state);
+std::string work_bar(const WorkState& state, int columns);
 /// "950 ms", "45 s", "3 min 05 s", "2 h 10 min".
 std::string duration_text(double seconds);
 /// "3.211 MB": four digits, units of powers of 1000.
 std::string bytes_text(double bytes);
-/// 25000 -> "25,000".
-std::string with_thousands(double number);
 
 }  // namespace mtf

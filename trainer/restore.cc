@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <regex>
 
 #include "engine/checkpoint/safetensors.h"
+#include "engine/core/convert.h"
 #include "engine/core/printable.h"
+#include "layers/context.h"
+#include "trainer/averages.h"
 #include "trainer/checkpoints.h"
 #include "trainer/optimizers.h"
 
@@ -31,12 +33,23 @@ std::vector<int64_t> sizes(const Shape& shape) {
               hint);
 }
 
-void restore(CheckpointReader& reader, const CheckpointVariable& saved, VariableStore& variables) {
-  const Variable& variable = variables.variable(saved.name);
-  if (saved.shape != variable.shape || saved.dtype != variable.dtype)
+/// Reads the slices of a variable of the same shape.
+void read_slices(CheckpointReader& reader, const CheckpointVariable& saved, const Variable& variable,
+                 VariableStore& variables) {
+  std::vector<std::byte> buffer;
+  for (const VariableStore::StoredSlice& slice : variables.slices(variable.name)) {
+    const int64_t elements = slice.shape.size();
+    buffer.resize(saved.dtype == variable.dtype ? 0 : static_cast<size_t>(elements) * size_of(saved.dtype));
+    reader.read(saved.name, slice.begin, sizes(slice.shape), buffer.empty() ? slice.data : buffer.data());
+    if (!buffer.empty()) convert_elements(buffer.data(), saved.dtype, slice.data, variable.dtype, elements);
+  }
+}
+
+void restore(CheckpointReader& reader, const CheckpointVariable& saved, const Variable& variable,
+             VariableStore& variables) {
+  if (saved.shape != variable.shape || !convertible(saved.dtype, variable.dtype))
     wrong_shape(reader.path(), variable, saved.dtype, saved.shape.to_string());
-  for (const VariableStore::StoredSlice& slice : variables.slices(saved.name))
-    reader.read(saved.name, slice.begin, sizes(slice.shape), slice.data);
+  read_slices(reader, saved, variable, variables);
 }
 
 /// The newest checkpoint of a run's directory.
@@ -127,20 +140,20 @@ class WeightSource {
     }
   }
   void set(const StoredTensor& stored, const Variable& variable, VariableStore& variables) {
-    if (stored.shape != sizes(variable.shape) || stored.dtype != variable.dtype) {
+    if (stored.shape != sizes(variable.shape) || !convertible(stored.dtype, variable.dtype)) {
       wrong_shape(path(), variable, stored.dtype, fmt::format("[{}]", fmt::join(stored.shape, ", ")),
                   exclusion(variable));
     }
     HostTensor tensor(variable.shape, variable.dtype);
-    std::memcpy(tensor.bytes.data(), stored.data.data(), stored.data.size());
+    convert_elements(stored.data.data(), stored.dtype, tensor.bytes.data(), tensor.dtype,
+                     tensor.shape.size());
     variables.set(variable.name, tensor);
   }
   /// Names of dimensions may differ: only sizes count.
   void set(const CheckpointVariable& saved, const Variable& variable, VariableStore& variables) {
-    if (sizes(saved.shape) != sizes(variable.shape) || saved.dtype != variable.dtype)
+    if (sizes(saved.shape) != sizes(variable.shape) || !convertible(saved.dtype, variable.dtype))
       wrong_shape(path(), variable, saved.dtype, saved.shape.to_string(), exclusion(variable));
-    for (const VariableStore::StoredSlice& slice : variables.slices(variable.name))
-      reader_->read(saved.name, slice.begin, sizes(slice.shape), slice.data);
+    read_slices(*reader_, saved, variable, variables);
   }
 
   static std::string exclusion(const Variable& variable) {
@@ -158,17 +171,27 @@ class WeightSource {
 std::vector<std::string> restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what) {
   std::vector<std::string> kept;
   for (const std::string& name : variables.names()) {
-    const bool slot = variables.variable(name).kind == Variable::Kind::kSlot;
-    const CheckpointVariable* saved = reader.find(name);
-    if (saved && !(slot && what == Restore::kWeights)) {
-      restore(reader, *saved, variables);
-    } else if (what == Restore::kAll || (what == Restore::kWeights && !slot)) {
+    const Variable& variable = variables.variable(name);
+    const bool slot = variable.kind == Variable::Kind::kSlot;
+    const bool weights_alone = what == Restore::kWeights || what == Restore::kAverages;
+    const CheckpointVariable* saved = reader.find(slot ? name : restored_name(reader, name, what));
+    if (saved && !(slot && weights_alone)) {
+      restore(reader, *saved, variable, variables);
+    } else if (what == Restore::kAll && is_average(variable)) {
+      start_average(name, variables);  // names are in order: the weight comes first
+    } else if (what == Restore::kAll || (weights_alone && !slot)) {
       throw Error(ErrorKind::kCheckpoint, fmt::format("{} lacks the variable `{}`", reader.path(), name));
     } else {
       kept.push_back(name);
     }
   }
   return kept;
+}
+
+std::string restored_name(const CheckpointReader& reader, const std::string& weight, Restore what) {
+  if (what != Restore::kAverages) return weight;
+  std::string average = average_name(weight);
+  return reader.find(average) ? average : weight;
 }
 
 std::string find_checkpoint(const Config& config, const CheckpointChoice& choice, std::string_view key) {

@@ -15,14 +15,19 @@ namespace mtf {
 
 /// What a checkpoint must hold.
 enum class Restore {
-  kAll,      ///< every variable
-  kWeights,  ///< weights and statistics; slots keep their values
-  kPresent,  ///< nothing in particular: what it lacks keeps its values
+  kAll,       ///< every variable; but running means that it lacks start at their weights
+  kWeights,   ///< weights and statistics; slots keep their values
+  kAverages,  ///< the same, where weights take the values of their running means if it has these
+  kPresent,   ///< nothing in particular: what it lacks keeps its values
 };
 
 /// Sets variables from a checkpoint of any mesh. Throws Error (kCheckpoint) with the variable where one is
-/// missing or has another shape or dtype. The names of variables that kept their values come back.
+/// missing or has another shape or dtype (float32 and bfloat16 become one another). The names of variables
+/// that kept their values come back.
 std::vector<std::string> restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what);
+
+/// The name under which a checkpoint has what `what` restores to a weight of this name.
+std::string restored_name(const CheckpointReader& reader, const std::string& weight, Restore what);
 
 /// The directory of the checkpoint that `choice`, the value of the configuration's `key`, means. Throws Error
 /// (kCheckpoint) when there is none.

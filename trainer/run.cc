@@ -9,6 +9,8 @@
 #include "engine/core/nearest.h"
 #include "layers/registry.h"
 #include "models/model_options.h"
+#include "trainer/decode/infer.h"
+#include "trainer/decode/score.h"
 #include "trainer/evaluate.h"
 #include "trainer/explain.h"
 #include "trainer/process.h"
@@ -84,8 +86,11 @@ int run_mode(const CommandLine& command_line) {
       evaluate(session, diagnostics);
       break;
     case RunMode::kInfer:
+      infer(session, diagnostics);
+      break;
     case RunMode::kScore:
-      diagnostics.throw_if_errors();
+      score(session, diagnostics);
+      break;
   }
   return 0;
 }

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
-#include "data/train_vocabulary.h"
+#include "data/vocabulary/train_vocabulary.h"
 #include "models/model_options.h"
+#include "trainer/averages.h"
+#include "trainer/progress.h"
 
 namespace mtf {
 namespace {
@@ -27,6 +30,25 @@ void collect_errors(const Build& build, Diagnostics& diagnostics) {
   }
 }
 
+/// Shows what a source of text is busy with, and for training what became of its texts.
+void show_progress(TextSettings& settings) {
+  const auto progress = std::make_shared<Progress>(ProgressOptions{});
+  const auto waiting = std::make_shared<bool>(false);
+  settings.progress = [progress, waiting](TextStage stage, int64_t done, int64_t total) {
+    if (stage == TextStage::kWait) {
+      if (!std::exchange(*waiting, true))
+        progress->info("waiting for another process that tokenises the same texts");
+      return;
+    }
+    const std::string_view what = stage == TextStage::kCheck      ? "checking texts"
+                                  : stage == TextStage::kTokenise ? "tokenising"
+                                                                  : "packing";
+    progress->update(WorkState{what, done, total});
+  };
+  if (settings.purpose == TextPurpose::kTraining)
+    settings.report = [progress](const TextReport& report) { progress->info(report.to_string()); };
+}
+
 template <class Options>
 std::shared_ptr<const Source> open(const Session& session, const Options& options, TextPurpose purpose,
                                    const Mark& mark, Diagnostics& diagnostics) {
@@ -35,8 +57,7 @@ std::shared_ptr<const Source> open(const Session& session, const Options& option
     context.text = text_settings(session.config.data, session.vocabularies);
     context.text.purpose = purpose;
     context.text.threads = thread_count(session.config);
-    if (purpose == TextPurpose::kTraining)
-      context.text.report = [](const TextReport& report) { fmt::print(stderr, "{}\n", report.to_string()); };
+    show_progress(context.text);
     return make_source(options, context);
   } catch (const Error&) {
     if (diagnostics.has_errors()) return nullptr;  // the errors of the configuration come first
@@ -80,7 +101,7 @@ bool looks_at_examples(const Config& config) {
 void open_vocabularies(Session& session, Diagnostics& diagnostics) {
   const Config& config = session.config;
   if (!config.data.vocabulary || diagnostics.has_errors()) return;
-  if (config.run.mode == RunMode::kTrain) {
+  if (config.run.mode == RunMode::kTrain && config.data.train) {
     session.train_data = declared_source(config, *config.data.train);
     if (session.train_data) {
       const int64_t any = std::numeric_limits<int64_t>::max();
@@ -99,14 +120,29 @@ void open_vocabularies(Session& session, Diagnostics& diagnostics) {
       read_vocabularies(*config.data.vocabulary, config.run.model_dir.text, config.mark("data.vocabulary"));
 }
 
+/// Of modes that read texts from elsewhere: what the model reads and writes, without any example.
+std::shared_ptr<const Source> declared_texts(const Session& session) {
+  std::vector<Feature> features;
+  for (const Side side : kSides) {
+    if (const auto& vocabulary = session.vocabularies[side])
+      features.push_back({std::string(name_of(side)), {{"length", 1}}, DType::kInt32, vocabulary->size()});
+  }
+  return std::make_shared<DeclaredSource>(std::move(features));
+}
+
 void open_training_data(Session& session, Diagnostics& diagnostics) {
   const Config& config = session.config;
-  if (!config.data.train) return;
-  if (!looks_at_examples(config)) {
+  if (config.run.mode == RunMode::kInfer || config.run.mode == RunMode::kScore) {
+    open_vocabularies(session, diagnostics);
+    session.train_data = declared_texts(session);
+    return;
+  }
+  if (!looks_at_examples(config) && config.data.train) {
     session.train_data = declared_source(config, *config.data.train);
     if (session.train_data) return;
   }
   open_vocabularies(session, diagnostics);
+  if (!config.data.train) return;
   session.train_data =
       open(session, *config.data.train, TextPurpose::kTraining, config.mark("data.train"), diagnostics);
 }
@@ -152,7 +188,7 @@ std::unique_ptr<Graph> build_evaluation(const Session& session, Diagnostics& dia
   collect_errors(
       [&] {
         graph = build_evaluation(*session.model, session.train_data->features(), batch_size,
-                                 precision_of(session.config));
+                                 {precision_of(session.config), averaged_weights(session.config)});
         // What is wrong or odd with the layout of the training step is so here too: said once.
         if (diagnostics.has_errors()) return;
         Diagnostics of_evaluation;

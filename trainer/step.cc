@@ -33,17 +33,10 @@ Features add_inputs(Graph& graph, const Model& model, const std::vector<Feature>
   return inputs;
 }
 
-std::map<std::string, int64_t> vocabularies(const std::vector<Feature>& features) {
-  std::map<std::string, int64_t> sizes;
-  for (const Feature& feature : features) {
-    if (feature.vocabulary > 0) sizes[feature.name] = feature.vocabulary;
-  }
-  return sizes;
-}
-
 /// Loss, gradients and what else is kept of one batch or microbatch.
 struct Pass {
   Tensor loss;
+  Tensor tokens;  ///< []: predicted tokens that count; null: not of texts
   std::vector<VariableGradient> gradients;
   Tensor prediction;
   std::optional<Dimension> classes;
@@ -89,7 +82,8 @@ Pass forward_and_backward(Graph& graph, const Model& model, const Features& feat
   if (const auto* layers = std::get_if<std::vector<std::string>>(&options.recompute))
     check_recomputed(context, *layers, options.recompute_mark);
   check_trainable(graph, options);
-  Pass pass{output.loss, {}, output.logits, output.classes};
+  Pass pass{output.loss, {}, {}, output.logits, output.classes};
+  if (output.tokens && options.update) pass.tokens = reduce_sum(output.tokens, Shape{});
   if (options.microbatches > 1)
     pass.loss = scalar_multiply(pass.loss, 1.0 / static_cast<double>(options.microbatches));
   Tensors weights;
@@ -135,6 +129,7 @@ Pass microbatched(Graph& graph, const Model& model, const Features& features,
     LoopResult result;
     result.sums.push_back(pass.loss);
     for (const VariableGradient& g : pass.gradients) result.sums.push_back(g.gradient);
+    if (pass.tokens) result.sums.push_back(pass.tokens);
     if (options.keep_prediction) result.placed.push_back(pass.prediction);
     return result;
   };
@@ -142,6 +137,7 @@ Pass microbatched(Graph& graph, const Model& model, const Features& features,
   size_t next = 0;
   pass.loss = results[next++];
   for (VariableGradient& g : pass.gradients) g.gradient = results[next++];
+  if (pass.tokens) pass.tokens = results[next++];
   if (options.keep_prediction) pass.prediction = results[next++];
   return pass;
 }
@@ -174,6 +170,14 @@ void keep_tensors(Graph& graph, const std::vector<std::string>& patterns) {
 
 }  // namespace
 
+std::map<std::string, int64_t> vocabulary_sizes(const std::vector<Feature>& features) {
+  std::map<std::string, int64_t> sizes;
+  for (const Feature& feature : features) {
+    if (feature.vocabulary > 0) sizes[feature.name] = feature.vocabulary;
+  }
+  return sizes;
+}
+
 TrainStepOptions train_step_options(const Config& config, const Layouts& layouts, int64_t total_steps) {
   TrainStepOptions options;
   options.batch_size = train_batch_size(config, layouts);
@@ -183,7 +187,7 @@ TrainStepOptions train_step_options(const Config& config, const Layouts& layouts
   options.recompute = config.train.recompute;
   options.trainable_mark = config.mark("train.trainable");
   options.recompute_mark = config.mark("train.recompute");
-  options.update = UpdateOptions{config.optimizer, config.learning_rate, total_steps};
+  options.update = UpdateOptions{config.optimizer, config.learning_rate, total_steps, config.train.ema_decay};
   return options;
 }
 
@@ -192,7 +196,7 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
   TrainStep step{std::make_unique<Graph>(), {}, {}, {}};
   Graph& graph = *step.graph;
   const Features inputs = add_inputs(graph, model, features, options.batch_size);
-  const std::map<std::string, int64_t> sizes = vocabularies(features);
+  const std::map<std::string, int64_t> sizes = vocabulary_sizes(features);
   const Pass pass = options.microbatches > 1
                         ? microbatched(graph, model, inputs, sizes, options)
                         : forward_and_backward(graph, model, inputs, sizes, options.batch_size, options);
@@ -213,17 +217,19 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
   const Update update = add_update(graph, pass.loss, pass.gradients, *options.update);
   graph.set_output("grad_norm", update.grad_norm);
   graph.set_output("finite", update.finite);
+  if (pass.tokens) graph.set_output("tokens", pass.tokens);
   step.scalars = update.scalars;
   return step;
 }
 
 std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Feature>& features,
-                                        int64_t batch_size, const Precision& precision) {
+                                        int64_t batch_size, const EvaluationGraphOptions& options) {
   auto graph = std::make_unique<Graph>();
   const Dimension batch{std::string(kBatch), batch_size};
   const Features inputs = add_inputs(*graph, model, features, batch_size);
-  Context context(*graph, Mode::kEvaluate, precision, batch);
-  context.set_vocabularies(vocabularies(features));
+  Context context(*graph, Mode::kEvaluate, options.precision, batch);
+  context.set_averaged(options.averaged);
+  context.set_vocabularies(vocabulary_sizes(features));
   const ModelOutput output = model.build(context, inputs);
   const Tensor weights = graph->input(std::string(kWeightsInput), {batch});
   const auto sum = [&](const Tensor& x) {
@@ -238,6 +244,7 @@ std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Fe
     graph->set_output("weight/" + name, metric.weight ? sum(metric.weight) : examples);
   }
   graph->set_output("examples", examples);
+  if (output.tokens) graph->set_output("tokens", sum(output.tokens));
   return graph;
 }
 

@@ -1,11 +1,12 @@
 // The graphs of a run: the training step (forward, backward, update) and the evaluation of a batch.
 //
 //   TrainStep step = build_train_step(*model, source->features(), options);
-//   // inputs: each feature of the model, step.scalars; outputs: loss, grad_norm, finite
-//   std::unique_ptr<Graph> evaluation = build_evaluation(*model, source->features(), 200, precision);
-//   // inputs: features, evaluation/weights [batch]; outputs: sum/METRIC, weight/METRIC, examples
+//   // inputs: each feature of the model, step.scalars; outputs: loss, grad_norm, finite, tokens (of texts)
+//   std::unique_ptr<Graph> evaluation = build_evaluation(*model, source->features(), 200, {precision});
+//   // inputs: features, evaluation/weights [batch]; outputs: sum/METRIC, weight/METRIC, examples, tokens
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,9 +57,17 @@ TrainStepOptions train_step_options(const Config& config, const Layouts& layouts
 TrainStep build_train_step(const Model& model, const std::vector<Feature>& features,
                            const TrainStepOptions& options);
 
+struct EvaluationGraphOptions {
+  Precision precision;
+  WeightFilter averaged = {};  ///< weights that are read as their running means
+};
+
 /// Sums of each metric's value and weight over the examples, each taken as often as its weight says.
 std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Feature>& features,
-                                        int64_t batch_size, const Precision& precision);
+                                        int64_t batch_size, const EvaluationGraphOptions& options);
+
+/// Numbers of ids of the features that hold ids.
+std::map<std::string, int64_t> vocabulary_sizes(const std::vector<Feature>& features);
 
 /// Name of the input with the weights of the examples of evaluation.
 inline constexpr std::string_view kWeightsInput = "evaluation/weights";

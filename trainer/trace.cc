@@ -7,7 +7,9 @@
 
 #include "engine/checkpoint/safetensors.h"
 #include "engine/core/nearest.h"
+#include "trainer/averages.h"
 #include "trainer/progress.h"
+#include "trainer/restore.h"
 
 namespace mtf {
 namespace {
@@ -181,7 +183,10 @@ void trace(Session& session, Diagnostics& diagnostics) {
   const Program& widest = programs.step ? *programs.step : programs.gradients;
   VariableStore variables(*session.backend, widest.mesh, widest.variables, session.config.run.check_replicas);
   variables.initialize(static_cast<uint64_t>(session.config.run.seed));
+  const InitOptions& init = session.config.checkpoint.init;
+  if (!init.path.empty()) initialize_weights(init, variables);
   load_weights(file, variables);
+  start_averages(variables);
 
   TraceOutput output;
   Executor gradients(programs.gradients, *session.backend, variables, executor_options(session));

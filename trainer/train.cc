@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <csignal>
 
 #include "data/loader.h"
 #include "engine/core/check.h"
+#include "trainer/averages.h"
 #include "trainer/checkpoints.h"
 #include "trainer/model_dir.h"
 #include "trainer/restore.h"
@@ -63,6 +65,7 @@ class Trainer {
   bool finished() const { return !end_.empty(); }
   bool complete() const { return finished() && !state_.evaluation_pending; }
   RunPosition position() const;
+  bool counts_tokens() const { return executor_.program().output("tokens") != kNoValue; }
   double training_seconds() const { return state_.seconds - state_.evaluation_seconds; }
   std::optional<double> seconds_left(double step_seconds) const;
 
@@ -83,8 +86,10 @@ class Trainer {
   Clock::time_point start_;
   double seconds_before_ = 0;  ///< state_.seconds at start_
   int64_t first_step_ = 0;     ///< of this process
-  double first_seconds_ = 0;   ///< training_seconds() there
+  int64_t first_tokens_ = 0;
+  double first_seconds_ = 0;  ///< training_seconds() there
   int64_t logged_step_ = 0;
+  int64_t logged_tokens_ = 0;
   double logged_seconds_ = 0;
   int64_t skipped_ = 0;   ///< in a row
   int64_t restored_ = 0;  ///< without getting past diverged_at_
@@ -99,9 +104,8 @@ Trainer::Trainer(const Session& session, TrainPlan plan)
       variables_(*session.backend, plan_.program.mesh, plan_.program.variables, config_.run.check_replicas),
       executor_(std::move(plan_.program), *session.backend, variables_, executor_options(session)) {
   if (plan_.evaluation) {
-    evaluator_ = std::make_unique<Evaluator>(plan_.evaluation_sets, std::move(*plan_.evaluation),
-                                             evaluate_batch_size(config_, session.layouts), *session.backend,
-                                             variables_, executor_options(session));
+    evaluator_ = std::make_unique<Evaluator>(session, plan_.evaluation_sets, std::move(*plan_.evaluation),
+                                             variables_);
   }
   const std::optional<Continuation>& old = plan_.continuation;
   if (old && old->checkpoint) {
@@ -139,6 +143,7 @@ void Trainer::initialize() {
   variables_.initialize(static_cast<uint64_t>(config_.run.seed));
   const InitOptions& init = config_.checkpoint.init;
   if (!init.path.empty()) notes_.push_back(initialize_weights(init, variables_));
+  start_averages(variables_);
 }
 
 void Trainer::start_clocks() {
@@ -150,6 +155,7 @@ void Trainer::start_clocks() {
   start_ = Clock::now();
   seconds_before_ = state_.seconds;
   first_step_ = logged_step_ = state_.step;
+  first_tokens_ = logged_tokens_ = state_.tokens;
   first_seconds_ = logged_seconds_ = training_seconds();
 }
 
@@ -215,6 +221,7 @@ bool Trainer::advance(const Batch& batch) {
   executor_.run(static_cast<uint64_t>(state_.step));
   if (executor_.scalar("finite") == 0 && diverged()) return false;
   ++state_.step;
+  if (counts_tokens()) state_.tokens += std::llround(executor_.scalar("tokens"));
   state_.next_row = batch.next_row;
   state_.seconds = seconds_before_ + seconds_since(start_);
   checkpoints_->check();
@@ -297,33 +304,41 @@ void Trainer::log(bool force) {
     const double seconds = training_seconds();
     const double step_seconds = (seconds - logged_seconds_) / static_cast<double>(state_.step - logged_step_);
     const double rate = state_.rate_scale * learning_rate_at(plan_.update, state_.step - 1);
-    Metrics line{{"step", state_.step},
-                 {"epoch", position().epochs},
-                 {"examples", state_.next_row},
-                 {"time", seconds},
+    Metrics line{{"step", state_.step}, {"epoch", position().epochs}, {"examples", state_.next_row}};
+    if (counts_tokens()) line.emplace_back("tokens", state_.tokens);
+    line.insert(line.end(),
+                {{"time", seconds},
                  {"loss", executor_.scalar("loss")},
                  {"learning_rate", rate},
                  {"grad_norm", executor_.scalar("grad_norm")},
                  {"step_ms", step_seconds * 1000},
                  {"examples_per_second",
-                  static_cast<double>(train_batch_size(config_, session_.layouts)) / step_seconds}};
+                  static_cast<double>(train_batch_size(config_, session_.layouts)) / step_seconds}});
+    if (counts_tokens()) {
+      line.emplace_back("tokens_per_second",
+                        static_cast<double>(state_.tokens - logged_tokens_) / (seconds - logged_seconds_));
+    }
     log_->step(line);
     logged_step_ = state_.step;
+    logged_tokens_ = state_.tokens;
     logged_seconds_ = seconds;
   }
   show_progress();
 }
 
 void Trainer::show_progress() {
-  const double step_seconds =
-      (training_seconds() - first_seconds_) / static_cast<double>(state_.step - first_step_);
-  log_->progress(
-      {.step = state_.step,
-       .total = steps_.value_or(0),
-       .epoch = position().epochs,
-       .loss = executor_.scalar("loss"),
-       .examples_per_second = static_cast<double>(train_batch_size(config_, session_.layouts)) / step_seconds,
-       .seconds_left = seconds_left(step_seconds)});
+  const double seconds = training_seconds() - first_seconds_;
+  const double step_seconds = seconds / static_cast<double>(state_.step - first_step_);
+  ProgressState progress{
+      .step = state_.step,
+      .total = steps_.value_or(0),
+      .epoch = position().epochs,
+      .loss = executor_.scalar("loss"),
+      .examples_per_second = static_cast<double>(train_batch_size(config_, session_.layouts)) / step_seconds,
+      .seconds_left = seconds_left(step_seconds)};
+  if (counts_tokens())
+    progress.tokens_per_second = static_cast<double>(state_.tokens - first_tokens_) / seconds;
+  log_->progress(progress);
 }
 
 std::optional<double> Trainer::seconds_left(double step_seconds) const {

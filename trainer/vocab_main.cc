@@ -17,9 +17,9 @@
 #include <sstream>
 #include <unordered_map>
 
-#include "data/line_reader.h"
-#include "data/text_problems.h"
-#include "data/train_vocabulary.h"
+#include "data/text/line_reader.h"
+#include "data/text/text_problems.h"
+#include "data/vocabulary/train_vocabulary.h"
 #include "engine/checkpoint/file.h"
 #include "engine/config/node.h"
 #include "engine/core/error.h"

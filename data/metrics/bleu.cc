@@ -7,9 +7,9 @@
 #include <cmath>
 #include <utility>
 
-#include "data/lowercase.h"
 #include "data/metrics/ngrams.h"
 #include "data/metrics/unicode.h"
+#include "data/text/lowercase.h"
 
 namespace mtf {
 namespace {

@@ -8,8 +8,8 @@
 #include <random>
 #include <string>
 
-#include "data/lowercase.h"
 #include "data/metrics/numpy_random.h"
+#include "data/text/lowercase.h"
 #include "engine/core/error.h"
 
 namespace mtf {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "data/lowercase.h"
 #include "data/metrics/ngrams.h"
 #include "data/metrics/unicode.h"
+#include "data/text/lowercase.h"
 
 namespace mtf {
 namespace {

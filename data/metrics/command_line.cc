@@ -10,9 +10,9 @@
 #include <cxxopts.hpp>
 #include <utility>
 
-#include "data/lowercase.h"
 #include "data/metrics/option_table.h"
 #include "data/metrics/test_sets.h"
+#include "data/text/lowercase.h"
 #include "engine/core/error.h"
 
 namespace mtf {

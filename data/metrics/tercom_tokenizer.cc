@@ -5,9 +5,9 @@
 #include <span>
 #include <utility>
 
-#include "data/lowercase.h"
 #include "data/metrics/separate.h"
 #include "data/metrics/unicode.h"
+#include "data/text/lowercase.h"
 
 namespace mtf {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "data/input_file.h"
 #include "data/metrics/unicode.h"
+#include "data/text/line_reader.h"
 #include "engine/core/error.h"
-#include "engine/core/printable.h"
 
 namespace mtf {
 
@@ -18,21 +18,14 @@ std::string read_standard_input() {
 }
 
 void check_utf8(std::string_view text, const std::string& name) {
-  for (size_t i = 0; i < text.size();) {
-    if (static_cast<unsigned char>(text[i]) < 0x80) {
-      ++i;
-      continue;
-    }
-    const size_t length = utf8_length(text.substr(i));
-    if (length == 0) {
-      const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(i), '\n') + 1;
-      throw Error(ErrorKind::kData,
-                  fmt::format("{}: line {} is not UTF-8: byte 0x{:02x}", name, line,
-                              static_cast<unsigned char>(text[i])),
-                  "convert the file with iconv, for example `iconv -f latin1 -t utf-8`");
-    }
-    i += length;
-  }
+  const std::optional<size_t> invalid = first_invalid_byte(text);
+  if (!invalid) return;
+  const auto begin = text.begin(), end = begin + static_cast<std::ptrdiff_t>(*invalid);
+  const int64_t number = std::count(begin, end, '\n') + 1;
+  const size_t line = text.substr(0, *invalid).rfind('\n') + 1;
+  TextProblems problems;
+  check_utf8(text.substr(line, text.find('\n', line) - line), name, "line", number, problems);
+  problems.throw_if_any();
 }
 
 std::vector<std::string> lines_of(std::string_view text, const std::string& name) {

@@ -58,26 +58,6 @@ size_t white_space_before_end(std::string_view text) {
 
 }  // namespace
 
-std::u32string decode_utf8(std::string_view text) {
-  std::u32string characters;
-  characters.reserve(text.size());
-  const auto size = static_cast<int64_t>(text.size());
-  for (int64_t i = 0; i < size;) {
-    UChar32 character = 0;
-    U8_NEXT_OR_FFFD(text.data(), i, size, character);
-    characters += static_cast<char32_t>(character);
-  }
-  return characters;
-}
-
-void append_utf8(char32_t character, std::string& text) {
-  char bytes[U8_MAX_LENGTH];
-  int length = 0;
-  UBool failed = false;
-  U8_APPEND(bytes, length, U8_MAX_LENGTH, static_cast<UChar32>(character), failed);
-  text.append(failed ? std::string_view("\uFFFD") : std::string_view(bytes, static_cast<size_t>(length)));
-}
-
 std::vector<std::string_view> split_words(std::string_view text) {
   std::vector<std::string_view> words;
   words.reserve(text.size() / 4 + 1);

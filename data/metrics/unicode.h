@@ -9,12 +9,9 @@
 #include <string_view>
 #include <vector>
 
-namespace mtf {
+#include "data/text/utf8.h"
 
-/// The characters of UTF-8 text; a byte that belongs to none becomes U+FFFD.
-std::u32string decode_utf8(std::string_view text);
-/// Throws nothing: what is no character is written as U+FFFD.
-void append_utf8(char32_t character, std::string& text);
+namespace mtf {
 
 /// Words between white space, which is what `str.isspace()` of Python calls so (U+00A0 and U+3000 too).
 std::vector<std::string_view> split_words(std::string_view text);

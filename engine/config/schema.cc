@@ -10,6 +10,7 @@
 namespace mtf::config {
 
 std::string Constraint::to_string() const {
+  if (low && high && above_low) return fmt::format("greater than {} and at most {}", *low, *high);
   if (low && high) return fmt::format("from {} to {}", *low, *high);
   if (low) return fmt::format("{} {}", above_low ? "greater than" : "at least", *low);
   if (high) return fmt::format("at most {}", *high);

@@ -27,6 +27,7 @@ using Block = std::vector<std::shared_ptr<Operation>>;
 
 /// The rules that lay a variable out at rest.
 inline Domain domain_of(const Variable& variable) {
+  if (variable.kind == Variable::Kind::kSession) return Domain::kActivation;
   return variable.kind == Variable::Kind::kSlot ? Domain::kOptimizer : Domain::kParameter;
 }
 

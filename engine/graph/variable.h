@@ -31,7 +31,8 @@ struct Initializer {
 };
 
 struct Variable {
-  enum class Kind { kWeight, kSlot, kStatistic };
+  /// kSession: laid out like an activation, never saved (caches of decoding).
+  enum class Kind { kWeight, kSlot, kStatistic, kSession };
 
   std::string name;  ///< full path; unique in the graph
   Shape shape;

@@ -1,6 +1,7 @@
 #include "engine/ops/cast.h"
 
 #include "engine/graph/graph.h"
+#include "engine/ops/widen.h"
 
 namespace mtf {
 
@@ -8,7 +9,7 @@ std::string Cast::attributes() const { return std::string(short_name(outputs()[0
 
 Tensors Cast::gradient(const Tensors& dy) const {
   const bool floating = is_floating(input(0).dtype()) && is_floating(outputs()[0].dtype);
-  return {floating ? cast(dy[0], input(0).dtype()) : Tensor()};
+  return {floating ? widened(dy[0], input(0).dtype()) : Tensor()};
 }
 
 Tensor cast(const Tensor& x, DType dtype) {

@@ -8,6 +8,7 @@
 #include "engine/core/check.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/broadcast.h"
+#include "engine/ops/cast.h"
 #include "engine/ops/reduce.h"
 
 namespace mtf {
@@ -147,7 +148,8 @@ ContractionClasses classify(const Shape& a, const Shape& b, const Shape& output)
 }
 
 Tensors Einsum::gradient(const Tensors& dy) const {
-  return {einsum({dy[0], input(1)}, input(0).shape()), einsum({dy[0], input(0)}, input(1).shape())};
+  const Tensor narrow = cast(dy[0], input(0).dtype());
+  return {einsum({narrow, input(1)}, input(0).shape()), einsum({narrow, input(0)}, input(1).shape())};
 }
 
 Placement Einsum::place(const PlacementRequest& request) const {

@@ -30,11 +30,12 @@ Tensor matmul(const Tensor& a, const Tensor& b, const Shape& output);
 
 /// Contraction of two inputs. Each dimension is in two or three of (a, b, output): batch dimensions in all,
 /// rows in a and output, columns in b and output, summed dimensions in a and b. There is at least one summed
-/// dimension.
+/// dimension. The result has the dtype of the inputs, or float32 where they are bfloat16.
 class Einsum final : public OperationBase<Einsum> {
  public:
-  Einsum(const Tensor& a, const Tensor& b, const Shape& output)
-      : OperationBase({a, b}, {{output, a.dtype()}}) {}
+  Einsum(const Tensor& a, const Tensor& b, const Shape& output) : Einsum(a, b, output, a.dtype()) {}
+  Einsum(const Tensor& a, const Tensor& b, const Shape& output, DType dtype)
+      : OperationBase({a, b}, {{output, dtype}}) {}
   std::string_view name() const override { return "einsum"; }
 
   /// d a = einsum({dy, b}) with the shape of a, and likewise for b.

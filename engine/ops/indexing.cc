@@ -55,7 +55,8 @@ Gather::Gather(const Tensor& table, const Tensor& ids, std::string_view dimensio
     : OperationBase({table, ids}, {gathered(table, ids, dimension, output)}), dimension(dimension) {}
 
 Tensors Gather::gradient(const Tensors& dy) const {
-  return {graph().add<GatherGradient>(dy[0], input(1), dimension, input(0).shape()).output(), {}};
+  return {graph().add<GatherGradient>(dy[0], input(1), dimension, input(0).shape(), dy[0].dtype()).output(),
+          {}};
 }
 
 Placement Gather::place(const PlacementRequest& request) const {
@@ -78,11 +79,11 @@ Tensor gather(const Tensor& table, int64_t id, DimensionName dimension) {
 }
 
 GatherGradient::GatherGradient(const Tensor& dy, const Tensor& ids, std::string_view dimension,
-                               const Shape& table)
-    : OperationBase({dy, ids}, {{table, dy.dtype()}}), dimension(dimension) {}
+                               const Shape& table, DType dtype)
+    : OperationBase({dy, ids}, {{table, dtype}}), dimension(dimension) {}
 
 Tensors GatherGradient::gradient(const Tensors& ddtable) const {
-  return {gather(ddtable[0], input(1), dimension, input(0).shape()), {}};
+  return {gather(cast(ddtable[0], input(0).dtype()), input(1), dimension, input(0).shape()), {}};
 }
 
 Placement GatherGradient::place(const PlacementRequest& request) const {

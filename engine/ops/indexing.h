@@ -65,7 +65,9 @@ class Gather final : public OperationBase<Gather> {
 /// Inputs: dy, ids. The sum of dy over the places where ids selects each entry of the table.
 class GatherGradient final : public OperationBase<GatherGradient> {
  public:
-  GatherGradient(const Tensor& dy, const Tensor& ids, std::string_view dimension, const Shape& table);
+  /// `dtype`: that of dy, or float32 where that is bfloat16.
+  GatherGradient(const Tensor& dy, const Tensor& ids, std::string_view dimension, const Shape& table,
+                 DType dtype);
   std::string_view name() const override { return "gather_gradient"; }
   std::string attributes() const override { return "dimension=" + dimension; }
   Tensors gradient(const Tensors& ddtable) const override;

@@ -15,7 +15,7 @@ namespace {
 Tensor reduce(ReduceFunction function, const Tensor& x, const Shape& output) {
   if (x.shape() == output) return x;
   if (same_dimensions(x.shape(), output)) return transpose(x, output);
-  return x.graph().add<Reduce>(function, x, output).output();
+  return x.graph().add<Reduce>(function, x, output, x.dtype()).output();
 }
 
 Reduction reduction_of(ReduceFunction function) {
@@ -34,8 +34,8 @@ Reduction reduction_of(ReduceFunction function) {
 
 }  // namespace
 
-Reduce::Reduce(ReduceFunction function, const Tensor& x, const Shape& output)
-    : OperationBase({x}, {{output, x.dtype()}}), function(function) {
+Reduce::Reduce(ReduceFunction function, const Tensor& x, const Shape& output, DType dtype)
+    : OperationBase({x}, {{output, dtype}}), function(function) {
   if (!x.shape().contains_all(output)) {
     shape_error(
         name(),
@@ -69,7 +69,7 @@ Tensors Reduce::gradient(const Tensors& dy) const {
   const Tensor& x = input(0);
   switch (function) {
     case ReduceFunction::kSum:
-      return {broadcast(dy[0], x.shape())};
+      return {broadcast(cast(dy[0], x.dtype()), x.shape())};
     case ReduceFunction::kMax:
     case ReduceFunction::kMin: {
       const Tensor zero = graph().constant(0, x.dtype());

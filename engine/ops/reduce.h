@@ -21,7 +21,8 @@ enum class ReduceFunction { kSum, kMax, kMin, kAll, kAny };
 
 class Reduce final : public OperationBase<Reduce> {
  public:
-  Reduce(ReduceFunction function, const Tensor& x, const Shape& output);
+  /// `dtype`: that of x; of sums of bfloat16 also float32.
+  Reduce(ReduceFunction function, const Tensor& x, const Shape& output, DType dtype);
   std::string_view name() const override;
   Tensors gradient(const Tensors& dy) const override;
   /// A split of a reduced dimension leaves a partial result; sums also pass the partial sums of x.

@@ -24,10 +24,15 @@ struct VariableStore::Entry {
 };
 
 VariableStore::VariableStore(Backend& backend, const Mesh& mesh,
-                             const std::vector<ProgramVariable>& variables, bool replicate)
+                             const std::vector<ProgramVariable>& variables, bool replicate,
+                             const VariableStore* shared)
     : mesh_(mesh) {
   for (const ProgramVariable& v : variables) {
-    auto entry = std::make_unique<Entry>();
+    if (shared != nullptr && shared->contains(v.variable.name)) {
+      entries_[v.variable.name] = shared->entries_.at(v.variable.name);
+      continue;
+    }
+    auto entry = std::make_shared<Entry>();
     entry->variable = v.variable;
     entry->layout = v.layout;
     entry->varies = replicate ? mesh.all_axes() : v.layout.varies();
@@ -42,6 +47,12 @@ VariableStore::VariableStore(Backend& backend, const Mesh& mesh,
 }
 
 VariableStore::~VariableStore() = default;
+
+void VariableStore::share(const VariableStore& other, const std::vector<ProgramVariable>& variables) {
+  for (const ProgramVariable& v : variables) {
+    if (!contains(v.variable.name)) entries_[v.variable.name] = other.entries_.at(v.variable.name);
+  }
+}
 
 VariableStore::Entry& VariableStore::entry(const std::string& name) const {
   const auto found = entries_.find(name);

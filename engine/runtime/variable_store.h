@@ -15,11 +15,14 @@ namespace mtf {
 
 class VariableStore {
  public:
-  /// `replicate`: every position has a copy of its own (run.check_replicas).
+  /// `replicate`: every position has a copy of its own (run.check_replicas). `shared`: variables that it has
+  /// are shared with it; the others get memory of their own.
   VariableStore(Backend& backend, const Mesh& mesh, const std::vector<ProgramVariable>& variables,
-                bool replicate = false);
+                bool replicate = false, const VariableStore* shared = nullptr);
   ~VariableStore();
 
+  /// Shares those of `variables` that it lacks with `other`, which must have them.
+  void share(const VariableStore& other, const std::vector<ProgramVariable>& variables);
   /// Fills every variable with its initial values: functions of (seed, name, global element index) alone.
   void initialize(uint64_t seed);
   bool contains(const std::string& name) const { return entries_.contains(name); }
@@ -47,7 +50,7 @@ class VariableStore {
   Entry& entry(const std::string& name) const;
 
   Mesh mesh_;
-  std::map<std::string, std::unique_ptr<Entry>> entries_;
+  std::map<std::string, std::shared_ptr<Entry>> entries_;
 };
 
 }  // namespace mtf

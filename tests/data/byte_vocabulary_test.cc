@@ -1,4 +1,4 @@
-#include "data/byte_vocabulary.h"
+#include "data/vocabulary/byte_vocabulary.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "data/example.h"
+#include "data/text/example.h"
 
 #include <gmock/gmock.h>
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "data/paths.h"
+#include "data/text/paths.h"
 #include "engine/config/load.h"
 
 namespace mtf {

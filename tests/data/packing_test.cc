@@ -1,4 +1,4 @@
-#include "data/packing.h"
+#include "data/text/packing.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "data/sentencepiece_vocabulary.h"
+#include "data/vocabulary/sentencepiece_vocabulary.h"
 
 #include <gmock/gmock.h>
 #include <sentencepiece_processor.h>
@@ -7,7 +7,7 @@
 #include <random>
 #include <unordered_map>
 
-#include "data/train_vocabulary.h"
+#include "data/vocabulary/train_vocabulary.h"
 #include "engine/core/error.h"
 #include "tests/data/made_up_texts.h"
 

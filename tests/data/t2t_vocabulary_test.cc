@@ -1,4 +1,4 @@
-#include "data/t2t_vocabulary.h"
+#include "data/vocabulary/t2t_vocabulary.h"
 
 #include <gmock/gmock.h>
 

@@ -1,7 +1,7 @@
-#include "data/text_reader.h"
+#include "data/text/text_reader.h"
 
-#include "data/line_reader.h"
-#include "data/text_scan.h"
+#include "data/text/line_reader.h"
+#include "data/text/text_scan.h"
 #include "tests/data/text_testing.h"
 
 namespace mtf::testing {

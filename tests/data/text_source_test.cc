@@ -1,13 +1,13 @@
-#include "data/text_source.h"
+#include "data/text/text_source.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <random>
 
-#include "data/evaluation_texts.h"
 #include "data/loader.h"
-#include "data/text_cache.h"
+#include "data/text/evaluation_texts.h"
+#include "data/text/text_cache.h"
 #include "tests/data/text_testing.h"
 
 namespace mtf::testing {
@@ -67,6 +67,15 @@ TEST_F(TextRows, JoinedPairsAreTargetsAlone) {
   EXPECT_EQ(source->report().empty, 1);
 }
 
+TEST_F(TextRows, JoinedPairsAreNeverSplitUnasked) {
+  ParallelOptions joined = parallel(file("en", "ab\ncdef\n"), file("de", "C\nDEF\n"));
+  joined.as = PairsAs::kTargets;
+  TextSettings how = settings(0, 6, Packing::kDense);
+  EXPECT_THAT(texts_of(*make_text_source(joined, how), "targets"), ElementsAre("ab|C|"));
+  how.purpose = TextPurpose::kEvaluation;
+  EXPECT_THAT(texts_of(*make_text_source(joined, how), "targets"), ElementsAre("ab|C|", "cdef||"));
+}
+
 TEST_F(TextRows, TooLongTextsAreDroppedCutOrSplit) {
   const std::string path = file("t", "abcdefg\nxy\n");
   const auto rows = [&](TooLong rule, Packing packing) {
@@ -80,6 +89,19 @@ TEST_F(TextRows, TooLongTextsAreDroppedCutOrSplit) {
   EXPECT_THAT(rows(TooLong::kSplit, Packing::kNone), ElementsAre("abc", "def", "g|", "xy|"));
   EXPECT_THAT(texts_of(*make_text_source(text(path), settings(0, 3)), "targets"),
               ElementsAre("abc", "def", "g|", "xy|"));
+}
+
+TEST_F(TextRows, OnlyTextsThatWereCutGetAnEndOfSequence) {
+  // Ids as TensorFlow Datasets writes them, without an end: the first is cut, the second just fits.
+  const std::string records = tfrecord_frame(example_message({{"targets", {7, 8, 9, 10}}})) +
+                              tfrecord_frame(example_message({{"targets", {4, 5, 6}}})) +
+                              tfrecord_frame(example_message({{"targets", {3}}}));
+  TfrecordOptions options = tfrecord(file("ids", records));
+  options.features = {{"targets", {}}};
+  TextSettings how = settings(0, 3);
+  how.filter.too_long = TooLong::kCut;
+  EXPECT_THAT(rows_of(*make_text_source(options, how), "targets"),
+              ElementsAre(ElementsAre(7, 8, 1), ElementsAre(4, 5, 6), ElementsAre(3, 0, 0)));
 }
 
 TEST_F(TextRows, FiltersCountWhatTheyDrop) {
@@ -103,6 +125,9 @@ TEST_F(TextRows, FiltersCountWhatTheyDrop) {
                              HasSubstr("2 (40.0 %) with lengths beyond 1:2 dropped")));
   EXPECT_THAT(said[2], HasSubstr("1 (20.0 %) longer than 6 tokens dropped"));
   EXPECT_EQ(said[0], said[1]);
+  how.name = "news";
+  make_text_source(pairs, how);
+  EXPECT_THAT(said.back(), ::testing::StartsWith("news: 5 examples in "));
   how.filter.max_length = 1;
   EXPECT_THAT(failure([&] { make_text_source(pairs, how); }), HasSubstr("none of 5 examples is left"));
 }

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "data/byte_vocabulary.h"
-#include "data/text_source.h"
-#include "data/tfrecord.h"
+#include "data/text/text_source.h"
+#include "data/text/tfrecord.h"
+#include "data/vocabulary/byte_vocabulary.h"
 #include "engine/core/error.h"
 
 namespace mtf::testing {

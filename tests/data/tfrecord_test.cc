@@ -1,4 +1,4 @@
-#include "data/tfrecord.h"
+#include "data/text/tfrecord.h"
 
 #include <gmock/gmock.h>
 #include <zlib.h>
@@ -95,7 +95,7 @@ TEST_F(TFRecord, EveryFlippedBitIsNoticedAndPlaced) {
     const std::string path = file("f", flipped);
     const std::string expected =
         i < first.size() + 12 ? "the checksum of its length is wrong" : "the checksum of its data is wrong";
-    EXPECT_THAT(failure(path), HasSubstr(path + ": record 1 at byte 21: " + expected)) << i;
+    EXPECT_THAT(failure(path), HasSubstr(path + ": record 2 at byte 21: " + expected)) << i;
   }
 }
 
@@ -103,9 +103,9 @@ TEST_F(TFRecord, EveryTornEndIsNoticed) {
   const std::string first = tfrecord_frame("first"), bytes = first + tfrecord_frame("second");
   for (size_t size = first.size() + 1; size < bytes.size(); ++size) {
     EXPECT_THAT(failure(file("f", bytes.substr(0, size))),
-                HasSubstr("f: record 1 at byte 21: the file ends within"));
+                HasSubstr("f: record 2 at byte 21: the file ends within"));
     EXPECT_THAT(failure(compressed("f.gz", bytes.substr(0, size))),
-                HasSubstr("f.gz: record 1 at byte 21: the file"));
+                HasSubstr("f.gz: record 2 at byte 21: the file"));
   }
   const std::string path = compressed("cut.gz", bytes);
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 9);
@@ -119,13 +119,13 @@ TEST_F(TFRecord, AMadeUpLengthTakesNoMemory) {
     const std::string masked_crc =
         tfrecord_frame(number).substr(20);  // of its data, which are the eight bytes
     EXPECT_THAT(failure(file("f", number + masked_crc + "data")),
-                HasSubstr("record 0 at byte 0: the file ends within its"));
+                HasSubstr("record 1 at byte 0: the file ends within its"));
   }
 }
 
 TEST_F(TFRecord, OtherFilesAreRefused) {
   EXPECT_THAT(failure(file("text", "Not records at all, but a text.")),
-              HasSubstr("text: record 0 at byte 0: the checksum"));
+              HasSubstr("text: record 1 at byte 0: the checksum"));
   EXPECT_THAT(failure(directory_ + "none"), HasSubstr("none: No such file or directory"));
   EXPECT_THAT(failure(directory_), HasSubstr("Is a directory"));
 }

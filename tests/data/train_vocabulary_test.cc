@@ -1,4 +1,4 @@
-#include "data/train_vocabulary.h"
+#include "data/vocabulary/train_vocabulary.h"
 
 #include <gmock/gmock.h>
 #include <sys/wait.h>
@@ -11,8 +11,8 @@
 #include <set>
 #include <thread>
 
-#include "data/file_lock.h"
 #include "data/input_file.h"
+#include "data/text/file_lock.h"
 #include "engine/core/error.h"
 #include "tests/data/made_up_texts.h"
 
@@ -153,7 +153,7 @@ TEST_F(TrainVocabulary, AMissingVocabularyIsTrainedOnceOnBothSides) {
                                [&](const std::string& line) { lines.push_back(line); });
   };
   train();
-  EXPECT_THAT(lines, ElementsAre(HasSubstr("training a vocabulary of 400 pieces on 1000 texts"),
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("training a vocabulary of 400 pieces on 1,000 texts"),
                                  HasSubstr(path("vocabulary.model"))));
   lines.clear();
   train();

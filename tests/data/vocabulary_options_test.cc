@@ -1,11 +1,11 @@
-#include "data/vocabulary_options.h"
+#include "data/vocabulary/vocabulary_options.h"
 
 #include <gmock/gmock.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "data/train_vocabulary.h"
+#include "data/vocabulary/train_vocabulary.h"
 #include "engine/config/load.h"
 #include "engine/config/node.h"
 #include "tests/data/made_up_texts.h"

@@ -54,7 +54,7 @@ expect_mistake 2 "standard input has 0 lines" "$golden/ref0.txt"
 expect_mistake 2 "https://statmt.org/wmt14/" -t wmt14 -l en-de
 expect_mistake 1 "cannot read missing.de" missing.de
 { head -n 3 out.de; printf 'gr\374n\n'; } > latin1.de
-expect_mistake 1 "latin1.de: line 4 is not UTF-8" latin1.de
+expect_mistake 1 "latin1.de: line 4: no UTF-8" latin1.de
 printf 'a\tb\n' > systems
 expect_exit 2 "$mtf_bleu" systems < systems
 expect_text "standard input: line 1 has a tab"

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 from tensorboard.backend.event_processing import event_accumulator, event_file_loader
 
-COUNTERS = {"train/": {"step", "epoch", "examples", "tokens"}, "": {"step", "examples", "seconds"}}
+COUNTERS = {"train/": {"step", "epoch", "examples", "tokens"}, "": {"step", "examples", "tokens", "seconds"}}
 
 
 def expected(directory):

@@ -56,6 +56,7 @@ while IFS= read -r line; do
     continue
   fi
   continued=$([[ $line == *\\ ]] && echo yes || true)
-done < <(awk '/^```console/ { inside = 1; next } /^```/ { inside = 0 } inside' "$source_dir/README.md")
+done < <(awk '/^## / { tour = /^## Five-minute tour/ } /^```console/ { inside = 1; next } /^```/ { inside = 0 } tour && inside' \
+  "$source_dir/README.md")
 run_command
 [ "$commands" -ge 8 ] || fail "only $commands commands were found in README.md"

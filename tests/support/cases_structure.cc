@@ -4,6 +4,7 @@
 #include "engine/ops/halo.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/pool_1d.h"
+#include "engine/ops/put.h"
 #include "engine/ops/random.h"
 #include "engine/ops/shift.h"
 #include "engine/ops/slice.h"
@@ -87,6 +88,14 @@ const CaseRegistration dynamic_shift_case("dynamic_shift", [](CaseBuilder& c) {
   const Tensor offset = c.ids("offset", {batch}, -7, 8);
   return Tensors{dynamic_shift(x, offset, "length", false), dynamic_shift(x, offset, "length", true),
                  dynamic_shift(x, c.ids("offset_of_d", {d}, -7, 8), "length", true)};
+});
+
+const CaseRegistration put_case("put", [](CaseBuilder& c) {
+  const Tensor x = c.input("x", {batch, length, d});
+  const Tensor entry = c.input("entry", {d, batch});
+  return Tensors{put(x, entry, c.ids("of_batch", {batch}, 0, x.shape()[1].size), "length"),
+                 put(x, entry, c.ids("of_both", {d, batch}, -1, x.shape()[1].size + 1), "length"),
+                 put(x, c.input("column", {batch, length}), c.ids("one", {}, 0, x.shape()[2].size), "d")};
 });
 
 const CaseRegistration halo_case("shift slice concat", [](CaseBuilder& c) {

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <tuple>
 
-#include "data/tfrecord.h"
+#include "data/text/tfrecord.h"
 #include "engine/core/error.h"
 #include "trainer/event.h"
 

@@ -16,8 +16,18 @@ const ProgressState kState = {.step = 100,
                               .examples_per_second = 25000,
                               .seconds_left = 23.2};
 
+TEST(WorkLine, ShowsTheShareThatIsDone) {
+  EXPECT_EQ(work_line({"tokenising", 42, 100}), "tokenising  42 %");
+  EXPECT_EQ(work_line({"packing"}), "packing");
+  EXPECT_EQ(work_bar({"tokenising", 50, 100}, 40), "[##########..........] tokenising  50 %");
+  EXPECT_EQ(work_bar({"tokenising", 50, 100}, 12), "tokenising  ");
+}
+
 TEST(Progress, LinesSayWhereTheRunStands) {
   EXPECT_EQ(progress_line(kState), "step 100/3000  epoch 0.33  loss 0.3123  25,000 examples/s  23 s left");
+  ProgressState of_texts = kState;
+  of_texts.tokens_per_second = 1234567;
+  EXPECT_EQ(progress_line(of_texts), "step 100/3000  epoch 0.33  loss 0.3123  1,234,567 tokens/s  23 s left");
   EXPECT_EQ(progress_line({.step = 7, .loss = 1, .examples_per_second = 12}),
             "step 7  epoch 0.00  loss 1.0000  12 examples/s");
 }

@@ -98,7 +98,8 @@ int64_t begin_of(int64_t part, int64_t parts, int64_t size, int64_t unit) {
   return std::min(size, (size + unit - 1) / unit * part / parts * unit);
 }
 
-template <class T>
+/// Of elements T to an output of Out, which is T or float32.
+template <class T, class Out>
 class EinsumKernel final : public Kernel {
  public:
   explicit EinsumKernel(Plan plan) : plan_(std::move(plan)), swapped_(better_swapped(plan_)) {
@@ -110,7 +111,7 @@ class EinsumKernel final : public Kernel {
     }
     for (const Axis& axis : plan_.sums) summed_.push_back({axis.size, axis.strides[kA], axis.strides[kB]});
     depth_ = size_of(plan_.sums);
-    out_in_scratch_ = !std::is_same_v<T, C> || (plan_.columns.size > 1 && plan_.columns.strides[kOut] != 1);
+    out_in_scratch_ = !std::is_same_v<Out, C> || (plan_.columns.size > 1 && plan_.columns.strides[kOut] != 1);
     rows_at_once_ = plan_.rows.size;
     if (out_in_scratch_) {
       const int64_t units =
@@ -187,11 +188,11 @@ class EinsumKernel final : public Kernel {
     const int64_t columns = rectangle.end_column - rectangle.column;
     const T* a = call.input<T>(swapped_ ? 1 : 0) + at[kA];
     const T* b = call.input<T>(swapped_ ? 0 : 1) + at[kB] + rectangle.column * plan_.columns.strides[kB];
-    T* out = call.output<T>(0) + at[kOut] + rectangle.column * plan_.columns.strides[kOut];
+    Out* out = call.output<Out>(0) + at[kOut] + rectangle.column * plan_.columns.strides[kOut];
     C* scratch = reinterpret_cast<C*>(call.scratch);
     for (int64_t row = rectangle.row; row < rectangle.end_row; row += rows_at_once_) {
       const int64_t rows = std::min(rows_at_once_, rectangle.end_row - row);
-      T* rows_out = out + row * plan_.rows.strides[kOut];
+      Out* rows_out = out + row * plan_.rows.strides[kOut];
       Product<T> product{rows,
                          columns,
                          summed_,
@@ -201,7 +202,7 @@ class EinsumKernel final : public Kernel {
                          plan_.columns.strides[kB],
                          scratch,
                          columns};
-      if constexpr (std::is_same_v<T, C>) {
+      if constexpr (std::is_same_v<Out, C>) {
         if (!out_in_scratch_) {
           product.c = rows_out;
           product.c_row_stride = plan_.rows.strides[kOut];
@@ -213,11 +214,11 @@ class EinsumKernel final : public Kernel {
     return 2 * (rectangle.end_row - rectangle.row) * columns * depth_;
   }
 
-  void store(const C* from, T* out, int64_t rows, int64_t columns) const {
+  void store(const C* from, Out* out, int64_t rows, int64_t columns) const {
     for (int64_t i = 0; i < rows; ++i) {
-      T* to = out + i * plan_.rows.strides[kOut];
+      Out* to = out + i * plan_.rows.strides[kOut];
       for (int64_t j = 0; j < columns; ++j)
-        to[j * plan_.columns.strides[kOut]] = narrow<T>(from[i * columns + j]);
+        to[j * plan_.columns.strides[kOut]] = narrow<Out>(from[i * columns + j]);
     }
   }
 
@@ -234,7 +235,7 @@ constexpr int64_t kProductsPerTask = 512;
 
 /// Without rows and columns, when the innermost batch axis is contiguous in all operands: that axis is the
 /// vector. Sums are made in the blocks of a matrix product, so that they have its bits.
-template <class T>
+template <class T, class Out>
 class ElementwiseKernel final : public Kernel {
  public:
   ElementwiseKernel(Plan plan, int64_t size)
@@ -259,8 +260,8 @@ class ElementwiseKernel final : public Kernel {
         for (int64_t j = 0; k > 0 && j < n; ++j) total[j] += sums[j];
       }
       flops += 2 * depth_ * n;
-      T* out = call.output<T>(0) + at[kOut] + first;
-      for (int64_t j = 0; j < n; ++j) out[j] = narrow<T>(total[j]);
+      Out* out = call.output<Out>(0) + at[kOut] + first;
+      for (int64_t j = 0; j < n; ++j) out[j] = narrow<Out>(total[j]);
     }
     return flops;
   }
@@ -281,17 +282,23 @@ class ElementwiseKernel final : public Kernel {
   int64_t size_, vectors_, depth_;
 };
 
-template <class T>
-std::unique_ptr<Kernel> einsum_kernel(const KernelContext& context) {
+template <class T, class Out>
+std::unique_ptr<Kernel> einsum_into(const KernelContext& context) {
   Plan plan = make_plan(context);
   if (plan.rows.size == 1 && plan.columns.size == 1 && !plan.loops.empty()) {
     const Axis inner = plan.loops.back();
     if (inner.size >= 8 && inner.strides == Offsets<3>{1, 1, 1}) {
       plan.loops.pop_back();
-      return std::make_unique<ElementwiseKernel<T>>(std::move(plan), inner.size);
+      return std::make_unique<ElementwiseKernel<T, Out>>(std::move(plan), inner.size);
     }
   }
-  return std::make_unique<EinsumKernel<T>>(std::move(plan));
+  return std::make_unique<EinsumKernel<T, Out>>(std::move(plan));
+}
+
+template <class T>
+std::unique_ptr<Kernel> einsum_kernel(const KernelContext& context) {
+  const bool widens = context.outputs[0].dtype != DTypeOf<T>::value;
+  return widens ? einsum_into<T, Computed<T>>(context) : einsum_into<T, T>(context);
 }
 
 const KernelRegistration einsum_f32("einsum", {DType::kFloat32}, einsum_kernel<float>);

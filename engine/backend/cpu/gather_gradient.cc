@@ -83,7 +83,8 @@ struct GatherGradientPlan {
   int64_t tasks() const { return size_of(batch) * row_blocks * column_blocks; }
 };
 
-template <class T>
+/// Of elements T to a table of Out, which is T or float32.
+template <class T, class Out>
 class GatherGradientKernel final : public Kernel {
  public:
   explicit GatherGradientKernel(const KernelContext& context) : plan_(context) {}
@@ -117,7 +118,7 @@ class GatherGradientKernel final : public Kernel {
     int64_t* places = ends + plan_.rows_per_block + 1;
     sort_places(call.input<int32_t>(1) + at[2], call.outputs[0].begin[plan_.axis] + row, rows, ends, places);
     const T* dy = call.input<T>(0) + at[1] + column;
-    T* table = call.output<T>(0) + at[0] + row * plan_.row_stride + column;
+    Out* table = call.output<Out>(0) + at[0] + row * plan_.row_stride + column;
     for (int64_t r = 0; r < rows; ++r) {
       const std::span<const int64_t> of_row(places + (r == 0 ? 0 : ends[r - 1]), places + ends[r]);
       add_places(dy, of_row, width, reinterpret_cast<Computed<T>*>(call.scratch),
@@ -142,13 +143,13 @@ class GatherGradientKernel final : public Kernel {
   }
 
   void add_places(const T* dy, std::span<const int64_t> places, int64_t width, Computed<T>* sums,
-                  T* table) const {
+                  Out* table) const {
     for_each_offset(plan_.columns, 0, size_of(plan_.columns), [&](const Offsets<2>& at) {
-      T* row = table + at[0];
-      if (places.empty()) return (void)std::fill(row, row + width, T{});
+      Out* row = table + at[0];
+      if (places.empty()) return (void)std::fill(row, row + width, Out{});
       std::fill(sums, sums + width, Computed<T>{});
       for (int64_t place : places) add_run(sums, dy + place + at[1], width);
-      for (int64_t i = 0; i < width; ++i) row[i] = narrow<T>(sums[i]);
+      for (int64_t i = 0; i < width; ++i) row[i] = narrow<Out>(sums[i]);
     });
   }
 
@@ -157,7 +158,9 @@ class GatherGradientKernel final : public Kernel {
 
 template <class T>
 std::unique_ptr<Kernel> gather_gradient_kernel(const KernelContext& context) {
-  return std::make_unique<GatherGradientKernel<T>>(context);
+  if (context.outputs[0].dtype == DTypeOf<Computed<T>>::value)
+    return std::make_unique<GatherGradientKernel<T, Computed<T>>>(context);
+  return std::make_unique<GatherGradientKernel<T, T>>(context);
 }
 
 const KernelRegistration f32("gather_gradient", {DType::kFloat32}, gather_gradient_kernel<float>);

@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "engine/backend/cpu/broadcast_axes.h"
-#include "engine/core/clones.h"
 #include "engine/backend/cpu/element.h"
 #include "engine/backend/kernel.h"
+#include "engine/core/clones.h"
 
 namespace mtf {
 namespace {
@@ -226,6 +226,12 @@ std::unique_ptr<Kernel> number_kernel(const KernelContext& context) {
   }
 }
 
+std::unique_ptr<Kernel> sum_kernel(const KernelContext& context) {
+  const bool widens =
+      context.inputs[0].dtype == DType::kBFloat16 && context.outputs[0].dtype == DType::kFloat32;
+  return widens ? reduce_kernel<Sum<BFloat16>, BFloat16, float>(context) : number_kernel<Sum>(context);
+}
+
 std::unique_ptr<Kernel> sum_of_squares_kernel(const KernelContext& context) {
   switch (context.inputs[0].dtype) {
     case DType::kBFloat16:
@@ -240,7 +246,7 @@ std::unique_ptr<Kernel> sum_of_squares_kernel(const KernelContext& context) {
 const std::initializer_list<DType> kNumbers = {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
                                                DType::kInt32, DType::kInt64};
 const KernelRegistration registrations[] = {
-    {"reduce_sum", kNumbers, number_kernel<Sum>},
+    {"reduce_sum", kNumbers, sum_kernel},
     {"reduce_max", kNumbers, number_kernel<Max>},
     {"reduce_min", kNumbers, number_kernel<Min>},
     {"reduce_all", {DType::kBool}, reduce_kernel<All<bool>, bool>},

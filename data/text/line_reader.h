@@ -1,0 +1,49 @@
+// Lines of a text file, plain or gzip-compressed.
+//
+//   LineReader lines("train.en.gz", problems);
+//   while (const std::optional<std::string_view> line = lines.next()) ...
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "data/input_file.h"
+#include "data/text/text_problems.h"
+
+namespace mtf {
+
+/// Adds to `problems` when `text`, which stands in line (or record) `number` of the file, is no UTF-8.
+void check_utf8(std::string_view text, const std::string& path, std::string_view unit, int64_t number,
+                TextProblems& problems);
+
+class LineReader {
+ public:
+  /// Throws Error (kData) when the file cannot be opened.
+  LineReader(const std::string& path, TextProblems& problems);
+
+  /// The next line, valid until the next call; none at the end of the file. It ends with "\n", "\r\n" or the
+  /// file, which are not part of it; nor is a byte order mark. Lines that are no UTF-8 are added to the
+  /// problems. Throws Error when the file cannot be read on.
+  std::optional<std::string_view> next();
+
+  /// Number of the line returned last; the first is 1.
+  int64_t line() const { return line_; }
+  const std::string& path() const { return file_.path(); }
+  /// Bytes of the file itself, before decompression, that were read so far.
+  int64_t bytes_read() const { return file_.bytes_read(); }
+
+ private:
+  std::optional<std::string_view> next_bytes();
+  bool refill();
+
+  InputFile file_;
+  TextProblems& problems_;
+  std::string buffer_;
+  size_t begin_ = 0;  ///< of what has not been returned
+  bool ended_ = false;
+  int64_t line_ = 0;
+};
+
+}  // namespace mtf

@@ -1,0 +1,93 @@
+#include "data/text/text_cache.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <vector>
+
+#include "data/input_file.h"
+#include "engine/checkpoint/file.h"
+#include "engine/config/types.h"
+#include "engine/core/hash.h"
+
+namespace mtf {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kNanoseconds = 1'000'000'000;
+int64_t nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * kNanoseconds + time.tv_nsec; }
+
+/// What changes when a file is written or replaced; nothing when that cannot be told.
+std::optional<std::string> identity_of(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  const int64_t written = std::max(nanoseconds(status.st_mtim), nanoseconds(status.st_ctim));
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  // A clock may stand still for a while: the file could be written again at the very same time.
+  if (nanoseconds(now) - written < 2 * kNanoseconds) return std::nullopt;
+  return fmt::format("{} {} {} {} {}", status.st_dev, status.st_ino, status.st_size,
+                     nanoseconds(status.st_mtim), nanoseconds(status.st_ctim));
+}
+
+std::string hash_of_bytes(const std::string& path) {
+  InputFile file(path, "a file", InputFile::Compression::kNone);
+  Hash128 hash;
+  std::vector<std::byte> buffer(1 << 20);
+  while (const int64_t got = file.read(buffer.data(), static_cast<int64_t>(buffer.size())))
+    hash.add(std::span(buffer).first(static_cast<size_t>(got)));
+  return hash.hex();
+}
+
+/// What cannot be kept is computed again the next time.
+void keep(const std::string& record, const std::string& text) {
+  std::error_code ignored;
+  fs::create_directories(directory_of(record), ignored);
+  const std::string temporary = fmt::format("{}.partial-{}", record, ::getpid());
+  std::ofstream(temporary) << text;
+  fs::rename(temporary, record, ignored);
+  if (ignored) fs::remove(temporary, ignored);
+}
+
+}  // namespace
+
+std::string default_cache_directory() {
+  const char* const cache = std::getenv("XDG_CACHE_HOME");
+  const std::string parent = cache && *cache == '/' ? std::string(cache) : config::expand_home("~/.cache");
+  return parent + "/mtf-train";
+}
+
+void make_cache_directory(const std::string& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (!error && ::access(directory.c_str(), W_OK) != 0)
+    error = std::error_code(errno, std::generic_category());
+  if (error)
+    throw Error(
+        ErrorKind::kSystem,
+        fmt::format("tokenised texts cannot be kept in {}: {}", directory, system_message(error.value())),
+        "a directory that can be written, as `data.cache`");
+}
+
+std::string content_hash(const std::string& path, const std::string& cache_directory) {
+  const std::string record = fmt::format("{}/files/{}", cache_directory,
+                                         hash128_hex(fs::absolute(path).lexically_normal().string()));
+  const std::optional<std::string> before = identity_of(path);
+  if (before) {
+    std::ifstream file(record);
+    std::string identity, hash;
+    if (std::getline(file, identity) && std::getline(file, hash) && identity == *before) return hash;
+  }
+  const std::string hash = hash_of_bytes(path);
+  if (before && identity_of(path) == before) keep(record, fmt::format("{}\n{}\n", *before, hash));
+  return hash;
+}
+
+}  // namespace mtf

@@ -1,0 +1,55 @@
+// The directory in which tokenised texts are kept, and how several processes share it.
+//
+//   const std::string path = fmt::format("{}/{}.safetensors", directory, key);
+//   const Store store = open_or_build<Store>(path, [&] { build(path); }, [&] { say("waiting"); });
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "data/text/file_lock.h"
+#include "engine/checkpoint/file.h"
+#include "engine/core/error.h"
+
+namespace mtf {
+
+/// $XDG_CACHE_HOME/mtf-train, or ~/.cache/mtf-train.
+std::string default_cache_directory();
+
+/// Makes the directory when it is not there. Throws Error (kSystem) when that cannot be.
+void make_cache_directory(const std::string& directory);
+
+/// XXH3-128 of the bytes of a file. It is kept in `cache_directory` and not computed again while the file has
+/// the same inode, size and times; what was written within two seconds before is not trusted. Throws Error
+/// when the file cannot be read.
+std::string content_hash(const std::string& path, const std::string& cache_directory);
+
+/// A Store of a file that is there, whole and sound.
+template <class Store>
+std::optional<Store> try_open(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return std::nullopt;
+  try {
+    return Store(path);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCheckpoint) throw;
+    return std::nullopt;  // damaged: it is built anew
+  }
+}
+
+/// Opens `path`, or lets `build` write it first. Of several processes one builds and the others wait. `build`
+/// puts the file under its name only when it is complete. A directory that has the file need not be writable.
+template <class Store>
+Store open_or_build(const std::string& path, const std::function<void()>& build,
+                    const std::function<void()>& waiting) {
+  if (std::optional<Store> store = try_open<Store>(path)) return std::move(*store);
+  make_cache_directory(directory_of(path));
+  const FileLock lock(path + ".lock", waiting);
+  if (std::optional<Store> store = try_open<Store>(path)) return std::move(*store);
+  build();
+  return Store(path);
+}
+
+}  // namespace mtf

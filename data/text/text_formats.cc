@@ -1,0 +1,218 @@
+#include "data/text/text_formats.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "data/text/line_reader.h"
+#include "engine/checkpoint/json.h"
+#include "engine/core/printable.h"
+
+namespace mtf {
+namespace {
+
+bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\v\f") == std::string_view::npos; }
+
+/// "column 3: syntax error ...": the library counts the lines of each object from 1.
+std::string reason_of(const nlohmann::json::exception& error) {
+  constexpr std::string_view kFront = "parse error at line 1, ";
+  const std::string message = message_of(error);
+  return message.starts_with(kFront) ? message.substr(kFront.size()) : message;
+}
+
+class LineFormat final : public TextFormat {
+ public:
+  LineFormat(const TextOptions& options, const FormatContext& context)
+      : side_(options.as), lines_(context.files[0], context.problems), blank_lines_(context.blank_lines) {}
+
+  bool next(TextExample& example) override {
+    while (const auto line = lines_.next()) {
+      if (is_blank(*line)) {
+        ++blank_lines_;
+      } else {
+        example[side_].text = *line;
+        return true;
+      }
+    }
+    return false;
+  }
+  int64_t bytes_read() const override { return lines_.bytes_read(); }
+
+ private:
+  Side side_;
+  LineReader lines_;
+  int64_t& blank_lines_;
+};
+
+class DocumentFormat final : public TextFormat {
+ public:
+  DocumentFormat(const TextOptions& options, const FormatContext& context)
+      : side_(options.as), lines_(context.files[0], context.problems), blank_lines_(context.blank_lines) {}
+
+  bool next(TextExample& example) override {
+    std::string& document = example[side_].text;
+    document.clear();
+    while (const auto line = lines_.next()) {
+      if (is_blank(*line)) {
+        ++blank_lines_;
+        if (!document.empty()) return true;
+      } else {
+        if (!document.empty()) document += '\n';
+        document += *line;
+      }
+    }
+    return !document.empty();
+  }
+  int64_t bytes_read() const override { return lines_.bytes_read(); }
+
+ private:
+  Side side_;
+  LineReader lines_;
+  int64_t& blank_lines_;
+};
+
+class ParallelFormat final : public TextFormat {
+ public:
+  explicit ParallelFormat(const FormatContext& context)
+      : inputs_(context.files[0], context.problems),
+        targets_(context.files[1], context.problems),
+        problems_(context.problems) {}
+
+  bool next(TextExample& example) override {
+    const auto input = inputs_.next(), target = targets_.next();
+    if (input && target) {
+      example.inputs.text = *input;
+      example.targets.text = *target;
+      return true;
+    }
+    if (input || target) {
+      while (inputs_.next()) continue;
+      while (targets_.next()) continue;
+      problems_.add({ErrorKind::kData,
+                     {},
+                     fmt::format("{} has {} lines, and {} has {}", inputs_.path(), inputs_.line(),
+                                 targets_.path(), targets_.line()),
+                     "files in which each line belongs to the same line of the other",
+                     {}});
+    }
+    return false;
+  }
+  int64_t bytes_read() const override { return inputs_.bytes_read() + targets_.bytes_read(); }
+
+ private:
+  LineReader inputs_, targets_;
+  TextProblems& problems_;
+};
+
+class TsvFormat final : public TextFormat {
+ public:
+  TsvFormat(const TsvOptions& options, const FormatContext& context)
+      : lines_(context.files[0], context.problems), problems_(context.problems) {
+    for (const std::string& column : options.columns) {
+      const auto side = std::ranges::find(kSides, column, [](Side s) { return name_of(s); });
+      columns_.push_back(side == kSides.end() ? std::nullopt : std::optional(*side));
+    }
+  }
+
+  bool next(TextExample& example) override {
+    while (const auto line = lines_.next()) {
+      if (read_columns(*line, example)) return true;
+    }
+    return false;
+  }
+  int64_t bytes_read() const override { return lines_.bytes_read(); }
+
+ private:
+  /// Lines may have more columns than have names.
+  bool read_columns(std::string_view line, TextExample& example) {
+    const auto found = 1 + std::ranges::count(line, '\t');
+    if (found < static_cast<int64_t>(columns_.size())) {
+      problems_.add(lines_.path(), "line", lines_.line(),
+                    fmt::format("{} of {} columns", found, columns_.size()),
+                    "as many columns as `columns` names, separated by tab characters");
+      return false;
+    }
+    for (const std::optional<Side> side : columns_) {
+      const size_t tab = std::min(line.find('\t'), line.size());
+      if (side) example[*side].text = line.substr(0, tab);
+      line.remove_prefix(std::min(tab + 1, line.size()));
+    }
+    return true;
+  }
+
+  LineReader lines_;
+  TextProblems& problems_;
+  std::vector<std::optional<Side>> columns_;
+};
+
+class JsonlFormat final : public TextFormat {
+ public:
+  JsonlFormat(const JsonlOptions& options, const FormatContext& context)
+      : lines_(context.files[0], context.problems), problems_(context.problems) {
+    const auto* renamed = std::get_if<config::Named<std::string>>(&options.columns);
+    for (const Side side : sides_in_files(options)) {
+      keys_.emplace_back(side, renamed ? *renamed->find(name_of(side)) : std::string(name_of(side)));
+    }
+  }
+
+  bool next(TextExample& example) override {
+    while (const auto line = lines_.next()) {
+      if (read_object(*line, example)) return true;
+    }
+    return false;
+  }
+  int64_t bytes_read() const override { return lines_.bytes_read(); }
+
+ private:
+  bool wrong(const std::string& what, const std::string& hint) {
+    problems_.add(lines_.path(), "line", lines_.line(), what, hint);
+    return false;
+  }
+
+  bool read_object(std::string_view line, TextExample& example) {
+    try {
+      const nlohmann::json object = parse_json(line, [](const std::string& key) {
+        throw Error(ErrorKind::kData, fmt::format("the key `{}` occurs twice", printable(key)));
+      });
+      if (!object.is_object()) return wrong("no JSON object", "an object in each line");
+      for (const auto& [side, key] : keys_) {
+        const auto value = object.find(key);
+        if (value == object.end() || !value->is_string())
+          return wrong(fmt::format("`{}` is {}", key, value == object.end() ? "missing" : "no text"),
+                       fmt::format("a text under `{}` in each line", key));
+        example[side].text = value->get_ref<const std::string&>();
+      }
+      return true;
+    } catch (const nlohmann::json::exception& error) {
+      return wrong(fmt::format("no valid JSON: {}", printable(reason_of(error))),
+                   "a JSON object in each line");
+    } catch (const Error& error) {
+      return wrong(error.problems().front().message, "each key once");
+    }
+  }
+
+  LineReader lines_;
+  TextProblems& problems_;
+  std::vector<std::pair<Side, std::string>> keys_;
+};
+
+}  // namespace
+
+std::unique_ptr<TextFormat> open_format(const TextOptions& options, const FormatContext& context) {
+  if (options.join == TextUnit::kLine) return std::make_unique<LineFormat>(options, context);
+  return std::make_unique<DocumentFormat>(options, context);
+}
+
+std::unique_ptr<TextFormat> open_format(const ParallelOptions&, const FormatContext& context) {
+  return std::make_unique<ParallelFormat>(context);
+}
+
+std::unique_ptr<TextFormat> open_format(const TsvOptions& options, const FormatContext& context) {
+  return std::make_unique<TsvFormat>(options, context);
+}
+
+std::unique_ptr<TextFormat> open_format(const JsonlOptions& options, const FormatContext& context) {
+  return std::make_unique<JsonlFormat>(options, context);
+}
+
+}  // namespace mtf

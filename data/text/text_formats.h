@@ -1,0 +1,27 @@
+// The formats that text_reader.h reads, one class each in text_formats.cc and tfrecord_format.cc.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/text/text_reader.h"
+
+namespace mtf {
+
+/// What all formats need beside their options.
+struct FormatContext {
+  const std::vector<std::string>& files;  ///< of the group
+  const BySide<int64_t>& vocabulary_sizes;
+  TextProblems& problems;
+  int64_t& blank_lines;  ///< counted where they are passed over
+};
+
+/// Throws Error when a file cannot be opened.
+std::unique_ptr<TextFormat> open_format(const TextOptions& options, const FormatContext& context);
+std::unique_ptr<TextFormat> open_format(const ParallelOptions& options, const FormatContext& context);
+std::unique_ptr<TextFormat> open_format(const TsvOptions& options, const FormatContext& context);
+std::unique_ptr<TextFormat> open_format(const JsonlOptions& options, const FormatContext& context);
+std::unique_ptr<TextFormat> open_format(const TfrecordOptions& options, const FormatContext& context);
+
+}  // namespace mtf

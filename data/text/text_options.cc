@@ -1,0 +1,141 @@
+#include "data/text/text_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/core/nearest.h"
+
+namespace mtf {
+namespace {
+
+constexpr const char* kPairsAsMeaning =
+    "pairs, or targets: both texts joined into `targets`, for language models";
+const std::vector<std::string> kSideNames = {"inputs", "targets"};
+
+std::vector<Side> sides_named(const std::vector<std::string>& names) {
+  std::vector<Side> sides;
+  for (const Side side : kSides) {
+    if (std::ranges::find(names, name_of(side)) != names.end()) sides.push_back(side);
+  }
+  return sides;
+}
+
+template <class T>
+std::vector<std::string> keys_of(const config::Named<T>& map) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : map) keys.push_back(key);
+  return keys;
+}
+
+/// `names` are the features that `key` speaks of.
+void check_sides(const config::Report& report, std::string_view key, const std::vector<std::string>& names,
+                 PairsAs as) {
+  const std::vector<Side> sides = sides_named(names);
+  for (const Side side : sides) {
+    if (std::ranges::count(names, name_of(side)) > 1)
+      report.error(key, fmt::format("`{}` occurs twice in `{}`", name_of(side), key));
+  }
+  if (sides.empty()) {
+    report.error(key, fmt::format("`{}` names neither `inputs` nor `targets`", key),
+                 names.empty() ? "for example [inputs, targets]" : did_you_mean(names.front(), kSideNames));
+  } else if (as == PairsAs::kTargets && sides.size() < 2) {
+    report.error("as",
+                 fmt::format("there are no pairs to be joined: `{}` names only `{}`", key, name_of(sides[0])),
+                 "`columns` or `features` with inputs and targets");
+  }
+}
+
+void check_known(const config::Report& report, std::string_view key, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (std::ranges::find(kSideNames, name) == kSideNames.end())
+      report.error(key, fmt::format("there is no feature `{}` of texts", name),
+                   did_you_mean(name, kSideNames));
+  }
+}
+
+std::vector<Side> sides_of(const TextOptions& options) { return {options.as}; }
+std::vector<Side> sides_of(const ParallelOptions&) { return {kSides.begin(), kSides.end()}; }
+std::vector<Side> sides_of(const TsvOptions& options) { return sides_named(options.columns); }
+std::vector<Side> sides_of(const JsonlOptions& options) {
+  const auto* list = std::get_if<std::vector<std::string>>(&options.columns);
+  return sides_named(list ? *list : keys_of(std::get<config::Named<std::string>>(options.columns)));
+}
+std::vector<Side> sides_of(const TfrecordOptions& options) { return sides_named(keys_of(options.features)); }
+
+}  // namespace
+
+void describe(config::Visitor& visit, ParallelOptions& options) {
+  visit("inputs", options.inputs, "text files in UTF-8, plain or .gz: a path, a list or a glob",
+        config::required);
+  visit("targets", options.targets, "as many files, in which each line belongs to the same line of `inputs`",
+        config::required);
+  visit("as", options.as, kPairsAsMeaning);
+}
+
+void describe(config::Visitor& visit, TsvOptions& options) {
+  visit("path", options.path, "files of lines, plain or .gz: a path, a list or a glob", config::required);
+  visit("columns", options.columns,
+        "names of the columns in order; those not called inputs or targets are passed over");
+  visit("as", options.as, kPairsAsMeaning);
+  visit.check([&options](const config::Report& report) {
+    check_sides(report, "columns", options.columns, options.as);
+  });
+}
+
+void describe(config::Visitor& visit, JsonlOptions& options) {
+  visit("path", options.path, "files of lines, plain or .gz: a path, a list or a glob", config::required);
+  visit("columns", options.columns,
+        "keys called inputs and targets; or others, as in {inputs: en, targets: de}");
+  visit("as", options.as, kPairsAsMeaning);
+  visit.check([&options](const config::Report& report) {
+    const auto* list = std::get_if<std::vector<std::string>>(&options.columns);
+    const std::vector<std::string> names =
+        list ? *list : keys_of(std::get<config::Named<std::string>>(options.columns));
+    check_known(report, "columns", names);
+    check_sides(report, "columns", names, options.as);
+  });
+}
+
+void describe(config::Visitor& visit, TfrecordOptions& options) {
+  visit("path", options.path, "TFRecord files, plain or .gz: a path, a list or a glob", config::required);
+  visit("features", options.features,
+        "what each feature is in the files, such as {inputs: ids, targets: ids}");
+  visit("vocab_shift", options.vocab_shift, "added to every id", config::Bounds{-1e6, 1e6, false});
+  visit("append_eos", options.append_eos, "the ids end without the end of sequence: append it");
+  visit("as", options.as, kPairsAsMeaning);
+  visit.check([&options](const config::Report& report) {
+    const std::vector<std::string> names = keys_of(options.features);
+    check_known(report, "features", names);
+    check_sides(report, "features", names, options.as);
+  });
+}
+
+std::vector<Side> sides_in_files(const TextSourceOptions& options) {
+  return std::visit([](const auto& x) { return sides_of(x); }, options);
+}
+
+std::vector<Side> sides_in_rows(const TextSourceOptions& options) {
+  const bool joined = std::visit(
+      []<class Options>(const Options& x) {
+        if constexpr (std::is_same_v<Options, TextOptions>) {
+          return false;
+        } else {
+          return x.as == PairsAs::kTargets;
+        }
+      },
+      options);
+  return joined ? std::vector<Side>{Side::kTargets} : sides_in_files(options);
+}
+
+BySide<int64_t> sequence_lengths(const SequenceLengthOptions& options) {
+  if (const auto* length = std::get_if<int64_t>(&options)) return {*length, *length};
+  BySide<int64_t> lengths;
+  const auto& map = std::get<config::Named<int64_t>>(options);
+  for (const Side side : kSides) {
+    if (const int64_t* length = map.find(name_of(side))) lengths[side] = *length;
+  }
+  return lengths;
+}
+
+}  // namespace mtf

@@ -1,0 +1,116 @@
+#include "data/text/text_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "data/text/paths.h"
+#include "data/text/text_formats.h"
+
+namespace mtf {
+namespace {
+
+/// The files of `paths`, which will be read more than once.
+std::vector<std::string> regular_files(const std::vector<config::Path>& paths,
+                                       std::vector<Problem>& problems) {
+  std::vector<std::string> files = find_files(paths, problems);
+  for (const std::string& file : files) {
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(file, ignored)) continue;
+    const auto path = std::ranges::find(paths, file, &config::Path::text);
+    problems.push_back({ErrorKind::kData,
+                        path == paths.end() ? Mark{} : path->mark,
+                        fmt::format("{} is no regular file", file),
+                        "a file that can be read more than once",
+                        {}});
+  }
+  return files;
+}
+
+std::vector<std::vector<std::string>> groups_of(const ParallelOptions& options, const Mark& mark,
+                                                std::vector<Problem>& problems) {
+  const size_t problems_before = problems.size();
+  const std::vector<std::string> inputs = regular_files(options.inputs, problems);
+  const std::vector<std::string> targets = regular_files(options.targets, problems);
+  if (problems.size() > problems_before) return {};
+  if (inputs.empty() || inputs.size() != targets.size()) {
+    problems.push_back({ErrorKind::kData,
+                        mark,
+                        fmt::format("{} files of inputs and {} of targets", inputs.size(), targets.size()),
+                        "one file of targets for each file of inputs",
+                        {}});
+    return {};
+  }
+  std::vector<std::vector<std::string>> groups;
+  for (size_t i = 0; i < inputs.size(); ++i) groups.push_back({inputs[i], targets[i]});
+  return groups;
+}
+
+template <class Options>
+std::vector<std::vector<std::string>> groups_of(const Options& options, const Mark& mark,
+                                                std::vector<Problem>& problems) {
+  const size_t problems_before = problems.size();
+  std::vector<std::vector<std::string>> groups;
+  for (std::string& file : regular_files(options.path, problems)) groups.push_back({std::move(file)});
+  if (groups.empty() && problems.size() == problems_before)
+    problems.push_back({ErrorKind::kData, mark, "`path` names no file", "a path, a list or a glob", {}});
+  return groups;
+}
+
+}  // namespace
+
+TextFiles find_text_files(const TextSourceOptions& options, const Mark& mark,
+                          std::vector<Problem>& problems) {
+  return {options, std::visit([&](const auto& x) { return groups_of(x, mark, problems); }, options)};
+}
+
+bool TextField::empty() const {
+  return has_ids ? ids.empty() : text.find_first_not_of(" \t\n\v\f\r") == std::string::npos;
+}
+
+TextReader::TextReader(const TextFiles& files, const BySide<int64_t>& vocabulary_sizes,
+                       TextProblems& problems)
+    : files_(files), vocabulary_sizes_(vocabulary_sizes), problems_(problems) {
+  for (const std::vector<std::string>& group : files.groups) {
+    for (const std::string& file : group) {
+      std::error_code error;
+      const auto size = std::filesystem::file_size(file, error);
+      if (!error) bytes_ += static_cast<int64_t>(size);
+    }
+  }
+}
+
+bool TextReader::next(TextExample& example) {
+  while (format_ || next_group_ < files_.groups.size()) {
+    try {
+      if (!format_) {
+        const FormatContext context{files_.groups[next_group_++], vocabulary_sizes_, problems_, blank_lines_};
+        format_ =
+            std::visit([&](const auto& options) { return open_format(options, context); }, files_.options);
+      }
+      if (format_->next(example)) return true;
+      bytes_of_groups_ += format_->bytes_read();
+    } catch (const Error& error) {  // this file cannot be read on; the others may have problems, too
+      for (const Problem& problem : error.problems()) problems_.add(problem);
+    }
+    format_.reset();
+  }
+  return false;
+}
+
+int64_t TextReader::bytes_read() const { return bytes_of_groups_ + (format_ ? format_->bytes_read() : 0); }
+
+void for_each_text(const TextFiles& files, const std::function<void(Side, std::string_view)>& use) {
+  TextProblems problems;
+  TextReader reader(files, {}, problems);
+  const std::vector<Side> sides = sides_in_files(files.options);
+  for (TextExample example; reader.next(example);) {
+    for (const Side side : sides) {
+      if (!example[side].has_ids && !example[side].empty()) use(side, example[side].text);
+    }
+  }
+  problems.throw_if_any();
+}
+
+}  // namespace mtf

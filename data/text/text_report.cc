@@ -1,0 +1,65 @@
+#include "data/text/text_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/core/counted.h"
+
+namespace mtf {
+namespace {
+
+std::string number(int64_t count) { return with_thousands(static_cast<double>(count)); }
+
+std::string percent(int64_t part, int64_t whole) {
+  return fmt::format("{:.1f} %",
+                     whole == 0 ? 0.0 : 100 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+}  // namespace
+
+double TextReport::padding(Side side) const {
+  const auto places = static_cast<double>(rows * rules.row[side]);
+  return places == 0 ? 0 : 1 - static_cast<double>(tokens[side]) / places;
+}
+
+double TextReport::padding() const {
+  const auto places = static_cast<double>(rows * (rules.row.inputs + rules.row.targets));
+  return places == 0 ? 0 : 1 - static_cast<double>(tokens.inputs + tokens.targets) / places;
+}
+
+std::string TextReport::to_string() const {
+  std::string full;
+  for (const Side side : kSides) {
+    if (rules.row[side] > 0)
+      full += fmt::format("{}{} {:.1f} % full", full.empty() ? "" : ", ", mtf::name_of(side),
+                          100 * (1 - padding(side)));
+  }
+  std::string text =
+      rows > 0 ? fmt::format("{} in {} ({})", counted(examples, "example"), counted(rows, "row"), full)
+               : fmt::format("none of {} is left", counted(examples, "example"));
+  std::vector<std::string> notes;
+  if (empty > 0)
+    notes.push_back(
+        fmt::format("{} {}", number(empty), rules.keep_empty ? "without text" : "without text dropped"));
+  if (too_long > 0) {
+    const char* const treated = rules.too_long == TooLong::kDrop  ? "dropped"
+                                : rules.too_long == TooLong::kCut ? "cut off"
+                                                                  : "split";
+    const BySide<int64_t>& limit = rules.limit;
+    const bool same = limit.inputs == limit.targets || limit.inputs == 0 || limit.targets == 0;
+    notes.push_back(fmt::format("{} ({}) longer than {} {}", number(too_long), percent(too_long, examples),
+                                same ? counted(std::max(limit.inputs, limit.targets), "token")
+                                     : fmt::format("{} / {} tokens", limit.inputs, limit.targets),
+                                treated));
+  }
+  if (too_unequal > 0)
+    notes.push_back(fmt::format("{} ({}) with lengths beyond 1:{} dropped", number(too_unequal),
+                                percent(too_unequal, examples), *rules.max_ratio));
+  if (blank_lines > 0) notes.push_back(counted(blank_lines, "blank line"));
+  if (!notes.empty()) text += fmt::format("; {}", fmt::join(notes, ", "));
+  return name.empty() ? text : fmt::format("{}: {}", name, text);
+}
+
+}  // namespace mtf

@@ -1,0 +1,210 @@
+#include "data/text/text_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "data/text/packing.h"
+#include "data/text/text_cache.h"
+#include "engine/core/hash.h"
+
+namespace mtf {
+namespace {
+
+/// Consecutive tokens that stand together in a row.
+struct Piece {
+  BySide<int64_t> begin;
+  TokenCounts length;
+};
+
+std::string name_of(Side side, std::string_view what) {
+  return fmt::format("{}/{}", mtf::name_of(side), what);
+}
+
+/// Cuts the examples to pieces that fit into a row, by the rules, and counts what is dropped.
+class Selection {
+ public:
+  Selection(const TokenStore& tokens, const RowRules& rules) : tokens_(tokens), rules_(rules) {
+    for (const Side side : kSides) {
+      if (rules.row[side] > 0) sides_.push_back(side);
+    }
+    report_.examples = tokens.examples();
+    report_.blank_lines = tokens.counts().blank_lines;
+    for (int64_t i = 0; i < tokens.examples(); ++i) select(i);
+  }
+
+  const std::vector<Piece>& pieces() const { return pieces_; }
+  const TextReport& report() const { return report_; }
+
+ private:
+  void select(int64_t i) {
+    Piece piece;
+    bool empty = false, too_long = false;
+    BySide<int64_t> length;
+    for (const Side side : sides_) {
+      piece.begin[side] = tokens_.begin(side, i);
+      length[side] = tokens_.length(side, i);
+      if (length[side] == 0) {
+        empty = true;
+        piece.begin[side] = tokens_.lone_end(side);
+        length[side] = 1;
+      }
+      too_long |= length[side] > rules_.limit[side];
+    }
+    report_.empty += empty;
+    if (empty && !rules_.keep_empty) return;
+    if (is_too_unequal(length)) {
+      ++report_.too_unequal;
+      return;
+    }
+    report_.too_long += too_long;
+    if (too_long && rules_.too_long == TooLong::kDrop) return;
+    if (too_long && rules_.too_long == TooLong::kSplit) return split(piece, length);
+    for (const Side side : sides_) piece.length[side] = cut(length[side], side);
+    pieces_.push_back(piece);
+  }
+
+  bool is_too_unequal(const BySide<int64_t>& length) const {
+    if (!rules_.max_ratio || sides_.size() < 2) return false;
+    const auto [shorter, longer] = std::minmax(length.inputs, length.targets);
+    return static_cast<double>(longer) > *rules_.max_ratio * static_cast<double>(shorter);
+  }
+
+  void split(Piece piece, const BySide<int64_t>& length) {
+    const Side side = sides_.front();
+    for (const int64_t end = piece.begin[side] + length[side]; piece.begin[side] < end;) {
+      piece.length[side] = cut(end - piece.begin[side], side);
+      pieces_.push_back(piece);
+      piece.begin[side] += piece.length[side];
+    }
+  }
+
+  int32_t cut(int64_t length, Side side) const {
+    return static_cast<int32_t>(std::min(length, rules_.limit[side]));
+  }
+
+  const TokenStore& tokens_;
+  const RowRules& rules_;
+  std::vector<Side> sides_;
+  std::vector<Piece> pieces_;
+  TextReport report_;
+};
+
+PackedRows pack(const std::vector<Piece>& pieces, const RowRules& rules) {
+  if (rules.packing == Packing::kNone) return pack_none(static_cast<int64_t>(pieces.size()));
+  std::vector<TokenCounts> lengths;
+  lengths.reserve(pieces.size());
+  for (const Piece& piece : pieces) lengths.push_back(piece.length);
+  return rules.packing == Packing::kDense ? pack_dense(lengths, rules.row)
+                                          : pack_reference(lengths, rules.row);
+}
+
+template <class T>
+StoredTensor tensor_of(const std::string& name, const std::vector<T>& values) {
+  return {.name = name,
+          .dtype = DTypeOf<T>::value,
+          .shape = {static_cast<int64_t>(values.size())},
+          .data = std::as_bytes(std::span(values))};
+}
+
+/// The numbers of a report that are kept with the rows.
+template <class Visit>
+void visit_numbers(TextReport& report, const Visit& visit) {
+  visit("examples", report.examples);
+  visit("blank_lines", report.blank_lines);
+  visit("empty", report.empty);
+  visit("too_long", report.too_long);
+  visit("too_unequal", report.too_unequal);
+  visit("rows", report.rows);
+  visit("inputs", report.tokens.inputs);
+  visit("targets", report.tokens.targets);
+}
+
+void build(const std::string& path, const TokenStore& tokens, const RowRules& rules, const TextFiles& files) {
+  const Selection selection(tokens, rules);
+  const std::vector<Piece>& pieces = selection.pieces();
+  TextReport report = selection.report();
+  report.rules = rules;
+  if (pieces.empty()) {
+    throw Error(ErrorKind::kData,
+                fmt::format("{}: {}", fmt::join(files.groups.front(), ", "), report.to_string()),
+                "a greater `data.sequence_length`, or another `data.filter`");
+  }
+  const PackedRows rows = pack(pieces, rules);
+  report.rows = rows.rows();
+  std::vector<StoredTensor> tensors = {tensor_of("first", rows.first)};
+  BySide<std::vector<int64_t>> begin;
+  BySide<std::vector<int32_t>> length;
+  for (const Side side : kSides) {
+    if (rules.row[side] == 0) continue;
+    for (const int64_t i : rows.examples) {
+      begin[side].push_back(pieces[i].begin[side]);
+      length[side].push_back(pieces[i].length[side]);
+      report.tokens[side] += pieces[i].length[side];
+    }
+    tensors.push_back(tensor_of(name_of(side, "begin"), begin[side]));
+    tensors.push_back(tensor_of(name_of(side, "length"), length[side]));
+  }
+  std::map<std::string, std::string> numbers;
+  visit_numbers(report, [&](const char* name, int64_t value) { numbers[name] = fmt::to_string(value); });
+  write_safetensors(path, tensors, numbers);
+}
+
+}  // namespace
+
+RowStore::RowStore(const std::string& path) : file_(path) {
+  first_ = mapped_values<int64_t>(file_, "first");
+  for (const Side side : kSides) {
+    if (!file_.find(name_of(side, "begin"))) continue;
+    begin_[side] = mapped_values<int64_t>(file_, name_of(side, "begin"));
+    length_[side] = mapped_values<int32_t>(file_, name_of(side, "length"));
+  }
+  visit_numbers(report_, [&](const char* name, int64_t& value) { value = stored_number(file_, name); });
+}
+
+void RowStore::check(const TokenStore& tokens, const BySide<int64_t>& row) const {
+  const auto require = [&](bool sound) {
+    if (!sound) throw_damaged_store(file_.path());
+  };
+  require(first_.size() >= 2 && first_.front() == 0 && std::ranges::is_sorted(first_));
+  for (const Side side : kSides) {
+    if (row[side] == 0) continue;
+    const auto pieces = static_cast<int64_t>(begin_[side].size());
+    require(pieces == first_.back() && length_[side].size() == begin_[side].size());
+    const auto stored = static_cast<int64_t>(tokens.tokens(side).size());
+    for (int64_t r = 0; r < rows(); ++r) {
+      int64_t used = 0;
+      for (int64_t p = first(r); p < first(r + 1); ++p) {
+        require(length(side, p) >= 0 && begin(side, p) >= 0 && begin(side, p) <= stored - length(side, p));
+        used += length(side, p);
+      }
+      require(used <= row[side]);
+    }
+  }
+}
+
+RowStore open_row_store(const TokenStore& tokens, const std::string& tokens_key, const RowRules& rules,
+                        const TextFiles& files, const std::string& cache_directory,
+                        const TextProgress& progress) {
+  const std::string key = hash128_hex(
+      fmt::format("rows 1\n{}\nrow {} {} limit {} {} ratio {} too_long {} packing {} keep_empty {}\n",
+                  tokens_key, rules.row.inputs, rules.row.targets, rules.limit.inputs, rules.limit.targets,
+                  rules.max_ratio.value_or(0), static_cast<int>(rules.too_long),
+                  static_cast<int>(rules.packing), rules.keep_empty));
+  const auto report = [&](TextStage stage) {
+    if (progress) progress(stage, 0, 0);
+  };
+  const std::string path = fmt::format("{}/rows-{}.safetensors", cache_directory, key);
+  RowStore rows = open_or_build<RowStore>(
+      path,
+      [&] {
+        report(TextStage::kPack);
+        build(path, tokens, rules, files);
+      },
+      [&] { report(TextStage::kWait); });
+  rows.check(tokens, rules.row);
+  return rows;
+}
+
+}  // namespace mtf

@@ -1,0 +1,153 @@
+#include "data/text/text_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "data/text/text_cache.h"
+#include "engine/core/check.h"
+
+namespace mtf {
+namespace {
+
+/// Pairs stay whole, also where they are joined: models tell inputs and targets apart by counting the ends of
+/// sequences in a row.
+bool are_pairs(const TextSourceOptions& options) { return sides_in_files(options).size() > 1; }
+
+TooLong too_long_rule(const TextSettings& settings, bool pairs) {
+  const bool evaluation = settings.purpose == TextPurpose::kEvaluation;
+  if (settings.filter.too_long && !evaluation) return *settings.filter.too_long;
+  if (!pairs && settings.packing != Packing::kReference) return TooLong::kSplit;
+  return evaluation || settings.packing == Packing::kReference ? TooLong::kCut : TooLong::kDrop;
+}
+
+/// Throws Error (kConfig) when the section `data` lacks what texts need.
+void check_settings(const TextSourceOptions& options, const TextSettings& settings, const Mark& mark) {
+  for (const Side side : sides_in_rows(options)) {
+    if (!settings.vocabularies[side])
+      throw Error(ErrorKind::kConfig, mark, "texts need `data.vocabulary`",
+                  "for example {type: sentencepiece, size: 8000}, or bytes");
+  }
+  if (settings.lengths == BySide<int64_t>{})
+    throw Error(ErrorKind::kConfig, mark, "texts need `data.sequence_length`",
+                "tokens of a row, such as 256");
+}
+
+RowRules rules_for(const TextSourceOptions& options, const TextSettings& settings, const Mark& mark) {
+  const bool evaluation = settings.purpose == TextPurpose::kEvaluation;
+  const std::vector<Side> sides = sides_in_rows(options);
+  RowRules rules;
+  for (const Side side : sides) {
+    const int64_t length = settings.lengths[side];
+    if (length < 1)
+      throw Error(ErrorKind::kConfig, mark,
+                  fmt::format("`data.sequence_length` has no number for `{}`", name_of(side)),
+                  "one number, or one for each feature");
+    rules.row[side] = length;
+    rules.limit[side] = evaluation ? length : std::min(length, settings.filter.max_length.value_or(length));
+  }
+  if (!evaluation) rules.max_ratio = settings.filter.max_ratio;
+  rules.too_long = too_long_rule(settings, are_pairs(options));
+  if (rules.too_long == TooLong::kSplit && sides.size() > 1)
+    throw Error(ErrorKind::kConfig, mark, "pairs of texts cannot be split",
+                "`data.filter.too_long` drop or cut, or a source without `inputs`");
+  rules.packing = evaluation && are_pairs(options) ? Packing::kNone : settings.packing;
+  rules.keep_empty = evaluation;
+  return rules;
+}
+
+BySide<int64_t> sizes_of(const TextVocabularies& vocabularies, const std::vector<Side>& sides) {
+  BySide<int64_t> sizes;
+  for (const Side side : sides) sizes[side] = vocabularies[side]->size();
+  return sizes;
+}
+
+}  // namespace
+
+std::vector<Feature> text_features(const TextSourceOptions& options, const BySide<int64_t>& lengths,
+                                   const BySide<int64_t>& vocabulary_sizes) {
+  std::vector<Feature> features;
+  for (const Side side : sides_in_rows(options)) {
+    const Shape shape{{"length", lengths[side]}};
+    const std::string name(name_of(side));
+    features.push_back({name, shape, DType::kInt32, vocabulary_sizes[side]});
+    features.push_back({name + "_segmentation", shape, DType::kInt32});
+    features.push_back({name + "_position", shape, DType::kInt32});
+  }
+  return features;
+}
+
+TextSource::TextSource(std::vector<Feature> features, TokenStore tokens, RowStore rows, const RowRules& rules)
+    : features_(std::move(features)),
+      tokens_(std::move(tokens)),
+      rows_(std::move(rows)),
+      report_(rows_.report()) {
+  report_.rules = rules;
+  for (const Side side : kSides) {
+    if (rules.row[side] > 0) sides_.push_back(side);
+  }
+  cut_ends_ = rules.too_long == TooLong::kCut && rules.packing != Packing::kReference;
+}
+
+void TextSource::read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const {
+  for (size_t s = 0; s < sides_.size(); ++s) {
+    const auto output = [&](size_t f) { return reinterpret_cast<int32_t*>(outputs[3 * s + f]); };
+    int32_t *ids = output(0), *segments = output(1), *positions = output(2);
+    const int64_t length = report_.rules.row[sides_[s]];
+    for (const int64_t row : rows) {
+      MTF_CHECK(row >= 0 && row < examples(), "row {} of {}", row, examples());
+      read_row(sides_[s], row, ids, segments, positions);
+      ids += length;
+      segments += length;
+      positions += length;
+    }
+  }
+}
+
+void TextSource::read_row(Side side, int64_t row, int32_t* ids, int32_t* segments, int32_t* positions) const {
+  const int32_t* const tokens = tokens_.tokens(side).data();
+  int64_t place = 0;
+  int32_t segment = 0;
+  for (int64_t piece = rows_.first(row); piece < rows_.first(row + 1); ++piece) {
+    const int32_t length = rows_.length(side, piece);
+    std::copy_n(tokens + rows_.begin(side, piece), length, ids + place);
+    std::fill_n(segments + place, length, ++segment);
+    std::iota(positions + place, positions + place + length, 0);
+    if (cut_ends_ && length == report_.rules.limit[side] &&
+        !tokens_.ends_example(side, rows_.begin(side, piece) + length))
+      ids[place + length - 1] = kEosId;
+    place += length;
+  }
+  const int64_t padding = report_.rules.row[side] - place;
+  for (int32_t* const values : {ids, segments, positions}) std::fill_n(values + place, padding, 0);
+}
+
+std::unique_ptr<TextSource> make_text_source(const TextSourceOptions& options, const TextSettings& settings,
+                                             const Mark& mark) {
+  check_settings(options, settings, mark);
+  const RowRules rules = rules_for(options, settings, mark);
+  std::vector<Problem> problems;
+  const TextFiles files = find_text_files(options, mark, problems);
+  if (!problems.empty()) throw Error(std::move(problems));
+
+  const std::string cache = settings.cache.empty() ? default_cache_directory() : settings.cache;
+  const TokenizeOptions tokenizing{settings.vocabularies, settings.lowercase, settings.threads,
+                                   settings.progress};
+  const std::string key = token_store_key(files, tokenizing, cache);
+  TokenStore tokens = open_token_store(files, tokenizing, key, cache);
+  RowStore rows = open_row_store(tokens, key, rules, files, cache, settings.progress);
+
+  const BySide<int64_t> sizes = sizes_of(settings.vocabularies, sides_in_rows(options));
+  auto source = std::make_unique<TextSource>(text_features(options, rules.row, sizes), std::move(tokens),
+                                             std::move(rows), rules);
+  if (settings.report) {
+    TextReport report = source->report();
+    report.name = settings.name;
+    settings.report(report);
+  }
+  return source;
+}
+
+}  // namespace mtf

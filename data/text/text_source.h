@@ -1,0 +1,50 @@
+// Rows of token ids for training and evaluating models of text, made from files of text.
+//
+//   const std::unique_ptr<TextSource> source = make_text_source(options, settings, mark);
+//   log.info(source->report().to_string());
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "data/source.h"
+#include "data/text/text_rows.h"
+#include "data/text/text_settings.h"
+
+namespace mtf {
+
+/// int32 features [length]: for each side that the rows have (`sides_in_rows`) SIDE, whose ids are below its
+/// vocabulary's size, SIDE_segmentation (1, 2, ...: the examples of the row; 0: padding) and SIDE_position
+/// (from 0 in each example). All are 0 in the padding.
+std::vector<Feature> text_features(const TextSourceOptions& options, const BySide<int64_t>& lengths,
+                                   const BySide<int64_t>& vocabulary_sizes);
+
+class TextSource final : public Source {
+ public:
+  TextSource(std::vector<Feature> features, TokenStore tokens, RowStore rows, const RowRules& rules);
+
+  int64_t examples() const override { return rows_.rows(); }
+  const std::vector<Feature>& features() const override { return features_; }
+  void read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const override;
+
+  const TextReport& report() const { return report_; }
+
+ private:
+  void read_row(Side side, int64_t row, int32_t* ids, int32_t* segments, int32_t* positions) const;
+
+  std::vector<Feature> features_;
+  TokenStore tokens_;
+  RowStore rows_;
+  TextReport report_;
+  std::vector<Side> sides_;
+  bool cut_ends_;  ///< texts that were cut off end with the end of sequence all the same
+};
+
+/// Scans the files, tokenises and packs them, unless the cache has the result already. Throws Error: kData
+/// with all that is wrong with the files; kConfig at `mark` for settings that do not suit the source; kSystem
+/// when the cache cannot be written.
+std::unique_ptr<TextSource> make_text_source(const TextSourceOptions& options, const TextSettings& settings,
+                                             const Mark& mark = {});
+
+}  // namespace mtf

@@ -1,0 +1,169 @@
+#include "data/text/token_store.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "data/text/text_cache.h"
+#include "engine/config/load.h"
+#include "engine/core/hash.h"
+
+namespace mtf {
+namespace {
+
+/// Tokens of one side on their way to the disk, so that a large corpus needs no memory. The file has no name:
+/// it goes with the process.
+class TokenFile {
+ public:
+  explicit TokenFile(const std::string& directory)
+      : path_(fmt::format("{}/tokens.partial-{}-{}", directory, ::getpid(), fmt::ptr(this))),
+        file_(path_, O_RDWR | O_CREAT | O_EXCL, 0600) {
+    if (!file_.open()) cannot_write(file_.error());
+    ::unlink(path_.c_str());
+  }
+
+  void append(const TokenChunk& chunk, Side side) {
+    const std::vector<int32_t>& tokens = chunk.tokens[side];
+    buffer_.insert(buffer_.end(), tokens.begin(), tokens.end());
+    for (const int64_t length : chunk.lengths[side]) offsets_.push_back(offsets_.back() + length);
+    if (buffer_.size() >= kBufferTokens) flush();
+  }
+
+  /// Writes the last, lone end of sequence and maps all tokens.
+  MappedFile finish() {
+    buffer_.push_back(kEosId);
+    flush();
+    return MappedFile(fmt::format("/proc/self/fd/{}", file_.get()));
+  }
+
+  const std::vector<int64_t>& offsets() const { return offsets_; }
+
+ private:
+  static constexpr size_t kBufferTokens = 1 << 18;
+
+  void flush() {
+    if (const int error = file_.write(std::as_bytes(std::span(buffer_)))) cannot_write(error);
+    buffer_.clear();
+  }
+  [[noreturn]] void cannot_write(int error) const {
+    throw Error(
+        ErrorKind::kSystem,
+        fmt::format("tokenised texts cannot be kept in {}: {}", directory_of(path_), system_message(error)),
+        "a directory with enough room, as `data.cache`");
+  }
+
+  std::string path_;
+  File file_;
+  std::vector<int32_t> buffer_;
+  std::vector<int64_t> offsets_ = {0};
+};
+
+std::string name_of(Side side, std::string_view what) {
+  return fmt::format("{}/{}", mtf::name_of(side), what);
+}
+
+BySide<int64_t> sizes_of(const TextVocabularies& vocabularies) {
+  BySide<int64_t> sizes;
+  for (const Side side : kSides) sizes[side] = vocabularies[side] ? vocabularies[side]->size() : 0;
+  return sizes;
+}
+
+void build(const std::string& path, const TextFiles& files, const TokenizeOptions& options) {
+  const TextCounts counts = scan_texts(files, sizes_of(options.vocabularies), options.progress);
+  const std::vector<Side> sides = sides_in_rows(files.options);
+  BySide<std::optional<TokenFile>> tokens;
+  for (const Side side : sides) tokens[side].emplace(directory_of(path));
+  int64_t examples = 0;
+  tokenize(files, options, [&](const TokenChunk& chunk) {
+    for (const Side side : sides) tokens[side]->append(chunk, side);
+    examples += static_cast<int64_t>(chunk.lengths[sides[0]].size());
+  });
+  if (examples != counts.examples)
+    throw Error(ErrorKind::kData, fmt::format("{} changes while it is read", files.groups.front().front()),
+                "start again when it is complete");
+
+  std::vector<MappedFile> mapped;
+  std::vector<StoredTensor> tensors;
+  for (const Side side : sides) {
+    const std::span<const std::byte> bytes = mapped.emplace_back(tokens[side]->finish()).bytes();
+    const std::vector<int64_t>& offsets = tokens[side]->offsets();
+    tensors.push_back({.name = name_of(side, "tokens"),
+                       .dtype = DType::kInt32,
+                       .shape = {static_cast<int64_t>(bytes.size() / sizeof(int32_t))},
+                       .data = bytes});
+    tensors.push_back({.name = name_of(side, "offsets"),
+                       .dtype = DType::kInt64,
+                       .shape = {static_cast<int64_t>(offsets.size())},
+                       .data = std::as_bytes(std::span(offsets))});
+  }
+  write_safetensors(
+      path, tensors,
+      {{"empty", fmt::to_string(counts.empty)}, {"blank_lines", fmt::to_string(counts.blank_lines)}});
+}
+
+/// The keys of a source but for its files.
+std::string settings_of(const TextSourceOptions& options) {
+  config::Node node = config::dump(options);
+  for (const char* key : {"path", "inputs", "targets"}) node = node.without(key);
+  return config::to_flow_yaml(node);
+}
+
+}  // namespace
+
+void throw_damaged_store(const std::string& path) {
+  throw Error(ErrorKind::kCheckpoint, fmt::format("{} is damaged", path));
+}
+
+int64_t stored_number(const SafetensorsFile& file, const std::string& name) {
+  const auto entry = file.metadata().find(name);
+  const auto number = entry == file.metadata().end() ? std::nullopt : config::to_integer(entry->second);
+  if (!number) throw_damaged_store(file.path());
+  return *number;
+}
+
+TokenStore::TokenStore(const std::string& path) : file_(path) {
+  for (const Side side : kSides) {
+    if (!file_.find(name_of(side, "tokens"))) continue;
+    tokens_[side] = mapped_values<int32_t>(file_, name_of(side, "tokens"));
+    offsets_[side] = mapped_values<int64_t>(file_, name_of(side, "offsets"));
+    const std::span<const int64_t> offsets = offsets_[side];
+    if (tokens_[side].empty() || offsets.empty() || offsets.front() != 0 ||
+        !std::ranges::is_sorted(offsets) || offsets.back() != lone_end(side))
+      throw_damaged_store(path);
+    counts_.examples = static_cast<int64_t>(offsets.size()) - 1;
+  }
+  if (has(Side::kInputs) && has(Side::kTargets) && offsets_.inputs.size() != offsets_.targets.size())
+    throw_damaged_store(path);
+  counts_.empty = stored_number(file_, "empty");
+  counts_.blank_lines = stored_number(file_, "blank_lines");
+}
+
+std::string token_store_key(const TextFiles& files, const TokenizeOptions& options,
+                            const std::string& cache_directory) {
+  std::string text =
+      fmt::format("tokens 1\n{}\nlowercase {}\n", settings_of(files.options), options.lowercase);
+  for (const Side side : kSides) {
+    const auto& vocabulary = options.vocabularies[side];
+    text += fmt::format("{} {}\n", mtf::name_of(side), vocabulary ? vocabulary->fingerprint() : "");
+  }
+  for (const std::vector<std::string>& group : files.groups) {
+    for (const std::string& file : group) text += content_hash(file, cache_directory) + " ";
+    text += "\n";
+  }
+  return hash128_hex(text);
+}
+
+TokenStore open_token_store(const TextFiles& files, const TokenizeOptions& options, const std::string& key,
+                            const std::string& cache_directory) {
+  const std::string path = fmt::format("{}/tokens-{}.safetensors", cache_directory, key);
+  return open_or_build<TokenStore>(
+      path, [&] { build(path, files, options); },
+      [&] {
+        if (options.progress) options.progress(TextStage::kWait, 0, 0);
+      });
+}
+
+}  // namespace mtf

@@ -1,0 +1,73 @@
+// The tokens of a source of text in a file that is mapped into memory: made once, kept in the cache directory
+// under a key of what it was made from.
+//
+//   const TokenStore store = open_token_store(files, options, cache_directory);
+//   store.tokens(Side::kTargets).subspan(store.begin(Side::kTargets, i), store.length(Side::kTargets, i))
+//
+// A safetensors file with `SIDE/tokens` int32 [tokens + 1], the last an end of sequence that belongs to no
+// example, and `SIDE/offsets` int64 [examples + 1].
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "data/text/text_scan.h"
+#include "data/text/tokenize.h"
+#include "engine/checkpoint/safetensors.h"
+
+namespace mtf {
+
+/// The elements of a tensor in a mapped file. Throws Error (kCheckpoint) when there is none of the type.
+template <class T>
+std::span<const T> mapped_values(const SafetensorsFile& file, const std::string& name) {
+  const StoredTensor& tensor = file.at(name);
+  const auto address = reinterpret_cast<uintptr_t>(tensor.data.data());
+  if (tensor.dtype != DTypeOf<T>::value || tensor.shape.size() != 1 || address % alignof(T) != 0)
+    throw Error(ErrorKind::kCheckpoint, fmt::format("{}: `{}` is not what it should be", file.path(), name));
+  return {reinterpret_cast<const T*>(tensor.data.data()), static_cast<size_t>(tensor.size())};
+}
+
+/// Throws Error (kCheckpoint): `path` is damaged.
+[[noreturn]] void throw_damaged_store(const std::string& path);
+
+/// Numbers that stand in the metadata of a file. Throws Error (kCheckpoint) when there is none.
+int64_t stored_number(const SafetensorsFile& file, const std::string& name);
+
+class TokenStore {
+ public:
+  /// Throws Error (kCheckpoint) when the file is not there or damaged.
+  explicit TokenStore(const std::string& path);
+
+  int64_t examples() const { return counts_.examples; }
+  const TextCounts& counts() const { return counts_; }
+  bool has(Side side) const { return !offsets_[side].empty(); }
+
+  /// Of all examples.
+  std::span<const int32_t> tokens(Side side) const { return tokens_[side]; }
+  /// Where the tokens of example i begin, and how many they are: 0 when its text is empty.
+  int64_t begin(Side side, int64_t i) const { return offsets_[side][i]; }
+  int64_t length(Side side, int64_t i) const { return offsets_[side][i + 1] - offsets_[side][i]; }
+  /// True when the tokens of some example end before token `end`.
+  bool ends_example(Side side, int64_t end) const { return std::ranges::binary_search(offsets_[side], end); }
+  /// Of an end of sequence that belongs to no example.
+  int64_t lone_end(Side side) const { return static_cast<int64_t>(tokens_[side].size()) - 1; }
+
+ private:
+  SafetensorsFile file_;
+  TextCounts counts_;
+  BySide<std::span<const int32_t>> tokens_;
+  BySide<std::span<const int64_t>> offsets_;
+};
+
+/// XXH3-128 of all that decides the tokens: the bytes of the files, the options of the source, the
+/// vocabularies.
+std::string token_store_key(const TextFiles& files, const TokenizeOptions& options,
+                            const std::string& cache_directory);
+
+/// Opens tokens-KEY.safetensors in the directory, or scans the files and makes it.
+TokenStore open_token_store(const TextFiles& files, const TokenizeOptions& options, const std::string& key,
+                            const std::string& cache_directory);
+
+}  // namespace mtf

@@ -1,0 +1,146 @@
+#include "data/text/tokenize.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "data/text/lowercase.h"
+#include "engine/core/check.h"
+
+namespace mtf {
+namespace {
+
+constexpr size_t kChunkExamples = 512;
+constexpr size_t kChunkBytes = 1 << 18;
+
+class Encoder {
+ public:
+  Encoder(const TextFiles& files, const TokenizeOptions& options)
+      : options_(options),
+        read_(sides_in_files(files.options)),
+        kept_(sides_in_rows(files.options)),
+        joined_(kept_.size() < read_.size()) {}
+
+  TokenChunk operator()(const std::vector<TextExample>& examples) const {
+    TokenChunk chunk;
+    for (const TextExample& example : examples) {
+      const bool incomplete = std::ranges::any_of(read_, [&](Side side) { return example[side].empty(); });
+      for (const Side side : kept_) {
+        std::vector<int32_t>& tokens = chunk.tokens[side];
+        const size_t begin = tokens.size();
+        if (!joined_) {
+          append(example[side], side, tokens);
+        } else if (!incomplete) {
+          for (const Side part : read_) append(example[part], Side::kTargets, tokens);
+        }
+        chunk.lengths[side].push_back(static_cast<int64_t>(tokens.size() - begin));
+      }
+    }
+    return chunk;
+  }
+
+ private:
+  void append(const TextField& field, Side side, std::vector<int32_t>& tokens) const {
+    if (field.empty()) return;
+    if (field.has_ids) {
+      tokens.insert(tokens.end(), field.ids.begin(), field.ids.end());
+      return;
+    }
+    const std::string text = options_.lowercase ? to_lower_case(field.text) : field.text;
+    const size_t begin = tokens.size();
+    for (size_t line = 0; line < text.size();) {
+      const size_t end = std::min(text.find('\n', line), text.size() - 1) + 1;
+      const std::vector<int32_t> ids =
+          options_.vocabularies[side]->encode(std::string_view(text).substr(line, end - line));
+      tokens.insert(tokens.end(), ids.begin(), ids.end());
+      line = end;
+    }
+    if (tokens.size() > begin) tokens.push_back(kEosId);
+  }
+
+  const TokenizeOptions& options_;
+  std::vector<Side> read_, kept_;
+  bool joined_;
+};
+
+/// Each worker reads a chunk, encodes it beside the others, and hands it on when its turn has come.
+class Workers {
+ public:
+  Workers(const TextFiles& files, const TokenizeOptions& options,
+          const std::function<void(const TokenChunk&)>& append)
+      : options_(options), reader_(files, {}, problems_), encode_(files, options), append_(append) {}
+
+  void run() {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < std::max(1, options_.threads); ++i) threads.emplace_back([this] { work(); });
+    for (std::thread& thread : threads) thread.join();
+    if (error_) std::rethrow_exception(error_);
+    problems_.throw_if_any();
+  }
+
+ private:
+  void work() {
+    try {
+      std::vector<TextExample> examples;
+      while (const std::optional<int64_t> number = read_chunk(examples)) {
+        const TokenChunk chunk = encode_(examples);
+        if (!hand_on(*number, chunk)) return;
+      }
+    } catch (...) {
+      const std::lock_guard lock(turn_mutex_);
+      if (!error_) error_ = std::current_exception();
+      turn_changed_.notify_all();
+    }
+  }
+
+  /// The number of the chunk; nothing at the end.
+  std::optional<int64_t> read_chunk(std::vector<TextExample>& examples) {
+    const std::lock_guard lock(read_mutex_);
+    examples.clear();
+    size_t bytes = 0;
+    while (examples.size() < kChunkExamples && bytes < kChunkBytes) {
+      TextExample& example = examples.emplace_back();
+      if (!reader_.next(example)) {
+        examples.pop_back();
+        break;
+      }
+      bytes += example.inputs.text.size() + example.targets.text.size();
+    }
+    if (examples.empty()) return std::nullopt;
+    if (options_.progress) options_.progress(TextStage::kTokenise, reader_.bytes_read(), reader_.bytes());
+    return next_chunk_++;
+  }
+
+  /// False when another worker has failed.
+  bool hand_on(int64_t number, const TokenChunk& chunk) {
+    std::unique_lock lock(turn_mutex_);
+    turn_changed_.wait(lock, [&] { return turn_ == number || error_; });
+    if (error_) return false;
+    append_(chunk);
+    ++turn_;
+    turn_changed_.notify_all();
+    return true;
+  }
+
+  const TokenizeOptions& options_;
+  TextProblems problems_;
+  TextReader reader_;
+  const Encoder encode_;
+  const std::function<void(const TokenChunk&)>& append_;
+  std::mutex read_mutex_, turn_mutex_;
+  std::condition_variable turn_changed_;
+  int64_t next_chunk_ = 0;
+  int64_t turn_ = 0;
+  std::exception_ptr error_;
+};
+
+}  // namespace
+
+void tokenize(const TextFiles& files, const TokenizeOptions& options,
+              const std::function<void(const TokenChunk&)>& append) {
+  Workers(files, options, append).run();
+}
+
+}  // namespace mtf

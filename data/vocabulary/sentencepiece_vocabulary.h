@@ -1,0 +1,57 @@
+// A model of SentencePiece as a Vocabulary.
+//
+//   const std::unique_ptr<Vocabulary> vocabulary = read_sentencepiece("vocabulary.model");
+//
+// The model decides what happens to a text before it is cut into pieces, and so what decode(encode(text)) is:
+// - Its normalisation is applied. With that of most models (nmt_nfkc) compatibility characters become plain
+//   ones, most control characters go, blanks at the ends go and several become one: decode(encode(text)) is
+//   then the normalised text. Without normalisation it is the text, but that U+2581 becomes a blank.
+// - Bytes that are no UTF-8 become U+FFFD, one for each.
+// - Characters without a piece are spelled in bytes where the model has pieces for these; otherwise they are
+//   the unknown piece, which is written as " ⁇ ".
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "data/vocabulary/vocabulary.h"
+
+namespace sentencepiece {
+class SentencePieceProcessor;
+}
+
+namespace mtf {
+
+class SentencePieceVocabulary final : public Vocabulary {
+ public:
+  /// `model`: the bytes of a .model file; `name` is for messages. Ids are those of the model where it has
+  /// padding as 0 and the end of sequence as 1. Otherwise these two change places with what has the ids 0 and
+  /// 1; a model without padding or end of sequence gets them, and is as much larger. Throws Error (kData)
+  /// when the bytes are no model.
+  SentencePieceVocabulary(std::string_view model, const std::string& name);
+  ~SentencePieceVocabulary() override;
+
+  int64_t size() const override { return static_cast<int64_t>(to_model_.size()); }
+  std::vector<int32_t> encode(std::string_view text) const override;
+  std::string decode(std::span<const int32_t> ids) const override;
+  std::string piece(int32_t id) const override;
+  std::string fingerprint() const override { return fingerprint_; }
+
+  /// Logarithm of the piece's probability, or for byte pair encoding minus its rank; 0 of an id that the
+  /// model has not.
+  float score(int32_t id) const;
+
+ private:
+  void place_special_ids();
+
+  std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
+  std::vector<int32_t> to_model_;    ///< the model's id of each of ours, or that it has none
+  std::vector<int32_t> from_model_;  ///< empty: the same ids
+  std::string fingerprint_;
+};
+
+/// Reads a .model file, plain or .gz. Throws Error (kData) when it is missing or damaged.
+std::unique_ptr<Vocabulary> read_sentencepiece(const std::string& path);
+
+}  // namespace mtf

@@ -1,0 +1,223 @@
+#include "data/vocabulary/train_vocabulary.h"
+
+#include <fmt/format.h>
+#include <sentencepiece_trainer.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <iterator>
+#include <optional>
+#include <unordered_map>
+
+#include "data/text/file_lock.h"
+#include "data/vocabulary/sentencepiece_vocabulary.h"
+#include "engine/checkpoint/file.h"
+#include "engine/core/counted.h"
+#include "engine/core/error.h"
+#include "engine/core/hash.h"
+#include "engine/core/printable.h"
+
+namespace mtf {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The library passes over longer ones.
+constexpr size_t kLongestText = 4000;
+/// Sums are split by threads, and rounding depends on how: always the same number, whatever the machine has.
+constexpr int kThreads = 16;
+/// Messages of the library below this level are not printed: only of what ends the process.
+constexpr int kFatal = 3;
+
+int64_t size_of(const SentencePieceOptions& options) {
+  return options.size.value_or(SentencePieceOptions::default_size);
+}
+
+class Sentences final : public sentencepiece::SentenceIterator {
+ public:
+  explicit Sentences(const std::vector<std::string>& texts) : texts_(texts) {}
+  bool done() const override { return next_ == texts_.size(); }
+  void Next() override { ++next_; }
+  const std::string& value() const override { return texts_[next_]; }
+  sentencepiece::util::Status status() const override { return {}; }
+
+ private:
+  const std::vector<std::string>& texts_;
+  size_t next_ = 0;
+};
+
+std::unordered_map<std::string, std::string> arguments(const SentencePieceOptions& options) {
+  const bool normalized = options.normalization == Normalization::kNmtNfkc;
+  const auto word = [](bool value) { return value ? "true" : "false"; };
+  return {{"vocab_size", std::to_string(size_of(options))},
+          {"model_type", options.model == SentencePieceModel::kBpe ? "bpe" : "unigram"},
+          {"character_coverage", fmt::to_string(options.character_coverage)},
+          {"byte_fallback", word(options.byte_fallback)},
+          {"normalization_rule_name", normalized ? "nmt_nfkc" : "identity"},
+          {"remove_extra_whitespaces", word(normalized)},
+          {"pad_id", std::to_string(kPadId)},
+          {"eos_id", std::to_string(kEosId)},
+          {"unk_id", std::to_string(kEosId + 1)},
+          {"bos_id", "-1"},
+          {"num_threads", std::to_string(kThreads)},
+          {"minloglevel", std::to_string(kFatal)}};
+}
+
+/// The whole number that follows `words` in `text`.
+std::optional<int64_t> number_after(std::string_view text, std::string_view words) {
+  const size_t at = text.find(words);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view digits = text.substr(at + words.size());
+  int64_t number = 0;
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), number).ec != std::errc())
+    return std::nullopt;
+  return number;
+}
+
+/// What the library says, as a user's mistake.
+[[noreturn]] void throw_failed(const std::string& message, int64_t size, const TextSample& sample) {
+  const std::string wanted = fmt::format("a vocabulary of {} pieces", size);
+  if (const auto most = number_after(message, "set it to a value <= ")) {
+    throw Error(ErrorKind::kData,
+                fmt::format("{} is more than can be made of {} texts", wanted, sample.texts().size()),
+                fmt::format("at most {} pieces, or more text", *most));
+  }
+  if (const auto least = number_after(message, fmt::format("required_chars. {} vs ", size))) {
+    throw Error(ErrorKind::kData, fmt::format("{} has no room for the characters of the text", wanted),
+                fmt::format("at least {} pieces, or a lower character coverage", *least));
+  }
+  throw Error(ErrorKind::kData, fmt::format("{} cannot be trained: {}", wanted, printable(message)));
+}
+
+void write(const std::string& text, const std::string& path) {
+  if (const int error = write_file(path, std::as_bytes(std::span(text))))
+    throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be written: {}", path, system_message(error)));
+}
+
+std::string list_of_pieces(const SentencePieceVocabulary& vocabulary) {
+  std::string list;
+  for (int32_t id = 0; id < vocabulary.size(); ++id)
+    fmt::format_to(std::back_inserter(list), "{}\t{:g}\n", vocabulary.piece(id), vocabulary.score(id));
+  return list;
+}
+
+}  // namespace
+
+void TextSample::add(std::string_view text) {
+  while (text.size() > kLongestText) {
+    size_t end = text.rfind(' ', kLongestText);
+    if (end == std::string_view::npos || end == 0) {
+      end = kLongestText;
+      while (end > kLongestText - 4 && (text[end] & 0xC0) == 0x80) --end;  // not within a character
+    }
+    add_piece(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+  add_piece(text);
+}
+
+void TextSample::add_piece(std::string_view text) {
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return;
+  const int64_t position = added_++;
+  size_t place = texts_.size();
+  if (position < most_) {
+    texts_.emplace_back();
+  } else {
+    const uint64_t number =
+        hash64(std::string_view(reinterpret_cast<const char*>(&position), sizeof position));
+    place = number % static_cast<uint64_t>(added_);
+    if (place >= texts_.size()) return;
+  }
+  std::string& kept = texts_[place];
+  kept.assign(text);
+  std::ranges::replace(kept, '\t', ' ');  // the library passes over texts with tabs
+}
+
+std::string train_sentencepiece(const TextSample& sample, const SentencePieceOptions& options) {
+  if (sample.texts().empty()) throw Error(ErrorKind::kData, "there is no text to train a vocabulary on");
+  Sentences sentences(sample.texts());
+  std::string model;
+  const sentencepiece::util::Status status =
+      sentencepiece::SentencePieceTrainer::Train(arguments(options), &sentences, &model);
+  if (!status.ok()) throw_failed(status.error_message(), size_of(options), sample);
+  return model;
+}
+
+void write_vocabulary(const std::string& model, const std::string& path) {
+  write(list_of_pieces(SentencePieceVocabulary(model, path)),
+        fs::path(path).replace_extension(".vocab").string());
+  write(model, path);
+}
+
+std::string trained_vocabulary_path(const VocabularyOptions& options, Side side,
+                                    const std::string& directory) {
+  const std::string name =
+      are_apart(options) ? fmt::format("vocabulary.{}.model", name_of(side)) : "vocabulary.model";
+  return (fs::path(directory) / name).string();
+}
+
+namespace {
+
+/// The options with the path of the trained file.
+LanguageVocabulary with_path(LanguageVocabulary options, const std::string& path) {
+  if (is_trained(options)) std::get<SentencePieceOptions>(options).path.text = path;
+  return options;
+}
+
+/// Trains the file at `path`.
+void train(const TextSample& sample, const std::string& path, const SentencePieceOptions& options,
+           const Announce& announce) {
+  announce(fmt::format("training a vocabulary of {} on {}", counted(size_of(options), "piece"),
+                       counted(static_cast<int64_t>(sample.texts().size()), "text")));
+  const auto begin = std::chrono::steady_clock::now();
+  write_vocabulary(train_sentencepiece(sample, options), path);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  announce(fmt::format("vocabulary trained in {:.1f} s: {}", seconds.count(), path));
+}
+
+void make_directory(const std::string& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error)
+    throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be created: {}", directory, error.message()));
+}
+
+}  // namespace
+
+void train_missing_vocabularies(const VocabularyOptions& options, const std::string& directory,
+                                const ForEachText& for_each_text, const Announce& announce,
+                                const Mark& mark) {
+  const BySide<LanguageVocabulary> languages = by_side(options);
+  for (const Side side : kSides) {
+    const std::string path = trained_vocabulary_path(options, side, directory);
+    if (!is_trained(languages[side]) || fs::exists(path)) continue;
+    TextSample sample;  // read before anything is written: the texts may be wrong
+    for_each_text([&](Side of, std::string_view text) {
+      if (!are_apart(options) || of == side) sample.add(text);
+    });
+    make_directory(directory);
+    const FileLock lock(path + ".lock",
+                        [&] { announce(fmt::format("waiting for another process that trains {}", path)); });
+    if (fs::exists(path)) continue;
+    try {
+      train(sample, path, std::get<SentencePieceOptions>(languages[side]), announce);
+    } catch (const Error& error) {
+      throw placed_at(error, mark);
+    }
+  }
+}
+
+BySide<std::shared_ptr<const Vocabulary>> read_vocabularies(const VocabularyOptions& options,
+                                                            const std::string& directory, const Mark& mark) {
+  const BySide<LanguageVocabulary> languages = by_side(options);
+  const auto read = [&](Side side) -> std::shared_ptr<const Vocabulary> {
+    return read_vocabulary(with_path(languages[side], trained_vocabulary_path(options, side, directory)),
+                           mark);
+  };
+  const auto targets = read(Side::kTargets);
+  return {are_apart(options) ? read(Side::kInputs) : targets, targets};
+}
+
+}  // namespace mtf

@@ -1,0 +1,76 @@
+// Trains a SentencePiece vocabulary: by itself for mtf-vocab, and for a run that has none yet.
+//
+//   TextSample sample;
+//   for (const std::string& line : lines) sample.add(line);
+//   write_vocabulary(train_sentencepiece(sample, options), "vocabulary.model");
+//
+// Padding is 0, the end of sequence 1, unknown text 2. The same texts in the same order give the same file,
+// whatever machine trains it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/vocabulary/vocabulary_options.h"
+
+namespace mtf {
+
+/// Texts to train on: all of them, or as many as `most`, each with the same chance (reservoir sampling with
+/// random numbers that are a function of the text's position).
+class TextSample {
+ public:
+  static constexpr int64_t default_most = 2'000'000;
+
+  explicit TextSample(int64_t most = default_most) : most_(most) {}
+
+  /// Long texts are cut at blanks into several.
+  void add(std::string_view text);
+
+  /// Texts that were added, after cutting; blank ones do not count.
+  int64_t added() const { return added_; }
+  const std::vector<std::string>& texts() const { return texts_; }
+
+ private:
+  void add_piece(std::string_view text);
+
+  int64_t most_;
+  int64_t added_ = 0;
+  std::vector<std::string> texts_;
+};
+
+/// The bytes of a .model file. Of `options` all but `path` count. Throws Error (kData) when there is no text,
+/// or too little of it for so many pieces.
+std::string train_sentencepiece(const TextSample& sample, const SentencePieceOptions& options);
+
+/// Writes the model, and before it the list of its pieces with their scores: `vocabulary.vocab` beside
+/// `vocabulary.model`. Each is the old file or the whole new one. Throws Error (kSystem).
+void write_vocabulary(const std::string& model, const std::string& path);
+
+/// DIRECTORY/vocabulary.model, or DIRECTORY/vocabulary.inputs.model and DIRECTORY/vocabulary.targets.model of
+/// two that are apart: where a run keeps the vocabulary that it has trained.
+std::string trained_vocabulary_path(const VocabularyOptions& options, Side side,
+                                    const std::string& directory);
+
+/// Calls `use` with each text of the training data.
+using ForEachText = std::function<void(const std::function<void(Side, std::string_view)>& use)>;
+/// Shows one line to a person.
+using Announce = std::function<void(const std::string& line)>;
+
+/// Trains each vocabulary of `options` that is to be trained and whose file is not in `directory` yet. Of
+/// several processes one trains and the others wait for it. Makes the directory. Throws Error: at `mark` when
+/// they cannot be trained, and what `for_each_text` throws, before anything is written.
+void train_missing_vocabularies(const VocabularyOptions& options, const std::string& directory,
+                                const ForEachText& for_each_text, const Announce& announce,
+                                const Mark& mark = {});
+
+/// Opens the vocabularies of both sides, those that were trained from `directory`; the same object twice
+/// unless they are apart. Throws Error as read_vocabulary does.
+BySide<std::shared_ptr<const Vocabulary>> read_vocabularies(const VocabularyOptions& options,
+                                                            const std::string& directory,
+                                                            const Mark& mark = {});
+
+}  // namespace mtf

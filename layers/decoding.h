@@ -1,0 +1,42 @@
+// What attention layers keep while a text is written token by token. Caches are session variables, so that
+// the two programs of decoding share them: the prefill reads the tokens that are given, a step one token of
+// each hypothesis.
+//
+//   const Tensor keys = decoding.remember(context, "k", k);   // all keys so far, this token's included
+#pragma once
+
+#include <string>
+
+#include "engine/graph/tensor.h"
+
+namespace mtf {
+
+class Context;
+
+class Decoding {
+ public:
+  /// `beam`: the hypotheses of a text; `memory`: called memory_length, the tokens that a cache can hold.
+  static Decoding prefill(const Dimension& beam, const Dimension& memory);
+  /// position: int32 [batch], the index of the token that is read. parent: int32 [batch, beam], the
+  /// hypothesis (of the step before) that each one continues; null: itself.
+  static Decoding step(const Dimension& beam, const Dimension& memory, const Tensor& position,
+                       const Tensor& parent);
+
+  bool is_step() const { return static_cast<bool>(position_); }
+  const Tensor& position() const { return position_; }
+
+  /// Prefill: keeps x [batch, memory_length, ..] as the first entries of the cache of every hypothesis, and
+  /// returns x. Step: adds x [batch, beam, ..] at position() and returns the cache [batch, beam, ..,
+  /// memory_length, ..]. The cache is a variable in the current scope.
+  Tensor remember(Context& context, const std::string& name, const Tensor& x) const;
+  /// Prefill: keeps x, which the steps do not change. x: [batch, ..].
+  void keep(Context& context, const std::string& name, const Tensor& x) const;
+  /// Step: what the prefill has kept; its shape, which may be declared in another order than x was.
+  Tensor kept(Context& context, const std::string& name, const Shape& shape, DType dtype) const;
+
+ private:
+  Dimension beam_, memory_;
+  Tensor position_, parent_;
+};
+
+}  // namespace mtf

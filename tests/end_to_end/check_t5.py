@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""For convert_test.sh: files of weights are compared and made. The first argument says what."""
+import json
+import os
+import shutil
+import sys
+
+import numpy as np
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+
+def logits(reference, output, tolerance):
+    """The logits of targets that are no padding are those of the reference."""
+    expected, real = load_file(reference)["output/logits"], load_file(reference)["input/targets"] != 0
+    difference = np.abs(load_file(output)["output/logits"][real] - expected).max()
+    print(f"logits differ by up to {difference:.2g}")
+    return difference <= float(tolerance)
+
+
+def same(one, other):
+    """The same tensors, bit for bit."""
+    a, b = load_file(one), load_file(other)
+    if a.keys() != b.keys():
+        print("only in one of them:", sorted(a.keys() ^ b.keys()))
+        return False
+    differing = [name for name in a if a[name].shape != b[name].shape or a[name].tobytes() != b[name].tobytes()]
+    print(len(a), "tensors, differing:", differing)
+    return not differing
+
+
+def close(one, other, tolerance):
+    a, b = load_file(one), load_file(other)
+    return all(np.allclose(a[name], b[name], float(tolerance), 0) for name in a) and a.keys() == b.keys()
+
+
+def tied(weights):
+    w = load_file(weights)
+    return np.array_equal(w["shared/embedding"], w["decoder/logits/kernel"].T)
+
+
+def config(one, other):
+    """What the second file says of the model is what the first one says."""
+    a, b = (json.load(open(path)) for path in (one, other))
+    a["scale_decoder_outputs"] = a["tie_word_embeddings"]  # older files leave it out
+    ignored = {"transformers_version", "dtype", "torch_dtype", "is_decoder", "classifier_dropout"}
+    wrong = [key for key in a.keys() - ignored if a[key] != b.get(key)]
+    print("config.json differs in:", wrong)
+    return not wrong
+
+
+def make(kind, source, directory):
+    """The model of `source`, stored in another way."""
+    os.makedirs(directory)
+    shutil.copy(source + "/config.json", directory)
+    tensors = load_file(source + "/model.safetensors")
+    path = directory + "/model.safetensors"
+    if kind == "sharded":
+        names = sorted(tensors)
+        files = {name: f"model-0000{1 + i % 2}-of-00002.safetensors" for i, name in enumerate(names)}
+        for file in set(files.values()):
+            save_file({name: tensors[name] for name in names if files[name] == file}, f"{directory}/{file}")
+        with open(path + ".index.json", "w") as index:
+            json.dump({"metadata": {}, "weight_map": files}, index)
+    elif kind == "bfloat16":
+        header, data = {}, b""
+        for name, tensor in tensors.items():
+            half = (tensor.view(np.uint32) >> 16).astype(np.uint16).tobytes()
+            header[name] = {"dtype": "BF16", "shape": tensor.shape, "data_offsets": [len(data), len(data) + len(half)]}
+            data += half
+        text = json.dumps(header).encode()
+        with open(path, "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text + data)
+    elif kind == "aliases":
+        tensors["decoder.embed_tokens.weight"] = tensors["encoder.embed_tokens.weight"] = tensors.pop("shared.weight")
+        tensors["decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"] = np.ones((32, 3), np.float32)
+        save_file(tensors, path)
+    elif kind == "bytes":
+        for name in ("shared.weight", "lm_head.weight"):
+            tensors[name] = np.resize(tensors[name], (384, 16))
+        save_file(tensors, path)
+        written = json.load(open(source + "/config.json"))
+        json.dump(written | {"vocab_size": 384}, open(directory + "/config.json", "w"))
+        json.dump({"tokenizer_class": "ByT5Tokenizer"}, open(directory + "/tokenizer_config.json", "w"))
+    else:  # as newer versions write a v1.1 whose logits come from the embedding
+        del tensors["lm_head.weight"]
+        save_file(tensors, path)
+        written = json.load(open(source + "/config.json"))
+        written.update(tie_word_embeddings=True, scale_decoder_outputs=False)
+        json.dump(written, open(directory + "/config.json", "w"))
+
+
+def words(target):
+    """A SentencePiece model that spells id 7 as the word w7."""
+    from sentencepiece import sentencepiece_model_pb2 as schema
+    model = schema.ModelProto()
+    kinds = schema.ModelProto.SentencePiece
+    pieces = [("<pad>", kinds.CONTROL), ("</s>", kinds.CONTROL), ("<unk>", kinds.UNKNOWN)]
+    pieces += [(f"\u2581w{i}", kinds.NORMAL) for i in range(3, 96)]
+    for text, kind in pieces:
+        model.pieces.add(piece=text, score=0 if kind != kinds.NORMAL else -1, type=kind)
+    spec = {"model_type": schema.TrainerSpec.UNIGRAM, "vocab_size": 96, "pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
+    model.trainer_spec.MergeFrom(schema.TrainerSpec(**spec))
+    model.normalizer_spec.MergeFrom(schema.NormalizerSpec(name="identity"))
+    with open(target, "wb") as file:
+        file.write(model.SerializeToString())
+
+
+def texts(reference, vocabulary, name):
+    """The ids of a tensor as lines of text."""
+    import sentencepiece
+    model = sentencepiece.SentencePieceProcessor(model_file=vocabulary)
+    for row in load_file(reference)[name].tolist():
+        ids = row[: row.index(1)] if 1 in row else row
+        print(model.decode([i for i in ids if i != 0]))
+
+
+def bare(source, target):
+    """The tensors without metadata."""
+    save_file(load_file(source), target)
+
+
+def escape(source, target):
+    """A file whose metadata place a variable outside of the directory that is made of it."""
+    with safe_open(source, "numpy") as file:
+        metadata = file.metadata()
+    tensors = load_file(source)
+    save_file(tensors, target, metadata | {"../../escaped.safetensors": min(tensors) + "\n"})
+
+
+def change(source, assignment, target):
+    """A JSON file with another value of a key."""
+    written = json.load(open(source))
+    key, value = assignment.split("=")
+    written[key] = value if not (value.isdigit() or value == "true") else json.loads(value)
+    json.dump(written, open(target, "w"))
+
+
+if globals()[sys.argv[1]](*sys.argv[2:]) is False:
+    sys.exit(1)

@@ -1,0 +1,172 @@
+#!/usr/bin/env bash
+# mtf-convert: T5 in Hugging Face form, imported, computed with and exported again; own checkpoints to a file and back, also in
+# the middle of a training; mistakes.
+source "$2/tests/end_to_end/common.sh"
+use_python
+mtf_convert=$(dirname "$mtf_train")/mtf-convert
+mtf_vocab=$(dirname "$mtf_train")/mtf-vocab
+check="$python $source_dir/tests/end_to_end/check_t5.py"
+lengths="data.sequence_length={inputs: 150, targets: 140}"
+
+# What transformers has computed with two random models is what they compute here; exported they are what they were.
+for version in v1_0 v1_1; do
+  golden=$source_dir/tests/golden/hf_t5_$version
+  expect_exit 0 "$mtf_convert" "$golden" $version
+  expect_text "has no spiece.model"
+  expect_exit 0 "$mtf_train" $version/config.yaml run.mode=trace "trace.input=$golden/reference.safetensors" \
+    trace.output=out.safetensors vars.dropout=0 "$lengths"
+  $check logits "$golden/reference.safetensors" out.safetensors 1e-4 || fail "$version: other logits than transformers"
+  expect_exit 0 "$mtf_convert" $version hf_$version --to hf-t5
+  $check same "$golden/model.safetensors" hf_$version/model.safetensors || fail "$version: exported, the tensors are others"
+  $check config "$golden/config.json" hf_$version/config.json || fail "$version: exported, config.json says something else"
+  expect_exit 0 "$mtf_train" $version/config.yaml run.mode=explain
+done
+
+# Greedy search writes the same 100 texts.
+$check words words.model
+for version in v1_0 v1_1; do
+  cp -r "$source_dir/tests/golden/hf_t5_$version" words_$version && chmod -R u+w words_$version
+  cp words.model words_$version/spiece.model
+  expect_exit 0 "$mtf_convert" words_$version model_words_$version
+  for side in inputs targets; do
+    $check texts words_$version/reference.safetensors words.model greedy/$side > words_$version/$side
+  done
+  expect_exit 0 "$mtf_train" model_words_$version/config.yaml run.mode=infer infer.input=words_$version/inputs \
+    infer.output=words_$version/output infer.method=greedy infer.max_length=24
+  [ "$(wc -l < words_$version/output)" = 100 ] || fail "$version: not 100 texts"
+  cmp words_$version/output words_$version/targets || fail "$version: greedy search writes other texts than transformers"
+done
+
+# Other ways to store the same: several files with an index, bfloat16, other names of the embedding, tables that nothing reads.
+for kind in sharded bfloat16 aliases tied_without_scale bytes; do
+  $check make $kind "$source_dir/tests/golden/hf_t5_v1_1" $kind
+  expect_exit 0 "$mtf_convert" $kind model_$kind
+done
+weights=checkpoints/step-00000000/weights.safetensors
+for kind in sharded aliases; do
+  $check same v1_1/$weights model_$kind/$weights || fail "$kind: other weights"
+done
+$check close v1_1/$weights model_bfloat16/$weights 0.0078125 || fail "bfloat16: other weights"
+$check tied model_tied_without_scale/$weights || fail "tied without scale: the logits have another matrix than the embedding"
+grep -q 'vocabulary: bytes' model_bytes/config.yaml || fail "ByT5: another vocabulary"
+expect_exit 0 "$mtf_convert" model_bytes hf_bytes --to hf-t5
+$check same bytes/model.safetensors hf_bytes/model.safetensors || fail "ByT5: exported, the tensors are others"
+grep -q '"extra_ids": 125' hf_bytes/tokenizer_config.json || fail "ByT5: 384 rows are 259 ids and 125 others"
+
+# Training goes on from an import that has a vocabulary.
+seq 1 400 | awk '{ print "from " $1 " to " $1 * 7 % 100 }' > inputs.txt
+seq 1 400 | awk '{ print "it is " $1 * 3 % 100 }' > targets.txt
+cp -r "$source_dir/tests/golden/hf_t5_v1_1" t5 && chmod -R u+w t5
+expect_exit 0 "$mtf_vocab" --size 40 --no-byte-fallback --output spiece.model inputs.txt targets.txt
+cp spiece.model t5/
+expect_exit 0 "$mtf_convert" t5/ models/t5
+cmp spiece.model models/t5/spiece.model || fail "the vocabulary is not there"
+data="data.train.inputs=inputs.txt data.train.targets=targets.txt data.sequence_length=32 train.batch_size=4 run.seed=3"
+dev="evaluate.datasets={dev: {type: parallel, inputs: inputs.txt, targets: targets.txt, limit: 40}}"
+train() {  # DIRECTORY STEPS ARGUMENT...
+  local directory=$1 steps=$2
+  shift 2
+  expect_exit 0 "$mtf_train" models/t5/config.yaml $data "$dev" "run.model_dir=$directory" train.steps=$steps checkpoint.every=2 "$@"
+}
+train whole 6
+expect_text "variables start from"
+train half 2
+
+# One file with all that the training needs, and the directory that comes back from it goes on as if nothing had happened.
+expect_exit 0 "$mtf_convert" half half.safetensors --all
+expect_exit 0 "$mtf_convert" half.safetensors again
+expect_exit 0 "$mtf_compare" half again --tensors
+expect_exit 0 "$mtf_train" again/config.yaml train.steps=6
+expect_exit 0 "$mtf_compare" whole again --tensors
+
+# Weights alone: the same evaluation, another start, and no training that goes on without its state.
+evaluate() { "$mtf_train" "$1"/config.yaml run.mode=evaluate 2> evaluate.log | sed 's/"seconds":[^,}]*//' || { cat evaluate.log; fail "evaluate $1"; }; }
+evaluate whole > expected
+expect_exit 0 "$mtf_convert" whole whole.safetensors
+expect_exit 0 "$mtf_convert" whole.safetensors weights
+[ ! -e weights/checkpoints/step-00000006/optimizer.safetensors ] || fail "the optimizer's state is there"
+evaluate weights | cmp - expected || fail "weights alone evaluate to something else"
+expect_exit 1 "$mtf_train" weights/config.yaml train.steps=8
+expect_text "checkpoint.init.path"
+expect_exit 0 "$mtf_train" weights/config.yaml train.steps=2 run.model_dir=next checkpoint.init.path=whole.safetensors
+$check bare whole.safetensors bare.safetensors
+expect_exit 0 "$mtf_convert" bare.safetensors bare --config whole/config.yaml
+cmp bare/$weights weights/checkpoints/step-00000006/weights.safetensors || fail "a file without names of dimensions"
+expect_exit 0 "$mtf_convert" whole two.safetensors --step 2
+$check same half/checkpoints/step-00000002/weights.safetensors two.safetensors || fail "--step chooses another checkpoint"
+expect_exit 0 "$mtf_convert" whole/checkpoints/step-00000002 two.safetensors --force
+expect_exit 0 "$mtf_convert" whole copy --to model
+$check same whole.safetensors copy/checkpoints/step-00000006/weights.safetensors || fail "--to model: other weights"
+
+# Running means of the weights are what is measured, and so what leaves.
+train mean 4 train.ema_decay=0.9
+expect_exit 0 "$mtf_convert" mean mean.safetensors
+expect_exit 0 "$mtf_convert" mean raw.safetensors --raw
+$check same mean.safetensors raw.safetensors > /dev/null && fail "--raw changes nothing"
+evaluate mean > expected
+expect_exit 0 "$mtf_convert" mean.safetensors mean_model
+evaluate mean_model | cmp - expected || fail "running means evaluate to something else"
+
+# A model that was trained here leaves in Hugging Face form with its vocabulary, and comes back.
+expect_exit 0 "$mtf_convert" whole hf_whole --to hf-t5
+cmp spiece.model hf_whole/spiece.model || fail "the vocabulary is not there"
+grep -q '"extra_ids": 56' hf_whole/tokenizer_config.json || fail "56 rows have no piece"
+expect_exit 0 "$mtf_convert" hf_whole whole_again
+$check same whole.safetensors whole_again/$weights || fail "there and back the weights are others"
+
+# Nothing is written over, and nothing but a model is replaced.
+expect_mistake() {  # CODE TEXT ARGUMENT...
+  local code=$1 text=$2
+  shift 2
+  expect_exit "$code" "$mtf_convert" "$@"
+  [ "$(wc -l < out)" = 1 ] || { cat out >&2; fail "the mistake is not said in one line: mtf-convert $*"; }
+  expect_text "$text"
+}
+cp whole.safetensors before
+expect_mistake 1 "whole.safetensors is there already; another name, or \`--force\`" half whole.safetensors
+expect_mistake 1 "copy is there already" half copy --to model
+cmp whole.safetensors before || fail "a file was written over"
+expect_exit 0 "$mtf_convert" half copy --to model --force
+$check same two.safetensors copy/checkpoints/step-00000002/weights.safetensors || fail "--force: other weights"
+[ ! -e copy/checkpoints/step-00000006 ] || fail "--force leaves something of what was there"
+mkdir -p letters && touch letters/mine
+expect_mistake 1 "letters holds no model, and is not replaced" half letters --to model --force
+expect_mistake 1 "cannot write absent/x.safetensors: No such file" half absent/x.safetensors
+
+# Mistakes.
+expect_exit 0 "$mtf_convert" --help
+expect_text "usage: mtf-convert FROM TO"
+[ "$(wc -l < out)" -le 45 ] || fail "--help is longer than a screen"
+expect_mistake 2 "1 paths in place of two" whole
+expect_mistake 2 "which format is new to have?" whole new
+expect_mistake 2 "did you mean \`hf-t5\`?" whole new --to hf_t5
+expect_mistake 2 "--step: \`last\` is not a whole number" whole new.safetensors --step last
+expect_mistake 2 "--to safetensors: new does not end in .safetensors" whole new --to safetensors
+expect_mistake 2 "--all: t5 is no directory of a run" t5 new --all
+expect_mistake 2 "--all: the state of a training has no place in hf-t5" whole new --to hf-t5 --all
+expect_mistake 2 "bare.safetensors does not say of which model it is" bare.safetensors new
+expect_mistake 2 "is both what is read and what is written" whole ./whole --to model --force
+expect_mistake 1 "there is no absent" absent new
+expect_mistake 1 "letters holds no weights" letters new
+expect_mistake 1 "whole has no checkpoint of step 5; it has 2, 4, 6" whole new.safetensors --step 5
+head -c 5000 whole.safetensors > torn.safetensors
+expect_exit 1 "$mtf_convert" torn.safetensors new
+$check escape whole.safetensors escape.safetensors
+expect_mistake 1 "\`../../escaped.safetensors\` is no name of a file" escape.safetensors new
+cp -r t5 broken
+for change in 'model_type=bert|`model_type` is bert' 'feed_forward_proj=gelu|`feed_forward_proj` is gelu' \
+  'relative_attention_max_distance=64|only 128 can be converted' 'd_ff=25|and config.json says float32 [25, 16]' \
+  'num_layers=4|has no tensor `encoder.block.3.' 'num_layers=2|tensors that a T5 of its config.json lacks' \
+  'd_model=0|`d_model` is 0, no size' 'scale_decoder_outputs=true|`lm_head.weight` is another matrix'; do
+  $check change t5/config.json "${change%%|*}" broken/config.json
+  expect_mistake 1 "${change#*|}" broken new
+done
+echo '{' > broken/config.json
+expect_mistake 1 "it is no valid JSON" broken new
+rm broken/model.safetensors && cp t5/config.json broken/
+expect_mistake 1 "broken has no model.safetensors" broken new
+cp -r whole positions && sed -i 's/positions: none/positions: sinusoid/' positions/config.yaml
+expect_exit 2 "$mtf_convert" positions new --to hf-t5
+expect_text "the model is no T5: its \`positions\` are added to embeddings; positions: none"
+[ ! -e new ] && [ ! -e new.safetensors ] || fail "a mistake leaves something behind"
+[ -z "$(find . -name '.*.tmp*' -o -name '*.tmp')" ] || fail "something unfinished is left"

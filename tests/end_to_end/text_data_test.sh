@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Texts as training data: every format gives the same run, tokens are made once and by one process, survive kill -9 and a
+# cache that cannot be written, several corpora are mixed by weight and resumed exactly, and what is said of the data.
+source "$2/tests/end_to_end/common.sh"
+
+cat > run.yaml <<'YAML'
+data:
+  train: {type: parallel, inputs: train.en, targets: train.de, as: targets}
+  sequence_length: 64
+  vocabulary: bytes
+  cache: cache
+model: {type: lm, d_model: 8, num_layers: 1, block: [SelfAttention, DenseReluDense]}
+learning_rate: 0.1
+train: {steps: 12, batch_size: 4, log_every: 1}
+YAML
+for ((i = 0; i < 60; i++)); do echo "line $i of a house"; done > train.en
+for ((i = 0; i < 60; i++)); do echo "Zeile $i, größer"; done > train.de
+paste train.en train.de > train.tsv
+sed 's/\(.*\)\t\(.*\)/{"de": "\2", "en": "\1"}/' train.tsv > train.jsonl
+sed 's/\(.*\)\t\(.*\)/\1 \2/' train.tsv > train.txt
+gzip -k train.en train.de train.tsv train.jsonl
+sed 's/$/\r/; 1s/^/\xef\xbb\xbf/' train.tsv > windows.tsv
+train() {  # NAME ARGUMENT...: a run in its own directory
+  local name=$1
+  shift
+  expect_exit 0 "$mtf_train" run.yaml run.model_dir="$name" "$@"
+}
+from() {  # NAME SOURCE ARGUMENT...: the run with another source
+  local name=$1 source=$2
+  shift 2
+  sed "s|^  train: .*|  train: $source|" run.yaml > "$name.yaml"
+  expect_exit 0 "$mtf_train" "$name.yaml" run.model_dir="$name" "$@"
+}
+stores() { find cache -name "$1-*.safetensors" | wc -l; }
+
+# Every format is the same run.
+train parallel
+expect_text "60 examples in "
+from gz '{type: parallel, inputs: train.en.gz, targets: train.de.gz, as: targets}'
+from tsv '{type: tsv, path: train.tsv, as: targets}'
+from tsv_gz '{type: tsv, path: train.tsv.gz, as: targets}'
+from windows '{type: tsv, path: windows.tsv, as: targets}'
+from jsonl '{type: jsonl, path: train.jsonl, columns: {inputs: en, targets: de}, as: targets}'
+from jsonl_gz '{type: jsonl, path: train.jsonl.gz, columns: {inputs: en, targets: de}, as: targets}'
+for name in gz tsv tsv_gz windows jsonl jsonl_gz; do
+  cmp <(losses parallel) <(losses $name) || fail "$name: another run than that on parallel files"
+done
+
+# Tokens are made once: for the content of the files, whatever their names and times are.
+before=$(stores tokens)
+touch train.en
+cp train.de copy.de
+train touched data.train.targets=copy.de
+[ "$(stores tokens)" -eq "$before" ] || fail "the same content was tokenised again"
+sed -i 's/^line 7 /Line 7 /' train.en
+train changed
+[ "$(stores tokens)" -eq $((before + 1)) ] || fail "a changed byte gives no new tokens"
+
+# A run whose vocabulary is missing trains it, and has it from then on.
+from vocabulary '{type: text, path: train.txt}' 'data.vocabulary={type: sentencepiece, size: 290}'
+expect_text "training a vocabulary of 290 pieces on 60 texts"
+[ -s vocabulary/vocabulary.model ] || fail "the vocabulary is not in the run's directory"
+expect_exit 0 "$mtf_train" vocabulary/config.yaml train.steps=14
+! grep -q "training a vocabulary" out || fail "the vocabulary is trained again"
+
+# Several corpora by weight: a run that is cut in two is the same to the last bit.
+mixture='{first: {type: text, path: train.txt, weight: 3}, second: {type: tsv, path: train.tsv, as: targets}}'
+from mixed "$mixture"
+expect_text "first: 60 examples in "
+expect_text "second: 60 examples in "
+from resumed "$mixture" train.steps=5
+expect_exit 0 "$mtf_train" resumed/config.yaml train.steps=12
+cmp <(losses mixed) <(losses resumed) || fail "a mixture is not resumed where it ended"
+
+# One of several processes makes the tokens; one that is killed leaves nothing that the next stumbles over.
+for ((i = 0; i < 2000; i++)); do echo "$(< train.txt)"; done > large.txt
+sed 's|^  train: .*|  train: {type: text, path: large.txt}|; s|cache: cache|cache: shared|' run.yaml > large.yaml
+"$mtf_train" large.yaml run.model_dir=killed > killed.out 2>&1 &
+victim=$!
+for ((i = 0; i < 500 && $(find shared -name '*.lock' 2> /dev/null | wc -l) == 0; i++)); do sleep 0.01; done
+kill -9 "$victim" || fail "the run was over before it could be killed"
+wait "$victim" 2> /dev/null || true
+[ "$(find shared -name 'tokens-*.safetensors' | wc -l)" -eq 0 ] || fail "a killed process left tokens"
+pids=()
+for i in 1 2 3; do
+  "$mtf_train" large.yaml run.model_dir=together$i > together$i.out 2>&1 &
+  pids+=($!)
+done
+for pid in "${pids[@]}"; do wait "$pid" || { cat together*.out; fail "one of three runs at once"; }; done
+[ "$(grep -l "waiting for another process" together*.out | wc -l)" -ge 2 ] || fail "more than one of three made the tokens"
+[ "$(find shared -type f -not -path '*/files/*' | wc -l)" -eq 2 ] || fail "more than one store: $(find shared -type f)"
+cmp <(losses together1) <(losses together3) || fail "runs at once differ"
+
+# A cache that is there is enough: it need not be writable. (Root may write everywhere; then nothing is shown.)
+chmod -R a-w shared
+expect_exit 0 "$mtf_train" large.yaml run.model_dir=read_only
+chmod -R u+w shared
+
+# Mistakes of the model are said, and the texts are left alone.
+expect_exit 2 "$mtf_train" run.yaml run.model_dir=wrong model.block=[Nonsense] data.cache=untouched
+expect_text "Nonsense"
+[ ! -e untouched ] || fail "texts were tokenised for a model that is wrong"

@@ -1,0 +1,162 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+#include <tuple>
+
+#include "engine/core/error.h"
+#include "trainer/convert_config.h"
+#include "trainer/convert_t5.h"
+#include "trainer/convert_t5_config.h"
+
+namespace mtf {
+namespace {
+
+using ::testing::HasSubstr;
+
+T5Config unusual() {
+  T5Config t5;
+  t5.vocab_size = 250;
+  t5.d_model = 24;
+  t5.d_kv = 10;
+  t5.d_ff = 48;
+  t5.num_layers = 2;
+  t5.num_decoder_layers = 3;
+  t5.num_heads = 5;
+  t5.num_buckets = 16;
+  t5.dropout = 0.25;
+  t5.epsilon = 1e-5;
+  t5.activation = {Activation::kGelu, Activation::kLinear};
+  t5.scaled_logits = false;
+  return t5;
+}
+
+std::string yaml(const T5Config& t5) {
+  return t5_yaml(
+      t5, {.vocabulary = "{type: sentencepiece, size: 200}", .directory = "/models/a b", .source = "t5"});
+}
+
+std::string message(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.problems().front().message;
+  }
+  return "no error";
+}
+
+TEST(T5Names, AreThoseOfHuggingFace) {
+  const std::vector<std::tuple<std::string, std::string, bool>> names = {
+      {"shared/embedding", "shared.weight", false},
+      {"decoder/logits/kernel", "lm_head.weight", true},
+      {"encoder/rms_norm/scale", "encoder.final_layer_norm.weight", false},
+      {"encoder/block_000/layer_000/SelfAttention/relative_attention_bias",
+       "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", true},
+      {"decoder/block_011/layer_001/EncDecAttention/q", "decoder.block.11.layer.1.EncDecAttention.q.weight",
+       true},
+      {"decoder/block_011/layer_001/rms_norm/scale", "decoder.block.11.layer.1.layer_norm.weight", false},
+      {"decoder/block_100/layer_002/DenseReluDense/wi_1/kernel",
+       "decoder.block.100.layer.2.DenseReluDense.wi_1.weight", true},
+  };
+  for (const auto& [ours, theirs, transposed] : names) {
+    const std::optional<T5Tensor> tensor = t5_tensor(ours);
+    ASSERT_TRUE(tensor) << ours;
+    EXPECT_EQ(tensor->name, theirs);
+    EXPECT_EQ(tensor->transposed, transposed) << ours;
+  }
+  for (const char* other : {"transformer/embedding", "encoder/block_000/layer_000/SelfAttention/kv",
+                            "encoder/positional_embedding", "encoder/block_0/layer_000/SelfAttention/q",
+                            "decoder/block_000/layer_001/EncDecAttention/relative_attention_bias",
+                            "encoder/block_000/layer_000/SelfAttention/q_slot_vr",
+                            "encoder/block_000/layer_001/DenseReluDense/wi/bias", ""})
+    EXPECT_FALSE(t5_tensor(other)) << other;
+}
+
+TEST(T5Names, EveryVariableOfAModelHasADifferentOne) {
+  for (const bool scaled : {false, true}) {
+    T5Config t5 = unusual();
+    t5.scaled_logits = scaled;
+    std::set<std::string> names;
+    const std::vector<Variable> variables = ConfigText(yaml(t5), "t5").variables();
+    for (const Variable& variable : variables) {
+      const std::optional<T5Tensor> tensor = t5_tensor(variable.name);
+      ASSERT_TRUE(tensor) << variable.name;
+      names.insert(tensor->name);
+    }
+    // 9 in each block of the encoder and 14 in each of the decoder; on each side a table of positions and a
+    // norm; the embedding.
+    EXPECT_EQ(variables.size(), 2U * 9 + 3U * 14 + 4 + (scaled ? 1 : 2));
+    EXPECT_EQ(names.size(), variables.size());
+  }
+}
+
+TEST(T5Config, SurvivesBothOfItsForms) {
+  T5Config plain = unusual();
+  plain.activation = {Activation::kRelu};
+  plain.scaled_logits = true;
+  plain.epsilon = 1e-6;
+  for (const T5Config& t5 : {unusual(), plain, T5Config()}) {
+    EXPECT_EQ(parse_t5_config(t5_json(t5), "config.json"), t5);
+    T5Config again = t5_of(ConfigText(yaml(t5), "t5").load());
+    again.vocab_size = t5.vocab_size;  // the weights tell it
+    EXPECT_EQ(again, t5);
+  }
+}
+
+TEST(T5Config, AnEmbeddingHasItsRowsWhateverTheVocabularyHas) {
+  for (const Variable& variable : ConfigText(yaml(unusual()), "t5").variables()) {
+    if (variable.name != "shared/embedding") continue;
+    EXPECT_EQ(variable.shape, (Shape{{"vocab", 250}, {"d_model", 24}}));
+  }
+}
+
+TEST(T5Config, WhatIsLeftOutHasTheDefaultsOfHuggingFace) {
+  EXPECT_EQ(parse_t5_config(R"({"model_type": "t5"})", "config.json"), T5Config());
+  const T5Config deeper = parse_t5_config(R"({"model_type": "t5", "num_layers": 9})", "config.json");
+  EXPECT_EQ(deeper.num_decoder_layers, 9);
+  // Before files said whether logits are scaled, those with an embedding for both were.
+  EXPECT_FALSE(parse_t5_config(R"({"model_type": "mt5", "tie_word_embeddings": false})", "").scaled_logits);
+  EXPECT_FALSE(parse_t5_config(
+                   R"({"model_type": "t5", "tie_word_embeddings": true, "scale_decoder_outputs": false})", "")
+                   .scaled_logits);
+}
+
+TEST(T5Config, OtherModelsAreRefusedWithTheDifference) {
+  const auto json = [](const std::string& entry) {
+    return message([&] { parse_t5_config(R"({"model_type": "t5", )" + entry + "}", "config.json"); });
+  };
+  EXPECT_EQ(json(R"("decoder_start_token_id": 2)"),
+            "config.json: `decoder_start_token_id` is 2, and only 0 can be converted");
+  EXPECT_EQ(json(R"("num_heads": -1)"), "config.json: `num_heads` is -1, no size");
+  EXPECT_EQ(json(R"("num_heads": 1e30)"), "config.json: `num_heads` is 1e+30, no size");
+  EXPECT_EQ(json(R"("dropout_rate": 1)"), "config.json: `dropout_rate` is 1, no number from 0 to 1");
+  EXPECT_EQ(json(R"("d_kv": 1, "d_kv": 2)"), "config.json: `d_kv` occurs twice");
+  EXPECT_THAT(message([] { parse_t5_config("[1]", "config.json"); }), HasSubstr("no JSON object"));
+
+  const auto model = [](const std::string& from, const std::string& to) {
+    std::string text = yaml(unusual());
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+    return message([&] { t5_of(ConfigText(text, "config.yaml").load()); });
+  };
+  EXPECT_EQ(model("type: bitransformer", "type: bitransformer\n  shared_embedding: false"),
+            "the model is no T5: inputs and targets have embeddings of their own");
+  EXPECT_THAT(model("[SelfAttention, DenseReluDense]", "[DenseReluDense]"),
+              HasSubstr("the encoder's block is [DenseReluDense]"));
+  EXPECT_THAT(model("bias_shared", "bias"), HasSubstr("SelfAttention has other relative positions"));
+  EXPECT_THAT(model("EncDecAttention: {num_heads: 5", "EncDecAttention: {num_heads: 10"),
+              HasSubstr("EncDecAttention has other heads"));
+  EXPECT_THAT(model("EncDecAttention: {num_heads: 5", "EncDecAttention: {num_memory_heads: 1, num_heads: 5"),
+              HasSubstr("EncDecAttention has num_memory_heads"));
+  EXPECT_THAT(model("SelfAttention: {num_heads", "SelfAttention: {rotary: true, num_heads"),
+              HasSubstr("rotary"));
+  EXPECT_THAT(model("activation: [gelu, linear]", "activation: [tanh, linear]"),
+              HasSubstr("DenseReluDense has the activation [tanh, linear]"));
+  EXPECT_THAT(model("{hidden_size: 48", "{bias: true, hidden_size: 48"),
+              HasSubstr("DenseReluDense has biases"));
+}
+
+}  // namespace
+}  // namespace mtf

@@ -1,0 +1,56 @@
+// A model with weights, without files, that writes texts.
+//
+//   DecodeRun run("{type: lm, ...}", 64, "x:2;y:2", "batch:x;heads:y");
+//   run.set("transformer/embedding", values);
+//   run.decode(texts, {.beam_size = 4})[0][0].tokens
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/model_options.h"
+#include "tests/support/run_on_mesh.h"
+#include "trainer/decode/decoder.h"
+
+namespace mtf::testing {
+
+class DecodeRun {
+ public:
+  /// `vocabulary`: ids of inputs and targets. Without a mesh there is one position. Replicas are checked.
+  DecodeRun(const std::string& model, int64_t vocabulary, const std::string& mesh = {},
+            const std::string& layout = {})
+      : session_(make_session(model, vocabulary, mesh, layout)), weights_(make_weights(session_)) {
+    weights_->initialize(1);
+  }
+
+  void set(const std::string& name, const Values& values) {
+    const Variable& variable = weights_->variable(name);
+    weights_->set(name, to_host(variable.shape, variable.dtype, values));
+  }
+  std::vector<Written> decode(const std::vector<GivenText>& texts, const DecodeOptions& options) {
+    return Decoder(session_, *weights_, options).decode(texts);
+  }
+  const Session& session() const { return session_; }
+  VariableStore& weights() { return *weights_; }
+
+ private:
+  static Session make_session(const std::string& model, int64_t vocabulary, const std::string& mesh,
+                              const std::string& layout) {
+    Session session{{}, {}, make_cpu_backend(), nullptr, {}, {}, nullptr};
+    session.config.run.check_replicas = true;
+    if (!mesh.empty()) session.layouts = layouts(mesh, layout);
+    Diagnostics diagnostics;
+    session.model = make_model(config::parse_yaml(model, "model.yaml", diagnostics), diagnostics);
+    diagnostics.throw_if_errors();
+    std::vector<Feature> features;
+    for (const char* name : {"inputs", "targets"})
+      features.push_back({name, {{"length", 1}}, DType::kInt32, vocabulary});
+    session.train_data = std::make_shared<DeclaredSource>(std::move(features));
+    return session;
+  }
+
+  Session session_;
+  std::unique_ptr<VariableStore> weights_;
+};
+
+}  // namespace mtf::testing

@@ -1,0 +1,142 @@
+// Beam search and sampling of one text, on made-up distributions.
+#include "trainer/decode/search.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "data/vocabulary/vocabulary.h"
+
+namespace mtf {
+namespace {
+
+using ::testing::ElementsAre;
+
+/// log-probabilities of the next of 4 tokens (1 ends the text) behind `text`: any function of it.
+std::vector<float> next_of(const std::vector<int32_t>& text, uint64_t seed) {
+  const PhiloxKey key = random_key(std::string(text.begin(), text.end()), seed);
+  std::vector<float> logits(4);
+  double sum = 0;
+  for (int i = 0; i < 4; ++i) {
+    logits[static_cast<size_t>(i)] =
+        static_cast<float>(random_bits(key, RandomStream::kData, 0, i) % 1000) / 250.0f;
+    sum += std::exp(logits[static_cast<size_t>(i)]);
+  }
+  for (float& x : logits) x -= static_cast<float>(std::log(sum));
+  return logits;
+}
+
+/// All tokens of the vocabulary for each hypothesis, the best first.
+struct AllCandidates {
+  std::vector<float> log_probs;
+  std::vector<int32_t> tokens;
+  void add(const std::vector<float>& of_token) {
+    std::vector<int32_t> order = {0, 1, 2, 3};
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return of_token[a] > of_token[b]; });
+    for (const int32_t token : order) {
+      tokens.push_back(token);
+      log_probs.push_back(of_token[token]);
+    }
+  }
+  Candidates candidates() const { return {4, log_probs, tokens}; }
+};
+
+Hypothesis search(int64_t beam, double alpha, int64_t limit, uint64_t seed) {
+  BeamSearch search({beam, alpha, limit});
+  std::vector<std::vector<int32_t>> texts(1);
+  while (true) {
+    AllCandidates all;
+    for (const auto& text : texts) all.add(next_of(text, seed));
+    search.advance(all.candidates());
+    if (search.done()) return search.results()[0];
+    std::vector<std::vector<int32_t>> next;
+    for (size_t i = 0; i < search.tokens().size(); ++i) {
+      next.push_back(texts[static_cast<size_t>(search.parents()[i])]);
+      next.back().push_back(search.tokens()[i]);
+    }
+    texts = next;
+  }
+}
+
+/// The best of all texts that end within `limit` tokens.
+void best_of_all(std::vector<int32_t>& text, double log_prob, double alpha, int64_t limit, uint64_t seed,
+                 double& best) {
+  const std::vector<float> next = next_of(text, seed);
+  const auto length = static_cast<int64_t>(text.size()) + 1;
+  best = std::max(best, (log_prob + next[kEosId]) / length_penalty(length, alpha));
+  if (length == limit) return;
+  for (const int32_t token : {0, 2, 3}) {
+    text.push_back(token);
+    best_of_all(text, log_prob + next[static_cast<size_t>(token)], alpha, limit, seed, best);
+    text.pop_back();
+  }
+}
+
+TEST(BeamSearch, AWideBeamFindsTheBestOfAllTexts) {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    for (const double alpha : {0.0, 0.6, 2.0}) {
+      double best = -std::numeric_limits<double>::infinity();
+      std::vector<int32_t> text;
+      best_of_all(text, 0, alpha, 4, seed, best);
+      EXPECT_NEAR(search(256, alpha, 4, seed).score, best, 1e-6) << seed << " " << alpha;
+    }
+  }
+}
+
+TEST(BeamSearch, TextsWithoutAnEndAreResultsWhereNoneHasOne) {
+  BeamSearch search({.beam = 2, .length_penalty = 0, .limit = 1, .results = 5});
+  const std::vector<float> log_probs = {-0.5f, -1.0f, -2.0f, -9.0f};
+  const std::vector<int32_t> tokens = {7, 8, 9, 10};
+  search.advance({4, log_probs, tokens});
+  EXPECT_TRUE(search.done());
+  const auto results = search.results();
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_THAT(results[0].tokens, ElementsAre(7));
+  EXPECT_THAT(results[1].tokens, ElementsAre(8));
+}
+
+TEST(BeamSearch, OfEqualCandidatesTheLowerTokenWins) {
+  BeamSearch search({.beam = 2, .length_penalty = 0, .limit = 9});
+  const std::vector<float> log_probs = {-1, -1, -1, -1};
+  const std::vector<int32_t> tokens = {3, 5, 4, 6};
+  search.advance({4, log_probs, tokens});
+  EXPECT_THAT(search.tokens(), ElementsAre(3, 4));
+  EXPECT_THAT(search.parents(), ElementsAre(0, 0));
+}
+
+std::map<int32_t, int> counts(const std::vector<float>& logits, const SampleOptions& options, int draws) {
+  const PhiloxKey key = random_key("sampling", 1);
+  std::map<int32_t, int> counts;
+  for (int i = 0; i < draws; ++i)
+    ++counts[draw_token(logits, options, key, 3, static_cast<uint64_t>(i)).token];
+  return counts;
+}
+
+TEST(DrawToken, FollowsTheDistribution) {
+  const std::vector<float> logits = {0, std::log(2.0f), std::log(3.0f), std::log(4.0f)};
+  auto seen = counts(logits, {}, 20000);
+  for (int token = 0; token < 4; ++token) EXPECT_NEAR(seen[token] / 20000.0, (token + 1) / 10.0, 0.015);
+  seen = counts(logits, {.temperature = 0.5}, 20000);
+  for (int token = 0; token < 4; ++token)
+    EXPECT_NEAR(seen[token] / 20000.0, (token + 1) * (token + 1) / 30.0, 0.015);
+}
+
+TEST(DrawToken, KeepsTheLikeliestTokensOnly) {
+  const std::vector<float> logits = {0, std::log(2.0f), std::log(3.0f), std::log(4.0f)};
+  EXPECT_EQ(counts(logits, {.top_k = 2}, 500).size(), 2u);
+  EXPECT_EQ(counts(logits, {.top_p = 0.65}, 500).size(), 2u);
+  EXPECT_EQ(counts(logits, {.top_p = 0.75}, 500).size(), 3u);
+  EXPECT_EQ(counts(logits, {.top_p = 0}, 50).size(), 1u);
+  EXPECT_EQ(counts(logits, {.temperature = 0}, 50).begin()->first, 3);
+}
+
+TEST(DrawToken, GivesTheLogProbabilityOfTheModel) {
+  const std::vector<float> logits = {5, 5 + std::log(3.0f)};
+  const Draw draw = draw_token(logits, {.temperature = 0}, {}, 0, 0);
+  EXPECT_NEAR(draw.log_prob, std::log(0.75), 1e-6);
+}
+
+}  // namespace
+}  // namespace mtf

@@ -1,0 +1,40 @@
+// Running means of the weights (train.ema_decay): state of the training beside the weights, which
+// evaluations, decoding and scoring take in their place.
+//
+//   Programs of a training run read them under their own names (WEIGHT/ema):
+//     context.set_averaged(averaged_weights(config));
+//   Programs with variables of their own read the weights, which are restored from the averages:
+//     restore_variables(reader, variables, evaluated_weights(config));
+//
+// With t the steps done before: mean += (1 - d) * (weight - mean), d = min(ema_decay, (1 + t) / (10 + t)).
+// A mean starts at the weight that training starts from; as long as the run is short it forgets that start
+// faster (as TensorFlow's ExponentialMovingAverage with num_updates and Marian's smoothing do), so there is
+// nothing left to correct.
+#pragma once
+
+#include <string>
+
+#include "engine/runtime/variable_store.h"
+#include "layers/context.h"
+#include "trainer/config.h"
+#include "trainer/restore.h"
+
+namespace mtf {
+
+bool is_average(const Variable& variable);
+
+/// 1 - d of the step before which `step` steps are done.
+double average_rate(double decay, int64_t step);
+
+/// The weights that evaluations within a training run read as running means; null: none, for there are none
+/// or the mode restores a checkpoint of its own.
+WeightFilter averaged_weights(const Config& config);
+
+/// What a mode that does not train takes from a checkpoint.
+Restore evaluated_weights(const Config& config);
+
+/// Sets a running mean to the weight that it is of, or all of them.
+void start_average(const std::string& average, VariableStore& variables);
+void start_averages(VariableStore& variables);
+
+}  // namespace mtf

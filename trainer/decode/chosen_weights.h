@@ -1,0 +1,29 @@
+// The checkpoints that `infer.checkpoint` or `score.checkpoint` mean.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/runtime/variable_store.h"
+#include "trainer/config.h"
+
+namespace mtf {
+
+/// Weights from a checkpoint, or the mean of several.
+struct ChosenWeights {
+  int64_t step = 0;  ///< of the newest
+  std::vector<std::string> paths;
+
+  /// "step 4000", "the mean of 8 checkpoints up to step 4000".
+  std::string description() const;
+};
+
+/// In the order in which they are used. Throws Error (kCheckpoint) when there is none.
+std::vector<ChosenWeights> choose_weights(const Config& config, const InferCheckpoints& choice,
+                                          std::string_view key);
+
+/// Throws Error (kCheckpoint) when they do not fit the model.
+void load_weights(const ChosenWeights& chosen, const Config& config, VariableStore& weights);
+
+}  // namespace mtf

@@ -1,0 +1,245 @@
+#include "trainer/decode/decoder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <variant>
+
+namespace mtf {
+namespace {
+
+/// Programs that are kept beside those in use.
+constexpr size_t kKeptStages = 12;
+/// Tokens of a text above which fewer texts than batch_size are worked on at a time.
+constexpr size_t kLongText = 512;
+
+}  // namespace
+
+/// One call of decode(). Rows of the programs are texts; those that are done leave when the others fit into a
+/// smaller program.
+class Decoder::Batch {
+ public:
+  Batch(Decoder& decoder, std::span<const GivenText> texts) : decoder_(decoder), options_(decoder.options_) {
+    for (const GivenText& given : texts) {
+      Row row{&given, rows_.size(), static_cast<int64_t>(given.prefix.size()), search_for(given)};
+      rows_.push_back(std::move(row));
+    }
+    results_.resize(texts.size());
+  }
+
+  std::vector<Written> run() {
+    plan();
+    read_prefixes();
+    while (true) {
+      collect_done();
+      if (rows_.empty()) return std::move(results_);
+      fit_programs();
+      step();
+    }
+  }
+
+ private:
+  using Search = std::variant<BeamSearch, SampleSearch>;
+  struct Row {
+    const GivenText* given;
+    size_t index;      ///< of the result
+    int64_t position;  ///< of the last token that was read
+    Search search;
+    int64_t place = 0;  ///< row in the programs
+  };
+
+  Search search_for(const GivenText& given) const {
+    const int64_t limit = text_limit(given);
+    if (options_.is_beam())
+      return BeamSearch({options_.beam_size, options_.length_penalty, limit, options_.n_best});
+    return SampleSearch(options_.hypotheses(), limit);
+  }
+
+  /// The last token that is written is not read any more.
+  int64_t text_limit(const GivenText& given) const {
+    const auto longest = decoder_.longest_text();
+    if (!longest) return given.limit;
+    return std::max<int64_t>(1, std::min(given.limit, *longest - static_cast<int64_t>(given.prefix.size())));
+  }
+
+  void plan() {
+    int64_t inputs = 0, prefix = 0, memory = 0;
+    constexpr int64_t kFirstSteps = 8;
+    for (const Row& row : rows_) {
+      inputs = std::max(inputs, static_cast<int64_t>(row.given->inputs.size()));
+      prefix = std::max(prefix, row.position + 1);
+      memory = std::max(memory, row.position + std::min(kFirstSteps, text_limit(*row.given)));
+    }
+    const auto longest = decoder_.longest_text();
+    DecodeSizes& sizes = plan_.sizes;
+    sizes.texts = text_bucket(static_cast<int64_t>(rows_.size()), decoder_.environment_);
+    sizes.beam = options_.hypotheses();
+    sizes.inputs = decoder_.environment_.decoder.has_encoder() ? length_bucket(inputs, longest) : 0;
+    sizes.prefix = prefix == 1 ? 1 : length_bucket(prefix, longest);
+    sizes.memory = std::max(sizes.prefix, length_bucket(memory, longest));
+    plan_.answer = options_.sampling() ? DecodeAnswer::kLogits : DecodeAnswer::kCandidates;
+    const int64_t vocabulary = decoder_.vocabulary_;
+    plan_.candidates = options_.is_beam() ? std::min(2 * options_.beam_size, vocabulary) : 1;
+    plan_.reorders = options_.is_beam() && options_.beam_size > 1;
+    stage_ = &decoder_.stage(plan_);
+  }
+
+  void read_prefixes() {
+    const DecodeSizes& sizes = plan_.sizes;
+    std::vector<int32_t> inputs(static_cast<size_t>(sizes.texts * sizes.inputs)),
+        prefix(static_cast<size_t>(sizes.texts * sizes.prefix)), position(static_cast<size_t>(sizes.texts));
+    for (Row& row : rows_) {
+      row.place = static_cast<int64_t>(row.index);
+      std::ranges::copy(row.given->inputs, inputs.begin() + row.place * sizes.inputs);
+      std::ranges::copy(row.given->prefix, prefix.begin() + row.place * sizes.prefix + 1);
+      position[row.index] = static_cast<int32_t>(row.position);
+    }
+    Executor& prefill = stage_->prefill();
+    prefill.feed("inputs", inputs.data());
+    prefill.feed("prefix", prefix.data());
+    prefill.feed("position", position.data());
+    prefill.run(0);
+    advance(prefill, 1);
+    plan_.sizes.prefix = 1;  // stages of the steps do not depend on it
+  }
+
+  void step() {
+    const DecodeSizes& sizes = plan_.sizes;
+    const size_t hypotheses = static_cast<size_t>(sizes.texts * sizes.beam);
+    std::vector<int32_t> token(hypotheses), parent(hypotheses), position(static_cast<size_t>(sizes.texts));
+    for (Row& row : rows_) {
+      const auto first = row.place * sizes.beam;
+      position[static_cast<size_t>(row.place)] = static_cast<int32_t>(++row.position);
+      std::visit([&](const auto& search) { std::ranges::copy(search.tokens(), token.begin() + first); },
+                 row.search);
+      if (const auto* beam = std::get_if<BeamSearch>(&row.search))
+        std::ranges::copy(beam->parents(), parent.begin() + first);
+    }
+    Executor& program = stage_->step();
+    program.feed("token", token.data());
+    program.feed("position", position.data());
+    program.feed("parent", parent.data());
+    program.run(0);
+    advance(program, sizes.beam);
+  }
+
+  static void check_finite(float log_prob) {
+    if (!std::isnan(log_prob)) return;
+    throw Error(ErrorKind::kDiverged, "the model's probabilities are not numbers (NaN)",
+                "weights of an earlier checkpoint");
+  }
+
+  /// Hands the answers to the searches; `hypotheses`: of each text in the answer.
+  void advance(const Executor& program, int64_t hypotheses) {
+    if (plan_.answer == DecodeAnswer::kLogits) return draw(program.fetch("logits"), hypotheses);
+    const HostTensor log_probs = program.fetch("log_probs"), tokens = program.fetch("tokens");
+    const int64_t each = plan_.candidates;
+    for (Row& row : rows_) {
+      const auto first = static_cast<size_t>(row.place * hypotheses * each),
+                 count = static_cast<size_t>(hypotheses * each);
+      const Candidates candidates{
+          each, {log_probs.data<float>() + first, count}, {tokens.data<int32_t>() + first, count}};
+      check_finite(candidates.log_probs[0]);
+      if (auto* beam = std::get_if<BeamSearch>(&row.search)) {
+        beam->advance(candidates);
+      } else {
+        const Draw likeliest{candidates.tokens[0], candidates.log_probs[0]};
+        std::get<SampleSearch>(row.search).advance({&likeliest, 1});
+      }
+    }
+  }
+
+  void draw(const HostTensor& logits, int64_t hypotheses) {
+    const SampleMethod& method = *options_.sampling();
+    const auto vocabulary = static_cast<size_t>(logits.shape[logits.shape.rank() - 1].size);
+    std::vector<Draw> draws(static_cast<size_t>(method.samples));
+    for (Row& row : rows_) {
+      for (int64_t sample = 0; sample < method.samples; ++sample) {
+        const int64_t hypothesis = row.place * hypotheses + std::min(sample, hypotheses - 1);
+        const uint64_t number = row.given->number * static_cast<uint64_t>(method.samples);
+        draws[static_cast<size_t>(sample)] =
+            draw_token({logits.data<float>() + static_cast<size_t>(hypothesis) * vocabulary, vocabulary},
+                       {method.temperature, method.top_k, method.top_p}, decoder_.key_,
+                       static_cast<uint64_t>(row.position), number + static_cast<uint64_t>(sample));
+      }
+      check_finite(draws[0].log_prob);
+      std::get<SampleSearch>(row.search).advance(draws);
+    }
+  }
+
+  void collect_done() {
+    const auto is_done = [](const Row& row) {
+      return std::visit([](const auto& search) { return search.done(); }, row.search);
+    };
+    for (const Row& row : rows_) {
+      if (!is_done(row)) continue;
+      const auto* beam = std::get_if<BeamSearch>(&row.search);
+      results_[row.index] = beam ? beam->results() : std::get<SampleSearch>(row.search).results();
+    }
+    std::erase_if(rows_, is_done);
+  }
+
+  /// Programs for the texts that are left and the tokens that they have now.
+  void fit_programs() {
+    DecodePlan next = plan_;
+    next.sizes.texts = text_bucket(static_cast<int64_t>(rows_.size()), decoder_.environment_);
+    int64_t needed = 0;
+    for (const Row& row : rows_) needed = std::max(needed, row.position + 2);
+    if (needed > plan_.sizes.memory) next.sizes.memory = length_bucket(needed, decoder_.longest_text());
+    if (next.key() == plan_.key()) return;
+    std::vector<int64_t> places;
+    for (Row& row : rows_) {
+      places.push_back(row.place);
+      row.place = static_cast<int64_t>(places.size()) - 1;
+    }
+    DecodeStage& stage = decoder_.stage(next);
+    stage.take(*stage_, places);
+    stage_ = &stage;
+    plan_ = next;
+  }
+
+  Decoder& decoder_;
+  const DecodeOptions& options_;
+  std::vector<Row> rows_;  ///< not done
+  std::vector<Written> results_;
+  DecodePlan plan_;
+  DecodeStage* stage_ = nullptr;
+};
+
+Decoder::Decoder(const Session& session, VariableStore& weights, const DecodeOptions& options)
+    : options_(options),
+      environment_(decode_environment(session, weights)),
+      vocabulary_(vocabulary_sizes(session.train_data->features()).at("targets")),
+      key_(random_key("sampling", static_cast<uint64_t>(session.config.run.seed))) {}
+
+std::vector<Written> Decoder::decode(std::span<const GivenText> texts) {
+  std::vector<Written> written;
+  while (!texts.empty()) {
+    const size_t count = fitting(texts);
+    std::ranges::move(Batch(*this, texts.first(count)).run(), std::back_inserter(written));
+    texts = texts.subspan(count);
+  }
+  return written;
+}
+
+size_t Decoder::fitting(std::span<const GivenText> texts) const {
+  size_t longest = 1;
+  for (const GivenText& given : texts) longest = std::max(longest, given.inputs.size() + given.prefix.size());
+  const size_t rows = static_cast<size_t>(options_.batch_size) * kLongText / longest;
+  return std::clamp<size_t>(rows, 1, texts.size());
+}
+
+DecodeStage& Decoder::stage(const DecodePlan& plan) {
+  const Key key = plan.key();
+  std::erase(recent_, key);
+  recent_.push_back(key);
+  while (recent_.size() > kKeptStages) {
+    stages_.erase(recent_.front());
+    recent_.erase(recent_.begin());
+  }
+  std::unique_ptr<DecodeStage>& stage = stages_[key];
+  if (!stage) stage = std::make_unique<DecodeStage>(environment_, plan);
+  return *stage;
+}
+
+}  // namespace mtf

@@ -1,0 +1,181 @@
+#include "trainer/decode/infer.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "trainer/decode/chosen_weights.h"
+#include "trainer/decode/line_stream.h"
+#include "trainer/decode/output.h"
+#include "trainer/decode/text_codec.h"
+#include "trainer/decode/text_metrics.h"
+#include "trainer/progress.h"
+
+namespace mtf {
+namespace {
+
+/// Batches whose lines are sorted by length together.
+constexpr size_t kBatchesTogether = 16;
+
+bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
+
+/// A line and what became of it.
+struct Line {
+  std::string text;
+  GivenText given;
+  Written written;
+};
+
+/// What is read, line by line.
+struct InferFiles {
+  explicit InferFiles(const InferOptions& options) : input(options.input) {
+    if (!options.prefix.empty()) prefixes.emplace(options.prefix);
+  }
+  LineStream input;
+  std::optional<LineStream> prefixes;
+};
+
+class Infer {
+ public:
+  Infer(const Session& session, VariableStore& weights)
+      : options_(session.config.infer), codec_(session, options_), decoder_(session, weights, options_) {}
+
+  /// All lines of `files` to `output`; `weights`: what a report calls them.
+  void run(InferFiles& files, TextOutput& output, const std::string& weights) {
+    const auto start = std::chrono::steady_clock::now();
+    const size_t most = static_cast<size_t>(options_.batch_size) * kBatchesTogether;
+    prompt();
+    for (auto some = files.input.take(most); !some.empty(); some = files.input.take(most)) {
+      std::vector<Line> lines = read(std::move(some), files.prefixes);
+      decode(lines);
+      for (const Line& line : lines) write(line, output);
+      output.flush();
+      prompt();
+    }
+    if (files.prefixes && !files.prefixes->take(1).empty()) lines_differ("more");
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    report(weights, seconds);
+  }
+
+ private:
+  void prompt() const {
+    if (options_.input == "-" && ::isatty(STDIN_FILENO) != 0) fmt::print(stderr, "> ");
+  }
+
+  [[noreturn]] void lines_differ(std::string_view how) const {
+    throw Error(ErrorKind::kData,
+                fmt::format("{} has {} lines than {}", options_.prefix, how, options_.input),
+                "a line, which may be empty, for each line of the input");
+  }
+
+  std::vector<Line> read(std::vector<std::string> some, std::optional<LineStream>& prefixes) {
+    std::vector<std::string> begins;
+    while (prefixes && begins.size() < some.size()) {
+      std::vector<std::string> more = prefixes->take(some.size() - begins.size());
+      if (more.empty()) lines_differ("fewer");
+      std::ranges::move(more, std::back_inserter(begins));
+    }
+    begins.resize(some.size());
+    std::vector<Line> lines(some.size());
+    for (size_t i = 0; i < some.size(); ++i) {
+      bool was_cut = false;
+      lines[i].given = codec_.given(some[i], begins[i], static_cast<uint64_t>(lines_++), was_cut);
+      lines[i].text = std::move(some[i]);
+      cut_ += was_cut;
+    }
+    return lines;
+  }
+
+  /// Nothing is written for an empty line that an encoder would read.
+  bool is_empty(const Line& line) const {
+    return codec_.has_encoder() && is_blank(line.text) && line.given.prefix.empty();
+  }
+
+  void decode(std::vector<Line>& lines) {
+    std::vector<GivenText> texts;
+    for (const Line& line : lines) {
+      if (!is_empty(line)) texts.push_back(line.given);
+    }
+    std::vector<Written> written = *decode_all(decoder_, texts);
+    auto next = written.begin();
+    for (Line& line : lines) {
+      if (is_empty(line)) {
+        line.written.resize(static_cast<size_t>(options_.sampling() ? options_.hypotheses() : 1));
+      } else {
+        line.written = std::move(*next++);
+      }
+    }
+  }
+
+  void write(const Line& line, TextOutput& output) {
+    const bool with_prefix = codec_.has_encoder() || options_.echo;
+    for (size_t rank = 0; rank < line.written.size(); ++rank) {
+      const Hypothesis& hypothesis = line.written[rank];
+      tokens_ += static_cast<int64_t>(hypothesis.tokens.size());
+      const std::string text = codec_.text(line.given, hypothesis, with_prefix);
+      if (options_.format == InferFormat::kJsonl) {
+        output.line(json(line, hypothesis, rank, text));
+      } else if (options_.n_best > 1) {
+        output.line(fmt::format("{} ||| {} ||| {:.6g}", line.given.number, text, hypothesis.score));
+      } else {
+        output.line(text);
+      }
+    }
+  }
+
+  std::string json(const Line& line, const Hypothesis& hypothesis, size_t rank,
+                   const std::string& text) const {
+    nlohmann::ordered_json object{{"line", line.given.number},
+                                  {"rank", rank},
+                                  {"text", text},
+                                  {"score", hypothesis.score},
+                                  {"log_prob", hypothesis.log_prob}};
+    std::vector<std::string> pieces;
+    for (const int32_t id : hypothesis.tokens) pieces.push_back(codec_.written().piece(id));
+    object["pieces"] = std::move(pieces);
+    object["log_probs"] = hypothesis.log_probs;
+    return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+
+  void report(const std::string& weights, double seconds) const {
+    fmt::print(stderr, "{}: {} lines, {} tokens in {}: {} lines/s, {} tokens/s\n", weights,
+               with_thousands(static_cast<double>(lines_)), with_thousands(static_cast<double>(tokens_)),
+               duration_text(seconds), with_thousands(static_cast<double>(lines_) / seconds),
+               with_thousands(static_cast<double>(tokens_) / seconds));
+    if (cut_ > 0)
+      fmt::print(stderr, "warning: {} lines were longer than the model's positions and were cut\n", cut_);
+  }
+
+  const InferOptions& options_;
+  TextCodec codec_;
+  Decoder decoder_;
+  int64_t lines_ = 0, tokens_ = 0, cut_ = 0;
+};
+
+}  // namespace
+
+void infer(const Session& session, Diagnostics& diagnostics) {
+  diagnostics.throw_if_errors();
+  const Config& config = session.config;
+  const TextCodec can_write(session, config.infer);
+  const std::vector<ChosenWeights> chosen =
+      choose_weights(config, config.infer.checkpoint, "infer.checkpoint");
+  check_output_names(config.infer.output, chosen.size(), config.mark("infer.output"));
+  check_inputs(config, {"infer.input", config.infer.input}, {"infer.prefix", config.infer.prefix},
+               chosen.size());
+  auto files = std::make_unique<InferFiles>(config.infer);  // before the weights are read
+  const std::unique_ptr<VariableStore> weights = make_weights(session);
+  for (const ChosenWeights& each : chosen) {
+    load_weights(each, config, *weights);
+    TextOutput output(config.infer.output, each.step);
+    if (!files) files = std::make_unique<InferFiles>(config.infer);
+    Infer(session, *weights).run(*files, output, each.description());
+    output.close();
+    files.reset();
+  }
+}
+
+}  // namespace mtf

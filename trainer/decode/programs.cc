@@ -1,0 +1,181 @@
+#include "trainer/decode/programs.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "engine/ops/binary.h"
+#include "engine/ops/component_wise.h"
+#include "engine/ops/indexing.h"
+#include "engine/ops/softmax.h"
+#include "engine/ops/top_k.h"
+#include "trainer/averages.h"
+
+namespace mtf {
+
+std::unique_ptr<Context> make_context(Graph& graph, const DecodeEnvironment& environment, int64_t texts) {
+  const Session& session = environment.session;
+  auto context = std::make_unique<Context>(graph, Mode::kEvaluate, precision_of(session.config),
+                                           Dimension{std::string(kBatch), texts});
+  context->set_vocabularies(vocabulary_sizes(session.train_data->features()));
+  context->set_averaged(averaged_weights(session.config));
+  return context;
+}
+
+Program compiled(const DecodeEnvironment& environment, const Graph& graph) {
+  Diagnostics diagnostics;
+  check_layouts(graph, environment.layouts, diagnostics);
+  diagnostics.throw_if_errors();
+  return compile(environment.session, graph, environment.layouts);
+}
+
+namespace {
+
+/// The outputs, from logits of which those behind the vocabulary do not count as candidates.
+void set_answer(Graph& graph, const DecodePlan& plan, const Tensor& logits, int64_t vocabulary) {
+  const Dimension& vocab = logits.shape()[logits.shape().rank() - 1];
+  Tensor eligible = logits;
+  if (vocabulary < vocab.size) {
+    const Tensor known =
+        less(range(graph, vocab), graph.constant(static_cast<double>(vocabulary), DType::kInt32));
+    const Tensor never =
+        graph.constant(-std::numeric_limits<double>::infinity(), DType::kFloat32, logits.shape());
+    eligible = where(known, logits, never);
+  }
+  if (plan.answer == DecodeAnswer::kLogits) return graph.set_output("logits", eligible);
+  const auto [values, tokens] = top_k(eligible, vocab.name, {"candidates", plan.candidates});
+  const Tensor total = reduce_logsumexp(logits, vocab.name);
+  graph.set_output("log_probs", subtract(values, total, values.shape()));
+  graph.set_output("tokens", tokens);
+}
+
+std::unique_ptr<Graph> build_prefill(const DecodeEnvironment& environment, const DecodePlan& plan) {
+  auto graph = std::make_unique<Graph>();
+  const auto context = make_context(*graph, environment, plan.sizes.texts);
+  const Dimension batch = context->batch();
+  TextDecoder::Prefill input;
+  if (environment.decoder.has_encoder())
+    input.inputs = graph->input("inputs", {batch, {"length", plan.sizes.inputs}}, DType::kInt32);
+  input.prefix = graph->input("prefix", {batch, {"length", plan.sizes.prefix}}, DType::kInt32);
+  input.position = graph->input("position", {batch}, DType::kInt32);
+  const Tensor logits = environment.decoder.prefill(*context, plan.sizes, input);
+  set_answer(*graph, plan, logits, context->vocabulary("targets"));
+  return graph;
+}
+
+std::unique_ptr<Graph> build_step(const DecodeEnvironment& environment, const DecodePlan& plan) {
+  auto graph = std::make_unique<Graph>();
+  const auto context = make_context(*graph, environment, plan.sizes.texts);
+  const Dimension batch = context->batch(), beam = plan.sizes.beam_dimension();
+  TextDecoder::Step input;
+  input.token = graph->input("token", {batch, beam}, DType::kInt32);
+  input.position = graph->input("position", {batch}, DType::kInt32);
+  if (plan.reorders) input.parent = graph->input("parent", {batch, beam}, DType::kInt32);
+  const Tensor logits = environment.decoder.step(*context, plan.sizes, input);
+  set_answer(*graph, plan, logits, context->vocabulary("targets"));
+  return graph;
+}
+
+std::unique_ptr<Executor> make_executor(const DecodeEnvironment& environment, Program program,
+                                        VariableStore& variables) {
+  return std::make_unique<Executor>(std::move(program), *environment.session.backend, variables,
+                                    executor_options(environment.session));
+}
+
+/// Lengths take all sizes here, and hypotheses are few: rules for them are left out.
+LayoutRules without_lengths(const LayoutRules& rules) {
+  std::vector<LayoutRule> kept;
+  for (const LayoutRule& rule : rules.rules()) {
+    if (rule.dimension != "length" && rule.dimension != kMemoryLength && rule.dimension != "beam")
+      kept.push_back(rule);
+  }
+  return LayoutRules(std::move(kept));
+}
+
+/// Rows `texts` of `from` become the first of `to`, whose dimension memory_length may be longer.
+void copy_texts(const HostTensor& from, HostTensor& to, std::span<const int64_t> texts) {
+  const int axis = *from.shape.find(kMemoryLength);
+  int64_t outer = 1, entry = static_cast<int64_t>(size_of(from.dtype));
+  for (int a = 1; a < axis; ++a) outer *= from.shape[a].size;
+  for (int a = axis + 1; a < from.shape.rank(); ++a) entry *= from.shape[a].size;
+  const int64_t kept = from.shape[axis].size * entry, room = to.shape[axis].size * entry;
+  std::byte* next = to.bytes.data();
+  for (const int64_t text : texts) {
+    const std::byte* block = from.bytes.data() + text * outer * kept;
+    for (int64_t i = 0; i < outer; ++i, block += kept, next += room)
+      std::memcpy(next, block, static_cast<size_t>(kept));
+  }
+}
+
+}  // namespace
+
+int64_t length_bucket(int64_t n, std::optional<int64_t> longest) {
+  int64_t size = 16;
+  while (size < n) size = std::has_single_bit(static_cast<uint64_t>(size)) ? size / 2 * 3 : size / 3 * 4;
+  return longest ? std::min(size, std::max(n, *longest)) : size;
+}
+
+int64_t text_bucket(int64_t n, const DecodeEnvironment& environment) {
+  const Layouts& layouts = environment.layouts;
+  const LayoutMap map(layouts.mesh, layouts.activation);
+  int64_t parts = 1;
+  for (const int axis : map.axes(std::string(kBatch))) parts *= layouts.mesh.size(axis);
+  return parts * static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((n + parts - 1) / parts)));
+}
+
+namespace {
+
+DecodeEnvironment environment_of(const Session& session, VariableStore* weights) {
+  Layouts layouts = session.layouts;
+  layouts.activation = without_lengths(layouts.activation);
+  return {session, *session.model->decoder(), weights, std::move(layouts)};
+}
+
+}  // namespace
+
+DecodeEnvironment decode_environment(const Session& session, VariableStore& weights) {
+  return environment_of(session, &weights);
+}
+
+std::unique_ptr<VariableStore> make_weights(const Session& session) {
+  const DecodeEnvironment environment = environment_of(session, nullptr);
+  const int64_t any = 16;
+  const DecodePlan plan{.sizes = {.texts = text_bucket(1, environment), .inputs = any, .memory = any}};
+  const Program program = compiled(environment, *build_prefill(environment, plan));
+  std::vector<ProgramVariable> weights;
+  for (const ProgramVariable& v : program.variables) {
+    if (v.variable.kind != Variable::Kind::kSession) weights.push_back(v);
+  }
+  return std::make_unique<VariableStore>(*session.backend, program.mesh, weights,
+                                         session.config.run.check_replicas);
+}
+
+DecodeStage::DecodeStage(const DecodeEnvironment& environment, const DecodePlan& plan)
+    : environment_(environment), plan_(plan) {
+  Program program = compiled(environment, *build_step(environment, plan));
+  variables_ =
+      std::make_unique<VariableStore>(*environment.session.backend, program.mesh, program.variables,
+                                      environment.session.config.run.check_replicas, environment.weights);
+  step_ = make_executor(environment, std::move(program), *variables_);
+}
+
+Executor& DecodeStage::prefill() {
+  if (prefill_) return *prefill_;
+  Program program = compiled(environment_, *build_prefill(environment_, plan_));
+  variables_->share(*environment_.weights, program.variables);
+  prefill_ = make_executor(environment_, std::move(program), *variables_);
+  return *prefill_;
+}
+
+void DecodeStage::take(const DecodeStage& other, std::span<const int64_t> texts) {
+  for (const ProgramVariable& v : step_->program().variables) {
+    if (v.variable.kind != Variable::Kind::kSession) continue;
+    HostTensor to(v.variable.shape, v.variable.dtype);
+    copy_texts(other.variables_->get(v.variable.name), to, texts);
+    variables_->set(v.variable.name, to);
+  }
+}
+
+}  // namespace mtf

@@ -1,0 +1,230 @@
+#include "trainer/decode/score.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "engine/ops/binary.h"
+#include "engine/ops/cast.h"
+#include "engine/ops/indexing.h"
+#include "engine/ops/softmax.h"
+#include "trainer/decode/chosen_weights.h"
+#include "trainer/decode/line_stream.h"
+#include "trainer/decode/output.h"
+#include "trainer/decode/text_codec.h"
+
+namespace mtf {
+namespace {
+
+/// Texts that are sorted by length together.
+constexpr size_t kTogether = 1024;
+/// Texts at a time, and their tokens: there are logits of each.
+constexpr size_t kMostTexts = 64, kMostTokens = 4096;
+constexpr size_t kKeptPrograms = 16;
+
+/// A text whose probability is asked for: its tokens from `first` on.
+struct ScoredText {
+  std::vector<int32_t> inputs;   ///< of the encoder
+  std::vector<int32_t> targets;  ///< with the end of sequence
+  size_t first = 0;              ///< before it: what is given
+  std::vector<float> log_probs = {};
+
+  double log_prob() const {
+    double sum = 0;
+    for (const float x : log_probs) sum += x;
+    return sum;
+  }
+};
+
+class Scorer {
+ public:
+  Scorer(const Session& session, VariableStore& weights)
+      : session_(session), environment_(decode_environment(session, weights)) {}
+
+  /// Sets log_probs. Texts of like lengths are worked on together.
+  void score(std::vector<ScoredText>& texts) {
+    std::vector<ScoredText*> order;
+    for (ScoredText& text : texts) order.push_back(&text);
+    std::ranges::stable_sort(order, std::ranges::greater{},
+                             [](const ScoredText* text) { return text->targets.size(); });
+    for (std::span<ScoredText*> rest = order; !rest.empty();) {
+      const size_t count =
+          std::clamp<size_t>(kMostTokens / rest[0]->targets.size(), 1, std::min(kMostTexts, rest.size()));
+      score_batch(rest.first(count));
+      rest = rest.subspan(count);
+    }
+  }
+
+ private:
+  void score_batch(std::span<ScoredText*> texts) {
+    size_t inputs = 0, targets = 0;
+    for (const ScoredText* text : texts) {
+      inputs = std::max(inputs, text->inputs.size());
+      targets = std::max(targets, text->targets.size());
+    }
+    const auto longest = environment_.decoder.longest_text();
+    const int64_t length = length_bucket(static_cast<int64_t>(targets), longest),
+                  input_length = inputs == 0 ? 0 : length_bucket(static_cast<int64_t>(inputs), longest),
+                  rows = text_bucket(static_cast<int64_t>(texts.size()), environment_);
+    std::vector<int32_t> input_ids(static_cast<size_t>(rows * input_length)),
+        target_ids(static_cast<size_t>(rows * length));
+    for (size_t i = 0; i < texts.size(); ++i) {
+      std::ranges::copy(texts[i]->inputs, input_ids.begin() + static_cast<int64_t>(i) * input_length);
+      std::ranges::copy(texts[i]->targets, target_ids.begin() + static_cast<int64_t>(i) * length);
+    }
+    Executor& executor = program(rows, input_length, length);
+    executor.feed("inputs", input_ids.data());
+    executor.feed("targets", target_ids.data());
+    executor.run(0);
+    const HostTensor result = executor.fetch("log_probs");
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const float* row = result.data<float>() + static_cast<int64_t>(i) * length;
+      texts[i]->log_probs.assign(row + texts[i]->first, row + texts[i]->targets.size());
+    }
+  }
+
+  Executor& program(int64_t rows, int64_t input_length, int64_t length) {
+    const std::array<int64_t, 3> key{rows, input_length, length};
+    if (programs_.size() == kKeptPrograms && !programs_.contains(key)) programs_.clear();
+    std::unique_ptr<Executor>& executor = programs_[key];
+    if (executor) return *executor;
+    Graph graph;
+    const auto context = make_context(graph, environment_, rows);
+    const Tensor targets = graph.input("targets", {context->batch(), {"length", length}}, DType::kInt32);
+    const Tensor is_token = not_equal(targets, graph.constant(kPadId, DType::kInt32));
+    Features features{{"targets", targets}, {"targets_segmentation", cast(is_token, DType::kInt32)}};
+    if (environment_.decoder.has_encoder())
+      features["inputs"] = graph.input("inputs", {context->batch(), {"length", input_length}}, DType::kInt32);
+    const Tensor logits = session_.model->build(*context, features).logits;
+    const std::string& vocab = logits.shape()[logits.shape().rank() - 1].name;
+    const Tensor of_targets = gather(logits, targets, vocab);
+    graph.set_output("log_probs", subtract(of_targets, reduce_logsumexp(logits, vocab), of_targets.shape()));
+    executor = std::make_unique<Executor>(compiled(environment_, graph), *session_.backend,
+                                          *environment_.weights, executor_options(session_));
+    return *executor;
+  }
+
+  const Session& session_;
+  DecodeEnvironment environment_;
+  std::map<std::array<int64_t, 3>, std::unique_ptr<Executor>> programs_;
+};
+
+/// What is read, line by line.
+struct ScoreFiles {
+  explicit ScoreFiles(const ScoreOptions& options) : targets(options.targets) {
+    if (!options.inputs.empty()) inputs.emplace(options.inputs);
+  }
+  LineStream targets;
+  std::optional<LineStream> inputs;
+};
+
+class ScoreRun {
+ public:
+  ScoreRun(const Session& session, VariableStore& weights)
+      : options_(session.config.score), codec_(session, {}), scorer_(session, weights) {}
+
+  void run(ScoreFiles& files, TextOutput& output) {
+    for (auto some = files.targets.take(kTogether); !some.empty(); some = files.targets.take(kTogether)) {
+      std::vector<ScoredText> texts = read(some, files.inputs);
+      scorer_.score(texts);
+      for (const ScoredText& text : texts) output.line(result(text));
+      output.flush();
+    }
+    if (files.inputs && !files.inputs->take(1).empty()) lines_differ("more");
+    if (cut_ > 0)
+      fmt::print(stderr, "warning: {} lines were longer than the model's positions and were cut\n", cut_);
+  }
+
+ private:
+  [[noreturn]] void lines_differ(std::string_view how) const {
+    throw Error(ErrorKind::kData,
+                fmt::format("{} has {} lines than {}", options_.inputs, how, options_.targets),
+                "files in which each line belongs to the same line of the other");
+  }
+
+  std::vector<ScoredText> read(const std::vector<std::string>& targets, std::optional<LineStream>& stream) {
+    std::vector<std::string> inputs;
+    while (stream && inputs.size() < targets.size()) {
+      std::vector<std::string> more = stream->take(targets.size() - inputs.size());
+      if (more.empty()) lines_differ("fewer");
+      std::ranges::move(more, std::back_inserter(inputs));
+    }
+    inputs.resize(targets.size());
+    std::vector<ScoredText> texts;
+    for (size_t i = 0; i < targets.size(); ++i) {
+      bool was_cut = false;
+      const bool goes_on = stream && !codec_.has_encoder();
+      texts.push_back(goes_on ? of_continuation(inputs[i], targets[i], was_cut)
+                              : of_whole(inputs[i], targets[i], was_cut));
+      texts.back().targets.push_back(kEosId);
+      cut_ += was_cut;
+    }
+    return texts;
+  }
+
+  ScoredText of_whole(const std::string& inputs, const std::string& targets, bool& was_cut) const {
+    return {codec_.given(inputs, "", 0, was_cut).inputs, codec_.written_ids(targets, was_cut)};
+  }
+
+  /// What is given has no score. Of what is too long the beginning is left out, as where a text is written.
+  ScoredText of_continuation(const std::string& inputs, const std::string& targets, bool& was_cut) const {
+    ScoredText text{{}, codec_.given(inputs, targets, 0, was_cut).prefix};
+    text.first = text.targets.size() - codec_.written_ids(targets, was_cut).size();
+    return text;
+  }
+
+  std::string result(const ScoredText& text) {
+    const int64_t line = line_++;
+    if (!options_.per_token) return fmt::format("{:.9g}", text.log_prob());
+    nlohmann::ordered_json object{{"line", line}, {"log_prob", text.log_prob()}};
+    std::vector<std::string> pieces;
+    for (size_t i = text.first; i < text.targets.size(); ++i)
+      pieces.push_back(codec_.written().piece(text.targets[i]));
+    object["pieces"] = std::move(pieces);
+    object["log_probs"] = text.log_probs;
+    return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+
+  const ScoreOptions& options_;
+  TextCodec codec_;
+  Scorer scorer_;
+  int64_t line_ = 0, cut_ = 0;
+};
+
+void check_files(const Config& config, const TextDecoder& decoder, size_t checkpoints) {
+  const ScoreOptions& options = config.score;
+  if (options.targets.empty())
+    throw Error(ErrorKind::kConfig, config.mark("score"), "`score.targets` is missing", "a file of lines");
+  if (options.inputs.empty() && (decoder.has_encoder() || decoder.ends_prompts())) {
+    throw Error(ErrorKind::kConfig, config.mark("score"), "`score.inputs` is missing",
+                decoder.has_encoder() ? "the file whose lines the encoder reads"
+                                      : "the file of what stands in front of the targets");
+  }
+  check_inputs(config, {"score.targets", options.targets}, {"score.inputs", options.inputs}, checkpoints);
+}
+
+}  // namespace
+
+void score(const Session& session, Diagnostics& diagnostics) {
+  diagnostics.throw_if_errors();
+  const Config& config = session.config;
+  const TextCodec can_read(session, {});
+  const auto chosen = choose_weights(config, config.score.checkpoint, "score.checkpoint");
+  check_output_names(config.score.output, chosen.size(), config.mark("score.output"));
+  check_files(config, *session.model->decoder(), chosen.size());
+  auto files = std::make_unique<ScoreFiles>(config.score);  // before the weights are read
+  const std::unique_ptr<VariableStore> weights = make_weights(session);
+  for (const ChosenWeights& each : chosen) {
+    load_weights(each, config, *weights);
+    TextOutput output(config.score.output, each.step);
+    if (!files) files = std::make_unique<ScoreFiles>(config.score);
+    ScoreRun(session, *weights).run(*files, output);
+    output.close();
+    files.reset();
+  }
+}
+
+}  // namespace mtf

@@ -1,0 +1,11 @@
+// run.mode=score: the log-probability of each line of score.targets, given the same line of score.inputs.
+#pragma once
+
+#include "trainer/session.h"
+
+namespace mtf {
+
+/// A number for each line, in their order; with score.per_token a JSON object.
+void score(const Session& session, Diagnostics& diagnostics);
+
+}  // namespace mtf

@@ -1,0 +1,178 @@
+#include "trainer/decode/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "data/vocabulary/vocabulary.h"
+
+namespace mtf {
+namespace {
+
+struct Candidate {
+  double log_prob;  ///< of the whole text
+  float of_token;
+  int32_t parent, token;
+};
+
+bool better(const Candidate& a, const Candidate& b) {
+  if (a.log_prob != b.log_prob) return a.log_prob > b.log_prob;
+  return a.parent != b.parent ? a.parent < b.parent : a.token < b.token;
+}
+
+Hypothesis continued(const Hypothesis& parent, const Candidate& candidate) {
+  Hypothesis result = parent;
+  result.tokens.push_back(candidate.token);
+  result.log_probs.push_back(candidate.of_token);
+  result.log_prob = candidate.log_prob;
+  return result;
+}
+
+bool ranks_before(const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; }
+
+/// Indices of the logits that may be drawn, the largest first where their order matters.
+std::vector<int32_t> allowed_tokens(std::span<const float> logits, const SampleOptions& options, float top) {
+  std::vector<int32_t> tokens(logits.size());
+  std::iota(tokens.begin(), tokens.end(), 0);
+  const bool all = options.top_k <= 0 || options.top_k >= static_cast<int64_t>(tokens.size());
+  if (all && options.top_p >= 1) return tokens;
+  const auto larger = [&](int32_t a, int32_t b) {
+    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
+  };
+  std::sort(tokens.begin(), tokens.end(), larger);
+  if (!all) tokens.resize(static_cast<size_t>(options.top_k));
+  if (options.top_p < 1) {
+    const auto weight = [&](int32_t token) { return std::exp((logits[token] - top) / options.temperature); };
+    double sum = 0, so_far = 0;
+    for (int32_t token : tokens) sum += weight(token);
+    size_t kept = 0;
+    while (kept < tokens.size() && so_far < options.top_p * sum) so_far += weight(tokens[kept++]);
+    tokens.resize(std::max<size_t>(kept, 1));
+  }
+  return tokens;
+}
+
+}  // namespace
+
+double length_penalty(int64_t length, double alpha) {
+  return std::pow((5.0 + static_cast<double>(length)) / 6.0, alpha);
+}
+
+BeamSearch::BeamSearch(const BeamOptions& options) : options_(options), alive_(1) {}
+
+void BeamSearch::advance(const Candidates& candidates) {
+  std::vector<Candidate> all;
+  for (size_t parent = 0; parent < alive_.size(); ++parent) {
+    for (int64_t j = 0; j < candidates.each; ++j) {
+      const size_t at = parent * static_cast<size_t>(candidates.each) + static_cast<size_t>(j);
+      const float log_prob = candidates.log_probs[at];
+      if (!std::isfinite(log_prob)) continue;
+      all.push_back({alive_[parent].log_prob + log_prob, log_prob, static_cast<int32_t>(parent),
+                     candidates.tokens[at]});
+    }
+  }
+  const size_t kept = std::min(all.size(), static_cast<size_t>(2 * options_.beam));
+  std::partial_sort(all.begin(), all.begin() + static_cast<int64_t>(kept), all.end(), better);
+  all.resize(kept);
+  ++length_;
+  const double penalty = length_penalty(length_, options_.length_penalty);
+  std::vector<Hypothesis> alive;
+  tokens_.clear();
+  parents_.clear();
+  for (const Candidate& candidate : all) {
+    const bool ends = candidate.token == kEosId;
+    if (!ends && static_cast<int64_t>(alive.size()) == options_.beam) continue;
+    Hypothesis next = continued(alive_[static_cast<size_t>(candidate.parent)], candidate);
+    next.score = next.log_prob / penalty;
+    if (ends) {
+      finished_.push_back(std::move(next));
+    } else {
+      alive.push_back(std::move(next));
+      tokens_.push_back(candidate.token);
+      parents_.push_back(candidate.parent);
+    }
+  }
+  std::stable_sort(finished_.begin(), finished_.end(), ranks_before);
+  if (static_cast<int64_t>(finished_.size()) > options_.beam)
+    finished_.resize(static_cast<size_t>(options_.beam));
+  alive_ = std::move(alive);
+  done_ = alive_.empty() || length_ >= options_.limit || cannot_improve();
+}
+
+/// No text that goes on can become better than the results so far: its log-probability only falls, and is
+/// divided by the penalty of the longest text at most.
+bool BeamSearch::cannot_improve() const {
+  const auto wanted = static_cast<size_t>(std::min(options_.results, options_.beam));
+  if (finished_.size() < wanted) return false;
+  return finished_[wanted - 1].score >=
+         alive_.front().log_prob / length_penalty(options_.limit, options_.length_penalty);
+}
+
+std::vector<Hypothesis> BeamSearch::results() const {
+  const auto count = static_cast<size_t>(options_.results);
+  std::vector<Hypothesis> results = finished_;
+  for (const Hypothesis& h : alive_) {
+    if (results.size() >= count) break;
+    results.push_back(h);
+  }
+  if (results.size() > count) results.resize(count);
+  return results;
+}
+
+SampleSearch::SampleSearch(int64_t samples, int64_t limit)
+    : limit_(limit), hypotheses_(static_cast<size_t>(samples)), tokens_(static_cast<size_t>(samples)) {}
+
+bool SampleSearch::ended(const Hypothesis& hypothesis) const {
+  return !hypothesis.tokens.empty() &&
+         (hypothesis.tokens.back() == kEosId || static_cast<int64_t>(hypothesis.tokens.size()) >= limit_);
+}
+
+bool SampleSearch::done() const {
+  return std::all_of(hypotheses_.begin(), hypotheses_.end(), [&](const Hypothesis& h) { return ended(h); });
+}
+
+void SampleSearch::advance(std::span<const Draw> draws) {
+  for (size_t i = 0; i < hypotheses_.size(); ++i) {
+    Hypothesis& hypothesis = hypotheses_[i];
+    tokens_[i] = kPadId;
+    if (ended(hypothesis)) continue;
+    hypothesis.tokens.push_back(draws[i].token);
+    hypothesis.log_probs.push_back(draws[i].log_prob);
+    hypothesis.score = hypothesis.log_prob += draws[i].log_prob;
+    tokens_[i] = draws[i].token;
+  }
+}
+
+Draw draw_token(std::span<const float> logits, const SampleOptions& options, PhiloxKey key, uint64_t position,
+                uint64_t element) {
+  const float top = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (float x : logits) sum += std::exp(static_cast<double>(x - top));
+  const auto log_prob = [&](int32_t token) {
+    return static_cast<float>(logits[token] - top - std::log(sum));
+  };
+  Draw best;
+  if (options.temperature == 0) {
+    best.token = static_cast<int32_t>(std::find(logits.begin(), logits.end(), top) - logits.begin());
+    best.log_prob = log_prob(best.token);
+    return best;
+  }
+  // The largest of logit / temperature + Gumbel noise is a draw from the softmax.
+  double largest = -std::numeric_limits<double>::infinity();
+  for (int32_t token : allowed_tokens(logits, options, top)) {
+    const uint64_t index = element * logits.size() + static_cast<uint64_t>(token);
+    const uint32_t bits = random_bits(key, RandomStream::kSampling, static_cast<int64_t>(position),
+                                      static_cast<int64_t>(index));
+    const double uniform = (bits >> 8) * 0x1p-24 + 0x1p-25;
+    const double value = logits[token] / options.temperature - std::log(-std::log(uniform));
+    if (value > largest) {
+      largest = value;
+      best.token = token;
+    }
+  }
+  best.log_prob = log_prob(best.token);
+  return best;
+}
+
+}  // namespace mtf

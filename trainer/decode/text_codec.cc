@@ -1,0 +1,81 @@
+#include "trainer/decode/text_codec.h"
+
+#include <algorithm>
+
+#include "data/text/lowercase.h"
+
+namespace mtf {
+namespace {
+
+const TextDecoder& decoder_of(const Session& session) {
+  const TextDecoder* decoder = session.model ? session.model->decoder() : nullptr;
+  if (decoder == nullptr) {
+    throw Error(ErrorKind::kConfig, session.config.mark("model"), "this model does not write texts",
+                "`type: lm`, `delimited_lm` or `bitransformer`");
+  }
+  if (!session.vocabularies.targets || (decoder->has_encoder() && !session.vocabularies.inputs)) {
+    throw Error(ErrorKind::kConfig, session.config.mark("data"), "`data.vocabulary` is missing",
+                "for example {type: sentencepiece, path: FILE}");
+  }
+  return *decoder;
+}
+
+}  // namespace
+
+TextCodec::TextCodec(const Session& session, const DecodeOptions& options)
+    : decoder_(decoder_of(session)),
+      vocabularies_(session.vocabularies),
+      options_(options),
+      lowercase_(session.config.data.lowercase) {}
+
+std::vector<int32_t> TextCodec::encode(const Vocabulary& vocabulary, std::string_view text) const {
+  return vocabulary.encode(lowercase_ ? to_lower_case(text) : std::string(text));
+}
+
+GivenText TextCodec::given(std::string_view line, std::string_view prefix, uint64_t number,
+                           bool& was_cut) const {
+  GivenText given;
+  given.number = number;
+  const std::optional<int64_t> longest = decoder_.longest_text();
+  const auto most = static_cast<size_t>(longest.value_or(int64_t{1} << 40));
+  if (has_encoder()) {
+    given.inputs = encode(*vocabularies_.inputs, line);
+    was_cut |= given.inputs.size() + 1 > most;
+    given.inputs.resize(std::min(given.inputs.size(), most - 1));
+    given.inputs.push_back(kEosId);
+  } else {
+    given.prefix = encode(*vocabularies_.targets, line);
+    if (decoder_.ends_prompts()) given.prefix.push_back(kEosId);
+  }
+  if (!prefix.empty()) {
+    const std::vector<int32_t> begins = encode(*vocabularies_.targets, prefix);
+    given.prefix.insert(given.prefix.end(), begins.begin(), begins.end());
+  }
+  if (given.prefix.size() + 1 > most) {
+    was_cut = true;
+    given.prefix.erase(given.prefix.begin(), given.prefix.end() - static_cast<int64_t>(most - 1));
+  }
+  given.limit =
+      options_.limit(static_cast<int64_t>(has_encoder() ? given.inputs.size() : given.prefix.size()));
+  return given;
+}
+
+std::vector<int32_t> TextCodec::written_ids(std::string_view line, bool& was_cut) const {
+  std::vector<int32_t> ids = encode(written(), line);
+  const auto most = static_cast<size_t>(decoder_.longest_text().value_or(int64_t{1} << 40)) - 1;
+  was_cut |= ids.size() > most;
+  ids.resize(std::min(ids.size(), most));
+  return ids;
+}
+
+std::string TextCodec::text(const GivenText& given, const Hypothesis& hypothesis, bool with_prefix) const {
+  std::vector<int32_t> ids;
+  if (with_prefix)
+    std::ranges::copy_if(given.prefix, std::back_inserter(ids), [](int32_t id) { return id != kEosId; });
+  ids.insert(ids.end(), hypothesis.tokens.begin(), hypothesis.tokens.end());
+  std::string text = written().decode(ids);
+  std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
+}  // namespace mtf

@@ -1,0 +1,69 @@
+#include "trainer/decode/text_metrics.h"
+
+#include <algorithm>
+
+#include "data/metrics/bleu.h"
+#include "data/metrics/chrf.h"
+#include "data/metrics/ter.h"
+
+namespace mtf {
+namespace {
+
+double text_metric(const std::string& name, const std::vector<std::string>& texts,
+                   const References& references) {
+  if (name == "bleu") return corpus_bleu(texts, references).score;
+  if (name == "chrf") return corpus_chrf(texts, references);
+  if (name == "chrf++") return corpus_chrf(texts, references, {.word_order = 2});
+  return corpus_ter(texts, references).score;
+}
+
+}  // namespace
+
+std::vector<std::string> text_metric_names() { return {"bleu", "chrf", "chrf++", "ter"}; }
+
+bool is_text_metric(std::string_view name) {
+  const std::vector<std::string> names = text_metric_names();
+  return std::ranges::find(names, name) != names.end();
+}
+
+std::optional<std::vector<Written>> decode_all(Decoder& decoder, const std::vector<GivenText>& texts,
+                                               const std::function<bool()>& stop) {
+  std::vector<size_t> order(texts.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const auto length = [&](size_t i) { return texts[i].inputs.size() + texts[i].prefix.size(); };
+  std::ranges::stable_sort(order, std::ranges::greater{}, length);
+  std::vector<Written> written(texts.size());
+  std::vector<GivenText> batch;
+  for (size_t begin = 0; begin < order.size(); begin += batch.size()) {
+    if (stop && stop()) return std::nullopt;
+    batch.clear();
+    const size_t end = std::min(order.size(), begin + static_cast<size_t>(decoder.batch_size()));
+    for (size_t i = begin; i < end; ++i) batch.push_back(texts[order[i]]);
+    std::vector<Written> results = decoder.decode(batch);
+    for (size_t i = begin; i < end; ++i) written[order[i]] = std::move(results[i - begin]);
+  }
+  return written;
+}
+
+TextMetrics::TextMetrics(const Session& session, VariableStore& weights)
+    : codec_(session, session.config.evaluate.infer), decoder_(session, weights, session.config.evaluate.infer) {}
+
+std::optional<Metrics> TextMetrics::evaluate(const EvaluationTexts& texts,
+                                             const std::vector<std::string>& names,
+                                             const std::function<bool()>& stop) {
+  std::vector<GivenText> given;
+  for (const std::string& line : texts.inputs) {
+    bool was_cut = false;
+    given.push_back(codec_.given(line, "", given.size(), was_cut));
+  }
+  const auto written = decode_all(decoder_, given, stop);
+  if (!written) return std::nullopt;
+  std::vector<std::string> hypotheses;
+  for (size_t i = 0; i < given.size(); ++i)
+    hypotheses.push_back(codec_.text(given[i], (*written)[i].front(), false));
+  Metrics metrics;
+  for (const std::string& name : names) metrics.emplace_back(name, text_metric(name, hypotheses, texts.references));
+  return metrics;
+}
+
+}  // namespace mtf

@@ -1,0 +1,95 @@
+// The sections `infer` and `score` of a configuration.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/config/schema.h"
+
+namespace mtf {
+
+struct BeamMethod {
+  static constexpr std::string_view type_name = "beam";
+};
+struct GreedyMethod {
+  static constexpr std::string_view type_name = "greedy";
+};
+struct SampleMethod {
+  static constexpr std::string_view type_name = "sample";
+  double temperature = 1;
+  int64_t top_k = 0;
+  double top_p = 1;
+  int64_t samples = 1;
+};
+using DecodeMethod = std::variant<BeamMethod, GreedyMethod, SampleMethod>;
+void describe(config::Visitor& visit, BeamMethod& options);
+void describe(config::Visitor& visit, GreedyMethod& options);
+void describe(config::Visitor& visit, SampleMethod& options);
+
+/// Tokens that may be written: times the input's, and some.
+struct RelativeLength {
+  double times = 1.5;
+  int64_t plus = 50;
+};
+void describe(config::Visitor& visit, RelativeLength& options);
+
+/// How texts are written: the part of `infer` that evaluate.infer has as well.
+struct DecodeOptions {
+  DecodeMethod method = BeamMethod{};
+  int64_t beam_size = 4;
+  double length_penalty = 0.6;
+  std::variant<int64_t, RelativeLength> max_length = RelativeLength{};
+  int64_t batch_size = 64;
+  int64_t n_best = 1;  ///< texts of a beam search that are asked for; a key of `infer` only
+
+  bool is_beam() const { return std::holds_alternative<BeamMethod>(method); }
+  const SampleMethod* sampling() const { return std::get_if<SampleMethod>(&method); }
+  /// Hypotheses of a text that are worked on together.
+  int64_t hypotheses() const { return is_beam() ? beam_size : sampling() ? sampling()->samples : 1; }
+  /// Tokens at most behind so many of the input.
+  int64_t limit(int64_t input_tokens) const;
+};
+/// The keys of DecodeOptions, n_best apart.
+void describe(config::Visitor& visit, DecodeOptions& options);
+
+enum class InferCheckpointWord { kLatest, kBest, kAll };
+inline config::EnumNames enum_names(InferCheckpointWord) {
+  return {{"latest", InferCheckpointWord::kLatest},
+          {"best", InferCheckpointWord::kBest},
+          {"all", InferCheckpointWord::kAll}};
+}
+/// {average: 8}: the mean of the weights of the newest ones.
+struct AverageOfCheckpoints {
+  int64_t average = 8;
+};
+void describe(config::Visitor& visit, AverageOfCheckpoints& options);
+/// Checkpoints that are decoded with, one after the other.
+using InferCheckpoints =
+    std::variant<InferCheckpointWord, int64_t, std::vector<int64_t>, AverageOfCheckpoints, config::Path>;
+
+enum class InferFormat { kText, kJsonl };
+inline config::EnumNames enum_names(InferFormat) {
+  return {{"text", InferFormat::kText}, {"jsonl", InferFormat::kJsonl}};
+}
+
+struct InferOptions : DecodeOptions {
+  std::string input = "-";
+  std::string output = "-";
+  std::string prefix;
+  InferCheckpoints checkpoint = InferCheckpointWord::kLatest;
+  bool echo = false;
+  InferFormat format = InferFormat::kText;
+};
+void describe(config::Visitor& visit, InferOptions& options);
+
+struct ScoreOptions {
+  std::string inputs, targets;
+  std::string output = "-";
+  bool per_token = false;
+  InferCheckpoints checkpoint = InferCheckpointWord::kLatest;
+};
+void describe(config::Visitor& visit, ScoreOptions& options);
+
+}  // namespace mtf
