@@ -248,7 +248,9 @@ class ConfigCheck {
   }
 
   void check_sources() {
-    if (!config_.data.train) {
+    const RunMode mode = config_.run.mode;
+    const bool reads_other_texts = mode == RunMode::kInfer || mode == RunMode::kScore;
+    if (!config_.data.train && !reads_other_texts) {
       error("data", "`data.train` is missing",
             "a map with `type`, for example idx with `images` and `labels`");
     }

@@ -36,6 +36,12 @@ safetensors() {
 # a_run: two steps of toy.yaml in the directory `run`.
 a_run() { mtf-train toy.yaml run.model_dir=run > /dev/null 2>&1; }
 
+# a_text_run ARGUMENT...: two steps of texts.yaml, which is a model that writes texts, in the directory `run`.
+a_text_run() {
+  printf 'one\ntwo\n' | tee train.en > train.de
+  mtf-train texts.yaml run.model_dir=run "$@" > /dev/null 2>&1
+}
+
 # flip_byte FILE OFFSET: turns the bits of a byte.
 flip_byte() {
   local byte
