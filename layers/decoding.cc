@@ -1,9 +1,8 @@
 #include "layers/decoding.h"
 
+#include "engine/ops/advance_cache.h"
 #include "engine/ops/broadcast.h"
-#include "engine/ops/indexing.h"
 #include "engine/ops/put.h"
-#include "engine/ops/reshape.h"
 #include "engine/ops/slice.h"
 #include "engine/ops/transpose.h"
 #include "layers/context.h"
@@ -54,12 +53,10 @@ Tensor Decoding::remember(Context& context, const std::string& name, const Tenso
   }
   const Shape shape = cache_shape(x.shape(), memory_);
   const Variable& variable = session_variable(context, name, shape, x.dtype());
-  Tensor cache = graph.read(variable);
-  if (parent_) {
-    const std::string before = "parent_" + beam_.name;
-    cache = gather(rename(cache, beam_.name, before), parent_, before, shape);
-  }
-  cache = put(cache, x, position_, memory_.name);
+  const Tensor before = graph.read(variable);
+  const Tensor cache =
+      parent_ ? advance_cache(before, x, position_, parent_, beam_.name, memory_.name)
+              : put(before, x, position_, memory_.name);
   graph.assign(variable, cache);
   return cache;
 }

@@ -1,5 +1,7 @@
 #include "trainer/infer_options.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -58,7 +60,12 @@ void describe(config::Visitor& visit, InferOptions& options) {
   visit("format", options.format, "text, or jsonl: a JSON object for each text, with tokens and scores");
   visit.check([&options](const config::Report& report) {
     if (options.n_best <= options.hypotheses()) return;
-    report.error("n_best", "there are fewer hypotheses than `n_best`", "a larger `beam_size`, or `samples`");
+    report.error("n_best",
+                 fmt::format("`infer.n_best` ({}) is more than the number of hypotheses ({})", options.n_best,
+                             options.hypotheses()),
+                 options.is_beam()    ? "a larger `beam_size`"
+                 : options.sampling() ? "as many `samples` of the method"
+                                      : "`method: beam`");
   });
 }
 

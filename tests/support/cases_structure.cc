@@ -1,4 +1,6 @@
 // Cases of the operations that move, select and draw elements.
+#include "engine/ops/advance_cache.h"
+#include "engine/ops/cast.h"
 #include "engine/ops/concat.h"
 #include "engine/ops/cumsum.h"
 #include "engine/ops/halo.h"
@@ -96,6 +98,18 @@ const CaseRegistration put_case("put", [](CaseBuilder& c) {
   return Tensors{put(x, entry, c.ids("of_batch", {batch}, 0, x.shape()[1].size), "length"),
                  put(x, entry, c.ids("of_both", {d, batch}, -1, x.shape()[1].size + 1), "length"),
                  put(x, c.input("column", {batch, length}), c.ids("one", {}, 0, x.shape()[2].size), "d")};
+});
+
+const CaseRegistration advance_cache_case("advance_cache", [](CaseBuilder& c) {
+  const Dimension beam{"beam", 3};
+  const auto values = [&](const char* name, const Shape& shape) {
+    return cast(c.ids(name, shape, 0, 100), c.floating);  // not differentiated
+  };
+  const Tensor position = c.ids("position", {batch}, 0, 6), parent = c.ids("parent", {batch, beam}, 0, 3);
+  return Tensors{advance_cache(values("cache", {batch, beam, length, d}), values("entry", {beam, batch, d}),
+                               position, parent, "beam", "length"),
+                 advance_cache(values("apart", {d, length, batch, beam}), values("other", {batch, d, beam}),
+                               position, parent, "beam", "length")};
 });
 
 const CaseRegistration halo_case("shift slice concat", [](CaseBuilder& c) {

@@ -84,7 +84,9 @@ bool covered(const Shape& shape, const LayoutRules& rules, const Mesh& mesh) {
 /// All dimensions that an operation works over at once.
 Shape iteration_space(const Operation& operation) {
   Shape space;
-  if (operation.name() == "einsum" || operation.name() == "multiply") {
+  static const std::set<std::string_view> over_all = {"einsum", "multiply", "attention",
+                                                      "attention_gradient"};
+  if (over_all.contains(operation.name())) {
     for (const Tensor& input : operation.inputs()) space = space + input.shape();
   }
   return space;

@@ -1,6 +1,6 @@
 // A model with weights, without files, that writes texts.
 //
-//   DecodeRun run("{type: lm, ...}", 64, "x:2;y:2", "batch:x;heads:y");
+//   DecodeRun run("{type: lm, ...}", 64, layouts("x:2;y:2", "batch:x;heads:y"));
 //   run.set("transformer/embedding", values);
 //   run.decode(texts, {.beam_size = 4})[0][0].tokens
 #pragma once
@@ -16,10 +16,9 @@ namespace mtf::testing {
 
 class DecodeRun {
  public:
-  /// `vocabulary`: ids of inputs and targets. Without a mesh there is one position. Replicas are checked.
-  DecodeRun(const std::string& model, int64_t vocabulary, const std::string& mesh = {},
-            const std::string& layout = {})
-      : session_(make_session(model, vocabulary, mesh, layout)), weights_(make_weights(session_)) {
+  /// `vocabulary`: ids of inputs and targets. Without layouts there is one position. Replicas are checked.
+  DecodeRun(const std::string& model, int64_t vocabulary, const Layouts& layouts = Layouts::single())
+      : session_(make_session(model, vocabulary, layouts)), weights_(make_weights(session_)) {
     weights_->initialize(1);
   }
 
@@ -34,11 +33,10 @@ class DecodeRun {
   VariableStore& weights() { return *weights_; }
 
  private:
-  static Session make_session(const std::string& model, int64_t vocabulary, const std::string& mesh,
-                              const std::string& layout) {
+  static Session make_session(const std::string& model, int64_t vocabulary, const Layouts& layouts) {
     Session session{{}, {}, make_cpu_backend(), nullptr, {}, {}, nullptr};
     session.config.run.check_replicas = true;
-    if (!mesh.empty()) session.layouts = layouts(mesh, layout);
+    session.layouts = layouts;
     Diagnostics diagnostics;
     session.model = make_model(config::parse_yaml(model, "model.yaml", diagnostics), diagnostics);
     diagnostics.throw_if_errors();

@@ -43,7 +43,7 @@ TEST(GoldenDecode, LanguageModelGoesOnWithItsPrefix) {
   const GoldenTensor &partial = golden.at("input/partial"), &sample = golden.at("output/sample");
   for (const auto& words : kLayouts) {
     SCOPED_TRACE(words[1]);
-    DecodeRun run(kLanguageModel, 64, words[0], words[1]);
+    DecodeRun run(kLanguageModel, 64, words[0].empty() ? Layouts::single() : layouts(words[0], words[1]));
     for (const std::string& name : golden.names("weight/")) run.set(name, golden.at("weight/" + name).values);
     std::vector<GivenText> texts;
     for (int64_t row = 0; row < 2; ++row) {
@@ -68,7 +68,7 @@ void expect_translations(const std::string& name, const std::string& model) {
     texts.push_back({.inputs = tokens_of(inputs, row), .prefix = {}, .limit = length});
   for (const auto& words : kLayouts) {
     SCOPED_TRACE(words[1]);
-    DecodeRun run(model, 24, words[0], words[1]);
+    DecodeRun run(model, 24, words[0].empty() ? Layouts::single() : layouts(words[0], words[1]));
     for (const std::string& weight : golden.names("weight/"))
       run.set(weight, golden.at("weight/" + weight).values);
     const std::vector<Written> greedy = run.decode(texts, {.method = GreedyMethod{}});

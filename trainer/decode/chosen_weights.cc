@@ -4,6 +4,7 @@
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/core/convert.h"
+#include "engine/core/counted.h"
 #include "trainer/averages.h"
 #include "trainer/checkpoints.h"
 #include "trainer/restore.h"
@@ -23,10 +24,10 @@ std::vector<SavedCheckpoint> all_saved(const Config& config, const Mark& mark) {
 ChosenWeights mean_of_newest(const Config& config, int64_t count, const Mark& mark) {
   const std::vector<SavedCheckpoint> saved = all_saved(config, mark);
   if (static_cast<int64_t>(saved.size()) < count) {
-    throw Error(
-        ErrorKind::kCheckpoint, mark,
-        fmt::format("{} holds {} checkpoints, not {}", config.run.model_dir.text, saved.size(), count),
-        "a smaller `average`; `checkpoint.keep_last` says how many a run keeps");
+    throw Error(ErrorKind::kCheckpoint, mark,
+                fmt::format("{} holds {}, not {}", config.run.model_dir.text,
+                            counted(static_cast<int64_t>(saved.size()), "checkpoint"), count),
+                "a smaller `average`; `checkpoint.keep_last` says how many a run keeps");
   }
   ChosenWeights chosen{saved.back().step, {}};
   for (auto at = saved.end() - count; at != saved.end(); ++at) chosen.paths.push_back(at->path);
@@ -66,7 +67,7 @@ std::vector<ChosenWeights> choose_weights(const Config& config, const InferCheck
   if (const auto* step = std::get_if<int64_t>(&choice)) return {find(*step)};
   if (const auto* path = std::get_if<config::Path>(&choice)) return {find(*path)};
   if (const auto* mean = std::get_if<AverageOfCheckpoints>(&choice))
-    return {mean_of_newest(config, mean->average, mark)};
+    return {mean_of_newest(config, mean->average, config.mark(std::string(key) + ".average"))};
   std::vector<ChosenWeights> chosen;
   for (const int64_t step : std::get<std::vector<int64_t>>(choice)) chosen.push_back(find(step));
   if (chosen.empty()) throw Error(ErrorKind::kConfig, mark, "no checkpoint is named", "`latest`, or steps");

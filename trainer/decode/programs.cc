@@ -41,8 +41,8 @@ void set_answer(Graph& graph, const DecodePlan& plan, const Tensor& logits, int6
     const Tensor known =
         less(range(graph, vocab), graph.constant(static_cast<double>(vocabulary), DType::kInt32));
     const Tensor never =
-        graph.constant(-std::numeric_limits<double>::infinity(), DType::kFloat32, logits.shape());
-    eligible = where(known, logits, never);
+        graph.constant(-std::numeric_limits<double>::infinity());
+    eligible = where(known, logits, never, logits.shape());
   }
   if (plan.answer == DecodeAnswer::kLogits) return graph.set_output("logits", eligible);
   const auto [values, tokens] = top_k(eligible, vocab.name, {"candidates", plan.candidates});

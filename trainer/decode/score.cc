@@ -194,7 +194,7 @@ class ScoreRun {
   int64_t line_ = 0, cut_ = 0;
 };
 
-void check_files(const Config& config, const TextDecoder& decoder, size_t checkpoints) {
+void check_files(const Config& config, const TextDecoder& decoder) {
   const ScoreOptions& options = config.score;
   if (options.targets.empty())
     throw Error(ErrorKind::kConfig, config.mark("score"), "`score.targets` is missing", "a file of lines");
@@ -203,7 +203,6 @@ void check_files(const Config& config, const TextDecoder& decoder, size_t checkp
                 decoder.has_encoder() ? "the file whose lines the encoder reads"
                                       : "the file of what stands in front of the targets");
   }
-  check_inputs(config, {"score.targets", options.targets}, {"score.inputs", options.inputs}, checkpoints);
 }
 
 }  // namespace
@@ -211,16 +210,18 @@ void check_files(const Config& config, const TextDecoder& decoder, size_t checkp
 void score(const Session& session, Diagnostics& diagnostics) {
   diagnostics.throw_if_errors();
   const Config& config = session.config;
+  const ScoreOptions& options = config.score;
   const TextCodec can_read(session, {});
-  const auto chosen = choose_weights(config, config.score.checkpoint, "score.checkpoint");
-  check_output_names(config.score.output, chosen.size(), config.mark("score.output"));
-  check_files(config, *session.model->decoder(), chosen.size());
-  auto files = std::make_unique<ScoreFiles>(config.score);  // before the weights are read
+  check_files(config, *session.model->decoder());
+  const auto chosen = choose_weights(config, options.checkpoint, "score.checkpoint");
+  check_output_names(options.output, chosen.size(), config.mark("score.output"));
+  check_inputs(config, {"score.targets", options.targets}, {"score.inputs", options.inputs}, chosen.size());
+  auto files = std::make_unique<ScoreFiles>(options);  // before the weights are read
   const std::unique_ptr<VariableStore> weights = make_weights(session);
   for (const ChosenWeights& each : chosen) {
     load_weights(each, config, *weights);
-    TextOutput output(config.score.output, each.step);
-    if (!files) files = std::make_unique<ScoreFiles>(config.score);
+    TextOutput output(options.output, each.step);
+    if (!files) files = std::make_unique<ScoreFiles>(options);
     ScoreRun(session, *weights).run(*files, output);
     output.close();
     files.reset();

@@ -1,0 +1,218 @@
+// Every layout of a small encoder-decoder on a 2x2 mesh: the legal ones give the loss and the gradients of
+// one position, replicas compared bit for bit, and write the same texts; the illegal ones are refused.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "data/vocabulary/vocabulary.h"
+#include "engine/core/error.h"
+#include "engine/graph/gradients.h"
+#include "tests/support/legality.h"
+#include "tests/support/run_on_mesh.h"
+#include "tests/trainer/decode_testing.h"
+
+namespace mtf::testing {
+namespace {
+
+constexpr int64_t kVocabulary = 14;
+constexpr const char* kMesh = "x:2;y:2";
+/// What a layout can name.
+const std::vector<std::string> kNames = {"batch",   "heads", "d_kv",   "d_ff",
+                                         "d_model", "vocab", "length", "memory_length"};
+
+constexpr const char* kTranslator =
+    "{type: bitransformer, d_model: 8, max_length: 16, vocab_divisor: 4, "
+    "layer_defaults: {SelfAttention: {num_heads: 2, key_value_size: 4}, "
+    "EncDecAttention: {num_heads: 2, key_value_size: 4}, DenseReluDense: {hidden_size: 8}}, "
+    "encoder: {num_layers: 1, block: [SelfAttention, DenseReluDense]}, "
+    "decoder: {num_layers: 1, block: [SelfAttention, EncDecAttention, DenseReluDense]}}";
+
+std::unique_ptr<Model> translator() {
+  Diagnostics diagnostics;
+  std::unique_ptr<Model> model =
+      make_model(config::parse_yaml(kTranslator, "model.yaml", diagnostics), diagnostics);
+  diagnostics.throw_if_errors();
+  return model;
+}
+
+/// The loss of four pairs of texts and its gradient by each variable.
+void set_gradient_outputs(const Model& model, Graph& graph) {
+  const Dimension batch{"batch", 4}, length{"length", 8};
+  Context context(graph, Mode::kEvaluate, {}, batch);
+  context.set_vocabularies({{"inputs", kVocabulary}, {"targets", kVocabulary}});
+  Features features;
+  for (const char* name : {"inputs", "targets"})
+    features[name] = graph.input(name, {batch, length}, DType::kInt32);
+  const Tensor loss = model.build(context, features).loss;
+  Tensors weights;
+  for (const auto& variable : graph.variables()) weights.push_back(graph.read(*variable));
+  const Tensors gradient = gradients({loss}, weights);
+  graph.set_output("loss", loss);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (gradient[i]) graph.set_output("grad/" + graph.variables()[i]->name, gradient[i]);
+  }
+}
+
+/// Texts of several lengths, with ends of sequence, 0 behind them.
+std::map<std::string, Values> texts() {
+  std::map<std::string, Values> result;
+  for (const char* name : {"inputs", "targets"}) {
+    Values& ids = result[name];
+    for (int64_t row = 0; row < 4; ++row) {
+      const int64_t tokens = 7 - 2 * row + (name[0] == 't');
+      for (int64_t i = 0; i < 8; ++i)
+        ids.push_back(i < tokens    ? static_cast<double>(2 + (5 * i + 3 * row + name[0]) % 12)
+                      : i == tokens ? kEosId
+                                    : kPadId);
+    }
+  }
+  return result;
+}
+
+std::vector<GivenText> given_texts() {
+  std::vector<GivenText> given;
+  for (int32_t row = 0; row < 5; ++row) {
+    GivenText text{.inputs = {}, .prefix = {}, .limit = 6 + row, .number = static_cast<uint64_t>(row)};
+    for (int32_t i = 0; i < 2 + row; ++i) text.inputs.push_back(2 + (7 * i + row) % 12);
+    text.inputs.push_back(kEosId);
+    if (row == 3) text.prefix = {4, 5};
+    given.push_back(std::move(text));
+  }
+  return given;
+}
+
+/// Larger weights than a model begins with: texts that differ.
+void set_weights(DecodeRun& run) {
+  for (const std::string& name : run.weights().names()) {
+    const Shape shape = run.weights().variable(name).shape;
+    Values values;
+    for (int64_t i = 0; i < shape.size(); ++i)
+      values.push_back(name.ends_with("scale")
+                           ? 1
+                           : 0.8 * std::sin(1.7 * static_cast<double>(i) + static_cast<double>(name.size())));
+    run.set(name, values);
+  }
+}
+
+std::vector<Layouts> legal_layouts(const Graph& graph, int& illegal) {
+  std::vector<Layouts> legal;
+  for (const Layouts& layouts : all_layouts(kNames, kMesh)) {
+    Diagnostics diagnostics;
+    check_layouts(graph, layouts, diagnostics);
+    const std::string reason = why_illegal(graph, layouts);
+    EXPECT_EQ(diagnostics.has_errors(), !reason.empty()) << describe(layouts) << reason;
+    if (reason.empty()) {
+      legal.push_back(layouts);
+    } else {
+      ++illegal;
+    }
+  }
+  return legal;
+}
+
+TEST(EncoderDecoderLayouts, LegalOnesGiveTheLossAndGradientsOfOnePosition) {
+  Graph graph;
+  const auto model = translator();
+  set_gradient_outputs(*model, graph);
+  MeshRunOptions options;
+  options.threads = 1;
+  const MeshRun one = run_on_mesh(graph, Layouts::single(), texts(), options);
+  ASSERT_TRUE(std::isfinite(one.outputs.at("loss")[0]));
+  int illegal = 0;
+  const std::vector<Layouts> legal = legal_layouts(graph, illegal);
+  for (const Layouts& layouts : legal) {
+    const MeshRun run = run_on_mesh(graph, layouts, texts(), options);
+    for (const auto& [name, values] : one.outputs)
+      ASSERT_LE(relative_difference(run.outputs.at(name), values), 1e-5) << name << " " << describe(layouts);
+  }
+  fmt::print("{} legal and {} illegal layouts\n", legal.size(), illegal);
+  EXPECT_GE(legal.size(), 100u);
+  EXPECT_GE(illegal, 100);
+}
+
+/// Both dimensions of the mesh are alike: of two layouts that are each other's mirror one is enough.
+bool is_mirrored(const Layouts& layouts) {
+  const auto& rules = layouts.activation.rules();
+  return !rules.empty() && rules.front().mesh_dimensions.front() == "y";
+}
+
+/// Rules for lengths are left out where texts are written.
+bool splits_lengths(const Layouts& layouts) {
+  return std::ranges::any_of(layouts.activation.rules(),
+                             [](const LayoutRule& rule) { return rule.dimension.ends_with("length"); });
+}
+
+TEST(EncoderDecoderLayouts, LegalOnesWriteTheTextsOfOnePosition) {
+  Graph graph;
+  set_gradient_outputs(*translator(), graph);
+  const DecodeOptions options{.beam_size = 3, .n_best = 3};
+  DecodeRun one(kTranslator, kVocabulary);
+  set_weights(one);
+  const std::vector<Written> expected = one.decode(given_texts(), options);
+  ASSERT_NE(expected[0][0].tokens, expected[1][0].tokens);
+  int illegal = 0, compared = 0;
+  for (const Layouts& layouts : legal_layouts(graph, illegal)) {
+    if (splits_lengths(layouts) || is_mirrored(layouts)) continue;
+    ++compared;
+    const std::string text = describe(layouts);
+    DecodeRun run(kTranslator, kVocabulary, layouts);
+    set_weights(run);
+    const std::vector<Written> written = run.decode(given_texts(), options);
+    for (size_t i = 0; i < written.size(); ++i) {
+      ASSERT_EQ(written[i].size(), expected[i].size()) << text;
+      for (size_t rank = 0; rank < written[i].size(); ++rank) {
+        ASSERT_EQ(written[i][rank].tokens, expected[i][rank].tokens)
+            << text << " text " << i << " rank " << rank;
+        ASSERT_NEAR(written[i][rank].score, expected[i][rank].score, 1e-4) << text;
+      }
+    }
+  }
+  fmt::print("{} layouts\n", compared);
+  EXPECT_GE(compared, 30);
+}
+
+TEST(Decoder, ATextAloneIsWhatItIsAmongOthers) {
+  DecodeRun run(kTranslator, kVocabulary);
+  set_weights(run);
+  const DecodeMethod sampling = SampleMethod{.temperature = 1.5, .top_k = 9, .samples = 2};
+  for (const DecodeMethod& method : {DecodeMethod(BeamMethod{}), DecodeMethod(GreedyMethod{}), sampling}) {
+    const DecodeOptions options{.method = method};
+    const std::vector<Written> together = run.decode(given_texts(), options);
+    for (size_t i = 0; i < together.size(); ++i) {
+      const std::vector<Written> alone = run.decode({given_texts()[i]}, options);
+      EXPECT_EQ(alone[0][0].tokens, together[i][0].tokens) << i;
+      EXPECT_NEAR(alone[0][0].log_prob, together[i][0].log_prob, 1e-4) << i;
+    }
+  }
+}
+
+TEST(Decoder, TextsFillTheModelsPositions) {
+  DecodeRun run(kTranslator, kVocabulary);
+  set_weights(run);
+  for (const int32_t prefix : {0, 1, 7, 14, 15}) {  // of 16 positions
+    GivenText text{.inputs = std::vector<int32_t>(15, 5), .prefix = {}, .limit = 100};
+    text.inputs.push_back(kEosId);
+    for (int32_t i = 0; i < prefix; ++i) text.prefix.push_back(2 + i % 12);
+    for (const DecodeMethod& method : {DecodeMethod(BeamMethod{}), DecodeMethod(GreedyMethod{})}) {
+      const std::vector<Written> written = run.decode({text}, {.method = method});
+      EXPECT_LE(static_cast<int32_t>(written[0][0].tokens.size()), 16 - prefix);
+      EXPECT_GE(written[0][0].tokens.size(), 1u);
+    }
+  }
+}
+
+TEST(Decoder, RefusesProbabilitiesThatAreNoNumbers) {
+  DecodeRun run(kTranslator, kVocabulary);
+  set_weights(run);
+  const std::string name = run.weights().names().front();
+  run.set(name, Values(static_cast<size_t>(run.weights().variable(name).shape.size()),
+                       std::numeric_limits<double>::quiet_NaN()));
+  for (const DecodeMethod& method :
+       {DecodeMethod(BeamMethod{}), DecodeMethod(GreedyMethod{}), DecodeMethod(SampleMethod{})})
+    EXPECT_THROW(run.decode(given_texts(), {.method = method}), Error);
+}
+
+}  // namespace
+}  // namespace mtf::testing
