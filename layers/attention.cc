@@ -102,8 +102,7 @@ Tensor rotate(const Tensor& x, const Tensor& position, double base) {
   const Dimension pairs{"d_kv", half};
   const Tensor index = cast(range(graph, pairs), DType::kFloat32);
   const Tensor frequency = exp(scalar_multiply(index, -std::log(base) / static_cast<double>(half)));
-  const Tensor angle =
-      multiply(cast(position, DType::kFloat32), frequency, position.shape() + Shape{pairs});
+  const Tensor angle = multiply(cast(position, DType::kFloat32), frequency, position.shape() + Shape{pairs});
   const Tensor c = cast(cos(angle), x.dtype()), s = cast(sin(angle), x.dtype());
   const Tensor first = slice(x, "d_kv", 0, half), second = slice(x, "d_kv", half, half);
   const Shape shape = first.shape();

@@ -54,9 +54,8 @@ Tensor Decoding::remember(Context& context, const std::string& name, const Tenso
   const Shape shape = cache_shape(x.shape(), memory_);
   const Variable& variable = session_variable(context, name, shape, x.dtype());
   const Tensor before = graph.read(variable);
-  const Tensor cache =
-      parent_ ? advance_cache(before, x, position_, parent_, beam_.name, memory_.name)
-              : put(before, x, position_, memory_.name);
+  const Tensor cache = parent_ ? advance_cache(before, x, position_, parent_, beam_.name, memory_.name)
+                               : put(before, x, position_, memory_.name);
   graph.assign(variable, cache);
   return cache;
 }

@@ -107,8 +107,7 @@ struct SelfAttention {
  private:
   /// Where the entries of x stand.
   static Tensor position(const Sequence& sequence, const Tensor& x, const std::string& length) {
-    return sequence.is_step() ? sequence.decoding->position()
-                              : range(x.graph(), x.shape().dimension(length));
+    return sequence.is_step() ? sequence.decoding->position() : range(x.graph(), x.shape().dimension(length));
   }
 
   /// Keys and values become all that there are so far.

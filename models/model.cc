@@ -7,8 +7,8 @@
 namespace mtf {
 
 bool greater_is_better(std::string_view metric) {
-  constexpr std::array<std::string_view, 7> growing = {"accuracy", "token_accuracy", "sequence_accuracy",
-                                                       "bleu",     "chrf",           "chrf++", "dice"};
+  constexpr std::array<std::string_view, 7> growing = {
+      "accuracy", "token_accuracy", "sequence_accuracy", "bleu", "chrf", "chrf++", "dice"};
   return std::ranges::find(growing, metric) != growing.end();
 }
 

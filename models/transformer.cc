@@ -179,8 +179,7 @@ ModelOutput LanguageModel::build(Context& context, const Features& features) con
   if (options_.input_full_attention)
     sequence.read_priority = sequence.write_priority = prefix_priority(of_inputs, length);
   const Tensor ids = autoregressive_inputs(targets, sequence.segment, length);
-  const Tensor x =
-      hidden(context, *embedding, ids, optional_feature(features, "targets_position"), sequence);
+  const Tensor x = hidden(context, *embedding, ids, optional_feature(features, "targets_position"), sequence);
   ModelOutput output;
   output.logits = token_logits(context, options_, *embedding, x, vocabulary);
   const auto loss = context.graph().scope("loss");

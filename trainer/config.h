@@ -175,9 +175,8 @@ void describe(config::Visitor& visit, TraceOptions& options);
 void describe(config::Visitor& visit, Config& config);
 
 inline config::EnumNames enum_names(RunMode) {
-  return {{"train", RunMode::kTrain},       {"evaluate", RunMode::kEvaluate},
-          {"infer", RunMode::kInfer}, {"score", RunMode::kScore},
-          {"explain", RunMode::kExplain},   {"trace", RunMode::kTrace}};
+  return {{"train", RunMode::kTrain}, {"evaluate", RunMode::kEvaluate}, {"infer", RunMode::kInfer},
+          {"score", RunMode::kScore}, {"explain", RunMode::kExplain},   {"trace", RunMode::kTrace}};
 }
 inline config::EnumNames enum_names(OnExisting) {
   return {{"resume", OnExisting::kResume}, {"fail", OnExisting::kFail}};

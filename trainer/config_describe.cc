@@ -42,7 +42,8 @@ void describe(config::Visitor& visit, RunOptions& options) {
 
 void describe(config::Visitor& visit, PrecisionOptions& options) {
   visit("activation", options.activation,
-        "element type of what layers compute; losses, softmax, statistics, sums and the optimizer stay float32");
+        "element type of what layers compute; losses, softmax, statistics, sums and the optimizer stay "
+        "float32");
   visit("slice", options.slice,
         "element type of weights in memory; bfloat16 loses updates that are small against the weight");
   visit("master", options.master,
@@ -67,7 +68,8 @@ void describe(config::Visitor& visit, TrainOptions& options) {
         free_on_resume);
   visit("time", options.time, "the run ends after so much time", free_on_resume);
   visit("patience", options.patience, "the run ends when a metric no longer improves", free_on_resume);
-  visit("batch_size", options.batch_size, "examples in a step, over all positions; or {tokens: N}, {per_replica: N}, {tokens_per_replica: N}",
+  visit("batch_size", options.batch_size,
+        "examples in a step, over all positions; or {tokens: N}, {per_replica: N}, {tokens_per_replica: N}",
         positive, fixed_on_resume);
   visit("microbatches", options.microbatches, "parts of a batch that are worked on one after the other",
         positive);
@@ -95,10 +97,11 @@ void describe(config::Visitor& visit, EvaluateOptions& options) {
   visit("datasets", options.datasets, "sources by name, each with `metrics` and `limit`", free_on_resume);
   visit("batch_size", options.batch_size, "examples at a time; same: as in training", positive,
         free_on_resume);
-  visit("infer", options.infer,
-        "how texts are written for bleu, chrf, chrf++ and ter; what is not given is as in `infer`, but for the "
-        "method, greedy",
-        free_on_resume);
+  visit(
+      "infer", options.infer,
+      "how texts are written for bleu, chrf, chrf++ and ter; what is not given is as in `infer`, but for the "
+      "method, greedy",
+      free_on_resume);
   visit("checkpoint", options.checkpoint,
         "which checkpoint run.mode=evaluate takes: latest, best, a step, or a path", free_on_resume);
 }

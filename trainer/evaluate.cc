@@ -46,8 +46,8 @@ void check_features(const EvaluationSet& set, const Source& train, const Model& 
 }
 
 EvaluationTexts read_texts(const TextSourceOptions& source, const EvaluationSet& set,
-                           const std::vector<config::Path>& references,
-                           const TextVocabularies& vocabularies, const Mark& mark) {
+                           const std::vector<config::Path>& references, const TextVocabularies& vocabularies,
+                           const Mark& mark) {
   EvaluationTexts texts = read_evaluation_texts(source, references, vocabularies, mark);
   const size_t most = set.limit ? static_cast<size_t>(*set.limit) : texts.inputs.size();
   if (most < texts.inputs.size()) {

@@ -70,7 +70,8 @@ void describe(config::Visitor& visit, InferOptions& options) {
 }
 
 void describe(config::Visitor& visit, ScoreOptions& options) {
-  visit("inputs", options.inputs, "file of lines that the encoder reads");
+  visit("inputs", options.inputs,
+        "file of lines that the encoder reads, or that stand in front of the targets");
   visit("targets", options.targets, "file of lines whose probability is asked for");
   visit("output", options.output, "file; \"-\": standard output");
   visit("per_token", options.per_token, "JSON lines with the log-probability of each token");

@@ -39,6 +39,8 @@ Files are merged from left to right, then the arguments; the later one wins.
 
 run.mode    train     trains, and evaluates in between (default); goes on where run.model_dir holds a run
             evaluate  measures evaluate.datasets with a checkpoint (evaluate.checkpoint: latest, best, STEP, PATH)
+            infer     writes a text for each line of infer.input (default: standard input) to infer.output
+            score     log-probabilities of the lines of score.targets, given those of score.inputs
             explain   prints shapes, memory, work and communication of a training step
             trace     runs one batch from a file, writes loss, gradients and weights to a file
 
@@ -50,6 +52,7 @@ defaults), metrics.jsonl (a line per logged step), evaluate.jsonl (a line per ev
   mtf-train runs/mnist/config.yaml configs/layouts/fsdp.yaml        the same on another mesh
   mtf-train runs/mnist/config.yaml run.mode=evaluate
   mtf-train runs/mnist/config.yaml run.model_dir=runs/again         repeats it from step 0
+  mtf-train runs/ende/config.yaml run.mode=infer < in.en > out.de   translates, by beam search
   mtf-compare runs/mnist runs/again                        where two runs differ first
 
 A layout says which tensor dimension is split over which mesh dimension:

@@ -104,8 +104,8 @@ Trainer::Trainer(const Session& session, TrainPlan plan)
       variables_(*session.backend, plan_.program.mesh, plan_.program.variables, config_.run.check_replicas),
       executor_(std::move(plan_.program), *session.backend, variables_, executor_options(session)) {
   if (plan_.evaluation) {
-    evaluator_ = std::make_unique<Evaluator>(session, plan_.evaluation_sets, std::move(*plan_.evaluation),
-                                             variables_);
+    evaluator_ =
+        std::make_unique<Evaluator>(session, plan_.evaluation_sets, std::move(*plan_.evaluation), variables_);
   }
   const std::optional<Continuation>& old = plan_.continuation;
   if (old && old->checkpoint) {

@@ -15,8 +15,8 @@ AdvanceCache::AdvanceCache(const Tensor& cache, const Tensor& entry, const Tenso
   const Shape entries = cache.shape() - cache.shape().dimension(memory), others = entries - row;
   const auto check = [](std::string_view what, const Tensor& x, bool fits, const std::string& right) {
     if (!fits)
-      shape_error("advance_cache", fmt::format("{} is {} {}", what, name_of(x.dtype()), x.shape().to_string()),
-                  right);
+      shape_error("advance_cache",
+                  fmt::format("{} is {} {}", what, name_of(x.dtype()), x.shape().to_string()), right);
   };
   check("the entry", entry, same_dimensions(entries, entry.shape()) && entry.dtype() == cache.dtype(),
         fmt::format("{} {}", name_of(cache.dtype()), entries.to_string()));
@@ -31,7 +31,8 @@ AdvanceCache::AdvanceCache(const Tensor& cache, const Tensor& entry, const Tenso
 std::string AdvanceCache::attributes() const { return fmt::format("rows={}, memory={}", rows, memory); }
 
 Placement AdvanceCache::place(const PlacementRequest& request) const {
-  return with_whole_dimension(with_whole_dimension(place_by_name(*this, request), *this, rows), *this, memory);
+  return with_whole_dimension(with_whole_dimension(place_by_name(*this, request), *this, rows), *this,
+                              memory);
 }
 
 Tensor advance_cache(const Tensor& cache, const Tensor& entry, const Tensor& position, const Tensor& parent,

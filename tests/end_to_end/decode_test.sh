@@ -114,7 +114,7 @@ expect_lines() {
 infer translate infer.input=test.in > beam.txt
 expect_lines beam.txt 300
 grep -q "^step 400: 300 lines, .* tokens in .* lines/s, .* tokens/s$" said || fail "there is no report: $(cat said)"
-grep -q "^warning: .* lines were longer than the model's positions and were cut$" said || fail "lines were cut in silence"
+grep -q "^warning: .* lines longer than the model has positions: cut$" said || fail "lines were cut in silence"
 right=$(paste -d '\n' beam.txt test.out | awk 'NR % 2 { text = $0; next } text == $0 { n++ } END { print n + 0 }')
 [ "$right" -ge 60 ] || fail "only $right of 300 texts are translated"
 infer translate infer.input=test.in infer.output=file.txt > nothing
@@ -152,7 +152,7 @@ infer prompted infer.input=odd.in infer.format=jsonl infer.echo=true infer.metho
 awk 'BEGIN { for (i = 0; i < 400; i++) printf "cat %s", i % 7 ? "" : "dog "; print ""; print "the cat sees the dog" }' > long.in
 infer translate infer.input=long.in > long.txt
 expect_lines long.txt 2
-grep -q "^warning: 1 lines" said || fail "a long line was cut in silence"
+grep -q "^warning: 1 line " said || fail "a long line was cut in silence"
 infer prompted infer.input=long.in > long.txt
 expect_lines long.txt 2
 infer lm infer.input=long.in infer.max_length=5 infer.echo=true > long.txt
@@ -210,6 +210,7 @@ assert [(t["line"], t["rank"]) for t in texts] == [(line, rank) for line in rang
 different = sum(len({t["text"] for t in texts[i:i + 3]}) == 3 for i in range(0, 900, 3))
 assert different > 100, different
 END
+infer translate infer.input=test.in "infer.method={type: sample, top_k: 50}" infer.format=jsonl > drawn.jsonl
 infer translate infer.input=test.in infer.n_best=4 > nbest.txt
 infer translate infer.input=test.in infer.n_best=4 infer.format=jsonl > nbest.jsonl
 infer translate infer.input=test.in infer.n_best=4 infer.format=jsonl infer.length_penalty=0 > unpenalised.jsonl
@@ -306,16 +307,16 @@ infer translate "${lines[@]}" train.ema_decay=null > raw
 # ---- Scores ----
 "$python" - << 'END'
 import json
-texts = [json.loads(line) for line in open("beam.jsonl")]
-open("written", "w").writelines(text["text"] + "\n" for text in texts)
-texts = [json.loads(line) for line in open("prompted.jsonl")]
-open("answers.txt", "w", encoding="utf-8").writelines(text["text"] + "\n" for text in texts)
+for name in ("beam", "drawn", "prompted"):
+    with open(name + ".texts", "w", encoding="utf-8") as texts:
+        texts.writelines(json.loads(line)["text"] + "\n" for line in open(name + ".jsonl"))
 END
-score translate score.inputs=test.in score.targets=written score.per_token=true > scored.jsonl
-score translate score.inputs=test.in score.targets=written > scored.txt
-score translate score.inputs=<(cat test.in) score.targets=- score.output=scored2.txt < written
+score translate score.inputs=test.in score.targets=beam.texts score.per_token=true > beam.scored
+score translate score.inputs=test.in score.targets=beam.texts > scored.txt
+score translate score.inputs=<(cat test.in) score.targets=- score.output=scored2.txt < beam.texts
 expect_same_file scored.txt scored2.txt "score from pipes"
-score prompted score.inputs=test.in score.targets=answers.txt score.per_token=true > answers.jsonl
+score translate score.inputs=test.in score.targets=drawn.texts score.per_token=true > drawn.scored
+score prompted score.inputs=test.in score.targets=prompted.texts score.per_token=true > prompted.scored
 awk '{ print $1 }' test.in > heads
 awk '{ $1 = ""; print substr($0, 2) }' test.in > tails
 score lm score.targets=test.in score.per_token=true > whole.jsonl
@@ -326,7 +327,7 @@ expect_close from_nothing.txt whole.txt 1e-5
 score lm score.targets=long.in > long_score.txt
 expect_lines long_score.txt 2
 score prompted score.inputs=long.in score.targets=long.in > long_score.txt
-grep -q "^warning: 1 lines" said || fail "a long line was cut in silence"
+grep -q "^warning: 1 line " said || fail "a long line was cut in silence"
 "$python" - << 'END'
 import json
 def load(name):
@@ -340,9 +341,10 @@ def compare(written, scored, least):
             same += 1
             assert abs(a["log_prob"] - b["log_prob"]) <= 1e-5 * max(1, abs(b["log_prob"])), (a, b)
     assert same >= least, same
-compare(load("beam.jsonl"), load("scored.jsonl"), 270)
-compare(load("prompted.jsonl"), load("answers.jsonl"), 20)
-for text, number in zip(load("scored.jsonl"), open("scored.txt"), strict=True):
+compare(load("beam.jsonl"), load("beam.scored"), 270)
+compare(load("drawn.jsonl"), load("drawn.scored"), 50)
+compare(load("prompted.jsonl"), load("prompted.scored"), 20)
+for text, number in zip(load("beam.scored"), open("scored.txt"), strict=True):
     assert abs(float(number) - text["log_prob"]) <= 1e-6 * max(1, abs(text["log_prob"]))
 # Only the continuation counts: the last tokens of the whole line.
 for whole, tail in zip(load("whole.jsonl"), load("tails.jsonl"), strict=True):
@@ -370,7 +372,7 @@ while read -r arguments; do
   "$python" compare_texts.py beam.jsonl other.jsonl >> compared || fail "other texts: $arguments"
   infer lm infer.input=test.in infer.max_length=12 infer.method=sample infer.format=jsonl $arguments > other.jsonl
   "$python" compare_texts.py sample.jsonl other.jsonl >> compared || fail "other samples: $arguments"
-  score translate score.inputs=test.in score.targets=written $arguments > other.txt
+  score translate score.inputs=test.in score.targets=beam.texts $arguments > other.txt
   expect_close other.txt scored.txt 1e-3
 done << 'END'
 infer.batch_size=1

@@ -24,7 +24,8 @@ TEST(Lines, ThatAreNotUtf8AreNamed) {
     lines_of("gut\ngr\xfc\xdf\n", "out.de");
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::StartsWith("out.de: line 2: no UTF-8: byte \\xfc after 2 characters; convert"));
+    EXPECT_THAT(error.what(),
+                testing::StartsWith("out.de: line 2: no UTF-8: byte \\xfc after 2 characters; convert"));
   }
 }
 

@@ -29,12 +29,12 @@ double element(const Shape& shape, const Values& values, const std::map<std::str
 
 class AdvanceCacheTest : public ::testing::Test {
  protected:
-  void expect_on(const Shape& shape, const Shape& of_entry, const std::string& mesh, const std::string& layout) {
-    const std::map<std::string, Values> feeds = {
-        {"cache", numbers("cache", shape.size(), 1000)},
-        {"entry", numbers("entry", of_entry.size(), 1000)},
-        {"position", {0, 2, 4, 7}},
-        {"parent", {0, 1, 2, 2, 0, 0, 1, 2, 0, -1, 5, 0}}};
+  void expect_on(const Shape& shape, const Shape& of_entry, const std::string& mesh,
+                 const std::string& layout) {
+    const std::map<std::string, Values> feeds = {{"cache", numbers("cache", shape.size(), 1000)},
+                                                 {"entry", numbers("entry", of_entry.size(), 1000)},
+                                                 {"position", {0, 2, 4, 7}},
+                                                 {"parent", {0, 1, 2, 2, 0, 0, 1, 2, 0, -1, 5, 0}}};
     Graph graph;
     const Tensor y = advance_cache(graph.input("cache", shape), graph.input("entry", of_entry),
                                    graph.input("position", {batch}, DType::kInt32),
@@ -46,8 +46,7 @@ class AdvanceCacheTest : public ::testing::Test {
       std::map<std::string, int64_t> at;
       const std::vector<int64_t> strides = shape.strides();
       for (int a = 0; a < shape.rank(); ++a) at[shape[a].name] = i / strides[a] % shape[a].size;
-      const auto position =
-          static_cast<int64_t>(element({batch}, feeds.at("position"), at));
+      const auto position = static_cast<int64_t>(element({batch}, feeds.at("position"), at));
       const auto parent = static_cast<int64_t>(element({batch, beam}, feeds.at("parent"), at));
       double expected = element(shape, feeds.at("cache"), at);
       if (at.at("memory") == position) expected = element(of_entry, feeds.at("entry"), at);

@@ -97,6 +97,25 @@ TEST(BeamSearch, TextsWithoutAnEndAreResultsWhereNoneHasOne) {
   EXPECT_THAT(results[1].tokens, ElementsAre(8));
 }
 
+/// The first step ends a text that nothing can beat; further texts end in the second step.
+TEST(BeamSearch, GoesOnUntilAllResultsAreCertain) {
+  for (const int64_t wanted : {1, 2}) {
+    BeamSearch search({.beam = 2, .length_penalty = 0, .limit = 9, .results = wanted});
+    const std::vector<float> first = {-0.1f, -3, -4, -9};
+    const std::vector<int32_t> tokens = {kEosId, 5, 4, 6};
+    search.advance({4, first, tokens});
+    ASSERT_EQ(search.done(), wanted == 1);
+    if (search.done()) continue;
+    const std::vector<float> second = {-0.1f, -3, -4, -9, -0.2f, -3, -4, -9};
+    const std::vector<int32_t> both = {kEosId, 5, 4, 6, kEosId, 5, 4, 6};
+    search.advance({4, second, both});
+    EXPECT_TRUE(search.done());
+    ASSERT_EQ(search.results().size(), 2u);
+    EXPECT_THAT(search.results()[0].tokens, ElementsAre(kEosId));
+    EXPECT_THAT(search.results()[1].tokens, ElementsAre(5, kEosId));
+  }
+}
+
 TEST(BeamSearch, OfEqualCandidatesTheLowerTokenWins) {
   BeamSearch search({.beam = 2, .length_penalty = 0, .limit = 9});
   const std::vector<float> log_probs = {-1, -1, -1, -1};
@@ -106,11 +125,11 @@ TEST(BeamSearch, OfEqualCandidatesTheLowerTokenWins) {
   EXPECT_THAT(search.parents(), ElementsAre(0, 0));
 }
 
-std::map<int32_t, int> counts(const std::vector<float>& logits, const SampleOptions& options, int draws) {
+std::map<int32_t, int> counts(const std::vector<float>& log_probs, const SampleOptions& options, int draws) {
   const PhiloxKey key = random_key("sampling", 1);
   std::map<int32_t, int> counts;
   for (int i = 0; i < draws; ++i)
-    ++counts[draw_token(logits, options, key, 3, static_cast<uint64_t>(i)).token];
+    ++counts[draw_token(log_probs, options, key, 3, static_cast<uint64_t>(i)).token];
   return counts;
 }
 
@@ -133,9 +152,13 @@ TEST(DrawToken, KeepsTheLikeliestTokensOnly) {
 }
 
 TEST(DrawToken, GivesTheLogProbabilityOfTheModel) {
-  const std::vector<float> logits = {5, 5 + std::log(3.0f)};
-  const Draw draw = draw_token(logits, {.temperature = 0}, {}, 0, 0);
-  EXPECT_NEAR(draw.log_prob, std::log(0.75), 1e-6);
+  const std::vector<float> log_probs = {std::log(0.25f), std::log(0.75f)};
+  EXPECT_EQ(draw_token(log_probs, {.temperature = 0}, {}, 0, 0).log_prob, log_probs[1]);
+  const PhiloxKey key = random_key("sampling", 1);
+  for (uint64_t i = 0; i < 20; ++i) {
+    const Draw draw = draw_token(log_probs, {.temperature = 3}, key, 0, i);
+    EXPECT_EQ(draw.log_prob, log_probs[static_cast<size_t>(draw.token)]);
+  }
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/core/convert.h"
 #include "engine/core/counted.h"

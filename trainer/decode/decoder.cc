@@ -12,6 +12,8 @@ namespace {
 constexpr size_t kKeptStages = 12;
 /// Tokens of a text above which fewer texts than batch_size are worked on at a time.
 constexpr size_t kLongText = 512;
+/// Tokens for which caches have room in the beginning.
+constexpr int64_t kFirstSteps = 8;
 
 }  // namespace
 
@@ -64,7 +66,6 @@ class Decoder::Batch {
 
   void plan() {
     int64_t inputs = 0, prefix = 0, memory = 0;
-    constexpr int64_t kFirstSteps = 8;
     for (const Row& row : rows_) {
       inputs = std::max(inputs, static_cast<int64_t>(row.given->inputs.size()));
       prefix = std::max(prefix, row.position + 1);
@@ -77,7 +78,7 @@ class Decoder::Batch {
     sizes.inputs = decoder_.environment_.decoder.has_encoder() ? length_bucket(inputs, longest) : 0;
     sizes.prefix = prefix == 1 ? 1 : length_bucket(prefix, longest);
     sizes.memory = std::max(sizes.prefix, length_bucket(memory, longest));
-    plan_.answer = options_.sampling() ? DecodeAnswer::kLogits : DecodeAnswer::kCandidates;
+    plan_.answer = options_.sampling() ? DecodeAnswer::kLogProbs : DecodeAnswer::kCandidates;
     const int64_t vocabulary = decoder_.vocabulary_;
     plan_.candidates = options_.is_beam() ? std::min(2 * options_.beam_size, vocabulary) : 1;
     plan_.reorders = options_.is_beam() && options_.beam_size > 1;
@@ -131,7 +132,7 @@ class Decoder::Batch {
 
   /// Hands the answers to the searches; `hypotheses`: of each text in the answer.
   void advance(const Executor& program, int64_t hypotheses) {
-    if (plan_.answer == DecodeAnswer::kLogits) return draw(program.fetch("logits"), hypotheses);
+    if (plan_.answer == DecodeAnswer::kLogProbs) return draw(program.fetch("log_probs"), hypotheses);
     const HostTensor log_probs = program.fetch("log_probs"), tokens = program.fetch("tokens");
     const int64_t each = plan_.candidates;
     for (Row& row : rows_) {
@@ -149,16 +150,16 @@ class Decoder::Batch {
     }
   }
 
-  void draw(const HostTensor& logits, int64_t hypotheses) {
+  void draw(const HostTensor& log_probs, int64_t hypotheses) {
     const SampleMethod& method = *options_.sampling();
-    const auto vocabulary = static_cast<size_t>(logits.shape[logits.shape.rank() - 1].size);
+    const auto vocabulary = static_cast<size_t>(log_probs.shape[log_probs.shape.rank() - 1].size);
     std::vector<Draw> draws(static_cast<size_t>(method.samples));
     for (Row& row : rows_) {
       for (int64_t sample = 0; sample < method.samples; ++sample) {
         const int64_t hypothesis = row.place * hypotheses + std::min(sample, hypotheses - 1);
         const uint64_t number = row.given->number * static_cast<uint64_t>(method.samples);
         draws[static_cast<size_t>(sample)] =
-            draw_token({logits.data<float>() + static_cast<size_t>(hypothesis) * vocabulary, vocabulary},
+            draw_token({log_probs.data<float>() + static_cast<size_t>(hypothesis) * vocabulary, vocabulary},
                        {method.temperature, method.top_k, method.top_p}, decoder_.key_,
                        static_cast<uint64_t>(row.position), number + static_cast<uint64_t>(sample));
       }

@@ -66,9 +66,10 @@ class Infer {
   }
 
   [[noreturn]] void lines_differ(std::string_view how) const {
-    throw Error(ErrorKind::kData,
-                fmt::format("{} has {} lines than {}", options_.prefix, how, options_.input),
-                "a line, which may be empty, for each line of the input");
+    throw Error(
+        ErrorKind::kData,
+        fmt::format("{} has {} lines than {}", input_name(options_.prefix), how, input_name(options_.input)),
+        "a line, which may be empty, for each line of the input");
   }
 
   std::vector<Line> read(std::vector<std::string> some, std::optional<LineStream>& prefixes) {
@@ -141,12 +142,11 @@ class Infer {
   }
 
   void report(const std::string& weights, double seconds) const {
-    fmt::print(stderr, "{}: {} lines, {} tokens in {}: {} lines/s, {} tokens/s\n", weights,
-               with_thousands(static_cast<double>(lines_)), with_thousands(static_cast<double>(tokens_)),
-               duration_text(seconds), with_thousands(static_cast<double>(lines_) / seconds),
+    fmt::print(stderr, "{}: {}, {} in {}: {} lines/s, {} tokens/s\n", weights, counted(lines_, "line"),
+               counted(tokens_, "token"), duration_text(seconds),
+               with_thousands(static_cast<double>(lines_) / seconds),
                with_thousands(static_cast<double>(tokens_) / seconds));
-    if (cut_ > 0)
-      fmt::print(stderr, "warning: {} lines were longer than the model's positions and were cut\n", cut_);
+    warn_of_cuts(cut_);
   }
 
   const InferOptions& options_;

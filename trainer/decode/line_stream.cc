@@ -57,19 +57,20 @@ bool is_stream(const std::string& path) {
          std::filesystem::is_socket(status);
 }
 
+std::string input_name(const std::string& path) { return path == "-" ? "standard input" : path; }
+
 void check_inputs(const Config& config, const NamedInput& first, const NamedInput& second,
                   size_t checkpoints) {
   if (is_stream(first.path) && first.path == second.path) {
     throw Error(ErrorKind::kConfig, config.mark(second.key),
-                fmt::format("`{}` and `{}` are both {}", first.key, second.key,
-                            first.path == "-" ? "standard input" : first.path),
+                fmt::format("`{}` and `{}` are both {}", first.key, second.key, input_name(first.path)),
                 "a file for one of them");
   }
   for (const NamedInput& input : {first, second}) {
     if (checkpoints < 2 || !is_stream(input.path)) continue;
     throw Error(ErrorKind::kConfig, config.mark(input.key),
-                fmt::format("{} can be read for one checkpoint only, not for {}",
-                            input.path == "-" ? "standard input" : input.path, checkpoints),
+                fmt::format("{} can be read for one checkpoint only, not for {}", input_name(input.path),
+                            checkpoints),
                 fmt::format("a file as `{}`", input.key));
   }
 }

@@ -20,6 +20,8 @@ namespace mtf {
 
 /// Standard input ("-"), a pipe or another device: can be read once, and is read as it comes.
 bool is_stream(const std::string& path);
+/// For messages: the path, or "standard input".
+std::string input_name(const std::string& path);
 
 /// A key of the configuration and the file that it names; "": none.
 struct NamedInput {

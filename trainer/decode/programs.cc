@@ -40,13 +40,14 @@ void set_answer(Graph& graph, const DecodePlan& plan, const Tensor& logits, int6
   if (vocabulary < vocab.size) {
     const Tensor known =
         less(range(graph, vocab), graph.constant(static_cast<double>(vocabulary), DType::kInt32));
-    const Tensor never =
-        graph.constant(-std::numeric_limits<double>::infinity());
+    const Tensor never = graph.constant(-std::numeric_limits<double>::infinity());
     eligible = where(known, logits, never, logits.shape());
   }
-  if (plan.answer == DecodeAnswer::kLogits) return graph.set_output("logits", eligible);
-  const auto [values, tokens] = top_k(eligible, vocab.name, {"candidates", plan.candidates});
+  // As in the loss of training, what is behind the vocabulary has its part of the sum.
   const Tensor total = reduce_logsumexp(logits, vocab.name);
+  if (plan.answer == DecodeAnswer::kLogProbs)
+    return graph.set_output("log_probs", subtract(eligible, total, eligible.shape()));
+  const auto [values, tokens] = top_k(eligible, vocab.name, {"candidates", plan.candidates});
   graph.set_output("log_probs", subtract(values, total, values.shape()));
   graph.set_output("tokens", tokens);
 }

@@ -18,7 +18,7 @@ namespace mtf {
 /// What the programs answer.
 enum class DecodeAnswer {
   kCandidates,  ///< log_probs (float32) and tokens (int32) [batch, (beam,) candidates], the best first
-  kLogits,      ///< float32 [batch, (beam,) vocab]; -infinity behind the vocabulary
+  kLogProbs,    ///< log_probs (float32) [batch, (beam,) vocab]; -infinity behind the vocabulary
 };
 
 struct DecodePlan {

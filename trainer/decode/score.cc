@@ -134,14 +134,14 @@ class ScoreRun {
       output.flush();
     }
     if (files.inputs && !files.inputs->take(1).empty()) lines_differ("more");
-    if (cut_ > 0)
-      fmt::print(stderr, "warning: {} lines were longer than the model's positions and were cut\n", cut_);
+    warn_of_cuts(cut_);
   }
 
  private:
   [[noreturn]] void lines_differ(std::string_view how) const {
     throw Error(ErrorKind::kData,
-                fmt::format("{} has {} lines than {}", options_.inputs, how, options_.targets),
+                fmt::format("{} has {} lines than {}", input_name(options_.inputs), how,
+                            input_name(options_.targets)),
                 "files in which each line belongs to the same line of the other");
   }
 

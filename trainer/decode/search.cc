@@ -31,25 +31,25 @@ Hypothesis continued(const Hypothesis& parent, const Candidate& candidate) {
 
 bool ranks_before(const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; }
 
-/// Indices of the logits that may be drawn, the largest first where their order matters.
-std::vector<int32_t> allowed_tokens(std::span<const float> logits, const SampleOptions& options, float top) {
-  std::vector<int32_t> tokens(logits.size());
+/// Tokens that may be drawn, the likeliest first where their order matters.
+std::vector<int32_t> allowed_tokens(std::span<const float> log_probs, const SampleOptions& options) {
+  std::vector<int32_t> tokens(log_probs.size());
   std::iota(tokens.begin(), tokens.end(), 0);
   const bool all = options.top_k <= 0 || options.top_k >= static_cast<int64_t>(tokens.size());
   if (all && options.top_p >= 1) return tokens;
-  const auto larger = [&](int32_t a, int32_t b) {
-    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
+  const auto likelier = [&](int32_t a, int32_t b) {
+    return log_probs[a] != log_probs[b] ? log_probs[a] > log_probs[b] : a < b;
   };
-  std::sort(tokens.begin(), tokens.end(), larger);
+  std::sort(tokens.begin(), tokens.end(), likelier);
   if (!all) tokens.resize(static_cast<size_t>(options.top_k));
-  if (options.top_p < 1) {
-    const auto weight = [&](int32_t token) { return std::exp((logits[token] - top) / options.temperature); };
-    double sum = 0, so_far = 0;
-    for (int32_t token : tokens) sum += weight(token);
-    size_t kept = 0;
-    while (kept < tokens.size() && so_far < options.top_p * sum) so_far += weight(tokens[kept++]);
-    tokens.resize(std::max<size_t>(kept, 1));
-  }
+  if (options.top_p >= 1) return tokens;
+  const float top = log_probs[tokens[0]];
+  const auto weight = [&](int32_t token) { return std::exp((log_probs[token] - top) / options.temperature); };
+  double sum = 0, so_far = 0;
+  for (int32_t token : tokens) sum += weight(token);
+  size_t kept = 0;
+  while (kept < tokens.size() && so_far < options.top_p * sum) so_far += weight(tokens[kept++]);
+  tokens.resize(std::max<size_t>(kept, 1));
   return tokens;
 }
 
@@ -144,35 +144,27 @@ void SampleSearch::advance(std::span<const Draw> draws) {
   }
 }
 
-Draw draw_token(std::span<const float> logits, const SampleOptions& options, PhiloxKey key, uint64_t position,
-                uint64_t element) {
-  const float top = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (float x : logits) sum += std::exp(static_cast<double>(x - top));
-  const auto log_prob = [&](int32_t token) {
-    return static_cast<float>(logits[token] - top - std::log(sum));
-  };
-  Draw best;
+Draw draw_token(std::span<const float> log_probs, const SampleOptions& options, PhiloxKey key,
+                uint64_t position, uint64_t element) {
   if (options.temperature == 0) {
-    best.token = static_cast<int32_t>(std::find(logits.begin(), logits.end(), top) - logits.begin());
-    best.log_prob = log_prob(best.token);
-    return best;
+    const auto likeliest = std::max_element(log_probs.begin(), log_probs.end());
+    return {static_cast<int32_t>(likeliest - log_probs.begin()), *likeliest};
   }
-  // The largest of logit / temperature + Gumbel noise is a draw from the softmax.
+  // The largest of log_prob / temperature + Gumbel noise is a draw from the softmax.
+  int32_t drawn = 0;
   double largest = -std::numeric_limits<double>::infinity();
-  for (int32_t token : allowed_tokens(logits, options, top)) {
-    const uint64_t index = element * logits.size() + static_cast<uint64_t>(token);
+  for (int32_t token : allowed_tokens(log_probs, options)) {
+    const uint64_t index = element * log_probs.size() + static_cast<uint64_t>(token);
     const uint32_t bits = random_bits(key, RandomStream::kSampling, static_cast<int64_t>(position),
                                       static_cast<int64_t>(index));
     const double uniform = (bits >> 8) * 0x1p-24 + 0x1p-25;
-    const double value = logits[token] / options.temperature - std::log(-std::log(uniform));
+    const double value = log_probs[token] / options.temperature - std::log(-std::log(uniform));
     if (value > largest) {
       largest = value;
-      best.token = token;
+      drawn = token;
     }
   }
-  best.log_prob = log_prob(best.token);
-  return best;
+  return {drawn, log_probs[drawn]};
 }
 
 }  // namespace mtf

@@ -100,10 +100,10 @@ struct SampleOptions {
   double top_p = 1;        ///< only the likeliest tokens that have this probability together
 };
 
-/// A token drawn from softmax(logits / temperature), of which only the `options` allow; log_prob is that
-/// under softmax(logits). `element`: makes the draws of different texts differ; with `position` and the key
-/// it determines the draw.
-Draw draw_token(std::span<const float> logits, const SampleOptions& options, PhiloxKey key, uint64_t position,
-                uint64_t element);
+/// A token drawn from softmax(log_probs / temperature), of those that the `options` allow; its log_prob is
+/// that of log_probs. -infinity: none. `element`: makes the draws of different texts differ; with `position`
+/// and the key it determines the draw.
+Draw draw_token(std::span<const float> log_probs, const SampleOptions& options, PhiloxKey key,
+                uint64_t position, uint64_t element);
 
 }  // namespace mtf

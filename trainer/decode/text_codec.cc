@@ -1,8 +1,11 @@
 #include "trainer/decode/text_codec.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "data/text/lowercase.h"
+#include "engine/core/counted.h"
 
 namespace mtf {
 namespace {
@@ -21,6 +24,11 @@ const TextDecoder& decoder_of(const Session& session) {
 }
 
 }  // namespace
+
+void warn_of_cuts(int64_t lines) {
+  if (lines == 0) return;
+  fmt::print(stderr, "warning: {} longer than the model has positions: cut\n", counted(lines, "line"));
+}
 
 TextCodec::TextCodec(const Session& session, const DecodeOptions& options)
     : decoder_(decoder_of(session)),

@@ -9,6 +9,9 @@
 
 namespace mtf {
 
+/// Tells on standard error that so many lines were cut; nothing when none was.
+void warn_of_cuts(int64_t lines);
+
 class TextCodec {
  public:
   /// Throws Error (kConfig) when the model writes no texts or there is no vocabulary.

@@ -46,7 +46,8 @@ std::optional<std::vector<Written>> decode_all(Decoder& decoder, const std::vect
 }
 
 TextMetrics::TextMetrics(const Session& session, VariableStore& weights)
-    : codec_(session, session.config.evaluate.infer), decoder_(session, weights, session.config.evaluate.infer) {}
+    : codec_(session, session.config.evaluate.infer),
+      decoder_(session, weights, session.config.evaluate.infer) {}
 
 std::optional<Metrics> TextMetrics::evaluate(const EvaluationTexts& texts,
                                              const std::vector<std::string>& names,
@@ -62,7 +63,8 @@ std::optional<Metrics> TextMetrics::evaluate(const EvaluationTexts& texts,
   for (size_t i = 0; i < given.size(); ++i)
     hypotheses.push_back(codec_.text(given[i], (*written)[i].front(), false));
   Metrics metrics;
-  for (const std::string& name : names) metrics.emplace_back(name, text_metric(name, hypotheses, texts.references));
+  for (const std::string& name : names)
+    metrics.emplace_back(name, text_metric(name, hypotheses, texts.references));
   return metrics;
 }
 
