@@ -13,8 +13,8 @@
 #include "engine/core/hash.h"
 #include "engine/runtime/slicing.h"
 #include "models/model.h"
-#include "trainer/averages.h"
 #include "trainer/model_dir.h"
+#include "trainer/optimizer/averages.h"
 
 namespace mtf {
 namespace {

@@ -14,7 +14,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/runtime/variable_store.h"
 #include "trainer/interval.h"
-#include "trainer/metrics.h"
+#include "trainer/report/metrics.h"
 #include "trainer/session.h"
 
 namespace mtf {

@@ -17,8 +17,8 @@
 #include "engine/spmd/partition.h"
 #include "layers/context.h"
 #include "trainer/infer_options.h"
-#include "trainer/optimizer_options.h"
-#include "trainer/schedules.h"
+#include "trainer/optimizer/optimizer_options.h"
+#include "trainer/optimizer/schedules.h"
 
 namespace mtf {
 

@@ -6,9 +6,9 @@
 #include <chrono>
 
 #include "engine/core/nearest.h"
-#include "trainer/averages.h"
-#include "trainer/memory_check.h"
-#include "trainer/progress.h"
+#include "trainer/memory/check.h"
+#include "trainer/optimizer/averages.h"
+#include "trainer/report/progress.h"
 #include "trainer/restore.h"
 
 namespace mtf {

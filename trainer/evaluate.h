@@ -13,7 +13,7 @@
 #include "data/loader.h"
 #include "engine/runtime/executor.h"
 #include "trainer/decode/text_metrics.h"
-#include "trainer/metrics.h"
+#include "trainer/report/metrics.h"
 #include "trainer/session.h"
 
 namespace mtf {

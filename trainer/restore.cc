@@ -10,9 +10,9 @@
 #include "engine/core/convert.h"
 #include "engine/core/printable.h"
 #include "layers/context.h"
-#include "trainer/averages.h"
 #include "trainer/checkpoints.h"
-#include "trainer/optimizers.h"
+#include "trainer/optimizer/averages.h"
+#include "trainer/optimizer/optimizers.h"
 
 namespace mtf {
 namespace {

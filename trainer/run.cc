@@ -12,7 +12,7 @@
 #include "trainer/decode/infer.h"
 #include "trainer/decode/score.h"
 #include "trainer/evaluate.h"
-#include "trainer/explain.h"
+#include "trainer/explain/explain.h"
 #include "trainer/process.h"
 #include "trainer/session.h"
 #include "trainer/trace.h"

@@ -9,8 +9,8 @@
 
 #include "data/vocabulary/train_vocabulary.h"
 #include "models/model_options.h"
-#include "trainer/averages.h"
-#include "trainer/progress.h"
+#include "trainer/optimizer/averages.h"
+#include "trainer/report/progress.h"
 
 namespace mtf {
 namespace {

@@ -16,7 +16,7 @@
 #include "data/source.h"
 #include "models/model.h"
 #include "trainer/config.h"
-#include "trainer/optimizers.h"
+#include "trainer/optimizer/optimizers.h"
 
 namespace mtf {
 

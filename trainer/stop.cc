@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "trainer/progress.h"
+#include "trainer/report/progress.h"
 
 namespace mtf {
 

@@ -7,8 +7,8 @@
 
 #include "engine/checkpoint/safetensors.h"
 #include "engine/core/nearest.h"
-#include "trainer/averages.h"
-#include "trainer/progress.h"
+#include "trainer/optimizer/averages.h"
+#include "trainer/report/progress.h"
 #include "trainer/restore.h"
 
 namespace mtf {

@@ -8,11 +8,11 @@
 
 #include "data/loader.h"
 #include "engine/core/check.h"
-#include "trainer/averages.h"
 #include "trainer/checkpoints.h"
 #include "trainer/model_dir.h"
+#include "trainer/optimizer/averages.h"
+#include "trainer/report/run_log.h"
 #include "trainer/restore.h"
-#include "trainer/run_log.h"
 #include "trainer/signals.h"
 #include "trainer/stop.h"
 #include "trainer/train_plan.h"

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "engine/core/nearest.h"
-#include "trainer/memory_check.h"
+#include "trainer/memory/check.h"
 
 namespace mtf {
 namespace {

@@ -26,7 +26,7 @@
 #include "engine/core/nearest.h"
 #include "engine/core/printable.h"
 #include "trainer/process.h"
-#include "trainer/progress.h"
+#include "trainer/report/progress.h"
 
 namespace mtf {
 namespace {

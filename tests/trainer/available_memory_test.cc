@@ -1,10 +1,10 @@
 // The reader of /proc and of control groups, on made files.
-#include "trainer/available_memory.h"
-
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <string>
+
+#include "trainer/memory/available.h"
 
 namespace mtf::testing {
 namespace {

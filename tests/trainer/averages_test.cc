@@ -1,5 +1,5 @@
 // Running means of the weights (train.ema_decay).
-#include "trainer/averages.h"
+#include "trainer/optimizer/averages.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

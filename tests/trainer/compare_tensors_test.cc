@@ -1,5 +1,3 @@
-#include "trainer/compare_tensors.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include <limits>
 
 #include "engine/checkpoint/safetensors.h"
+#include "trainer/compare/tensors.h"
 
 namespace mtf {
 namespace {

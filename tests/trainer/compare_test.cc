@@ -1,4 +1,4 @@
-#include "trainer/compare.h"
+#include "trainer/compare/compare.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/core/error.h"
-#include "trainer/compare_text.h"
+#include "trainer/compare/text.h"
 
 namespace mtf {
 namespace {

@@ -6,9 +6,9 @@
 #include <tuple>
 
 #include "engine/core/error.h"
-#include "trainer/convert_config.h"
-#include "trainer/convert_t5.h"
-#include "trainer/convert_t5_config.h"
+#include "trainer/convert/config.h"
+#include "trainer/convert/t5.h"
+#include "trainer/convert/t5_config.h"
 
 namespace mtf {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/event_file.h"
+#include "trainer/report/event_file.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@
 
 #include "data/text/tfrecord.h"
 #include "engine/core/error.h"
-#include "trainer/event.h"
+#include "trainer/report/event.h"
 
 namespace mtf {
 namespace {

@@ -17,7 +17,7 @@
 #include "engine/ops/reshape.h"
 #include "tests/support/legality.h"
 #include "tests/support/run_on_mesh.h"
-#include "trainer/optimizers.h"
+#include "trainer/optimizer/optimizers.h"
 
 namespace mtf::testing {
 namespace {

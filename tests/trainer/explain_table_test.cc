@@ -1,6 +1,6 @@
-#include "trainer/explain_table.h"
-
 #include <gtest/gtest.h>
+
+#include "trainer/explain/table.h"
 
 namespace mtf {
 namespace {

@@ -1,5 +1,5 @@
 // run.mode=explain: its numbers are those of a run, in the text and in the JSON document alike.
-#include "trainer/explain.h"
+#include "trainer/explain/explain.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -10,8 +10,8 @@
 
 #include "data/loader.h"
 #include "trainer/evaluate.h"
-#include "trainer/explain_json.h"
-#include "trainer/explain_text.h"
+#include "trainer/explain/json.h"
+#include "trainer/explain/text.h"
 
 namespace mtf::testing {
 namespace {

@@ -1,5 +1,3 @@
-#include "trainer/memory_check.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +8,7 @@
 
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/variable_store.h"
+#include "trainer/memory/check.h"
 
 namespace mtf::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/metrics.h"
+#include "trainer/report/metrics.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "trainer/optimizers.h"
+#include "trainer/optimizer/optimizers.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "trainer/schedules.h"
+#include "trainer/optimizer/schedules.h"
 
 #include <gmock/gmock.h>
 

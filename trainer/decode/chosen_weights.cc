@@ -7,8 +7,8 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/core/convert.h"
 #include "engine/core/counted.h"
-#include "trainer/averages.h"
 #include "trainer/checkpoints.h"
+#include "trainer/optimizer/averages.h"
 #include "trainer/restore.h"
 
 namespace mtf {

@@ -12,7 +12,7 @@
 #include "trainer/decode/output.h"
 #include "trainer/decode/text_codec.h"
 #include "trainer/decode/text_metrics.h"
-#include "trainer/progress.h"
+#include "trainer/report/progress.h"
 
 namespace mtf {
 namespace {

@@ -11,7 +11,7 @@
 #include "engine/ops/indexing.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/top_k.h"
-#include "trainer/averages.h"
+#include "trainer/optimizer/averages.h"
 
 namespace mtf {
 

@@ -14,7 +14,7 @@
 #include "data/text/evaluation_texts.h"
 #include "trainer/decode/decoder.h"
 #include "trainer/decode/text_codec.h"
-#include "trainer/metrics.h"
+#include "trainer/report/metrics.h"
 
 namespace mtf {
 

@@ -1,0 +1,119 @@
+#include "trainer/explain/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "trainer/evaluate.h"
+#include "trainer/explain/json.h"
+#include "trainer/explain/text.h"
+
+namespace mtf {
+namespace {
+
+ExplainedProgram explained(Program program, int64_t batch_size) {
+  ProgramFacts facts = explain(program);
+  return {std::move(program), std::move(facts), batch_size};
+}
+
+/// Work by layer, in the order in which the step comes to them.
+class LayerTable {
+ public:
+  /// All updates are one layer, whatever variable they are for.
+  LayerWork& of(const std::string& path, Phase phase) {
+    const std::string name = phase == Phase::kUpdate ? path.substr(0, path.find('/')) : path;
+    const auto [found, added] = index_.emplace(name, layers_.size());
+    if (added) layers_.push_back({name, 0, {}, 0});
+    return layers_[found->second];
+  }
+  std::vector<LayerWork> take() { return std::move(layers_); }
+
+ private:
+  std::map<std::string, size_t> index_;
+  std::vector<LayerWork> layers_;
+};
+
+std::vector<LayerWork> work_by_layer(const ExplainedProgram& step) {
+  LayerTable layers;
+  for (const ProgramVariable& v : step.program.variables) {
+    if (v.variable.kind != Variable::Kind::kWeight) continue;
+    const size_t slash = v.variable.name.rfind('/');
+    layers.of(slash == std::string::npos ? "" : v.variable.name.substr(0, slash), Phase::kForward)
+        .parameters += v.variable.shape.size();
+  }
+  for (const ContractionFact& c : step.facts.contractions)
+    layers.of(c.origin.path, c.origin.phase).flops[static_cast<size_t>(c.origin.phase)] += c.flops;
+  for (const CollectiveFact& c : step.facts.collectives)
+    layers.of(c.origin.path, c.origin.phase).bytes_sent += c.bytes_sent * static_cast<double>(c.times);
+  return layers.take();
+}
+
+AxisMask unused_axes(const Program& program) {
+  AxisMask unused = 0;
+  for (int axis = 0; axis < program.mesh.rank(); ++axis) {
+    if (program.mesh.size(axis) > 1) unused |= axis_bit(axis);
+  }
+  for (const Value& value : program.values) unused &= ~value.layout.split_axes();
+  for (const ProgramVariable& v : program.variables) unused &= ~v.layout.split_axes();
+  return unused;
+}
+
+/// Both programs of a run have the same variables, and so the same rules may be reported twice.
+void add_unique(std::string text, std::vector<std::string>& texts) {
+  if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(std::move(text));
+}
+
+/// The data sets of evaluate.datasets. Where the files are not (a plan for another machine), their memory is
+/// not counted, and `notes` says so.
+std::vector<EvaluationSet> evaluation_sets(const Session& session, Diagnostics& diagnostics,
+                                           std::vector<std::string>& notes) {
+  try {
+    return open_evaluation_sets(session, diagnostics);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+    notes.push_back(fmt::format("the memory of the evaluation data is not counted: {}", error.what()));
+    return {};
+  }
+}
+
+}  // namespace
+
+Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
+  const Config& config = session.config;
+  const int64_t steps = planned_steps(session).value_or(std::numeric_limits<int64_t>::max());
+  const TrainStepOptions options = train_step_options(config, session.layouts, steps);
+  const std::optional<TrainStep> step = build_step(session, options, diagnostics);
+  Explanation result;
+  const std::vector<EvaluationSet> sets = evaluation_sets(session, diagnostics, result.notes);
+  std::unique_ptr<Graph> evaluation;
+  if (!config.evaluate.datasets.empty()) evaluation = build_evaluation(session, diagnostics);
+  diagnostics.throw_if_errors();
+
+  result.step = explained(compile(session, *step->graph), options.batch_size);
+  std::vector<const Program*> programs{&result.step.program};
+  if (evaluation) {
+    result.evaluation =
+        explained(compile(session, *evaluation), evaluate_batch_size(config, session.layouts));
+    programs.push_back(&result.evaluation->program);
+  }
+  result.microbatches = config.train.microbatches;
+  result.layers = work_by_layer(result.step);
+  result.memory = explain_memory(session, programs, sets);
+  result.splits = try_splits(session, *step->graph, result.step.program, result.step.facts);
+  result.unused_axes = unused_axes(result.step.program);
+  for (const Problem& warning : diagnostics.warnings()) add_unique(warning.to_string(), result.warnings);
+  for (const std::string& warning : step->warnings) add_unique(warning, result.warnings);
+  for (const std::string& note : diagnostics.notes()) add_unique(note, result.notes);
+  return result;
+}
+
+void explain(const Session& session, Diagnostics& diagnostics) {
+  const Explanation explanation = make_explanation(session, diagnostics);
+  const ExplainOptions& options = session.config.explain;
+  fmt::print("{}", options.format == ExplainFormat::kJson ? explain_json(explanation, options.tensors)
+                                                          : explain_text(explanation, options.tensors));
+}
+
+}  // namespace mtf

@@ -1,0 +1,70 @@
+#include "trainer/explain/splits.h"
+
+#include <algorithm>
+#include <map>
+
+#include "engine/runtime/memory_plan.h"
+
+namespace mtf {
+namespace {
+
+/// A tensor dimension and the mesh dimension that it could be split over.
+using Candidate = std::pair<std::string, int>;
+
+/// Candidates by the work that they promise to save, the most first.
+std::vector<Candidate> candidates(const Mesh& mesh, const ProgramFacts& facts) {
+  std::map<Candidate, double> saved;
+  for (const ContractionFact& c : facts.contractions) {
+    for (int axis = 0; axis < mesh.rank(); ++axis) {
+      if (!has_axis(c.repeated, axis)) continue;
+      for (int i = 0; i < c.volume.rank(); ++i) {
+        if (c.volume[i].size / parts(c.layout, i, mesh) % mesh.size(axis) != 0) continue;
+        saved[{c.volume[i].name, axis}] += c.flops * (1 - 1 / static_cast<double>(mesh.size(axis)));
+      }
+    }
+  }
+  std::vector<Candidate> result;
+  for (const auto& [candidate, flops] : saved) result.push_back(candidate);
+  std::stable_sort(result.begin(), result.end(),
+                   [&](const Candidate& a, const Candidate& b) { return saved.at(a) > saved.at(b); });
+  return result;
+}
+
+/// The rule of `layout` for `dimension` with one more mesh dimension.
+LayoutRule extended_rule(const Session& session, const Candidate& candidate) {
+  LayoutRule rule{candidate.first, {}, {}};
+  if (const LayoutRule* old = session.config.layout.find(candidate.first)) rule = *old;
+  rule.mesh_dimensions.push_back(session.layouts.mesh.name(candidate.second));
+  return rule;
+}
+
+}  // namespace
+
+std::vector<SplitTrial> try_splits(const Session& session, const Graph& graph, const Program& program,
+                                   const ProgramFacts& facts, size_t most) {
+  constexpr size_t kTrials = 6;
+  const Config& config = session.config;
+  std::vector<SplitTrial> trials;
+  size_t tried = 0;
+  for (const Candidate& candidate : candidates(program.mesh, facts)) {
+    const LayoutRule rule = extended_rule(session, candidate);
+    const Layouts layouts = Layouts::make(program.mesh, config.layout.plus(LayoutRules({rule})),
+                                          config.parameter_layout, config.optimizer_layout);
+    Diagnostics diagnostics;
+    check_layouts(graph, layouts, diagnostics);
+    if (diagnostics.has_errors()) continue;
+    if (++tried > kTrials) break;
+    const Program other = compile(session, graph, layouts);
+    const ProgramFacts found = explain(other);
+    if (found.flops > 0.999 * facts.flops) continue;
+    trials.push_back({rule.dimension, rule.mesh_dimensions, found.flops, found.bytes_sent,
+                      plan_memory(other).position_bytes()});
+  }
+  std::stable_sort(trials.begin(), trials.end(), [](const SplitTrial& a, const SplitTrial& b) {
+    return a.flops != b.flops ? a.flops < b.flops : a.bytes_sent < b.bytes_sent;
+  });
+  if (trials.size() > most) trials.resize(most);
+  return trials;
+}
+
+}  // namespace mtf

@@ -1,0 +1,246 @@
+#include "trainer/memory/advice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "trainer/optimizer/averages.h"
+
+namespace mtf {
+namespace {
+
+/// What a run is planned with.
+struct Change {
+  TrainStepOptions step;
+  int64_t evaluate_batch = 1;
+  Layouts layouts;
+  bool check_replicas = false;
+};
+
+/// A rule that splits what nothing splits yet.
+struct FurtherSplit {
+  std::string axis;
+  std::vector<std::string> dimensions;
+};
+
+/// Dimensions that would split most of the variables over the largest mesh dimension that splits none of
+/// them: one after the other the one that splits most of what is left.
+FurtherSplit further_split(const Program& program, const Layouts& layouts) {
+  const Mesh& mesh = program.mesh;
+  int unused = -1;
+  for (int axis = 0; axis < mesh.rank(); ++axis) {
+    const bool used = std::ranges::any_of(
+        program.variables, [&](const ProgramVariable& v) { return has_axis(v.layout.varies(), axis); });
+    if (!used && mesh.size(axis) > (unused < 0 ? 1 : mesh.size(unused))) unused = axis;
+  }
+  FurtherSplit result;
+  if (unused < 0) return result;
+  result.axis = mesh.name(unused);
+  std::set<std::string> barred;  // they occur beside a chosen one
+  std::vector<bool> split(program.variables.size(), false);
+  while (true) {
+    std::map<std::string, int64_t> gain;
+    for (size_t i = 0; i < program.variables.size(); ++i) {
+      const Shape& shape = program.variables[i].variable.shape;
+      for (const Dimension& d : shape) {
+        const bool possible =
+            !barred.contains(d.name) && d.size % mesh.size(unused) == 0 && !layouts.optimizer.find(d.name);
+        if (possible && !split[i]) gain[d.name] += shape.size();
+      }
+    }
+    const auto best = std::ranges::max_element(gain, {}, [](const auto& entry) { return entry.second; });
+    if (best == gain.end()) return result;
+    result.dimensions.push_back(best->first);
+    for (size_t i = 0; i < program.variables.size(); ++i) {
+      const Shape& shape = program.variables[i].variable.shape;
+      if (std::ranges::none_of(shape, [&](const Dimension& d) { return d.name == best->first; })) continue;
+      split[i] = true;
+      for (const Dimension& d : shape) barred.insert(d.name);
+    }
+  }
+}
+
+class Search {
+ public:
+  Search(const Session& session, const std::vector<const Program*>& programs, const MemoryUse& use,
+         int64_t limit)
+      : session_(session), config_(session.config), programs_(programs), use_(use), limit_(limit) {
+    trains_ = std::ranges::any_of(programs, [](const Program* p) { return !is_evaluation(*p); });
+    evaluates_ = std::ranges::any_of(programs, [](const Program* p) { return is_evaluation(*p); });
+    const int64_t steps = planned_steps(session).value_or(std::numeric_limits<int64_t>::max());
+    now_ = {train_step_options(config_, session.layouts, steps),
+            evaluate_batch_size(config_, session.layouts), session.layouts, use.check_replicas};
+    const LayoutMap map(session.layouts.mesh, session.layouts.activation);
+    for (const int axis : map.axes(std::string(kBatch))) batch_parts_ *= session.layouts.mesh.size(axis);
+  }
+
+  std::vector<std::string> run() {
+    if (use_.check_replicas) try_check_replicas();
+    if (trains_) {
+      try_batch_size();
+      try_microbatches();
+      try_recompute();
+      try_layouts();
+    }
+    if (evaluates_) try_evaluate_batch_size();
+    if (session_.layouts.mesh.size() > 1) try_one_position();
+    return std::move(found_);
+  }
+
+ private:
+  /// Bytes that the run needs with `change`; nothing: it is not legal.
+  std::optional<int64_t> need(const Change& change) const {
+    try {
+      std::vector<Program> programs;
+      for (const Program* program : programs_) {
+        const std::unique_ptr<Graph> graph = build(*program, change);
+        Diagnostics diagnostics;
+        check_layouts(*graph, change.layouts, diagnostics);
+        if (diagnostics.has_errors()) return std::nullopt;
+        programs.push_back(compile(session_, *graph, change.layouts));
+      }
+      std::vector<const Program*> pointers;
+      for (const Program& program : programs) pointers.push_back(&program);
+      MemoryUse use = use_;
+      use.check_replicas = change.check_replicas;
+      return memory_need(session_, pointers, use).total();
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+
+  std::unique_ptr<Graph> build(const Program& program, const Change& change) const {
+    const std::vector<Feature>& features = session_.train_data->features();
+    if (is_evaluation(program))
+      return build_evaluation(*session_.model, features, change.evaluate_batch,
+                              {precision_of(config_), averaged_weights(config_)});
+    return build_train_step(*session_.model, features, change.step).graph;
+  }
+
+  bool fits(const Change& change) const {
+    const std::optional<int64_t> bytes = need(change);
+    return bytes && *bytes <= limit_;
+  }
+
+  /// The largest n below `count` with which the run fits, found by interpolation in a few trials; 0: none.
+  /// change_to(n) is the change; its need grows with n about linearly.
+  template <class ChangeTo>
+  int64_t largest(int64_t count, const ChangeTo& change_to) const {
+    constexpr int kTrials = 4;
+    if (count <= 1) return 0;
+    const std::optional<int64_t> least = need(change_to(int64_t{1})), most = need(change_to(count));
+    if (!least || *least > limit_ || !most || *most <= limit_) return 0;
+    int64_t low = 1, high = count, low_bytes = *least, high_bytes = *most;
+    for (int trial = 0; trial < kTrials && high - low > 1; ++trial) {
+      const double slope = static_cast<double>(high_bytes - low_bytes) / static_cast<double>(high - low);
+      const auto guess = low + static_cast<int64_t>(static_cast<double>(limit_ - low_bytes) / slope);
+      const int64_t middle = std::clamp(guess, low + 1, high - 1);
+      const std::optional<int64_t> bytes = need(change_to(middle));
+      if (!bytes) break;
+      (*bytes <= limit_ ? low : high) = middle;
+      (*bytes <= limit_ ? low_bytes : high_bytes) = *bytes;
+    }
+    return low;
+  }
+
+  void try_check_replicas() {
+    Change change = now_;
+    change.check_replicas = false;
+    if (fits(change)) found_.push_back("`run.check_replicas: false`");
+  }
+
+  void try_batch_size() {
+    const bool same = std::holds_alternative<SameWord>(config_.evaluate.batch_size);
+    const int64_t unit = batch_parts_ * now_.step.microbatches;
+    const int64_t units = largest(now_.step.batch_size / unit, [&](int64_t n) {
+      Change change = now_;
+      change.step.batch_size = n * unit;
+      if (same) change.evaluate_batch = n * unit;
+      return change;
+    });
+    if (units > 0) found_.push_back(fmt::format("`train.batch_size: {}`", units * unit));
+  }
+
+  void try_microbatches() {
+    const int64_t batch = now_.step.batch_size;
+    std::vector<int64_t> counts;
+    for (int64_t n = now_.step.microbatches + 1; n <= batch / batch_parts_; ++n) {
+      if (batch % n == 0 && batch / n % batch_parts_ == 0) counts.push_back(n);
+    }
+    const auto with = [&](int64_t count) {
+      Change change = now_;
+      change.step.microbatches = count;
+      return change;
+    };
+    if (counts.empty() || !fits(with(counts.back()))) return;
+    const auto least = std::partition_point(counts.begin(), counts.end() - 1,
+                                            [&](int64_t count) { return !fits(with(count)); });
+    found_.push_back(fmt::format("`train.microbatches: {}`", *least));
+  }
+
+  void try_recompute() {
+    const auto* word = std::get_if<RecomputeWord>(&now_.step.recompute);
+    if (!word || *word != RecomputeWord::kNone) return;
+    Change change = now_;
+    change.step.recompute = RecomputeWord::kBlock;
+    if (fits(change)) found_.push_back("`train.recompute: block`");
+  }
+
+  void try_layouts() {
+    const FurtherSplit split = further_split(*programs_[0], session_.layouts);
+    if (split.dimensions.empty()) return;
+    std::vector<LayoutRule> rules;
+    std::string text;
+    for (const std::string& dimension : split.dimensions) {
+      rules.push_back({dimension, {split.axis}, {}});
+      text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", dimension, split.axis);
+    }
+    const LayoutRules more(std::move(rules));
+    Change change = now_;
+    change.layouts = Layouts::make(session_.layouts.mesh, config_.layout, config_.parameter_layout,
+                                   config_.optimizer_layout.plus(more));
+    if (fits(change)) found_.push_back(fmt::format("`optimizer_layout` with `{}`", text));
+    change.layouts = Layouts::make(session_.layouts.mesh, config_.layout, config_.parameter_layout.plus(more),
+                                   config_.optimizer_layout);
+    if (fits(change)) found_.push_back(fmt::format("`parameter_layout` with `{}`", text));
+  }
+
+  void try_evaluate_batch_size() {
+    const int64_t units = largest(now_.evaluate_batch / batch_parts_, [&](int64_t n) {
+      Change change = now_;
+      change.evaluate_batch = n * batch_parts_;
+      return change;
+    });
+    if (units > 0) found_.push_back(fmt::format("`evaluate.batch_size: {}`", units * batch_parts_));
+  }
+
+  /// Positions of one process share what they all hold, but partial sums each has of its own.
+  void try_one_position() {
+    Change change = now_;
+    change.layouts = Layouts::single();
+    if (fits(change)) found_.push_back("one position, without `mesh` and layouts");
+  }
+
+  const Session& session_;
+  const Config& config_;
+  const std::vector<const Program*>& programs_;
+  const MemoryUse& use_;
+  const int64_t limit_;
+  bool trains_ = false;
+  bool evaluates_ = false;
+  int64_t batch_parts_ = 1;  ///< into which the layout cuts the batch
+  Change now_;
+  std::vector<std::string> found_;
+};
+
+}  // namespace
+
+std::vector<std::string> memory_advice(const Session& session, const std::vector<const Program*>& programs,
+                                       const MemoryUse& use, int64_t limit) {
+  return Search(session, programs, use, limit).run();
+}
+
+}  // namespace mtf

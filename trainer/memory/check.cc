@@ -1,0 +1,118 @@
+#include "trainer/memory/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/runtime/memory_plan.h"
+#include "trainer/memory/advice.h"
+#include "trainer/report/progress.h"
+
+namespace mtf {
+namespace {
+
+/// A line of the details.
+struct LargeTensor {
+  int64_t bytes = 0;  ///< in this process
+  std::string text;
+};
+
+void add_variables(const Program& program, bool replicate, std::vector<LargeTensor>& tensors) {
+  for (const ProgramVariable& v : program.variables) {
+    tensors.push_back({process_bytes(v, program.mesh, replicate),
+                       fmt::format("{} {}  variable `{}`", short_name(v.variable.dtype),
+                                   to_string(v.variable.shape, v.layout, program.mesh), v.variable.name)});
+  }
+}
+
+/// The results of instructions that have memory of their own in the plan.
+void add_temporaries(const Program& program, const std::vector<Instruction>& block, const MemoryPlan& plan,
+                     bool replicate, std::vector<LargeTensor>& tensors) {
+  for (const Instruction& instruction : block) {
+    add_temporaries(program, instruction.body, plan, replicate, tensors);
+    for (const ValueId id : instruction.outputs) {
+      if (plan.offsets[id] < 0) continue;
+      const Value& value = program.values[id];
+      const AxisMask stored = replicate ? program.mesh.all_axes() : value.varies;
+      const std::string& layer = instruction.provenance.path;
+      tensors.push_back({program.local_bytes(id) * program.mesh.size_of(stored),
+                         fmt::format("{} {}  {} `{}`{}", short_name(value.dtype),
+                                     to_string(value.shape, value.layout, program.mesh),
+                                     is_evaluation(program) ? "in the evaluation, result of" : "result of",
+                                     name_of(instruction), layer.empty() ? "" : " in layer " + layer)});
+    }
+  }
+}
+
+std::vector<LargeTensor> largest_tensors(const std::vector<const Program*>& programs, bool replicate) {
+  constexpr size_t kMost = 8;
+  std::vector<LargeTensor> tensors;
+  add_variables(*programs[0], replicate, tensors);
+  for (const Program* program : programs)
+    add_temporaries(*program, program->instructions, plan_memory(*program, replicate), replicate, tensors);
+  std::ranges::stable_sort(tensors,
+                           [](const LargeTensor& a, const LargeTensor& b) { return a.bytes > b.bytes; });
+  if (tensors.size() > kMost) tensors.resize(kMost);
+  return tensors;
+}
+
+std::string line_of(int64_t bytes, const std::string& text) {
+  return fmt::format("\n{:>12}  {}", bytes_text(static_cast<double>(bytes)), text);
+}
+
+std::string details_of(const MemoryNeed& need, const std::vector<LargeTensor>& tensors) {
+  std::string text = "what it is for:";
+  std::vector<MemoryNeed::Part> parts = need.parts;
+  std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  for (const MemoryNeed::Part& part : parts) text += line_of(part.bytes, part.name);
+  text += "\nlargest tensors (bytes in this process):";
+  for (const LargeTensor& tensor : tensors) text += line_of(tensor.bytes, tensor.text);
+  return text;
+}
+
+std::string message_of(int64_t needed, const MemoryLimit& limit) {
+  std::string need = bytes_text(static_cast<double>(needed));
+  std::string may = bytes_text(static_cast<double>(limit.bytes));
+  if (need == may) {
+    need = with_thousands(static_cast<double>(needed)) + " B";
+    may = with_thousands(static_cast<double>(limit.bytes)) + " B";
+  }
+  return fmt::format("the run needs {} of memory and may take {} ({})", need, may, limit.source);
+}
+
+std::string hint_of(const std::vector<std::string>& advice) {
+  if (advice.empty())
+    return "a smaller model, or more memory: no batch size or layout that was tried makes it fit";
+  return fmt::format("{}: {}", advice.size() == 1 ? "this fits" : "each of these fits",
+                     fmt::join(advice, "; "));
+}
+
+}  // namespace
+
+MemoryNeed memory_need(const Session& session, const std::vector<const Program*>& programs, bool snapshot,
+                       std::span<const EvaluationSet> evaluation_sets) {
+  return memory_need(session, programs,
+                     MemoryUse{snapshot, session.config.run.check_replicas, evaluation_sets});
+}
+
+MemoryLimit memory_limit(const Config& config) {
+  const auto& given = config.run.memory_limit.value;
+  return given ? MemoryLimit{given->value, "run.memory_limit"} : available_memory();
+}
+
+void check_memory(const Session& session, const std::vector<const Program*>& programs, bool snapshot,
+                  std::span<const EvaluationSet> evaluation_sets) {
+  const MemoryUse use{snapshot, session.config.run.check_replicas, evaluation_sets};
+  const MemoryNeed need = memory_need(session, programs, use);
+  const MemoryLimit limit = memory_limit(session.config);
+  if (need.total() <= limit.bytes) return;
+  Problem problem;
+  problem.kind = ErrorKind::kMemory;
+  if (session.config.run.memory_limit.value) problem.mark = session.config.mark("run.memory_limit");
+  problem.message = message_of(need.total(), limit);
+  problem.hint = hint_of(memory_advice(session, programs, use, limit.bytes));
+  problem.details = details_of(need, largest_tensors(programs, use.check_replicas));
+  throw Error(std::vector<Problem>{std::move(problem)});
+}
+
+}  // namespace mtf

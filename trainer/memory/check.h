@@ -1,0 +1,27 @@
+// Memory is checked before the first step: what a run will take of this process's memory against what it may
+// take.
+//
+//   check_memory(session, {&step, &evaluation}, true, evaluation_sets);   // before anything is written
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "trainer/memory/available.h"
+#include "trainer/memory/need.h"
+
+namespace mtf {
+
+/// As memory_need, with run.check_replicas as it is.
+MemoryNeed memory_need(const Session& session, const std::vector<const Program*>& programs, bool snapshot,
+                       std::span<const EvaluationSet> evaluation_sets = {});
+
+/// run.memory_limit, or what is available.
+MemoryLimit memory_limit(const Config& config);
+
+/// Throws Error (kMemory) with the numbers, the largest tensors and what would help, when the need is over
+/// the limit.
+void check_memory(const Session& session, const std::vector<const Program*>& programs, bool snapshot,
+                  std::span<const EvaluationSet> evaluation_sets = {});
+
+}  // namespace mtf

@@ -1,0 +1,44 @@
+#include "trainer/optimizer/averages.h"
+
+#include <algorithm>
+
+#include "engine/core/convert.h"
+#include "trainer/optimizer/optimizers.h"
+
+namespace mtf {
+
+bool is_average(const Variable& variable) {
+  return variable.kind == Variable::Kind::kSlot && !averaged_weight(variable.name).empty();
+}
+
+double average_rate(double decay, int64_t step) {
+  const auto t = static_cast<double>(step);
+  return 1 - std::min(decay, (1 + t) / (10 + t));
+}
+
+WeightFilter averaged_weights(const Config& config) {
+  const RunMode mode = config.run.mode;
+  if (!config.train.ema_decay || (mode != RunMode::kTrain && mode != RunMode::kExplain)) return {};
+  return [trainable = config.train.trainable](const std::string& weight) {
+    return matches_any(weight, trainable);
+  };
+}
+
+Restore evaluated_weights(const Config& config) {
+  return config.train.ema_decay ? Restore::kAverages : Restore::kWeights;
+}
+
+void start_average(const std::string& average, VariableStore& variables) {
+  const HostTensor weight = variables.get(averaged_weight(average));
+  HostTensor value(weight.shape, variables.variable(average).dtype);
+  convert_elements(weight.bytes.data(), weight.dtype, value.bytes.data(), value.dtype, weight.shape.size());
+  variables.set(average, value);
+}
+
+void start_averages(VariableStore& variables) {
+  for (const std::string& name : variables.names()) {
+    if (is_average(variables.variable(name))) start_average(name, variables);
+  }
+}
+
+}  // namespace mtf

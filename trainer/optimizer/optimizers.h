@@ -1,0 +1,67 @@
+// The update part of a training step as graph: norm of the gradients, clipping, the test for finite values,
+// and the optimizer's assignments, all guarded by that test.
+//
+//   const Update update = add_update(graph, loss, gradients, {optimizer, learning_rate, total_steps});
+//   for (const StepScalar& s : update.scalars) executor.feed_scalar(s.input, s.value(step));   // before each
+//   step
+//
+// Everything runs in the layout of optimizer slots (Domain::kOptimizer).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/graph/graph.h"
+#include "trainer/optimizer/optimizer_options.h"
+
+namespace mtf {
+
+/// The gradient of the loss with respect to a variable; null: the loss does not depend on it.
+struct VariableGradient {
+  const Variable* variable;
+  Tensor gradient;
+};
+
+/// A 0-dimensional input whose value is a function of the step (from 0).
+struct StepScalar {
+  std::string input;
+  std::function<double(int64_t step)> value;
+};
+
+struct UpdateOptions {
+  Optimizer optimizer;
+  std::vector<Schedule> learning_rate;   ///< product; empty: Adafactor's own
+  int64_t total_steps = 1;               ///< planned length of the run, for schedules
+  std::optional<double> ema_decay = {};  ///< keeps running means of the weights (averages.h)
+};
+
+struct Update {
+  Tensor grad_norm;  ///< [], float32: root of the sum of squares of all gradients, before clipping
+  Tensor finite;     ///< [], bool: loss and grad_norm are finite; if not, no variable changes
+  std::vector<StepScalar> scalars;
+};
+
+/// Name of the input with the learning rate.
+inline constexpr std::string_view kLearningRateInput = "optimizer/learning_rate";
+
+/// Appends the update of all variables that have a gradient, and of the running means of all variables in
+/// `gradients`. Slots are called as in spec/core.md §5.
+///
+/// With g clipped to clip_norm (g * clip_norm / max(norm, clip_norm)), lr the learning rate, w the weight:
+///   sgd                 w -= lr g
+///   momentum            v = lr g + momentum v;  w -= v
+///   adam                Kingma and Ba 2015, algorithm 1 with bias correction
+///   adam_weight_decay   the same without bias correction (Devlin et al. 2018)
+///   adafactor           Shazeer and Stern 2018, algorithms 4 and 5 with relative steps
+/// Weight decay is decoupled: w -= lr weight_decay w on top, for variables that match no pattern of no_decay.
+Update add_update(Graph& graph, const Tensor& loss, const std::vector<VariableGradient>& gradients,
+                  const UpdateOptions& options);
+
+/// The learning rate of a step.
+double learning_rate_at(const UpdateOptions& options, int64_t step);
+
+/// True when one of the regular expressions occurs in `name`.
+bool matches_any(const std::string& name, const std::vector<std::string>& patterns);
+
+}  // namespace mtf

@@ -1,0 +1,205 @@
+#include "trainer/optimizer/schedules.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mtf {
+namespace {
+
+/// A number of steps, or up to 1 a part of the run.
+double steps_of(double steps_or_fraction, double total) {
+  return steps_or_fraction <= 1 ? steps_or_fraction * total : steps_or_fraction;
+}
+
+double value(double constant, double, double) { return constant; }
+
+double value(const NoamSchedule& s, double step, double total) {
+  const double steps = total - s.offset;
+  const double at = step - s.offset;
+  double rate = s.multiplier / std::sqrt(std::max(at, s.warmup_steps));
+  if (s.linear_decay_fraction > 0) rate *= std::min(1.0, (steps - at) / (steps * s.linear_decay_fraction));
+  return rate;
+}
+
+double value(const TruncatedRsqrtSchedule& s, double step, double) {
+  return 1 / std::sqrt(std::max(step, s.warmup_steps));
+}
+
+double value(const LinearWarmupSchedule& s, double step, double total) {
+  return std::min(1.0, step / steps_of(s.steps_or_fraction, total));
+}
+
+double value(const LinearDecaySchedule& s, double step, double total) {
+  return std::min(1.0, (total - step) / steps_of(s.steps_or_fraction, total));
+}
+
+double value(const ConstantSchedule& s, double, double) { return s.value; }
+
+double value(const ConstantLearningRateSchedule& s, double, double) { return s.learning_rate; }
+
+double value(const LinearDecayLearningRateSchedule& s, double step, double total) {
+  return s.initial_lr * std::min(1.0, (total - step) / (total - s.offset));
+}
+
+double value(const SlantedTriangularSchedule& s, double step, double total) {
+  const double at = step - s.start_step;
+  const double cut = std::max(1.0, std::floor(total * s.cut_fraction));
+  const double p = at < cut ? at / cut : 1 - (at - cut) / (cut * (1 / s.cut_fraction - 1));
+  return s.max_learning_rate * (1 + p * (s.ratio - 1)) / s.ratio;
+}
+
+double value(const BertSchedule& s, double step, double total) {
+  if (step < s.warmup_steps) return s.learning_rate * step / s.warmup_steps;
+  return s.learning_rate * (1 - std::min(step, total) / total);
+}
+
+/// The length of the run as `schedule` sees it.
+template <class S>
+double total_for(const S& schedule, double total) {
+  if constexpr (requires { schedule.total_steps; }) {
+    if (schedule.total_steps) return static_cast<double>(*schedule.total_steps);
+  }
+  return total;
+}
+
+double value(const ProductSchedule& s, double step, double total) {
+  double product = 1;
+  for (const ScheduleFactor& factor : s.factors) {
+    product *= std::visit(
+        [&](const auto& f) { return value(f, step - s.offset, total_for(f, total - s.offset)); }, factor);
+  }
+  return product;
+}
+
+template <class S>
+bool depends_on_total(const S& schedule) {
+  if constexpr (requires { schedule.total_steps; }) {
+    if (schedule.total_steps) return false;
+    if constexpr (requires { schedule.linear_decay_fraction; }) return schedule.linear_decay_fraction > 0;
+    if constexpr (std::is_same_v<S, LinearWarmupSchedule>) return schedule.steps_or_fraction <= 1;
+    if constexpr (std::is_same_v<S, ProductSchedule>) {
+      return std::any_of(schedule.factors.begin(), schedule.factors.end(), [](const ScheduleFactor& factor) {
+        return std::visit([](const auto& f) { return depends_on_total(f); }, factor);
+      });
+    }
+    return true;
+  }
+  return false;
+}
+
+constexpr std::string_view kTotalMeaning = "length of the run for this schedule; by default the run's own";
+
+}  // namespace
+
+double schedule_value(const Schedule& schedule, int64_t step, int64_t total) {
+  return std::visit(
+      [&](const auto& s) {
+        return value(s, static_cast<double>(step), total_for(s, static_cast<double>(total)));
+      },
+      schedule);
+}
+
+double schedule_value(const std::vector<Schedule>& schedules, int64_t step, int64_t total) {
+  double product = 1;
+  for (const Schedule& schedule : schedules) product *= schedule_value(schedule, step, total);
+  return product;
+}
+
+bool needs_total(const std::vector<Schedule>& schedules) {
+  return std::any_of(schedules.begin(), schedules.end(), [](const Schedule& schedule) {
+    return std::visit([](const auto& s) { return depends_on_total(s); }, schedule);
+  });
+}
+
+double decay_rate_value(const DecayRate& decay, int64_t step) {
+  const double t = static_cast<double>(step) + 1;
+  if (const auto* power = std::get_if<PowerDecay>(&decay))
+    return 1 - std::pow(t - power->offset, -power->exponent);
+  if (const auto* adam = std::get_if<AdamDecay>(&decay)) {
+    // In float32, as the original computes it: the differences from 1 lose digits.
+    const auto beta2 = static_cast<float>(adam->beta2);
+    const auto steps = static_cast<float>(t);
+    return beta2 * (1 - std::pow(beta2, steps - 1)) / (1 - std::pow(beta2, steps));
+  }
+  return std::get<double>(decay);
+}
+
+double adafactor_learning_rate(int64_t step, bool multiply_by_parameter_scale) {
+  const double rate = std::min(1 / std::sqrt(static_cast<double>(step) + 1), 0.01);
+  return multiply_by_parameter_scale ? rate : 0.05 * rate;
+}
+
+void describe(config::Visitor& visit, NoamSchedule& options) {
+  visit("warmup_steps", options.warmup_steps,
+        "the rate is flat for so many steps, then falls as 1/sqrt(step)", config::positive);
+  visit("linear_decay_fraction", options.linear_decay_fraction,
+        "last part of the run in which the rate falls to 0", config::probability);
+  visit("multiplier", options.multiplier, "factor", config::non_negative);
+  visit("offset", options.offset, "step that counts as 0");
+  visit("total_steps", options.total_steps, kTotalMeaning, config::positive);
+}
+
+void describe(config::Visitor& visit, TruncatedRsqrtSchedule& options) {
+  visit("warmup_steps", options.warmup_steps,
+        "the rate is flat for so many steps, then falls as 1/sqrt(step)", config::positive);
+}
+
+void describe(config::Visitor& visit, LinearWarmupSchedule& options) {
+  visit("steps_or_fraction", options.steps_or_fraction,
+        "steps, or up to 1 part of the run, until the factor is 1", config::positive);
+  visit("total_steps", options.total_steps, kTotalMeaning, config::positive);
+}
+
+void describe(config::Visitor& visit, LinearDecaySchedule& options) {
+  visit("steps_or_fraction", options.steps_or_fraction,
+        "last steps, or up to 1 part, of the run in which the factor falls to 0", config::positive);
+  visit("total_steps", options.total_steps, kTotalMeaning, config::positive);
+}
+
+void describe(config::Visitor& visit, ConstantSchedule& options) {
+  visit("value", options.value, "the factor");
+}
+
+void describe(config::Visitor& visit, ConstantLearningRateSchedule& options) {
+  visit("learning_rate", options.learning_rate, "the rate", config::non_negative);
+}
+
+void describe(config::Visitor& visit, LinearDecayLearningRateSchedule& options) {
+  visit("initial_lr", options.initial_lr, "rate up to step `offset`; then it falls to 0",
+        config::non_negative);
+  visit("offset", options.offset, "first step of the decay");
+  visit("total_steps", options.total_steps, kTotalMeaning, config::positive);
+}
+
+void describe(config::Visitor& visit, SlantedTriangularSchedule& options) {
+  visit("cut_fraction", options.cut_fraction, "part of the run in which the rate rises",
+        config::Bounds{0.0, 1.0, true});
+  visit("ratio", options.ratio, "highest rate / lowest rate", config::positive);
+  visit("max_learning_rate", options.max_learning_rate, "highest rate", config::non_negative);
+  visit("start_step", options.start_step, "step that counts as 0");
+  visit("total_steps", options.total_steps, kTotalMeaning, config::positive);
+}
+
+void describe(config::Visitor& visit, BertSchedule& options) {
+  visit("learning_rate", options.learning_rate, "rate that falls linearly to 0", config::non_negative);
+  visit("warmup_steps", options.warmup_steps, "first steps, in which the rate rises from 0",
+        config::non_negative);
+  visit("total_steps", options.total_steps, kTotalMeaning, config::positive);
+}
+
+void describe(config::Visitor& visit, ProductSchedule& options) {
+  visit("factors", options.factors, "numbers and schedules that are multiplied", config::required);
+  visit("offset", options.offset, "step that counts as 0 for all factors");
+  visit("total_steps", options.total_steps, kTotalMeaning, config::positive);
+}
+
+void describe(config::Visitor& visit, PowerDecay& options) {
+  visit("exponent", options.exponent, "1 - (step + 1 - offset)^-exponent", config::positive);
+  visit("offset", options.offset, "subtracted from step + 1", config::at_most(0));
+}
+
+void describe(config::Visitor& visit, AdamDecay& options) {
+  visit("beta2", options.beta2, "decay rate after bias correction", config::Bounds{0.0, 0.9999999});
+}
+
+}  // namespace mtf

@@ -1,0 +1,77 @@
+#include "trainer/report/metrics.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+
+#include "engine/core/error.h"
+#include "engine/core/fault.h"
+
+namespace mtf {
+namespace {
+
+/// The step of a line that json_line() has written; none when the line is torn. In a flat object no string
+/// can hold `"step":`, whose quotes would be escaped.
+std::optional<int64_t> step_of(std::string_view line) {
+  constexpr std::string_view key = "\"step\":";
+  if (!line.starts_with('{') || !line.ends_with('}')) return std::nullopt;
+  const size_t at = line.find(key);
+  if (at == std::string_view::npos) return std::nullopt;
+  int64_t step = 0;
+  const auto result = std::from_chars(line.data() + at + key.size(), line.data() + line.size(), step);
+  if (result.ec != std::errc()) return std::nullopt;
+  return step;
+}
+
+}  // namespace
+
+JsonLines::JsonLines(std::string path) : file_(std::move(path)) {}
+
+void JsonLines::write(const Metrics& numbers, const std::vector<std::pair<std::string, std::string>>& texts) {
+  if (const int error = fault_point("metrics.line")) throw_not_written(file_.path(), error);
+  file_.write(json_line(numbers, texts) + '\n');
+}
+
+std::string json_line(const Metrics& numbers, const std::vector<std::pair<std::string, std::string>>& texts) {
+  nlohmann::ordered_json line = nlohmann::ordered_json::object();
+  for (const auto& [name, text] : texts) line[name] = text;
+  for (const auto& [name, number] : numbers) {
+    if (std::abs(number) < 0x1p53 && number == std::floor(number) && !(number == 0 && std::signbit(number))) {
+      line[name] = static_cast<int64_t>(number);
+    } else {
+      line[name] = number;
+    }
+  }
+  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void cut_json_lines(const std::string& path, int64_t step) {
+  if (const int error = fault_point("resume.cut")) throw_not_written(path, error);
+  std::error_code unknown;
+  if (!std::filesystem::exists(path, unknown) && !unknown) return;
+  std::vector<char> buffer(1 << 20);
+  std::ifstream file;
+  file.rdbuf()->pubsetbuf(buffer.data(), std::ssize(buffer));
+  file.open(path, std::ios::binary);
+  std::vector<ByteRange> kept;
+  std::string line;
+  int64_t begin = 0;
+  while (std::getline(file, line) && !file.eof()) {  // at the end of the file: a line without its newline
+    const int64_t end = begin + std::ssize(line) + 1;
+    const std::optional<int64_t> line_step = step_of(line);
+    if (line_step && *line_step <= step) add_range(kept, {begin, end});
+    begin = end;
+  }
+  if (!file.eof())
+    throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be read: {}", path, system_message(errno)));
+  keep_ranges(path, kept);
+}
+
+}  // namespace mtf
