@@ -204,7 +204,7 @@ void describe(config::Visitor& visit, DataOptions& options) {
   visit("lowercase", options.lowercase, "texts in lower case");
   visit("cache", options.cache,
         "directory in which tokenised texts are kept; by default $XDG_CACHE_HOME/mtf-train or "
-        "~/.cache/mtf-train",
+        "~/.cache/mtf-train; a run that adds to it removes what no run has used for 30 days",
         config::free_on_resume);
   visit.later("augment", "layers that change the training examples");
   visit.check([&options](const config::Report& report) { check_texts(options, report); });

@@ -82,7 +82,9 @@ struct Evaluated : Options {
 template <class Options>
 void describe(config::Visitor& visit, Evaluated<Options>& options) {
   describe(visit, static_cast<Options&>(options));
-  visit("metrics", options.metrics, "what is measured; none: all metrics of the model that need no decoding");
+  visit("metrics", options.metrics,
+        "what is measured; none: all metrics of the model that need no decoding, but neg_log_perplexity, "
+        "mean_label, num_eval_tokens and max_targets_length");
   visit("limit", options.limit, "only the first so many examples", config::positive);
   if constexpr (TextSourceType<Options>)
     visit("references", options.references,

@@ -49,9 +49,9 @@ Tensor weight_noise(Context& context, const Shape& shape, double rate) {
   return rate > 0 ? noise : Tensor{};
 }
 
-/// The shape of the weights without the query's position.
-Shape noise_shape(const Tensor& memory, const Shape& heads) {
-  const Dimension positions = memory.shape().dimension(kMemoryLength);
+/// The shape of the weights without the query's position. `length`: of the memory.
+Shape noise_shape(const Tensor& memory, std::string_view length, const Shape& heads) {
+  const Dimension positions = memory.shape().dimension(length);
   Shape shape;
   for (const Dimension& d : memory.shape()) {
     if (d.name == positions.name) break;
@@ -60,11 +60,7 @@ Shape noise_shape(const Tensor& memory, const Shape& heads) {
   return shape + heads + Shape{positions};
 }
 
-Tensor as_memory(const Tensor& x, const std::string& length) {
-  return x ? rename(x, length, std::string(kMemoryLength)) : Tensor{};
-}
-
-/// Self-attention, local or not.
+/// Self-attention, local or not. The memory is called mixing.memory_length.
 struct SelfAttention {
   const HeadOptions& options;
   AttentionOptions mixing;
@@ -94,8 +90,10 @@ struct SelfAttention {
       inputs.memory_priority = as_memory(sequence.write_priority, length);
     }
     inputs.bias_table = bias_table;
-    if (context.training())
-      inputs.noise = weight_noise(context, noise_shape(memory, projections.query_heads()), options.dropout);
+    if (context.training()) {
+      inputs.noise = weight_noise(
+          context, noise_shape(memory, mixing.memory_length, projections.query_heads()), options.dropout);
+    }
     mixing.query_length = length;
     mixing.extra_logit = options.extra_logit;
     mixing.causal = sequence.causal && !sequence.read_priority;
@@ -105,6 +103,10 @@ struct SelfAttention {
   }
 
  private:
+  Tensor as_memory(const Tensor& x, const std::string& length) const {
+    return x ? rename(x, length, mixing.memory_length) : Tensor{};
+  }
+
   /// Where the entries of x stand.
   static Tensor position(const Sequence& sequence, const Tensor& x, const std::string& length) {
     return sequence.is_step() ? sequence.decoding->position() : range(x.graph(), x.shape().dimension(length));
@@ -173,7 +175,11 @@ class LocalSelfAttentionLayer final : public Layer {
   Tensor operator()(Context& context, const Tensor& x) const override {
     AttentionOptions mixing;
     mixing.min_relative = 1 - options_.radius;
-    if (!context.sequence("LocalSelfAttention").causal) mixing.max_relative = options_.radius;
+    // Priorities let a position see later ones too.
+    const Sequence& sequence = context.sequence("LocalSelfAttention");
+    if (!sequence.causal || sequence.read_priority) mixing.max_relative = options_.radius;
+    // The length keeps its name, so that it is not gathered where it is split; caches have one of their own.
+    if (sequence.decoding == nullptr) mixing.memory_length = sequence.length.name;
     return SelfAttention{options_, mixing}(context, x, {}, std::nullopt);
   }
 
@@ -214,8 +220,8 @@ class EncDecAttentionLayer final : public Layer {
                                ? sequence.segment
                                : context.graph().constant(1, DType::kInt32, Shape{context.batch()});
     if (context.training()) {
-      inputs.noise =
-          weight_noise(context, noise_shape(sequence.memory, projections.query_heads()), options_.dropout);
+      inputs.noise = weight_noise(
+          context, noise_shape(sequence.memory, kMemoryLength, projections.query_heads()), options_.dropout);
     }
     AttentionOptions mixing;
     mixing.query_length = sequence.length.name;
@@ -247,7 +253,9 @@ const LayerRegistration<SelfAttentionLayer> self_registration(
     "weights = softmax over memory_length of (q · k + bias, where visible), y = (dropout(weights) · v) o\n"
     "q = x q, k = x k, v = x v; q, k, v: [d_model, heads * d_kv], o: [heads * d_kv, d_model]");
 const LayerRegistration<LocalSelfAttentionLayer> local_registration(
-    "LocalSelfAttention", "SelfAttention among positions less than `radius` apart");
+    "LocalSelfAttention",
+    "SelfAttention among positions less than `radius` apart; where `length` is split, neighbours exchange\n"
+    "`radius` entries");
 const LayerRegistration<EncDecAttentionLayer> encoder_registration(
     "EncDecAttention", "as SelfAttention, with k and v of the encoder's output");
 

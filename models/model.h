@@ -20,10 +20,14 @@ namespace mtf {
 /// Tensors of a batch by name; each has the dimension context.batch().
 using Features = std::map<std::string, Tensor>;
 
-/// Sum of value over the examples / sum of weight; then finish_metric().
+/// How the values of the examples become one number. kMean: sum of value / sum of weight, then
+/// finish_metric().
+enum class MetricTotal { kMean, kSum, kMaximum };
+
 struct Metric {
   Tensor value;        ///< [batch], float32
   Tensor weight = {};  ///< [batch], float32: what was counted, such as tokens; null: each example is one
+  MetricTotal total = MetricTotal::kMean;
 };
 
 struct ModelOutput {
@@ -56,6 +60,11 @@ class Model {
 
 /// Whether a metric (a name of Model::metrics()) grows as the model gets better; losses and errors do not.
 bool greater_is_better(std::string_view metric);
+/// Whether it is measured where no metrics are named: the others say the same in other words, or tell of the
+/// data alone (`mean_label`).
+bool measured_by_default(std::string_view metric);
+/// Whether it is a whole number.
+bool is_count(std::string_view metric);
 /// The metric of this mean: its exponential for `perplexity`, else the mean itself.
 double finish_metric(std::string_view metric, double mean);
 

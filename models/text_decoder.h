@@ -37,6 +37,7 @@ class TextDecoder {
     Tensor inputs = {};  ///< int32 [batch, length], 0 behind the end; null without encoder
     Tensor prefix;       ///< int32 [batch, length]: 0, then the tokens that are given
     Tensor position;     ///< int32 [batch]: index of the last one in `prefix`
+    Tensor prompt;       ///< int32 [batch]: so many of them are the prompt; the others begin the text
   };
   /// float32 [batch, vocab]: logits of the token behind the prefix.
   virtual Tensor prefill(Context& context, const DecodeSizes& sizes, const Prefill& input) const = 0;

@@ -21,19 +21,48 @@ void describe_token_loss(config::Visitor& visit, TokenLossOptions& options) {
 }
 
 std::vector<std::string> token_metrics() {
-  return {"loss", "perplexity", "token_accuracy", "sequence_accuracy"};
+  return {"loss",       "perplexity",      "token_accuracy",    "sequence_accuracy", "neg_log_perplexity",
+          "mean_label", "num_eval_tokens", "max_targets_length"};
 }
 
+namespace {
+
+/// float32 [batch, length]: the targets above 0 with their weights.
+Tensor counts_of(const Tensor& targets, const Tensor& weights) {
+  const Tensor zero = targets.graph().constant(0, targets.dtype());
+  const Tensor counts = cast(greater(targets, zero), DType::kFloat32);
+  return weights ? multiply(counts, weights) : counts;
+}
+
+/// `ids`: the targets, without those below 0.
+void add_metrics(const Tensor& ids, const Tensor& counts, const std::string& vocabulary,
+                 const Shape& examples, ModelOutput& output) {
+  Graph& graph = ids.graph();
+  const auto of_examples = [&](const Tensor& x) { return reduce_sum(multiply(x, counts), examples); };
+  const Tensor tokens = reduce_sum(counts, examples), none = graph.constant(0);
+  const Tensor cost = of_examples(softmax_cross_entropy(output.logits, ids, vocabulary).loss);
+  const Tensor hits = cast(equal(argmax(output.logits, vocabulary), ids), DType::kFloat32);
+  const Tensor missed = of_examples(subtract(graph.constant(1), hits, hits.shape()));
+  const Tensor counted = cast(greater(tokens, none), DType::kFloat32);
+  const Tensor right = multiply(cast(equal(missed, none), DType::kFloat32), counted);
+  output.metrics["perplexity"] = {cost, tokens};
+  output.metrics["neg_log_perplexity"] = {negative(cost), tokens};
+  output.metrics["token_accuracy"] = {of_examples(hits), tokens};
+  output.metrics["sequence_accuracy"] = {right, counted};
+  output.metrics["mean_label"] = {of_examples(cast(ids, DType::kFloat32)), tokens};
+  output.metrics["num_eval_tokens"] = {tokens, {}, MetricTotal::kSum};
+  output.metrics["max_targets_length"] = {tokens, {}, MetricTotal::kMaximum};
+}
+
+}  // namespace
+
 void token_loss(Context& context, const TokenLossOptions& options, const Tensor& targets,
-                const Tensor& weights, const std::string& vocabulary, ModelOutput& output) {
+                const TokenWeights& weights, const std::string& vocabulary, ModelOutput& output) {
   const Shape examples{context.batch()};
-  const Tensor zero = context.graph().constant(0, targets.dtype());
-  Tensor counts = cast(greater(targets, zero), DType::kFloat32);
-  if (weights) counts = multiply(counts, weights);
-  const Tensor ids = maximum(targets, zero);
+  const Tensor counts = counts_of(targets, weights.loss);
+  const Tensor ids = maximum(targets, context.graph().constant(0, targets.dtype()));
   const CrossEntropyOptions terms{.z_loss = context.training() ? options.z_loss : 0,
                                   .label_smoothing = options.label_smoothing};
-  const auto of_examples = [&](const Tensor& x) { return reduce_sum(multiply(x, counts), examples); };
   const Tensor losses = softmax_cross_entropy(output.logits, ids, vocabulary, terms).loss;
   const double positions = static_cast<double>((targets.shape() - examples).size());
   const double parts = static_cast<double>(context.graph().microbatching().count);
@@ -41,20 +70,12 @@ void token_loss(Context& context, const TokenLossOptions& options, const Tensor&
       options.loss_denominator
           ? *options.loss_denominator / (static_cast<double>(context.batch().size) * parts)
           : positions;
-  const Tensor sums = of_examples(losses);
+  const Tensor sums = reduce_sum(multiply(losses, counts), examples);
   output.loss = scalar_multiply(reduce_mean(sums, Shape{}), 1 / denominator);
   output.tokens = reduce_sum(counts, examples);
   output.metrics["loss"] = {sums, output.tokens};
-  if (context.training()) return;
-  const Tensor likelihood = softmax_cross_entropy(output.logits, ids, vocabulary).loss;
-  output.metrics["perplexity"] = {of_examples(likelihood), output.tokens};
-  const Tensor hits = cast(equal(argmax(output.logits, vocabulary), ids), DType::kFloat32);
-  output.metrics["token_accuracy"] = {of_examples(hits), output.tokens};
-  const Tensor missed = of_examples(subtract(context.graph().constant(1), hits, hits.shape()));
-  const Tensor none = context.graph().constant(0);
-  const Tensor counted = cast(greater(output.tokens, none), DType::kFloat32);
-  output.metrics["sequence_accuracy"] = {multiply(cast(equal(missed, none), DType::kFloat32), counted),
-                                         counted};
+  if (!context.training())
+    add_metrics(ids, counts_of(targets, weights.metrics), vocabulary, examples, output);
 }
 
 }  // namespace mtf

@@ -18,14 +18,21 @@ struct TokenLossOptions {
 /// The keys label_smoothing, z_loss, loss_denominator.
 void describe_token_loss(config::Visitor& visit, TokenLossOptions& options);
 
-/// Names of the metrics of token_loss in evaluation.
+/// Names of the metrics of token_loss in evaluation. `loss` is what training minimises, for each token;
+/// of the targets alone: `mean_label`, a checksum of the data, `num_eval_tokens` and `max_targets_length`,
+/// the most tokens of a row.
 std::vector<std::string> token_metrics();
 
+/// Factors of the targets above 0, float32 [batch, length]; null: each counts once.
+struct TokenWeights {
+  Tensor loss = {};
+  Tensor metrics = {};  ///< of all metrics but the loss
+};
+
 /// Adds loss and metrics to output.logits: float32 [batch, length, vocabulary]; targets: int32 [batch,
-/// length], of which those above 0 count; weights: float32 [batch, length] that multiply these, or null. The
-/// loss is the sum over what counts, divided by all positions of the batch (padding included) or by
-/// loss_denominator.
+/// length]. The loss is the sum over what counts, divided by all positions of the batch (padding included) or
+/// by loss_denominator.
 void token_loss(Context& context, const TokenLossOptions& options, const Tensor& targets,
-                const Tensor& weights, const std::string& vocabulary, ModelOutput& output);
+                const TokenWeights& weights, const std::string& vocabulary, ModelOutput& output);
 
 }  // namespace mtf

@@ -152,6 +152,12 @@ Tensor prefix_priority(const Tensor& part, const Dimension& length) {
   return where(free, zeros, broadcast(range(graph, length), part.shape()));
 }
 
+/// The same for a prompt of so many tokens, which stand behind a leading 0.
+Tensor prompt_priority(const Tensor& prompt, const Shape& rows, const Dimension& length) {
+  const Tensor index = range(prompt.graph(), length);
+  return multiply(index, cast(greater(index, prompt, rows), DType::kInt32), rows);
+}
+
 }  // namespace
 
 LanguageModel::LanguageModel(const LanguageModelOptions& options, Diagnostics& diagnostics)
@@ -174,17 +180,22 @@ ModelOutput LanguageModel::build(Context& context, const Features& features) con
   Sequence sequence{
       .length = length, .segment = optional_feature(features, "targets_segmentation"), .causal = true};
   Tensor of_inputs;
-  if (options_.input_full_attention || options_.loss_on_targets_only)
+  if (options_.input_full_attention || options_.loss_on_targets_only || options_.delimited)
     of_inputs = inputs_part(targets, length);
-  if (options_.input_full_attention)
-    sequence.read_priority = sequence.write_priority = prefix_priority(of_inputs, length);
+  if (options_.input_full_attention) {
+    const Tensor prompt = optional_feature(features, std::string(kPromptFeature));
+    sequence.read_priority = sequence.write_priority =
+        prompt ? prompt_priority(prompt, targets.shape(), length) : prefix_priority(of_inputs, length);
+  }
   const Tensor ids = autoregressive_inputs(targets, sequence.segment, length);
   const Tensor x = hidden(context, *embedding, ids, optional_feature(features, "targets_position"), sequence);
   ModelOutput output;
   output.logits = token_logits(context, options_, *embedding, x, vocabulary);
   const auto loss = context.graph().scope("loss");
-  const Tensor weights =
-      options_.loss_on_targets_only ? cast(logical_not(of_inputs), DType::kFloat32) : Tensor{};
+  const Tensor of_targets = of_inputs ? cast(logical_not(of_inputs), DType::kFloat32) : Tensor{};
+  const TokenWeights weights{
+      .loss = options_.loss_on_targets_only ? of_targets : Tensor{},
+      .metrics = options_.loss_on_targets_only || options_.delimited ? of_targets : Tensor{}};
   token_loss(context, options_.loss, targets, weights, vocabulary.name, output);
   return output;
 }
@@ -204,10 +215,8 @@ Tensor LanguageModel::prefill(Context& context, const DecodeSizes& sizes, const 
   Sequence sequence{
       .length = input.prefix.shape().dimension("length"), .causal = true, .decoding = &decoding};
   if (options_.input_full_attention) {
-    const Tensor index = range(context.graph(), sequence.length);
-    const Tensor given = greater(index, input.position, input.prefix.shape());
     sequence.read_priority = sequence.write_priority =
-        multiply(index, cast(given, DType::kInt32), input.prefix.shape());
+        prompt_priority(input.prompt, input.prefix.shape(), sequence.length);
   }
   const Tensor x = hidden(context, *embedding, input.prefix, {}, sequence);
   return token_logits(context, options_, *embedding, gather(x, input.position, sequence.length.name),

@@ -92,6 +92,10 @@ struct DelimitedLanguageModelOptions : LanguageModelOptions {
   DelimitedLanguageModelOptions() { delimited = true; }
 };
 
+/// int32 [batch]: so many tokens of a row are its prompt, as in TextDecoder::Prefill. A feature of no data,
+/// for rows that do not tell by their ends of sequence.
+inline constexpr std::string_view kPromptFeature = "prompt";
+
 /// Features: targets, and where the data have them targets_segmentation, targets_position.
 class LanguageModel final : public Model, public TextDecoder {
  public:

@@ -59,6 +59,39 @@ EvaluationTexts read_texts(const TextSourceOptions& source, const EvaluationSet&
 
 bool asks_for_texts(const EvaluationSet& set) { return !set.texts.inputs.empty(); }
 
+/// One number from the batches of an evaluation: a mean, a sum or a maximum, as the program's outputs say.
+class RunningMetric {
+ public:
+  explicit RunningMetric(const std::string& name) : name_(name) {}
+
+  void add(const Executor& executor) {
+    const auto has = [&](const std::string& output) { return executor.program().output(output) != kNoValue; };
+    is_mean_ = has("weight/" + name_);
+    if (has("maximum/" + name_)) {
+      value_ = std::max(value_, executor.scalar("maximum/" + name_));
+    } else {
+      value_ += executor.scalar("sum/" + name_);
+      if (is_mean_) weight_ += executor.scalar("weight/" + name_);
+    }
+  }
+  std::pair<std::string, double> result() const {
+    if (!is_mean_) return {name_, value_};
+    return {name_, finish_metric(name_, weight_ > 0 ? value_ / weight_ : 0)};
+  }
+
+ private:
+  std::string name_;
+  double value_ = 0, weight_ = 0;
+  bool is_mean_ = false;
+};
+
+/// Of those that are measured by default.
+std::vector<std::string> default_metrics(const Model& model) {
+  std::vector<std::string> names = model.metrics();
+  std::erase_if(names, [](const std::string& name) { return !measured_by_default(name); });
+  return names;
+}
+
 }  // namespace
 
 std::vector<std::string> EvaluationSet::metrics_of(bool texts) const {
@@ -76,7 +109,7 @@ std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnost
     EvaluationSet set{name, open_source(session, source_of(dataset), mark, diagnostics), metrics_of(dataset),
                       limit_of(dataset)};
     if (!session.model || !session.train_data || !set.source) continue;
-    if (set.metrics.empty()) set.metrics = session.model->metrics();
+    if (set.metrics.empty()) set.metrics = default_metrics(*session.model);
     const Mark of_metrics = config.mark("evaluate.datasets." + name + ".metrics");
     const auto texts = text_source(source_of(dataset));
     const TextDecoder* decoder = session.model->decoder();
@@ -114,8 +147,8 @@ std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t 
   const auto start = std::chrono::steady_clock::now();
   const BatchStream stream(set.source, EvaluationBatches{.batch_size = batch_size_, .limit = set.limit});
   Prefetcher batches(stream);
-  const std::vector<std::string> names = set.metrics_of(false);
-  std::vector<double> sums(names.size(), 0), weights(names.size(), 0);
+  std::vector<RunningMetric> metrics;
+  for (const std::string& name : set.metrics_of(false)) metrics.emplace_back(name);
   const bool counts_tokens = executor_.program().output("tokens") != kNoValue;
   double examples = 0, tokens = 0;
   while (const Batch* batch = batches.next()) {
@@ -123,19 +156,13 @@ std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t 
     feed_batch(executor_, *set.source, *batch);
     executor_.feed(std::string(kWeightsInput), batch->weights.data());
     executor_.run(static_cast<uint64_t>(step));
-    for (size_t i = 0; i < sums.size(); ++i) {
-      sums[i] += executor_.scalar("sum/" + names[i]);
-      weights[i] += executor_.scalar("weight/" + names[i]);
-    }
+    for (RunningMetric& metric : metrics) metric.add(executor_);
     examples += executor_.scalar("examples");
     if (counts_tokens) tokens += executor_.scalar("tokens");
   }
   Evaluation result{set.name, {}, static_cast<int64_t>(examples), std::nullopt, 0};
   if (counts_tokens) result.tokens = static_cast<int64_t>(tokens);
-  for (size_t i = 0; i < sums.size(); ++i) {
-    const double mean = weights[i] > 0 ? sums[i] / weights[i] : 0;
-    result.metrics.emplace_back(names[i], finish_metric(names[i], mean));
-  }
+  for (const RunningMetric& metric : metrics) result.metrics.push_back(metric.result());
   if (asks_for_texts(set)) {
     const auto of_texts = text_metrics_->evaluate(set.texts, set.metrics_of(true), stop);
     if (!of_texts) return std::nullopt;
@@ -192,7 +219,9 @@ void evaluate(const Session& session, Diagnostics& diagnostics) {
 
 std::string evaluation_line(const Evaluation& evaluation) {
   std::string line = fmt::format("  {}", evaluation.dataset);
-  for (const auto& [name, value] : evaluation.metrics) line += fmt::format("  {} {:.4f}", name, value);
+  for (const auto& [name, value] : evaluation.metrics)
+    line +=
+        fmt::format("  {} {}", name, is_count(name) ? with_thousands(value) : fmt::format("{:.4f}", value));
   return line + fmt::format("  ({} examples in {})", with_thousands(static_cast<double>(evaluation.examples)),
                             duration_text(evaluation.seconds));
 }

@@ -45,6 +45,7 @@ void show_progress(TextSettings& settings) {
                                                                   : "packing";
     progress->update(WorkState{what, done, total});
   };
+  settings.note = [progress](const std::string& line) { progress->info(line); };
   if (settings.purpose == TextPurpose::kTraining)
     settings.report = [progress](const TextReport& report) { progress->info(report.to_string()); };
 }

@@ -1,6 +1,12 @@
 #include "trainer/signals.h"
 
+#include <unistd.h>
+
+#include <array>
+#include <climits>
 #include <csignal>
+
+#include "engine/core/check.h"
 
 namespace mtf {
 namespace {
@@ -17,6 +23,21 @@ void handle(int signal, void (*handler)(int), unsigned flags) {
   sigaction(signal, &action, nullptr);
 }
 
+constexpr std::array kEnding = {SIGHUP, SIGINT, SIGTERM, SIGPIPE};
+volatile std::sig_atomic_t has_path = 0;
+std::array<char, PATH_MAX> path_to_remove;
+
+/// The signal comes again behind this, when it has its usual meaning.
+void remove_and_end(int signal) {
+  if (has_path != 0) ::unlink(path_to_remove.data());
+  ::raise(signal);
+}
+
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 StopSignals::StopSignals() {
@@ -29,5 +50,23 @@ StopSignals::~StopSignals() {
 }
 
 int StopSignals::received() { return received_signal; }
+
+RemovedBySignal::RemovedBySignal(const std::string& path) {
+  MTF_CHECK(has_path == 0, "two files to be removed by signals: {}", path);
+  if (path.size() >= path_to_remove.size()) return;  // no file can be called so
+  path.copy(path_to_remove.data(), path.size());
+  path_to_remove[path.size()] = '\0';
+  has_path = 1;
+  for (const int signal : kEnding) {
+    if (!is_ignored(signal)) handle(signal, remove_and_end, SA_RESETHAND);
+  }
+}
+
+RemovedBySignal::~RemovedBySignal() {
+  for (const int signal : kEnding) {
+    if (!is_ignored(signal)) handle(signal, SIG_DFL, 0);
+  }
+  has_path = 0;
+}
 
 }  // namespace mtf

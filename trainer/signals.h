@@ -1,9 +1,12 @@
-// SIGTERM and SIGINT while a run trains: the step in hand is finished and saved.
+// Signals that end a process. While a run trains, the step in hand is finished and saved; elsewhere a file
+// that is not whole yet goes.
 #pragma once
+
+#include <string>
 
 namespace mtf {
 
-/// Takes the two signals for as long as it lives. A second one ends the process at once.
+/// Takes SIGTERM and SIGINT for as long as it lives. A second one ends the process at once.
 class StopSignals {
  public:
   StopSignals();
@@ -13,6 +16,15 @@ class StopSignals {
 
   /// The signal that has come; 0: none.
   static int received();
+};
+
+/// SIGHUP, SIGINT, SIGTERM and SIGPIPE remove a file before they end the process as ever. One at a time.
+class RemovedBySignal {
+ public:
+  explicit RemovedBySignal(const std::string& path);
+  ~RemovedBySignal();
+  RemovedBySignal(const RemovedBySignal&) = delete;
+  RemovedBySignal& operator=(const RemovedBySignal&) = delete;
 };
 
 }  // namespace mtf

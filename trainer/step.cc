@@ -232,16 +232,21 @@ std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Fe
   context.set_vocabularies(vocabulary_sizes(features));
   const ModelOutput output = model.build(context, inputs);
   const Tensor weights = graph->input(std::string(kWeightsInput), {batch});
-  const auto sum = [&](const Tensor& x) {
-    // Selected, not multiplied: what a filling row gives may not be finite.
-    const Tensor counts = greater(weights, graph->constant(0));
-    return reduce_sum(where(counts, multiply(weights, x), graph->constant(0, DType::kFloat32, {batch})),
-                      Shape{});
+  const Tensor zeros = graph->constant(0, DType::kFloat32, {batch});
+  // Selected, not multiplied: what a filling row gives may not be finite.
+  const auto counted = [&](const Tensor& x) {
+    return where(greater(weights, graph->constant(0)), multiply(weights, x), zeros);
   };
+  const auto sum = [&](const Tensor& x) { return reduce_sum(counted(x), Shape{}); };
   const Tensor examples = reduce_sum(weights, Shape{});
   for (const auto& [name, metric] : output.metrics) {
+    if (metric.total == MetricTotal::kMaximum) {
+      graph->set_output("maximum/" + name, reduce_max(counted(metric.value), Shape{}));
+      continue;
+    }
     graph->set_output("sum/" + name, sum(metric.value));
-    graph->set_output("weight/" + name, metric.weight ? sum(metric.weight) : examples);
+    if (metric.total == MetricTotal::kMean)
+      graph->set_output("weight/" + name, metric.weight ? sum(metric.weight) : examples);
   }
   graph->set_output("examples", examples);
   if (output.tokens) graph->set_output("tokens", sum(output.tokens));

@@ -14,7 +14,7 @@
 namespace mtf {
 namespace {
 
-constexpr std::array<std::pair<BleuSmoothing, std::string_view>, 4> kNames = {
+constexpr std::array<std::pair<BleuSmoothing, std::string_view>, 4> kSmoothingNames = {
     {{BleuSmoothing::kExp, "exp"},
      {BleuSmoothing::kFloor, "floor"},
      {BleuSmoothing::kAddK, "add-k"},
@@ -160,17 +160,18 @@ class Bleu final : public TextMetric {
 }  // namespace
 
 std::string_view name_of(BleuSmoothing smoothing) {
-  return std::ranges::find(kNames, smoothing, &decltype(kNames)::value_type::first)->second;
+  return std::ranges::find(kSmoothingNames, smoothing, &decltype(kSmoothingNames)::value_type::first)->second;
 }
 
 std::optional<BleuSmoothing> smoothing_named(std::string_view name) {
-  const auto* const found = std::ranges::find(kNames, name, &decltype(kNames)::value_type::second);
-  return found == kNames.end() ? std::nullopt : std::optional(found->first);
+  const auto* const found =
+      std::ranges::find(kSmoothingNames, name, &decltype(kSmoothingNames)::value_type::second);
+  return found == kSmoothingNames.end() ? std::nullopt : std::optional(found->first);
 }
 
 std::vector<std::string> smoothing_names() {
   std::vector<std::string> names;
-  for (const auto& [smoothing, name] : kNames) names.emplace_back(name);
+  for (const auto& [smoothing, name] : kSmoothingNames) names.emplace_back(name);
   return names;
 }
 

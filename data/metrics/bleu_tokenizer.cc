@@ -13,7 +13,7 @@
 namespace mtf {
 namespace {
 
-constexpr std::array<std::pair<BleuTokenizer, std::string_view>, 5> kNames = {
+constexpr std::array<std::pair<BleuTokenizer, std::string_view>, 5> kTokenizerNames = {
     {{BleuTokenizer::k13a, "13a"},
      {BleuTokenizer::kIntl, "intl"},
      {BleuTokenizer::kChar, "char"},
@@ -144,17 +144,18 @@ std::string tokenize_char(std::string_view line) {
 }  // namespace
 
 std::string_view name_of(BleuTokenizer tokenizer) {
-  return std::ranges::find(kNames, tokenizer, &decltype(kNames)::value_type::first)->second;
+  return std::ranges::find(kTokenizerNames, tokenizer, &decltype(kTokenizerNames)::value_type::first)->second;
 }
 
 std::optional<BleuTokenizer> bleu_tokenizer_named(std::string_view name) {
-  const auto* const found = std::ranges::find(kNames, name, &decltype(kNames)::value_type::second);
-  return found == kNames.end() ? std::nullopt : std::optional(found->first);
+  const auto* const found =
+      std::ranges::find(kTokenizerNames, name, &decltype(kTokenizerNames)::value_type::second);
+  return found == kTokenizerNames.end() ? std::nullopt : std::optional(found->first);
 }
 
 std::vector<std::string> bleu_tokenizer_names() {
   std::vector<std::string> names;
-  for (const auto& [tokenizer, name] : kNames) names.emplace_back(name);
+  for (const auto& [tokenizer, name] : kTokenizerNames) names.emplace_back(name);
   return names;
 }
 

@@ -13,6 +13,13 @@
 
 namespace mtf {
 
+bool has_name(const File& file, const std::string& path) {
+  struct stat opened {
+  }, named{};
+  return ::fstat(file.get(), &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
 FileLock::FileLock(std::string path, const std::function<void()>& waiting) : path_(std::move(path)) {
   bool waited = false;
   do {
@@ -26,18 +33,11 @@ FileLock::FileLock(std::string path, const std::function<void()>& waiting) : pat
     if (waiting && !waited) waiting();
     waited = true;
     while (::flock(file_->get(), LOCK_EX) != 0 && errno == EINTR) continue;
-  } while (!has_name());
+  } while (!has_name(*file_, path_));  // the holder before may have removed it
 }
 
 FileLock::~FileLock() {
-  if (has_name()) ::unlink(path_.c_str());
-}
-
-bool FileLock::has_name() const {
-  struct stat opened {
-  }, named{};
-  return ::fstat(file_->get(), &opened) == 0 && ::stat(path_.c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+  if (has_name(*file_, path_)) ::unlink(path_.c_str());
 }
 
 }  // namespace mtf

@@ -12,6 +12,9 @@
 
 namespace mtf {
 
+/// True when the file that is open still has this name: another process may have removed it.
+bool has_name(const File& file, const std::string& path);
+
 /// Keeps out other processes, and other locks of this one, during its life; the file goes with it. Where the
 /// file system knows no locks nobody is kept out: then work may be done twice.
 class FileLock {
@@ -24,9 +27,6 @@ class FileLock {
   FileLock& operator=(const FileLock&) = delete;
 
  private:
-  /// True when the file that is open still has the name: the holder before may have removed it.
-  bool has_name() const;
-
   std::string path_;
   std::unique_ptr<File> file_;
 };

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "data/text/file_lock.h"
+#include "data/text/old_stores.h"
 #include "engine/checkpoint/file.h"
 #include "engine/core/error.h"
 
@@ -26,13 +27,15 @@ void make_cache_directory(const std::string& directory);
 /// when the file cannot be read.
 std::string content_hash(const std::string& path, const std::string& cache_directory);
 
-/// A Store of a file that is there, whole and sound.
+/// A Store of a file that is there, whole and sound; it counts as used.
 template <class Store>
 std::optional<Store> try_open(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return std::nullopt;
   try {
-    return Store(path);
+    std::optional<Store> store(path);
+    mark_used(path);
+    return store;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kCheckpoint) throw;
     return std::nullopt;  // damaged: it is built anew

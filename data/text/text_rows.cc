@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "data/text/old_stores.h"
 #include "data/text/packing.h"
 #include "data/text/text_cache.h"
 #include "engine/core/hash.h"
@@ -17,10 +18,6 @@ struct Piece {
   BySide<int64_t> begin;
   TokenCounts length;
 };
-
-std::string name_of(Side side, std::string_view what) {
-  return fmt::format("{}/{}", mtf::name_of(side), what);
-}
 
 /// Cuts the examples to pieces that fit into a row, by the rules, and counts what is dropped.
 class Selection {
@@ -143,8 +140,8 @@ void build(const std::string& path, const TokenStore& tokens, const RowRules& ru
       length[side].push_back(pieces[i].length[side]);
       report.tokens[side] += pieces[i].length[side];
     }
-    tensors.push_back(tensor_of(name_of(side, "begin"), begin[side]));
-    tensors.push_back(tensor_of(name_of(side, "length"), length[side]));
+    tensors.push_back(tensor_of(tensor_name(side, "begin"), begin[side]));
+    tensors.push_back(tensor_of(tensor_name(side, "length"), length[side]));
   }
   std::map<std::string, std::string> numbers;
   visit_numbers(report, [&](const char* name, int64_t value) { numbers[name] = fmt::to_string(value); });
@@ -156,9 +153,9 @@ void build(const std::string& path, const TokenStore& tokens, const RowRules& ru
 RowStore::RowStore(const std::string& path) : file_(path) {
   first_ = mapped_values<int64_t>(file_, "first");
   for (const Side side : kSides) {
-    if (!file_.find(name_of(side, "begin"))) continue;
-    begin_[side] = mapped_values<int64_t>(file_, name_of(side, "begin"));
-    length_[side] = mapped_values<int32_t>(file_, name_of(side, "length"));
+    if (!file_.find(tensor_name(side, "begin"))) continue;
+    begin_[side] = mapped_values<int64_t>(file_, tensor_name(side, "begin"));
+    length_[side] = mapped_values<int32_t>(file_, tensor_name(side, "length"));
   }
   visit_numbers(report_, [&](const char* name, int64_t& value) { value = stored_number(file_, name); });
 }
@@ -186,7 +183,7 @@ void RowStore::check(const TokenStore& tokens, const BySide<int64_t>& row) const
 
 RowStore open_row_store(const TokenStore& tokens, const std::string& tokens_key, const RowRules& rules,
                         const TextFiles& files, const std::string& cache_directory,
-                        const TextProgress& progress) {
+                        const TextProgress& progress, const std::function<void(const std::string&)>& note) {
   const std::string key = hash128_hex(
       fmt::format("rows 1\n{}\nrow {} {} limit {} {} ratio {} too_long {} packing {} keep_empty {}\n",
                   tokens_key, rules.row.inputs, rules.row.targets, rules.limit.inputs, rules.limit.targets,
@@ -201,6 +198,8 @@ RowStore open_row_store(const TokenStore& tokens, const std::string& tokens_key,
       [&] {
         report(TextStage::kPack);
         build(path, tokens, rules, files);
+        const RemovedStores removed = remove_old_stores(cache_directory);
+        if (note && removed.count > 0) note(removed.to_string(cache_directory));
       },
       [&] { report(TextStage::kWait); });
   rows.check(tokens, rules.row);

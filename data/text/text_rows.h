@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -42,10 +43,11 @@ class RowStore {
   BySide<std::span<const int32_t>> length_;
 };
 
-/// Opens the rows of `tokens`, which have the key `tokens_key`, under the rules, or makes them. Throws Error
-/// (kData) that names `files` when no example is left.
+/// Opens the rows of `tokens`, which have the key `tokens_key`, under the rules, or makes them; then old
+/// stores are removed, and `note` says so. Throws Error (kData) that names `files` when no example is left.
 RowStore open_row_store(const TokenStore& tokens, const std::string& tokens_key, const RowRules& rules,
                         const TextFiles& files, const std::string& cache_directory,
-                        const TextProgress& progress = {});
+                        const TextProgress& progress = {},
+                        const std::function<void(const std::string&)>& note = {});
 
 }  // namespace mtf

@@ -28,6 +28,7 @@ struct TextSettings {
   int threads = 2;                                     ///< that tokenise
   TextProgress progress = {};                          ///< may be called from several threads, one at a time
   std::function<void(const TextReport&)> report = {};  ///< called once the source is there
+  std::function<void(const std::string&)> note = {};   ///< what else was done, as a line
 };
 
 }  // namespace mtf

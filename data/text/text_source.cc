@@ -137,7 +137,7 @@ std::unique_ptr<TextSource> make_text_source(const TextSourceOptions& options, c
                                    settings.progress};
   const std::string key = token_store_key(files, tokenizing, cache);
   TokenStore tokens = open_token_store(files, tokenizing, key, cache);
-  RowStore rows = open_row_store(tokens, key, rules, files, cache, settings.progress);
+  RowStore rows = open_row_store(tokens, key, rules, files, cache, settings.progress, settings.note);
 
   const BySide<int64_t> sizes = sizes_of(settings.vocabularies, sides_in_rows(options));
   auto source = std::make_unique<TextSource>(text_features(options, rules.row, sizes), std::move(tokens),

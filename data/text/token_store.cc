@@ -61,10 +61,6 @@ class TokenFile {
   std::vector<int64_t> offsets_ = {0};
 };
 
-std::string name_of(Side side, std::string_view what) {
-  return fmt::format("{}/{}", mtf::name_of(side), what);
-}
-
 BySide<int64_t> sizes_of(const TextVocabularies& vocabularies) {
   BySide<int64_t> sizes;
   for (const Side side : kSides) sizes[side] = vocabularies[side] ? vocabularies[side]->size() : 0;
@@ -90,11 +86,11 @@ void build(const std::string& path, const TextFiles& files, const TokenizeOption
   for (const Side side : sides) {
     const std::span<const std::byte> bytes = mapped.emplace_back(tokens[side]->finish()).bytes();
     const std::vector<int64_t>& offsets = tokens[side]->offsets();
-    tensors.push_back({.name = name_of(side, "tokens"),
+    tensors.push_back({.name = tensor_name(side, "tokens"),
                        .dtype = DType::kInt32,
                        .shape = {static_cast<int64_t>(bytes.size() / sizeof(int32_t))},
                        .data = bytes});
-    tensors.push_back({.name = name_of(side, "offsets"),
+    tensors.push_back({.name = tensor_name(side, "offsets"),
                        .dtype = DType::kInt64,
                        .shape = {static_cast<int64_t>(offsets.size())},
                        .data = std::as_bytes(std::span(offsets))});
@@ -113,6 +109,10 @@ std::string settings_of(const TextSourceOptions& options) {
 
 }  // namespace
 
+std::string tensor_name(Side side, std::string_view what) {
+  return fmt::format("{}/{}", name_of(side), what);
+}
+
 void throw_damaged_store(const std::string& path) {
   throw Error(ErrorKind::kCheckpoint, fmt::format("{} is damaged", path));
 }
@@ -126,9 +126,9 @@ int64_t stored_number(const SafetensorsFile& file, const std::string& name) {
 
 TokenStore::TokenStore(const std::string& path) : file_(path) {
   for (const Side side : kSides) {
-    if (!file_.find(name_of(side, "tokens"))) continue;
-    tokens_[side] = mapped_values<int32_t>(file_, name_of(side, "tokens"));
-    offsets_[side] = mapped_values<int64_t>(file_, name_of(side, "offsets"));
+    if (!file_.find(tensor_name(side, "tokens"))) continue;
+    tokens_[side] = mapped_values<int32_t>(file_, tensor_name(side, "tokens"));
+    offsets_[side] = mapped_values<int64_t>(file_, tensor_name(side, "offsets"));
     const std::span<const int64_t> offsets = offsets_[side];
     if (tokens_[side].empty() || offsets.empty() || offsets.front() != 0 ||
         !std::ranges::is_sorted(offsets) || offsets.back() != lone_end(side))

@@ -29,6 +29,9 @@ std::span<const T> mapped_values(const SafetensorsFile& file, const std::string&
   return {reinterpret_cast<const T*>(tensor.data.data()), static_cast<size_t>(tensor.size())};
 }
 
+/// SIDE/WHAT
+std::string tensor_name(Side side, std::string_view what);
+
 /// Throws Error (kCheckpoint): `path` is damaged.
 [[noreturn]] void throw_damaged_store(const std::string& path);
 

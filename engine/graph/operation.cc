@@ -10,7 +10,7 @@ Tensors Operation::gradient(const Tensors&) const { return Tensors(inputs_.size(
 
 Placement Operation::place(const PlacementRequest& request) const { return place_by_name(*this, request); }
 
-Tensors Operation::expand(const Tensors&) const {
+Tensors Operation::expand(const Tensors&, const LayoutMap&) const {
   MTF_CHECK(false, "{} has no expansion", name());
   return {};
 }

@@ -76,7 +76,7 @@ class Operation {
   /// instead.
   virtual bool needs_expansion(const PlacementRequest&) const { return false; }
   /// The same function of `inputs` as plain operations that can (the collectives fall between them).
-  virtual Tensors expand(const Tensors& inputs) const;
+  virtual Tensors expand(const Tensors& inputs, const LayoutMap& rules) const;
 
   /// Work for these local shapes. The default counts the bytes of all operands.
   virtual Cost cost(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs) const;

@@ -10,6 +10,8 @@
 #include "engine/ops/einsum.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/reshape.h"
+#include "engine/ops/sequence_blocks.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/transpose.h"
 #include "engine/ops/whole_dimension.h"
@@ -253,13 +255,18 @@ Tensors joined(Tensors a, const Tensors& b) {
   return a;
 }
 
-std::vector<OutputInfo> gradient_outputs(const Attention& attention) {
+std::vector<OutputInfo> gradient_outputs(const Tensors& inputs, const AttentionOptions& options,
+                                         const AttentionOperation::OperandIndex& index) {
   using enum AttentionOperation::Operand;
   std::vector<OutputInfo> outputs;
-  for (Operand operand : {kQ, kK, kV})
-    outputs.push_back({attention.operand(operand).shape(), attention.operand(operand).dtype()});
-  if (const Tensor table = attention.operand(kBiasTable))
-    outputs.push_back({bias_shape(attention.operand(kQ), table, attention.options), table.dtype()});
+  for (Operand operand : {kQ, kK, kV}) {
+    const Tensor& x = inputs[index[operand]];
+    outputs.push_back({x.shape(), x.dtype()});
+  }
+  if (index[kBiasTable] >= 0) {
+    const Tensor& table = inputs[index[kBiasTable]];
+    outputs.push_back({bias_shape(inputs[index[kQ]], table, options), table.dtype()});
+  }
   return outputs;
 }
 
@@ -279,7 +286,15 @@ Tensor composed_attention(const AttentionInputs& inputs, const AttentionOptions&
   const DType dtype = accumulation_dtype(inputs.q.dtype());
   if (in.bias_table) in.bias_table = cast(in.bias_table, dtype);
   if (in.noise) in.noise = cast(in.noise, dtype);
-  return Composed(in, options).run().result;
+  AttentionOptions apart = options;
+  if (options.memory_length == options.query_length && in.q.shape().contains(options.query_length)) {
+    apart.memory_length = "memory_" + options.query_length;
+    for (Tensor* x :
+         {&in.k, &in.v, &in.memory_segment, &in.memory_priority, &in.memory_position, &in.noise}) {
+      if (*x) *x = rename(*x, options.query_length, apart.memory_length);
+    }
+  }
+  return Composed(in, apart).run().result;
 }
 
 std::string AttentionOperation::attributes() const {
@@ -307,6 +322,11 @@ Placement AttentionOperation::place(const PlacementRequest& request) const {
   Placement placement = place_by_name(*this, request);
   const Tensor table = operand(Operand::kBiasTable);
   return table ? with_whole_dimension(std::move(placement), *this, buckets_of(table)) : placement;
+}
+
+bool AttentionOperation::within_sequence() const {
+  return options.memory_length == options.query_length &&
+         operand(Operand::kQ).shape().contains(options.query_length);
 }
 
 bool AttentionOperation::has_priorities() const {
@@ -357,7 +377,8 @@ Attention::Attention(Tensors inputs, const AttentionOptions& options, const Oper
 Tensors Attention::gradient(const Tensors& dy) const {
   Tensors gradients(inputs().size());
   if (!dy[0]) return gradients;
-  const auto& operation = graph().add<AttentionGradient>(*this, dy[0]);
+  const auto& operation =
+      graph().add<AttentionGradient>(joined(inputs(), {output(0), output(1), dy[0]}), options, index);
   for (Operand operand : {Operand::kQ, Operand::kK, Operand::kV})
     gradients[index[operand]] = operation.output(operand);
   if (const Tensor table = operand(Operand::kBiasTable))
@@ -365,15 +386,24 @@ Tensors Attention::gradient(const Tensors& dy) const {
   return gradients;
 }
 
-Tensors Attention::expand(const Tensors& inputs) const {
+Tensors Attention::expand(const Tensors& inputs, const LayoutMap& rules) const {
+  if (within_sequence()) return in_blocks(inputs, rules);
   const AttentionInputs unpacked = unpack(inputs);
   const auto [result, log_sum] = Composed(unpacked, options).run();
   return {result, log_sum};
 }
 
-AttentionGradient::AttentionGradient(const Attention& attention, const Tensor& dy)
-    : AttentionOperation(joined(attention.inputs(), {attention.output(0), attention.output(1), dy}),
-                         gradient_outputs(attention), attention.options, attention.index) {}
+Tensors Attention::in_blocks(const Tensors& inputs, const LayoutMap& rules) const {
+  const SequenceBlocks blocks(unpack(inputs), options, rules);
+  OperandIndex index;
+  Tensors packed = pack(blocks.inputs(), blocks.options(), index);
+  const auto& operation = graph().add<Attention>(std::move(packed), blocks.options(), index);
+  return {blocks.joined(operation.output(0)), blocks.joined(operation.output(1))};
+}
+
+AttentionGradient::AttentionGradient(Tensors inputs, const AttentionOptions& options,
+                                     const OperandIndex& index)
+    : AttentionOperation(inputs, gradient_outputs(inputs, options, index), options, index) {}
 
 Placement AttentionGradient::place(const PlacementRequest& request) const {
   Placement placement = AttentionOperation::place(request);
@@ -389,7 +419,8 @@ Placement AttentionGradient::place(const PlacementRequest& request) const {
   return placement;
 }
 
-Tensors AttentionGradient::expand(const Tensors& inputs) const {
+Tensors AttentionGradient::expand(const Tensors& inputs, const LayoutMap& rules) const {
+  if (within_sequence()) return in_blocks(inputs, rules);
   AttentionInputs in = unpack(inputs);
   // Handles of their own, as operands may be the same tensor.
   for (Tensor* x : {&in.q, &in.k, &in.v}) *x = identity(*x);
@@ -399,6 +430,18 @@ Tensors AttentionGradient::expand(const Tensors& inputs) const {
     xs.push_back(in.bias_table);
   }
   return gradients({Composed(in, options).run().result}, xs, {inputs.back()});
+}
+
+Tensors AttentionGradient::in_blocks(const Tensors& inputs, const LayoutMap& rules) const {
+  const SequenceBlocks blocks(unpack(inputs), options, rules);
+  OperandIndex index;
+  Tensors packed = pack(blocks.inputs(), blocks.options(), index);
+  for (size_t i = inputs.size() - 3; i < inputs.size(); ++i) packed.push_back(blocks.cut(inputs[i]));
+  const auto& operation = graph().add<AttentionGradient>(std::move(packed), blocks.options(), index);
+  const auto [dk, dv] = blocks.memory_gradients(operation.output(Operand::kK), operation.output(Operand::kV));
+  Tensors results{blocks.joined(operation.output(Operand::kQ)), dk, dv};
+  if (has(Operand::kBiasTable)) results.push_back(operation.output(3));
+  return results;
 }
 
 }  // namespace mtf

@@ -43,6 +43,8 @@ struct AttentionInputs {
 
 struct AttentionOptions {
   std::string query_length = "length";
+  /// That of query_length: the queries' own sequence. Each of them must see an entry of it (itself); where
+  /// the length is split, no more of the memory is exchanged than the masks by index leave visible.
   std::string memory_length = "memory_length";
   std::string key = "d_kv";    ///< contracted between q and k
   std::string value = "d_kv";  ///< of v, and of the result in place of `key`
@@ -63,8 +65,8 @@ struct AttentionOptions {
 /// that do not fit.
 Tensor attention(const AttentionInputs& inputs, const AttentionOptions& options = {});
 
-/// The same from contractions, dense masks and softmax: what the operation expands to where memory_length or
-/// `key` is split, and the form that it is tested against.
+/// The same from contractions, dense masks and softmax: what the operation expands to where memory_length (of
+/// another sequence) or `key` is split, and the form that it is tested against.
 Tensor composed_attention(const AttentionInputs& inputs, const AttentionOptions& options = {});
 
 /// Common parts of attention and its gradient. Operands have their row dimension last, the table and the
@@ -97,6 +99,8 @@ class AttentionOperation : public Operation {
   Shape joint_shape() const override;
   Placement place(const PlacementRequest& request) const override;
 
+  /// The memory is the queries' own sequence.
+  bool within_sequence() const;
   bool has(Operand operand) const { return index[operand] >= 0; }
   /// Null: absent.
   Tensor operand(Operand operand) const { return of(inputs(), operand); }
@@ -126,11 +130,17 @@ class Attention final : public AttentionOperation {
   std::unique_ptr<Operation> clone() const override { return std::make_unique<Attention>(*this); }
   Tensors gradient(const Tensors& dy) const override;
   bool needs_expansion(const PlacementRequest& request) const override { return splits_reduction(request); }
-  Tensors expand(const Tensors& inputs) const override;
+  /// Within a sequence: attention to a memory under another name, of what each position needs
+  /// (sequence_blocks.h). Otherwise the composed form.
+  Tensors expand(const Tensors& inputs, const LayoutMap& rules) const override;
   /// Two contractions; entries that the kernel skips as invisible count as well.
   Cost cost(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs) const override {
     return contractions(inputs, outputs, 1, 1);
   }
+
+ private:
+  /// The expansion within a sequence.
+  Tensors in_blocks(const Tensors& inputs, const LayoutMap& rules) const;
 };
 
 /// Inputs: those of attention, then the result, the log-sum-exp and the gradient of the result. Outputs: the
@@ -138,7 +148,7 @@ class Attention final : public AttentionOperation {
 /// key, buckets]. What k and v, or the buckets, sum over stays a partial sum where it is split.
 class AttentionGradient final : public AttentionOperation {
  public:
-  AttentionGradient(const Attention& attention, const Tensor& dy);
+  AttentionGradient(Tensors inputs, const AttentionOptions& options, const OperandIndex& index);
   std::string_view name() const override { return "attention_gradient"; }
   std::unique_ptr<Operation> clone() const override { return std::make_unique<AttentionGradient>(*this); }
   Tensors gradient(const Tensors&) const override { not_differentiable(*this); }
@@ -146,12 +156,16 @@ class AttentionGradient final : public AttentionOperation {
   bool needs_expansion(const PlacementRequest& request) const override {
     return splits_reduction(request) || request.rules.splits(options.value);
   }
-  /// The gradients of the composed form.
-  Tensors expand(const Tensors& inputs) const override;
+  /// The gradients of what attention expands to.
+  Tensors expand(const Tensors& inputs, const LayoutMap& rules) const override;
   /// Five contractions: the logits are made again.
   Cost cost(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs) const override {
     return contractions(inputs, outputs, 3, 2);
   }
+
+ private:
+  /// The expansion within a sequence.
+  Tensors in_blocks(const Tensors& inputs, const LayoutMap& rules) const;
 };
 
 }  // namespace mtf

@@ -96,7 +96,7 @@ Tensors SoftmaxCrossEntropy::gradient(const Tensors& dy) const {
   return {d_logits, cast(multiply(surprise, d_loss, logits.shape()), targets.dtype())};
 }
 
-Tensors SoftmaxCrossEntropy::expand(const Tensors& inputs) const {
+Tensors SoftmaxCrossEntropy::expand(const Tensors& inputs, const LayoutMap&) const {
   const Tensor logits = inputs[0];
   const Tensor top = cast(reduce_max(logits, rows_of(logits, vocab)), accumulation_dtype(logits.dtype()));
   const auto& sums =

@@ -46,7 +46,7 @@ class SoftmaxCrossEntropy final : public OperationBase<SoftmaxCrossEntropy> {
   Tensors gradient(const Tensors& dy) const override;
   bool needs_expansion(const PlacementRequest& request) const override { return request.rules.splits(vocab); }
   /// Maximum, sums of exponentials and of targets (partial), then the loss.
-  Tensors expand(const Tensors& inputs) const override;
+  Tensors expand(const Tensors& inputs, const LayoutMap&) const override;
 
   std::string vocab;
   CrossEntropyOptions options;

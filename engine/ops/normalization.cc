@@ -90,7 +90,7 @@ Tensors Normalization::gradient(const Tensors& dy) const {
   return result;
 }
 
-Tensors Normalization::expand(const Tensors& inputs) const {
+Tensors Normalization::expand(const Tensors& inputs, const LayoutMap&) const {
   const Tensor& x = inputs[0];
   const Shape rows = rows_of(x.shape(), dimension);
   const DType dtype = accumulation_dtype(x.dtype());
@@ -108,7 +108,7 @@ Tensors Normalization::expand(const Tensors& inputs) const {
 NormalizationGradient::NormalizationGradient(Tensors inputs, const std::string& dimension)
     : OperationBase(inputs, {{inputs[0].shape(), inputs[0].dtype()}}), dimension(dimension) {}
 
-Tensors NormalizationGradient::expand(const Tensors& inputs) const {
+Tensors NormalizationGradient::expand(const Tensors& inputs, const LayoutMap&) const {
   const Tensor &x = inputs[0], &rstd = inputs[3];
   const Shape rows = rows_of(x.shape(), dimension);
   const DType dtype = rstd.dtype();

@@ -30,7 +30,7 @@ class Normalization final : public OperationBase<Normalization> {
   bool needs_expansion(const PlacementRequest& request) const override {
     return request.rules.splits(dimension);
   }
-  Tensors expand(const Tensors& inputs) const override;
+  Tensors expand(const Tensors& inputs, const LayoutMap&) const override;
   std::optional<int> in_place(int output) const override;
   bool centered() const { return inputs().size() == 3; }
 
@@ -49,7 +49,7 @@ class NormalizationGradient final : public OperationBase<NormalizationGradient> 
   bool needs_expansion(const PlacementRequest& request) const override {
     return request.rules.splits(dimension);
   }
-  Tensors expand(const Tensors& inputs) const override;
+  Tensors expand(const Tensors& inputs, const LayoutMap&) const override;
   std::optional<int> in_place(int) const override { return 2; }
   bool centered() const { return inputs().size() == 5; }
 

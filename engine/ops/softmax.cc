@@ -73,7 +73,7 @@ Tensors LogSumExp::gradient(const Tensors& dy) const {
   return {graph().add<LogSumExpGradient>(input(0), output(), dy[0], dimension).output()};
 }
 
-Tensors LogSumExp::expand(const Tensors& inputs) const {
+Tensors LogSumExp::expand(const Tensors& inputs, const LayoutMap&) const {
   return {composed_logsumexp(widened(inputs[0]), dimension, extra_logit)};
 }
 
@@ -81,13 +81,13 @@ Tensors Softmax::gradient(const Tensors& dy) const {
   return {graph().add<SoftmaxGradient>(output(), dy[0], dimension).output()};
 }
 
-Tensors Softmax::expand(const Tensors& inputs) const {
+Tensors Softmax::expand(const Tensors& inputs, const LayoutMap&) const {
   const Tensor x = widened(inputs[0]);
   const Tensor log_z = composed_logsumexp(x, dimension, extra_logit);
   return {cast(exp(subtract(x, log_z, x.shape())), inputs[0].dtype())};
 }
 
-Tensors SoftmaxGradient::expand(const Tensors& inputs) const {
+Tensors SoftmaxGradient::expand(const Tensors& inputs, const LayoutMap&) const {
   const Tensor y = widened(inputs[0]), dy = widened(inputs[1]);
   const Tensor sum = sum_of_products(y, dy, dimension);
   return {cast(multiply(y, subtract(dy, sum, y.shape())), inputs[0].dtype())};
@@ -97,12 +97,12 @@ Tensors LogSoftmax::gradient(const Tensors& dy) const {
   return {graph().add<LogSoftmaxGradient>(output(), dy[0], dimension).output()};
 }
 
-Tensors LogSoftmax::expand(const Tensors& inputs) const {
+Tensors LogSoftmax::expand(const Tensors& inputs, const LayoutMap&) const {
   const Tensor x = widened(inputs[0]);
   return {cast(subtract(x, composed_logsumexp(x, dimension, extra_logit), x.shape()), inputs[0].dtype())};
 }
 
-Tensors LogSoftmaxGradient::expand(const Tensors& inputs) const {
+Tensors LogSoftmaxGradient::expand(const Tensors& inputs, const LayoutMap&) const {
   const Tensor y = widened(inputs[0]), dy = widened(inputs[1]);
   const Tensor sum = reduce_sum(dy, without(dy.shape(), dimension));
   return {cast(subtract(dy, multiply(exp(y), sum, y.shape())), inputs[0].dtype())};

@@ -46,7 +46,7 @@ class LogSumExp final : public AlongDimension {
   std::string_view name() const override { return "logsumexp"; }
   std::unique_ptr<Operation> clone() const override { return std::make_unique<LogSumExp>(*this); }
   Tensors gradient(const Tensors& dy) const override;
-  Tensors expand(const Tensors& inputs) const override;
+  Tensors expand(const Tensors& inputs, const LayoutMap&) const override;
 };
 
 /// dx = exp(x - logsumexp) * dy. Inputs: x, logsumexp, dy. Local however x is split.
@@ -68,7 +68,7 @@ class Softmax final : public AlongDimension {
   std::string_view name() const override { return "softmax"; }
   std::unique_ptr<Operation> clone() const override { return std::make_unique<Softmax>(*this); }
   Tensors gradient(const Tensors& dy) const override;
-  Tensors expand(const Tensors& inputs) const override;
+  Tensors expand(const Tensors& inputs, const LayoutMap&) const override;
   std::optional<int> in_place(int) const override { return 0; }
 };
 
@@ -80,7 +80,7 @@ class SoftmaxGradient final : public AlongDimension {
   Tensors gradient(const Tensors&) const override { not_differentiable(*this); }
   std::string_view name() const override { return "softmax_gradient"; }
   std::unique_ptr<Operation> clone() const override { return std::make_unique<SoftmaxGradient>(*this); }
-  Tensors expand(const Tensors& inputs) const override;
+  Tensors expand(const Tensors& inputs, const LayoutMap&) const override;
   std::optional<int> in_place(int) const override { return 1; }
 };
 
@@ -91,7 +91,7 @@ class LogSoftmax final : public AlongDimension {
   std::string_view name() const override { return "log_softmax"; }
   std::unique_ptr<Operation> clone() const override { return std::make_unique<LogSoftmax>(*this); }
   Tensors gradient(const Tensors& dy) const override;
-  Tensors expand(const Tensors& inputs) const override;
+  Tensors expand(const Tensors& inputs, const LayoutMap&) const override;
   std::optional<int> in_place(int) const override { return 0; }
 };
 
@@ -103,7 +103,7 @@ class LogSoftmaxGradient final : public AlongDimension {
   Tensors gradient(const Tensors&) const override { not_differentiable(*this); }
   std::string_view name() const override { return "log_softmax_gradient"; }
   std::unique_ptr<Operation> clone() const override { return std::make_unique<LogSoftmaxGradient>(*this); }
-  Tensors expand(const Tensors& inputs) const override;
+  Tensors expand(const Tensors& inputs, const LayoutMap&) const override;
   std::optional<int> in_place(int) const override { return 1; }
 };
 

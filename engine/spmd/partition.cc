@@ -289,7 +289,7 @@ void Partitioner::expand(const Operation& operation) {
   Tensors results;
   const Block expanded = graph.capture(graph.microbatching(), [&] {
     const Graph::Scope scope = graph.with(operation.provenance());
-    results = operation.expand(operation.inputs());
+    results = operation.expand(operation.inputs(), rules(operation.provenance().domain));
   });
   program_.operations.insert(program_.operations.end(), expanded.begin(), expanded.end());
   live_.merge(live_operations(expanded, results));

@@ -9,9 +9,9 @@
 namespace mtf {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class Checkpoints : public CheckpointTest {
  protected:

@@ -6,8 +6,8 @@
 namespace mtf {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 /// A checkpoint of two files, of which tests damage copies.
 class DamagedCheckpoint : public CheckpointTest {

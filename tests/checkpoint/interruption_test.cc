@@ -9,8 +9,8 @@
 namespace mtf {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 /// While it lives, a test that root runs is nobody's: root may write everywhere.
 class Unprivileged {

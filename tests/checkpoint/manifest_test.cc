@@ -14,7 +14,7 @@
 namespace mtf {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 const std::string hash(32, 'a');
 
@@ -36,7 +36,7 @@ Manifest manifest_of(const Shape& shape, const std::vector<Rectangle>& blocks) {
 
 Manifest example() { return manifest_of(Shape::parse("a:4;b:6"), {{{0, 0}, {4, 2}}, {{0, 2}, {4, 4}}}); }
 
-std::string failure(const std::string& text) {
+std::string manifest_failure(const std::string& text) {
   return message_of([&] { parse_manifest(text, "run/manifest.json"); });
 }
 
@@ -50,8 +50,8 @@ std::string edited(std::string text, const std::string& from, const std::string&
 }
 
 /// The message for the example with a part of its text replaced.
-std::string failure(const std::string& from, const std::string& to) {
-  return failure(edited(to_json(example()), from, to));
+std::string manifest_failure(const std::string& from, const std::string& to) {
+  return manifest_failure(edited(to_json(example()), from, to));
 }
 
 TEST(Manifest, ReadsWhatItWrote) {
@@ -86,13 +86,13 @@ TEST(Manifest, NumbersComeBackToTheLastBit) {
 TEST(Manifest, EndsWithTheHashOfAllBefore) {
   const std::string text = to_json(example());
   EXPECT_EQ(text.find(hash128_hex(text.substr(0, text.rfind("  \"xxh128\"")))), text.size() - 36);
-  EXPECT_EQ(failure(""),
+  EXPECT_EQ(manifest_failure(""),
             "run/manifest.json: it does not end with its checksum; the checkpoint is damaged: remove "
             "its directory to continue from an older one");
-  EXPECT_THAT(failure(text + "\n"), HasSubstr("does not end with its checksum"));
+  EXPECT_THAT(manifest_failure(text + "\n"), HasSubstr("does not end with its checksum"));
   std::string damaged = text;
   damaged[10] ^= 1;
-  EXPECT_THAT(failure(damaged), HasSubstr("does not have the checksum that it ends with"));
+  EXPECT_THAT(manifest_failure(damaged), HasSubstr("does not have the checksum that it ends with"));
 }
 
 TEST(Manifest, NamesAreThoseOfSteps) {
@@ -101,87 +101,91 @@ TEST(Manifest, NamesAreThoseOfSteps) {
 }
 
 TEST(Manifest, UnknownFormatsAndKeysAreRefused) {
-  EXPECT_EQ(failure("\"format\": 1", "\"format\": 2"),
+  EXPECT_EQ(manifest_failure("\"format\": 1", "\"format\": 2"),
             "run/manifest.json: its format is 2; this program reads format 1");
-  EXPECT_THAT(failure("\"format\": 1", "\"format\": [[1]]"), HasSubstr("`format`"));
-  EXPECT_THAT(failure("\"format\": 1,", ""), HasSubstr("has no `format`"));
-  EXPECT_THAT(failure("\"mesh\"", "\"Mesh\""), HasSubstr("has no `mesh`"));
-  EXPECT_THAT(failure("\"seed\"", "\"extra\": 1, \"seed\""), HasSubstr("unknown key `extra`"));
-  EXPECT_THAT(failure("\"seed\"", "\"step\": 3, \"seed\""), HasSubstr("`step` occurs twice"));
-  EXPECT_THAT(failure("\"dtype\"", "\"blocks\": [], \"dtype\""), HasSubstr("`blocks` occurs twice"));
-  EXPECT_THAT(failure("\"seed\":", "\"seed\""), HasSubstr("no valid JSON"));
+  EXPECT_THAT(manifest_failure("\"format\": 1", "\"format\": [[1]]"), HasSubstr("`format`"));
+  EXPECT_THAT(manifest_failure("\"format\": 1,", ""), HasSubstr("has no `format`"));
+  EXPECT_THAT(manifest_failure("\"mesh\"", "\"Mesh\""), HasSubstr("has no `mesh`"));
+  EXPECT_THAT(manifest_failure("\"seed\"", "\"extra\": 1, \"seed\""), HasSubstr("unknown key `extra`"));
+  EXPECT_THAT(manifest_failure("\"seed\"", "\"step\": 3, \"seed\""), HasSubstr("`step` occurs twice"));
+  EXPECT_THAT(manifest_failure("\"dtype\"", "\"blocks\": [], \"dtype\""), HasSubstr("`blocks` occurs twice"));
+  EXPECT_THAT(manifest_failure("\"seed\":", "\"seed\""), HasSubstr("no valid JSON"));
 }
 
 TEST(Manifest, WrongTypesAreNamed) {
-  EXPECT_THAT(failure("\"step\": 3", "\"step\": -3"), HasSubstr("`step` holds"));
-  EXPECT_THAT(failure("\"step\": 3", "\"step\": 3.0"), HasSubstr("`step` holds"));
-  EXPECT_THAT(failure("\"step\": 3", "\"step\": 18446744073709551615"), HasSubstr("`step` holds"));
-  EXPECT_THAT(failure("18364758544493064720", "18446744073709551616"),
+  EXPECT_THAT(manifest_failure("\"step\": 3", "\"step\": -3"), HasSubstr("`step` holds"));
+  EXPECT_THAT(manifest_failure("\"step\": 3", "\"step\": 3.0"), HasSubstr("`step` holds"));
+  EXPECT_THAT(manifest_failure("\"step\": 3", "\"step\": 18446744073709551615"), HasSubstr("`step` holds"));
+  EXPECT_THAT(manifest_failure("18364758544493064720", "18446744073709551616"),
               HasSubstr("`seed` is no whole number"));
-  EXPECT_THAT(failure("\"0123\"", "null"), HasSubstr("`config_hash` is no text"));
-  EXPECT_THAT(failure("{\"train\":640}", "[640]"), HasSubstr("`next_rows` is no JSON object"));
-  EXPECT_THAT(failure(":640", ":\"640\""), HasSubstr("`next_rows` holds"));
-  EXPECT_THAT(failure(":1.25", ":\"1.25\""), HasSubstr("`seconds` of `state` is no number"));
-  EXPECT_THAT(failure(":1.25", ":1e999"), HasSubstr("no valid JSON"));
-  EXPECT_THAT(failure("\"files\": [", "\"files\": [3, "), HasSubstr("file 0: is no JSON object"));
-  EXPECT_THAT(failure("\"header_bytes\":64", "\"header_bytes\":[]"), HasSubstr("file `f`: `header_bytes`"));
-  EXPECT_THAT(failure("\"header_xxh128\":\"a", "\"header_xxh128\":\"A"),
+  EXPECT_THAT(manifest_failure("\"0123\"", "null"), HasSubstr("`config_hash` is no text"));
+  EXPECT_THAT(manifest_failure("{\"train\":640}", "[640]"), HasSubstr("`next_rows` is no JSON object"));
+  EXPECT_THAT(manifest_failure(":640", ":\"640\""), HasSubstr("`next_rows` holds"));
+  EXPECT_THAT(manifest_failure(":1.25", ":\"1.25\""), HasSubstr("`seconds` of `state` is no number"));
+  EXPECT_THAT(manifest_failure(":1.25", ":1e999"), HasSubstr("no valid JSON"));
+  EXPECT_THAT(manifest_failure("\"files\": [", "\"files\": [3, "), HasSubstr("file 0: is no JSON object"));
+  EXPECT_THAT(manifest_failure("\"header_bytes\":64", "\"header_bytes\":[]"),
+              HasSubstr("file `f`: `header_bytes`"));
+  EXPECT_THAT(manifest_failure("\"header_xxh128\":\"a", "\"header_xxh128\":\"A"),
               HasSubstr("`header_xxh128` is no hash"));
-  EXPECT_THAT(failure("\"variables\": [", "\"variables\": [{}, "), HasSubstr("variable 0: has no `name`"));
-  EXPECT_THAT(failure("\"float32\"", "\"float12\""),
+  EXPECT_THAT(manifest_failure("\"variables\": [", "\"variables\": [{}, "),
+              HasSubstr("variable 0: has no `name`"));
+  EXPECT_THAT(manifest_failure("\"float32\"", "\"float12\""),
               HasSubstr("variable `x`: `dtype` is the unknown `float12`"));
-  EXPECT_THAT(failure("[\"a\",4]", "[\"a\",0]"), HasSubstr("variable `x`: `shape`"));
-  EXPECT_THAT(failure("[\"a\",4]", "[\"b\",4]"),
+  EXPECT_THAT(manifest_failure("[\"a\",4]", "[\"a\",0]"), HasSubstr("variable `x`: `shape`"));
+  EXPECT_THAT(manifest_failure("[\"a\",4]", "[\"b\",4]"),
               HasSubstr("variable `x`: `shape` has the dimension `b` twice"));
-  EXPECT_THAT(failure("[\"a\",4]", "\"a\""), HasSubstr("variable `x`: `shape`"));
-  EXPECT_THAT(failure("\"blocks\":[", "\"blocks\":[[],"),
+  EXPECT_THAT(manifest_failure("[\"a\",4]", "\"a\""), HasSubstr("variable `x`: `shape`"));
+  EXPECT_THAT(manifest_failure("\"blocks\":[", "\"blocks\":[[],"),
               HasSubstr("variable `x`: a block is no JSON object"));
-  EXPECT_THAT(failure("\"begin\":[0,0]", "\"begin\":[0,\"0\"]"),
+  EXPECT_THAT(manifest_failure("\"begin\":[0,0]", "\"begin\":[0,\"0\"]"),
               HasSubstr("variable `x`: a block `begin` holds"));
 }
 
 TEST(Manifest, BlocksLieInTheirVariableAndFile) {
-  EXPECT_THAT(failure("\"begin\":[0,2]", "\"begin\":[0,3]"),
+  EXPECT_THAT(manifest_failure("\"begin\":[0,2]", "\"begin\":[0,3]"),
               HasSubstr("variable `x`: the block at [0, 3] of size [4, 4] does not lie within [4, 6]"));
-  EXPECT_THAT(failure("\"begin\":[0,2]", "\"begin\":[0,9223372036854775807]"),
+  EXPECT_THAT(manifest_failure("\"begin\":[0,2]", "\"begin\":[0,9223372036854775807]"),
               HasSubstr("does not lie within"));
-  EXPECT_THAT(failure("\"begin\":[0,2]", "\"begin\":[0]"), HasSubstr("1 indices and 2 sizes"));
-  EXPECT_THAT(failure("\"size\":[4,4]", "\"size\":[4,0]"), HasSubstr("does not lie within"));
+  EXPECT_THAT(manifest_failure("\"begin\":[0,2]", "\"begin\":[0]"), HasSubstr("1 indices and 2 sizes"));
+  EXPECT_THAT(manifest_failure("\"size\":[4,4]", "\"size\":[4,0]"), HasSubstr("does not lie within"));
   EXPECT_THAT(
-      failure("\"bytes\":32,\"begin\"", "\"bytes\":31,\"begin\""),
+      manifest_failure("\"bytes\":32,\"begin\"", "\"bytes\":31,\"begin\""),
       HasSubstr("variable `x`: the block at [0, 0] has 31 bytes, but its 8 elements of float32 need 32"));
-  EXPECT_THAT(failure("\"file\":\"f\"", "\"file\":\"h\""),
+  EXPECT_THAT(manifest_failure("\"file\":\"f\"", "\"file\":\"h\""),
               HasSubstr("variable `x`: its file `h` is none of the checkpoint's"));
-  EXPECT_THAT(failure("\"offset\":96", "\"offset\":97"), HasSubstr("variable `x`: bytes 97 to 161"));
-  EXPECT_THAT(failure("\"offset\":96", "\"offset\":9223372036854775807"),
+  EXPECT_THAT(manifest_failure("\"offset\":96", "\"offset\":97"), HasSubstr("variable `x`: bytes 97 to 161"));
+  EXPECT_THAT(manifest_failure("\"offset\":96", "\"offset\":9223372036854775807"),
               HasSubstr("do not lie in the data"));
-  EXPECT_THAT(failure("\"offset\":64", "\"offset\":63"), HasSubstr("do not lie in the data of file `f`"));
-  EXPECT_THAT(failure("\"offset\":64", "\"offset\":96"),
+  EXPECT_THAT(manifest_failure("\"offset\":64", "\"offset\":63"),
+              HasSubstr("do not lie in the data of file `f`"));
+  EXPECT_THAT(manifest_failure("\"offset\":64", "\"offset\":96"),
               HasSubstr("variable `x`: its data in file `f` begin at byte 96, those before end at byte 64"));
-  EXPECT_THAT(failure("\"bytes\":160", "\"bytes\":170"),
+  EXPECT_THAT(manifest_failure("\"bytes\":160", "\"bytes\":170"),
               HasSubstr("10 bytes of file `f` belong to no variable"));
-  EXPECT_THAT(failure("[\"a\",4]", "[\"a\",9223372036854775807]"), HasSubstr("more than 2^63 bytes"));
+  EXPECT_THAT(manifest_failure("[\"a\",4]", "[\"a\",9223372036854775807]"),
+              HasSubstr("more than 2^63 bytes"));
 }
 
 TEST(Manifest, FilesLieInTheCheckpointsDirectory) {
   for (const char* name : {"../f", "/f", "", ".", "..", "a/b", "manifest.json", "f\\u0000"})
-    EXPECT_THAT(failure("\"name\":\"f\"", std::string("\"name\":\"") + name + "\""),
+    EXPECT_THAT(manifest_failure("\"name\":\"f\"", std::string("\"name\":\"") + name + "\""),
                 HasSubstr("cannot be the name of a file"))
         << name;
-  EXPECT_THAT(failure("\"header_bytes\":64", "\"header_bytes\":161"),
+  EXPECT_THAT(manifest_failure("\"header_bytes\":64", "\"header_bytes\":161"),
               HasSubstr("file `f` of 160 bytes has a header of 161 bytes"));
   Manifest twice = example();
   twice.files.push_back(twice.files[0]);
-  EXPECT_THAT(failure(to_json(twice)), HasSubstr("file `f` occurs twice"));
+  EXPECT_THAT(manifest_failure(to_json(twice)), HasSubstr("file `f` occurs twice"));
   twice = example();
   twice.variables.push_back(twice.variables[0]);
-  EXPECT_THAT(failure(to_json(twice)), HasSubstr("variable `x` occurs twice"));
+  EXPECT_THAT(manifest_failure(to_json(twice)), HasSubstr("variable `x` occurs twice"));
 }
 
 TEST(Manifest, BlocksHoldEachElementOnce) {
   const Shape shape = Shape::parse("a:4;b:6");
   const auto problem = [&](const std::vector<Rectangle>& blocks) {
-    return failure(to_json(manifest_of(shape, blocks)));
+    return manifest_failure(to_json(manifest_of(shape, blocks)));
   };
   EXPECT_EQ(problem({{{0, 0}, {4, 6}}}), "");
   EXPECT_EQ(problem({{{2, 0}, {2, 6}}, {{0, 3}, {2, 3}}, {{0, 0}, {2, 3}}}), "");
@@ -195,10 +199,10 @@ TEST(Manifest, BlocksHoldEachElementOnce) {
   EXPECT_THAT(problem({{{0, 0}, {4, 3}}, {{0, 0}, {4, 3}}}), HasSubstr("variable `x`: its blocks overlap"));
   EXPECT_THAT(problem({{{0, 0}, {4, 4}}, {{0, 3}, {4, 2}}}), HasSubstr("variable `x`: its blocks overlap"));
   // As many at each index of each axis as there should be, and yet not each once.
-  EXPECT_THAT(
-      failure(to_json(manifest_of(Shape::parse("a:2;b:2"),
-                                  {{{0, 0}, {1, 1}}, {{0, 0}, {1, 1}}, {{1, 1}, {1, 1}}, {{1, 1}, {1, 1}}}))),
-      HasSubstr("its blocks overlap"));
+  EXPECT_THAT(manifest_failure(to_json(
+                  manifest_of(Shape::parse("a:2;b:2"),
+                              {{{0, 0}, {1, 1}}, {{0, 0}, {1, 1}}, {{1, 1}, {1, 1}}, {{1, 1}, {1, 1}}}))),
+              HasSubstr("its blocks overlap"));
 }
 
 /// Against counting, with a block moved, doubled or left out.
@@ -218,7 +222,7 @@ TEST(Manifest, EveryCoverThatIsNotExactIsFound) {
           for (int64_t c = block.begin[2]; c < block.begin[2] + block.size[2]; ++c)
             ++held[static_cast<size_t>((a * 4 + b) * 5 + c)];
     const bool is_exact = std::ranges::all_of(held, [](int count) { return count == 1; });
-    EXPECT_EQ(failure(to_json(manifest_of(shape, blocks))).empty(), is_exact);
+    EXPECT_EQ(manifest_failure(to_json(manifest_of(shape, blocks))).empty(), is_exact);
     exact += is_exact ? 1 : 0;
   }
   EXPECT_GT(exact, 50);
@@ -231,7 +235,7 @@ TEST(Manifest, ThousandsOfBlocksAreCheckedAtOnce) {
     for (int64_t b = 0; b < 100; ++b) blocks.push_back({{a << 20, b << 20}, {1 << 20, 1 << 20}});
   const std::string text = to_json(manifest_of(Shape::parse("a:104857600;b:104857600"), blocks));
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_EQ(failure(text), "");
+  EXPECT_EQ(manifest_failure(text), "");
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));  // takes 0.1 s
 }
 
@@ -250,10 +254,10 @@ TEST(Manifest, AnyTextIsParsedOrRefused) {
       else
         damaged.insert(place, 1, alphabet[random() % alphabet.size()]);
     }
-    failure(damaged + "  \"xxh128\": \"" + hash128_hex(damaged) + "\"\n}\n");
+    manifest_failure(damaged + "  \"xxh128\": \"" + hash128_hex(damaged) + "\"\n}\n");
   }
   const std::string deep = "{\n  \"format\": " + std::string(100000, '[') + std::string(100000, ']') + ",\n";
-  EXPECT_NE(failure(deep + "  \"xxh128\": \"" + hash128_hex(deep) + "\"\n}\n"), "");
+  EXPECT_NE(manifest_failure(deep + "  \"xxh128\": \"" + hash128_hex(deep) + "\"\n}\n"), "");
 }
 
 }  // namespace

@@ -13,8 +13,8 @@
 namespace mtf {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 class Safetensors : public testing::Test {
  protected:

@@ -6,8 +6,8 @@
 namespace mtf::config {
 namespace {
 
-using testing::Contains;
-using testing::ElementsAre;
+using ::testing::Contains;
+using ::testing::ElementsAre;
 
 struct Adam {
   static constexpr std::string_view type_name = "adam";

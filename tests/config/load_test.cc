@@ -4,7 +4,7 @@
 namespace mtf::config {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 /// Loads "a.yaml" and "b.yaml" on top.
 std::string merged(const std::string& a, const std::string& b) {

@@ -4,7 +4,7 @@
 namespace mtf::config {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 std::vector<std::string> yaml_errors(const std::string& text) {
   Diagnostics diagnostics;

@@ -4,7 +4,7 @@
 namespace mtf::config {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 enum class Mode { kTrain, kEvaluate, kExplain };
 EnumNames enum_names(Mode) {

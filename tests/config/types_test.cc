@@ -6,7 +6,7 @@
 namespace mtf::config {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 template <class T>
 std::string dumped(const std::string& yaml) {

@@ -6,7 +6,7 @@
 namespace mtf::config {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(Variables, KeepTheirTypeWhenTheyStandAlone) {
   EXPECT_EQ(loaded("vars: {d: 512, l: [1, 2], m: {a: b}, t: \"7\"}\nx: $d\ny: $l\nz: \"$m\"\nw: $t\nv: ${d}"),

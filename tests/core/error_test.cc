@@ -9,7 +9,7 @@
 namespace mtf {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 std::vector<std::string> messages(const Diagnostics& diagnostics) {
   std::vector<std::string> result;

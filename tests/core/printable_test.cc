@@ -9,7 +9,7 @@
 namespace mtf {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(Printable, EscapesControlCharactersAndBytesThatAreNoUtf8) {
   EXPECT_EQ(printable("größe: 日本 😀"), "größe: 日本 😀");

@@ -17,7 +17,7 @@
 namespace mtf {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 /// Example r is the number r.
 std::shared_ptr<const Source> numbers(int64_t examples) {

@@ -12,9 +12,9 @@
 namespace mtf {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 /// Options from YAML text; the errors as text.
 template <class Options>

@@ -24,7 +24,7 @@ std::string trained(const SentencePieceOptions& options) {
   return train_sentencepiece(sample, options);
 }
 
-SentencePieceVocabulary vocabulary_of(const SentencePieceOptions& options) {
+SentencePieceVocabulary trained_vocabulary(const SentencePieceOptions& options) {
   return {trained(options), "test.model"};
 }
 
@@ -54,7 +54,7 @@ std::string model_with_ids(int pad, int unknown, int begin, int end) {
 }
 
 TEST(SentencePieceVocabulary, PaddingIs0TheEndOfSequence1AndUnknownText2) {
-  const SentencePieceVocabulary vocabulary = vocabulary_of({.size = 400});
+  const SentencePieceVocabulary vocabulary = trained_vocabulary({.size = 400});
   EXPECT_EQ(vocabulary.size(), 400);
   EXPECT_EQ(vocabulary.piece(0), "<pad>");
   EXPECT_EQ(vocabulary.piece(1), "</s>");
@@ -66,7 +66,7 @@ TEST(SentencePieceVocabulary, PaddingIs0TheEndOfSequence1AndUnknownText2) {
 
 TEST(SentencePieceVocabulary, TextsComeBackFromBothKindsOfModel) {
   for (const SentencePieceModel model : {SentencePieceModel::kUnigram, SentencePieceModel::kBpe}) {
-    const SentencePieceVocabulary vocabulary = vocabulary_of({.size = 500, .model = model});
+    const SentencePieceVocabulary vocabulary = trained_vocabulary({.size = 500, .model = model});
     size_t tokens = 0, bytes = 0;
     for (const std::string& text : made_up_texts(200)) {
       const std::vector<int32_t> ids = vocabulary.encode(text);
@@ -81,7 +81,7 @@ TEST(SentencePieceVocabulary, TextsComeBackFromBothKindsOfModel) {
 TEST(SentencePieceVocabulary, WithoutNormalizationAnyUnicodeComesBack) {
   for (const SentencePieceModel model : {SentencePieceModel::kUnigram, SentencePieceModel::kBpe}) {
     const SentencePieceVocabulary vocabulary =
-        vocabulary_of({.size = 350, .model = model, .normalization = Normalization::kNone});
+        trained_vocabulary({.size = 350, .model = model, .normalization = Normalization::kNone});
     std::mt19937 random(3);
     for (int round = 0; round < 2000; ++round) {
       const std::string text = random_unicode(random);
@@ -94,7 +94,7 @@ TEST(SentencePieceVocabulary, WithoutNormalizationAnyUnicodeComesBack) {
 }
 
 TEST(SentencePieceVocabulary, NormalizationUnifiesCharactersAndBlanks) {
-  const SentencePieceVocabulary vocabulary = vocabulary_of({.size = 400});
+  const SentencePieceVocabulary vocabulary = trained_vocabulary({.size = 400});
   const auto normalized = [&](std::string_view text) { return vocabulary.decode(vocabulary.encode(text)); };
   EXPECT_EQ(normalized("  ein\t Haus \n"), "ein Haus");
   EXPECT_EQ(normalized("ﬁn ² Ａ \x01"), "fin 2 A");
@@ -104,7 +104,7 @@ TEST(SentencePieceVocabulary, NormalizationUnifiesCharactersAndBlanks) {
 
 TEST(SentencePieceVocabulary, BytesThatAreNoUtf8BecomeTheReplacementCharacter) {
   const SentencePieceVocabulary vocabulary =
-      vocabulary_of({.size = 400, .normalization = Normalization::kNone});
+      trained_vocabulary({.size = 400, .normalization = Normalization::kNone});
   EXPECT_EQ(vocabulary.decode(vocabulary.encode("a\xff\xc3 b")), "a\uFFFD\uFFFD b");
   std::mt19937 random(5);
   for (int round = 0; round < 500; ++round) {
@@ -118,13 +118,13 @@ TEST(SentencePieceVocabulary, BytesThatAreNoUtf8BecomeTheReplacementCharacter) {
 }
 
 TEST(SentencePieceVocabulary, WithoutByteFallbackOtherCharactersAreUnknown) {
-  const SentencePieceVocabulary vocabulary = vocabulary_of({.size = 150, .byte_fallback = false});
+  const SentencePieceVocabulary vocabulary = trained_vocabulary({.size = 150, .byte_fallback = false});
   EXPECT_THAT(vocabulary.encode("日"), ::testing::Contains(2));
   EXPECT_EQ(vocabulary.decode(std::vector<int32_t>{2}), " ⁇ ");
 }
 
 TEST(SentencePieceVocabulary, DecodingEndsAtTheEndOfSequence) {
-  const SentencePieceVocabulary vocabulary = vocabulary_of({.size = 400});
+  const SentencePieceVocabulary vocabulary = trained_vocabulary({.size = 400});
   std::vector<int32_t> ids = vocabulary.encode("haus");
   ids.insert(ids.begin(), {0, -3, 400, 100000});
   ids.insert(ids.end(), {0, 1, 50, 60});
@@ -133,7 +133,7 @@ TEST(SentencePieceVocabulary, DecodingEndsAtTheEndOfSequence) {
 }
 
 TEST(SentencePieceVocabulary, NamesOfSpecialPiecesInATextAreText) {
-  const SentencePieceVocabulary vocabulary = vocabulary_of({.size = 400});
+  const SentencePieceVocabulary vocabulary = trained_vocabulary({.size = 400});
   const std::vector<int32_t> ids = vocabulary.encode("</s> <pad> <unk>");
   EXPECT_THAT(ids, ::testing::Each(::testing::Gt(2)));
   EXPECT_EQ(vocabulary.decode(ids), "</s> <pad> <unk>");
@@ -175,8 +175,8 @@ TEST(SentencePieceVocabulary, ModelsWithOtherIdsGetPadding0AndEnd1) {
 }
 
 TEST(SentencePieceVocabulary, OtherVocabulariesHaveOtherFingerprints) {
-  EXPECT_EQ(vocabulary_of({.size = 400}).fingerprint(), vocabulary_of({.size = 400}).fingerprint());
-  EXPECT_NE(vocabulary_of({.size = 400}).fingerprint(), vocabulary_of({.size = 401}).fingerprint());
+  EXPECT_EQ(trained_vocabulary({.size = 400}).fingerprint(), trained_vocabulary({.size = 400}).fingerprint());
+  EXPECT_NE(trained_vocabulary({.size = 400}).fingerprint(), trained_vocabulary({.size = 401}).fingerprint());
 }
 
 TEST(SentencePieceVocabulary, DamagedModelsAreRefusedOrUsed) {

@@ -137,7 +137,7 @@ TEST(T2tVocabulary, OldFilesEndReservedTokensWithAnUnderscore) {
   EXPECT_THAT(T2tVocabulary(file, "old").encode("a"), ElementsAre(16));
 }
 
-std::string failure(const std::string& file) {
+std::string reading_failure(const std::string& file) {
   try {
     T2tVocabulary(file, "x.subwords");
     return "no error";
@@ -148,11 +148,11 @@ std::string failure(const std::string& file) {
 }
 
 TEST(T2tVocabulary, OtherFilesAreRefused) {
-  EXPECT_THAT(failure(""), AllOf(HasSubstr("x.subwords: "), HasSubstr("the file is empty")));
-  EXPECT_THAT(failure("the_\nof_\n"), HasSubstr("the first line is `the_`"));
-  EXPECT_THAT(failure("### SubwordTextEncoder\n### Metadata: {}\n'the_'\n"),
+  EXPECT_THAT(reading_failure(""), AllOf(HasSubstr("x.subwords: "), HasSubstr("the file is empty")));
+  EXPECT_THAT(reading_failure("the_\nof_\n"), HasSubstr("the first line is `the_`"));
+  EXPECT_THAT(reading_failure("### SubwordTextEncoder\n### Metadata: {}\n'the_'\n"),
               HasSubstr("this is a file of TensorFlow Datasets"));
-  EXPECT_THAT(failure("'<pad>'\n'<EOS>'\n'the_'\n"), HasSubstr("the subword `\\` is missing"));
+  EXPECT_THAT(reading_failure("'<pad>'\n'<EOS>'\n'the_'\n"), HasSubstr("the subword `\\` is missing"));
 }
 
 }  // namespace

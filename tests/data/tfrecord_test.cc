@@ -44,7 +44,7 @@ std::vector<std::string> records(const std::string& path) {
 }
 
 /// The error of reading the file to its end.
-std::string failure(const std::string& path) {
+std::string record_failure(const std::string& path) {
   try {
     records(path);
     return "no error";
@@ -95,21 +95,21 @@ TEST_F(TFRecord, EveryFlippedBitIsNoticedAndPlaced) {
     const std::string path = file("f", flipped);
     const std::string expected =
         i < first.size() + 12 ? "the checksum of its length is wrong" : "the checksum of its data is wrong";
-    EXPECT_THAT(failure(path), HasSubstr(path + ": record 2 at byte 21: " + expected)) << i;
+    EXPECT_THAT(record_failure(path), HasSubstr(path + ": record 2 at byte 21: " + expected)) << i;
   }
 }
 
 TEST_F(TFRecord, EveryTornEndIsNoticed) {
   const std::string first = tfrecord_frame("first"), bytes = first + tfrecord_frame("second");
   for (size_t size = first.size() + 1; size < bytes.size(); ++size) {
-    EXPECT_THAT(failure(file("f", bytes.substr(0, size))),
+    EXPECT_THAT(record_failure(file("f", bytes.substr(0, size))),
                 HasSubstr("f: record 2 at byte 21: the file ends within"));
-    EXPECT_THAT(failure(compressed("f.gz", bytes.substr(0, size))),
+    EXPECT_THAT(record_failure(compressed("f.gz", bytes.substr(0, size))),
                 HasSubstr("f.gz: record 2 at byte 21: the file"));
   }
   const std::string path = compressed("cut.gz", bytes);
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 9);
-  EXPECT_THAT(failure(path), HasSubstr("cut.gz: the compressed data are cut off after"));
+  EXPECT_THAT(record_failure(path), HasSubstr("cut.gz: the compressed data are cut off after"));
 }
 
 TEST_F(TFRecord, AMadeUpLengthTakesNoMemory) {
@@ -118,16 +118,16 @@ TEST_F(TFRecord, AMadeUpLengthTakesNoMemory) {
     const std::string number(reinterpret_cast<const char*>(&length), 8);
     const std::string masked_crc =
         tfrecord_frame(number).substr(20);  // of its data, which are the eight bytes
-    EXPECT_THAT(failure(file("f", number + masked_crc + "data")),
+    EXPECT_THAT(record_failure(file("f", number + masked_crc + "data")),
                 HasSubstr("record 1 at byte 0: the file ends within its"));
   }
 }
 
 TEST_F(TFRecord, OtherFilesAreRefused) {
-  EXPECT_THAT(failure(file("text", "Not records at all, but a text.")),
+  EXPECT_THAT(record_failure(file("text", "Not records at all, but a text.")),
               HasSubstr("text: record 1 at byte 0: the checksum"));
-  EXPECT_THAT(failure(directory_ + "none"), HasSubstr("none: No such file or directory"));
-  EXPECT_THAT(failure(directory_), HasSubstr("Is a directory"));
+  EXPECT_THAT(record_failure(directory_ + "none"), HasSubstr("none: No such file or directory"));
+  EXPECT_THAT(record_failure(directory_), HasSubstr("Is a directory"));
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ std::string error_of(const std::string& value) {
 
 int64_t target_size(const std::string& value) { return vocabulary_size(by_side(parse(value)).targets); }
 
-std::string failure(const std::string& value) {
+std::string options_failure(const std::string& value) {
   try {
     read_vocabulary(by_side(parse(value)).targets);
     return "no error";
@@ -128,18 +128,18 @@ TEST_F(VocabularyFiles, AreFoundAndTheirSizeCompared) {
   for (const std::string& text : made_up_texts(300)) sample.add(text);
   write_vocabulary(train_sentencepiece(sample, {.size = 350}), directory_ + "x.model");
   EXPECT_EQ(target_size("{type: sentencepiece, path: " + directory_ + "x.model}"), 350);
-  EXPECT_THAT(failure("{type: sentencepiece, size: 400, path: " + directory_ + "x.model}"),
+  EXPECT_THAT(options_failure("{type: sentencepiece, size: 400, path: " + directory_ + "x.model}"),
               AllOf(HasSubstr("test.yaml:1:52: "), HasSubstr("x.model has 350 pieces, but `size` says 400"),
                     HasSubstr("`size: 350`")));
 }
 
 TEST_F(VocabularyFiles, ThatAreMissingOrDamagedAreNamedAtTheirPlace) {
   std::ofstream(directory_ + "x.model") << "no model";
-  EXPECT_THAT(failure("{type: sentencepiece, path: " + directory_ + "x.modell}"),
+  EXPECT_THAT(options_failure("{type: sentencepiece, path: " + directory_ + "x.modell}"),
               AllOf(HasSubstr("test.yaml:1:"), HasSubstr("there is no file"), HasSubstr("did you mean")));
-  EXPECT_THAT(failure("{type: sentencepiece, path: " + directory_ + "x.model}"),
+  EXPECT_THAT(options_failure("{type: sentencepiece, path: " + directory_ + "x.model}"),
               AllOf(HasSubstr("test.yaml:1:41: "), HasSubstr("x.model: no SentencePiece model")));
-  EXPECT_THAT(failure("{type: t2t, path: " + directory_ + "x.model}"),
+  EXPECT_THAT(options_failure("{type: t2t, path: " + directory_ + "x.model}"),
               AllOf(HasSubstr("test.yaml:1:31: "), HasSubstr("no file of tensor2tensor's subwords")));
 }
 

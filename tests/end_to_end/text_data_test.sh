@@ -100,3 +100,21 @@ chmod -R u+w shared
 expect_exit 2 "$mtf_train" run.yaml run.model_dir=wrong model.block=[Nonsense] data.cache=untouched
 expect_text "Nonsense"
 [ ! -e untouched ] || fail "texts were tokenised for a model that is wrong"
+
+# Stores that no run has used for 30 days go when another is made, and only these; a run that uses one keeps it.
+sed 's|cache: cache|cache: aging|' run.yaml > aging.yaml
+expect_exit 0 "$mtf_train" aging.yaml run.model_dir=aging_first
+touch -d "40 days ago" aging/tokens-* aging/rows-* aging/files/*
+echo mine > aging/mine.safetensors
+touch -d "40 days ago" aging/mine.safetensors
+before=$(ls aging/tokens-* aging/rows-*)
+expect_exit 0 "$mtf_train" aging.yaml run.model_dir=aging_same
+[ -z "$(find aging -maxdepth 1 \( -name 'tokens-*' -o -name 'rows-*' \) -mtime +1)" ] || fail "stores that were used are old"
+touch -d "40 days ago" aging/tokens-* aging/rows-*
+expect_exit 0 "$mtf_train" aging.yaml run.model_dir=aging_other data.lowercase=true
+expect_text "removed "
+expect_text "aging, which no run has used for 30 days"
+for store in $before; do [ ! -e "$store" ] || fail "$store is still there"; done
+[ -e aging/mine.safetensors ] || fail "a file that is no store was removed"
+expect_exit 0 "$mtf_train" aging.yaml run.model_dir=aging_again
+cmp <(losses aging_first) <(losses aging_again) || fail "stores that were made again hold something else"

@@ -11,7 +11,7 @@
 namespace mtf {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 const std::vector<std::string> kCat = {"the cat sat on the mat"};
 

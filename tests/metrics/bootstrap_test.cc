@@ -13,7 +13,7 @@
 namespace mtf {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(NumpyRandom, DrawsTheBitsOfNumpy) {
   NumpyRandom zero(0), usual(12345), large((uint64_t{1} << 40) + 7);

@@ -10,8 +10,8 @@
 namespace mtf {
 namespace {
 
-using testing::ElementsAre;
-using testing::StartsWith;
+using ::testing::ElementsAre;
+using ::testing::StartsWith;
 
 BleuCommand parse(const std::string& line) {
   std::istringstream stream(line);

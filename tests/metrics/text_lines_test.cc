@@ -9,7 +9,7 @@
 namespace mtf {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(Lines, LoseTheWhiteSpaceAtTheirEnds) {
   EXPECT_THAT(lines_of("a \r\n\n b\tc\u3000\u00a0\nlast", "x"), ElementsAre("a", "", " b\tc", "last"));

@@ -11,8 +11,8 @@
 namespace mtf {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 class WmtFile : public testing::Test {
  protected:

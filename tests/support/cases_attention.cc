@@ -42,6 +42,15 @@ const CaseRegistration grouped_in_a_window(kNames, [](CaseBuilder& c) {
       attention(in, {.value = "d_value", .min_relative = -1, .max_relative = 2, .max_distance = 8})};
 });
 
+const CaseRegistration within_a_sequence(kNames, [](CaseBuilder& c) {
+  const Dimension row{"length", 8};
+  AttentionInputs in{.q = c.input("q", {batch, row, heads, d_kv}),
+                     .k = c.input("k", {batch, row, heads, d_kv}),
+                     .v = c.input("v", {batch, heads, row, d_kv})};
+  in.noise = cast(c.ids("noise", {batch, heads, row}, 0, 3), c.floating);  // not differentiated
+  return Tensors{attention(in, {.memory_length = "length", .min_relative = -2, .max_relative = 1})};
+});
+
 const CaseRegistration one_query(kNames, [](CaseBuilder& c) {
   AttentionInputs in{.q = c.input("q", {batch, heads, d_kv}),
                      .k = c.input("k", {batch, heads, memory, d_kv}),

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <limits>
 
-#include "models/model_options.h"
 #include "tests/support/golden.h"
+#include "tests/support/parse_model.h"
 #include "tests/support/run_on_mesh.h"
 #include "trainer/step.h"
 
@@ -19,15 +19,9 @@ constexpr double kDecay = 0.6;
 constexpr int64_t kSteps = 12;
 
 std::unique_ptr<Model> classifier() {
-  Diagnostics diagnostics;
-  auto model =
-      make_model(config::parse_yaml(
-                     "{type: classifier, input: image, layers: [{dense: {output: {hidden: 8}, activation: "
-                     "relu}}, {dropout: 0.3}, {dense: {output: {classes: 4}}}]}",
-                     "model.yaml", diagnostics),
-                 diagnostics);
-  diagnostics.throw_if_errors();
-  return model;
+  return parse_model(
+      "{type: classifier, input: image, layers: [{dense: {output: {hidden: 8}, activation: relu}}, {dropout: "
+      "0.3}, {dense: {output: {classes: 4}}}]}");
 }
 
 const std::vector<Feature> kFeatures = {{"image", Shape{{"pixels", 8}}, DType::kFloat32},

@@ -13,11 +13,11 @@
 namespace mtf {
 namespace {
 
-using testing::ElementsAre;
-using testing::UnorderedElementsAre;
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
 
 /// Writes tensors to two files and compares these.
-class CompareTensors : public testing::Test {
+class CompareTensors : public ::testing::Test {
  protected:
   CompareTensors() {
     std::string name = (std::filesystem::temp_directory_path() / "mtf_compare_tensors_XXXXXX").string();

@@ -16,15 +16,15 @@
 namespace mtf {
 namespace {
 
-using testing::ElementsAre;
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 /// Two runs, a and b, in a directory of their own.
-class Compare : public testing::Test {
+class Compare : public ::testing::Test {
  protected:
   Compare() {
     std::string name = (std::filesystem::temp_directory_path() / "mtf_compare_XXXXXX").string();

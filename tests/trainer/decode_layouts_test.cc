@@ -10,6 +10,7 @@
 #include "engine/core/error.h"
 #include "engine/graph/gradients.h"
 #include "tests/support/legality.h"
+#include "tests/support/parse_model.h"
 #include "tests/support/run_on_mesh.h"
 #include "tests/trainer/decode_testing.h"
 
@@ -29,13 +30,7 @@ constexpr const char* kTranslator =
     "encoder: {num_layers: 1, block: [SelfAttention, DenseReluDense]}, "
     "decoder: {num_layers: 1, block: [SelfAttention, EncDecAttention, DenseReluDense]}}";
 
-std::unique_ptr<Model> translator() {
-  Diagnostics diagnostics;
-  std::unique_ptr<Model> model =
-      make_model(config::parse_yaml(kTranslator, "model.yaml", diagnostics), diagnostics);
-  diagnostics.throw_if_errors();
-  return model;
-}
+std::unique_ptr<Model> translator() { return parse_model(kTranslator); }
 
 /// The loss of four pairs of texts and its gradient by each variable.
 void set_gradient_outputs(const Model& model, Graph& graph) {

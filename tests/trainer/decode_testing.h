@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "models/model_options.h"
+#include "tests/support/parse_model.h"
 #include "tests/support/run_on_mesh.h"
 #include "trainer/decode/decoder.h"
 
@@ -37,9 +37,7 @@ class DecodeRun {
     Session session{{}, {}, make_cpu_backend(), nullptr, {}, {}, nullptr};
     session.config.run.check_replicas = true;
     session.layouts = layouts;
-    Diagnostics diagnostics;
-    session.model = make_model(config::parse_yaml(model, "model.yaml", diagnostics), diagnostics);
-    diagnostics.throw_if_errors();
+    session.model = parse_model(model);
     std::vector<Feature> features;
     for (const char* name : {"inputs", "targets"})
       features.push_back({name, {{"length", 1}}, DType::kInt32, vocabulary});

@@ -9,7 +9,7 @@
 namespace mtf::testing {
 namespace {
 
-const std::vector<std::vector<std::string>> kLayouts = {
+const std::vector<std::vector<std::string>> kDecodeLayouts = {
     {"", ""},
     {"x:2;y:2", "batch:x;d_ff:y;heads:y;vocab:y"},
     {"x:2;y:2", "batch:x;d_model:y"},
@@ -41,7 +41,7 @@ constexpr const char* kLanguageModel =
 TEST(GoldenDecode, LanguageModelGoesOnWithItsPrefix) {
   const GoldenCase golden(MTF_SOURCE_DIR "/tests/golden/04_lm_eval_greedy_sample");
   const GoldenTensor &partial = golden.at("input/partial"), &sample = golden.at("output/sample");
-  for (const auto& words : kLayouts) {
+  for (const auto& words : kDecodeLayouts) {
     SCOPED_TRACE(words[1]);
     DecodeRun run(kLanguageModel, 64, words[0].empty() ? Layouts::single() : layouts(words[0], words[1]));
     for (const std::string& name : golden.names("weight/")) run.set(name, golden.at("weight/" + name).values);
@@ -66,7 +66,7 @@ void expect_translations(const std::string& name, const std::string& model) {
   std::vector<GivenText> texts;
   for (int64_t row = 0; row < rows; ++row)
     texts.push_back({.inputs = tokens_of(inputs, row), .prefix = {}, .limit = length});
-  for (const auto& words : kLayouts) {
+  for (const auto& words : kDecodeLayouts) {
     SCOPED_TRACE(words[1]);
     DecodeRun run(model, 24, words[0].empty() ? Layouts::single() : layouts(words[0], words[1]));
     for (const std::string& weight : golden.names("weight/"))

@@ -50,7 +50,7 @@ void expect_case(const std::string& name, std::vector<std::string> arguments) {
 }
 
 /// No mesh, and 2x2 meshes with every kind of layout.
-const std::vector<std::vector<std::string>> kLayouts = {
+const std::vector<std::vector<std::string>> kToyLayouts = {
     {},
     {"mesh=x:2;y:2", "layout=batch:x;hidden_odd:y"},
     {"mesh=x:2;y:2", "layout=batch:x;io:y"},
@@ -61,7 +61,7 @@ const std::vector<std::vector<std::string>> kLayouts = {
 };
 
 TEST(GoldenToy, Sgd) {
-  for (std::vector<std::string> layout : kLayouts) {
+  for (std::vector<std::string> layout : kToyLayouts) {
     SCOPED_TRACE(fmt::format("{}", fmt::join(layout, " ")));
     layout.push_back("learning_rate=0.05");
     expect_case("02_toy_sgd", layout);
@@ -69,7 +69,7 @@ TEST(GoldenToy, Sgd) {
 }
 
 TEST(GoldenToy, Adafactor) {
-  for (std::vector<std::string> layout : kLayouts) {
+  for (std::vector<std::string> layout : kToyLayouts) {
     SCOPED_TRACE(fmt::format("{}", fmt::join(layout, " ")));
     layout.push_back("optimizer=adafactor");
     layout.push_back("learning_rate=null");

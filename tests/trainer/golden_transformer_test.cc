@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "models/model_options.h"
 #include "tests/support/golden.h"
+#include "tests/support/parse_model.h"
 #include "tests/support/run_on_mesh.h"
 #include "trainer/step.h"
 
@@ -34,13 +34,6 @@ struct Recorded {
   std::vector<Feature> features;
   std::map<std::string, Values> feeds, weights;
 };
-
-std::unique_ptr<Model> parse_model(const std::string& yaml) {
-  Diagnostics diagnostics;
-  auto model = make_model(config::parse_yaml(yaml, "model.yaml", diagnostics), diagnostics);
-  diagnostics.throw_if_errors();
-  return model;
-}
 
 const std::vector<std::vector<std::string>> kLayouts = {
     {"", ""},

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "engine/graph/structural.h"
-#include "models/model_options.h"
 #include "tests/support/golden.h"
+#include "tests/support/parse_model.h"
 #include "tests/support/run_on_mesh.h"
 #include "trainer/step.h"
 
@@ -17,13 +17,6 @@ constexpr int64_t kBatchSize = 8, kVocabulary = 24;
 constexpr Precision kNarrow{.activation = DType::kBFloat16};
 /// Of losses against those of float32: bfloat16 keeps 8 bits.
 constexpr double kTolerance = 0.02;
-
-std::unique_ptr<Model> parse_model(const std::string& yaml) {
-  Diagnostics diagnostics;
-  auto model = make_model(config::parse_yaml(yaml, "model.yaml", diagnostics), diagnostics);
-  diagnostics.throw_if_errors();
-  return model;
-}
 
 struct Case {
   const char* name;
@@ -123,7 +116,7 @@ std::string language_model(const std::string& keys, const std::string& attention
       keys, attention, feed_forward);
 }
 
-const std::string kBitransformer =
+const std::string kPairModel =
     "{type: bitransformer, d_model: 16, max_length: 8, vocab_divisor: 8, label_smoothing: 0.1, "
     "layer_defaults: "
     "{SelfAttention: {num_heads: 4, key_value_size: 4, dropout: 0.1}, EncDecAttention: {num_heads: 4, "
@@ -186,7 +179,7 @@ std::vector<Case> cases() {
        "{type: aligned, d_model: 16, num_layers: 1, max_length: 8, vocab_divisor: 8, block: [SelfAttention: "
        "{num_heads: 4, key_value_size: 4}, DenseReluDense: {hidden_size: 32}]}",
        kAligned},
-      {"bitransformer", kBitransformer, kPairs},
+      {"bitransformer", kPairModel, kPairs},
   };
 }
 

@@ -5,23 +5,16 @@
 
 #include <cmath>
 
-#include "models/model_options.h"
 #include "tests/support/golden.h"
+#include "tests/support/parse_model.h"
 #include "tests/support/run_on_mesh.h"
 
 namespace mtf::testing {
 namespace {
 
-std::unique_ptr<Model> model(const std::string& yaml) {
-  Diagnostics diagnostics;
-  auto result = make_model(config::parse_yaml(yaml, "model.yaml", diagnostics), diagnostics);
-  diagnostics.throw_if_errors();
-  return result;
-}
-
 /// Two dense layers and dropout between them.
 std::unique_ptr<Model> dropout_classifier() {
-  return model(
+  return parse_model(
       "{type: classifier, input: image, layers: [{dense: {output: {hidden: 8}, activation: relu}}, {dropout: "
       "0.3},"
       " {residual: {layers: [{activation: tanh}]}}, {dense: {output: {classes: 4}}}]}");

@@ -39,7 +39,7 @@ bool same_layer(const Node& a, const Node& b) {
   return !layers || a.entries()[0].key == b.entries()[0].key;
 }
 
-class Comparison {
+class ConfigComparison {
  public:
   std::vector<ConfigDifference> differences;
 
@@ -107,7 +107,7 @@ class Comparison {
 }  // namespace
 
 std::vector<ConfigDifference> compare_configs(const std::string& file_a, const std::string& file_b) {
-  Comparison comparison;
+  ConfigComparison comparison;
   comparison.compare({}, load(file_a), load(file_b));
   return std::move(comparison.differences);
 }

@@ -6,22 +6,13 @@
 #include <variant>
 
 namespace mtf {
-namespace {
-
-/// Programs that are kept beside those in use.
-constexpr size_t kKeptStages = 12;
-/// Tokens of a text above which fewer texts than batch_size are worked on at a time.
-constexpr size_t kLongText = 512;
-/// Tokens for which caches have room in the beginning.
-constexpr int64_t kFirstSteps = 8;
-
-}  // namespace
 
 /// One call of decode(). Rows of the programs are texts; those that are done leave when the others fit into a
 /// smaller program.
 class Decoder::Batch {
  public:
-  Batch(Decoder& decoder, std::span<const GivenText> texts) : decoder_(decoder), options_(decoder.options_) {
+  Batch(Decoder& decoder, std::span<const GivenText> texts)
+      : decoder_(decoder), options_(decoder.options_), plan_(decoder.planner_.first(texts)) {
     for (const GivenText& given : texts) {
       Row row{&given, rows_.size(), static_cast<int64_t>(given.prefix.size()), search_for(given)};
       rows_.push_back(std::move(row));
@@ -30,7 +21,7 @@ class Decoder::Batch {
   }
 
   std::vector<Written> run() {
-    plan();
+    stage_ = &decoder_.stage(plan_);
     read_prefixes();
     while (true) {
       collect_done();
@@ -51,54 +42,29 @@ class Decoder::Batch {
   };
 
   Search search_for(const GivenText& given) const {
-    const int64_t limit = text_limit(given);
+    const int64_t limit = decoder_.planner_.limit(given);
     if (options_.is_beam())
       return BeamSearch({options_.beam_size, options_.length_penalty, limit, options_.n_best});
     return SampleSearch(options_.hypotheses(), limit);
   }
 
-  /// The last token that is written is not read any more.
-  int64_t text_limit(const GivenText& given) const {
-    const auto longest = decoder_.longest_text();
-    if (!longest) return given.limit;
-    return std::max<int64_t>(1, std::min(given.limit, *longest - static_cast<int64_t>(given.prefix.size())));
-  }
-
-  void plan() {
-    int64_t inputs = 0, prefix = 0, memory = 0;
-    for (const Row& row : rows_) {
-      inputs = std::max(inputs, static_cast<int64_t>(row.given->inputs.size()));
-      prefix = std::max(prefix, row.position + 1);
-      memory = std::max(memory, row.position + std::min(kFirstSteps, text_limit(*row.given)));
-    }
-    const auto longest = decoder_.longest_text();
-    DecodeSizes& sizes = plan_.sizes;
-    sizes.texts = text_bucket(static_cast<int64_t>(rows_.size()), decoder_.environment_);
-    sizes.beam = options_.hypotheses();
-    sizes.inputs = decoder_.environment_.decoder.has_encoder() ? length_bucket(inputs, longest) : 0;
-    sizes.prefix = prefix == 1 ? 1 : length_bucket(prefix, longest);
-    sizes.memory = std::max(sizes.prefix, length_bucket(memory, longest));
-    plan_.answer = options_.sampling() ? DecodeAnswer::kLogProbs : DecodeAnswer::kCandidates;
-    const int64_t vocabulary = decoder_.vocabulary_;
-    plan_.candidates = options_.is_beam() ? std::min(2 * options_.beam_size, vocabulary) : 1;
-    plan_.reorders = options_.is_beam() && options_.beam_size > 1;
-    stage_ = &decoder_.stage(plan_);
-  }
-
   void read_prefixes() {
     const DecodeSizes& sizes = plan_.sizes;
     std::vector<int32_t> inputs(static_cast<size_t>(sizes.texts * sizes.inputs)),
-        prefix(static_cast<size_t>(sizes.texts * sizes.prefix)), position(static_cast<size_t>(sizes.texts));
+        prefix(static_cast<size_t>(sizes.texts * sizes.prefix)), position(static_cast<size_t>(sizes.texts)),
+        prompt(static_cast<size_t>(sizes.texts));
     for (Row& row : rows_) {
       row.place = static_cast<int64_t>(row.index);
       std::ranges::copy(row.given->inputs, inputs.begin() + row.place * sizes.inputs);
       std::ranges::copy(row.given->prefix, prefix.begin() + row.place * sizes.prefix + 1);
       position[row.index] = static_cast<int32_t>(row.position);
+      prompt[row.index] = static_cast<int32_t>(row.given->prompt);
     }
     Executor& prefill = stage_->prefill();
     prefill.feed("inputs", inputs.data());
     prefill.feed("prefix", prefix.data());
     prefill.feed("position", position.data());
+    prefill.feed("prompt", prompt.data());
     prefill.run(0);
     advance(prefill, 1);
     plan_.sizes.prefix = 1;  // stages of the steps do not depend on it
@@ -186,7 +152,7 @@ class Decoder::Batch {
     next.sizes.texts = text_bucket(static_cast<int64_t>(rows_.size()), decoder_.environment_);
     int64_t needed = 0;
     for (const Row& row : rows_) needed = std::max(needed, row.position + 2);
-    if (needed > plan_.sizes.memory) next.sizes.memory = length_bucket(needed, decoder_.longest_text());
+    if (needed > plan_.sizes.memory) next.sizes.memory = decoder_.planner_.memory(needed);
     if (next.key() == plan_.key()) return;
     std::vector<int64_t> places;
     for (Row& row : rows_) {
@@ -209,38 +175,41 @@ class Decoder::Batch {
 
 Decoder::Decoder(const Session& session, VariableStore& weights, const DecodeOptions& options)
     : options_(options),
-      environment_(decode_environment(session, weights)),
-      vocabulary_(vocabulary_sizes(session.train_data->features()).at("targets")),
+      environment_(decode_environment(session, &weights)),
+      planner_(environment_, options_, vocabulary_sizes(session.train_data->features()).at("targets")),
       key_(random_key("sampling", static_cast<uint64_t>(session.config.run.seed))) {}
 
 std::vector<Written> Decoder::decode(std::span<const GivenText> texts) {
   std::vector<Written> written;
   while (!texts.empty()) {
-    const size_t count = fitting(texts);
+    const size_t count = planner_.fitting(texts);
     std::ranges::move(Batch(*this, texts.first(count)).run(), std::back_inserter(written));
     texts = texts.subspan(count);
   }
   return written;
 }
 
-size_t Decoder::fitting(std::span<const GivenText> texts) const {
-  size_t longest = 1;
-  for (const GivenText& given : texts) longest = std::max(longest, given.inputs.size() + given.prefix.size());
-  const size_t rows = static_cast<size_t>(options_.batch_size) * kLongText / longest;
-  return std::clamp<size_t>(rows, 1, texts.size());
-}
-
 DecodeStage& Decoder::stage(const DecodePlan& plan) {
   const Key key = plan.key();
   std::erase(recent_, key);
+  std::unique_ptr<DecodeStage>& stage = stages_[key];
+  if (!stage) {
+    Program step = step_program(environment_, plan);
+    make_room(program_bytes(environment_, step) + cache_bytes(environment_, step));
+    stage = std::make_unique<DecodeStage>(environment_, plan, std::move(step));
+  }
   recent_.push_back(key);
-  while (recent_.size() > kKeptStages) {
+  return *stage;
+}
+
+void Decoder::make_room(int64_t bytes) {
+  for (const Key& key : recent_) bytes += stages_.at(key)->bytes();
+  // The last one is in use.
+  while (recent_.size() > 1 && (recent_.size() >= kKeptStages || bytes > kKeptStageBytes)) {
+    bytes -= stages_.at(recent_.front())->bytes();
     stages_.erase(recent_.front());
     recent_.erase(recent_.begin());
   }
-  std::unique_ptr<DecodeStage>& stage = stages_[key];
-  if (!stage) stage = std::make_unique<DecodeStage>(environment_, plan);
-  return *stage;
 }
 
 }  // namespace mtf

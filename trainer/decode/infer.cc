@@ -12,6 +12,7 @@
 #include "trainer/decode/output.h"
 #include "trainer/decode/text_codec.h"
 #include "trainer/decode/text_metrics.h"
+#include "trainer/memory/decoding.h"
 #include "trainer/report/progress.h"
 
 namespace mtf {
@@ -41,7 +42,10 @@ struct InferFiles {
 class Infer {
  public:
   Infer(const Session& session, VariableStore& weights)
-      : options_(session.config.infer), codec_(session, options_), decoder_(session, weights, options_) {}
+      : options_(session.config.infer),
+        codec_(session, options_),
+        memory_(session, options_),
+        decoder_(session, weights, options_) {}
 
   /// All lines of `files` to `output`; `weights`: what a report calls them.
   void run(InferFiles& files, TextOutput& output, const std::string& weights) {
@@ -100,6 +104,7 @@ class Infer {
     for (const Line& line : lines) {
       if (!is_empty(line)) texts.push_back(line.given);
     }
+    memory_.check(texts, "infer.batch_size");
     std::vector<Written> written = *decode_all(decoder_, texts);
     auto next = written.begin();
     for (Line& line : lines) {
@@ -151,6 +156,7 @@ class Infer {
 
   const InferOptions& options_;
   TextCodec codec_;
+  DecodingMemory memory_;
   Decoder decoder_;
   int64_t lines_ = 0, tokens_ = 0, cut_ = 0;
 };
@@ -167,6 +173,8 @@ void infer(const Session& session, Diagnostics& diagnostics) {
   check_inputs(config, {"infer.input", config.infer.input}, {"infer.prefix", config.infer.prefix},
                chosen.size());
   auto files = std::make_unique<InferFiles>(config.infer);  // before the weights are read
+  const GivenText shortest;
+  DecodingMemory(session, config.infer).check({&shortest, 1}, "infer.batch_size");
   const std::unique_ptr<VariableStore> weights = make_weights(session);
   for (const ChosenWeights& each : chosen) {
     load_weights(each, config, *weights);

@@ -1,10 +1,10 @@
 #include "trainer/decode/output.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
+#include <utility>
 
 namespace mtf {
 namespace {
@@ -46,19 +46,17 @@ TextOutput::TextOutput(const std::string& path, int64_t step) : path_(path), fil
   if (fs::is_directory(path_, ignored))
     throw Error(ErrorKind::kSystem, fmt::format("cannot write {}: it is a directory", path_), "a file");
   if (!is_device(path_)) {
-    target_ = without_link(path_);
-    temporary_ = fmt::format("{}.{}.part", target_, ::getpid());
+    part_ = std::make_unique<PartFile>(without_link(path_));
+    file_ = part_->stream();
+    return;
   }
-  file_ = std::fopen(temporary_.empty() ? path_.c_str() : temporary_.c_str(), "wb");
-  if (file_ == nullptr) {
-    throw Error(ErrorKind::kSystem, fmt::format("cannot write {}: {}", path_, system_message(errno)),
-                "a file in a directory that exists and can be written");
-  }
+  file_ = std::fopen(path_.c_str(), "wb");
+  if (file_ == nullptr)
+    throw Error(ErrorKind::kSystem, fmt::format("cannot write {}: {}", path_, system_message(errno)));
 }
 
 TextOutput::~TextOutput() {
-  if (file_ != stdout && file_ != nullptr) std::fclose(file_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!part_ && file_ != stdout && file_ != nullptr) std::fclose(file_);
 }
 
 void TextOutput::check(bool good) const {
@@ -78,12 +76,8 @@ void TextOutput::flush() { check(std::fflush(file_) == 0); }
 void TextOutput::close() {
   flush();
   if (file_ == stdout) return;
-  const bool closed = std::fclose(file_) == 0;
-  file_ = nullptr;
-  check(closed);
-  if (temporary_.empty()) return;
-  check(std::rename(temporary_.c_str(), target_.c_str()) == 0);
-  temporary_.clear();
+  std::FILE* const file = std::exchange(file_, nullptr);
+  check(part_ ? part_->finish() : std::fclose(file) == 0);
 }
 
 }  // namespace mtf

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "engine/core/error.h"
+#include "trainer/decode/part_file.h"
 
 namespace mtf {
 
@@ -24,7 +25,7 @@ class TextOutput {
   /// `path`: "-" is standard output; {step} becomes the number. Throws Error (kSystem) when the file cannot
   /// be made. A name that a file has already stays that file's until close().
   TextOutput(const std::string& path, int64_t step);
-  /// Removes a file that was not closed.
+  /// Removes a file that was not closed; a signal that ends the process does so, too.
   ~TextOutput();
   TextOutput(const TextOutput&) = delete;
 
@@ -38,7 +39,7 @@ class TextOutput {
   void check(bool good) const;
 
   std::string path_;
-  std::string target_, temporary_;  ///< of a file: its name at the end and before; empty: written directly
+  std::unique_ptr<PartFile> part_;  ///< of a file; null: written directly
   std::FILE* file_;
 };
 

@@ -11,6 +11,9 @@
 #include "engine/ops/indexing.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/top_k.h"
+#include "engine/runtime/memory_plan.h"
+#include "engine/runtime/prepared_program.h"
+#include "trainer/memory/need.h"
 #include "trainer/optimizer/averages.h"
 
 namespace mtf {
@@ -61,6 +64,7 @@ std::unique_ptr<Graph> build_prefill(const DecodeEnvironment& environment, const
     input.inputs = graph->input("inputs", {batch, {"length", plan.sizes.inputs}}, DType::kInt32);
   input.prefix = graph->input("prefix", {batch, {"length", plan.sizes.prefix}}, DType::kInt32);
   input.position = graph->input("position", {batch}, DType::kInt32);
+  input.prompt = graph->input("prompt", {batch}, DType::kInt32);
   const Tensor logits = environment.decoder.prefill(*context, plan.sizes, input);
   set_answer(*graph, plan, logits, context->vocabulary("targets"));
   return graph;
@@ -126,25 +130,43 @@ int64_t text_bucket(int64_t n, const DecodeEnvironment& environment) {
   return parts * static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((n + parts - 1) / parts)));
 }
 
-namespace {
-
-DecodeEnvironment environment_of(const Session& session, VariableStore* weights) {
+DecodeEnvironment decode_environment(const Session& session, VariableStore* weights) {
   Layouts layouts = session.layouts;
   layouts.activation = without_lengths(layouts.activation);
   return {session, *session.model->decoder(), weights, std::move(layouts)};
 }
 
-}  // namespace
+Program prefill_program(const DecodeEnvironment& environment, const DecodePlan& plan) {
+  return compiled(environment, *build_prefill(environment, plan));
+}
 
-DecodeEnvironment decode_environment(const Session& session, VariableStore& weights) {
-  return environment_of(session, &weights);
+Program step_program(const DecodeEnvironment& environment, const DecodePlan& plan) {
+  return compiled(environment, *build_step(environment, plan));
+}
+
+int64_t program_bytes(const DecodeEnvironment& environment, const Program& program) {
+  const Config& config = environment.session.config;
+  const MemoryPlan plan = plan_memory(program, config.run.check_replicas);
+  const int64_t threads = thread_count(config);
+  return plan.process.inputs + plan.process.temporaries +
+         threads * kernel_scratch_bytes(program, *environment.session.backend) +
+         own_bytes(program, threads, config.run.check_replicas);
+}
+
+int64_t cache_bytes(const DecodeEnvironment& environment, const Program& program) {
+  int64_t bytes = 0;
+  for (const ProgramVariable& v : program.variables) {
+    if (v.variable.kind == Variable::Kind::kSession)
+      bytes += process_bytes(v, program.mesh, environment.session.config.run.check_replicas);
+  }
+  return bytes;
 }
 
 std::unique_ptr<VariableStore> make_weights(const Session& session) {
-  const DecodeEnvironment environment = environment_of(session, nullptr);
+  const DecodeEnvironment environment = decode_environment(session, nullptr);
   const int64_t any = 16;
   const DecodePlan plan{.sizes = {.texts = text_bucket(1, environment), .inputs = any, .memory = any}};
-  const Program program = compiled(environment, *build_prefill(environment, plan));
+  const Program program = prefill_program(environment, plan);
   std::vector<ProgramVariable> weights;
   for (const ProgramVariable& v : program.variables) {
     if (v.variable.kind != Variable::Kind::kSession) weights.push_back(v);
@@ -153,18 +175,20 @@ std::unique_ptr<VariableStore> make_weights(const Session& session) {
                                          session.config.run.check_replicas);
 }
 
-DecodeStage::DecodeStage(const DecodeEnvironment& environment, const DecodePlan& plan)
-    : environment_(environment), plan_(plan) {
-  Program program = compiled(environment, *build_step(environment, plan));
+DecodeStage::DecodeStage(const DecodeEnvironment& environment, const DecodePlan& plan, Program step)
+    : environment_(environment),
+      plan_(plan),
+      bytes_(program_bytes(environment, step) + cache_bytes(environment, step)) {
   variables_ =
-      std::make_unique<VariableStore>(*environment.session.backend, program.mesh, program.variables,
+      std::make_unique<VariableStore>(*environment.session.backend, step.mesh, step.variables,
                                       environment.session.config.run.check_replicas, environment.weights);
-  step_ = make_executor(environment, std::move(program), *variables_);
+  step_ = make_executor(environment, std::move(step), *variables_);
 }
 
 Executor& DecodeStage::prefill() {
   if (prefill_) return *prefill_;
-  Program program = compiled(environment_, *build_prefill(environment_, plan_));
+  Program program = prefill_program(environment_, plan_);
+  bytes_ += program_bytes(environment_, program);
   variables_->share(*environment_.weights, program.variables);
   prefill_ = make_executor(environment_, std::move(program), *variables_);
   return *prefill_;

@@ -40,7 +40,8 @@ struct DecodeEnvironment {
   Layouts layouts;         ///< those of the session without what programs of all sizes cannot keep
 };
 
-DecodeEnvironment decode_environment(const Session& session, VariableStore& weights);
+/// Without weights (null) programs can be made, and not be run.
+DecodeEnvironment decode_environment(const Session& session, VariableStore* weights);
 
 /// The weights of the model under the layouts of the session, for a run that only decodes. Throws Error
 /// (kConfig) where the layout does not fit the model.
@@ -57,13 +58,28 @@ int64_t length_bucket(int64_t n, std::optional<int64_t> longest);
 /// A power of two for each of the parts into which the layout cuts texts.
 int64_t text_bucket(int64_t n, const DecodeEnvironment& environment);
 
+/// Throw Error (kConfig) where the layout does not fit the model.
+Program prefill_program(const DecodeEnvironment& environment, const DecodePlan& plan);
+Program step_program(const DecodeEnvironment& environment, const DecodePlan& plan);
+/// What a program takes of this process's memory beside variables, and what its caches take.
+int64_t program_bytes(const DecodeEnvironment& environment, const Program& program);
+int64_t cache_bytes(const DecodeEnvironment& environment, const Program& program);
+
+/// Stages that are kept for further texts: so many, and so many bytes of them with those in use, which may be
+/// more.
+constexpr size_t kKeptStages = 12;
+constexpr int64_t kKeptStageBytes = 256'000'000;
+
 class DecodeStage {
  public:
-  /// Throws Error (kConfig) where the layout does not fit the model.
-  DecodeStage(const DecodeEnvironment& environment, const DecodePlan& plan);
+  /// `step`: of step_program().
+  DecodeStage(const DecodeEnvironment& environment, const DecodePlan& plan, Program step);
 
   const DecodePlan& plan() const { return plan_; }
-  /// Inputs: `inputs` (with an encoder), `prefix`, `position`. It is compiled when it is first asked for.
+  /// Of memory beside the weights.
+  int64_t bytes() const { return bytes_; }
+  /// Inputs: `inputs` (with an encoder), `prefix`, `position`, `prompt`. It is compiled when it is first
+  /// asked for.
   Executor& prefill();
   /// Inputs: `token`, `position`, and `parent` where the plan reorders.
   Executor& step() { return *step_; }
@@ -75,6 +91,7 @@ class DecodeStage {
   DecodePlan plan_;
   std::unique_ptr<VariableStore> variables_;
   std::unique_ptr<Executor> prefill_, step_;
+  int64_t bytes_;
 };
 
 }  // namespace mtf

@@ -11,6 +11,7 @@
 #include "engine/ops/cast.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/softmax.h"
+#include "models/transformer.h"
 #include "trainer/decode/chosen_weights.h"
 #include "trainer/decode/line_stream.h"
 #include "trainer/decode/output.h"
@@ -29,7 +30,7 @@ constexpr size_t kKeptPrograms = 16;
 struct ScoredText {
   std::vector<int32_t> inputs;   ///< of the encoder
   std::vector<int32_t> targets;  ///< with the end of sequence
-  size_t first = 0;              ///< before it: what is given
+  size_t first = 0;              ///< before it: the prompt
   std::vector<float> log_probs = {};
 
   double log_prob() const {
@@ -42,7 +43,7 @@ struct ScoredText {
 class Scorer {
  public:
   Scorer(const Session& session, VariableStore& weights)
-      : session_(session), environment_(decode_environment(session, weights)) {}
+      : session_(session), environment_(decode_environment(session, &weights)) {}
 
   /// Sets log_probs. Texts of like lengths are worked on together.
   void score(std::vector<ScoredText>& texts) {
@@ -70,14 +71,16 @@ class Scorer {
                   input_length = inputs == 0 ? 0 : length_bucket(static_cast<int64_t>(inputs), longest),
                   rows = text_bucket(static_cast<int64_t>(texts.size()), environment_);
     std::vector<int32_t> input_ids(static_cast<size_t>(rows * input_length)),
-        target_ids(static_cast<size_t>(rows * length));
+        target_ids(static_cast<size_t>(rows * length)), prompts(static_cast<size_t>(rows));
     for (size_t i = 0; i < texts.size(); ++i) {
       std::ranges::copy(texts[i]->inputs, input_ids.begin() + static_cast<int64_t>(i) * input_length);
       std::ranges::copy(texts[i]->targets, target_ids.begin() + static_cast<int64_t>(i) * length);
+      prompts[i] = static_cast<int32_t>(texts[i]->first);
     }
     Executor& executor = program(rows, input_length, length);
     executor.feed("inputs", input_ids.data());
     executor.feed("targets", target_ids.data());
+    executor.feed("prompt", prompts.data());
     executor.run(0);
     const HostTensor result = executor.fetch("log_probs");
     for (size_t i = 0; i < texts.size(); ++i) {
@@ -96,6 +99,7 @@ class Scorer {
     const Tensor targets = graph.input("targets", {context->batch(), {"length", length}}, DType::kInt32);
     const Tensor is_token = not_equal(targets, graph.constant(kPadId, DType::kInt32));
     Features features{{"targets", targets}, {"targets_segmentation", cast(is_token, DType::kInt32)}};
+    features[std::string(kPromptFeature)] = graph.input("prompt", {context->batch()}, DType::kInt32);
     if (environment_.decoder.has_encoder())
       features["inputs"] = graph.input("inputs", {context->batch(), {"length", input_length}}, DType::kInt32);
     const Tensor logits = session_.model->build(*context, features).logits;

@@ -54,6 +54,7 @@ GivenText TextCodec::given(std::string_view line, std::string_view prefix, uint6
   } else {
     given.prefix = encode(*vocabularies_.targets, line);
     if (decoder_.ends_prompts()) given.prefix.push_back(kEosId);
+    given.prompt = std::ssize(given.prefix);
   }
   if (!prefix.empty()) {
     const std::vector<int32_t> begins = encode(*vocabularies_.targets, prefix);
@@ -61,10 +62,21 @@ GivenText TextCodec::given(std::string_view line, std::string_view prefix, uint6
   }
   if (given.prefix.size() + 1 > most) {
     was_cut = true;
-    given.prefix.erase(given.prefix.begin(), given.prefix.end() - static_cast<int64_t>(most - 1));
+    const int64_t cut = std::ssize(given.prefix) - static_cast<int64_t>(most - 1);
+    given.prefix.erase(given.prefix.begin(), given.prefix.begin() + cut);
+    given.prompt = std::max<int64_t>(0, given.prompt - cut);
   }
   given.limit =
       options_.limit(static_cast<int64_t>(has_encoder() ? given.inputs.size() : given.prefix.size()));
+  return given;
+}
+
+std::vector<GivenText> TextCodec::given_lines(const std::vector<std::string>& lines) const {
+  std::vector<GivenText> given;
+  for (const std::string& line : lines) {
+    bool was_cut = false;
+    given.push_back(this->given(line, "", given.size(), was_cut));
+  }
   return given;
 }
 

@@ -21,6 +21,8 @@ class TextCodec {
   /// begins besides. What is too long for the model's positions is cut: of inputs the end, of prefixes the
   /// beginning; `was_cut` then becomes true.
   GivenText given(std::string_view line, std::string_view prefix, uint64_t number, bool& was_cut) const;
+  /// The same for many lines, without prefixes.
+  std::vector<GivenText> given_lines(const std::vector<std::string>& lines) const;
   /// A line as tokens that the model may write, without end of sequence.
   std::vector<int32_t> written_ids(std::string_view line, bool& was_cut) const;
   /// The text of a hypothesis, without the end of sequence. `with_prefix`: what was given included.

@@ -30,7 +30,7 @@ std::optional<std::vector<Written>> decode_all(Decoder& decoder, const std::vect
                                                const std::function<bool()>& stop) {
   std::vector<size_t> order(texts.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  const auto length = [&](size_t i) { return texts[i].inputs.size() + texts[i].prefix.size(); };
+  const auto length = [&](size_t i) { return texts[i].length(); };
   std::ranges::stable_sort(order, std::ranges::greater{}, length);
   std::vector<Written> written(texts.size());
   std::vector<GivenText> batch;
@@ -52,11 +52,7 @@ TextMetrics::TextMetrics(const Session& session, VariableStore& weights)
 std::optional<Metrics> TextMetrics::evaluate(const EvaluationTexts& texts,
                                              const std::vector<std::string>& names,
                                              const std::function<bool()>& stop) {
-  std::vector<GivenText> given;
-  for (const std::string& line : texts.inputs) {
-    bool was_cut = false;
-    given.push_back(codec_.given(line, "", given.size(), was_cut));
-  }
+  const std::vector<GivenText> given = codec_.given_lines(texts.inputs);
   const auto written = decode_all(decoder_, given, stop);
   if (!written) return std::nullopt;
   std::vector<std::string> hypotheses;

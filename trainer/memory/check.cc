@@ -6,6 +6,7 @@
 
 #include "engine/runtime/memory_plan.h"
 #include "trainer/memory/advice.h"
+#include "trainer/memory/decoding.h"
 #include "trainer/report/progress.h"
 
 namespace mtf {
@@ -65,7 +66,7 @@ std::string details_of(const MemoryNeed& need, const std::vector<LargeTensor>& t
   std::vector<MemoryNeed::Part> parts = need.parts;
   std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   for (const MemoryNeed::Part& part : parts) text += line_of(part.bytes, part.name);
-  text += "\nlargest tensors (bytes in this process):";
+  if (!tensors.empty()) text += "\nlargest tensors (bytes in this process):";
   for (const LargeTensor& tensor : tensors) text += line_of(tensor.bytes, tensor.text);
   return text;
 }
@@ -87,12 +88,27 @@ std::string hint_of(const std::vector<std::string>& advice) {
                      fmt::join(advice, "; "));
 }
 
+MemoryUse memory_use(const Session& session, bool snapshot, std::span<const EvaluationSet> evaluation_sets) {
+  return {snapshot, session.config.run.check_replicas, evaluation_sets,
+          evaluation_decoding_bytes(session, evaluation_sets)};
+}
+
+[[noreturn]] void refuse(const Session& session, const MemoryNeed& need, const MemoryLimit& limit,
+                         const std::vector<std::string>& advice, const std::vector<LargeTensor>& tensors) {
+  Problem problem;
+  problem.kind = ErrorKind::kMemory;
+  if (session.config.run.memory_limit.value) problem.mark = session.config.mark("run.memory_limit");
+  problem.message = message_of(need.total(), limit);
+  problem.hint = hint_of(advice);
+  problem.details = details_of(need, tensors);
+  throw Error(std::vector<Problem>{std::move(problem)});
+}
+
 }  // namespace
 
 MemoryNeed memory_need(const Session& session, const std::vector<const Program*>& programs, bool snapshot,
                        std::span<const EvaluationSet> evaluation_sets) {
-  return memory_need(session, programs,
-                     MemoryUse{snapshot, session.config.run.check_replicas, evaluation_sets});
+  return memory_need(session, programs, memory_use(session, snapshot, evaluation_sets));
 }
 
 MemoryLimit memory_limit(const Config& config) {
@@ -102,17 +118,21 @@ MemoryLimit memory_limit(const Config& config) {
 
 void check_memory(const Session& session, const std::vector<const Program*>& programs, bool snapshot,
                   std::span<const EvaluationSet> evaluation_sets) {
-  const MemoryUse use{snapshot, session.config.run.check_replicas, evaluation_sets};
+  const MemoryUse use = memory_use(session, snapshot, evaluation_sets);
   const MemoryNeed need = memory_need(session, programs, use);
   const MemoryLimit limit = memory_limit(session.config);
   if (need.total() <= limit.bytes) return;
-  Problem problem;
-  problem.kind = ErrorKind::kMemory;
-  if (session.config.run.memory_limit.value) problem.mark = session.config.mark("run.memory_limit");
-  problem.message = message_of(need.total(), limit);
-  problem.hint = hint_of(memory_advice(session, programs, use, limit.bytes));
-  problem.details = details_of(need, largest_tensors(programs, use.check_replicas));
-  throw Error(std::vector<Problem>{std::move(problem)});
+  std::vector<std::string> advice = memory_advice(session, programs, use, limit.bytes);
+  std::ranges::move(
+      evaluation_decoding_advice(session, evaluation_sets, limit.bytes - need.total() + use.decoding),
+      std::back_inserter(advice));
+  refuse(session, need, limit, advice, largest_tensors(programs, use.check_replicas));
+}
+
+void check_memory(const Session& session, const MemoryNeed& need,
+                  const std::function<std::vector<std::string>(int64_t limit)>& advice) {
+  const MemoryLimit limit = memory_limit(session.config);
+  if (need.total() > limit.bytes) refuse(session, need, limit, advice(limit.bytes), {});
 }
 
 }  // namespace mtf

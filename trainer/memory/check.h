@@ -4,7 +4,9 @@
 //   check_memory(session, {&step, &evaluation}, true, evaluation_sets);   // before anything is written
 #pragma once
 
+#include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "trainer/memory/available.h"
@@ -23,5 +25,9 @@ MemoryLimit memory_limit(const Config& config);
 /// the limit.
 void check_memory(const Session& session, const std::vector<const Program*>& programs, bool snapshot,
                   std::span<const EvaluationSet> evaluation_sets = {});
+
+/// The same for another need; `advice`: changes with which the run takes no more than so many bytes.
+void check_memory(const Session& session, const MemoryNeed& need,
+                  const std::function<std::vector<std::string>(int64_t limit)>& advice);
 
 }  // namespace mtf

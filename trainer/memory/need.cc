@@ -66,14 +66,13 @@ int64_t batch_bytes(const Session& session, const Program& program, std::span<co
   return most;
 }
 
-int64_t instruction_bytes(const Program& program, const std::vector<Instruction>& block,
-                          const MemoryUse& use) {
+int64_t instruction_bytes(const Program& program, const std::vector<Instruction>& block, bool replicate) {
   int64_t bytes = 0;
   for (const Instruction& instruction : block) {
-    AxisMask varies = use.check_replicas ? program.mesh.all_axes() : 0;
+    AxisMask varies = replicate ? program.mesh.all_axes() : 0;
     for (const ValueId id : instruction.outputs) varies |= program.values[id].varies;
     bytes += kInstructionBytes + kCoordinateBytes * program.mesh.size_of(varies);
-    bytes += instruction_bytes(program, instruction.body, use);
+    bytes += instruction_bytes(program, instruction.body, replicate);
   }
   return bytes;
 }
@@ -85,6 +84,12 @@ int64_t MemoryNeed::total() const {
                          [](int64_t sum, const Part& part) { return sum + part.bytes; });
 }
 
+int64_t process_itself_bytes() { return kProgramBytes; }
+
+int64_t own_bytes(const Program& program, int64_t threads, bool replicate) {
+  return threads * kThreadBytes + instruction_bytes(program, program.instructions, replicate);
+}
+
 bool is_evaluation(const Program& program) { return program.output("examples") != kNoValue; }
 
 MemoryNeed memory_need(const Session& session, const std::vector<const Program*>& programs,
@@ -93,7 +98,7 @@ MemoryNeed memory_need(const Session& session, const std::vector<const Program*>
   Sum sum(need.parts);
   add_variables(*programs[0], use, sum);
   const int64_t threads = thread_count(session.config);
-  int64_t itself = kProgramBytes;
+  int64_t itself = process_itself_bytes();
   for (const Program* program : programs) {
     const MemoryPlan plan = plan_memory(*program, use.check_replicas);
     const std::string of = is_evaluation(*program) ? " of the evaluation" : "";
@@ -101,12 +106,13 @@ MemoryNeed memory_need(const Session& session, const std::vector<const Program*>
     sum.add("temporaries" + of, plan.process.temporaries);
     sum.add("kernel scratch" + of, threads * kernel_scratch_bytes(*program, *session.backend));
     sum.add("batches read ahead" + of, batch_bytes(session, *program, use.evaluation_sets));
-    itself += threads * kThreadBytes + instruction_bytes(*program, program->instructions, use);
+    itself += own_bytes(*program, threads, use.check_replicas);
   }
   if (session.train_data) sum.add("training data", session.train_data->bytes_in_memory());
   int64_t evaluation_data = 0;
   for (const EvaluationSet& set : use.evaluation_sets) evaluation_data += set.source->bytes_in_memory();
   sum.add("evaluation data", evaluation_data);
+  sum.add("decoding in the evaluation", use.decoding);
   sum.add("program itself", itself);
   return need;
 }

@@ -30,11 +30,17 @@ struct MemoryUse {
   bool snapshot = false;        ///< checkpoints are written from a copy of all variables
   bool check_replicas = false;  ///< run.check_replicas
   std::span<const EvaluationSet> evaluation_sets = {};
+  int64_t decoding = 0;  ///< bytes for texts that evaluations write
 };
 
 /// `programs`: the training step, the evaluation, or both in this order; they share the variables.
 MemoryNeed memory_need(const Session& session, const std::vector<const Program*>& programs,
                        const MemoryUse& use);
+/// What this program has resident beside tensors and data: its code, libraries and configuration.
+int64_t process_itself_bytes();
+/// What a program adds to it: instructions with their kernels, threads. `replicate`: run.check_replicas.
+int64_t own_bytes(const Program& program, int64_t threads, bool replicate);
+
 /// `program` evaluates (build_evaluation); else it trains.
 bool is_evaluation(const Program& program);
 

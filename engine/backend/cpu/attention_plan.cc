@@ -85,6 +85,10 @@ AttentionPlan::AttentionPlan(const KernelContext& context) {
     for (int i = 0; i < kOperands; ++i) strided.strides[i] = stride(i, name);
     if (axis == length_axis_) {
       length_strides_ = strided.strides;
+      if (operation.within_sequence()) {  // all queries have the same memory
+        for (int i : {kK, kV, kMemorySegment, kMemoryPriority, kMemoryPosition, kNoise})
+          length_strides_[i] = 0;
+      }
       queries = strided.size;
     } else {
       (k.global.contains(name) ? entries_ : head_axes).push_back(strided);

@@ -1,0 +1,72 @@
+#include "data/text/old_stores.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include "data/text/file_lock.h"
+#include "engine/core/counted.h"
+#include "engine/core/error.h"
+
+namespace mtf {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kKeyDigits = 32;
+
+/// KIND-KEY.safetensors
+bool is_store(std::string_view name) {
+  constexpr std::string_view suffix = ".safetensors";
+  if (!name.ends_with(suffix)) return false;
+  name.remove_suffix(suffix.size());
+  for (const std::string_view kind : {"tokens-", "rows-"}) {
+    if (!name.starts_with(kind)) continue;
+    name.remove_prefix(kind.size());
+    return name.size() == kKeyDigits && name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  }
+  return false;
+}
+
+/// Bytes of a store that is old.
+std::optional<int64_t> bytes_if_old(const fs::directory_entry& entry) {
+  if (!is_store(entry.path().filename().string())) return std::nullopt;
+  std::error_code error;
+  const fs::file_time_type used = fs::last_write_time(entry.path(), error);
+  if (error || fs::file_time_type::clock::now() - used < kStoresKept) return std::nullopt;
+  const uintmax_t bytes = fs::file_size(entry.path(), error);
+  return error ? std::nullopt : std::optional(static_cast<int64_t>(bytes));
+}
+
+}  // namespace
+
+void mark_used(const std::string& path) { ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0); }
+
+std::string RemovedStores::to_string(const std::string& directory) const {
+  return fmt::format("removed {} ({:.1f} MB) from {}, which no run has used for {} days",
+                     counted(count, "token store"), static_cast<double>(bytes) / 1e6, directory,
+                     kStoresKept.count());
+}
+
+RemovedStores remove_old_stores(const std::string& directory) {
+  const FileLock lock(directory + "/old_stores.lock", {});
+  RemovedStores removed;
+  std::error_code ignored;
+  for (fs::directory_iterator entry(directory, ignored), end; !ignored && entry != end;
+       entry.increment(ignored)) {
+    const std::optional<int64_t> bytes = bytes_if_old(*entry);
+    std::error_code error;
+    if (!bytes || !fs::remove(entry->path(), error)) continue;
+    ++removed.count;
+    removed.bytes += *bytes;
+  }
+  return removed;
+}
+
+}  // namespace mtf

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Language models whose prompt sees itself as a whole: the log-probabilities that decoding reports are those of scoring the same
+# text behind the same prompt, with and without a forced beginning, which is no part of the prompt.
+source "$2/tests/end_to_end/common.sh"
+use_python
+
+awk 'BEGIN {
+  srand(3)
+  n = split("the a red small quiet old cat dog bird man river house sees finds likes paints stone window boat song", words, " ")
+  for (i = 0; i < 600; i++) {
+    line = ""
+    for (left = 3 + int(rand() * 6); left > 0; left--) line = line (line ? " " : "") words[1 + int(rand() * n)]
+    print line
+  }
+}' > train.in
+rev train.in > train.out
+head -n 60 train.in > test.in
+
+# texts TYPE: what it is trained on. delimited_lm: a prompt ends with an end of sequence; lm: it does not.
+texts() {
+  echo "{type: parallel, inputs: train.in, targets: train.out$([ "$1" = delimited_lm ] || echo ', as: targets')}"
+}
+for type in lm delimited_lm; do
+  cat > $type.yaml << END
+data: {train: $(texts $type), vocabulary: bytes, sequence_length: 96, cache: cache}
+model:
+  type: $type
+  d_model: 32
+  num_layers: 2
+  max_length: 96
+  input_full_attention: true
+  layer_defaults: {SelfAttention: {num_heads: 4, key_value_size: 8}, DenseReluDense: {hidden_size: 64}}
+  block: [SelfAttention, DenseReluDense]
+train: {steps: 120, batch_size: 16, log_every: 40}
+checkpoint: {every: 120}
+END
+  expect_exit 0 "$mtf_train" $type.yaml run.model_dir=$type
+done
+
+# infer TYPE ARGUMENT...; score TYPE ARGUMENT...: to standard output
+infer() {
+  "$mtf_train" "$1/config.yaml" run.mode=infer infer.input=test.in infer.max_length=24 infer.format=jsonl "${@:2}" 2> said ||
+    { cat said >&2; fail "infer $*"; }
+}
+score() {
+  "$mtf_train" "$1/config.yaml" run.mode=score score.per_token=true "${@:2}" 2> said || { cat said >&2; fail "score $*"; }
+}
+# texts_of BEGINNINGS WRITTEN: lines that begin with those and go on with what was written.
+cat > texts_of.py << 'END'
+import json, sys
+for begin, written in zip(open(sys.argv[1]), open(sys.argv[2]), strict=True):
+    print(begin.rstrip("\n") + json.loads(written)["text"])
+END
+# compare WRITTEN SCORED: the last tokens of each text have the same log-probabilities in both.
+cat > compare.py << 'END'
+import json, sys
+def load(name):
+    return [json.loads(line) for line in open(name)]
+compared = 0
+for written, scored in zip(load(sys.argv[1]), load(sys.argv[2]), strict=True):
+    n = len(written["pieces"])
+    for end in (len(scored["pieces"]), len(scored["pieces"]) - 1):  # a text can end at infer.max_length
+        if scored["pieces"][end - n:end] != written["pieces"]:  # bytes that are no UTF-8 do not come back as they were
+            continue
+        compared += 1
+        for a, b in zip(written["log_probs"], scored["log_probs"][end - n:end], strict=True):
+            assert abs(a - b) <= 1e-5 * max(1, abs(a)), (written, scored)
+        break
+print(compared, "texts agree")
+assert compared >= 30, compared
+END
+: > nothing
+for ((i = 0; i < 60; i++)); do echo >> nothing; done
+cut -c 1-3 test.in > beginnings
+for type in lm delimited_lm; do
+  for method in greedy beam "{type: sample, top_k: 5}"; do
+    for begin in nothing beginnings; do
+      infer $type "infer.method=$method" infer.prefix=$begin > written.jsonl
+      "$python" texts_of.py $begin written.jsonl > texts
+      score $type score.inputs=test.in score.targets=texts > scored.jsonl
+      "$python" compare.py written.jsonl scored.jsonl || fail "$type, $method, $begin: decoding and scoring disagree"
+    done
+  done
+done
+
+# Without a prompt each token sees only those before it.
+score lm score.targets=test.in > whole.jsonl
+sed 's/$/ boat/' test.in > longer
+score lm score.targets=longer > longer.jsonl
+"$python" - << 'END'
+import json
+for whole, longer in zip(open("whole.jsonl"), open("longer.jsonl"), strict=True):
+    whole, longer = json.loads(whole)["log_probs"][:-1], json.loads(longer)["log_probs"]
+    assert all(abs(a - b) < 1e-4 for a, b in zip(whole, longer)), (whole, longer)
+END

@@ -1,0 +1,37 @@
+// A file that is there when it is whole: before, it is NAME.PID.part.
+//
+//   PartFile part("out.txt");
+//   std::fputs("Ein Haus .", part.stream());
+//   part.finish();                              // out.txt
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "engine/checkpoint/file.h"
+#include "trainer/signals.h"
+
+namespace mtf {
+
+class PartFile {
+ public:
+  /// Removes first what killed processes have left of `target`. Throws Error (kSystem) when the file cannot
+  /// be made.
+  explicit PartFile(const std::string& target);
+  /// Removes what was not finished; so do signals that end the process.
+  ~PartFile();
+  PartFile(const PartFile&) = delete;
+
+  std::FILE* stream() const { return stream_; }
+  /// Closes the stream and gives the file its name. False, with errno, when the system does not.
+  bool finish();
+
+ private:
+  std::string target_, path_;
+  RemovedBySignal guard_;
+  std::unique_ptr<File> file_;  ///< holds a lock, by which others tell that its process lives
+  std::FILE* stream_ = nullptr;
+};
+
+}  // namespace mtf
