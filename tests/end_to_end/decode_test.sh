@@ -160,13 +160,14 @@ infer lm infer.input=long.in infer.max_length=5 infer.echo=true > long.txt
 [[ "$(head -n 1 long.txt)" == "$(head -n 1 long.in | sed 's/ $//')"* ]] || fail "a long line does not come back"
 # A line gets its answer before the next is written: standard input and a fifo as input, standard output and a fifo as output
 coproc writer { "$mtf_train" translate/config.yaml run.mode=infer 2> /dev/null; }
+process=$writer_PID  # the variable goes with the process
 for line in 1 2 3; do
   sed -n ${line}p test.in >&"${writer[1]}"
   read -r -t 20 answer <&"${writer[0]}" || fail "line $line got no answer"
   [ "$answer" = "$(sed -n ${line}p beam.txt)" ] || fail "line $line got another answer: $answer"
 done
 exec {writer[1]}>&-
-wait "$writer_PID"
+wait $process
 mkfifo lines answers
 "$mtf_train" translate/config.yaml run.mode=infer infer.input=lines infer.output=answers 2> /dev/null &
 process=$!
