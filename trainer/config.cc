@@ -368,12 +368,8 @@ Layouts make_layouts(const Config& config) {
 
 int64_t train_batch_size(const Config& config, const Layouts& layouts) {
   if (const auto* size = std::get_if<int64_t>(&config.train.batch_size)) return *size;
-  const LayoutMap map(layouts.mesh, layouts.activation);
   const auto& relative = std::get<RelativeBatchSize>(config.train.batch_size);
-  int64_t replicas = 1;
-  if (!relative.tokens) {
-    for (const int axis : map.axes("batch")) replicas *= layouts.mesh.size(axis);
-  }
+  const int64_t replicas = relative.tokens ? 1 : LayoutMap(layouts.mesh, layouts.activation).parts("batch");
   if (relative.per_replica) return replicas * *relative.per_replica;
   return replicas * (*relative.all_tokens() / longest_row(config));
 }

@@ -26,6 +26,12 @@ const std::vector<int>& LayoutMap::axes(const std::string& name) const {
   return none;
 }
 
+int64_t LayoutMap::parts(const std::string& name) const {
+  int64_t parts = 1;
+  for (const int axis : axes(name)) parts *= mesh_->size(axis);
+  return parts;
+}
+
 Layout LayoutMap::of(const Shape& shape) const {
   Layout layout = Layout::replicated(shape.rank());
   for (int i = 0; i < shape.rank(); ++i) layout.split[i] = axes(shape[i].name);

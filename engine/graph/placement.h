@@ -26,6 +26,8 @@ class LayoutMap {
   const std::vector<int>& axes(const std::string& name) const;
   /// The layout that the rules give to a tensor of this shape. Meaningful once the layout check has passed.
   Layout of(const Shape& shape) const;
+  /// Slices into which the rules cut tensor dimension `name`.
+  int64_t parts(const std::string& name) const;
   bool splits(const std::string& name) const { return !axes(name).empty(); }
 
  private:

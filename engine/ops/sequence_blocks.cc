@@ -13,12 +13,6 @@
 namespace mtf {
 namespace {
 
-int64_t parts_of(const std::string& dimension, const LayoutMap& rules) {
-  int64_t parts = 1;
-  for (int axis : rules.axes(dimension)) parts *= rules.mesh().size(axis);
-  return parts;
-}
-
 /// A name that no rule splits and no operand has.
 std::string free_name(std::string name, const AttentionInputs& in, const LayoutMap& rules) {
   while (rules.splits(name) || in.q.shape().contains(name) || in.v.shape().contains(name)) name += '_';
@@ -38,7 +32,7 @@ std::optional<int64_t> max_relative(const AttentionInputs& in, const AttentionOp
 SequenceBlocks::SequenceBlocks(const AttentionInputs& in, const AttentionOptions& options,
                                const LayoutMap& rules)
     : length_(in.q.shape().dimension(options.query_length)),
-      blocks_{length_.name, parts_of(length_.name, rules)},
+      blocks_{length_.name, rules.parts(length_.name)},
       queries_{free_name("query_block", in, rules), length_.size / blocks_.size},
       entries_(free_name("memory_block", in, rules)),
       in_blocks_(narrow_band(in, options)),

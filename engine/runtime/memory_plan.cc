@@ -9,10 +9,6 @@
 namespace mtf {
 namespace {
 
-constexpr int64_t kAlignment = 64;
-
-int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 struct Lifetime {
   int64_t begin = -1;
   int64_t end = -1;

@@ -38,6 +38,9 @@ struct MemoryPlan {
 /// `bytes` rounded up to whole pages.
 constexpr int64_t whole_pages(int64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
+/// `bytes` rounded up to whole cache lines, at which values begin.
+constexpr int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
 /// Plans the temporaries of `program`. `replicate`: every position stores all it holds (run.check_replicas).
 MemoryPlan plan_memory(const Program& program, bool replicate = false);
 

@@ -8,10 +8,6 @@
 namespace mtf {
 namespace {
 
-constexpr int64_t kAlignment = 64;
-
-int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 /// The position that differs from `position` only along `axes`, where it has the row-major coordinate
 /// `member`.
 int64_t group_member(const Mesh& mesh, int64_t position, AxisMask axes, int64_t member) {

@@ -48,6 +48,23 @@ make_idx() {
   printf "$labels" >> "$1-labels"
 }
 
+# made_up_pairs SEED LINES NAME: NAME.en has sentences of made-up words, NAME.de the same words in capitals,
+# each with an ending.
+made_up_pairs() {
+  awk -v seed="$1" -v lines="$2" -v name="$3" 'BEGIN {
+    srand(seed); n = split("bato kilu mena pori suda tefo ragi nolu", words, " ")
+    for (i = 0; i < lines; i++) {
+      source = target = ""
+      for (count = 3 + int(rand() * 5); count > 0; count--) {
+        word = words[1 + int(rand() * n)]
+        source = source word (count > 1 ? " " : ".")
+        target = target toupper(substr(word, 1, 1)) substr(word, 2) "en" (count > 1 ? " " : ".")
+      }
+      print source > (name ".en"); print target > (name ".de")
+    }
+  }'
+}
+
 # mnist_data: arguments that put made-up data in the place of Fashion-MNIST.
 mnist_data() {
   [ -e train-images ] || { make_idx train 400; make_idx test 150; }

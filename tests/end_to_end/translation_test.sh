@@ -5,21 +5,6 @@
 source "$2/tests/end_to_end/common.sh"
 mtf_bleu=$(dirname "$mtf_train")/mtf-bleu
 
-# made_up_pairs SEED LINES NAME: sentences of made-up words, and the same words in capitals, each with an ending.
-made_up_pairs() {
-  awk -v seed="$1" -v lines="$2" -v name="$3" 'BEGIN {
-    srand(seed); n = split("bato kilu mena pori suda tefo ragi nolu", words, " ")
-    for (i = 0; i < lines; i++) {
-      source = target = ""
-      for (count = 3 + int(rand() * 5); count > 0; count--) {
-        word = words[1 + int(rand() * n)]
-        source = source word (count > 1 ? " " : ".")
-        target = target toupper(substr(word, 1, 1)) substr(word, 2) "en" (count > 1 ? " " : ".")
-      }
-      print source > (name ".en"); print target > (name ".de")
-    }
-  }'
-}
 made_up_pairs 1 1500 train
 made_up_pairs 2 60 dev
 sed 's/en\.$/en !/' dev.de > other.de

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A run that writes texts or scores and is ended by a signal leaves no file; what a killed one left goes at the next start, and
-# that of a process that still writes stays.
+# A run that writes texts or scores and is ended by a signal leaves no file; what a killed one left goes at the next
+# start, and that of a process that still writes stays.
 source "$2/tests/end_to_end/common.sh"
 
 for ((i = 0; i < 400; i++)); do echo "the cat of number $i sees the dog"; done > lines
@@ -38,8 +38,10 @@ finish() {
   { wait $process || code=$?; } 2> /dev/null
   [ $code -eq "$1" ] || { cat out >&2; fail "exit code $code, not $1"; }
 }
+# expect_files "NAME ..." WHAT: these, in any order (a process id may sort anywhere), are all results there are.
 expect_files() {
-  [ "$(ls | grep '^result' | tr '\n' ' ')" = "$1" ] || fail "$2: $(ls | grep '^result')"
+  local expected=$(tr ' ' '\n' <<< "$1" | sed '/^$/d' | sort)
+  [ "$(ls | grep '^result' | sort)" = "$expected" ] || fail "$2: $(ls | grep '^result')"
 }
 
 for mode in infer score; do

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <limits>
 
 #include "data/vocabulary/vocabulary.h"
@@ -78,19 +77,6 @@ std::vector<GivenText> given_texts() {
   return given;
 }
 
-/// Larger weights than a model begins with: texts that differ.
-void set_weights(DecodeRun& run) {
-  for (const std::string& name : run.weights().names()) {
-    const Shape shape = run.weights().variable(name).shape;
-    Values values;
-    for (int64_t i = 0; i < shape.size(); ++i)
-      values.push_back(name.ends_with("scale")
-                           ? 1
-                           : 0.8 * std::sin(1.7 * static_cast<double>(i) + static_cast<double>(name.size())));
-    run.set(name, values);
-  }
-}
-
 std::vector<Layouts> legal_layouts(const Graph& graph, int& illegal) {
   std::vector<Layouts> legal;
   for (const Layouts& layouts : all_layouts(kNames, kMesh)) {
@@ -144,7 +130,7 @@ TEST(EncoderDecoderLayouts, LegalOnesWriteTheTextsOfOnePosition) {
   set_gradient_outputs(*translator(), graph);
   const DecodeOptions options{.beam_size = 3, .n_best = 3};
   DecodeRun one(kTranslator, kVocabulary);
-  set_weights(one);
+  one.set_varied(0.8);
   const std::vector<Written> expected = one.decode(given_texts(), options);
   ASSERT_NE(expected[0][0].tokens, expected[1][0].tokens);
   int illegal = 0, compared = 0;
@@ -153,7 +139,7 @@ TEST(EncoderDecoderLayouts, LegalOnesWriteTheTextsOfOnePosition) {
     ++compared;
     const std::string text = describe(layouts);
     DecodeRun run(kTranslator, kVocabulary, layouts);
-    set_weights(run);
+    run.set_varied(0.8);
     const std::vector<Written> written = run.decode(given_texts(), options);
     for (size_t i = 0; i < written.size(); ++i) {
       ASSERT_EQ(written[i].size(), expected[i].size()) << text;
@@ -170,7 +156,7 @@ TEST(EncoderDecoderLayouts, LegalOnesWriteTheTextsOfOnePosition) {
 
 TEST(Decoder, ATextAloneIsWhatItIsAmongOthers) {
   DecodeRun run(kTranslator, kVocabulary);
-  set_weights(run);
+  run.set_varied(0.8);
   const DecodeMethod sampling = SampleMethod{.temperature = 1.5, .top_k = 9, .samples = 2};
   for (const DecodeMethod& method : {DecodeMethod(BeamMethod{}), DecodeMethod(GreedyMethod{}), sampling}) {
     const DecodeOptions options{.method = method};
@@ -185,7 +171,7 @@ TEST(Decoder, ATextAloneIsWhatItIsAmongOthers) {
 
 TEST(Decoder, TextsFillTheModelsPositions) {
   DecodeRun run(kTranslator, kVocabulary);
-  set_weights(run);
+  run.set_varied(0.8);
   for (const int32_t prefix : {0, 1, 7, 14, 15}) {  // of 16 positions
     GivenText text{.inputs = std::vector<int32_t>(15, 5), .prefix = {}, .limit = 100};
     text.inputs.push_back(kEosId);
@@ -200,7 +186,7 @@ TEST(Decoder, TextsFillTheModelsPositions) {
 
 TEST(Decoder, RefusesProbabilitiesThatAreNoNumbers) {
   DecodeRun run(kTranslator, kVocabulary);
-  set_weights(run);
+  run.set_varied(0.8);
   const std::string name = run.weights().names().front();
   run.set(name, Values(static_cast<size_t>(run.weights().variable(name).shape.size()),
                        std::numeric_limits<double>::quiet_NaN()));

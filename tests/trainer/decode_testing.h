@@ -5,6 +5,7 @@
 //   run.decode(texts, {.beam_size = 4})[0][0].tokens
 #pragma once
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,18 @@ class DecodeRun {
   void set(const std::string& name, const Values& values) {
     const Variable& variable = weights_->variable(name);
     weights_->set(name, to_host(variable.shape, variable.dtype, values));
+  }
+  /// Sets weights that differ, up to `size`, and scales of 1: larger ones than a model begins with, which
+  /// make texts differ.
+  void set_varied(double size) {
+    for (const std::string& name : weights_->names()) {
+      Values values;
+      for (int64_t i = 0; i < weights_->variable(name).shape.size(); ++i)
+        values.push_back(name.ends_with("scale") ? 1
+                                                 : size * std::sin(1.7 * static_cast<double>(i) +
+                                                                   static_cast<double>(name.size())));
+      set(name, values);
+    }
   }
   std::vector<Written> decode(const std::vector<GivenText>& texts, const DecodeOptions& options) {
     return Decoder(session_, *weights_, options).decode(texts);

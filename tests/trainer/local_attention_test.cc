@@ -156,24 +156,11 @@ TEST(LocalAttentionTraffic, GrowsWithTheRadiusNotWithTheLength) {
   }
 }
 
-/// Weights that make texts differ.
-void set_local_weights(DecodeRun& run) {
-  for (const std::string& name : run.weights().names()) {
-    const Shape shape = run.weights().variable(name).shape;
-    Values values;
-    for (int64_t i = 0; i < shape.size(); ++i)
-      values.push_back(name.ends_with("scale")
-                           ? 1
-                           : 0.6 * std::sin(1.7 * static_cast<double>(i) + static_cast<double>(name.size())));
-    run.set(name, values);
-  }
-}
-
 TEST(LocalAttentionDecoding, GreedyTextIsWhatTheModelPredictsOfWholeRows) {
   const std::string yaml = std::string("{type: lm, num_layers: 2, ") + kLocalLayers + local_block(8) + "}";
   for (const Layouts& layout : {Layouts::single(), layouts("x:2;y:2", "heads:x;d_ff:x;batch:y")}) {
     DecodeRun run(yaml, kLocalVocabulary, layout);
-    set_local_weights(run);
+    run.set_varied(0.6);
     constexpr int64_t kTokens = 48;
     std::vector<GivenText> texts;
     for (int32_t first : {3, 9})

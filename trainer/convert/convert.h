@@ -5,7 +5,7 @@
 //
 //   model         directory of a run: config.yaml and checkpoints/step-N
 //   safetensors   one file of variables under their own names, with the configuration in its metadata
-//   hf-t5         directory in Hugging Face form: config.json, model.safetensors (convert_t5.h)
+//   hf-t5         directory in Hugging Face form: config.json, model.safetensors (t5.h)
 #pragma once
 
 #include <cstdint>

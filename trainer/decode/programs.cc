@@ -124,9 +124,7 @@ int64_t length_bucket(int64_t n, std::optional<int64_t> longest) {
 
 int64_t text_bucket(int64_t n, const DecodeEnvironment& environment) {
   const Layouts& layouts = environment.layouts;
-  const LayoutMap map(layouts.mesh, layouts.activation);
-  int64_t parts = 1;
-  for (const int axis : map.axes(std::string(kBatch))) parts *= layouts.mesh.size(axis);
+  const int64_t parts = LayoutMap(layouts.mesh, layouts.activation).parts(std::string(kBatch));
   return parts * static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((n + parts - 1) / parts)));
 }
 

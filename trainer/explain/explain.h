@@ -1,5 +1,5 @@
 // run.mode=explain: what a run would do on its mesh, printed without running or allocating any of it.
-// explain.format=text is for people (explain_text.h), json for programs (explain_json.h).
+// explain.format=text is for people (text.h), json for programs (json.h).
 #pragma once
 
 #include <array>

@@ -73,8 +73,7 @@ class Search {
     const int64_t steps = planned_steps(session).value_or(std::numeric_limits<int64_t>::max());
     now_ = {train_step_options(config_, session.layouts, steps),
             evaluate_batch_size(config_, session.layouts), session.layouts, use.check_replicas};
-    const LayoutMap map(session.layouts.mesh, session.layouts.activation);
-    for (const int axis : map.axes(std::string(kBatch))) batch_parts_ *= session.layouts.mesh.size(axis);
+    batch_parts_ = LayoutMap(session.layouts.mesh, session.layouts.activation).parts(std::string(kBatch));
   }
 
   std::vector<std::string> run() {
