@@ -63,7 +63,7 @@ int64_t InputFile::read_compressed(unsigned char* output, int64_t size) {
   constexpr int64_t kLargestPart = 1 << 30;
   int64_t done = 0;
   while (done < size) {
-    if (member_ended_ && !next_member()) break;
+    if (member_ended_ && !next_member(position_ + done)) break;
     if (stream_->avail_in == 0) refill();
     const bool at_end = stream_->avail_in == 0;
     const auto part = static_cast<unsigned>(std::min(size - done, kLargestPart));
@@ -81,11 +81,11 @@ int64_t InputFile::read_compressed(unsigned char* output, int64_t size) {
   return done;
 }
 
-bool InputFile::next_member() {
+bool InputFile::next_member(int64_t before) {
   if (stream_->avail_in < kGzipMagic.size()) refill();
   if (stream_->avail_in == 0) return false;
   if (!at_gzip_magic())
-    throw_damaged(fmt::format("something else follows the {} bytes of the compressed data", position_));
+    throw_damaged(fmt::format("something else follows the {} bytes of the compressed data", before));
   ::inflateReset(stream_.get());
   member_ended_ = false;
   return true;

@@ -45,8 +45,8 @@ class InputFile {
   int64_t read_raw(void* output, int64_t size);
   int64_t read_compressed(unsigned char* output, int64_t size);
   /// Makes the next member of a compressed file (gzip files can be joined) or, at the end of the file,
-  /// nothing; true when there is one.
-  bool next_member();
+  /// nothing; true when there is one. `before`: bytes of the members before.
+  bool next_member(int64_t before);
   void refill();
   bool at_gzip_magic() const;
   [[noreturn]] void throw_damaged(const std::string& what) const;

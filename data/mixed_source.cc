@@ -80,4 +80,8 @@ void MixedSource::check_labels(int64_t classes) const {
   for (const std::unique_ptr<Source>& source : sources_) source->check_labels(classes);
 }
 
+void MixedSource::check_aligned(const Mark& mark) const {
+  for (const std::unique_ptr<Source>& source : sources_) source->check_aligned(mark);
+}
+
 }  // namespace mtf

@@ -43,6 +43,7 @@ class MixedSource final : public Source {
   int64_t stream_example(int64_t row, std::optional<uint64_t> seed) const override;
   int64_t bytes_in_memory() const override;
   void check_labels(int64_t classes) const override;
+  void check_aligned(const Mark& mark) const override;
 
  private:
   std::vector<std::unique_ptr<Source>> sources_;

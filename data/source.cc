@@ -14,6 +14,8 @@ int64_t Source::stream_example(int64_t row, std::optional<uint64_t> seed) const 
 
 void Source::check_labels(int64_t) const {}
 
+void Source::check_aligned(const Mark&) const {}
+
 MemorySource::MemorySource(std::vector<Feature> features, std::vector<std::vector<std::byte>> values)
     : features_(std::move(features)), values_(std::move(values)) {
   MTF_CHECK(!features_.empty() && features_.size() == values_.size(), "{} features, values of {}",

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/core/dtype.h"
+#include "engine/core/error.h"
 #include "engine/core/shape.h"
 
 namespace mtf {
@@ -53,6 +54,8 @@ class Source {
   /// Throws Error (kData) that names the file when a label is not in 0 .. classes - 1. Sources without class
   /// labels accept any number.
   virtual void check_labels(int64_t classes) const;
+  /// Throws Error (kData, at `mark`) when an example has not one target for each input. Only texts can be so.
+  virtual void check_aligned(const Mark& mark) const;
 };
 
 /// Examples held in memory.

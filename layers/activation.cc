@@ -64,6 +64,15 @@ Tensor activate(const Tensor& x, Activation activation) {
   return x;
 }
 
+void describe_activations(config::Visitor& visit, std::vector<Activation>& activations,
+                          const std::string& meaning) {
+  visit("activation", activations, meaning);
+  visit.check([&activations](const config::Report& report) {
+    if (activations.empty())
+      report.error("activation", "a layer without a function has no result", "`linear` for none");
+  });
+}
+
 namespace {
 
 struct ActivationOptions {

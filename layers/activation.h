@@ -32,4 +32,8 @@ config::EnumNames enum_names(Activation);
 /// sigmoid(x).
 Tensor activate(const Tensor& x, Activation activation);
 
+/// The key `activation` of a layer whose results by several functions are multiplied.
+void describe_activations(config::Visitor& visit, std::vector<Activation>& activations,
+                          const std::string& meaning);
+
 }  // namespace mtf

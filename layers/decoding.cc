@@ -20,9 +20,11 @@ Shape cache_shape(const Shape& x, const Dimension& memory) {
   return others - entry + memory + entry;
 }
 
+/// Each call makes one: prefill and step make theirs in the same order.
 const Variable& session_variable(Context& context, const std::string& name, const Shape& shape, DType dtype) {
   Graph& graph = context.graph();
-  return graph.variable(graph.scoped(name), shape, dtype, Initializer::zeros(), Variable::Kind::kSession);
+  return graph.variable(graph.unique_name(name), shape, dtype, Initializer::zeros(),
+                        Variable::Kind::kSession);
 }
 
 }  // namespace

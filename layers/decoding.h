@@ -27,7 +27,8 @@ class Decoding {
 
   /// Prefill: keeps x [batch, memory_length, ..] as the first entries of the cache of every hypothesis, and
   /// returns x. Step: adds x [batch, beam, ..] at position() and returns the cache [batch, beam, ..,
-  /// memory_length, ..]. The cache is a variable in the current scope.
+  /// memory_length, ..]. The cache is a variable in the current scope; layers that share weights, and so a
+  /// scope, have one each.
   Tensor remember(Context& context, const std::string& name, const Tensor& x) const;
   /// Prefill: keeps x, which the steps do not change. x: [batch, ..].
   void keep(Context& context, const std::string& name, const Tensor& x) const;

@@ -82,8 +82,8 @@ void describe(config::Visitor& visit, DenseOptions& options) {
   visit("over", options.over,
         "dimensions that are contracted (default: those that the layer before made; at first all but the "
         "batch)");
-  visit("activation", options.activation,
-        "a function, or several whose results are multiplied (gated units)");
+  describe_activations(visit, options.activation,
+                       "a function, or several whose results are multiplied (gated units)");
   visit("bias", options.bias, "adds a bias");
   visit("kernel_initializer", options.kernel_initializer, "initial values of the kernel");
 }

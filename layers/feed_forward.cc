@@ -14,8 +14,8 @@ struct FeedForwardOptions {
 
 void describe(config::Visitor& visit, FeedForwardOptions& options) {
   visit("hidden_size", options.hidden_size, "size of `d_ff`", config::positive);
-  visit(
-      "activation", options.activation,
+  describe_activations(
+      visit, options.activation,
       "a function, or several whose results are multiplied: [gelu, linear] is GEGLU, [swish, linear] SwiGLU");
   visit("bias", options.bias, "adds biases");
   visit("dropout", options.dropout, "rate for the hidden layer, shared along `length`", config::probability,

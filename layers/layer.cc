@@ -17,7 +17,9 @@ Error with_mark(const Error& error, const Mark& mark) {
 namespace {
 
 Tensor apply(Context& context, const LayerList::Item& item, const Tensor& x) {
-  const auto scope = context.graph().scope(item.layer->is_transparent() ? "" : item.name, item.mark);
+  const bool has_own_name = item.named || item.name != item.kind;
+  const bool transparent = item.layer->is_transparent(has_own_name);
+  const auto scope = context.graph().scope(transparent ? "" : item.name, item.mark);
   if (item.layer->is_group()) return (*item.layer)(context, x);
   const auto layer = context.graph().layer();
   return (*item.layer)(context, x);

@@ -23,8 +23,9 @@ class Layer {
   virtual Tensor operator()(Context& context, const Tensor& x) const = 0;
   /// The scope when the configuration gives no `name`; empty: the name under which the layer is registered.
   virtual std::string_view default_name() const { return {}; }
-  /// True when the layer's variables go to the scope around it (call_layer).
-  virtual bool is_transparent() const { return false; }
+  /// True when the layer's variables go to the scope around it (call_layer). `has_own_name`: the
+  /// configuration names the layer, or there is another one of its kind before it in the list.
+  virtual bool is_transparent(bool /*has_own_name*/) const { return false; }
   /// True when the layer only groups others (repeat, block): they count as layers, not the group
   /// (Graph::layer).
   virtual bool is_group() const { return false; }

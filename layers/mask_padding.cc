@@ -34,14 +34,14 @@ class CallLayer final : public Layer {
  public:
   using Options = NoOptions;
   explicit CallLayer(const Options&) {}
-  bool is_transparent() const override { return true; }
+  bool is_transparent(bool) const override { return true; }
   Tensor operator()(Context& context, const Tensor& x) const override {
     const Sequence& sequence = context.sequence("call_layer");
-    if (!sequence.layer) {
+    if (sequence.layer == nullptr) {
       throw Error(ErrorKind::kConfig, "call_layer has no layer to call",
                   "it belongs into `sublayers.per_layer`, which is applied to each layer of the block");
     }
-    return sequence.layer(mask_padding(context, x));
+    return (*sequence.layer)(mask_padding(context, x));
   }
 };
 

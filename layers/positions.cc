@@ -42,7 +42,9 @@ Tensor sinusoid_positions(Context& context, const Tensor& position, const Dimens
   const Tensor entry = range(graph, model);
   const Tensor pair = modulo(entry, graph.constant(static_cast<double>(half), DType::kInt32));
   const Tensor frequency = exp(scalar_multiply(cast(pair, DType::kFloat32), step));
-  const Dimension rows = position ? Dimension{"max_length", length.size} : length;
+  // As long as the rows at hand: a rule for `max_length`, which is as long as learned positions, is not
+  // meant.
+  const Dimension rows = position ? Dimension{"sinusoid_length", length.size} : length;
   const Tensor place = cast(range(graph, rows), DType::kFloat32);
   const Tensor angle = multiply(place, frequency, {rows, model});
   const Tensor is_sine = less(entry, graph.constant(static_cast<double>(half), DType::kInt32));

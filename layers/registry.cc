@@ -35,6 +35,16 @@ std::vector<std::string> kind_names() {
   return names;
 }
 
+/// The keys of a layer's options; not those below them.
+std::vector<std::string> option_keys(const LayerKind& kind) {
+  std::vector<std::string> keys;
+  for (const config::KnownKey& known : kind.keys("")) {
+    const std::string key = known.path.substr(0, known.path.find('.'));
+    if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
+  }
+  return keys;
+}
+
 void report_unknown_layer(const std::string& name, const Mark& mark, Diagnostics& diagnostics) {
   const auto near = nearest(name, kind_names());
   diagnostics.error(
@@ -53,9 +63,8 @@ struct Unnamed {
   std::string base;  ///< what to number; empty: the user gave the name
 };
 
-/// base, base_1, ... for layers without a name, none of which a user's name may be.
-std::vector<LayerList::Item> with_names(std::vector<Unnamed> layers) {
-  std::set<std::string> taken;
+/// base, base_1, ... for layers without a name, none of which a user's name may be, nor one of `taken`.
+std::vector<LayerList::Item> with_names(std::vector<Unnamed> layers, std::set<std::string> taken) {
   for (const Unnamed& layer : layers) {
     if (layer.base.empty()) taken.insert(layer.item.name);
   }
@@ -163,7 +172,28 @@ LayerParser::LayerParser(const Node& defaults, const Node& blocks, Diagnostics& 
 
 void LayerParser::check_defaults() {
   for (const Entry& entry : defaults_.entries()) {
-    if (!find_kind(entry.key)) report_unknown_layer(entry.key, entry.mark, diagnostics_);
+    if (const LayerKind* kind = find_kind(entry.key))
+      check_default(*kind, entry);
+    else
+      report_unknown_layer(entry.key, entry.mark, diagnostics_);
+  }
+}
+
+/// Where no layer of the kind is used nothing else looks at them.
+void LayerParser::check_default(const LayerKind& kind, const Entry& defaults) {
+  const Node options = as_map(defaults.value, kind.shorthand);
+  if (!options.is_map() && !options.is_null()) {
+    diagnostics_.error(
+        options.mark(), fmt::format("the defaults of `{}` are no map of options", kind.name),
+        fmt::format("write for example `{}: {{{}: ...}}`", kind.name, option_keys(kind).back()));
+  }
+  if (kind.takes_arguments) return;
+  const std::vector<std::string> keys = option_keys(kind);
+  for (const Entry& option : options.entries()) {
+    if (std::ranges::find(keys, option.key) != keys.end()) continue;
+    const std::string path = kind.name + "." + option.key;
+    diagnostics_.error(option.mark, fmt::format("unknown key `{}`", path),
+                       config::hint_for_unknown_key(path, keys, layer_keys()));
   }
 }
 
@@ -176,7 +206,7 @@ Node LayerParser::with_defaults(const std::string& layer, std::string_view short
   return own.is_null() ? base : config::merge(base, own);
 }
 
-LayerList LayerParser::parse(const Node& list) {
+LayerList LayerParser::parse(const Node& list, const std::set<std::string>& taken) {
   std::vector<Unnamed> layers;
   const Mark outer = mark_;
   const std::vector<Node> entries = list.is_list() ? list.elements() : std::vector<Node>{list};
@@ -197,7 +227,7 @@ LayerList LayerParser::parse(const Node& list) {
     layers.push_back({{parsed.name, entry.mark, parsed.layer, kind->name, base.empty()}, base});
   }
   mark_ = outer;
-  return LayerList(with_names(std::move(layers)));
+  return LayerList(with_names(std::move(layers), taken));
 }
 
 LayerList LayerParser::parse_block(const std::string& name, const Node& arguments) {

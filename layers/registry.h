@@ -24,6 +24,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -35,6 +36,8 @@
 
 namespace mtf {
 
+struct LayerKind;
+
 /// Turns lists of layers in a configuration into LayerLists. Everything that is wrong goes to the
 /// diagnostics.
 class LayerParser {
@@ -44,8 +47,9 @@ class LayerParser {
   LayerParser(const config::Node& defaults, const config::Node& blocks, Diagnostics& diagnostics,
               std::string path = "model");
 
-  /// The layers of a list; one layer alone is a list of one.
-  LayerList parse(const config::Node& list);
+  /// The layers of a list; one layer alone is a list of one. Those without a name get one that is not among
+  /// `taken`.
+  LayerList parse(const config::Node& list, const std::set<std::string>& taken = {});
   /// The layers of block `name`, with `$names` replaced by `arguments` (a map), else by the configuration's
   /// variables.
   LayerList parse_block(const std::string& name, const config::Node& arguments);
@@ -57,6 +61,7 @@ class LayerParser {
 
  private:
   void check_defaults();
+  void check_default(const LayerKind& kind, const config::Entry& defaults);
   config::Node with_defaults(const std::string& layer, std::string_view shorthand,
                              const config::Node& options) const;
 
@@ -84,6 +89,7 @@ struct LayerKind {
   std::string (*help)() = nullptr;  ///< the options with types, defaults and meaning
   std::vector<config::KnownKey> (*keys)(std::string_view path) = nullptr;  ///< of the options
   std::function<ParsedLayer(const config::Node& options, LayerParser& parser)> parse;
+  bool takes_arguments = false;  ///< any further keys beside the options
 };
 
 /// All layers by name.
@@ -116,6 +122,7 @@ config::Node split_arguments(const config::Node& node, const std::vector<std::st
 template <class L>
 class LayerRegistration {
   using Options = EntryOptions<typename L::Options>;
+  static constexpr bool kTakesArguments = requires(Options options) { options.arguments; };
 
  public:
   /// `formula` in the notation of the field, one line or more.
@@ -126,7 +133,8 @@ class LayerRegistration {
                               &config::known_keys<Options>,
                               [name = std::string(name)](const config::Node& node, LayerParser& parser) {
                                 return parse(name, node, parser);
-                              }});
+                              },
+                              kTakesArguments});
   }
 
  private:
@@ -135,7 +143,7 @@ class LayerRegistration {
   static ParsedLayer parse(const std::string& name, const config::Node& node, LayerParser& parser) {
     Options options;
     config::Node own = node;
-    if constexpr (requires { options.arguments; }) {
+    if constexpr (kTakesArguments) {
       own = internal::split_arguments(node, config::keys<Options>(), options.arguments);
     }
     options = config::parse<Options>(own, parser.diagnostics(), name, std::move(options), &layer_keys);

@@ -127,15 +127,24 @@ class SelfAttentionLayer final : public Layer {
 
   Tensor operator()(Context& context, const Tensor& x) const override {
     AttentionOptions mixing;
-    // A position that sees later ones tells them apart from earlier ones.
-    const Sequence& sequence = context.sequence("SelfAttention");
-    mixing.bidirectional = !sequence.causal || sequence.read_priority;
+    mixing.bidirectional = context.sequence("SelfAttention").looks_ahead();
+    check_buckets(mixing);
     std::optional<double> rotary;
     if (options_.rotary) rotary = options_.rotary_base;
     return SelfAttention{options_, mixing}(context, x, bias_table(context), rotary);
   }
 
  private:
+  /// Half of each direction's buckets are for one distance each, and those end before the farthest one.
+  void check_buckets(const AttentionOptions& mixing) const {
+    const int64_t buckets = options_.relative_attention_num_buckets, factor = mixing.bidirectional ? 4 : 2;
+    const int64_t most = factor * (mixing.max_distance - 1);
+    if (options_.relative_attention_type == RelativeAttention::kNone) return;
+    if (buckets % factor == 0 && buckets <= most) return;
+    throw Error(ErrorKind::kConfig, fmt::format("`relative_attention_num_buckets` cannot be {}", buckets),
+                fmt::format("a multiple of {} up to {}", factor, most));
+  }
+
   Tensor bias_table(Context& context) const {
     if (options_.relative_attention_type == RelativeAttention::kNone) return {};
     Tensor own;
@@ -175,9 +184,8 @@ class LocalSelfAttentionLayer final : public Layer {
   Tensor operator()(Context& context, const Tensor& x) const override {
     AttentionOptions mixing;
     mixing.min_relative = 1 - options_.radius;
-    // Priorities let a position see later ones too.
     const Sequence& sequence = context.sequence("LocalSelfAttention");
-    if (!sequence.causal || sequence.read_priority) mixing.max_relative = options_.radius;
+    if (sequence.looks_ahead()) mixing.max_relative = options_.radius;
     // The length keeps its name, so that it is not gathered where it is split; caches have one of their own.
     if (sequence.decoding == nullptr) mixing.memory_length = sequence.length.name;
     return SelfAttention{options_, mixing}(context, x, {}, std::nullopt);

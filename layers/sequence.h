@@ -22,6 +22,10 @@ struct Sequence {
   bool causal = false;  ///< a position sees itself and those before it, but where priorities say more
   /// int32 [batch, length]: position a sees b iff read[a] >= write[b]. Null: as `causal` says.
   Tensor read_priority = {}, write_priority = {};
+  /// Priorities let some positions see later ones; so too in steps of decoding, which have none.
+  bool has_priorities = false;
+  /// Some positions see later ones, and tell them apart from earlier ones.
+  bool looks_ahead() const { return !causal || has_priorities; }
   /// [batch, memory_length, d_model], int32 [batch, memory_length]: what the encoder made. Null: there is no
   /// encoder.
   Tensor memory = {}, memory_segment = {};
@@ -32,8 +36,9 @@ struct Sequence {
 
   /// float32 [batch, length], 1 where there is no padding; null without segments.
   Tensor mask = {};
-  /// Of a stack of layers: the layer in hand, for `call_layer`, and its input, for `residual`.
-  std::function<Tensor(const Tensor& x)> layer = {};
+  /// Of a stack of layers: the layer in hand, for `call_layer`, and its input, for `residual`. Null where no
+  /// sublayers are at work, and within the layer itself.
+  const std::function<Tensor(const Tensor& x)>* layer = nullptr;
   Tensor layer_input = {};
   /// Tensors that layers of one kind share, by a name that says which.
   std::map<std::string, Tensor> shared = {};

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "layers/mask_padding.h"
 
 namespace mtf {
@@ -33,10 +36,30 @@ namespace {
 using config::Entry;
 using config::Node;
 
-/// The list that was given, else the default.
-LayerList sublayers(const Node& given, const std::vector<Node>& standard, LayerParser& parser) {
-  return parser.parse(given.is_null() ? Node::list(standard) : given);
+/// The list that was given, else the default. `taken`: names of layers in the same scope.
+LayerList sublayers(const Node& given, const std::vector<Node>& standard, LayerParser& parser,
+                    const std::set<std::string>& taken = {}) {
+  return parser.parse(given.is_null() ? Node::list(standard) : given, taken);
 }
+
+/// Takes what belongs to the layer in hand out of `sequence` while the layer itself is at work.
+class LayerInHand {
+ public:
+  explicit LayerInHand(Sequence& sequence)
+      : sequence_(sequence),
+        layer_(std::exchange(sequence.layer, nullptr)),
+        input_(std::exchange(sequence.layer_input, {})) {}
+  ~LayerInHand() {
+    sequence_.layer = layer_;
+    sequence_.layer_input = input_;
+  }
+  LayerInHand(const LayerInHand&) = delete;
+
+ private:
+  Sequence& sequence_;
+  const std::function<Tensor(const Tensor&)>* layer_;
+  Tensor input_;
+};
 
 }  // namespace
 
@@ -44,16 +67,24 @@ LayerStack::LayerStack(const StackOptions& options, const SublayerOptions& aroun
     : num_layers_(options.num_layers), block_scope_(around.block_scope) {
   if (options.block.is_null()) return;  // reported as missing
   block_ = parser.parse(options.block);
+  const double rate = around.dropout < 1 ? around.dropout : 0;  // 1 is reported by the model
   const Node dropout =
       Node::map({Entry{"dropout",
                        {},
-                       Node::map({Entry{"rate", {}, Node::scalar(fmt::format("{}", around.dropout))},
+                       Node::map({Entry{"rate", {}, Node::scalar(fmt::format("{}", rate))},
                                   Entry{"share", {}, Node::list({Node::scalar("length")})}})}});
   const Node norm = Node::scalar("rms_norm");
-  initial_ = sublayers(around.sublayers.initial, {dropout}, parser);
-  per_layer_ = sublayers(around.sublayers.per_layer,
-                         {norm, Node::scalar("call_layer"), dropout, Node::scalar("residual")}, parser);
+  std::set<std::string> kinds, of_final;
+  for (const LayerList::Item& item : block_.items()) kinds.insert(item.kind);
+  per_layer_ =
+      sublayers(around.sublayers.per_layer,
+                {norm, Node::scalar("call_layer"), dropout, Node::scalar("residual")}, parser, kinds);
   final_ = sublayers(around.sublayers.final, {norm, dropout}, parser);
+  if (!around.sublayers.initial.is_null()) {
+    for (const LayerList::Item& item : final_.items()) of_final.insert(item.name);
+  }
+  initial_ = sublayers(around.sublayers.initial, {dropout}, parser, of_final);
+  per_layer_mark_ = around.sublayers.per_layer.mark();
 }
 
 Tensor LayerStack::apply(Context& context, const LayerList::Item& item, const std::string& scope,
@@ -61,14 +92,24 @@ Tensor LayerStack::apply(Context& context, const LayerList::Item& item, const st
   Sequence& sequence = context.sequence("a stack of layers");
   const auto outer = context.graph().scope(scope, item.mark);
   const auto layer = context.graph().layer();
-  sequence.layer_input = x;
-  sequence.layer = [&](const Tensor& input) {
+  bool called = false;
+  const std::function<Tensor(const Tensor&)> call = [&](const Tensor& input) {
+    called = true;
     const auto inner = context.graph().scope(item.kind, item.mark);
+    const LayerInHand none(sequence);
     const Tensor y = (*item.layer)(context, input);
     context.inherit_made(y, input);
     return y;
   };
+  const LayerInHand before(sequence);
+  sequence.layer_input = x;
+  sequence.layer = &call;
   const Tensor y = per_layer_(context, x);
+  if (!called) {
+    throw Error(ErrorKind::kConfig, per_layer_mark_,
+                "`sublayers.per_layer` leaves out the layers of the block",
+                "`call_layer` where they belong, as in [rms_norm, call_layer, residual]");
+  }
   if (!same_dimensions(x.shape(), y.shape())) {
     throw Error(ErrorKind::kConfig,
                 fmt::format("{} makes {} of {}", item.kind, y.shape().to_string(), x.shape().to_string()),
@@ -77,8 +118,19 @@ Tensor LayerStack::apply(Context& context, const LayerList::Item& item, const st
   return y;
 }
 
+Tensor LayerStack::around(Context& context, const LayerList& list, const Tensor& x) {
+  const Tensor y = list(context, x);
+  const Shape rows = x.shape() - Shape{x.shape()[x.shape().rank() - 1]};
+  const bool keeps = y.shape().rank() == x.shape().rank() &&
+                     std::ranges::all_of(rows, [&y](const Dimension& d) { return y.shape().contains(d); });
+  if (keeps) return y;
+  throw Error(ErrorKind::kConfig, list.last_mark(),
+              fmt::format("the sublayers make {} of {}", y.shape().to_string(), x.shape().to_string()),
+              fmt::format("a vector for each entry of {}", rows.to_string()));
+}
+
 Tensor LayerStack::operator()(Context& context, const Tensor& input) const {
-  Tensor x = initial_(context, input);
+  Tensor x = around(context, initial_, input);
   for (int64_t b = 0; b < num_layers_; ++b) {
     for (size_t l = 0; l < block_.items().size(); ++l) {
       const LayerList::Item& item = block_.items()[l];
@@ -97,9 +149,7 @@ Tensor LayerStack::operator()(Context& context, const Tensor& input) const {
       }
     }
   }
-  context.sequence("a stack of layers").layer = {};
-  context.sequence("a stack of layers").layer_input = {};
-  const Tensor y = mask_padding(context, final_(context, x));
+  const Tensor y = mask_padding(context, around(context, final_, x));
   context.inherit_made(y, x);
   return y;
 }

@@ -44,6 +44,8 @@ class LayerStack {
   Tensor operator()(Context& context, const Tensor& x) const;
 
  private:
+  /// initial_ or final_ of x [rows.., vector], whose result is [rows.., another vector].
+  static Tensor around(Context& context, const LayerList& list, const Tensor& x);
   Tensor apply(Context& context, const LayerList::Item& item, const std::string& scope,
                const Tensor& x) const;
 
@@ -51,6 +53,7 @@ class LayerStack {
   bool block_scope_;
   LayerList block_;
   LayerList initial_, per_layer_, final_;
+  Mark per_layer_mark_;
 };
 
 }  // namespace mtf

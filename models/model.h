@@ -49,6 +49,8 @@ class Model {
   virtual std::vector<std::string> features() const = 0;
   /// Names of those that it reads where the data have them.
   virtual std::vector<std::string> optional_features() const { return {}; }
+  /// True when each target belongs to the input at its place.
+  virtual bool is_aligned() const { return false; }
   /// Names of the metrics in evaluation.
   virtual std::vector<std::string> metrics() const = 0;
   /// Adds the model to the graph. Throws Error with a place in the configuration when a feature is missing or

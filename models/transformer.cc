@@ -30,6 +30,14 @@ void describe_token_model(config::Visitor& visit, TokenModelOptions& options) {
   describe_token_loss(visit, options.loss);
   visit("layer_defaults", options.layer_defaults, "options by layer, for each use of it");
   visit("blocks", options.blocks, "lists of layers by name, for the layer `block`");
+  visit.check([&options](const config::Report& report) {
+    if (options.positions == Positions::kSinusoid && options.d_model % 2 != 0)
+      report.error("d_model", "sinusoid positions need an even size", "an even number");
+    for (const auto& [key, rate] :
+         {std::pair("dropout", options.around.dropout), std::pair("token_dropout", options.token_dropout)}) {
+      if (rate >= 1) report.error(key, "a dropout rate of 1 leaves nothing", "a rate below 1");
+    }
+  });
 }
 
 void describe(config::Visitor& visit, LanguageModelOptions& options) {
@@ -120,11 +128,16 @@ Tensor autoregressive_inputs(const Tensor& targets, const Tensor& segment, const
 
 Tensor token_logits(Context& context, const TokenModelOptions& options, const TokenEmbedding& embedding,
                     const Tensor& hidden, const Dimension& vocabulary) {
-  const Tensor logits =
-      options.shared_embedding_and_softmax
-          ? embedding.logits(context, hidden)
-          : dense(context, "logits", hidden, {vocabulary},
-                  {.over = Shape{hidden.shape()[hidden.shape().rank() - 1]}, .bias = false});
+  const Dimension& vector = hidden.shape()[hidden.shape().rank() - 1];
+  if (options.shared_embedding_and_softmax && vector != Dimension{"d_model", options.d_model}) {
+    throw Error(ErrorKind::kConfig,
+                fmt::format("logits by the embedding need d_model={}, and the last layers make {}={}",
+                            options.d_model, vector.name, vector.size),
+                "`model.shared_embedding_and_softmax: false`, or sublayers that end with `d_model`");
+  }
+  const Tensor logits = options.shared_embedding_and_softmax ? embedding.logits(context, hidden)
+                                                             : dense(context, "logits", hidden, {vocabulary},
+                                                                     {.over = Shape{vector}, .bias = false});
   return cast(logits, DType::kFloat32);
 }
 
@@ -177,8 +190,10 @@ ModelOutput LanguageModel::build(Context& context, const Features& features) con
   const Dimension model{"d_model", options_.d_model};
   const auto embedding = make_embedding(options_.embedding, vocabulary, model);
   const auto scope = context.graph().scope(options_.name);
-  Sequence sequence{
-      .length = length, .segment = optional_feature(features, "targets_segmentation"), .causal = true};
+  Sequence sequence{.length = length,
+                    .segment = optional_feature(features, "targets_segmentation"),
+                    .causal = true,
+                    .has_priorities = options_.input_full_attention};
   Tensor of_inputs;
   if (options_.input_full_attention || options_.loss_on_targets_only || options_.delimited)
     of_inputs = inputs_part(targets, length);
@@ -212,8 +227,10 @@ Tensor LanguageModel::prefill(Context& context, const DecodeSizes& sizes, const 
   const auto embedding = make_embedding(options_.embedding, vocabulary, {"d_model", options_.d_model});
   const auto scope = context.graph().scope(options_.name);
   const Decoding decoding = Decoding::prefill(sizes.beam_dimension(), sizes.memory_dimension());
-  Sequence sequence{
-      .length = input.prefix.shape().dimension("length"), .causal = true, .decoding = &decoding};
+  Sequence sequence{.length = input.prefix.shape().dimension("length"),
+                    .causal = true,
+                    .has_priorities = options_.input_full_attention,
+                    .decoding = &decoding};
   if (options_.input_full_attention) {
     sequence.read_priority = sequence.write_priority =
         prompt_priority(input.prompt, input.prefix.shape(), sequence.length);
@@ -229,7 +246,10 @@ Tensor LanguageModel::step(Context& context, const DecodeSizes& sizes, const Ste
   const auto scope = context.graph().scope(options_.name);
   const Decoding decoding =
       Decoding::step(sizes.beam_dimension(), sizes.memory_dimension(), input.position, input.parent);
-  Sequence sequence{.length = {"length", sizes.memory}, .causal = true, .decoding = &decoding};
+  Sequence sequence{.length = {"length", sizes.memory},
+                    .causal = true,
+                    .has_priorities = options_.input_full_attention,
+                    .decoding = &decoding};
   const Tensor x = hidden(context, *embedding, input.token, input.position, sequence);
   return token_logits(context, options_, *embedding, x, vocabulary);
 }

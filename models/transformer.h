@@ -128,6 +128,7 @@ class AlignedModel final : public Model {
   AlignedModel(const AlignedOptions& options, Diagnostics& diagnostics);
   std::vector<std::string> features() const override { return {"inputs", "targets"}; }
   std::vector<std::string> optional_features() const override;
+  bool is_aligned() const override { return true; }
   std::vector<std::string> metrics() const override { return token_metrics(); }
   ModelOutput build(Context& context, const Features& features) const override;
 

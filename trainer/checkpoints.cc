@@ -15,6 +15,7 @@
 #include "models/model.h"
 #include "trainer/model_dir.h"
 #include "trainer/optimizer/averages.h"
+#include "trainer/vocabulary_check.h"
 
 namespace mtf {
 namespace {
@@ -157,6 +158,7 @@ void Checkpoints::save(const RunState& state, const Metrics& metrics) {
   manifest.next_rows[kTrainRows] = state.next_row;
   manifest.instruction_set = session_.backend->instruction_set();
   manifest.mesh = session_.layouts.mesh.to_string();
+  manifest.vocabularies = fingerprints(session_.vocabularies);
   manifest.state = numbers_of(state, keep_clock_.due(position(state)));
   for (const auto& [name, value] : metrics) {
     if (!std::isfinite(value)) continue;

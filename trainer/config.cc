@@ -297,6 +297,14 @@ void make_absolute(Source& source) {
   for (config::Path* path : paths_of(source)) path->text = absolute(path->text);
 }
 
+/// Files of the sections `infer` and `score`; "-" and nothing are none.
+std::vector<std::string*> decoding_files(Config& config) {
+  std::vector<std::string*> files{&config.infer.input,  &config.infer.output,  &config.infer.prefix,
+                                  &config.score.inputs, &config.score.targets, &config.score.output};
+  std::erase_if(files, [](const std::string* file) { return file->empty() || *file == "-"; });
+  return files;
+}
+
 /// A key of the root, with everything below it as it stands, replaced by `value`.
 Node with_section(const Node& root, const std::string& key, const Node& value) {
   return root.with(config::Entry{key, {}, value});
@@ -354,6 +362,7 @@ Config load_config(const std::vector<std::string>& files, const std::vector<std:
   Config config = config::parse<Config>(root, diagnostics, {}, {}, &configuration_keys);
   config.root = root;
   complete_evaluation_infer(config);
+  for (std::string* file : decoding_files(config)) *file = config::expand_home(*file);
   if (config.run.model_dir.empty()) config.run.model_dir = default_model_dir(files);
   SoundSections sound(root);
   ConfigCheck(config, sound, diagnostics).run();
@@ -410,6 +419,7 @@ Config resolved(const Config& config) {
                              &resolved.checkpoint.init.path}) {
     if (!path->empty()) path->text = absolute(path->text);
   }
+  for (std::string* file : decoding_files(resolved)) *file = absolute(*file);
   return resolved;
 }
 

@@ -94,7 +94,7 @@ struct EvaluateOptions {
   config::Interval every = config::Interval::steps(1000);
   config::Named<EvaluationSourceOptions> datasets;
   std::variant<SameWord, int64_t> batch_size = SameWord::kSame;
-  CheckpointChoice checkpoint = CheckpointWord::kLatest;
+  InferCheckpoints checkpoint = InferCheckpointWord::kLatest;
   /// For metrics of written texts. What it does not give is as in section `infer`, but for the method.
   DecodeOptions infer = {.method = GreedyMethod{}};
 };

@@ -103,7 +103,8 @@ void describe(config::Visitor& visit, EvaluateOptions& options) {
       "method, greedy",
       free_on_resume);
   visit("checkpoint", options.checkpoint,
-        "which checkpoint run.mode=evaluate takes: latest, best, a step, or a path", free_on_resume);
+        "which run.mode=evaluate takes: latest, best, a step, a path, all, a list of steps, or {average: N}",
+        free_on_resume);
 }
 
 void describe(config::Visitor& visit, PatienceOptions& options) {

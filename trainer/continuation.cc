@@ -60,10 +60,7 @@ class Comparison {
         fmt::format("the old value, `run.model_dir=NEW`, or `run.allow_change: [{}]`", path));
   }
 
-  bool allowed(const std::string& path) const {
-    return std::ranges::any_of(config_.run.allow_change,
-                               [&](const std::string& key) { return is_below(path, key); });
-  }
+  bool allowed(const std::string& path) const { return is_allowed_change(config_, path); }
 
   /// Variables that only blocks of the model use stand as `$names` in the model.
   void compare_block_variables(const config::Node& before, const config::Node& after) {
@@ -104,6 +101,11 @@ std::optional<Config> old_config(const Config& config, Diagnostics& diagnostics)
 }
 
 }  // namespace
+
+bool is_allowed_change(const Config& config, std::string_view path) {
+  return std::ranges::any_of(config.run.allow_change,
+                             [&](const std::string& key) { return is_below(path, key); });
+}
 
 std::optional<Continuation> find_continuation(Config& config, Diagnostics& diagnostics) {
   if (!holds_run(config, diagnostics)) return std::nullopt;

@@ -19,6 +19,9 @@ struct Continuation {
   bool architecture_changed = false;          ///< a changed model or optimizer is allowed by run.allow_change
 };
 
+/// run.allow_change names the key `path` or a section above it.
+bool is_allowed_change(const Config& config, std::string_view path);
+
 /// Nothing: run.model_dir holds no run. Changes that are not allowed go to `diagnostics` with both values,
 /// and so does run.on_existing: fail. A batch size that depends on the layout becomes that of the old run.
 std::optional<Continuation> find_continuation(Config& config, Diagnostics& diagnostics);

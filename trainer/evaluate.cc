@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "engine/core/nearest.h"
+#include "trainer/decode/chosen_weights.h"
 #include "trainer/memory/check.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/report/progress.h"
@@ -59,6 +60,23 @@ EvaluationTexts read_texts(const TextSourceOptions& source, const EvaluationSet&
 
 bool asks_for_texts(const EvaluationSet& set) { return !set.texts.inputs.empty(); }
 
+/// Texts can be written for the data set, and measured.
+bool writes_texts(const Session& session, const EvaluationSourceOptions& dataset) {
+  const TextDecoder* decoder = session.model->decoder();
+  return text_source(source_of(dataset)) && decoder != nullptr && decoder->has_encoder();
+}
+
+/// What run.mode=evaluate measures, for a person.
+std::string title_of(const ChosenWeights& weights, const Config& config) {
+  const CheckpointReader newest(weights.paths.back());
+  const bool averaged = evaluated_weights(config) == Restore::kAverages &&
+                        std::ranges::any_of(newest.manifest().variables, [](const auto& saved) {
+                          return !averaged_weight(saved.name).empty();
+                        });
+  return (weights.paths.size() == 1 ? newest.path() : weights.description()) +
+         (averaged ? " (running means of the weights)" : "");
+}
+
 /// One number from the batches of an evaluation: a mean, a sum or a maximum, as the program's outputs say.
 class RunningMetric {
  public:
@@ -101,26 +119,38 @@ std::vector<std::string> EvaluationSet::metrics_of(bool texts) const {
   return names;
 }
 
-std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnostics& diagnostics) {
+std::vector<EvaluationSet> declared_evaluation_sets(const Session& session, Diagnostics& diagnostics) {
   std::vector<EvaluationSet> sets;
   const Config& config = session.config;
   for (const auto& [name, dataset] : config.evaluate.datasets) {
-    const Mark mark = config.mark("evaluate.datasets." + name);
-    EvaluationSet set{name, open_source(session, source_of(dataset), mark, diagnostics), metrics_of(dataset),
-                      limit_of(dataset)};
-    if (!session.model || !session.train_data || !set.source) continue;
-    if (set.metrics.empty()) set.metrics = default_metrics(*session.model);
-    const Mark of_metrics = config.mark("evaluate.datasets." + name + ".metrics");
-    const auto texts = text_source(source_of(dataset));
-    const TextDecoder* decoder = session.model->decoder();
-    const bool written = texts && decoder != nullptr && decoder->has_encoder();
-    check_metrics(set, *session.model, written, of_metrics, diagnostics);
-    if (written && session.vocabularies.targets && !set.metrics_of(true).empty())
-      set.texts = read_texts(*texts, set, references_of(dataset), session.vocabularies, mark);
-    check_features(set, *session.train_data, *session.model, mark, diagnostics);
+    EvaluationSet set{name, nullptr, metrics_of(dataset), limit_of(dataset)};
+    if (session.model) {
+      if (set.metrics.empty()) set.metrics = default_metrics(*session.model);
+      check_metrics(set, *session.model, writes_texts(session, dataset),
+                    config.mark("evaluate.datasets." + name + ".metrics"), diagnostics);
+    }
     sets.push_back(std::move(set));
   }
   return sets;
+}
+
+std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnostics& diagnostics) {
+  std::vector<EvaluationSet> opened;
+  const Config& config = session.config;
+  for (EvaluationSet& set : declared_evaluation_sets(session, diagnostics)) {
+    const Mark mark = config.mark("evaluate.datasets." + set.name);
+    const EvaluationSourceOptions& dataset = *config.evaluate.datasets.find(set.name);
+    set.source = open_source(session, source_of(dataset), mark, diagnostics);
+    if (!session.model || !session.train_data || !set.source) continue;
+    if (writes_texts(session, dataset) && session.vocabularies.targets && !set.metrics_of(true).empty()) {
+      set.texts = read_texts(*text_source(source_of(dataset)), set, references_of(dataset),
+                             session.vocabularies, mark);
+    }
+    check_features(set, *session.train_data, *session.model, mark, diagnostics);
+    if (session.model->is_aligned()) set.source->check_aligned(mark);
+    opened.push_back(std::move(set));
+  }
+  return opened;
 }
 
 Evaluator::Evaluator(const Session& session, std::vector<EvaluationSet> sets, Program program,
@@ -200,20 +230,17 @@ void evaluate(const Session& session, Diagnostics& diagnostics) {
   Program program = compile(session, *graph);
   check_memory(session, {&program}, false, sets);
   VariableStore variables(*session.backend, program.mesh, program.variables, config.run.check_replicas);
-  CheckpointReader reader(find_checkpoint(config, config.evaluate.checkpoint, "evaluate.checkpoint"));
-  const Restore what = evaluated_weights(config);
-  restore_variables(reader, variables, what);
+  const std::vector<ChosenWeights> chosen =
+      choose_weights(config, config.evaluate.checkpoint, "evaluate.checkpoint");
   Evaluator evaluator(session, std::move(sets), std::move(program), variables);
-  const int64_t step = reader.manifest().step;
-  const bool averaged =
-      what == Restore::kAverages && std::ranges::any_of(reader.manifest().variables, [](const auto& saved) {
-        return !averaged_weight(saved.name).empty();
-      });
-  const auto results = evaluator.run(step);
-  for (const Evaluation& result : *results) {
-    fmt::print(stderr, "{}{}:{}\n", reader.path(), averaged ? " (running means of the weights)" : "",
-               evaluation_line(result));
-    fmt::print("{}\n", json_line(evaluation_numbers(step, result), {{"dataset", result.dataset}}));
+  for (const ChosenWeights& weights : chosen) {
+    load_weights(weights, session, variables);
+    const std::string title = title_of(weights, config);
+    const auto results = evaluator.run(weights.step);
+    for (const Evaluation& result : *results) {
+      fmt::print(stderr, "{}:{}\n", title, evaluation_line(result));
+      fmt::print("{}\n", json_line(evaluation_numbers(weights.step, result), {{"dataset", result.dataset}}));
+    }
   }
 }
 

@@ -29,7 +29,11 @@ struct EvaluationSet {
   std::vector<std::string> metrics_of(bool texts) const;
 };
 
-/// The data sets of evaluate.datasets. Unknown metrics and features that differ from those of data.train go
+/// The data sets of evaluate.datasets with their metrics, no source opened yet. Unknown metrics go to
+/// `diagnostics`.
+std::vector<EvaluationSet> declared_evaluation_sets(const Session& session, Diagnostics& diagnostics);
+
+/// The same, opened. Unknown metrics and features that differ from those of data.train go
 /// to `diagnostics`.
 std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnostics& diagnostics);
 
@@ -67,9 +71,9 @@ void feed_batch(Executor& executor, const Source& source, const Batch& batch);
 /// What evaluate.jsonl says of it besides "dataset": step, the metrics, examples, tokens, seconds.
 Metrics evaluation_numbers(int64_t step, const Evaluation& evaluation);
 
-/// run.mode=evaluate: the data sets of evaluate.datasets with the checkpoint that evaluate.checkpoint
-/// chooses. A JSON line for each data set goes to standard output, a readable one to standard error; nothing
-/// is written.
+/// run.mode=evaluate: the data sets of evaluate.datasets with each of the checkpoints that
+/// evaluate.checkpoint chooses. A JSON line for each data set goes to standard output, a readable one to
+/// standard error; nothing is written.
 void evaluate(const Session& session, Diagnostics& diagnostics);
 
 /// "test  loss 0.3123  accuracy 0.8891  (10,000 examples in 0.4 s)".

@@ -46,6 +46,16 @@ void describe(config::Visitor& visit, AverageOfCheckpoints& options) {
   visit("average", options.average, "so many of the newest checkpoints", config::positive);
 }
 
+namespace {
+
+/// "" is no file.
+void check_named(const config::Report& report, const std::string& section, const std::string& key,
+                 const std::string& file) {
+  if (file.empty()) report.error(key, fmt::format("`{}.{}` names no file", section, key), "a path, or \"-\"");
+}
+
+}  // namespace
+
 void describe(config::Visitor& visit, InferOptions& options) {
   visit("input", options.input, "file of lines; \"-\": standard input");
   visit("output", options.output,
@@ -59,6 +69,8 @@ void describe(config::Visitor& visit, InferOptions& options) {
   visit("echo", options.echo, "language models: the text begins with what was given");
   visit("format", options.format, "text, or jsonl: a JSON object for each text, with tokens and scores");
   visit.check([&options](const config::Report& report) {
+    check_named(report, "infer", "input", options.input);
+    check_named(report, "infer", "output", options.output);
     if (options.n_best <= options.hypotheses()) return;
     report.error("n_best",
                  fmt::format("`infer.n_best` ({}) is more than the number of hypotheses ({})", options.n_best,
@@ -77,6 +89,8 @@ void describe(config::Visitor& visit, ScoreOptions& options) {
   visit("per_token", options.per_token, "JSON lines with the log-probability of each token");
   visit("checkpoint", options.checkpoint,
         "latest, best, a step, a path, all, a list of steps, or {average: N}");
+  visit.check(
+      [&options](const config::Report& report) { check_named(report, "score", "output", options.output); });
 }
 
 }  // namespace mtf

@@ -59,13 +59,11 @@ bool holds_run(const Config& config, Diagnostics& diagnostics) {
   return false;
 }
 
-ModelDirLock::ModelDirLock(const Config& config) {
+ModelDirLock::ModelDirLock(const Config& config) : directory_(config.run.model_dir.text) {
   const std::string& path = config.run.model_dir.text;
-  std::error_code error;
-  for (fs::path p = path; !p.empty() && !fs::exists(p, error); p = p.parent_path()) created_.push_back(p);
-  fs::create_directories(path, error);
-  if (error) {
-    throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be created: {}", path, error.message()));
+  if (directory_.error()) {
+    throw Error(ErrorKind::kSystem,
+                fmt::format("{}: cannot be created: {}", path, directory_.error().message()));
   }
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor_ < 0)
@@ -78,12 +76,7 @@ ModelDirLock::ModelDirLock(const Config& config) {
   }
 }
 
-ModelDirLock::~ModelDirLock() {
-  for (const std::string& path : created_) {
-    if (::rmdir(path.c_str()) != 0) break;
-  }
-  ::close(descriptor_);
-}
+ModelDirLock::~ModelDirLock() { ::close(descriptor_); }
 
 void write_config(const Config& config, int64_t step) {
   const std::string path = in_model_dir(config, "config.yaml");

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/checkpoint/file.h"
 #include "trainer/config.h"
 
 namespace mtf {
@@ -27,8 +28,8 @@ class ModelDirLock {
   ModelDirLock& operator=(const ModelDirLock&) = delete;
 
  private:
+  MadeDirectory directory_;
   int descriptor_;
-  std::vector<std::string> created_;  ///< directories that were not there, the deepest first
 };
 
 /// Writes config.yaml, the resolved configuration, so that the file is always whole. One that says something

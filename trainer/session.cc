@@ -11,6 +11,7 @@
 #include "models/model_options.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/report/progress.h"
+#include "trainer/train_plan.h"
 
 namespace mtf {
 namespace {
@@ -109,6 +110,8 @@ void open_vocabularies(Session& session, Diagnostics& diagnostics) {
       build_step(session, train_step_options(config, session.layouts, any), diagnostics);
     }
     diagnostics.throw_if_errors();
+    if (lacks_vocabulary(*config.data.vocabulary, config.run.model_dir.text))
+      check_before_texts(session, diagnostics);
     const Mark mark = config.mark("data.train");
     train_missing_vocabularies(
         *config.data.vocabulary, config.run.model_dir.text,
@@ -146,6 +149,21 @@ void open_training_data(Session& session, Diagnostics& diagnostics) {
   if (!config.data.train) return;
   session.train_data =
       open(session, *config.data.train, TextPurpose::kTraining, config.mark("data.train"), diagnostics);
+}
+
+/// Does the layout cut `evaluate.batch_size` evenly? Where it does not, that key is what is to be changed.
+bool divides_evaluation_batch(const Session& session, Diagnostics& diagnostics) {
+  const auto* size = std::get_if<int64_t>(&session.config.evaluate.batch_size);
+  const int64_t parts = LayoutMap(session.layouts.mesh, session.layouts.activation).parts("batch");
+  if (!size || *size % parts == 0) return true;
+  const int64_t below = *size / parts * parts;
+  diagnostics.error(
+      session.config.mark("evaluate.batch_size"),
+      fmt::format("`layout` cuts `batch` into {} parts, which do not divide `evaluate.batch_size` ({})",
+                  parts, *size),
+      below > 0 ? fmt::format("it could be {} or {}", below, below + parts)
+                : fmt::format("it could be {}", parts));
+  return false;
 }
 
 }  // namespace
@@ -194,6 +212,7 @@ std::unique_ptr<Graph> build_evaluation(const Session& session, Diagnostics& dia
         if (diagnostics.has_errors()) return;
         Diagnostics of_evaluation;
         check_layouts(*graph, session.layouts, of_evaluation);
+        if (of_evaluation.has_errors() && !divides_evaluation_batch(session, diagnostics)) return;
         for (const Problem& problem : of_evaluation.errors()) diagnostics.add(problem);
       },
       diagnostics);

@@ -110,7 +110,7 @@ Pass microbatched(Graph& graph, const Model& model, const Features& features,
                   const std::map<std::string, int64_t>& sizes, const TrainStepOptions& options) {
   const int64_t count = options.microbatches;
   if (options.batch_size % count != 0) {
-    throw Error(ErrorKind::kConfig,
+    throw Error(ErrorKind::kConfig, options.microbatches_mark,
                 fmt::format("{} examples cannot be cut into {} microbatches", options.batch_size, count),
                 "`train.microbatches` must divide the batch");
   }
@@ -187,6 +187,7 @@ TrainStepOptions train_step_options(const Config& config, const Layouts& layouts
   options.recompute = config.train.recompute;
   options.trainable_mark = config.mark("train.trainable");
   options.recompute_mark = config.mark("train.recompute");
+  options.microbatches_mark = config.mark("train.microbatches");
   options.update = UpdateOptions{config.optimizer, config.learning_rate, total_steps, config.train.ema_decay};
   return options;
 }

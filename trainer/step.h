@@ -33,7 +33,7 @@ struct TrainStepOptions {
   /// Layers that are computed again in the backward pass.
   std::variant<RecomputeWord, std::vector<std::string>> recompute = RecomputeWord::kNone;
   /// Where the two stand in the configuration, for messages.
-  Mark trainable_mark = {}, recompute_mark = {};
+  Mark trainable_mark = {}, recompute_mark = {}, microbatches_mark = {};
   /// Nothing: no update; the gradients are outputs instead, as grad/VARIABLE.
   std::optional<UpdateOptions> update;
   /// Keeps the prediction as output/logits.

@@ -19,6 +19,10 @@ struct TrainPlan {
   std::optional<Continuation> continuation;  ///< run.model_dir holds a run
 };
 
+/// What can be wrong before the texts are read, checked before a vocabulary is trained and written: the run
+/// that goes on, metrics, the evaluation, its texts. Throws Error with all that is wrong.
+void check_before_texts(const Session& session, Diagnostics& diagnostics);
+
 /// Throws Error: all that is wrong with the configuration together, labels that are no class, too little
 /// memory. `session.config` takes over what a run that continues fixes (find_continuation).
 TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics);

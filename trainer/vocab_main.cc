@@ -136,9 +136,22 @@ void check(const Options& options) {
                 fmt::format("`mtf-vocab ... < {}`", options.texts[0]));
   if (!options.output.empty() && options.texts.empty())
     wrong_usage("no text to train on", "`mtf-vocab --output FILE.model TEXT...`; `-` is standard input");
-  if (std::filesystem::path(options.output).extension() == ".vocab")
+  if (options.output.empty()) return;
+  const std::filesystem::path output = options.output;
+  if (output.extension() == ".vocab")
     wrong_usage(fmt::format("--output: {} would be the list of pieces", options.output),
                 "a name that ends in .model");
+  std::error_code ignored;
+  if (!output.has_filename() || std::filesystem::is_directory(output, ignored))
+    wrong_usage(fmt::format("--output: {} is a directory", options.output), "a name that ends in .model");
+  for (const std::string& text : options.texts) {
+    for (const std::filesystem::path& written :
+         {output, std::filesystem::path(output).replace_extension(".vocab")}) {
+      if (std::filesystem::equivalent(written, text, ignored))
+        wrong_usage(fmt::format("--output: {} would be written over the text {}", written.string(), text),
+                    "a name that ends in .model, before the texts");
+    }
+  }
 }
 
 Options parse(const std::vector<std::string>& words) {
@@ -219,6 +232,18 @@ void write_line(const std::string& line) {
     throw Error(ErrorKind::kSystem, "standard output: cannot be written: " + system_message(errno));
 }
 
+/// What training data would be of the line: without the end of a line of Windows and the mark in front of a
+/// file. Throws Error (kData) when it is no UTF-8.
+std::string_view text_of(std::string_view line, int64_t number) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (number == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  TextProblems problems;
+  check_utf8(line, "standard input", "line", number, problems);
+  problems.throw_if_any();
+  return line;
+}
+
 /// Calls `convert` with each line of standard input and writes what it returns.
 void filter(const std::function<std::string(const std::string& line, int64_t number)>& convert) {
   std::string line;
@@ -229,9 +254,9 @@ void filter(const std::function<std::string(const std::string& line, int64_t num
 
 void encode(const Options& options) {
   const std::unique_ptr<Vocabulary> vocabulary = open(options.encode);
-  filter([&](const std::string& line, int64_t) {
+  filter([&](const std::string& line, int64_t number) {
     std::string tokens;
-    for (const int32_t id : vocabulary->encode(line)) {
+    for (const int32_t id : vocabulary->encode(text_of(line, number))) {
       if (!tokens.empty()) tokens += ' ';
       tokens += options.pieces ? one_word(vocabulary->piece(id)) : fmt::to_string(id);
     }

@@ -36,15 +36,23 @@ Seed read_seed() {
   return {text, value};
 }
 
-/// The interval that leaves out a fortieth of the scores on each side.
-Confidence interval(std::vector<double> scores) {
+/// The interval that leaves out a fortieth of the scores on each side. `single`: the scores are float32, and
+/// so is what numpy makes of them.
+Confidence interval(std::vector<double> scores, bool single) {
   std::ranges::sort(scores);
   const size_t left_out = scores.size() / 40;
+  const double lower = scores[left_out], upper = scores[scores.size() - left_out - 1];
   long double sum = 0;
   for (const double score : scores) sum += score;
+  const long double mean = sum / static_cast<long double>(scores.size());
   Confidence confidence;
-  confidence.mean = static_cast<double>(sum / static_cast<long double>(scores.size()));
-  confidence.half_width = 0.5 * (scores[scores.size() - left_out - 1] - scores[left_out]);
+  if (single) {
+    confidence.mean = static_cast<float>(mean);
+    confidence.half_width = 0.5f * (static_cast<float>(upper) - static_cast<float>(lower));
+  } else {
+    confidence.mean = static_cast<double>(mean);
+    confidence.half_width = 0.5 * (upper - lower);
+  }
   return confidence;
 }
 
@@ -68,9 +76,7 @@ Confidence bootstrap(const TextMetric& metric, const SegmentStatistics& statisti
     }
     scores.push_back(metric.value(std::span<const float>(sums)));
   }
-  Confidence confidence = interval(std::move(scores));
-  if (metric.single_precision_value())
-    confidence.mean = static_cast<double>(static_cast<float>(confidence.mean));
+  Confidence confidence = interval(std::move(scores), metric.single_precision_value());
   confidence.samples = samples;
   confidence.seed = seed.name;
   return confidence;

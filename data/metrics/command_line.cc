@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cxxopts.hpp>
+#include <limits>
 #include <utility>
 
 #include "data/metrics/option_table.h"
@@ -107,15 +108,18 @@ class Parsed {
 
   /// Changes `value` when the option is given.
   template <class Number>
-  void set_number(const std::string& name, Number& value, Number least) const {
+  void set_number(const std::string& name, Number& value, Number least,
+                  Number most = std::numeric_limits<Number>::max()) const {
     if (!has(name)) return;
     const std::string given = text(name);
     const auto [end, failure] = std::from_chars(given.data(), given.data() + given.size(), value);
-    if (failure != std::errc() || end != given.data() + given.size() || !(value >= least)) {
+    if (failure != std::errc() || end != given.data() + given.size() || !(value >= least && value <= most)) {
       throw Error(ErrorKind::kUsage,
                   fmt::format("--{}: `{}` is not a {}number", name, given,
                               std::is_integral_v<Number> ? "whole " : ""),
-                  fmt::format("a number from {}", least));
+                  most == std::numeric_limits<Number>::max()
+                      ? fmt::format("a number from {}", least)
+                      : fmt::format("a number from {} to {}", least, most));
     }
   }
 
@@ -156,14 +160,25 @@ void refuse_what_is_missing(const Parsed& parsed) {
   }
 }
 
+std::set<std::string> metrics_of(const Parsed& parsed) {
+  const std::vector<std::string> names = parsed.texts("metrics");
+  for (const std::string& name : names) Parsed::check_choice("metrics", name, {"bleu", "chrf", "ter"});
+  if (names.empty()) return {"bleu"};
+  return {names.begin(), names.end()};
+}
+
 /// By the target language where --tokenize does not say it.
 BleuTokenizer tokenizer_of(const Parsed& parsed) {
   const std::vector<std::string> names = bleu_tokenizer_names();
   if (parsed.has("tokenize")) return *bleu_tokenizer_named(parsed.choice("tokenize", names, "13a"));
   if (!parsed.has("language-pair")) return BleuTokenizer::k13a;
   const std::string pair = parsed.text("language-pair");
-  const std::string target = pair.substr(std::min(pair.find('-') + 1, pair.size()));
-  if (target == "ja" || target == "ko") {
+  const size_t dash = pair.find('-');
+  if (dash == std::string::npos || dash + 1 == pair.size())
+    throw Error(ErrorKind::kUsage, fmt::format("--language-pair: `{}` is no pair", pair),
+                "for example `en-de`");
+  const std::string target = pair.substr(dash + 1, pair.find('-', dash + 1) - dash - 1);
+  if ((target == "ja" || target == "ko") && metrics_of(parsed).contains("bleu")) {
     throw Error(ErrorKind::kUsage,
                 fmt::format("--language-pair {}: the tokeniser of sacreBLEU for it, {}-mecab, is not here",
                             pair, target),
@@ -190,10 +205,6 @@ ChrfOptions chrf_options(const Parsed& parsed) {
   chrf.whitespace = parsed.has("chrf-whitespace");
   chrf.lowercase = parsed.has("chrf-lowercase");
   chrf.eps_smoothing = parsed.has("chrf-eps-smoothing");
-  if (chrf.char_order + chrf.word_order == 0) {
-    throw Error(ErrorKind::kUsage, "--chrf-char-order and --chrf-word-order are both 0",
-                "6 and 0 give chrF, 6 and 2 chrF++");
-  }
   return chrf;
 }
 
@@ -211,7 +222,7 @@ std::string environment(const char* name) {
 
 ReportOptions report_options(const Parsed& parsed, bool json) {
   ReportOptions report;
-  parsed.set_number<int64_t>("width", report.width, 0);
+  parsed.set_number<int64_t>("width", report.width, 0, 1000);
   report.score_only = parsed.has("score-only");
   report.short_signature = parsed.has("short");
   report.color =
@@ -228,19 +239,14 @@ bool wants_json(const Parsed& parsed) {
   return (is_set ? from_environment : from_option) == "json";
 }
 
-std::set<std::string> metrics_of(const Parsed& parsed) {
-  const std::vector<std::string> names = parsed.texts("metrics");
-  for (const std::string& name : names) Parsed::check_choice("metrics", name, {"bleu", "chrf", "ter"});
-  if (names.empty()) return {"bleu"};
-  return {names.begin(), names.end()};
-}
-
 std::optional<std::string> input_of(const Parsed& parsed) {
   const std::vector<std::string> files = parsed.texts("input");
   if (files.size() > 1) {
     throw Error(ErrorKind::kUsage, fmt::format("--input names {} systems; mtf-bleu scores one", files.size()),
                 "references come before it: `mtf-bleu ref.de -i out.de`");
   }
+  if (parsed.has("input") && files.empty())
+    throw Error(ErrorKind::kUsage, "--input has no name of a file", "`mtf-bleu ref.de -i out.de`");
   return files.empty() ? std::nullopt : std::optional(files.front());
 }
 
@@ -251,6 +257,10 @@ void check(const BleuCommand& command) {
     throw Error(ErrorKind::kUsage,
                 "--num-refs is for references in the columns of one file, but there are several",
                 "either of the two");
+  }
+  if (command.metrics.contains("chrf") && command.chrf.char_order + command.chrf.word_order == 0) {
+    throw Error(ErrorKind::kUsage, "--chrf-char-order and --chrf-word-order are both 0",
+                "6 and 0 give chrF, 6 and 2 chrF++");
   }
   if (command.sentence_level && command.metrics.size() > 1)
     throw Error(ErrorKind::kUsage, "--sentence-level takes one metric", "for example `-m chrf`");
@@ -265,7 +275,7 @@ BleuCommand command_of(const Parsed& parsed) {
   command.version = parsed.has("version");
   if (command.help || command.version) return command;
   refuse_what_is_missing(parsed);
-  parsed.set_number<size_t>("num-refs", command.columns, 1);
+  parsed.set_number<size_t>("num-refs", command.columns, 1, 1000);
   parsed.choice("encoding", {"utf-8", "utf8", "UTF-8", "UTF8"}, "utf-8");
   command.references = parsed.words();
   command.input = input_of(parsed);

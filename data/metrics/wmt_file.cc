@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <optional>
 #include <pugixml.hpp>
@@ -22,29 +23,44 @@ int64_t line_of(std::string_view text, size_t at) {
          1;
 }
 
-std::string_view without_gz(std::string_view path) {
-  if (path.ends_with(".gz")) path.remove_suffix(3);
-  return path;
-}
-
 std::string ascii_lower(std::string_view text) {
   std::string result(text);
   std::ranges::transform(result, result.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
   return result;
 }
 
+std::string_view without_gz(std::string_view path) {
+  if (path.ends_with(".gz")) path.remove_suffix(3);
+  return path;
+}
+
+/// The next tag <seg ...> or <seg/> of text in lower case; npos when there is none.
+size_t find_segment(const std::string& lower, size_t from) {
+  constexpr std::string_view tag = "<seg";
+  size_t at = lower.find(tag, from);
+  while (at != std::string::npos &&
+         std::string_view(" \t\r\n/>").find(lower[at + tag.size()]) == std::string::npos)
+    at = lower.find(tag, at + 1);
+  return at;
+}
+
 /// What stands between <seg ...> and </seg>: such files look like SGML, but few parsers accept them.
 std::vector<std::string> segments_of_sgm(const std::string& text, const std::string& path) {
   const std::string lower = ascii_lower(text);
   std::vector<std::string> segments;
-  for (size_t at = lower.find("<seg"); at != std::string::npos; at = lower.find("<seg", at)) {
-    const size_t begin = lower.find('>', at), end = lower.find("</seg>", at);
-    if (end == std::string::npos || begin > end) {
+  for (size_t at = find_segment(lower, 0), next = 0; at != std::string::npos; at = next) {
+    const size_t begin = lower.find('>', at);
+    next = find_segment(lower, at + 1);
+    if (begin < next && lower[begin - 1] == '/') {
+      segments.emplace_back();
+      continue;
+    }
+    const size_t end = lower.find("</seg>", at);
+    if (end == std::string::npos || begin > end || next < end) {
       throw Error(ErrorKind::kData, fmt::format("{}: line {}: <seg> is not closed", path, line_of(text, at)),
                   "<seg id=\"1\">a sentence</seg>");
     }
     segments.push_back(collapse_white_space(std::string_view(text).substr(begin + 1, end - begin - 1)));
-    at = end;
   }
   if (segments.empty())
     throw Error(ErrorKind::kData, fmt::format("{}: no sentence", path), "<seg id=\"1\">a sentence</seg>");
@@ -54,34 +70,76 @@ std::vector<std::string> segments_of_sgm(const std::string& text, const std::str
 /// Sentences by their numbers in a document.
 using Sentences = std::map<int, std::string>;
 
-Sentences sentences_of(const pugi::xml_node& node) {
-  Sentences sentences;
-  for (const pugi::xpath_node& found : node.select_nodes(".//seg")) {
-    const pugi::xml_node segment = found.node();
-    sentences[segment.attribute("id").as_int()] = collapse_white_space(segment.text().get());
+/// The text of a file in XML, with the places of what is wrong in it.
+class XmlText {
+ public:
+  XmlText(const std::string& text, const std::string& path) : text_(text), path_(path) {
+    // The text is UTF-8, whatever its first line says.
+    const pugi::xml_parse_result parsed = xml_.load_buffer(
+        text.data(), text.size(), pugi::parse_default | pugi::parse_ws_pcdata, pugi::encoding_utf8);
+    if (!parsed) fail(parsed.offset, parsed.description(), "XML as the WMT shared tasks have it");
   }
-  return sentences;
-}
+
+  pugi::xpath_node_set select(const char* path) const { return xml_.select_nodes(path); }
+
+  Sentences sentences_of(const pugi::xml_node& node) const {
+    Sentences sentences;
+    for (const pugi::xpath_node& found : node.select_nodes(".//seg")) {
+      const pugi::xml_node segment = found.node();
+      const std::string_view given = segment.attribute("id").value();
+      int id = 0;
+      const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), id);
+      if (given.empty() || error != std::errc() || end != given.data() + given.size())
+        fail(segment.offset_debug(), "<seg> has no number", "<seg id=\"1\">a sentence</seg>");
+      static const pugi::xpath_query all_text("string(.)");
+      if (!sentences.emplace(id, collapse_white_space(all_text.evaluate_string(segment))).second)
+        fail(segment.offset_debug(), fmt::format("there are two <seg id=\"{}\">", id),
+             "another number for each sentence of a document");
+    }
+    return sentences;
+  }
+
+ private:
+  [[noreturn]] void fail(std::ptrdiff_t at, const std::string& what, const std::string& hint) const {
+    throw Error(ErrorKind::kData,
+                fmt::format("{}: line {}: {}", path_, line_of(text_, static_cast<size_t>(at)), what), hint);
+  }
+
+  const std::string& text_;
+  const std::string& path_;
+  pugi::xml_document xml_;
+};
 
 /// Texts of a kind (<ref translator="..."> or <hyp system="...">) in one document, by name.
-std::map<std::string, Sentences> texts_of(const pugi::xml_node& document, const char* kind,
-                                          const char* attribute) {
+std::map<std::string, Sentences> texts_of(const XmlText& xml, const pugi::xml_node& document,
+                                          const char* kind, const char* attribute) {
   std::map<std::string, Sentences> texts;
   for (const pugi::xpath_node& found : document.select_nodes(fmt::format(".//{}", kind).c_str()))
-    texts[found.node().attribute(attribute).as_string()] = sentences_of(found.node());
+    texts[found.node().attribute(attribute).as_string()] = xml.sentences_of(found.node());
   return texts;
 }
 
 struct XmlFile {
   std::map<std::string, std::vector<std::string>> references;  ///< by translator
   std::map<std::string, std::vector<std::string>> systems;
+  std::string missing;  ///< the first sentence that a system has not translated
 };
 
-std::set<std::string> names_in(const pugi::xml_document& document, const char* kind, const char* attribute) {
+std::set<std::string> names_in(const XmlText& xml, const char* kind, const char* attribute) {
   std::set<std::string> names;
-  for (const pugi::xpath_node& found : document.select_nodes(fmt::format("//doc//{}", kind).c_str()))
+  for (const pugi::xpath_node& found : xml.select(fmt::format("//doc//{}", kind).c_str()))
     names.insert(found.node().attribute(attribute).as_string());
   return names;
+}
+
+/// Numbers of the sentences of a document: those of its source, or of all texts where it has none.
+std::set<int> numbers_of(const XmlText& xml, const pugi::xml_node& document) {
+  const pugi::xml_node source = document.select_node(".//src").node();
+  std::set<int> numbers;
+  for (const pugi::xpath_node& text : document.select_nodes(source ? ".//src" : ".//ref | .//hyp")) {
+    for (const auto& [number, sentence] : xml.sentences_of(text.node())) numbers.insert(number);
+  }
+  return numbers;
 }
 
 /// Sentence `number` of each of `names`, empty where there is none.
@@ -90,19 +148,24 @@ void append(std::map<std::string, std::vector<std::string>>& texts, const std::s
   for (const std::string& name : names) texts[name].push_back(of_document[name][number]);
 }
 
-XmlFile read_xml(const pugi::xml_document& xml) {
+XmlFile read_xml(const XmlText& xml) {
   const std::set<std::string> translators = names_in(xml, "ref", "translator");
   const std::set<std::string> systems = names_in(xml, "hyp", "system");
   XmlFile file;
-  for (const pugi::xpath_node& found : xml.select_nodes("//doc[not(@testsuite)]")) {
+  for (const pugi::xpath_node& found : xml.select("//doc[not(@testsuite)]")) {
     const pugi::xml_node document = found.node();
-    auto references = texts_of(document, "ref", "translator"), outputs = texts_of(document, "hyp", "system");
-    const Sentences sources = sentences_of(document.select_node(".//src").node());
-    for (const auto& [number, source] : sources) {
-      const int id = number;
+    auto references = texts_of(xml, document, "ref", "translator");
+    auto outputs = texts_of(xml, document, "hyp", "system");
+    for (const int number : numbers_of(xml, document)) {
       const bool translated =
-          std::ranges::any_of(references, [id](auto& text) { return !text.second[id].empty(); });
+          std::ranges::any_of(references, [&](auto& text) { return !text.second[number].empty(); });
       if (!translated && !translators.empty()) continue;
+      for (const std::string& name : systems) {
+        if (file.missing.empty() && !outputs[name].contains(number)) {
+          file.missing = fmt::format("system `{}` lacks sentence {} of document `{}`", name, number,
+                                     document.attribute("id").value());
+        }
+      }
       append(file.references, translators, references, number);
       append(file.systems, systems, outputs, number);
     }
@@ -110,26 +173,18 @@ XmlFile read_xml(const pugi::xml_document& xml) {
   return file;
 }
 
-/// The file as XML with references or systems; nothing when it has neither: then it is like .sgm.
+/// The file as XML of WMT; nothing when it has no documents of that kind: then it is like .sgm.
 std::optional<XmlFile> read_as_xml(const std::string& text, const std::string& path) {
-  if (!without_gz(path).ends_with(".xml")) return std::nullopt;
-  pugi::xml_document xml;
-  const pugi::xml_parse_result parsed = xml.load_buffer(text.data(), text.size());
-  if (!parsed) {
-    throw Error(ErrorKind::kData,
-                fmt::format("{}: line {}: {}", path, line_of(text, static_cast<size_t>(parsed.offset)),
-                            parsed.description()),
-                "XML as the WMT shared tasks have it");
-  }
-  XmlFile file = read_xml(xml);
-  if (file.references.empty() && file.systems.empty()) return std::nullopt;
-  return file;
+  if (!ascii_lower(without_gz(path)).ends_with(".xml")) return std::nullopt;
+  const XmlText xml(text, path);
+  if (xml.select("//doc//src | //doc//ref | //doc//hyp").empty()) return std::nullopt;
+  return read_xml(xml);
 }
 
 }  // namespace
 
 bool is_wmt_file(std::string_view path) {
-  const std::string_view plain = without_gz(path);
+  const std::string plain = ascii_lower(without_gz(path));
   return plain.ends_with(".sgm") || plain.ends_with(".sgml") || plain.ends_with(".xml");
 }
 
@@ -154,6 +209,9 @@ std::vector<std::string> read_wmt_hypothesis(const std::string& path) {
     throw Error(ErrorKind::kData, fmt::format("{}: {} systems (<hyp>), not one", path, xml->systems.size()),
                 "a file with the output of one system");
   }
+  if (!xml->missing.empty())
+    throw Error(ErrorKind::kData, fmt::format("{}: {}", path, xml->missing),
+                "an empty <seg> where it has none");
   return xml->systems.begin()->second;
 }
 

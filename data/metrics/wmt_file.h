@@ -9,7 +9,7 @@
 
 namespace mtf {
 
-/// By the ending: .sgm, .sgml or .xml, with .gz behind it or not.
+/// By the ending: .sgm, .sgml or .xml in any case, with .gz behind it or not.
 bool is_wmt_file(std::string_view path);
 
 /// One reference of an .sgm file; of an .xml file all, in the order of their translators. Sentences that
@@ -18,7 +18,7 @@ bool is_wmt_file(std::string_view path);
 /// when the file cannot be read or has no sentence.
 std::vector<std::vector<std::string>> read_wmt_references(const std::string& path);
 
-/// The same sentences of the only system of an .xml file, or those of an .sgm file.
+/// The same sentences of the only system of an .xml file, which must have them all, or those of an .sgm file.
 std::vector<std::string> read_wmt_hypothesis(const std::string& path);
 
 }  // namespace mtf

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 #include "data/text/utf8.h"
 #include "engine/core/counted.h"
 #include "engine/core/printable.h"
@@ -11,6 +14,21 @@ namespace {
 
 constexpr size_t kBufferBytes = 1 << 18;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+/// What people take for a text file, by its first bytes. None of them can begin a text in UTF-8 but the one
+/// of bzip2.
+struct OtherFile {
+  std::string_view front, what, hint;
+};
+constexpr std::string_view kUnpack = "unpack it, or compress it with gzip";
+constexpr std::string_view kToUtf8 = "convert it to UTF-8, for example with `iconv -f UTF-16 -t UTF-8`";
+constexpr std::array kOtherFiles = {
+    OtherFile{"\x28\xb5\x2f\xfd", "it is compressed with zstd", kUnpack},
+    OtherFile{"\xfd\x37zXZ", "it is compressed with xz", kUnpack},
+    OtherFile{"BZh91AY&SY", "it is compressed with bzip2", kUnpack},
+    OtherFile{"\xff\xfe", "it is UTF-16", kToUtf8},
+    OtherFile{"\xfe\xff", "it is UTF-16", kToUtf8},
+};
 
 }  // namespace
 
@@ -30,9 +48,22 @@ LineReader::LineReader(const std::string& path, TextProblems& problems)
 std::optional<std::string_view> LineReader::next() {
   std::optional<std::string_view> line = next_bytes();
   if (!line) return line;
-  if (++line_ == 1 && line->starts_with(kByteOrderMark)) line->remove_prefix(kByteOrderMark.size());
-  check_utf8(*line, path(), "line", line_, problems_);
+  if (++line_ == 1) {
+    if (line->starts_with(kByteOrderMark)) line->remove_prefix(kByteOrderMark.size());
+    check_first(*line);
+  }
+  if (is_text_) check_utf8(*line, path(), "line", line_, problems_);
   return line;
+}
+
+/// Reports a file that is known by its first bytes to be something else than text in UTF-8.
+void LineReader::check_first(std::string_view line) {
+  const auto found = std::ranges::find_if(
+      kOtherFiles, [&](const OtherFile& other) { return line.starts_with(other.front); });
+  if (found == kOtherFiles.end()) return;
+  is_text_ = false;
+  problems_.add(
+      {ErrorKind::kData, {}, fmt::format("{}: {}", path(), found->what), std::string(found->hint), {}});
 }
 
 /// A line as it stands in the file.

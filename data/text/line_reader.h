@@ -36,6 +36,7 @@ class LineReader {
 
  private:
   std::optional<std::string_view> next_bytes();
+  void check_first(std::string_view line);
   bool refill();
 
   InputFile file_;
@@ -44,6 +45,7 @@ class LineReader {
   size_t begin_ = 0;  ///< of what has not been returned
   bool ended_ = false;
   int64_t line_ = 0;
+  bool is_text_ = true;  ///< false: something else was found in the first line, and reported
 };
 
 }  // namespace mtf

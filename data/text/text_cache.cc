@@ -51,9 +51,12 @@ void keep(const std::string& record, const std::string& text) {
   std::error_code ignored;
   fs::create_directories(directory_of(record), ignored);
   const std::string temporary = fmt::format("{}.partial-{}", record, ::getpid());
-  std::ofstream(temporary) << text;
-  fs::rename(temporary, record, ignored);
-  if (ignored) fs::remove(temporary, ignored);
+  std::ofstream file(temporary);
+  file << text;
+  file.close();
+  std::error_code error;
+  if (file) fs::rename(temporary, record, error);
+  if (!file || error) fs::remove(temporary, ignored);
 }
 
 }  // namespace
@@ -74,6 +77,16 @@ void make_cache_directory(const std::string& directory) {
         ErrorKind::kSystem,
         fmt::format("tokenised texts cannot be kept in {}: {}", directory, system_message(error.value())),
         "a directory that can be written, as `data.cache`");
+}
+
+void write_store(const std::string& path, std::span<const StoredTensor> tensors,
+                 const std::map<std::string, std::string>& metadata) {
+  try {
+    write_safetensors(path, tensors, metadata);
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.problems().front().message,
+                "a directory with enough room, as `data.cache`");
+  }
 }
 
 std::string content_hash(const std::string& path, const std::string& cache_directory) {

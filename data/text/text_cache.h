@@ -6,12 +6,15 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "data/text/file_lock.h"
 #include "data/text/old_stores.h"
 #include "engine/checkpoint/file.h"
+#include "engine/checkpoint/safetensors.h"
 #include "engine/core/error.h"
 
 namespace mtf {
@@ -21,6 +24,10 @@ std::string default_cache_directory();
 
 /// Makes the directory when it is not there. Throws Error (kSystem) when that cannot be.
 void make_cache_directory(const std::string& directory);
+
+/// As write_safetensors(); errors say which option of the configuration may help.
+void write_store(const std::string& path, std::span<const StoredTensor> tensors,
+                 const std::map<std::string, std::string>& metadata);
 
 /// XXH3-128 of the bytes of a file. It is kept in `cache_directory` and not computed again while the file has
 /// the same inode, size and times; what was written within two seconds before is not trusted. Throws Error

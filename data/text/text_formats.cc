@@ -148,7 +148,9 @@ class TsvFormat final : public TextFormat {
 class JsonlFormat final : public TextFormat {
  public:
   JsonlFormat(const JsonlOptions& options, const FormatContext& context)
-      : lines_(context.files[0], context.problems), problems_(context.problems) {
+      : lines_(context.files[0], context.problems),
+        problems_(context.problems),
+        blank_lines_(context.blank_lines) {
     const auto* renamed = std::get_if<config::Named<std::string>>(&options.columns);
     for (const Side side : sides_in_files(options)) {
       keys_.emplace_back(side, renamed ? *renamed->find(name_of(side)) : std::string(name_of(side)));
@@ -157,7 +159,11 @@ class JsonlFormat final : public TextFormat {
 
   bool next(TextExample& example) override {
     while (const auto line = lines_.next()) {
-      if (read_object(*line, example)) return true;
+      if (is_blank(*line)) {
+        ++blank_lines_;
+      } else if (read_object(*line, example)) {
+        return true;
+      }
     }
     return false;
   }
@@ -193,6 +199,7 @@ class JsonlFormat final : public TextFormat {
 
   LineReader lines_;
   TextProblems& problems_;
+  int64_t& blank_lines_;
   std::vector<std::pair<Side, std::string>> keys_;
 };
 

@@ -145,7 +145,7 @@ void build(const std::string& path, const TokenStore& tokens, const RowRules& ru
   }
   std::map<std::string, std::string> numbers;
   visit_numbers(report, [&](const char* name, int64_t value) { numbers[name] = fmt::to_string(value); });
-  write_safetensors(path, tensors, numbers);
+  write_store(path, tensors, numbers);
 }
 
 }  // namespace

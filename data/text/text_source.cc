@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <cstdlib>
 #include <numeric>
 
 #include "data/text/text_cache.h"
@@ -86,7 +86,9 @@ TextSource::TextSource(std::vector<Feature> features, TokenStore tokens, RowStor
       report_(rows_.report()) {
   report_.rules = rules;
   for (const Side side : kSides) {
-    if (rules.row[side] > 0) sides_.push_back(side);
+    if (rules.row[side] == 0) continue;
+    vocabulary_sizes_[side] = features_[3 * sides_.size()].vocabulary;
+    sides_.push_back(side);
   }
   cut_ends_ = rules.too_long == TooLong::kCut && rules.packing != Packing::kReference;
 }
@@ -106,13 +108,32 @@ void TextSource::read(std::span<const int64_t> rows, std::span<std::byte* const>
   }
 }
 
+void TextSource::check_aligned(const Mark& mark) const {
+  if (sides_.size() < 2) return;
+  for (int64_t piece = 0; piece < rows_.first(examples()); ++piece) {
+    const int32_t inputs = rows_.length(Side::kInputs, piece), targets = rows_.length(Side::kTargets, piece);
+    if (inputs == targets) continue;
+    const int64_t example = tokens_.example_at(Side::kTargets, rows_.begin(Side::kTargets, piece));
+    throw Error(ErrorKind::kData, mark,
+                fmt::format("example {} has {} inputs and {} targets, ends of sequence included", example + 1,
+                            inputs, targets),
+                "one target for each input, as `model.type: aligned` needs");
+  }
+}
+
 void TextSource::read_row(Side side, int64_t row, int32_t* ids, int32_t* segments, int32_t* positions) const {
   const int32_t* const tokens = tokens_.tokens(side).data();
+  const int64_t vocabulary = vocabulary_sizes_[side];
   int64_t place = 0;
   int32_t segment = 0;
   for (int64_t piece = rows_.first(row); piece < rows_.first(row + 1); ++piece) {
     const int32_t length = rows_.length(side, piece);
-    std::copy_n(tokens + rows_.begin(side, piece), length, ids + place);
+    const int32_t* const begin = tokens + rows_.begin(side, piece);
+    if (std::any_of(begin, begin + length, [&](int64_t id) { return std::abs(id) >= vocabulary; })) {
+      throw Error(ErrorKind::kData, fmt::format("{} is damaged", tokens_.path()),
+                  "remove it: the next run makes it again");
+    }
+    std::copy_n(begin, length, ids + place);
     std::fill_n(segments + place, length, ++segment);
     std::iota(positions + place, positions + place + length, 0);
     if (cut_ends_ && length == report_.rules.limit[side] &&

@@ -27,6 +27,7 @@ class TextSource final : public Source {
   int64_t examples() const override { return rows_.rows(); }
   const std::vector<Feature>& features() const override { return features_; }
   void read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const override;
+  void check_aligned(const Mark& mark) const override;
 
   const TextReport& report() const { return report_; }
 
@@ -38,6 +39,7 @@ class TextSource final : public Source {
   RowStore rows_;
   TextReport report_;
   std::vector<Side> sides_;
+  BySide<int64_t> vocabulary_sizes_;
   bool cut_ends_;  ///< texts that were cut off end with the end of sequence all the same
 };
 

@@ -67,19 +67,29 @@ BySide<int64_t> sizes_of(const TextVocabularies& vocabularies) {
   return sizes;
 }
 
-void build(const std::string& path, const TextFiles& files, const TokenizeOptions& options) {
+/// Files that were written while they were read would leave their tokens under the key of what they held
+/// before.
+void check_unchanged(const TextFiles& files, const TokenizeOptions& options, const std::string& key,
+                     const std::string& cache_directory) {
+  if (token_store_key(files, options, cache_directory) == key) return;
+  const std::vector<std::string>& group = files.groups.front();
+  const bool several = files.groups.size() * group.size() > 1;
+  throw Error(ErrorKind::kData,
+              fmt::format("{}{} changes while it is read",
+                          several ? "one of the files of a source with " : "", group.front()),
+              "start again when it is complete");
+}
+
+void build(const std::string& path, const TextFiles& files, const TokenizeOptions& options,
+           const std::string& key) {
   const TextCounts counts = scan_texts(files, sizes_of(options.vocabularies), options.progress);
   const std::vector<Side> sides = sides_in_rows(files.options);
   BySide<std::optional<TokenFile>> tokens;
   for (const Side side : sides) tokens[side].emplace(directory_of(path));
-  int64_t examples = 0;
   tokenize(files, options, [&](const TokenChunk& chunk) {
     for (const Side side : sides) tokens[side]->append(chunk, side);
-    examples += static_cast<int64_t>(chunk.lengths[sides[0]].size());
   });
-  if (examples != counts.examples)
-    throw Error(ErrorKind::kData, fmt::format("{} changes while it is read", files.groups.front().front()),
-                "start again when it is complete");
+  check_unchanged(files, options, key, directory_of(path));
 
   std::vector<MappedFile> mapped;
   std::vector<StoredTensor> tensors;
@@ -95,9 +105,8 @@ void build(const std::string& path, const TextFiles& files, const TokenizeOption
                        .shape = {static_cast<int64_t>(offsets.size())},
                        .data = std::as_bytes(std::span(offsets))});
   }
-  write_safetensors(
-      path, tensors,
-      {{"empty", fmt::to_string(counts.empty)}, {"blank_lines", fmt::to_string(counts.blank_lines)}});
+  write_store(path, tensors,
+              {{"empty", fmt::to_string(counts.empty)}, {"blank_lines", fmt::to_string(counts.blank_lines)}});
 }
 
 /// The keys of a source but for its files.
@@ -144,7 +153,7 @@ TokenStore::TokenStore(const std::string& path) : file_(path) {
 std::string token_store_key(const TextFiles& files, const TokenizeOptions& options,
                             const std::string& cache_directory) {
   std::string text =
-      fmt::format("tokens 1\n{}\nlowercase {}\n", settings_of(files.options), options.lowercase);
+      fmt::format("tokens 2\n{}\nlowercase {}\n", settings_of(files.options), options.lowercase);
   for (const Side side : kSides) {
     const auto& vocabulary = options.vocabularies[side];
     text += fmt::format("{} {}\n", mtf::name_of(side), vocabulary ? vocabulary->fingerprint() : "");
@@ -160,7 +169,7 @@ TokenStore open_token_store(const TextFiles& files, const TokenizeOptions& optio
                             const std::string& cache_directory) {
   const std::string path = fmt::format("{}/tokens-{}.safetensors", cache_directory, key);
   return open_or_build<TokenStore>(
-      path, [&] { build(path, files, options); },
+      path, [&] { build(path, files, options, key); },
       [&] {
         if (options.progress) options.progress(TextStage::kWait, 0, 0);
       });

@@ -43,6 +43,7 @@ class TokenStore {
   /// Throws Error (kCheckpoint) when the file is not there or damaged.
   explicit TokenStore(const std::string& path);
 
+  const std::string& path() const { return file_.path(); }
   int64_t examples() const { return counts_.examples; }
   const TextCounts& counts() const { return counts_; }
   bool has(Side side) const { return !offsets_[side].empty(); }
@@ -52,6 +53,10 @@ class TokenStore {
   /// Where the tokens of example i begin, and how many they are: 0 when its text is empty.
   int64_t begin(Side side, int64_t i) const { return offsets_[side][i]; }
   int64_t length(Side side, int64_t i) const { return offsets_[side][i + 1] - offsets_[side][i]; }
+  /// The example to which a token belongs.
+  int64_t example_at(Side side, int64_t token) const {
+    return std::ranges::upper_bound(offsets_[side], token) - offsets_[side].begin() - 1;
+  }
   /// True when the tokens of some example end before token `end`.
   bool ends_example(Side side, int64_t end) const { return std::ranges::binary_search(offsets_[side], end); }
   /// Of an end of sequence that belongs to no example.

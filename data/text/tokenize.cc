@@ -26,14 +26,13 @@ class Encoder {
   TokenChunk operator()(const std::vector<TextExample>& examples) const {
     TokenChunk chunk;
     for (const TextExample& example : examples) {
-      const bool incomplete = std::ranges::any_of(read_, [&](Side side) { return example[side].empty(); });
       for (const Side side : kept_) {
         std::vector<int32_t>& tokens = chunk.tokens[side];
         const size_t begin = tokens.size();
-        if (!joined_) {
+        if (joined_) {
+          append_joined(example, tokens);
+        } else {
           append(example[side], side, tokens);
-        } else if (!incomplete) {
-          for (const Side part : read_) append(example[part], Side::kTargets, tokens);
         }
         chunk.lengths[side].push_back(static_cast<int64_t>(tokens.size() - begin));
       }
@@ -42,6 +41,16 @@ class Encoder {
   }
 
  private:
+  /// All texts of the example, or none where one of them has no tokens: each must have its end of sequence.
+  void append_joined(const TextExample& example, std::vector<int32_t>& tokens) const {
+    const size_t begin = tokens.size();
+    for (const Side part : read_) {
+      const size_t before = tokens.size();
+      append(example[part], Side::kTargets, tokens);
+      if (tokens.size() == before) return tokens.resize(begin);
+    }
+  }
+
   void append(const TextField& field, Side side, std::vector<int32_t>& tokens) const {
     if (field.empty()) return;
     if (field.has_ids) {

@@ -177,14 +177,14 @@ void train(const TextSample& sample, const std::string& path, const SentencePiec
   announce(fmt::format("vocabulary trained in {:.1f} s: {}", seconds.count(), path));
 }
 
-void make_directory(const std::string& directory) {
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error)
-    throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be created: {}", directory, error.message()));
-}
-
 }  // namespace
+
+bool lacks_vocabulary(const VocabularyOptions& options, const std::string& directory) {
+  const BySide<LanguageVocabulary> languages = by_side(options);
+  return std::ranges::any_of(kSides, [&](Side side) {
+    return is_trained(languages[side]) && !fs::exists(trained_vocabulary_path(options, side, directory));
+  });
+}
 
 void train_missing_vocabularies(const VocabularyOptions& options, const std::string& directory,
                                 const ForEachText& for_each_text, const Announce& announce,
@@ -197,7 +197,11 @@ void train_missing_vocabularies(const VocabularyOptions& options, const std::str
     for_each_text([&](Side of, std::string_view text) {
       if (!are_apart(options) || of == side) sample.add(text);
     });
-    make_directory(directory);
+    const MadeDirectory made(directory);
+    if (made.error()) {
+      throw Error(ErrorKind::kSystem,
+                  fmt::format("{}: cannot be created: {}", directory, made.error().message()));
+    }
     const FileLock lock(path + ".lock",
                         [&] { announce(fmt::format("waiting for another process that trains {}", path)); });
     if (fs::exists(path)) continue;

@@ -55,13 +55,17 @@ void write_vocabulary(const std::string& model, const std::string& path);
 std::string trained_vocabulary_path(const VocabularyOptions& options, Side side,
                                     const std::string& directory);
 
+/// `options` ask for a vocabulary that is to be trained and is not in `directory` yet.
+bool lacks_vocabulary(const VocabularyOptions& options, const std::string& directory);
+
 /// Calls `use` with each text of the training data.
 using ForEachText = std::function<void(const std::function<void(Side, std::string_view)>& use)>;
 /// Shows one line to a person.
 using Announce = std::function<void(const std::string& line)>;
 
 /// Trains each vocabulary of `options` that is to be trained and whose file is not in `directory` yet. Of
-/// several processes one trains and the others wait for it. Makes the directory. Throws Error: at `mark` when
+/// several processes one trains and the others wait for it. Makes the directory, which stays only with a
+/// vocabulary in it. Throws Error: at `mark` when
 /// they cannot be trained, and what `for_each_text` throws, before anything is written.
 void train_missing_vocabularies(const VocabularyOptions& options, const std::string& directory,
                                 const ForEachText& for_each_text, const Announce& announce,

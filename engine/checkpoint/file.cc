@@ -66,6 +66,19 @@ std::string directory_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
+MadeDirectory::MadeDirectory(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code unknown;
+  for (fs::path p = path; !p.empty() && !fs::exists(p, unknown); p = p.parent_path()) made_.push_back(p);
+  fs::create_directories(path, error_);
+}
+
+MadeDirectory::~MadeDirectory() {
+  for (const std::string& path : made_) {
+    if (::rmdir(path.c_str()) != 0) break;
+  }
+}
+
 MappedFile::MappedFile(const std::string& path) : path_(path) {
   const auto cannot = [&](const std::string& why) {
     throw Error(ErrorKind::kCheckpoint, fmt::format("cannot read {}: {}", path, why));

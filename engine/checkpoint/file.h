@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <system_error>
+#include <vector>
 
 namespace mtf {
 
@@ -42,6 +44,23 @@ int write_file(const std::string& path, std::span<const std::byte> bytes);
 
 /// The directory in which `path` lies: "." when it has no other.
 std::string directory_of(const std::string& path);
+
+/// A directory, made with those above it where they are not there. Those that it made and that are empty at
+/// the end of its life go with it.
+class MadeDirectory {
+ public:
+  explicit MadeDirectory(const std::string& path);
+  ~MadeDirectory();
+  MadeDirectory(const MadeDirectory&) = delete;
+  MadeDirectory& operator=(const MadeDirectory&) = delete;
+
+  /// Why it is not there; none: it is.
+  const std::error_code& error() const { return error_; }
+
+ private:
+  std::vector<std::string> made_;  ///< the deepest first
+  std::error_code error_;
+};
 
 /// The bytes of a file, mapped read-only. The constructor throws Error (kCheckpoint) when there is no such
 /// file or it cannot be read.

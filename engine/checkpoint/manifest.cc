@@ -75,13 +75,14 @@ class Fields {
  public:
   /// `place`: "" or such as "variable `x`: ", for messages.
   Fields(const Json& json, const std::string& path, std::string place,
-         std::initializer_list<const char*> keys)
+         std::initializer_list<const char*> keys, const char* optional_key = nullptr)
       : json_(json), path_(path), place_(std::move(place)) {
     if (!json.is_object()) fail("is no JSON object");
     for (const char* key : keys)
       if (!json.contains(key)) fail(fmt::format("has no `{}`", key));
     for (const auto& [key, value] : json.items())
-      if (std::ranges::find(keys, std::string_view(key)) == keys.end())
+      if (std::ranges::find(keys, std::string_view(key)) == keys.end() &&
+          (optional_key == nullptr || key != optional_key))
         fail(fmt::format("has the unknown key `{}`", key));
   }
 
@@ -121,6 +122,14 @@ class Fields {
     for (const auto& [name, value] : map(key).items()) {
       if (!value.is_number()) fail(fmt::format("`{}` of `{}` is no number", name, key));
       values.emplace(name, value.get<double>());
+    }
+    return values;
+  }
+  std::map<std::string, std::string> texts_by_name(const char* key) const {
+    std::map<std::string, std::string> values;
+    for (const auto& [name, value] : map(key).items()) {
+      if (!value.is_string()) fail(fmt::format("`{}` of `{}` is no text", name, key));
+      values.emplace(name, value.get<std::string>());
     }
     return values;
   }
@@ -239,6 +248,7 @@ std::string to_json(const Manifest& manifest) {
   add("mesh", dump(manifest.mesh));
   add("state", dump(to_json(manifest.state)));
   add("metrics", dump(to_json(manifest.metrics)));
+  if (!manifest.vocabularies.empty()) add("vocabularies", dump(manifest.vocabularies));
   add("files", lines_of(manifest.files));
   add("variables", lines_of(manifest.variables));
   return text + closing(text);
@@ -253,7 +263,8 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
                 fmt::format("this program reads format {}", Manifest::kFormat));
   const Fields fields(json, path, "",
                       {"format", "step", "seed", "config_hash", "next_rows", "instruction_set", "mesh",
-                       "state", "metrics", "files", "variables", "xxh128"});
+                       "state", "metrics", "files", "variables", "xxh128"},
+                      "vocabularies");
   fields.size("format");
   Manifest manifest;
   manifest.step = fields.size("step");
@@ -264,6 +275,7 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
   manifest.mesh = fields.text("mesh");
   manifest.state = fields.numbers_by_name("state");
   manifest.metrics = fields.numbers_by_name("metrics");
+  if (json.contains("vocabularies")) manifest.vocabularies = fields.texts_by_name("vocabularies");
   for (const Json& file : fields.list("files"))
     manifest.files.push_back(parse_file(file, path, manifest.files.size()));
   for (const Json& variable : fields.list("variables"))

@@ -53,6 +53,7 @@ struct Manifest {
   std::string mesh;                       ///< "rows=2 cols=4", "one position"
   std::map<std::string, double> state;    ///< further numbers that the trainer needs to go on; finite
   std::map<std::string, double> metrics;  ///< "DATASET/METRIC" of an evaluation at this step; finite
+  std::map<std::string, std::string> vocabularies;  ///< fingerprints, by what ids are of; may be empty
   std::vector<CheckpointFileInfo> files;
   std::vector<CheckpointVariable> variables;
 };

@@ -93,6 +93,10 @@ std::string hint_for_unknown_key(std::string_view path, const std::vector<std::s
       if (last_of(known.path) == *near_elsewhere) paths.push_back(known.path);
     }
     paths = each_once(paths);
+    if (std::ranges::find(paths, path) != paths.end())
+      return fmt::format(
+          "it cannot stand beside the other keys of `{0}` (`{0}: null` before it removes them)",
+          parent_of(path));
     keep_same_section(paths, path);
     for (const std::string& top : paths) {
       if (parent_of(top).empty()) return fmt::format("`{}` stands at the top of a file", top);

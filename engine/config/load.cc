@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <set>
 
 #include "engine/config/types.h"
 #include "engine/config/variables.h"
@@ -138,6 +139,32 @@ class FileLoader {
   int files_ = 0;                   ///< so far
 };
 
+void collect_references(const Node& node, std::set<std::string>& names) {
+  if (node.is_scalar()) names.merge(references(node.text()));
+  for (const Node& element : node.elements()) collect_references(element, names);
+  for (const Entry& entry : node.entries()) {
+    names.merge(references(entry.key));
+    collect_references(entry.value, names);
+  }
+}
+
+/// A variable that an argument sets is one that the files give a value to or use: a resolved configuration
+/// has none, and names are mistyped.
+void check_set_variables(const Node& root, const Node& of_files, Diagnostics& diagnostics) {
+  const Node* vars = root.find("vars");
+  if (!vars || root.incomplete()) return;
+  const Node* before = of_files.find("vars");
+  std::set<std::string> used;
+  collect_references(root, used);
+  for (const Entry& entry : vars->entries()) {
+    if (used.contains(entry.key) || (before && before->entry(entry.key))) continue;
+    std::vector<std::string> known(used.begin(), used.end());
+    diagnostics.error(entry.mark, fmt::format("nothing uses the variable `{}`", entry.key),
+                      known.empty() ? "the keys themselves; `vars` are part of the files that refer to them"
+                                    : did_you_mean(entry.key, known));
+  }
+}
+
 }  // namespace
 
 Node load(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
@@ -145,12 +172,14 @@ Node load(const std::vector<std::string>& files, const std::vector<std::string>&
   Node root = Node::map({}, files.empty() ? Mark{} : Mark{files.front(), 0, 0, 1, {}});
   FileLoader loader(rules, diagnostics);
   for (const std::string& file : files) root = merge_roots(root, loader.load(file, {}), rules);
+  const Node of_files = root;
   size_t number = files.size();
   for (const std::string& argument : arguments) {
     const Mark mark{fmt::format("argument {}", ++number), 0, 0, 1, {}};
     diagnostics.add_source(mark.file);
     root = apply_argument(root, argument, mark, diagnostics, rules);
   }
+  check_set_variables(root, of_files, diagnostics);
   const Entry* vars = root.entry("vars");
   const auto variables = resolve_variables(vars ? vars->value : Node(), diagnostics);
   return resolve(root.without("vars"), variables, rules.deferred, diagnostics);

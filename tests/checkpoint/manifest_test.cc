@@ -58,12 +58,14 @@ TEST(Manifest, ReadsWhatItWrote) {
   Manifest manifest = example();
   manifest.seed = std::numeric_limits<uint64_t>::max();
   manifest.next_rows = {{"train", std::numeric_limits<int64_t>::max()}, {"ü \"quoted\"", 0}};
+  manifest.vocabularies = {{"inputs", "bytes"}, {"targets", "ab \"12\""}};
   manifest.variables.push_back({"scalar", DType::kInt64, {}, {{"g", 8, 8, {}, {}, hash}}});
   manifest.files.push_back({"g", 16, 8, hash});
   const std::string text = to_json(manifest);
   const Manifest again = parse_manifest(text, "manifest.json");
   EXPECT_EQ(again.seed, manifest.seed);
   EXPECT_EQ(again.next_rows, manifest.next_rows);
+  EXPECT_EQ(again.vocabularies, manifest.vocabularies);
   EXPECT_EQ(again.state, manifest.state);
   EXPECT_EQ(again.variables[0].shape, manifest.variables[0].shape);
   EXPECT_EQ(again.variables[1].dtype, DType::kInt64);

@@ -100,6 +100,13 @@ TEST(UnknownKey, OrTheTypesThatHaveIt) {
   EXPECT_EQ(hint("optimizer: {type: sgd, beta1: 0.9}"), "it is a key of `type: adam`");
 }
 
+TEST(UnknownKey, NeverItself) {
+  const std::vector<KnownKey> known = {{"data.vocabulary.inputs", {}}, {"data.vocabulary.size", {}}};
+  EXPECT_EQ(hint_for_unknown_key("data.vocabulary.inputs", {"type", "size"}, known),
+            "it cannot stand beside the other keys of `data.vocabulary` (`data.vocabulary: null` before it "
+            "removes them)");
+}
+
 TEST(UnknownKey, ElseTheKeysOfTheMap) { EXPECT_EQ(hint("run: {colour: blue}"), "one of `seed`, `mode`"); }
 
 TEST(UnknownKey, PathsWithDotsAreForArguments) {

@@ -45,6 +45,17 @@ TEST(Variables, UnknownNames) {
       ElementsAre(testing::StartsWith("a.yaml:1:4: unknown variable `a`; define it: `vars: {a: ...}`")));
 }
 
+TEST(Variables, OfArgumentsAreOfSomeUse) {
+  EXPECT_EQ(loaded("vars: {a: 1, b: 2}\nx: $a", {"vars.b=3"}), "{x: 1}");
+  EXPECT_EQ(loaded("x: 1", {"vars.a=3", "x=$a"}), "{x: 3}");
+  EXPECT_EQ(loaded("vars: {a: $b, b: 1}\nx: $a", {"vars.c=5", "vars.b=\"${c + 1}\""}), "{x: 6}");
+  EXPECT_THAT(load_errors("vars: {d_model: 8}\nx: $d_model", {"vars.d_modle=16"}),
+              ElementsAre(testing::StartsWith(
+                  "argument 2: nothing uses the variable `d_modle`; did you mean `d_model`?")));
+  EXPECT_THAT(load_errors("x: 8", {"vars.d_model=16"}),
+              ElementsAre(testing::StartsWith("argument 2: nothing uses the variable `d_model`; ")));
+}
+
 TEST(Variables, BadExpressionsAndReferences) {
   const auto error = [](const std::string& text) {
     const auto errors =

@@ -128,6 +128,27 @@ TEST_F(TextReading, BytesThatAreNoUtf8AreNamedByTheirLinesOfAllFilesAtOnce) {
                     HasSubstr(path("b") + ": line 2"), HasSubstr("iconv")));
 }
 
+TEST_F(TextReading, FilesOfOtherKindsAreToldByTheirFirstBytes) {
+  const auto said = [&](const std::string& bytes) { return scan_failure(text(file("t", bytes))); };
+  EXPECT_THAT(said("\x28\xb5\x2f\xfd\n\xff\n"), path("t") +
+                                                    ": it is compressed with zstd; unpack it, or compress "
+                                                    "it with gzip");
+  EXPECT_THAT(said(std::string("\xfd\x37zXZ\0\0\4\n\xff", 10)), HasSubstr("t: it is compressed with xz;"));
+  EXPECT_THAT(said("BZh91AY&SY\xff\n"), HasSubstr("t: it is compressed with bzip2;"));
+  EXPECT_THAT(said(std::string("\xff\xfeh\0\n\0", 6)),
+              AllOf(HasSubstr("t: it is UTF-16;"), HasSubstr("iconv")));
+  EXPECT_THAT(said("BZh9 is fine\n\xff\n"), HasSubstr("t: line 2: no UTF-8"));
+}
+
+TEST_F(TextReading, BlankLinesBetweenObjectsCountAsThoseOfPlainTexts) {
+  JsonlOptions objects;
+  objects.path = {{file("j", "{\"targets\": \"a\"}\n\n{\"targets\": \"b\"}\r\n \r\n")}};
+  objects.columns = std::vector<std::string>{"targets"};
+  EXPECT_THAT(examples(objects), ElementsAre("/a", "/b"));
+  std::vector<Problem> missing;
+  EXPECT_EQ(scan_texts(find_text_files(objects, {}, missing), {}).blank_lines, 2);
+}
+
 TEST_F(TextReading, MissingColumnsKeysAndBadJson) {
   EXPECT_THAT(scan_failure(tsv(file("t", "a\tb\nonly one\nc\td\n"))), HasSubstr("t: line 2: 1 of 2 columns"));
   JsonlOptions objects;
@@ -169,6 +190,9 @@ TEST_F(TextReading, AllFilesThatCannotBeReadAreNamed) {
   const std::string cut = compressed("cut.gz", std::string(1000, 'a') + "\nb\n");
   std::filesystem::resize_file(cut, 12);
   EXPECT_THAT(scan_failure(text(cut)), HasSubstr("cut off"));
+  const std::string padded = compressed("padded.gz", "a\nbcd\n");
+  std::ofstream(padded, std::ios::binary | std::ios::app) << std::string(5, '\0');
+  EXPECT_THAT(scan_failure(text(padded)), HasSubstr("something else follows the 6 bytes"));
   EXPECT_THAT(scan_failure(text(file("blank", "\n \n"))), HasSubstr("blank: there is no text"));
 }
 

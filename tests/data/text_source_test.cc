@@ -76,6 +76,33 @@ TEST_F(TextRows, JoinedPairsAreNeverSplitUnasked) {
   EXPECT_THAT(texts_of(*make_text_source(joined, how), "targets"), ElementsAre("ab|C|", "cdef||"));
 }
 
+/// Finds nothing in a text of tildes, as SentencePiece does in one of ideographic spaces.
+class WithoutTildes final : public Vocabulary {
+ public:
+  int64_t size() const override { return bytes_.size(); }
+  std::vector<int32_t> encode(std::string_view text) const override {
+    std::vector<int32_t> ids = bytes_.encode(text);
+    std::erase(ids, '~' + 3);
+    return ids;
+  }
+  std::string decode(std::span<const int32_t> ids) const override { return bytes_.decode(ids); }
+  std::string piece(int32_t id) const override { return bytes_.piece(id); }
+  std::string fingerprint() const override { return "without tildes"; }
+
+ private:
+  ByteVocabulary bytes_;
+};
+
+TEST_F(TextRows, JoinedPairsHaveTwoEndsAlsoWhereATextHasNoTokens) {
+  ParallelOptions joined = parallel(file("en", "ab\n~\nef\n"), file("de", "~~\nCD\nEF\n"));
+  joined.as = PairsAs::kTargets;
+  TextSettings how = settings(0, 8);
+  how.vocabularies.targets = std::make_shared<const WithoutTildes>();
+  const auto source = make_text_source(joined, how);
+  EXPECT_THAT(texts_of(*source, "targets"), ElementsAre("ef|EF|"));
+  EXPECT_EQ(source->report().empty, 2);
+}
+
 TEST_F(TextRows, TooLongTextsAreDroppedCutOrSplit) {
   const std::string path = file("t", "abcdefg\nxy\n");
   const auto rows = [&](TooLong rule, Packing packing) {
@@ -213,6 +240,38 @@ TEST_F(TextRows, DamagedStoresAreMadeAnew) {
       std::filesystem::resize_file(store, std::filesystem::file_size(store) - 3);
     }
   }
+  EXPECT_THAT(texts_of(*make_text_source(text(source), settings(0, 8)), "targets"),
+              ElementsAre("one|", "two|"));
+}
+
+TEST_F(TextRows, TokensThatAreNoneOfTheVocabularyAreNoticedWhenTheyAreRead) {
+  const std::string source = file("t", "one\ntwo\n");
+  make_text_source(text(source), settings(0, 8));
+  const std::string store = path("cache/" + cached("tokens-").at(0));
+  std::fstream bytes(store, std::ios::in | std::ios::out | std::ios::binary);
+  bytes.seekp(-2, std::ios::end);  // the upper half of the last token, which is of no text
+  bytes.put(1);
+  bytes.close();
+  EXPECT_THAT(texts_of(*make_text_source(text(source), settings(0, 8)), "targets"),
+              ElementsAre("one|", "two|"));
+  bytes.open(store, std::ios::in | std::ios::out | std::ios::binary);
+  bytes.seekp(-6, std::ios::end);
+  bytes.put(1);
+  bytes.close();
+  EXPECT_THAT(failure([&] { texts_of(*make_text_source(text(source), settings(0, 8)), "targets"); }),
+              AllOf(HasSubstr(store + " is damaged"), HasSubstr("remove it")));
+}
+
+TEST_F(TextRows, FilesThatChangeWhileTheyAreTokenisedLeaveNoStore) {
+  const std::string source = file("t", "one\ntwo\n");
+  TextSettings how = settings(0, 8);
+  how.progress = [&](TextStage stage, int64_t, int64_t) {
+    if (stage == TextStage::kCheck) file("t", "uno\ndue\n");
+  };
+  EXPECT_THAT(failure([&] { make_text_source(text(source), how); }),
+              HasSubstr(source + " changes while it is read"));
+  EXPECT_THAT(cached("tokens-"), IsEmpty());
+  file("t", "one\ntwo\n");
   EXPECT_THAT(texts_of(*make_text_source(text(source), settings(0, 8)), "targets"),
               ElementsAre("one|", "two|"));
 }

@@ -197,8 +197,19 @@ TEST_F(TrainVocabulary, FailuresLeaveNothingBehindAndNameTheirPlace) {
               }),
               AllOf(HasSubstr("run.yaml:3:5: "), HasSubstr("at most")));
   EXPECT_TRUE(fs::is_empty(directory_));
+  const std::string below = path("runs/new");
+  failure([&] { train_missing_vocabularies(options, below, for_each_text, [](const std::string&) {}); });
+  EXPECT_TRUE(fs::is_empty(directory_));
   EXPECT_THAT(failure([&] { read_vocabularies(options, directory_, mark); }),
               AllOf(HasSubstr("run.yaml:3:5: there is no file"), HasSubstr("vocabulary.model")));
+}
+
+TEST_F(TrainVocabulary, IsLackedUntilItIsThere) {
+  const VocabularyOptions trained = SentencePieceOptions{.size = 400};
+  EXPECT_TRUE(lacks_vocabulary(trained, directory_));
+  EXPECT_FALSE(lacks_vocabulary(BytesOptions{}, directory_));
+  train_missing_vocabularies(trained, directory_, for_each_text, [](const std::string&) {});
+  EXPECT_FALSE(lacks_vocabulary(trained, directory_));
 }
 
 TEST_F(TrainVocabulary, OfSeveralProcessesOneTrains) {

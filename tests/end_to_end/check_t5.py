@@ -62,6 +62,12 @@ def make(kind, source, directory):
             save_file({name: tensors[name] for name in names if files[name] == file}, f"{directory}/{file}")
         with open(path + ".index.json", "w") as index:
             json.dump({"metadata": {}, "weight_map": files}, index)
+    elif kind == "twice":
+        names = {"shared.weight": "one.safetensors", "lm_head.weight": "two.safetensors"}
+        for file in names.values():
+            save_file(tensors, f"{directory}/{file}")
+        with open(path + ".index.json", "w") as index:
+            json.dump({"metadata": {}, "weight_map": names}, index)
     elif kind == "bfloat16":
         header, data = {}, b""
         for name, tensor in tensors.items():
@@ -118,6 +124,13 @@ def texts(reference, vocabulary, name):
 def bare(source, target):
     """The tensors without metadata."""
     save_file(load_file(source), target)
+
+
+def without(source, target, name):
+    """A file that has lost a tensor, but not its metadata."""
+    with safe_open(source, "numpy") as file:
+        metadata = file.metadata()
+    save_file({other: tensor for other, tensor in load_file(source).items() if other != name}, target, metadata)
 
 
 def escape(source, target):

@@ -149,8 +149,16 @@ expect_mistake 2 "is both what is read and what is written" whole ./whole --to m
 expect_mistake 1 "there is no absent" absent new
 expect_mistake 1 "letters holds no weights" letters new
 expect_mistake 1 "whole has no checkpoint of step 5; it has 2, 4, 6" whole new.safetensors --step 5
+$check without whole.safetensors lost.safetensors encoder/rms_norm/scale
+expect_mistake 1 "lost.safetensors names the dimensions of \`encoder/rms_norm/scale\`, and has no such tensor" lost.safetensors new
+cp -r whole changed && sed -i 's/hidden_size: 24/hidden_size: 25/' changed/config.yaml
+expect_mistake 1 "changed: variable \`encoder/block_000/layer_001/DenseReluDense/wi_0/kernel\` is " changed new --to hf-t5
+cp -r whole apart && rm apart/config.yaml
+expect_mistake 1 "apart lies in no run, so it is not known which model it is of" apart new --to model
 head -c 5000 whole.safetensors > torn.safetensors
 expect_exit 1 "$mtf_convert" torn.safetensors new
+$check make twice "$source_dir/tests/golden/hf_t5_v1_1" twice
+expect_mistake 1 "is in two of its files" twice new
 $check escape whole.safetensors escape.safetensors
 expect_mistake 1 "\`../../escaped.safetensors\` is no name of a file" escape.safetensors new
 cp -r t5 broken

@@ -96,6 +96,15 @@ chmod -R a-w shared
 expect_exit 0 "$mtf_train" large.yaml run.model_dir=read_only
 chmod -R u+w shared
 
+# A disk that is full, here for files beyond 48 KB: tokens in their temporary file, then the store of them. Nothing is left.
+for lines in 4000 20000; do
+  printf 'a%.0s\n' $(seq $lines) > full.txt
+  sed 's|^  train: .*|  train: {type: text, path: full.txt}|; s|cache: cache|cache: full|' run.yaml > full.yaml
+  expect_exit 1 bash -c 'trap "" XFSZ; ulimit -f 48; exec "$@"' - "$mtf_train" full.yaml run.model_dir=full_run
+  expect_text "File too large; a directory with enough room, as \`data.cache\`"
+  [ -z "$(find full -type f -not -path '*/files/*')" ] || fail "a full disk leaves $(find full -type f)"
+done
+
 # Mistakes of the model are said, and the texts are left alone.
 expect_exit 2 "$mtf_train" run.yaml run.model_dir=wrong model.block=[Nonsense] data.cache=untouched
 expect_text "Nonsense"

@@ -53,6 +53,13 @@ printf 'ein Haus , ein ö\n' | "$mtf_vocab" --encode t2t.subwords --pieces > out
 expect_text 'ein_ Haus_ ␣,␣_ ein_ \ 2 4 6 ; _'
 "$mtf_vocab" --decode t2t.subwords --pieces < out | cmp - <(echo 'ein Haus , ein ö') || fail "tensor2tensor's subwords"
 
+# A line is what it is in training data: without the end of a line of Windows and the mark in front of a file.
+printf '\xef\xbb\xbfGut\r\nso\r\n' | "$mtf_vocab" --encode bytes | cmp - <(printf '74 120 119\n118 114\n') ||
+  fail "lines of Windows"
+printf 'gut\ngr\xfc\xdfe\n' > latin.txt
+"$mtf_vocab" --encode bytes < latin.txt > out 2>&1 && fail "text that is no UTF-8 is encoded"
+expect_text "standard input: line 2: no UTF-8: byte \xfc after 2 characters"
+
 # Mistakes are one line.
 expect_mistake() {  # CODE TEXT ARGUMENT...
   local code=$1 text=$2
@@ -71,6 +78,13 @@ expect_mistake 2 "--size: \`many\` is not a whole number" --output x.model --siz
 expect_mistake 2 "did you mean \`bpe\`?" --output x.model --model bpee english.txt
 expect_mistake 2 "is not a number from 0.98 to 1" --output x.model --coverage 2 english.txt
 expect_mistake 2 "x.vocab would be the list of pieces" --output x.vocab english.txt
+cp english.txt kept.txt
+expect_mistake 2 "kept.txt would be written over the text kept.txt" --output kept.txt english.txt kept.txt
+cp english.txt kept.vocab
+expect_mistake 2 "kept.vocab would be written over the text kept.vocab" --output kept.model kept.vocab
+cmp english.txt kept.txt && cmp english.txt kept.vocab || fail "a text was written over"
+expect_mistake 2 "--output: . is a directory" --output . english.txt
+expect_mistake 2 "--output: absent/ is a directory" --output absent/ english.txt
 expect_mistake 2 "the filters read standard input" --encode one.model english.txt
 expect_mistake 2 "only one of --output, --encode and --decode" --encode one.model --decode one.model
 expect_mistake 1 "cannot read absent.txt" --output x.model absent.txt

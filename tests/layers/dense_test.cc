@@ -101,6 +101,12 @@ TEST(Dense, SaysWhatIsWrongAndWhere) {
               HasSubstr("variable `a/kernel` exists"));
 }
 
+TEST(Dense, NeedsAFunction) {
+  EXPECT_THAT(problems_of("[dense: {output: {h: 4}, activation: []}]"),
+              HasSubstr("layers.yaml:1:38: a layer without a function has no result; `linear` for none"));
+  EXPECT_THAT(problems_of("[DenseReluDense: {activation: []}]"), HasSubstr("without a function"));
+}
+
 TEST(Dense, SharesWeightsBetweenLayersOfOneName) {
   const YamlLayers net("[dense: {name: a, output: {h: 6}, over: h}, dense: {name: a, output: {h: 6}}]",
                        {{"batch", 2}, {"h", 6}});

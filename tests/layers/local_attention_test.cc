@@ -18,7 +18,7 @@ struct AttentionLayerRun {
     const Shape shape{{"batch", 2}, row, model};
     const Tensor x = graph.input("x", shape);
     Context context(graph, Mode::kEvaluate, {}, shape[0]);
-    Sequence sequence{.length = row, .causal = causal};
+    Sequence sequence{.length = row, .causal = causal, .has_priorities = free};
     if (free) {
       sequence.read_priority = sequence.write_priority =
           graph.constant(0, DType::kInt32, Shape{shape[0], row});

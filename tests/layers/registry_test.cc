@@ -52,6 +52,14 @@ TEST(LayerParser, AppliesDefaultsBelowTheEntrysOwnOptions) {
               HasSubstr("defaults.yaml:1:2: unknown layer `scael`; did you mean `scale`?"));
 }
 
+TEST(LayerParser, ChecksDefaultsOfLayersThatAreNotUsed) {
+  EXPECT_THAT(problems_of("[]", {.defaults = "{dropout: {rat: 0.5}}"}),
+              HasSubstr("defaults.yaml:1:12: unknown key `dropout.rat`; did you mean `dropout.rate`?"));
+  EXPECT_THAT(problems_of("[]", {.defaults = "{rms_norm: 3}"}),
+              HasSubstr("defaults.yaml:1:12: the defaults of `rms_norm` are no map of options"));
+  EXPECT_EQ(problems_of("[]", {.defaults = "{dropout: 0.5, block: {use: a, filters: 3}}"}), "");
+}
+
 TEST(LayerParser, GivesErrorsOfOperationsThePlaceOfTheInnermostLayer) {
   EXPECT_THAT(
       error_of("[scale: 2,\n residual: {layers: [activation: relu,\n  dropout: {rate: 0.1, share: q}]}]",

@@ -35,6 +35,15 @@ TEST(RepeatLayer, ZeroTimesIsNothing) {
   EXPECT_THAT(problems_of("[repeat: {times: -1, layers: [scale: 2]}]"), HasSubstr("repeat.times"));
 }
 
+TEST(RezeroLayer, HasAWeightOfItsOwn) {
+  const YamlLayers net("[rezero: 2, rezero: 3, rezero: {name: w, initial_value: 5}]", kRow);
+  EXPECT_THAT(net.variables(),
+              ElementsAre("rezero_weight []", "rezero_1/rezero_weight []", "w/rezero_weight []"));
+  EXPECT_EQ(net.evaluate({1, 2},
+                         {{"rezero_weight", {2}}, {"rezero_1/rezero_weight", {3}}, {"w/rezero_weight", {5}}}),
+            (Values{30, 60}));
+}
+
 TEST(ResidualLayer, AddsItsInput) {
   const YamlLayers net("[residual: {layers: [scale: 3, scale: 2]}]", kRow);
   EXPECT_EQ(net.evaluate({1, 2}), (Values{7, 14}));

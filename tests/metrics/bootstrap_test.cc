@@ -61,6 +61,15 @@ TEST(Bootstrap, GivesAnIntervalAroundTheScore) {
   }
 }
 
+/// The numbers of sacreBLEU 2.6, whose scores of samples are float32 where the metric is TER.
+TEST(Bootstrap, HasTheRoundingOfNumpy) {
+  const std::vector<std::string> reference = {"a b c d e f g", "h i j k l m n o p q r", "s t u"};
+  const std::vector<std::string> hypotheses = {"a b x d e f g", "h i j k l m n o p q x", "s x x"};
+  const MetricScore score = corpus_score(*make_ter({}), hypotheses, {reference}, 400);
+  EXPECT_EQ(score.confidence->mean, 21.2733135223388671875);
+  EXPECT_EQ(score.confidence->half_width, 14.6853160858154296875);
+}
+
 class SeedSetting {
  public:
   explicit SeedSetting(const char* seed) { ::setenv("SACREBLEU_SEED", seed, 1); }

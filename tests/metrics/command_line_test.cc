@@ -93,6 +93,9 @@ TEST(BleuCommandLine, TheTargetLanguageChoosesTheTokenizer) {
   EXPECT_EQ(parse("r -l en-zh").bleu.tokenizer, BleuTokenizer::kZh);
   EXPECT_EQ(parse("r -l en-zh -tok char").bleu.tokenizer, BleuTokenizer::kChar);
   EXPECT_EQ(parse("r -l en-de").bleu.tokenizer, BleuTokenizer::k13a);
+  EXPECT_EQ(parse("r -l en-zh-TW").bleu.tokenizer, BleuTokenizer::kZh);
+  EXPECT_THAT(parse("r -l en-ja -m chrf").metrics, ElementsAre("chrf")) << "which needs no tokeniser";
+  EXPECT_THAT(error_of("r -l zh"), StartsWith("--language-pair: `zh` is no pair"));
   EXPECT_THAT(error_of("r -l en-ja"),
               StartsWith("--language-pair en-ja: the tokeniser of sacreBLEU for it, ja-mecab"));
 }
@@ -107,7 +110,13 @@ TEST(BleuCommandLine, MistakesGetOneClearLine) {
   EXPECT_THAT(error_of("r -m bleu comet"), StartsWith("--metrics: there is no `comet`; bleu, chrf, ter"));
   EXPECT_THAT(error_of("r -w two"), StartsWith("--width: `two` is not a whole number"));
   EXPECT_THAT(error_of("r -sv -1"), StartsWith("--smooth-value: `-1` is not a number; a number from 0"));
-  EXPECT_THAT(error_of("r -cc 0"), StartsWith("--chrf-char-order and --chrf-word-order are both 0"));
+  EXPECT_THAT(error_of("r -w 2000"),
+              StartsWith("--width: `2000` is not a whole number; a number from 0 to 1000"));
+  EXPECT_THAT(error_of("r -sv inf"), StartsWith("--smooth-value: `inf` is not a number"));
+  EXPECT_THAT(error_of("r -nr 99999999999999"), StartsWith("--num-refs: `99999999999999` is not"));
+  EXPECT_THAT(error_of("r -i="), StartsWith("--input has no name of a file"));
+  EXPECT_EQ(parse("r -cc 0").chrf.char_order, 0) << "chrF is not asked for";
+  EXPECT_THAT(error_of("r -m chrf -cc 0"), StartsWith("--chrf-char-order and --chrf-word-order are both 0"));
   EXPECT_THAT(error_of("r1 r2 -nr 2"), StartsWith("--num-refs is for references in the columns of one file"));
   EXPECT_THAT(error_of("r -i a b"), StartsWith("--input names 2 systems; mtf-bleu scores one"));
   EXPECT_THAT(error_of("r -e latin1"), StartsWith("--encoding: there is no `latin1`"));

@@ -53,7 +53,8 @@ geht weiter. </SEG>
 )";
 
 TEST_F(WmtFile, IsKnownByItsEnding) {
-  for (const char* name : {"a.sgm", "a.sgml", "a.xml", "a.sgm.gz"}) EXPECT_TRUE(is_wmt_file(name)) << name;
+  for (const char* name : {"a.sgm", "a.sgml", "a.xml", "a.sgm.gz", "A.SGM"})
+    EXPECT_TRUE(is_wmt_file(name)) << name;
   for (const char* name : {"a.txt", "sgm", "a.gz", "a.xml.de"}) EXPECT_FALSE(is_wmt_file(name)) << name;
 }
 
@@ -68,8 +69,17 @@ TEST_F(WmtFile, SgmMustCloseItsSegments) {
   EXPECT_THAT(
       error_of([&] { read_wmt_references(file("bad.sgm", "<doc>\n<seg id=\"1\">Ein Satz\n</doc>\n")); }),
       HasSubstr("bad.sgm: line 2: <seg> is not closed"));
+  EXPECT_THAT(
+      error_of([&] { read_wmt_references(file("open.sgm", "<seg id=1>Eins\n<seg id=2>Zwei</seg>\n")); }),
+      HasSubstr("open.sgm: line 1: <seg> is not closed"));
   EXPECT_THAT(error_of([&] { read_wmt_references(file("no.sgm", "Ein Satz\n")); }),
               HasSubstr("no.sgm: no sentence"));
+}
+
+TEST_F(WmtFile, SgmHasEmptySegmentsAndOtherTags) {
+  const std::string path =
+      file("tags.sgm", "<segment>\n<seg>Eins</seg>\n<seg id=2/>\n<seg\tid=3>Drei</seg></segment>\n");
+  EXPECT_THAT(read_wmt_references(path), ElementsAre(ElementsAre("Eins", "", "Drei")));
 }
 
 constexpr const char* kXml = R"(<?xml version='1.0' encoding='utf-8'?>
@@ -91,6 +101,42 @@ TEST_F(WmtFile, XmlHasAReferenceOfEachTranslatorForSentencesThatHaveAny) {
   EXPECT_THAT(read_wmt_references(path),
               ElementsAre(ElementsAre("Erster <A>", "Zweiter A"), ElementsAre("Erster B", "")));
   EXPECT_THAT(read_wmt_hypothesis(path), ElementsAre("Eins", "Zwei"));
+}
+
+std::string xml_of(const std::string& inside) {
+  return "<?xml version='1.0' encoding='iso-8859-1'?>\n<dataset><doc id=\"one\">" + inside +
+         "</doc></dataset>\n";
+}
+
+TEST_F(WmtFile, XmlSentencesAreAllOfTheirText) {
+  const std::string path =
+      file("text.xml",
+           xml_of("<src><seg id='1'>a</seg></src><ref><seg id='1'>Für <![CDATA[R&D]]><!-- no --> <b>und</b> "
+                  "<i>mehr</i>&#33;</seg></ref>"));
+  EXPECT_THAT(read_wmt_references(path), ElementsAre(ElementsAre("Für R&D und mehr!")))
+      << "UTF-8, whatever the declaration says";
+}
+
+TEST_F(WmtFile, XmlMayLackItsSource) {
+  const std::string system = file("out.xml", xml_of("<hyp system='x'><seg id='1'>R&amp;D</seg></hyp>"));
+  EXPECT_THAT(read_wmt_hypothesis(system), ElementsAre("R&D"));
+  EXPECT_THAT(
+      error_of([&] { read_wmt_references(file("src.xml", xml_of("<src><seg id='1'>a</seg></src>"))); }),
+      HasSubstr("src.xml: no reference"));
+}
+
+TEST_F(WmtFile, XmlLosesNoSentence) {
+  const auto error = [&](const std::string& inside) {
+    return error_of([&] { read_wmt_hypothesis(file("bad.xml", xml_of(inside))); });
+  };
+  EXPECT_THAT(error("<src><seg>a</seg><seg>b</seg></src>"),
+              HasSubstr("bad.xml: line 2: <seg> has no number"));
+  EXPECT_THAT(error("<src><seg id='x1'>a</seg></src>"), HasSubstr("<seg> has no number"));
+  EXPECT_THAT(error("<src><seg id='1'>a</seg>\n<seg id='1'>b</seg></src>"),
+              HasSubstr("bad.xml: line 3: there are two <seg id=\"1\">"));
+  EXPECT_THAT(
+      error("<src><seg id='1'>a</seg><seg id='2'>b</seg></src><hyp system='x'><seg id='2'>B</seg></hyp>"),
+      HasSubstr("bad.xml: system `x` lacks sentence 1 of document `one`"));
 }
 
 TEST_F(WmtFile, XmlWithoutDocumentsOfWmtIsReadAsSgm) {

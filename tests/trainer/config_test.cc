@@ -53,6 +53,18 @@ learning_rate: 0.1
 train: {steps: 3}
 )";
 
+TEST_F(ConfigTest, FilesOfDecodingAreFoundFromAnywhere) {
+  const Config config = load(std::string(kToy) + "infer: {input: ~/in.txt, prefix: begin.txt}\n" +
+                             "score: {inputs: a.txt, targets: /b.txt}\n");
+  EXPECT_EQ(config.infer.input, config::expand_home("~/in.txt"));
+  const Config whole = resolved(config);
+  EXPECT_EQ(whole.infer.prefix, std::filesystem::absolute("begin.txt"));
+  EXPECT_EQ(whole.score.inputs, std::filesystem::absolute("a.txt"));
+  EXPECT_EQ(whole.score.targets, "/b.txt");
+  EXPECT_EQ(whole.infer.output, "-");
+  EXPECT_EQ(whole.score.output, "-");
+}
+
 TEST_F(ConfigTest, DefaultsAreThoseOfTheSchema) {
   const Config config = load(kToy);
   EXPECT_EQ(config.run.mode, RunMode::kTrain);

@@ -154,6 +154,18 @@ TEST(EncoderDecoderLayouts, LegalOnesWriteTheTextsOfOnePosition) {
   EXPECT_GE(compared, 30);
 }
 
+/// Tables of sinusoids are as long as the texts, which no layout knows.
+TEST(Decoder, RulesForLearnedPositionsDoNotMeanSinusoids) {
+  std::string model = kTranslator;
+  model.insert(model.find("max_length"), "positions: sinusoid, ");
+  DecodeRun one(model, kVocabulary), three(model, kVocabulary, layouts("x:3", "max_length:x"));
+  one.set_varied(0.8);
+  three.set_varied(0.8);
+  const std::vector<Written> expected = one.decode(given_texts(), {}),
+                             written = three.decode(given_texts(), {});
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(written[i][0].tokens, expected[i][0].tokens) << i;
+}
+
 TEST(Decoder, ATextAloneIsWhatItIsAmongOthers) {
   DecodeRun run(kTranslator, kVocabulary);
   run.set_varied(0.8);

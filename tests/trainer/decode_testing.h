@@ -40,7 +40,8 @@ class DecodeRun {
     }
   }
   std::vector<Written> decode(const std::vector<GivenText>& texts, const DecodeOptions& options) {
-    return Decoder(session_, *weights_, options).decode(texts);
+    DecodePrograms programs(session_);
+    return Decoder(programs, *weights_, options).decode(texts);
   }
   const Session& session() const { return session_; }
   VariableStore& weights() { return *weights_; }

@@ -107,13 +107,13 @@ void expect_case(const std::string& name, int64_t vocabulary, const std::string&
   }
 }
 
-constexpr const char* kLanguageModel = "type: lm, d_model: 32, num_layers: 2, max_length: 16";
+constexpr const char* kGoldenLanguageModel = "type: lm, d_model: 32, num_layers: 2, max_length: 16";
 
 TEST(GoldenTransformer, LanguageModel) {
   expect_case("04_lm_default", 64,
               fmt::format("{{{}, block: [SelfAttention: {{num_heads: 4, key_value_size: 8}}, "
                           "DenseReluDense: {{hidden_size: 64}}]}}",
-                          kLanguageModel));
+                          kGoldenLanguageModel));
 }
 
 TEST(GoldenTransformer, SeparateSoftmaxWeights) {
@@ -124,7 +124,7 @@ TEST(GoldenTransformer, SeparateSoftmaxWeights) {
           "loss_denominator: 50, "
           "block: [SelfAttention: {{num_heads: 4, key_value_size: 8}}, "
           "DenseReluDense: {{hidden_size: 64}}]}}",
-          kLanguageModel));
+          kGoldenLanguageModel));
 }
 
 TEST(GoldenTransformer, LocalAttentionWithSharedKeysAndValues) {
@@ -133,7 +133,7 @@ TEST(GoldenTransformer, LocalAttentionWithSharedKeysAndValues) {
       fmt::format(
           "{{{}, vocab_divisor: 8, block: [LocalSelfAttention: {{num_heads: 4, key_value_size: 8, radius: 4, "
           "shared_kv: true}}, DenseReluDense: {{hidden_size: 64, activation: swish, bias: true}}]}}",
-          kLanguageModel));
+          kGoldenLanguageModel));
 }
 
 TEST(GoldenTransformer, SharedRelativeBiasAndGatedUnits) {
@@ -142,7 +142,7 @@ TEST(GoldenTransformer, SharedRelativeBiasAndGatedUnits) {
                           "key_value_size: 8, "
                           "relative_attention_type: bias_shared, relative_attention_num_buckets: 8}}, "
                           "DenseReluDense: {{hidden_size: 64, activation: [gelu, linear]}}]}}",
-                          kLanguageModel));
+                          kGoldenLanguageModel));
 }
 
 TEST(GoldenTransformer, PrefixLanguageModelWithSinusoidsAndOneMemoryHead) {
@@ -151,7 +151,7 @@ TEST(GoldenTransformer, PrefixLanguageModelWithSinusoidsAndOneMemoryHead) {
                           "loss_on_targets_only: true, "
                           "block: [SelfAttention: {{num_heads: 4, key_value_size: 8, num_memory_heads: 1, "
                           "fold_scaling_into_initializer: false}}, DenseReluDense: {{hidden_size: 64}}]}}",
-                          kLanguageModel));
+                          kGoldenLanguageModel));
 }
 
 constexpr const char* kBitransformer = "type: bitransformer, d_model: 32, max_length: 16, vocab_divisor: 8";

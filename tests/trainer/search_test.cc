@@ -154,6 +154,7 @@ TEST(DrawToken, KeepsTheLikeliestTokensOnly) {
 TEST(DrawToken, GivesTheLogProbabilityOfTheModel) {
   const std::vector<float> log_probs = {std::log(0.25f), std::log(0.75f)};
   EXPECT_EQ(draw_token(log_probs, {.temperature = 0}, {}, 0, 0).log_prob, log_probs[1]);
+  EXPECT_EQ(draw_token(log_probs, {.temperature = 1e-310}, {}, 0, 0).token, 1);  // quotients are infinite
   const PhiloxKey key = random_key("sampling", 1);
   for (uint64_t i = 0; i < 20; ++i) {
     const Draw draw = draw_token(log_probs, {.temperature = 3}, key, 0, i);

@@ -2,10 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <set>
 
+#include "data/vocabulary/train_vocabulary.h"
 #include "engine/core/error.h"
 #include "engine/core/nearest.h"
+#include "trainer/convert/config.h"
 #include "trainer/convert/files.h"
 #include "trainer/convert/t5.h"
 #include "trainer/convert/weights.h"
@@ -95,14 +100,30 @@ Read read(const ConvertOptions& options, WeightFormat from) {
   return {std::move(t5.model), std::move(t5.files), std::move(t5.notes)};
 }
 
+/// A file of weights has no vocabulary: one that a run has trained for itself lies in its directory.
+std::vector<std::string> missing_vocabularies(const ModelWeights& model, const std::string& to) {
+  const Config config = ConfigText(model.config, to).load();
+  std::set<std::string> notes;
+  for (const Side side : {Side::kInputs, Side::kTargets}) {
+    if (!config.data.vocabulary) break;
+    const auto of_sides = by_side(*config.data.vocabulary);
+    if (!is_trained(side == Side::kInputs ? of_sides.inputs : of_sides.targets)) continue;
+    notes.insert(fmt::format("{} has no vocabulary, which texts need: copy the one of the run to {}", to,
+                             trained_vocabulary_path(*config.data.vocabulary, side, to)));
+  }
+  return {notes.begin(), notes.end()};
+}
+
 void write(const ConvertOptions& options, WeightFormat to, Read& read) {
-  if (to != WeightFormat::kModel && read.model.config.empty() && to == WeightFormat::kHuggingFaceT5)
+  if (to != WeightFormat::kSafetensors && read.model.config.empty())
     throw Error(ErrorKind::kCheckpoint,
                 options.from + " lies in no run, so it is not known which model it is of");
   if (to == WeightFormat::kSafetensors) return write_weights_file(read.model, options.to);
   NewDirectory directory(options.to, options.force);
   if (to == WeightFormat::kModel) {
     write_model_directory(read.model, directory.path());
+    if (read.model.directory.empty() && read.files.empty())
+      std::ranges::move(missing_vocabularies(read.model, options.to), std::back_inserter(read.notes));
     for (const auto& [name, bytes] : read.files) write_text_file(directory.path() + "/" + name, bytes);
   } else {
     for (std::string& note : export_t5(read.model, options.from, directory.path()))

@@ -41,7 +41,7 @@ Face form: a directory with config.json and model.safetensors (v1.0, v1.1, Flan,
   --force           replaces TO
 
 What is written appears whole or not at all. Values do not change: an import that is exported again gives the
-same tensors. Weights of other types become float32.
+same tensors. Weights in bfloat16 become float32; those in float16 or float64 are refused.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.
 )";

@@ -110,7 +110,11 @@ class T5Files {
  private:
   void add(const std::string& name) {
     files_.push_back(std::make_unique<SafetensorsFile>(directory_ + "/" + name));
-    for (const StoredTensor& tensor : files_.back()->tensors()) tensors_[tensor.name] = &tensor;
+    for (const StoredTensor& tensor : files_.back()->tensors()) {
+      if (!tensors_.emplace(tensor.name, &tensor).second)
+        throw Error(ErrorKind::kCheckpoint,
+                    fmt::format("{}: tensor `{}` is in two of its files", directory_, tensor.name));
+    }
   }
 
   static std::set<std::string> files_of_index(const std::string& path) {
@@ -256,6 +260,31 @@ void export_vocabulary(const Config& config, const std::string& run, int64_t row
   write_text_file(directory + "/tokenizer_config.json", tokenizer.dump(2) + "\n");
 }
 
+/// Weights of a run whose configuration has been changed, and of a file that has lost some, are no T5's.
+void check_weights(const ModelWeights& model, const T5Config& t5, const std::string& from) {
+  const auto fail = [&](const std::string& variable, const std::string& there, const std::string& right) {
+    throw Error(ErrorKind::kCheckpoint, fmt::format("{}: variable `{}` {}, and its config.yaml says {}", from,
+                                                    variable, there, right));
+  };
+  const T5Surroundings around{
+      .vocabulary = fmt::format("{{type: sentencepiece, path: {}, size: {}}}", kVocabulary, t5.vocab_size),
+      .directory = from,
+      .source = from};
+  std::set<std::string> expected;
+  for (const Variable& variable : ConfigText(t5_yaml(t5, around), from).variables()) {
+    expected.insert(variable.name);
+    const auto weight = std::ranges::find(model.weights, variable.name, &ModelWeight::name);
+    const std::string right = variable.shape.to_string();
+    if (weight == model.weights.end()) fail(variable.name, "is not there", right);
+    const Shape& shape = weight->value.shape;
+    if (!std::ranges::equal(shape, variable.shape, {}, &Dimension::size, &Dimension::size))
+      fail(variable.name, "is " + shape.to_string(), right);
+  }
+  for (const ModelWeight& weight : model.weights) {
+    if (!expected.contains(weight.name)) fail(weight.name, "is there", "nothing of it");
+  }
+}
+
 }  // namespace
 
 std::optional<T5Tensor> t5_tensor(const std::string& variable) {
@@ -332,6 +361,7 @@ std::vector<std::string> export_t5(const ModelWeights& model, const std::string&
     values.push_back(std::move(value));
     tensors.push_back(std::move(tensor));
   }
+  check_weights(model, t5, from);
   for (size_t i = 0; i < tensors.size(); ++i) tensors[i].data = std::as_bytes(std::span(values[i]));
   write_safetensors(directory + "/model.safetensors", tensors, {{"format", "pt"}});
   write_text_file(directory + "/config.json", t5_json(t5));

@@ -136,7 +136,20 @@ class DimensionsOfModel {
   std::vector<Variable> variables_;
 };
 
+/// A file that has been written anew without some of its tensors still names the dimensions of all.
+void check_none_lost(const SafetensorsFile& file) {
+  constexpr std::string_view prefix = "dimensions/";
+  if (file.tensors().empty()) throw Error(ErrorKind::kCheckpoint, file.path() + " has no tensors");
+  for (const auto& [key, names] : file.metadata()) {
+    if (key.starts_with(prefix) && !file.find(key.substr(prefix.size())))
+      throw Error(ErrorKind::kCheckpoint,
+                  fmt::format("{} names the dimensions of `{}`, and has no such tensor", file.path(),
+                              key.substr(prefix.size())));
+  }
+}
+
 void add_tensors(const SafetensorsFile& file, ModelWeights& model) {
+  check_none_lost(file);
   const bool named =
       std::ranges::all_of(file.tensors(), [](const StoredTensor& t) { return named_shape(t).has_value(); });
   std::optional<DimensionsOfModel> dimensions;

@@ -10,6 +10,7 @@
 #include "trainer/checkpoints.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/restore.h"
+#include "trainer/vocabulary_check.h"
 
 namespace mtf {
 namespace {
@@ -76,11 +77,12 @@ std::vector<ChosenWeights> choose_weights(const Config& config, const InferCheck
   return chosen;
 }
 
-void load_weights(const ChosenWeights& chosen, const Config& config, VariableStore& weights) {
+void load_weights(const ChosenWeights& chosen, const Session& session, VariableStore& weights) {
   std::map<std::string, std::vector<double>> sums;
   for (const std::string& path : chosen.paths) {
     CheckpointReader reader(path);
-    restore_variables(reader, weights, evaluated_weights(config));
+    check_vocabularies(session, reader.manifest(), path);
+    restore_variables(reader, weights, evaluated_weights(session.config));
     if (chosen.paths.size() > 1) add_weights(weights, sums);
   }
   for (const auto& [name, sum] : sums) {

@@ -1,4 +1,4 @@
-// The checkpoints that `infer.checkpoint` or `score.checkpoint` mean.
+// The checkpoints that `infer.checkpoint`, `score.checkpoint` or `evaluate.checkpoint` mean.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/runtime/variable_store.h"
-#include "trainer/config.h"
+#include "trainer/session.h"
 
 namespace mtf {
 
@@ -23,7 +23,7 @@ struct ChosenWeights {
 std::vector<ChosenWeights> choose_weights(const Config& config, const InferCheckpoints& choice,
                                           std::string_view key);
 
-/// Throws Error (kCheckpoint) when they do not fit the model.
-void load_weights(const ChosenWeights& chosen, const Config& config, VariableStore& weights);
+/// Throws Error (kCheckpoint) when they do not fit the model or its vocabulary.
+void load_weights(const ChosenWeights& chosen, const Session& session, VariableStore& weights);
 
 }  // namespace mtf

@@ -149,7 +149,7 @@ class Decoder::Batch {
   /// Programs for the texts that are left and the tokens that they have now.
   void fit_programs() {
     DecodePlan next = plan_;
-    next.sizes.texts = text_bucket(static_cast<int64_t>(rows_.size()), decoder_.environment_);
+    next.sizes.texts = text_bucket(static_cast<int64_t>(rows_.size()), decoder_.programs_.environment());
     int64_t needed = 0;
     for (const Row& row : rows_) needed = std::max(needed, row.position + 2);
     if (needed > plan_.sizes.memory) next.sizes.memory = decoder_.planner_.memory(needed);
@@ -173,11 +173,12 @@ class Decoder::Batch {
   DecodeStage* stage_ = nullptr;
 };
 
-Decoder::Decoder(const Session& session, VariableStore& weights, const DecodeOptions& options)
+Decoder::Decoder(DecodePrograms& programs, VariableStore& weights, const DecodeOptions& options)
     : options_(options),
-      environment_(decode_environment(session, &weights)),
-      planner_(environment_, options_, vocabulary_sizes(session.train_data->features()).at("targets")),
-      key_(random_key("sampling", static_cast<uint64_t>(session.config.run.seed))) {}
+      programs_(programs),
+      weights_(weights),
+      planner_(programs.environment(), options_),
+      key_(random_key("sampling", static_cast<uint64_t>(programs.environment().session.config.run.seed))) {}
 
 std::vector<Written> Decoder::decode(std::span<const GivenText> texts) {
   std::vector<Written> written;
@@ -190,20 +191,20 @@ std::vector<Written> Decoder::decode(std::span<const GivenText> texts) {
 }
 
 DecodeStage& Decoder::stage(const DecodePlan& plan) {
-  const Key key = plan.key();
+  const DecodePlan::Key key = plan.key();
   std::erase(recent_, key);
   std::unique_ptr<DecodeStage>& stage = stages_[key];
   if (!stage) {
-    Program step = step_program(environment_, plan);
-    make_room(program_bytes(environment_, step) + cache_bytes(environment_, step));
-    stage = std::make_unique<DecodeStage>(environment_, plan, std::move(step));
+    const DecodeProgram& step = programs_.step(plan);
+    make_room(step.bytes + step.cache_bytes);
+    stage = std::make_unique<DecodeStage>(programs_, weights_, plan);
   }
   recent_.push_back(key);
   return *stage;
 }
 
 void Decoder::make_room(int64_t bytes) {
-  for (const Key& key : recent_) bytes += stages_.at(key)->bytes();
+  for (const DecodePlan::Key& key : recent_) bytes += stages_.at(key)->bytes();
   // The last one is in use.
   while (recent_.size() > 1 && (recent_.size() >= kKeptStages || bytes > kKeptStageBytes)) {
     bytes -= stages_.at(recent_.front())->bytes();

@@ -1,6 +1,7 @@
 // Texts written by the model: many at a time, each as if it were alone.
 //
-//   Decoder decoder(session, weights, options);
+//   DecodePrograms programs(session);
+//   Decoder decoder(programs, weights, options);
 //   const std::vector<Written> written = decoder.decode(texts);     // a batch
 #pragma once
 
@@ -21,8 +22,8 @@ using Written = std::vector<Hypothesis>;
 
 class Decoder {
  public:
-  /// `session` and `weights` must outlive it; the weights may change between calls.
-  Decoder(const Session& session, VariableStore& weights, const DecodeOptions& options);
+  /// `programs` and `weights` must outlive it; the weights may change between calls.
+  Decoder(DecodePrograms& programs, VariableStore& weights, const DecodeOptions& options);
   Decoder(const Decoder&) = delete;
 
   /// Texts that decode() is best given at a time.
@@ -40,12 +41,12 @@ class Decoder {
   void make_room(int64_t bytes);
 
   DecodeOptions options_;
-  DecodeEnvironment environment_;
+  DecodePrograms& programs_;
+  VariableStore& weights_;
   DecodePlanner planner_;
   PhiloxKey key_;
-  using Key = decltype(std::declval<DecodePlan>().key());
-  std::map<Key, std::unique_ptr<DecodeStage>> stages_;
-  std::vector<Key> recent_;  ///< keys of stages_, the latest use last
+  std::map<DecodePlan::Key, std::unique_ptr<DecodeStage>> stages_;
+  std::vector<DecodePlan::Key> recent_;  ///< keys of stages_, the latest use last
 };
 
 }  // namespace mtf

@@ -41,11 +41,11 @@ struct InferFiles {
 
 class Infer {
  public:
-  Infer(const Session& session, VariableStore& weights)
+  Infer(const Session& session, DecodePrograms& programs, DecodingMemory& memory, VariableStore& weights)
       : options_(session.config.infer),
         codec_(session, options_),
-        memory_(session, options_),
-        decoder_(session, weights, options_) {}
+        memory_(memory),
+        decoder_(programs, weights, options_) {}
 
   /// All lines of `files` to `output`; `weights`: what a report calls them.
   void run(InferFiles& files, TextOutput& output, const std::string& weights) {
@@ -156,7 +156,7 @@ class Infer {
 
   const InferOptions& options_;
   TextCodec codec_;
-  DecodingMemory memory_;
+  DecodingMemory& memory_;
   Decoder decoder_;
   int64_t lines_ = 0, tokens_ = 0, cut_ = 0;
 };
@@ -174,13 +174,15 @@ void infer(const Session& session, Diagnostics& diagnostics) {
                chosen.size());
   auto files = std::make_unique<InferFiles>(config.infer);  // before the weights are read
   const GivenText shortest;
-  DecodingMemory(session, config.infer).check({&shortest, 1}, "infer.batch_size");
+  DecodePrograms programs(session);
+  DecodingMemory memory(programs, config.infer);
+  memory.check({&shortest, 1}, "infer.batch_size");
   const std::unique_ptr<VariableStore> weights = make_weights(session);
   for (const ChosenWeights& each : chosen) {
-    load_weights(each, config, *weights);
+    load_weights(each, session, *weights);
     TextOutput output(config.infer.output, each.step);
     if (!files) files = std::make_unique<InferFiles>(config.infer);
-    Infer(session, *weights).run(*files, output, each.description());
+    Infer(session, programs, memory, *weights).run(*files, output, each.description());
     output.close();
     files.reset();
   }

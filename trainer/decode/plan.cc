@@ -12,6 +12,11 @@ constexpr int64_t kFirstSteps = 8;
 
 }  // namespace
 
+DecodePlanner::DecodePlanner(const DecodeEnvironment& environment, const DecodeOptions& options)
+    : environment_(environment),
+      options_(options),
+      vocabulary_(vocabulary_sizes(environment.session.train_data->features()).at("targets")) {}
+
 size_t DecodePlanner::fitting(std::span<const GivenText> texts) const {
   size_t longest = 1;
   for (const GivenText& given : texts) longest = std::max(longest, given.length());

@@ -1,6 +1,6 @@
 // What decoding of a batch of texts begins with and grows to: how many texts, and the sizes of its programs.
 //
-//   const DecodePlanner planner(environment, options, vocabulary);
+//   const DecodePlanner planner(environment, options);
 //   texts = texts.first(planner.fitting(texts));
 //   const DecodePlan first = planner.first(texts);
 #pragma once
@@ -27,9 +27,8 @@ struct GivenText {
 
 class DecodePlanner {
  public:
-  /// `environment` and `options` must outlive it. `vocabulary`: ids of targets.
-  DecodePlanner(const DecodeEnvironment& environment, const DecodeOptions& options, int64_t vocabulary)
-      : environment_(environment), options_(options), vocabulary_(vocabulary) {}
+  /// Both must outlive it.
+  DecodePlanner(const DecodeEnvironment& environment, const DecodeOptions& options);
 
   /// So many of the first texts are worked on at a time: fewer where they are long.
   size_t fitting(std::span<const GivenText> texts) const;
@@ -44,7 +43,7 @@ class DecodePlanner {
  private:
   const DecodeEnvironment& environment_;
   const DecodeOptions& options_;
-  int64_t vocabulary_;
+  int64_t vocabulary_;  ///< ids of targets
 };
 
 }  // namespace mtf

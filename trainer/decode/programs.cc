@@ -89,6 +89,31 @@ std::unique_ptr<Executor> make_executor(const DecodeEnvironment& environment, Pr
                                     executor_options(environment.session));
 }
 
+/// Beside variables.
+int64_t program_bytes(const DecodeEnvironment& environment, const Program& program) {
+  const Config& config = environment.session.config;
+  const MemoryPlan plan = plan_memory(program, config.run.check_replicas);
+  const int64_t threads = thread_count(config);
+  return plan.process.inputs + plan.process.temporaries +
+         threads * kernel_scratch_bytes(program, *environment.session.backend) +
+         own_bytes(program, threads, config.run.check_replicas);
+}
+
+int64_t cache_bytes(const DecodeEnvironment& environment, const Program& program) {
+  int64_t bytes = 0;
+  for (const ProgramVariable& v : program.variables) {
+    if (v.variable.kind == Variable::Kind::kSession)
+      bytes += process_bytes(v, program.mesh, environment.session.config.run.check_replicas);
+  }
+  return bytes;
+}
+
+/// Steps do not depend on the prefix.
+DecodePlan without_prefix(DecodePlan plan) {
+  plan.sizes.prefix = 1;
+  return plan;
+}
+
 /// Lengths take all sizes here, and hypotheses are few: rules for them are left out.
 LayoutRules without_lengths(const LayoutRules& rules) {
   std::vector<LayoutRule> kept;
@@ -128,43 +153,44 @@ int64_t text_bucket(int64_t n, const DecodeEnvironment& environment) {
   return parts * static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((n + parts - 1) / parts)));
 }
 
-DecodeEnvironment decode_environment(const Session& session, VariableStore* weights) {
+DecodeEnvironment decode_environment(const Session& session) {
   Layouts layouts = session.layouts;
   layouts.activation = without_lengths(layouts.activation);
-  return {session, *session.model->decoder(), weights, std::move(layouts)};
+  return {session, *session.model->decoder(), std::move(layouts)};
 }
 
-Program prefill_program(const DecodeEnvironment& environment, const DecodePlan& plan) {
-  return compiled(environment, *build_prefill(environment, plan));
+const DecodeProgram& DecodePrograms::compiled_once(Waiting& programs, const DecodePlan& plan, Build& build) {
+  constexpr size_t kMost = 4;
+  if (const auto at = programs.find(plan.key()); at != programs.end()) return at->second;
+  if (programs.size() == kMost) programs.clear();
+  Program program = compiled(environment_, *build(environment_, plan));
+  const int64_t bytes = program_bytes(environment_, program), caches = cache_bytes(environment_, program);
+  return programs.emplace(plan.key(), DecodeProgram{std::move(program), bytes, caches}).first->second;
 }
 
-Program step_program(const DecodeEnvironment& environment, const DecodePlan& plan) {
-  return compiled(environment, *build_step(environment, plan));
+const DecodeProgram& DecodePrograms::prefill(const DecodePlan& plan) {
+  return compiled_once(prefills_, plan, build_prefill);
 }
 
-int64_t program_bytes(const DecodeEnvironment& environment, const Program& program) {
-  const Config& config = environment.session.config;
-  const MemoryPlan plan = plan_memory(program, config.run.check_replicas);
-  const int64_t threads = thread_count(config);
-  return plan.process.inputs + plan.process.temporaries +
-         threads * kernel_scratch_bytes(program, *environment.session.backend) +
-         own_bytes(program, threads, config.run.check_replicas);
+const DecodeProgram& DecodePrograms::step(const DecodePlan& plan) {
+  return compiled_once(steps_, without_prefix(plan), build_step);
 }
 
-int64_t cache_bytes(const DecodeEnvironment& environment, const Program& program) {
-  int64_t bytes = 0;
-  for (const ProgramVariable& v : program.variables) {
-    if (v.variable.kind == Variable::Kind::kSession)
-      bytes += process_bytes(v, program.mesh, environment.session.config.run.check_replicas);
-  }
-  return bytes;
+DecodeProgram DecodePrograms::take_prefill(const DecodePlan& plan) {
+  prefill(plan);
+  return std::move(prefills_.extract(plan.key()).mapped());
+}
+
+DecodeProgram DecodePrograms::take_step(const DecodePlan& plan) {
+  step(plan);
+  return std::move(steps_.extract(without_prefix(plan).key()).mapped());
 }
 
 std::unique_ptr<VariableStore> make_weights(const Session& session) {
-  const DecodeEnvironment environment = decode_environment(session, nullptr);
+  const DecodeEnvironment environment = decode_environment(session);
   const int64_t any = 16;
   const DecodePlan plan{.sizes = {.texts = text_bucket(1, environment), .inputs = any, .memory = any}};
-  const Program program = prefill_program(environment, plan);
+  const Program program = compiled(environment, *build_prefill(environment, plan));
   std::vector<ProgramVariable> weights;
   for (const ProgramVariable& v : program.variables) {
     if (v.variable.kind != Variable::Kind::kSession) weights.push_back(v);
@@ -173,22 +199,23 @@ std::unique_ptr<VariableStore> make_weights(const Session& session) {
                                          session.config.run.check_replicas);
 }
 
-DecodeStage::DecodeStage(const DecodeEnvironment& environment, const DecodePlan& plan, Program step)
-    : environment_(environment),
-      plan_(plan),
-      bytes_(program_bytes(environment, step) + cache_bytes(environment, step)) {
+DecodeStage::DecodeStage(DecodePrograms& programs, VariableStore& weights, const DecodePlan& plan)
+    : programs_(programs), weights_(weights), plan_(plan) {
+  DecodeProgram step = programs.take_step(plan);
+  const DecodeEnvironment& environment = programs.environment();
+  bytes_ = step.bytes + step.cache_bytes;
   variables_ =
-      std::make_unique<VariableStore>(*environment.session.backend, step.mesh, step.variables,
-                                      environment.session.config.run.check_replicas, environment.weights);
-  step_ = make_executor(environment, std::move(step), *variables_);
+      std::make_unique<VariableStore>(*environment.session.backend, step.program.mesh, step.program.variables,
+                                      environment.session.config.run.check_replicas, &weights);
+  step_ = make_executor(environment, std::move(step.program), *variables_);
 }
 
 Executor& DecodeStage::prefill() {
   if (prefill_) return *prefill_;
-  Program program = prefill_program(environment_, plan_);
-  bytes_ += program_bytes(environment_, program);
-  variables_->share(*environment_.weights, program.variables);
-  prefill_ = make_executor(environment_, std::move(program), *variables_);
+  DecodeProgram prefill = programs_.take_prefill(plan_);
+  bytes_ += prefill.bytes;
+  variables_->share(weights_, prefill.program.variables);
+  prefill_ = make_executor(programs_.environment(), std::move(prefill.program), *variables_);
   return *prefill_;
 }
 

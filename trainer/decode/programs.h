@@ -1,13 +1,17 @@
 // The two programs of decoding for given sizes, and their caches.
 //
-//   DecodeStage stage(environment, sizes, kind);
+//   DecodePrograms programs(session);
+//   programs.step(plan).bytes                             // compiled, and not run
+//   DecodeStage stage(programs, weights, plan);           // takes what was compiled
 //   stage.prefill().feed(...); stage.prefill().run(0);    // fills the caches
 //   stage.step().feed(...); stage.step().run(0);          // one token of each hypothesis
 #pragma once
 
-#include <compare>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
+#include <tuple>
 
 #include "engine/runtime/executor.h"
 #include "models/text_decoder.h"
@@ -27,8 +31,9 @@ struct DecodePlan {
   int64_t candidates = 1;
   bool reorders = false;  ///< hypotheses continue others than themselves: the step has `parent`
 
-  auto key() const {
-    return std::tuple(sizes.texts, sizes.beam, sizes.inputs, sizes.prefix, sizes.memory, answer, candidates);
+  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, DecodeAnswer, int64_t>;
+  Key key() const {
+    return {sizes.texts, sizes.beam, sizes.inputs, sizes.prefix, sizes.memory, answer, candidates};
   }
 };
 
@@ -36,12 +41,10 @@ struct DecodePlan {
 struct DecodeEnvironment {
   const Session& session;
   const TextDecoder& decoder;
-  VariableStore* weights;  ///< shared with the programs
-  Layouts layouts;         ///< those of the session without what programs of all sizes cannot keep
+  Layouts layouts;  ///< those of the session without what programs of all sizes cannot keep
 };
 
-/// Without weights (null) programs can be made, and not be run.
-DecodeEnvironment decode_environment(const Session& session, VariableStore* weights);
+DecodeEnvironment decode_environment(const Session& session);
 
 /// The weights of the model under the layouts of the session, for a run that only decodes. Throws Error
 /// (kConfig) where the layout does not fit the model.
@@ -58,12 +61,38 @@ int64_t length_bucket(int64_t n, std::optional<int64_t> longest);
 /// A power of two for each of the parts into which the layout cuts texts.
 int64_t text_bucket(int64_t n, const DecodeEnvironment& environment);
 
-/// Throw Error (kConfig) where the layout does not fit the model.
-Program prefill_program(const DecodeEnvironment& environment, const DecodePlan& plan);
-Program step_program(const DecodeEnvironment& environment, const DecodePlan& plan);
-/// What a program takes of this process's memory beside variables, and what its caches take.
-int64_t program_bytes(const DecodeEnvironment& environment, const Program& program);
-int64_t cache_bytes(const DecodeEnvironment& environment, const Program& program);
+/// A program, and what it takes of this process's memory.
+struct DecodeProgram {
+  Program program;
+  int64_t bytes = 0;        ///< beside variables
+  int64_t cache_bytes = 0;  ///< of its caches
+};
+
+/// Programs that are compiled and not run yet: what asks for their memory leaves them here for what runs
+/// them.
+class DecodePrograms {
+ public:
+  /// `session` must outlive it.
+  explicit DecodePrograms(const Session& session) : environment_(decode_environment(session)) {}
+  DecodePrograms(const DecodePrograms&) = delete;
+
+  const DecodeEnvironment& environment() const { return environment_; }
+  /// A reference holds until another program is asked for. Throw Error (kConfig) where the layout does not
+  /// fit the model.
+  const DecodeProgram& prefill(const DecodePlan& plan);
+  const DecodeProgram& step(const DecodePlan& plan);
+  /// The same, for the one who runs it.
+  DecodeProgram take_prefill(const DecodePlan& plan);
+  DecodeProgram take_step(const DecodePlan& plan);
+
+ private:
+  using Waiting = std::map<DecodePlan::Key, DecodeProgram>;
+  using Build = std::unique_ptr<Graph>(const DecodeEnvironment& environment, const DecodePlan& plan);
+  const DecodeProgram& compiled_once(Waiting& programs, const DecodePlan& plan, Build& build);
+
+  DecodeEnvironment environment_;
+  Waiting prefills_, steps_;
+};
 
 /// Stages that are kept for further texts: so many, and so many bytes of them with those in use, which may be
 /// more.
@@ -72,14 +101,14 @@ constexpr int64_t kKeptStageBytes = 256'000'000;
 
 class DecodeStage {
  public:
-  /// `step`: of step_program().
-  DecodeStage(const DecodeEnvironment& environment, const DecodePlan& plan, Program step);
+  /// `programs` and `weights` must outlive it.
+  DecodeStage(DecodePrograms& programs, VariableStore& weights, const DecodePlan& plan);
 
   const DecodePlan& plan() const { return plan_; }
   /// Of memory beside the weights.
   int64_t bytes() const { return bytes_; }
-  /// Inputs: `inputs` (with an encoder), `prefix`, `position`, `prompt`. It is compiled when it is first
-  /// asked for.
+  /// Inputs: `inputs` (with an encoder), `prefix`, `position`, `prompt`. It is made when it is first asked
+  /// for.
   Executor& prefill();
   /// Inputs: `token`, `position`, and `parent` where the plan reorders.
   Executor& step() { return *step_; }
@@ -87,7 +116,8 @@ class DecodeStage {
   void take(const DecodeStage& other, std::span<const int64_t> texts);
 
  private:
-  const DecodeEnvironment& environment_;
+  DecodePrograms& programs_;
+  VariableStore& weights_;
   DecodePlan plan_;
   std::unique_ptr<VariableStore> variables_;
   std::unique_ptr<Executor> prefill_, step_;

@@ -43,7 +43,7 @@ struct ScoredText {
 class Scorer {
  public:
   Scorer(const Session& session, VariableStore& weights)
-      : session_(session), environment_(decode_environment(session, &weights)) {}
+      : session_(session), weights_(weights), environment_(decode_environment(session)) {}
 
   /// Sets log_probs. Texts of like lengths are worked on together.
   void score(std::vector<ScoredText>& texts) {
@@ -106,12 +106,13 @@ class Scorer {
     const std::string& vocab = logits.shape()[logits.shape().rank() - 1].name;
     const Tensor of_targets = gather(logits, targets, vocab);
     graph.set_output("log_probs", subtract(of_targets, reduce_logsumexp(logits, vocab), of_targets.shape()));
-    executor = std::make_unique<Executor>(compiled(environment_, graph), *session_.backend,
-                                          *environment_.weights, executor_options(session_));
+    executor = std::make_unique<Executor>(compiled(environment_, graph), *session_.backend, weights_,
+                                          executor_options(session_));
     return *executor;
   }
 
   const Session& session_;
+  VariableStore& weights_;
   DecodeEnvironment environment_;
   std::map<std::array<int64_t, 3>, std::unique_ptr<Executor>> programs_;
 };
@@ -223,7 +224,7 @@ void score(const Session& session, Diagnostics& diagnostics) {
   auto files = std::make_unique<ScoreFiles>(options);  // before the weights are read
   const std::unique_ptr<VariableStore> weights = make_weights(session);
   for (const ChosenWeights& each : chosen) {
-    load_weights(each, config, *weights);
+    load_weights(each, session, *weights);
     TextOutput output(options.output, each.step);
     if (!files) files = std::make_unique<ScoreFiles>(options);
     ScoreRun(session, *weights).run(*files, output);

@@ -146,7 +146,8 @@ void SampleSearch::advance(std::span<const Draw> draws) {
 
 Draw draw_token(std::span<const float> log_probs, const SampleOptions& options, PhiloxKey key,
                 uint64_t position, uint64_t element) {
-  if (options.temperature == 0) {
+  constexpr double kCold = 1e-300;  // quotients by less would overflow
+  if (options.temperature < kCold) {
     const auto likeliest = std::max_element(log_probs.begin(), log_probs.end());
     return {static_cast<int32_t>(likeliest - log_probs.begin()), *likeliest};
   }

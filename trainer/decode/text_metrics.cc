@@ -47,7 +47,8 @@ std::optional<std::vector<Written>> decode_all(Decoder& decoder, const std::vect
 
 TextMetrics::TextMetrics(const Session& session, VariableStore& weights)
     : codec_(session, session.config.evaluate.infer),
-      decoder_(session, weights, session.config.evaluate.infer) {}
+      programs_(session),
+      decoder_(programs_, weights, session.config.evaluate.infer) {}
 
 std::optional<Metrics> TextMetrics::evaluate(const EvaluationTexts& texts,
                                              const std::vector<std::string>& names,

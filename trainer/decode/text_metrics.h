@@ -39,6 +39,7 @@ class TextMetrics {
 
  private:
   TextCodec codec_;
+  DecodePrograms programs_;
   Decoder decoder_;
 };
 

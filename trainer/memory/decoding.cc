@@ -21,10 +21,6 @@ struct DecodingMemory::Sizes {
 
 namespace {
 
-int64_t vocabulary_of(const Session& session) {
-  return vocabulary_sizes(session.train_data->features()).at("targets");
-}
-
 /// Bytes of a program's outputs, which are fetched.
 int64_t fetched_bytes(const Program& program) {
   int64_t bytes = 0;
@@ -57,11 +53,8 @@ int64_t kept_bytes(std::span<const int64_t> stages) {
 
 }  // namespace
 
-DecodingMemory::DecodingMemory(const Session& session, const DecodeOptions& options)
-    : session_(session),
-      options_(options),
-      environment_(decode_environment(session, nullptr)),
-      planner_(environment_, options_, vocabulary_of(session)) {}
+DecodingMemory::DecodingMemory(DecodePrograms& programs, const DecodeOptions& options)
+    : programs_(programs), options_(options), planner_(programs.environment(), options) {}
 
 DecodingMemory::Sizes DecodingMemory::sizes_of(std::span<const GivenText> texts) const {
   std::vector<GivenText> longest(texts.begin(), texts.end());
@@ -79,30 +72,28 @@ DecodingMemory::Sizes DecodingMemory::sizes_of(std::span<const GivenText> texts)
 int64_t DecodingMemory::bytes(std::span<const GivenText> texts) const {
   const Sizes sizes = sizes_of(texts);
   DecodePlan last = sizes.first;
-  last.sizes.prefix = 1;
   last.sizes.memory = sizes.memory;
-  const Program prefill = prefill_program(environment_, sizes.first),
-                first = step_program(environment_, sizes.first), step = step_program(environment_, last);
-  const auto stage = [&](const Program& program) {
-    return program_bytes(environment_, program) + cache_bytes(environment_, program);
-  };
+  const auto stage = [](const DecodeProgram& step) { return step.bytes + step.cache_bytes; };
+  const int64_t prefill = programs_.prefill(sizes.first).bytes, least = stage(programs_.step(sizes.first));
+  const DecodeProgram& step = programs_.step(last);
   // Between the two, caches grow with the tokens; behind them texts leave.
-  const int64_t begin = sizes.first.sizes.memory, least = stage(first), most = stage(step);
-  std::vector<int64_t> stages{least + program_bytes(environment_, prefill)};
+  const int64_t begin = sizes.first.sizes.memory, most = stage(step);
+  std::vector<int64_t> stages{least + prefill};
   for (int64_t memory = begin; memory < sizes.memory;) {
     memory = std::min(planner_.memory(memory + 1), sizes.memory);
     stages.push_back(least + (most - least) * (memory - begin) / std::max<int64_t>(1, sizes.memory - begin));
   }
   for (int64_t part = 2; part <= last.sizes.texts; part *= 2) stages.push_back(most / part);
-  return kept_bytes(stages) + copied_bytes(step) + fetched_bytes(step);
+  return kept_bytes(stages) + copied_bytes(step.program) + fetched_bytes(step.program);
 }
 
 MemoryNeed DecodingMemory::need(std::span<const GivenText> texts) const {
-  const Program program = prefill_program(environment_, sizes_of(texts).first);
+  const Program& program = programs_.prefill(sizes_of(texts).first).program;
+  const bool check_replicas = programs_.environment().session.config.run.check_replicas;
   int64_t weights = 0;
   for (const ProgramVariable& v : program.variables) {
     if (v.variable.kind != Variable::Kind::kSession)
-      weights += process_bytes(v, program.mesh, session_.config.run.check_replicas);
+      weights += process_bytes(v, program.mesh, check_replicas);
   }
   return {{{"weights", weights}, {"decoding", bytes(texts)}, {"program itself", process_itself_bytes()}}};
 }
@@ -114,12 +105,12 @@ void DecodingMemory::check(std::span<const GivenText> texts, const std::string& 
     return std::ranges::equal(numbers, other, std::ranges::less_equal{});
   };
   if (std::ranges::any_of(checked_, covers)) return;
-  check_memory(session_, need(texts), [&](int64_t limit) {
+  check_memory(programs_.environment().session, need(texts), [&](int64_t limit) {
     std::vector<std::string> advice;
     DecodeOptions smaller = options_;
     while (advice.empty() && smaller.batch_size > 1) {
       smaller.batch_size /= 2;
-      if (DecodingMemory(session_, smaller).need(texts).total() <= limit)
+      if (DecodingMemory(programs_, smaller).need(texts).total() <= limit)
         advice.push_back(fmt::format("`{}: {}`", key, smaller.batch_size));
     }
     return advice;
@@ -149,7 +140,9 @@ int64_t bytes_of(const Session& session, const DecodeOptions& options, std::span
   int64_t most = 0;
   for (const EvaluationSet& set : sets) {
     const std::vector<GivenText> texts = texts_of(session, options, set);
-    if (!texts.empty()) most = std::max(most, DecodingMemory(session, options).bytes(texts));
+    if (texts.empty()) continue;
+    DecodePrograms programs(session);
+    most = std::max(most, DecodingMemory(programs, options).bytes(texts));
   }
   return most;
 }

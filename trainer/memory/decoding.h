@@ -1,7 +1,7 @@
 // What writing texts takes of this process's memory, beside weights: the programs of a batch with their
 // caches, from the first tokens to the last.
 //
-//   const DecodingMemory decoding(session, config.infer);
+//   const DecodingMemory decoding(programs, config.infer);
 //   decoding.bytes(texts)            // at most: when no text ends before its limit
 #pragma once
 
@@ -19,9 +19,9 @@ namespace mtf {
 class DecodingMemory {
  public:
   /// Both must outlive it.
-  DecodingMemory(const Session& session, const DecodeOptions& options);
+  DecodingMemory(DecodePrograms& programs, const DecodeOptions& options);
 
-  /// What a Decoder takes for `texts`, the longest of them together. Programs are compiled, none is run.
+  /// What a Decoder takes for `texts`, the longest of them together. Its programs are compiled.
   int64_t bytes(std::span<const GivenText> texts) const;
   /// With weights, for run.mode=infer.
   MemoryNeed need(std::span<const GivenText> texts) const;
@@ -33,9 +33,8 @@ class DecodingMemory {
   struct Sizes;
   Sizes sizes_of(std::span<const GivenText> texts) const;
 
-  const Session& session_;
-  DecodeOptions options_;
-  DecodeEnvironment environment_;
+  DecodePrograms& programs_;
+  const DecodeOptions& options_;
   DecodePlanner planner_;
   std::vector<std::array<int64_t, 4>> checked_;  ///< sizes of batches that fit
 };

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# What is wrong with a run is said before a vocabulary is trained and written; a run goes on, is evaluated and decodes with the
+# vocabulary that it was trained with, and with no other.
+source "$2/tests/end_to_end/common.sh"
+made_up_pairs 1 300 train
+made_up_pairs 2 20 dev
+made_up_pairs 3 300 others
+cat > run.yaml << 'END'
+data:
+  train: {type: parallel, inputs: train.en, targets: train.de}
+  vocabulary: {type: sentencepiece, size: 300}
+  sequence_length: 48
+  cache: cache
+model:
+  type: bitransformer
+  d_model: 16
+  max_length: 48
+  layer_defaults: {SelfAttention: {num_heads: 2, key_value_size: 8}, EncDecAttention: {num_heads: 2, key_value_size: 8}, DenseReluDense: {hidden_size: 32}}
+  encoder: {num_layers: 1, block: [SelfAttention, DenseReluDense]}
+  decoder: {num_layers: 1, block: [SelfAttention, EncDecAttention, DenseReluDense]}
+train: {steps: 6, batch_size: 4, log_every: 1}
+evaluate: {every: 0, datasets: {dev: {type: parallel, inputs: dev.en, targets: dev.de, metrics: [loss, bleu]}}}
+checkpoint: {every: 2}
+END
+
+# Nothing is written where something else is wrong, the vocabulary itself included.
+head -n 10 dev.de > short.de
+while IFS='|' read -r code text arguments; do
+  expect_exit "$code" "$mtf_train" run.yaml run.model_dir=none/at/all $arguments
+  expect_text "$text"
+  [ ! -e none ] || fail "something was written with $arguments"
+done << 'END'
+2|no evaluation measures `dev/blue`|train.patience.metric=dev/blue
+2|no evaluation measures `dev/chrf`|checkpoint.keep_best.metric=dev/chrf
+2|the model has no metric `blue`|evaluate.datasets.dev.metrics=[blue]
+2|`evaluate.batch_size` (5)|evaluate.batch_size=5 mesh=x:2 layout=batch:x
+2|argument 4: 4 examples cannot be cut into 3 microbatches|train.batch_size.per_replica=4 train.microbatches=3
+2|nothing uses the variable `d_modle`|vars.d_modle=32
+1|there is no file nowhere.de|evaluate.datasets.dev.targets=nowhere.de
+1|there is no file nowhere.de|evaluate.datasets.dev.references=nowhere.de
+1|short.de has 10|evaluate.datasets.dev.targets=short.de
+1|at most|data.vocabulary.size=30000
+END
+
+# The one that was trained is the one that is used.
+expect_exit 0 "$mtf_train" run.yaml run.model_dir=run
+cp -r run others
+expect_exit 0 "$mtf_train" run.yaml run.model_dir=second data.train.inputs=others.en data.train.targets=others.de
+cp second/vocabulary.model others/vocabulary.model
+cp dev.en in.txt
+for mode in "train train.steps=8" "evaluate" "infer infer.input=in.txt" "score score.inputs=dev.en score.targets=dev.de"; do
+  code=1
+  [ "${mode%% *}" != train ] || code=2
+  expect_exit $code "$mtf_train" others/config.yaml run.mode=$mode
+  expect_text "vocabulary"
+  expect_text "other tokens"
+done
+expect_exit 0 "$mtf_train" others/config.yaml train.steps=8 "run.allow_change=[data.vocabulary]"
+expect_text "the vocabulary is not the one of the run so far"
+rm run/vocabulary.model
+expect_exit 2 "$mtf_train" run/config.yaml train.steps=8
+expect_text "run has checkpoints, but not the vocabulary that they were trained with"
+[ ! -e run/vocabulary.model ] || fail "another vocabulary was trained"
+cp second/vocabulary.model run/
+expect_exit 1 "$mtf_train" run/config.yaml run.mode=evaluate
+
+# run.mode=evaluate measures as many checkpoints as it is told to.
+"$mtf_train" second/config.yaml run.mode=evaluate evaluate.checkpoint=all > all 2> out || { cat out >&2; fail "all checkpoints"; }
+[ "$(sed 's/.*"step":\([0-9]*\),.*/\1/' all | tr '\n' ' ')" = "2 4 6 " ] || fail "not all checkpoints: $(cat all)"
+"$mtf_train" second/config.yaml run.mode=evaluate "evaluate.checkpoint=[6, 2]" 2> out > some || { cat out >&2; fail "some checkpoints"; }
+measured() { sed 's/,"seconds".*//' "$1"; }
+cmp <(measured some) <(measured all | sed -n '3p;1p' | sort -r) || fail "not the steps 6 and 2: $(cat some)"
+expect_exit 0 "$mtf_train" second/config.yaml run.mode=evaluate "evaluate.checkpoint={average: 2}"
+expect_text "the mean of 2 checkpoints up to step 6:  dev  loss "

@@ -1,0 +1,82 @@
+// Texts written step by step by models of unusual layers have the log-probabilities that the model gives
+// whole rows.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "models/transformer.h"
+#include "tests/trainer/decode_testing.h"
+
+namespace mtf::testing {
+namespace {
+
+constexpr int64_t kDecodedVocabulary = 24, kDecodedPrompt = 5, kDecodedTokens = 16;
+
+struct DecodedModel {
+  std::string name, keys;
+};
+std::ostream& operator<<(std::ostream& out, const DecodedModel& model) { return out << model.name; }
+
+class DecodedModels : public ::testing::TestWithParam<DecodedModel> {};
+INSTANTIATE_TEST_SUITE_P(
+    Models, DecodedModels,
+    ::testing::Values(
+        DecodedModel{"relative_prefix",
+                     "input_full_attention: true, positions: none, block: [SelfAttention: {num_heads: 2, "
+                     "key_value_size: 4, relative_attention_type: bias}, LocalSelfAttention: {num_heads: 2, "
+                     "key_value_size: 4, radius: 4}]"},
+        DecodedModel{"rotary_prefix",
+                     "input_full_attention: true, block: [SelfAttention: {num_heads: 4, num_memory_heads: 2, "
+                     "key_value_size: 4, rotary: true}]"},
+        DecodedModel{"shared_by_name",
+                     "block_scope: false, block: [SelfAttention: {num_heads: 2, key_value_size: 4, name: a}, "
+                     "LocalSelfAttention: {num_heads: 2, key_value_size: 4, radius: 3, name: b}]"},
+        DecodedModel{"called_twice",
+                     "block: [SelfAttention: {num_heads: 2, key_value_size: 4}], sublayers: {per_layer: "
+                     "[rms_norm, call_layer, call_layer, residual]}"}),
+    [](const auto& info) { return info.param.name; });
+
+/// log_softmax of the logits of row 0 [length, vocab], at `token` of position `i`.
+double log_probability(const Values& logits, int64_t i, int32_t token) {
+  const auto begin = logits.begin() + i * kDecodedVocabulary;
+  double sum = 0;
+  for (int64_t k = 0; k < kDecodedVocabulary; ++k) sum += std::exp(begin[k]);
+  return begin[token] - std::log(sum);
+}
+
+TEST_P(DecodedModels, WriteTextsOfTheProbabilityOfWholeRows) {
+  const std::string yaml = "{type: lm, d_model: 8, num_layers: 2, vocab_divisor: 8, " + GetParam().keys + "}";
+  DecodeRun run(yaml, kDecodedVocabulary);
+  run.set_varied(0.6);
+  const GivenText text{.inputs = {},
+                       .prefix = {3, 9, 4, 17, 5},
+                       .prompt = kDecodedPrompt,
+                       .limit = kDecodedTokens - kDecodedPrompt};
+  const Hypothesis written = run.decode({text}, {.method = GreedyMethod{}})[0][0];
+  ASSERT_GT(written.tokens.size(), 4u);
+
+  const auto model = parse_model(yaml);
+  Graph graph;
+  Context context(graph, Mode::kEvaluate, {}, {"batch", 1});
+  context.set_vocabularies({{"targets", kDecodedVocabulary}});
+  const Tensor targets = graph.input("targets", {{"batch", 1}, {"length", kDecodedTokens}}, DType::kInt32);
+  const Tensor prompt = graph.input("prompt", {{"batch", 1}}, DType::kInt32);
+  const Features features{{"targets", targets}, {std::string(kPromptFeature), prompt}};
+  graph.set_output("logits", model->build(context, features).logits);
+  std::map<std::string, Values> weights;
+  for (const std::string& name : run.weights().names()) weights[name] = from_host(run.weights().get(name));
+  Values row(text.prefix.begin(), text.prefix.end());
+  row.insert(row.end(), written.tokens.begin(), written.tokens.end());
+  row.resize(kDecodedTokens);
+  const std::map<std::string, Values> feeds{{"targets", row}, {"prompt", {kDecodedPrompt}}};
+  const Values logits =
+      run_on_mesh(graph, Layouts::single(), feeds, {.variables = weights}).outputs.at("logits");
+  for (size_t i = 0; i < written.tokens.size(); ++i) {
+    const double expected =
+        log_probability(logits, kDecodedPrompt + static_cast<int64_t>(i), written.tokens[i]);
+    EXPECT_NEAR(written.log_probs[i], expected, 1e-5) << "token " << i;
+  }
+}
+
+}  // namespace
+}  // namespace mtf::testing
