@@ -6,9 +6,9 @@
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
 
 #include "engine/core/error.h"
+#include "tests/support/failure.h"
 
 namespace mtf {
 namespace {
@@ -47,17 +47,6 @@ class Idx : public testing::Test {
   std::filesystem::path directory_ = std::filesystem::path(testing::TempDir()) /
                                      testing::UnitTest::GetInstance()->current_test_info()->name();
 };
-
-std::string idx_failure(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return {};
-}
 
 TEST_F(Idx, ReadsPlainAndCompressedFiles) {
   for (const std::string& path : {plain("images", two_images_), compressed("images.gz", two_images_)}) {
@@ -100,32 +89,29 @@ TEST_F(Idx, SeveralFilesAreJoined) {
 }
 
 TEST_F(Idx, WrongFilesAreErrorsThatSayWhatWasFound) {
-  EXPECT_THAT(idx_failure([&] { read_idx_images((directory_ / "absent").string()); }),
-              HasSubstr("No such file"));
-  idx_failure([&] { read_idx_images(directory_.string()); });
-  EXPECT_THAT(idx_failure([&] { read_idx_images(plain("f", "")); }), HasSubstr("ends within its header"));
-  EXPECT_THAT(idx_failure([&] { read_idx_images(plain("f", "\0\0\x08")); }),
-              HasSubstr("ends within its header"));
-  EXPECT_THAT(idx_failure([&] { read_idx_images(plain("f", two_labels_)); }),
+  EXPECT_THAT(failure([&] { read_idx_images((directory_ / "absent").string()); }), HasSubstr("No such file"));
+  failure([&] { read_idx_images(directory_.string()); });
+  EXPECT_THAT(failure([&] { read_idx_images(plain("f", "")); }), HasSubstr("ends within its header"));
+  EXPECT_THAT(failure([&] { read_idx_images(plain("f", "\0\0\x08")); }), HasSubstr("ends within its header"));
+  EXPECT_THAT(failure([&] { read_idx_images(plain("f", two_labels_)); }),
               AllOf(HasSubstr((directory_ / "f").string()), HasSubstr("2049: these are labels"),
                     HasSubstr("images begins with 2051")));
-  EXPECT_THAT(idx_failure([&] { read_idx_labels(plain("f", two_images_)); }),
+  EXPECT_THAT(failure([&] { read_idx_labels(plain("f", two_images_)); }),
               HasSubstr("2051: these are images"));
-  EXPECT_THAT(idx_failure([&] { read_idx_labels(plain("f", "GIF89a..")); }),
-              HasSubstr("begins with the number"));
-  EXPECT_THAT(idx_failure([&] { read_idx_images(plain("f", two_images_.substr(0, 20))); }),
+  EXPECT_THAT(failure([&] { read_idx_labels(plain("f", "GIF89a..")); }), HasSubstr("begins with the number"));
+  EXPECT_THAT(failure([&] { read_idx_images(plain("f", two_images_.substr(0, 20))); }),
               AllOf(HasSubstr("4 bytes of data"), HasSubstr("2 images of 1 x 3 pixels")));
-  EXPECT_THAT(idx_failure([&] { read_idx_labels(plain("f", two_labels_ + "x")); }),
+  EXPECT_THAT(failure([&] { read_idx_labels(plain("f", two_labels_ + "x")); }),
               AllOf(HasSubstr("goes on after the 2 bytes"), HasSubstr("2 labels")));
-  EXPECT_THAT(idx_failure([&] {
+  EXPECT_THAT(failure([&] {
                 read_idx_images(plain("f", idx({2051, 0, 28, 28}, "")));
               }),
               HasSubstr("0 images"));
-  EXPECT_THAT(idx_failure([&] {
+  EXPECT_THAT(failure([&] {
                 read_idx_images(plain("f", idx({2051, ~0u, ~0u, ~0u}, "x")));
               }),
               HasSubstr("4294967295 images"));
-  EXPECT_THAT(idx_failure([&] {
+  EXPECT_THAT(failure([&] {
                 read_idx_images(plain("f", idx({2051, ~0u, 28, 28}, "x")));
               }),
               HasSubstr("1 bytes of data"));
@@ -140,20 +126,20 @@ TEST_F(Idx, DamagedCompressionIsAnError) {
   std::ifstream stream(path, std::ios::binary);
   const std::string bytes(std::istreambuf_iterator<char>(stream), {});
   for (const size_t length : {bytes.size() / 2, bytes.size() - 1})
-    EXPECT_THAT(idx_failure([&] { read_idx_images(plain("cut.gz", bytes.substr(0, length))); }),
+    EXPECT_THAT(failure([&] { read_idx_images(plain("cut.gz", bytes.substr(0, length))); }),
                 HasSubstr("cut off"));
   std::string flipped = bytes;
   flipped[bytes.size() / 2] ^= 1;
-  EXPECT_THAT(idx_failure([&] { read_idx_images(plain("flipped.gz", flipped)); }), HasSubstr("damaged"));
+  EXPECT_THAT(failure([&] { read_idx_images(plain("flipped.gz", flipped)); }), HasSubstr("damaged"));
 }
 
 TEST_F(Idx, ImagesAndLabelsMustBelongTogether) {
   const std::string images = plain("images", two_images_), labels = plain("labels", two_labels_);
   const std::string one_label = plain("one", idx({2049, 1}, "\1"));
-  EXPECT_THAT(idx_failure([&] { IdxSource({images}, {one_label}); }),
+  EXPECT_THAT(failure([&] { IdxSource({images}, {one_label}); }),
               AllOf(HasSubstr(one_label), HasSubstr("1 labels for the 2 images of " + images)));
   const std::string wide = plain("wide", idx({2051, 2, 2, 1}, "abcd"));
-  EXPECT_THAT(idx_failure([&] {
+  EXPECT_THAT(failure([&] {
                 IdxSource({images, wide}, {labels, labels});
               }),
               AllOf(HasSubstr(wide), HasSubstr("2 x 1"), HasSubstr("1 x 3")));
@@ -165,9 +151,9 @@ TEST_F(Idx, LabelsOutOfRangeNameTheFileAndTheExample) {
   const IdxSource source({images, images}, {labels, high});
   source.check_labels(11);
   EXPECT_THAT(
-      idx_failure([&] { source.check_labels(10); }),
+      failure([&] { source.check_labels(10); }),
       AllOf(HasSubstr(high), HasSubstr("label 10 of example 1"), HasSubstr("11 classes in the model")));
-  EXPECT_THAT(idx_failure([&] { source.check_labels(7); }), HasSubstr("label 7 of example 0"));
+  EXPECT_THAT(failure([&] { source.check_labels(7); }), HasSubstr("label 7 of example 0"));
 }
 
 TEST(FashionMnist, HasItsKnownSizes) {

@@ -6,6 +6,7 @@
 
 #include "engine/core/error.h"
 #include "tests/data/made_up_texts.h"
+#include "tests/support/failure.h"
 
 namespace mtf {
 namespace {
@@ -138,13 +139,7 @@ TEST(T2tVocabulary, OldFilesEndReservedTokensWithAnUnderscore) {
 }
 
 std::string reading_failure(const std::string& file) {
-  try {
-    T2tVocabulary(file, "x.subwords");
-    return "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-    return error.what();
-  }
+  return failure([&] { T2tVocabulary(file, "x.subwords"); }, ErrorKind::kData);
 }
 
 TEST(T2tVocabulary, OtherFilesAreRefused) {

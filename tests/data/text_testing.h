@@ -16,6 +16,7 @@
 #include "data/text/tfrecord.h"
 #include "data/vocabulary/byte_vocabulary.h"
 #include "engine/core/error.h"
+#include "tests/support/failure.h"
 
 namespace mtf::testing {
 
@@ -140,16 +141,6 @@ inline std::vector<std::string> texts_of(const Source& source, const std::string
   std::vector<std::string> texts;
   for (const std::vector<int32_t>& row : rows_of(source, name)) texts.push_back(decoded(row));
   return texts;
-}
-
-/// The error of doing something.
-inline std::string failure(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 }  // namespace mtf::testing

@@ -5,9 +5,9 @@
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
 
 #include "engine/core/error.h"
+#include "tests/support/failure.h"
 
 namespace mtf {
 namespace {
@@ -45,13 +45,7 @@ std::vector<std::string> records(const std::string& path) {
 
 /// The error of reading the file to its end.
 std::string record_failure(const std::string& path) {
-  try {
-    records(path);
-    return "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.exit_code(), 1);
-    return error.what();
-  }
+  return failure([&] { records(path); }, ErrorKind::kData);
 }
 
 TEST_F(TFRecord, HasTheBytesThatTensorBoardWrites) {

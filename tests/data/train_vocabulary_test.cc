@@ -15,6 +15,7 @@
 #include "data/text/file_lock.h"
 #include "engine/core/error.h"
 #include "tests/data/made_up_texts.h"
+#include "tests/support/failure.h"
 
 namespace mtf {
 namespace {
@@ -45,16 +46,6 @@ TextSample sample_of(const std::vector<std::string>& texts, int64_t most = TextS
   TextSample sample(most);
   for (const std::string& text : texts) sample.add(text);
   return sample;
-}
-
-std::string failure(const std::function<void()>& action, ErrorKind kind = ErrorKind::kData) {
-  try {
-    action();
-    return "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind);
-    return error.what();
-  }
 }
 
 TEST(TextSample, KeepsAllTextsButBlankOnes) {

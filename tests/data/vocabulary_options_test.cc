@@ -9,6 +9,7 @@
 #include "engine/config/load.h"
 #include "engine/config/node.h"
 #include "tests/data/made_up_texts.h"
+#include "tests/support/failure.h"
 
 namespace mtf {
 namespace {
@@ -48,13 +49,7 @@ std::string error_of(const std::string& value) {
 int64_t target_size(const std::string& value) { return vocabulary_size(by_side(parse(value)).targets); }
 
 std::string options_failure(const std::string& value) {
-  try {
-    read_vocabulary(by_side(parse(value)).targets);
-    return "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-    return error.what();
-  }
+  return failure([&] { read_vocabulary(by_side(parse(value)).targets); }, ErrorKind::kData);
 }
 
 TEST(VocabularyOptions, AWordIsTheTypeWithItsDefaults) {

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "engine/core/error.h"
+#include "tests/support/failure.h"
 
 namespace mtf {
 namespace {
@@ -21,13 +22,7 @@ BleuCommand parse(const std::string& line) {
 }
 
 std::string error_of(const std::string& line) {
-  try {
-    parse(line);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.exit_code(), 2);
-    return error.what();
-  }
-  return "no error";
+  return failure([&] { parse(line); }, ErrorKind::kUsage);
 }
 
 TEST(BleuCommandLine, HasTheDefaultsOfSacrebleu) {

@@ -5,11 +5,13 @@
 
 #include "data/metrics/unicode.h"
 #include "engine/core/error.h"
+#include "tests/support/failure.h"
 
 namespace mtf {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::StartsWith;
 
 TEST(Lines, LoseTheWhiteSpaceAtTheirEnds) {
   EXPECT_THAT(lines_of("a \r\n\n b\tc\u3000\u00a0\nlast", "x"), ElementsAre("a", "", " b\tc", "last"));
@@ -20,13 +22,8 @@ TEST(Lines, LoseTheWhiteSpaceAtTheirEnds) {
 TEST(Lines, EndOnlyAtLineFeeds) { EXPECT_THAT(lines_of("a\rb\u2028c\n", "x"), ElementsAre("a\rb\u2028c")); }
 
 TEST(Lines, ThatAreNotUtf8AreNamed) {
-  try {
-    lines_of("gut\ngr\xfc\xdf\n", "out.de");
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(),
-                testing::StartsWith("out.de: line 2: no UTF-8: byte \\xfc after 2 characters; convert"));
-  }
+  EXPECT_THAT(failure([] { lines_of("gut\ngr\xfc\xdf\n", "out.de"); }),
+              StartsWith("out.de: line 2: no UTF-8: byte \\xfc after 2 characters; convert"));
 }
 
 TEST(Columns, AreBetweenTabs) {
@@ -36,13 +33,12 @@ TEST(Columns, AreBetweenTabs) {
 }
 
 TEST(Columns, MustAllBeThere) {
-  try {
-    split_columns({"a\tb", "c"}, 2, "refs");
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "refs: line 2 has 1 columns, not 2; one tab between two references");
-    EXPECT_EQ(error.exit_code(), 2);
-  }
+  EXPECT_EQ(failure(
+                [] {
+                  split_columns({"a\tb", "c"}, 2, "refs");
+                },
+                ErrorKind::kUsage),
+            "refs: line 2 has 1 columns, not 2; one tab between two references");
 }
 
 TEST(Words, StandBetweenWhiteSpaceOfAllKinds) {

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "engine/core/error.h"
+#include "tests/support/failure.h"
 
 namespace mtf {
 namespace {
@@ -27,16 +28,6 @@ class WmtFile : public testing::Test {
   std::string directory_ =
       testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name() + "/";
 };
-
-template <class Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 constexpr const char* kSgm = R"(<refset setid="newstest2014" srclang="any" trglang="de">
 <doc sysid="ref" docid="1" genre="news" origlang="en">
@@ -67,12 +58,12 @@ TEST_F(WmtFile, SgmHasItsSegmentsInOrderWithEntitiesAsTheyAre) {
 
 TEST_F(WmtFile, SgmMustCloseItsSegments) {
   EXPECT_THAT(
-      error_of([&] { read_wmt_references(file("bad.sgm", "<doc>\n<seg id=\"1\">Ein Satz\n</doc>\n")); }),
+      failure([&] { read_wmt_references(file("bad.sgm", "<doc>\n<seg id=\"1\">Ein Satz\n</doc>\n")); }),
       HasSubstr("bad.sgm: line 2: <seg> is not closed"));
   EXPECT_THAT(
-      error_of([&] { read_wmt_references(file("open.sgm", "<seg id=1>Eins\n<seg id=2>Zwei</seg>\n")); }),
+      failure([&] { read_wmt_references(file("open.sgm", "<seg id=1>Eins\n<seg id=2>Zwei</seg>\n")); }),
       HasSubstr("open.sgm: line 1: <seg> is not closed"));
-  EXPECT_THAT(error_of([&] { read_wmt_references(file("no.sgm", "Ein Satz\n")); }),
+  EXPECT_THAT(failure([&] { read_wmt_references(file("no.sgm", "Ein Satz\n")); }),
               HasSubstr("no.sgm: no sentence"));
 }
 
@@ -121,13 +112,13 @@ TEST_F(WmtFile, XmlMayLackItsSource) {
   const std::string system = file("out.xml", xml_of("<hyp system='x'><seg id='1'>R&amp;D</seg></hyp>"));
   EXPECT_THAT(read_wmt_hypothesis(system), ElementsAre("R&D"));
   EXPECT_THAT(
-      error_of([&] { read_wmt_references(file("src.xml", xml_of("<src><seg id='1'>a</seg></src>"))); }),
+      failure([&] { read_wmt_references(file("src.xml", xml_of("<src><seg id='1'>a</seg></src>"))); }),
       HasSubstr("src.xml: no reference"));
 }
 
 TEST_F(WmtFile, XmlLosesNoSentence) {
   const auto error = [&](const std::string& inside) {
-    return error_of([&] { read_wmt_hypothesis(file("bad.xml", xml_of(inside))); });
+    return failure([&] { read_wmt_hypothesis(file("bad.xml", xml_of(inside))); });
   };
   EXPECT_THAT(error("<src><seg>a</seg><seg>b</seg></src>"),
               HasSubstr("bad.xml: line 2: <seg> has no number"));
@@ -146,11 +137,11 @@ TEST_F(WmtFile, XmlWithoutDocumentsOfWmtIsReadAsSgm) {
 }
 
 TEST_F(WmtFile, XmlMustBeWellFormedAndHaveOneSystem) {
-  EXPECT_THAT(error_of([&] { read_wmt_references(file("bad.xml", "<dataset>\n<doc>\n</dataset>\n")); }),
+  EXPECT_THAT(failure([&] { read_wmt_references(file("bad.xml", "<dataset>\n<doc>\n</dataset>\n")); }),
               HasSubstr("bad.xml: line 3: "));
   std::string two = kXml;
   two.insert(two.find("<hyp"), "<hyp system=\"other\"><seg id=\"1\">Uno</seg></hyp>");
-  EXPECT_THAT(error_of([&] { read_wmt_hypothesis(file("two.xml", two)); }),
+  EXPECT_THAT(failure([&] { read_wmt_hypothesis(file("two.xml", two)); }),
               HasSubstr("two.xml: 2 systems (<hyp>), not one"));
 }
 

@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <limits>
 
 #include "engine/core/error.h"
 #include "engine/graph/gradients.h"
 #include "tests/support/evaluate.h"
+#include "tests/support/failure.h"
 #include "tests/support/operation_cases.h"
 
 namespace mtf::testing {
@@ -18,23 +18,13 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const double kNaN = std::numeric_limits<double>::quiet_NaN();
-using Function = Tensor (*)(const Tensor&, const Tensor&);
+using BinaryFunction = Tensor (*)(const Tensor&, const Tensor&);
 
-Values values_of(Function function, const Values& a, const Values& b, DType dtype = DType::kFloat32) {
+Values values_of(BinaryFunction function, const Values& a, const Values& b, DType dtype = DType::kFloat32) {
   Graph graph;
   const Tensor x = graph.input("a", {{"n", static_cast<int64_t>(a.size())}}, dtype);
   const Tensor y = graph.input("b", {{"n", static_cast<int64_t>(b.size())}}, dtype);
   return evaluate(graph, {function(x, y)}, {{"a", a}, {"b", b}})[0];
-}
-
-void expect_error(const std::function<void()>& action, const std::string& text) {
-  try {
-    action();
-    FAIL() << "no error that says: " << text;
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr(text));
-  }
 }
 
 TEST(Binary, OutputIsTheLargerShapeElseTheFirstFollowedByNewDimensions) {
@@ -124,7 +114,7 @@ TEST(Binary, Comparisons) {
 }
 
 TEST(Binary, ExtremaOfNaNAreNaN) {
-  for (Function function : std::initializer_list<Function>{minimum, maximum}) {
+  for (BinaryFunction function : std::initializer_list<BinaryFunction>{minimum, maximum}) {
     const Values y = values_of(function, {kNaN, 1, 1}, {1, kNaN, 2});
     EXPECT_TRUE(std::isnan(y[0]) && std::isnan(y[1]) && !std::isnan(y[2]));
   }
@@ -200,15 +190,20 @@ TEST(Binary, RejectsWhatDoesNotFit) {
   const Dimension n{"n", 4};
   const Tensor x = graph.input("x", {n}), ids = graph.input("ids", {n}, DType::kInt32);
   const Tensor longer = graph.input("longer", {{"n", 5}}), flags = graph.input("flags", {n}, DType::kBool);
-  expect_error([&] { add(x, ids); }, "add: the operands are float32 and int32; cast one of them");
-  expect_error([&] { add(x, longer); }, "add: `n` has size 4 in [n=4] and size 5 in [n=5]");
-  expect_error([&] { divide(ids, ids); }, "divide: not defined for int32");
-  expect_error([&] { add(flags, flags); }, "add: not defined for bool");
-  expect_error([&] { logical_and(x, x); }, "logical_and: not defined for float32");
-  expect_error([&] { add(x, x, {{"m", 4}}); }, "add: the output [m=4] lacks dimensions of operand [n=4]");
-  expect_error([&] { where(x, x, x); }, "where: the condition is float32");
-  expect_error([&] { where(flags, x, ids); }, "where: the operands are float32 and int32");
-  expect_error([&] { gradients({modulo(x, x)}, {x}); }, "modulo: has no gradient");
+  EXPECT_THAT(failure([&] { add(x, ids); }),
+              HasSubstr("add: the operands are float32 and int32; cast one of them"));
+  EXPECT_THAT(failure([&] { add(x, longer); }),
+              HasSubstr("add: `n` has size 4 in [n=4] and size 5 in [n=5]"));
+  EXPECT_THAT(failure([&] { divide(ids, ids); }), HasSubstr("divide: not defined for int32"));
+  EXPECT_THAT(failure([&] { add(flags, flags); }), HasSubstr("add: not defined for bool"));
+  EXPECT_THAT(failure([&] { logical_and(x, x); }), HasSubstr("logical_and: not defined for float32"));
+  EXPECT_THAT(failure([&] {
+                add(x, x, {{"m", 4}});
+              }),
+              HasSubstr("add: the output [m=4] lacks dimensions of operand [n=4]"));
+  EXPECT_THAT(failure([&] { where(x, x, x); }), HasSubstr("where: the condition is float32"));
+  EXPECT_THAT(failure([&] { where(flags, x, ids); }), HasSubstr("where: the operands are float32 and int32"));
+  EXPECT_THAT(failure([&] { gradients({modulo(x, x)}, {x}); }), HasSubstr("modulo: has no gradient"));
 }
 
 }  // namespace

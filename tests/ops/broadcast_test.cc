@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "engine/core/error.h"
 #include "engine/graph/gradients.h"
@@ -12,6 +11,7 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/transpose.h"
 #include "tests/support/evaluate.h"
+#include "tests/support/failure.h"
 #include "tests/support/golden.h"
 
 namespace mtf::testing {
@@ -98,28 +98,17 @@ TEST(Transpose, PassesPartialSumsButBroadcastReducesThemFirst) {
   EXPECT_EQ(broadcast(x, {k, m, n}).operation().place({rules, {partial}}).inputs[0].partial, 0u);
 }
 
-void expect_error(const std::function<void()>& action, const std::string& text) {
-  try {
-    action();
-    FAIL() << "no error that says: " << text;
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr(text));
-  }
-}
-
 TEST(Broadcast, RejectsAnOutputThatLacksADimension) {
   Graph graph;
   const Tensor x = graph.input("x", {{"m", 2}, {"n", 3}});
-  expect_error(
-      [&] {
-        broadcast(x, {{"m", 2}, {"k", 4}});
-      },
-      "broadcast: [m=2, k=4] lacks dimensions of [m=2, n=3]");
-  expect_error(
-      [&] {
-        transpose(x, {{"m", 2}});
-      },
-      "transpose: [m=2, n=3] and [m=2] have different dimensions");
+  EXPECT_THAT(failure([&] {
+                broadcast(x, {{"m", 2}, {"k", 4}});
+              }),
+              HasSubstr("broadcast: [m=2, k=4] lacks dimensions of [m=2, n=3]"));
+  EXPECT_THAT(failure([&] {
+                transpose(x, {{"m", 2}});
+              }),
+              HasSubstr("transpose: [m=2, n=3] and [m=2] have different dimensions"));
 }
 
 TEST(Cast, BetweenEveryPairOfTypes) {

@@ -5,11 +5,11 @@
 
 #include <cmath>
 #include <functional>
-#include <limits>
 
 #include "engine/core/error.h"
 #include "engine/graph/gradients.h"
 #include "tests/support/evaluate.h"
+#include "tests/support/failure.h"
 #include "tests/support/golden.h"
 
 namespace mtf::testing {
@@ -18,8 +18,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-const double kNaN = std::numeric_limits<double>::quiet_NaN();
 using Function = std::function<Tensor(const Tensor&)>;
 
 Values values_of(const Function& function, const Values& x, DType dtype = DType::kFloat32) {
@@ -202,23 +200,16 @@ TEST(ComponentWise, LinearFunctionsPassPartialSums) {
   }
 }
 
-void expect_error(const std::function<void()>& action, const std::string& text) {
-  try {
-    action();
-    FAIL() << "no error that says: " << text;
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr(text));
-  }
-}
-
 TEST(ComponentWise, RejectsWhatMakesNoSense) {
   Graph graph;
   const Tensor ids = graph.input("ids", {{"n", 4}}, DType::kInt32), x = graph.input("x", {{"n", 4}});
-  expect_error([&] { exp(ids); }, "exp: not defined for int32");
-  expect_error([&] { logical_not(x); }, "logical_not: not defined for float32");
-  expect_error([&] { scalar_multiply(ids, 0.5); }, "scalar_multiply: 0.5 is not a whole number");
+  EXPECT_THAT(failure([&] { exp(ids); }), HasSubstr("exp: not defined for int32"));
+  EXPECT_THAT(failure([&] { logical_not(x); }), HasSubstr("logical_not: not defined for float32"));
+  EXPECT_THAT(failure([&] { scalar_multiply(ids, 0.5); }),
+              HasSubstr("scalar_multiply: 0.5 is not a whole number"));
   const Tensor slope = gradients({gelu(x)}, {x})[0];
-  expect_error([&] { gradients({slope}, {x}); }, "gelu_gradient: cannot be differentiated again");
+  EXPECT_THAT(failure([&] { gradients({slope}, {x}); }),
+              HasSubstr("gelu_gradient: cannot be differentiated again"));
 }
 
 }  // namespace

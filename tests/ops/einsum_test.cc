@@ -9,6 +9,7 @@
 #include "engine/backend/kernel.h"
 #include "engine/core/error.h"
 #include "tests/support/evaluate.h"
+#include "tests/support/failure.h"
 #include "tests/support/golden.h"
 
 namespace mtf::testing {
@@ -163,28 +164,19 @@ TEST(Einsum, ContractsIntegersByMultiplyingAndAdding) {
             (Values{50, 122}));
 }
 
-std::string message_of(const std::function<void()>& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Einsum, ReportsWhatDoesNotFit) {
   Graph graph;
   const Tensor x = graph.input("x", {i, j}), y = graph.input("y", {Dimension{"j", 5}, k});
   const Tensor half = graph.input("half", {j, k}, DType::kBFloat16);
-  EXPECT_THAT(message_of([&] { einsum({x, y}, {i, k}); }), HasSubstr("dimension `j` has sizes 6 and 5"));
-  EXPECT_THAT(message_of([&] { einsum({x, half}, {i, k}); }), HasSubstr("float32 and bfloat16"));
-  EXPECT_THAT(message_of([&] {
+  EXPECT_THAT(failure([&] { einsum({x, y}, {i, k}); }), HasSubstr("dimension `j` has sizes 6 and 5"));
+  EXPECT_THAT(failure([&] { einsum({x, half}, {i, k}); }), HasSubstr("float32 and bfloat16"));
+  EXPECT_THAT(failure([&] {
                 einsum({x}, {Dimension{"i", 9}});
               }),
               HasSubstr("dimension `i` has sizes 4 and 9"));
-  EXPECT_THAT(message_of([&] { einsum({}, {i}); }), HasSubstr("no inputs"));
-  EXPECT_THAT(message_of([&] { einsum_over({x}, {k}); }), HasSubstr("no input has the summed dimension k=8"));
-  EXPECT_THAT(message_of([&] { einsum({x, x}, {i}, {i}); }), HasSubstr("sums [j=6], not [i=4]"));
+  EXPECT_THAT(failure([&] { einsum({}, {i}); }), HasSubstr("no inputs"));
+  EXPECT_THAT(failure([&] { einsum_over({x}, {k}); }), HasSubstr("no input has the summed dimension k=8"));
+  EXPECT_THAT(failure([&] { einsum({x, x}, {i}, {i}); }), HasSubstr("sums [j=6], not [i=4]"));
 }
 
 TEST(Einsum, CountsTheFlopsThatItDoes) {

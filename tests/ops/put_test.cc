@@ -14,12 +14,6 @@ namespace {
 
 using ::testing::ElementsAre;
 
-Values count_from(double first, int64_t n) {
-  Values values;
-  for (int64_t i = 0; i < n; ++i) values.push_back(first + static_cast<double>(i));
-  return values;
-}
-
 TEST(Put, ReplacesOneEntryOfEachRow) {
   Graph graph;
   const Tensor y = put(graph.input("x", {{"row", 3}, {"n", 4}}), graph.input("entry", {{"row", 3}}),

@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <random>
 
 #include "engine/backend/kernel.h"
@@ -14,6 +13,7 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/component_wise.h"
 #include "tests/support/evaluate.h"
+#include "tests/support/failure.h"
 #include "tests/support/golden.h"
 
 namespace mtf::testing {
@@ -22,8 +22,6 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-const double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 TEST(Reduce, AgreesWithTheGoldenReductionsAndBroadcasts) {
   GoldenCase golden(MTF_SOURCE_DIR "/tests/golden/01_core_reduce");
@@ -233,28 +231,18 @@ TEST(Reduce, TasksAreIndependent) {
   }
 }
 
-void expect_error(const std::function<void()>& action, const std::string& text) {
-  try {
-    action();
-    FAIL() << "no error that says: " << text;
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr(text));
-  }
-}
-
 TEST(Reduce, RejectsWhatDoesNotFit) {
   Graph graph;
   const Tensor x = graph.input("x", {{"n", 4}}), ids = graph.input("ids", {{"n", 4}}, DType::kInt32);
-  expect_error(
-      [&] {
-        reduce_sum(x, {{"m", 2}});
-      },
-      "reduce_sum: the output [m=2] has dimensions that [n=4] lacks");
-  expect_error([&] { reduce_sum(x, Dimension{"m", 2}); }, "no dimension `m`");
-  expect_error([&] { reduce_all(x, {}); }, "reduce_all: not defined for float32");
-  expect_error([&] { reduce_mean(ids, {}); }, "reduce_mean: not defined for int32");
-  expect_error([&] { reduce_first(x, "m"); }, "no dimension `m`");
-  expect_error([&] { sum_of_squares(ids); }, "sum_of_squares: not defined for int32");
+  EXPECT_THAT(failure([&] {
+                reduce_sum(x, {{"m", 2}});
+              }),
+              HasSubstr("reduce_sum: the output [m=2] has dimensions that [n=4] lacks"));
+  EXPECT_THAT(failure([&] { reduce_sum(x, Dimension{"m", 2}); }), HasSubstr("no dimension `m`"));
+  EXPECT_THAT(failure([&] { reduce_all(x, {}); }), HasSubstr("reduce_all: not defined for float32"));
+  EXPECT_THAT(failure([&] { reduce_mean(ids, {}); }), HasSubstr("reduce_mean: not defined for int32"));
+  EXPECT_THAT(failure([&] { reduce_first(x, "m"); }), HasSubstr("no dimension `m`"));
+  EXPECT_THAT(failure([&] { sum_of_squares(ids); }), HasSubstr("sum_of_squares: not defined for int32"));
 }
 
 }  // namespace

@@ -17,12 +17,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 
-Values count_from(double first, int64_t n) {
-  Values values;
-  for (int64_t i = 0; i < n; ++i) values.push_back(first + static_cast<double>(i));
-  return values;
-}
-
 /// y[i] = x[i - offset] for one dimension, by the definition.
 Values shifted(const Values& x, int64_t offset, bool wrap) {
   const int64_t n = static_cast<int64_t>(x.size());

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "engine/core/error.h"
 #include "engine/graph/gradients.h"
@@ -13,8 +12,6 @@
 
 namespace mtf::testing {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 TEST(Softmax, HasTheRecordedValuesAndGradients) {
   GoldenCase golden(MTF_SOURCE_DIR "/tests/golden/01_core_softmax");

@@ -57,7 +57,7 @@ bool runs(const Operation& operation, const LayoutRules& rules, const Mesh& mesh
 }
 
 /// Splits of one dimension over one mesh dimension, and of pairs over both.
-std::vector<LayoutRules> layouts(const std::set<std::string>& dimensions) {
+std::vector<LayoutRules> rules_for(const std::set<std::string>& dimensions) {
   std::vector<LayoutRules> result;
   for (const std::string& a : dimensions) {
     result.push_back(LayoutRules::parse(a + ":cols"));
@@ -82,7 +82,7 @@ int check(const Operation& operation, const std::map<std::string, Values>& feeds
   const std::vector<Values> inputs = evaluate(operation.graph(), operation.inputs(), feeds);
   const std::vector<Values> expected = evaluate(operation.graph(), outputs, feeds);
   int checked = 0;
-  for (const LayoutRules& rules : layouts(dimensions_of(operation))) {
+  for (const LayoutRules& rules : rules_for(dimensions_of(operation))) {
     if (!runs(operation, rules, mesh)) continue;
     const std::vector<Values> actual = evaluate_split(operation, inputs, mesh, rules);
     for (size_t i = 0; i < expected.size(); ++i) {

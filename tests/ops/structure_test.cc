@@ -15,6 +15,7 @@
 #include "engine/ops/slice.h"
 #include "engine/ops/stack.h"
 #include "tests/support/evaluate.h"
+#include "tests/support/failure.h"
 #include "tests/support/golden.h"
 
 namespace mtf::testing {
@@ -22,17 +23,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-/// What the operation says is wrong.
-template <class Build>
-std::string error_of(Build build) {
-  try {
-    build();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Structure, MatchesTheOriginal) {
   GoldenCase golden(MTF_SOURCE_DIR "/tests/golden/01_core_shape_ops");
@@ -102,12 +92,12 @@ TEST(Concat, RefusesWhatDoesNotFit) {
   Graph graph;
   const Tensor x = graph.input("x", {{"a", 2}, {"n", 2}}), y = graph.input("y", {{"a", 3}, {"n", 2}});
   const Tensor ids = graph.input("ids", {{"a", 2}, {"n", 2}}, DType::kInt32);
-  EXPECT_THAT(error_of([&] { concat({x, y}, "n"); }), HasSubstr("[a=2, n=2]"));
-  EXPECT_THAT(error_of([&] { concat({x, ids}, "n"); }), HasSubstr("i32"));
-  EXPECT_THAT(error_of([&] { concat({x, x}, "m"); }), HasSubstr("`m`"));
-  EXPECT_THAT(error_of([&] { concat({}, "n"); }), HasSubstr("nothing to join"));
-  EXPECT_THAT(error_of([&] { split(x, "n", {1, 2}); }), HasSubstr("1 + 2 do not add up to `n` = 2"));
-  EXPECT_THAT(error_of([&] { split(x, "n", 3); }), HasSubstr("3 equal parts"));
+  EXPECT_THAT(failure([&] { concat({x, y}, "n"); }), HasSubstr("[a=2, n=2]"));
+  EXPECT_THAT(failure([&] { concat({x, ids}, "n"); }), HasSubstr("i32"));
+  EXPECT_THAT(failure([&] { concat({x, x}, "m"); }), HasSubstr("`m`"));
+  EXPECT_THAT(failure([&] { concat({}, "n"); }), HasSubstr("nothing to join"));
+  EXPECT_THAT(failure([&] { split(x, "n", {1, 2}); }), HasSubstr("1 + 2 do not add up to `n` = 2"));
+  EXPECT_THAT(failure([&] { split(x, "n", 3); }), HasSubstr("3 equal parts"));
 }
 
 TEST(Split, AMissingGradientIsZero) {
@@ -132,10 +122,10 @@ TEST(Stack, NegativeAxesCountFromTheEnd) {
 TEST(Stack, RefusesWhatDoesNotFit) {
   Graph graph;
   const Tensor x = graph.input("x", {{"a", 2}}), y = graph.input("y", {{"a", 3}});
-  EXPECT_THAT(error_of([&] { stack({x, y}, "n"); }), HasSubstr("differ"));
-  EXPECT_THAT(error_of([&] { stack({x, x}, "n", 2); }), HasSubstr("axis 2"));
-  EXPECT_THAT(error_of([&] { stack({x, x}, "n", -3); }), HasSubstr("-2 to 1"));
-  EXPECT_THAT(error_of([&] { stack({x, x}, "a"); }), HasSubstr("`a`"));
+  EXPECT_THAT(failure([&] { stack({x, y}, "n"); }), HasSubstr("differ"));
+  EXPECT_THAT(failure([&] { stack({x, x}, "n", 2); }), HasSubstr("axis 2"));
+  EXPECT_THAT(failure([&] { stack({x, x}, "n", -3); }), HasSubstr("-2 to 1"));
+  EXPECT_THAT(failure([&] { stack({x, x}, "a"); }), HasSubstr("`a`"));
 }
 
 TEST(Unstack, AMissingGradientIsZero) {
@@ -152,10 +142,10 @@ TEST(Unstack, AMissingGradientIsZero) {
 TEST(Slice, RefusesARangeThatIsNotThere) {
   Graph graph;
   const Tensor x = graph.input("x", {{"n", 4}});
-  EXPECT_THAT(error_of([&] { slice(x, "n", 2, 3); }), HasSubstr("no range of 3 entries from 2 on"));
-  EXPECT_THAT(error_of([&] { slice(x, "n", -1, 2); }), HasSubstr("from -1 on"));
-  EXPECT_THAT(error_of([&] { slice(x, "n", 0, 0); }), HasSubstr("0 entries"));
-  EXPECT_THAT(error_of([&] { pad(x, "n", -1, 0); }), HasSubstr("-1"));
+  EXPECT_THAT(failure([&] { slice(x, "n", 2, 3); }), HasSubstr("no range of 3 entries from 2 on"));
+  EXPECT_THAT(failure([&] { slice(x, "n", -1, 2); }), HasSubstr("from -1 on"));
+  EXPECT_THAT(failure([&] { slice(x, "n", 0, 0); }), HasSubstr("0 entries"));
+  EXPECT_THAT(failure([&] { pad(x, "n", -1, 0); }), HasSubstr("-1"));
 }
 
 TEST(Structure, TheDimensionCannotBeSplit) {
@@ -195,7 +185,7 @@ TEST(Pool1d, ReducesWindows) {
   EXPECT_THAT(values[1], ElementsAre(3, 6));
   EXPECT_THAT(values[2], ElementsAre(1, 4));
   EXPECT_THAT(values[3], ElementsAre(1, 2, 5));
-  EXPECT_THAT(error_of([&] { pool_tensor_1d(x, "n", Pooling::kMean, 4); }), HasSubstr("whole windows of 4"));
+  EXPECT_THAT(failure([&] { pool_tensor_1d(x, "n", Pooling::kMean, 4); }), HasSubstr("whole windows of 4"));
 }
 
 }  // namespace

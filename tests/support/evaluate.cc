@@ -1,6 +1,7 @@
 #include "tests/support/evaluate.h"
 
 #include <cstring>
+#include <numeric>
 #include <unordered_map>
 
 #include "engine/backend/kernel.h"
@@ -161,6 +162,12 @@ void Evaluator::run_kernel(const Operation& operation, int64_t iteration) {
 }
 
 }  // namespace
+
+Values count_from(double first, int64_t n) {
+  Values values(static_cast<size_t>(n));
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
 
 std::vector<Values> evaluate(const Graph& graph, const Tensors& tensors,
                              const std::map<std::string, Values>& feeds, const EvaluateOptions& options) {

@@ -6,6 +6,7 @@
 //   EXPECT_EQ(evaluate(graph, {relu(x)}, {{"x", {-1, 2}}})[0], (Values{0, 2}));
 #pragma once
 
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,6 +15,12 @@
 #include "tests/support/operation_cases.h"
 
 namespace mtf::testing {
+
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// first, first + 1, ...: n values.
+Values count_from(double first, int64_t n);
 
 struct EvaluateOptions {
   uint64_t seed = 1;

@@ -11,6 +11,7 @@
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/core/error.h"
+#include "tests/support/failure.h"
 #include "trainer/compare/text.h"
 
 namespace mtf {
@@ -61,14 +62,8 @@ class Compare : public ::testing::Test {
   }
 
   /// The message with which the comparison of the runs fails.
-  std::string failure(CompareOptions options = {}) const {
-    try {
-      compare_runs(std::move(options));
-    } catch (const Error& error) {
-      return error.what();
-    }
-    ADD_FAILURE() << "no error";
-    return {};
+  std::string failure_of_runs(const CompareOptions& options = {}) const {
+    return failure([&] { compare_runs(options); });
   }
 
   std::vector<ConfigDifference> compare_yaml(const std::string& a, const std::string& b) const {
@@ -210,13 +205,8 @@ TEST_F(Compare, TextsAreComparedAsWell) {
 }
 
 TEST_F(Compare, DamagedLinesAreNamed) {
-  const auto failure_of = [&](const std::string& lines) -> std::string {
-    try {
-      compare_lines(lines, "{\"step\":1}\n");
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
+  const auto failure_of = [&](const std::string& lines) {
+    return failure([&] { compare_lines(lines, "{\"step\":1}\n"); });
   };
   EXPECT_THAT(failure_of("{\"step\":1}\n{\"step\":\n"), EndsWith("a.jsonl:2: this is no JSON object"));
   EXPECT_THAT(failure_of("{\"loss\":1}\n"), EndsWith("a.jsonl:1: there is no whole number `step`"));
@@ -298,14 +288,14 @@ TEST_F(Compare, TheNewestCheckpointOfBothIsCompared) {
 }
 
 TEST_F(Compare, WhatCannotBeComparedIsSaid) {
-  EXPECT_THAT(failure(), HasSubstr("no directory of a run"));
+  EXPECT_THAT(failure_of_runs(), HasSubstr("no directory of a run"));
   write("a/config.yaml", "run: {seed: 1}\n");
   write("b/metrics.jsonl", "{\"step\":1,\"loss\":1}\n");
-  EXPECT_THAT(failure(), HasSubstr("nothing in common"));
-  EXPECT_THAT(failure({.config = true}), HasSubstr("B has no config.yaml"));
-  EXPECT_THAT(failure({.tensors = true}), HasSubstr("neither has checkpoints"));
+  EXPECT_THAT(failure_of_runs(), HasSubstr("nothing in common"));
+  EXPECT_THAT(failure_of_runs({.config = true}), HasSubstr("B has no config.yaml"));
+  EXPECT_THAT(failure_of_runs({.tensors = true}), HasSubstr("neither has checkpoints"));
   write("a/metrics.jsonl", "{\"step\":2,\"loss\":1}\n");
-  EXPECT_THAT(failure({.metrics = true}), HasSubstr("no step in common"));
+  EXPECT_THAT(failure_of_runs({.metrics = true}), HasSubstr("no step in common"));
   EXPECT_THROW(compare({.a = path("a"), .b = path("missing")}), Error);
 }
 

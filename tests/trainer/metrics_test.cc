@@ -8,11 +8,11 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "engine/core/error.h"
+#include "tests/support/failure.h"
 
 namespace mtf {
 namespace {
@@ -41,16 +41,6 @@ std::string lines(std::initializer_list<int> steps) {
   std::string text;
   for (const int step : steps) text += json_line({{"step", step}, {"loss", 0.5}}, {}) + '\n';
   return text;
-}
-
-std::string failure(const std::function<void()>& action) {
-  try {
-    action();
-    return "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.exit_code(), 1);
-    return error.what();
-  }
 }
 
 TEST(Metrics, LinesAreJsonInTheOrderGiven) {
