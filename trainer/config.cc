@@ -212,12 +212,10 @@ class ConfigCheck {
             "`train.batch_size: 64`, in examples, does without");
       sound_.remove("train");
     } else if (const int64_t length = longest_row(config_); *batch.all_tokens() % length != 0) {
-      const int64_t below = *batch.all_tokens() / length * length;
       error(key,
             fmt::format("`{}` ({}) is not a whole number of rows of {} tokens (`data.sequence_length`)", key,
                         *batch.all_tokens(), length),
-            below > 0 ? fmt::format("it could be {} or {}", below, below + length)
-                      : fmt::format("it could be {}", length));
+            nearest_multiples(length, *batch.all_tokens()));
       sound_.remove("train");
     }
   }

@@ -61,10 +61,6 @@ bool holds_run(const Config& config, Diagnostics& diagnostics) {
 
 ModelDirLock::ModelDirLock(const Config& config) : directory_(config.run.model_dir.text) {
   const std::string& path = config.run.model_dir.text;
-  if (directory_.error()) {
-    throw Error(ErrorKind::kSystem,
-                fmt::format("{}: cannot be created: {}", path, directory_.error().message()));
-  }
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor_ < 0)
     throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be opened: {}", path, system_message(errno)));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "data/vocabulary/train_vocabulary.h"
+#include "engine/core/nearest.h"
 #include "models/model_options.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/report/progress.h"
@@ -156,13 +157,11 @@ bool divides_evaluation_batch(const Session& session, Diagnostics& diagnostics) 
   const auto* size = std::get_if<int64_t>(&session.config.evaluate.batch_size);
   const int64_t parts = LayoutMap(session.layouts.mesh, session.layouts.activation).parts("batch");
   if (!size || *size % parts == 0) return true;
-  const int64_t below = *size / parts * parts;
   diagnostics.error(
       session.config.mark("evaluate.batch_size"),
       fmt::format("`layout` cuts `batch` into {} parts, which do not divide `evaluate.batch_size` ({})",
                   parts, *size),
-      below > 0 ? fmt::format("it could be {} or {}", below, below + parts)
-                : fmt::format("it could be {}", parts));
+      nearest_multiples(parts, *size));
   return false;
 }
 

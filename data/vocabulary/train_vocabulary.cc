@@ -198,10 +198,6 @@ void train_missing_vocabularies(const VocabularyOptions& options, const std::str
       if (!are_apart(options) || of == side) sample.add(text);
     });
     const MadeDirectory made(directory);
-    if (made.error()) {
-      throw Error(ErrorKind::kSystem,
-                  fmt::format("{}: cannot be created: {}", directory, made.error().message()));
-    }
     const FileLock lock(path + ".lock",
                         [&] { announce(fmt::format("waiting for another process that trains {}", path)); });
     if (fs::exists(path)) continue;

@@ -68,9 +68,10 @@ std::string directory_of(const std::string& path) {
 
 MadeDirectory::MadeDirectory(const std::string& path) {
   namespace fs = std::filesystem;
-  std::error_code unknown;
-  for (fs::path p = path; !p.empty() && !fs::exists(p, unknown); p = p.parent_path()) made_.push_back(p);
-  fs::create_directories(path, error_);
+  std::error_code error;
+  for (fs::path p = path; !p.empty() && !fs::exists(p, error); p = p.parent_path()) made_.push_back(p);
+  fs::create_directories(path, error);
+  if (error) throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be created: {}", path, error.message()));
 }
 
 MadeDirectory::~MadeDirectory() {

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <span>
 #include <string>
-#include <system_error>
 #include <vector>
 
 namespace mtf {
@@ -49,17 +48,14 @@ std::string directory_of(const std::string& path);
 /// the end of its life go with it.
 class MadeDirectory {
  public:
+  /// Throws Error (kSystem) when it cannot be created.
   explicit MadeDirectory(const std::string& path);
   ~MadeDirectory();
   MadeDirectory(const MadeDirectory&) = delete;
   MadeDirectory& operator=(const MadeDirectory&) = delete;
 
-  /// Why it is not there; none: it is.
-  const std::error_code& error() const { return error_; }
-
  private:
   std::vector<std::string> made_;  ///< the deepest first
-  std::error_code error_;
 };
 
 /// The bytes of a file, mapped read-only. The constructor throws Error (kCheckpoint) when there is no such

@@ -67,6 +67,12 @@ std::string did_you_mean_file(const std::string& path) {
   return near ? fmt::format("did you mean `{}`?", (missing.parent_path() / *near).string()) : "";
 }
 
+std::string nearest_multiples(int64_t factor, int64_t wanted) {
+  const int64_t below = wanted / factor * factor;
+  return below > 0 ? fmt::format("it could be {} or {}", below, below + factor)
+                   : fmt::format("it could be {}", factor);
+}
+
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
   if (const auto near = nearest(word, candidates)) return fmt::format("did you mean `{}`?", *near);
   constexpr size_t kShown = 12;

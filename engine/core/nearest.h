@@ -23,6 +23,9 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
 /// "did you mean `runs/mnist.yaml`?" when a file of a similar name stands where `path` should be; else empty.
 std::string did_you_mean_file(const std::string& path);
 
+/// A hint for a Problem: "it could be 16 or 24", the multiples of `factor` next to `wanted`, which is none.
+std::string nearest_multiples(int64_t factor, int64_t wanted);
+
 /// A hint for a Problem: the nearest candidate, else the candidates (at most 12 of them); empty without
 /// candidates.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tests/support/failure.h"
 #include "tests/support/parse_model.h"
 
 namespace mtf::testing {
@@ -27,12 +28,7 @@ std::vector<std::string> variables_of(const std::string& keys) {
 }
 
 std::string error_of(const std::string& keys) {
-  try {
-    variables_of(keys);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return {};
+  return failure([&] { variables_of(keys); });
 }
 
 const std::string kFeedForward = "block: [DenseReluDense: {hidden_size: 4}]";
@@ -70,7 +66,7 @@ TEST(LayerStack, SublayersCallTheLayer) {
   EXPECT_THAT(error_of(kFeedForward + ", sublayers: {per_layer: [rms_norm, residual]}"), HasSubstr(message));
   EXPECT_THAT(error_of(kFeedForward + ", sublayers: {per_layer: []}"), HasSubstr(message));
   EXPECT_EQ(error_of(kFeedForward + ", sublayers: {per_layer: [residual: {layers: [rms_norm, call_layer]}]}"),
-            "");
+            "no error");
 }
 
 TEST(LayerStack, SublayersKeepTheRows) {
@@ -79,7 +75,7 @@ TEST(LayerStack, SublayersKeepTheRows) {
   const std::string narrower = ", sublayers: {final: [dense: {output: {hidden: 6}}]}";
   EXPECT_THAT(error_of(kFeedForward + narrower),
               HasSubstr("logits by the embedding need d_model=8, and the last layers make hidden=6"));
-  EXPECT_EQ(error_of(kFeedForward + ", shared_embedding_and_softmax: false" + narrower), "");
+  EXPECT_EQ(error_of(kFeedForward + ", shared_embedding_and_softmax: false" + narrower), "no error");
 }
 
 TEST(LayerStack, RefusesDropoutOfAll) {

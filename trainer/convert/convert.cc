@@ -103,11 +103,11 @@ Read read(const ConvertOptions& options, WeightFormat from) {
 /// A file of weights has no vocabulary: one that a run has trained for itself lies in its directory.
 std::vector<std::string> missing_vocabularies(const ModelWeights& model, const std::string& to) {
   const Config config = ConfigText(model.config, to).load();
+  if (!config.data.vocabulary) return {};
+  const BySide<LanguageVocabulary> languages = by_side(*config.data.vocabulary);
   std::set<std::string> notes;
-  for (const Side side : {Side::kInputs, Side::kTargets}) {
-    if (!config.data.vocabulary) break;
-    const auto of_sides = by_side(*config.data.vocabulary);
-    if (!is_trained(side == Side::kInputs ? of_sides.inputs : of_sides.targets)) continue;
+  for (const Side side : kSides) {
+    if (!is_trained(languages[side])) continue;
     notes.insert(fmt::format("{} has no vocabulary, which texts need: copy the one of the run to {}", to,
                              trained_vocabulary_path(*config.data.vocabulary, side, to)));
   }
