@@ -88,6 +88,7 @@ void BatchStream::read(int64_t index, Batch& batch) const {
   source_->read(batch.examples_, batch.buffers_);
   batch.index = index;
   batch.next_row = end;
+  batch.first = local_begin_;
 }
 
 int64_t Prefetcher::bytes(const BatchStream& stream, int depth) {

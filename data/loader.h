@@ -49,9 +49,10 @@ class Batch {
  public:
   int64_t index = 0;           ///< number of the batch in its stream
   int64_t next_row = 0;        ///< row of the stream after this batch: the start_row that continues it
-  std::vector<float> weights;  ///< [batch]: 1 for examples, 0 for filling
+  int64_t first = 0;           ///< row of the batch at which the buffers begin: BatchRows::begin
+  std::vector<float> weights;  ///< [rows]: 1 for examples, 0 for filling
 
-  /// Feature f of the source, [batch, shape of the feature], row-major, aligned to 64 bytes.
+  /// Feature f of the source, [rows, shape of the feature], row-major, aligned to 64 bytes.
   std::span<const std::byte> feature(int f) const { return {buffers_[f], sizes_[f]}; }
   template <class T>
   std::span<const T> values(int f) const {

@@ -5,9 +5,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
 #include <list>
+#include <set>
 #include <span>
+#include <sstream>
+#include <utility>
 
+#include "engine/checkpoint/blocks.h"
+#include "engine/comm/process/handshake.h"
 #include "engine/core/convert.h"
 #include "engine/core/fault.h"
 #include "engine/core/hash.h"
@@ -133,9 +139,21 @@ Checkpoints::Checkpoints(const Session& session, const VariableStore& variables,
       directory_(checkpoints_directory(session.config)),
       config_hash_(hash128_hex(resolved_yaml(session.config))),
       keep_clock_(options_.keep_every.value_or(config::Interval{}), position(start)) {
-  remove_unfinished(directory_);
-  if (!options_.keep_best) return;
-  best_ = best_first(list_checkpoints(directory_), options_.keep_best->metric);
+  if (session.processes->is_first()) remove_unfinished(directory_);
+  if (options_.keep_best) best_ = saved_values();
+}
+
+/// Of the metric of checkpoint.keep_best, as process 0 finds them: all processes decide alike.
+std::vector<SavedValue> Checkpoints::saved_values() const {
+  std::string found;
+  if (session_.processes->is_first()) {
+    for (const auto& [step, value] : best_first(list_checkpoints(directory_), options_.keep_best->metric))
+      found += fmt::format("{} {}\n", step, value);
+  }
+  std::istringstream lines(broadcast(session_.processes->communicator(), found, "metrics of checkpoints"));
+  std::vector<SavedValue> values;
+  for (SavedValue saved; lines >> saved.step >> saved.value;) values.push_back(saved);
+  return values;
 }
 
 Checkpoints::~Checkpoints() {
@@ -165,7 +183,11 @@ void Checkpoints::save(const RunState& state, const Metrics& metrics) {
     manifest.metrics[name] = value;
     if (options_.keep_best && name == options_.keep_best->metric) best_.push_back({state.step, value});
   }
-  pending_ = std::async(std::launch::async, [this, manifest = std::move(manifest)] { write(manifest); });
+  in_hand_ = true;
+  pending_ = std::async(std::launch::async, [this, manifest = std::move(manifest),
+                                             name = fmt::format("checkpoint/{}/{}", state.step, ++saves_)] {
+    write(manifest, name);
+  });
 }
 
 bool Checkpoints::is_best(const Metrics& metrics) const {
@@ -181,58 +203,122 @@ bool Checkpoints::is_best(const Metrics& metrics) const {
 }
 
 void Checkpoints::check() {
-  if (pending_.valid() && pending_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) wait();
+  if (pending_.valid() && is_written(std::chrono::milliseconds(0))) pending_.get();
+}
+
+bool Checkpoints::is_written(std::chrono::milliseconds patience) const {
+  return !pending_.valid() || pending_.wait_for(patience) == std::future_status::ready;
 }
 
 void Checkpoints::wait() {
+  if (!std::exchange(in_hand_, false)) return;
+  // Until all have written they tell each other so: a process that is lost ends the wait.
+  Communicator& communicator = session_.processes->communicator();
+  for (bool all = false; !all;) {
+    const std::string mine = is_written(std::chrono::milliseconds(100)) ? "" : "writes";
+    all = std::ranges::all_of(all_gather(communicator, mine, "wait for the checkpoint"), &std::string::empty);
+  }
   if (pending_.valid()) pending_.get();
+}
+
+/// One process alone saves whole variables, several save slices.
+void Checkpoints::add_pieces(const Variable& variable) {
+  std::vector<VariableStore::StoredSlice> slices = variables_.slices(variable.name);
+  if (session_.processes->size() == 1) {
+    snapshot_.push_back({&variable, {}, variable.shape, std::move(slices), {}});
+    return;
+  }
+  std::set<std::vector<int64_t>> begins;  // with run.check_replicas positions hold copies
+  for (VariableStore::StoredSlice& slice : slices) {
+    if (!slice.first || !begins.insert(slice.begin).second) continue;
+    const std::vector<int64_t> begin =
+        std::exchange(slice.begin, std::vector<int64_t>(slice.begin.size(), 0));
+    snapshot_.push_back({&variable, begin, slice.shape, {slice}, {}});
+  }
 }
 
 void Checkpoints::copy_variables() {
   if (snapshot_.empty()) {
-    for (const std::string& name : variables_.names()) {
-      const Variable& variable = variables_.variable(name);
-      snapshot_.push_back(
-          {&variable, std::vector<std::byte>(variable.shape.size() * size_of(variable.dtype))});
-    }
+    for (const std::string& name : variables_.names()) add_pieces(variables_.variable(name));
   }
-  for (Copy& copy : snapshot_) {
-    const Variable& variable = *copy.variable;
-    for (const VariableStore::StoredSlice& slice : variables_.slices(variable.name)) {
-      copy_from_slice(variable.shape, slice.shape, slice.begin, size_of(variable.dtype), slice.data,
-                      copy.bytes.data());
+  for (Piece& piece : snapshot_) {
+    const size_t element_bytes = size_of(piece.variable->dtype);
+    piece.bytes.resize(static_cast<size_t>(piece.shape.size()) * element_bytes);
+    for (const VariableStore::StoredSlice& slice : piece.slices) {
+      copy_from_slice(piece.shape, slice.shape, slice.begin, element_bytes, slice.data, piece.bytes.data());
     }
   }
 }
 
-void Checkpoints::write(Manifest manifest) {
-  CheckpointFile weights{"weights.safetensors", {}}, slots{"optimizer.safetensors", {}},
-      averages{"averages.safetensors", {}};
+/// Beside the collectives: the processes agree through their store. `name`: of this save.
+void Checkpoints::write(const Manifest& manifest, const std::string& name) {
+  ProcessGroup& processes = *session_.processes;
+  const bool is_first = processes.is_first();
+  CheckpointWriter writer(directory_, manifest.step);
+  processes.first_then_others(name + "/begin", [&] {
+    if (is_first) writer.begin();
+  });
+  WrittenPart part;
+  std::exception_ptr failure;
+  try {
+    part = write_pieces(writer);
+  } catch (const std::exception& error) {
+    failure = std::current_exception();
+    part.error = error.what();
+  }
+  part.writer = hello_of_this_process(processes.launch(), "", "").name();
+  const std::vector<std::string> texts = processes.collect(name + "/parts", to_json(part));
+  try {
+    processes.first_then_others(name + "/end", [&] {
+      if (!is_first) return;
+      if (failure) std::rethrow_exception(failure);
+      std::vector<WrittenPart> parts;
+      for (const std::string& text : texts) parts.push_back(parse_part(text));
+      writer.finish(manifest, parts);
+      remove_old();
+      fault_point("save.done");
+    });
+  } catch (const Error&) {
+    if (failure) std::rethrow_exception(failure);
+    throw;
+  }
+}
+
+WrittenPart Checkpoints::write_pieces(CheckpointWriter& writer) const {
+  CheckpointFile weights{file_name("weights"), {}}, slots{file_name("optimizer"), {}},
+      averages{file_name("averages"), {}};
   const auto file_of = [&](const Variable& variable) -> CheckpointFile& {
     if (is_average(variable)) return averages;
     return variable.kind == Variable::Kind::kSlot ? slots : weights;
   };
   const DType master = precision_of(session_.config).master;
   std::list<std::vector<std::byte>> converted;  // until they are written
-  for (const Copy& copy : snapshot_) {
-    const Variable& variable = *copy.variable;
+  for (const Piece& piece : snapshot_) {
+    const Variable& variable = *piece.variable;
     const DType dtype = variable.kind == Variable::Kind::kWeight ? master : variable.dtype;
-    std::span<const std::byte> bytes = copy.bytes;
+    std::span<const std::byte> bytes = piece.bytes;
     if (dtype != variable.dtype) {
-      const int64_t elements = variable.shape.size();
+      const int64_t elements = piece.shape.size();
       std::vector<std::byte>& other = converted.emplace_back(static_cast<size_t>(elements) * size_of(dtype));
-      convert_elements(copy.bytes.data(), variable.dtype, other.data(), dtype, elements);
+      convert_elements(piece.bytes.data(), variable.dtype, other.data(), dtype, elements);
       bytes = other;
     }
-    file_of(variable).tensors.push_back({variable.name, dtype, variable.shape, {}, {}, bytes});
+    file_of(variable).tensors.push_back({variable.name, dtype, variable.shape, piece.begin,
+                                         piece.begin.empty() ? std::vector<int64_t>{} : sizes_of(piece.shape),
+                                         bytes});
   }
-  std::vector<CheckpointFile> files{std::move(weights)};
-  for (CheckpointFile* file : {&slots, &averages}) {
+  std::vector<CheckpointFile> files;
+  for (CheckpointFile* file : {&weights, &slots, &averages}) {
     if (!file->tensors.empty()) files.push_back(std::move(*file));
   }
-  write_checkpoint(directory_, std::move(manifest), files);
-  remove_old();
-  fault_point("save.done");
+  return writer.write(files);
+}
+
+/// "weights.safetensors", of several processes "weights-00002-of-00004.safetensors".
+std::string Checkpoints::file_name(const char* stem) const {
+  const ProcessGroup& processes = *session_.processes;
+  if (processes.size() == 1) return fmt::format("{}.safetensors", stem);
+  return fmt::format("{}-{:05}-of-{:05}.safetensors", stem, processes.rank() + 1, processes.size());
 }
 
 void Checkpoints::remove_old() {

@@ -1,17 +1,19 @@
 // The checkpoints of a run: saved in the background from a snapshot, kept by the rules of section
-// `checkpoint`.
+// `checkpoint`. Of several processes each saves the slices that no process before it holds; they make the
+// same calls, but check().
 //
 //   Checkpoints checkpoints(session, variables, state);
 //   checkpoints.save(state, {{"test/loss", 0.31}});   // returns when the snapshot is taken
 //   checkpoints.check();                              // rethrows what went wrong in the background
 #pragma once
 
+#include <chrono>
 #include <future>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/runtime/variable_store.h"
 #include "trainer/interval.h"
 #include "trainer/report/metrics.h"
@@ -65,17 +67,26 @@ class Checkpoints {
   bool is_best(const Metrics& metrics) const;
   /// Throws Error when the last save has failed; does not wait.
   void check();
-  /// Waits for the save in hand; throws Error when it has failed.
+  /// Waits for the save in hand; throws Error when it has failed, or when a process is lost.
   void wait();
 
  private:
-  struct Copy {
+  /// A variable, or one rectangle of it, that this process saves.
+  struct Piece {
     const Variable* variable;
-    std::vector<std::byte> bytes;
+    std::vector<int64_t> begin;  ///< empty: the whole variable
+    Shape shape;
+    std::vector<VariableStore::StoredSlice> slices;  ///< `begin` of each is within the piece
+    std::vector<std::byte> bytes;                    ///< a copy of them
   };
 
+  std::vector<SavedValue> saved_values() const;
+  void add_pieces(const Variable& variable);
   void copy_variables();
-  void write(Manifest manifest);
+  bool is_written(std::chrono::milliseconds patience) const;
+  void write(const Manifest& manifest, const std::string& name);
+  WrittenPart write_pieces(CheckpointWriter& writer) const;
+  std::string file_name(const char* stem) const;
   void remove_old();
 
   RunPosition position(const RunState& state) const;
@@ -87,7 +98,9 @@ class Checkpoints {
   const std::string config_hash_;
   IntervalClock keep_clock_;
   std::vector<SavedValue> best_;  ///< values of checkpoint.keep_best.metric among the checkpoints
-  std::vector<Copy> snapshot_;
+  std::vector<Piece> snapshot_;
+  int64_t saves_ = 0;     ///< begun so far
+  bool in_hand_ = false;  ///< a save that was not waited for
   std::future<void> pending_;
 };
 

@@ -60,25 +60,61 @@ std::optional<int64_t> device_count(const Config& config) {
   return count;
 }
 
-/// Throws Error when `mesh` and `devices` are not right or do not fit.
-Mesh resolve_mesh(const Config& config) {
-  const std::optional<int64_t> devices = device_count(config);
-  if (!config.mesh) return Mesh();
-  int64_t given = 1;
-  for (const auto& axis : config.mesh->axes) given *= axis.size.value_or(1);
-  const Mark mark = config.mark(config.root.find("devices") ? "devices" : "mesh");
-  if (devices && config.mesh->has_auto() && *devices % given != 0) {
-    throw Error(
-        ErrorKind::kConfig, config.mark("mesh"),
-        fmt::format("the sizes of `mesh` ({}) do not divide the {} positions of `devices`", given, *devices),
-        fmt::format("sizes whose product divides {}", *devices));
+/// "1 process with 8, 2 with 4, 4 with 2, 8 with 1": how many positions each of so many processes may have.
+std::string legal_splits(int64_t positions) {
+  constexpr size_t kMost = 8;
+  std::vector<std::string> splits;
+  for (int64_t n = 1; n <= positions && splits.size() < kMost; ++n) {
+    if (positions % n == 0)
+      splits.push_back(fmt::format("{} with {}", n == 1 ? "1 process" : fmt::to_string(n), positions / n));
   }
-  const Mesh mesh = config.mesh->resolve(devices.value_or(given));
-  if (devices && mesh.size() != *devices) {
-    throw Error(ErrorKind::kConfig, mark,
-                fmt::format("`mesh` has {} positions and `devices` has {}", mesh.size(), *devices),
+  return fmt::format("{}", fmt::join(splits, ", "));
+}
+
+/// The positions of `mesh` must be those that the processes have.
+void check_processes(const Config& config, const Mesh& mesh, const std::optional<int64_t>& devices,
+                     int processes) {
+  const Mark mark = config.mark(devices ? "devices" : "mesh");
+  const std::string positions = mesh.size() == 1 ? "1 position" : fmt::format("{} positions", mesh.size());
+  if (processes == 1) {
+    if (!devices || mesh.size() == *devices) return;
+    throw Error(ErrorKind::kConfig, config.mark(config.root.find("devices") ? "devices" : "mesh"),
+                fmt::format("`mesh` has {} and `devices` has {}", positions, *devices),
                 fmt::format("`devices: cpu*{}`, or `cpu` for as many as the mesh needs", mesh.size()));
   }
+  if (devices ? mesh.size() == *devices * processes : mesh.size() % processes == 0) return;
+  throw Error(
+      ErrorKind::kConfig, mark,
+      devices ? fmt::format("`mesh` has {}, and {} processes with {} each have {}", positions, processes,
+                            *devices, *devices * processes)
+              : fmt::format("`mesh` has {}, which {} processes cannot share evenly", positions, processes),
+      fmt::format("for this mesh: {}", legal_splits(mesh.size())));
+}
+
+/// Throws Error when `mesh`, `devices` and the processes are not right or do not fit.
+Mesh resolve_mesh(const Config& config) {
+  const std::optional<int64_t> devices = device_count(config);
+  const int processes = hosting_of(config).processes;
+  if (!config.mesh) {
+    check_processes(config, Mesh(), std::nullopt, processes);
+    return Mesh();
+  }
+  int64_t given = 1;
+  for (const auto& axis : config.mesh->axes) given *= axis.size.value_or(1);
+  const int64_t positions = devices.value_or(1) * processes;  // one per process unless `devices` says more
+  const bool counted = devices || processes > 1;
+  if (counted && config.mesh->has_auto() && positions % given != 0) {
+    throw Error(ErrorKind::kConfig, config.mark("mesh"),
+                processes == 1
+                    ? fmt::format("the sizes of `mesh` ({}) do not divide the {} positions of `devices`",
+                                  given, positions)
+                    : fmt::format("the sizes of `mesh` ({}) do not divide the {} positions of {} processes",
+                                  given, positions, processes),
+                fmt::format("sizes whose product divides {}{}", positions,
+                            processes == 1 ? "" : ", or `devices: cpu*N` for N positions in each process"));
+  }
+  const Mesh mesh = config.mesh->resolve(counted ? positions : given);
+  check_processes(config, mesh, devices, processes);
   return mesh;
 }
 
@@ -137,6 +173,8 @@ class ConfigCheck {
     if (sound_.contains({"mesh", "devices"})) check_mesh();
     if (sound_.contains({"data"})) check_sources();
     if (sound_.contains({"run", "trace"})) check_trace();
+    if (sound_.contains({"cluster"})) check_cluster(cluster_options(config_), diagnostics_);
+    if (sound_.contains({"cluster", "train"})) check_strategy(config_, diagnostics_);
     check_patterns("train.trainable", config_.train.trainable);
     check_patterns("trace.tensors", config_.trace.tensors);
     check_patterns("optimizer.no_decay", common_options(config_.optimizer).no_decay);
@@ -354,6 +392,15 @@ static void complete_evaluation_infer(Config& config) {
   if (missing("batch_size")) infer.batch_size = config.infer.batch_size;
 }
 
+/// Which process of how many this is, as far as section `cluster` is right.
+static void find_launch(Config& config, Diagnostics& diagnostics) {
+  try {
+    config.launch = detect_launch(cluster_options(config), environment_of_process());
+  } catch (const Error& error) {
+    diagnostics.add(error);
+  }
+}
+
 Config load_config(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
                    Diagnostics& diagnostics) {
   const Node root = config::load(files, arguments, diagnostics);
@@ -363,9 +410,15 @@ Config load_config(const std::vector<std::string>& files, const std::vector<std:
   for (std::string* file : decoding_files(config)) *file = config::expand_home(*file);
   if (config.run.model_dir.empty()) config.run.model_dir = default_model_dir(files);
   SoundSections sound(root);
+  find_launch(config, diagnostics);
   ConfigCheck(config, sound, diagnostics).run();
   forget_unsound(config, sound);
   return config;
+}
+
+Hosting hosting_of(const Config& config) {
+  if (is_asynchronous(config)) return {};
+  return {config.launch.size, config.launch.rank};
 }
 
 Layouts make_layouts(const Config& config) {
@@ -418,6 +471,7 @@ Config resolved(const Config& config) {
     if (!path->empty()) path->text = absolute(path->text);
   }
   for (std::string* file : decoding_files(resolved)) *file = absolute(*file);
+  resolved.cluster = without_processes(config.cluster);
   return resolved;
 }
 

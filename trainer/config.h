@@ -12,13 +12,17 @@
 #include <vector>
 
 #include "data/options.h"
+#include "engine/comm/process/launch.h"
 #include "engine/config/load.h"
 #include "engine/config/schema.h"
+#include "engine/core/hosted_mesh.h"
 #include "engine/spmd/partition.h"
 #include "layers/context.h"
+#include "trainer/cluster_config.h"
 #include "trainer/infer_options.h"
 #include "trainer/optimizer/optimizer_options.h"
 #include "trainer/optimizer/schedules.h"
+#include "trainer/parameter_server/strategy.h"
 
 namespace mtf {
 
@@ -82,6 +86,7 @@ struct TrainOptions {
   OnDivergence on_divergence = OnDivergence::kStop;
   int gather_ahead = 1;
   bool keep_gathered = false;
+  TrainStrategy strategy;
 };
 
 enum class SameWord { kSame };
@@ -153,10 +158,12 @@ struct Config {
   CheckpointOptions checkpoint;
   InferOptions infer;
   ScoreOptions score;
+  ClusterConfig cluster;
   ExplainOptions explain;
   TraceOptions trace;
 
   config::Node root;  ///< the merged files: the places of keys
+  Launch launch;      ///< which process of how many this is
   /// The place of the innermost key of `path` ("train.steps") that is given.
   Mark mark(std::string_view path) const;
 };
@@ -219,6 +226,8 @@ const std::vector<config::KnownKey>& configuration_keys();
 Config load_config(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
                    Diagnostics& diagnostics);
 
+/// How many processes share the mesh, and which of them this is.
+Hosting hosting_of(const Config& config);
 /// The mesh and the three sets of layout rules of the configuration, with `auto` sizes resolved.
 Layouts make_layouts(const Config& config);
 /// Examples in a training batch over all positions, and in a batch of evaluation.

@@ -85,7 +85,7 @@ void describe(config::Visitor& visit, TrainOptions& options) {
         kEmaDecay);
   visit("log_every", options.log_every, "interval between lines of metrics.jsonl", free_on_resume);
   visit("on_divergence", options.on_divergence, "when loss or gradients are not finite", free_on_resume);
-  visit.later("strategy", "how processes share the work");
+  visit("strategy", options.strategy, "how processes share the work", free_on_resume);
   visit("gather_ahead", options.gather_ahead, "layers by which gathers of parameters run ahead", non_negative,
         free_on_resume);
   visit("keep_gathered", options.keep_gathered, "gathered parameters are kept for the backward pass",
@@ -171,7 +171,7 @@ void describe(config::Visitor& visit, Config& config) {
   visit("checkpoint", config.checkpoint, "saving, keeping and restoring", free_on_resume);
   visit("infer", config.infer, "writing texts: run.mode=infer", free_on_resume);
   visit("score", config.score, "probabilities of given texts: run.mode=score", free_on_resume);
-  visit.later("cluster", "several processes");
+  visit("cluster", config.cluster, "several processes", free_on_resume);
   visit("explain", config.explain, "options of run.mode=explain", free_on_resume);
   visit("trace", config.trace, "options of run.mode=trace", free_on_resume);
 }

@@ -11,6 +11,7 @@
 #include "trainer/optimizer/averages.h"
 #include "trainer/report/progress.h"
 #include "trainer/restore.h"
+#include "trainer/same_run.h"
 
 namespace mtf {
 namespace {
@@ -175,7 +176,8 @@ std::optional<std::vector<Evaluation>> Evaluator::run(int64_t step, const std::f
 std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t step,
                                               const std::function<bool()>& stop) {
   const auto start = std::chrono::steady_clock::now();
-  const BatchStream stream(set.source, EvaluationBatches{.batch_size = batch_size_, .limit = set.limit});
+  const BatchStream stream(set.source, EvaluationBatches{.batch_size = batch_size_, .limit = set.limit},
+                           rows_of(executor_, *set.source));
   Prefetcher batches(stream);
   std::vector<RunningMetric> metrics;
   for (const std::string& name : set.metrics_of(false)) metrics.emplace_back(name);
@@ -184,7 +186,7 @@ std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t 
   while (const Batch* batch = batches.next()) {
     if (stop && stop()) return std::nullopt;
     feed_batch(executor_, *set.source, *batch);
-    executor_.feed(std::string(kWeightsInput), batch->weights.data());
+    executor_.feed(std::string(kWeightsInput), batch->weights.data(), batch->first);
     executor_.run(static_cast<uint64_t>(step));
     for (RunningMetric& metric : metrics) metric.add(executor_);
     examples += executor_.scalar("examples");
@@ -202,11 +204,25 @@ std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t 
   return result;
 }
 
+BatchRows rows_of(const Executor& executor, const Source& source) {
+  std::vector<std::string> inputs{std::string(kWeightsInput)};
+  for (const Feature& feature : source.features()) inputs.push_back(feature.name);
+  BatchRows all;
+  for (const std::string& name : inputs) {
+    const std::optional<Executor::Rows> rows = executor.rows(name);
+    if (!rows) continue;
+    const int64_t end = std::max(all.count ? all.begin + *all.count : 0, rows->begin + rows->count);
+    all.begin = all.count ? std::min(all.begin, rows->begin) : rows->begin;
+    all.count = end - all.begin;
+  }
+  return all;
+}
+
 void feed_batch(Executor& executor, const Source& source, const Batch& batch) {
   const std::vector<Feature>& features = source.features();
   for (size_t i = 0; i < features.size(); ++i) {
     if (executor.program().input(features[i].name) == kNoValue) continue;
-    executor.feed(features[i].name, batch.feature(static_cast<int>(i)).data());
+    executor.feed(features[i].name, batch.feature(static_cast<int>(i)).data(), batch.first);
   }
 }
 
@@ -229,14 +245,16 @@ void evaluate(const Session& session, Diagnostics& diagnostics) {
   diagnostics.throw_if_errors();
   Program program = compile(session, *graph);
   check_memory(session, {&program}, false, sets);
-  VariableStore variables(*session.backend, program.mesh, program.variables, config.run.check_replicas);
   const std::vector<ChosenWeights> chosen =
       choose_weights(config, config.evaluate.checkpoint, "evaluate.checkpoint");
+  check_same_run(session, {&program}, {{"weights", descriptions(chosen)}});
+  VariableStore variables(*session.backend, program.mesh, program.variables, variable_store_options(session));
   Evaluator evaluator(session, std::move(sets), std::move(program), variables);
   for (const ChosenWeights& weights : chosen) {
     load_weights(weights, session, variables);
     const std::string title = title_of(weights, config);
     const auto results = evaluator.run(weights.step);
+    if (!session.processes->is_first()) continue;
     for (const Evaluation& result : *results) {
       fmt::print(stderr, "{}:{}\n", title, evaluation_line(result));
       fmt::print("{}\n", json_line(evaluation_numbers(weights.step, result), {{"dataset", result.dataset}}));

@@ -65,6 +65,9 @@ class Evaluator {
   std::unique_ptr<TextMetrics> text_metrics_;  ///< null: no data set asks for them
 };
 
+/// The rows of each batch that the positions of this process read.
+BatchRows rows_of(const Executor& executor, const Source& source);
+
 /// Copies the features that `program` has as inputs from `batch`, a batch of `source`.
 void feed_batch(Executor& executor, const Source& source, const Batch& batch);
 

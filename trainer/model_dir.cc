@@ -8,11 +8,15 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "engine/checkpoint/file.h"
+#include "engine/comm/process/handshake.h"
 #include "engine/core/fault.h"
 
 namespace mtf {
@@ -32,6 +36,38 @@ void write_whole(const std::string& path, const std::string& text) {
   const int error = write_file(path, std::as_bytes(std::span(text)));
   if (error == 0) return;
   throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be written: {}", path, system_message(error)));
+}
+
+/// The file that shows process 0 that process `rank` sees its directory.
+std::string token_path(const Config& config, int rank) {
+  return in_model_dir(config, fmt::format(".rank-{}", rank));
+}
+
+/// Written where that is possible, and removed at the end of its life.
+class TokenFile {
+ public:
+  TokenFile(std::string path, const std::string& token) : path_(std::move(path)) {
+    write_file(path_, std::as_bytes(std::span(token)));
+  }
+  ~TokenFile() { ::unlink(path_.c_str()); }
+  TokenFile(const TokenFile&) = delete;
+  TokenFile& operator=(const TokenFile&) = delete;
+
+ private:
+  const std::string path_;
+};
+
+/// In process 0: `tokens` of the processes, and what their files hold.
+void compare_tokens(const Config& config, const std::vector<std::string>& tokens) {
+  std::vector<std::string> blind;
+  for (size_t rank = 1; rank < tokens.size(); ++rank) {
+    if (read_text(token_path(config, static_cast<int>(rank))) != tokens[rank]) blind.push_back(tokens[rank]);
+  }
+  if (blind.empty()) return;
+  throw Error(ErrorKind::kSystem,
+              fmt::format("{} {} not see {} of rank 0, or cannot write into it", fmt::join(blind, ", "),
+                          blind.size() == 1 ? "does" : "do", config.run.model_dir.text),
+              "`run.model_dir` must be on a disk that all processes share");
 }
 
 }  // namespace
@@ -73,6 +109,18 @@ ModelDirLock::ModelDirLock(const Config& config) : directory_(config.run.model_d
 }
 
 ModelDirLock::~ModelDirLock() { ::close(descriptor_); }
+
+void check_model_dir_is_shared(const Config& config, ProcessGroup& processes) {
+  if (processes.size() == 1) return;
+  const std::string name = "run.model_dir";
+  const std::string token = hello_of_this_process(processes.launch(), "", "").name();
+  std::optional<TokenFile> file;
+  if (!processes.is_first()) file.emplace(token_path(config, processes.rank()), token);
+  const std::vector<std::string> tokens = processes.collect(name, token);
+  processes.first_then_others(name, [&] {
+    if (processes.is_first()) compare_tokens(config, tokens);
+  });
+}
 
 void write_config(const Config& config, int64_t step) {
   const std::string path = in_model_dir(config, "config.yaml");

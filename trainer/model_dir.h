@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/checkpoint/file.h"
+#include "engine/comm/process/process_group.h"
 #include "trainer/config.h"
 
 namespace mtf {
@@ -31,6 +32,11 @@ class ModelDirLock {
   MadeDirectory directory_;
   int descriptor_;
 };
+
+/// Makes sure that all processes of the run see the directory, which is there, of process 0: each leaves a
+/// file in it that process 0 looks for. They all call it. Throws Error (kSystem) that names those that do
+/// not.
+void check_model_dir_is_shared(const Config& config, ProcessGroup& processes);
 
 /// Writes config.yaml, the resolved configuration, so that the file is always whole. One that says something
 /// else is first kept as config.step-N.yaml, N = `step` (where there is none yet: what came after it trained

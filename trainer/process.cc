@@ -1,8 +1,15 @@
 #include "trainer/process.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
+
+#include <fstream>
+#include <span>
+#include <vector>
+
+#include "engine/core/hash.h"
 
 namespace mtf {
 
@@ -14,6 +21,15 @@ void prepare_process() {
     if (descriptor > STDERR_FILENO) ::close(descriptor);
     if (descriptor < 0) break;
   }
+}
+
+std::string build_of_program(std::string_view version) {
+  Hash128 hash;
+  std::ifstream file("/proc/self/exe", std::ios::binary);
+  std::vector<char> piece(1 << 20);
+  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())), file.gcount() > 0)
+    hash.add(std::as_bytes(std::span(piece).first(static_cast<size_t>(file.gcount()))));
+  return fmt::format("{}, program file {}", version, hash.hex());
 }
 
 }  // namespace mtf

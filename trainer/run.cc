@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "engine/comm/process/process_group.h"
 #include "engine/core/nearest.h"
 #include "layers/registry.h"
 #include "models/model_options.h"
@@ -13,6 +14,7 @@
 #include "trainer/decode/score.h"
 #include "trainer/evaluate.h"
 #include "trainer/explain/explain.h"
+#include "trainer/model_dir.h"
 #include "trainer/process.h"
 #include "trainer/session.h"
 #include "trainer/trace.h"
@@ -73,9 +75,26 @@ std::string config_help(const std::string& section) {
   return config::help<Config>(section);
 }
 
-int run_mode(const CommandLine& command_line) {
-  Diagnostics diagnostics;
-  Session session = open_session(command_line.files, command_line.arguments, diagnostics);
+Milliseconds milliseconds(const config::Duration& duration) {
+  return Milliseconds(static_cast<int64_t>(duration.seconds * 1000));
+}
+
+/// The other processes of the run; explain needs none.
+std::shared_ptr<ProcessGroup> join_processes(const Config& config) {
+  const bool alone = !config.launch.several() || is_parameter_server(config) || is_asynchronous(config);
+  if (config.run.mode == RunMode::kExplain || alone) return one_process();
+  ProcessGroupOptions options;
+  options.connect_timeout = milliseconds(config.cluster.connect_timeout);
+  options.collective_timeout = milliseconds(config.cluster.collective_timeout);
+  options.flight_record = in_model_dir(config, fmt::format("flight.rank-{}.json", config.launch.rank));
+  options.build = build_of_program(kVersion);
+  options.prepare_thread = [] { make_cpu_backend()->prepare_thread(); };
+  options.log = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); };
+  return connect_processes(config.launch, options);
+}
+
+int run_mode(Config config, const std::shared_ptr<ProcessGroup>& processes, Diagnostics& diagnostics) {
+  Session session = open_session(std::move(config), processes, diagnostics);
   switch (session.config.run.mode) {
     case RunMode::kTrain:
       return train(session, diagnostics);
@@ -96,6 +115,19 @@ int run_mode(const CommandLine& command_line) {
       break;
   }
   return 0;
+}
+
+int run_files(const CommandLine& command_line) {
+  Diagnostics diagnostics;
+  Config config = load_config(command_line.files, command_line.arguments, diagnostics);
+  const std::shared_ptr<ProcessGroup> processes = join_processes(config);
+  try {
+    const int code = run_mode(std::move(config), processes, diagnostics);
+    processes->leave();
+    return code;
+  } catch (const Error& error) {
+    throw processes->fail(error);
+  }
 }
 
 }  // namespace
@@ -147,7 +179,7 @@ int run(const CommandLine& command_line) {
     throw Error(ErrorKind::kUsage, "no configuration file",
                 "`mtf-train FILE.yaml...`; `mtf-train --help` explains");
   } else {
-    return run_mode(command_line);
+    return run_files(command_line);
   }
   return 0;
 }

@@ -169,11 +169,15 @@ bool divides_evaluation_batch(const Session& session, Diagnostics& diagnostics) 
 
 Session open_session(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
                      Diagnostics& diagnostics) {
-  Session session{
-      load_config(files, arguments, diagnostics), {}, make_cpu_backend(), nullptr, {}, {}, nullptr};
+  return open_session(load_config(files, arguments, diagnostics), one_process(), diagnostics);
+}
+
+Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Diagnostics& diagnostics) {
+  Session session{std::move(config), std::move(processes), {}, make_cpu_backend(), nullptr, {}, {}, nullptr};
   make_model_of(session, diagnostics);
   collect_errors([&] { session.layouts = make_layouts(session.config); }, diagnostics);
-  open_training_data(session, diagnostics);
+  // Caches and vocabularies that the first one makes are there for the others.
+  session.processes->first_then_others("data", [&] { open_training_data(session, diagnostics); });
   return session;
 }
 
@@ -239,9 +243,14 @@ Program compile(const Session& session, const Graph& graph) {
 }
 
 Program compile(const Session& session, const Graph& graph, const Layouts& layouts) {
+  return partition(graph, layouts, partition_options_of(session));
+}
+
+PartitionOptions partition_options_of(const Session& session) {
   const TrainOptions& train = session.config.train;
-  return partition(graph, layouts,
-                   {.keep_gathered = train.keep_gathered, .gather_ahead = train.gather_ahead});
+  return {.keep_gathered = train.keep_gathered,
+          .gather_ahead = train.gather_ahead,
+          .asynchronous = hosting_of(session.config).processes > 1};
 }
 
 ExecutorOptions executor_options(const Session& session) {
@@ -249,7 +258,14 @@ ExecutorOptions executor_options(const Session& session) {
   options.threads = thread_count(session.config);
   options.seed = static_cast<uint64_t>(session.config.run.seed);
   options.check_replicas = session.config.run.check_replicas;
+  options.communicator = &session.processes->communicator();
   return options;
+}
+
+VariableStoreOptions variable_store_options(const Session& session, const VariableStore* shared) {
+  return {.replicate = session.config.run.check_replicas,
+          .shared = shared,
+          .communicator = &session.processes->communicator()};
 }
 
 }  // namespace mtf

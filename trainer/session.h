@@ -1,7 +1,7 @@
 // What every mode starts from: the checked configuration, the layouts, the model and its data.
 //
 //   Diagnostics diagnostics;
-//   Session session = open_session({"mnist.yaml"}, {}, diagnostics);
+//   Session session = open_session(load_config(...), one_process(), diagnostics);
 //   const TrainStep step = build(session, ...);
 //   check_graph(session, *step.graph, diagnostics);
 //   diagnostics.throw_if_errors();                     // all that is wrong with the run, at once
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "data/options.h"
+#include "engine/comm/process/process_group.h"
 #include "engine/runtime/executor.h"
 #include "engine/spmd/partition.h"
 #include "models/model.h"
@@ -23,6 +24,7 @@ namespace mtf {
 
 struct Session {
   Config config;
+  std::shared_ptr<ProcessGroup> processes;  ///< of the run
   Layouts layouts;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Model> model;      ///< null where the model was reported
@@ -32,11 +34,13 @@ struct Session {
       train_data;  ///< null where it could not be opened for errors that are reported
 };
 
-/// Reads the configuration, makes the model and opens data.train. What is wrong with the configuration goes
+/// Makes the model and opens data.train. What is wrong with the configuration goes
 /// to `diagnostics`; files that cannot be read are thrown as Error, unless there are errors in the
 /// configuration. A vocabulary that a training run lacks is trained into its directory, once nothing is wrong
 /// with the configuration. Modes that look at no example get data.train without examples where the
 /// configuration declares its features (texts).
+Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Diagnostics& diagnostics);
+/// The same for a run of one process.
 Session open_session(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
                      Diagnostics& diagnostics);
 
@@ -59,6 +63,10 @@ int64_t rows_of_epochs(const Session& session);
 /// The partitioned program, under the layouts of the session or others. The graph has passed check_layouts.
 Program compile(const Session& session, const Graph& graph);
 Program compile(const Session& session, const Graph& graph, const Layouts& layouts);
+PartitionOptions partition_options_of(const Session& session);
+/// With several processes: once they have been compared (same_run.h).
 ExecutorOptions executor_options(const Session& session);
+/// `shared`: variables that it has are shared with it.
+VariableStoreOptions variable_store_options(const Session& session, const VariableStore* shared = nullptr);
 
 }  // namespace mtf

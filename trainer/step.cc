@@ -83,7 +83,7 @@ Pass forward_and_backward(Graph& graph, const Model& model, const Features& feat
     check_recomputed(context, *layers, options.recompute_mark);
   check_trainable(graph, options);
   Pass pass{output.loss, {}, {}, output.logits, output.classes};
-  if (output.tokens && options.update) pass.tokens = reduce_sum(output.tokens, Shape{});
+  if (output.tokens && (options.update || options.keep_tokens)) pass.tokens = reduce_sum(output.tokens, Shape{});
   if (options.microbatches > 1)
     pass.loss = scalar_multiply(pass.loss, 1.0 / static_cast<double>(options.microbatches));
   Tensors weights;
@@ -168,6 +168,11 @@ void keep_tensors(Graph& graph, const std::vector<std::string>& patterns) {
   }
 }
 
+void add_square_outputs(Graph& graph, const Pass& pass) {
+  const Tensors squares = gradient_squares(graph, pass.gradients);
+  for (size_t i = 0; i < squares.size(); ++i) graph.set_output(fmt::format("square/{}", i), squares[i]);
+}
+
 }  // namespace
 
 std::map<std::string, int64_t> vocabulary_sizes(const std::vector<Feature>& features) {
@@ -213,6 +218,8 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
     for (const VariableGradient& g : pass.gradients) {
       if (g.gradient) graph.set_output("grad/" + g.variable->name, g.gradient);
     }
+    if (pass.tokens) graph.set_output("tokens", pass.tokens);
+    if (options.keep_squares) add_square_outputs(graph, pass);
     return step;
   }
   const Update update = add_update(graph, pass.loss, pass.gradients, *options.update);

@@ -36,6 +36,10 @@ struct TrainStepOptions {
   Mark trainable_mark = {}, recompute_mark = {}, microbatches_mark = {};
   /// Nothing: no update; the gradients are outputs instead, as grad/VARIABLE.
   std::optional<UpdateOptions> update;
+  /// Without `update`: also what an update elsewhere needs, the output tokens, and the sums of squares of the
+  /// gradients as square/0, square/1, ...
+  bool keep_tokens = false;
+  bool keep_squares = false;
   /// Keeps the prediction as output/logits.
   bool keep_prediction = false;
   /// Keeps the tensors whose names match one of these patterns as tensor/NAME.

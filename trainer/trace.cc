@@ -10,6 +10,7 @@
 #include "trainer/optimizer/averages.h"
 #include "trainer/report/progress.h"
 #include "trainer/restore.h"
+#include "trainer/same_run.h"
 
 namespace mtf {
 namespace {
@@ -181,7 +182,8 @@ void trace(Session& session, Diagnostics& diagnostics) {
   const TracePrograms programs = make_programs(session, batch.size(), diagnostics);
 
   const Program& widest = programs.step ? *programs.step : programs.gradients;
-  VariableStore variables(*session.backend, widest.mesh, widest.variables, session.config.run.check_replicas);
+  check_same_run(session, {&programs.gradients, &widest});
+  VariableStore variables(*session.backend, widest.mesh, widest.variables, variable_store_options(session));
   variables.initialize(static_cast<uint64_t>(session.config.run.seed));
   const InitOptions& init = session.config.checkpoint.init;
   if (!init.path.empty()) initialize_weights(init, variables);
@@ -210,7 +212,7 @@ void trace(Session& session, Diagnostics& diagnostics) {
         output.add("final_weight/" + name, variables.get(name));
     }
   }
-  output.write(options.output.text);
+  if (session.processes->is_first()) output.write(options.output.text);
 }
 
 }  // namespace mtf

@@ -2,18 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <sstream>
 
-#include "data/loader.h"
 #include "engine/core/check.h"
+#include "trainer/agreement.h"
 #include "trainer/checkpoints.h"
 #include "trainer/model_dir.h"
 #include "trainer/optimizer/averages.h"
+#include "trainer/parameter_server/server.h"
+#include "trainer/parameter_server/worker.h"
 #include "trainer/report/run_log.h"
 #include "trainer/restore.h"
+#include "trainer/same_run.h"
 #include "trainer/signals.h"
+#include "trainer/step_runner.h"
 #include "trainer/stop.h"
 #include "trainer/train_plan.h"
 
@@ -32,12 +38,23 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-TrainingBatches batches_from(const Session& session, int64_t row) {
-  const Config& config = session.config;
-  return {.batch_size = train_batch_size(config, session.layouts),
-          .seed = static_cast<uint64_t>(config.data.seed.value_or(config.run.seed)),
-          .shuffle = config.data.shuffle,
-          .start_row = row};
+/// The variables that this process has: of a worker of parameter servers that is not the chief, those that
+/// its programs read.
+std::vector<ProgramVariable> variables_of(const Session& session, const TrainPlan& plan) {
+  std::vector<ProgramVariable> variables = plan.program.variables;
+  if (!plan.servers || session.processes->is_first()) return variables;
+  std::erase_if(variables, [&](const ProgramVariable& v) {
+    const auto is_same = [&](const ProgramVariable& other) { return other.variable.name == v.variable.name; };
+    const bool is_evaluated = plan.evaluation && std::ranges::any_of(plan.evaluation->variables, is_same);
+    return v.variable.kind == Variable::Kind::kSlot && !is_evaluated;
+  });
+  return variables;
+}
+
+std::unique_ptr<StepRunner> make_steps(const Session& session, const TrainPlan& plan, Executor& executor,
+                                       VariableStore& variables) {
+  return plan.servers ? steps_with_servers(session, *plan.servers, executor, variables)
+                      : local_steps(session, executor, plan.step.scalars);
 }
 
 class Trainer {
@@ -51,19 +68,24 @@ class Trainer {
  private:
   void restore(const SavedCheckpoint& checkpoint, Restore what);
   void initialize();
+  double clock() const;
+  void agree_on(const Control& control);
   void start_clocks();
   void loop();
-  bool advance(const Batch& batch);
+  bool advance();
   bool diverged();
   std::string divergence();
+  static std::string description(const std::optional<NonFinite>& culprit);
   void restore_after_divergence(const std::string& what);
   void log(bool force);
   void show_progress();
   void evaluate();
   void save();
+  void report_counters();
   void report_end();
   bool finished() const { return !end_.empty(); }
   bool complete() const { return finished() && !state_.evaluation_pending; }
+  bool stopped() const { return signal_ != 0; }
   RunPosition position() const;
   bool counts_tokens() const { return executor_.program().output("tokens") != kNoValue; }
   double training_seconds() const { return state_.seconds - state_.evaluation_seconds; }
@@ -77,6 +99,8 @@ class Trainer {
   std::vector<std::string> notes_;  ///< of the start
   VariableStore variables_;
   Executor executor_;
+  std::unique_ptr<StepRunner> runner_;
+  Agreement agreement_;
   std::unique_ptr<Evaluator> evaluator_;
   std::optional<RunLog> log_;
   std::optional<Checkpoints> checkpoints_;
@@ -88,6 +112,7 @@ class Trainer {
   int64_t first_step_ = 0;     ///< of this process
   int64_t first_tokens_ = 0;
   double first_seconds_ = 0;  ///< training_seconds() there
+  int signal_ = 0;            ///< that asks the run to stop
   int64_t logged_step_ = 0;
   int64_t logged_tokens_ = 0;
   double logged_seconds_ = 0;
@@ -101,8 +126,12 @@ Trainer::Trainer(const Session& session, TrainPlan plan)
     : session_(session),
       config_(session.config),
       plan_(std::move(plan)),
-      variables_(*session.backend, plan_.program.mesh, plan_.program.variables, config_.run.check_replicas),
-      executor_(std::move(plan_.program), *session.backend, variables_, executor_options(session)) {
+      variables_(*session.backend, plan_.program.mesh, variables_of(session, plan_),
+                 variable_store_options(session)),
+      executor_(plan_.servers ? plan_.servers->program : std::move(plan_.program), *session.backend,
+                variables_, executor_options(session)),
+      runner_(make_steps(session, plan_, executor_, variables_)),
+      agreement_(session.processes->communicator(), [this] { return clock(); }) {
   if (plan_.evaluation) {
     evaluator_ =
         std::make_unique<Evaluator>(session, plan_.evaluation_sets, std::move(*plan_.evaluation), variables_);
@@ -116,8 +145,8 @@ Trainer::Trainer(const Session& session, TrainPlan plan)
     if (old)
       notes_.push_back(fmt::format("{} holds no checkpoint: starts at step 0", config_.run.model_dir.text));
   }
-  write_config(config_, state_.step);
-  log_.emplace(config_, state_);
+  if (session.processes->is_first()) write_config(config_, state_.step);
+  log_.emplace(config_, state_, session.processes->rank());
   checkpoints_.emplace(session_, variables_, state_);
 }
 
@@ -144,6 +173,14 @@ void Trainer::initialize() {
   const InitOptions& init = config_.checkpoint.init;
   if (!init.path.empty()) notes_.push_back(initialize_weights(init, variables_));
   start_averages(variables_);
+}
+
+/// Seconds since step 0, by the clock of this process.
+double Trainer::clock() const { return seconds_before_ + seconds_since(start_); }
+
+void Trainer::agree_on(const Control& control) {
+  state_.seconds = control.seconds;
+  signal_ = control.signal;
 }
 
 void Trainer::start_clocks() {
@@ -174,6 +211,8 @@ void Trainer::report_start(const Diagnostics& diagnostics) {
     if (v.variable.kind == Variable::Kind::kWeight) parameters += v.variable.shape.size();
   }
   const Mesh& mesh = executor_.program().mesh;
+  const ProcessGroup& processes = *session_.processes;
+  if (processes.size() > 1) log_->info(processes.launch().source);
   log_->info(fmt::format("{} parameters, {} examples, batch {}, {}, {} threads, {:.1f} MB per position",
                          with_thousands(static_cast<double>(parameters)),
                          with_thousands(static_cast<double>(session_.train_data->examples())),
@@ -188,55 +227,57 @@ int Trainer::run() {
   try {
     loop();
     checkpoints_->wait();
+    for (const std::string& line : runner_->report()) log_->info(line);
+    runner_->leave();
   } catch (const Error& error) {
     log_->finish_progress();
     log_->record(error.what());
     throw;
   }
   report_end();
-  return complete() ? 0 : 128 + StopSignals::received();
+  return complete() ? 0 : 128 + signal_;
 }
 
 void Trainer::loop() {
   start_clocks();
+  runner_->start(state_, steps_);
   if (state_.evaluation_pending) {
     evaluate();
     save();
   }
   end_ = reached_limit(session_, state_);
-  bool stopped = StopSignals::received() != 0;
-  while (!finished() && !stopped) {
-    Prefetcher batches(BatchStream(session_.train_data, batches_from(session_, state_.next_row)));
-    while (!finished() && !stopped && advance(*batches.next())) stopped = StopSignals::received() != 0;
+  signal_ = agreement_.now().signal;
+  while (!finished() && !stopped()) {
+    if (!advance()) runner_->start(state_, steps_);
   }
 }
 
 /// One step with all that is due after it. False when the run was set back to a checkpoint.
-bool Trainer::advance(const Batch& batch) {
-  feed_batch(executor_, *session_.train_data, batch);
-  for (const StepScalar& scalar : plan_.step.scalars) {
-    const double scale = scalar.input == kLearningRateInput ? state_.rate_scale : 1;
-    executor_.feed_scalar(scalar.input, scale * scalar.value(state_.step));
+bool Trainer::advance() {
+  const Batch* batch = runner_->next(state_);
+  agreement_.begin();
+  if (batch != nullptr) runner_->run(*batch, state_);
+  const Control control = agreement_.end();
+  if (batch != nullptr) {
+    if (!runner_->is_finite() && diverged()) return false;
+    runner_->count(*batch, state_);
   }
-  executor_.run(static_cast<uint64_t>(state_.step));
-  if (executor_.scalar("finite") == 0 && diverged()) return false;
-  ++state_.step;
-  if (counts_tokens()) state_.tokens += std::llround(executor_.scalar("tokens"));
-  state_.next_row = batch.next_row;
-  state_.seconds = seconds_before_ + seconds_since(start_);
+  agree_on(control);
   checkpoints_->check();
   end_ = reached_limit(session_, state_);
   evaluated_.clear();
+  if (finished()) runner_->hold(state_);
   if (evaluate_clock_->due(position()) || finished()) evaluate();
   if (!finished()) end_ = reached_limit(session_, state_);  // patience
   log(finished());
-  const bool stop = StopSignals::received() != 0;
-  if (save_clock_->due(position()) || finished() || stop || checkpoints_->is_best(evaluated_)) save();
+  if (save_clock_->due(position()) || finished() || stopped() || checkpoints_->is_best(evaluated_)) save();
   return true;
 }
 
 void Trainer::save() {
+  runner_->hold(state_);
   checkpoints_->save(state_, evaluated_);
+  if (!finished() && !stopped()) runner_->release();
   evaluated_.clear();
 }
 
@@ -266,13 +307,22 @@ bool Trainer::diverged() {
       "the weights are those of the step before; try a lower `learning_rate` or `optimizer.clip_norm`");
 }
 
+/// The same in all processes: what the first of them found that found something.
 std::string Trainer::divergence() {
-  const double loss = executor_.scalar("loss"), norm = executor_.scalar("grad_norm");
-  std::string message =
+  const double loss = executor_.scalar("loss"), norm = runner_->grad_norm();
+  const std::string message =
       fmt::format("step {}: the loss is {} and the norm of the gradients {}", state_.step + 1, loss, norm);
-  const std::optional<NonFinite> culprit = executor_.first_non_finite(static_cast<uint64_t>(state_.step));
-  if (!culprit) return message;
-  message += fmt::format("; the first value that is not finite is {}", culprit->tensor);
+  const std::vector<std::string> found =
+      all_gather(session_.processes->communicator(),
+                 description(executor_.first_non_finite(static_cast<uint64_t>(state_.step))),
+                 "values that are not finite");
+  const auto first = std::ranges::find_if_not(found, &std::string::empty);
+  return first == found.end() ? message : message + *first;
+}
+
+std::string Trainer::description(const std::optional<NonFinite>& culprit) {
+  if (!culprit) return {};
+  std::string message = fmt::format("; the first value that is not finite is {}", culprit->tensor);
   if (!culprit->operation.empty()) message += fmt::format(", made by the operation {}", culprit->operation);
   if (!culprit->layer.empty()) message += fmt::format(" in layer {}", culprit->layer);
   return message + fmt::format(" ({} NaN and {} infinite of {} values, the others from {:.4g} to {:.4g})",
@@ -285,7 +335,7 @@ void Trainer::restore_after_divergence(const std::string& what) {
   const double scale = state_.rate_scale / 2;
   notes_.clear();
   const std::vector<SavedCheckpoint> saved = list_checkpoints(checkpoints_directory(config_));
-  const double seconds = seconds_before_ + seconds_since(start_);
+  const double seconds = agreement_.now().seconds;
   if (saved.empty()) {
     initialize();
   } else {
@@ -310,7 +360,7 @@ void Trainer::log(bool force) {
                 {{"time", seconds},
                  {"loss", executor_.scalar("loss")},
                  {"learning_rate", rate},
-                 {"grad_norm", executor_.scalar("grad_norm")},
+                 {"grad_norm", runner_->grad_norm()},
                  {"step_ms", step_seconds * 1000},
                  {"examples_per_second",
                   static_cast<double>(train_batch_size(config_, session_.layouts)) / step_seconds}});
@@ -318,6 +368,8 @@ void Trainer::log(bool force) {
       line.emplace_back("tokens_per_second",
                         static_cast<double>(state_.tokens - logged_tokens_) / (seconds - logged_seconds_));
     }
+    const Metrics more = runner_->metrics();
+    line.insert(line.end(), more.begin(), more.end());
     log_->step(line);
     logged_step_ = state_.step;
     logged_tokens_ = state_.tokens;
@@ -355,8 +407,12 @@ std::optional<double> Trainer::seconds_left(double step_seconds) const {
 void Trainer::evaluate() {
   state_.evaluation_pending = false;
   if (!evaluator_) return;
-  const Clock::time_point begin = Clock::now();
-  const auto results = evaluator_->run(state_.step, [] { return StopSignals::received() != 0; });
+  const double begin = agreement_.now().seconds;
+  if (!finished()) runner_->fetch_weights();
+  const auto results = evaluator_->run(state_.step, [this] {
+    signal_ = agreement_.now().signal;
+    return stopped();
+  });
   if (!results) {
     state_.evaluation_pending = true;
     return;
@@ -367,8 +423,31 @@ void Trainer::evaluate() {
       evaluated_.emplace_back(evaluation.dataset + "/" + name, value);
   }
   count_evaluation(config_.train, evaluated_, state_);
-  state_.evaluation_seconds += seconds_since(begin);
-  state_.seconds = seconds_before_ + seconds_since(start_);
+  agree_on(agreement_.now());
+  state_.evaluation_seconds += state_.seconds - begin;
+}
+
+/// Means over all positions and processes.
+void Trainer::report_counters() {
+  const Counters& own = executor_.counters();
+  if (own.runs == 0) return;
+  Communicator& communicator = session_.processes->communicator();
+  const auto runs = static_cast<double>(own.runs), processes = static_cast<double>(communicator.processes());
+  const std::string numbers = fmt::format("{} {} {}", own.flops_per_position / runs,
+                                          own.bytes_per_position / runs, own.bytes_to_processes / runs);
+  double flops = 0, bytes = 0, to_processes = 0;
+  for (const std::string& text : all_gather(communicator, numbers, "counters")) {
+    std::istringstream stream(text);
+    double of_flops = 0, of_bytes = 0, of_processes = 0;
+    stream >> of_flops >> of_bytes >> of_processes;
+    flops += of_flops / processes;
+    bytes += of_bytes / processes;
+    to_processes += of_processes / processes;
+  }
+  log_->info(fmt::format("counted in a step on a position: {:.4f} MFLOP in contractions, {} sent",
+                         flops / 1e6, bytes_text(bytes)));
+  if (processes > 1)
+    log_->info(fmt::format("sent by a process to others in a step: {}", bytes_text(to_processes)));
 }
 
 void Trainer::report_end() {
@@ -377,25 +456,36 @@ void Trainer::report_end() {
       fmt::format("{} steps, {:.2f} epochs, {}; the run is in {}", state_.step, position().epochs,
                   duration_text(state_.seconds), config_.run.model_dir.text);
   if (!complete()) {
-    log_->info(
-        fmt::format("stopped by {}: {}", StopSignals::received() == SIGINT ? "SIGINT" : "SIGTERM", where));
+    log_->info(fmt::format("stopped by {}: {}", signal_ == SIGINT ? "SIGINT" : "SIGTERM", where));
     return;
   }
   log_->info(fmt::format("{} after {}: {}", state_.step > first_step_ ? "finished" : "nothing is left to do",
                          end_, where));
-  if (const Counters& counted = executor_.counters(); counted.runs > 0) {
-    const auto runs = static_cast<double>(counted.runs);
-    log_->info(fmt::format("counted in a step on a position: {:.4f} MFLOP in contractions, {} sent",
-                           counted.flops_per_position / runs / 1e6,
-                           bytes_text(counted.bytes_per_position / runs)));
-  }
+  report_counters();
+}
+
+std::vector<const Program*> programs_of(const TrainPlan& plan) {
+  std::vector<const Program*> programs{&plan.program};
+  if (plan.evaluation) programs.push_back(&*plan.evaluation);
+  return programs;
+}
+
+/// Where the run begins or goes on.
+std::string start_of(const TrainPlan& plan) {
+  const bool goes_on = plan.continuation && plan.continuation->checkpoint;
+  return goes_on ? fmt::format("step {}", plan.continuation->checkpoint->step) : "none";
 }
 
 }  // namespace
 
 int train(Session& session, Diagnostics& diagnostics) {
+  if (is_parameter_server(session.config)) return serve_parameters(session, diagnostics);
+  if (is_asynchronous(session.config) && session.config.launch.rank != 0)
+    return work_asynchronously(session, diagnostics);
   TrainPlan plan = make_train_plan(session, diagnostics);
-  const ModelDirLock lock(session.config);
+  std::optional<ModelDirLock> lock;
+  if (session.processes->is_first()) lock.emplace(session.config);
+  check_same_run(session, programs_of(plan), {{"checkpoint that it goes on from", start_of(plan)}});
   Trainer trainer(session, std::move(plan));
   trainer.report_start(diagnostics);
   return trainer.run();

@@ -123,6 +123,10 @@ TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
   }
   step->graph.reset();
   plan.step = std::move(*step);
+  if (parameter_servers(config)) {
+    plan.servers = plan_parameter_servers(session, diagnostics);
+    diagnostics.throw_if_errors();
+  }
   check_memory(session, programs, true, plan.evaluation_sets);
   return plan;
 }

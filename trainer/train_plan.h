@@ -6,6 +6,7 @@
 
 #include "trainer/continuation.h"
 #include "trainer/evaluate.h"
+#include "trainer/parameter_server/plan.h"
 #include "trainer/session.h"
 
 namespace mtf {
@@ -16,7 +17,8 @@ struct TrainPlan {
   std::vector<EvaluationSet> evaluation_sets;
   Program program;
   std::optional<Program> evaluation;
-  std::optional<Continuation> continuation;  ///< run.model_dir holds a run
+  std::optional<Continuation> continuation;    ///< run.model_dir holds a run
+  std::optional<ParameterServerPlan> servers;  ///< train.strategy: parameter_server
 };
 
 /// What can be wrong before the texts are read, checked before a vocabulary is trained and written: the run

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "engine/checkpoint/blocks.h"
+#include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/checkpoint/file.h"
 #include "engine/checkpoint/json.h"
 #include "engine/core/check.h"
@@ -282,6 +283,24 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
     manifest.variables.push_back(parse_variable(variable, path, manifest.variables.size()));
   if (const std::string problem = problem_of_blocks(manifest); !problem.empty()) throw_damaged(path, problem);
   return manifest;
+}
+
+std::string to_json(const WrittenPart& part) {
+  return fmt::format("{{\"writer\": {}, \"error\": {},\n  \"files\": {},\n  \"variables\": {}}}\n",
+                     dump(part.writer), dump(part.error), lines_of(part.files), lines_of(part.variables));
+}
+
+WrittenPart parse_part(const std::string& text) {
+  const std::string path = "a part of a checkpoint";
+  const Json json = parse_text(text, path);
+  const Fields fields(json, path, "", {"writer", "error", "files", "variables"});
+  WrittenPart part{
+      .writer = fields.text("writer"), .error = fields.text("error"), .files = {}, .variables = {}};
+  for (const Json& file : fields.list("files"))
+    part.files.push_back(parse_file(file, path, part.files.size()));
+  for (const Json& variable : fields.list("variables"))
+    part.variables.push_back(parse_variable(variable, path, part.variables.size()));
+  return part;
 }
 
 Manifest read_manifest(const std::string& directory) {

@@ -6,11 +6,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <system_error>
 #include <utility>
 
 #include "engine/checkpoint/blocks.h"
-#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/checkpoint/directory.h"
 #include "engine/checkpoint/file.h"
 #include "engine/checkpoint/safetensors.h"
@@ -27,49 +28,49 @@ constexpr size_t piece_bytes = 512 << 10;
 /// Bytes after which the disk begins to work, so that only a rest is waited for at the end.
 constexpr size_t bytes_between_syncs = 16 << 20;
 
-/// A checkpoint under its temporary name, which goes away with the object unless it was published. Each
-/// system call stands behind the fault point of what was done before it.
-class Unfinished {
+/// Collects the blocks of variables, from several files and processes.
+class Variables {
  public:
-  Unfinished(const std::string& directory, Manifest manifest)
-      : directory_(directory),
-        path_(fmt::format("{}/{}", directory, checkpoint_name(manifest.step))),
-        temporary_(fmt::format("{}/{}", directory, unfinished_name(manifest.step))),
-        replaced_(fmt::format("{}/{}", directory, replaced_name(manifest.step))),
-        manifest_(std::move(manifest)) {
-    manifest_.files.clear();
-    manifest_.variables.clear();
+  explicit Variables(std::vector<CheckpointVariable>& all) : all_(all) {
+    for (const CheckpointVariable& variable : all) indices_.emplace(variable.name, indices_.size());
   }
-  ~Unfinished() {
-    std::error_code ignored;
-    std::filesystem::remove_all(temporary_, ignored);
-  }
-  Unfinished(const Unfinished&) = delete;
-  Unfinished& operator=(const Unfinished&) = delete;
 
-  void create();
-  void write_file(const CheckpointFile& file);
-  void write_manifest();
-  void publish();
+  void add(const std::string& name, DType dtype, const Shape& shape, CheckpointBlock block) {
+    const auto [entry, is_new] = indices_.emplace(name, all_.size());
+    if (is_new) all_.push_back({.name = name, .dtype = dtype, .shape = shape, .blocks = {}});
+    CheckpointVariable& variable = all_[entry->second];
+    MTF_CHECK(variable.dtype == dtype && variable.shape == shape,
+              "variable {} is saved as {} {} and as {} {}", name, name_of(variable.dtype),
+              variable.shape.to_string(), name_of(dtype), shape.to_string());
+    variable.blocks.push_back(std::move(block));
+  }
 
  private:
-  void check(int error) const {
-    if (error != 0)
-      throw Error(ErrorKind::kSystem, fmt::format("cannot write {}: {}", path_, system_message(error)));
-  }
-  template <class Fill>
-  void write_synced(const std::string& name, const Fill& fill);
-  std::string write(const File& file, std::span<const std::byte> bytes);
-  CheckpointVariable& variable_of(const CheckpointTensor& tensor);
-  int take_name(bool replaces, int fault);
-
-  const std::string directory_, path_, temporary_, replaced_;
-  Manifest manifest_;
-  std::map<std::string, size_t> variables_;  ///< indices in the manifest
-  size_t not_synced_ = 0;                    ///< bytes
+  std::vector<CheckpointVariable>& all_;
+  std::map<std::string, size_t> indices_;
 };
 
-void Unfinished::create() {
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(const std::string& directory, int64_t step)
+    : directory_(directory),
+      path_(fmt::format("{}/{}", directory, checkpoint_name(step))),
+      temporary_(fmt::format("{}/{}", directory, unfinished_name(step))),
+      replaced_(fmt::format("{}/{}", directory, replaced_name(step))) {}
+
+CheckpointWriter::~CheckpointWriter() {
+  std::error_code ignored;
+  if (begun_) std::filesystem::remove_all(temporary_, ignored);
+}
+
+/// Each system call stands behind the fault point of what was done before it.
+void CheckpointWriter::check(int error) const {
+  if (error != 0)
+    throw Error(ErrorKind::kSystem, fmt::format("cannot write {}: {}", path_, system_message(error)));
+}
+
+void CheckpointWriter::begin() {
+  begun_ = true;
   check(fault_point("checkpoint.begin"));
   std::error_code error;
   const bool is_new = std::filesystem::create_directories(directory_, error);
@@ -81,8 +82,8 @@ void Unfinished::create() {
 
 /// `fill` writes what the file holds.
 template <class Fill>
-void Unfinished::write_synced(const std::string& name, const Fill& fill) {
-  check(fault_point(manifest_.files.empty() ? "checkpoint.create" : "checkpoint.file"));
+void CheckpointWriter::write_synced(const std::string& name, const Fill& fill) {
+  check(fault_point(files_++ == 0 ? "checkpoint.create" : "checkpoint.file"));
   const File file(fmt::format("{}/{}", temporary_, name), O_WRONLY | O_CREAT | O_EXCL, 0666);
   check(file.error());
   fill(file);
@@ -91,7 +92,7 @@ void Unfinished::write_synced(const std::string& name, const Fill& fill) {
 }
 
 /// Returns the hash.
-std::string Unfinished::write(const File& file, std::span<const std::byte> bytes) {
+std::string CheckpointWriter::write_hashed(const File& file, std::span<const std::byte> bytes) {
   Hash128 hash;
   while (!bytes.empty()) {
     const auto piece = bytes.first(std::min(bytes.size(), piece_bytes));
@@ -108,19 +109,7 @@ std::string Unfinished::write(const File& file, std::span<const std::byte> bytes
   return hash.hex();
 }
 
-CheckpointVariable& Unfinished::variable_of(const CheckpointTensor& tensor) {
-  const auto [entry, is_new] = variables_.emplace(tensor.name, manifest_.variables.size());
-  if (is_new)
-    manifest_.variables.push_back(
-        {.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .blocks = {}});
-  CheckpointVariable& variable = manifest_.variables[entry->second];
-  MTF_CHECK(variable.dtype == tensor.dtype && variable.shape == tensor.shape,
-            "variable {} is saved as {} {} and as {} {}", tensor.name, name_of(variable.dtype),
-            variable.shape.to_string(), name_of(tensor.dtype), tensor.shape.to_string());
-  return variable;
-}
-
-void Unfinished::write_file(const CheckpointFile& file) {
+void CheckpointWriter::write_file(const CheckpointFile& file, WrittenPart& part) {
   std::vector<CheckpointBlock> blocks;
   std::vector<StoredTensor> stored;
   for (const CheckpointTensor& tensor : file.tensors) {
@@ -140,33 +129,70 @@ void Unfinished::write_file(const CheckpointFile& file) {
                       .data = tensor.data});
     blocks.push_back(std::move(block));
   }
+  Variables variables(part.variables);
   const SafetensorsPlan plan = plan_safetensors(stored);
   CheckpointFileInfo info{
       .name = file.name, .header_bytes = static_cast<int64_t>(plan.header.size()), .header_xxh128 = {}};
   info.bytes = info.header_bytes;
   write_synced(file.name, [&](const File& output) {
-    info.header_xxh128 = write(output, std::as_bytes(std::span(plan.header)));
+    info.header_xxh128 = write_hashed(output, std::as_bytes(std::span(plan.header)));
     for (const StoredTensor* tensor : plan.order) {
       const auto index = static_cast<size_t>(tensor - stored.data());
       CheckpointBlock& block = blocks[index];
       block.offset = std::exchange(info.bytes, info.bytes + block.bytes);
-      block.xxh128 = write(output, tensor->data);
-      variable_of(file.tensors[index]).blocks.push_back(std::move(block));
+      block.xxh128 = write_hashed(output, tensor->data);
+      const CheckpointTensor& saved = file.tensors[index];
+      variables.add(saved.name, saved.dtype, saved.shape, std::move(block));
     }
   });
-  manifest_.files.push_back(std::move(info));
+  part.files.push_back(std::move(info));
 }
 
-void Unfinished::write_manifest() {
-  const std::string problem = problem_of_blocks(manifest_);
+WrittenPart CheckpointWriter::write(std::span<const CheckpointFile> files) {
+  WrittenPart part;
+  for (const CheckpointFile& file : files) write_file(file, part);
+  return part;
+}
+
+void CheckpointWriter::check_files(const WrittenPart& part) const {
+  if (!part.error.empty())
+    throw Error(ErrorKind::kSystem, fmt::format("{} has failed to save: {}", part.writer, part.error));
+  for (const CheckpointFileInfo& file : part.files) {
+    std::error_code error;
+    const auto bytes = std::filesystem::file_size(fmt::format("{}/{}", temporary_, file.name), error);
+    if (!error && static_cast<int64_t>(bytes) == file.bytes) continue;
+    throw Error(ErrorKind::kSystem, fmt::format("cannot write {}: the file {} of {} is not there", path_,
+                                                file.name, part.writer));
+  }
+}
+
+void CheckpointWriter::finish(Manifest manifest, std::span<const WrittenPart> parts) {
+  manifest.files.clear();
+  manifest.variables.clear();
+  Variables variables(manifest.variables);
+  for (const WrittenPart& part : parts) {
+    check_files(part);
+    manifest.files.insert(manifest.files.end(), part.files.begin(), part.files.end());
+    for (const CheckpointVariable& variable : part.variables) {
+      for (const CheckpointBlock& block : variable.blocks)
+        variables.add(variable.name, variable.dtype, variable.shape, block);
+    }
+  }
+  write_manifest(manifest);
+  publish();
+}
+
+void CheckpointWriter::write_manifest(const Manifest& manifest) {
+  const std::string problem = problem_of_blocks(manifest);
   MTF_CHECK(problem.empty(), "{}: {}", path_, problem);
-  const std::string text = to_json(manifest_);
-  write_synced(Manifest::kFile, [&](const File& output) { write(output, std::as_bytes(std::span(text))); });
+  const std::string text = to_json(manifest);
+  write_synced(Manifest::kFile,
+               [&](const File& output) { write_hashed(output, std::as_bytes(std::span(text))); });
 }
 
 /// Renames the directory. A checkpoint that has the name gets the temporary one: in the same moment, or a
 /// moment before where the file system cannot exchange two names. `fault` stands for the first call.
-int Unfinished::take_name(bool replaces, int fault) {
+int CheckpointWriter::take_name(bool replaces, int fault) {
   const auto rename = [](const std::string& from, const std::string& to, unsigned flags = 0) {
     return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) == 0 ? 0 : errno;
   };
@@ -181,7 +207,7 @@ int Unfinished::take_name(bool replaces, int fault) {
   return rename(replaced_, temporary_);
 }
 
-void Unfinished::publish() {
+void CheckpointWriter::publish() {
   check(fault_point("checkpoint.manifest"));
   check(sync_directory(temporary_));
   std::error_code none;
@@ -200,15 +226,12 @@ void Unfinished::publish() {
   if (fault_point("checkpoint.parent") == 0) remove_tree(temporary_);
 }
 
-}  // namespace
-
 void write_checkpoint(const std::string& directory, Manifest manifest,
                       std::span<const CheckpointFile> files) {
-  Unfinished checkpoint(directory, std::move(manifest));
-  checkpoint.create();
-  for (const CheckpointFile& file : files) checkpoint.write_file(file);
-  checkpoint.write_manifest();
-  checkpoint.publish();
+  CheckpointWriter writer(directory, manifest.step);
+  writer.begin();
+  const WrittenPart part = writer.write(files);
+  writer.finish(std::move(manifest), {&part, 1});
 }
 
 }  // namespace mtf

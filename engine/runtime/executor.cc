@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "engine/core/check.h"
 #include "engine/core/error.h"
@@ -25,7 +27,7 @@ class Executor::Implementation {
  public:
   Implementation(Program program, Backend& backend, VariableStore& variables, const ExecutorOptions& options)
       : options_(options),
-        prepared_(std::move(program), backend, communicator_, variables, options.seed,
+        prepared_(std::move(program), backend, communicator(), variables, options.seed,
                   options.check_replicas),
         pool_(options.threads, [&backend] { backend.prepare_thread(); }),
         workers_(pool_.threads()),
@@ -35,22 +37,31 @@ class Executor::Implementation {
       input_shapes_.push_back(this->program().local_shape(id));
   }
 
-  void feed(const std::string& name, const void* data);
+  void feed(const std::string& name, const void* data, int64_t first);
+  std::optional<Rows> rows(const std::string& name) const;
   void run(uint64_t step);
   std::optional<NonFinite> first_non_finite(uint64_t step);
   HostTensor fetch(const std::string& name) const;
+  const std::byte* slice(const std::string& name, int64_t position) const {
+    return prepared_.address(output(name), position);
+  }
   double scalar(const std::string& name) const;
   const PreparedProgram& prepared() const { return prepared_; }
   const Counters& counters() const { return counters_; }
 
  private:
   const Program& program() const { return prepared_.program(); }
+  Communicator& communicator() {
+    return options_.communicator != nullptr ? *options_.communicator : in_process_;
+  }
   void run(const std::vector<PreparedSegment>& segments, int64_t iteration);
   void run_local(const PreparedSegment& segment, int64_t iteration);
   void run_collective(const PreparedStep& step);
+  void start_remote(const PreparedStep& step);
+  void wait_for_remote(const PreparedStep& step, int64_t iteration);
   void run_tasks(const PreparedStep& step, int64_t coordinate, int64_t begin, int64_t end, int64_t iteration,
                  int worker);
-  void check(const PreparedStep& step, int64_t iteration);
+  void check(const PreparedStep& step, const std::vector<ValueId>& results, int64_t iteration);
   void check_replicas(const PreparedStep& step, ValueId id);
   void check_finite(const PreparedStep& step, ValueId id);
   void check_finite_at_rest();
@@ -58,37 +69,55 @@ class Executor::Implementation {
   ValueId output(const std::string& name) const;
 
   ExecutorOptions options_;
-  InProcessCommunicator communicator_;
+  InProcessCommunicator in_process_;
   PreparedProgram prepared_;
   ThreadPool pool_;
   std::vector<WorkerCounters> workers_;
   int64_t scratch_bytes_;  ///< of one worker
   std::unique_ptr<DeviceMemory> scratch_;
   std::vector<Shape> input_shapes_;  ///< of one position's slices
+  std::vector<int64_t> begin_;       ///< of the slice that is fed
   Counters counters_;
   uint64_t step_ = 0;
   bool find_non_finite_ = false;
   std::optional<NonFinite> non_finite_;
 };
 
-void Executor::Implementation::feed(const std::string& name, const void* data) {
+void Executor::Implementation::feed(const std::string& name, const void* data, int64_t first) {
   const ValueId id = program().input(name);
   if (id == kNoValue) return;  // the program does not depend on it
   const Value& value = program().values[id];
   const Shape& local = input_shapes_[value.index];
-  const AxisMask stored = prepared_.stored(id);
-  for (int64_t copy = 0; copy < program().mesh.size_of(stored); ++copy) {
-    const int64_t position = program().mesh.first_position(copy, stored);
-    copy_to_slice(value.shape, local, prepared_.begin(id, position), size_of(value.dtype),
-                  static_cast<const std::byte*>(data), prepared_.address(id, position));
+  const HostedCopies& copies = prepared_.copies(prepared_.stored(id));
+  for (int64_t copy = 0; copy < copies.size(); ++copy) {
+    const int64_t position = copies.position(copy);
+    begin_ = prepared_.begin(id, position);
+    if (first != 0) begin_[0] -= first;
+    copy_to_slice(value.shape, local, begin_, size_of(value.dtype), static_cast<const std::byte*>(data),
+                  prepared_.address(id, position));
   }
+}
+
+std::optional<Executor::Rows> Executor::Implementation::rows(const std::string& name) const {
+  const ValueId id = program().input(name);
+  if (id == kNoValue || program().values[id].shape.rank() == 0) return std::nullopt;
+  const Value& value = program().values[id];
+  const int64_t local = program().local_shape(id)[0].size;
+  int64_t begin = value.shape[0].size, end = 0;
+  const HostedCopies& copies = prepared_.copies(prepared_.stored(id));
+  for (int64_t copy = 0; copy < copies.size(); ++copy) {
+    const int64_t first = slice_begin(value.shape, value.layout, program().mesh, copies.position(copy))[0];
+    begin = std::min(begin, first);
+    end = std::max(end, first + local);
+  }
+  return Rows{begin, end - begin};
 }
 
 void Executor::Implementation::run(uint64_t step) {
   step_ = step;
   for (WorkerCounters& worker : workers_) worker = {};
   run(prepared_.segments(), 0);
-  const auto positions = static_cast<double>(program().mesh.size());
+  const auto positions = static_cast<double>(prepared_.mesh().positions());
   ++counters_.runs;
   for (const WorkerCounters& worker : workers_) {
     counters_.flops_per_position += worker.flops / positions;
@@ -103,8 +132,15 @@ void Executor::Implementation::run(const std::vector<PreparedSegment>& segments,
         run_local(segment, iteration);
         break;
       case PreparedSegment::Kind::kCollective:
+        if (segment.steps[0].pending != nullptr) {
+          start_remote(segment.steps[0]);
+          break;
+        }
         run_collective(segment.steps[0]);
-        check(segment.steps[0], iteration);
+        check(segment.steps[0], segment.steps[0].instruction->outputs, iteration);
+        break;
+      case PreparedSegment::Kind::kDone:
+        wait_for_remote(segment.steps[0], iteration);
         break;
       case PreparedSegment::Kind::kRepeat:
         for (int64_t i = 0; i < segment.steps[0].instruction->count; ++i) run(segment.steps[0].body, i);
@@ -128,7 +164,7 @@ void Executor::Implementation::run_local(const PreparedSegment& segment, int64_t
     pool_.run(step.coordinates * step.tasks, [&](int64_t task, int worker) {
       run_tasks(step, task / step.tasks, task % step.tasks, task % step.tasks + 1, iteration, worker);
     });
-    if (stepwise) check(step, iteration);
+    if (stepwise) check(step, step.instruction->outputs, iteration);
   }
 }
 
@@ -162,13 +198,32 @@ void Executor::Implementation::run_collective(const PreparedStep& step) {
   });
 }
 
-void Executor::Implementation::check(const PreparedStep& step, int64_t iteration) {
+void Executor::Implementation::start_remote(const PreparedStep& step) {
+  if (!step.guards.empty() && !*step.guards[0]) return;
+  if (options_.before_task) options_.before_task();
+  step.pending->collective->start();
+  step.pending->running = true;
+}
+
+void Executor::Implementation::wait_for_remote(const PreparedStep& step, int64_t iteration) {
+  const auto positions = static_cast<double>(prepared_.mesh().positions());
+  for (PendingCollective* pending : step.awaited) {
+    if (!std::exchange(pending->running, false)) continue;
+    pending->collective->wait();
+    counters_.bytes_to_processes += pending->collective->bytes_sent();
+    counters_.bytes_per_position += pending->collective->bytes_sent() / positions;
+  }
+  check(step, step.instruction->inputs, iteration);
+}
+
+void Executor::Implementation::check(const PreparedStep& step, const std::vector<ValueId>& results,
+                                     int64_t iteration) {
   // A batch that is put together holds anything until its last part is in.
   const bool unfinished =
       step.instruction->kind == InstructionKind::kPlace && iteration + 1 < step.instruction->count;
   if (unfinished) return;
   if (!step.guards.empty() && !*step.guards[0]) return;
-  for (ValueId id : step.instruction->outputs) {
+  for (ValueId id : results) {
     if (options_.check_replicas) check_replicas(step, id);
     if (find_non_finite_ && !non_finite_) check_finite(step, id);
   }
@@ -177,7 +232,10 @@ void Executor::Implementation::check(const PreparedStep& step, int64_t iteration
 std::optional<NonFinite> Executor::Implementation::first_non_finite(uint64_t step) {
   non_finite_.reset();
   check_finite_at_rest();
-  if (!non_finite_) {
+  // All processes run the program, or none.
+  const std::vector<std::string> found =
+      all_gather(communicator(), non_finite_ ? "found" : "", "look for values that are not finite");
+  if (std::ranges::all_of(found, &std::string::empty)) {
     find_non_finite_ = true;
     run(step);
     find_non_finite_ = false;
@@ -209,20 +267,19 @@ void Executor::Implementation::check_finite_at_rest() {
 
 NonFinite Executor::Implementation::examine_slices(ValueId id) const {
   NonFinite found;
-  const Mesh& mesh = program().mesh;
-  const AxisMask stored = prepared_.stored(id);
-  for (int64_t copy = 0; copy < mesh.size_of(stored); ++copy) {
-    examine(program().values[id].dtype, prepared_.address(id, mesh.first_position(copy, stored)),
+  const HostedCopies& copies = prepared_.copies(prepared_.stored(id));
+  for (int64_t copy = 0; copy < copies.size(); ++copy) {
+    examine(program().values[id].dtype, prepared_.address(id, copies.position(copy)),
             program().local_shape(id).size(), found);
   }
   return found;
 }
 
 void Executor::Implementation::check_replicas(const PreparedStep& step, ValueId id) {
-  const Mesh& mesh = program().mesh;
-  const AxisMask varies = program().values[id].layout.varies();
-  for (int64_t position = 0; position < mesh.size(); ++position) {
-    const int64_t other = mesh.first_position(mesh.project(position, varies), varies);
+  const HostedMesh& mesh = prepared_.mesh();
+  const HostedCopies& copies = prepared_.copies(program().values[id].layout.varies());
+  for (int64_t position = mesh.begin(); position < mesh.begin() + mesh.positions(); ++position) {
+    const int64_t other = copies.position(*copies.find(position));
     if (std::memcmp(prepared_.address(id, position), prepared_.address(id, other),
                     static_cast<size_t>(program().local_bytes(id))) == 0) {
       continue;
@@ -241,20 +298,14 @@ ValueId Executor::Implementation::output(const std::string& name) const {
 HostTensor Executor::Implementation::fetch(const std::string& name) const {
   const ValueId id = output(name);
   const Value& value = program().values[id];
-  HostTensor result(value.shape, value.dtype);
-  const Shape local = program().local_shape(id);
-  const AxisMask varies = value.layout.varies();
-  for (int64_t copy = 0; copy < program().mesh.size_of(varies); ++copy) {
-    const int64_t position = program().mesh.first_position(copy, varies);
-    copy_from_slice(value.shape, local, slice_begin(value.shape, value.layout, program().mesh, position),
-                    size_of(value.dtype), prepared_.address(id, position), result.bytes.data());
-  }
-  return result;
+  return gather_slices(
+      value.shape, value.dtype, value.layout, prepared_.mesh(),
+      [&](int64_t position) { return prepared_.address(id, position); }, options_.communicator, name);
 }
 
 double Executor::Implementation::scalar(const std::string& name) const {
   const ValueId id = output(name);
-  const std::byte* data = prepared_.address(id, 0);
+  const std::byte* data = prepared_.address(id, prepared_.mesh().begin());
   switch (program().values[id].dtype) {
     case DType::kFloat32:
       return *reinterpret_cast<const float*>(data);
@@ -278,7 +329,13 @@ Executor::Executor(Program program, Backend& backend, VariableStore& variables,
 
 Executor::~Executor() = default;
 
-void Executor::feed(const std::string& name, const void* data) { implementation_->feed(name, data); }
+void Executor::feed(const std::string& name, const void* data, int64_t first) {
+  implementation_->feed(name, data, first);
+}
+
+std::optional<Executor::Rows> Executor::rows(const std::string& name) const {
+  return implementation_->rows(name);
+}
 
 void Executor::feed_scalar(const std::string& name, double value) {
   const ValueId id = program().input(name);
@@ -304,6 +361,10 @@ void Executor::feed_scalar(const std::string& name, double value) {
 
 void Executor::run(uint64_t step) { implementation_->run(step); }
 HostTensor Executor::fetch(const std::string& name) const { return implementation_->fetch(name); }
+const std::byte* Executor::slice(const std::string& name, int64_t position) const {
+  return implementation_->slice(name, position);
+}
+
 double Executor::scalar(const std::string& name) const { return implementation_->scalar(name); }
 const Program& Executor::program() const { return implementation_->prepared().program(); }
 const MemoryPlan& Executor::memory() const { return implementation_->prepared().memory(); }

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "engine/backend/backend.h"
+#include "engine/comm/communicator.h"
 #include "engine/runtime/host_tensor.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/non_finite.h"
@@ -30,15 +31,19 @@ struct ExecutorOptions {
   uint64_t seed = 1;
   bool check_replicas =
       false;  ///< every position computes everything it holds; replicas are compared bit for bit
+  /// With the other processes that host positions of the mesh, which all run the same programs in the same
+  /// order; null: there are none. The program was partitioned for asynchronous collectives then.
+  Communicator* communicator = nullptr;
   /// Called by each worker before each task, for tests (random sleeps).
   std::function<void()> before_task{};
 };
 
-/// Counted where the work is done, since the executor was made.
+/// Counted where the work is done, since the executor was made, over the positions of this process.
 struct Counters {
   int64_t runs = 0;
   double flops_per_position = 0;  ///< of contractions, averaged over the positions
   double bytes_per_position = 0;  ///< sent in collectives, averaged over the positions
+  double bytes_to_processes = 0;  ///< that this process sent to others
 };
 
 class Executor {
@@ -46,13 +51,22 @@ class Executor {
   Executor(Program program, Backend& backend, VariableStore& variables, const ExecutorOptions& options);
   ~Executor();
 
-  /// Copies a whole input (row-major, declared order) into the slices of the positions that hold it.
-  void feed(const std::string& name, const void* data);
+  /// Copies an input (row-major, declared order) into the slices of the positions that hold it. `first`:
+  /// index along the leading dimension at which `data` begin; they reach as far as these slices do.
+  void feed(const std::string& name, const void* data, int64_t first = 0);
+  /// The rows (of the leading dimension) of an input that the positions of this process hold; all of them
+  /// where the program does not read it.
+  struct Rows {
+    int64_t begin = 0, count = 0;
+  };
+  std::optional<Rows> rows(const std::string& name) const;
   void feed_scalar(const std::string& name, double value);
   /// Runs the program once. Throws Error naming the instruction when check_replicas finds a difference.
   void run(uint64_t step);
-  /// The whole output of this name.
+  /// The whole output of this name; where other processes hold parts of it, every process calls it.
   HostTensor fetch(const std::string& name) const;
+  /// The slice of an output at a position whose copy is in this process.
+  const std::byte* slice(const std::string& name, int64_t position) const;
   /// A 0-dimensional output; does not allocate.
   double scalar(const std::string& name) const;
 

@@ -110,9 +110,10 @@ int64_t place(std::vector<Region>& blocks) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const Program& program, bool replicate) {
+MemoryPlan plan_memory(const Program& program, bool replicate, Hosting hosting) {
   const Lifetimes lifetimes(program);
   const Mesh& mesh = program.mesh;
+  const HostedMesh hosted(mesh, hosting);
   const auto mask_of = [&](const Value& value) { return replicate ? mesh.all_axes() : value.varies; };
   MemoryPlan plan;
   plan.offsets.assign(program.values.size(), -1);
@@ -124,14 +125,14 @@ MemoryPlan plan_memory(const Program& program, bool replicate) {
     const int64_t bytes = aligned(program.local_bytes(id));
     if (value.storage == Value::Storage::kInput) {
       plan.input_bytes += bytes;
-      plan.process.inputs += whole_pages(bytes * mesh.size_of(mask_of(value)));
+      plan.process.inputs += whole_pages(bytes * hosted.size_of(mask_of(value)));
     } else if (value.storage == Value::Storage::kTemporary && lifetimes.of(id).begin >= 0) {
       blocks[mask_of(value)].push_back({id, bytes, lifetimes.of(id)});
     }
   }
   for (auto& [mask, list] : blocks) {
     MemoryPlan::Arena& arena = plan.arenas[mask];
-    arena = {mask, place(list), mesh.size_of(mask)};
+    arena = {mask, place(list), hosted.size_of(mask)};
     for (const Region& block : list) plan.offsets[block.value] = block.offset;
     alone.insert(alone.end(), list.begin(), list.end());
     plan.process.temporaries += whole_pages(arena.bytes * arena.copies);
@@ -140,15 +141,15 @@ MemoryPlan plan_memory(const Program& program, bool replicate) {
   for (const ProgramVariable& variable : program.variables) {
     const Shape local = slice_shape(variable.variable.shape, variable.layout, mesh);
     plan.variable_bytes += local.size() * static_cast<int64_t>(size_of(variable.variable.dtype));
-    plan.process.variables += process_bytes(variable, mesh, replicate);
+    plan.process.variables += process_bytes(variable, hosted, replicate);
   }
   return plan;
 }
 
-int64_t process_bytes(const ProgramVariable& variable, const Mesh& mesh, bool replicate) {
-  const Shape local = slice_shape(variable.variable.shape, variable.layout, mesh);
+int64_t process_bytes(const ProgramVariable& variable, const HostedMesh& mesh, bool replicate) {
+  const Shape local = slice_shape(variable.variable.shape, variable.layout, mesh.mesh());
   const int64_t slice = aligned(local.size() * static_cast<int64_t>(size_of(variable.variable.dtype)));
-  return whole_pages(slice * (replicate ? mesh.size() : mesh.size_of(variable.layout.varies())));
+  return whole_pages(slice * mesh.size_of(replicate ? mesh.mesh().all_axes() : variable.layout.varies()));
 }
 
 }  // namespace mtf

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/core/hosted_mesh.h"
 #include "engine/spmd/program.h"
 
 namespace mtf {
@@ -42,9 +43,9 @@ constexpr int64_t whole_pages(int64_t bytes) { return (bytes + 4095) / 4096 * 40
 constexpr int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /// Plans the temporaries of `program`. `replicate`: every position stores all it holds (run.check_replicas).
-MemoryPlan plan_memory(const Program& program, bool replicate = false);
+MemoryPlan plan_memory(const Program& program, bool replicate = false, Hosting hosting = {});
 
 /// What the slices of a variable take in this process.
-int64_t process_bytes(const ProgramVariable& variable, const Mesh& mesh, bool replicate = false);
+int64_t process_bytes(const ProgramVariable& variable, const HostedMesh& mesh, bool replicate = false);
 
 }  // namespace mtf

@@ -3,76 +3,17 @@
 #include <algorithm>
 
 #include "engine/core/check.h"
-#include "engine/spmd/exchange.h"
+#include "engine/runtime/collective_of.h"
 
 namespace mtf {
 namespace {
 
-/// The position that differs from `position` only along `axes`, where it has the row-major coordinate
-/// `member`.
+/// The position that differs from `position` only along `axes`, where it has
+/// the row-major coordinate `member`.
 int64_t group_member(const Mesh& mesh, int64_t position, AxisMask axes, int64_t member) {
   const int64_t base =
       mesh.first_position(mesh.project(position, ~axes & mesh.all_axes()), ~axes & mesh.all_axes());
   return base + mesh.first_position(member, axes);
-}
-
-Collective::Kind collective_kind(InstructionKind kind) {
-  switch (kind) {
-    case InstructionKind::kAllReduce:
-      return Collective::Kind::kAllReduce;
-    case InstructionKind::kReduceScatter:
-      return Collective::Kind::kReduceScatter;
-    case InstructionKind::kAllGather:
-      return Collective::Kind::kAllGather;
-    case InstructionKind::kAllToAll:
-      return Collective::Kind::kAllToAll;
-    default:
-      MTF_CHECK(kind == InstructionKind::kExchange, "not a collective");
-      return Collective::Kind::kExchange;
-  }
-}
-
-/// What each member of the group receives in a shift. Members count in mesh order, the parts of the dimension
-/// in the order of its splits.
-std::vector<std::vector<Transfer>> exchange_transfers(const Program& program, const Instruction& instruction,
-                                                      ValueId input) {
-  const Mesh& mesh = program.mesh;
-  const int64_t members = mesh.size_of(instruction.axes);
-  std::vector<int64_t> part_of, member_of(members);
-  for (int64_t member = 0; member < members; ++member) {
-    const std::vector<int64_t> coordinates = mesh.coordinates(mesh.first_position(member, instruction.axes));
-    int64_t part = 0;
-    for (int axis : program.values[input].layout.split[instruction.dimension]) {
-      part = part * mesh.size(axis) + coordinates[axis];
-    }
-    part_of.push_back(part);
-    member_of[part] = member;
-  }
-  const int64_t size = program.local_shape(input)[instruction.dimension].size;
-  std::vector<std::vector<Transfer>> transfers;
-  for (int64_t part : part_of) {
-    transfers.push_back(shift_transfers(members, size, instruction.offset, instruction.wrap, part));
-    for (Transfer& t : transfers.back()) t.source = member_of[t.source];
-  }
-  return transfers;
-}
-
-Collective describe(const Program& program, const Instruction& instruction, ValueId input) {
-  Collective collective;
-  collective.kind = collective_kind(instruction.kind);
-  collective.reduction = instruction.reduction;
-  collective.dtype = program.values[input].dtype;
-  for (int axis = 0; axis < program.mesh.rank(); ++axis) {
-    if (has_axis(instruction.axes, axis)) collective.group.push_back(program.mesh.size(axis));
-  }
-  const Shape local = program.local_shape(input);
-  for (const Dimension& d : local) collective.input.push_back(d.size);
-  collective.dimension = instruction.dimension;
-  collective.concat_dimension = instruction.concat_dimension;
-  if (instruction.kind == InstructionKind::kExchange) {
-    collective.transfers = exchange_transfers(program, instruction, input);
-  }
-  return collective;
 }
 
 Move::Kind move_kind(InstructionKind kind) {
@@ -134,7 +75,8 @@ PreparedProgram::PreparedProgram(Program program, Backend& backend, Communicator
       variables_(variables),
       seed_(seed),
       replicate_(replicate),
-      memory_(plan_memory(program_, replicate)) {
+      mesh_(program_.mesh, hosting_of(&communicator)),
+      memory_(plan_memory(program_, replicate, hosting_of(&communicator))) {
   allocate();
   segments_ = prepare(program_.instructions);
 }
@@ -145,19 +87,22 @@ void PreparedProgram::allocate() {
   }
   for (const auto& [name, id] : program_.inputs) {
     input_bytes_.push_back(aligned(program_.local_bytes(id)));
-    inputs_.push_back(backend_.allocate(input_bytes_.back() * program_.mesh.size_of(stored(id))));
+    inputs_.push_back(backend_.allocate(input_bytes_.back() * copies(stored(id)).size()));
   }
 }
 
-AxisMask PreparedProgram::stored(ValueId id) const {
-  return replicate_ ? program_.mesh.all_axes() : program_.values[program_.root(id)].varies;
+AxisMask PreparedProgram::stored(ValueId id) const { return stored_over(program_, id, replicate_); }
+
+const HostedCopies& PreparedProgram::copies(AxisMask mask) const {
+  const auto found = copies_.find(mask);
+  return found != copies_.end() ? found->second : copies_.emplace(mask, mesh_.copies(mask)).first->second;
 }
 
 std::byte* PreparedProgram::address(ValueId id, int64_t position) const {
   const ValueId root = program_.root(id);
   const Value& value = program_.values[root];
   if (value.storage == Value::Storage::kVariable) return variables_.slice(value.name, position);
-  const int64_t copy = program_.mesh.project(position, stored(root));
+  const int64_t copy = *copies(stored(root)).find(position);
   if (value.storage == Value::Storage::kInput) {
     return inputs_[value.index]->data() + copy * input_bytes_[value.index];
   }
@@ -176,23 +121,27 @@ const std::vector<int64_t>& PreparedProgram::begin(ValueId id, int64_t position)
 
 /// A step runs once for each copy of its results.
 AxisMask PreparedProgram::computed_over(const Instruction& instruction) const {
-  return replicate_ || instruction.outputs.empty() ? program_.mesh.all_axes()
-                                                   : stored(instruction.outputs[0]);
+  return mtf::computed_over(program_, instruction, replicate_);
 }
 
 std::vector<PreparedSegment> PreparedProgram::prepare(const std::vector<Instruction>& block) {
   std::vector<PreparedSegment> segments;
   AxisMask last = 0;
   for (const Instruction& instruction : block) {
-    if (instruction.kind == InstructionKind::kDone) continue;  // results are there when the start has run
     using Kind = PreparedSegment::Kind;
+    if (instruction.kind == InstructionKind::kDone) {
+      PreparedStep step = prepare_done(instruction);
+      if (!step.awaited.empty()) segments.push_back({Kind::kDone, 0, {}});
+      if (!step.awaited.empty()) segments.back().steps.push_back(std::move(step));
+      continue;
+    }
     const Kind kind = instruction.kind == InstructionKind::kRepeat ? Kind::kRepeat
                       : instruction.is_collective()                ? Kind::kCollective
                                                                    : Kind::kLocal;
     const AxisMask mask = kind == Kind::kLocal ? computed_over(instruction) : 0;
     const bool same =
         kind == Kind::kLocal && !segments.empty() && segments.back().kind == kind && mask == last;
-    if (!same) segments.push_back({kind, program_.mesh.size_of(mask), {}});
+    if (!same) segments.push_back({kind, copies(mask).size(), {}});
     last = mask;
     segments.back().steps.push_back(prepare(instruction));
   }
@@ -206,17 +155,17 @@ PreparedStep PreparedProgram::prepare(const Instruction& instruction) {
     step.body = prepare(instruction.body);
     return step;
   }
-  const Mesh& mesh = program_.mesh;
-  const AxisMask mask = computed_over(instruction);
-  step.coordinates = mesh.size_of(mask);
-  step.positions = static_cast<double>(mesh.size()) / static_cast<double>(step.coordinates);
+  const HostedCopies& results = copies(computed_over(instruction));
+  step.coordinates = results.size();
+  step.positions = static_cast<double>(mesh_.positions()) / static_cast<double>(step.coordinates);
   if (instruction.guard != kNoValue) {
     for (int64_t c = 0; c < step.coordinates; ++c) {
-      step.guards.push_back(
-          reinterpret_cast<const bool*>(address(instruction.guard, mesh.first_position(c, mask))));
+      step.guards.push_back(reinterpret_cast<const bool*>(address(instruction.guard, results.position(c))));
     }
   }
-  if (instruction.is_collective()) {
+  if (instruction.is_collective() && crosses_processes(program_, instruction, mesh_, replicate_)) {
+    prepare_remote(instruction, step);
+  } else if (instruction.is_collective()) {
     prepare_collective(instruction, step);
   } else {
     prepare_local(instruction, step);
@@ -230,9 +179,9 @@ void PreparedProgram::prepare_local(const Instruction& instruction, PreparedStep
   scratch_bytes_ = std::max(scratch_bytes_, step.kernel->scratch_bytes());
   step.inputs = instruction.inputs.size();
   step.outputs = instruction.outputs.size();
-  const AxisMask mask = computed_over(instruction);
+  const HostedCopies& results = copies(computed_over(instruction));
   for (int64_t c = 0; c < step.coordinates; ++c) {
-    const int64_t position = program_.mesh.first_position(c, mask);
+    const int64_t position = results.position(c);
     for (const std::vector<ValueId>* ids : {&instruction.inputs, &instruction.outputs}) {
       for (ValueId id : *ids) step.slices.push_back({address(id, position), begin(id, position).data()});
     }
@@ -241,15 +190,15 @@ void PreparedProgram::prepare_local(const Instruction& instruction, PreparedStep
 
 void PreparedProgram::prepare_collective(const Instruction& instruction, PreparedStep& step) {
   const Mesh& mesh = program_.mesh;
-  const AxisMask mask = computed_over(instruction);
+  const HostedCopies& results = copies(computed_over(instruction));
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
     CollectivePart part;
-    const Collective collective = describe(program_, instruction, instruction.inputs[i]);
+    const Collective collective = collective_of(program_, instruction, instruction.inputs[i]);
     part.collective = communicator_.prepare(collective);
     part.members = collective.members();
     part.tasks = part.collective->tasks();
     for (int64_t c = 0; c < step.coordinates; ++c) {
-      const int64_t position = mesh.first_position(c, mask);
+      const int64_t position = results.position(c);
       for (int64_t member = 0; member < part.members; ++member) {
         part.inputs.push_back(
             address(instruction.inputs[i], group_member(mesh, position, instruction.axes, member)));
@@ -259,6 +208,31 @@ void PreparedProgram::prepare_collective(const Instruction& instruction, Prepare
     }
     step.parts.push_back(std::move(part));
   }
+}
+
+void PreparedProgram::prepare_remote(const Instruction& instruction, PreparedStep& step) {
+  std::vector<RemotePart> parts;
+  for (size_t i = 0; i < instruction.inputs.size(); ++i) {
+    const ValueId input = instruction.inputs[i], output = instruction.outputs[i];
+    RemoteGroupRequest request = groups_of(program_, instruction, i, replicate_);
+    request.input = [&](int64_t position) { return address(input, position); };
+    request.result = [&](int64_t position) { return address(output, position); };
+    parts.push_back({collective_of(program_, instruction, input), remote_groups(mesh_, request)});
+  }
+  step.pending = &pending_.emplace_back(
+      PendingCollective{communicator_.prepare(std::move(parts), to_string(program_, instruction))});
+  for (ValueId id : instruction.outputs) pending_of_[id] = step.pending;
+}
+
+PreparedStep PreparedProgram::prepare_done(const Instruction& instruction) {
+  PreparedStep step;
+  step.instruction = &instruction;
+  for (ValueId id : instruction.inputs) {
+    const auto found = pending_of_.find(id);
+    if (found != pending_of_.end() && std::ranges::find(step.awaited, found->second) == step.awaited.end())
+      step.awaited.push_back(found->second);
+  }
+  return step;
 }
 
 }  // namespace mtf

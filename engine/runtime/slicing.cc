@@ -1,5 +1,6 @@
 #include "engine/runtime/slicing.h"
 
+#include "engine/core/check.h"
 #include "engine/core/rectangle.h"
 
 namespace mtf {
@@ -12,6 +13,44 @@ void copy_to_slice(const Shape& whole, const Shape& slice, const std::vector<int
 void copy_from_slice(const Shape& whole, const Shape& slice, const std::vector<int64_t>& begin,
                      size_t element_bytes, const std::byte* from, std::byte* to) {
   copy_rectangle(slice, element_bytes, from, {slice}, to, {whole, begin});
+}
+
+HostTensor gather_slices(const Shape& shape, DType dtype, const Layout& layout, const HostedMesh& mesh,
+                         const std::function<const std::byte*(int64_t position)>& slice,
+                         Communicator* communicator, const std::string& name) {
+  HostTensor whole(shape, dtype);
+  const Shape local = slice_shape(shape, layout, mesh.mesh());
+  const size_t bytes = static_cast<size_t>(local.size()) * size_of(dtype);
+  const AxisMask varies = layout.varies();
+  const auto put = [&](int64_t position, const std::byte* data) {
+    copy_from_slice(shape, local, slice_begin(shape, layout, mesh.mesh(), position), size_of(dtype), data,
+                    whole.bytes.data());
+  };
+  const bool all = mesh.all_hold(varies);
+  std::string mine;
+  const HostedCopies copies = mesh.copies(varies);
+  for (int64_t copy = 0; copy < copies.size(); ++copy) {
+    const int64_t position = copies.position(copy);
+    if (all) {
+      put(position, slice(position));
+    } else if (mesh.holds_first(position, varies)) {
+      mine.append(reinterpret_cast<const char*>(slice(position)), bytes);
+    }
+  }
+  if (all) return whole;
+  MTF_CHECK(communicator != nullptr, "slices of {} are in other processes", name);
+  const std::vector<std::string> parts = all_gather(*communicator, std::move(mine), "slices of " + name);
+  for (int process = 0; process < mesh.processes(); ++process) {
+    const HostedMesh other = mesh.of(process);
+    const HostedCopies theirs = other.copies(varies);
+    const auto* data = reinterpret_cast<const std::byte*>(parts[process].data());
+    for (int64_t copy = 0; copy < theirs.size(); ++copy) {
+      if (!other.holds_first(theirs.position(copy), varies)) continue;
+      put(theirs.position(copy), data);
+      data += bytes;
+    }
+  }
+  return whole;
 }
 
 }  // namespace mtf

@@ -15,33 +15,33 @@ struct VariableStore::Entry {
   Variable variable;
   Layout layout;
   AxisMask varies = 0;  ///< mesh dimensions over which buffers are kept
+  HostedCopies copies;
   Shape local;
   int64_t slice_bytes = 0;
-  int64_t copies = 1;
   std::unique_ptr<DeviceMemory> memory;
 
   std::byte* data(int64_t copy) const { return memory->data() + copy * slice_bytes; }
 };
 
 VariableStore::VariableStore(Backend& backend, const Mesh& mesh,
-                             const std::vector<ProgramVariable>& variables, bool replicate,
-                             const VariableStore* shared)
-    : mesh_(mesh) {
+                             const std::vector<ProgramVariable>& variables,
+                             const VariableStoreOptions& options)
+    : mesh_(mesh, hosting_of(options.communicator)), communicator_(options.communicator) {
   for (const ProgramVariable& v : variables) {
-    if (shared != nullptr && shared->contains(v.variable.name)) {
-      entries_[v.variable.name] = shared->entries_.at(v.variable.name);
+    if (options.shared != nullptr && options.shared->contains(v.variable.name)) {
+      entries_[v.variable.name] = options.shared->entries_.at(v.variable.name);
       continue;
     }
     auto entry = std::make_shared<Entry>();
     entry->variable = v.variable;
     entry->layout = v.layout;
-    entry->varies = replicate ? mesh.all_axes() : v.layout.varies();
+    entry->varies = options.replicate ? mesh.all_axes() : v.layout.varies();
     entry->local = slice_shape(v.variable.shape, v.layout, mesh);
     // Slices start on cache lines of their own.
     entry->slice_bytes =
         (entry->local.size() * static_cast<int64_t>(size_of(v.variable.dtype)) + 63) / 64 * 64;
-    entry->copies = mesh.size_of(entry->varies);
-    entry->memory = backend.allocate(entry->slice_bytes * entry->copies);
+    entry->copies = mesh_.copies(entry->varies);
+    entry->memory = backend.allocate(entry->slice_bytes * entry->copies.size());
     entries_[v.variable.name] = std::move(entry);
   }
 }
@@ -63,11 +63,11 @@ VariableStore::Entry& VariableStore::entry(const std::string& name) const {
 
 void VariableStore::initialize(uint64_t seed) {
   for (const auto& [name, entry] : entries_) {
-    for (int64_t copy = 0; copy < entry->copies; ++copy) {
-      const int64_t position = mesh_.first_position(copy, entry->varies);
-      fill_initial_values(entry->variable, seed, entry->local,
-                          slice_begin(entry->variable.shape, entry->layout, mesh_, position),
-                          entry->data(copy));
+    for (int64_t copy = 0; copy < entry->copies.size(); ++copy) {
+      fill_initial_values(
+          entry->variable, seed, entry->local,
+          slice_begin(entry->variable.shape, entry->layout, mesh_.mesh(), entry->copies.position(copy)),
+          entry->data(copy));
     }
   }
 }
@@ -89,43 +89,44 @@ void VariableStore::set(const std::string& name, const HostTensor& value) {
                 fmt::format("`{}` is {} {} and cannot be set to {} {}", name, name_of(e.variable.dtype),
                             e.variable.shape.to_string(), name_of(value.dtype), value.shape.to_string()));
   }
-  for (int64_t copy = 0; copy < e.copies; ++copy) {
-    const int64_t position = mesh_.first_position(copy, e.varies);
-    copy_to_slice(e.variable.shape, e.local, slice_begin(e.variable.shape, e.layout, mesh_, position),
+  for (int64_t copy = 0; copy < e.copies.size(); ++copy) {
+    const int64_t position = e.copies.position(copy);
+    copy_to_slice(e.variable.shape, e.local, slice_begin(e.variable.shape, e.layout, mesh_.mesh(), position),
                   size_of(e.variable.dtype), value.bytes.data(), e.data(copy));
   }
 }
 
 HostTensor VariableStore::get(const std::string& name) const {
   const Entry& e = entry(name);
-  HostTensor result(e.variable.shape, e.variable.dtype);
-  for (int64_t copy = 0; copy < e.copies; ++copy) {
-    const int64_t position = mesh_.first_position(copy, e.varies);
-    copy_from_slice(e.variable.shape, e.local, slice_begin(e.variable.shape, e.layout, mesh_, position),
-                    size_of(e.variable.dtype), e.data(copy), result.bytes.data());
-  }
-  return result;
+  return gather_slices(
+      e.variable.shape, e.variable.dtype, e.layout, mesh_,
+      [&](int64_t position) { return e.data(*e.copies.find(position)); }, communicator_, name);
 }
 
 int64_t VariableStore::bytes() const {
   int64_t total = 0;
-  for (const auto& [name, entry] : entries_) total += entry->slice_bytes * entry->copies;
+  for (const auto& [name, entry] : entries_) total += entry->slice_bytes * entry->copies.size();
   return total;
 }
 
 std::vector<VariableStore::StoredSlice> VariableStore::slices(const std::string& name) const {
   const Entry& e = entry(name);
   std::vector<StoredSlice> slices;
-  for (int64_t copy = 0; copy < e.copies; ++copy) {
-    const int64_t position = mesh_.first_position(copy, e.varies);
-    slices.push_back({slice_begin(e.variable.shape, e.layout, mesh_, position), e.local, e.data(copy)});
+  for (int64_t copy = 0; copy < e.copies.size(); ++copy) {
+    const int64_t position = e.copies.position(copy);
+    slices.push_back({slice_begin(e.variable.shape, e.layout, mesh_.mesh(), position), e.local, e.data(copy),
+                      mesh_.holds_first(position, e.layout.varies())});
   }
   return slices;
 }
 
+bool VariableStore::lie_alike(const std::string& a, const std::string& b) const {
+  return entry(a).layout == entry(b).layout && entry(a).varies == entry(b).varies;
+}
+
 std::byte* VariableStore::slice(const std::string& name, int64_t position) const {
   const Entry& e = entry(name);
-  return e.data(mesh_.project(position, e.varies));
+  return e.data(*e.copies.find(position));
 }
 
 }  // namespace mtf

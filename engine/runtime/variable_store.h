@@ -8,17 +8,25 @@
 #include <vector>
 
 #include "engine/backend/backend.h"
+#include "engine/comm/communicator.h"
+#include "engine/core/hosted_mesh.h"
 #include "engine/runtime/host_tensor.h"
 #include "engine/spmd/program.h"
 
 namespace mtf {
 
+class VariableStore;
+
+struct VariableStoreOptions {
+  bool replicate = false;                 ///< every position has a copy of its own (run.check_replicas)
+  const VariableStore* shared = nullptr;  ///< variables that it has are shared with it
+  Communicator* communicator = nullptr;   ///< with the other processes of the mesh; null: there are none
+};
+
 class VariableStore {
  public:
-  /// `replicate`: every position has a copy of its own (run.check_replicas). `shared`: variables that it has
-  /// are shared with it; the others get memory of their own.
   VariableStore(Backend& backend, const Mesh& mesh, const std::vector<ProgramVariable>& variables,
-                bool replicate = false, const VariableStore* shared = nullptr);
+                const VariableStoreOptions& options = {});
   ~VariableStore();
 
   /// Shares those of `variables` that it lacks with `other`, which must have them.
@@ -30,11 +38,14 @@ class VariableStore {
   const Variable& variable(const std::string& name) const;
   /// Sets the whole variable; sizes and dtype must be the variable's (names may differ: files have none).
   void set(const std::string& name, const HostTensor& value);
-  /// The whole variable, gathered from the slices.
+  /// The whole variable, gathered from the slices; where other processes hold some of them, every process
+  /// calls it.
   HostTensor get(const std::string& name) const;
   /// Bytes held by this process.
   int64_t bytes() const;
 
+  /// In every process the slices of `a` have the places of those of `b`, which has its shape.
+  bool lie_alike(const std::string& a, const std::string& b) const;
   /// The slice of one position.
   std::byte* slice(const std::string& name, int64_t position) const;
   /// Every slice that this process stores, each distinct one once (with `replicate`: one for each position).
@@ -42,6 +53,7 @@ class VariableStore {
     std::vector<int64_t> begin;  ///< global index of the first element along each axis
     Shape shape;
     std::byte* data;
+    bool first;  ///< no process before this one stores it
   };
   std::vector<StoredSlice> slices(const std::string& name) const;
 
@@ -49,7 +61,8 @@ class VariableStore {
   struct Entry;
   Entry& entry(const std::string& name) const;
 
-  Mesh mesh_;
+  HostedMesh mesh_;
+  Communicator* communicator_;
   std::map<std::string, std::shared_ptr<Entry>> entries_;
 };
 

@@ -17,8 +17,10 @@ class VariableUpdates {
       const bool waits = block_[i].kind == InstructionKind::kDone;
       for (ValueId id : reads(block_[i])) {
         last_read_[program_.root(id)] = i;
-        if (waits) ready_[id] = i;
         if (!waits) ++readers_[program_.root(id)];
+      }
+      if (waits) {
+        for (ValueId id : block_[i].inputs) ready_[id] = i;
       }
       for (ValueId id : block_[i].outputs) {
         producer_.emplace(id, i);

@@ -105,7 +105,8 @@ Program Partitioner::run() {
   const Provenance provenance;
   for (const auto& [name, tensor] : graph_.outputs()) {
     ValueId id = current(tensor);
-    id = require(id, value(id).layout.reduced(), nullptr, provenance);
+    const bool stays = !options_.partial_outputs.empty() && name.starts_with(options_.partial_outputs);
+    if (!stays) id = require(id, value(id).layout.reduced(), nullptr, provenance);
     // The value before the step's updates.
     program_.outputs.emplace_back(name, assigned.contains(program_.root(id)) ? copied(id, provenance) : id);
   }
@@ -438,6 +439,7 @@ Program partition(const Graph& graph, const Layouts& layouts, const PartitionOpt
   program = bucket_reductions(std::move(program), kBucketBytes);
   program = group_segments(std::move(program));
   program = split_collectives(std::move(program));
+  if (options.asynchronous) program = keep_operands(std::move(program));
   program = set_memory_orders(std::move(program));
   return reuse_memory(std::move(program));
 }

@@ -34,6 +34,11 @@ void check_layouts(const Graph& graph, const Layouts& layouts, Diagnostics& diag
 struct PartitionOptions {
   bool keep_gathered = false;  ///< gathered parameters are kept from the forward to the backward pass
   int gather_ahead = 1;        ///< layers by which gathers of parameters start before their use
+  /// Collectives run beside the computation (between processes), so their inputs keep their memory until the
+  /// result is awaited.
+  bool asynchronous = false;
+  /// Outputs whose names begin so stay partial sums (those that are reduced elsewhere); empty: none.
+  std::string partial_outputs = {};
 };
 
 /// The program before all passes: local operations and the transitions between their layouts, in the order of

@@ -40,7 +40,10 @@ std::unordered_map<ValueId, int> count_uses(const Program& program) {
 void collect(const Instruction& instruction, std::vector<ValueId>& ids, bool outputs) {
   const std::vector<ValueId>& own = outputs ? instruction.outputs : instruction.inputs;
   ids.insert(ids.end(), own.begin(), own.end());
-  if (!outputs && instruction.guard != kNoValue) ids.push_back(instruction.guard);
+  if (!outputs) {
+    ids.insert(ids.end(), instruction.kept.begin(), instruction.kept.end());
+    if (instruction.guard != kNoValue) ids.push_back(instruction.guard);
+  }
   for (const Instruction& inner : instruction.body) collect(inner, ids, outputs);
 }
 
@@ -310,6 +313,23 @@ Program group_segments(Program program) {
 
 Program split_collectives(Program program) {
   for_each_block(program.instructions, [&](auto& block) { split_block(program, block); });
+  return program;
+}
+
+Program keep_operands(Program program) {
+  for_each_block(program.instructions, [](std::vector<Instruction>& block) {
+    std::unordered_map<ValueId, const Instruction*> makers;
+    for (Instruction& instruction : block) {
+      if (instruction.is_collective()) {
+        for (ValueId id : instruction.outputs) makers[id] = &instruction;
+      } else if (instruction.kind == InstructionKind::kDone) {
+        for (ValueId id : instruction.inputs) {
+          const std::vector<ValueId>& operands = makers.at(id)->inputs;
+          instruction.kept.insert(instruction.kept.end(), operands.begin(), operands.end());
+        }
+      }
+    }
+  });
   return program;
 }
 

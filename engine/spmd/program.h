@@ -61,6 +61,7 @@ struct Instruction {
   int64_t offset = 0;
   bool wrap = false;
   bool started = false;      ///< a collective whose result is awaited by a kDone
+  std::vector<ValueId> kept = {};  ///< kDone: what the collectives read until then
   ValueId guard = kNoValue;  ///< runs only where this bool holds
   int64_t count = 1;
   std::vector<Instruction> body;

@@ -84,7 +84,7 @@ class Path {
   Path(const Problem& problem, bool fused) : backend_(make_cpu_backend()) {
     build(graph_, problem, fused);
     Program program = partition(graph_, Layouts::single());
-    variables_ = std::make_unique<VariableStore>(*backend_, program.mesh, program.variables, false);
+    variables_ = std::make_unique<VariableStore>(*backend_, program.mesh, program.variables);
     std::mt19937 generator(1);
     std::uniform_real_distribution<float> uniform(-1, 1);
     const auto inputs = program.inputs;

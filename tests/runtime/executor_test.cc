@@ -196,7 +196,8 @@ struct Replicas {
 
 TEST(Executor, CheckReplicasFindsADifference) {
   Replicas replicas;
-  VariableStore variables(*replicas.backend, replicas.program.mesh, replicas.program.variables, true);
+  VariableStore variables(*replicas.backend, replicas.program.mesh, replicas.program.variables,
+                          {.replicate = true});
   variables.initialize(1);
   Executor executor(replicas.program, *replicas.backend, variables, {.threads = 2, .check_replicas = true});
   EXPECT_NO_THROW(executor.run(0));

@@ -37,7 +37,8 @@ TEST(VariableStore, InitialValuesDoNotDependOnTheLayout) {
       const Mesh mesh(Shape::parse("x:2;y:3"));
       for (const Layout& layout : {Layout{{{0}, {1}}, 0}, Layout{{{}, {1, 0}}, 0}, Layout{{{}, {0}}, 0}}) {
         for (const bool replicate : {false, true}) {
-          VariableStore split(*backend, mesh, {variable("w", kShape, layout, initializer, dtype)}, replicate);
+          VariableStore split(*backend, mesh, {variable("w", kShape, layout, initializer, dtype)},
+                              {.replicate = replicate});
           split.initialize(5);
           EXPECT_EQ(split.get("w").bytes, expected);
         }
@@ -88,7 +89,8 @@ TEST(VariableStore, KeepsOneCopyOfEachSlice) {
   const Shape shape{{"a", 64}, {"b", 16}};
   EXPECT_EQ(VariableStore(*backend, mesh, {variable("w", shape, Layout::replicated(2))}).bytes(), 4096);
   EXPECT_EQ(VariableStore(*backend, mesh, {variable("w", shape, Layout{{{0}, {}}, 0})}).bytes(), 4096);
-  EXPECT_EQ(VariableStore(*backend, mesh, {variable("w", shape, Layout{{{0}, {}}, 0})}, true).bytes(),
+  EXPECT_EQ(VariableStore(*backend, mesh, {variable("w", shape, Layout{{{0}, {}}, 0})}, {.replicate = true})
+                .bytes(),
             4 * 4096);
 }
 

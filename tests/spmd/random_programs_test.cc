@@ -73,6 +73,20 @@ TEST(RandomPrograms, EveryLayoutGivesWhatOnePositionGives) {
   });
 }
 
+/// The divisors of the mesh's positions above 1, and odd spreads of positions over processes with them.
+TEST(RandomPrograms, AnyNumberOfProcessesGivesTheBitsOfOne) {
+  for_random_programs(150, [](const RandomGraph& random, const Layouts& layouts, const std::string& what) {
+    MeshRunOptions options = options_for(random);
+    const MeshRun one = run_on_mesh(*random.graph, layouts, random.feeds, options);
+    for (int processes = 2; processes <= layouts.mesh.size(); ++processes) {
+      if (layouts.mesh.size() % processes != 0) continue;
+      options.check_replicas = processes % 2 == 0;
+      for (const MeshRun& run : run_on_processes(processes, *random.graph, layouts, random.feeds, options))
+        expect_equal(run, one, what + " with " + std::to_string(processes) + " processes");
+    }
+  });
+}
+
 struct Pass {
   const char* name;
   std::function<Program(Program)> run;

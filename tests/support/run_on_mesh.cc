@@ -2,9 +2,13 @@
 
 #include <cmath>
 #include <limits>
+#include <thread>
 
+#include "engine/comm/process/communication_thread.h"
+#include "engine/comm/process/process_communicator.h"
 #include "engine/core/check.h"
 #include "tests/support/element_types.h"
+#include "tests/support/memory_transport.h"
 
 namespace mtf::testing {
 
@@ -40,14 +44,15 @@ MeshRun run_program(Program program, const std::map<std::string, Values>& feeds,
   MeshRun result;
   result.program = std::move(program);
   const std::unique_ptr<Backend> backend = make_cpu_backend();
-  VariableStore variables(*backend, result.program.mesh, result.program.variables, options.check_replicas);
+  VariableStore variables(*backend, result.program.mesh, result.program.variables,
+                          {.replicate = options.check_replicas, .communicator = options.communicator});
   variables.initialize(options.seed);
   for (const auto& [name, values] : options.variables) {
     const Variable& variable = variables.variable(name);
     variables.set(name, to_host(variable.shape, variable.dtype, values));
   }
   Executor executor(result.program, *backend, variables,
-                    {options.threads, options.seed, options.check_replicas, {}});
+                    {options.threads, options.seed, options.check_replicas, options.communicator});
   for (const auto& [name, id] : result.program.inputs) {
     const Value& value = result.program.values[id];
     executor.feed(name, to_host(value.shape, value.dtype, feeds.at(name)).bytes.data());
@@ -58,6 +63,30 @@ MeshRun run_program(Program program, const std::map<std::string, Values>& feeds,
   for (const std::string& name : variables.names()) result.variables[name] = from_host(variables.get(name));
   result.counters = executor.counters();
   return result;
+}
+
+std::vector<MeshRun> run_on_processes(int processes, const Graph& graph, const Layouts& layouts,
+                                      const std::map<std::string, Values>& feeds,
+                                      const MeshRunOptions& options) {
+  PartitionOptions partitioning = options.partition;
+  partitioning.asynchronous = true;
+  const Program program = partition(graph, layouts, partitioning);
+  MemoryWire wire(processes);
+  std::vector<MeshRun> runs(static_cast<size_t>(processes));
+  std::vector<std::thread> threads;
+  for (int process = 0; process < processes; ++process) {
+    threads.emplace_back([&, process] {
+      const std::unique_ptr<Transport> transport = wire.transport(process);
+      FlightRecord record(100);
+      CommunicationThread thread(record);
+      ProcessCommunicator communicator(*transport, thread);
+      MeshRunOptions own = options;
+      own.communicator = &communicator;
+      runs[static_cast<size_t>(process)] = run_program(program, feeds, own);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return runs;
 }
 
 double relative_difference(const Values& a, const Values& b) {

@@ -26,6 +26,7 @@ struct MeshRunOptions {
   bool check_replicas = true;
   std::map<std::string, Values> variables{};  ///< initial values; where absent, the variable's own
   PartitionOptions partition{};
+  Communicator* communicator = nullptr;  ///< with the other processes of the mesh, which run the same
 };
 
 /// Runs a program that partition() has made, or some of its passes.
@@ -35,6 +36,11 @@ MeshRun run_program(Program program, const std::map<std::string, Values>& feeds,
 /// Runs the partitioned graph.
 MeshRun run_on_mesh(const Graph& graph, const Layouts& layouts, const std::map<std::string, Values>& feeds,
                     const MeshRunOptions& options = {});
+
+/// The same shared by `processes`, which are threads with a wire in memory: what each of them got.
+std::vector<MeshRun> run_on_processes(int processes, const Graph& graph, const Layouts& layouts,
+                                      const std::map<std::string, Values>& feeds,
+                                      const MeshRunOptions& options = {});
 
 /// Largest |a - b| / max(1e-6, largest |b|); infinite where sizes differ or a value is not finite in one of
 /// them only.

@@ -45,7 +45,7 @@ class AvailableMemory : public ::testing::Test {
                                      root +
                                      " /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n");
   }
-  MemoryLimit limit() const { return available_memory(root_); }
+  MemoryLimit limit(int processes = 1) const { return available_memory(processes, root_); }
 
   fs::path root_;
   const int64_t own_ = 1000 * 1024;  ///< what the process has already
@@ -54,6 +54,11 @@ class AvailableMemory : public ::testing::Test {
 TEST_F(AvailableMemory, IsThatOfTheMachineWithoutControlGroups) {
   EXPECT_EQ(limit().bytes, int64_t{8000000} * 1024 + own_);
   EXPECT_EQ(limit().source, "free memory of the machine");
+}
+
+TEST_F(AvailableMemory, IsSharedByTheProcessesOfARun) {
+  EXPECT_EQ(limit(4).bytes, int64_t{2000000} * 1024 + own_);
+  EXPECT_EQ(limit(4).source, "free memory of the machine, shared by 4 processes");
 }
 
 TEST_F(AvailableMemory, IsWhatTheControlGroupHasLeft) {

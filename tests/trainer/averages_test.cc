@@ -49,7 +49,7 @@ struct Training {
     options.update = UpdateOptions{adam, {0.05}, kSteps, kDecay};
     step = build_train_step(*model, kFeatures, options);
     Program program = partition(*step.graph, layouts);
-    variables.emplace(*backend, program.mesh, program.variables, true);
+    variables.emplace(*backend, program.mesh, program.variables, VariableStoreOptions{.replicate = true});
     variables->initialize(1);
     start_averages(*variables);
     executor.emplace(std::move(program), *backend, *variables,

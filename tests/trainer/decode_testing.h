@@ -20,19 +20,19 @@ class DecodeRun {
   /// `vocabulary`: ids of inputs and targets. Without layouts there is one position. Replicas are checked.
   DecodeRun(const std::string& model, int64_t vocabulary, const Layouts& layouts = Layouts::single())
       : session_(make_session(model, vocabulary, layouts)), weights_(make_weights(session_)) {
-    weights_->initialize(1);
+    weights_.initialize(1);
   }
 
   void set(const std::string& name, const Values& values) {
-    const Variable& variable = weights_->variable(name);
-    weights_->set(name, to_host(variable.shape, variable.dtype, values));
+    const Variable& variable = weights_.variable(name);
+    weights_.set(name, to_host(variable.shape, variable.dtype, values));
   }
   /// Sets weights that differ, up to `size`, and scales of 1: larger ones than a model begins with, which
   /// make texts differ.
   void set_varied(double size) {
-    for (const std::string& name : weights_->names()) {
+    for (const std::string& name : weights_.names()) {
       Values values;
-      for (int64_t i = 0; i < weights_->variable(name).shape.size(); ++i)
+      for (int64_t i = 0; i < weights_.variable(name).shape.size(); ++i)
         values.push_back(name.ends_with("scale") ? 1
                                                  : size * std::sin(1.7 * static_cast<double>(i) +
                                                                    static_cast<double>(name.size())));
@@ -41,14 +41,14 @@ class DecodeRun {
   }
   std::vector<Written> decode(const std::vector<GivenText>& texts, const DecodeOptions& options) {
     DecodePrograms programs(session_);
-    return Decoder(programs, *weights_, options).decode(texts);
+    return Decoder(programs, weights_, options).decode(texts);
   }
   const Session& session() const { return session_; }
-  VariableStore& weights() { return *weights_; }
+  VariableStore& weights() { return weights_; }
 
  private:
   static Session make_session(const std::string& model, int64_t vocabulary, const Layouts& layouts) {
-    Session session{{}, {}, make_cpu_backend(), nullptr, {}, {}, nullptr};
+    Session session{{}, one_process(), {}, make_cpu_backend(), nullptr, {}, {}, nullptr};
     session.config.run.check_replicas = true;
     session.layouts = layouts;
     session.model = parse_model(model);
@@ -59,8 +59,13 @@ class DecodeRun {
     return session;
   }
 
+  static VariableStore make_weights(const Session& session) {
+    const Program program = program_of_weights(session);
+    return {*session.backend, program.mesh, program.variables, variable_store_options(session)};
+  }
+
   Session session_;
-  std::unique_ptr<VariableStore> weights_;
+  VariableStore weights_;
 };
 
 }  // namespace mtf::testing

@@ -54,7 +54,7 @@ std::vector<double> train(const Model& model, const Recorded& recorded, const La
   const TrainStep step = build_train_step(model, recorded.features, options);
   Program program = partition(*step.graph, layout);
   const auto backend = make_cpu_backend();
-  VariableStore variables(*backend, program.mesh, program.variables, true);
+  VariableStore variables(*backend, program.mesh, program.variables, {.replicate = true});
   variables.initialize(1);
   for (const auto& [name, values] : recorded.weights) {
     const Variable& variable = variables.variable(name);

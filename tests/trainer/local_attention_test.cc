@@ -62,7 +62,7 @@ std::vector<double> local_losses(const Model& model, const PackedRows& rows, con
   diagnostics.throw_if_errors();
   const auto backend = make_cpu_backend();
   Program program = partition(*step.graph, layout);
-  VariableStore variables(*backend, program.mesh, program.variables, true);
+  VariableStore variables(*backend, program.mesh, program.variables, {.replicate = true});
   variables.initialize(1);
   Executor executor(std::move(program), *backend, variables, {.threads = 1, .check_replicas = true});
   for (const Feature& feature : rows.features) {

@@ -118,7 +118,7 @@ TEST(MemoryNeed, OfVariablesIsWhatTheStoreTakes) {
     const Planned planned({"mesh=all:4", layout, "run.check_replicas=true"});
     for (const bool replicate : {false, true}) {
       const VariableStore store(*planned.session.backend, planned.step.mesh, planned.step.variables,
-                                replicate);
+                                {.replicate = replicate});
       EXPECT_EQ(plan_memory(planned.step, replicate).process.variables / 4096, store.bytes() / 4096)
           << layout;
     }

@@ -74,7 +74,7 @@ Values losses(const Case& c, const Precision& precision, const Layouts& layouts 
   const TrainStep step = build_train_step(*model, c.features, options);
   Program program = partition(*step.graph, layouts);
   const auto backend = make_cpu_backend();
-  VariableStore variables(*backend, program.mesh, program.variables, true);
+  VariableStore variables(*backend, program.mesh, program.variables, {.replicate = true});
   variables.initialize(1);
   for (const std::string& name : variables.names())
     EXPECT_EQ(variables.variable(name).dtype, DType::kFloat32) << name;

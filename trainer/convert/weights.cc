@@ -166,7 +166,7 @@ void add_tensors(const SafetensorsFile& file, ModelWeights& model) {
 
 }  // namespace
 
-ModelWeights read_checkpoint_weights(const std::string& path, const CheckpointPart& part) {
+ModelWeights read_checkpoint_weights(const std::string& path, const CheckpointSelection& part) {
   CheckpointReader reader(checkpoint_in(path, part.step));
   ModelWeights model{
       .config = {}, .directory = run_of(reader.path()), .manifest = reader.manifest(), .weights = {}};

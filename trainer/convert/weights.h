@@ -28,14 +28,14 @@ struct ModelWeights {
 };
 
 /// What of a checkpoint is read.
-struct CheckpointPart {
+struct CheckpointSelection {
   std::optional<int64_t> step = {};  ///< nothing: the newest
   bool all = false;                  ///< slots, running means and the place in the training data too
   bool raw = false;                  ///< otherwise weights have the values of their running means
 };
 
 /// From the directory of a run or a checkpoint. Throws Error (kCheckpoint).
-ModelWeights read_checkpoint_weights(const std::string& path, const CheckpointPart& part);
+ModelWeights read_checkpoint_weights(const std::string& path, const CheckpointSelection& part);
 
 /// From a safetensors file; `config` is the path of a configuration that takes the place of the one in its
 /// metadata, or empty. Variables without names of dimensions get those of the configuration's model. Throws

@@ -37,15 +37,42 @@ ChosenWeights mean_of_newest(const Config& config, int64_t count, const Mark& ma
   return chosen;
 }
 
-/// sum += weights; weights of any floating-point type.
-void add_weights(const VariableStore& weights, std::map<std::string, std::vector<double>>& sums) {
+/// The slices of this process in float32, one after the other.
+std::vector<float> wide_values(const VariableStore& weights, const std::string& name) {
+  const DType dtype = weights.variable(name).dtype;
+  std::vector<float> values;
+  for (const VariableStore::StoredSlice& slice : weights.slices(name)) {
+    const size_t begin = values.size();
+    values.resize(begin + static_cast<size_t>(slice.shape.size()));
+    convert_elements(slice.data, dtype, reinterpret_cast<std::byte*>(values.data() + begin), DType::kFloat32,
+                     slice.shape.size());
+  }
+  return values;
+}
+
+/// By name: sums over checkpoints of what wide_values() gives.
+using WeightSums = std::map<std::string, std::vector<double>>;
+
+void add_weights(const VariableStore& weights, WeightSums& sums) {
   for (const std::string& name : weights.names()) {
-    const HostTensor value = weights.get(name);
+    const std::vector<float> values = wide_values(weights, name);
     std::vector<double>& sum = sums[name];
-    sum.resize(static_cast<size_t>(value.shape.size()));
-    HostTensor wide(value.shape, DType::kFloat32);
-    convert_elements(value.bytes.data(), value.dtype, wide.bytes.data(), wide.dtype, value.shape.size());
-    for (size_t i = 0; i < sum.size(); ++i) sum[i] += wide.data<float>()[i];
+    sum.resize(values.size());
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
+  }
+}
+
+void set_means(const WeightSums& sums, size_t count, VariableStore& weights) {
+  for (const auto& [name, sum] : sums) {
+    const DType dtype = weights.variable(name).dtype;
+    std::vector<float> means;
+    for (const double x : sum) means.push_back(static_cast<float>(x / static_cast<double>(count)));
+    const float* next = means.data();
+    for (const VariableStore::StoredSlice& slice : weights.slices(name)) {
+      convert_elements(reinterpret_cast<const std::byte*>(next), DType::kFloat32, slice.data, dtype,
+                       slice.shape.size());
+      next += slice.shape.size();
+    }
   }
 }
 
@@ -54,6 +81,12 @@ void add_weights(const VariableStore& weights, std::map<std::string, std::vector
 std::string ChosenWeights::description() const {
   if (paths.size() == 1) return fmt::format("step {}", step);
   return fmt::format("the mean of {} checkpoints up to step {}", paths.size(), step);
+}
+
+std::string descriptions(const std::vector<ChosenWeights>& chosen) {
+  std::string text;
+  for (const ChosenWeights& each : chosen) text += (text.empty() ? "" : ", ") + each.description();
+  return text;
 }
 
 std::vector<ChosenWeights> choose_weights(const Config& config, const InferCheckpoints& choice,
@@ -78,21 +111,14 @@ std::vector<ChosenWeights> choose_weights(const Config& config, const InferCheck
 }
 
 void load_weights(const ChosenWeights& chosen, const Session& session, VariableStore& weights) {
-  std::map<std::string, std::vector<double>> sums;
+  WeightSums sums;
   for (const std::string& path : chosen.paths) {
     CheckpointReader reader(path);
     check_vocabularies(session, reader.manifest(), path);
     restore_variables(reader, weights, evaluated_weights(session.config));
     if (chosen.paths.size() > 1) add_weights(weights, sums);
   }
-  for (const auto& [name, sum] : sums) {
-    const Variable& variable = weights.variable(name);
-    HostTensor wide(variable.shape, DType::kFloat32), mean(variable.shape, variable.dtype);
-    for (size_t i = 0; i < sum.size(); ++i)
-      wide.data<float>()[i] = static_cast<float>(sum[i] / static_cast<double>(chosen.paths.size()));
-    convert_elements(wide.bytes.data(), wide.dtype, mean.bytes.data(), mean.dtype, variable.shape.size());
-    weights.set(name, mean);
-  }
+  set_means(sums, chosen.paths.size(), weights);
 }
 
 }  // namespace mtf

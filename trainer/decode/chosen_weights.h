@@ -19,6 +19,9 @@ struct ChosenWeights {
   std::string description() const;
 };
 
+/// "step 200, step 400".
+std::string descriptions(const std::vector<ChosenWeights>& chosen);
+
 /// In the order in which they are used. Throws Error (kCheckpoint) when there is none.
 std::vector<ChosenWeights> choose_weights(const Config& config, const InferCheckpoints& choice,
                                           std::string_view key);

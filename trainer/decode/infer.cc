@@ -8,12 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/decode/chosen_weights.h"
-#include "trainer/decode/line_stream.h"
 #include "trainer/decode/output.h"
+#include "trainer/decode/paired_lines.h"
 #include "trainer/decode/text_codec.h"
 #include "trainer/decode/text_metrics.h"
 #include "trainer/memory/decoding.h"
 #include "trainer/report/progress.h"
+#include "trainer/same_run.h"
 
 namespace mtf {
 namespace {
@@ -30,14 +31,9 @@ struct Line {
   Written written;
 };
 
-/// What is read, line by line.
-struct InferFiles {
-  explicit InferFiles(const InferOptions& options) : input(options.input) {
-    if (!options.prefix.empty()) prefixes.emplace(options.prefix);
-  }
-  LineStream input;
-  std::optional<LineStream> prefixes;
-};
+LineFiles files_of(const InferOptions& options) {
+  return {options.input, options.prefix, "a line, which may be empty, for each line of the input"};
+}
 
 class Infer {
  public:
@@ -47,21 +43,21 @@ class Infer {
         memory_(memory),
         decoder_(programs, weights, options_) {}
 
-  /// All lines of `files` to `output`; `weights`: what a report calls them.
-  void run(InferFiles& files, TextOutput& output, const std::string& weights) {
+  /// All of `input` to `output`, which process 0 has; `weights`: what a report calls them.
+  void run(PairedLines& input, TextOutput* output, const std::string& weights) {
     const auto start = std::chrono::steady_clock::now();
     const size_t most = static_cast<size_t>(options_.batch_size) * kBatchesTogether;
-    prompt();
-    for (auto some = files.input.take(most); !some.empty(); some = files.input.take(most)) {
-      std::vector<Line> lines = read(std::move(some), files.prefixes);
+    if (output) prompt();
+    for (LinePairs some = input.take(most); !some.empty(); some = input.take(most)) {
+      std::vector<Line> lines = read(std::move(some));
       decode(lines);
-      for (const Line& line : lines) write(line, output);
-      output.flush();
+      if (!output) continue;
+      for (const Line& line : lines) write(line, *output);
+      output->flush();
       prompt();
     }
-    if (files.prefixes && !files.prefixes->take(1).empty()) lines_differ("more");
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    report(weights, seconds);
+    if (output) report(weights, seconds);
   }
 
  private:
@@ -69,26 +65,13 @@ class Infer {
     if (options_.input == "-" && ::isatty(STDIN_FILENO) != 0) fmt::print(stderr, "> ");
   }
 
-  [[noreturn]] void lines_differ(std::string_view how) const {
-    throw Error(
-        ErrorKind::kData,
-        fmt::format("{} has {} lines than {}", input_name(options_.prefix), how, input_name(options_.input)),
-        "a line, which may be empty, for each line of the input");
-  }
-
-  std::vector<Line> read(std::vector<std::string> some, std::optional<LineStream>& prefixes) {
-    std::vector<std::string> begins;
-    while (prefixes && begins.size() < some.size()) {
-      std::vector<std::string> more = prefixes->take(some.size() - begins.size());
-      if (more.empty()) lines_differ("fewer");
-      std::ranges::move(more, std::back_inserter(begins));
-    }
-    begins.resize(some.size());
-    std::vector<Line> lines(some.size());
-    for (size_t i = 0; i < some.size(); ++i) {
+  std::vector<Line> read(LinePairs some) {
+    std::vector<Line> lines;
+    for (LinePair& pair : some) {
       bool was_cut = false;
-      lines[i].given = codec_.given(some[i], begins[i], static_cast<uint64_t>(lines_++), was_cut);
-      lines[i].text = std::move(some[i]);
+      Line line{{}, codec_.given(pair.first, pair.second, static_cast<uint64_t>(lines_++), was_cut), {}};
+      line.text = std::move(pair.first);
+      lines.push_back(std::move(line));
       cut_ += was_cut;
     }
     return lines;
@@ -172,19 +155,24 @@ void infer(const Session& session, Diagnostics& diagnostics) {
   check_output_names(config.infer.output, chosen.size(), config.mark("infer.output"));
   check_inputs(config, {"infer.input", config.infer.input}, {"infer.prefix", config.infer.prefix},
                chosen.size());
-  auto files = std::make_unique<InferFiles>(config.infer);  // before the weights are read
   const GivenText shortest;
   DecodePrograms programs(session);
   DecodingMemory memory(programs, config.infer);
   memory.check({&shortest, 1}, "infer.batch_size");
-  const std::unique_ptr<VariableStore> weights = make_weights(session);
+  const Program reader = program_of_weights(session);
+  check_same_run(session, {&reader}, {{"weights", descriptions(chosen)}});
+  Communicator& communicator = session.processes->communicator();
+  const auto open = [&] { return std::make_unique<PairedLines>(communicator, files_of(config.infer)); };
+  std::unique_ptr<PairedLines> input = open();  // before the weights are read
+  VariableStore weights(*session.backend, reader.mesh, reader.variables, variable_store_options(session));
   for (const ChosenWeights& each : chosen) {
-    load_weights(each, session, *weights);
-    TextOutput output(config.infer.output, each.step);
-    if (!files) files = std::make_unique<InferFiles>(config.infer);
-    Infer(session, programs, memory, *weights).run(*files, output, each.description());
-    output.close();
-    files.reset();
+    load_weights(each, session, weights);
+    std::optional<TextOutput> output;
+    if (session.processes->is_first()) output.emplace(config.infer.output, each.step);
+    if (!input) input = open();
+    Infer(session, programs, memory, weights).run(*input, output ? &*output : nullptr, each.description());
+    if (output) output->close();
+    input.reset();
   }
 }
 

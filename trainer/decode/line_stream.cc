@@ -20,6 +20,8 @@ namespace {
 constexpr size_t kAhead = 1 << 16;
 /// How long take() waits for more lines behind the first.
 constexpr std::chrono::milliseconds kPatience(20);
+/// How often take() says that it waits for the first.
+constexpr std::chrono::milliseconds kNotice(500);
 
 /// Bytes of a pipe or terminal as they come.
 size_t read_some(int descriptor, const std::string& name, char* buffer, size_t size) {
@@ -122,10 +124,14 @@ void LineStream::read_lines(const Read& read, Queue& queue) {
   if (!line.empty()) queue.add(std::move(line));
 }
 
-std::vector<std::string> LineStream::take(size_t most) {
+std::vector<std::string> LineStream::take(size_t most, const std::function<void()>& waits) {
   std::unique_lock lock(queue_->mutex);
   Queue& queue = *queue_;
-  queue.changed.wait(lock, [&] { return queue.ended || !queue.lines.empty(); });
+  while (!queue.changed.wait_for(lock, kNotice, [&] { return queue.ended || !queue.lines.empty(); })) {
+    lock.unlock();
+    waits();
+    lock.lock();
+  }
   queue.changed.wait_for(lock, kPatience, [&] { return queue.ended || queue.lines.size() >= most; });
   std::vector<std::string> taken;
   while (!queue.lines.empty() && taken.size() < most) {

@@ -40,8 +40,10 @@ class LineStream {
   LineStream(const LineStream&) = delete;
 
   /// Waits for a line, then takes those that are there, at most `most`; none at the end. Lines end with "\n"
-  /// or "\r\n", which are not part of them. Throws Error when the file cannot be read on.
-  std::vector<std::string> take(size_t most);
+  /// or "\r\n", which are not part of them. Twice a second of waiting it calls `waits`. Throws Error when the
+  /// file cannot be read on.
+  std::vector<std::string> take(
+      size_t most, const std::function<void()>& waits = [] {});
 
  private:
   /// Bytes that are there, waiting for the first; 0: the end.

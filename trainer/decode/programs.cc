@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <cstring>
 #include <limits>
 
 #include "engine/ops/binary.h"
@@ -13,6 +12,7 @@
 #include "engine/ops/top_k.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/prepared_program.h"
+#include "trainer/decode/cache_rows.h"
 #include "trainer/memory/need.h"
 #include "trainer/optimizer/averages.h"
 
@@ -92,18 +92,21 @@ std::unique_ptr<Executor> make_executor(const DecodeEnvironment& environment, Pr
 /// Beside variables.
 int64_t program_bytes(const DecodeEnvironment& environment, const Program& program) {
   const Config& config = environment.session.config;
-  const MemoryPlan plan = plan_memory(program, config.run.check_replicas);
+  const Hosting hosting = hosting_of(config);
+  const MemoryPlan plan = plan_memory(program, config.run.check_replicas, hosting);
   const int64_t threads = thread_count(config);
   return plan.process.inputs + plan.process.temporaries +
          threads * kernel_scratch_bytes(program, *environment.session.backend) +
-         own_bytes(program, threads, config.run.check_replicas);
+         own_bytes(program, threads, config.run.check_replicas, hosting);
 }
 
 int64_t cache_bytes(const DecodeEnvironment& environment, const Program& program) {
+  const Config& config = environment.session.config;
+  const HostedMesh mesh(program.mesh, hosting_of(config));
   int64_t bytes = 0;
   for (const ProgramVariable& v : program.variables) {
     if (v.variable.kind == Variable::Kind::kSession)
-      bytes += process_bytes(v, program.mesh, environment.session.config.run.check_replicas);
+      bytes += process_bytes(v, mesh, config.run.check_replicas);
   }
   return bytes;
 }
@@ -122,21 +125,6 @@ LayoutRules without_lengths(const LayoutRules& rules) {
       kept.push_back(rule);
   }
   return LayoutRules(std::move(kept));
-}
-
-/// Rows `texts` of `from` become the first of `to`, whose dimension memory_length may be longer.
-void copy_texts(const HostTensor& from, HostTensor& to, std::span<const int64_t> texts) {
-  const int axis = *from.shape.find(kMemoryLength);
-  int64_t outer = 1, entry = static_cast<int64_t>(size_of(from.dtype));
-  for (int a = 1; a < axis; ++a) outer *= from.shape[a].size;
-  for (int a = axis + 1; a < from.shape.rank(); ++a) entry *= from.shape[a].size;
-  const int64_t kept = from.shape[axis].size * entry, room = to.shape[axis].size * entry;
-  std::byte* next = to.bytes.data();
-  for (const int64_t text : texts) {
-    const std::byte* block = from.bytes.data() + text * outer * kept;
-    for (int64_t i = 0; i < outer; ++i, block += kept, next += room)
-      std::memcpy(next, block, static_cast<size_t>(kept));
-  }
 }
 
 }  // namespace
@@ -186,17 +174,14 @@ DecodeProgram DecodePrograms::take_step(const DecodePlan& plan) {
   return std::move(steps_.extract(without_prefix(plan).key()).mapped());
 }
 
-std::unique_ptr<VariableStore> make_weights(const Session& session) {
+Program program_of_weights(const Session& session) {
   const DecodeEnvironment environment = decode_environment(session);
   const int64_t any = 16;
   const DecodePlan plan{.sizes = {.texts = text_bucket(1, environment), .inputs = any, .memory = any}};
-  const Program program = compiled(environment, *build_prefill(environment, plan));
-  std::vector<ProgramVariable> weights;
-  for (const ProgramVariable& v : program.variables) {
-    if (v.variable.kind != Variable::Kind::kSession) weights.push_back(v);
-  }
-  return std::make_unique<VariableStore>(*session.backend, program.mesh, weights,
-                                         session.config.run.check_replicas);
+  Program program = compiled(environment, *build_prefill(environment, plan));
+  std::erase_if(program.variables,
+                [](const ProgramVariable& v) { return v.variable.kind == Variable::Kind::kSession; });
+  return program;
 }
 
 DecodeStage::DecodeStage(DecodePrograms& programs, VariableStore& weights, const DecodePlan& plan)
@@ -206,7 +191,7 @@ DecodeStage::DecodeStage(DecodePrograms& programs, VariableStore& weights, const
   bytes_ = step.bytes + step.cache_bytes;
   variables_ =
       std::make_unique<VariableStore>(*environment.session.backend, step.program.mesh, step.program.variables,
-                                      environment.session.config.run.check_replicas, &weights);
+                                      variable_store_options(environment.session, &weights));
   step_ = make_executor(environment, std::move(step.program), *variables_);
 }
 
@@ -220,11 +205,11 @@ Executor& DecodeStage::prefill() {
 }
 
 void DecodeStage::take(const DecodeStage& other, std::span<const int64_t> texts) {
-  for (const ProgramVariable& v : step_->program().variables) {
-    if (v.variable.kind != Variable::Kind::kSession) continue;
-    HostTensor to(v.variable.shape, v.variable.dtype);
-    copy_texts(other.variables_->get(v.variable.name), to, texts);
-    variables_->set(v.variable.name, to);
+  const Program& program = step_->program();
+  const HostedMesh mesh(program.mesh, hosting_of(programs_.environment().session.config));
+  for (const ProgramVariable& v : program.variables) {
+    if (v.variable.kind == Variable::Kind::kSession)
+      take_cache_rows(v.layout, mesh, v.variable.name, texts, *other.variables_, *variables_);
   }
 }
 

@@ -46,9 +46,9 @@ struct DecodeEnvironment {
 
 DecodeEnvironment decode_environment(const Session& session);
 
-/// The weights of the model under the layouts of the session, for a run that only decodes. Throws Error
-/// (kConfig) where the layout does not fit the model.
-std::unique_ptr<VariableStore> make_weights(const Session& session);
+/// A program whose variables are the weights of the model under the layouts of the session, for a run that
+/// only decodes. Throws Error (kConfig) where the layout does not fit the model.
+Program program_of_weights(const Session& session);
 
 /// The context of a graph that works on so many texts.
 std::unique_ptr<Context> make_context(Graph& graph, const DecodeEnvironment& environment, int64_t texts);

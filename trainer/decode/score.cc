@@ -13,9 +13,10 @@
 #include "engine/ops/softmax.h"
 #include "models/transformer.h"
 #include "trainer/decode/chosen_weights.h"
-#include "trainer/decode/line_stream.h"
 #include "trainer/decode/output.h"
+#include "trainer/decode/paired_lines.h"
 #include "trainer/decode/text_codec.h"
+#include "trainer/same_run.h"
 
 namespace mtf {
 namespace {
@@ -117,53 +118,35 @@ class Scorer {
   std::map<std::array<int64_t, 3>, std::unique_ptr<Executor>> programs_;
 };
 
-/// What is read, line by line.
-struct ScoreFiles {
-  explicit ScoreFiles(const ScoreOptions& options) : targets(options.targets) {
-    if (!options.inputs.empty()) inputs.emplace(options.inputs);
-  }
-  LineStream targets;
-  std::optional<LineStream> inputs;
-};
+LineFiles files_of(const ScoreOptions& options) {
+  return {options.targets, options.inputs, "files in which each line belongs to the same line of the other"};
+}
 
 class ScoreRun {
  public:
   ScoreRun(const Session& session, VariableStore& weights)
       : options_(session.config.score), codec_(session, {}), scorer_(session, weights) {}
 
-  void run(ScoreFiles& files, TextOutput& output) {
-    for (auto some = files.targets.take(kTogether); !some.empty(); some = files.targets.take(kTogether)) {
-      std::vector<ScoredText> texts = read(some, files.inputs);
+  /// All of `lines` to `output`, which process 0 has.
+  void run(PairedLines& lines, TextOutput* output) {
+    for (LinePairs some = lines.take(kTogether); !some.empty(); some = lines.take(kTogether)) {
+      std::vector<ScoredText> texts = read(some);
       scorer_.score(texts);
-      for (const ScoredText& text : texts) output.line(result(text));
-      output.flush();
+      if (!output) continue;
+      for (const ScoredText& text : texts) output->line(result(text));
+      output->flush();
     }
-    if (files.inputs && !files.inputs->take(1).empty()) lines_differ("more");
-    warn_of_cuts(cut_);
+    if (output) warn_of_cuts(cut_);
   }
 
  private:
-  [[noreturn]] void lines_differ(std::string_view how) const {
-    throw Error(ErrorKind::kData,
-                fmt::format("{} has {} lines than {}", input_name(options_.inputs), how,
-                            input_name(options_.targets)),
-                "files in which each line belongs to the same line of the other");
-  }
-
-  std::vector<ScoredText> read(const std::vector<std::string>& targets, std::optional<LineStream>& stream) {
-    std::vector<std::string> inputs;
-    while (stream && inputs.size() < targets.size()) {
-      std::vector<std::string> more = stream->take(targets.size() - inputs.size());
-      if (more.empty()) lines_differ("fewer");
-      std::ranges::move(more, std::back_inserter(inputs));
-    }
-    inputs.resize(targets.size());
+  std::vector<ScoredText> read(const LinePairs& some) {
+    const bool goes_on = !options_.inputs.empty() && !codec_.has_encoder();
     std::vector<ScoredText> texts;
-    for (size_t i = 0; i < targets.size(); ++i) {
+    for (const auto& [targets, inputs] : some) {
       bool was_cut = false;
-      const bool goes_on = stream && !codec_.has_encoder();
-      texts.push_back(goes_on ? of_continuation(inputs[i], targets[i], was_cut)
-                              : of_whole(inputs[i], targets[i], was_cut));
+      texts.push_back(goes_on ? of_continuation(inputs, targets, was_cut)
+                              : of_whole(inputs, targets, was_cut));
       texts.back().targets.push_back(kEosId);
       cut_ += was_cut;
     }
@@ -221,15 +204,20 @@ void score(const Session& session, Diagnostics& diagnostics) {
   const auto chosen = choose_weights(config, options.checkpoint, "score.checkpoint");
   check_output_names(options.output, chosen.size(), config.mark("score.output"));
   check_inputs(config, {"score.targets", options.targets}, {"score.inputs", options.inputs}, chosen.size());
-  auto files = std::make_unique<ScoreFiles>(options);  // before the weights are read
-  const std::unique_ptr<VariableStore> weights = make_weights(session);
+  const Program reader = program_of_weights(session);
+  check_same_run(session, {&reader}, {{"weights", descriptions(chosen)}});
+  Communicator& communicator = session.processes->communicator();
+  const auto open = [&] { return std::make_unique<PairedLines>(communicator, files_of(options)); };
+  std::unique_ptr<PairedLines> lines = open();  // before the weights are read
+  VariableStore weights(*session.backend, reader.mesh, reader.variables, variable_store_options(session));
   for (const ChosenWeights& each : chosen) {
-    load_weights(each, session, *weights);
-    TextOutput output(options.output, each.step);
-    if (!files) files = std::make_unique<ScoreFiles>(options);
-    ScoreRun(session, *weights).run(*files, output);
-    output.close();
-    files.reset();
+    load_weights(each, session, weights);
+    std::optional<TextOutput> output;
+    if (session.processes->is_first()) output.emplace(options.output, each.step);
+    if (!lines) lines = open();
+    ScoreRun(session, weights).run(*lines, output ? &*output : nullptr);
+    if (output) output->close();
+    lines.reset();
   }
 }
 

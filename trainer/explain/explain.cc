@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 
+#include "engine/runtime/remote_traffic.h"
 #include "trainer/evaluate.h"
 #include "trainer/explain/json.h"
 #include "trainer/explain/text.h"
@@ -48,6 +49,15 @@ std::vector<LayerWork> work_by_layer(const ExplainedProgram& step) {
   for (const CollectiveFact& c : step.facts.collectives)
     layers.of(c.origin.path, c.origin.phase).bytes_sent += c.bytes_sent * static_cast<double>(c.times);
   return layers.take();
+}
+
+ExplainedProcesses explained_processes(const Config& config, const Program& step) {
+  constexpr int kMany = 16;  // each costs as much as the preparation of a run
+  const int count = hosting_of(config).processes, looked_at = count > kMany ? 1 : count;
+  ExplainedProcesses processes{count, step.mesh.size() / count, 0};
+  for (int process = 0; process < looked_at; ++process)
+    processes.bytes_sent += remote_traffic(step, {count, process}, config.run.check_replicas) / looked_at;
+  return processes;
 }
 
 AxisMask unused_axes(const Program& program) {
@@ -98,6 +108,7 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
         explained(compile(session, *evaluation), evaluate_batch_size(config, session.layouts));
     programs.push_back(&result.evaluation->program);
   }
+  result.processes = explained_processes(config, result.step.program);
   result.microbatches = config.train.microbatches;
   result.layers = work_by_layer(result.step);
   result.memory = explain_memory(session, programs, sets);
@@ -111,6 +122,7 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
 
 void explain(const Session& session, Diagnostics& diagnostics) {
   const Explanation explanation = make_explanation(session, diagnostics);
+  if (hosting_of(session.config).process != 0) return;
   const ExplainOptions& options = session.config.explain;
   fmt::print("{}", options.format == ExplainFormat::kJson ? explain_json(explanation, options.tensors)
                                                           : explain_text(explanation, options.tensors));

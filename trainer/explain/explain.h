@@ -14,8 +14,8 @@
 
 namespace mtf {
 
-/// Prints the explanation to standard output. Throws Error when the configuration is wrong; a run that does
-/// not fit into memory is explained all the same.
+/// Prints the explanation to standard output; of several processes the first does. Throws Error when the
+/// configuration is wrong; a run that does not fit into memory is explained all the same.
 void explain(const Session& session, Diagnostics& diagnostics);
 
 /// A program of the run.
@@ -33,10 +33,18 @@ struct LayerWork {
   double bytes_sent = 0;
 };
 
+/// How the positions are spread over processes.
+struct ExplainedProcesses {
+  int64_t count = 1;
+  int64_t positions = 1;  ///< of each
+  double bytes_sent = 0;  ///< by a process to others in a training step: the mean; of many, that of the first
+};
+
 /// Everything that is said about a run. FLOPs and bytes are those of one training step.
 struct Explanation {
   ExplainedProgram step;
   std::optional<ExplainedProgram> evaluation;
+  ExplainedProcesses processes;
   int64_t microbatches = 1;
   std::vector<LayerWork> layers;
   ExplainedMemory memory;

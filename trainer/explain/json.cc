@@ -61,6 +61,11 @@ Json mesh_json(const Mesh& mesh) {
   return {{"dimensions", dimensions}, {"positions", mesh.size()}};
 }
 
+Json processes_json(const ExplainedProcesses& processes) {
+  return {
+      {"count", processes.count}, {"positions", processes.positions}, {"bytes_sent", processes.bytes_sent}};
+}
+
 Json variables_json(const Program& program) {
   Json variables = Json::array();
   for (const ProgramVariable& v : program.variables) {
@@ -186,6 +191,7 @@ std::string explain_json(const Explanation& explanation, bool tensors) {
     counters[name] = {{"elements", counter.elements}, {"bytes", counter.bytes}};
   Json result{{"version", 1},
               {"mesh", mesh_json(step.program.mesh)},
+              {"processes", processes_json(explanation.processes)},
               {"batch_size", step.batch_size},
               {"microbatches", explanation.microbatches},
               {"variables", variables_json(step.program)}};

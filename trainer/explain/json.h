@@ -4,6 +4,8 @@
 //
 //   version                  1
 //   mesh                     {dimensions: [{name, size}], positions}
+//   processes                {count, positions, bytes_sent} positions: of each; bytes_sent: by a process to
+//                            others, the mean over processes (with more than 16, that of the first)
 //   batch_size, microbatches
 //   variables                [{name, kind: weight | slot | statistic, TENSOR}]
 //   tensors                  [{operation, layer, phase: forward | backward | update, times, in_place,

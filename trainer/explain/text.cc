@@ -37,9 +37,11 @@ std::string mesh_text(const Mesh& mesh) {
                           : fmt::format("mesh {}: {}", mesh.to_string(), count_text(mesh.size(), "position"));
 }
 
-std::string process_text(const Mesh& mesh) {
-  return mesh.size() == 1 ? "this process"
-                          : fmt::format("this process with all {} positions", count_text(mesh.size()));
+std::string process_text(const Mesh& mesh, const ExplainedProcesses& processes) {
+  if (mesh.size() == 1) return "this process";
+  if (processes.count == 1) return fmt::format("this process with all {} positions", count_text(mesh.size()));
+  return fmt::format("a process with {} of {}", count_text(processes.positions),
+                     count_text(mesh.size(), "position"));
 }
 
 /// "title" over the table; nothing for a table without rows.
@@ -50,7 +52,12 @@ std::string section(const std::string& title, const TextTable& table) {
 std::string header(const Explanation& e) {
   std::string text = "a training step of " + count_text(e.step.batch_size, "example");
   if (e.microbatches > 1) text += fmt::format(" in {} microbatches", e.microbatches);
-  text += " on " + mesh_text(e.step.program.mesh) + "\n";
+  text += " on " + mesh_text(e.step.program.mesh);
+  if (e.processes.count > 1) {
+    text += fmt::format(" in {} processes of {}", count_text(e.processes.count),
+                        count_text(e.processes.positions, "position"));
+  }
+  text += "\n";
   if (e.step.program.mesh.size() > 1)
     text += "(shapes are global, local and bytes those of one position's slice)\n";
   return text + "\n";
@@ -178,10 +185,10 @@ void add_parts(const std::string& whose, int64_t total, const std::vector<Memory
   for (const MemoryNeed::Part& part : parts) table.row({"  " + part.name, bytes_text(part.bytes)});
 }
 
-std::string memory_text(const ExplainedMemory& memory, const Mesh& mesh) {
+std::string memory_text(const ExplainedMemory& memory, const std::string& process) {
   TextTable table({{""}, {"", kRight}});
   add_parts("tensors of a position alone on its device", memory.position_bytes, memory.position, table);
-  add_parts(process_text(mesh), memory.process.total(), memory.process.parts, table);
+  add_parts(process, memory.process.total(), memory.process.parts, table);
   return section("memory", table);
 }
 
@@ -233,7 +240,7 @@ std::string work_line(const Explanation& e) {
   return text + fmt::format("; {:.0f} % of it is repeated work\n", 100 * facts.repeated_flops / facts.flops);
 }
 
-std::string traffic_line(const ProgramFacts& facts) {
+std::string traffic_lines(const ProgramFacts& facts, const ExplainedProcesses& processes) {
   if (facts.messages == 0) return {};
   std::string text = fmt::format("  traffic  {} sent by a position in {} of a step",
                                  mtf::bytes_text(facts.bytes_sent), count_text(facts.messages, "collective"));
@@ -241,7 +248,11 @@ std::string traffic_line(const ProgramFacts& facts) {
     const double ratio = facts.bytes_sent / facts.flops;
     text += fmt::format("; {:.3g} bytes per FLOP: {}/s at 1 TFLOP/s", ratio, mtf::bytes_text(ratio * 1e12));
   }
-  return text + "\n";
+  text += "\n";
+  if (processes.count > 1) {
+    text += fmt::format("           {} sent by a process to others\n", mtf::bytes_text(processes.bytes_sent));
+  }
+  return text;
 }
 
 std::string evaluation_line(const Explanation& e) {
@@ -253,13 +264,12 @@ std::string evaluation_line(const Explanation& e) {
                      flops_text(facts.flops), sent);
 }
 
-std::string memory_lines(const ExplainedMemory& memory, const Mesh& mesh) {
+std::string memory_lines(const ExplainedMemory& memory, const std::string& process) {
   TextTable table({{""}, {"", kRight}, {""}});
   const auto verdict = [](bool fits) { return fits ? "fits" : "does not fit"; };
   table.row({"memory   a position alone on its device", bytes_text(memory.position_bytes),
              verdict(memory.position_fits())});
-  table.row(
-      {"         " + process_text(mesh), bytes_text(memory.process.total()), verdict(memory.process_fits())});
+  table.row({"         " + process, bytes_text(memory.process.total()), verdict(memory.process_fits())});
   table.row({"         limit", bytes_text(memory.limit.bytes), memory.limit.source});
   return table.to_string();
 }
@@ -300,10 +310,11 @@ std::string explain_text(const Explanation& explanation, bool tensors) {
   std::string text = header(explanation) + variables_text(step.program);
   if (tensors) text += tensors_text(step);
   text += collectives_text(step) + counters_text(step) + layers_text(explanation);
-  text += memory_text(explanation.memory, step.program.mesh) + repeated_text(explanation);
+  const std::string process = process_text(step.program.mesh, explanation.processes);
+  text += memory_text(explanation.memory, process) + repeated_text(explanation);
   text += remarks_text(explanation);
-  return text + "verdict\n" + work_line(explanation) + traffic_line(step.facts) +
-         evaluation_line(explanation) + memory_lines(explanation.memory, step.program.mesh);
+  return text + "verdict\n" + work_line(explanation) + traffic_lines(step.facts, explanation.processes) +
+         evaluation_line(explanation) + memory_lines(explanation.memory, process);
 }
 
 }  // namespace mtf

@@ -85,7 +85,7 @@ class Search {
       try_layouts();
     }
     if (evaluates_) try_evaluate_batch_size();
-    if (session_.layouts.mesh.size() > 1) try_one_position();
+    if (session_.layouts.mesh.size() > 1 && hosting_of(config_).processes == 1) try_one_position();
     return std::move(found_);
   }
 

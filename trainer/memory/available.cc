@@ -138,11 +138,13 @@ void lower_to_groups(const fs::path& root, const Version& version, MemoryLimit& 
 
 }  // namespace
 
-MemoryLimit available_memory(const fs::path& root) {
+MemoryLimit available_memory(int processes, const fs::path& root) {
   MemoryLimit limit{read_entry(root / "proc/meminfo", "MemAvailable:").value_or(int64_t{1} << 62),
                     "free memory of the machine"};
   lower_to_groups(root, kVersion2, limit);
   lower_to_groups(root, kVersion1, limit);
+  limit.bytes /= processes;
+  if (processes > 1) limit.source += fmt::format(", shared by {} processes", processes);
   // Not the pages of files: the page cache, which was not counted as used, holds them.
   limit.bytes += read_entry(root / "proc/self/status", "RssAnon:").value_or(0);
   return limit;

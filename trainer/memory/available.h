@@ -17,8 +17,8 @@ struct MemoryLimit {
       source;  ///< "run.memory_limit", "control group /sys/fs/cgroup/...", "free memory of the machine"
 };
 
-/// `root`: where /proc and the file systems of the control groups are found. A file that is not there sets no
-/// limit.
-MemoryLimit available_memory(const std::filesystem::path& root = "/");
+/// `processes`: that share it, this one included, and have as much as it has already. `root`: where /proc and
+/// the file systems of the control groups are found. A file that is not there sets no limit.
+MemoryLimit available_memory(int processes = 1, const std::filesystem::path& root = "/");
 
 }  // namespace mtf

@@ -18,9 +18,11 @@ struct LargeTensor {
   std::string text;
 };
 
-void add_variables(const Program& program, bool replicate, std::vector<LargeTensor>& tensors) {
+void add_variables(const Program& program, bool replicate, Hosting hosting,
+                   std::vector<LargeTensor>& tensors) {
+  const HostedMesh mesh(program.mesh, hosting);
   for (const ProgramVariable& v : program.variables) {
-    tensors.push_back({process_bytes(v, program.mesh, replicate),
+    tensors.push_back({process_bytes(v, mesh, replicate),
                        fmt::format("{} {}  variable `{}`", short_name(v.variable.dtype),
                                    to_string(v.variable.shape, v.layout, program.mesh), v.variable.name)});
   }
@@ -28,15 +30,15 @@ void add_variables(const Program& program, bool replicate, std::vector<LargeTens
 
 /// The results of instructions that have memory of their own in the plan.
 void add_temporaries(const Program& program, const std::vector<Instruction>& block, const MemoryPlan& plan,
-                     bool replicate, std::vector<LargeTensor>& tensors) {
+                     bool replicate, const HostedMesh& mesh, std::vector<LargeTensor>& tensors) {
   for (const Instruction& instruction : block) {
-    add_temporaries(program, instruction.body, plan, replicate, tensors);
+    add_temporaries(program, instruction.body, plan, replicate, mesh, tensors);
     for (const ValueId id : instruction.outputs) {
       if (plan.offsets[id] < 0) continue;
       const Value& value = program.values[id];
       const AxisMask stored = replicate ? program.mesh.all_axes() : value.varies;
       const std::string& layer = instruction.provenance.path;
-      tensors.push_back({program.local_bytes(id) * program.mesh.size_of(stored),
+      tensors.push_back({program.local_bytes(id) * mesh.size_of(stored),
                          fmt::format("{} {}  {} `{}`{}", short_name(value.dtype),
                                      to_string(value.shape, value.layout, program.mesh),
                                      is_evaluation(program) ? "in the evaluation, result of" : "result of",
@@ -45,12 +47,15 @@ void add_temporaries(const Program& program, const std::vector<Instruction>& blo
   }
 }
 
-std::vector<LargeTensor> largest_tensors(const std::vector<const Program*>& programs, bool replicate) {
+std::vector<LargeTensor> largest_tensors(const std::vector<const Program*>& programs, bool replicate,
+                                         Hosting hosting) {
   constexpr size_t kMost = 8;
   std::vector<LargeTensor> tensors;
-  add_variables(*programs[0], replicate, tensors);
-  for (const Program* program : programs)
-    add_temporaries(*program, program->instructions, plan_memory(*program, replicate), replicate, tensors);
+  add_variables(*programs[0], replicate, hosting, tensors);
+  for (const Program* program : programs) {
+    add_temporaries(*program, program->instructions, plan_memory(*program, replicate, hosting), replicate,
+                    {program->mesh, hosting}, tensors);
+  }
   std::ranges::stable_sort(tensors,
                            [](const LargeTensor& a, const LargeTensor& b) { return a.bytes > b.bytes; });
   if (tensors.size() > kMost) tensors.resize(kMost);
@@ -113,7 +118,7 @@ MemoryNeed memory_need(const Session& session, const std::vector<const Program*>
 
 MemoryLimit memory_limit(const Config& config) {
   const auto& given = config.run.memory_limit.value;
-  return given ? MemoryLimit{given->value, "run.memory_limit"} : available_memory();
+  return given ? MemoryLimit{given->value, "run.memory_limit"} : available_memory(config.launch.local_size);
 }
 
 void check_memory(const Session& session, const std::vector<const Program*>& programs, bool snapshot,
@@ -126,7 +131,8 @@ void check_memory(const Session& session, const std::vector<const Program*>& pro
   std::ranges::move(
       evaluation_decoding_advice(session, evaluation_sets, limit.bytes - need.total() + use.decoding),
       std::back_inserter(advice));
-  refuse(session, need, limit, advice, largest_tensors(programs, use.check_replicas));
+  refuse(session, need, limit, advice,
+         largest_tensors(programs, use.check_replicas, hosting_of(session.config)));
 }
 
 void check_memory(const Session& session, const MemoryNeed& need,

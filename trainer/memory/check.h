@@ -18,7 +18,7 @@ namespace mtf {
 MemoryNeed memory_need(const Session& session, const std::vector<const Program*>& programs, bool snapshot,
                        std::span<const EvaluationSet> evaluation_sets = {});
 
-/// run.memory_limit, or what is available.
+/// run.memory_limit, or what is available to this process beside the others of the run on its machine.
 MemoryLimit memory_limit(const Config& config);
 
 /// Throws Error (kMemory) with the numbers, the largest tensors and what would help, when the need is over

@@ -29,11 +29,13 @@ int64_t fetched_bytes(const Program& program) {
   return bytes;
 }
 
-/// Caches are copied as whole tensors, one after the other, from one stage to the next.
-int64_t copied_bytes(const Program& program) {
+/// Caches whose rows are in several processes may be copied as whole tensors, one after the other, from one
+/// stage to the next.
+int64_t copied_bytes(const Program& program, Hosting hosting) {
+  const HostedMesh mesh(program.mesh, hosting);
   int64_t most = 0;
   for (const ProgramVariable& v : program.variables) {
-    if (v.variable.kind == Variable::Kind::kSession)
+    if (v.variable.kind == Variable::Kind::kSession && !mesh.all_hold(v.layout.varies()))
       most = std::max(most, v.variable.shape.size() * static_cast<int64_t>(size_of(v.variable.dtype)));
   }
   return 2 * most;
@@ -84,16 +86,18 @@ int64_t DecodingMemory::bytes(std::span<const GivenText> texts) const {
     stages.push_back(least + (most - least) * (memory - begin) / std::max<int64_t>(1, sizes.memory - begin));
   }
   for (int64_t part = 2; part <= last.sizes.texts; part *= 2) stages.push_back(most / part);
-  return kept_bytes(stages) + copied_bytes(step.program) + fetched_bytes(step.program);
+  return kept_bytes(stages) + copied_bytes(step.program, hosting_of(programs_.environment().session.config)) +
+         fetched_bytes(step.program);
 }
 
 MemoryNeed DecodingMemory::need(std::span<const GivenText> texts) const {
   const Program& program = programs_.prefill(sizes_of(texts).first).program;
-  const bool check_replicas = programs_.environment().session.config.run.check_replicas;
+  const Config& config = programs_.environment().session.config;
+  const HostedMesh mesh(program.mesh, hosting_of(config));
   int64_t weights = 0;
   for (const ProgramVariable& v : program.variables) {
     if (v.variable.kind != Variable::Kind::kSession)
-      weights += process_bytes(v, program.mesh, check_replicas);
+      weights += process_bytes(v, mesh, config.run.check_replicas);
   }
   return {{{"weights", weights}, {"decoding", bytes(texts)}, {"program itself", process_itself_bytes()}}};
 }

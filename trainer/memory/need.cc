@@ -29,17 +29,28 @@ class Sum {
   std::vector<MemoryNeed::Part>& parts_;
 };
 
-void add_variables(const Program& program, const MemoryUse& use, Sum& sum) {
+/// Of the slices that this process saves: those that no process before it holds.
+int64_t snapshot_bytes(const ProgramVariable& v, const HostedMesh& hosted) {
+  const AxisMask varies = v.layout.varies();
+  const HostedCopies copies = hosted.copies(varies);
+  int64_t slices = 0;
+  for (int64_t copy = 0; copy < copies.size(); ++copy)
+    slices += hosted.holds_first(copies.position(copy), varies) ? 1 : 0;
+  return slices * slice_shape(v.variable.shape, v.layout, hosted.mesh()).size() *
+         static_cast<int64_t>(size_of(v.variable.dtype));
+}
+
+void add_variables(const Program& program, const HostedMesh& hosted, const MemoryUse& use, Sum& sum) {
   std::array<int64_t, 3> stored{};  // by Variable::Kind
-  int64_t whole = 0;
+  int64_t snapshot = 0;
   for (const ProgramVariable& v : program.variables) {
-    stored[static_cast<size_t>(v.variable.kind)] += process_bytes(v, program.mesh, use.check_replicas);
-    whole += v.variable.shape.size() * static_cast<int64_t>(size_of(v.variable.dtype));
+    stored[static_cast<size_t>(v.variable.kind)] += process_bytes(v, hosted, use.check_replicas);
+    snapshot += snapshot_bytes(v, hosted);
   }
   sum.add("weights", stored[static_cast<size_t>(Variable::Kind::kWeight)]);
   sum.add("statistics", stored[static_cast<size_t>(Variable::Kind::kStatistic)]);
   sum.add("optimizer slots", stored[static_cast<size_t>(Variable::Kind::kSlot)]);
-  if (use.snapshot) sum.add("checkpoint snapshot", whole);
+  if (use.snapshot) sum.add("checkpoint snapshot", snapshot);
 }
 
 /// Examples in a batch of `program`; `otherwise`: it reads none.
@@ -51,28 +62,49 @@ int64_t batch_size_of(const Program& program, int64_t otherwise) {
   return otherwise;
 }
 
+/// The rows of a batch that the positions of this process read.
+BatchRows rows_of(const Program& program, Hosting hosting) {
+  const HostedMesh mesh(program.mesh, hosting);
+  BatchRows all;
+  for (const auto& [name, id] : program.inputs) {
+    const Value& value = program.values[id];
+    if (value.shape.rank() == 0 || value.shape[0].name != kBatch) continue;
+    const int64_t rows = program.local_shape(id)[0].size;
+    const HostedCopies copies = mesh.copies(value.layout.varies());
+    for (int64_t copy = 0; copy < copies.size(); ++copy) {
+      const int64_t begin = slice_begin(value.shape, value.layout, program.mesh, copies.position(copy))[0];
+      const int64_t end = std::max(begin + rows, all.begin + all.count.value_or(0));
+      all.begin = all.count ? std::min(all.begin, begin) : begin;
+      all.count = end - all.begin;
+    }
+  }
+  return all;
+}
+
 /// Buffers of the batches of one program at a time: evaluation data sets take turns.
 int64_t batch_bytes(const Session& session, const Program& program, std::span<const EvaluationSet> sets) {
+  const BatchRows rows = rows_of(program, hosting_of(session.config));
   if (!is_evaluation(program)) {
     const int64_t size = batch_size_of(program, train_batch_size(session.config, session.layouts));
-    return Prefetcher::bytes({session.train_data, TrainingBatches{.batch_size = size}});
+    return Prefetcher::bytes({session.train_data, TrainingBatches{.batch_size = size}, rows});
   }
   const int64_t size = batch_size_of(program, evaluate_batch_size(session.config, session.layouts));
   int64_t most = 0;
   for (const EvaluationSet& set : sets) {
-    const BatchStream stream(set.source, EvaluationBatches{.batch_size = size, .limit = set.limit});
+    const BatchStream stream(set.source, EvaluationBatches{.batch_size = size, .limit = set.limit}, rows);
     most = std::max(most, Prefetcher::bytes(stream));
   }
   return most;
 }
 
-int64_t instruction_bytes(const Program& program, const std::vector<Instruction>& block, bool replicate) {
+int64_t instruction_bytes(const Program& program, const std::vector<Instruction>& block, bool replicate,
+                          const HostedMesh& mesh) {
   int64_t bytes = 0;
   for (const Instruction& instruction : block) {
     AxisMask varies = replicate ? program.mesh.all_axes() : 0;
     for (const ValueId id : instruction.outputs) varies |= program.values[id].varies;
-    bytes += kInstructionBytes + kCoordinateBytes * program.mesh.size_of(varies);
-    bytes += instruction_bytes(program, instruction.body, replicate);
+    bytes += kInstructionBytes + kCoordinateBytes * mesh.size_of(varies);
+    bytes += instruction_bytes(program, instruction.body, replicate, mesh);
   }
   return bytes;
 }
@@ -86,8 +118,9 @@ int64_t MemoryNeed::total() const {
 
 int64_t process_itself_bytes() { return kProgramBytes; }
 
-int64_t own_bytes(const Program& program, int64_t threads, bool replicate) {
-  return threads * kThreadBytes + instruction_bytes(program, program.instructions, replicate);
+int64_t own_bytes(const Program& program, int64_t threads, bool replicate, Hosting hosting) {
+  return threads * kThreadBytes +
+         instruction_bytes(program, program.instructions, replicate, {program.mesh, hosting});
 }
 
 bool is_evaluation(const Program& program) { return program.output("examples") != kNoValue; }
@@ -96,17 +129,18 @@ MemoryNeed memory_need(const Session& session, const std::vector<const Program*>
                        const MemoryUse& use) {
   MemoryNeed need;
   Sum sum(need.parts);
-  add_variables(*programs[0], use, sum);
+  const Hosting hosting = hosting_of(session.config);
+  add_variables(*programs[0], {programs[0]->mesh, hosting}, use, sum);
   const int64_t threads = thread_count(session.config);
   int64_t itself = process_itself_bytes();
   for (const Program* program : programs) {
-    const MemoryPlan plan = plan_memory(*program, use.check_replicas);
+    const MemoryPlan plan = plan_memory(*program, use.check_replicas, hosting);
     const std::string of = is_evaluation(*program) ? " of the evaluation" : "";
     sum.add("inputs" + of, plan.process.inputs);
     sum.add("temporaries" + of, plan.process.temporaries);
     sum.add("kernel scratch" + of, threads * kernel_scratch_bytes(*program, *session.backend));
     sum.add("batches read ahead" + of, batch_bytes(session, *program, use.evaluation_sets));
-    itself += own_bytes(*program, threads, use.check_replicas);
+    itself += own_bytes(*program, threads, use.check_replicas, hosting);
   }
   if (session.train_data) sum.add("training data", session.train_data->bytes_in_memory());
   int64_t evaluation_data = 0;

@@ -1,5 +1,5 @@
-// What a run will take of this process's memory, from its programs: the sum is what the process has resident
-// once it has trained, evaluated and saved.
+// What a run will take of this process's memory, from its programs: the sum is what the process, which hosts
+// some or all of the mesh, has resident once it has trained, evaluated and saved.
 //
 //   const MemoryNeed need = memory_need(session, {&step, &evaluation}, {.snapshot = true});
 //   for (const MemoryNeed::Part& part : need.parts) ...   // {"weights", 268500992}, ...
@@ -39,7 +39,7 @@ MemoryNeed memory_need(const Session& session, const std::vector<const Program*>
 /// What this program has resident beside tensors and data: its code, libraries and configuration.
 int64_t process_itself_bytes();
 /// What a program adds to it: instructions with their kernels, threads. `replicate`: run.check_replicas.
-int64_t own_bytes(const Program& program, int64_t threads, bool replicate);
+int64_t own_bytes(const Program& program, int64_t threads, bool replicate, Hosting hosting);
 
 /// `program` evaluates (build_evaluation); else it trains.
 bool is_evaluation(const Program& program);

@@ -29,7 +29,16 @@ Restore evaluated_weights(const Config& config) {
 }
 
 void start_average(const std::string& average, VariableStore& variables) {
-  const HostTensor weight = variables.get(averaged_weight(average));
+  const std::string name = averaged_weight(average);
+  if (variables.lie_alike(name, average)) {
+    const auto from = variables.slices(name), to = variables.slices(average);
+    for (size_t i = 0; i < from.size(); ++i) {
+      convert_elements(from[i].data, variables.variable(name).dtype, to[i].data,
+                       variables.variable(average).dtype, from[i].shape.size());
+    }
+    return;
+  }
+  const HostTensor weight = variables.get(name);
   HostTensor value(weight.shape, variables.variable(average).dtype);
   convert_elements(weight.bytes.data(), weight.dtype, value.bytes.data(), value.dtype, weight.shape.size());
   variables.set(average, value);

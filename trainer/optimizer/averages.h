@@ -33,7 +33,7 @@ WeightFilter averaged_weights(const Config& config);
 /// What a mode that does not train takes from a checkpoint.
 Restore evaluated_weights(const Config& config);
 
-/// Sets a running mean to the weight that it is of, or all of them.
+/// Sets a running mean to the weight that it is of, or all of them. Every process of the run calls it.
 void start_average(const std::string& average, VariableStore& variables);
 void start_averages(VariableStore& variables);
 

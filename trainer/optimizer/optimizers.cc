@@ -154,17 +154,25 @@ class Updater {
 
 }  // namespace
 
-Update add_update(Graph& graph, const Tensor& loss, const std::vector<VariableGradient>& gradients,
-                  const UpdateOptions& options) {
+Tensors gradient_squares(Graph& graph, const std::vector<VariableGradient>& gradients) {
   const auto domain = graph.domain(Domain::kOptimizer);
   const auto phase = graph.phase(Phase::kUpdate);
   const auto scope = graph.scope("optimizer");
-  Update update;
   Tensors squares;
   for (const VariableGradient& g : gradients) {
     const auto of_variable = graph.scope(g.variable->name);
     if (g.gradient) squares.push_back(sum_of_squares(g.gradient));
   }
+  return squares;
+}
+
+Update add_update(Graph& graph, const Tensor& loss, const std::vector<VariableGradient>& gradients,
+                  const UpdateOptions& options, Tensors squares) {
+  if (squares.empty()) squares = gradient_squares(graph, gradients);
+  const auto domain = graph.domain(Domain::kOptimizer);
+  const auto phase = graph.phase(Phase::kUpdate);
+  const auto scope = graph.scope("optimizer");
+  Update update;
   if (squares.empty()) {
     throw Error(ErrorKind::kConfig, "there is nothing to train: the loss depends on no trainable variable",
                 "`train.trainable` has the patterns of variables");

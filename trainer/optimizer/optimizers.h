@@ -45,6 +45,9 @@ struct Update {
 /// Name of the input with the learning rate.
 inline constexpr std::string_view kLearningRateInput = "optimizer/learning_rate";
 
+/// The sum of squares of each gradient ([], float64), of which the norm is made, without those that are null.
+Tensors gradient_squares(Graph& graph, const std::vector<VariableGradient>& gradients);
+
 /// Appends the update of all variables that have a gradient, and of the running means of all variables in
 /// `gradients`. Slots are called as in spec/core.md §5.
 ///
@@ -55,8 +58,11 @@ inline constexpr std::string_view kLearningRateInput = "optimizer/learning_rate"
 ///   adam_weight_decay   the same without bias correction (Devlin et al. 2018)
 ///   adafactor           Shazeer and Stern 2018, algorithms 4 and 5 with relative steps
 /// Weight decay is decoupled: w -= lr weight_decay w on top, for variables that match no pattern of no_decay.
+///
+/// `squares`: of the gradients of all variables, where `gradients` are some of them (parameter servers); empty:
+/// of these.
 Update add_update(Graph& graph, const Tensor& loss, const std::vector<VariableGradient>& gradients,
-                  const UpdateOptions& options);
+                  const UpdateOptions& options, Tensors squares = {});
 
 /// The learning rate of a step.
 double learning_rate_at(const UpdateOptions& options, int64_t step);

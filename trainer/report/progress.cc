@@ -93,7 +93,7 @@ std::string joined(const std::vector<Part>& parts, int ranks) {
 }  // namespace
 
 Progress::Progress(const ProgressOptions& options)
-    : options_(options), terminal_(stderr_is_terminal()), log_(make_log(options)) {}
+    : options_(options), terminal_(!options.quiet && stderr_is_terminal()), log_(make_log(options)) {}
 
 Progress::~Progress() { clear_bar(); }
 
@@ -132,6 +132,7 @@ void Progress::update(const WorkState& state) {
 void Progress::finish() { clear_bar(); }
 
 void Progress::say(const std::string& line) {
+  if (options_.quiet) return;
   clear_bar();
   show(line + '\n');
 }

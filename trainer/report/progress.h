@@ -42,6 +42,7 @@ struct WorkState {
 struct ProgressOptions {
   std::string log_file;  ///< empty: none
   bool append = false;   ///< log.txt goes on after what it has; false: it is written anew
+  bool quiet = false;    ///< nothing on standard error
   double line_seconds = 5;
   double bar_seconds = 0.1;
 };
@@ -54,7 +55,7 @@ class Progress {
 
   void info(const std::string& message);
   void warning(const std::string& message);
-  /// To log.txt alone.
+  /// To the log file alone.
   void record(const std::string& message);
   /// Cheap: draws only when the last drawing is old enough. The first call draws.
   void update(const ProgressState& state);

@@ -27,14 +27,19 @@ void add_scalar(Metrics& scalars, const std::string& tag, double value) {
 
 }  // namespace
 
-RunLog::RunLog(const Config& config, const RunState& state)
-    : config_(config), progress_({.log_file = path("log.txt"), .append = state.step > 0}) {
+RunLog::RunLog(const Config& config, const RunState& state, int rank)
+    : config_(config),
+      is_first_(rank == 0),
+      progress_({.log_file = path(is_first_ ? "log.txt" : fmt::format("log.rank-{}.txt", rank)),
+                 .append = state.step > 0,
+                 .quiet = !is_first_}) {
   cut_back(state);
 }
 
 std::string RunLog::path(const std::string& name) const { return in_model_dir(config_, name); }
 
 void RunLog::cut_back(const RunState& state) {
+  if (!is_first_) return;
   metrics_.reset();
   evaluations_.reset();
   events_.reset();
@@ -49,6 +54,7 @@ void RunLog::cut_back(const RunState& state) {
 }
 
 void RunLog::step(const Metrics& numbers) {
+  if (!is_first_) return;
   metrics_->write(numbers);
   Metrics scalars;
   for (const auto& [name, value] : numbers) {
@@ -58,13 +64,14 @@ void RunLog::step(const Metrics& numbers) {
 }
 
 void RunLog::evaluation(int64_t step, const Evaluation& evaluation) {
+  info(fmt::format("evaluation at step {}:{}", step, evaluation_line(evaluation)));
+  if (!is_first_) return;
   if (!evaluations_) evaluations_.emplace(path(kEvaluations));
   evaluations_->write(evaluation_numbers(step, evaluation), {{"dataset", evaluation.dataset}});
   Metrics scalars;
   for (const auto& [name, value] : evaluation.metrics)
     add_scalar(scalars, evaluation.dataset + "/" + name, value);
   events_->write(step, scalars);
-  info(fmt::format("evaluation at step {}:{}", step, evaluation_line(evaluation)));
 }
 
 }  // namespace mtf

@@ -1,0 +1,81 @@
+#include "engine/comm/process/batch_dealer.h"
+
+#include <algorithm>
+
+#include "engine/core/check.h"
+
+namespace mtf {
+
+void BatchDealer::start(const DealerState& state) { state_ = state; }
+
+bool BatchDealer::has_ended() const {
+  const auto in_hand = static_cast<int64_t>(dealt_.size() + returned_.size());
+  return returned_.empty() && state_.last_step && state_.step + in_hand >= *state_.last_step;
+}
+
+std::optional<int64_t> BatchDealer::deal(int worker) {
+  MTF_CHECK(!has_batch(worker), "worker {} has a batch", worker);
+  // A place for it and for all that are in hand before its weights are too old.
+  if (static_cast<int64_t>(dealt_.size()) > version() + max_staleness_ - state_.step) return std::nullopt;
+  if (returned_.empty() && (paused_ || has_ended())) return std::nullopt;
+  Dealt dealt{state_.next_row, version(), Clock::now()};
+  if (returned_.empty()) {
+    state_.next_row += batch_size_;
+  } else {
+    dealt.row = returned_.front();
+    returned_.pop_front();
+    ++dealt_again_;
+  }
+  dealt_[worker] = dealt;
+  return dealt.row;
+}
+
+/// After the update, of the other batches those that must be done within d updates may be no more than d, for
+/// every d (then the one with the earliest deadline can always go first).
+bool BatchDealer::may_apply(int worker) const {
+  std::vector<int64_t> versions;
+  for (const auto& [other, dealt] : dealt_) {
+    if (other != worker) versions.push_back(dealt.version);
+  }
+  std::ranges::sort(versions);
+  for (size_t i = 0; i < versions.size(); ++i) {
+    const int64_t places = versions[i] + max_staleness_ - state_.step;  // left for the first i + 1 of them
+    if (static_cast<int64_t>(i) + 1 > places) return false;
+  }
+  return true;
+}
+
+/// Updates that all servers have.
+int64_t BatchDealer::version() const {
+  int64_t version = state_.step;
+  for (const auto& [worker, step] : unfinished_) version = std::min(version, step);
+  return version;
+}
+
+BatchDealer::Applied BatchDealer::apply(int worker) {
+  MTF_CHECK(has_batch(worker), "worker {} has no batch", worker);
+  const int64_t staleness = state_.step - dealt_.at(worker).version;
+  if (static_cast<int64_t>(histogram_.size()) <= staleness) histogram_.resize(static_cast<size_t>(staleness) + 1);
+  ++histogram_[staleness];
+  dealt_.erase(worker);
+  unfinished_[worker] = state_.step;
+  return {state_.step++, staleness};
+}
+
+void BatchDealer::lost(int worker) {
+  finish(worker);
+  const auto found = dealt_.find(worker);
+  if (found == dealt_.end()) return;
+  returned_.push_back(found->second.row);
+  dealt_.erase(found);
+}
+
+std::vector<int> BatchDealer::overdue(std::chrono::milliseconds limit) const {
+  std::vector<int> workers;
+  for (const auto& [worker, dealt] : dealt_) {
+    if (Clock::now() - dealt.since > limit) workers.push_back(worker);
+  }
+  return workers;
+}
+
+}  // namespace mtf

@@ -1,0 +1,34 @@
+// What the processes of a run tell each other in the store when one of them fails.
+//
+//   publish(store, 2, error);
+//   if (failed_rank(store)) ... read_failure(store, 2)->text ...
+//
+// Keys: "error/<rank>", and "failed" once there is any.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "engine/comm/process/store.h"
+#include "engine/core/error.h"
+
+namespace mtf {
+
+struct FailureReport {
+  int64_t order = 0;  ///< 1: the first failure that was reported
+  ErrorKind kind = ErrorKind::kSystem;
+  std::string text;
+
+  /// Most likely a consequence of another failure.
+  bool is_lost_peer() const { return kind == ErrorKind::kPeerLost; }
+};
+
+void publish(Store& store, int rank, const Error& error);
+/// A process that has published a failure.
+std::optional<int> failed_rank(Store& store);
+/// What process `rank` has published so far.
+std::optional<FailureReport> read_failure(Store& store, int rank);
+/// An error in the words, perhaps several lines, of another process.
+Error error_of_text(ErrorKind kind, const std::string& text);
+
+}  // namespace mtf

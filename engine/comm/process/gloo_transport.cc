@@ -1,0 +1,409 @@
+#include "engine/comm/process/gloo_transport.h"
+
+#include <fmt/format.h>
+#include <gloo/common/error.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/tcp/device.h>
+#include <netdb.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <regex>
+#include <thread>
+
+#include "engine/comm/process/diagnosis.h"
+#include "engine/core/check.h"
+#include "engine/core/error.h"
+
+namespace mtf {
+
+namespace {
+
+using WireClock = std::chrono::steady_clock;
+
+/// How often waits look whether their peers are still there.
+constexpr std::chrono::milliseconds kTick{100};
+/// Longer than any wait: a wait that times out in Gloo closes all connections.
+constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
+/// Of receives that nothing is ever sent to.
+constexpr uint64_t kProbeTag = uint64_t{0x41} << 56;
+
+/// Gloo writes to sockets with a call that raises SIGPIPE where the peer is gone.
+void block_broken_pipe_signal() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+/// Gloo's words without "[file:line] " and without the peer's "[address]:port".
+std::string reason_of(const std::exception& error) {
+  static const std::regex places(R"(^\[[^\]]*\] | \[[^\]]*\](:\d+)?)");
+  return std::regex_replace(error.what(), places, "");
+}
+
+/// " in all_reduce x over data (collective 12)"; empty between collectives.
+std::string in_collective(const FlightRecord& record) {
+  const std::optional<FlightRecord::Current> current = record.current();
+  return current ? fmt::format(" in {} (collective {})", current->name, current->sequence) : "";
+}
+
+/// Of the last transport that was made; for what a thread of Gloo throws.
+std::atomic<const FlightRecord*> record_at_terminate = nullptr;
+std::terminate_handler terminate_before = nullptr;
+
+[[noreturn]] void terminate_with_record() {
+  try {
+    if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
+  } catch (const gloo::EnforceNotMet& error) {
+    const FlightRecord* record = record_at_terminate;
+    const std::string text = fmt::format("the wire between the processes failed{}: {}\n",
+                                         record ? in_collective(*record) : "", error.what());
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+    _exit(75);
+  } catch (...) {
+  }
+  terminate_before();
+  std::abort();
+}
+
+void handle_terminate(const FlightRecord& record) {
+  static std::once_flag once;
+  std::call_once(once, [] { terminate_before = std::set_terminate(terminate_with_record); });
+  record_at_terminate = &record;
+}
+
+class GlooBuffer;
+
+class GlooTransport final : public Transport {
+ public:
+  explicit GlooTransport(const GlooOptions& options);
+  ~GlooTransport() override;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::unique_ptr<MessageBuffer> buffer(std::span<std::byte> memory) override;
+  void abort(const std::string& reason) override;
+
+ private:
+  friend class GlooBuffer;
+
+  void connect(const GlooOptions& options);
+  void watch();
+  /// The connection to a peer is known to be closed; why.
+  std::optional<std::string> loss(int peer);
+  void wake_all();
+  void add(GlooBuffer* buffer);
+  void remove(GlooBuffer* buffer);
+
+  void throw_if_aborted() const;
+  void throw_if_lost(const std::vector<int>& peers);
+  /// After an operation with one of `peers` failed.
+  [[noreturn]] void throw_lost(const std::vector<int>& peers, const std::exception& error);
+  [[noreturn]] void throw_timeout(const std::vector<int>& peers, bool sends);
+
+  const int rank_, size_;
+  const Milliseconds timeout_;
+  FlightRecord& record_;
+  const std::vector<std::string> peers_;
+  std::shared_ptr<gloo::transport::Device> device_;
+  std::shared_ptr<gloo::transport::Context> context_;
+
+  /// By peer: a receive that only ends when the connection does.
+  std::mutex probes_mutex_;
+  std::vector<std::byte> probed_;
+  std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> probes_;
+  std::vector<std::string> losses_;  ///< empty: none
+
+  std::mutex buffers_mutex_;
+  std::vector<GlooBuffer*> buffers_;
+
+  mutable std::mutex abort_mutex_;
+  std::atomic<bool> aborted_ = false;
+  std::string abort_reason_;
+
+  std::mutex watch_mutex_;
+  std::condition_variable stopped_;
+  bool stop_ = false;
+  std::thread watch_;
+};
+
+/// The sends, or the receives, of a buffer. Gloo tells how many have ended, but of several that ended at once
+/// only one's peer: the peers are those that may be missing.
+struct Outstanding {
+  int64_t count = 0;
+  std::vector<int> peers;
+
+  void add(int peer) {
+    ++count;
+    peers.push_back(peer);
+  }
+  void end(int peer) {
+    if (--count == 0)
+      peers.clear();
+    else if (const auto found = std::ranges::find(peers, peer); found != peers.end())
+      peers.erase(found);
+  }
+};
+
+class GlooBuffer final : public MessageBuffer {
+ public:
+  GlooBuffer(GlooTransport& transport, std::span<std::byte> memory)
+      : transport_(transport), gloo_(transport.context_->createUnboundBuffer(memory.data(), memory.size())) {
+    for (Outstanding* outstanding : {&sends_, &receives_}) outstanding->peers.reserve(64);
+    transport_.add(this);
+  }
+  ~GlooBuffer() override { transport_.remove(this); }
+
+  void send(int peer, uint64_t tag, size_t offset, size_t bytes) override {
+    post(sends_, peer, [&] { gloo_->send(peer, tag, offset, bytes); });
+  }
+  void receive(int peer, uint64_t tag, size_t offset, size_t bytes) override {
+    post(receives_, peer, [&] { gloo_->recv(peer, tag, offset, bytes); });
+  }
+  void wait_sent() override {
+    wait(sends_, true, [&](int* peer) { return gloo_->waitSend(peer, kForever); });
+  }
+  void wait_received() override {
+    wait(receives_, false, [&](int* peer) { return gloo_->waitRecv(peer, kForever); });
+  }
+
+  /// Lets waits look around. A wait that comes later looks around once more often.
+  void wake() {
+    gloo_->abortWaitSend();
+    gloo_->abortWaitRecv();
+  }
+
+ private:
+  template <class Operation>
+  void post(Outstanding& outstanding, int peer, const Operation& operation) {
+    thread_local const bool blocked = (block_broken_pipe_signal(), true);
+    MTF_CHECK(blocked && peer >= 0 && peer < transport_.size_ && peer != transport_.rank_, "peer {}", peer);
+    transport_.throw_if_aborted();
+    try {
+      operation();
+    } catch (const std::exception& error) {
+      transport_.throw_lost({peer}, error);
+    }
+    outstanding.add(peer);
+  }
+
+  template <class WaitOnce>
+  void wait(Outstanding& outstanding, bool sends, const WaitOnce& wait_once) {
+    MTF_CHECK(outstanding.count > 0, "a wait for a message that is not posted");
+    const WireClock::time_point begun = WireClock::now();
+    bool recorded = false;
+    for (;;) {
+      transport_.throw_if_aborted();
+      int peer = -1;
+      try {
+        if (wait_once(&peer)) {
+          outstanding.end(peer);
+          break;
+        }
+      } catch (const std::exception& error) {
+        transport_.throw_lost(outstanding.peers, error);
+      }
+      transport_.throw_if_lost(outstanding.peers);
+      if (!recorded) transport_.record_.waits(outstanding.peers.front());
+      recorded = true;
+      if (WireClock::now() - begun > transport_.timeout_) transport_.throw_timeout(outstanding.peers, sends);
+    }
+    if (recorded) transport_.record_.waits(-1);
+  }
+
+  GlooTransport& transport_;
+  std::unique_ptr<gloo::transport::UnboundBuffer> gloo_;
+  Outstanding sends_, receives_;
+};
+
+GlooTransport::GlooTransport(const GlooOptions& options)
+    : rank_(options.rank),
+      size_(options.size),
+      timeout_(options.collective_timeout),
+      record_(options.record),
+      peers_(options.peers),
+      probed_(static_cast<size_t>(options.size)),
+      probes_(static_cast<size_t>(options.size)),
+      losses_(static_cast<size_t>(options.size)) {
+  MTF_CHECK(peers_.size() == static_cast<size_t>(size_), "{} names of {} ranks", peers_.size(), size_);
+  sigset_t signals;
+  pthread_sigmask(SIG_BLOCK, nullptr, &signals);
+  block_broken_pipe_signal();  // Gloo's thread inherits it
+  try {
+    device_ = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(options.address.c_str()));
+  } catch (const std::exception& error) {
+    pthread_sigmask(SIG_SETMASK, &signals, nullptr);
+    throw Error(ErrorKind::kSystem,
+                fmt::format("cannot use the address `{}`: {}", options.address, reason_of(error)));
+  }
+  pthread_sigmask(SIG_SETMASK, &signals, nullptr);
+  connect(options);
+  handle_terminate(record_);
+  watch_ = std::thread([this] { watch(); });
+}
+
+GlooTransport::~GlooTransport() {
+  {
+    const std::lock_guard lock(watch_mutex_);
+    stop_ = true;
+  }
+  stopped_.notify_one();
+  watch_.join();
+  const FlightRecord* own = &record_;
+  record_at_terminate.compare_exchange_strong(own, nullptr);
+}
+
+void GlooTransport::connect(const GlooOptions& options) {
+  const WireClock::time_point deadline = WireClock::now() + options.connect_timeout;
+  context_ = device_->createContext(rank_, size_);
+  context_->setTimeout(std::max(options.connect_timeout / 5, Milliseconds(1)));  // Gloo waits 5 times as long
+  // Where this process awaits each of the others.
+  std::vector<std::vector<char>> addresses(static_cast<size_t>(size_));
+  size_t length = 0;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    addresses[static_cast<size_t>(peer)] = context_->createPair(peer)->address().bytes();
+    length = addresses[static_cast<size_t>(peer)].size();
+  }
+  std::string value;
+  for (std::vector<char>& address : addresses) {
+    address.resize(length);
+    value.append(address.begin(), address.end());
+  }
+  options.store.set(fmt::format("gloo/{}", rank_), value);
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    const std::string& name = peers_[static_cast<size_t>(peer)];
+    const auto left = std::chrono::duration_cast<Milliseconds>(deadline - WireClock::now());
+    const auto theirs = options.store.get(fmt::format("gloo/{}", peer), std::max(left, Milliseconds(0)));
+    if (!theirs)
+      throw Error(ErrorKind::kPeerLost,
+                  fmt::format("{} has not begun to connect within {:g} s", name,
+                              std::chrono::duration<double>(options.connect_timeout).count()));
+    if (theirs->size() != value.size())
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("{} has another number of processes or another version of Gloo", name));
+    const auto begin = theirs->begin() + static_cast<std::ptrdiff_t>(length) * rank_;
+    try {
+      context_->getPair(peer)->connect({begin, begin + static_cast<std::ptrdiff_t>(length)});
+    } catch (const std::exception& error) {
+      throw Error(ErrorKind::kPeerLost, fmt::format("cannot connect to {}: {}", name, reason_of(error)));
+    }
+    probes_[static_cast<size_t>(peer)] =
+        context_->createUnboundBuffer(&probed_[static_cast<size_t>(peer)], 1);
+    context_->getPair(peer)->recv(probes_[static_cast<size_t>(peer)].get(), kProbeTag, 0, 1);
+  }
+}
+
+void GlooTransport::watch() {
+  std::unique_lock lock(watch_mutex_);
+  while (!stopped_.wait_for(lock, kTick, [&] { return stop_; })) {
+    for (int peer = 0; peer < size_; ++peer) loss(peer);
+    wake_all();
+  }
+}
+
+std::optional<std::string> GlooTransport::loss(int peer) {
+  const auto at = static_cast<size_t>(peer);
+  const std::lock_guard lock(probes_mutex_);
+  if (losses_[at].empty() && probes_[at]) {
+    probes_[at]->abortWaitRecv();  // the wait returns at once
+    try {
+      probes_[at]->waitRecv(nullptr, kForever);
+    } catch (const std::exception& error) {
+      losses_[at] = reason_of(error);
+    }
+  }
+  return losses_[at].empty() ? std::nullopt : std::optional(losses_[at]);
+}
+
+void GlooTransport::wake_all() {
+  const std::lock_guard lock(buffers_mutex_);
+  for (GlooBuffer* buffer : buffers_) buffer->wake();
+}
+
+void GlooTransport::add(GlooBuffer* buffer) {
+  const std::lock_guard lock(buffers_mutex_);
+  buffers_.push_back(buffer);
+}
+
+void GlooTransport::remove(GlooBuffer* buffer) {
+  const std::lock_guard lock(buffers_mutex_);
+  std::erase(buffers_, buffer);
+}
+
+std::unique_ptr<MessageBuffer> GlooTransport::buffer(std::span<std::byte> memory) {
+  return std::make_unique<GlooBuffer>(*this, memory);
+}
+
+void GlooTransport::abort(const std::string& reason) {
+  {
+    const std::lock_guard lock(abort_mutex_);
+    if (!aborted_) abort_reason_ = reason;
+    aborted_ = true;
+  }
+  wake_all();
+}
+
+void GlooTransport::throw_if_aborted() const {
+  if (!aborted_) return;
+  const std::lock_guard lock(abort_mutex_);
+  throw Error(ErrorKind::kPeerLost, abort_reason_);
+}
+
+void GlooTransport::throw_if_lost(const std::vector<int>& peers) {
+  for (const int peer : peers)
+    if (const std::optional<std::string> reason = loss(peer))
+      throw Error(ErrorKind::kPeerLost,
+                  lost_connection_text(peers_[static_cast<size_t>(peer)], in_collective(record_), *reason));
+}
+
+void GlooTransport::throw_lost(const std::vector<int>& peers, const std::exception& error) {
+  // Gloo tells the operations of a connection one after the other that it is lost; the probe may be the last.
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    throw_if_lost(peers);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  throw Error(ErrorKind::kPeerLost, lost_connection_text(peers_[static_cast<size_t>(peers.front())],
+                                                         in_collective(record_), reason_of(error)));
+}
+
+void GlooTransport::throw_timeout(const std::vector<int>& peers, bool sends) {
+  std::vector<std::string> names;
+  for (const int peer : peers)
+    if (const std::string& name = peers_[static_cast<size_t>(peer)];
+        std::ranges::find(names, name) == names.end())
+      names.push_back(name);
+  throw Error(ErrorKind::kPeerLost, no_answer_text(fmt::format("{}", fmt::join(names, " or ")), sends,
+                                                   timeout_, in_collective(record_)));
+}
+
+void require_ip_address(const std::string& address) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(address.c_str(), nullptr, &hints, &found) != 0)
+    throw Error(ErrorKind::kSystem, fmt::format("`{}` is no IP address", address));
+  freeaddrinfo(found);
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> connect_gloo(const GlooOptions& options) {
+  require_ip_address(options.address);
+  return std::make_unique<GlooTransport>(options);
+}
+
+}  // namespace mtf
+
+#ifdef __SANITIZE_THREAD__
+// Gloo is not instrumented: what it orders by atomic operations looks unordered.
+extern "C" const char* __tsan_default_suppressions();
+extern "C" const char* __tsan_default_suppressions() { return "race:libgloo.so"; }
+#endif

@@ -1,0 +1,35 @@
+// Messages over TCP by means of Gloo: one connection between each two processes.
+//
+//   std::unique_ptr<Transport> transport = connect_gloo({.store = store, .rank = 2, .size = 4, ...});
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/comm/process/flight_record.h"
+#include "engine/comm/process/store.h"
+#include "engine/comm/process/transport.h"
+
+namespace mtf {
+
+struct GlooOptions {
+  Store& store;  ///< keys "gloo/<rank>"
+  int rank = 0;
+  int size = 1;
+  std::string address;  ///< IP address of this machine at which the others reach it
+  Milliseconds connect_timeout{300'000};
+  Milliseconds collective_timeout{600'000};  ///< of one wait for one message
+  FlightRecord& record;                      ///< outlives the transport; is told what is waited for
+  std::vector<std::string> peers;            ///< what messages call each rank: "rank 2 (node-b, process 812)"
+};
+
+/// Returns when this process is connected with all others. Throws Error (kPeerLost) that names the first one
+/// with which it is not within the time.
+///
+/// A connection that closes is noticed within a tenth of a second. Gloo ends the process from a thread of its
+/// own when a message is longer than the receive that takes it; the tags of collectives prevent this. Should
+/// it happen all the same, the process says in which collective, and ends with exit code 75.
+std::unique_ptr<Transport> connect_gloo(const GlooOptions& options);
+
+}  // namespace mtf

@@ -1,0 +1,101 @@
+#include "engine/comm/process/handshake.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <climits>
+#include <nlohmann/json.hpp>
+
+namespace mtf {
+
+namespace {
+
+std::string json_text(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+const std::string* find_field(const Fields& fields, const std::string& name) {
+  for (const auto& [field, value] : fields) {
+    if (field == name) return &value;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string ProcessHello::name() const {
+  return fmt::format("rank {} ({}, process {})", rank, host, process);
+}
+
+ProcessHello hello_of_this_process(const Launch& launch, const std::string& build,
+                                   const std::string& address) {
+  char host[HOST_NAME_MAX + 1] = "";
+  ::gethostname(host, HOST_NAME_MAX);
+  return {.rank = launch.rank,
+          .size = launch.size,
+          .build = build,
+          .host = host,
+          .process = ::getpid(),
+          .address = address};
+}
+
+std::string to_text(const ProcessHello& hello) {
+  return json_text({{"protocol", hello.protocol},
+                    {"rank", hello.rank},
+                    {"size", hello.size},
+                    {"build", hello.build},
+                    {"host", hello.host},
+                    {"process", hello.process},
+                    {"address", hello.address}});
+}
+
+ProcessHello hello_from_text(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text);
+  return {.protocol = json.at("protocol"),
+          .rank = json.at("rank"),
+          .size = json.at("size"),
+          .build = json.at("build"),
+          .host = json.at("host"),
+          .process = json.at("process"),
+          .address = json.at("address")};
+}
+
+std::string difference(const ProcessHello& first, const ProcessHello& other) {
+  if (other.size != first.size) {
+    return fmt::format("{} was started as one of {} processes, but {} as one of {}", other.name(), other.size,
+                       first.name(), first.size);
+  }
+  if (other.protocol != first.protocol) {
+    return fmt::format("{} runs another version of the program (protocol {}) than {} (protocol {})",
+                       other.name(), other.protocol, first.name(), first.protocol);
+  }
+  if (other.build != first.build) {
+    return fmt::format("{} runs another build of the program ({}) than {} ({})", other.name(), other.build,
+                       first.name(), first.build);
+  }
+  return {};
+}
+
+std::string to_text(const Fields& fields) { return json_text(fields); }
+
+Fields fields_from_text(const std::string& text) { return nlohmann::json::parse(text).get<Fields>(); }
+
+std::string difference(const ProcessHello& first, const Fields& first_fields, const ProcessHello& other,
+                       const Fields& other_fields) {
+  const auto differs = [&](const std::string& name, const std::string& value,
+                           const std::string& first_value) {
+    return fmt::format("{} differs from {} in {}: {} instead of {}", other.name(), first.name(), name, value,
+                       first_value);
+  };
+  for (const auto& [name, value] : first_fields) {
+    const std::string* found = find_field(other_fields, name);
+    if (!found) return differs(name, "nothing", value);
+    if (*found != value) return differs(name, *found, value);
+  }
+  for (const auto& [name, value] : other_fields) {
+    if (!find_field(first_fields, name)) return differs(name, value, "nothing");
+  }
+  return {};
+}
+
+}  // namespace mtf

@@ -1,0 +1,228 @@
+#include "engine/comm/process/meeting.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "engine/comm/process/failure_report.h"
+
+namespace mtf {
+
+namespace {
+
+using MeetingClock = std::chrono::steady_clock;
+
+/// How often a process that waits looks whether another one has failed.
+constexpr Milliseconds kLook(200);
+
+Milliseconds left_until(MeetingClock::time_point deadline) {
+  return std::chrono::ceil<Milliseconds>(deadline - MeetingClock::now());
+}
+
+/// Addresses that reach a server of this machine alone.
+bool is_only_this_machine(const std::string& host) { return host == "localhost" || host == "127.0.0.1"; }
+
+double in_seconds(Milliseconds time) { return std::chrono::duration<double>(time).count(); }
+
+}  // namespace
+
+std::unique_ptr<TcpStoreServer> Meeting::serve(const Launch& launch) {
+  if (launch.rank != 0 || launch.store_is_served) return nullptr;
+  try {
+    return std::make_unique<TcpStoreServer>(launch.port, is_only_this_machine(launch.host));
+  } catch (const Error& busy) {
+    // A second process 0, or another run, perhaps: what is in the store will tell.
+    try {
+      const TcpStore other({.host = launch.host, .port = launch.port, .connect_timeout = Milliseconds(2000)});
+      return nullptr;
+    } catch (const Error&) {
+      throw Error(ErrorKind::kSystem, "rank 0 " + std::string(busy.what()), "another port, which is free");
+    }
+  }
+}
+
+Meeting::Meeting(const Launch& launch, const std::string& build, Milliseconds connect_timeout,
+                 Milliseconds reply_timeout)
+    : launch_(launch),
+      build_(build),
+      connect_timeout_(connect_timeout),
+      server_(serve(launch)),
+      whole_({.host = launch.host,
+              .port = launch.port,
+              .connect_timeout = connect_timeout,
+              .reply_timeout = reply_timeout}),
+      store_(whole_, launch.job.empty() ? "" : launch.job + "/") {
+  if (server_) whole_.set("job", launch.job);
+}
+
+std::string Meeting::name(int rank) const {
+  const auto index = static_cast<size_t>(rank);
+  return index < members_.size() ? members_[index].name() : fmt::format("rank {}", rank);
+}
+
+std::string Meeting::names(const std::vector<int>& ranks) const {
+  return ranks.size() == 1 ? name(ranks.front()) : fmt::format("ranks {}", fmt::join(ranks, ", "));
+}
+
+void Meeting::meet() {
+  const auto deadline = MeetingClock::now() + connect_timeout_;
+  check_job(connect_timeout_);
+  check_not_begun();
+  const ProcessHello mine = hello_of_this_process(launch_, build_, whole_.local_address());
+  if (store_.add(fmt::format("rank/{}", mine.rank), 1) > 1) throw_claimed_twice(mine);
+  store_.set(fmt::format("hello/{}", mine.rank), to_text(mine));
+  if (is_first()) judge(mine);
+  // Process 0 may have begun to wait a little later.
+  constexpr Milliseconds kLater(2000);
+  const std::optional<std::string> begun = wait_for("begun", left_until(deadline) + kLater);
+  if (!begun) throw_missing();
+  for (const std::string& text : nlohmann::json::parse(*begun).get<std::vector<std::string>>()) {
+    members_.push_back(hello_from_text(text));
+  }
+  if (const std::string wrong = difference(members_.front(), mine); !wrong.empty()) {
+    throw Error(ErrorKind::kConfig, wrong);
+  }
+}
+
+void Meeting::check_job(Milliseconds timeout) {
+  if (launch_.store_is_served) return;
+  const std::optional<std::string> job = whole_.get("job", timeout);
+  if (job && *job == launch_.job) return;
+  is_stranger_ = true;
+  const std::string endpoint = to_string(HostPort{launch_.host, launch_.port});
+  if (!job) {
+    throw Error(ErrorKind::kPeerLost,
+                fmt::format("process 0 has not come to the rendezvous store at {} within {:g} s", endpoint,
+                            in_seconds(timeout)));
+  }
+  throw Error(ErrorKind::kConfig,
+              fmt::format("{} is the meeting place of another run (`{}`, this one is `{}`)", endpoint, *job,
+                          launch_.job),
+              "a port of its own for each run");
+}
+
+void Meeting::check_not_begun() {
+  const std::optional<std::string> begun = store_.get("begun", Milliseconds(0));
+  if (!begun) return;
+  is_stranger_ = true;
+  throw Error(ErrorKind::kConfig,
+              fmt::format("{} is the meeting place of a run of {} processes that has already begun, and this "
+                          "is rank {} of {}",
+                          to_string(HostPort{launch_.host, launch_.port}),
+                          nlohmann::json::parse(*begun).size(), launch_.rank, launch_.size),
+              "a port of its own for each run, and a rank of its own for each process");
+}
+
+void Meeting::throw_claimed_twice(const ProcessHello& mine) {
+  const auto other = store_.get(fmt::format("hello/{}", mine.rank), Milliseconds(2000));
+  const std::string first = other ? hello_from_text(*other).name() : fmt::format("rank {}", mine.rank);
+  throw Error(ErrorKind::kConfig,
+              fmt::format("rank {} is claimed by two processes: {} and {}", mine.rank, first, mine.name()),
+              "a rank of its own for each process");
+}
+
+void Meeting::judge(const ProcessHello& mine) {
+  const auto deadline = MeetingClock::now() + connect_timeout_;
+  std::vector<std::string> hellos = {to_text(mine)};
+  for (int rank = 1; rank < size(); ++rank) {
+    const auto text = wait_for(fmt::format("hello/{}", rank), left_until(deadline));
+    if (!text) throw_missing();
+    const ProcessHello other = hello_from_text(*text);
+    if (const std::string wrong = difference(mine, other); !wrong.empty()) {
+      throw Error(ErrorKind::kConfig, wrong);
+    }
+    hellos.push_back(*text);
+  }
+  store_.set("begun", nlohmann::json(hellos).dump());
+}
+
+void Meeting::throw_missing() {
+  const std::vector<int> absent = missing("hello");
+  const std::string endpoint = to_string(HostPort{launch_.host, launch_.port});
+  if (absent.empty()) {
+    throw Error(ErrorKind::kPeerLost, fmt::format("rank 0 has come to {}, but does not answer", endpoint));
+  }
+  throw Error(ErrorKind::kPeerLost,
+              fmt::format("{} of {} {} not come to {} within {:g} s", names(absent), size(),
+                          absent.size() == 1 ? "has" : "have", endpoint, in_seconds(connect_timeout_)),
+              "are all processes started, with the same address?");
+}
+
+std::optional<std::string> Meeting::wait_for(const std::string& key, Milliseconds timeout) {
+  const auto deadline = MeetingClock::now() + timeout;
+  while (true) {
+    const Milliseconds left = std::max(left_until(deadline), Milliseconds(0));
+    if (auto value = store_.get(key, std::min(left, kLook))) return value;
+    throw_if_failed();
+    if (left == Milliseconds(0)) return {};
+  }
+}
+
+std::vector<int> Meeting::missing(const std::string& key) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (!store_.get(fmt::format("{}/{}", key, rank), Milliseconds(0))) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+void Meeting::throw_if_failed() {
+  const std::optional<int> failed = failed_rank(store_);
+  if (!failed) return;
+  // Of those that have failed the one that did so first, and of its own accord.
+  std::optional<FailureReport> cause;
+  int culprit = *failed;
+  for (int rank = 0; rank < std::max(size(), *failed + 1); ++rank) {
+    if (rank >= size() && rank != *failed) continue;  // one that believes in more processes
+    const std::optional<FailureReport> report = read_failure(store_, rank);
+    if (!report) continue;
+    if (!cause ||
+        std::pair(report->is_lost_peer(), report->order) < std::pair(cause->is_lost_peer(), cause->order)) {
+      cause = report;
+      culprit = rank;
+    }
+  }
+  if (!cause) return;
+  const bool in_its_words = cause->kind == ErrorKind::kConfig || cause->is_lost_peer();
+  const Error error =
+      in_its_words ? error_of_text(cause->kind, cause->text)
+                   : error_of_text(ErrorKind::kPeerLost, name(culprit) + " failed first: " + cause->text);
+  mark_known(error);
+  throw error;
+}
+
+void Meeting::mark_known(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  known_.push_back(error.what());
+}
+
+bool Meeting::is_known(const Error& error) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::find(known_, error.what()) != known_.end();
+}
+
+void Meeting::publish(const Error& error) {
+  if (is_stranger_ || is_known(error)) return;
+  mark_known(error);
+  mtf::publish(store_, launch_.rank, error);
+}
+
+void Meeting::refuse(const Error& error) {
+  publish(error);
+  throw error;
+}
+
+void Meeting::part(Milliseconds timeout) {
+  if (is_stranger_) return;
+  store_.add("gone", 1);
+  if (!server_) return;
+  const auto deadline = MeetingClock::now() + timeout;
+  while (store_.add("gone", 0) < size() && left_until(deadline) > Milliseconds(0)) {
+    std::this_thread::sleep_for(Milliseconds(10));
+  }
+}
+
+}  // namespace mtf

@@ -1,0 +1,94 @@
+#include "engine/comm/process/owned_elements.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "engine/comm/move_plan.h"
+
+namespace mtf {
+namespace {
+
+bool spread_alike(const RemoteGroup::Consumer& a, const RemoteGroup::Consumer& b) {
+  return a.process == b.process && a.members == b.members && a.suppliers == b.suppliers;
+}
+
+int64_t elements_of(const Collective& collective) {
+  return std::accumulate(collective.input.begin(), collective.input.end(), int64_t{1}, std::multiplies<>());
+}
+
+/// all_reduce: an equal share of the elements of all groups, one after the other.
+std::vector<OwnedElements> owned_share(const ReducedBundle& bundle, int64_t consumer) {
+  int64_t elements = 0;
+  for (const ReducedGroup& group : bundle.groups) elements += elements_of(*group.collective);
+  const auto shares = static_cast<int64_t>(bundle.consumers.size());
+  const int64_t begin = share_begin(elements, shares, consumer),
+                end = share_begin(elements, shares, consumer + 1);
+  std::vector<OwnedElements> owned;
+  int64_t first = 0;  // element of the group
+  for (size_t g = 0; g < bundle.groups.size(); ++g) {
+    const Collective& collective = *bundle.groups[g].collective;
+    const auto bytes = static_cast<int64_t>(size_of(collective.dtype));
+    const int64_t last = first + elements_of(collective);
+    const int64_t from = std::max(begin, first), to = std::min(end, last);
+    const RunPlaces places{(from - first) * bytes, 0, 0};
+    if (from < to) owned.push_back({g, 0, {1, 1, (to - from) * bytes}, places, places});
+    first = last;
+  }
+  return owned;
+}
+
+/// reduce_scatter: the parts of the members whose results the consumer wants.
+std::vector<OwnedElements> owned_parts(const ReducedBundle& bundle, size_t consumer) {
+  std::vector<OwnedElements> owned;
+  const std::vector<int64_t>& members = bundle.consumers[consumer].members;
+  for (size_t g = 0; g < bundle.groups.size(); ++g) {
+    const Collective& collective = *bundle.groups[g].collective;
+    const AxisExtent extent(collective.input, collective.dimension);
+    const int64_t row = extent.size * extent.inner * static_cast<int64_t>(size_of(collective.dtype));
+    const int64_t part = row / collective.members();
+    if (extent.outer * part == 0) continue;
+    for (size_t i = 0; i < members.size(); ++i) {
+      owned.push_back({g, i, {extent.outer, 1, part}, {members[i] * part, row, 0}, {0, part, 0}});
+    }
+  }
+  return owned;
+}
+
+}  // namespace
+
+const RemoteGroup::Consumer* ReducedBundle::consumer(int process) const {
+  const auto found = std::find_if(consumers.begin(), consumers.end(),
+                                  [&](const auto& consumer) { return consumer.process == process; });
+  return found == consumers.end() ? nullptr : &*found;
+}
+
+std::vector<ReducedBundle> reduced_bundles(const std::vector<RemotePart>& parts) {
+  std::vector<ReducedBundle> bundles;
+  for (const RemotePart& part : parts) {
+    for (const RemoteGroup& group : part.groups) {
+      const auto fits = [&](const ReducedBundle& bundle) {
+        return bundle.groups[0].collective->group == part.collective.group &&
+               std::equal(bundle.consumers.begin(), bundle.consumers.end(), group.consumers.begin(),
+                          group.consumers.end(), spread_alike);
+      };
+      auto bundle = std::find_if(bundles.begin(), bundles.end(), fits);
+      if (bundle == bundles.end()) bundle = bundles.insert(bundles.end(), {group.consumers, {}});
+      bundle->groups.push_back({&part.collective, group.inputs, group.results});
+      std::vector<std::vector<std::byte*>>& results = bundle->groups.back().results;
+      if (part.collective.kind != Collective::Kind::kAllReduce) continue;
+      for (size_t i = 1; i < results.size(); ++i) {
+        results[0].insert(results[0].end(), results[i].begin(), results[i].end());
+      }
+      results.resize(std::min<size_t>(1, results.size()));
+    }
+  }
+  return bundles;
+}
+
+std::vector<OwnedElements> owned_elements(const ReducedBundle& bundle, size_t consumer) {
+  return bundle.groups[0].collective->kind == Collective::Kind::kAllReduce
+             ? owned_share(bundle, static_cast<int64_t>(consumer))
+             : owned_parts(bundle, consumer);
+}
+
+}  // namespace mtf

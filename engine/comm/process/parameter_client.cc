@@ -1,0 +1,233 @@
+#include "engine/comm/process/parameter_client.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "engine/core/error.h"
+
+namespace mtf {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Servers find out what they wait for within the collective timeout; their words take a moment.
+constexpr milliseconds kGrace{5'000};
+/// For the last words of a server that has closed the connection.
+constexpr milliseconds kLastWords{200};
+constexpr uint64_t kMostAnswerBytes = 1 << 20;
+
+/// A message that is a value and numbers after it.
+template <class T>
+std::vector<std::byte> bytes_of(const T& value, std::span<const double> numbers = {}) {
+  std::vector<std::byte> bytes(sizeof(T) + numbers.size_bytes());
+  std::memcpy(bytes.data(), &value, sizeof(T));
+  if (!numbers.empty()) std::memcpy(bytes.data() + sizeof(T), numbers.data(), numbers.size_bytes());
+  return bytes;
+}
+
+}  // namespace
+
+ParameterClient::ParameterClient(const ParameterClientOptions& options)
+    : answer_timeout_(options.connect_timeout + options.collective_timeout + kGrace),
+      collective_timeout_(options.collective_timeout) {
+  for (const std::string& address : options.servers) {
+    const int task = static_cast<int>(servers_.size());
+    try {
+      servers_.push_back(
+          {task, address, connect_framed(address, options.connect_timeout, options.collective_timeout)});
+    } catch (const Error& error) {
+      throw Error(ErrorKind::kPeerLost, fmt::format("parameter server {}: {}", task, error.what()),
+                  "is it running, with `cluster.job=ps`?");
+    }
+  }
+  const std::string hello = nlohmann::json{{"worker", options.worker}, {"fields", options.fields}}.dump();
+  ask_all(ParameterOperation::kHello, std::as_bytes(std::span(hello)));
+}
+
+/// `action` on the socket, with errors that name the server.
+template <class Action>
+auto ParameterClient::with(Server& server, const Action& action) {
+  std::string reason;
+  try {
+    return action();
+  } catch (const Error& error) {
+    reason = error.what();
+  }
+  std::optional<Frame> last_words;
+  try {
+    last_words = server.socket.receive(kLastWords);
+  } catch (const Error&) {
+    // it had none
+  }
+  if (last_words && last_words->operation == static_cast<uint16_t>(ParameterOperation::kError))
+    refused(server, *last_words);
+  throw Error(ErrorKind::kPeerLost, fmt::format("{} was lost: {}", name_of(server), reason));
+}
+
+std::string ParameterClient::name_of(const Server& server) {
+  return fmt::format("parameter server {} ({})", server.task, server.address);
+}
+
+/// Throws the words of a server.
+void ParameterClient::refused(Server& server, const Frame& frame) {
+  std::string text(std::min<uint64_t>(frame.bytes, kMostAnswerBytes), ' ');
+  server.socket.receive_bytes(std::as_writable_bytes(std::span(text)));
+  const auto kind = static_cast<ErrorKind>(frame.id);
+  const bool known = kind == ErrorKind::kConfig || kind == ErrorKind::kPeerLost;
+  throw Error(known ? kind : ErrorKind::kSystem, fmt::format("{}: {}", name_of(server), text));
+}
+
+void ParameterClient::ask(Server& server, ParameterOperation operation, uint64_t version,
+                          std::span<const std::byte> bytes) {
+  with(server, [&] {
+    server.socket.send({.operation = static_cast<uint16_t>(operation), .version = version}, bytes);
+  });
+}
+
+Frame ParameterClient::answer(Server& server, ParameterOperation operation) {
+  const Frame frame = with(server, [&] { return server.socket.receive(answer_timeout_); });
+  if (frame.operation == static_cast<uint16_t>(ParameterOperation::kError)) refused(server, frame);
+  if (frame.operation != static_cast<uint16_t>(operation))
+    throw Error(ErrorKind::kSystem, fmt::format("{} gives answer {} to {}", name_of(server), frame.operation,
+                                                static_cast<int>(operation)));
+  return frame;
+}
+
+std::vector<std::byte> ParameterClient::answer_bytes(Server& server, ParameterOperation operation) {
+  const Frame frame = answer(server, operation);
+  if (frame.bytes > kMostAnswerBytes)
+    throw Error(ErrorKind::kSystem, fmt::format("{} answers with {} bytes", name_of(server), frame.bytes));
+  std::vector<std::byte> bytes(frame.bytes);
+  with(server, [&] { server.socket.receive_bytes(bytes); });
+  return bytes;
+}
+
+template <class T>
+T ParameterClient::answer_value(Server& server, ParameterOperation operation) {
+  const std::vector<std::byte> bytes = answer_bytes(server, operation);
+  T value;
+  if (bytes.size() != sizeof(T))
+    throw Error(ErrorKind::kSystem, fmt::format("{} answers with {} bytes", name_of(server), bytes.size()));
+  std::memcpy(&value, bytes.data(), sizeof(T));
+  return value;
+}
+
+void ParameterClient::ask_all(ParameterOperation operation, std::span<const std::byte> bytes) {
+  for (Server& server : servers_) ask(server, operation, 0, bytes);
+  for (Server& server : servers_) answer_bytes(server, operation);
+}
+
+void ParameterClient::set(int server, uint32_t id, std::span<const std::byte> value) {
+  Server& to = servers_[server];
+  with(to, [&] {
+    to.socket.send({.operation = static_cast<uint16_t>(ParameterOperation::kSet), .id = id}, value);
+  });
+}
+
+void ParameterClient::start(const ParameterStart& start) {
+  ask_all(ParameterOperation::kStart, bytes_of(start));
+}
+
+PulledState ParameterClient::pull(int64_t version, const std::vector<PulledVariable>& variables) {
+  // All servers are asked first, so that they send at the same time. Server 0 is asked also where it has
+  // nothing: it knows the state.
+  for (Server& server : servers_) {
+    std::vector<uint32_t> ids;
+    for (const PulledVariable& variable : variables) {
+      if (variable.server == server.task) ids.push_back(variable.id);
+    }
+    ask(server, ParameterOperation::kPull, static_cast<uint64_t>(version), std::as_bytes(std::span(ids)));
+  }
+  PulledState state;
+  for (Server& server : servers_) {
+    const auto here = answer_value<PulledState>(server, ParameterOperation::kPull);
+    if (server.task == 0) state = here;
+    for (const PulledVariable& variable : variables) {
+      if (variable.server != server.task) continue;
+      const Frame frame = answer(server, ParameterOperation::kVariable);
+      if (frame.id != variable.id || frame.bytes != variable.memory.size())
+        throw Error(ErrorKind::kSystem,
+                    fmt::format("{} sends variable {} of {} bytes, not {} of {}", name_of(server), frame.id,
+                                frame.bytes, variable.id, variable.memory.size()));
+      with(server, [&] { server.socket.receive_bytes(variable.memory); });
+    }
+  }
+  answer_timeout_ = collective_timeout_ + kGrace;  // all have come
+  return state;
+}
+
+void ParameterClient::push(int server, uint32_t index, int64_t version, std::span<const std::byte> tensor) {
+  Server& to = servers_[server];
+  with(to, [&] {
+    to.socket.send({.operation = static_cast<uint16_t>(ParameterOperation::kPush),
+                    .id = index,
+                    .version = static_cast<uint64_t>(version)},
+                   tensor);
+  });
+}
+
+std::vector<std::vector<double>> ParameterClient::squares(int64_t version) {
+  for (Server& server : servers_) ask(server, ParameterOperation::kSquares, static_cast<uint64_t>(version));
+  std::vector<std::vector<double>> squares;
+  for (Server& server : servers_) {
+    const std::vector<std::byte> bytes = answer_bytes(server, ParameterOperation::kSquares);
+    std::vector<double>& of_server = squares.emplace_back(bytes.size() / sizeof(double));
+    if (!bytes.empty()) std::memcpy(of_server.data(), bytes.data(), of_server.size() * sizeof(double));
+  }
+  return squares;
+}
+
+void ParameterClient::update(const ParameterStep& step, std::span<const double> squares) {
+  ask_all(ParameterOperation::kUpdate, bytes_of(step, squares));
+}
+
+DealtBatch ParameterClient::batch(ParameterOperation operation) {
+  ask(servers_[0], operation);
+  return answer_value<DealtBatch>(servers_[0], operation);
+}
+
+DealtBatch ParameterClient::next() { return batch(ParameterOperation::kNext); }
+DealtBatch ParameterClient::pause() { return batch(ParameterOperation::kPause); }
+
+Committed ParameterClient::commit(const ParameterStep& step, std::span<const double> squares) {
+  Server& first = servers_[0];
+  ask(first, ParameterOperation::kCommit, 0, bytes_of(step, squares));
+  const auto done = answer_value<Committed>(first, ParameterOperation::kCommit);
+  ParameterStep with_number = step;
+  with_number.step = done.step;
+  const std::vector<std::byte> bytes = bytes_of(with_number, squares);
+  for (size_t i = 1; i < servers_.size(); ++i) ask(servers_[i], ParameterOperation::kCommit, 0, bytes);
+  for (size_t i = 1; i < servers_.size(); ++i) answer_bytes(servers_[i], ParameterOperation::kCommit);
+  return done;
+}
+
+void ParameterClient::resume() {
+  ask(servers_[0], ParameterOperation::kResume);
+  answer_bytes(servers_[0], ParameterOperation::kResume);
+}
+
+void ParameterClient::stop() {
+  ask(servers_[0], ParameterOperation::kStop);
+  answer_bytes(servers_[0], ParameterOperation::kStop);
+}
+
+StalenessReport ParameterClient::staleness() {
+  ask(servers_[0], ParameterOperation::kReport);
+  const std::vector<std::byte> bytes = answer_bytes(servers_[0], ParameterOperation::kReport);
+  StalenessReport report;
+  report.updates.resize(bytes.size() / sizeof(int64_t));
+  if (!bytes.empty())
+    std::memcpy(report.updates.data(), bytes.data(), report.updates.size() * sizeof(int64_t));
+  if (!report.updates.empty()) {
+    report.dealt_again = report.updates.back();
+    report.updates.pop_back();
+  }
+  return report;
+}
+
+void ParameterClient::leave() { ask_all(ParameterOperation::kLeave); }
+
+}  // namespace mtf

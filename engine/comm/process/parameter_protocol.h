@@ -1,0 +1,79 @@
+// What workers and parameter servers say to each other (parameter_client.h, parameter_service.h). A worker
+// asks, the server answers with the same operation, or with kError and a text. kPush has no answer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mtf {
+
+enum class ParameterOperation : uint16_t {
+  kHello = 1,  ///< JSON {worker, fields}: id = number of the worker
+  kSet,        ///< one variable, from the chief; not answered
+  kStart,      ///< ParameterStart: all variables are set
+  kPull,  ///< ids of variables (uint32 each), of this version or later; answered by a kVariable for each,
+          ///< after a PulledState
+  kVariable,
+  kPush,     ///< a tensor that belongs to the gradients of this version
+  kSquares,  ///< sync, chief: sums of squares (float64) of the gradients of this version, once all have come
+  kUpdate,   ///< sync, chief: ParameterStep and the squares of all gradients; the version is done
+  kNext,     ///< async: a batch to work on, DealtBatch
+  kCommit,   ///< async: ParameterStep and squares: applies what was pushed; answered by Committed
+  kDone,     ///< async: all servers have the last update of this worker; not answered
+  kPause,    ///< async, chief: no batch is in hand any more: DealtBatch without a batch; or one to do first
+  kResume,
+  kStop,    ///< async, chief: no more new batches
+  kReport,  ///< async: number of updates by staleness (int64 each), then the batches that were dealt again
+  kLeave,   ///< the worker is done
+  kError,   ///< a text
+};
+
+/// The chief's words when the variables are set.
+struct ParameterStart {
+  int64_t step = 0;
+  int64_t next_row = 0;
+  int64_t last_step = -1;  ///< -1: when the chief says so
+  int64_t tokens = 0;
+  double rate_scale = 1;
+};
+
+/// What an update needs besides gradients.
+struct ParameterStep {
+  int64_t step = 0;  ///< asynchronous: the number that server 0 gives; 0 when it is asked
+  double loss = 0;
+  int64_t tokens = 0;  ///< in the batch
+};
+
+/// Of the last update.
+struct PulledState {
+  int64_t step = 0;  ///< updates done
+  int64_t next_row = 0;
+  int64_t tokens = 0;
+  double grad_norm = 0;
+  int64_t finite = 1;
+};
+
+struct DealtBatch {
+  int64_t row = -1;  ///< the first; -1: there is none
+  int64_t step = 0;  ///< updates done
+  int64_t next_row = 0;
+  int64_t tokens = 0;
+};
+
+struct Committed {
+  int64_t step = 0;  ///< that this update made, from 0
+  int64_t staleness = 0;
+  int64_t next_row = 0;
+  int64_t tokens = 0;
+  double grad_norm = 0;
+  int64_t finite = 1;
+};
+
+/// What a worker and a server must have in common: names and values.
+using ParameterFields = std::vector<std::pair<std::string, std::string>>;
+
+inline constexpr int kParameterProtocol = 1;
+
+}  // namespace mtf

@@ -1,0 +1,318 @@
+#include "engine/comm/process/process_group.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+
+#include "engine/checkpoint/file.h"
+#include "engine/comm/process/communication_thread.h"
+#include "engine/comm/process/diagnosis.h"
+#include "engine/comm/process/failure_listener.h"
+#include "engine/comm/process/failure_report.h"
+#include "engine/comm/process/flight_record.h"
+#include "engine/comm/process/gloo_transport.h"
+#include "engine/comm/process/handshake.h"
+#include "engine/comm/process/heartbeat.h"
+#include "engine/comm/process/meeting.h"
+#include "engine/comm/process/process_communicator.h"
+#include "engine/comm/process/watchdog.h"
+#include "engine/core/check.h"
+
+namespace mtf {
+
+namespace {
+
+/// Collectives that the flight record keeps.
+constexpr size_t kRecorded = 1000;
+/// At the end of a run that went well the store waits this long for those that are not quite through.
+constexpr Milliseconds kPart(5000);
+/// A wait through the store looks so often whether the collectives go on.
+constexpr Milliseconds kBetweenLooks(500);
+/// The time of fail(), and of its parts.
+constexpr Milliseconds kFail(2000), kFailReply(500), kFailDiagnosis(1000);
+
+/// Between signs of life, at most.
+constexpr Milliseconds kHeartbeat(5000);
+
+class OneProcess final : public ProcessGroup {
+ public:
+  const Launch& launch() const override { return launch_; }
+  void agree(const Fields&) override {}
+  Communicator& communicator() override { return communicator_; }
+  void first_then_others(const std::string&, const std::function<void()>& action) override { action(); }
+  std::vector<std::string> collect(const std::string&, const std::string& text) override { return {text}; }
+  void leave() override {}
+  Error fail(const Error& error) noexcept override { return error; }
+
+ private:
+  Launch launch_;
+  InProcessCommunicator communicator_;
+};
+
+class SeveralProcesses final : public ProcessGroup {
+ public:
+  SeveralProcesses(const Launch& launch, const ProcessGroupOptions& options)
+      : launch_(launch),
+        options_(options),
+        meeting_(launch, options.build, options.connect_timeout, options.collective_timeout),
+        record_(kRecorded) {}
+  ~SeveralProcesses() override {
+    if (transport_) transport_->abort("the process ends");  // a job that waits would hold up its thread
+  }
+
+  void meet() {
+    meeting_.meet();
+    heartbeat_.emplace(meeting_.store(), rank(), std::min(kHeartbeat, options_.collective_timeout / 4));
+  }
+
+  const Launch& launch() const override { return launch_; }
+  void agree(const Fields& fields) override;
+  Communicator& communicator() override;
+  void first_then_others(const std::string& name, const std::function<void()>& action) override;
+  std::vector<std::string> collect(const std::string& name, const std::string& text) override;
+  void leave() override;
+  Error fail(const Error& error) noexcept override;
+
+ private:
+  void compare(const Fields& fields);
+  void connect();
+  Error end_with(const Error& error);
+  /// What is to be printed for a lost peer.
+  Error explain(const Error& error);
+  void write_flight_record() const;
+  /// What messages call each rank.
+  std::vector<std::string> peers() const;
+  /// wait_for() of the meeting, until a process that is to set the key has given no sign of life for the time
+  /// of a collective; then throws Error (kPeerLost) with the words of `late`.
+  template <class Late>
+  std::string await(const std::string& key, int awaited, const Late& late);
+  std::string within() const {
+    return fmt::format("within {:g} s", std::chrono::duration<double>(options_.collective_timeout).count());
+  }
+
+  const Launch launch_;
+  const ProcessGroupOptions options_;
+  Meeting meeting_;
+  std::optional<Heartbeat> heartbeat_;
+  FlightRecord record_;
+  bool has_peers_ = false;  ///< each has begun to connect with every other
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<CommunicationThread> thread_;
+  std::unique_ptr<ProcessCommunicator> communicator_;
+  std::unique_ptr<Watchdog> watchdog_;
+  std::unique_ptr<FailureListener> listener_;
+};
+
+std::vector<std::string> SeveralProcesses::peers() const {
+  std::vector<std::string> names;
+  for (const ProcessHello& member : meeting_.members()) names.push_back(member.name());
+  return names;
+}
+
+template <class Late>
+std::string SeveralProcesses::await(const std::string& key, int awaited, const Late& late) {
+  while (true) {
+    const std::string alive = Heartbeat::last(meeting_.store(), awaited);
+    const auto deadline = std::chrono::steady_clock::now() + options_.collective_timeout;
+    while (std::chrono::steady_clock::now() < deadline) {
+      if (std::optional<std::string> value = meeting_.wait_for(key, kBetweenLooks)) return std::move(*value);
+      if (thread_) thread_->check();  // whoever is waited for may be lost
+    }
+    if (alive == Heartbeat::last(meeting_.store(), awaited)) throw Error(ErrorKind::kPeerLost, late());
+    if (options_.log) {
+      options_.log(fmt::format("rank {} waits for {}, which is at work (more than {:g} s)", rank(),
+                               meeting_.name(awaited),
+                               std::chrono::duration<double>(options_.collective_timeout).count()));
+    }
+  }
+}
+
+void SeveralProcesses::agree(const Fields& fields) {
+  MTF_CHECK(!has_peers_, "agree() comes once");
+  meeting_.store().set(fmt::format("fields/{}", rank()), to_text(fields));
+  if (is_first()) {
+    compare(fields);
+    meeting_.store().set("agreed", "");
+  }
+  await("agreed", 0, [this] {
+    const std::vector<int> missing = meeting_.missing("fields");
+    return missing.empty() ? fmt::format("{} does not answer", meeting_.name(0))
+                           : fmt::format("{} {} not come to the first step {}", meeting_.names(missing),
+                                         missing.size() == 1 ? "has" : "have", within());
+  });
+  connect();
+}
+
+void SeveralProcesses::compare(const Fields& fields) {
+  for (int other = 1; other < size(); ++other) {
+    const std::string text = await(fmt::format("fields/{}", other), other, [&] {
+      return fmt::format("{} has not come to the first step {}", meeting_.name(other), within());
+    });
+    const std::string wrong =
+        difference(meeting_.members()[0], fields, meeting_.members()[other], fields_from_text(text));
+    if (!wrong.empty()) {
+      meeting_.refuse(
+          Error(ErrorKind::kConfig, wrong, "the same program and configuration in all processes"));
+    }
+  }
+}
+
+void SeveralProcesses::connect() {
+  const std::vector<std::string> peers = this->peers();
+  has_peers_ = true;
+  transport_ = connect_gloo({.store = meeting_.store(),
+                             .rank = rank(),
+                             .size = size(),
+                             .address = meeting_.members()[rank()].address,
+                             .connect_timeout = options_.connect_timeout,
+                             .collective_timeout = options_.collective_timeout,
+                             .record = record_,
+                             .peers = peers});
+  thread_ = std::make_unique<CommunicationThread>(record_, options_.prepare_thread);
+  communicator_ = std::make_unique<ProcessCommunicator>(*transport_, *thread_);
+  watchdog_ = std::make_unique<Watchdog>(record_, meeting_.store(), rank(), peers,
+                                         options_.collective_timeout, options_.log);
+  listener_ = std::make_unique<FailureListener>(
+      meeting_.store(), [this](int failed) { transport_->abort(meeting_.name(failed) + " has failed"); });
+}
+
+Communicator& SeveralProcesses::communicator() {
+  MTF_CHECK(communicator_ != nullptr, "communicator() comes after agree()");
+  return *communicator_;
+}
+
+void SeveralProcesses::first_then_others(const std::string& name, const std::function<void()>& action) {
+  const std::string key = "first/" + name;
+  if (is_first()) {
+    try {
+      action();
+    } catch (const Error& error) {
+      meeting_.refuse(error);
+    }
+    meeting_.store().set(key, "");
+    return;
+  }
+  await(key, 0,
+        [&] { return fmt::format("{} is not through with {} {}", meeting_.name(0), name, within()); });
+  action();
+}
+
+std::vector<std::string> SeveralProcesses::collect(const std::string& name, const std::string& text) {
+  const auto key = [&name](int process) { return fmt::format("collect/{}/{}", name, process); };
+  if (!is_first()) {
+    meeting_.store().set(key(rank()), text);
+    return {};
+  }
+  std::vector<std::string> texts = {text};
+  for (int other = 1; other < size(); ++other) {
+    texts.push_back(await(key(other), other, [&] {
+      return fmt::format("{} has not sent {} {}", meeting_.name(other), name, within());
+    }));
+    meeting_.store().set(key(other), "");  // the store need not keep it
+  }
+  return texts;
+}
+
+void SeveralProcesses::leave() {
+  // Over the connections first: they notice a process that has ended.
+  if (communicator_) all_gather(*communicator_, "", "leave");
+  // Then over the store: a process that closes its connections must not disturb another's last message.
+  Store& store = meeting_.store();
+  store.set(fmt::format("left/{}", rank()), "");
+  for (int other = 0; other < size(); ++other) {
+    await(fmt::format("left/{}", other), other,
+          [&] { return fmt::format("{} has not come to the end {}", meeting_.name(other), within()); });
+  }
+  watchdog_.reset();
+  listener_.reset();
+  heartbeat_.reset();
+  meeting_.part(kPart);
+}
+
+Error SeveralProcesses::fail(const Error& error) noexcept {
+  try {
+    return end_with(error);
+  } catch (const std::exception&) {  // the store is lost, too
+    return error;
+  }
+}
+
+Error SeveralProcesses::end_with(const Error& error) {
+  const auto deadline = std::chrono::steady_clock::now() + kFail;
+  meeting_.set_reply_timeout(kFailReply);
+  const bool is_own = !meeting_.is_known(error);
+  std::string lost_store;  ///< how; empty: it is not
+  try {
+    meeting_.publish(error);
+  } catch (const Error& lost) {
+    lost_store = lost.what();
+  }
+  if (transport_) transport_->abort(error.what());
+  write_flight_record();
+  Error result = error;
+  if (is_own && error.kind() == ErrorKind::kPeerLost) {
+    if (!lost_store.empty() && !launch_.store_is_served && !is_first()) {
+      result = Error(ErrorKind::kPeerLost,
+                     fmt::format("{} was lost (killed, stopped, or cut off from the network): {}",
+                                 meeting_.name(0), lost_store));
+    } else if (lost_store.empty() && has_peers_) {
+      result = explain(error);
+    }
+  }
+  watchdog_.reset();
+  listener_.reset();
+  heartbeat_.reset();
+  try {
+    if (lost_store.empty())
+      meeting_.part(std::chrono::ceil<Milliseconds>(deadline - std::chrono::steady_clock::now()));
+  } catch (const std::exception&) {  // process 0 has ended meanwhile
+  }
+  return result;
+}
+
+Error SeveralProcesses::explain(const Error& error) {
+  try {
+    const std::string cause = root_cause(meeting_.store(), rank(), peers(), error, kFailDiagnosis);
+    return error_of_text(ErrorKind::kPeerLost, cause);
+  } catch (const std::exception&) {  // the store was lost meanwhile
+    return error;
+  }
+}
+
+void SeveralProcesses::write_flight_record() const {
+  if (options_.flight_record.empty() || !has_peers_) return;
+  const std::string text = record_.to_json();
+  const int failed = write_file(options_.flight_record, std::as_bytes(std::span(text)));
+  if (failed != 0 && options_.log) {
+    options_.log(fmt::format("{}: cannot be written: {}", options_.flight_record, system_message(failed)));
+  }
+}
+
+/// Each process has connections with all others.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
+std::unique_ptr<ProcessGroup> one_process() { return std::make_unique<OneProcess>(); }
+
+std::unique_ptr<ProcessGroup> connect_processes(const Launch& launch, const ProcessGroupOptions& options) {
+  if (!launch.several()) return one_process();
+  raise_descriptor_limit();
+  auto group = std::make_unique<SeveralProcesses>(launch, options);
+  try {
+    group->meet();
+  } catch (const Error& error) {
+    throw group->fail(error);
+  }
+  return group;
+}
+
+}  // namespace mtf

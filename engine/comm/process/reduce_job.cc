@@ -1,0 +1,406 @@
+#include "engine/comm/process/reduce_job.h"
+
+#include <cstring>
+#include <utility>
+
+#include "engine/comm/process/owned_elements.h"
+
+namespace mtf {
+namespace {
+
+/// The elements of one owner in one message.
+struct OwnedMessage {
+  const ReducedBundle* bundle = nullptr;
+  const std::vector<OwnedElements>* owned = nullptr;
+  std::vector<MessageSlice> slices;  ///< in bytes of the element type
+
+  int64_t bytes() const {
+    int64_t bytes = 0;
+    for (const MessageSlice& slice : slices) bytes += slice.end - slice.begin;
+    return bytes;
+  }
+  /// Calls visit(group, result of the owner, byte in the inputs, byte in the result, number of bytes).
+  template <class Visit>
+  void visit_runs(const Visit& visit) const {
+    for (const MessageSlice& slice : slices) {
+      const OwnedElements& e = (*owned)[slice.sequence];
+      e.runs.visit_runs(slice.begin, slice.end, [&](int64_t run, int64_t first, int64_t bytes) {
+        visit(bundle->groups[e.group], e.result, e.runs.place(e.input, run) + first,
+              e.runs.place(e.output, run) + first, bytes);
+      });
+    }
+  }
+  /// Where all of it is in an input (a result), if it is in one piece: group and place.
+  std::optional<std::pair<const ReducedGroup*, int64_t>> in_one_piece(RunPlaces OwnedElements::*side) const {
+    if (slices.size() != 1) return std::nullopt;
+    const OwnedElements& e = (*owned)[slices[0].sequence];
+    const auto place = e.runs.contiguous(e.*side, slices[0].begin, slices[0].end);
+    if (!place) return std::nullopt;
+    return std::pair(&bundle->groups[e.group], *place);
+  }
+};
+
+/// What this process gives to an owner: blocks of elements, one for each subtree.
+struct Contribution {
+  RemoteMessage message;
+  const OwnedMessage* elements = nullptr;
+  const TreeReduction* reduction = nullptr;  ///< of the whole tree
+  const std::vector<TreeNode>* tree = nullptr;
+  std::vector<int> nodes;
+};
+
+/// The owner's work for one message: what others have sent and what it has itself, added.
+struct OwnedSum {
+  const OwnedMessage* elements = nullptr;
+  std::vector<RemoteMessage> contributions;
+  const TreeReduction* reduction = nullptr;  ///< of the owner's tree
+  struct Operand {
+    const std::byte* block = nullptr;  ///< in a slot; null: an input of this process
+    int64_t member = 0;
+    int64_t element_bytes = 0;
+  };
+  std::vector<Operand> operands;
+};
+
+/// An owner's result on its way to the others.
+struct ResultMessage {
+  RemoteMessage message;
+  const OwnedMessage* elements = nullptr;
+};
+
+/// Owners' messages number t of one bundle.
+struct ReduceRound {
+  std::vector<Contribution> contributions;
+  std::optional<OwnedSum> sum;
+  std::vector<ResultMessage> results_out, results_in;
+};
+
+class ReduceJob final : public RemoteJob {
+ public:
+  ReduceJob(Staging& staging, CommunicationThread& thread, std::vector<RemotePart> parts, std::string name)
+      : RemoteJob(staging, thread, parts.empty() ? DType::kBool : parts[0].collective.dtype, std::move(name)),
+        parts_(std::move(parts)),
+        bundles_(reduced_bundles(parts_)) {
+    for (const ReducedBundle& bundle : bundles_) add_bundle(bundle);
+  }
+
+  void run(uint64_t sequence) override {
+    const auto rounds = static_cast<int64_t>(rounds_.size());
+    if (rounds > 0) post(rounds_[0], sequence);
+    for (int64_t i = 0; i < rounds; ++i) {
+      if (i + 1 < rounds) {
+        if (i > 0) finish(rounds_[i - 1]);
+        post(rounds_[i + 1], sequence);
+      }
+      add(rounds_[i], sequence);
+    }
+    for (int64_t i = std::max<int64_t>(0, rounds - 2); i < rounds; ++i) finish(rounds_[i]);
+    wait_in_place();
+    copy_results();
+  }
+
+ private:
+  /// Everything that one owner of a bundle has to do with.
+  struct Owner {
+    int process = 0;
+    const std::vector<int>* suppliers = nullptr;
+    std::vector<OwnedMessage*> messages;
+    OwnerTree tree;
+    const TreeReduction* reduction = nullptr;  ///< of `tree`, if this process is it
+  };
+
+  void add_bundle(const ReducedBundle& bundle) {
+    const Collective& collective = *bundle.groups[0].collective;
+    trees_.push_back(std::make_unique<std::vector<TreeNode>>(reduction_tree(collective.group)));
+    const std::vector<TreeNode>& tree = *trees_.back();
+    const TreeReduction& whole = keep(prepare_reduction(tree, collective.dtype, collective.reduction));
+    std::vector<Owner> owners;
+    size_t rounds = 0;
+    for (size_t c = 0; c < bundle.consumers.size(); ++c) {
+      owners.push_back(make_owner(bundle, c, tree));
+      rounds = std::max(rounds, owners.back().messages.size());
+    }
+    for (size_t t = 0; t < rounds; ++t) {
+      ReduceRound round;
+      const auto number = static_cast<int64_t>(rounds_.size());
+      for (const Owner& owner : owners) {
+        if (t >= owner.messages.size()) continue;
+        const OwnedMessage& elements = *owner.messages[t];
+        if (owner.process == process()) {
+          round.sum = make_sum(owner, tree, elements, number);
+        } else {
+          add_contribution(owner, tree, whole, elements, number, round);
+        }
+        if (collective.kind == Collective::Kind::kAllReduce) add_results(owner, elements, number, round);
+      }
+      rounds_.push_back(std::move(round));
+    }
+    keep_copies(bundle);
+  }
+
+  Owner make_owner(const ReducedBundle& bundle, size_t c, const std::vector<TreeNode>& tree) {
+    const Collective& collective = *bundle.groups[0].collective;
+    const RemoteGroup::Consumer& consumer = bundle.consumers[c];
+    Owner owner{consumer.process, &consumer.suppliers, {}, {}, nullptr};
+    owner.tree = owner_tree(tree, consumer.suppliers, consumer.process);
+    if (consumer.process == process()) {
+      owner.reduction = &keep(prepare_reduction(owner.tree.tree, collective.dtype, collective.reduction));
+    }
+    owned_.push_back(std::make_unique<std::vector<OwnedElements>>(owned_elements(bundle, c)));
+    const auto element = static_cast<int64_t>(size_of(collective.dtype));
+    std::vector<int64_t> lengths;  // elements
+    for (const OwnedElements& e : *owned_.back()) lengths.push_back(e.runs.bytes() / element);
+    const int64_t most = std::max<int64_t>(1, slot_bytes() / widest(owner, tree, collective.dtype));
+    for (std::vector<MessageSlice>& slices : cut_messages(lengths, most, kAloneBytes / element)) {
+      for (MessageSlice& slice : slices) {
+        slice.begin *= element;
+        slice.end *= element;
+      }
+      messages_.push_back(
+          std::make_unique<OwnedMessage>(OwnedMessage{&bundle, owned_.back().get(), std::move(slices)}));
+      owner.messages.push_back(messages_.back().get());
+    }
+    return owner;
+  }
+
+  /// Bytes for one element in a message of these subtrees.
+  static int64_t element_bytes(const std::vector<TreeNode>& tree, const std::vector<int>& nodes,
+                               DType dtype) {
+    size_t bytes = 0;
+    for (int node : nodes) bytes += tree[node].left >= 0 ? accumulator_bytes(dtype) : size_of(dtype);
+    return static_cast<int64_t>(bytes);
+  }
+
+  /// The most bytes for one element in any message to or from the owner.
+  static int64_t widest(const Owner& owner, const std::vector<TreeNode>& tree, DType dtype) {
+    auto most = static_cast<int64_t>(size_of(dtype));
+    for (int supplier : other_suppliers(owner)) {
+      most = std::max(most, element_bytes(tree, supplied_subtrees(tree, *owner.suppliers, supplier), dtype));
+    }
+    return most;
+  }
+
+  static std::vector<int> other_suppliers(const Owner& owner) {
+    std::vector<int> others = *owner.suppliers;
+    std::sort(others.begin(), others.end());
+    others.erase(std::unique(others.begin(), others.end()), others.end());
+    std::erase(others, owner.process);
+    return others;
+  }
+
+  int64_t contribution_bytes(const OwnedMessage& elements, const std::vector<TreeNode>& tree,
+                             const std::vector<int>& nodes) const {
+    const DType dtype = elements.bundle->groups[0].collective->dtype;
+    return elements.bytes() / static_cast<int64_t>(size_of(dtype)) * element_bytes(tree, nodes, dtype);
+  }
+
+  OwnedSum make_sum(const Owner& owner, const std::vector<TreeNode>& tree, const OwnedMessage& elements,
+                    int64_t round) {
+    const DType dtype = elements.bundle->groups[0].collective->dtype;
+    const auto element = static_cast<int64_t>(size_of(dtype));
+    OwnedSum sum{&elements, {}, owner.reduction, {}};
+    std::map<int, const std::byte*> blocks;  // by node of the whole tree
+    for (int supplier : other_suppliers(owner)) {
+      const std::vector<int> nodes = supplied_subtrees(tree, *owner.suppliers, supplier);
+      RemoteMessage message =
+          next_received(supplier, MessagePhase::kContribution, contribution_bytes(elements, tree, nodes));
+      stage(message, Use::kContributionIn, supplier, round);
+      const std::byte* block = message.staged;
+      for (int node : nodes) {
+        blocks[node] = block;
+        block += elements.bytes() / element * element_bytes(tree, {node}, dtype);
+      }
+      sum.contributions.push_back(message);
+    }
+    for (const OwnerTree::Operand& operand : owner.tree.operands) {
+      const auto block = blocks.find(operand.node);
+      sum.operands.push_back({block == blocks.end() ? nullptr : block->second, operand.member,
+                              element_bytes(tree, {operand.node}, dtype)});
+    }
+    operands_.resize(std::max(operands_.size(), sum.operands.size()));
+    return sum;
+  }
+
+  void add_contribution(const Owner& owner, const std::vector<TreeNode>& tree, const TreeReduction& whole,
+                        const OwnedMessage& elements, int64_t number, ReduceRound& round) {
+    std::vector<int> nodes = supplied_subtrees(tree, *owner.suppliers, process());
+    if (nodes.empty()) return;
+    Contribution contribution{{}, &elements, &whole, &tree, std::move(nodes)};
+    contribution.message = next_sent(owner.process, MessagePhase::kContribution,
+                                     contribution_bytes(elements, tree, contribution.nodes));
+    const TreeNode& first = tree[contribution.nodes[0]];
+    const auto piece = elements.in_one_piece(&OwnedElements::input);
+    if (contribution.nodes.size() == 1 && first.left < 0 && piece) {
+      send_in_place(contribution.message, input(*piece->first, first.member), piece->second);
+    } else {
+      stage(contribution.message, Use::kContributionOut, owner.process, number);
+    }
+    round.contributions.push_back(std::move(contribution));
+  }
+
+  static int64_t input_bytes(const Collective& collective) {
+    auto bytes = static_cast<int64_t>(size_of(collective.dtype));
+    for (int64_t size : collective.input) bytes *= size;
+    return bytes;
+  }
+
+  static std::span<const std::byte> input(const ReducedGroup& group, int64_t member) {
+    return {group.inputs[member], static_cast<size_t>(input_bytes(*group.collective))};
+  }
+
+  /// The first place of the result of an all_reduce.
+  static std::span<std::byte> result(const ReducedGroup& group) {
+    return {group.results[0][0], static_cast<size_t>(input_bytes(*group.collective))};
+  }
+
+  void add_results(const Owner& owner, const OwnedMessage& elements, int64_t number, ReduceRound& round) {
+    if (!elements.bundle->consumer(process())) return;
+    const auto piece = elements.in_one_piece(&OwnedElements::output);
+    if (owner.process != process()) {
+      ResultMessage in{next_received(owner.process, MessagePhase::kResult, elements.bytes()), &elements};
+      if (piece) {
+        receive_in_place(in.message, result(*piece->first), piece->second);
+      } else {
+        stage(in.message, Use::kResultIn, owner.process, number);
+      }
+      round.results_in.push_back(in);
+      return;
+    }
+    for (const RemoteGroup::Consumer& consumer : elements.bundle->consumers) {
+      if (consumer.process == process()) continue;
+      ResultMessage out{next_sent(consumer.process, MessagePhase::kResult, elements.bytes()), &elements};
+      if (piece) {
+        send_in_place(out.message, result(*piece->first), piece->second);
+      } else {
+        stage(out.message, Use::kResultOut, process(), number);  // one slot for all of them
+      }
+      round.results_out.push_back(out);
+    }
+  }
+
+  /// Results that are wanted in further places.
+  void keep_copies(const ReducedBundle& bundle) {
+    for (const ReducedGroup& group : bundle.groups) {
+      const Collective& collective = *group.collective;
+      int64_t bytes = input_bytes(collective);
+      if (collective.kind == Collective::Kind::kReduceScatter) bytes /= collective.members();
+      for (const std::vector<std::byte*>& places : group.results) {
+        for (size_t i = 1; i < places.size(); ++i) copies_.push_back({places[0], places[i], bytes});
+      }
+    }
+  }
+
+  const TreeReduction& keep(std::unique_ptr<TreeReduction> reduction) {
+    reductions_.push_back(std::move(reduction));
+    return *reductions_.back();
+  }
+
+  void post(const ReduceRound& round, uint64_t sequence) {
+    if (round.sum) {
+      for (const RemoteMessage& message : round.sum->contributions) message.receive(sequence);
+    }
+    for (const ResultMessage& in : round.results_in) in.message.receive(sequence);
+    for (const Contribution& contribution : round.contributions) {
+      if (contribution.message.staged) pack(contribution);
+      contribution.message.send(sequence);
+    }
+  }
+
+  static void pack(const Contribution& contribution) {
+    std::byte* out = contribution.message.staged;
+    for (int node : contribution.nodes) {
+      const TreeNode& tree = (*contribution.tree)[node];
+      contribution.elements->visit_runs(
+          [&](const ReducedGroup& group, size_t, int64_t in, int64_t, int64_t bytes) {
+            if (tree.left < 0) {
+              std::memcpy(out, group.inputs[tree.member] + in, static_cast<size_t>(bytes));
+              out += bytes;
+              return;
+            }
+            const DType dtype = group.collective->dtype;
+            const auto element = static_cast<int64_t>(size_of(dtype));
+            contribution.reduction->add(group.inputs, node, in / element, bytes / element, out);
+            out += bytes / element * static_cast<int64_t>(accumulator_bytes(dtype));
+          });
+    }
+  }
+
+  /// Adds this process's share and sends the results.
+  void add(const ReduceRound& round, uint64_t sequence) {
+    if (!round.sum) return;
+    for (const RemoteMessage& message : round.sum->contributions) message.buffer->wait_received();
+    add(*round.sum);
+    if (!round.results_out.empty() && round.results_out[0].message.staged) {
+      std::byte* out = round.results_out[0].message.staged;
+      round.sum->elements->visit_runs(
+          [&](const ReducedGroup& group, size_t, int64_t, int64_t place, int64_t bytes) {
+            std::memcpy(out, group.results[0][0] + place, static_cast<size_t>(bytes));
+            out += bytes;
+          });
+    }
+    for (const ResultMessage& out : round.results_out) out.message.send(sequence);
+  }
+
+  void add(const OwnedSum& sum) {
+    int64_t done = 0;  // elements of the message
+    sum.elements->visit_runs(
+        [&](const ReducedGroup& group, size_t result, int64_t in, int64_t place, int64_t bytes) {
+          for (size_t i = 0; i < sum.operands.size(); ++i) {
+            const OwnedSum::Operand& operand = sum.operands[i];
+            operands_[i] = operand.block ? operand.block + done * operand.element_bytes
+                                         : group.inputs[operand.member] + in;
+          }
+          const int64_t elements = bytes / static_cast<int64_t>(size_of(group.collective->dtype));
+          sum.reduction->reduce(operands_, 0, elements, group.results[result][0] + place);
+          done += elements;
+        });
+  }
+
+  /// Empties the slots of a round.
+  static void finish(const ReduceRound& round) {
+    for (const ResultMessage& in : round.results_in) {
+      if (!in.message.staged) continue;
+      in.message.buffer->wait_received();
+      const std::byte* from = in.message.staged;
+      in.elements->visit_runs([&](const ReducedGroup& group, size_t, int64_t, int64_t place, int64_t bytes) {
+        std::memcpy(group.results[0][0] + place, from, static_cast<size_t>(bytes));
+        from += bytes;
+      });
+    }
+    for (const Contribution& contribution : round.contributions) {
+      if (contribution.message.staged) contribution.message.buffer->wait_sent();
+    }
+    for (const ResultMessage& out : round.results_out) {
+      if (out.message.staged) out.message.buffer->wait_sent();
+    }
+  }
+
+  void copy_results() const {
+    for (const Copy& copy : copies_) std::memcpy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
+  }
+
+  struct Copy {
+    const std::byte* from;
+    std::byte* to;
+    int64_t bytes;
+  };
+  std::vector<RemotePart> parts_;
+  std::vector<ReducedBundle> bundles_;
+  // What the rounds refer to.
+  std::vector<std::unique_ptr<std::vector<TreeNode>>> trees_;
+  std::vector<std::unique_ptr<TreeReduction>> reductions_;
+  std::vector<std::unique_ptr<std::vector<OwnedElements>>> owned_;
+  std::vector<std::unique_ptr<OwnedMessage>> messages_;
+  std::vector<ReduceRound> rounds_;
+  std::vector<Copy> copies_;
+  std::vector<const std::byte*> operands_;
+};
+
+}  // namespace
+
+std::unique_ptr<RemoteCollective> prepare_reduce_job(Staging& staging, CommunicationThread& thread,
+                                                     std::vector<RemotePart> parts, std::string name) {
+  return std::make_unique<ReduceJob>(staging, thread, std::move(parts), std::move(name));
+}
+
+}  // namespace mtf

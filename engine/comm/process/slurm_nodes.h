@@ -1,0 +1,20 @@
+// The short forms in which Slurm's environment variables name nodes and count tasks.
+//
+//   first_node("rack[2-3]n[01-16,20],login");   // "rack2n01"
+//   tasks_on_node("4(x2),1", 2);                // 1
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace mtf {
+
+/// The first host of SLURM_JOB_NODELIST; nothing for a text that is no list of nodes.
+std::optional<std::string> first_node(std::string_view list);
+
+/// Tasks on node `node` by SLURM_STEP_TASKS_PER_NODE or SLURM_TASKS_PER_NODE; nothing where it does not say.
+std::optional<int64_t> tasks_on_node(std::string_view counts, int64_t node);
+
+}  // namespace mtf

@@ -1,0 +1,93 @@
+// The wire of the rendezvous store: a subset of the protocol of PyTorch's TCPStore, so that its servers (the
+// agent of torchrun) and its clients work with ours.
+//
+// A request is one byte (its number), then its arguments. Integers are in the machine's order of bytes, texts
+// have their length (64 bits) before them, lists the number of their entries (64 bits).
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace mtf {
+
+enum class StoreRequest : uint8_t {
+  kValidate = 0,     ///< u32 kStoreMagic; the first request of every client; no answer
+  kSet = 1,          ///< key, value; no answer
+  kGet = 3,          ///< key -> value (empty where there is none)
+  kAdd = 4,          ///< key, i64 -> i64
+  kCheck = 5,        ///< keys -> u8 kReady where all are set, else kNotReady
+  kWait = 6,         ///< keys -> u8 kStopWaiting, as soon as all are set
+  kDelete = 8,       ///< key -> i64: keys that were deleted
+  kCancelWait = 12,  ///< -> u8 kWaitCancelled
+  kPing = 13,        ///< u32 -> the same
+};
+
+inline constexpr uint32_t kStoreMagic = 0x3C85F7CE;
+inline constexpr uint8_t kReady = 0, kNotReady = 1;
+inline constexpr uint8_t kStopWaiting = 0, kWaitCancelled = 1;
+
+// What a server takes: more ends the connection.
+inline constexpr uint64_t kLongestStoreKey = uint64_t{4} << 10;
+inline constexpr uint64_t kLongestStoreValue = uint64_t{64} << 20;
+inline constexpr uint64_t kMostStoreKeys = 4096;
+
+/// Appends numbers and texts to a message.
+class StoreWriter {
+ public:
+  explicit StoreWriter(std::string& out) : out_(out) {}
+  template <class T>
+  requires std::is_trivially_copyable_v<T> StoreWriter& number(T value) {
+    out_.append(reinterpret_cast<const char*>(&value), sizeof value);
+    return *this;
+  }
+  StoreWriter& text(std::string_view text) {
+    number<uint64_t>(text.size());
+    out_.append(text);
+    return *this;
+  }
+
+ private:
+  std::string& out_;
+};
+
+/// Takes numbers and texts from the beginning of what has come so far. Where that is too short the results
+/// are empty and complete() is false; where a size is beyond the limits good() is false.
+class StoreReader {
+ public:
+  explicit StoreReader(std::string_view in) : in_(in) {}
+  template <class T>
+  T number() {
+    T value{};
+    if (take(sizeof value)) std::memcpy(&value, in_.data() + at_ - sizeof value, sizeof value);
+    return value;
+  }
+  std::string_view text(uint64_t longest) {
+    const auto size = number<uint64_t>();
+    good_ = good_ && size <= longest;
+    if (!good_ || !take(size)) return {};
+    return in_.substr(at_ - size, size);
+  }
+  bool complete() const { return complete_; }
+  bool good() const { return good_; }
+  void refuse() { good_ = false; }
+  /// Bytes taken.
+  size_t size() const { return at_; }
+
+ private:
+  bool take(size_t size) {
+    complete_ = complete_ && size <= in_.size() - at_;
+    if (complete_) at_ += size;
+    return complete_;
+  }
+
+  std::string_view in_;
+  size_t at_ = 0;
+  bool complete_ = true;
+  bool good_ = true;
+};
+
+}  // namespace mtf

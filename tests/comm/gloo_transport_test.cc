@@ -1,0 +1,259 @@
+#include "engine/comm/process/gloo_transport.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "tests/support/failure.h"
+#include "tests/support/memory_store.h"
+
+namespace mtf {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::vector<std::string> gloo_peer_names(int size) {
+  std::vector<std::string> names;
+  for (int rank = 0; rank < size; ++rank) names.push_back("rank " + std::to_string(rank) + " (here)");
+  return names;
+}
+
+/// Threads that play processes, each with its transport.
+void run_gloo_ranks(int size, const std::function<void(Transport& transport, FlightRecord& record)>& play,
+                    Milliseconds timeout = Milliseconds(60'000)) {
+  MemoryStore store;
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < size; ++rank)
+    ranks.emplace_back([&, rank] {
+      FlightRecord record(10);
+      const auto transport = connect_gloo({.store = store,
+                                           .rank = rank,
+                                           .size = size,
+                                           .address = "127.0.0.1",
+                                           .connect_timeout = Milliseconds(60'000),
+                                           .collective_timeout = timeout,
+                                           .record = record,
+                                           .peers = gloo_peer_names(size)});
+      play(*transport, record);
+    });
+  for (std::thread& rank : ranks) rank.join();
+}
+
+/// Nobody closes its connections before all have come so far.
+class Everyone {
+ public:
+  explicit Everyone(int size) : missing_(size) {}
+  void arrive_and_wait() {
+    std::unique_lock lock(mutex_);
+    --missing_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return missing_ <= 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int missing_;
+};
+
+TEST(GlooTransport, DeliversMessagesByTagFromEveryRankToEveryOther) {
+  constexpr int kSize = 4, kMessages = 20;
+  Everyone end(kSize);
+  run_gloo_ranks(kSize, [&](Transport& transport, FlightRecord&) {
+    const int own = transport.rank();
+    const auto value = [](int from, int to, int n) {
+      return static_cast<uint64_t>(from * 10000 + to * 100 + n);
+    };
+    std::vector<uint64_t> sent(kSize * kMessages), received(kSize * kMessages);
+    const auto out = transport.buffer(std::as_writable_bytes(std::span(sent)));
+    const auto in = transport.buffer(std::as_writable_bytes(std::span(received)));
+    int posted = 0;
+    for (int peer = 0; peer < kSize; ++peer) {
+      if (peer == own) continue;
+      for (int n = 0; n < kMessages; ++n, ++posted) {
+        const auto at = static_cast<size_t>(peer * kMessages + n);
+        sent[at] = value(own, peer, n);
+        out->send(peer, static_cast<uint64_t>(n), 8 * at, 8);
+      }
+      // In the other order.
+      for (int n = kMessages; n-- > 0;)
+        in->receive(peer, static_cast<uint64_t>(n), 8 * static_cast<size_t>(peer * kMessages + n), 8);
+    }
+    for (int i = 0; i < posted; ++i) in->wait_received();
+    for (int i = 0; i < posted; ++i) out->wait_sent();
+    for (int peer = 0; peer < kSize; ++peer)
+      for (int n = 0; n < kMessages && peer != own; ++n)
+        EXPECT_EQ(received[static_cast<size_t>(peer * kMessages + n)], value(peer, own, n));
+    end.arrive_and_wait();
+  });
+}
+
+TEST(GlooTransport, MovesMessagesOfAnySizeBothWaysAtOnce) {
+  Everyone end(2);
+  run_gloo_ranks(2, [&](Transport& transport, FlightRecord&) {
+    const int peer = 1 - transport.rank();
+    std::vector<std::byte> sent(2'000'001, std::byte(transport.rank() + 1)), received(sent.size());
+    const auto out = transport.buffer(sent), in = transport.buffer(received);
+    uint64_t tag = 0;
+    for (const size_t bytes :
+         {size_t{0}, size_t{1}, size_t{1000}, size_t{65536}, size_t{1} << 20, sent.size()}) {
+      in->receive(peer, ++tag, 0, bytes);
+      out->send(peer, tag, sent.size() - bytes, bytes);
+      in->wait_received();
+      out->wait_sent();
+      EXPECT_EQ(std::count(received.begin(), received.end(), std::byte(peer + 1)),
+                static_cast<int64_t>(bytes));
+    }
+    end.arrive_and_wait();
+  });
+}
+
+TEST(GlooTransport, NamesThePeerWhoseConnectionCloses) {
+  Everyone met(2);
+  run_gloo_ranks(3, [&](Transport& transport, FlightRecord& record) {
+    if (transport.rank() == 2) return;  // closes its connections
+    record.queued(5, "all_reduce w over data", 8);
+    record.begun(5);
+    std::byte byte{};
+    const auto in = transport.buffer({&byte, 1});
+    const std::string error = failure(
+        [&] {
+          in->receive(2, 1, 0, 1);
+          in->wait_received();
+        },
+        ErrorKind::kPeerLost);
+    EXPECT_THAT(error, AllOf(HasSubstr("the connection to rank 2 (here) was lost"),
+                             HasSubstr("in all_reduce w over data (collective 5)")));
+    met.arrive_and_wait();
+    // The others can go on.
+    std::byte sent{7}, received{};
+    const auto to = transport.buffer({&sent, 1}), from = transport.buffer({&received, 1});
+    const int peer = 1 - transport.rank();
+    from->receive(peer, 9, 0, 1);
+    to->send(peer, 9, 0, 1);
+    from->wait_received();
+    to->wait_sent();
+    EXPECT_EQ(received, std::byte{7});
+  });
+}
+
+TEST(GlooTransport, NamesThePeerThatSendsNothing) {
+  Everyone end(2);
+  run_gloo_ranks(
+      2,
+      [&](Transport& transport, FlightRecord& record) {
+        record.queued(1, "all_gather x over cols", 8);
+        record.begun(1);
+        std::byte byte{};
+        const auto buffer = transport.buffer({&byte, 1});
+        if (transport.rank() == 0) {
+          EXPECT_THAT(failure(
+                          [&] {
+                            buffer->receive(1, 1, 0, 1);
+                            buffer->wait_received();
+                          },
+                          ErrorKind::kPeerLost),
+                      HasSubstr("rank 1 (here) has sent nothing for 400 ms in all_gather x over cols"));
+          EXPECT_EQ(record.current()->waits_for, 1);
+          EXPECT_THAT(failure([&] {
+                        buffer->send(1, 2, 0, 1);
+                        buffer->wait_sent();
+                      }),
+                      HasSubstr("rank 1 (here) has taken nothing for 400 ms"));
+        }
+        end.arrive_and_wait();
+      },
+      Milliseconds(400));
+}
+
+TEST(GlooTransport, AbortEndsWaitsAndAllThatFollows) {
+  Everyone end(2);
+  run_gloo_ranks(2, [&](Transport& transport, FlightRecord&) {
+    std::byte byte{};
+    const auto buffer = transport.buffer({&byte, 1});
+    buffer->receive(1 - transport.rank(), 1, 0, 1);
+    std::thread other([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      transport.abort("rank 5 failed first: no disk");
+    });
+    EXPECT_THAT(failure([&] { buffer->wait_received(); }, ErrorKind::kPeerLost),
+                HasSubstr("rank 5 failed first"));
+    EXPECT_THAT(failure([&] { buffer->send(1 - transport.rank(), 2, 0, 1); }),
+                HasSubstr("rank 5 failed first"));
+    other.join();
+    end.arrive_and_wait();
+  });
+}
+
+TEST(GlooTransportDeathTest, TellsTheCollectiveWhenGlooEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto exchange_of_unequal_sizes = [] {
+    run_gloo_ranks(2, [&](Transport& transport, FlightRecord& record) {
+      record.queued(7, "all_reduce w over data", 8);
+      record.begun(7);
+      std::vector<std::byte> bytes(8);
+      const auto buffer = transport.buffer(bytes);
+      if (transport.rank() == 0) {
+        buffer->send(1, 1, 0, 8);
+        buffer->wait_sent();
+      } else {
+        buffer->receive(0, 1, 0, 4);
+      }
+      std::this_thread::sleep_for(std::chrono::seconds(60));
+    });
+  };
+  EXPECT_EXIT(exchange_of_unequal_sizes(), testing::ExitedWithCode(75),
+              "the wire between the processes failed in all_reduce w over data \\(collective 7\\)");
+}
+
+TEST(GlooTransport, SaysWhichRankHasNotCome) {
+  MemoryStore store;
+  FlightRecord record(10);
+  const GlooOptions options{.store = store,
+                            .rank = 0,
+                            .size = 2,
+                            .address = "127.0.0.1",
+                            .connect_timeout = Milliseconds(100),
+                            .record = record,
+                            .peers = gloo_peer_names(2)};
+  EXPECT_THAT(failure([&] { connect_gloo(options); }, ErrorKind::kPeerLost),
+              HasSubstr("rank 1 (here) has not begun to connect within 0.1 s"));
+  GlooOptions wrong = options;
+  wrong.address = "no address";
+  EXPECT_THAT(failure([&] { connect_gloo(wrong); }, ErrorKind::kSystem),
+              HasSubstr("`no address` is no IP address"));
+}
+
+int64_t entries_of(const char* folder) {
+  return std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator());
+}
+
+TEST(GlooTransport, LeavesNoDescriptorAndNoThread) {
+  const auto cycle = [](int size) {
+    Everyone end(size);
+    run_gloo_ranks(size, [&](Transport& transport, FlightRecord&) {
+      std::vector<std::byte> sent(100), received(100);
+      const auto out = transport.buffer(sent), in = transport.buffer(received);
+      const int next = (transport.rank() + 1) % size, previous = (transport.rank() + size - 1) % size;
+      in->receive(previous, 1, 0, 100);
+      out->send(next, 1, 0, 100);
+      in->wait_received();
+      out->wait_sent();
+      end.arrive_and_wait();
+    });
+  };
+  cycle(2);
+  const int64_t descriptors = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task");
+  for (int i = 0; i < 100; ++i) cycle(2 + i % 3);
+  EXPECT_EQ(entries_of("/proc/self/fd"), descriptors);
+  EXPECT_EQ(entries_of("/proc/self/task"), threads);
+}
+
+}  // namespace
+}  // namespace mtf

@@ -1,0 +1,402 @@
+#include "engine/comm/process/parameter_service.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <future>
+#include <random>
+#include <set>
+
+#include "engine/comm/process/parameter_client.h"
+#include "tests/support/failure.h"
+
+namespace mtf {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+/// Variables of one number each, `ids`, that an update lessens by the sum of the gradients.
+class Numbers final : public ParameterStorage {
+ public:
+  explicit Numbers(std::vector<uint32_t> ids)
+      : ids_(std::move(ids)), values_(ids_.size()), sums_(ids_.size()) {}
+
+  std::span<std::byte> variable(uint32_t id) override {
+    for (size_t i = 0; i < ids_.size(); ++i) {
+      if (ids_[i] == id) return std::as_writable_bytes(std::span(&values_[i], 1));
+    }
+    return {};
+  }
+  std::vector<size_t> pushed_bytes(int) const override {
+    return std::vector<size_t>(ids_.size(), sizeof(double));
+  }
+  void add(const std::vector<const PushedTensors*>& workers) override {
+    for (size_t i = 0; i < ids_.size(); ++i) {
+      sums_[i] = 0;
+      for (const PushedTensors* pushed : workers)
+        sums_[i] += *reinterpret_cast<const double*>((*pushed)[i].data());
+    }
+  }
+  std::vector<double> squares() override {
+    std::vector<double> squares;
+    for (const double sum : sums_) squares.push_back(sum * sum);
+    return squares;
+  }
+  Outcome update(int64_t, double rate_scale, double, std::span<const double> squares) override {
+    double norm = 0;
+    for (const double square : squares) norm += square;
+    for (size_t i = 0; i < ids_.size(); ++i) values_[i] -= rate_scale * sums_[i];
+    return {norm, true};
+  }
+  double value(size_t i) const { return values_[i]; }
+
+ private:
+  std::vector<uint32_t> ids_;
+  std::vector<double> values_, sums_;
+};
+
+/// A server in a thread.
+class Server {
+ public:
+  Server(std::vector<uint32_t> ids, ParameterServiceOptions options) : numbers(std::move(ids)) {
+    options.log = [this](const std::string& line) {
+      const std::lock_guard lock(mutex_);
+      log_ += line + "\n";
+    };
+    options.squares = 2;
+    if (options.fields.empty()) options.fields = {{"program", "p"}, {"seed", "1"}};
+    service_ = std::make_unique<ParameterService>(FramedListener(0, true), numbers, std::move(options));
+    end_ = std::async(std::launch::async, [this]() -> std::string {
+      try {
+        service_->serve();
+        return "ended";
+      } catch (const Error& error) {
+        return error.what();
+      }
+    });
+  }
+  std::string address() const { return fmt::format("127.0.0.1:{}", service_->port()); }
+  int port() const { return service_->port(); }
+  /// How serve() ended: "ended", or its error.
+  std::string end() { return end_.get(); }
+  std::string log() {
+    const std::lock_guard lock(mutex_);
+    return log_;
+  }
+
+  Numbers numbers;
+
+ private:
+  std::mutex mutex_;
+  std::string log_;
+  std::unique_ptr<ParameterService> service_;
+  std::future<std::string> end_;
+};
+
+ParameterServiceOptions quick(int workers, bool asynchronous = false) {
+  ParameterServiceOptions options;
+  options.workers = workers;
+  options.asynchronous = asynchronous;
+  options.connect_timeout = options.collective_timeout = milliseconds(3000);
+  return options;
+}
+
+ParameterClientOptions worker(int number, std::vector<std::string> servers) {
+  return {.servers = std::move(servers),
+          .worker = number,
+          .fields = {{"program", "p"}, {"seed", "1"}},
+          .connect_timeout = milliseconds(3000),
+          .collective_timeout = milliseconds(3000)};
+}
+
+std::span<const std::byte> bytes_of(const double& value) { return std::as_bytes(std::span(&value, 1)); }
+
+/// One synchronous step of a worker of servers with a variable each.
+void step(ParameterClient& client, bool chief, int64_t version, double gradient) {
+  for (int server = 0; server < client.servers(); ++server)
+    client.push(server, 0, version, bytes_of(gradient));
+  if (!chief) return;
+  std::vector<double> squares;
+  for (const auto& of_server : client.squares(version))
+    squares.insert(squares.end(), of_server.begin(), of_server.end());
+  squares.resize(2);
+  client.update({.step = version, .loss = 1, .tokens = 2}, squares);
+}
+
+void start(ParameterClient& client, const ParameterStart& at) {
+  for (int server = 0; server < client.servers(); ++server)
+    client.set(server, static_cast<uint32_t>(server), bytes_of(10.0 * (server + 1)));
+  client.start(at);
+}
+
+std::vector<PulledVariable> everything(ParameterClient& client, std::vector<double>& values) {
+  std::vector<PulledVariable> variables;
+  for (int server = 0; server < client.servers(); ++server)
+    variables.push_back(
+        {server, static_cast<uint32_t>(server), std::as_writable_bytes(std::span(&values[server], 1))});
+  return variables;
+}
+
+TEST(ParameterService, SynchronousWorkersSeeTheSumOfAllGradientsInEveryVersion) {
+  Server first({0}, quick(3)), second({1}, quick(3));
+  const auto run = [&](int number) {
+    ParameterClient client(worker(number, {first.address(), second.address()}));
+    if (number == 0) start(client, {.step = 5, .next_row = 50, .tokens = 7, .rate_scale = 0.5});
+    std::vector<double> values(2);
+    for (int64_t version = 5; version < 25; ++version) {
+      const PulledState state = client.pull(version, everything(client, values));
+      EXPECT_EQ(state.step, version);
+      EXPECT_EQ(state.tokens, 7 + 2 * (version - 5));
+      EXPECT_EQ(values[0], 10 - 3 * static_cast<double>(version - 5));
+      EXPECT_EQ(values[1], 20 - 3 * static_cast<double>(version - 5));
+      step(client, number == 0, version, number + 1);
+    }
+    EXPECT_EQ(client.pull(25, {}).grad_norm, 72);
+    client.leave();
+  };
+  std::vector<std::future<void>> workers;
+  for (int number = 0; number < 3; ++number) workers.push_back(std::async(std::launch::async, run, number));
+  for (auto& each : workers) each.get();
+  EXPECT_EQ(first.end(), "ended");
+  EXPECT_EQ(second.end(), "ended");
+}
+
+/// Sends bytes to a port and closes the connection, or keeps it open.
+int strange_connection(int port, const std::string& bytes) {
+  const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(::send(descriptor, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  return descriptor;
+}
+
+TEST(ParameterService, IsNotDisturbedByGarbageOnItsPort) {
+  Server server({0}, quick(1));
+  std::vector<int> open;
+  std::mt19937 random(1);
+  for (int i = 0; i < 30; ++i) {
+    std::string bytes(static_cast<size_t>(i * 7), ' ');
+    for (char& c : bytes) c = static_cast<char>(random());
+    open.push_back(strange_connection(server.port(), bytes));
+  }
+  close(strange_connection(server.port(), "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+  close(strange_connection(server.port(), ""));
+  ParameterClient client(worker(0, {server.address()}));
+  start(client, {});
+  std::vector<double> values(1);
+  for (int64_t version = 0; version < 3; ++version) step(client, true, version, 1);
+  client.pull(3, everything(client, values));
+  EXPECT_EQ(values[0], 7);
+  client.leave();
+  EXPECT_EQ(server.end(), "ended");
+  EXPECT_THAT(server.log(), HasSubstr("turned 127.0.0.1:"));
+  for (const int descriptor : open) close(descriptor);
+}
+
+TEST(ParameterService, NamesTheWorkerAndTheFieldThatDiffers) {
+  Server server({0}, quick(2));
+  ParameterClientOptions other = worker(1, {server.address()});
+  other.fields[1].second = "2";
+  EXPECT_THAT(failure([&] { ParameterClient client(other); }, ErrorKind::kConfig),
+              AllOf(HasSubstr("parameter server 0"), HasSubstr("worker 1 ("),
+                    HasSubstr("differs in seed: 2, at parameter server 0 1")));
+  EXPECT_THAT(failure([&] { ParameterClient client(worker(2, {server.address()})); }),
+              HasSubstr("there is no worker 2: `cluster.jobs` has 2"));
+  const ParameterClient first(worker(1, {server.address()}));
+  EXPECT_THAT(failure([&] { ParameterClient second(worker(1, {server.address()})); }),
+              HasSubstr("worker 1 is here already"));
+}
+
+TEST(ParameterService, SaysWhichWorkerDidNotCome) {
+  Server server({0}, [] {
+    ParameterServiceOptions options = quick(3);
+    options.connect_timeout = milliseconds(300);
+    return options;
+  }());
+  const ParameterClient first(worker(0, {server.address()}));
+  EXPECT_THAT(server.end(), HasSubstr("worker 1, 2 did not connect within 0.3 s"));
+}
+
+TEST(ParameterService, ALostWorkerEndsASynchronousRunForAllWithItsName) {
+  Server server({0}, quick(2));
+  ParameterClient chief(worker(0, {server.address()}));
+  start(chief, {});
+  {
+    ParameterClient other(worker(1, {server.address()}));
+    step(other, false, 0, 1);
+    step(chief, true, 0, 1);
+    other.pull(1, {});
+  }
+  EXPECT_THAT(failure([&] { step(chief, true, 1, 1); }, ErrorKind::kPeerLost),
+              HasSubstr("worker 1 (127.0.0.1:"));
+  EXPECT_THAT(server.end(), HasSubstr("was lost"));
+}
+
+TEST(ParameterService, AWorkerThatStopsIsNamedAfterTheTimeout) {
+  ParameterServiceOptions options = quick(2);
+  options.collective_timeout = milliseconds(300);
+  Server server({0}, options);
+  ParameterClient chief(worker(0, {server.address()})), other(worker(1, {server.address()}));
+  start(chief, {});
+  EXPECT_THAT(failure([&] { step(chief, true, 0, 1); }, ErrorKind::kPeerLost),
+              AllOf(HasSubstr("step 1 waits for more than 0.3 s for gradients of worker 1 (127.0.0.1:")));
+}
+
+TEST(ParameterService, ALostServerIsNamed) {
+  FramedListener listener(0, true);
+  auto dies = std::async(std::launch::async, [&] {
+    std::optional<FramedSocket> socket = listener.accept(milliseconds(3000), milliseconds(3000));
+    const Frame hello = socket->receive();
+    socket->skip_bytes(hello.bytes);
+    socket->send({.operation = hello.operation});
+  });
+  const std::string address = fmt::format("127.0.0.1:{}", listener.port());
+  ParameterClient client(worker(0, {address}));
+  dies.get();
+  EXPECT_THAT(failure([&] { client.pull(0, {}); }, ErrorKind::kPeerLost),
+              AllOf(HasSubstr("parameter server 0 (" + address), HasSubstr("was lost")));
+}
+
+TEST(ParameterService, AbsentServersAreNamed) {
+  ParameterClientOptions options = worker(0, {"127.0.0.1:1"});
+  options.connect_timeout = milliseconds(200);
+  EXPECT_THAT(failure([&] { ParameterClient client(options); }, ErrorKind::kPeerLost),
+              AllOf(HasSubstr("parameter server 0: nothing answers at 127.0.0.1:1 within 0.2 s")));
+}
+
+/// Works on batches until the run has ended.
+std::vector<int64_t> work(ParameterClient& client) {
+  std::vector<int64_t> rows;
+  for (;;) {
+    const DealtBatch batch = client.next();
+    if (batch.row < 0) break;
+    const PulledState state = client.pull(0, {});
+    for (int server = 0; server < client.servers(); ++server) client.push(server, 0, 0, bytes_of(1.0));
+    client.commit({.step = state.step, .loss = 1, .tokens = 3}, std::vector<double>{1, 1});
+    rows.push_back(batch.row);
+  }
+  return rows;
+}
+
+TEST(ParameterService, AsynchronousWorkersShareOutTheBatchesAndALostOnesBatchIsDealtAgain) {
+  ParameterServiceOptions options = quick(3, true);
+  options.batch_size = 10;
+  options.max_staleness = 2;
+  Server first({0}, options), second({1}, [&] {
+    options.server = 1;
+    return options;
+  }());
+  const std::vector<std::string> servers{first.address(), second.address()};
+  ParameterClient chief(worker(0, servers));
+  start(chief, {.step = 2, .next_row = 20, .last_step = 102});
+  {
+    ParameterClient lost(worker(2, servers));
+    EXPECT_EQ(lost.next().row, 20);
+  }
+  ParameterClient other(worker(1, servers));
+  auto others = std::async(std::launch::async, [&] {
+    std::vector<int64_t> rows = work(other);
+    other.leave();
+    return rows;
+  });
+  std::vector<int64_t> rows = work(chief);
+  for (const int64_t row : others.get()) rows.push_back(row);
+  std::ranges::sort(rows);
+  ASSERT_EQ(rows.size(), 100u);
+  for (int64_t i = 0; i < 100; ++i) EXPECT_EQ(rows[i], 20 + 10 * i);
+  const StalenessReport report = chief.staleness();
+  EXPECT_LE(report.updates.size(), 3u);
+  EXPECT_EQ(report.dealt_again, 1);
+  std::vector<double> values(2);
+  EXPECT_EQ(chief.pull(0, everything(chief, values)).tokens, 300);
+  EXPECT_EQ(values, (std::vector<double>{-90, -80}));
+  chief.leave();
+  EXPECT_EQ(first.end(), "ended");
+  EXPECT_EQ(second.end(), "ended");
+  EXPECT_THAT(first.log(), HasSubstr("worker 2 (127.0.0.1:"));
+}
+
+TEST(ParameterService, AnAsynchronousRunEndsWithItsChief) {
+  Server server({0}, quick(2, true));
+  ParameterClient other(worker(1, {server.address()}));
+  {
+    ParameterClient chief(worker(0, {server.address()}));
+    start(chief, {});
+    EXPECT_GE(other.next().row, 0);
+  }
+  EXPECT_THAT(failure(
+                  [&] {
+                    std::this_thread::sleep_for(milliseconds(100));
+                    other.pull(0, {});
+                  },
+                  ErrorKind::kPeerLost),
+              AllOf(HasSubstr("worker 0 ("), HasSubstr("the chief, was lost")));
+}
+
+TEST(ParameterService, APauseWaitsForTheBatchesInHand) {
+  Server server({0}, quick(2, true));
+  ParameterClient chief(worker(0, {server.address()})), other(worker(1, {server.address()}));
+  start(chief, {});
+  ASSERT_EQ(other.next().row, 0);
+  auto paused = std::async(std::launch::async, [&] { return chief.pause(); });
+  EXPECT_EQ(paused.wait_for(milliseconds(100)), std::future_status::timeout);
+  other.push(0, 0, 0, bytes_of(1.0));
+  other.commit({}, std::vector<double>{1, 1});
+  const DealtBatch at = paused.get();
+  EXPECT_EQ(at.row, -1);
+  EXPECT_EQ(at.step, 1);
+  EXPECT_EQ(at.next_row, 1);
+  chief.resume();
+  EXPECT_EQ(other.next().row, 1);
+}
+
+TEST(BatchDealer, KeepsTheBoundWithoutEverStandingStill) {
+  std::mt19937 random(7);
+  for (const int64_t bound : {0, 1, 2, 3, 8}) {
+    BatchDealer dealer(5, bound);
+    dealer.start({.step = 0, .next_row = 0, .last_step = 500});
+    std::map<int, std::pair<int64_t, int64_t>> in_hand;  // worker: row and version
+    std::multiset<int64_t> done;
+    while (!dealer.has_ended() || !dealer.is_idle()) {
+      bool moved = false;
+      std::vector<int> workers{0, 1, 2, 3, 4};
+      std::ranges::shuffle(workers, random);
+      for (const int worker : workers) {
+        if (in_hand.contains(worker)) {
+          if (random() % 20 == 0) {
+            dealer.lost(worker);
+            in_hand.erase(worker);
+            moved = true;
+          } else if (dealer.may_apply(worker)) {
+            moved = true;
+            if (worker == 4 && in_hand.size() > 1 && random() % 10 != 0) continue;  // a slow one
+            const auto [row, version] = in_hand[worker];
+            EXPECT_LE(dealer.apply(worker, version) - version, bound);
+            done.insert(row);
+            in_hand.erase(worker);
+          }
+        } else if (const auto row = dealer.deal(worker)) {
+          in_hand[worker] = {*row, dealer.state().step};
+          moved = true;
+        }
+      }
+      ASSERT_TRUE(moved) << "bound " << bound;
+    }
+    ASSERT_EQ(done.size(), 500u);
+    int64_t row = 0;
+    for (const int64_t each : done) EXPECT_EQ(each, 5 * row++);
+  }
+}
+
+}  // namespace
+}  // namespace mtf

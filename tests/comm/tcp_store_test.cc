@@ -1,0 +1,260 @@
+#include "engine/comm/process/tcp_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <filesystem>
+#include <future>
+#include <thread>
+
+#include "engine/comm/process/socket.h"
+#include "engine/comm/process/tcp_store_protocol.h"
+#include "tests/support/failure.h"
+
+namespace mtf {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr Milliseconds kLong(20'000), kShort(50);
+using StoreTestClock = std::chrono::steady_clock;
+
+TcpStoreOptions client_of(const TcpStoreServer& server) {
+  return {.host = "127.0.0.1", .port = server.port(), .connect_timeout = kLong, .reply_timeout = kLong};
+}
+
+Socket connection_to(int port) {
+  Opened opened = connect_to("127.0.0.1", port, StoreTestClock::now() + kLong);
+  EXPECT_TRUE(opened.socket.open()) << opened.error;
+  return std::move(opened.socket);
+}
+
+void send_all(const Socket& socket, const std::string& bytes) {
+  EXPECT_EQ(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(bytes.size()));
+}
+
+/// Whether the other side closes the connection.
+bool is_closed(const Socket& socket) {
+  char byte = 0;
+  return wait_readable(socket, StoreTestClock::now() + kLong) && ::recv(socket.get(), &byte, 1, 0) <= 0;
+}
+
+/// A request of a client that has shown itself as one.
+std::string valid_request(StoreRequest request) {
+  std::string bytes;
+  StoreWriter(bytes).number(StoreRequest::kValidate).number(kStoreMagic).number(request);
+  return bytes;
+}
+
+/// Another program at a port: takes connections, says `greeting`, and closes them.
+class OtherProgram {
+ public:
+  explicit OtherProgram(std::string greeting) : listener_(listen_at(0, true).socket) {
+    thread_ = std::thread([this, greeting = std::move(greeting)] {
+      while (!stop_) {
+        if (!wait_readable(listener_, StoreTestClock::now() + Milliseconds(10))) continue;
+        const Socket socket = accept_at(listener_).socket;
+        if (!socket.open()) continue;
+        char request[256];
+        if (!wait_readable(socket, StoreTestClock::now() + kLong)) continue;
+        if (::recv(socket.get(), request, sizeof request, 0) > 0 && !greeting.empty())
+          send_all(socket, greeting);
+      }
+    });
+  }
+  ~OtherProgram() {
+    stop_ = true;
+    thread_.join();
+  }
+  int port() const { return port_of(listener_); }
+
+ private:
+  Socket listener_;
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;
+};
+
+TEST(TcpStore, KeepsValuesForAllClients) {
+  const TcpStoreServer server(0);
+  TcpStore one(client_of(server)), other(client_of(server));
+  one.set("a", "text");
+  EXPECT_EQ(other.get("a", Milliseconds(0)), "text");
+  other.set("a", "");
+  EXPECT_EQ(one.get("a", kLong), "");
+  const std::string large(3'000'000, 'x');
+  one.set("large", large);
+  EXPECT_EQ(other.get("large", kLong), large);
+  EXPECT_EQ(one.local_address(), "127.0.0.1");
+}
+
+TEST(TcpStore, CountsOverAllClients) {
+  const TcpStoreServer server(0);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&server] {
+      TcpStore store(client_of(server));
+      for (int k = 0; k < 50; ++k) store.add("n", 2);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  TcpStore store(client_of(server));
+  EXPECT_EQ(store.add("n", -1), 799);
+  EXPECT_EQ(store.get("n", kLong), "799");
+}
+
+TEST(TcpStore, WaitsForAValueAndNoLongerThanItIsTold) {
+  const TcpStoreServer server(0);
+  TcpStore store(client_of(server));
+  EXPECT_EQ(store.get("late", Milliseconds(0)), std::nullopt);
+  EXPECT_EQ(store.get("late", kShort), std::nullopt);
+  auto late = std::async(std::launch::async, [&store] { return store.get("late", kLong); });
+  // The call that waits holds up no other one of the same client.
+  EXPECT_EQ(store.add("n", 1), 1);
+  EXPECT_EQ(store.get("never", kShort), std::nullopt);
+  EXPECT_EQ(late.wait_for(Milliseconds(0)), std::future_status::timeout);
+  store.set("late", "here");
+  EXPECT_EQ(late.get(), "here");
+  EXPECT_EQ(store.get("late", Milliseconds(0)), "here");
+}
+
+TEST(TcpStore, APrefixKeepsRunsApart) {
+  const TcpStoreServer server(0);
+  TcpStore whole(client_of(server));
+  PrefixStore first(whole, "run-1/"), second(whole, "run-2/");
+  first.set("a", "1");
+  EXPECT_EQ(second.get("a", Milliseconds(0)), std::nullopt);
+  EXPECT_EQ(second.add("n", 3), 3);
+  EXPECT_EQ(whole.get("run-1/a", Milliseconds(0)), "1");
+  EXPECT_EQ(whole.get("run-2/n", Milliseconds(0)), "3");
+}
+
+TEST(TcpStore, OtherProgramsNeitherStallNorEndTheServer) {
+  const TcpStoreServer server(0);
+  TcpStore store(client_of(server));
+  std::string too_many = valid_request(StoreRequest::kWait), too_long = valid_request(StoreRequest::kSet);
+  StoreWriter(too_many).number(~uint64_t{0});
+  StoreWriter(too_long).text("key").number(uint64_t{1} << 40);
+  std::string no_sum = valid_request(StoreRequest::kAdd);
+  store.set("word", "seven");
+  StoreWriter(no_sum).text("word").number<int64_t>(1);
+  const std::string other_magic("\0\1\2\3\4", 5);
+  for (const std::string& bytes :
+       {std::string("GET / HTTP/1.1\r\nHost: a\r\n\r\n"), std::string("\x16\x03\x01\x02"), other_magic,
+        too_many, too_long, no_sum, valid_request(static_cast<StoreRequest>(200))}) {
+    const Socket socket = connection_to(server.port());
+    send_all(socket, bytes);
+    EXPECT_TRUE(is_closed(socket)) << bytes;
+  }
+  const Socket silent = connection_to(server.port());
+  const Socket half = connection_to(server.port());
+  std::string half_request = valid_request(StoreRequest::kSet);
+  StoreWriter(half_request).text("half");
+  send_all(half, half_request);
+  EXPECT_EQ(store.add("n", 1), 1);
+  // Both are given up after a while.
+  EXPECT_TRUE(is_closed(silent));
+  EXPECT_TRUE(is_closed(half));
+  EXPECT_EQ(store.get("half", Milliseconds(0)), std::nullopt);
+}
+
+TEST(TcpStore, ARequestMayComeByteByByte) {
+  const TcpStoreServer server(0);
+  TcpStore store(client_of(server));
+  const Socket socket = connection_to(server.port());
+  std::string bytes = valid_request(StoreRequest::kSet);
+  StoreWriter(bytes).text("slow").text("value").number(StoreRequest::kPing).number<uint32_t>(7);
+  for (const char byte : bytes) send_all(socket, std::string(1, byte));
+  EXPECT_EQ(store.get("slow", kLong), "value");
+  uint32_t answer = 0;
+  EXPECT_TRUE(wait_readable(socket, StoreTestClock::now() + kLong));
+  EXPECT_EQ(::recv(socket.get(), &answer, sizeof answer, 0), 4);
+  EXPECT_EQ(answer, 7u);
+}
+
+TEST(TcpStore, SaysWhyThereIsNoServer) {
+  const auto connect = [](const std::string& host, int port) {
+    return failure([&] { TcpStore({.host = host, .port = port, .connect_timeout = Milliseconds(300)}); });
+  };
+  const int free_port = port_of(listen_at(0, true).socket);
+  EXPECT_EQ(connect("127.0.0.1", free_port),
+            "nothing answers at 127.0.0.1:" + std::to_string(free_port) +
+                " within 0.3 s (Connection refused); is process 0 running, and is the address right?");
+  EXPECT_THAT(connect("no-such-host.invalid", 1),
+              AllOf(HasSubstr("the host `no-such-host.invalid`"), HasSubstr("unknown")));
+  for (const char* greeting : {"HTTP/1.1 400 Bad Request\r\n\r\n", ""}) {
+    const OtherProgram other(greeting);
+    EXPECT_THAT(connect("127.0.0.1", other.port()), HasSubstr("answers, but is not a rendezvous store"));
+  }
+  const Socket silent = listen_at(0, true).socket;
+  EXPECT_THAT(connect("127.0.0.1", port_of(silent)), HasSubstr("answers, but is not a rendezvous store"));
+}
+
+TEST(TcpStore, APortInUseIsAnError) {
+  for (const bool only_this_machine : {false, true}) {
+    const TcpStoreServer server(0, only_this_machine);
+    EXPECT_EQ(failure([&] { TcpStoreServer again(server.port()); }, ErrorKind::kSystem),
+              "cannot serve the store at port " + std::to_string(server.port()) + ": Address already in use");
+  }
+}
+
+TEST(TcpStore, AServerThatIsGoneIsALostPeer) {
+  auto server = std::make_unique<TcpStoreServer>(0);
+  TcpStore store(client_of(*server));
+  auto waits = std::async(std::launch::async, [&store] {
+    return failure([&] { store.get("never", kLong); }, ErrorKind::kPeerLost);
+  });
+  store.add("n", 1);
+  server.reset();
+  EXPECT_THAT(waits.get(), HasSubstr("is lost"));
+  EXPECT_THAT(failure([&] { store.add("n", 1); }, ErrorKind::kPeerLost), HasSubstr("is lost"));
+}
+
+TEST(TcpStore, AServerThatIsSilentIsALostPeer) {
+  // Greets as a server does, and then says nothing.
+  const Socket listener = listen_at(0, true).socket;
+  std::promise<void> over;
+  std::thread greets([&listener, end = over.get_future()] {
+    wait_readable(listener, StoreTestClock::now() + kLong);
+    const Socket socket = accept_at(listener).socket;
+    std::string greeting;
+    while (greeting.size() < 10) {  // kValidate and its number, kPing and its number
+      char bytes[10];
+      wait_readable(socket, StoreTestClock::now() + kLong);
+      greeting.append(bytes, static_cast<size_t>(::recv(socket.get(), bytes, sizeof bytes, 0)));
+    }
+    send_all(socket, greeting.substr(6, 4));
+    end.wait();
+  });
+  {
+    TcpStore store({.host = "127.0.0.1",
+                    .port = port_of(listener),
+                    .connect_timeout = kLong,
+                    .reply_timeout = Milliseconds(200)});
+    EXPECT_THAT(failure([&] { store.add("n", 1); }, ErrorKind::kPeerLost),
+                HasSubstr("does not answer for 0.2"));
+  }
+  over.set_value();
+  greets.join();
+}
+
+TEST(TcpStore, LeavesNoDescriptorOrThread) {
+  const auto entries = [](const char* directory) {
+    return std::distance(std::filesystem::directory_iterator(directory), {});
+  };
+  { const TcpStoreServer warm_up(0); }
+  const auto descriptors = entries("/proc/self/fd"), threads = entries("/proc/self/task");
+  for (int cycle = 0; cycle < 100; ++cycle) {
+    const TcpStoreServer server(0);
+    TcpStore one(client_of(server)), other(client_of(server));
+    one.set("a", "b");
+    EXPECT_EQ(other.get("a", kLong), "b");
+  }
+  EXPECT_EQ(entries("/proc/self/fd"), descriptors);
+  EXPECT_EQ(entries("/proc/self/task"), threads);
+}
+
+}  // namespace
+}  // namespace mtf

@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# mtf-launch: environment, prefixes, exit codes, restarts, signals, stopped and orphaned processes, standard input, mistakes.
+# Ranks are small shell scripts; in each "$RANK" is what mtf-launch sets.
+source "$2/tests/end_to_end/common.sh"
+mtf_launch=$(dirname "$mtf_train")/mtf-launch
+
+# ranks N SCRIPT: the script in N ranks.
+ranks() { timeout 60 "$mtf_launch" -n "$1" ${options-} -- sh -c "$2"; }
+
+# wait_for COMMAND...: until the command succeeds.
+wait_for() {
+  local turn
+  for ((turn = 0; turn < 600; turn++)); do
+    "$@" && return
+    sleep 0.05
+  done
+  fail "this never held: $*"
+}
+is_gone() { ! kill -0 "$1" 2> /dev/null; }
+has_lines() { [ -e "$1" ] && [ "$(wc -l < "$1")" -ge "$2" ]; }
+# state PID: R, S, T, ...
+state() { sed 's/.*) //; s/ .*//' "/proc/$1/stat"; }
+is_stopped() { [ "$(state "$1")" = T ]; }
+
+# What each rank gets.
+ranks 4 'echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $MASTER_ADDR $TORCHELASTIC_USE_AGENT_STORE $TORCHELASTIC_RESTART_COUNT' > lines
+sort lines > sorted
+diff - sorted <<< "[0] 0 0 4 4 127.0.0.1 True 0
+[1] 1 1 4 4 127.0.0.1 True 0
+[2] 2 2 4 4 127.0.0.1 True 0
+[3] 3 3 4 4 127.0.0.1 True 0" || fail "the environment is not the one expected"
+ranks 4 'echo $MASTER_PORT $TORCHELASTIC_RUN_ID' | sed 's/^....//' | sort -u > port
+[ "$(wc -l < port)" = 1 ] || fail "the ranks do not meet at one place: $(cat port)"
+grep -qE '^[0-9]+ mtf-launch-' port || fail "no port or no name of the run: $(cat port)"
+
+# Lines are whole, each with its rank; both streams stay apart; the last line may lack its end; bytes are kept.
+ranks 3 'i=0; while [ $i -lt 300 ]; do printf "a %s" $RANK; printf " b %s\n" $i; i=$((i + 1)); done; echo bad $RANK >&2; printf "\\302\\240 end"' \
+  > lines 2> errors
+[ "$(grep -cE '^\[([0-2])\] a \1 b [0-9]+$' lines)" = 900 ] || fail "lines are cut or mixed"
+[ "$(grep -cE $'^\\[[0-2]\\] \302\240 end$' lines)" = 3 ] || fail "a last line without its end is lost"
+[ "$(wc -l < lines)" = 903 ] || fail "there are other lines: $(grep -vE ' [ab] ' lines)"
+[ "$(sort errors)" = $'[0] bad 0\n[1] bad 1\n[2] bad 2' ] || fail "standard error: $(cat errors)"
+[ "$(ranks 1 'printf "no end"')" = "no end" ] || fail "a single process has prefixes"
+ranks 2 'head -c 5000000 /dev/zero | tr "\0" x; echo' | tr -d '\n' | tr -d '[]01 ' | wc -c > count
+[ "$(cat count)" = 10000000 ] || fail "output is lost: $(cat count)"
+ranks 2 'yes $RANK' | head -n 3 > lines || true  # a reader that leaves ends them
+[ "$(wc -l < lines)" = 3 ]
+
+# Standard input is that of rank 0.
+[ "$(printf 'one\ntwo\n' | ranks 2 'cat; echo $RANK' | sort | tr '\n' ' ')" = "[0] 0 [0] one [0] two [1] 1 " ] ||
+  fail "standard input does not go to rank 0"
+
+# The first failure ends the others and gives the exit code.
+expect_exit 0 ranks 4 true
+expect_exit 5 ranks 4 'if [ $RANK = 2 ]; then exit 5; fi; exec sleep 50'
+expect_text "mtf-launch: rank 2 ended with exit code 5; the others are ended"
+expect_exit 137 ranks 4 'if [ $RANK = 3 ]; then kill -9 $$; fi; exec sleep 50'
+expect_text "mtf-launch: rank 3 was killed by signal 9 (SIGKILL)"
+expect_exit 3 ranks 2 'exit 3'
+expect_exit 75 ranks 2 'exit $((75 * RANK))'
+expect_text "rank 1 ended with exit code 75"
+# One that has lost a peer is not the one that failed.
+expect_exit 1 ranks 3 'case $RANK in 0) exit 75 ;; 1) sleep 0.3; exit 75 ;; 2) sleep 0.6; exit 1 ;; esac'
+expect_text "mtf-launch: rank 2 ended with exit code 1"
+
+# Those that do not end are killed: one that takes no notice of SIGTERM, and one that is stopped.
+options="--grace 1" expect_exit 4 ranks 2 'if [ $RANK = 1 ]; then exit 4; fi; trap "" TERM; echo $$ > deaf; while :; do sleep 0.1; done'
+is_gone "$(cat deaf)" || fail "a process that takes no notice of SIGTERM is left"
+expect_exit 75 ranks 2 'if [ $RANK = 1 ]; then echo $$ > stopped; kill -STOP $$; exit 9; fi; sleep 0.5; exit 75'
+expect_text "mtf-launch: rank 0 ended with exit code 75; rank 1 is stopped"
+is_gone "$(cat stopped)" || fail "a stopped process is left"
+# What a rank has started ends with it.
+options="--grace 1" expect_exit 6 ranks 2 'if [ $RANK = 1 ]; then sleep 0.5; exit 6; fi; sleep 500 & echo $! > inner; wait'
+wait_for is_gone "$(cat inner)"
+
+# Restarts: as often as allowed, with a store of their own, but not where the same would come again.
+options="--restarts 3" expect_exit 0 ranks 2 \
+  'echo $RANK $TORCHELASTIC_RESTART_COUNT >> tries; if [ $RANK = 1 ] && [ $TORCHELASTIC_RESTART_COUNT -lt 2 ]; then kill -9 $$; fi'
+[ "$(sort tries | tr '\n' ' ')" = "0 0 0 1 0 2 1 0 1 1 1 2 " ] || fail "attempts: $(cat tries)"
+expect_text "mtf-launch: all 2 start again (restart 2 of 3)"
+rm tries
+options="--restarts 2" expect_exit 1 ranks 2 'echo >> tries; exit 1'
+[ "$(wc -l < tries)" = 6 ] || fail "$(wc -l < tries) processes in three attempts of two"
+for code in 2 3; do
+  rm tries
+  options="--restarts 2" expect_exit $code ranks 1 "echo >> tries; exit $code"
+  [ "$(wc -l < tries)" = 1 ] || fail "a restart after exit code $code"
+done
+
+# in_background N SCRIPT: its number in $launcher; standard output in `lines`.
+in_background() {
+  rm -f ids lines
+  "$mtf_launch" ${options-} -n "$1" -- sh -c "$2" > lines 2> errors &
+  launcher=$!
+  wait_for has_lines ids "$1"
+}
+# ends_with CODE: the program in the background.
+ends_with() {
+  local code=0
+  wait "$launcher" || code=$?
+  [ $code = "$1" ] || fail "exit code $code, not $1: $(cat lines errors)"
+}
+
+# Signals are passed on, once; there is no restart after them.
+for signal in INT TERM; do
+  number=$(kill -l $signal)
+  options="--restarts 3" in_background 3 "trap 'echo got $signal; exit $((128 + number))' $signal; echo \$\$ >> ids; while :; do sleep 0.05; done"
+  kill -$signal $launcher
+  ends_with $((128 + number))
+  [ "$(sort lines)" = "[0] got $signal
+[1] got $signal
+[2] got $signal" ] || fail "$signal: $(cat lines)"
+  ! grep -q mtf-launch errors || fail "$signal: $(cat errors)"
+done
+# One that saves first has the time that it takes, longer than those that are left after a failure.
+options="--grace 0" in_background 2 'trap "sleep 0.5; echo saved; exit 0" TERM; echo $$ >> ids; while :; do sleep 0.05; done'
+kill -TERM $launcher
+ends_with 0
+[ "$(grep -c saved lines)" = 2 ] || fail "not all have saved: $(cat lines)"
+# A stopped process gets it too.
+in_background 2 'echo $$ >> ids; exec sleep 500'
+stopped=$(tail -n 1 ids)
+kill -STOP "$stopped" && wait_for is_stopped "$stopped"
+kill -TERM $launcher
+ends_with 143
+
+# Nothing is left of one that is killed.
+in_background 3 'echo $$ >> ids; exec sleep 500'
+kill -9 $launcher
+ends_with 137
+for id in $(cat ids); do wait_for is_gone "$id"; done
+
+# The program itself, and usage.
+expect_exit 127 "$mtf_launch" -n 2 -- ./missing
+expect_text "\`./missing\` cannot be run: No such file or directory"
+: > file
+expect_exit 126 "$mtf_launch" -n 2 ./file
+expect_exit 0 "$mtf_launch" -n2 true
+expect_exit 0 "$mtf_launch" --version
+expect_text "mtf-launch "
+expect_exit 0 "$mtf_launch" --help
+expect_text "usage: mtf-launch [-n N]"
+[ "$(wc -l < out)" -le 45 ] || fail "--help is longer than a screen"
+for words in "" "-n 2" "-n 2 --" "-n 0 -- true" "-n x -- true" "-n -- true" "-n 1000 true" "--proceses 2 true" "--restarts -1 true" "-n=2x true"; do
+  read -ra arguments <<< "$words"
+  expect_exit 2 "$mtf_launch" "${arguments[@]}"
+  [ "$(wc -l < out)" = 1 ] || { cat out >&2; fail "trouble is not said in one line: mtf-launch $words"; }
+done
+expect_exit 2 "$mtf_launch" --proceses 2 true
+expect_text "did you mean \`--processes\`?"

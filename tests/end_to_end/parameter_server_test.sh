@@ -1,0 +1,187 @@
+#!/bin/bash
+# Parameter servers as processes on this machine: synchronous training has the bits of one process, asynchronous
+# training learns and keeps its bound, and what is lost has a name.
+# parameter_server_test.sh MTF_TRAIN SOURCE_DIR
+. "$(dirname "$0")/common.sh"
+
+jobs_running=()
+trap 'kill -9 "${jobs_running[@]}" 2> /dev/null || true; rm -rf "$work"' EXIT
+
+common="$(mnist_data) vars.hidden=32 run.threads=1 train.batch_size=60 train.epochs=null train.log_every=1"
+common+=" evaluate.every=0"
+timeouts="cluster.connect_timeout=60s cluster.collective_timeout=60s"
+
+# Ports that are free now.
+free_ports() {
+  local port ports=()
+  while [ ${#ports[@]} -lt "$1" ]; do
+    port=$((20000 + RANDOM % 12000))
+    (exec 3<> "/dev/tcp/127.0.0.1/$port") 2> /dev/null || ports+=("127.0.0.1:$port")
+  done
+  (IFS=,; echo "${ports[*]}")
+}
+
+# cluster SERVERS WORKERS: writes cluster.yaml.
+cluster() {
+  local all
+  IFS=, read -ra all <<< "$(free_ports $(($1 + $2)))"
+  (IFS=,; echo "cluster: {jobs: {ps: [${all[*]:0:$1}], worker: [${all[*]:$1}]}}") > cluster.yaml
+}
+
+# task NAME JOB NUMBER ARGUMENT...: starts a process; its output goes to NAME.JOB.NUMBER, its id into $pid.
+task() {
+  local name=$1 job=$2 number=$3
+  shift 3
+  # shellcheck disable=SC2086
+  "$mtf_train" "$source_dir/configs/models/mnist.yaml" cluster.yaml $common $timeouts "$@" run.model_dir="$name" \
+    cluster.job="$job" cluster.task="$number" > "$name.$job.$number" 2>&1 &
+  pid=$!
+  jobs_running+=("$pid")
+}
+
+# together NAME SERVERS WORKERS ARGUMENT...: a whole run, which must end well.
+together() {
+  local name=$1 servers=$2 workers=$3 pids=() i
+  shift 3
+  cluster "$servers" "$workers"
+  for ((i = 0; i < servers; i++)); do task "$name" ps $i "$@"; pids+=("$pid"); done
+  for ((i = 0; i < workers; i++)); do task "$name" worker $i "$@"; pids+=("$pid"); done
+  for pid in "${pids[@]}"; do
+    wait "$pid" || { cat "$name".*.*; fail "$name: a process ends with $?"; }
+  done
+}
+
+alone() {
+  local name=$1
+  shift
+  # shellcheck disable=SC2086
+  expect_exit 0 "$mtf_train" "$source_dir/configs/models/mnist.yaml" $common "$@" run.model_dir="$name"
+}
+
+# same_weights NAME NAME: the files of the last checkpoints are the same, whoever wrote them.
+same_weights() {
+  local first second stem
+  first=$(ls -d "$1"/checkpoints/step-* | tail -1) second=$(ls -d "$2"/checkpoints/step-* | tail -1)
+  [ "$(basename "$first")" = "$(basename "$second")" ] || fail "$1 and $2 end at different steps"
+  for stem in weights optimizer averages; do
+    [ -e "$(echo "$first/$stem"*)" ] || continue
+    cmp "$first/$stem"* "$second/$stem"* || fail "$stem of $1 and $2 differ"
+  done
+}
+
+sync="train.strategy={type: parameter_server, mode: sync}"
+async="train.strategy={type: parameter_server, mode: async}"
+
+# Synchronous: the bits of one process with as many positions.
+alone one_of_2 mesh=all:2 layout=batch:all train.steps=12
+together sync_1_2 1 2 "$sync" mesh=all:2 layout=batch:all train.steps=12
+same_weights one_of_2 sync_1_2
+cmp <(losses one_of_2) <(losses sync_1_2) || fail "the losses differ"
+adam="optimizer={type: adam, clip_norm: 0.5}"
+alone one_of_3 mesh=all:3 layout=batch:all train.steps=12 "$adam" learning_rate=0.001 train.ema_decay=0.9
+together sync_2_3 2 3 "$sync" mesh=all:3 layout=batch:all train.steps=12 "$adam" learning_rate=0.001 \
+  train.ema_decay=0.9
+same_weights one_of_3 sync_2_3
+cmp one_of_3/evaluate.jsonl sync_2_3/evaluate.jsonl 2> /dev/null ||
+  diff <(sed 's/"seconds.*//' one_of_3/evaluate.jsonl) <(sed 's/"seconds.*//' sync_2_3/evaluate.jsonl) ||
+  fail "the evaluations differ"
+# Several positions in each worker, split both ways; microbatches.
+alone one_of_12 mesh="rows:6;cols:2" layout="batch:rows;hidden:cols" train.steps=6 train.microbatches=2
+together sync_2_3_mesh 2 3 "$sync" mesh="rows:6;cols:2" layout="batch:rows;hidden:cols" train.steps=6 \
+  train.microbatches=2
+expect_close <(losses one_of_12) <(losses sync_2_3_mesh) 1e-5
+
+# A checkpoint of a run with servers goes on without them, and the reverse.
+alone sync_1_2 train.strategy=all_reduce mesh=all:2 layout=batch:all train.steps=18
+together one_of_2 1 2 "$sync" mesh=all:2 layout=batch:all train.steps=18
+same_weights one_of_2 sync_1_2
+
+# Asynchronous. One batch at a time is the same as one process; otherwise the bound holds and the run learns.
+alone one train.steps=12
+together async_0 2 2 "train.strategy={type: parameter_server, mode: async, max_staleness: 0}" train.steps=12
+same_weights one async_0
+together async 1 3 "train.strategy={type: parameter_server, mode: async, max_staleness: 1}" train.epochs=12
+grep -q "finished after train.epochs = 12" async/log.txt || fail "the run does not end with its epochs"
+grep -q "updates by staleness: 0: " async/log.txt || fail "no histogram of staleness"
+grep -Eq "updates by staleness: .*[^0-9](2|3|4): " async/log.txt && fail "an update is older than the bound"
+tail -1 async/metrics.jsonl | grep -q '"step":80,.*"staleness_mean":' || fail "no staleness in metrics.jsonl"
+tail -1 async/evaluate.jsonl | grep -Eq '"accuracy":(1|0\.9)' || fail "the run does not learn"
+sed -n 's/.*\(worker [12]\) leaves after \([0-9]*\) batches/\2/p' async.worker.1 | grep -q . || fail "no farewell"
+
+# An asynchronous run goes on after its checkpoint, with each batch once.
+together async 1 2 "$async" train.epochs=13
+tail -1 async/metrics.jsonl | grep -q '"step":87,.*"examples":5220' || fail "the run does not go on"
+
+# A worker that is killed does not stop the others, and a late one joins.
+cluster 1 3
+task killed ps 0 "$async" train.steps=1500 train.log_every=100
+server=$pid
+task killed worker 0 "$async" train.steps=1500 train.log_every=100
+chief=$pid
+task killed worker 1 "$async" train.steps=1500 train.log_every=100
+victim=$pid
+for ((i = 0; i < 600; i++)); do grep -q '"step"' killed/metrics.jsonl 2> /dev/null && break || sleep 0.1; done
+kill -9 "$victim"
+task killed worker 2 "$async" train.steps=1500 train.log_every=100
+late=$pid
+for process in "$chief" "$late" "$server"; do
+  wait "$process" || { cat killed.*; fail "a process ends with $? after another worker was killed"; }
+done
+grep -q "worker 1 (127.0.0.1:.* was lost; the others go on" killed.ps.0 || fail "the lost worker is not named"
+tail -1 killed/metrics.jsonl | grep -q '"step":1500,.*"examples":90000' || fail "not every batch was done once"
+
+# A server that is killed ends the run with its name.
+for mode in sync async; do
+  cluster 2 2
+  arguments=("train.strategy={type: parameter_server, mode: $mode}" train.steps=100000 train.log_every=100)
+  [ $mode = async ] || arguments+=(mesh=all:2 layout=batch:all)
+  task "dead_$mode" ps 0 "${arguments[@]}"
+  first=$pid
+  task "dead_$mode" ps 1 "${arguments[@]}"
+  victim=$pid
+  task "dead_$mode" worker 0 "${arguments[@]}"
+  chief=$pid
+  task "dead_$mode" worker 1 "${arguments[@]}"
+  other=$pid
+  for ((i = 0; i < 600; i++)); do grep -q '"step"' "dead_$mode/metrics.jsonl" 2> /dev/null && break || sleep 0.1; done
+  kill -9 "$victim"
+  for process in "$chief" "$other" "$first"; do
+    code=0
+    wait "$process" || code=$?
+    [ $code -eq 75 ] || { cat "dead_$mode".*; fail "$mode: exit code $code, not 75, when a server was killed"; }
+  done
+  grep -q "parameter server 1 (127.0.0.1:[0-9]*) was lost" "dead_$mode.worker.0" ||
+    { cat "dead_$mode.worker.0"; fail "$mode: the lost server is not named"; }
+done
+
+# Another configuration on one worker.
+cluster 1 2
+task other ps 0 "$async" train.steps=10 cluster.connect_timeout=5s
+server=$pid
+task other worker 1 "$async" train.steps=10 run.seed=2
+code=0
+wait "$pid" || code=$?
+[ $code -eq 2 ] || { cat other.*; fail "exit code $code for another seed"; }
+grep -q "worker 1 (127.0.0.1:.*differs in run.seed: 2, at parameter server 0 1" other.worker.1 ||
+  { cat other.worker.1; fail "the field that differs is not named"; }
+code=0
+wait "$server" || code=$?
+[ $code -eq 75 ] || fail "exit code $code of a server without a chief"
+grep -q "worker 0 did not connect within 5 s" other.ps.0 || fail "the missing worker is not named"
+
+# What cannot work.
+# shellcheck disable=SC2086
+expect_exit 2 "$mtf_train" "$source_dir/configs/models/mnist.yaml" $common "$async" train.steps=1
+expect_text '`train.strategy: parameter_server` needs servers'
+# shellcheck disable=SC2086
+expect_exit 2 "$mtf_train" "$source_dir/configs/models/mnist.yaml" cluster.yaml $common "$async" train.steps=1 \
+  train.on_divergence=restore cluster.job=worker
+expect_text '`train.on_divergence: restore` does not work with parameter servers'
+cluster 1 2
+# shellcheck disable=SC2086
+for job in ps worker; do
+  expect_exit 2 "$mtf_train" "$source_dir/configs/models/mnist.yaml" cluster.yaml $common $timeouts "$sync" \
+    train.steps=1 mesh=all:2 layout=batch:all cluster.job=$job "train.strategy.placement={layer: 1}"
+  expect_text 'there is no ps task 1 for `layer`'
+done
+echo "parameter_server_test: passed"

@@ -1,0 +1,55 @@
+// Section `cluster` of a configuration: which processes there are, and how long they wait for each other.
+//
+//   const Launch launch = detect_launch(cluster_options(config), environment_of_process());
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/comm/process/cluster_options.h"
+#include "engine/config/schema.h"
+
+namespace mtf {
+
+struct Config;
+
+enum class Collectives { kAuto, kGloo, kNccl };
+
+struct ClusterConfig {
+  Collectives collectives = Collectives::kAuto;
+  Launcher launcher = Launcher::kAuto;
+  std::optional<std::string> address;
+  std::optional<int64_t> processes;
+  std::optional<int64_t> process;
+  config::Named<std::vector<std::string>> jobs;
+  std::optional<std::string> job;
+  int64_t task = 0;
+  config::Duration connect_timeout{300};
+  config::Duration collective_timeout{600};
+};
+
+void describe(config::Visitor& visit, ClusterConfig& options);
+
+inline config::EnumNames enum_names(Collectives) {
+  return {{"auto", Collectives::kAuto}, {"gloo", Collectives::kGloo}, {"nccl", Collectives::kNccl, true}};
+}
+inline config::EnumNames enum_names(Launcher) {
+  return {{"auto", Launcher::kAuto},
+          {"none", Launcher::kNone},
+          {"torchrun", Launcher::kTorchrun},
+          {"openmpi", Launcher::kOpenMpi},
+          {"pmi", Launcher::kPmi},
+          {"slurm", Launcher::kSlurm},
+          {"kubernetes", Launcher::kKubernetes},
+          {"tf_config", Launcher::kTfConfig}};
+}
+
+/// With the places of the keys.
+ClusterOptions cluster_options(const Config& config);
+
+/// What holds for every start of a run: who the processes are is a matter of one start, and a run's
+/// config.yaml does not say it.
+ClusterConfig without_processes(const ClusterConfig& cluster);
+
+}  // namespace mtf

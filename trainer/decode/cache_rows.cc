@@ -1,0 +1,114 @@
+#include "trainer/decode/cache_rows.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "models/text_decoder.h"
+
+namespace mtf {
+namespace {
+
+/// A part of a cache that is in memory.
+struct CacheSlice {
+  std::vector<int64_t> begin;  ///< global index of its first element
+  Shape shape;
+  std::byte* data;
+};
+
+/// The same along all axes but the batch.
+bool same_columns(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  return std::equal(a.begin() + 1, a.end(), b.begin() + 1, b.end());
+}
+
+/// The one of `slices`, of `rows` rows each, in which row `row` of the cache stands, with the columns of
+/// `begin`; -1: none.
+int find_slice(const std::vector<std::vector<int64_t>>& slices, int64_t rows, int64_t row,
+               const std::vector<int64_t>& begin) {
+  const auto has_row = [&](const std::vector<int64_t>& slice) {
+    return slice[0] <= row && row < slice[0] + rows && same_columns(slice, begin);
+  };
+  const auto found = std::ranges::find_if(slices, has_row);
+  return found == slices.end() ? -1 : static_cast<int>(found - slices.begin());
+}
+
+/// Where the slices begin that a process holds.
+std::vector<std::vector<int64_t>> slice_begins(const Shape& shape, const Layout& layout,
+                                               const HostedMesh& mesh) {
+  std::vector<std::vector<int64_t>> begins;
+  const HostedCopies copies = mesh.copies(layout.varies());
+  for (int64_t copy = 0; copy < copies.size(); ++copy)
+    begins.push_back(slice_begin(shape, layout, mesh.mesh(), copies.position(copy)));
+  return begins;
+}
+
+/// Every process holds the rows that its slices of `to` take; the same answer in all of them.
+bool rows_stay(const Shape& from, const Shape& to, const Layout& layout, const HostedMesh& mesh,
+               std::span<const int64_t> rows) {
+  if (mesh.all_hold(layout.varies())) return true;
+  const int64_t from_rows = slice_shape(from, layout, mesh.mesh())[0].size;
+  const int64_t to_rows = slice_shape(to, layout, mesh.mesh())[0].size;
+  for (int process = 0; process < mesh.processes(); ++process) {
+    const auto sources = slice_begins(from, layout, mesh.of(process));
+    for (const std::vector<int64_t>& begin : slice_begins(to, layout, mesh.of(process))) {
+      for (int64_t row = begin[0]; row < std::min(begin[0] + to_rows, std::ssize(rows)); ++row) {
+        if (find_slice(sources, from_rows, rows[static_cast<size_t>(row)], begin) < 0) return false;
+      }
+    }
+  }
+  return true;
+}
+
+/// One row of one slice to that of another with the same columns, whose memory_length may be longer.
+void copy_row(const CacheSlice& from, int64_t from_row, const CacheSlice& to, int64_t to_row,
+              size_t element) {
+  const int axis = *from.shape.find(kMemoryLength);
+  int64_t outer = 1, entry = static_cast<int64_t>(element);
+  for (int a = 1; a < axis; ++a) outer *= from.shape[a].size;
+  for (int a = axis + 1; a < from.shape.rank(); ++a) entry *= from.shape[a].size;
+  const int64_t kept = from.shape[axis].size * entry, room = to.shape[axis].size * entry;
+  const std::byte* block = from.data + (from_row - from.begin[0]) * outer * kept;
+  std::byte* next = to.data + (to_row - to.begin[0]) * outer * room;
+  for (int64_t i = 0; i < outer; ++i, block += kept, next += room)
+    std::memcpy(next, block, static_cast<size_t>(kept));
+}
+
+std::vector<CacheSlice> slices_of(const VariableStore& store, const std::string& name) {
+  std::vector<CacheSlice> slices;
+  for (const VariableStore::StoredSlice& slice : store.slices(name))
+    slices.push_back({slice.begin, slice.shape, slice.data});
+  return slices;
+}
+
+void copy_rows(const std::vector<CacheSlice>& from, const std::vector<CacheSlice>& to,
+               std::span<const int64_t> rows, size_t element) {
+  std::vector<std::vector<int64_t>> begins;
+  for (const CacheSlice& slice : from) begins.push_back(slice.begin);
+  for (const CacheSlice& slice : to) {
+    std::memset(slice.data, 0, static_cast<size_t>(slice.shape.size()) * element);
+    const int64_t end = std::min(slice.begin[0] + slice.shape[0].size, std::ssize(rows));
+    for (int64_t row = slice.begin[0]; row < end; ++row) {
+      const int64_t source = rows[static_cast<size_t>(row)];
+      const int at = find_slice(begins, from[0].shape[0].size, source, slice.begin);
+      copy_row(from[static_cast<size_t>(at)], source, slice, row, element);
+    }
+  }
+}
+
+}  // namespace
+
+void take_cache_rows(const Layout& layout, const HostedMesh& mesh, const std::string& name,
+                     std::span<const int64_t> rows, const VariableStore& from, VariableStore& to) {
+  const Variable& old = from.variable(name);
+  const Variable& variable = to.variable(name);
+  const size_t element = size_of(variable.dtype);
+  if (rows_stay(old.shape, variable.shape, layout, mesh, rows))
+    return copy_rows(slices_of(from, name), slices_of(to, name), rows, element);
+  HostTensor all = from.get(name), result(variable.shape, variable.dtype);
+  const std::vector<int64_t> zero(static_cast<size_t>(variable.shape.rank()));
+  copy_rows({{zero, old.shape, all.bytes.data()}}, {{zero, variable.shape, result.bytes.data()}}, rows,
+            element);
+  to.set(name, result);
+}
+
+}  // namespace mtf

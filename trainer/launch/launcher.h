@@ -1,0 +1,32 @@
+// Several copies of a program on this machine that find each other: what `mtf-launch` does.
+//
+//   return launch({.processes = 4, .restarts = 3, .command = {"mtf-train", "run.yaml"}});
+//
+// Each gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT (of a store that is
+// served here, hence TORCHELASTIC_USE_AGENT_STORE=True), TORCHELASTIC_RUN_ID and TORCHELASTIC_RESTART_COUNT.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace mtf {
+
+struct LaunchCommand {
+  int processes = 1;
+  int restarts = 0;
+  std::chrono::seconds grace{10};    ///< between SIGTERM and SIGKILL for those that are left after a failure
+  std::vector<std::string> command;  ///< program and arguments
+};
+
+/// Runs the program until all have ended. After the first failure the others are ended, too, and then all are
+/// started again where `restarts` allows it: not after exit codes 2 (wrong usage or configuration) and 3
+/// (diverged), which would come again. Returns the exit code of the one that failed first (128 + the number
+/// of the signal that killed it), 127 and 126 when the program is not there or cannot be run. A rank that
+/// ends with 75 (it has lost a peer) has not failed first where another has failed about that time.
+///
+/// Lines of output get the rank in front, "[2] ". SIGINT, SIGTERM and SIGHUP are passed on. Standard input
+/// goes to rank 0. Throws Error (kSystem).
+int launch(const LaunchCommand& command);
+
+}  // namespace mtf

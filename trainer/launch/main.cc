@@ -1,0 +1,134 @@
+#include "trainer/launch/main.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdio>
+#include <exception>
+
+#include "engine/core/error.h"
+#include "engine/core/nearest.h"
+#include "trainer/process.h"
+
+namespace mtf {
+namespace {
+
+constexpr std::string_view kLaunchHelp =
+    R"(mtf-launch: runs several copies of a program on this machine that work together.
+
+usage: mtf-launch [-n N] [--restarts K] [--grace SECONDS] [--] PROGRAM [ARGUMENT...]
+       mtf-launch --help | --version
+
+  mtf-launch -n 4 -- mtf-train run.yaml mesh=all:4 layout=batch:all
+  mtf-launch -n 2 --restarts 3 -- mtf-train run.yaml mesh=all:8 layout=batch:all     four positions each
+
+  -n, --processes N   how many (default 1)
+  --restarts K        after a failure all are started again, at most K times (default 0); mtf-train goes on
+                      from its last checkpoint
+  --grace SECONDS     from SIGTERM to SIGKILL for those that are left after a failure (default 10)
+
+The copies are ranks 0 to N-1. Each line of their output has the rank in front, "[2] "; on a terminal
+those of rank 0 have not, so that its progress shows. Standard input goes to rank 0; the others have none.
+
+The first rank that fails is named, and the others are ended. There is no restart after exit codes 2 (wrong
+usage or configuration) and 3 (loss or gradients not finite), nor after SIGINT, SIGTERM and SIGHUP, which are
+passed on. The copies end with mtf-launch, even where that is killed.
+
+They find each other by RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, where
+mtf-launch serves the store at which they meet. For several machines: torchrun, mpirun, srun, or the section
+`cluster` of the configuration.
+
+Exit codes: 0 all have ended well; that of the rank that failed first (128 + its signal); 2 wrong usage;
+126 PROGRAM cannot be run, 127 it is not there.
+)";
+
+int whole_number(const std::string& option, const std::string& text, int low, int high) {
+  int number = 0;
+  const auto [rest, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failure != std::errc() || rest != text.data() + text.size() || number < low || number > high) {
+    throw Error(ErrorKind::kUsage, fmt::format("{}: `{}`", option, text),
+                fmt::format("a whole number from {} to {}", low, high));
+  }
+  return number;
+}
+
+class LaunchParser {
+ public:
+  explicit LaunchParser(const std::vector<std::string>& words) : words_(words) {}
+
+  LaunchWords run() {
+    while (at_ < words_.size() && words_[at_].starts_with("-")) {
+      const std::string& word = words_[at_++];
+      if (word == "--") break;
+      take_option(word);
+      if (result_.help || result_.version) return result_;
+    }
+    result_.launch.command.assign(words_.begin() + static_cast<int64_t>(at_), words_.end());
+    if (result_.launch.command.empty() || result_.launch.command.front().empty())
+      throw Error(ErrorKind::kUsage, "no program",
+                  "`mtf-launch -n 4 -- PROGRAM ARGUMENT...`; `mtf-launch --help` explains");
+    return result_;
+  }
+
+ private:
+  void take_option(const std::string& word) {
+    constexpr int kMostRanks = 256, kMostRestarts = 1'000'000, kLongestGrace = 86'400;
+    const size_t equals = word.find('=');
+    const std::string option = word.substr(0, equals);
+    const auto value = [&](int low, int high) {
+      if (equals != std::string::npos) return whole_number(option, word.substr(equals + 1), low, high);
+      if (at_ == words_.size() || words_[at_] == "--")
+        throw Error(ErrorKind::kUsage, fmt::format("{} needs a number behind it", option));
+      return whole_number(option, words_[at_++], low, high);
+    };
+    if (option == "-n" || option == "--processes") {
+      result_.launch.processes = value(1, kMostRanks);
+    } else if (word.starts_with("-n")) {
+      result_.launch.processes = whole_number("-n", word.substr(2), 1, kMostRanks);
+    } else if (option == "--restarts") {
+      result_.launch.restarts = value(0, kMostRestarts);
+    } else if (option == "--grace") {
+      result_.launch.grace = std::chrono::seconds(value(0, kLongestGrace));
+    } else if (word == "--help" || word == "-h") {
+      result_.help = true;
+    } else if (word == "--version") {
+      result_.version = true;
+    } else {
+      throw Error(
+          ErrorKind::kUsage, fmt::format("unknown option `{}`", word),
+          did_you_mean(option, {"-n", "--processes", "--restarts", "--grace", "--help", "--version"}));
+    }
+  }
+
+  const std::vector<std::string>& words_;
+  size_t at_ = 0;
+  LaunchWords result_;
+};
+
+}  // namespace
+
+LaunchWords parse_launch_words(const std::vector<std::string>& words) { return LaunchParser(words).run(); }
+
+int launch_main(const std::vector<std::string>& words) {
+  prepare_process();
+  try {
+    const LaunchWords parsed = parse_launch_words(words);
+    if (parsed.help) {
+      fmt::print("{}", kLaunchHelp);
+      return 0;
+    }
+    if (parsed.version) {
+      fmt::print("mtf-launch {}\n", MTF_VERSION);
+      return 0;
+    }
+    return launch(parsed.launch);
+  } catch (const Error& error) {
+    std::fputs(fmt::format("{}\n", error.what()).c_str(), stderr);
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    std::fputs(fmt::format("mtf-launch: {}\n", error.what()).c_str(), stderr);
+    return 1;
+  }
+}
+
+}  // namespace mtf

@@ -1,0 +1,55 @@
+#include "trainer/launch/output_lines.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace mtf {
+namespace {
+
+/// Longer ones are cut, so that a program that never ends its line does not fill the memory.
+constexpr size_t kLongestLine = size_t{1} << 20;
+
+}  // namespace
+
+OutputSink::OutputSink(int descriptor) : descriptor_(descriptor), is_terminal_(::isatty(descriptor) == 1) {}
+
+void OutputSink::write(std::string_view text) {
+  while (!text.empty() && !closed_) {
+    const ssize_t written = ::write(descriptor_, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<size_t>(written));
+    } else if (errno == EAGAIN) {
+      pollfd ready{descriptor_, POLLOUT, 0};
+      ::poll(&ready, 1, -1);
+    } else if (errno != EINTR) {
+      closed_ = true;
+    }
+  }
+}
+
+void OutputSink::write_line(std::string line) {
+  constexpr std::string_view kClearLine = "\r\x1b[K";
+  if (is_terminal_) line.insert(0, kClearLine);
+  line += '\n';
+  write(line);
+}
+
+void LinePrefixer::add(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const size_t end = bytes.find('\n');
+    line_ += bytes.substr(0, end);
+    if (end == std::string_view::npos && line_.size() < kLongestLine) return;
+    sink_->write_line(prefix_ + std::exchange(line_, {}));
+    if (end == std::string_view::npos) return;
+    bytes.remove_prefix(end + 1);
+  }
+}
+
+void LinePrefixer::end() {
+  if (!line_.empty()) sink_->write_line(prefix_ + std::exchange(line_, {}));
+}
+
+}  // namespace mtf

@@ -1,0 +1,77 @@
+#include "trainer/parameter_server/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/core/check.h"
+#include "engine/core/hash.h"
+#include "trainer/same_run.h"
+
+namespace mtf {
+namespace {
+
+/// Workers pull whole variables.
+void check_whole(const Session& session, const Program& program, Diagnostics& diagnostics) {
+  const HostedMesh hosted(program.mesh, {hosting_of(session.config).processes, 0});
+  for (const ProgramVariable& v : program.variables) {
+    if (hosted.all_hold(v.layout.varies())) continue;
+    diagnostics.error(
+        session.config.mark("layout"),
+        fmt::format("the layout splits `{}` ({}) between processes, but with parameter servers each "
+                    "worker has whole variables",
+                    v.variable.name, to_string(v.variable.shape, v.layout, program.mesh)),
+        "split variables only over mesh dimensions within a process, or `train.strategy: all_reduce`");
+    return;
+  }
+}
+
+}  // namespace
+
+int worker_count(const Config& config) { return config.launch.size; }
+
+int ParameterServerPlan::server_of(const std::string& weight) const {
+  const auto found = std::ranges::find(
+      weights, weight, [](const PlacedWeight& w) -> const std::string& { return w.variable.name; });
+  MTF_CHECK(found != weights.end(), "no server has `{}`", weight);
+  return found->server;
+}
+
+std::optional<ParameterServerPlan> plan_parameter_servers(const Session& session, Diagnostics& diagnostics) {
+  const Config& config = session.config;
+  if (server_addresses(config).empty()) {
+    diagnostics.error(
+        config.mark("train.strategy"), "`train.strategy: parameter_server` needs servers",
+        "`cluster.jobs: {ps: [HOST:PORT, ...], worker: [HOST:PORT, ...]}`, or the same in TF_CONFIG");
+    return std::nullopt;
+  }
+  TrainStepOptions options = train_step_options(
+      config, session.layouts, planned_steps(session).value_or(std::numeric_limits<int64_t>::max()));
+  ParameterServerPlan plan;
+  plan.update = *options.update;
+  options.update.reset();
+  options.keep_tokens = true;
+  options.keep_squares = is_asynchronous(config);  // those of a sum are the servers' business
+  const std::optional<TrainStep> step = build_step(session, options, diagnostics);
+  if (!step || diagnostics.has_errors()) return std::nullopt;
+  plan.warnings = step->warnings;
+  PartitionOptions partition_options = partition_options_of(session);
+  if (!is_asynchronous(config)) partition_options.partial_outputs = "grad/";
+  plan.program = partition(*step->graph, session.layouts, partition_options);
+  check_whole(session, plan.program, diagnostics);
+  plan.weights = place_weights(plan.program, config);
+  plan.variables =
+      served_variables(plan.weights, static_cast<int>(server_addresses(config).size()), plan.update);
+  plan.gradients = plan_gradients(plan.program, hosting_of(config));
+  std::string places;
+  for (const ServedVariable& v : plan.variables)
+    places += fmt::format("{} {} {} {}\n", v.id, v.server, v.variable.name, v.variable.shape.to_string());
+  plan.fields = fields_of_run(session, {&plan.program},
+                              {{"parameter server protocol", fmt::to_string(kParameterProtocol)},
+                               {"number of workers", fmt::to_string(worker_count(config))},
+                               {"variables on the servers", hash128_hex(places)}});
+  return plan;
+}
+
+}  // namespace mtf

@@ -1,0 +1,308 @@
+#include "trainer/parameter_server/worker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <list>
+
+#include "trainer/evaluate.h"
+#include "trainer/optimizer/averages.h"
+#include "trainer/report/progress.h"
+#include "trainer/signals.h"
+
+namespace mtf {
+namespace {
+
+ParameterClientOptions client_options(const Session& session, const ParameterServerPlan& plan) {
+  const Config& config = session.config;
+  const auto milliseconds = [](const config::Duration& time) {
+    return std::chrono::milliseconds(static_cast<int64_t>(time.seconds * 1000));
+  };
+  return {.servers = server_addresses(config),
+          .worker = config.launch.rank,
+          .fields = plan.fields,
+          .connect_timeout = milliseconds(config.cluster.connect_timeout),
+          .collective_timeout = milliseconds(config.cluster.collective_timeout)};
+}
+
+/// What both kinds of workers do.
+class WorkerSteps : public StepRunner {
+ public:
+  WorkerSteps(const Session& session, const ParameterServerPlan& plan, Executor& executor,
+              VariableStore& variables)
+      : session_(session),
+        plan_(plan),
+        executor_(executor),
+        variables_(variables),
+        rank_(session.config.launch.rank),
+        client_(client_options(session, plan)) {}
+
+  void start(const RunState& state, std::optional<int64_t> last_step) override {
+    if (rank_ == 0) set_variables(state, last_step);
+    pull(state.step, is_weight);
+  }
+  bool is_finite() const override { return finite_; }
+  double grad_norm() const override { return grad_norm_; }
+  void leave() override { client_.leave(); }
+
+ protected:
+  using Filter = std::function<bool(const Variable&)>;
+  static bool is_weight(const Variable& variable) { return variable.kind == Variable::Kind::kWeight; }
+  static bool is_evaluated(const Variable& variable) { return is_weight(variable) || is_average(variable); }
+  static bool is_any(const Variable&) { return true; }
+
+  void set_variables(const RunState& state, std::optional<int64_t> last_step);
+  PulledState pull(int64_t version, const Filter& wanted);
+  void compute(const Batch& batch, uint64_t step);
+  void push(int64_t version);
+  int64_t tokens() const;
+
+  const Session& session_;
+  const ParameterServerPlan& plan_;
+  Executor& executor_;
+  VariableStore& variables_;
+  const int rank_;
+  ParameterClient client_;
+  bool finite_ = true;
+  double grad_norm_ = 0;
+
+ private:
+  std::vector<std::byte> part_;
+};
+
+void WorkerSteps::set_variables(const RunState& state, std::optional<int64_t> last_step) {
+  for (const ServedVariable& v : plan_.variables)
+    client_.set(v.server, v.id, variables_.get(v.variable.name).bytes);
+  client_.start({.step = state.step,
+                 .next_row = state.next_row,
+                 .last_step = last_step.value_or(-1),
+                 .tokens = state.tokens,
+                 .rate_scale = state.rate_scale});
+}
+
+/// Of the variables that this process has. One that is stored once and whole is received where it lies.
+PulledState WorkerSteps::pull(int64_t version, const Filter& wanted) {
+  std::vector<PulledVariable> pulled;
+  std::list<std::pair<std::string, HostTensor>> staged;
+  for (const ServedVariable& v : plan_.variables) {
+    if (!wanted(v.variable) || !variables_.contains(v.variable.name)) continue;
+    const auto slices = variables_.slices(v.variable.name);
+    const auto bytes = static_cast<size_t>(v.variable.shape.size()) * size_of(v.variable.dtype);
+    if (slices.size() == 1 && slices[0].shape == v.variable.shape) {
+      pulled.push_back({v.server, v.id, {slices[0].data, bytes}});
+    } else {
+      staged.emplace_back(v.variable.name, HostTensor(v.variable.shape, v.variable.dtype));
+      pulled.push_back({v.server, v.id, staged.back().second.bytes});
+    }
+  }
+  const PulledState state = client_.pull(version, pulled);
+  for (const auto& [name, value] : staged) variables_.set(name, value);
+  return state;
+}
+
+void WorkerSteps::compute(const Batch& batch, uint64_t step) {
+  feed_batch(executor_, *session_.train_data, batch);
+  executor_.run(step);
+}
+
+void WorkerSteps::push(int64_t version) {
+  std::vector<uint32_t> pushed(static_cast<size_t>(client_.servers()));
+  const bool asynchronous = is_asynchronous(session_.config);
+  for (const GradientPlan& gradient : plan_.gradients) {
+    const int server = plan_.server_of(gradient.variable);
+    for (const GradientSlice& slice : gradient.slices) {
+      for (const GradientPart& part : slice.parts) {
+        if (!asynchronous && part.worker != rank_) continue;
+        part_.resize(gradient.bytes(part));
+        pushed_part(executor_, gradient, slice, part, part_);
+        client_.push(server, pushed[server]++, version, part_);
+      }
+    }
+  }
+}
+
+int64_t WorkerSteps::tokens() const {
+  if (executor_.program().output("tokens") == kNoValue) return 0;
+  return std::llround(executor_.scalar("tokens"));
+}
+
+class SynchronousSteps final : public WorkerSteps {
+ public:
+  using WorkerSteps::WorkerSteps;
+
+  void start(const RunState& state, std::optional<int64_t> last_step) override {
+    WorkerSteps::start(state, last_step);
+    at_ = state.step;
+    batches_.reset();
+    batches_ =
+        std::make_unique<Prefetcher>(BatchStream(session_.train_data, batches_from(session_, state.next_row),
+                                                 rows_of(executor_, *session_.train_data)));
+  }
+  const Batch* next(RunState&) override { return batches_->next(); }
+
+  void run(const Batch& batch, const RunState& state) override {
+    compute(batch, static_cast<uint64_t>(state.step));
+    push(state.step);
+    if (rank_ == 0) update(state.step);
+    const PulledState pulled = pull(state.step + 1, is_weight);
+    finite_ = pulled.finite != 0;
+    grad_norm_ = pulled.grad_norm;
+  }
+
+  void count(const Batch& batch, RunState& state) override {
+    ++state.step;
+    state.tokens += tokens();
+    state.next_row = batch.next_row;
+    at_ = state.step;
+  }
+
+  void fetch_weights() override { pull(at_, is_evaluated); }
+  void hold(RunState& state) override { pull(state.step, rank_ == 0 ? is_any : is_evaluated); }
+
+ private:
+  void update(int64_t step) {
+    const std::vector<std::vector<double>> by_server = client_.squares(step);
+    std::vector<size_t> next(by_server.size());
+    std::vector<double> squares;
+    for (const PlacedWeight& weight : plan_.weights) {
+      if (weight.gradient && weight.is_trained)
+        squares.push_back(by_server[weight.server].at(next[weight.server]++));
+    }
+    client_.update({.step = step, .loss = executor_.scalar("loss"), .tokens = tokens()}, squares);
+  }
+
+  std::unique_ptr<Prefetcher> batches_;
+  int64_t at_ = 0;
+};
+
+class AsynchronousSteps final : public WorkerSteps {
+ public:
+  using WorkerSteps::WorkerSteps;
+
+  const Batch* next(RunState& state) override {
+    const DealtBatch dealt = client_.next();
+    state.step = std::max(state.step, dealt.step);
+    if (dealt.row >= 0) return read(dealt.row);
+    state.next_row = dealt.next_row;
+    state.tokens = dealt.tokens;
+    return nullptr;
+  }
+
+  void run(const Batch& batch, const RunState&) override {
+    const PulledState pulled = pull(0, is_weight);
+    const int64_t number = (batch.next_row - 1) / train_batch_size(session_.config, session_.layouts);
+    compute(batch, static_cast<uint64_t>(number));
+    push(0);
+    std::vector<double> squares;
+    for (size_t i = 0; i < plan_.gradients.size(); ++i)
+      squares.push_back(executor_.scalar(fmt::format("square/{}", i)));
+    committed_ =
+        client_.commit({.step = pulled.step, .loss = executor_.scalar("loss"), .tokens = tokens()}, squares);
+    finite_ = committed_.finite != 0;
+    grad_norm_ = committed_.grad_norm;
+  }
+
+  void count(const Batch&, RunState& state) override {
+    state.step = committed_.step + 1;
+    state.next_row = committed_.next_row;
+    state.tokens = committed_.tokens;
+  }
+
+  void fetch_weights() override { pull(0, is_evaluated); }
+  void hold(RunState& state) override;
+  void release() override { client_.resume(); }
+  Metrics metrics() override;
+  std::vector<std::string> report() override;
+
+ private:
+  const Batch* read(int64_t row) {
+    const BatchStream stream(session_.train_data, batches_from(session_, row));
+    if (!batch_) batch_ = stream.make_batch();
+    stream.read(0, *batch_);
+    return &*batch_;
+  }
+
+  std::optional<Batch> batch_;
+  Committed committed_;
+  std::vector<int64_t> logged_;  ///< histogram at the last log line
+};
+
+/// A barrier: until no worker has a batch. A batch of a worker that is gone is done here.
+void AsynchronousSteps::hold(RunState& state) {
+  DealtBatch at = client_.pause();
+  for (; at.row >= 0; at = client_.pause()) run(*read(at.row), state);
+  state.step = at.step;
+  state.next_row = at.next_row;
+  state.tokens = at.tokens;
+  pull(0, is_any);
+}
+
+Metrics AsynchronousSteps::metrics() {
+  const std::vector<int64_t> updates = client_.staleness().updates;
+  int64_t count = 0, sum = 0, most = 0;
+  for (size_t i = 0; i < updates.size(); ++i) {
+    const int64_t since = updates[i] - (i < logged_.size() ? logged_[i] : 0);
+    count += since;
+    sum += since * static_cast<int64_t>(i);
+    if (since > 0) most = static_cast<int64_t>(i);
+  }
+  logged_ = updates;
+  const double mean = count > 0 ? static_cast<double>(sum) / static_cast<double>(count) : 0;
+  return {{"staleness_mean", mean}, {"staleness_max", static_cast<double>(most)}};
+}
+
+std::vector<std::string> AsynchronousSteps::report() {
+  const StalenessReport report = client_.staleness();
+  std::vector<std::string> counts;
+  for (size_t i = 0; i < report.updates.size(); ++i) {
+    if (report.updates[i] > 0) counts.push_back(fmt::format("{}: {}", i, report.updates[i]));
+  }
+  std::vector<std::string> lines{fmt::format("updates by staleness: {}", fmt::join(counts, ", "))};
+  if (report.dealt_again > 0)
+    lines.push_back(fmt::format("batches of lost workers that others did: {}", report.dealt_again));
+  return lines;
+}
+
+}  // namespace
+
+std::unique_ptr<StepRunner> steps_with_servers(const Session& session, const ParameterServerPlan& plan,
+                                               Executor& executor, VariableStore& variables) {
+  if (is_asynchronous(session.config))
+    return std::make_unique<AsynchronousSteps>(session, plan, executor, variables);
+  return std::make_unique<SynchronousSteps>(session, plan, executor, variables);
+}
+
+int work_asynchronously(Session& session, Diagnostics& diagnostics) {
+  const std::optional<ParameterServerPlan> plan = plan_parameter_servers(session, diagnostics);
+  diagnostics.throw_if_errors();
+  VariableStore variables(*session.backend, plan->program.mesh, plan->program.variables,
+                          variable_store_options(session));
+  variables.initialize(static_cast<uint64_t>(session.config.run.seed));
+  Executor executor(plan->program, *session.backend, variables, executor_options(session));
+  AsynchronousSteps steps(session, *plan, executor, variables);
+  Progress progress{ProgressOptions{}};
+  const std::string name = fmt::format("worker {}", session.config.launch.rank);
+  progress.info(fmt::format("{} of {}, asynchronous", name, worker_count(session.config)));
+  const StopSignals signals;
+  RunState state;
+  steps.start(state, {});
+  int64_t done = 0;
+  while (StopSignals::received() == 0) {
+    const Batch* batch = steps.next(state);
+    if (batch == nullptr) break;
+    steps.run(*batch, state);
+    if (!steps.is_finite() && session.config.train.on_divergence == OnDivergence::kStop) {
+      throw Error(ErrorKind::kDiverged,
+                  fmt::format("{}: the loss of a batch is {} and the norm of its gradients {}", name,
+                              executor.scalar("loss"), steps.grad_norm()));
+    }
+    ++done;
+  }
+  steps.leave();
+  progress.info(fmt::format("{} leaves after {} batches", name, done));
+  return StopSignals::received() == 0 ? 0 : 128 + StopSignals::received();
+}
+
+}  // namespace mtf

@@ -1,0 +1,65 @@
+#include "trainer/step_runner.h"
+
+#include <cmath>
+
+#include "trainer/evaluate.h"
+
+namespace mtf {
+namespace {
+
+class LocalSteps final : public StepRunner {
+ public:
+  LocalSteps(const Session& session, Executor& executor, std::vector<StepScalar> scalars)
+      : session_(session), executor_(executor), scalars_(std::move(scalars)) {}
+
+  void start(const RunState& state, std::optional<int64_t>) override {
+    batches_.reset();
+    batches_ =
+        std::make_unique<Prefetcher>(BatchStream(session_.train_data, batches_from(session_, state.next_row),
+                                                 rows_of(executor_, *session_.train_data)));
+  }
+
+  const Batch* next(RunState&) override { return batches_->next(); }
+
+  void run(const Batch& batch, const RunState& state) override {
+    feed_batch(executor_, *session_.train_data, batch);
+    for (const StepScalar& scalar : scalars_) {
+      const double scale = scalar.input == kLearningRateInput ? state.rate_scale : 1;
+      executor_.feed_scalar(scalar.input, scale * scalar.value(state.step));
+    }
+    executor_.run(static_cast<uint64_t>(state.step));
+  }
+
+  bool is_finite() const override { return executor_.scalar("finite") != 0; }
+  double grad_norm() const override { return executor_.scalar("grad_norm"); }
+
+  void count(const Batch& batch, RunState& state) override {
+    ++state.step;
+    if (executor_.program().output("tokens") != kNoValue)
+      state.tokens += std::llround(executor_.scalar("tokens"));
+    state.next_row = batch.next_row;
+  }
+
+ private:
+  const Session& session_;
+  Executor& executor_;
+  std::vector<StepScalar> scalars_;
+  std::unique_ptr<Prefetcher> batches_;
+};
+
+}  // namespace
+
+TrainingBatches batches_from(const Session& session, int64_t row) {
+  const Config& config = session.config;
+  return {.batch_size = train_batch_size(config, session.layouts),
+          .seed = static_cast<uint64_t>(config.data.seed.value_or(config.run.seed)),
+          .shuffle = config.data.shuffle,
+          .start_row = row};
+}
+
+std::unique_ptr<StepRunner> local_steps(const Session& session, Executor& executor,
+                                        std::vector<StepScalar> scalars) {
+  return std::make_unique<LocalSteps>(session, executor, std::move(scalars));
+}
+
+}  // namespace mtf
