@@ -45,6 +45,8 @@ void describe(config::Visitor& visit, ClusterConfig& options) {
   visit("connect_timeout", options.connect_timeout, "how long processes wait for each other at the start");
   visit("collective_timeout", options.collective_timeout,
         "how long a process waits for another in a collective before it takes it for lost");
+  visit("overlap", options.overlap,
+        "computation goes on while collectives between processes run; false: each is waited for at once");
 }
 
 ClusterOptions cluster_options(const Config& config) {
@@ -69,6 +71,7 @@ ClusterConfig without_processes(const ClusterConfig& cluster) {
   result.collectives = cluster.collectives;
   result.connect_timeout = cluster.connect_timeout;
   result.collective_timeout = cluster.collective_timeout;
+  result.overlap = cluster.overlap;
   return result;
 }
 

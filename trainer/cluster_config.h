@@ -27,6 +27,7 @@ struct ClusterConfig {
   int64_t task = 0;
   config::Duration connect_timeout{300};
   config::Duration collective_timeout{600};
+  bool overlap = true;
 };
 
 void describe(config::Visitor& visit, ClusterConfig& options);

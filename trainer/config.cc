@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -96,7 +97,12 @@ Mesh resolve_mesh(const Config& config) {
   const std::optional<int64_t> devices = device_count(config);
   const int processes = hosting_of(config).processes;
   if (!config.mesh) {
-    check_processes(config, Mesh(), std::nullopt, processes);
+    if (processes > 1) {
+      throw Error(
+          ErrorKind::kConfig, config.mark("mesh"),
+          fmt::format("without `mesh` there is 1 position, which {} processes cannot share", processes),
+          fmt::format("for example `mesh: {{all: {}}}` and `layout: {{batch: all}}`", processes));
+    }
     return Mesh();
   }
   int64_t given = 1;
@@ -310,6 +316,8 @@ void forget_unsound(Config& config, const SoundSections& sound) {
     config.mesh.reset();
     config.devices = {"cpu"};
     config.layout = config.parameter_layout = config.optimizer_layout = {};
+    config.launch.size = 1;
+    config.launch.rank = 0;
   }
   const RelativeBatchSize smallest{.tokens = {}, .per_replica = 1, .tokens_per_replica = {}};
   if (!sound.contains({"train"})) {
@@ -439,12 +447,17 @@ int64_t evaluate_batch_size(const Config& config, const Layouts& layouts) {
   return train_batch_size(config, layouts);
 }
 
+/// The processes of a machine share its cores, unless the launcher has given each cores of its own: then this
+/// process may use others than its parent.
 int thread_count(const Config& config) {
   if (config.run.threads.value) return static_cast<int>(*config.run.threads.value);
-  cpu_set_t cores;
+  cpu_set_t cores, of_parent;
   CPU_ZERO(&cores);
+  CPU_ZERO(&of_parent);
   if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;
-  return std::max(1, CPU_COUNT(&cores));
+  const bool own =
+      sched_getaffinity(getppid(), sizeof(of_parent), &of_parent) == 0 && !CPU_EQUAL(&cores, &of_parent);
+  return std::max(1, CPU_COUNT(&cores) / (own ? 1 : config.launch.local_size));
 }
 
 Precision precision_of(const Config& config) {

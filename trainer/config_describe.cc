@@ -28,8 +28,10 @@ void describe(config::Visitor& visit, RunOptions& options) {
   visit("on_existing", options.on_existing, "when model_dir holds a run already", free_on_resume);
   visit("allow_change", options.allow_change, "keys that may differ from those of the run that is continued",
         free_on_resume);
-  visit("threads", options.threads, "worker threads; auto: the cores of this process", positive,
-        free_on_resume);
+  visit(
+      "threads", options.threads,
+      "worker threads; auto: the cores of this process (of a machine, shared out among the processes on it)",
+      positive, free_on_resume);
   visit("check_replicas", options.check_replicas,
         "every position computes all it holds, and copies are compared bit for bit", free_on_resume);
   visit("instruction_set", options.instruction_set, "highest instruction set that kernels use",

@@ -61,11 +61,15 @@ A layout says which tensor dimension is split over which mesh dimension:
   mesh: {rows: 2, cols: 4}
   layout: {batch: rows, hidden: cols}
 
+Processes, on one machine or on several, share its positions evenly; the result stays the same to the last bit:
+  mtf-launch -n 4 -- mtf-train FILE.yaml...                torchrun --no-python, mpirun and srun do it, too;
+  mtf-train FILE.yaml... cluster.address=a:29500 cluster.processes=4 cluster.process=3        or by hand
+
   --help-config [SECTION]   every key with type, default and meaning: run, mesh, layout, data, model, optimizer, ...
   --list-layers             every layer that a model can use, with its formula and options
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 loss or gradients not finite, 130 and 143 stopped
-by SIGINT and SIGTERM after saving.
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 loss or gradients not finite, 75 another process of
+the run was lost, 130 and 143 stopped by SIGINT and SIGTERM after saving.
 )";
 
 /// Help of the section `model` is that of its types.
@@ -79,10 +83,11 @@ Milliseconds milliseconds(const config::Duration& duration) {
   return Milliseconds(static_cast<int64_t>(duration.seconds * 1000));
 }
 
-/// The other processes of the run; explain needs none.
-std::shared_ptr<ProcessGroup> join_processes(const Config& config) {
+/// The other processes of the run. Explain needs none, nor does a configuration whose mistakes are to be
+/// told.
+std::shared_ptr<ProcessGroup> join_processes(const Config& config, const Diagnostics& diagnostics) {
   const bool alone = !config.launch.several() || is_parameter_server(config) || is_asynchronous(config);
-  if (config.run.mode == RunMode::kExplain || alone) return one_process();
+  if (config.run.mode == RunMode::kExplain || alone || diagnostics.has_errors()) return one_process();
   ProcessGroupOptions options;
   options.connect_timeout = milliseconds(config.cluster.connect_timeout);
   options.collective_timeout = milliseconds(config.cluster.collective_timeout);
@@ -120,7 +125,7 @@ int run_mode(Config config, const std::shared_ptr<ProcessGroup>& processes, Diag
 int run_files(const CommandLine& command_line) {
   Diagnostics diagnostics;
   Config config = load_config(command_line.files, command_line.arguments, diagnostics);
-  const std::shared_ptr<ProcessGroup> processes = join_processes(config);
+  const std::shared_ptr<ProcessGroup> processes = join_processes(config, diagnostics);
   try {
     const int code = run_mode(std::move(config), processes, diagnostics);
     processes->leave();

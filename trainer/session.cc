@@ -60,7 +60,7 @@ std::shared_ptr<const Source> open(const Session& session, const Options& option
     context.text = text_settings(session.config.data, session.vocabularies);
     context.text.purpose = purpose;
     context.text.threads = thread_count(session.config);
-    show_progress(context.text);
+    if (session.processes->is_first()) show_progress(context.text);
     return make_source(options, context);
   } catch (const Error&) {
     if (diagnostics.has_errors()) return nullptr;  // the errors of the configuration come first
@@ -259,6 +259,7 @@ ExecutorOptions executor_options(const Session& session) {
   options.seed = static_cast<uint64_t>(session.config.run.seed);
   options.check_replicas = session.config.run.check_replicas;
   options.communicator = &session.processes->communicator();
+  options.overlap = session.config.cluster.overlap;
   return options;
 }
 

@@ -66,7 +66,7 @@ class Trainer {
   int run();
 
  private:
-  void restore(const SavedCheckpoint& checkpoint, Restore what);
+  void restore(const std::string& checkpoint, Restore what);
   void initialize();
   double clock() const;
   void agree_on(const Control& control);
@@ -89,6 +89,8 @@ class Trainer {
   RunPosition position() const;
   bool counts_tokens() const { return executor_.program().output("tokens") != kNoValue; }
   double training_seconds() const { return state_.seconds - state_.evaluation_seconds; }
+  /// The same as of now, by the clock of this process: for reports, not for decisions.
+  double measured_seconds() const { return clock() - state_.evaluation_seconds; }
   std::optional<double> seconds_left(double step_seconds) const;
 
   const Session& session_;
@@ -138,7 +140,7 @@ Trainer::Trainer(const Session& session, TrainPlan plan)
   }
   const std::optional<Continuation>& old = plan_.continuation;
   if (old && old->checkpoint) {
-    restore(*old->checkpoint, old->architecture_changed ? Restore::kPresent : Restore::kAll);
+    restore(old->checkpoint->path, old->architecture_changed ? Restore::kPresent : Restore::kAll);
     notes_.insert(notes_.end(), old->changes.begin(), old->changes.end());
   } else {
     initialize();
@@ -151,8 +153,8 @@ Trainer::Trainer(const Session& session, TrainPlan plan)
 }
 
 /// What the variables and the run's state were when `checkpoint` was saved.
-void Trainer::restore(const SavedCheckpoint& checkpoint, Restore what) {
-  CheckpointReader reader(checkpoint.path);
+void Trainer::restore(const std::string& checkpoint, Restore what) {
+  CheckpointReader reader(checkpoint);
   const Manifest& manifest = reader.manifest();
   state_ = run_state(manifest);
   variables_.initialize(static_cast<uint64_t>(config_.run.seed));
@@ -336,10 +338,12 @@ void Trainer::restore_after_divergence(const std::string& what) {
   notes_.clear();
   const std::vector<SavedCheckpoint> saved = list_checkpoints(checkpoints_directory(config_));
   const double seconds = agreement_.now().seconds;
-  if (saved.empty()) {
+  const std::string path = broadcast(session_.processes->communicator(),
+                                     saved.empty() ? "" : saved.back().path, "checkpoint to go back to");
+  if (path.empty()) {
     initialize();
   } else {
-    restore(saved.back(), Restore::kAll);
+    restore(path, Restore::kAll);
   }
   state_.rate_scale = scale;
   state_.seconds = std::max(state_.seconds, seconds);
@@ -351,7 +355,7 @@ void Trainer::restore_after_divergence(const std::string& what) {
 
 void Trainer::log(bool force) {
   if (log_clock_->due(position()) || force || state_.step == 1) {
-    const double seconds = training_seconds();
+    const double seconds = measured_seconds();
     const double step_seconds = (seconds - logged_seconds_) / static_cast<double>(state_.step - logged_step_);
     const double rate = state_.rate_scale * learning_rate_at(plan_.update, state_.step - 1);
     Metrics line{{"step", state_.step}, {"epoch", position().epochs}, {"examples", state_.next_row}};
@@ -379,7 +383,7 @@ void Trainer::log(bool force) {
 }
 
 void Trainer::show_progress() {
-  const double seconds = training_seconds() - first_seconds_;
+  const double seconds = measured_seconds() - first_seconds_;
   const double step_seconds = seconds / static_cast<double>(state_.step - first_step_);
   ProgressState progress{
       .step = state_.step,
@@ -486,6 +490,7 @@ int train(Session& session, Diagnostics& diagnostics) {
   std::optional<ModelDirLock> lock;
   if (session.processes->is_first()) lock.emplace(session.config);
   check_same_run(session, programs_of(plan), {{"checkpoint that it goes on from", start_of(plan)}});
+  check_model_dir_is_shared(session.config, *session.processes);
   Trainer trainer(session, std::move(plan));
   trainer.report_start(diagnostics);
   return trainer.run();

@@ -203,6 +203,7 @@ void Executor::Implementation::start_remote(const PreparedStep& step) {
   if (options_.before_task) options_.before_task();
   step.pending->collective->start();
   step.pending->running = true;
+  if (!options_.overlap) step.pending->collective->wait();
 }
 
 void Executor::Implementation::wait_for_remote(const PreparedStep& step, int64_t iteration) {

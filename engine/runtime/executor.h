@@ -34,6 +34,7 @@ struct ExecutorOptions {
   /// With the other processes that host positions of the mesh, which all run the same programs in the same
   /// order; null: there are none. The program was partitioned for asynchronous collectives then.
   Communicator* communicator = nullptr;
+  bool overlap = true;  ///< between processes: computation goes on until a collective's result is needed
   /// Called by each worker before each task, for tests (random sleeps).
   std::function<void()> before_task{};
 };

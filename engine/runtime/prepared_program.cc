@@ -1,5 +1,7 @@
 #include "engine/runtime/prepared_program.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "engine/core/check.h"
@@ -59,6 +61,23 @@ size_t largest_scratch(const Program& program, const std::vector<Instruction>& b
     }
   }
   return bytes;
+}
+
+/// What messages call a collective: "all_gather of layer_2/kernel over data", "all_reduce of %27 and 3 others
+/// over rows, cols (backward pass of layer_2)".
+std::string title_of(const Program& program, const Instruction& instruction) {
+  const Value& first = program.values[instruction.inputs[0]];
+  std::string title = fmt::format("{} of {}{}", name_of(instruction),
+                                  first.storage == Value::Storage::kTemporary ? "%" : "", first.name);
+  const size_t others = instruction.inputs.size() - 1;
+  if (others > 0) title += others == 1 ? " and another" : fmt::format(" and {} others", others);
+  title += " over " + program.mesh.names(instruction.axes);
+  const Provenance& from = instruction.provenance;
+  if (from.path.empty()) return title;
+  const char* pass = from.phase == Phase::kForward  ? ""
+                     : from.phase == Phase::kUpdate ? "update of "
+                                                    : "backward pass of ";
+  return title + fmt::format(" ({}{})", pass, from.path);
 }
 
 }  // namespace
@@ -220,7 +239,7 @@ void PreparedProgram::prepare_remote(const Instruction& instruction, PreparedSte
     parts.push_back({collective_of(program_, instruction, input), remote_groups(mesh_, request)});
   }
   step.pending = &pending_.emplace_back(
-      PendingCollective{communicator_.prepare(std::move(parts), to_string(program_, instruction))});
+      PendingCollective{communicator_.prepare(std::move(parts), title_of(program_, instruction))});
   for (ValueId id : instruction.outputs) pending_of_[id] = step.pending;
 }
 

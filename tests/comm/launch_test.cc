@@ -200,6 +200,15 @@ TEST(Launch, KubernetesNumbersTheProcessesOfAnIndexedJob) {
   EXPECT_THAT(wrong_environment(with(pod, {{"MASTER_ADDR", "a"}})), HasSubstr("WORLD_SIZE is not"));
 }
 
+TEST(Launch, OfAnotherLauncherNothingIsLeft) {
+  const Environment pod{{"JOB_COMPLETION_INDEX", "2"}, {"TF_CONFIG", kTfConfig}, {"PATH", "/bin"}};
+  const Environment all = with(with(with(kSlurm, kOpenMpi), kTorch), pod);
+  const Environment rest = without_launcher(all);
+  EXPECT_EQ(rest.at("PATH"), "/bin");
+  EXPECT_EQ(detect_launch({}, rest).source, "one process");
+  EXPECT_EQ(detect_launch({}, with(rest, {{"TF_CONFIG", kTfConfig}})).size, 3);
+}
+
 TEST(Launch, TheFirstCompleteSetDecides) {
   const Environment all = with(with(kSlurm, kOpenMpi), kTorch);
   EXPECT_EQ(detect_launch({}, all).size, 4);

@@ -381,7 +381,10 @@ TEST(BatchDealer, KeepsTheBoundWithoutEverStandingStill) {
             moved = true;
             if (worker == 4 && in_hand.size() > 1 && random() % 10 != 0) continue;  // a slow one
             const auto [row, version] = in_hand[worker];
-            EXPECT_LE(dealer.apply(worker, version) - version, bound);
+            const int64_t staleness = dealer.state().step - version;
+            EXPECT_EQ(dealer.apply(worker).staleness, staleness);
+            EXPECT_LE(staleness, bound);
+            dealer.finish(worker);
             done.insert(row);
             in_hand.erase(worker);
           }

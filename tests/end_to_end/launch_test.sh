@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# mtf-launch: environment, prefixes, exit codes, restarts, signals, stopped and orphaned processes, standard input, mistakes.
-# Ranks are small shell scripts; in each "$RANK" is what mtf-launch sets.
+# mtf-launch: environment, prefixes, exit codes, restarts, signals, stopped and orphaned processes, standard input, jobs,
+# mistakes. Ranks are small shell scripts; in each "$RANK" is what mtf-launch sets.
 source "$2/tests/end_to_end/common.sh"
 mtf_launch=$(dirname "$mtf_train")/mtf-launch
 
@@ -87,6 +87,56 @@ for code in 2 3; do
   [ "$(wc -l < tries)" = 1 ] || fail "a restart after exit code $code"
 done
 
+# jobs "--job ps=1 --job worker=2" SCRIPT: the script in the tasks of these jobs; $task is "ps 0", "worker 1".
+jobs() {
+  # shellcheck disable=SC2086
+  timeout 60 "$mtf_launch" $1 ${options-} -- sh -c \
+    'task=${TF_CONFIG##*\"type\":\"}; index=${task##*\"index\":}; task="${task%%\"*} ${index%%\}*}"; '"$2"
+}
+
+# Tasks find each other by TF_CONFIG alone, whatever has started mtf-launch.
+RANK=1 WORLD_SIZE=2 MASTER_ADDR=a OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 SLURM_PROCID=1 PMI_RANK=1 \
+  jobs "--job ps=1 --job worker=2" 'echo $TF_CONFIG $RANK$WORLD_SIZE$MASTER_ADDR$OMPI_COMM_WORLD_RANK$SLURM_PROCID$PMI_RANK' > lines
+sed -E 's/127.0.0.1:[0-9]+/PLACE/g' lines | sort > sorted
+cluster='{"cluster":{"ps":["PLACE"],"worker":["PLACE","PLACE"]}'
+diff - sorted <<< "[ps:0] $cluster,\"task\":{\"type\":\"ps\",\"index\":0}}
+[worker:0] $cluster,\"task\":{\"type\":\"worker\",\"index\":0}}
+[worker:1] $cluster,\"task\":{\"type\":\"worker\",\"index\":1}}" || fail "the tasks are not told where they are"
+sed -E 's/^\[[^]]*\]//' lines | grep -oE '127.0.0.1:[0-9]+' | sort | uniq -c > places
+[ "$(awk '{print $1}' places | tr '\n' ' ')" = "3 3 3 " ] || fail "the tasks do not have a place each: $(cat places)"
+# A task can listen at its place, which is kept for it.
+jobs "--job worker=3" 'case $task in *[12]) exit 0 ;; esac; exec python3 -c "import json, os, socket
+for place in json.loads(os.environ[\"TF_CONFIG\"])[\"cluster\"][\"worker\"]:
+  host, port = place.split(\":\")
+  with socket.create_server((host, int(port))): print(\"listens\")"' > lines
+[ "$(cat lines)" = $'[worker:0] listens\n[worker:0] listens\n[worker:0] listens' ] || fail "no place to listen at: $(cat lines)"
+# Standard input is that of the chief.
+[ "$(echo one | jobs "--job worker=1 --job chief=1" 'cat; echo end' | sort | tr '\n' ' ')" = \
+  "[chief:0] end [chief:0] one [worker:0] end " ] || fail "standard input does not go to the chief"
+
+# Servers are ended when the workers have ended, with success if those have ended well; one that can save has the time.
+expect_exit 0 jobs "--job ps=2 --job worker=2" 'case $task in ps*) echo $$ >> servers; exec sleep 500 ;; esac'
+[ "$(cat out)" = "" ] || fail "a launch that went well says: $(cat out)"
+for id in $(cat servers); do is_gone "$id" || fail "a server is left"; done
+expect_exit 0 jobs "--job ps=1 --job worker=1" 'case $task in ps*) trap "echo ended; exit 1" TERM; while :; do sleep 0.05; done ;; esac'
+expect_text "[ps:0] ended"
+options="--grace 1" expect_exit 0 jobs "--job ps=1 --job worker=1" 'case $task in ps*) trap "" TERM; while :; do sleep 0.1; done ;; esac'
+expect_exit 0 jobs "--job ps=1 --job worker=2" 'case $task in ps*) exit 7 ;; *) sleep 0.3 ;; esac'
+expect_text "mtf-launch: ps 0 ended with exit code 7; those that it served have ended well"
+# The first failure ends all, whoever it is.
+expect_exit 5 jobs "--job ps=1 --job worker=2" 'case $task in "worker 1") exit 5 ;; esac; exec sleep 500'
+expect_text "mtf-launch: worker 1 ended with exit code 5; the others are ended"
+expect_exit 137 jobs "--job ps=1 --job worker=2" 'case $task in ps*) kill -9 $$ ;; worker*) sleep 0.3; exit 75 ;; esac'
+expect_text "mtf-launch: ps 0 was killed by signal 9 (SIGKILL)"
+# All tasks start again, at other places.
+rm -f tries places
+options="--restarts 2" expect_exit 0 jobs "--job ps=1 --job worker=2" 'echo $TORCHELASTIC_RESTART_COUNT $task >> tries
+  echo ${TF_CONFIG%%,\"task*} >> places
+  case "$task $TORCHELASTIC_RESTART_COUNT" in ps*) exec sleep 500 ;; "worker 1 0") kill -9 $$ ;; worker*) sleep 0.5 ;; esac'
+[ "$(sort tries | tr '\n' ' ')" = "0 ps 0 0 worker 0 0 worker 1 1 ps 0 1 worker 0 1 worker 1 " ] || fail "attempts: $(cat tries)"
+[ "$(sort -u places | wc -l)" = 2 ] || fail "the places of both attempts: $(cat places)"
+expect_text "mtf-launch: all 3 start again (restart 1 of 2)"
+
 # in_background N SCRIPT: its number in $launcher; standard output in `lines`.
 in_background() {
   rm -f ids lines
@@ -139,9 +189,11 @@ expect_exit 0 "$mtf_launch" -n2 true
 expect_exit 0 "$mtf_launch" --version
 expect_text "mtf-launch "
 expect_exit 0 "$mtf_launch" --help
-expect_text "usage: mtf-launch [-n N]"
+expect_text "usage: mtf-launch [-n N | --job NAME=N...]"
 [ "$(wc -l < out)" -le 45 ] || fail "--help is longer than a screen"
-for words in "" "-n 2" "-n 2 --" "-n 0 -- true" "-n x -- true" "-n -- true" "-n 1000 true" "--proceses 2 true" "--restarts -1 true" "-n=2x true"; do
+for words in "" "-n 2" "-n 2 --" "-n 0 -- true" "-n x -- true" "-n -- true" "-n 1000 true" "--proceses 2 true" "--restarts -1 true" "-n=2x true" \
+  "--job" "--job -- true" "--job ps -- true" "--job worker=0 -- true" "--job worker=x true" "--job =2 true" "--job a/b=2 true" \
+  "--job w=1 --job w=1 true" "-n 2 --job worker=1 true" "--job ps=1 true"; do
   read -ra arguments <<< "$words"
   expect_exit 2 "$mtf_launch" "${arguments[@]}"
   [ "$(wc -l < out)" = 1 ] || { cat out >&2; fail "trouble is not said in one line: mtf-launch $words"; }

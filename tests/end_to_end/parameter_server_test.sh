@@ -9,7 +9,7 @@ trap 'kill -9 "${jobs_running[@]}" 2> /dev/null || true; rm -rf "$work"' EXIT
 
 common="$(mnist_data) vars.hidden=32 run.threads=1 train.batch_size=60 train.epochs=null train.log_every=1"
 common+=" evaluate.every=0"
-timeouts="cluster.connect_timeout=60s cluster.collective_timeout=60s"
+timeouts="cluster.connect_timeout=20s cluster.collective_timeout=20s"
 
 # Ports that are free now.
 free_ports() {
@@ -82,8 +82,7 @@ alone one_of_3 mesh=all:3 layout=batch:all train.steps=12 "$adam" learning_rate=
 together sync_2_3 2 3 "$sync" mesh=all:3 layout=batch:all train.steps=12 "$adam" learning_rate=0.001 \
   train.ema_decay=0.9
 same_weights one_of_3 sync_2_3
-cmp one_of_3/evaluate.jsonl sync_2_3/evaluate.jsonl 2> /dev/null ||
-  diff <(sed 's/"seconds.*//' one_of_3/evaluate.jsonl) <(sed 's/"seconds.*//' sync_2_3/evaluate.jsonl) ||
+diff <(sed 's/"seconds.*//' one_of_3/evaluate.jsonl) <(sed 's/"seconds.*//' sync_2_3/evaluate.jsonl) ||
   fail "the evaluations differ"
 # Several positions in each worker, split both ways; microbatches.
 alone one_of_12 mesh="rows:6;cols:2" layout="batch:rows;hidden:cols" train.steps=6 train.microbatches=2
@@ -179,9 +178,7 @@ expect_exit 2 "$mtf_train" "$source_dir/configs/models/mnist.yaml" cluster.yaml 
 expect_text '`train.on_divergence: restore` does not work with parameter servers'
 cluster 1 2
 # shellcheck disable=SC2086
-for job in ps worker; do
-  expect_exit 2 "$mtf_train" "$source_dir/configs/models/mnist.yaml" cluster.yaml $common $timeouts "$sync" \
-    train.steps=1 mesh=all:2 layout=batch:all cluster.job=$job "train.strategy.placement={layer: 1}"
-  expect_text 'there is no ps task 1 for `layer`'
-done
+expect_exit 2 "$mtf_train" "$source_dir/configs/models/mnist.yaml" cluster.yaml $common $timeouts "$sync" \
+  train.steps=1 mesh=all:2 layout=batch:all cluster.job=ps "train.strategy.placement={layer: 1}"
+expect_text 'there is no ps task 1 for `layer`'
 echo "parameter_server_test: passed"

@@ -30,6 +30,7 @@ has_lines() { [ -e "$1" ] && [ "$(wc -l < "$1")" -ge "$2" ]; }
 start_rank() {
   local rank=$1 size=$2
   shift 2
+  rm -f "out.$rank"
   RANK=$rank WORLD_SIZE=$size MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "$@" > "out.$rank" 2>&1 &
   ids[rank]=$!
 }

@@ -27,7 +27,7 @@ using ::testing::SizeIs;
 using Json = nlohmann::json;
 
 /// toy.yaml with normalization, dropout, biases and activations between its hidden layers, evaluated too.
-const std::vector<std::string> kNetwork = {
+const std::vector<std::string> kExplainedNetwork = {
     "model.layers=[{dense: {name: first, output: {hidden_odd: 32}, activation: relu, bias: true}},"
     " {layer_norm: {name: norm}}, {dropout: 0.2},"
     " {repeat: {name: block, times: 4, layers: [{dense: {name: even, output: {hidden_even: 24}, bias: true}},"
@@ -40,7 +40,7 @@ const std::vector<std::string> kNetwork = {
 };
 
 Session open(const std::vector<std::string>& arguments) {
-  std::vector<std::string> all = kNetwork;
+  std::vector<std::string> all = kExplainedNetwork;
   all.insert(all.end(), arguments.begin(), arguments.end());
   Diagnostics diagnostics;
   Session session = open_session({MTF_SOURCE_DIR "/configs/models/toy.yaml"}, all, diagnostics);

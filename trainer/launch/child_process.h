@@ -45,6 +45,8 @@ class ChildProcess {
   /// Of exec: ENOENT, EACCES; 0: it runs.
   int exec_error() const { return exec_error_; }
   bool runs() const { return !end_; }
+  /// Nothing: look() has not seen it.
+  const std::optional<ProcessEnd>& end() const { return end_; }
   /// Stopped by a signal, as far as look() has seen.
   bool is_stopped() const { return stopped_; }
   /// Looks whether it has ended since; the end is told once.

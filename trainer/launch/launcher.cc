@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -104,27 +105,42 @@ struct Surroundings {
   void say(const std::string& text) { error.write_line("mtf-launch: " + text); }
 };
 
+int process_count(const LaunchCommand& command) {
+  if (command.jobs.empty()) return command.processes;
+  int count = 0;
+  for (const auto& [name, tasks] : command.jobs) count += tasks;
+  return count;
+}
+
 /// How an attempt has ended.
 struct Outcome {
   int exit_code = 0;
   bool may_come_again = true;  ///< a restart may go better
 };
 
-/// All ranks, from their start to the end of the last one.
+/// All tasks, from their start to the end of the last one.
 class Attempt {
  public:
-  Attempt(Surroundings& surroundings, int restart)
-      : around_(surroundings), store_(0, true), restart_(restart) {}
+  Attempt(Surroundings& surroundings, int restart) : around_(surroundings), restart_(restart) {
+    const LaunchCommand& command = around_.command;
+    if (command.jobs.empty()) {
+      store_.emplace(0, true);
+      tasks_ = rank_tasks(command.processes, store_->port());
+    } else {
+      ports_.emplace(process_count(command));
+      tasks_ = job_tasks(command.jobs, ports_->numbers());
+    }
+  }
 
   Outcome run() {
-    for (int rank = 0; rank < size(); ++rank) {
-      if (const int error = start(rank)) {
+    for (const Task& task : tasks_) {
+      if (const int error = start(task)) {
         around_.say(
             fmt::format("`{}` cannot be run: {}", around_.command.command.front(), system_message(error)));
         return {error == ENOENT ? 127 : 126, false};
       }
     }
-    while (std::ranges::any_of(ranks_, &ChildProcess::runs)) {
+    while (std::ranges::any_of(processes_, &ChildProcess::runs)) {
       wait_for_events();
       for (Stream& stream : streams_) copy(stream);
       while (const auto signal = around_.signals.next()) take(*signal);
@@ -132,7 +148,7 @@ class Attempt {
       act_in_time();
     }
     for (Stream& stream : streams_) finish(stream);
-    if (failure_at_) name_culprit();
+    name_culprit();
     return outcome();
   }
 
@@ -142,46 +158,39 @@ class Attempt {
     LinePrefixer lines;
   };
   struct Failure {
-    int rank;
+    size_t task;
     ProcessEnd end;
   };
 
-  int size() const { return around_.command.processes; }
-
   /// Returns the error of exec, or 0.
-  int start(int rank) {
-    const Descriptor nothing(rank == 0 ? -1 : ::open("/dev/null", O_RDWR | O_CLOEXEC));
-    const Descriptor output = output_for(rank, around_.output), error = output_for(rank, around_.error);
+  int start(const Task& task) {
+    const Descriptor nothing(task.is_first ? -1 : ::open("/dev/null", O_RDWR | O_CLOEXEC));
+    const Descriptor output = output_for(task, around_.output), error = output_for(task, around_.error);
     ChildOptions options;
     options.command = around_.command.command;
-    options.environment = environment_of(rank);
+    options.environment = environment_of(task);
     options.own_group = around_.own_groups;
     if (nothing.is_open()) options.standard_input = nothing.get();
     if (output.is_open()) options.standard_output = output.get();
     if (error.is_open()) options.standard_error = error.get();
-    ranks_.emplace_back(options);
-    return ranks_.back().exec_error();
+    processes_.emplace_back(options);
+    return processes_.back().exec_error();
   }
 
-  /// The end of a pipe that `rank` writes to; none: it writes to the sink itself. So does rank 0 on a
+  /// The end of a pipe that `task` writes to; none: it writes to the sink itself. So does the first on a
   /// terminal, where it may draw and ask.
-  Descriptor output_for(int rank, OutputSink& sink) {
-    if (size() == 1 || (rank == 0 && sink.is_terminal())) return Descriptor();
+  Descriptor output_for(const Task& task, OutputSink& sink) {
+    if (tasks_.size() == 1 || (task.is_first && sink.is_terminal())) return Descriptor();
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail_system("no pipe can be made");
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    streams_.push_back({Descriptor(ends[0]), LinePrefixer(fmt::format("[{}] ", rank), sink)});
+    streams_.push_back({Descriptor(ends[0]), LinePrefixer(task.prefix, sink)});
     return Descriptor(ends[1]);
   }
 
-  std::vector<std::string> environment_of(int rank) const {
-    Environment environment = environment_of_process();
-    const std::string number = std::to_string(rank), all = std::to_string(size());
-    environment["RANK"] = environment["LOCAL_RANK"] = number;
-    environment["WORLD_SIZE"] = environment["LOCAL_WORLD_SIZE"] = all;
-    environment["MASTER_ADDR"] = "127.0.0.1";
-    environment["MASTER_PORT"] = std::to_string(store_.port());
-    environment["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  std::vector<std::string> environment_of(const Task& task) const {
+    Environment environment = without_launcher(environment_of_process());
+    for (const auto& [name, value] : task.environment) environment[name] = value;
     environment["TORCHELASTIC_RUN_ID"] = around_.run;
     environment["TORCHELASTIC_RESTART_COUNT"] = std::to_string(restart_);
     std::vector<std::string> result;
@@ -242,47 +251,64 @@ class Attempt {
 
   /// A process that is stopped goes on, so that it can act.
   void send_to_all(int signal) const {
-    for (const ChildProcess& rank : ranks_) {
-      rank.send(signal);
-      rank.send(SIGCONT);
+    for (const ChildProcess& process : processes_) {
+      process.send(signal);
+      process.send(SIGCONT);
     }
   }
 
   void look_for_ends() {
-    for (int rank = 0; rank < size(); ++rank) {
-      const std::optional<ProcessEnd> end = ranks_[rank].look();
+    for (size_t task = 0; task < tasks_.size(); ++task) {
+      const std::optional<ProcessEnd> end = processes_[task].look();
       if (!end || end->exit_code() == 0) continue;
       if (passed_on_ != 0 && end->exit_code() == 128 + passed_on_) {
         if (ended_by_signal_ == 0) ended_by_signal_ = end->exit_code();
         continue;
       }
-      if (culprit_) continue;  // the others are being ended
-      failures_.push_back({rank, *end});
-      if (failure_at_) continue;
-      failure_at_ = Clock::now();
-      next_act_ = *failure_at_ + kSettle;
+      if (!are_asked_to_end_) failures_.push_back({task, *end});
     }
+    const bool act = !failures_.empty() || only_servers_run();
+    if (act && !next_act_ && !are_asked_to_end_) next_act_ = Clock::now() + kSettle;
+  }
+
+  /// Of each task that serves no other, `holds`.
+  template <typename Condition>
+  bool all_workers(const Condition& holds) const {
+    for (size_t task = 0; task < tasks_.size(); ++task)
+      if (!tasks_[task].serves && !holds(processes_[task])) return false;
+    return true;
+  }
+  bool only_servers_run() const { return all_workers(std::not_fn(&ChildProcess::runs)); }
+  bool workers_have_ended_well() const {
+    return all_workers(
+        [](const ChildProcess& worker) { return worker.end() && worker.end()->exit_code() == 0; });
   }
 
   /// Of those that have failed the first that did not only lose a peer.
   void name_culprit() {
-    if (culprit_) return;
+    if (culprit_ || failures_.empty()) return;
     const auto own_fault = [](const Failure& failure) { return failure.end.exit_code() != kPeerLost; };
     const auto found = std::ranges::find_if(failures_, own_fault);
-    culprit_ = found == failures_.end() ? failures_.front() : *found;
-    std::string text = fmt::format("rank {} {}", culprit_->rank, culprit_->end.to_string());
-    for (int rank = 0; rank < size(); ++rank)
-      if (ranks_[rank].is_stopped()) text += fmt::format("; rank {} is stopped", rank);
-    if (std::ranges::any_of(ranks_, &ChildProcess::runs)) text += "; the others are ended";
+    const Failure& first = found == failures_.end() ? failures_.front() : *found;
+    std::string text = fmt::format("{} {}", tasks_[first.task].name, first.end.to_string());
+    if (workers_have_ended_well()) {
+      failures_.clear();
+      return around_.say(text + "; those that it served have ended well");
+    }
+    culprit_ = first;
+    for (size_t task = 0; task < tasks_.size(); ++task)
+      if (processes_[task].is_stopped()) text += fmt::format("; {} is stopped", tasks_[task].name);
+    if (std::ranges::any_of(processes_, &ChildProcess::runs)) text += "; the others are ended";
     around_.say(text);
   }
 
-  /// First the culprit is named and the others are asked to end, then they are killed.
+  /// First the culprit is named and those that still run are asked to end, then they are killed.
   void act_in_time() {
     if (!next_act_ || Clock::now() < *next_act_) return;
-    if (!culprit_) {
+    if (!are_asked_to_end_) {
       name_culprit();
       send_to_all(SIGTERM);
+      are_asked_to_end_ = true;
       next_act_ = Clock::now() + around_.command.grace;
     } else {
       send_to_all(SIGKILL);
@@ -298,13 +324,15 @@ class Attempt {
   }
 
   Surroundings& around_;
-  TcpStoreServer store_;
   int restart_;
-  std::vector<ChildProcess> ranks_;
+  std::optional<TcpStoreServer> store_;  ///< of ranks
+  std::optional<ReservedPorts> ports_;   ///< of the tasks of jobs
+  std::vector<Task> tasks_;
+  std::vector<ChildProcess> processes_;  ///< of the tasks, as far as they are started
   std::vector<Stream> streams_;
   std::vector<Failure> failures_;  ///< in the order in which they were seen
-  std::optional<Clock::time_point> failure_at_;
   std::optional<Clock::time_point> next_act_;
+  bool are_asked_to_end_ = false;
   std::optional<Failure> culprit_;
   int passed_on_ = 0;        ///< the last signal
   int ended_by_signal_ = 0;  ///< exit code of the first that ended as the signal asked for
@@ -314,14 +342,14 @@ class Attempt {
 
 int launch(const LaunchCommand& command) {
   Surroundings surroundings(command);
+  const int processes = process_count(command);
   for (int restart = 0;; ++restart) {
     const Outcome outcome = Attempt(surroundings, restart).run();
     if (outcome.exit_code == 0 || !outcome.may_come_again || restart == command.restarts)
       return outcome.exit_code;
-    surroundings.say(
-        fmt::format("{} again (restart {} of {})",
-                    command.processes == 1 ? "it starts" : fmt::format("all {} start", command.processes),
-                    restart + 1, command.restarts));
+    surroundings.say(fmt::format("{} again (restart {} of {})",
+                                 processes == 1 ? "it starts" : fmt::format("all {} start", processes),
+                                 restart + 1, command.restarts));
   }
 }
 

@@ -1,19 +1,24 @@
 // Several copies of a program on this machine that find each other: what `mtf-launch` does.
 //
 //   return launch({.processes = 4, .restarts = 3, .command = {"mtf-train", "run.yaml"}});
+//   return launch({.jobs = {{"ps", 1}, {"worker", 2}}, .command = {"mtf-train", "run.yaml"}});
 //
-// Each gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT (of a store that is
-// served here, hence TORCHELASTIC_USE_AGENT_STORE=True), TORCHELASTIC_RUN_ID and TORCHELASTIC_RESTART_COUNT.
+// Each rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT (of a store that
+// is served here, hence TORCHELASTIC_USE_AGENT_STORE=True), each task of a job TF_CONFIG; all get
+// TORCHELASTIC_RUN_ID and TORCHELASTIC_RESTART_COUNT.
 #pragma once
 
 #include <chrono>
 #include <string>
 #include <vector>
 
+#include "trainer/launch/tasks.h"
+
 namespace mtf {
 
 struct LaunchCommand {
-  int processes = 1;
+  int processes = 1;  ///< without jobs
+  JobSizes jobs;
   int restarts = 0;
   std::chrono::seconds grace{10};    ///< between SIGTERM and SIGKILL for those that are left after a failure
   std::vector<std::string> command;  ///< program and arguments
@@ -25,8 +30,11 @@ struct LaunchCommand {
 /// of the signal that killed it), 127 and 126 when the program is not there or cannot be run. A rank that
 /// ends with 75 (it has lost a peer) has not failed first where another has failed about that time.
 ///
-/// Lines of output get the rank in front, "[2] ". SIGINT, SIGTERM and SIGHUP are passed on. Standard input
-/// goes to rank 0. Throws Error (kSystem).
+/// Tasks of the job `ps` are ended when all others have ended: if those have ended well, all has.
+///
+/// Lines of output get the rank in front, "[2] ", or the task, "[worker:1] ". SIGINT, SIGTERM and SIGHUP are
+/// passed on. Standard input goes to rank 0, with jobs to the chief or the first worker. Throws Error
+/// (kSystem; kUsage where all jobs are `ps`).
 int launch(const LaunchCommand& command);
 
 }  // namespace mtf

@@ -191,15 +191,14 @@ class AsynchronousSteps final : public WorkerSteps {
   }
 
   void run(const Batch& batch, const RunState&) override {
-    const PulledState pulled = pull(0, is_weight);
+    pull(0, is_weight);
     const int64_t number = (batch.next_row - 1) / train_batch_size(session_.config, session_.layouts);
     compute(batch, static_cast<uint64_t>(number));
     push(0);
     std::vector<double> squares;
     for (size_t i = 0; i < plan_.gradients.size(); ++i)
       squares.push_back(executor_.scalar(fmt::format("square/{}", i)));
-    committed_ =
-        client_.commit({.step = pulled.step, .loss = executor_.scalar("loss"), .tokens = tokens()}, squares);
+    committed_ = client_.commit({.loss = executor_.scalar("loss"), .tokens = tokens()}, squares);
     finite_ = committed_.finite != 0;
     grad_norm_ = committed_.grad_norm;
   }

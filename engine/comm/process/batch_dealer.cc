@@ -55,7 +55,8 @@ int64_t BatchDealer::version() const {
 BatchDealer::Applied BatchDealer::apply(int worker) {
   MTF_CHECK(has_batch(worker), "worker {} has no batch", worker);
   const int64_t staleness = state_.step - dealt_.at(worker).version;
-  if (static_cast<int64_t>(histogram_.size()) <= staleness) histogram_.resize(static_cast<size_t>(staleness) + 1);
+  if (static_cast<int64_t>(histogram_.size()) <= staleness)
+    histogram_.resize(static_cast<size_t>(staleness) + 1);
   ++histogram_[staleness];
   dealt_.erase(worker);
   unfinished_[worker] = state_.step;

@@ -83,8 +83,8 @@ class BatchDealer {
   int64_t version() const;
 
   std::map<int, int64_t> unfinished_;  ///< by worker: its update, which may not be on all servers yet
-  std::map<int, Dealt> dealt_;    ///< by worker
-  std::deque<int64_t> returned_;  ///< rows of batches whose workers are gone
+  std::map<int, Dealt> dealt_;         ///< by worker
+  std::deque<int64_t> returned_;       ///< rows of batches whose workers are gone
   std::vector<int64_t> histogram_;
   int64_t dealt_again_ = 0;
   bool paused_ = false;

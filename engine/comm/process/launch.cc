@@ -447,6 +447,17 @@ Environment environment_of_process() {
   return environment;
 }
 
+Environment without_launcher(Environment environment) {
+  std::vector<std::string_view> names{"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE",
+                                      "TF_CONFIG"};
+  for (const Variables& variables : all_variables())
+    for (const std::string_view name :
+         {variables.rank, variables.size, variables.local_rank, variables.local_size})
+      names.push_back(name);
+  for (const std::string_view name : names) environment.erase(std::string(name));
+  return environment;
+}
+
 Launch detect_launch(const ClusterOptions& options, const Environment& environment) {
   Diagnostics diagnostics;
   check_cluster(options, diagnostics);

@@ -20,6 +20,8 @@ using Environment = std::map<std::string, std::string>;
 
 /// The environment variables of this process.
 Environment environment_of_process();
+/// `environment` without what says which process this is and where the others are: for one that is told anew.
+Environment without_launcher(Environment environment);
 
 struct Launch {
   int rank = 0;

@@ -201,17 +201,13 @@ Committed ParameterClient::commit(const ParameterStep& step, std::span<const dou
   const std::vector<std::byte> bytes = bytes_of(with_number, squares);
   for (size_t i = 1; i < servers_.size(); ++i) ask(servers_[i], ParameterOperation::kCommit, 0, bytes);
   for (size_t i = 1; i < servers_.size(); ++i) answer_bytes(servers_[i], ParameterOperation::kCommit);
+  ask(first, ParameterOperation::kDone);
   return done;
 }
 
 void ParameterClient::resume() {
   ask(servers_[0], ParameterOperation::kResume);
   answer_bytes(servers_[0], ParameterOperation::kResume);
-}
-
-void ParameterClient::stop() {
-  ask(servers_[0], ParameterOperation::kStop);
-  answer_bytes(servers_[0], ParameterOperation::kStop);
 }
 
 StalenessReport ParameterClient::staleness() {

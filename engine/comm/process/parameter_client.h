@@ -68,8 +68,6 @@ class ParameterClient {
   /// that comes back (of a worker that was lost) is to be done first.
   DealtBatch pause();
   void resume();
-  /// No new batches any more.
-  void stop();
   StalenessReport staleness();
 
   /// The run has ended well for this worker.

@@ -24,7 +24,6 @@ enum class ParameterOperation : uint16_t {
   kDone,     ///< async: all servers have the last update of this worker; not answered
   kPause,    ///< async, chief: no batch is in hand any more: DealtBatch without a batch; or one to do first
   kResume,
-  kStop,    ///< async, chief: no more new batches
   kReport,  ///< async: number of updates by staleness (int64 each), then the batches that were dealt again
   kLeave,   ///< the worker is done
   kError,   ///< a text

@@ -97,9 +97,8 @@ void ParameterService::serve() {
     // Asynchronous: workers that come late learn that there is nothing to do.
     const bool all_came = std::ranges::none_of(addresses_, &std::string::empty);
     const bool all_left = failure_ || (options_.asynchronous ? all_came : left_ == options_.workers);
-    const bool alone = std::ranges::none_of(peers_, [&](const Peer& peer) {
-      return peer.worker >= 0 || (options_.asynchronous && !failure_);
-    });
+    const bool alone = std::ranges::none_of(
+        peers_, [&](const Peer& peer) { return peer.worker >= 0 || (options_.asynchronous && !failure_); });
     if (over && ((alone && all_left) || Clock::now() > *end)) break;
   }
   const std::lock_guard lock(mutex_);
@@ -254,16 +253,14 @@ bool ParameterService::answer(Peer& peer, const Frame& frame) {
       require_chief(peer, frame);
       pause(peer);
       return true;
-    case ParameterOperation::kResume:
-    case ParameterOperation::kStop: {
+    case ParameterOperation::kResume: {
       require_chief(peer, frame);
       {
         const std::lock_guard lock(mutex_);
-        if (frame.operation == static_cast<uint16_t>(ParameterOperation::kStop)) dealer_.stop();
         dealer_.resume();
         changed_.notify_all();
       }
-      answer_with(peer, static_cast<ParameterOperation>(frame.operation), nullptr, 0);
+      answer_with(peer, ParameterOperation::kResume, nullptr, 0);
       return true;
     }
     case ParameterOperation::kReport:

@@ -1,0 +1,269 @@
+#!/usr/bin/env bash
+# Whatever happens to one process of a run, all of them end in time, with exit codes that say whether another start may help
+# (75: a process was lost; 2: configuration), and with a message that names the culprit and what is wrong with it.
+# `process_failures_test.sh MTF_TRAIN SOURCE --table` prints the messages.
+source "$2/tests/end_to_end/common.sh"
+source "$source_dir/tests/end_to_end/processes.sh"
+read -ra data <<< "$(mnist_data)"
+host=$(hostname)
+timeout=2  # seconds
+limit=15   # in which all must have ended: some timeouts, and what a loaded machine may add
+run=("$mtf_train" "$source_dir/configs/models/mnist_dropout.yaml" "${data[@]}" vars.hidden=32 train.batch_size=48 train.epochs=null train.time=1h
+  learning_rate=null train.log_every=20 evaluate=null run.threads=1 layout=batch:all cluster.connect_timeout=${timeout}s cluster.collective_timeout=${timeout}s)
+: > table
+
+# observed CASE RANK...: what these processes have said last, for the table.
+observed() {
+  local case=$1 rank
+  shift
+  for rank; do
+    printf '%s | rank %s, exit %s | %s\n' "$case" "$rank" "${codes[rank]}" "$(grep -vE '^ |^$' "out.$rank" | tail -n 1)" >> table
+  done
+}
+
+# begin NAME SIZE [ARGUMENT...]: a run by hand that would not end, and that trains.
+begin() {
+  local rank
+  name=$1 size=$2
+  shift 2
+  port=$(free_ports 1)
+  for ((rank = 0; rank < size; rank++)); do
+    start_rank $rank $size "${run[@]}" mesh=all:$size run.model_dir="$name" "$@"
+  done
+  wait_for has_lines "$name/metrics.jsonl" 2
+  numbers=("${ids[@]}")
+}
+# "rank 1 (node-a, process 812)", of the run that was begun last.
+called() { echo "rank $1 ($host, process ${numbers[$1]})"; }
+# lost RANK: what the others say of one that was killed. With process 0 goes the store, and with it what they know of each other.
+lost() {
+  [ "$1" = 0 ] && echo "$(called 0) was lost" && return
+  echo "$(called "$1") was lost: its process ended without a word (killed, out of memory, or the machine is gone)"
+}
+# silent RANK: of one that was stopped.
+silent() {
+  [ "$1" = 0 ] && lost 0 && return
+  echo "$(called "$1") does not answer: stopped, hanging, or cut off from the network"
+}
+
+# flight_record DIRECTORY RANK: the last collectives are there, and can be read.
+flight_record() {
+  python3 -c 'import json, sys; record = json.load(open(sys.argv[1])); assert "all_reduce" in json.dumps(record), record' "$1/flight.rank-$2.json" ||
+    fail "$1/flight.rank-$2.json does not have the last collectives"
+}
+
+# --- Killed: the others know it at once. With rank 0 goes the place at which they meet.
+for victim in 0 2; do
+  begin killed$victim 3
+  kill -9 "${ids[victim]}"
+  expected=(75 75 75)
+  expected[victim]=137
+  all_end $limit "${expected[@]}"
+  for rank in 0 1 2; do
+    [ $rank = $victim ] && continue
+    said $rank "$(lost $victim)"
+    flight_record killed$victim $rank
+    observed "kill -9 of rank $victim" $rank
+  done
+done
+
+# --- Stopped: known after cluster.collective_timeout. One that goes on later ends, too.
+for victim in 0 2; do
+  begin stopped$victim 3
+  stopped=${ids[victim]}
+  kill -STOP "$stopped"
+  unset "ids[$victim]"
+  all_end $limit 75 75
+  kill -CONT "$stopped"
+  for rank in 0 1 2; do
+    [ $rank = $victim ] && continue
+    said $rank "$(silent $victim)"
+  done
+  code=0
+  wait "$stopped" || code=$?
+  [ $code = 75 ] || fail "a process that was stopped and goes on ends with exit code $code"
+  codes=(75 75 75)
+  observed "SIGSTOP of rank $victim" 0 1 2
+done
+grep -q "waits .* s for $(called 2) in .* (collective [0-9]*, " out.0 out.1 ||
+  fail "nobody has said what it waits for: $(cat out.0 out.1)"
+
+# --- With mtf-launch: it names the rank, and takes its exit code.
+for signal in KILL STOP; do
+  "$mtf_launch" -n 3 -- sh -c 'echo $$ > number.$RANK; exec "$@"' sh "${run[@]}" mesh=all:3 run.model_dir=launched$signal > out.0 2>&1 &
+  ids=($!)
+  wait_for has_lines launched$signal/metrics.jsonl 2
+  kill -$signal "$(cat number.1)"
+  if [ $signal = KILL ]; then
+    all_end $limit 137
+    said 0 "mtf-launch: rank 1 was killed by signal 9 (SIGKILL)"
+  else
+    all_end $limit 75
+    said 0 "rank 1 is stopped"
+  fi
+  said 0 "rank 1 ($host, process $(cat number.1))"
+  observed "$signal of rank 1, mtf-launch" 0
+done
+
+# --- At the start. pair NAME: two processes whose arguments are in first=() and second=().
+pair() {
+  port=$(free_ports 1)
+  start_rank 0 2 "${run[@]}" mesh=all:2 run.model_dir="$1" "${first[@]}"
+  start_rank 1 2 "${second_program[@]:-${run[0]}}" "${run[@]:1}" mesh=all:2 run.model_dir="$1" "${second[@]}"
+  numbers=("${ids[@]}")
+}
+first=() second=() second_program=()
+
+# Another number of processes.
+port=$(free_ports 1)
+start_rank 0 2 "${run[@]}" mesh=all:6 run.model_dir=sizes
+start_rank 1 3 "${run[@]}" mesh=all:6 run.model_dir=sizes
+numbers=("${ids[@]}")
+all_end $limit 2 2
+for rank in 0 1; do
+  said $rank "$(called 1) was started as one of 3 processes, but $(called 0) as one of 2"
+done
+observed "WORLD_SIZE=3 on rank 1 of 2" 0 1
+
+# A rank that two claim.
+port=$(free_ports 1)
+start_rank 0 3 "${run[@]}" mesh=all:3 run.model_dir=twice
+start_rank 1 3 "${run[@]}" mesh=all:3 run.model_dir=twice
+first_claim=${ids[1]}
+RANK=1 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "${run[@]}" mesh=all:3 run.model_dir=twice > out.2 2>&1 &
+ids[2]=$!
+numbers=("${ids[@]}")
+all_end $limit 2 2 2
+for rank in 0 1 2; do
+  said $rank "rank 1 is claimed by two processes: "
+  said $rank "process $first_claim)"
+  said $rank "process ${numbers[2]})"
+done
+observed "two processes with RANK=1" 0 2
+
+# One that comes to a run that has begun is sent away; the run goes on, and a signal to one process ends it well.
+begin late 2
+code=0
+RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "${run[@]}" mesh=all:2 run.model_dir=late > out.2 2>&1 || code=$?
+[ $code = 2 ] || { cat out.2 >&2; fail "a third process has exit code $code"; }
+said 2 "127.0.0.1:$port is the meeting place of a run of 2 processes that has already begun, and this is rank 1 of 2"
+lines=$(wc -l < late/metrics.jsonl)
+wait_for has_lines late/metrics.jsonl $((lines + 2))
+kill -TERM "${ids[1]}"
+all_end $limit 143 143
+said 0 "stopped by SIGTERM"
+[ -n "$(ls late/checkpoints)" ] || fail "the stopped run was not saved"
+codes=(143 143 2)
+observed "RANK=1 once more, later" 2
+
+# Ranks that do not come.
+port=$(free_ports 1)
+start_rank 0 3 "${run[@]}" mesh=all:3 run.model_dir=missing
+start_rank 1 3 "${run[@]}" mesh=all:3 run.model_dir=missing
+all_end $limit 75 75
+for rank in 0 1; do said $rank "rank 2 of 3 has not come to 127.0.0.1:$port within $timeout s"; done
+observed "rank 2 of 3 missing" 0 1
+port=$(free_ports 1)
+start_rank 1 2 "${run[@]}" mesh=all:2 run.model_dir=missing
+all_end $limit 75
+said 1 "127.0.0.1:$port"
+said 1 "Connection refused"
+codes=(- 75)
+observed "rank 0 of 2 missing" 1
+
+# A port that another program has: one that says nothing, and one that speaks HTTP.
+for other in silent http; do
+  python3 - $other > port.$other << 'PYTHON' 2> /dev/null &
+import http.server, socket, sys, time
+if sys.argv[1] == "http":
+    server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+    print(server.server_port, flush=True)
+    server.serve_forever()
+else:
+    server = socket.create_server(("127.0.0.1", 0))
+    print(server.getsockname()[1], flush=True)
+    time.sleep(600)
+PYTHON
+  server=$!
+  wait_for has_lines port.$other 1
+  port=$(cat port.$other)
+  for rank in 0 1; do start_rank $rank 2 "${run[@]}" mesh=all:2 run.model_dir=port; done
+  ids[2]=$server  # ends with the test
+  wait_for [ -s out.0 ]
+  wait_for [ -s out.1 ]
+  kill "$server"
+  all_end $limit 1 1 143
+  said 0 "rank 0 cannot serve the store at port $port: Address already in use"
+  said 1 "127.0.0.1:$port answers, but is not a rendezvous store"
+  observed "port of another program ($other)" 0 1
+done
+
+# Another configuration, other data, another program file.
+first=(learning_rate=0.01) second=(learning_rate=0.02)
+pair configured
+all_end $limit 2 2
+for rank in 0 1; do said $rank "$(called 1) differs from $(called 0) in learning_rate: "; done
+observed "another learning_rate on rank 1" 0 1
+first=() second=(layout=hidden:all)
+pair layout
+all_end $limit 2 2
+for rank in 0 1; do said $rank "$(called 1) differs from $(called 0) in layout.batch: nothing instead of all"; done
+observed "another layout on rank 1" 0
+cp "$mtf_train" other-train
+echo >> other-train
+second=() second_program=(./other-train)
+pair program
+all_end $limit 2 2
+for rank in 0 1; do said $rank "$(called 1) runs another build of the program"; done
+observed "another program file on rank 1" 0 1
+second_program=()
+
+# --- A process that ends of its own accord: by a mistake in its configuration, with data that are missing, on a full disk.
+second=(model.layers=none)
+pair mistake
+all_end $limit 2 2
+said 1 "model.layers"
+said 0 "model.layers"
+observed "a mistake in the configuration of rank 1" 0 1
+second=(data.train.images=missing-images)
+pair data
+all_end $limit 75 1
+said 1 "missing-images"
+said 0 "$(called 1) failed first: "
+said 0 "missing-images"
+observed "data missing on rank 1" 0 1
+
+# Each process writes a part of the weights: that of rank 1 fails in its second save. The checkpoint before it stays, alone.
+saving=(checkpoint.every=30 parameter_layout=hidden:all)
+first=("${saving[@]}") second=("${saving[@]}") second_program=(env MTF_FAULT=checkpoint.create@2=ENOSPC "$mtf_train")
+pair disk
+all_end $limit
+case "${codes[*]}" in "1 1" | "1 75" | "75 1") ;; *) fail "a full disk of rank 1: exit codes ${codes[*]}" ;; esac
+for rank in 0 1; do
+  said $rank "$(called 1) has failed to save: "
+  said $rank "No space left on device"
+done
+[ "$(ls -A disk/checkpoints)" = step-00000030 ] || fail "a full disk leaves $(ls -A disk/checkpoints)"
+observed "disk full in a save of rank 1" 0 1
+# One that is killed in the middle of a save; the next start goes on from the checkpoint before it.
+for fault in checkpoint.create@2 checkpoint.written@3; do
+  first=("${saving[@]}") second=("${saving[@]}") second_program=(env MTF_FAULT=$fault "$mtf_train")
+  pair $fault
+  all_end $limit 75 137
+  said 0 "$(lost 1)"
+  observed "kill -9 of rank 1 in a save" 0
+  second_program=() first+=(train.time=null train.steps=40) second=("${first[@]}")
+  pair $fault
+  all_end 60 0 0
+  said 0 "continues after step 30 of $fault"
+  [ "$(ls -A $fault/checkpoints | tail -n 1)" = step-00000040 ] || fail "$fault leaves $(ls -A $fault/checkpoints)"
+done
+
+# Values that are not finite are no loss of a process: all end with exit code 3 and the same words.
+first=(optimizer=sgd learning_rate=1.0e30) second=("${first[@]}")
+pair diverged
+all_end $limit 3 3
+for rank in 0 1; do said $rank "made by the operation"; done
+observed "values that are not finite" 0 1
+
+[ "${3-}" != --table ] || { echo "case | process | message"; cat table; }

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Processes are killed at random moments, one at a time; `mtf-launch --restarts` starts all of them again, and they go on from
+# the last checkpoint: the end is that of a run that nobody disturbed, bit for bit. A third argument says how many kills.
+source "$2/tests/end_to_end/common.sh"
+source "$source_dir/tests/end_to_end/processes.sh"
+read -ra data <<< "$(mnist_data)"
+wanted=${3:-3} processes=3 steps=600
+run=("$mtf_train" "$source_dir/configs/models/mnist_dropout.yaml" "${data[@]}" vars.hidden=48 train.batch_size=48 train.epochs=null train.steps=$steps
+  train.log_every=1 evaluate.every=150 checkpoint.every=7 learning_rate=null run.threads=1 mesh=all:3 layout=batch:all parameter_layout=hidden:all
+  cluster.connect_timeout=20s cluster.collective_timeout=20s)
+
+# The mesh is the same in one process: what comes out must be, too.
+expect_exit 0 "${run[@]}" run.model_dir=undisturbed
+
+kills=0 round=0
+while ((kills < wanted)); do
+  ((++round <= wanted + 5)) || fail "only $kills processes were killed in $((round - 1)) runs"
+  rm -rf disturbed number.*
+  "$mtf_launch" -n $processes --restarts 1000 -- sh -c 'echo $$ > number.$RANK; exec "$@"' sh "${run[@]}" run.model_dir=disturbed > out.0 2>&1 &
+  ids=($!)
+  while kill -0 "${ids[0]}" 2> /dev/null && ((kills < wanted)); do
+    # A random rank, somewhere between its start and a few saves later.
+    sleep "$((RANDOM % 2)).$(printf %03d $((RANDOM % 1000)))"
+    victim=$((RANDOM % processes))
+    number=$(cat number.$victim 2> /dev/null || true)
+    [ -n "$number" ] || continue
+    rm -f number.$victim
+    ! kill -9 "$number" 2> /dev/null || kills=$((kills + 1))
+  done
+  all_end 120 0
+  # Step by step, each once.
+  cmp <(seq $steps) <(sed 's/.*"step":\([0-9]*\),.*/\1/' disturbed/metrics.jsonl) > /dev/null || fail "metrics.jsonl does not have each step once"
+  expect_same_run $steps undisturbed disturbed
+  [ "$(ls -A disturbed/checkpoints)" = "$(ls -A undisturbed/checkpoints)" ] || fail "other checkpoints are kept: $(ls -A disturbed/checkpoints)"
+done
+echo "$kills processes were killed in $round runs: $(grep -c 'start again' out.0 || true) restarts in the last one"

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# A checkpoint that four processes have saved together is one checkpoint: other numbers of processes and one process alone go on
+# from it, with the same stream of examples and losses equal up to rounding. On the same mesh they are the same bits.
+source "$2/tests/end_to_end/common.sh"
+source "$source_dir/tests/end_to_end/processes.sh"
+read -ra data <<< "$(mnist_data)"
+options=("${data[@]}" vars.hidden=48 train.batch_size=48 train.epochs=null train.log_every=1 evaluate.every=10 "optimizer={type: adam, clip_norm: 1}"
+  learning_rate=0.0001 run.threads=1)
+run=("$mtf_train" "$source_dir/configs/models/mnist_dropout.yaml" "${options[@]}")
+square=("mesh=rows:2;cols:2" "layout=batch:rows;hidden:cols" optimizer_layout=hidden:rows)
+examples() { sed 's/.*"examples":\([0-9]*\),.*/\1/' "$1/metrics.jsonl"; }
+
+# An epoch is 8.3 steps: the save at step 10 and the end at 20 lie in the second and the third.
+expect_exit 0 "${run[@]}" train.steps=20 run.model_dir=whole
+losses whole > whole.losses
+expect_exit 0 "${run[@]}" "${square[@]}" train.steps=20 run.model_dir=whole_square
+expect_exit 0 timeout 60 "$mtf_launch" -n 4 -- "${run[@]}" "${square[@]}" train.steps=10 run.model_dir=square
+# A part of a variable is written once, by the first process that holds it: weights are split over cols, statistics over rows.
+[ "$(cd square/checkpoints/step-00000010 && echo *)" = "manifest.json optimizer-00001-of-00004.safetensors optimizer-00003-of-00004.safetensors \
+weights-00001-of-00004.safetensors weights-00002-of-00004.safetensors" ] || fail "the processes have written other parts: $(ls square/checkpoints/step-00000010)"
+
+# goes_on NAME PROCESSES ARGUMENT...
+goes_on() {
+  local name=$1 processes=$2
+  shift 2
+  cp -r square "$name"
+  expect_exit 0 timeout 60 "$mtf_launch" -n "$processes" -- "$mtf_train" "$name/config.yaml" train.steps=20 "$@"
+  expect_text "continues after step 10 of $name"
+  losses "$name" > losses
+  expect_close losses whole.losses 1e-5
+  cmp <(examples whole) <(examples "$name") || fail "another stream of examples on $name"
+}
+goes_on one 1 mesh=null layout=null optimizer_layout=null
+goes_on eight_positions 1 mesh=all:8 layout=batch:all optimizer_layout=hidden:all
+goes_on two 2 mesh=all:2 layout=batch:all optimizer_layout=null
+goes_on three 3 mesh=all:3 layout=batch:all optimizer_layout=null parameter_layout=hidden:all
+goes_on three_with_two 3 "mesh=rows:3;cols:2" optimizer_layout=null
+for processes in 1 2 4; do
+  goes_on square_on_$processes $processes
+  expect_same_run 20 whole_square square_on_$processes
+done
+# And back again, saved by three.
+expect_exit 0 timeout 60 "$mtf_launch" -n 4 -- "$mtf_train" three_with_two/config.yaml train.steps=22 "${square[@]}"
+expect_text "continues after step 20 of three_with_two, saved on rows=3 cols=2"
+
+# A part that is missing is named.
+cp -r square broken
+rm broken/checkpoints/step-00000010/weights-00002-of-00004.safetensors
+expect_exit 1 timeout 60 "$mtf_launch" -n 2 -- "$mtf_train" broken/config.yaml train.steps=20
+expect_text "weights-00002-of-00004.safetensors"
