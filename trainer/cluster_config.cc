@@ -28,19 +28,17 @@ void describe(config::Visitor& visit, ClusterConfig& options) {
   constexpr config::Bounds count{1.0, 1e6, false};
   visit("collectives", options.collectives,
         "what carries data between processes; auto: gloo for cpu; nccl comes with the CUDA backend");
-  visit(
-      "launcher", options.launcher,
-      "whose environment variables say which process this is; none: there is one process; auto: the first of "
-      "torchrun (and mtf-launch), openmpi, pmi, slurm, kubernetes, tf_config whose variables are all there");
+  visit("launcher", options.launcher,
+        "whose environment variables say which process this is; none: there is one process; auto: the first "
+        "from torchrun on whose variables are all there (those of torchrun are mtf-launch's, too)");
   visit("address", options.address, "HOST:PORT of process 0, where the processes meet");
   visit("processes", options.processes, "how many there are; 1: this one, whatever a launcher says", count);
   visit("process", options.process, "which one this is, from 0", config::non_negative);
   visit("jobs", options.jobs,
         "HOST:PORT of each task by the name of its job, such as {worker: [a:2222, b:2222]}, in place of "
-        "address "
-        "and processes; ranks are those of chief, worker and the others as they are written; ps: parameter "
-        "servers");
-  visit("job", options.job, "job of this process");
+        "address and processes; the tasks of chief have the first ranks, then worker, then others; ps: "
+        "parameter servers, which have none");
+  visit("job", options.job, "which job is that of this process");
   visit("task", options.task, "which task of its job this process is, from 0", config::non_negative);
   visit("connect_timeout", options.connect_timeout, "how long processes wait for each other at the start");
   visit("collective_timeout", options.collective_timeout,

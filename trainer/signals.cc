@@ -51,6 +51,10 @@ StopSignals::~StopSignals() {
 
 int StopSignals::received() { return received_signal; }
 
+void StopSignals::receive(int signal) {
+  if (received_signal == 0) received_signal = signal;
+}
+
 RemovedBySignal::RemovedBySignal(const std::string& path) {
   MTF_CHECK(has_path == 0, "two files to be removed by signals: {}", path);
   if (path.size() >= path_to_remove.size()) return;  // no file can be called so

@@ -16,6 +16,8 @@ class StopSignals {
 
   /// The signal that has come; 0: none.
   static int received();
+  /// As if `signal` had come, unless one has.
+  static void receive(int signal);
 };
 
 /// SIGHUP, SIGINT, SIGTERM and SIGPIPE remove a file before they end the process as ever. One at a time.

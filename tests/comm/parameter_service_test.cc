@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <future>
 #include <random>
@@ -75,8 +76,7 @@ class Server {
     service_ = std::make_unique<ParameterService>(FramedListener(0, true), numbers, std::move(options));
     end_ = std::async(std::launch::async, [this]() -> std::string {
       try {
-        service_->serve();
-        return "ended";
+        return service_->serve() ? "ended" : "stopped";
       } catch (const Error& error) {
         return error.what();
       }
@@ -84,7 +84,7 @@ class Server {
   }
   std::string address() const { return fmt::format("127.0.0.1:{}", service_->port()); }
   int port() const { return service_->port(); }
-  /// How serve() ended: "ended", or its error.
+  /// How serve() ended: "ended", "stopped" before the run, or its error.
   std::string end() { return end_.get(); }
   std::string log() {
     const std::lock_guard lock(mutex_);
@@ -224,7 +224,7 @@ TEST(ParameterService, SaysWhichWorkerDidNotCome) {
     return options;
   }());
   const ParameterClient first(worker(0, {server.address()}));
-  EXPECT_THAT(server.end(), HasSubstr("worker 1, 2 did not connect within 0.3 s"));
+  EXPECT_THAT(server.end(), HasSubstr("workers 1, 2 did not connect within 0.3 s"));
 }
 
 TEST(ParameterService, ALostWorkerEndsASynchronousRunForAllWithItsName) {
@@ -341,6 +341,37 @@ TEST(ParameterService, AnAsynchronousRunEndsWithItsChief) {
                   },
                   ErrorKind::kPeerLost),
               AllOf(HasSubstr("worker 0 ("), HasSubstr("the chief, was lost")));
+}
+
+TEST(ParameterService, ASignalToAServerReachesTheWorkersWithWhatTheyPull) {
+  std::atomic<int> signal = 0;
+  ParameterServiceOptions options = quick(2);
+  options.stop_signal = [&] { return signal.load(); };
+  Server first({0}, quick(2)), second({1}, options);
+  const std::vector<std::string> servers{first.address(), second.address()};
+  ParameterClient chief(worker(0, servers)), other(worker(1, servers));
+  start(chief, {.step = 5});
+  std::vector<double> values(2);
+  EXPECT_EQ(other.pull(5, everything(other, values)).stop_signal, 0);
+  signal = 15;
+  while (second.log().find("a signal asks it to stop") == std::string::npos)
+    std::this_thread::sleep_for(milliseconds(10));
+  for (ParameterClient* client : {&chief, &other}) {
+    const PulledState state = client->pull(5, everything(*client, values));
+    EXPECT_EQ(state.stop_signal, 15);
+    EXPECT_EQ(state.step, 5);
+  }
+  chief.leave();
+  other.leave();
+  EXPECT_EQ(first.end(), "ended");
+  EXPECT_EQ(second.end(), "ended");
+}
+
+TEST(ParameterService, ASignalBeforeTheChiefComesEndsAServer) {
+  ParameterServiceOptions options = quick(2, true);
+  options.stop_signal = [] { return 15; };
+  Server server({0}, options);
+  EXPECT_EQ(server.end(), "stopped");
 }
 
 TEST(ParameterService, APauseWaitsForTheBatchesInHand) {

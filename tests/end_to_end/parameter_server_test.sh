@@ -51,6 +51,33 @@ together() {
   done
 }
 
+# with_tf_config NAME JOBS TYPE INDEX ARGUMENT...: a task whose environment has TF_CONFIG; as task().
+with_tf_config() {
+  local name=$1 jobs=$2 type=$3 index=$4
+  shift 4
+  # shellcheck disable=SC2086
+  TF_CONFIG="{\"cluster\": $jobs, \"task\": {\"type\": \"$type\", \"index\": $index}}" \
+    "$mtf_train" "$source_dir/configs/models/mnist.yaml" $common $timeouts "$@" run.model_dir="$name" \
+    > "$name.$type.$index" 2>&1 &
+  pid=$!
+  jobs_running+=("$pid")
+}
+
+# begun NAME: waits until a run has logged a step.
+begun() {
+  local i
+  for ((i = 0; i < 600; i++)); do grep -q '"step"' "$1/metrics.jsonl" 2> /dev/null && return || sleep 0.1; done
+  cat "$1".*
+  fail "$1 does not begin"
+}
+
+# ends_with CODE PROCESS NAME: how a process ends.
+ends_with() {
+  local code=0
+  wait "$2" || code=$?
+  [ $code -eq "$1" ] || { cat "$3".*; fail "$3: exit code $code, not $1"; }
+}
+
 alone() {
   local name=$1
   shift
@@ -77,6 +104,26 @@ alone one_of_2 mesh=all:2 layout=batch:all train.steps=12
 together sync_1_2 1 2 "$sync" mesh=all:2 layout=batch:all train.steps=12
 same_weights one_of_2 sync_1_2
 cmp <(losses one_of_2) <(losses sync_1_2) || fail "the losses differ"
+
+# The same jobs in TF_CONFIG, whose chief is worker 0; its evaluator has nothing to do.
+IFS=, read -ra ports <<< "$(free_ports 4)"
+tf_jobs="{\"ps\": [\"${ports[0]}\"], \"chief\": [\"${ports[1]}\"], \"worker\": [\"${ports[2]}\"],"
+tf_jobs+=" \"evaluator\": [\"${ports[3]}\"]}"
+pids=()
+for type in ps chief worker; do
+  with_tf_config tf_config "$tf_jobs" $type 0 "$sync" mesh=all:2 layout=batch:all train.steps=12
+  pids+=("$pid")
+done
+for pid in "${pids[@]}"; do
+  wait "$pid" || { cat tf_config.*; fail "TF_CONFIG: a process ends with $?"; }
+done
+same_weights one_of_2 tf_config
+with_tf_config tf_config "$tf_jobs" evaluator 0 "$sync" mesh=all:2 layout=batch:all train.steps=12
+code=0
+wait "$pid" || code=$?
+[ $code -eq 2 ] && grep -q "this process is the evaluator of TF_CONFIG" tf_config.evaluator.0 ||
+  { cat tf_config.evaluator.0; fail "exit code $code of an evaluator"; }
+
 adam="optimizer={type: adam, clip_norm: 0.5}"
 alone one_of_3 mesh=all:3 layout=batch:all train.steps=12 "$adam" learning_rate=0.001 train.ema_decay=0.9
 together sync_2_3 2 3 "$sync" mesh=all:3 layout=batch:all train.steps=12 "$adam" learning_rate=0.001 \
@@ -119,7 +166,7 @@ task killed worker 0 "$async" train.steps=1500 train.log_every=100
 chief=$pid
 task killed worker 1 "$async" train.steps=1500 train.log_every=100
 victim=$pid
-for ((i = 0; i < 600; i++)); do grep -q '"step"' killed/metrics.jsonl 2> /dev/null && break || sleep 0.1; done
+begun killed
 kill -9 "$victim"
 task killed worker 2 "$async" train.steps=1500 train.log_every=100
 late=$pid
@@ -128,6 +175,57 @@ for process in "$chief" "$late" "$server"; do
 done
 grep -q "worker 1 (127.0.0.1:.* was lost; the others go on" killed.ps.0 || fail "the lost worker is not named"
 tail -1 killed/metrics.jsonl | grep -q '"step":1500,.*"examples":90000' || fail "not every batch was done once"
+
+# SIGTERM to a server: the workers save and leave, and the servers after them.
+for mode in sync async; do
+  cluster 2 2
+  arguments=("train.strategy={type: parameter_server, mode: $mode}" train.steps=100000 train.log_every=100)
+  [ $mode = async ] || arguments+=(mesh=all:2 layout=batch:all)
+  name=stopped_$mode
+  task $name ps 0 "${arguments[@]}"
+  other_server=$pid
+  task $name ps 1 "${arguments[@]}"
+  server=$pid
+  task $name worker 0 "${arguments[@]}"
+  chief=$pid
+  task $name worker 1 "${arguments[@]}"
+  other=$pid
+  begun $name
+  kill -TERM "$server"
+  ends_with 143 "$chief" $name
+  ends_with 143 "$other" $name
+  ends_with 143 "$server" $name
+  ends_with 0 "$other_server" $name
+  grep -q "stopped by SIGTERM" $name/log.txt || fail "$mode: the run does not say why it ends"
+  ls -d $name/checkpoints/step-* > out || fail "$mode: nothing was saved"
+done
+
+# SIGTERM to a worker in asynchronous training: it leaves, the others go on. To the chief: the run ends.
+cluster 1 2
+task leaving ps 0 "$async" train.steps=100000 train.log_every=100
+server=$pid
+task leaving worker 0 "$async" train.steps=100000 train.log_every=100
+chief=$pid
+task leaving worker 1 "$async" train.steps=100000 train.log_every=100
+other=$pid
+begun leaving
+for ((i = 0; i < 600; i++)); do grep -q "worker 1 of 2" leaving.worker.1 && break || sleep 0.1; done
+kill -TERM "$other"
+ends_with 143 "$other" leaving
+grep -q "worker 1 leaves after" leaving.worker.1 || { cat leaving.*; fail "worker 1 does not leave well"; }
+kill -0 "$chief" || fail "the run ends with worker 1"
+kill -TERM "$chief"
+ends_with 143 "$chief" leaving
+ends_with 0 "$server" leaving
+
+# To a server without a run: it ends at once.
+cluster 1 1
+task unused ps 0 "$async" train.steps=1
+server=$pid
+for ((i = 0; i < 600; i++)); do grep -q "variables" unused.ps.0 && break || sleep 0.1; done
+kill -TERM "$server"
+ends_with 143 "$server" unused
+grep -q "stopped by a signal before the run began" unused.ps.0 || fail "an unused server does not say so"
 
 # A server that is killed ends the run with its name.
 for mode in sync async; do
@@ -142,12 +240,10 @@ for mode in sync async; do
   chief=$pid
   task "dead_$mode" worker 1 "${arguments[@]}"
   other=$pid
-  for ((i = 0; i < 600; i++)); do grep -q '"step"' "dead_$mode/metrics.jsonl" 2> /dev/null && break || sleep 0.1; done
+  begun "dead_$mode"
   kill -9 "$victim"
   for process in "$chief" "$other" "$first"; do
-    code=0
-    wait "$process" || code=$?
-    [ $code -eq 75 ] || { cat "dead_$mode".*; fail "$mode: exit code $code, not 75, when a server was killed"; }
+    ends_with 75 "$process" "dead_$mode"
   done
   grep -q "parameter server 1 (127.0.0.1:[0-9]*) was lost" "dead_$mode.worker.0" ||
     { cat "dead_$mode.worker.0"; fail "$mode: the lost server is not named"; }
@@ -181,4 +277,9 @@ cluster 1 2
 expect_exit 2 "$mtf_train" "$source_dir/configs/models/mnist.yaml" cluster.yaml $common $timeouts "$sync" \
   train.steps=1 mesh=all:2 layout=batch:all cluster.job=ps "train.strategy.placement={layer: 1}"
 expect_text 'there is no ps task 1 for `layer`'
+# shellcheck disable=SC2086
+expect_exit 2 "$mtf_train" "$source_dir/configs/models/mnist.yaml" cluster.yaml $common $timeouts "$sync" \
+  train.steps=1 mesh=all:2 layout=hidden:all cluster.job=ps
+expect_text 'the layout splits `layer_1/kernel`'
+expect_text 'between processes, but with parameter servers each worker has whole variables'
 echo "parameter_server_test: passed"

@@ -44,11 +44,11 @@ expect_exit 1 "$mtf_train" best/config.yaml run.mode=evaluate evaluate.checkpoin
 expect_text "has no checkpoint of step 7; it has "
 
 # --- Signals: the step is finished and saved; the run goes on as if nothing had been.
-expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=2000 train.log_every=1 evaluate.every=500 run.model_dir=undisturbed
+expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=4000 train.log_every=1 evaluate.every=1000 run.model_dir=undisturbed
 for signal in TERM:143 INT:130; do
   name=${signal%:*}
   # Bash lets background processes ignore SIGINT; env takes that back.
-  env --default-signal=INT "${mnist[@]}" train.epochs=null train.steps=2000 train.log_every=1 evaluate.every=500 run.model_dir="$name" > out 2>&1 &
+  env --default-signal=INT "${mnist[@]}" train.epochs=null train.steps=4000 train.log_every=1 evaluate.every=1000 run.model_dir="$name" > out 2>&1 &
   process=$!
   for ((i = 0; i < 200; i++)); do [ "$(wc -l 2> /dev/null < "$name/metrics.jsonl" || echo 0)" -ge 20 ] && break || sleep 0.02; done
   kill -"$name" $process
@@ -60,7 +60,7 @@ for signal in TERM:143 INT:130; do
   [ "$(last_step "$name")" = "$(printf 'step-%08d' "$step")" ] || fail "the last step, $step, was not saved"
   expect_exit 0 "$mtf_train" "$name/config.yaml"
   expect_text "continues after step $step"
-  steps_once "$name" 2000
+  steps_once "$name" 4000
   expect_exit 0 "$mtf_compare" undisturbed "$name"
 done
 

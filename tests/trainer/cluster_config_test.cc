@@ -26,7 +26,8 @@ protected:
                             "layers: [{dense: {output: {io: 4}}}]}\n"
                             "optimizer: sgd\n"
                             "learning_rate: 0.1\n"
-                            "train: {steps: 3}\n";
+                            "train: {steps: 3}\n"
+           "mesh: {all: 4}\n";
   }
   ~ClusterConfigTest() override { std::filesystem::remove_all(directory_); }
 

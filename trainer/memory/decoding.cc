@@ -29,13 +29,12 @@ int64_t fetched_bytes(const Program& program) {
   return bytes;
 }
 
-/// Caches whose rows are in several processes may be copied as whole tensors, one after the other, from one
-/// stage to the next.
-int64_t copied_bytes(const Program& program, Hosting hosting) {
-  const HostedMesh mesh(program.mesh, hosting);
+/// Two whole caches: where rows are in several processes they are copied as a whole from one stage to the
+/// next; in one process decoding was measured to take about as much beside its stages.
+int64_t copied_bytes(const Program& program) {
   int64_t most = 0;
   for (const ProgramVariable& v : program.variables) {
-    if (v.variable.kind == Variable::Kind::kSession && !mesh.all_hold(v.layout.varies()))
+    if (v.variable.kind == Variable::Kind::kSession)
       most = std::max(most, v.variable.shape.size() * static_cast<int64_t>(size_of(v.variable.dtype)));
   }
   return 2 * most;
@@ -86,8 +85,7 @@ int64_t DecodingMemory::bytes(std::span<const GivenText> texts) const {
     stages.push_back(least + (most - least) * (memory - begin) / std::max<int64_t>(1, sizes.memory - begin));
   }
   for (int64_t part = 2; part <= last.sizes.texts; part *= 2) stages.push_back(most / part);
-  return kept_bytes(stages) + copied_bytes(step.program, hosting_of(programs_.environment().session.config)) +
-         fetched_bytes(step.program);
+  return kept_bytes(stages) + copied_bytes(step.program) + fetched_bytes(step.program);
 }
 
 MemoryNeed DecodingMemory::need(std::span<const GivenText> texts) const {

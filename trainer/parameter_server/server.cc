@@ -131,6 +131,7 @@ ParameterServiceOptions service_options(const Session& session, const ParameterS
   options.connect_timeout = milliseconds(config.cluster.connect_timeout);
   options.collective_timeout = milliseconds(config.cluster.collective_timeout);
   options.prepare_thread = [&session] { session.backend->prepare_thread(); };
+  options.stop_signal = StopSignals::received;
   return options;
 }
 
@@ -142,7 +143,8 @@ int serve_parameters(Session& session, Diagnostics& diagnostics) {
   const Config& config = session.config;
   const int server = config.launch.task;
   const std::optional<HostPort> address = parse_host_port(server_addresses(config)[server]);
-  const StopSignals signals;  // the workers save first; a second signal ends this process at once
+  // Where a run is in hand the workers are told, and save first; a second signal ends this process at once.
+  const StopSignals signals;
   Progress progress{ProgressOptions{}};
   ServerVariables variables(session, *plan, server);
   ParameterServiceOptions options = service_options(session, *plan, server);
@@ -160,8 +162,7 @@ int serve_parameters(Session& session, Diagnostics& diagnostics) {
   ParameterService service(FramedListener(address->port, address->is_loopback()), variables, options);
   options.log(fmt::format("{} variables, {:.1f} MB, at {}", count, static_cast<double>(bytes) / 1e6,
                           to_string(*address)));
-  service.serve();
-  options.log("the workers have left");
+  options.log(service.serve() ? "the workers have left" : "stopped by a signal before the run began");
   return StopSignals::received() == 0 ? 0 : 128 + StopSignals::received();
 }
 

@@ -40,6 +40,14 @@ bool is_asynchronous(const Config& config) {
 bool is_parameter_server(const Config& config) { return config.launch.role == "ps"; }
 
 void check_strategy(const Config& config, Diagnostics& diagnostics) {
+  if (!config.launch.computes && !is_parameter_server(config)) {
+    diagnostics.error(config.mark("cluster"),
+                      fmt::format("this process is the {} of TF_CONFIG, which has nothing to do here: the "
+                                  "workers evaluate",
+                                  config.launch.role),
+                      "do not start it");
+    return;
+  }
   const ParameterServerStrategy* strategy = parameter_servers(config);
   if (strategy == nullptr) {
     if (is_parameter_server(config)) {

@@ -82,7 +82,8 @@ void WorkerSteps::set_variables(const RunState& state, std::optional<int64_t> la
                  .rate_scale = state.rate_scale});
 }
 
-/// Of the variables that this process has. One that is stored once and whole is received where it lies.
+/// Of the variables that this process has. One that is stored once and whole is received where it lies. A
+/// server that is asked to stop asks this process, too.
 PulledState WorkerSteps::pull(int64_t version, const Filter& wanted) {
   std::vector<PulledVariable> pulled;
   std::list<std::pair<std::string, HostTensor>> staged;
@@ -98,6 +99,7 @@ PulledState WorkerSteps::pull(int64_t version, const Filter& wanted) {
     }
   }
   const PulledState state = client_.pull(version, pulled);
+  if (state.stop_signal != 0) StopSignals::receive(static_cast<int>(state.stop_signal));
   for (const auto& [name, value] : staged) variables_.set(name, value);
   return state;
 }

@@ -142,9 +142,11 @@ PulledState ParameterClient::pull(int64_t version, const std::vector<PulledVaria
     ask(server, ParameterOperation::kPull, static_cast<uint64_t>(version), std::as_bytes(std::span(ids)));
   }
   PulledState state;
+  int64_t stop_signal = 0;  // of any server
   for (Server& server : servers_) {
     const auto here = answer_value<PulledState>(server, ParameterOperation::kPull);
     if (server.task == 0) state = here;
+    if (stop_signal == 0) stop_signal = here.stop_signal;
     for (const PulledVariable& variable : variables) {
       if (variable.server != server.task) continue;
       const Frame frame = answer(server, ParameterOperation::kVariable);
@@ -156,6 +158,7 @@ PulledState ParameterClient::pull(int64_t version, const std::vector<PulledVaria
     }
   }
   answer_timeout_ = collective_timeout_ + kGrace;  // all have come
+  state.stop_signal = stop_signal;
   return state;
 }
 

@@ -52,6 +52,7 @@ struct PulledState {
   int64_t tokens = 0;
   double grad_norm = 0;
   int64_t finite = 1;
+  int64_t stop_signal = 0;  ///< that has asked the server, and so the run, to stop
 };
 
 struct DealtBatch {

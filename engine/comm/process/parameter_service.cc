@@ -76,7 +76,7 @@ ParameterService::~ParameterService() {
   for (Peer& peer : peers_) peer.thread.join();
 }
 
-void ParameterService::serve() {
+bool ParameterService::serve() {
   const Clock::time_point start = Clock::now();
   std::optional<Clock::time_point> end;
   for (;;) {
@@ -88,6 +88,7 @@ void ParameterService::serve() {
       peer.thread = std::thread([this, &peer] { talk(peer); });
     }
     collect_threads();
+    if (stops_unused()) return false;
     if (const std::string missing = missing_workers();
         !missing.empty() && Clock::now() - start > options_.connect_timeout && !failure_) {
       fail(fmt::format("{} did not connect within {:.3g} s", missing, seconds(options_.connect_timeout)));
@@ -103,6 +104,18 @@ void ParameterService::serve() {
   }
   const std::lock_guard lock(mutex_);
   if (failure_) throw Error(ErrorKind::kPeerLost, *failure_);
+  return true;
+}
+
+/// A signal ends a server that no run has begun to use; else the workers are to save and leave.
+bool ParameterService::stops_unused() {
+  if (!options_.stop_signal || state_.stop_signal != 0 || failure_ || ended_) return false;
+  const int signal = options_.stop_signal();
+  if (signal == 0) return false;
+  if (addresses_[0].empty()) return true;
+  state_.stop_signal = signal;
+  options_.log("a signal asks it to stop: the workers are told, and save first");
+  return false;
 }
 
 void ParameterService::collect_threads() {
@@ -122,7 +135,9 @@ std::string ParameterService::missing_workers() {
   for (int worker = 0; worker < (options_.asynchronous ? 1 : options_.workers); ++worker) {
     if (addresses_[worker].empty()) missing.push_back(worker);
   }
-  return missing.empty() ? "" : fmt::format("worker {}", fmt::join(missing, ", "));
+  return missing.empty()
+             ? ""
+             : fmt::format("worker{} {}", missing.size() == 1 ? "" : "s", fmt::join(missing, ", "));
 }
 
 ParameterService::Peer* ParameterService::find(int worker) {
@@ -336,7 +351,9 @@ void ParameterService::start(Peer& peer, const Frame& frame) {
     const std::lock_guard lock(mutex_);
     started_ = true;
     rate_scale_ = start.rate_scale;
-    state_ = {.step = start.step, .next_row = start.next_row, .tokens = start.tokens};
+    state_.step = start.step;
+    state_.next_row = start.next_row;
+    state_.tokens = start.tokens;
     dealer_.start({start.step, start.next_row,
                    start.last_step < 0 ? std::nullopt : std::optional<int64_t>(start.last_step)});
     changed_.notify_all();

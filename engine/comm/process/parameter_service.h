@@ -64,6 +64,7 @@ struct ParameterServiceOptions {
   std::chrono::milliseconds collective_timeout{600'000};
   std::function<void(const std::string& line)> log;  ///< from any thread
   std::function<void()> prepare_thread;              ///< runs in each thread that touches tensors
+  std::function<int()> stop_signal;                  ///< that asks this process to stop; 0: none has
 };
 
 class ParameterService {
@@ -74,9 +75,10 @@ class ParameterService {
   ParameterService& operator=(const ParameterService&) = delete;
 
   int port() const { return listener_.port(); }
-  /// Returns when the run has ended and the workers have left. Throws Error (kPeerLost) when workers do not
-  /// come within the time, when the chief is lost, or, synchronous, any worker.
-  void serve();
+  /// Returns when the run has ended and the workers have left; false: a signal came before the chief. Later
+  /// ones are told to the workers with what they pull. Throws Error (kPeerLost) when workers do not come
+  /// within the time, when the chief is lost, or, synchronous, any worker.
+  bool serve();
 
  private:
   /// A connection. Its thread alone sends and receives.
@@ -107,6 +109,7 @@ class ParameterService {
   void pause(Peer& peer);
   void report(Peer& peer);
 
+  bool stops_unused();
   void gone(Peer& peer, const std::string& reason);
   void fail(const std::string& what);
   /// Waits until `ready`; throws Error (kPeerLost) when the run has failed, or with `missing` after the time.

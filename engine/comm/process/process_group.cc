@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <span>
 
@@ -286,6 +287,7 @@ void SeveralProcesses::write_flight_record() const {
   if (options_.flight_record.empty() || !has_peers_) return;
   const std::string text = record_.to_json();
   const int failed = write_file(options_.flight_record, std::as_bytes(std::span(text)));
+  if (failed == ENOENT) return;  // the run has no directory yet: it failed before its first step
   if (failed != 0 && options_.log) {
     options_.log(fmt::format("{}: cannot be written: {}", options_.flight_record, system_message(failed)));
   }
