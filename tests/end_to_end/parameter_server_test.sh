@@ -282,4 +282,10 @@ expect_exit 2 "$mtf_train" "$source_dir/configs/models/mnist.yaml" cluster.yaml 
   train.steps=1 mesh=all:2 layout=hidden:all cluster.job=ps
 expect_text 'the layout splits `layer_1/kernel`'
 expect_text 'between processes, but with parameter servers each worker has whole variables'
+
+# The configuration of a worker can be explained, on the mesh of one.
+# shellcheck disable=SC2086
+expect_exit 0 "$mtf_train" "$source_dir/configs/models/mnist.yaml" cluster.yaml $common "$async" train.steps=1 \
+  run.mode=explain cluster.job=worker
+expect_text "this is the step without parameter servers"
 echo "parameter_server_test: passed"

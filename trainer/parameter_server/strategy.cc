@@ -33,8 +33,9 @@ const ParameterServerStrategy* parameter_servers(const Config& config) {
 }
 
 bool is_asynchronous(const Config& config) {
-  const ParameterServerStrategy* strategy = parameter_servers(config);
-  return strategy != nullptr && strategy->mode == ServerMode::kAsync;
+  const auto* strategy = std::get_if<ParameterServerStrategy>(&config.train.strategy);
+  const bool trains = config.run.mode == RunMode::kTrain || config.run.mode == RunMode::kExplain;
+  return trains && strategy != nullptr && strategy->mode == ServerMode::kAsync;
 }
 
 bool is_parameter_server(const Config& config) { return config.launch.role == "ps"; }

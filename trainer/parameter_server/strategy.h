@@ -44,7 +44,7 @@ inline config::EnumNames enum_names(PlacementWord) { return {{"bytes", Placement
 
 /// The strategy of a run that trains with parameter servers; null: it does not.
 const ParameterServerStrategy* parameter_servers(const Config& config);
-/// Workers go on without waiting for each other: each is a program of its own.
+/// Workers go on without waiting for each other: each is a program of its own, which `explain` describes.
 bool is_asynchronous(const Config& config);
 /// This process is a parameter server.
 bool is_parameter_server(const Config& config);
