@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "engine/checkpoint/blocks.h"
-#include "engine/comm/process/handshake.h"
+#include "engine/comm/rendezvous/handshake.h"
 #include "engine/core/convert.h"
 #include "engine/core/fault.h"
 #include "engine/core/hash.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/comm/process/cluster_options.h"
+#include "engine/comm/launch/cluster_options.h"
 #include "engine/config/schema.h"
 
 namespace mtf {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "data/options.h"
-#include "engine/comm/process/launch.h"
+#include "engine/comm/launch/launch.h"
 #include "engine/config/load.h"
 #include "engine/config/schema.h"
 #include "engine/core/hosted_mesh.h"

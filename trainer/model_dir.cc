@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "engine/checkpoint/file.h"
-#include "engine/comm/process/handshake.h"
+#include "engine/comm/rendezvous/handshake.h"
 #include "engine/core/fault.h"
 
 namespace mtf {

@@ -1,10 +1,10 @@
-#include "engine/comm/process/failure_listener.h"
+#include "engine/comm/rendezvous/failure_listener.h"
 
 #include <gtest/gtest.h>
 
 #include <future>
 
-#include "engine/comm/process/failure_report.h"
+#include "engine/comm/rendezvous/failure_report.h"
 #include "tests/support/memory_store.h"
 
 namespace mtf {

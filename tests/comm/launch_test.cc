@@ -1,9 +1,9 @@
 // Which process this is, by the variables that launchers set, and by section `cluster`.
-#include "engine/comm/process/launch.h"
+#include "engine/comm/launch/launch.h"
 
 #include <gmock/gmock.h>
 
-#include "engine/comm/process/slurm_nodes.h"
+#include "engine/comm/launch/slurm_nodes.h"
 #include "tests/support/failure.h"
 
 namespace mtf {

@@ -1,4 +1,4 @@
-#include "engine/comm/process/parameter_service.h"
+#include "engine/comm/parameters/parameter_service.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 #include <random>
 #include <set>
 
-#include "engine/comm/process/parameter_client.h"
+#include "engine/comm/parameters/parameter_client.h"
 #include "tests/support/failure.h"
 
 namespace mtf {

@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "engine/comm/process/handshake.h"
-#include "engine/comm/process/socket.h"
-#include "engine/comm/process/tcp_store.h"
+#include "engine/comm/rendezvous/handshake.h"
+#include "engine/comm/rendezvous/socket.h"
+#include "engine/comm/rendezvous/tcp_store.h"
 #include "tests/support/failure.h"
 
 namespace mtf {

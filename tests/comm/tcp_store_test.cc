@@ -1,4 +1,4 @@
-#include "engine/comm/process/tcp_store.h"
+#include "engine/comm/rendezvous/tcp_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <future>
 #include <thread>
 
-#include "engine/comm/process/socket.h"
-#include "engine/comm/process/tcp_store_protocol.h"
+#include "engine/comm/rendezvous/socket.h"
+#include "engine/comm/rendezvous/tcp_store_protocol.h"
 #include "tests/support/failure.h"
 
 namespace mtf {

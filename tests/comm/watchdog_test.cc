@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "engine/comm/process/failure_report.h"
+#include "engine/comm/rendezvous/failure_report.h"
 #include "tests/support/memory_store.h"
 
 namespace mtf {

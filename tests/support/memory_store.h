@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include "engine/comm/process/store.h"
+#include "engine/comm/rendezvous/store.h"
 
 namespace mtf {
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/comm/process/launch.h"
+#include "engine/comm/launch/launch.h"
 #include "tests/support/failure.h"
 #include "trainer/config.h"
 
@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 class ClusterConfigTest : public ::testing::Test {
-protected:
+ protected:
   ClusterConfigTest() {
     std::filesystem::create_directories(directory_);
     std::ofstream(file_) << "data: {train: {type: identity, size: 4}}\n"
@@ -27,70 +27,58 @@ protected:
                             "optimizer: sgd\n"
                             "learning_rate: 0.1\n"
                             "train: {steps: 3}\n"
-           "mesh: {all: 4}\n";
+                            "mesh: {all: 4}\n";
   }
   ~ClusterConfigTest() override { std::filesystem::remove_all(directory_); }
 
-  Config load(const std::string &cluster) const {
+  Config load(const std::string& cluster) const {
     Diagnostics diagnostics;
-    const Config config =
-        load_config({file_}, {"cluster=" + cluster}, diagnostics);
+    const Config config = load_config({file_}, {"cluster=" + cluster}, diagnostics);
     diagnostics.throw_if_errors();
     return config;
   }
-  std::string errors_of(const std::string &cluster) const {
+  std::string errors_of(const std::string& cluster) const {
     return failure([&] { load(cluster); }, ErrorKind::kConfig);
   }
 
   const std::filesystem::path directory_ =
-      std::filesystem::temp_directory_path() /
-      ("mtf_cluster_config_test_" + std::to_string(getpid()));
+      std::filesystem::temp_directory_path() / ("mtf_cluster_config_test_" + std::to_string(getpid()));
   const std::string file_ = directory_ / "test.yaml";
 };
 
 TEST_F(ClusterConfigTest, SaysWhichProcessThisIs) {
   const Launch launch =
-      detect_launch(cluster_options(load(
-                        "{address: 'node-a:29500', processes: 4, process: 2}")),
-                    {});
+      detect_launch(cluster_options(load("{address: 'node-a:29500', processes: 4, process: 2}")), {});
   EXPECT_EQ(launch.rank, 2);
   EXPECT_EQ(launch.size, 4);
   EXPECT_EQ(launch.host, "node-a");
-  const Launch task =
-      detect_launch(cluster_options(load("{jobs: {ps: ['p:1'], worker: ['a:2', "
-                                         "'b:2']}, job: worker, task: 1}")),
-                    {});
+  const Launch task = detect_launch(cluster_options(load("{jobs: {ps: ['p:1'], worker: ['a:2', "
+                                                         "'b:2']}, job: worker, task: 1}")),
+                                    {});
   EXPECT_EQ(task.rank, 1);
   EXPECT_EQ(task.host, "a");
   EXPECT_EQ(task.jobs.size(), 2u);
 }
 
 TEST_F(ClusterConfigTest, TimesAreDurations) {
-  const ClusterOptions options =
-      cluster_options(load("{connect_timeout: 90s, collective_timeout: 2min}"));
+  const ClusterOptions options = cluster_options(load("{connect_timeout: 90s, collective_timeout: 2min}"));
   EXPECT_EQ(options.connect_timeout, 90);
   EXPECT_EQ(options.collective_timeout, 120);
-  EXPECT_EQ(ClusterOptions().connect_timeout,
-            ClusterConfig().connect_timeout.seconds);
-  EXPECT_EQ(ClusterOptions().collective_timeout,
-            ClusterConfig().collective_timeout.seconds);
+  EXPECT_EQ(ClusterOptions().connect_timeout, ClusterConfig().connect_timeout.seconds);
+  EXPECT_EQ(ClusterOptions().collective_timeout, ClusterConfig().collective_timeout.seconds);
 }
 
 TEST_F(ClusterConfigTest, MistakesAreShownWhereTheyStand) {
-  EXPECT_THAT(errors_of("{adress: 'a:1'}"),
-              HasSubstr("did you mean `cluster.address`?"));
-  EXPECT_THAT(errors_of("{launcher: slrum}"),
-              HasSubstr("did you mean `slurm`?"));
+  EXPECT_THAT(errors_of("{adress: 'a:1'}"), HasSubstr("did you mean `cluster.address`?"));
+  EXPECT_THAT(errors_of("{launcher: slrum}"), HasSubstr("did you mean `slurm`?"));
   EXPECT_THAT(errors_of("{collectives: nccl}"), HasSubstr("later"));
   EXPECT_THAT(errors_of("{processes: 0}"), HasSubstr("from 1 to 1000000"));
   EXPECT_THAT(errors_of("{process: -1}"), HasSubstr("cluster.process"));
-  const std::string task =
-      errors_of("{jobs: {worker: ['a:1', 'b']}, job: wroker}");
+  const std::string task = errors_of("{jobs: {worker: ['a:1', 'b']}, job: wroker}");
   EXPECT_THAT(task, HasSubstr("`cluster.jobs.worker.1`: `b` is no address"));
   EXPECT_THAT(task, HasSubstr("did you mean `worker`?"));
-  EXPECT_THAT(task, HasSubstr("                               ^~~\n"))
-      << "under the second address:\n"
-      << task;
+  EXPECT_THAT(task, HasSubstr("                               ^~~\n")) << "under the second address:\n"
+                                                                       << task;
 }
 
 TEST_F(ClusterConfigTest, ConfigYamlDoesNotSayWhoTheProcessesWere) {
@@ -103,5 +91,5 @@ TEST_F(ClusterConfigTest, ConfigYamlDoesNotSayWhoTheProcessesWere) {
   EXPECT_EQ(detect_launch(cluster_options(load("{}")), {}).size, 1);
 }
 
-} // namespace
-} // namespace mtf
+}  // namespace
+}  // namespace mtf

@@ -9,7 +9,7 @@
 #include <functional>
 #include <thread>
 
-#include "engine/comm/process/tcp_store.h"
+#include "engine/comm/rendezvous/tcp_store.h"
 #include "tests/checkpoint/testing.h"
 #include "trainer/checkpoints.h"
 #include "trainer/model_dir.h"

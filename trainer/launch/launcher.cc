@@ -15,8 +15,8 @@
 #include <optional>
 #include <utility>
 
-#include "engine/comm/process/launch.h"
-#include "engine/comm/process/tcp_store.h"
+#include "engine/comm/launch/launch.h"
+#include "engine/comm/rendezvous/tcp_store.h"
 #include "engine/core/error.h"
 #include "trainer/launch/child_process.h"
 #include "trainer/launch/output_lines.h"

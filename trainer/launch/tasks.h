@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/comm/process/launch.h"
-#include "engine/comm/process/socket.h"
+#include "engine/comm/launch/launch.h"
+#include "engine/comm/rendezvous/socket.h"
 
 namespace mtf {
 

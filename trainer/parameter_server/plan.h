@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "engine/comm/process/parameter_protocol.h"
+#include "engine/comm/parameters/parameter_protocol.h"
 #include "trainer/parameter_server/gradient_plan.h"
 #include "trainer/parameter_server/placement.h"
 #include "trainer/session.h"

@@ -5,7 +5,7 @@
 #include <map>
 #include <mutex>
 
-#include "engine/comm/process/parameter_service.h"
+#include "engine/comm/parameters/parameter_service.h"
 #include "trainer/parameter_server/plan.h"
 #include "trainer/report/progress.h"
 #include "trainer/signals.h"

@@ -8,7 +8,7 @@
 
 #include <memory>
 
-#include "engine/comm/process/parameter_client.h"
+#include "engine/comm/parameters/parameter_client.h"
 #include "trainer/parameter_server/plan.h"
 #include "trainer/step_runner.h"
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "engine/comm/process/failure_report.h"
+#include "engine/comm/rendezvous/failure_report.h"
 
 namespace mtf {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/comm/process/store.h"
+#include "engine/comm/rendezvous/store.h"
 #include "engine/core/error.h"
 
 namespace mtf {

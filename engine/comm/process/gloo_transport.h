@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine/comm/process/flight_record.h"
-#include "engine/comm/process/store.h"
 #include "engine/comm/process/transport.h"
+#include "engine/comm/rendezvous/store.h"
 
 namespace mtf {
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "engine/comm/communicator.h"
-#include "engine/comm/process/launch.h"
-#include "engine/comm/process/store.h"
+#include "engine/comm/launch/launch.h"
+#include "engine/comm/rendezvous/store.h"
 #include "engine/core/error.h"
 
 namespace mtf {

@@ -14,7 +14,7 @@
 
 #include "engine/comm/process/diagnosis.h"
 #include "engine/comm/process/flight_record.h"
-#include "engine/comm/process/store.h"
+#include "engine/comm/rendezvous/store.h"
 
 namespace mtf {
 

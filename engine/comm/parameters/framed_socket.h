@@ -16,7 +16,7 @@
 #include <span>
 #include <string>
 
-#include "engine/comm/process/socket.h"
+#include "engine/comm/rendezvous/socket.h"
 
 namespace mtf {
 

@@ -12,7 +12,7 @@
 #include <map>
 #include <string>
 
-#include "engine/comm/process/cluster_options.h"
+#include "engine/comm/launch/cluster_options.h"
 
 namespace mtf {
 

@@ -1,4 +1,4 @@
-#include "engine/comm/process/launch.h"
+#include "engine/comm/launch/launch.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -7,8 +7,8 @@
 #include <array>
 #include <charconv>
 
-#include "engine/comm/process/slurm_nodes.h"
-#include "engine/comm/process/tf_config.h"
+#include "engine/comm/launch/slurm_nodes.h"
+#include "engine/comm/launch/tf_config.h"
 #include "engine/core/hash.h"
 
 namespace mtf {

@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "engine/comm/process/store.h"
+#include "engine/comm/rendezvous/store.h"
 
 namespace mtf {
 

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/comm/process/framed_socket.h"
-#include "engine/comm/process/parameter_protocol.h"
+#include "engine/comm/parameters/framed_socket.h"
+#include "engine/comm/parameters/parameter_protocol.h"
 
 namespace mtf {
 

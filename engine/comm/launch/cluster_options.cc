@@ -1,4 +1,4 @@
-#include "engine/comm/process/cluster_options.h"
+#include "engine/comm/launch/cluster_options.h"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/comm/process/store.h"
+#include "engine/comm/rendezvous/store.h"
 #include "engine/core/error.h"
 
 namespace mtf {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/comm/process/store.h"
+#include "engine/comm/rendezvous/store.h"
 
 namespace mtf {
 

@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/comm/process/handshake.h"
-#include "engine/comm/process/launch.h"
-#include "engine/comm/process/store.h"
-#include "engine/comm/process/tcp_store.h"
+#include "engine/comm/launch/launch.h"
+#include "engine/comm/rendezvous/handshake.h"
+#include "engine/comm/rendezvous/store.h"
+#include "engine/comm/rendezvous/tcp_store.h"
 #include "engine/core/error.h"
 
 namespace mtf {

@@ -22,9 +22,9 @@
 #include <thread>
 #include <vector>
 
-#include "engine/comm/process/batch_dealer.h"
-#include "engine/comm/process/framed_socket.h"
-#include "engine/comm/process/parameter_protocol.h"
+#include "engine/comm/parameters/batch_dealer.h"
+#include "engine/comm/parameters/framed_socket.h"
+#include "engine/comm/parameters/parameter_protocol.h"
 
 namespace mtf {
 

@@ -12,9 +12,9 @@
 #include <thread>
 #include <unordered_map>
 
-#include "engine/comm/process/socket.h"
-#include "engine/comm/process/tcp_store.h"
-#include "engine/comm/process/tcp_store_protocol.h"
+#include "engine/comm/rendezvous/socket.h"
+#include "engine/comm/rendezvous/tcp_store.h"
+#include "engine/comm/rendezvous/tcp_store_protocol.h"
 #include "engine/core/error.h"
 
 namespace mtf {

@@ -1,4 +1,4 @@
-#include "engine/comm/process/slurm_nodes.h"
+#include "engine/comm/launch/slurm_nodes.h"
 
 #include <charconv>
 

@@ -1,4 +1,4 @@
-#include "engine/comm/process/batch_dealer.h"
+#include "engine/comm/parameters/batch_dealer.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "engine/comm/process/parameter_service.h"
+#include "engine/comm/parameters/parameter_service.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "engine/comm/process/failure_report.h"
+#include "engine/comm/rendezvous/failure_report.h"
 
 #include <fmt/format.h>
 

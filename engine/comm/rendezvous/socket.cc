@@ -1,4 +1,4 @@
-#include "engine/comm/process/socket.h"
+#include "engine/comm/rendezvous/socket.h"
 
 #include <netdb.h>
 #include <netinet/in.h>

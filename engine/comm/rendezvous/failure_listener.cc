@@ -1,9 +1,9 @@
-#include "engine/comm/process/failure_listener.h"
+#include "engine/comm/rendezvous/failure_listener.h"
 
 #include <exception>
 #include <optional>
 
-#include "engine/comm/process/failure_report.h"
+#include "engine/comm/rendezvous/failure_report.h"
 
 namespace mtf {
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/comm/process/cluster_options.h"
+#include "engine/comm/launch/cluster_options.h"
 
 namespace mtf {
 

@@ -1,4 +1,4 @@
-#include "engine/comm/process/heartbeat.h"
+#include "engine/comm/rendezvous/heartbeat.h"
 
 #include <fmt/format.h>
 

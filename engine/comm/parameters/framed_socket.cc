@@ -1,4 +1,4 @@
-#include "engine/comm/process/framed_socket.h"
+#include "engine/comm/parameters/framed_socket.h"
 
 #include <fmt/format.h>
 #include <netdb.h>
@@ -15,7 +15,7 @@
 #include <thread>
 #include <utility>
 
-#include "engine/comm/process/cluster_options.h"
+#include "engine/comm/launch/cluster_options.h"
 #include "engine/core/crc32c.h"
 #include "engine/core/error.h"
 

@@ -1,4 +1,4 @@
-#include "engine/comm/process/parameter_client.h"
+#include "engine/comm/parameters/parameter_client.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "engine/comm/process/meeting.h"
+#include "engine/comm/rendezvous/meeting.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "engine/comm/process/failure_report.h"
+#include "engine/comm/rendezvous/failure_report.h"
 
 namespace mtf {
 

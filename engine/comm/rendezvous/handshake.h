@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/comm/process/launch.h"
+#include "engine/comm/launch/launch.h"
 
 namespace mtf {
 

@@ -1,4 +1,4 @@
-#include "engine/comm/process/tf_config.h"
+#include "engine/comm/launch/tf_config.h"
 
 #include <fmt/format.h>
 

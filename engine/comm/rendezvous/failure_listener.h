@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "engine/comm/process/store.h"
+#include "engine/comm/rendezvous/store.h"
 
 namespace mtf {
 

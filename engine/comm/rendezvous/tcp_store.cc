@@ -1,4 +1,4 @@
-#include "engine/comm/process/tcp_store.h"
+#include "engine/comm/rendezvous/tcp_store.h"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <thread>
 
-#include "engine/comm/process/cluster_options.h"
-#include "engine/comm/process/socket.h"
-#include "engine/comm/process/tcp_store_protocol.h"
+#include "engine/comm/launch/cluster_options.h"
+#include "engine/comm/rendezvous/socket.h"
+#include "engine/comm/rendezvous/tcp_store_protocol.h"
 #include "engine/core/error.h"
 
 namespace mtf {

@@ -1,4 +1,4 @@
-#include "engine/comm/process/handshake.h"
+#include "engine/comm/rendezvous/handshake.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
