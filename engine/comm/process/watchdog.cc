@@ -68,11 +68,11 @@ void Watchdog::look() {
   const int due = time < timeout_ * 9 / 10 ? 1 : 2;
   if (lines_ < due) {
     lines_ = due;
+    publish_wait(store_, rank_, wait);
+    published_ = true;
     log_(fmt::format("{} waits {:.3g} s for {} in {} (collective {}, {})", peers_[static_cast<size_t>(rank_)],
                      std::chrono::duration<double>(time).count(), peers_[static_cast<size_t>(wait.peer)],
                      wait.name, wait.sequence, payload_text(wait.bytes)));
-    publish_wait(store_, rank_, wait);
-    published_ = true;
   }
   compare(wait);
 }
