@@ -66,7 +66,10 @@ class Move final : public PreparedCollective {
     rows_per_task_ = std::max<int64_t>(1, kTaskElements * 4 / std::max<int64_t>(1, plan_.result_row));
   }
 
-  int64_t tasks() const override { return (plan_.rows + rows_per_task_ - 1) / rows_per_task_; }
+  /// None where rows are empty.
+  int64_t tasks() const override {
+    return plan_.result_row == 0 ? 0 : (plan_.rows + rows_per_task_ - 1) / rows_per_task_;
+  }
 
   double run(std::span<const std::byte* const> inputs, int64_t member, std::byte* result, int64_t begin,
              int64_t end) const override {

@@ -216,7 +216,8 @@ TEST_F(SharedCheckpoint, OneProcessWritesWholeTensors) {
   EXPECT_THAT(save({"x:2;y:2", 1}, 1), Each(""));
   EXPECT_THAT(names_in(path_of(1)), ElementsAre("averages.safetensors", "manifest.json",
                                                 "optimizer.safetensors", "weights.safetensors"));
-  for (const CheckpointVariable& variable : CheckpointReader(path_of(1)).manifest().variables)
+  const CheckpointReader reader(path_of(1));
+  for (const CheckpointVariable& variable : reader.manifest().variables)
     EXPECT_EQ(variable.blocks.size(), 1u) << variable.name;
 }
 

@@ -62,7 +62,7 @@ class MoveJob final : public RemoteJob {
   }
 
   void run(uint64_t sequence) override {
-    for (std::span<std::byte> result : zeroed_) std::memset(result.data(), 0, result.size());
+    for (std::span<std::byte> result : zeroed_) std::ranges::fill(result, std::byte{});
     const auto rounds = static_cast<int64_t>(std::max(sent_.size(), received_.size()));
     for (int64_t round = 0; round < rounds; ++round) {
       if (round >= 2) finish(round - 2);

@@ -376,7 +376,7 @@ class ReduceJob final : public RemoteJob {
   }
 
   void copy_results() const {
-    for (const Copy& copy : copies_) std::memcpy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
+    for (const Copy& copy : copies_) std::copy_n(copy.from, copy.bytes, copy.to);
   }
 
   struct Copy {
