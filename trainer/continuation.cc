@@ -13,10 +13,6 @@ namespace {
 using config::Change;
 using config::Resume;
 
-bool is_below(std::string_view path, std::string_view section) {
-  return path == section || (path.starts_with(section) && path[section.size()] == '.');
-}
-
 /// Within the model, rates of dropout may change: they touch no variable.
 bool is_dropout(std::string_view path) {
   return is_below(path, "model") && path.find(".dropout") != std::string_view::npos;
@@ -102,6 +98,10 @@ std::optional<Config> old_config(const Config& config, Diagnostics& diagnostics)
 }
 
 }  // namespace
+
+bool is_below(std::string_view path, std::string_view section) {
+  return path == section || (path.starts_with(section) && path[section.size()] == '.');
+}
 
 bool is_allowed_change(const Config& config, std::string_view path) {
   return std::ranges::any_of(config.run.allow_change,

@@ -19,6 +19,8 @@ struct Continuation {
   bool architecture_changed = false;          ///< a changed model or optimizer is allowed by run.allow_change
 };
 
+/// `path` is the key `section` or one in it.
+bool is_below(std::string_view path, std::string_view section);
 /// run.allow_change names the key `path` or a section above it.
 bool is_allowed_change(const Config& config, std::string_view path);
 

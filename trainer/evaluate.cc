@@ -158,6 +158,7 @@ Evaluator::Evaluator(const Session& session, std::vector<EvaluationSet> sets, Pr
                      VariableStore& variables)
     : sets_(std::move(sets)),
       batch_size_(evaluate_batch_size(session.config, session.layouts)),
+      rows_(rows_of(program, hosting_of(session.config))),
       executor_(std::move(program), *session.backend, variables, executor_options(session)) {
   if (std::ranges::any_of(sets_, asks_for_texts))
     text_metrics_ = std::make_unique<TextMetrics>(session, variables);
@@ -177,7 +178,7 @@ std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t 
                                               const std::function<bool()>& stop) {
   const auto start = std::chrono::steady_clock::now();
   const BatchStream stream(set.source, EvaluationBatches{.batch_size = batch_size_, .limit = set.limit},
-                           rows_of(executor_, *set.source));
+                           rows_);
   Prefetcher batches(stream);
   std::vector<RunningMetric> metrics;
   for (const std::string& name : set.metrics_of(false)) metrics.emplace_back(name);
@@ -204,16 +205,20 @@ std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t 
   return result;
 }
 
-BatchRows rows_of(const Executor& executor, const Source& source) {
-  std::vector<std::string> inputs{std::string(kWeightsInput)};
-  for (const Feature& feature : source.features()) inputs.push_back(feature.name);
+BatchRows rows_of(const Program& program, Hosting hosting) {
+  const HostedMesh mesh(program.mesh, hosting);
   BatchRows all;
-  for (const std::string& name : inputs) {
-    const std::optional<Executor::Rows> rows = executor.rows(name);
-    if (!rows) continue;
-    const int64_t end = std::max(all.count ? all.begin + *all.count : 0, rows->begin + rows->count);
-    all.begin = all.count ? std::min(all.begin, rows->begin) : rows->begin;
-    all.count = end - all.begin;
+  for (const auto& [name, id] : program.inputs) {
+    const Value& value = program.values[id];
+    if (value.shape.rank() == 0 || value.shape[0].name != kBatch) continue;
+    const int64_t rows = program.local_shape(id)[0].size;
+    const HostedCopies copies = mesh.copies(value.layout.varies());
+    for (int64_t copy = 0; copy < copies.size(); ++copy) {
+      const int64_t begin = slice_begin(value.shape, value.layout, program.mesh, copies.position(copy))[0];
+      const int64_t end = std::max(begin + rows, all.begin + all.count.value_or(0));
+      all.begin = all.count ? std::min(all.begin, begin) : begin;
+      all.count = end - all.begin;
+    }
   }
   return all;
 }

@@ -61,12 +61,13 @@ class Evaluator {
 
   std::vector<EvaluationSet> sets_;
   int64_t batch_size_;
+  BatchRows rows_;
   Executor executor_;
   std::unique_ptr<TextMetrics> text_metrics_;  ///< null: no data set asks for them
 };
 
-/// The rows of each batch that the positions of this process read.
-BatchRows rows_of(const Executor& executor, const Source& source);
+/// The rows of each batch of `program` that the positions of one process read.
+BatchRows rows_of(const Program& program, Hosting hosting);
 
 /// Copies the features that `program` has as inputs from `batch`, a batch of `source`.
 void feed_batch(Executor& executor, const Source& source, const Batch& batch);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "trainer/continuation.h"
 #include "trainer/vocabulary_check.h"
 
 namespace mtf {
@@ -17,9 +18,7 @@ bool is_own(std::string_view path) {
   constexpr std::array<std::string_view, 8> own = {"run.threads",  "run.memory_limit", "devices",
                                                    "cluster",      "data.cache",       "infer.output",
                                                    "score.output", "explain"};
-  return std::ranges::any_of(own, [&](std::string_view key) {
-    return path.starts_with(key) && (path.size() == key.size() || path[key.size()] == '.');
-  });
+  return std::ranges::any_of(own, [&](std::string_view key) { return is_below(path, key); });
 }
 
 /// Each value below `node` under the path of its key; lists are values.

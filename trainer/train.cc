@@ -468,12 +468,6 @@ void Trainer::report_end() {
   report_counters();
 }
 
-std::vector<const Program*> programs_of(const TrainPlan& plan) {
-  std::vector<const Program*> programs{&plan.program};
-  if (plan.evaluation) programs.push_back(&*plan.evaluation);
-  return programs;
-}
-
 /// Where the run begins or goes on.
 std::string start_of(const TrainPlan& plan) {
   const bool goes_on = plan.continuation && plan.continuation->checkpoint;

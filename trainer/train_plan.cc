@@ -76,6 +76,12 @@ void check_labels(const Session& session, const std::optional<Dimension>& classe
 
 }  // namespace
 
+std::vector<const Program*> programs_of(const TrainPlan& plan) {
+  std::vector<const Program*> programs{&plan.program};
+  if (plan.evaluation) programs.push_back(&*plan.evaluation);
+  return programs;
+}
+
 void check_before_texts(const Session& session, Diagnostics& diagnostics) {
   Config config = session.config;
   const std::optional<Continuation> old = find_continuation(config, diagnostics);
@@ -116,18 +122,14 @@ TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
   if (session.model->is_aligned()) session.train_data->check_aligned(config.mark("data.train"));
   plan.update = *options.update;
   plan.program = compile(session, *step->graph);
-  std::vector<const Program*> programs{&plan.program};
-  if (evaluation) {
-    plan.evaluation = compile(session, *evaluation);
-    programs.push_back(&*plan.evaluation);
-  }
+  if (evaluation) plan.evaluation = compile(session, *evaluation);
   step->graph.reset();
   plan.step = std::move(*step);
   if (parameter_servers(config)) {
     plan.servers = plan_parameter_servers(session, diagnostics);
     diagnostics.throw_if_errors();
   }
-  check_memory(session, programs, true, plan.evaluation_sets);
+  check_memory(session, programs_of(plan), true, plan.evaluation_sets);
   return plan;
 }
 

@@ -21,6 +21,9 @@ struct TrainPlan {
   std::optional<ParameterServerPlan> servers;  ///< train.strategy: parameter_server
 };
 
+/// The training step, and the evaluation where there is one.
+std::vector<const Program*> programs_of(const TrainPlan& plan);
+
 /// What can be wrong before the texts are read, checked before a vocabulary is trained and written: the run
 /// that goes on, metrics, the evaluation, its texts. Throws Error with all that is wrong.
 void check_before_texts(const Session& session, Diagnostics& diagnostics);

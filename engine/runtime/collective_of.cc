@@ -76,6 +76,9 @@ AxisMask computed_over(const Program& program, const Instruction& instruction, b
                                      : stored_over(program, instruction.outputs[0], replicate);
 }
 
+namespace {
+
+/// The groups of input number `i`, without addresses.
 RemoteGroupRequest groups_of(const Program& program, const Instruction& instruction, size_t i,
                              bool replicate) {
   return {.kind = collective_kind(instruction.kind),
@@ -86,6 +89,8 @@ RemoteGroupRequest groups_of(const Program& program, const Instruction& instruct
           .result = {}};
 }
 
+}  // namespace
+
 bool crosses_processes(const Program& program, const Instruction& instruction, const HostedMesh& mesh,
                        bool replicate) {
   if (mesh.processes() == 1) return false;
@@ -93,6 +98,20 @@ bool crosses_processes(const Program& program, const Instruction& instruction, c
     if (crosses_processes(mesh, groups_of(program, instruction, i, replicate))) return true;
   }
   return false;
+}
+
+std::vector<RemotePart> remote_parts(const Program& program, const Instruction& instruction,
+                                     const HostedMesh& mesh, bool replicate,
+                                     const std::function<std::byte*(ValueId id, int64_t position)>& address) {
+  std::vector<RemotePart> parts;
+  for (size_t i = 0; i < instruction.inputs.size(); ++i) {
+    const ValueId input = instruction.inputs[i], output = instruction.outputs[i];
+    RemoteGroupRequest request = groups_of(program, instruction, i, replicate);
+    request.input = [&](int64_t position) { return address(input, position); };
+    request.result = [&](int64_t position) { return address(output, position); };
+    parts.push_back({collective_of(program, instruction, input), remote_groups(mesh, request)});
+  }
+  return parts;
 }
 
 }  // namespace mtf

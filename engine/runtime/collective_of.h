@@ -1,6 +1,9 @@
 // What a collective instruction of a program asks of the communicator.
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "engine/comm/remote_groups.h"
 #include "engine/spmd/program.h"
 
@@ -15,11 +18,14 @@ AxisMask stored_over(const Program& program, ValueId id, bool replicate);
 /// Mesh dimensions over which an instruction runs once for each coordinate.
 AxisMask computed_over(const Program& program, const Instruction& instruction, bool replicate);
 
-/// The groups of input number `i`, without addresses.
-RemoteGroupRequest groups_of(const Program& program, const Instruction& instruction, size_t i,
-                             bool replicate);
 /// Any process needs what another one has.
 bool crosses_processes(const Program& program, const Instruction& instruction, const HostedMesh& mesh,
                        bool replicate);
+
+/// What the instruction asks for, one part for each of its inputs. `address`: the slice of a value at a
+/// hosted position.
+std::vector<RemotePart> remote_parts(const Program& program, const Instruction& instruction,
+                                     const HostedMesh& mesh, bool replicate,
+                                     const std::function<std::byte*(ValueId id, int64_t position)>& address);
 
 }  // namespace mtf

@@ -38,7 +38,6 @@ class Executor::Implementation {
   }
 
   void feed(const std::string& name, const void* data, int64_t first);
-  std::optional<Rows> rows(const std::string& name) const;
   void run(uint64_t step);
   std::optional<NonFinite> first_non_finite(uint64_t step);
   HostTensor fetch(const std::string& name) const;
@@ -96,21 +95,6 @@ void Executor::Implementation::feed(const std::string& name, const void* data, i
     copy_to_slice(value.shape, local, begin_, size_of(value.dtype), static_cast<const std::byte*>(data),
                   prepared_.address(id, position));
   }
-}
-
-std::optional<Executor::Rows> Executor::Implementation::rows(const std::string& name) const {
-  const ValueId id = program().input(name);
-  if (id == kNoValue || program().values[id].shape.rank() == 0) return std::nullopt;
-  const Value& value = program().values[id];
-  const int64_t local = program().local_shape(id)[0].size;
-  int64_t begin = value.shape[0].size, end = 0;
-  const HostedCopies& copies = prepared_.copies(prepared_.stored(id));
-  for (int64_t copy = 0; copy < copies.size(); ++copy) {
-    const int64_t first = slice_begin(value.shape, value.layout, program().mesh, copies.position(copy))[0];
-    begin = std::min(begin, first);
-    end = std::max(end, first + local);
-  }
-  return Rows{begin, end - begin};
 }
 
 void Executor::Implementation::run(uint64_t step) {
@@ -332,10 +316,6 @@ Executor::~Executor() = default;
 
 void Executor::feed(const std::string& name, const void* data, int64_t first) {
   implementation_->feed(name, data, first);
-}
-
-std::optional<Executor::Rows> Executor::rows(const std::string& name) const {
-  return implementation_->rows(name);
 }
 
 void Executor::feed_scalar(const std::string& name, double value) {

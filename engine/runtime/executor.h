@@ -55,12 +55,6 @@ class Executor {
   /// Copies an input (row-major, declared order) into the slices of the positions that hold it. `first`:
   /// index along the leading dimension at which `data` begin; they reach as far as these slices do.
   void feed(const std::string& name, const void* data, int64_t first = 0);
-  /// The rows (of the leading dimension) of an input that the positions of this process hold; all of them
-  /// where the program does not read it.
-  struct Rows {
-    int64_t begin = 0, count = 0;
-  };
-  std::optional<Rows> rows(const std::string& name) const;
   void feed_scalar(const std::string& name, double value);
   /// Runs the program once. Throws Error naming the instruction when check_replicas finds a difference.
   void run(uint64_t step);

@@ -150,8 +150,9 @@ std::vector<PreparedSegment> PreparedProgram::prepare(const std::vector<Instruct
     using Kind = PreparedSegment::Kind;
     if (instruction.kind == InstructionKind::kDone) {
       PreparedStep step = prepare_done(instruction);
-      if (!step.awaited.empty()) segments.push_back({Kind::kDone, 0, {}});
-      if (!step.awaited.empty()) segments.back().steps.push_back(std::move(step));
+      if (step.awaited.empty()) continue;
+      segments.push_back({Kind::kDone, 0, {}});
+      segments.back().steps.push_back(std::move(step));
       continue;
     }
     const Kind kind = instruction.kind == InstructionKind::kRepeat ? Kind::kRepeat
@@ -230,14 +231,9 @@ void PreparedProgram::prepare_collective(const Instruction& instruction, Prepare
 }
 
 void PreparedProgram::prepare_remote(const Instruction& instruction, PreparedStep& step) {
-  std::vector<RemotePart> parts;
-  for (size_t i = 0; i < instruction.inputs.size(); ++i) {
-    const ValueId input = instruction.inputs[i], output = instruction.outputs[i];
-    RemoteGroupRequest request = groups_of(program_, instruction, i, replicate_);
-    request.input = [&](int64_t position) { return address(input, position); };
-    request.result = [&](int64_t position) { return address(output, position); };
-    parts.push_back({collective_of(program_, instruction, input), remote_groups(mesh_, request)});
-  }
+  std::vector<RemotePart> parts =
+      remote_parts(program_, instruction, mesh_, replicate_,
+                   [&](ValueId id, int64_t position) { return address(id, position); });
   step.pending = &pending_.emplace_back(
       PendingCollective{communicator_.prepare(std::move(parts), title_of(program_, instruction))});
   for (ValueId id : instruction.outputs) pending_of_[id] = step.pending;

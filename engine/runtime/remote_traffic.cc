@@ -56,14 +56,8 @@ class TrafficCounter {
 
  private:
   double sent_by(const Instruction& instruction) {
-    std::vector<RemotePart> parts;
-    for (size_t i = 0; i < instruction.inputs.size(); ++i) {
-      RemoteGroupRequest request = groups_of(program_, instruction, i, replicate_);
-      request.input = [&](int64_t) { return &anywhere_; };
-      request.result = [&](int64_t) { return &anywhere_; };
-      parts.push_back(
-          {collective_of(program_, instruction, instruction.inputs[i]), remote_groups(mesh_, request)});
-    }
+    std::vector<RemotePart> parts =
+        remote_parts(program_, instruction, mesh_, replicate_, [&](ValueId, int64_t) { return &anywhere_; });
     return communicator_.prepare(std::move(parts), name_of(instruction))->bytes_sent();
   }
 

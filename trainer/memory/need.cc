@@ -62,25 +62,6 @@ int64_t batch_size_of(const Program& program, int64_t otherwise) {
   return otherwise;
 }
 
-/// The rows of a batch that the positions of this process read.
-BatchRows rows_of(const Program& program, Hosting hosting) {
-  const HostedMesh mesh(program.mesh, hosting);
-  BatchRows all;
-  for (const auto& [name, id] : program.inputs) {
-    const Value& value = program.values[id];
-    if (value.shape.rank() == 0 || value.shape[0].name != kBatch) continue;
-    const int64_t rows = program.local_shape(id)[0].size;
-    const HostedCopies copies = mesh.copies(value.layout.varies());
-    for (int64_t copy = 0; copy < copies.size(); ++copy) {
-      const int64_t begin = slice_begin(value.shape, value.layout, program.mesh, copies.position(copy))[0];
-      const int64_t end = std::max(begin + rows, all.begin + all.count.value_or(0));
-      all.begin = all.count ? std::min(all.begin, begin) : begin;
-      all.count = end - all.begin;
-    }
-  }
-  return all;
-}
-
 /// Buffers of the batches of one program at a time: evaluation data sets take turns.
 int64_t batch_bytes(const Session& session, const Program& program, std::span<const EvaluationSet> sets) {
   const BatchRows rows = rows_of(program, hosting_of(session.config));

@@ -1,7 +1,6 @@
 #include "engine/comm/parameters/framed_socket.h"
 
 #include <fmt/format.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -11,7 +10,6 @@
 #include <array>
 #include <bit>
 #include <cerrno>
-#include <cstdlib>
 #include <thread>
 #include <utility>
 
@@ -45,21 +43,6 @@ uint32_t checksum_of(WireHeader header) {
   return crc32c({reinterpret_cast<const char*>(&header), sizeof(header)});
 }
 
-/// The address of the other end: "10.0.0.2:41712".
-std::string peer_of(const Socket& socket) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof(address);
-  std::array<char, NI_MAXHOST> host{};
-  std::array<char, NI_MAXSERV> port{};
-  if (getpeername(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-      getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host.data(), host.size(), port.data(),
-                  port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-    return "somebody who is gone";
-  const std::string name = host.data();
-  constexpr std::string_view kMapped = "::ffff:";  // an IPv4 address in an IPv6 socket
-  return fmt::format("{}:{}", name.starts_with(kMapped) ? name.substr(kMapped.size()) : name, port.data());
-}
-
 /// A peer whose machine is gone is noticed after about a minute, also while nothing is sent.
 void keep_alive(const Socket& socket) {
   const auto set = [&](int level, int option, int value) {
@@ -78,7 +61,7 @@ void keep_alive(const Socket& socket) {
 }  // namespace
 
 FramedSocket::FramedSocket(Socket socket, milliseconds timeout)
-    : socket_(std::move(socket)), timeout_(timeout), peer_(peer_of(socket_)) {
+    : socket_(std::move(socket)), timeout_(timeout), peer_(peer_address(socket_)) {
   keep_alive(socket_);
 }
 

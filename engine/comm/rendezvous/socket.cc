@@ -96,6 +96,19 @@ bool is_connected_to_itself(const Socket& socket) {
          std::equal(here_bytes, here_bytes + here_size, reinterpret_cast<const char*>(&there));
 }
 
+struct NumericAddress {
+  std::string host, port;
+};
+
+NumericAddress in_numbers(const sockaddr_storage& address, socklen_t size) {
+  char host[NI_MAXHOST] = "", port[NI_MAXSERV] = "";
+  ::getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof host, port, sizeof port,
+                NI_NUMERICHOST | NI_NUMERICSERV);
+  const std::string name = host;
+  const std::string mapped = "::ffff:";  // an IPv4 address in an IPv6 socket
+  return {name.starts_with(mapped) ? name.substr(mapped.size()) : name, port};
+}
+
 }  // namespace
 
 Socket::~Socket() {
@@ -162,13 +175,17 @@ int port_of(const Socket& socket) {
 std::string local_address(const Socket& socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  char text[NI_MAXHOST] = "";
-  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0) {
-    ::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
-  }
-  const std::string result = text;
-  const std::string mapped = "::ffff:";  // an IPv4 address in an IPv6 socket
-  return result.starts_with(mapped) ? result.substr(mapped.size()) : result;
+  const bool known = ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  return known ? in_numbers(address, size).host : "";
+}
+
+std::string peer_address(const Socket& socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    return "somebody who is gone";
+  const NumericAddress numbers = in_numbers(address, size);
+  return numbers.host + ":" + numbers.port;
 }
 
 }  // namespace mtf
