@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <exception>
 #include <list>
 #include <set>
 #include <span>
@@ -215,10 +214,11 @@ void Checkpoints::wait() {
   // Until all have written they tell each other so: a process that is lost ends the wait.
   Communicator& communicator = session_.processes->communicator();
   for (bool all = false; !all;) {
+    check();
     const std::string mine = is_written(std::chrono::milliseconds(100)) ? "" : "writes";
     all = std::ranges::all_of(all_gather(communicator, mine, "wait for the checkpoint"), &std::string::empty);
   }
-  if (pending_.valid()) pending_.get();
+  check();
 }
 
 /// One process alone saves whole variables, several save slices.
@@ -258,30 +258,29 @@ void Checkpoints::write(const Manifest& manifest, const std::string& name) {
   processes.first_then_others(name + "/begin", [&] {
     if (is_first) writer.begin();
   });
-  WrittenPart part;
-  std::exception_ptr failure;
+  std::string written;  // empty: it failed
+  std::optional<Error> failure;
   try {
-    part = write_pieces(writer);
-  } catch (const std::exception& error) {
-    failure = std::current_exception();
-    part.error = error.what();
+    WrittenPart part = write_pieces(writer);
+    part.writer = hello_of_this_process(processes.launch(), "", "").name();
+    written = to_json(part);
+  } catch (const Error& error) {
+    failure = error;
   }
-  part.writer = hello_of_this_process(processes.launch(), "", "").name();
-  const std::vector<std::string> texts = processes.collect(name + "/parts", to_json(part));
-  try {
-    processes.first_then_others(name + "/end", [&] {
-      if (!is_first) return;
-      if (failure) std::rethrow_exception(failure);
-      std::vector<WrittenPart> parts;
-      for (const std::string& text : texts) parts.push_back(parse_part(text));
-      writer.finish(manifest, parts);
-      remove_old();
-      fault_point("save.done");
-    });
-  } catch (const Error&) {
-    if (failure) std::rethrow_exception(failure);
-    throw;
-  }
+  const std::vector<std::string> texts = processes.collect(name + "/parts", written);
+  processes.first_then_others(name + "/written", [] {});  // nobody writes into the directory any more
+  if (failure) processes.refuse(*failure);
+  processes.first_then_others(name + "/end", [&] {
+    if (!is_first) return;
+    std::vector<WrittenPart> parts;
+    for (const std::string& text : texts) {
+      if (text.empty()) processes.collect(name + "/failed", "");  // throws what that process tells
+      parts.push_back(parse_part(text));
+    }
+    writer.finish(manifest, parts);
+    remove_old();
+    fault_point("save.done");
+  });
 }
 
 WrittenPart Checkpoints::write_pieces(CheckpointWriter& writer) const {

@@ -7,11 +7,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <regex>
-#include <set>
 
-#include "engine/core/nearest.h"
 #include "models/model_options.h"
+#include "trainer/config_check.h"
+#include "trainer/config_mesh.h"
 
 namespace mtf {
 namespace {
@@ -34,304 +33,6 @@ config::Path default_model_dir(const std::vector<std::string>& files) {
     return {parent.empty() ? "." : parent.string()};
   }
   return {(fs::path("runs") / first.stem()).string()};
-}
-
-/// Number of positions that `devices` asks for; nothing: as many as the mesh needs. Throws Error.
-std::optional<int64_t> device_count(const Config& config) {
-  constexpr int64_t kMostDevices = 1'000'000;
-  int64_t count = 0;
-  for (size_t i = 0; i < config.devices.size(); ++i) {
-    const std::string& device = config.devices[i];
-    const Mark mark = config.mark(fmt::format("devices.{}", i));
-    if (device.starts_with("cuda")) {
-      throw Error(ErrorKind::kConfig, mark,
-                  fmt::format("`devices`: `{}` comes with the CUDA backend, which is not there yet", device),
-                  "`cpu`");
-    }
-    const int64_t times = device == "cpu"              ? 1
-                          : device.starts_with("cpu*") ? config::to_integer(device.substr(4)).value_or(0)
-                                                       : 0;
-    if (times < 1 || times > kMostDevices) {
-      throw Error(ErrorKind::kConfig, mark, fmt::format("`devices`: `{}` is not a device", device),
-                  "`cpu` or `cpu*8`");
-    }
-    if (device == "cpu" && config.devices.size() == 1) return std::nullopt;
-    count += times;
-  }
-  return count;
-}
-
-/// "1 process with 8, 2 with 4, 4 with 2, 8 with 1": how many positions each of so many processes may have.
-std::string legal_splits(int64_t positions) {
-  constexpr size_t kMost = 8;
-  std::vector<std::string> splits;
-  for (int64_t n = 1; n <= positions && splits.size() < kMost; ++n) {
-    if (positions % n == 0)
-      splits.push_back(fmt::format("{} with {}", n == 1 ? "1 process" : fmt::to_string(n), positions / n));
-  }
-  return fmt::format("{}", fmt::join(splits, ", "));
-}
-
-/// The positions of `mesh` must be those that the processes have.
-void check_processes(const Config& config, const Mesh& mesh, const std::optional<int64_t>& devices,
-                     int processes) {
-  const Mark mark = config.mark(devices ? "devices" : "mesh");
-  const std::string positions = mesh.size() == 1 ? "1 position" : fmt::format("{} positions", mesh.size());
-  if (processes == 1) {
-    if (!devices || mesh.size() == *devices) return;
-    throw Error(ErrorKind::kConfig, config.mark(config.root.find("devices") ? "devices" : "mesh"),
-                fmt::format("`mesh` has {} and `devices` has {}", positions, *devices),
-                fmt::format("`devices: cpu*{}`, or `cpu` for as many as the mesh needs", mesh.size()));
-  }
-  if (devices ? mesh.size() == *devices * processes : mesh.size() % processes == 0) return;
-  throw Error(
-      ErrorKind::kConfig, mark,
-      devices ? fmt::format("`mesh` has {}, and {} processes with {} each have {}", positions, processes,
-                            *devices, *devices * processes)
-              : fmt::format("`mesh` has {}, which {} processes cannot share evenly", positions, processes),
-      fmt::format("for this mesh: {}", legal_splits(mesh.size())));
-}
-
-/// Throws Error when `mesh`, `devices` and the processes are not right or do not fit.
-Mesh resolve_mesh(const Config& config) {
-  const std::optional<int64_t> devices = device_count(config);
-  const int processes = hosting_of(config).processes;
-  if (!config.mesh) {
-    if (processes > 1) {
-      throw Error(
-          ErrorKind::kConfig, config.mark("mesh"),
-          fmt::format("without `mesh` there is 1 position, which {} processes cannot share", processes),
-          fmt::format("for example `mesh: {{all: {}}}` and `layout: {{batch: all}}`", processes));
-    }
-    return Mesh();
-  }
-  int64_t given = 1;
-  for (const auto& axis : config.mesh->axes) given *= axis.size.value_or(1);
-  const int64_t positions = devices.value_or(1) * processes;  // one per process unless `devices` says more
-  const bool counted = devices || processes > 1;
-  if (counted && config.mesh->has_auto() && positions % given != 0) {
-    throw Error(ErrorKind::kConfig, config.mark("mesh"),
-                processes == 1
-                    ? fmt::format("the sizes of `mesh` ({}) do not divide the {} positions of `devices`",
-                                  given, positions)
-                    : fmt::format("the sizes of `mesh` ({}) do not divide the {} positions of {} processes",
-                                  given, positions, processes),
-                fmt::format("sizes whose product divides {}{}", positions,
-                            processes == 1 ? "" : ", or `devices: cpu*N` for N positions in each process"));
-  }
-  const Mesh mesh = config.mesh->resolve(counted ? positions : given);
-  check_processes(config, mesh, devices, processes);
-  return mesh;
-}
-
-/// "2 or 4": the divisors of `n` next to `wanted`, which is none.
-std::string nearest_divisors(int64_t n, int64_t wanted) {
-  constexpr int64_t kTried = 1'000'000;
-  int64_t below = std::min(wanted, n), above = wanted;
-  while (n % below != 0 && wanted - below < kTried) --below;
-  while (above < n && n % above != 0 && above - wanted < kTried) ++above;
-  return above > n || n % above != 0 ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
-}
-
-/// Tokens of a row of the longest feature.
-int64_t longest_row(const Config& config) {
-  const BySide<int64_t> lengths = sequence_lengths(*config.data.sequence_length);
-  return std::max(lengths.inputs, lengths.targets);
-}
-
-/// The sections in which nothing is wrong. In the others values that are wrong have their defaults, which say
-/// nothing about what fits together.
-class SoundSections {
- public:
-  explicit SoundSections(const Node& root) {
-    Config scratch;
-    config::Visitor visitor;
-    describe(visitor, scratch);
-    for (const config::Field& field : visitor.fields()) {
-      Diagnostics diagnostics;
-      const config::Entry* entry = root.entry(field.name);
-      if (entry && field.type && !entry->value.is_null())
-        field.type->parse(entry->value, field.value, {diagnostics, field.name, {}});
-      const bool known = entry ? entry->value.is_complete() : !root.incomplete();
-      if (known && !diagnostics.has_errors()) names_.insert(field.name);
-    }
-  }
-
-  void remove(std::string_view section) { names_.erase(std::string(section)); }
-  bool contains(std::initializer_list<std::string_view> sections) const {
-    return std::ranges::all_of(sections, [this](std::string_view name) { return names_.contains(name); });
-  }
-
- private:
-  std::set<std::string, std::less<>> names_;
-};
-
-class ConfigCheck {
- public:
-  /// Sections that turn out to be wrong go from `sound`.
-  ConfigCheck(const Config& config, SoundSections& sound, Diagnostics& diagnostics)
-      : config_(config), sound_(sound), diagnostics_(diagnostics) {}
-
-  void run() {
-    if (sound_.contains({"train", "run"})) check_limits();
-    if (sound_.contains({"evaluate"})) check_size("evaluate.batch_size", config_.evaluate.batch_size);
-    if (sound_.contains({"train", "run", "optimizer", "learning_rate"})) check_learning_rate();
-    if (sound_.contains({"mesh", "devices"})) check_mesh();
-    if (sound_.contains({"data"})) check_sources();
-    if (sound_.contains({"run", "trace"})) check_trace();
-    if (sound_.contains({"cluster"})) check_cluster(cluster_options(config_), diagnostics_);
-    if (sound_.contains({"cluster", "train"})) check_strategy(config_, diagnostics_);
-    check_patterns("train.trainable", config_.train.trainable);
-    check_patterns("trace.tensors", config_.trace.tensors);
-    check_patterns("optimizer.no_decay", common_options(config_.optimizer).no_decay);
-    check_patterns("checkpoint.init.include", config_.checkpoint.init.include);
-    check_patterns("checkpoint.init.exclude", config_.checkpoint.init.exclude);
-    if (config_.model.is_null() && sound_.contains({"model"}))
-      error("model", "`model` is missing", "a map with `type` and `layers`");
-  }
-
- private:
-  void error(std::string_view path, std::string message, std::string hint = {}) {
-    diagnostics_.error(config_.mark(path), std::move(message), std::move(hint));
-  }
-
-  /// `key` names a list of patterns.
-  void check_patterns(const std::string& key, const std::vector<std::string>& patterns) {
-    constexpr size_t kLongestPattern = 500;  // std::regex calls itself for each bracket
-    for (size_t i = 0; i < patterns.size(); ++i) {
-      const std::string& pattern = patterns[i];
-      const std::string path = fmt::format("{}.{}", key, i);
-      if (pattern.size() > kLongestPattern) {
-        error(path, fmt::format("`{}`: a pattern of more than {} characters", key, kLongestPattern));
-        sound_.remove(key.substr(0, key.find('.')));
-        continue;
-      }
-      try {
-        const std::regex regex(pattern);
-      } catch (const std::regex_error& wrong) {
-        error(path, fmt::format("`{}`: `{}` is not a regular expression: {}", key, pattern, wrong.what()));
-        sound_.remove(key.substr(0, key.find('.')));
-      }
-    }
-  }
-
-  /// More examples than any memory holds would overflow products with it.
-  template <class Size>
-  void check_size(std::string_view key, const Size& size) {
-    constexpr int64_t kLargestBatch = int64_t{1} << 40;
-    const auto* number = std::get_if<int64_t>(&size);
-    if (!number || *number <= kLargestBatch) return;
-    error(key, fmt::format("`{}` cannot be as large as {}", key, *number));
-    sound_.remove(key.substr(0, key.find('.')));
-  }
-
-  void check_limits() {
-    const TrainOptions& train = config_.train;
-    if (config_.run.mode == RunMode::kTrain && !train.steps && !train.epochs && !train.time) {
-      error("train.steps", "nothing says when training ends",
-            "`train.steps`, `train.epochs` or `train.time`");
-    }
-    check_size("train.batch_size", train.batch_size);
-    if (const auto* relative = std::get_if<RelativeBatchSize>(&train.batch_size)) {
-      check_size("train.batch_size.per_replica", BatchSize(relative->per_replica.value_or(1)));
-      if (relative->all_tokens()) check_tokens(*relative);
-    }
-    if (const auto* batch = std::get_if<int64_t>(&train.batch_size)) {
-      if (*batch % train.microbatches != 0) {
-        error("train.microbatches",
-              fmt::format("`train.microbatches` ({}) does not divide `train.batch_size` ({})",
-                          train.microbatches, *batch),
-              "it could be " + nearest_divisors(*batch, train.microbatches));
-        sound_.remove("train");
-      }
-    }
-  }
-
-  void check_tokens(const RelativeBatchSize& batch) {
-    const std::string key = batch.tokens ? "train.batch_size.tokens" : "train.batch_size.tokens_per_replica";
-    check_size(key, BatchSize(*batch.all_tokens()));
-    if (!sound_.contains({"data"})) return;
-    if (!config_.data.sequence_length) {
-      error(key, fmt::format("`{}` needs `data.sequence_length`, which says how many tokens a row has", key),
-            "`train.batch_size: 64`, in examples, does without");
-      sound_.remove("train");
-    } else if (const int64_t length = longest_row(config_); *batch.all_tokens() % length != 0) {
-      error(key,
-            fmt::format("`{}` ({}) is not a whole number of rows of {} tokens (`data.sequence_length`)", key,
-                        *batch.all_tokens(), length),
-            nearest_multiples(length, *batch.all_tokens()));
-      sound_.remove("train");
-    }
-  }
-
-  void check_learning_rate() {
-    const bool adafactor = std::holds_alternative<AdafactorOptimizerOptions>(config_.optimizer);
-    if (config_.learning_rate.empty() && !adafactor) {
-      const Node optimizer = config::dump(config_.optimizer);
-      error("optimizer", fmt::format("`{}` needs a `learning_rate`", optimizer.find("type")->text()),
-            "for example `learning_rate: 0.001`; adafactor alone has one of its own");
-    }
-    const TrainOptions& train = config_.train;
-    if (config_.run.mode == RunMode::kTrain && needs_total(config_.learning_rate) && !train.steps &&
-        !train.epochs) {
-      error("learning_rate",
-            "the schedule depends on the length of the run, which `train.time` does not give in steps",
-            "`total_steps` in the schedule, or `train.steps`");
-    }
-  }
-
-  void check_mesh() {
-    try {
-      resolve_mesh(config_);
-    } catch (const Error& wrong) {
-      diagnostics_.add(wrong);
-      sound_.remove("mesh");
-    }
-  }
-
-  void check_sources() {
-    const RunMode mode = config_.run.mode;
-    const bool reads_other_texts = mode == RunMode::kInfer || mode == RunMode::kScore;
-    if (!config_.data.train && !reads_other_texts) {
-      error("data", "`data.train` is missing",
-            "a map with `type`, for example idx with `images` and `labels`");
-    }
-  }
-
-  void check_trace() {
-    if (config_.run.mode != RunMode::kTrace) return;
-    if (config_.trace.input.empty()) error("trace", "`trace.input` is missing", "a safetensors file");
-    if (config_.trace.output.empty()) error("trace", "`trace.output` is missing", "a safetensors file");
-  }
-
-  const Config& config_;
-  SoundSections& sound_;
-  Diagnostics& diagnostics_;
-};
-
-/// Takes what stands in sections with mistakes out of the configuration, so that building the model reports
-/// only what is wrong for certain.
-void forget_unsound(Config& config, const SoundSections& sound) {
-  if (!sound.contains({"mesh", "devices", "layout", "parameter_layout", "optimizer_layout"})) {
-    config.mesh.reset();
-    config.devices = {"cpu"};
-    config.layout = config.parameter_layout = config.optimizer_layout = {};
-    config.launch.size = 1;
-    config.launch.rank = 0;
-  }
-  const RelativeBatchSize smallest{.tokens = {}, .per_replica = 1, .tokens_per_replica = {}};
-  if (!sound.contains({"train"})) {
-    config.train = {};
-    config.train.batch_size = smallest;
-  }
-  if (!sound.contains({"data"})) {
-    config.data.train.reset();
-    config.data.sequence_length.reset();
-    if (std::holds_alternative<RelativeBatchSize>(config.train.batch_size))
-      config.train.batch_size = smallest;
-  }
-  if (!sound.contains({"evaluate"})) config.evaluate = {};
-  if (!sound.contains({"model"})) config.model = Node();
 }
 
 std::string absolute(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }
@@ -417,21 +118,24 @@ Config load_config(const std::vector<std::string>& files, const std::vector<std:
   complete_evaluation_infer(config);
   for (std::string* file : decoding_files(config)) *file = config::expand_home(*file);
   if (config.run.model_dir.empty()) config.run.model_dir = default_model_dir(files);
-  SoundSections sound(root);
   find_launch(config, diagnostics);
-  ConfigCheck(config, sound, diagnostics).run();
-  forget_unsound(config, sound);
+  check_config(config, diagnostics);
   return config;
 }
 
 Hosting hosting_of(const Config& config) {
-  if (is_asynchronous(config)) return {};
+  if (config.hosts_all || is_asynchronous(config)) return {};
   return {config.launch.size, config.launch.rank};
 }
 
 Layouts make_layouts(const Config& config) {
   const Mesh mesh = resolve_mesh(config);
   return Layouts::make(mesh, config.layout, config.parameter_layout, config.optimizer_layout);
+}
+
+int64_t longest_row(const Config& config) {
+  const BySide<int64_t> lengths = sequence_lengths(*config.data.sequence_length);
+  return std::max(lengths.inputs, lengths.targets);
 }
 
 int64_t train_batch_size(const Config& config, const Layouts& layouts) {

@@ -162,8 +162,9 @@ struct Config {
   ExplainOptions explain;
   TraceOptions trace;
 
-  config::Node root;  ///< the merged files: the places of keys
-  Launch launch;      ///< which process of how many this is
+  config::Node root;       ///< the merged files: the places of keys
+  Launch launch;           ///< which process of how many this is
+  bool hosts_all = false;  ///< the mesh has mistakes: nothing is said of how processes share it
   /// The place of the innermost key of `path` ("train.steps") that is given.
   Mark mark(std::string_view path) const;
 };
@@ -230,6 +231,8 @@ Config load_config(const std::vector<std::string>& files, const std::vector<std:
 Hosting hosting_of(const Config& config);
 /// The mesh and the three sets of layout rules of the configuration, with `auto` sizes resolved.
 Layouts make_layouts(const Config& config);
+/// Tokens of a row of the longest feature; `data.sequence_length` is given.
+int64_t longest_row(const Config& config);
 /// Examples in a training batch over all positions, and in a batch of evaluation.
 int64_t train_batch_size(const Config& config, const Layouts& layouts);
 int64_t evaluate_batch_size(const Config& config, const Layouts& layouts);

@@ -83,11 +83,11 @@ Milliseconds milliseconds(const config::Duration& duration) {
   return Milliseconds(static_cast<int64_t>(duration.seconds * 1000));
 }
 
-/// The other processes of the run. Explain needs none, nor does a configuration whose mistakes are to be
-/// told.
+/// The other processes of the run. Explain needs none.
 std::shared_ptr<ProcessGroup> join_processes(const Config& config, const Diagnostics& diagnostics) {
   const bool alone = !config.launch.several() || is_parameter_server(config) || is_asynchronous(config);
-  if (config.run.mode == RunMode::kExplain || alone || diagnostics.has_errors()) return one_process();
+  if (config.run.mode == RunMode::kExplain || alone) return one_process();
+  if (diagnostics.has_errors()) return absent_process(config.launch, build_of_program(kVersion));
   ProcessGroupOptions options;
   options.connect_timeout = milliseconds(config.cluster.connect_timeout);
   options.collective_timeout = milliseconds(config.cluster.collective_timeout);
@@ -132,6 +132,8 @@ int run_files(const CommandLine& command_line) {
     return code;
   } catch (const Error& error) {
     throw processes->fail(error);
+  } catch (const std::exception& error) {  // no memory, no more threads
+    throw processes->fail(Error(ErrorKind::kSystem, fmt::format("mtf-train: {}", error.what())));
   }
 }
 

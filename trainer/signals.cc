@@ -5,6 +5,7 @@
 #include <array>
 #include <climits>
 #include <csignal>
+#include <ctime>
 
 #include "engine/core/check.h"
 
@@ -12,8 +13,26 @@ namespace mtf {
 namespace {
 
 volatile std::sig_atomic_t received_signal = 0;
+/// When this process itself has got one, in seconds since the machine was started; 0: it has not.
+volatile std::sig_atomic_t received_at = 0;
 
-void remember(int signal) { received_signal = signal; }
+std::sig_atomic_t seconds_now() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::sig_atomic_t>(now.tv_sec);
+}
+
+/// A second signal ends the process. Not one that comes at once: `timeout` sends each twice, and a terminal
+/// and a launcher may both send one.
+void remember(int signal) {
+  if (received_at == 0) {
+    received_at = seconds_now();
+    StopSignals::receive(signal);
+  } else if (seconds_now() - received_at > 1) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);  // comes behind this
+  }
+}
 
 void handle(int signal, void (*handler)(int), unsigned flags) {
   struct sigaction action {};
@@ -42,7 +61,8 @@ bool is_ignored(int signal) {
 
 StopSignals::StopSignals() {
   received_signal = 0;
-  for (const int signal : {SIGTERM, SIGINT}) handle(signal, remember, SA_RESTART | SA_RESETHAND);
+  received_at = 0;
+  for (const int signal : {SIGTERM, SIGINT}) handle(signal, remember, SA_RESTART);
 }
 
 StopSignals::~StopSignals() {

@@ -6,7 +6,8 @@
 
 namespace mtf {
 
-/// Takes SIGTERM and SIGINT for as long as it lives. A second one ends the process at once.
+/// Takes SIGTERM and SIGINT for as long as it lives. A second one, if it comes more than a
+/// second later, ends the process at once.
 class StopSignals {
  public:
   StopSignals();

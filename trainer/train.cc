@@ -215,6 +215,9 @@ void Trainer::report_start(const Diagnostics& diagnostics) {
   const Mesh& mesh = executor_.program().mesh;
   const ProcessGroup& processes = *session_.processes;
   if (processes.size() > 1) log_->info(processes.launch().source);
+  if (plan_.servers) {
+    for (const std::string& line : plan_.servers->places) log_->info(line);
+  }
   log_->info(fmt::format("{} parameters, {} examples, batch {}, {}, {} threads, {:.1f} MB per position",
                          with_thousands(static_cast<double>(parameters)),
                          with_thousands(static_cast<double>(session_.train_data->examples())),
@@ -309,17 +312,12 @@ bool Trainer::diverged() {
       "the weights are those of the step before; try a lower `learning_rate` or `optimizer.clip_norm`");
 }
 
-/// The same in all processes: what the first of them found that found something.
+/// The same in all processes.
 std::string Trainer::divergence() {
   const double loss = executor_.scalar("loss"), norm = runner_->grad_norm();
-  const std::string message =
-      fmt::format("step {}: the loss is {} and the norm of the gradients {}", state_.step + 1, loss, norm);
-  const std::vector<std::string> found =
-      all_gather(session_.processes->communicator(),
-                 description(executor_.first_non_finite(static_cast<uint64_t>(state_.step))),
-                 "values that are not finite");
-  const auto first = std::ranges::find_if_not(found, &std::string::empty);
-  return first == found.end() ? message : message + *first;
+  return fmt::format("step {}: the loss is {} and the norm of the gradients {}", state_.step + 1, loss,
+                     norm) +
+         description(executor_.first_non_finite(static_cast<uint64_t>(state_.step)));
 }
 
 std::string Trainer::description(const std::optional<NonFinite>& culprit) {

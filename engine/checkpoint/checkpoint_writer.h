@@ -20,7 +20,6 @@ class File;
 /// What one process has written of a checkpoint.
 struct WrittenPart {
   std::string writer;  ///< what messages call the process
-  std::string error;   ///< why it could not be written; empty: it is on the disk
   std::vector<CheckpointFileInfo> files;
   std::vector<CheckpointVariable> variables;  ///< with the blocks that are in these files
 };
@@ -43,8 +42,7 @@ class CheckpointWriter {
   /// Writes files, and returns when they are on the disk.
   WrittenPart write(std::span<const CheckpointFile> files);
   /// Writes the manifest, with the files and variables of all parts, and gives the checkpoint its name. A
-  /// part that could not be written is an error that names its writer; so is a file that is not in this
-  /// directory.
+  /// file that is not in this directory is an error that names its writer.
   void finish(Manifest manifest, std::span<const WrittenPart> parts);
 
  private:

@@ -286,16 +286,15 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
 }
 
 std::string to_json(const WrittenPart& part) {
-  return fmt::format("{{\"writer\": {}, \"error\": {},\n  \"files\": {},\n  \"variables\": {}}}\n",
-                     dump(part.writer), dump(part.error), lines_of(part.files), lines_of(part.variables));
+  return fmt::format("{{\"writer\": {},\n  \"files\": {},\n  \"variables\": {}}}\n", dump(part.writer),
+                     lines_of(part.files), lines_of(part.variables));
 }
 
 WrittenPart parse_part(const std::string& text) {
   const std::string path = "a part of a checkpoint";
   const Json json = parse_text(text, path);
-  const Fields fields(json, path, "", {"writer", "error", "files", "variables"});
-  WrittenPart part{
-      .writer = fields.text("writer"), .error = fields.text("error"), .files = {}, .variables = {}};
+  const Fields fields(json, path, "", {"writer", "files", "variables"});
+  WrittenPart part{.writer = fields.text("writer"), .files = {}, .variables = {}};
   for (const Json& file : fields.list("files"))
     part.files.push_back(parse_file(file, path, part.files.size()));
   for (const Json& variable : fields.list("variables"))

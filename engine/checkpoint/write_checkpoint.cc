@@ -155,8 +155,6 @@ WrittenPart CheckpointWriter::write(std::span<const CheckpointFile> files) {
 }
 
 void CheckpointWriter::check_files(const WrittenPart& part) const {
-  if (!part.error.empty())
-    throw Error(ErrorKind::kSystem, fmt::format("{} has failed to save: {}", part.writer, part.error));
   for (const CheckpointFileInfo& file : part.files) {
     std::error_code error;
     const auto bytes = std::filesystem::file_size(fmt::format("{}/{}", temporary_, file.name), error);

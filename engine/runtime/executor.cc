@@ -38,6 +38,10 @@ class Executor::Implementation {
   }
 
   void feed(const std::string& name, const void* data, int64_t first);
+  std::byte* input(const std::string& name, int64_t position) {
+    const ValueId id = program().input(name);
+    return id == kNoValue ? nullptr : prepared_.address(id, position);
+  }
   void run(uint64_t step);
   std::optional<NonFinite> first_non_finite(uint64_t step);
   HostTensor fetch(const std::string& name) const;
@@ -62,8 +66,8 @@ class Executor::Implementation {
                  int worker);
   void check(const PreparedStep& step, const std::vector<ValueId>& results, int64_t iteration);
   void check_replicas(const PreparedStep& step, ValueId id);
-  void check_finite(const PreparedStep& step, ValueId id);
-  void check_finite_at_rest();
+  void check_finite(ValueId id);
+  std::optional<NonFinite> non_finite_at_rest() const;
   NonFinite examine_slices(ValueId id) const;
   ValueId output(const std::string& name) const;
 
@@ -78,8 +82,7 @@ class Executor::Implementation {
   std::vector<int64_t> begin_;       ///< of the slice that is fed
   Counters counters_;
   uint64_t step_ = 0;
-  bool find_non_finite_ = false;
-  std::optional<NonFinite> non_finite_;
+  std::optional<NonFiniteSearch> search_;  ///< first_non_finite()
 };
 
 void Executor::Implementation::feed(const std::string& name, const void* data, int64_t first) {
@@ -127,7 +130,11 @@ void Executor::Implementation::run(const std::vector<PreparedSegment>& segments,
         wait_for_remote(segment.steps[0], iteration);
         break;
       case PreparedSegment::Kind::kRepeat:
-        for (int64_t i = 0; i < segment.steps[0].instruction->count; ++i) run(segment.steps[0].body, i);
+        for (int64_t i = 0; i < segment.steps[0].instruction->count; ++i) {
+          if (search_) search_->enter(*segment.steps[0].instruction, i);
+          run(segment.steps[0].body, i);
+          if (search_) search_->leave();
+        }
         break;
     }
   }
@@ -136,7 +143,7 @@ void Executor::Implementation::run(const std::vector<PreparedSegment>& segments,
 /// With enough coordinates a worker runs the whole segment for one of them; otherwise the tasks of each step
 /// are shared out.
 void Executor::Implementation::run_local(const PreparedSegment& segment, int64_t iteration) {
-  const bool stepwise = options_.check_replicas || find_non_finite_;
+  const bool stepwise = options_.check_replicas || search_;
   if (segment.coordinates >= pool_.threads() && !stepwise) {
     pool_.run(segment.coordinates, [&](int64_t coordinate, int worker) {
       for (const PreparedStep& step : segment.steps)
@@ -210,44 +217,51 @@ void Executor::Implementation::check(const PreparedStep& step, const std::vector
   if (!step.guards.empty() && !*step.guards[0]) return;
   for (ValueId id : results) {
     if (options_.check_replicas) check_replicas(step, id);
-    if (find_non_finite_ && !non_finite_) check_finite(step, id);
+    if (search_) check_finite(id);
   }
 }
 
 std::optional<NonFinite> Executor::Implementation::first_non_finite(uint64_t step) {
-  non_finite_.reset();
-  check_finite_at_rest();
   // All processes run the program, or none.
-  const std::vector<std::string> found =
-      all_gather(communicator(), non_finite_ ? "found" : "", "look for values that are not finite");
-  if (std::ranges::all_of(found, &std::string::empty)) {
-    find_non_finite_ = true;
-    run(step);
-    find_non_finite_ = false;
-  }
-  return non_finite_;
+  if (const auto found = earliest(communicator(), non_finite_at_rest())) return found;
+  search_.emplace(program());
+  run(step);
+  const std::optional<NonFinite> found = std::move(search_->found);
+  search_.reset();
+  return earliest(communicator(), found);
 }
 
-void Executor::Implementation::check_finite(const PreparedStep& step, ValueId id) {
+void Executor::Implementation::check_finite(ValueId id) {
+  std::vector<int64_t> order = search_->order(id);
+  if (search_->found && search_->found->order <= order) return;
   NonFinite found = examine_slices(id);
   if (found.nans + found.infinities == 0) return;
-  found.tensor = to_string(program(), *step.instruction);
-  found.operation = name_of(*step.instruction);
-  found.layer = step.instruction->provenance.path;
-  non_finite_ = std::move(found);
+  const Instruction& maker = search_->maker(id);
+  found.order = std::move(order);
+  found.tensor = to_string(program(), maker);
+  const auto are_blanks = [](char a, char b) { return a == ' ' && b == ' '; };  // up to the next column
+  found.tensor.erase(std::ranges::unique(found.tensor, are_blanks).begin(), found.tensor.end());
+  found.operation = name_of(maker);
+  found.layer = maker.provenance.path;
+  search_->found = std::move(found);
 }
 
-/// What the step starts from: inputs first.
-void Executor::Implementation::check_finite_at_rest() {
+/// In what the step starts from: inputs first.
+std::optional<NonFinite> Executor::Implementation::non_finite_at_rest() const {
+  std::optional<NonFinite> first;
+  int64_t number = 0;
   const auto check = [&](std::string_view kind, const std::string& name, ValueId id) {
-    if (id == kNoValue || non_finite_) return;
+    ++number;
+    if (id == kNoValue || first) return;
     NonFinite found = examine_slices(id);
     if (found.nans + found.infinities == 0) return;
+    found.order = {number};
     found.tensor = fmt::format("{} `{}`", kind, name);
-    non_finite_ = std::move(found);
+    first = std::move(found);
   };
   for (const auto& [name, id] : program().inputs) check("input", name, id);
   for (const ProgramVariable& v : program().variables) check("variable", v.variable.name, v.value);
+  return first;
 }
 
 NonFinite Executor::Implementation::examine_slices(ValueId id) const {
@@ -316,6 +330,10 @@ Executor::~Executor() = default;
 
 void Executor::feed(const std::string& name, const void* data, int64_t first) {
   implementation_->feed(name, data, first);
+}
+
+std::byte* Executor::input(const std::string& name, int64_t position) {
+  return implementation_->input(name, position);
 }
 
 void Executor::feed_scalar(const std::string& name, double value) {

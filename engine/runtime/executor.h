@@ -56,6 +56,9 @@ class Executor {
   /// index along the leading dimension at which `data` begin; they reach as far as these slices do.
   void feed(const std::string& name, const void* data, int64_t first = 0);
   void feed_scalar(const std::string& name, double value);
+  /// The slice of an input at a position of this process, to be filled in the place of feed(); null: the
+  /// program does not depend on it.
+  std::byte* input(const std::string& name, int64_t position);
   /// Runs the program once. Throws Error naming the instruction when check_replicas finds a difference.
   void run(uint64_t step);
   /// The whole output of this name; where other processes hold parts of it, every process calls it.
@@ -69,7 +72,7 @@ class Executor {
   const MemoryPlan& memory() const;
   const Counters& counters() const;
   /// Looks at the inputs that were fed and at the variables, then runs the program, looking at every result:
-  /// the first of them that is not finite; nothing: all are.
+  /// the first of them that is not finite; nothing: all are. Every process calls it and gets the same.
   std::optional<NonFinite> first_non_finite(uint64_t step);
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 namespace mtf {
 namespace {
@@ -28,6 +29,17 @@ void examine(const std::byte* data, int64_t count, NonFinite& found) {
   }
 }
 
+std::string message_of(const NonFinite& found) {
+  const nlohmann::json fields{found.order,   found.tensor, found.operation,  found.layer, found.smallest,
+                              found.largest, found.nans,   found.infinities, found.count};
+  return fields.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+NonFinite non_finite_of(const std::string& message) {
+  const auto fields = nlohmann::json::parse(message);
+  return {fields[0], fields[1], fields[2], fields[3], fields[4], fields[5], fields[6], fields[7], fields[8]};
+}
+
 }  // namespace
 
 void examine(DType dtype, const std::byte* data, int64_t count, NonFinite& found) {
@@ -43,6 +55,41 @@ void examine(DType dtype, const std::byte* data, int64_t count, NonFinite& found
     case DType::kBool:
       return;
   }
+}
+
+std::optional<NonFinite> earliest(Communicator& communicator, const std::optional<NonFinite>& found) {
+  std::optional<NonFinite> result;
+  for (const std::string& message :
+       all_gather(communicator, found ? message_of(*found) : "", "values that are not finite")) {
+    if (message.empty()) continue;
+    NonFinite of_process = non_finite_of(message);
+    if (!result || of_process.order < result->order) result = std::move(of_process);
+  }
+  return result;
+}
+
+NonFiniteSearch::NonFiniteSearch(const Program& program) : makers_(program.values.size()) {
+  add(program.instructions);
+}
+
+void NonFiniteSearch::add(const std::vector<Instruction>& block) {
+  for (const Instruction& instruction : block) {
+    numbers_.emplace(&instruction, static_cast<int64_t>(numbers_.size()));
+    for (const ValueId id : instruction.outputs) makers_[id] = &instruction;
+    add(instruction.body);
+  }
+}
+
+void NonFiniteSearch::enter(const Instruction& repeat, int64_t iteration) {
+  loops_.insert(loops_.end(), {numbers_.at(&repeat), iteration});
+}
+
+void NonFiniteSearch::leave() { loops_.resize(loops_.size() - 2); }
+
+std::vector<int64_t> NonFiniteSearch::order(ValueId id) const {
+  std::vector<int64_t> order = loops_;
+  order.push_back(numbers_.at(makers_[id]));
+  return order;
 }
 
 }  // namespace mtf

@@ -90,6 +90,15 @@ TEST(Launch, VariablesSetByHandAreServedByProcess0) {
   EXPECT_EQ(detect_launch({}, environment).local_size, 1);
 }
 
+TEST(Launch, AnIPv6AddressMayStandInBrackets) {
+  for (const char* address : {"fd00::2", "[fd00::2]"}) {
+    const Launch launch = detect_launch(
+        {}, {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", address}, {"MASTER_PORT", "29500"}});
+    EXPECT_EQ(launch.host, "fd00::2");
+    EXPECT_EQ(launch.port, 29500);
+  }
+}
+
 TEST(Launch, AHalfSetEnvironmentIsAMistakeThatNamesWhatIsMissing) {
   EXPECT_THAT(wrong_environment(without(kTorch, "RANK")), HasSubstr("WORLD_SIZE is set, and RANK is not"));
   EXPECT_THAT(wrong_environment(without(kTorch, "WORLD_SIZE")),
@@ -148,6 +157,17 @@ TEST(Launch, PmiIsThatOfMpich) {
   EXPECT_EQ(launch.rank, 3);
   EXPECT_EQ(launch.local_size, 4);
   EXPECT_EQ(launch.host, "127.0.0.1");
+}
+
+TEST(Launch, PmiOfSlurmIsPlacedBySlurm) {
+  const Launch launch = detect_launch({}, with(kSlurm, {{"PMI_RANK", "5"}, {"PMI_SIZE", "6"}}));
+  EXPECT_EQ(launch.rank, 5);
+  EXPECT_EQ(launch.local_rank, 1);
+  EXPECT_EQ(launch.local_size, 2);
+  EXPECT_EQ(launch.host, "n07");
+  const Launch of_mpich = detect_launch({}, with(kSlurm, {{"PMI_RANK", "2"}, {"PMI_SIZE", "24"}}));
+  EXPECT_EQ(of_mpich.size, 24) << "Slurm has started what starts the processes of each machine";
+  EXPECT_EQ(of_mpich.local_rank, 0);
 }
 
 TEST(Launch, SlurmMeetsAtTheFirstNode) {
@@ -331,7 +351,8 @@ TEST(Launch, TfConfigNamesTasks) {
   const Launch evaluator = of_task(R"({"type": "evaluator", "index": 0})");
   EXPECT_EQ(evaluator.role, "evaluator");
   EXPECT_FALSE(evaluator.computes);
-  EXPECT_EQ(detect_launch({}, {{"TF_CONFIG", "{}"}}).size, 1);
+  for (const char* alone : {"{}", R"({"environment": "cloud"})", R"({"cluster": {}, "task": {}})"})
+    EXPECT_EQ(detect_launch({}, {{"TF_CONFIG", alone}}).size, 1) << alone;
   EXPECT_EQ(detect_launch({}, {{"TF_CONFIG",
                                 R"({"cluster": {"chief": ["a:1"]}, "task": {"type": "chief", "index": 0}})"}})
                 .size,
@@ -345,6 +366,8 @@ TEST(Launch, ABrokenTfConfigIsAClearMistake) {
         R"({"cluster": {"worker": "a:1"}, "task": {"type": "worker", "index": 0}})",
         R"({"cluster": {"worker": ["a"]}, "task": {"type": "worker", "index": 0}})",
         R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}})",
+        R"({"cluster": {"worker": ["a:1"], "ps": ["a:1"]}, "task": {"type": "worker", "index": 0}})",
+        R"({"cluster": {"worker": ["a:1"]}, "task": {}})",
         R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "other", "index": 0}})",
         R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "worker"}})",
         R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": -1}})"})

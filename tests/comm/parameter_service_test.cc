@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstring>
 #include <future>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -35,15 +36,16 @@ class Numbers final : public ParameterStorage {
     }
     return {};
   }
-  std::vector<size_t> pushed_bytes(int) const override {
-    return std::vector<size_t>(ids_.size(), sizeof(double));
+  size_t gradients() const override { return ids_.size(); }
+  std::vector<PushedPart> pushed_parts(int) const override {
+    std::vector<PushedPart> parts;
+    for (size_t i = 0; i < ids_.size(); ++i) parts.push_back({i, sizeof(double)});
+    return parts;
   }
-  void add(const std::vector<const PushedTensors*>& workers) override {
-    for (size_t i = 0; i < ids_.size(); ++i) {
-      sums_[i] = 0;
-      for (const PushedTensors* pushed : workers)
-        sums_[i] += *reinterpret_cast<const double*>((*pushed)[i].data());
-    }
+  void add(size_t gradient, std::span<const PushedTensors* const> workers) override {
+    sums_[gradient] = 0;
+    for (const PushedTensors* pushed : workers)
+      sums_[gradient] += *reinterpret_cast<const double*>((*pushed)[gradient].data());
   }
   std::vector<double> squares() override {
     std::vector<double> squares;
@@ -148,7 +150,11 @@ TEST(ParameterService, SynchronousWorkersSeeTheSumOfAllGradientsInEveryVersion) 
   Server first({0}, quick(3)), second({1}, quick(3));
   const auto run = [&](int number) {
     ParameterClient client(worker(number, {first.address(), second.address()}));
-    if (number == 0) start(client, {.step = 5, .next_row = 50, .tokens = 7, .rate_scale = 0.5});
+    if (number == 0) {
+      start(client, {.step = 5, .next_row = 50, .tokens = 7, .rate_scale = 0.5});
+    } else {
+      client.await_start();
+    }
     std::vector<double> values(2);
     for (int64_t version = 5; version < 25; ++version) {
       const PulledState state = client.pull(version, everything(client, values));
@@ -166,6 +172,40 @@ TEST(ParameterService, SynchronousWorkersSeeTheSumOfAllGradientsInEveryVersion) 
   for (auto& each : workers) each.get();
   EXPECT_EQ(first.end(), "ended");
   EXPECT_EQ(second.end(), "ended");
+}
+
+TEST(ParameterService, AddsUpEachGradientOnceWhileOthersAreOnTheirWay) {
+  std::vector<uint32_t> ids(20);
+  std::iota(ids.begin(), ids.end(), 0);
+  Server server(ids, quick(3));
+  const auto run = [&](int number) {
+    ParameterClient client(worker(number, {server.address()}));
+    if (number == 0) {
+      for (const uint32_t id : ids) client.set(0, id, bytes_of(0));
+      client.start({});
+    } else {
+      client.await_start();
+    }
+    std::vector<double> values(ids.size());
+    std::vector<PulledVariable> all;
+    for (const uint32_t id : ids) all.push_back({0, id, std::as_writable_bytes(std::span(&values[id], 1))});
+    for (int64_t version = 0; version < 100; ++version) {
+      client.pull(version, all);
+      for (const uint32_t id : ids) {
+        EXPECT_EQ(values[id], -static_cast<double>(6 * version * id));
+        client.push(0, id, version, bytes_of(static_cast<double>((number + 1) * id)));
+      }
+      if (number != 0) continue;
+      EXPECT_EQ(client.squares(version)[0].size(), ids.size());
+      client.update({.step = version}, std::vector<double>(2));
+    }
+    client.pull(100, {});
+    client.leave();
+  };
+  std::vector<std::future<void>> workers;
+  for (int number = 0; number < 3; ++number) workers.push_back(std::async(std::launch::async, run, number));
+  for (auto& each : workers) each.get();
+  EXPECT_EQ(server.end(), "ended");
 }
 
 /// Sends bytes to a port and closes the connection, or keeps it open.
@@ -217,6 +257,29 @@ TEST(ParameterService, NamesTheWorkerAndTheFieldThatDiffers) {
               HasSubstr("worker 1 is here already"));
 }
 
+TEST(ParameterService, ASynchronousRunGoesBackWhenTheChiefSetsItsVariablesAgain) {
+  Server server({0}, quick(2));
+  ParameterClient chief(worker(0, {server.address()})), other(worker(1, {server.address()}));
+  std::vector<double> values(1);
+  start(chief, {.step = 3});
+  other.await_start();
+  step(other, false, 3, 1);
+  step(chief, true, 3, 1);
+  other.pull(4, everything(other, values));
+  EXPECT_EQ(values[0], 8);
+  // What the other pulls now is of the second start, though the server has a later version of the first.
+  other.await_start();
+  auto pulled = std::async(std::launch::async, [&] { return other.pull(3, everything(other, values)); });
+  EXPECT_EQ(pulled.wait_for(milliseconds(100)), std::future_status::timeout);
+  start(chief, {.step = 3, .rate_scale = 0.5});
+  EXPECT_EQ(pulled.get().step, 3);
+  EXPECT_EQ(values[0], 10);
+  step(other, false, 3, 1);
+  step(chief, true, 3, 1);
+  other.pull(4, everything(other, values));
+  EXPECT_EQ(values[0], 9);
+}
+
 TEST(ParameterService, SaysWhichWorkerDidNotCome) {
   Server server({0}, [] {
     ParameterServiceOptions options = quick(3);
@@ -265,6 +328,27 @@ TEST(ParameterService, ALostServerIsNamed) {
   dies.get();
   EXPECT_THAT(failure([&] { client.pull(0, {}); }, ErrorKind::kPeerLost),
               AllOf(HasSubstr("parameter server 0 (" + address), HasSubstr("was lost")));
+}
+
+TEST(ParameterService, ALostServerIsNamedAlsoWhereAnotherTellsOfAWorkerThatEndedWithIt) {
+  Server first({0}, quick(2));
+  FramedListener second(0, true);
+  auto dies = std::async(std::launch::async, [&] {
+    std::vector<FramedSocket> sockets;
+    for (int i = 0; i < 2; ++i) {
+      FramedSocket& socket = sockets.emplace_back(*second.accept(milliseconds(3000), milliseconds(3000)));
+      const Frame hello = socket.receive();
+      socket.skip_bytes(hello.bytes);
+      socket.send({.operation = hello.operation});
+    }
+  });
+  const std::vector<std::string> servers{first.address(), fmt::format("127.0.0.1:{}", second.port())};
+  ParameterClient chief(worker(0, servers));
+  { const ParameterClient other(worker(1, servers)); }
+  dies.get();
+  EXPECT_THAT(first.end(), HasSubstr("worker 1 ("));
+  EXPECT_THAT(failure([&] { chief.pull(0, {}); }, ErrorKind::kPeerLost),
+              AllOf(HasSubstr("parameter server 1 (" + servers[1]), HasSubstr("was lost")));
 }
 
 TEST(ParameterService, AbsentServersAreNamed) {
@@ -324,6 +408,29 @@ TEST(ParameterService, AsynchronousWorkersShareOutTheBatchesAndALostOnesBatchIsD
   EXPECT_EQ(first.end(), "ended");
   EXPECT_EQ(second.end(), "ended");
   EXPECT_THAT(first.log(), HasSubstr("worker 2 (127.0.0.1:"));
+}
+
+TEST(ParameterService, AWorkerThatStopsIsGivenUpAndNotWhoWaitsForIt) {
+  ParameterServiceOptions options = quick(2, true);
+  options.collective_timeout = milliseconds(400);
+  options.max_staleness = 1;
+  Server server({0}, options);
+  ParameterClient chief(worker(0, {server.address()})), stopped(worker(1, {server.address()}));
+  start(chief, {.last_step = 4});
+  EXPECT_EQ(stopped.next().row, 0);
+  // The second update would be the second after the other's reading of the weights: it waits for it.
+  EXPECT_EQ(work(chief), (std::vector<int64_t>{1, 2, 0, 3}));
+  EXPECT_EQ(chief.staleness().dealt_again, 1);
+  EXPECT_THAT(failure(
+                  [&] {
+                    stopped.push(0, 0, 0, bytes_of(1.0));
+                    stopped.commit({}, std::vector<double>{1, 1});
+                  },
+                  ErrorKind::kPeerLost),
+              AllOf(HasSubstr("worker 1 (127.0.0.1:"),
+                    HasSubstr("has not finished its batch within 0.4 s and is given up")));
+  chief.leave();
+  EXPECT_EQ(server.end(), "ended");
 }
 
 TEST(ParameterService, AnAsynchronousRunEndsWithItsChief) {

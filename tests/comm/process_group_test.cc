@@ -6,8 +6,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <tuple>
 
 #include "engine/comm/rendezvous/handshake.h"
 #include "engine/comm/rendezvous/socket.h"
@@ -19,6 +21,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
@@ -227,6 +230,37 @@ TEST(Handshake, TheFirstDifferenceCounts) {
   EXPECT_EQ(fields_from_text(to_text(fields)), fields);
 }
 
+std::vector<std::string> replaced(const std::vector<std::pair<std::string, std::string>>& addresses) {
+  std::vector<ProcessHello> members(addresses.size());
+  for (size_t i = 0; i < members.size(); ++i)
+    std::tie(members[i].address, members[i].store_address) = addresses[i];
+  replace_loopback_addresses(members);
+  std::vector<std::string> result;
+  for (const ProcessHello& member : members) result.push_back(member.address);
+  return result;
+}
+
+TEST(Handshake, AnEarlierBuildIsNamedAsAnotherBuild) {
+  const ProcessHello earlier = hello_from_text(
+      R"({"protocol": 1, "rank": 1, "size": 2, "build": "0.9 abc", "host": "b", "process": 7, "address": "10.0.0.2"})");
+  ProcessHello first;
+  first.size = 2;
+  first.build = "1.0 def";
+  EXPECT_THAT(difference(first, earlier), HasSubstr("another build of the program (0.9 abc)"));
+}
+
+TEST(Handshake, AMachineWithALoopbackNameIsReachedWhereItsStoreIs) {
+  // On the first machine /etc/hosts has "127.0.1.1 node-a"; the third process is on another.
+  EXPECT_THAT(replaced({{"127.0.1.1", "127.0.1.1"}, {"127.0.1.1", "127.0.1.1"}, {"10.0.0.2", "10.0.0.1"}}),
+              ElementsAre("10.0.0.1", "10.0.0.1", "10.0.0.2"));
+  EXPECT_THAT(replaced({{"::1", "::1"}, {"fd00::2", "fd00::1"}}), ElementsAre("fd00::1", "fd00::2"));
+  EXPECT_THAT(replaced({{"127.0.0.1", "127.0.0.1"}, {"127.0.0.1", "127.0.0.1"}}),
+              ElementsAre("127.0.0.1", "127.0.0.1"))
+      << "all on one machine";
+  EXPECT_THAT(replaced({{"10.0.0.1", "10.0.0.1"}, {"10.0.0.2", "10.0.0.1"}}),
+              ElementsAre("10.0.0.1", "10.0.0.2"));
+}
+
 TEST(ProcessGroup, AWrongConfigurationInOneProcessEndsTheOthersWithItsWords) {
   const Mark mark{.file = "run.yaml", .line = 3, .column = 7, .text = "steps: many"};
   const Error wrong(ErrorKind::kConfig, mark, "`train.steps` is no number", "such as 100");
@@ -241,6 +275,44 @@ TEST(ProcessGroup, AWrongConfigurationInOneProcessEndsTheOthersWithItsWords) {
       EXPECT_EQ(ending.exit_code, 2);
     }
   }
+}
+
+TEST(ProcessGroup, AProcessThatDoesNotTakePartTellsTheOthers) {
+  const Error wrong(ErrorKind::kConfig, "run.yaml: there is no such file");
+  for (const int culprit : {0, 1}) {
+    const auto run = processes(3, do_nothing);
+    std::vector<Ending> endings(3);
+    std::vector<std::thread> others;
+    for (int rank = 0; rank < 3; ++rank) {
+      if (rank != culprit) others.emplace_back([&, rank] { endings[rank] = run[rank].run(); });
+    }
+    const auto absent = absent_process(run[culprit].launch, "1.0 abc");
+    EXPECT_EQ(absent->size(), 1);
+    EXPECT_STREQ(absent->fail(wrong).what(), wrong.what());
+    for (std::thread& other : others) other.join();
+    for (int rank = 0; rank < 3; ++rank) {
+      if (rank == culprit) continue;
+      EXPECT_EQ(endings[rank].text, wrong.what());
+      EXPECT_EQ(endings[rank].exit_code, 2);
+    }
+  }
+}
+
+TEST(ProcessGroup, AProcessThatDoesNotTakePartDisturbsNoOtherRun) {
+  std::promise<void> told;
+  auto run = processes(2, [&](ProcessGroup& group) {
+    group.agree({});
+    told.get_future().wait();
+    group.leave();
+  });
+  run[1].work = [&](ProcessGroup& group) {
+    group.agree({});
+    absent_process(run[1].launch, "1.0 abc")
+        ->fail(Error(ErrorKind::kConfig, "run.yaml: there is no such file"));
+    told.set_value();
+    group.leave();
+  };
+  EXPECT_THAT(texts_of(run_all(run)), Each(IsEmpty()));
 }
 
 TEST(ProcessGroup, WhatTheFirstOneThrowsEndsThemAll) {
@@ -271,6 +343,38 @@ TEST(ProcessGroup, AFailureAfterTheStartIsExplainedByTheOthers) {
                 AllOf(HasSubstr(this_process(2)), HasSubstr("step 17: the loss is not finite")));
     EXPECT_EQ(endings[rank].exit_code, 75);
   }
+}
+
+TEST(ProcessGroup, WhatAThreadHasToldIsTheErrorOfItsProcess) {
+  const auto endings = run_all(processes(2, [](ProcessGroup& group) {
+    group.agree({});
+    if (group.is_first()) {
+      // As in a thread that writes a checkpoint.
+      const auto writes = [&] {
+        group.first_then_others("save", [] { throw Error(ErrorKind::kSystem, "the disk is full"); });
+      };
+      EXPECT_EQ(failure(writes, ErrorKind::kSystem), "the disk is full");
+    }
+    for (;;) all_gather(group.communicator(), "", "step");
+  }));
+  EXPECT_EQ(endings[0].text, "the disk is full");
+  EXPECT_EQ(endings[0].exit_code, 1);
+  EXPECT_EQ(endings[1].text, this_process(0) + " failed first: the disk is full");
+  EXPECT_EQ(endings[1].exit_code, 75);
+}
+
+TEST(ProcessGroup, AProcessThatDoesNotBeginToConnectIsNamed) {
+  const TcpStoreServer server(0, true);
+  TcpStore store({.host = "127.0.0.1", .port = server.port()});
+  const auto run = served_by(server, processes(2, [](ProcessGroup& group) { group.agree({}); }));
+  TestProcess first = run[0];
+  first.options.collective_timeout = Milliseconds(500);
+  // Rank 1 comes, agrees and is lost.
+  store.set("hello/1", to_text(hello_of_this_process(run[1].launch, "1.0 abc", "127.0.0.1")));
+  store.set("fields/1", to_text(Fields{}));
+  const Ending ending = first.run();
+  EXPECT_EQ(ending.text, this_process(1) + " has not begun to connect within 0.5 s");
+  EXPECT_EQ(ending.exit_code, 75);
 }
 
 TEST(ProcessGroup, AProcessThatDoesNotComeAlongIsNamed) {

@@ -167,6 +167,22 @@ options="--grace 0" in_background 2 'trap "sleep 0.5; echo saved; exit 0" TERM; 
 kill -TERM $launcher
 ends_with 0
 [ "$(grep -c saved lines)" = 2 ] || fail "not all have saved: $(cat lines)"
+# A reader that stands still holds up nothing but the output: signals still end all.
+mkfifo slow
+sleep 500 < slow &
+reader=$!
+rm -f ids
+"$mtf_launch" -n 2 -- sh -c 'echo $$ >> ids; exec yes' > slow 2> errors &
+launcher=$!
+wait_for has_lines ids 2
+sleep 0.5
+kill -TERM $launcher
+has_ended() { [ "$(state "$1" 2> /dev/null || echo Z)" = Z ]; }
+for id in $(cat ids); do wait_for has_ended "$id"; done
+kill -TERM $launcher  # what is left to write is given up
+: > lines
+ends_with 143
+kill $reader
 # A stopped process gets it too.
 in_background 2 'echo $$ >> ids; exec sleep 500'
 stopped=$(tail -n 1 ids)
@@ -200,3 +216,5 @@ for words in "" "-n 2" "-n 2 --" "-n 0 -- true" "-n x -- true" "-n -- true" "-n 
 done
 expect_exit 2 "$mtf_launch" --proceses 2 true
 expect_text "did you mean \`--processes\`?"
+expect_exit 2 "$mtf_launch" -np 2 true
+expect_text "unknown option \`-np\`; did you mean \`-n\`?"

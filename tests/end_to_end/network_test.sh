@@ -60,6 +60,19 @@ all_end 60 0 0
 said 0 "meets the others at 10.77.0.1:$port"
 expect_same_run $steps reference cable
 
+# A host that knows itself by a loopback address, as Debian installs it: the others reach it where they reach the store.
+printf '127.0.0.1 localhost\n127.0.1.1 node-0\n' > names.0
+printf '127.0.0.1 localhost\n192.168.77.1 node-0\n' > names.1
+for number in 0 1; do
+  on_host $number ip address add 192.168.77.$((number + 1))/24 dev cable
+  on_host $number unshare --mount sh -c 'mount --bind "$0" /etc/hosts && exec "$@"' names.$number \
+    env RANK=$number WORLD_SIZE=2 MASTER_ADDR=node-0 MASTER_PORT=$port "${run[@]}" run.model_dir=names train.steps=$steps > out.$number 2>&1 &
+  ids[number]=$!
+done
+all_end 60 0 0
+said 0 "meets the others at node-0:$port"
+expect_same_run $steps reference names
+
 # The connections are those of the cable.
 start_hosts addresses train.time=1h
 wait_for has_lines addresses/metrics.jsonl 5

@@ -129,13 +129,33 @@ alone one_of_3 mesh=all:3 layout=batch:all train.steps=12 "$adam" learning_rate=
 together sync_2_3 2 3 "$sync" mesh=all:3 layout=batch:all train.steps=12 "$adam" learning_rate=0.001 \
   train.ema_decay=0.9
 same_weights one_of_3 sync_2_3
+grep -q "parameter servers: 0 has [0-9]* variables, .* 1 has" sync_2_3/log.txt || fail "no bytes of the servers in the log"
+grep -Eq 'layer_1/kernel` .* is split along `[a-z]+`: 0 to [0-9]+ at 0, [0-9]+ to [0-9]+ at 1' sync_2_3/log.txt ||
+  fail "the largest variable is not split in rows"
+cmp <(sed 's/"time.*//' one_of_3/metrics.jsonl) <(sed 's/"time.*//' sync_2_3/metrics.jsonl) || fail "the metrics differ"
 diff <(sed 's/"seconds.*//' one_of_3/evaluate.jsonl) <(sed 's/"seconds.*//' sync_2_3/evaluate.jsonl) ||
   fail "the evaluations differ"
+# Patterns put variables where they say; the others go by bytes.
+together patterns 2 3 "$sync" mesh=all:3 layout=batch:all train.steps=12 "$adam" learning_rate=0.001 \
+  train.ema_decay=0.9 "train.strategy.placement={layer_1: 1}"
+same_weights one_of_3 patterns
+grep -q "is split" patterns/log.txt && fail "a variable of a pattern is split"
 # Several positions in each worker, split both ways; microbatches.
 alone one_of_12 mesh="rows:6;cols:2" layout="batch:rows;hidden:cols" train.steps=6 train.microbatches=2
 together sync_2_3_mesh 2 3 "$sync" mesh="rows:6;cols:2" layout="batch:rows;hidden:cols" train.steps=6 \
   train.microbatches=2
 expect_close <(losses one_of_12) <(losses sync_2_3_mesh) 1e-5
+
+# Not finite: back to the last checkpoint (here the start) at half the rate, until it goes well.
+diverges="optimizer=sgd learning_rate=1e10 train.on_divergence=restore checkpoint.every=null train.steps=12"
+# shellcheck disable=SC2086
+alone one_restored mesh=all:2 layout=batch:all $diverges
+# shellcheck disable=SC2086
+together sync_restored 2 2 "$sync" mesh=all:2 layout=batch:all $diverges
+same_weights one_restored sync_restored
+for name in one_restored sync_restored; do grep -o "goes back to step.*" $name/log.txt > $name.restored; done
+grep -q "goes back to step 0, with 0.5 times" sync_restored.restored || fail "nothing diverges"
+cmp one_restored.restored sync_restored.restored || fail "the runs go back differently"
 
 # A checkpoint of a run with servers goes on without them, and the reverse.
 alone sync_1_2 train.strategy=all_reduce mesh=all:2 layout=batch:all train.steps=18
@@ -146,6 +166,11 @@ same_weights one_of_2 sync_1_2
 alone one train.steps=12
 together async_0 2 2 "train.strategy={type: parameter_server, mode: async, max_staleness: 0}" train.steps=12
 same_weights one async_0
+alone one_adam train.steps=12 "$adam" learning_rate=0.001
+together async_0_adam 2 2 "train.strategy={type: parameter_server, mode: async, max_staleness: 0}" train.steps=12 \
+  "$adam" learning_rate=0.001
+grep -q 'layer_1/kernel` .* is split along' async_0_adam/log.txt || fail "the largest variable is not split in rows"
+same_weights one_adam async_0_adam
 together async 1 3 "train.strategy={type: parameter_server, mode: async, max_staleness: 1}" train.epochs=12
 grep -q "finished after train.epochs = 12" async/log.txt || fail "the run does not end with its epochs"
 grep -q "updates by staleness: 0: " async/log.txt || fail "no histogram of staleness"
@@ -249,6 +274,33 @@ for mode in sync async; do
     { cat "dead_$mode.worker.0"; fail "$mode: the lost server is not named"; }
 done
 
+# mtf-launch starts all of them again, and they go on from the last checkpoint; synchronous ones as if nothing had
+# been.
+long=(train.steps=1500 checkpoint.every=50 "optimizer={type: adam, clip_norm: 0.5}" learning_rate=0.001)
+alone undisturbed mesh=all:2 layout=batch:all "${long[@]}"
+for mode in sync async; do
+  name=again_$mode
+  arguments=("train.strategy={type: parameter_server, mode: $mode}" "${long[@]}")
+  [ $mode = async ] || arguments+=(mesh=all:2 layout=batch:all)
+  rm -f server.number
+  # shellcheck disable=SC2016,SC2086
+  "$(dirname "$mtf_train")/mtf-launch" --job ps=1 --job worker=2 --restarts 2 -- \
+    sh -c 'case $TF_CONFIG in *\"type\":\"ps\"*) echo $$ > server.number ;; esac; exec "$@"' sh \
+    "$mtf_train" "$source_dir/configs/models/mnist.yaml" $common $timeouts "${arguments[@]}" run.model_dir=$name \
+    > $name.out 2>&1 &
+  pid=$!
+  jobs_running+=("$pid")
+  for ((i = 0; i < 1200; i++)); do compgen -G "$name/checkpoints/step-*" > out && break || sleep 0.02; done
+  kill -9 "$(cat server.number)" || { cat $name.out; fail "$mode: the server has ended already"; }
+  wait "$pid" || { cat $name.out; fail "$mode: the run ends with $?"; }
+  grep -q "ps 0 was killed by signal 9" $name.out || fail "$mode: the killed server is not named"
+  grep -q "parameter server 0 (127.0.0.1:[0-9]*) was lost" $name.out || fail "$mode: no worker names the server"
+  grep -Eq "continues after step [0-9]+ of" $name/log.txt || fail "$mode: does not go on from a checkpoint"
+  tail -1 $name/metrics.jsonl | grep -q '"step":1500,.*"examples":90000' || fail "$mode: not every batch was done once"
+done
+same_weights undisturbed again_sync
+cmp <(sed 's/"time.*//' undisturbed/metrics.jsonl) <(sed 's/"time.*//' again_sync/metrics.jsonl) || fail "the metrics differ"
+
 # Another configuration on one worker.
 cluster 1 2
 task other ps 0 "$async" train.steps=10 cluster.connect_timeout=5s
@@ -271,7 +323,7 @@ expect_text '`train.strategy: parameter_server` needs servers'
 # shellcheck disable=SC2086
 expect_exit 2 "$mtf_train" "$source_dir/configs/models/mnist.yaml" cluster.yaml $common "$async" train.steps=1 \
   train.on_divergence=restore cluster.job=worker
-expect_text '`train.on_divergence: restore` does not work with parameter servers'
+expect_text '`train.on_divergence: restore` does not work with asynchronous parameter servers'
 cluster 1 2
 # shellcheck disable=SC2086
 expect_exit 2 "$mtf_train" "$source_dir/configs/models/mnist.yaml" cluster.yaml $common $timeouts "$sync" \

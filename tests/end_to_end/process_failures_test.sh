@@ -7,9 +7,9 @@ source "$source_dir/tests/end_to_end/processes.sh"
 read -ra data <<< "$(mnist_data)"
 host=$(hostname)
 timeout=2  # seconds
-limit=15   # in which all must have ended: some timeouts, and what a loaded machine may add
+limit=30   # in which all must have ended: some timeouts, and what a loaded machine may add
 run=("$mtf_train" "$source_dir/configs/models/mnist_dropout.yaml" "${data[@]}" vars.hidden=32 train.batch_size=48 train.epochs=null train.time=1h
-  learning_rate=null train.log_every=20 evaluate=null run.threads=1 layout=batch:all cluster.connect_timeout=${timeout}s cluster.collective_timeout=${timeout}s)
+  learning_rate=null train.log_every=20 evaluate=null run.threads=1 layout=batch:all cluster.connect_timeout=20s cluster.collective_timeout=${timeout}s)
 : > table
 
 # observed CASE RANK...: what these processes have said last, for the table.
@@ -82,6 +82,7 @@ for victim in 0 2; do
   code=0
   wait "$stopped" || code=$?
   [ $code = 75 ] || fail "a process that was stopped and goes on ends with exit code $code"
+  said $victim "$(called $victim) did not run for "
   codes=(75 75 75)
   observed "SIGSTOP of rank $victim" 0 1 2
 done
@@ -158,13 +159,13 @@ observed "RANK=1 once more, later" 2
 
 # Ranks that do not come.
 port=$(free_ports 1)
-start_rank 0 3 "${run[@]}" mesh=all:3 run.model_dir=missing
-start_rank 1 3 "${run[@]}" mesh=all:3 run.model_dir=missing
+soon=cluster.connect_timeout=${timeout}s
+for rank in 0 1; do start_rank $rank 3 "${run[@]}" mesh=all:3 run.model_dir=missing $soon; done
 all_end $limit 75 75
 for rank in 0 1; do said $rank "rank 2 of 3 has not come to 127.0.0.1:$port within $timeout s"; done
 observed "rank 2 of 3 missing" 0 1
 port=$(free_ports 1)
-start_rank 1 2 "${run[@]}" mesh=all:2 run.model_dir=missing
+start_rank 1 2 "${run[@]}" mesh=all:2 run.model_dir=missing $soon
 all_end $limit 75
 said 1 "127.0.0.1:$port"
 said 1 "Connection refused"
@@ -187,7 +188,7 @@ PYTHON
   server=$!
   wait_for has_lines port.$other 1
   port=$(cat port.$other)
-  for rank in 0 1; do start_rank $rank 2 "${run[@]}" mesh=all:2 run.model_dir=port; done
+  for rank in 0 1; do start_rank $rank 2 "${run[@]}" mesh=all:2 run.model_dir=port $soon; done
   ids[2]=$server  # ends with the test
   wait_for [ -s out.0 ]
   wait_for [ -s out.1 ]
@@ -225,6 +226,11 @@ all_end $limit 2 2
 said 1 "model.layers"
 said 0 "model.layers"
 observed "a mistake in the configuration of rank 1" 0 1
+second=(train.stepz=7)
+pair mistake
+all_end $limit 2 2
+for rank in 0 1; do said $rank "unknown key \`train.stepz\`"; done
+observed "an unknown key on rank 1" 0 1
 second=(data.train.images=missing-images)
 pair data
 all_end $limit 75 1
@@ -237,12 +243,9 @@ observed "data missing on rank 1" 0 1
 saving=(checkpoint.every=30 parameter_layout=hidden:all)
 first=("${saving[@]}") second=("${saving[@]}") second_program=(env MTF_FAULT=checkpoint.create@2=ENOSPC "$mtf_train")
 pair disk
-all_end $limit
-case "${codes[*]}" in "1 1" | "1 75" | "75 1") ;; *) fail "a full disk of rank 1: exit codes ${codes[*]}" ;; esac
-for rank in 0 1; do
-  said $rank "$(called 1) has failed to save: "
-  said $rank "No space left on device"
-done
+all_end $limit 75 1
+said 0 "$(called 1) failed first: cannot write "
+for rank in 0 1; do said $rank "No space left on device"; done
 [ "$(ls -A disk/checkpoints)" = step-00000030 ] || fail "a full disk leaves $(ls -A disk/checkpoints)"
 observed "disk full in a save of rank 1" 0 1
 # One that is killed in the middle of a save; the next start goes on from the checkpoint before it.

@@ -112,6 +112,10 @@ cmp -s mean.1 mean.2 || fail "the mean of checkpoints gives something else in tw
 # A line gets its answer before the next is written, however long that takes.
 head -n 3 test.in > three
 processes 1 $heads run.mode=infer infer.input=three infer.max_length=24 > three.1
+for i in 1 2 3 4 5 6; do cat test.in; done > many
+late=($heads infer.max_length=24 infer.format=jsonl)
+processes 1 "${late[@]}" run.mode=infer infer.input=many > many.1
+[ "$(wc -c < many.1)" -gt 70000 ] || fail "a pipe keeps all answers"
 mkfifo lines answers
 start_others 2 $heads run.mode=infer infer.max_length=24 cluster.collective_timeout=3s
 RANK=0 timeout 120 "$mtf_train" translate/config.yaml $heads run.mode=infer infer.max_length=24 cluster.collective_timeout=3s < lines > answers 2> said &
@@ -126,6 +130,18 @@ done
 exec 3>&- 4<&-
 wait "${ids[0]}" || { cat said >&2; fail "process 0 of a dialogue"; }
 wait "${ids[1]}" || { cat err.1 >&2; fail "process 1 of a dialogue"; }
+
+# So does who reads the answers, who writes the lines, and who opens their pipes.
+mkfifo late.in late.out
+start_others 2 "${late[@]}" run.mode=infer infer.input=late.in infer.output=late.out cluster.collective_timeout=2s
+RANK=0 timeout 120 "$mtf_train" translate/config.yaml "${late[@]}" run.mode=infer infer.input=late.in infer.output=late.out \
+  cluster.collective_timeout=2s 2> said &
+ids[0]=$!
+sleep 4
+cat many > late.in
+(sleep 4; cat) < late.out > many.2
+for rank in 0 1; do wait "${ids[rank]}" || { cat said err.1 >&2; fail "process $rank did not wait"; }; done
+cmp -s many.1 many.2 || fail "late readers and writers get other answers"
 
 # What goes wrong in process 0 ends them all; process 1 says it, or at least whom it has lost.
 expect_both_fail() {

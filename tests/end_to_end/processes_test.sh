@@ -70,6 +70,16 @@ on 4 replicas "$source_dir/configs/models/toy.yaml" vars.more_pairs=2 vars.io_si
   train.log_every=1 train.microbatches=3 "mesh=rows:2;cols:2" "layout=batch:rows;hidden_odd:cols" run.check_replicas=true
 expect_same_run $steps toy replicas
 
+# Of a trace process 0 writes the file of one process.
+trace=("$source_dir/configs/models/toy.yaml" vars.io_size=6 vars.hidden_size=12 run.mode=trace trace.steps=3 learning_rate=0.05 train.ema_decay=0.9
+  "trace.input=$source_dir/tests/golden/02_toy_sgd/tensors.safetensors" "trace.tensors=[layer_1]" "mesh=rows:2;cols:2"
+  "layout=batch:rows;hidden_odd:cols" parameter_layout=io:rows)
+expect_exit 0 "$mtf_train" "${trace[@]}" trace.output=trace.1
+for processes in 2 4; do
+  expect_exit 0 timeout 60 "$mtf_launch" -n $processes -- "$mtf_train" "${trace[@]}" trace.output=trace.$processes
+  cmp trace.1 trace.$processes || fail "$processes processes have another trace"
+done
+
 # Texts: a vocabulary and a cache that process 0 makes for all, running means, bfloat16 on the wire.
 made_up_pairs 3 200 words
 made_up_pairs 4 30 dev

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <functional>
 #include <random>
+#include <span>
 
 #include "engine/backend/kernel.h"
+#include "engine/backend/squares.h"
 #include "engine/core/error.h"
 #include "engine/graph/gradients.h"
 #include "engine/ops/binary.h"
@@ -243,6 +245,30 @@ TEST(Reduce, RejectsWhatDoesNotFit) {
   EXPECT_THAT(failure([&] { reduce_mean(ids, {}); }), HasSubstr("reduce_mean: not defined for int32"));
   EXPECT_THAT(failure([&] { reduce_first(x, "m"); }), HasSubstr("no dimension `m`"));
   EXPECT_THAT(failure([&] { sum_of_squares(ids); }), HasSubstr("sum_of_squares: not defined for int32"));
+}
+
+/// The bits do not depend on where the elements lie: sums of blocks, added in order, are the operation's.
+TEST(SumOfSquares, IsTheSumOfItsBlocksInOrder) {
+  std::mt19937 random(11);
+  std::normal_distribution<float> normal;
+  for (const int64_t count : {1, 31, 32, 500, 512, 513, 530, 1024, 5000, 5133, 100007}) {
+    std::vector<float> x(static_cast<size_t>(count));
+    for (float& element : x) element = normal(random);
+    Graph graph;
+    const Tensor input = graph.input("x", {{"a", count}});
+    const double expected =
+        evaluate(graph, {sum_of_squares(input)}, {{"x", Values(x.begin(), x.end())}})[0][0];
+    const auto bytes = std::as_bytes(std::span(x));
+    EXPECT_EQ(sum_of_squares(bytes.data(), DType::kFloat32, count), expected) << count;
+    if (count < 2 * kSquaresBlock) continue;
+    std::vector<double> first(1), others(squares_blocks(count - kSquaresBlock));
+    squares_of_blocks(bytes.data(), DType::kFloat32, kSquaresBlock, first);
+    squares_of_blocks(bytes.data() + kSquaresBlock * sizeof(float), DType::kFloat32, count - kSquaresBlock,
+                      others);
+    double sum = first[0];
+    for (const double block : others) sum += block;
+    EXPECT_EQ(sum, expected) << count;
+  }
 }
 
 }  // namespace

@@ -230,8 +230,8 @@ TEST(Executor, NamesTheFirstInstructionThatIsNotFinite) {
   executor.feed("x", bad);
   const std::optional<NonFinite> found = executor.first_non_finite(0);
   ASSERT_TRUE(found);
-  EXPECT_THAT(found->tensor, HasSubstr("log("));
-  EXPECT_THAT(found->tensor, HasSubstr("f32[a=4/x]"));
+  EXPECT_THAT(found->tensor, HasSubstr("= log("));
+  EXPECT_THAT(found->tensor, HasSubstr(") f32[a=4/x]"));
   EXPECT_EQ(found->operation, "log");
   EXPECT_EQ(found->layer, "decoder/layer_3");
   // Over the slices of both positions: log 1, log 2, log 3, log -4.
@@ -273,6 +273,58 @@ TEST(Executor, NamesAnInputOrVariableThatIsNotFiniteBeforeAnyInstruction) {
   EXPECT_EQ(found->nans, 4);
   EXPECT_EQ(found->smallest, 0);
   EXPECT_EQ(found->largest, 0);
+}
+
+TEST(Executor, ProcessesAgreeOnTheEarliestValueThatIsNotFinite) {
+  // The logarithm is that of position 3; the others see it in the sum only.
+  Graph graph;
+  const Tensor x = graph.input("x", {{"a", 8}});
+  Tensor y;
+  {
+    const Graph::Scope scope = graph.scope("decoder/layer_3");
+    y = log(x);
+  }
+  graph.set_output("y", square(reduce_sum(y, Shape{})));
+  PartitionOptions asynchronous;
+  asynchronous.asynchronous = true;
+  const Program program = partition(graph, layouts("x:4", "a:x"), asynchronous);
+  const float bad[] = {1, 2, 3, 4, 5, 6, 7, -8};
+  for (const int processes : {1, 2, 4}) {
+    std::vector<std::optional<NonFinite>> found(static_cast<size_t>(processes));
+    on_processes(processes, [&](int process, Communicator& communicator) {
+      const std::unique_ptr<Backend> backend = make_cpu_backend();
+      VariableStore variables(*backend, program.mesh, program.variables, {.communicator = &communicator});
+      Executor executor(program, *backend, variables, {.threads = 1, .communicator = &communicator});
+      executor.feed("x", bad);
+      found[static_cast<size_t>(process)] = executor.first_non_finite(0);
+    });
+    for (const std::optional<NonFinite>& culprit : found) {
+      ASSERT_TRUE(culprit) << processes << " processes";
+      EXPECT_EQ(culprit->operation, "log") << processes << " processes";
+      EXPECT_EQ(culprit->layer, "decoder/layer_3");
+      EXPECT_EQ(culprit->nans, 1);
+      EXPECT_EQ(culprit->count, 8 / processes);
+    }
+  }
+}
+
+TEST(Executor, NamesTheCollectiveWhoseSumIsNotFinite) {
+  Graph graph;
+  graph.set_output("y", square(reduce_sum(graph.input("x", {{"a", 2}}), Shape{})));
+  PartitionOptions asynchronous;
+  asynchronous.asynchronous = true;
+  const Program program = partition(graph, layouts("x:2", "a:x"), asynchronous);
+  const float large[] = {3e38F, 3e38F};
+  on_processes(2, [&](int, Communicator& communicator) {
+    const std::unique_ptr<Backend> backend = make_cpu_backend();
+    VariableStore variables(*backend, program.mesh, program.variables, {.communicator = &communicator});
+    Executor executor(program, *backend, variables, {.threads = 1, .communicator = &communicator});
+    executor.feed("x", large);
+    const std::optional<NonFinite> found = executor.first_non_finite(0);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->operation, "all_reduce");
+    EXPECT_EQ(found->infinities, 1);
+  });
 }
 
 TEST(Executor, CountsFlopsPerPosition) {

@@ -71,8 +71,17 @@ std::vector<MeshRun> run_on_processes(int processes, const Graph& graph, const L
   PartitionOptions partitioning = options.partition;
   partitioning.asynchronous = true;
   const Program program = partition(graph, layouts, partitioning);
-  MemoryWire wire(processes);
   std::vector<MeshRun> runs(static_cast<size_t>(processes));
+  on_processes(processes, [&](int process, Communicator& communicator) {
+    MeshRunOptions own = options;
+    own.communicator = &communicator;
+    runs[static_cast<size_t>(process)] = run_program(program, feeds, own);
+  });
+  return runs;
+}
+
+void on_processes(int processes, const std::function<void(int process, Communicator&)>& run) {
+  MemoryWire wire(processes);
   std::vector<std::thread> threads;
   for (int process = 0; process < processes; ++process) {
     threads.emplace_back([&, process] {
@@ -80,13 +89,10 @@ std::vector<MeshRun> run_on_processes(int processes, const Graph& graph, const L
       FlightRecord record(100);
       CommunicationThread thread(record);
       ProcessCommunicator communicator(*transport, thread);
-      MeshRunOptions own = options;
-      own.communicator = &communicator;
-      runs[static_cast<size_t>(process)] = run_program(program, feeds, own);
+      run(process, communicator);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  return runs;
 }
 
 double relative_difference(const Values& a, const Values& b) {

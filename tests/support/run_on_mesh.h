@@ -2,6 +2,7 @@
 // graph back.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -41,6 +42,9 @@ MeshRun run_on_mesh(const Graph& graph, const Layouts& layouts, const std::map<s
 std::vector<MeshRun> run_on_processes(int processes, const Graph& graph, const Layouts& layouts,
                                       const std::map<std::string, Values>& feeds,
                                       const MeshRunOptions& options = {});
+
+/// Calls `run` for each of `processes`, which are threads with a wire in memory.
+void on_processes(int processes, const std::function<void(int process, Communicator&)>& run);
 
 /// Largest |a - b| / max(1e-6, largest |b|); infinite where sizes differ or a value is not finite in one of
 /// them only.

@@ -1,12 +1,15 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cstring>
 
+#include "engine/core/error.h"
 #include "engine/core/random.h"
 #include "engine/graph/gradients.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/reduce.h"
+#include "tests/support/failure.h"
 #include "trainer/parameter_server/gradient_plan.h"
 #include "trainer/parameter_server/placement.h"
 
@@ -46,7 +49,33 @@ struct FinishedRun {
   std::unique_ptr<Executor> executor;
 };
 
-TEST(GradientPlan, ServersAddToTheBitsOfAnAllReduceForAnySplitOfTheMesh) {
+/// What servers add up that have the rows [0, split) and [split, end) of a gradient; with split = 0: one
+/// server.
+std::vector<std::byte> added(const FinishedRun& run, int processes, int64_t split) {
+  const GradientPlan whole = plan_gradient(run.program, "grad/w", {processes, 0});
+  std::vector<std::byte> result;
+  for (const auto& [begin, end] : {std::pair(int64_t{0}, split), std::pair(split, whole.shape[0].size)}) {
+    if (begin == end) continue;
+    const GradientPlan plan = rows_of_gradient(whole, begin, end);
+    std::vector<std::vector<std::byte>> parts;
+    std::vector<const std::byte*> addresses;
+    for (const GradientSlice& slice : plan.slices) {
+      for (const GradientPart& part : slice.parts) {
+        std::vector<std::byte> buffer;
+        const auto pushed = pushed_part(*run.executor, plan, slice, part, buffer);
+        EXPECT_EQ(pushed.size(), plan.bytes(slice, part));
+        parts.emplace_back(pushed.begin(), pushed.end());
+      }
+    }
+    for (const auto& part : parts) addresses.push_back(part.data());
+    std::vector<std::byte> sum(static_cast<size_t>(plan.shape.size()) * sizeof(float));
+    add_gradient(plan, addresses, sum.data());
+    result.insert(result.end(), sum.begin(), sum.end());
+  }
+  return result;
+}
+
+TEST(GradientPlan, ServersAddToTheBitsOfAnAllReduceForAnySplitOfTheMeshAndOfRows) {
   struct Case {
     const char* mesh;
     const char* layout;
@@ -54,60 +83,117 @@ TEST(GradientPlan, ServersAddToTheBitsOfAnAllReduceForAnySplitOfTheMesh) {
   const std::unique_ptr<Graph> graph = squared_product();
   for (const Case& c : {Case{"all:1", "batch:all"}, Case{"all:3", "batch:all"}, Case{"all:8", "batch:all"},
                         Case{"all:12", "batch:all"}, Case{"rows:3;cols:2", "batch:rows;hidden:cols"},
-                        Case{"rows:2;cols:6", "batch:cols"}}) {
+                        Case{"rows:2;cols:6", "batch:cols"}, Case{"rows:2;cols:3", "batch:rows;io:cols"}}) {
     const Layouts layouts = Layouts::make(Mesh(Shape::parse(c.mesh)), LayoutRules::parse(c.layout));
     const FinishedRun reduced(partition(*graph, layouts));
     const FinishedRun partial(partition(*graph, layouts, {.partial_outputs = "grad/"}));
     const HostTensor expected = reduced.executor->fetch("grad/w");
     for (int processes = 1; processes <= layouts.mesh.size(); ++processes) {
       if (layouts.mesh.size() % processes != 0) continue;
-      const std::vector<GradientPlan> plans = plan_gradients(partial.program, {processes, 0});
-      ASSERT_EQ(plans.size(), 1u);
-      std::vector<std::vector<std::byte>> parts;
-      std::vector<const std::byte*> addresses;
-      for (const GradientSlice& slice : plans[0].slices) {
-        for (const GradientPart& part : slice.parts) {
-          parts.emplace_back(plans[0].bytes(part));
-          pushed_part(*partial.executor, plans[0], slice, part, parts.back());
-        }
-      }
-      for (const auto& part : parts) addresses.push_back(part.data());
-      std::vector<std::byte> sum(expected.bytes.size());
-      add_gradient(plans[0], addresses, sum);
-      EXPECT_EQ(sum, expected.bytes) << c.mesh << " on " << processes;
+      for (const int64_t split : {0, 1, 4})
+        EXPECT_EQ(added(partial, processes, split), expected.bytes) << c.mesh << " on " << processes;
     }
   }
 }
 
 TEST(GradientPlan, AWorkerPushesOneTensorForACompleteSubtree) {
   const std::unique_ptr<Graph> graph = squared_product();
-  const Program program =
-      partition(*graph, Layouts::make(Mesh(Shape::parse("all:8")), LayoutRules::parse("batch:all")),
-                {.partial_outputs = "grad/"});
-  EXPECT_EQ(plan_gradients(program, {2, 0})[0].slices[0].parts.size(), 2u);
-  EXPECT_EQ(plan_gradients(program, {8, 0})[0].slices[0].parts.size(), 8u);
-  const Program of_six =
-      partition(*graph, Layouts::make(Mesh(Shape::parse("all:6")), LayoutRules::parse("batch:all")),
-                {.partial_outputs = "grad/"});
+  const auto parts = [&](const char* mesh, int processes) {
+    const Program program =
+        partition(*graph, Layouts::make(Mesh(Shape::parse(mesh)), LayoutRules::parse("batch:all")),
+                  {.partial_outputs = "grad/"});
+    return plan_gradient(program, "grad/w", {processes, 0}).slices[0].parts.size();
+  };
+  EXPECT_EQ(parts("all:8", 2), 2u);
+  EXPECT_EQ(parts("all:8", 8), 8u);
   // ((0 1) (2 3)) (4 5) on two processes with three each: 0 and 1 are a subtree, so are 4 and 5.
-  EXPECT_EQ(plan_gradients(of_six, {2, 0})[0].slices[0].parts.size(), 4u);
+  EXPECT_EQ(parts("all:6", 2), 4u);
 }
 
-PlacedWeight weight(const std::string& name, int64_t size, int server) {
+PlacedWeight weight(const std::string& name, int64_t size, std::vector<WeightPart> parts) {
   Variable variable{.name = name, .shape = {{"io", size}}, .initializer = Initializer::zeros()};
-  return {.variable = variable, .server = server, .is_trained = true, .gradient = DType::kFloat32};
+  return {.variable = variable, .parts = std::move(parts), .is_trained = true, .gradient = DType::kFloat32};
 }
 
-TEST(ServerGraphs, HaveTheSlotsOfTheirOwnWeightsAndTheSquaresOfAll) {
-  const std::vector<PlacedWeight> weights{weight("a", 3, 0), weight("b", 5, 1), weight("c", 7, 0)};
-  UpdateOptions options{.optimizer = AdamOptimizerOptions{}, .learning_rate = {0.1}};
-  const std::vector<ServedVariable> variables = served_variables(weights, 2, options);
+TEST(ServedVariables, AreTheWeightsAndTheRowsOfThemWithTheirSlots) {
+  const std::vector<PlacedWeight> weights{weight("a", 3, {{0, 0, 3}}), weight("b", 5, {{0, 0, 2}, {1, 2, 5}}),
+                                          weight("c", 7, {{0, 0, 7}})};
+  const UpdateOptions options{.optimizer = AdamOptimizerOptions{}, .learning_rate = {0.1}};
   std::vector<std::string> names;
-  for (const ServedVariable& v : variables) names.push_back(std::to_string(v.server) + " " + v.variable.name);
-  EXPECT_THAT(names, ::testing::ElementsAre("0 a", "0 c", "0 a/adam_m", "0 a/adam_v", "0 c/adam_m",
-                                            "0 c/adam_v", "1 b", "1 b/adam_m", "1 b/adam_v"));
-  EXPECT_EQ(build_server_graphs(weights, 0, options).gradients, 2u);
-  EXPECT_EQ(build_server_graphs(weights, 1, options).gradients, 1u);
+  for (const ServedVariable& v : served_variables(weights, 2, options)) {
+    names.push_back(fmt::format("{} {} {} at byte {}", v.server, v.variable.name, v.variable.shape.size(),
+                                v.first_byte()));
+  }
+  EXPECT_THAT(names,
+              ::testing::ElementsAre("0 a 3 at byte 0", "0 a/adam_m 3 at byte 0", "0 a/adam_v 3 at byte 0",
+                                     "0 b 2 at byte 0", "0 b/adam_m 2 at byte 0", "0 b/adam_v 2 at byte 0",
+                                     "0 c 7 at byte 0", "0 c/adam_m 7 at byte 0", "0 c/adam_v 7 at byte 0",
+                                     "1 b 3 at byte 8", "1 b/adam_m 3 at byte 8", "1 b/adam_v 3 at byte 8"));
+}
+
+/// A configuration with this many servers.
+Config with_servers(size_t servers, ServerPlacement placement = PlacementWord::kBytes) {
+  Config config;
+  config.optimizer = SgdOptions{};
+  config.train.strategy = ParameterServerStrategy{.placement = std::move(placement)};
+  config.launch.jobs = {{"ps", std::vector<std::string>(servers, "127.0.0.1:1")}};
+  return config;
+}
+
+Program program_of(const std::vector<Shape>& shapes) {
+  Program program;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    ProgramVariable v;
+    v.variable = {.name = std::string(1, static_cast<char>('a' + i)),
+                  .shape = shapes[i],
+                  .initializer = Initializer::zeros()};
+    program.variables.push_back(v);
+  }
+  return program;
+}
+
+/// "a: 0 [0, 784)", a line for each weight.
+std::string places(const std::vector<Shape>& shapes, const Config& config) {
+  Diagnostics diagnostics;
+  std::string text;
+  for (const PlacedWeight& weight : place_weights(program_of(shapes), config, diagnostics)) {
+    text += weight.variable.name + ":";
+    for (const WeightPart& part : weight.parts)
+      text += fmt::format(" {} [{}, {})", part.server, part.begin, part.end);
+    text += "\n";
+  }
+  diagnostics.throw_if_errors();
+  return text;
+}
+
+TEST(Placement, SplitsInRowsWhatWouldBeTooMuchForOneServer) {
+  const Shape embedding{{"vocab", 32768}, {"d_model", 64}}, kernel{{"d_model", 64}, {"d_ff", 256}},
+      bias{{"d_ff", 256}};
+  EXPECT_EQ(places({embedding, kernel, bias}, with_servers(1)),
+            "a: 0 [0, 32768)\nb: 0 [0, 64)\nc: 0 [0, 256)\n");
+  EXPECT_EQ(places({embedding, kernel, bias}, with_servers(2)),
+            "a: 0 [0, 16384) 1 [16384, 32768)\nb: 0 [0, 64)\nc: 1 [0, 256)\n");
+  // Three that are alike on two servers: the last is halved.
+  EXPECT_EQ(places({embedding, embedding, embedding}, with_servers(2)),
+            "a: 0 [0, 32768)\nb: 1 [0, 32768)\nc: 0 [0, 16384) 1 [16384, 32768)\n");
+  // Where a pattern has put one already there is less room. A row of 65 elements: blocks of 512 rows.
+  const Shape odd{{"vocab", 4000}, {"d_model", 65}};
+  EXPECT_EQ(places({kernel, odd}, with_servers(3, config::Named<int64_t>{{"^a$", 1}})),
+            "a: 1 [0, 64)\nb: 0 [0, 1536) 1 [1536, 2560) 2 [2560, 4000)\n");
+}
+
+TEST(Placement, KeepsWeightsWholeThatAnOptimizerUpdatesAsAWhole) {
+  Config config = with_servers(2);
+  config.optimizer = AdafactorOptimizerOptions{};
+  EXPECT_EQ(places({{{"vocab", 32768}, {"d_model", 64}}, {{"d_ff", 256}}}, config),
+            "a: 0 [0, 32768)\nb: 1 [0, 256)\n");
+}
+
+TEST(Placement, APatternThatNoVariableHasIsAnError) {
+  EXPECT_THAT(failure([] {
+                places({{{"io", 4}}}, with_servers(1, config::Named<int64_t>{{"embedding", 0}}));
+              }),
+              ::testing::HasSubstr("`train.strategy.placement`: no variable has `embedding` in its name"));
 }
 
 }  // namespace

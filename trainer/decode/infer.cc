@@ -167,9 +167,10 @@ void infer(const Session& session, Diagnostics& diagnostics) {
   VariableStore weights(*session.backend, reader.mesh, reader.variables, variable_store_options(session));
   for (const ChosenWeights& each : chosen) {
     load_weights(each, session, weights);
-    std::optional<TextOutput> output;
-    if (session.processes->is_first()) output.emplace(config.infer.output, each.step);
     if (!input) input = open();
+    std::optional<TextOutput> output;
+    if (session.processes->is_first())
+      output.emplace(config.infer.output, each.step, [&] { input->others_wait(); });
     Infer(session, programs, memory, weights).run(*input, output ? &*output : nullptr, each.description());
     if (output) output->close();
     input.reset();

@@ -78,10 +78,11 @@ void check_inputs(const Config& config, const NamedInput& first, const NamedInpu
 }
 
 LineStream::LineStream(const std::string& path) : queue_(std::make_shared<Queue>()) {
-  std::thread([queue = queue_, read = reader(path)] {
+  // A pipe opens once somebody writes to it: take() waits for that.
+  std::thread([queue = queue_, path, read = is_stream(path) ? Read() : reader(path)] {
     std::exception_ptr error;
     try {
-      read_lines(read, *queue);
+      read_lines(read ? read : reader(path), *queue);
     } catch (...) {
       error = std::current_exception();
     }

@@ -34,14 +34,14 @@ void check_inputs(const Config& config, const NamedInput& first, const NamedInpu
 
 class LineStream {
  public:
-  /// `path`: a file, plain or .gz, or a stream. Throws Error (kData) when it cannot be opened.
+  /// `path`: a file, plain or .gz, or a stream. Throws Error (kData) when a file cannot be opened.
   explicit LineStream(const std::string& path);
   ~LineStream();
   LineStream(const LineStream&) = delete;
 
   /// Waits for a line, then takes those that are there, at most `most`; none at the end. Lines end with "\n"
   /// or "\r\n", which are not part of them. Twice a second of waiting it calls `waits`. Throws Error when the
-  /// file cannot be read on.
+  /// stream cannot be opened or the file cannot be read on.
   std::vector<std::string> take(
       size_t most, const std::function<void()>& waits = [] {});
 

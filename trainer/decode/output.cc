@@ -1,9 +1,16 @@
 #include "trainer/decode/output.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <climits>
 #include <filesystem>
+#include <thread>
 #include <utility>
 
 namespace mtf {
@@ -12,6 +19,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kStep = "{step}";
+/// What a pipe that is ready takes without waiting.
+constexpr size_t kAtOnce = PIPE_BUF;
+/// Bytes after which lines are written without flush().
+constexpr size_t kMostKept = 1 << 16;
+/// How often `waits` is called, and a pipe that nobody reads is tried again.
+constexpr std::chrono::milliseconds kReaderNotice(500), kReaderRetry(20);
 
 /// A pipe, a terminal or another device, which keeps its name.
 bool is_device(const std::string& path) {
@@ -38,25 +51,47 @@ void check_output_names(const std::string& output, size_t checkpoints, const Mar
               "a file with {step} in its name, such as `out.{step}.txt`");
 }
 
-TextOutput::TextOutput(const std::string& path, int64_t step) : path_(path), file_(stdout) {
+TextOutput::TextOutput(const std::string& path, int64_t step, std::function<void()> waits)
+    : path_(path), waits_(std::move(waits)), descriptor_(STDOUT_FILENO) {
   if (path == "-") return;
   if (const size_t at = path_.find(kStep); at != std::string::npos)
     path_.replace(at, kStep.size(), fmt::format("{}", step));
   std::error_code ignored;
   if (fs::is_directory(path_, ignored))
     throw Error(ErrorKind::kSystem, fmt::format("cannot write {}: it is a directory", path_), "a file");
-  if (!is_device(path_)) {
+  if (is_device(path_)) {
+    open_device();
+    descriptor_ = device_->get();
+  } else {
     part_ = std::make_unique<PartFile>(without_link(path_));
-    file_ = part_->stream();
-    return;
+    descriptor_ = part_->descriptor();
   }
-  file_ = std::fopen(path_.c_str(), "wb");
-  if (file_ == nullptr)
-    throw Error(ErrorKind::kSystem, fmt::format("cannot write {}: {}", path_, system_message(errno)));
 }
 
-TextOutput::~TextOutput() {
-  if (!part_ && file_ != stdout && file_ != nullptr) std::fclose(file_);
+/// A pipe opens once somebody reads from it.
+void TextOutput::open_device() {
+  auto last_notice = std::chrono::steady_clock::now();
+  while (true) {
+    device_ = std::make_unique<File>(path_, O_WRONLY | O_NONBLOCK);
+    if (device_->open()) return;
+    std::error_code ignored;
+    if (device_->error() != ENXIO || !fs::is_fifo(path_, ignored))
+      throw Error(ErrorKind::kSystem,
+                  fmt::format("cannot write {}: {}", path_, system_message(device_->error())));
+    std::this_thread::sleep_for(kReaderRetry);
+    if (std::chrono::steady_clock::now() < last_notice + kReaderNotice) continue;
+    waits_();
+    last_notice = std::chrono::steady_clock::now();
+  }
+}
+
+/// Comes back when a write of kAtOnce bytes does not wait, or fails.
+void TextOutput::wait_for_reader() const {
+  pollfd output{descriptor_, POLLOUT, 0};
+  for (int ready = 0; ready == 0 || (ready < 0 && errno == EINTR);) {
+    ready = ::poll(&output, 1, static_cast<int>(kReaderNotice.count()));
+    if (ready == 0) waits_();
+  }
 }
 
 void TextOutput::check(bool good) const {
@@ -68,16 +103,25 @@ void TextOutput::check(bool good) const {
 }
 
 void TextOutput::line(std::string_view text) {
-  check(std::fwrite(text.data(), 1, text.size(), file_) == text.size() && std::fputc('\n', file_) != EOF);
+  text_.append(text).push_back('\n');
+  if (text_.size() >= kMostKept) flush();
 }
 
-void TextOutput::flush() { check(std::fflush(file_) == 0); }
+void TextOutput::flush() {
+  for (std::string_view rest = text_; !rest.empty();) {
+    wait_for_reader();
+    const ssize_t written = ::write(descriptor_, rest.data(), std::min(rest.size(), kAtOnce));
+    const bool again = written < 0 && (errno == EINTR || errno == EAGAIN);
+    check(written >= 0 || again);
+    if (!again) rest.remove_prefix(static_cast<size_t>(written));
+  }
+  text_.clear();
+}
 
 void TextOutput::close() {
   flush();
-  if (file_ == stdout) return;
-  std::FILE* const file = std::exchange(file_, nullptr);
-  check(part_ ? part_->finish() : std::fclose(file) == 0);
+  if (part_) check(part_->finish());
+  device_.reset();
 }
 
 }  // namespace mtf

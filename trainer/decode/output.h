@@ -7,11 +7,12 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "engine/checkpoint/file.h"
 #include "engine/core/error.h"
 #include "trainer/decode/part_file.h"
 
@@ -23,10 +24,13 @@ void check_output_names(const std::string& output, size_t checkpoints, const Mar
 class TextOutput {
  public:
   /// `path`: "-" is standard output; {step} becomes the number. Throws Error (kSystem) when the file cannot
-  /// be made. A name that a file has already stays that file's until close().
-  TextOutput(const std::string& path, int64_t step);
-  /// Removes a file that was not closed; a signal that ends the process does so, too.
-  ~TextOutput();
+  /// be made. A name that a file has already stays that file's until close(). Twice a second of waiting for
+  /// somebody who reads from a pipe, here or later, it calls `waits`.
+  TextOutput(
+      const std::string& path, int64_t step, std::function<void()> waits = [] {});
+  /// Removes a file that was not closed; a signal that ends the process does so, too. What was not flushed is
+  /// lost.
+  ~TextOutput() = default;
   TextOutput(const TextOutput&) = delete;
 
   /// Throws Error (kSystem), as do the others, when the system does not write.
@@ -36,11 +40,16 @@ class TextOutput {
   void close();
 
  private:
+  void open_device();
+  void wait_for_reader() const;
   void check(bool good) const;
 
   std::string path_;
-  std::unique_ptr<PartFile> part_;  ///< of a file; null: written directly
-  std::FILE* file_;
+  std::function<void()> waits_;
+  std::unique_ptr<PartFile> part_;  ///< of a file
+  std::unique_ptr<File> device_;    ///< of another path than "-"
+  int descriptor_;
+  std::string text_;  ///< not yet written
 };
 
 }  // namespace mtf

@@ -68,10 +68,12 @@ void PairedLines::lines_differ(std::string_view how) const {
       files_.hint);
 }
 
+void PairedLines::others_wait() const {
+  if (communicator_.processes() > 1) broadcast(communicator_, std::string(kWaits), kName);
+}
+
 LinePairs PairedLines::read(size_t most) {
-  const auto tell = [&] {
-    if (communicator_.processes() > 1) broadcast(communicator_, std::string(kWaits), kName);
-  };
+  const auto tell = [&] { others_wait(); };
   LinePairs pairs;
   for (std::string& line : first_->take(most, tell)) pairs.push_back({std::move(line), ""});
   if (!second_) return pairs;

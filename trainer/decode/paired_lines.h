@@ -36,6 +36,10 @@ class PairedLines {
   /// Throws Error in process 0 when the files cannot be read on or have different numbers of lines.
   LinePairs take(size_t most);
 
+  /// In process 0, before or between calls of take(): tells the others, which are there, that it has work
+  /// that may last.
+  void others_wait() const;
+
  private:
   LinePairs read(size_t most);
   [[noreturn]] void lines_differ(std::string_view how) const;

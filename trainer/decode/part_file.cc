@@ -7,9 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
 #include "data/text/file_lock.h"
 #include "engine/core/error.h"
@@ -72,23 +72,16 @@ PartFile::PartFile(const std::string& target)
     : target_(target),
       path_(fmt::format("{}.{}{}", target, ::getpid(), kSuffix)),
       guard_(path_),
-      file_(make_part(path_, target)),
-      stream_(::fdopen(::dup(file_->get()), "wb")) {
-  if (stream_ == nullptr) {
-    const int error = errno;
-    ::unlink(path_.c_str());
-    cannot_write(target, system_message(error));
-  }
-}
+      file_(make_part(path_, target)) {}
 
 PartFile::~PartFile() {
-  if (stream_ != nullptr) std::fclose(stream_);
   if (!path_.empty()) ::unlink(path_.c_str());
 }
 
 bool PartFile::finish() {
-  std::FILE* const stream = std::exchange(stream_, nullptr);
-  if (std::fclose(stream) != 0) return false;
+  // Closing tells of delayed writes that failed. The lock stays until the file has its name.
+  const int copy = ::dup(file_->get());
+  if (copy < 0 || ::close(copy) != 0) return false;
   if (std::rename(path_.c_str(), target_.c_str()) != 0) return false;
   path_.clear();
   return true;

@@ -1,11 +1,10 @@
 // A file that is there when it is whole: before, it is NAME.PID.part.
 //
 //   PartFile part("out.txt");
-//   std::fputs("Ein Haus .", part.stream());
+//   ::write(part.descriptor(), "Ein Haus .", 10);
 //   part.finish();                              // out.txt
 #pragma once
 
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -23,15 +22,14 @@ class PartFile {
   ~PartFile();
   PartFile(const PartFile&) = delete;
 
-  std::FILE* stream() const { return stream_; }
-  /// Closes the stream and gives the file its name. False, with errno, when the system does not.
+  int descriptor() const { return file_->get(); }
+  /// Gives the file, all of which is written, its name. False, with errno, when the system does not.
   bool finish();
 
  private:
   std::string target_, path_;
   RemovedBySignal guard_;
   std::unique_ptr<File> file_;  ///< holds a lock, by which others tell that its process lives
-  std::FILE* stream_ = nullptr;
 };
 
 }  // namespace mtf

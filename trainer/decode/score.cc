@@ -212,9 +212,10 @@ void score(const Session& session, Diagnostics& diagnostics) {
   VariableStore weights(*session.backend, reader.mesh, reader.variables, variable_store_options(session));
   for (const ChosenWeights& each : chosen) {
     load_weights(each, session, weights);
-    std::optional<TextOutput> output;
-    if (session.processes->is_first()) output.emplace(options.output, each.step);
     if (!lines) lines = open();
+    std::optional<TextOutput> output;
+    if (session.processes->is_first())
+      output.emplace(options.output, each.step, [&] { lines->others_wait(); });
     ScoreRun(session, weights).run(*lines, output ? &*output : nullptr);
     if (output) output->close();
     lines.reset();

@@ -103,6 +103,19 @@ struct Surroundings {
   bool own_groups = !in_foreground();
 
   void say(const std::string& text) { error.write_line("mtf-launch: " + text); }
+
+  /// Returns when the readers have taken all, or a signal asks for the end.
+  void drain() {
+    for (OutputSink* sink : {&output, &error}) {
+      while (sink->waits()) {
+        std::array<pollfd, 2> events{{{signals.descriptor(), POLLIN, 0}, {sink->descriptor(), POLLOUT, 0}}};
+        ::poll(events.data(), events.size(), -1);
+        sink->flush();
+        while (const auto signal = signals.next())
+          if (signal->ssi_signo != SIGCHLD) sink->close();
+      }
+    }
+  }
 };
 
 int process_count(const LaunchCommand& command) {
@@ -142,6 +155,7 @@ class Attempt {
     }
     while (std::ranges::any_of(processes_, &ChildProcess::runs)) {
       wait_for_events();
+      for (OutputSink* sink : {&around_.output, &around_.error}) sink->flush();
       for (Stream& stream : streams_) copy(stream);
       while (const auto signal = around_.signals.next()) take(*signal);
       look_for_ends();
@@ -202,8 +216,11 @@ class Attempt {
 
   void wait_for_events() {
     std::vector<pollfd> events{{around_.signals.descriptor(), POLLIN, 0}};
+    for (const OutputSink* sink : {&around_.output, &around_.error})
+      if (sink->waits()) events.push_back({sink->descriptor(), POLLOUT, 0});
     for (const Stream& stream : streams_)
-      if (stream.pipe.is_open()) events.push_back({stream.pipe.get(), POLLIN, 0});
+      if (stream.pipe.is_open() && !stream.lines.sink().waits())
+        events.push_back({stream.pipe.get(), POLLIN, 0});
     int timeout = -1;
     if (next_act_) {
       const auto left = std::chrono::ceil<milliseconds>(*next_act_ - Clock::now()).count();
@@ -212,10 +229,11 @@ class Attempt {
     ::poll(events.data(), events.size(), timeout);
   }
 
-  /// Copies what is there. A program whose output nobody reads gets SIGPIPE, as if it wrote there itself.
+  /// Copies what is there, as far as it is taken. A program whose output nobody reads gets SIGPIPE, as if it
+  /// wrote there itself.
   static void copy(Stream& stream) {
     std::array<char, 65536> bytes;
-    while (stream.pipe.is_open()) {
+    while (stream.pipe.is_open() && !stream.lines.sink().waits()) {
       const ssize_t count = ::read(stream.pipe.get(), bytes.data(), bytes.size());
       if (count < 0 && errno == EINTR) continue;
       if (count < 0 && errno == EAGAIN) return;
@@ -231,11 +249,12 @@ class Attempt {
   }
 
   /// What is in the pipe is all that the rank has written; others may still hold the other end.
-  static void finish(Stream& stream) {
+  void finish(Stream& stream) {
     constexpr int kMostTurns = 1000;
     for (int turn = 0; turn < kMostTurns && stream.pipe.is_open(); ++turn) {
       pollfd ready{stream.pipe.get(), POLLIN, 0};
       if (::poll(&ready, 1, 0) <= 0) break;
+      around_.drain();
       copy(stream);
     }
     finish_reading(stream);
@@ -345,6 +364,7 @@ int launch(const LaunchCommand& command) {
   const int processes = process_count(command);
   for (int restart = 0;; ++restart) {
     const Outcome outcome = Attempt(surroundings, restart).run();
+    surroundings.drain();
     if (outcome.exit_code == 0 || !outcome.may_come_again || restart == command.restarts)
       return outcome.exit_code;
     surroundings.say(fmt::format("{} again (restart {} of {})",

@@ -96,7 +96,7 @@ class LaunchParser {
       take_processes(text("a number"));
     } else if (option == "--job") {
       take_job(text("NAME=N"));
-    } else if (word.starts_with("-n")) {
+    } else if (word.starts_with("-n") && std::isdigit(static_cast<unsigned char>(word[2])) != 0) {
       take_processes(word.substr(2));
     } else if (option == "--restarts") {
       result_.launch.restarts = value(0, kMostRestarts);

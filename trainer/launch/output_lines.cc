@@ -1,8 +1,10 @@
 #include "trainer/launch/output_lines.h"
 
+#include <limits.h>
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -17,17 +19,33 @@ constexpr size_t kLongestLine = size_t{1} << 20;
 OutputSink::OutputSink(int descriptor) : descriptor_(descriptor), is_terminal_(::isatty(descriptor) == 1) {}
 
 void OutputSink::write(std::string_view text) {
-  while (!text.empty() && !closed_) {
-    const ssize_t written = ::write(descriptor_, text.data(), text.size());
+  if (closed_) return;
+  waiting_ += text;
+  flush();
+}
+
+void OutputSink::flush() {
+  size_t done = 0;
+  while (done < waiting_.size()) {
+    // A pipe that can be written to takes so many bytes at once.
+    const size_t bytes = std::min<size_t>(waiting_.size() - done, PIPE_BUF);
+    pollfd ready{descriptor_, POLLOUT, 0};
+    if (::poll(&ready, 1, 0) <= 0) break;
+    const ssize_t written = ::write(descriptor_, waiting_.data() + done, bytes);
     if (written >= 0) {
-      text.remove_prefix(static_cast<size_t>(written));
+      done += static_cast<size_t>(written);
     } else if (errno == EAGAIN) {
-      pollfd ready{descriptor_, POLLOUT, 0};
-      ::poll(&ready, 1, -1);
+      break;
     } else if (errno != EINTR) {
-      closed_ = true;
+      return close();
     }
   }
+  waiting_.erase(0, done);
+}
+
+void OutputSink::close() {
+  closed_ = true;
+  waiting_.clear();
 }
 
 void OutputSink::write_line(std::string line) {

@@ -11,7 +11,7 @@
 
 namespace mtf {
 
-/// A descriptor that is written to until its reader is gone.
+/// A descriptor that is written to until its reader is gone. Nothing waits for a reader that is slow.
 class OutputSink {
  public:
   explicit OutputSink(int descriptor);
@@ -20,7 +20,14 @@ class OutputSink {
   bool is_terminal() const { return is_terminal_; }
   /// Nobody reads any more.
   bool closed() const { return closed_; }
+  /// The reader has not taken all yet: the caller adds no more than it must, and calls flush() when the
+  /// descriptor can be written to.
+  bool waits() const { return !waiting_.empty(); }
   void write(std::string_view text);
+  /// Writes as much as the reader takes at once.
+  void flush();
+  /// What is left is for nobody.
+  void close();
   /// A line that does not come from rank 0: on a terminal it takes the place of a progress bar, which rank 0
   /// draws again.
   void write_line(std::string line);
@@ -29,6 +36,7 @@ class OutputSink {
   int descriptor_;
   bool is_terminal_;
   bool closed_ = false;
+  std::string waiting_;
 };
 
 class LinePrefixer {

@@ -1,9 +1,15 @@
 #include "trainer/parameter_server/gradient_plan.h"
 
+#include <algorithm>
+#include <memory>
+
+#include "engine/core/check.h"
 #include "engine/runtime/slicing.h"
 
 namespace mtf {
 namespace {
+
+int64_t elements_of_row(const Shape& shape) { return shape.rank() > 0 ? shape.size() / shape[0].size : 1; }
 
 /// The largest subtrees below `node` whose members are all with one worker become parts; returns the node of
 /// the tree over parts.
@@ -37,17 +43,15 @@ std::vector<int> owners_of(const std::vector<TreeNode>& tree, const std::vector<
   return owners;
 }
 
-GradientPlan plan_gradient(const Program& program, const std::string& output, const HostedMesh& hosted) {
+}  // namespace
+
+GradientPlan plan_gradient(const Program& program, const std::string& output, const Hosting& hosting) {
   const Mesh& mesh = program.mesh;
+  const HostedMesh hosted(mesh, {hosting.processes, 0});
   const ValueId id = program.output(output);
+  MTF_CHECK(id != kNoValue, "the program has no output `{}`", output);
   const Value& value = program.values[id];
-  GradientPlan plan{.variable = output.substr(output.find('/') + 1),
-                    .output = output,
-                    .dtype = value.dtype,
-                    .shape = value.shape,
-                    .local = program.local_shape(id),
-                    .tree = {},
-                    .slices = {}};
+  GradientPlan plan{.output = output, .dtype = value.dtype, .shape = value.shape, .tree = {}, .slices = {}};
   const AxisMask split = value.layout.split_axes(), partial = value.layout.partial;
   std::vector<int64_t> group;
   for (int axis = 0; axis < mesh.rank(); ++axis) {
@@ -63,32 +67,45 @@ GradientPlan plan_gradient(const Program& program, const std::string& output, co
   }
   for (GradientSlice& slice : plan.slices) {
     slice.begin = slice_begin(value.shape, value.layout, mesh, slice.positions[0]);
+    slice.shape = program.local_shape(id);
     cut(plan.tree, owners_of(plan.tree, slice.positions, hosted), static_cast<int>(plan.tree.size()) - 1,
         slice);
   }
   return plan;
 }
 
-}  // namespace
-
-size_t GradientPlan::bytes(const GradientPart& part) const {
-  const size_t of_element = tree[part.node].left >= 0 ? accumulator_bytes(dtype) : size_of(dtype);
-  return static_cast<size_t>(local.size()) * of_element;
-}
-
-std::vector<GradientPlan> plan_gradients(const Program& program, const Hosting& hosting) {
-  const HostedMesh hosted(program.mesh, {hosting.processes, 0});
-  std::vector<GradientPlan> plans;
-  for (const auto& [name, id] : program.outputs) {
-    if (name.starts_with("grad/")) plans.push_back(plan_gradient(program, name, hosted));
+GradientPlan rows_of_gradient(GradientPlan plan, int64_t begin, int64_t end) {
+  const std::string dimension = plan.shape[0].name;
+  plan.shape = plan.shape.resized(dimension, end - begin);
+  std::vector<GradientSlice> slices;
+  for (GradientSlice& slice : plan.slices) {
+    const int64_t first = std::max(begin, slice.begin[0]);
+    const int64_t rows = std::min(end, slice.begin[0] + slice.shape[0].size) - first;
+    if (rows <= 0) continue;
+    slice.first += (first - slice.begin[0]) * elements_of_row(slice.shape);
+    slice.begin[0] = first - begin;
+    slice.shape = slice.shape.resized(dimension, rows);
+    slices.push_back(std::move(slice));
   }
-  return plans;
+  plan.slices = std::move(slices);
+  return plan;
 }
 
-void pushed_part(const Executor& executor, const GradientPlan& plan, const GradientSlice& slice,
-                 const GradientPart& part, std::span<std::byte> result) {
-  std::vector<const std::byte*> inputs(slice.positions.size());
+size_t GradientPlan::bytes(const GradientSlice& slice, const GradientPart& part) const {
+  const size_t of_element = tree[part.node].left >= 0 ? accumulator_bytes(dtype) : size_of(dtype);
+  return static_cast<size_t>(slice.shape.size()) * of_element;
+}
+
+std::span<const std::byte> pushed_part(const Executor& executor, const GradientPlan& plan,
+                                       const GradientSlice& slice, const GradientPart& part,
+                                       std::vector<std::byte>& buffer) {
   const std::vector<TreeNode>& tree = plan.tree;
+  const size_t bytes = plan.bytes(slice, part);
+  if (const TreeNode& leaf = tree[part.node]; leaf.left < 0) {
+    const std::byte* whole = executor.slice(plan.output, slice.positions[leaf.member]);
+    return {whole + static_cast<size_t>(slice.first) * size_of(plan.dtype), bytes};
+  }
+  std::vector<const std::byte*> inputs(slice.positions.size());
   std::vector<int> open{part.node};
   while (!open.empty()) {
     const TreeNode node = tree[open.back()];
@@ -99,26 +116,22 @@ void pushed_part(const Executor& executor, const GradientPlan& plan, const Gradi
       open.insert(open.end(), {node.left, node.right});
     }
   }
-  const int64_t count = plan.local.size();
-  const std::unique_ptr<TreeReduction> reduction = prepare_reduction(tree, plan.dtype, Reduction::kSum);
-  if (tree[part.node].left >= 0) {
-    reduction->add(inputs, part.node, 0, count, result.data());
-  } else {
-    std::copy_n(inputs[tree[part.node].member], result.size(), result.data());
-  }
+  buffer.resize(bytes);
+  prepare_reduction(tree, plan.dtype, Reduction::kSum)
+      ->add(inputs, part.node, slice.first, slice.shape.size(), buffer.data());
+  return buffer;
 }
 
-void add_gradient(const GradientPlan& plan, std::span<const std::byte* const> parts,
-                  std::span<std::byte> gradient) {
-  std::vector<std::byte> sum(static_cast<size_t>(plan.local.size()) * size_of(plan.dtype));
+void add_gradient(const GradientPlan& plan, std::span<const std::byte* const> parts, std::byte* gradient) {
+  std::vector<std::byte> sum;
   for (const GradientSlice& slice : plan.slices) {
     const auto reduction = prepare_reduction(slice.tree, plan.dtype, Reduction::kSum);
-    const bool is_whole = plan.slices.size() == 1;
-    reduction->reduce(parts.first(slice.parts.size()), 0, plan.local.size(),
-                      is_whole ? gradient.data() : sum.data());
+    const bool is_all = slice.shape == plan.shape;
+    if (!is_all) sum.resize(static_cast<size_t>(slice.shape.size()) * size_of(plan.dtype));
+    reduction->reduce(parts.first(slice.parts.size()), 0, slice.shape.size(), is_all ? gradient : sum.data());
     parts = parts.subspan(slice.parts.size());
-    if (!is_whole)
-      copy_from_slice(plan.shape, plan.local, slice.begin, size_of(plan.dtype), sum.data(), gradient.data());
+    if (!is_all)
+      copy_from_slice(plan.shape, slice.shape, slice.begin, size_of(plan.dtype), sum.data(), gradient);
   }
 }
 

@@ -1,9 +1,10 @@
 // What each worker pushes of each gradient, and how a server adds it up: in the fixed tree over mesh
 // positions (engine/comm/tree_sum.h), so that the sum has the bits of an all_reduce.
 //
-//   const std::vector<GradientPlan> plans = plan_gradients(program, {processes, 0});
-//   pushed_part(executor, plan, slice, part, buffer);               // worker
-//   add_gradient(plan, parts, gradient);                            // server
+//   GradientPlan plan = plan_gradient(program, "grad/w", {processes, 0});
+//   plan = rows_of_gradient(plan, 0, 100);                            // where a server has some rows only
+//   send(pushed_part(executor, plan, slice, part, buffer));           // worker
+//   add_gradient(plan, parts, gradient);                              // server
 #pragma once
 
 #include <cstddef>
@@ -26,33 +27,38 @@ struct GradientPart {
 
 /// A slice of a gradient, as the layout splits it.
 struct GradientSlice {
-  std::vector<int64_t> begin;
+  std::vector<int64_t> begin;  ///< in the gradient
+  Shape shape;
+  int64_t first = 0;                ///< element where it begins in what a position has
   std::vector<int64_t> positions;   ///< by member: a mesh position that has its partial sum
   std::vector<GradientPart> parts;  ///< in the order of the tree
   std::vector<TreeNode> tree;       ///< over parts
 };
 
+/// A gradient, or some rows of one.
 struct GradientPlan {
-  std::string variable;
   std::string output;  ///< of the worker's program
   DType dtype = DType::kFloat32;
-  Shape shape, local;
+  Shape shape;
   std::vector<TreeNode> tree;  ///< over members
   std::vector<GradientSlice> slices;
 
-  size_t bytes(const GradientPart& part) const;
+  size_t bytes(const GradientSlice& slice, const GradientPart& part) const;
 };
 
-/// Of the outputs grad/VARIABLE, in the order of the program. `hosting`: the processes among which the mesh
-/// is divided.
-std::vector<GradientPlan> plan_gradients(const Program& program, const Hosting& hosting);
+/// Of the output grad/VARIABLE of the workers' program. `hosting`: the processes among which its mesh is
+/// divided.
+GradientPlan plan_gradient(const Program& program, const std::string& output, const Hosting& hosting);
 
-/// A part that this process hosts, from the last run of the program.
-void pushed_part(const Executor& executor, const GradientPlan& plan, const GradientSlice& slice,
-                 const GradientPart& part, std::span<std::byte> result);
+/// Of the rows [begin, end) along the first dimension.
+GradientPlan rows_of_gradient(GradientPlan plan, int64_t begin, int64_t end);
 
-/// The whole gradient. `parts`: those of all slices in order.
-void add_gradient(const GradientPlan& plan, std::span<const std::byte* const> parts,
-                  std::span<std::byte> gradient);
+/// A part that this process hosts, from the last run of the program: where it lies, or in `buffer`.
+std::span<const std::byte> pushed_part(const Executor& executor, const GradientPlan& plan,
+                                       const GradientSlice& slice, const GradientPart& part,
+                                       std::vector<std::byte>& buffer);
+
+/// The sum. `parts`: those of all slices in order.
+void add_gradient(const GradientPlan& plan, std::span<const std::byte* const> parts, std::byte* gradient);
 
 }  // namespace mtf

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/core/check.h"
 #include "engine/core/hash.h"
 #include "trainer/same_run.h"
 
@@ -27,16 +26,24 @@ void check_whole(const Session& session, const Program& program, Diagnostics& di
   }
 }
 
+std::vector<ParameterServerPlan::Gradient> plan_gradients(const ParameterServerPlan& plan,
+                                                          const Hosting& hosting) {
+  std::vector<ParameterServerPlan::Gradient> gradients;
+  for (size_t i = 0; i < plan.weights.size(); ++i) {
+    const PlacedWeight& weight = plan.weights[i];
+    if (!weight.gradient) continue;
+    const GradientPlan whole = plan_gradient(plan.program, "grad/" + weight.variable.name, hosting);
+    for (const WeightPart& part : weight.parts) {
+      gradients.push_back(
+          {part.server, i, weight.is_split() ? rows_of_gradient(whole, part.begin, part.end) : whole});
+    }
+  }
+  return gradients;
+}
+
 }  // namespace
 
 int worker_count(const Config& config) { return config.launch.size; }
-
-int ParameterServerPlan::server_of(const std::string& weight) const {
-  const auto found = std::ranges::find(
-      weights, weight, [](const PlacedWeight& w) -> const std::string& { return w.variable.name; });
-  MTF_CHECK(found != weights.end(), "no server has `{}`", weight);
-  return found->server;
-}
 
 std::optional<ParameterServerPlan> plan_parameter_servers(const Session& session, Diagnostics& diagnostics) {
   const Config& config = session.config;
@@ -60,13 +67,19 @@ std::optional<ParameterServerPlan> plan_parameter_servers(const Session& session
   if (!is_asynchronous(config)) partition_options.partial_outputs = "grad/";
   plan.program = partition(*step->graph, session.layouts, partition_options);
   check_whole(session, plan.program, diagnostics);
-  plan.weights = place_weights(plan.program, config);
+  plan.weights = place_weights(plan.program, config, diagnostics);
+  if (diagnostics.has_errors()) return std::nullopt;
   plan.variables =
       served_variables(plan.weights, static_cast<int>(server_addresses(config).size()), plan.update);
-  plan.gradients = plan_gradients(plan.program, hosting_of(config));
+  plan.places =
+      describe_placement(plan.weights, plan.variables, static_cast<int>(server_addresses(config).size()));
+  plan.gradients = plan_gradients(plan, hosting_of(config));
+  plan.squares = static_cast<size_t>(std::ranges::count_if(
+      plan.weights, [](const PlacedWeight& weight) { return weight.gradient.has_value(); }));
   std::string places;
   for (const ServedVariable& v : plan.variables)
-    places += fmt::format("{} {} {} {}\n", v.id, v.server, v.variable.name, v.variable.shape.to_string());
+    places += fmt::format("{} {} {} {} {}\n", v.id, v.server, v.variable.name, v.first_row,
+                          v.variable.shape.to_string());
   plan.fields = fields_of_run(session, {&plan.program},
                               {{"parameter server protocol", fmt::to_string(kParameterProtocol)},
                                {"number of workers", fmt::to_string(worker_count(config))},

@@ -16,11 +16,20 @@ struct ParameterServerPlan {
   Program program;                        ///< of a worker: loss and gradients of its part of the batch
   std::vector<PlacedWeight> weights;      ///< in the graph's order
   std::vector<ServedVariable> variables;  ///< of all servers, by id
-  std::vector<GradientPlan> gradients;    ///< in the order of weights that have one
+  /// A gradient, or rows of it, and the server that they go to.
+  struct Gradient {
+    int server = 0;
+    size_t weight = 0;
+    GradientPlan plan;
+  };
+  std::vector<Gradient> gradients;  ///< in the order of weights and rows
+  size_t squares = 0;               ///< number of weights with a gradient
   std::vector<std::string> warnings;
-  ParameterFields fields;  ///< that all processes must have in common
+  std::vector<std::string> places;  ///< lines for the log
+  ParameterFields fields;           ///< that all processes must have in common
 
-  int server_of(const std::string& weight) const;
+  /// The sum of its squares comes from its servers in blocks.
+  bool is_split(const Gradient& gradient) const { return weights[gradient.weight].is_split(); }
 };
 
 /// Errors of the configuration go to `diagnostics`; nothing then.

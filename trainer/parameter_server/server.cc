@@ -5,7 +5,9 @@
 #include <map>
 #include <mutex>
 
+#include "engine/backend/squares.h"
 #include "engine/comm/parameters/parameter_service.h"
+#include "engine/core/check.h"
 #include "trainer/parameter_server/plan.h"
 #include "trainer/report/progress.h"
 #include "trainer/signals.h"
@@ -13,93 +15,109 @@
 namespace mtf {
 namespace {
 
-/// The variables of a server, and the programs that update them.
+/// The variables of a server, and the program that updates them.
 class ServerVariables final : public ParameterStorage {
  public:
   ServerVariables(const Session& session, const ParameterServerPlan& plan, int server)
-      : ServerVariables(session, plan, server, build_server_graphs(plan.weights, server, plan.update)) {}
+      : ServerVariables(session, plan, server, build_server_graph(plan.weights, server, plan.update)) {}
 
   std::span<std::byte> variable(uint32_t id) override {
     const auto found = memory_.find(id);
     return found == memory_.end() ? std::span<std::byte>() : found->second;
   }
-  std::vector<size_t> pushed_bytes(int worker) const override;
-  void add(const std::vector<const PushedTensors*>& workers) override;
+  size_t gradients() const override { return gradients_.size(); }
+  std::vector<PushedPart> pushed_parts(int worker) const override;
+  void add(size_t gradient, std::span<const PushedTensors* const> workers) override;
   std::vector<double> squares() override;
   Outcome update(int64_t step, double rate_scale, double loss, std::span<const double> squares) override;
 
  private:
-  ServerVariables(const Session& session, const ParameterServerPlan& plan, int server, ServerGraphs graphs);
+  ServerVariables(const Session& session, const ParameterServerPlan& plan, int server, ServerGraph graph);
+
+  /// A gradient that is summed where the update reads it.
+  struct Sum {
+    const GradientPlan* plan;
+    bool is_split;
+    struct Place {
+      size_t worker, tensor;
+    };
+    std::vector<Place> parts;  ///< where its parts are in what workers push
+    std::byte* memory;
+    std::vector<double> squares;  ///< one; of each block where it is split
+  };
+  void add_sum(const ParameterServerPlan::Gradient& gradient, bool is_split, std::vector<size_t>& pushed);
 
   bool asynchronous_;
   std::vector<StepScalar> scalars_;
-  size_t own_gradients_;
   Program program_;
   VariableStore variables_;
   Executor update_;
-  std::optional<Executor> squares_;
   std::map<uint32_t, std::span<std::byte>> memory_;
-  std::vector<const GradientPlan*> gradients_;  ///< of this server's weights
-  std::vector<std::byte> sum_;
+  std::vector<Sum> gradients_;  ///< of this server
 };
 
 ServerVariables::ServerVariables(const Session& session, const ParameterServerPlan& plan, int server,
-                                 ServerGraphs graphs)
+                                 ServerGraph graph)
     : asynchronous_(is_asynchronous(session.config)),
-      scalars_(std::move(graphs.scalars)),
-      own_gradients_(graphs.gradients),
-      program_(partition(*graphs.update, Layouts::single())),
+      scalars_(std::move(graph.scalars)),
+      program_(partition(*graph.update, Layouts::single())),
       variables_(*session.backend, program_.mesh, program_.variables),
       update_(program_, *session.backend, variables_, {.threads = thread_count(session.config)}) {
-  if (own_gradients_ > 0) {
-    squares_.emplace(partition(*graphs.squares, Layouts::single()), *session.backend, variables_,
-                     ExecutorOptions{.threads = thread_count(session.config)});
-  }
   for (const ServedVariable& v : plan.variables) {
     if (v.server != server) continue;
-    const auto bytes = static_cast<size_t>(v.variable.shape.size()) * size_of(v.variable.dtype);
-    memory_[v.id] = {variables_.slice(v.variable.name, 0), bytes};
+    memory_[v.id] = {variables_.slice(v.variable.name, 0), static_cast<size_t>(v.bytes())};
   }
-  for (const GradientPlan& gradient : plan.gradients) {
-    if (plan.server_of(gradient.variable) == server) gradients_.push_back(&gradient);
+  std::vector<size_t> pushed(static_cast<size_t>(asynchronous_ ? 1 : worker_count(session.config)));
+  for (const ParameterServerPlan::Gradient& gradient : plan.gradients) {
+    if (gradient.server == server) add_sum(gradient, plan.is_split(gradient), pushed);
   }
 }
 
-std::vector<size_t> ServerVariables::pushed_bytes(int worker) const {
-  std::vector<size_t> bytes;
-  for (const GradientPlan* gradient : gradients_) {
-    for (const GradientSlice& slice : gradient->slices) {
+/// `pushed`: by worker, tensors so far.
+void ServerVariables::add_sum(const ParameterServerPlan::Gradient& gradient, bool is_split,
+                              std::vector<size_t>& pushed) {
+  Sum sum{&gradient.plan, is_split, {}, update_.input(gradient.plan.output, 0), {}};
+  MTF_CHECK(sum.memory != nullptr, "the update does not depend on `{}`", gradient.plan.output);
+  sum.squares.resize(is_split ? static_cast<size_t>(squares_blocks(gradient.plan.shape.size())) : 1);
+  for (const GradientSlice& slice : gradient.plan.slices) {
+    for (const GradientPart& part : slice.parts) {
+      const size_t worker = asynchronous_ ? 0 : static_cast<size_t>(part.worker);
+      sum.parts.push_back({worker, pushed[worker]++});
+    }
+  }
+  gradients_.push_back(std::move(sum));
+}
+
+std::vector<PushedPart> ServerVariables::pushed_parts(int worker) const {
+  std::vector<PushedPart> parts;
+  for (size_t i = 0; i < gradients_.size(); ++i) {
+    const GradientPlan& plan = *gradients_[i].plan;
+    for (const GradientSlice& slice : plan.slices) {
       for (const GradientPart& part : slice.parts) {
-        if (asynchronous_ || part.worker == worker) bytes.push_back(gradient->bytes(part));
+        if (asynchronous_ || part.worker == worker) parts.push_back({i, plan.bytes(slice, part)});
       }
     }
   }
-  return bytes;
+  return parts;
 }
 
-void ServerVariables::add(const std::vector<const PushedTensors*>& workers) {
-  std::vector<size_t> next(workers.size());
-  for (const GradientPlan* gradient : gradients_) {
-    std::vector<const std::byte*> parts;
-    for (const GradientSlice& slice : gradient->slices) {
-      for (const GradientPart& part : slice.parts) {
-        const size_t worker = asynchronous_ ? 0 : static_cast<size_t>(part.worker);
-        parts.push_back((*workers[worker])[next[worker]++].data());
-      }
-    }
-    sum_.resize(static_cast<size_t>(gradient->shape.size()) * size_of(gradient->dtype));
-    add_gradient(*gradient, parts, sum_);
-    update_.feed(gradient->output, sum_.data());
-    if (!asynchronous_) squares_->feed(gradient->output, sum_.data());
+void ServerVariables::add(size_t gradient, std::span<const PushedTensors* const> workers) {
+  Sum& sum = gradients_[gradient];
+  std::vector<const std::byte*> parts;
+  for (const Sum::Place& place : sum.parts) parts.push_back((*workers[place.worker])[place.tensor].data());
+  add_gradient(*sum.plan, parts, sum.memory);
+  if (asynchronous_) return;  // the workers know the squares
+  const int64_t count = sum.plan->shape.size();
+  if (sum.is_split) {
+    squares_of_blocks(sum.memory, sum.plan->dtype, count, sum.squares);
+  } else {
+    sum.squares[0] = sum_of_squares(sum.memory, sum.plan->dtype, count);
   }
 }
 
 std::vector<double> ServerVariables::squares() {
-  if (!squares_) return {};
-  squares_->run(0);
   std::vector<double> squares;
-  for (size_t i = 0; i < own_gradients_; ++i)
-    squares.push_back(squares_->scalar(fmt::format("square/{}", i)));
+  for (const Sum& sum : gradients_) squares.insert(squares.end(), sum.squares.begin(), sum.squares.end());
   return squares;
 }
 
@@ -126,7 +144,7 @@ ParameterServiceOptions service_options(const Session& session, const ParameterS
   options.asynchronous = is_asynchronous(config);
   options.batch_size = train_batch_size(config, session.layouts);
   options.max_staleness = parameter_servers(config)->max_staleness;
-  options.squares = plan.gradients.size();
+  options.squares = plan.squares;
   options.fields = plan.fields;
   options.connect_timeout = milliseconds(config.cluster.connect_timeout);
   options.collective_timeout = milliseconds(config.cluster.collective_timeout);
@@ -153,15 +171,11 @@ int serve_parameters(Session& session, Diagnostics& diagnostics) {
     const std::lock_guard lock(one_line);
     progress.info(fmt::format("parameter server {}: {}", server, line));
   };
-  int64_t bytes = 0, count = 0;
-  for (const ServedVariable& v : plan->variables) {
-    if (v.server != server) continue;
-    ++count;
-    bytes += v.variable.shape.size() * static_cast<int64_t>(size_of(v.variable.dtype));
-  }
   ParameterService service(FramedListener(address->port, address->is_loopback()), variables, options);
-  options.log(fmt::format("{} variables, {:.1f} MB, at {}", count, static_cast<double>(bytes) / 1e6,
-                          to_string(*address)));
+  options.log(fmt::format("listens at {}", to_string(*address)));
+  if (server == 0) {
+    for (const std::string& line : plan->places) progress.info(line);
+  }
   options.log(service.serve() ? "the workers have left" : "stopped by a signal before the run began");
   return StopSignals::received() == 0 ? 0 : 128 + StopSignals::received();
 }

@@ -22,9 +22,9 @@ void describe(config::Visitor& visit, ParameterServerStrategy& options) {
       "be too far ahead waits",
       config::non_negative);
   visit("placement", options.placement,
-        "which server keeps a variable: bytes (the largest first, each where least is), or a map of patterns "
-        "of "
-        "names to tasks of the job ps");
+        "which server keeps a variable: bytes (the largest first, each where least is, or split in rows over "
+        "all "
+        "where it would be too much for one), or a map of patterns of names to tasks of the job ps");
 }
 
 const ParameterServerStrategy* parameter_servers(const Config& config) {
@@ -42,7 +42,7 @@ bool is_parameter_server(const Config& config) { return config.launch.role == "p
 
 void check_strategy(const Config& config, Diagnostics& diagnostics) {
   if (!config.launch.computes && !is_parameter_server(config)) {
-    diagnostics.error(config.mark("cluster"),
+    diagnostics.error(Mark{},
                       fmt::format("this process is the {} of TF_CONFIG, which has nothing to do here: the "
                                   "workers evaluate",
                                   config.launch.role),
@@ -52,17 +52,17 @@ void check_strategy(const Config& config, Diagnostics& diagnostics) {
   const ParameterServerStrategy* strategy = parameter_servers(config);
   if (strategy == nullptr) {
     if (is_parameter_server(config)) {
-      diagnostics.error(config.mark("cluster.job"),
+      diagnostics.error(config.cluster.job ? config.mark("cluster.job") : Mark{},
                         "this process is a parameter server, but the run has no use for one",
                         "`train.strategy: parameter_server` and `run.mode: train`");
     }
     return;
   }
   const auto servers = static_cast<int64_t>(server_addresses(config).size());
-  if (config.train.on_divergence == OnDivergence::kRestore) {
+  if (config.train.on_divergence == OnDivergence::kRestore && strategy->mode == ServerMode::kAsync) {
     diagnostics.error(config.mark("train.on_divergence"),
-                      "`train.on_divergence: restore` does not work with parameter servers",
-                      "`stop` or `skip`");
+                      "`train.on_divergence: restore` does not work with asynchronous parameter servers",
+                      "`stop` or `skip`, or `train.strategy.mode: sync`");
   }
   if (const auto* tasks = std::get_if<config::Named<int64_t>>(&strategy->placement)) {
     for (const auto& [pattern, task] : *tasks) {
@@ -76,7 +76,7 @@ void check_strategy(const Config& config, Diagnostics& diagnostics) {
       if (servers > 0 && (task < 0 || task >= servers))
         diagnostics.error(
             at, fmt::format("`train.strategy.placement`: there is no ps task {} for `{}`", task, pattern),
-            fmt::format("0 to {}", servers - 1));
+            servers == 1 ? "0 is the only one" : fmt::format("0 to {}", servers - 1));
     }
   }
 }

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <list>
+#include <map>
 
+#include "engine/backend/squares.h"
 #include "trainer/evaluate.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/report/progress.h"
@@ -40,7 +41,11 @@ class WorkerSteps : public StepRunner {
         client_(client_options(session, plan)) {}
 
   void start(const RunState& state, std::optional<int64_t> last_step) override {
-    if (rank_ == 0) set_variables(state, last_step);
+    if (rank_ == 0) {
+      set_variables(state, last_step);
+    } else {
+      client_.await_start();
+    }
     pull(state.step, is_weight);
   }
   bool is_finite() const override { return finite_; }
@@ -69,12 +74,16 @@ class WorkerSteps : public StepRunner {
   double grad_norm_ = 0;
 
  private:
-  std::vector<std::byte> part_;
+  std::vector<std::byte> buffer_;
 };
 
 void WorkerSteps::set_variables(const RunState& state, std::optional<int64_t> last_step) {
-  for (const ServedVariable& v : plan_.variables)
-    client_.set(v.server, v.id, variables_.get(v.variable.name).bytes);
+  for (const ServedVariable& v : plan_.variables) {
+    const HostTensor whole = variables_.get(v.variable.name);
+    client_.set(
+        v.server, v.id,
+        std::span(whole.bytes).subspan(static_cast<size_t>(v.first_byte()), static_cast<size_t>(v.bytes())));
+  }
   client_.start({.step = state.step,
                  .next_row = state.next_row,
                  .last_step = last_step.value_or(-1),
@@ -86,17 +95,17 @@ void WorkerSteps::set_variables(const RunState& state, std::optional<int64_t> la
 /// server that is asked to stop asks this process, too.
 PulledState WorkerSteps::pull(int64_t version, const Filter& wanted) {
   std::vector<PulledVariable> pulled;
-  std::list<std::pair<std::string, HostTensor>> staged;
+  std::map<std::string, HostTensor> staged;
   for (const ServedVariable& v : plan_.variables) {
-    if (!wanted(v.variable) || !variables_.contains(v.variable.name)) continue;
-    const auto slices = variables_.slices(v.variable.name);
-    const auto bytes = static_cast<size_t>(v.variable.shape.size()) * size_of(v.variable.dtype);
-    if (slices.size() == 1 && slices[0].shape == v.variable.shape) {
-      pulled.push_back({v.server, v.id, {slices[0].data, bytes}});
-    } else {
-      staged.emplace_back(v.variable.name, HostTensor(v.variable.shape, v.variable.dtype));
-      pulled.push_back({v.server, v.id, staged.back().second.bytes});
-    }
+    const std::string& name = v.variable.name;
+    if (!wanted(v.variable) || !variables_.contains(name)) continue;
+    const Variable& whole = variables_.variable(name);
+    const auto slices = variables_.slices(name);
+    const bool lies_whole = slices.size() == 1 && slices[0].shape == whole.shape;
+    std::byte* memory = lies_whole
+                            ? slices[0].data
+                            : staged.try_emplace(name, whole.shape, whole.dtype).first->second.bytes.data();
+    pulled.push_back({v.server, v.id, {memory + v.first_byte(), static_cast<size_t>(v.bytes())}});
   }
   const PulledState state = client_.pull(version, pulled);
   if (state.stop_signal != 0) StopSignals::receive(static_cast<int>(state.stop_signal));
@@ -112,14 +121,11 @@ void WorkerSteps::compute(const Batch& batch, uint64_t step) {
 void WorkerSteps::push(int64_t version) {
   std::vector<uint32_t> pushed(static_cast<size_t>(client_.servers()));
   const bool asynchronous = is_asynchronous(session_.config);
-  for (const GradientPlan& gradient : plan_.gradients) {
-    const int server = plan_.server_of(gradient.variable);
-    for (const GradientSlice& slice : gradient.slices) {
+  for (const auto& [server, weight, plan] : plan_.gradients) {
+    for (const GradientSlice& slice : plan.slices) {
       for (const GradientPart& part : slice.parts) {
         if (!asynchronous && part.worker != rank_) continue;
-        part_.resize(gradient.bytes(part));
-        pushed_part(executor_, gradient, slice, part, part_);
-        client_.push(server, pushed[server]++, version, part_);
+        client_.push(server, pushed[server]++, version, pushed_part(executor_, plan, slice, part, buffer_));
       }
     }
   }
@@ -164,20 +170,26 @@ class SynchronousSteps final : public WorkerSteps {
   void hold(RunState& state) override { pull(state.step, rank_ == 0 ? is_any : is_evaluated); }
 
  private:
-  void update(int64_t step) {
-    const std::vector<std::vector<double>> by_server = client_.squares(step);
-    std::vector<size_t> next(by_server.size());
-    std::vector<double> squares;
-    for (const PlacedWeight& weight : plan_.weights) {
-      if (weight.gradient && weight.is_trained)
-        squares.push_back(by_server[weight.server].at(next[weight.server]++));
-    }
-    client_.update({.step = step, .loss = executor_.scalar("loss"), .tokens = tokens()}, squares);
-  }
+  void update(int64_t step);
 
   std::unique_ptr<Prefetcher> batches_;
   int64_t at_ = 0;
 };
+
+/// Asks for the sums of squares and adds them up as one server would.
+void SynchronousSteps::update(int64_t step) {
+  const std::vector<std::vector<double>> by_server = client_.squares(step);
+  std::vector<size_t> next(by_server.size());
+  std::vector<double> squares;
+  std::optional<size_t> last;
+  for (const ParameterServerPlan::Gradient& gradient : plan_.gradients) {
+    if (last != gradient.weight) squares.push_back(0);
+    last = gradient.weight;
+    int64_t count = plan_.is_split(gradient) ? squares_blocks(gradient.plan.shape.size()) : 1;
+    for (; count > 0; --count) squares.back() += by_server[gradient.server].at(next[gradient.server]++);
+  }
+  client_.update({.step = step, .loss = executor_.scalar("loss"), .tokens = tokens()}, squares);
+}
 
 class AsynchronousSteps final : public WorkerSteps {
  public:
@@ -198,7 +210,7 @@ class AsynchronousSteps final : public WorkerSteps {
     compute(batch, static_cast<uint64_t>(number));
     push(0);
     std::vector<double> squares;
-    for (size_t i = 0; i < plan_.gradients.size(); ++i)
+    for (size_t i = 0; i < plan_.squares; ++i)
       squares.push_back(executor_.scalar(fmt::format("square/{}", i)));
     committed_ = client_.commit({.loss = executor_.scalar("loss"), .tokens = tokens()}, squares);
     finite_ = committed_.finite != 0;

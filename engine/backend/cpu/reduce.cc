@@ -9,15 +9,16 @@
 #include "engine/backend/cpu/broadcast_axes.h"
 #include "engine/backend/cpu/element.h"
 #include "engine/backend/kernel.h"
+#include "engine/backend/squares.h"
 #include "engine/core/clones.h"
 
 namespace mtf {
 namespace {
 
 constexpr int64_t kLanes = 32;  // independent accumulators of a dense row: four AVX-512 registers of floats
-constexpr int64_t kRowBlock = 512;    // elements of a row between two carries into the total
-constexpr int64_t kColumns = 256;     // columns that a task reduces together
-constexpr int64_t kColumnBlock = 16;  // rows between two carries into the totals
+constexpr int64_t kRowBlock = kSquaresBlock;  // elements of a row between two carries into the total
+constexpr int64_t kColumns = 256;             // columns that a task reduces together
+constexpr int64_t kColumnBlock = 16;          // rows between two carries into the totals
 
 /// Integers add up in 64 bits, floats in blocks (Lane) whose sums add up in double (Total).
 template <class T>
@@ -32,7 +33,8 @@ struct Sum {
   }
 };
 
-/// Squares of floats are exact in double, and so nearly is their sum: any split gives the same norm.
+/// Squares of floats are exact in double, and so nearly is their sum: any split gives the same norm. Blocks
+/// are sums of their own, so that they may also be added up elsewhere (engine/backend/squares.h).
 template <class T>
 struct SumOfSquaresOf {
   using Lane = double;
@@ -86,29 +88,51 @@ struct Any {
   MTF_INLINE bool combine(bool a, bool b) { return a | b; }
 };
 
-/// All of x[0 .. n).
+/// All of x[0 .. n), kRowBlock elements or less.
 template <class R, class T>
-[[gnu::always_inline]] inline typename R::Total reduce_row(const T* x, int64_t n) {
+[[gnu::always_inline]] inline typename R::Lane reduce_block(const T* x, int64_t n) {
   using Lane = typename R::Lane;
-  typename R::Total total = R::kIdentity;
+  const int64_t whole = n / kLanes * kLanes;
+  Lane lanes[kLanes];
+  for (int64_t l = 0; l < kLanes; ++l) lanes[l] = R::kIdentity;
+  for (int64_t i = 0; i < whole; i += kLanes) {
+    for (int64_t l = 0; l < kLanes; ++l) lanes[l] = R::combine(lanes[l], R::load(x[i + l]));
+  }
+  for (int64_t i = whole; i < n; ++i) lanes[i - whole] = R::combine(lanes[i - whole], R::load(x[i]));
+  for (int64_t width = kLanes / 2; width > 0; width /= 2) {
+    for (int64_t l = 0; l < width; ++l) lanes[l] = R::combine(lanes[l], lanes[l + width]);
+  }
+  return lanes[0];
+}
+
+/// All of x[0 .. n); `block` reduces a block.
+template <class R, class T, class Block>
+[[gnu::always_inline]] inline typename R::Total reduce_row(const T* x, int64_t n, const Block& block) {
+  using Total = typename R::Total;
+  Total total = R::kIdentity;
   if (n < kLanes) {
-    for (int64_t i = 0; i < n; ++i) total = R::combine(total, static_cast<typename R::Total>(R::load(x[i])));
+    for (int64_t i = 0; i < n; ++i) total = R::combine(total, static_cast<Total>(R::load(x[i])));
     return total;
   }
-  for (int64_t begin = 0; begin < n; begin += kRowBlock) {
-    const int64_t end = std::min(n, begin + kRowBlock), whole = begin + (end - begin) / kLanes * kLanes;
-    Lane lanes[kLanes];
-    for (int64_t l = 0; l < kLanes; ++l) lanes[l] = R::kIdentity;
-    for (int64_t i = begin; i < whole; i += kLanes) {
-      for (int64_t l = 0; l < kLanes; ++l) lanes[l] = R::combine(lanes[l], R::load(x[i + l]));
-    }
-    for (int64_t i = whole; i < end; ++i) lanes[i - whole] = R::combine(lanes[i - whole], R::load(x[i]));
-    for (int64_t width = kLanes / 2; width > 0; width /= 2) {
-      for (int64_t l = 0; l < width; ++l) lanes[l] = R::combine(lanes[l], lanes[l + width]);
-    }
-    total = R::combine(total, static_cast<typename R::Total>(lanes[0]));
-  }
+  for (int64_t begin = 0; begin < n; begin += kRowBlock)
+    total = R::combine(total, static_cast<Total>(block(x + begin, std::min(kRowBlock, n - begin))));
   return total;
+}
+
+template <class R, class T>
+[[gnu::always_inline]] inline typename R::Total reduce_row(const T* x, int64_t n) {
+  return reduce_row<R>(x, n, [](const T* block, int64_t size) { return reduce_block<R>(block, size); });
+}
+
+/// A function of its own, so that the compiler does not mix the additions of a block with others.
+template <class T>
+MTF_CLONES double squares_of_block(const T* x, int64_t n) {
+  return reduce_block<SumOfSquaresOf<T>>(x, n);
+}
+
+template <class T>
+double squares_of_row(const T* x, int64_t n) {
+  return reduce_row<SumOfSquaresOf<T>>(x, n, squares_of_block<T>);
 }
 
 /// lanes[i] takes in x[i].
@@ -130,6 +154,14 @@ float > struct Loops<R, T> {
   MTF_CLONES static typename R::Total row(const T* x, int64_t n) { return reduce_row<R>(x, n); }
   MTF_CLONES static void columns(const T* x, typename R::Lane* lanes, int64_t n) {
     reduce_columns<R>(x, lanes, n);
+  }
+};
+
+template <class T>
+struct Loops<SumOfSquaresOf<T>, T> {
+  static double row(const T* x, int64_t n) { return squares_of_row(x, n); }
+  static void columns(const T* x, double* lanes, int64_t n) {
+    reduce_columns<SumOfSquaresOf<T>>(x, lanes, n);
   }
 };
 
@@ -232,6 +264,18 @@ std::unique_ptr<Kernel> sum_kernel(const KernelContext& context) {
   return widens ? reduce_kernel<Sum<BFloat16>, BFloat16, float>(context) : number_kernel<Sum>(context);
 }
 
+template <class Visit>
+auto with_floating(DType dtype, const std::byte* x, const Visit& visit) {
+  switch (dtype) {
+    case DType::kBFloat16:
+      return visit(reinterpret_cast<const BFloat16*>(x));
+    case DType::kFloat64:
+      return visit(reinterpret_cast<const double*>(x));
+    default:
+      return visit(reinterpret_cast<const float*>(x));
+  }
+}
+
 std::unique_ptr<Kernel> sum_of_squares_kernel(const KernelContext& context) {
   switch (context.inputs[0].dtype) {
     case DType::kBFloat16:
@@ -255,4 +299,19 @@ const KernelRegistration registrations[] = {
 };
 
 }  // namespace
+
+double sum_of_squares(const std::byte* x, DType dtype, int64_t count) {
+  return with_floating(dtype, x, [&](const auto* elements) { return squares_of_row(elements, count); });
+}
+
+void squares_of_blocks(const std::byte* x, DType dtype, int64_t count, std::span<double> sums) {
+  with_floating(dtype, x, [&](const auto* elements) {
+    for (size_t block = 0; block < sums.size(); ++block) {
+      const int64_t begin = static_cast<int64_t>(block) * kSquaresBlock;
+      sums[block] = squares_of_block(elements + begin, std::min(kSquaresBlock, count - begin));
+    }
+    return 0;
+  });
+}
+
 }  // namespace mtf

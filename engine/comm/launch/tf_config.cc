@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "engine/core/error.h"
 
@@ -20,12 +21,15 @@ using Json = nlohmann::ordered_json;
 Jobs jobs_of(const Json& cluster) {
   if (!cluster.is_object()) reject_tf_config("has a `cluster` that is no map of jobs");
   Jobs jobs;
+  std::set<std::string> seen;
   for (const auto& [name, tasks] : cluster.items()) {
     auto& addresses = jobs.emplace_back(name, std::vector<std::string>()).second;
     if (!tasks.is_array()) reject_tf_config(fmt::format("has a job `{}` that is no list of addresses", name));
     for (const Json& address : tasks) {
       if (!address.is_string() || !parse_host_port(address.get<std::string>()))
         reject_tf_config(fmt::format("has {} in job `{}`, which is no HOST:PORT", address.dump(), name));
+      if (!seen.insert(address.get<std::string>()).second)
+        reject_tf_config(fmt::format("has two tasks with the address {}", address.dump()));
       addresses.push_back(address.get<std::string>());
     }
   }
@@ -54,6 +58,7 @@ std::optional<TfConfig> parse_tf_config(const std::string& text) {
   if (!json.contains("cluster")) reject_tf_config("has `task` and no `cluster`");
   if (!json.contains("task")) reject_tf_config("has `cluster` and no `task`");
   const Json& task = json["task"];
+  if (json["cluster"] == Json::object() && task == Json::object()) return std::nullopt;
   if (!task.is_object() || !task.contains("type") || !task["type"].is_string())
     reject_tf_config("has a `task` without `type`");
   if (!task.contains("index")) reject_tf_config("has a `task` without `index`");

@@ -19,8 +19,8 @@ struct TfConfig {
   int64_t index = 0;
 };
 
-/// Nothing where it has neither `cluster` nor `task`: a program that runs alone. Throws Error (kUsage) where
-/// it is no JSON, has only one of them, or one that is not of this form.
+/// Nothing where `cluster` and `task` are empty or not there: a program that runs alone. Throws Error
+/// (kUsage) where it is no JSON, has only one of them, or one that is not of this form.
 std::optional<TfConfig> parse_tf_config(const std::string& text);
 
 }  // namespace mtf

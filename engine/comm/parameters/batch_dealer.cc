@@ -30,6 +30,10 @@ std::optional<int64_t> BatchDealer::deal(int worker) {
   return dealt.row;
 }
 
+void BatchDealer::arrived(int worker) {
+  if (const auto found = dealt_.find(worker); found != dealt_.end()) found->second.arrived = true;
+}
+
 /// After the update, of the other batches those that must be done within d updates may be no more than d, for
 /// every d (then the one with the earliest deadline can always go first).
 bool BatchDealer::may_apply(int worker) const {
@@ -74,7 +78,7 @@ void BatchDealer::lost(int worker) {
 std::vector<int> BatchDealer::overdue(std::chrono::milliseconds limit) const {
   std::vector<int> workers;
   for (const auto& [worker, dealt] : dealt_) {
-    if (Clock::now() - dealt.since > limit) workers.push_back(worker);
+    if (!dealt.arrived && Clock::now() - dealt.since > limit) workers.push_back(worker);
   }
   return workers;
 }

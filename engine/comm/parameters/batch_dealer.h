@@ -43,6 +43,8 @@ class BatchDealer {
   std::optional<int64_t> deal(int worker);
   /// No more batches but those that workers may still lose.
   bool has_ended() const;
+  /// The gradients of `worker` are here: that its update waits for others is not its fault.
+  void arrived(int worker);
   bool may_apply(int worker) const;
   struct Applied {
     int64_t step = 0;  ///< that the update makes, from 0
@@ -62,7 +64,7 @@ class BatchDealer {
   /// No more new batches.
   void stop() { state_.last_step = 0; }
 
-  /// Workers that have had a batch for longer than `limit`.
+  /// Workers that have had a batch for longer than `limit`, and whose gradients are not here.
   std::vector<int> overdue(std::chrono::milliseconds limit) const;
   bool has_batch(int worker) const { return dealt_.contains(worker); }
   /// Number of updates by their staleness.
@@ -75,6 +77,7 @@ class BatchDealer {
     int64_t row;
     int64_t version;  ///< updates that all servers had when it was dealt
     Clock::time_point since;
+    bool arrived = false;
   };
 
   const int64_t batch_size_;

@@ -66,6 +66,7 @@ FramedSocket::FramedSocket(Socket socket, milliseconds timeout)
 }
 
 void FramedSocket::shut_down() { ::shutdown(socket_.get(), SHUT_RDWR); }
+void FramedSocket::stop_receiving() { ::shutdown(socket_.get(), SHUT_RD); }
 
 void FramedSocket::wait(bool readable, std::optional<milliseconds> timeout) {
   const Clock::time_point deadline = Clock::now() + timeout.value_or(std::chrono::hours(24 * 365));
@@ -137,6 +138,15 @@ void FramedSocket::skip_bytes(uint64_t count) {
     const auto part = static_cast<size_t>(std::min<uint64_t>(count, buffer.size()));
     receive_bytes(std::span(buffer).first(part));
     count -= part;
+  }
+}
+
+bool FramedSocket::has_ended() {
+  std::array<std::byte, 4096> buffer;
+  for (;;) {
+    const ssize_t count = recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (count == 0) return true;
+    if (count < 0 && errno != EINTR) return errno != EAGAIN;
   }
 }
 

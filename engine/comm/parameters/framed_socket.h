@@ -44,8 +44,12 @@ class FramedSocket {
   void receive_bytes(std::span<std::byte> memory);
   /// Receives bytes that nobody wants.
   void skip_bytes(uint64_t count);
+  /// The other side has closed the connection. What it has sent before is lost.
+  bool has_ended();
   /// Ends the connection: a thread that sends or receives throws.
   void shut_down();
+  /// A thread that waits for bytes throws; what is sent still goes.
+  void stop_receiving();
 
  private:
   void wait(bool readable, std::optional<std::chrono::milliseconds> timeout);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
 
 #include "engine/core/error.h"
 
@@ -17,7 +18,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kGrace{5'000};
 /// For the last words of a server that has closed the connection.
 constexpr milliseconds kLastWords{200};
-constexpr uint64_t kMostAnswerBytes = 1 << 20;
+constexpr uint64_t kMostAnswerBytes = 1 << 26;
 
 /// A message that is a value and numbers after it.
 template <class T>
@@ -71,20 +72,37 @@ std::string ParameterClient::name_of(const Server& server) {
   return fmt::format("parameter server {} ({})", server.task, server.address);
 }
 
-/// Throws the words of a server.
+/// Throws the words of a server. Where they tell of a worker that is lost, it may have ended because another
+/// server is: then that one is named.
 void ParameterClient::refused(Server& server, const Frame& frame) {
   std::string text(std::min<uint64_t>(frame.bytes, kMostAnswerBytes), ' ');
   server.socket.receive_bytes(std::as_writable_bytes(std::span(text)));
   const auto kind = static_cast<ErrorKind>(frame.id);
   const bool known = kind == ErrorKind::kConfig || kind == ErrorKind::kPeerLost;
+  if (const Server* lost = kind == ErrorKind::kPeerLost ? lost_beside(server) : nullptr) {
+    throw Error(ErrorKind::kPeerLost, fmt::format("{} was lost: the connection with it was closed; {}: {}",
+                                                  name_of(*lost), name_of(server), text));
+  }
   throw Error(known ? kind : ErrorKind::kSystem, fmt::format("{}: {}", name_of(server), text));
 }
 
-void ParameterClient::ask(Server& server, ParameterOperation operation, uint64_t version,
-                          std::span<const std::byte> bytes) {
-  with(server, [&] {
-    server.socket.send({.operation = static_cast<uint16_t>(operation), .version = version}, bytes);
-  });
+ParameterClient::Server* ParameterClient::lost_beside(const Server& server) {
+  const auto end = std::chrono::steady_clock::now() + kLastWords;
+  while (servers_.size() > 1 && std::chrono::steady_clock::now() < end) {
+    for (Server& other : servers_) {
+      if (&other != &server && other.socket.has_ended()) return &other;
+    }
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  return nullptr;
+}
+
+void ParameterClient::ask(Server& server, const Frame& frame, std::span<const std::byte> bytes) {
+  with(server, [&] { server.socket.send(frame, bytes); });
+}
+
+void ParameterClient::ask(Server& server, ParameterOperation operation, std::span<const std::byte> bytes) {
+  ask(server, {.operation = static_cast<uint16_t>(operation)}, bytes);
 }
 
 Frame ParameterClient::answer(Server& server, ParameterOperation operation) {
@@ -116,18 +134,16 @@ T ParameterClient::answer_value(Server& server, ParameterOperation operation) {
 }
 
 void ParameterClient::ask_all(ParameterOperation operation, std::span<const std::byte> bytes) {
-  for (Server& server : servers_) ask(server, operation, 0, bytes);
+  for (Server& server : servers_) ask(server, operation, bytes);
   for (Server& server : servers_) answer_bytes(server, operation);
 }
 
 void ParameterClient::set(int server, uint32_t id, std::span<const std::byte> value) {
-  Server& to = servers_[server];
-  with(to, [&] {
-    to.socket.send({.operation = static_cast<uint16_t>(ParameterOperation::kSet), .id = id}, value);
-  });
+  ask(servers_[server], {.operation = static_cast<uint16_t>(ParameterOperation::kSet), .id = id}, value);
 }
 
 void ParameterClient::start(const ParameterStart& start) {
+  await_start();
   ask_all(ParameterOperation::kStart, bytes_of(start));
 }
 
@@ -139,7 +155,11 @@ PulledState ParameterClient::pull(int64_t version, const std::vector<PulledVaria
     for (const PulledVariable& variable : variables) {
       if (variable.server == server.task) ids.push_back(variable.id);
     }
-    ask(server, ParameterOperation::kPull, static_cast<uint64_t>(version), std::as_bytes(std::span(ids)));
+    ask(server,
+        {.operation = static_cast<uint16_t>(ParameterOperation::kPull),
+         .id = starts_,
+         .version = static_cast<uint64_t>(version)},
+        std::as_bytes(std::span(ids)));
   }
   PulledState state;
   int64_t stop_signal = 0;  // of any server
@@ -163,17 +183,18 @@ PulledState ParameterClient::pull(int64_t version, const std::vector<PulledVaria
 }
 
 void ParameterClient::push(int server, uint32_t index, int64_t version, std::span<const std::byte> tensor) {
-  Server& to = servers_[server];
-  with(to, [&] {
-    to.socket.send({.operation = static_cast<uint16_t>(ParameterOperation::kPush),
-                    .id = index,
-                    .version = static_cast<uint64_t>(version)},
-                   tensor);
-  });
+  ask(servers_[server],
+      {.operation = static_cast<uint16_t>(ParameterOperation::kPush),
+       .id = index,
+       .version = static_cast<uint64_t>(version)},
+      tensor);
 }
 
 std::vector<std::vector<double>> ParameterClient::squares(int64_t version) {
-  for (Server& server : servers_) ask(server, ParameterOperation::kSquares, static_cast<uint64_t>(version));
+  for (Server& server : servers_) {
+    ask(server, {.operation = static_cast<uint16_t>(ParameterOperation::kSquares),
+                 .version = static_cast<uint64_t>(version)});
+  }
   std::vector<std::vector<double>> squares;
   for (Server& server : servers_) {
     const std::vector<std::byte> bytes = answer_bytes(server, ParameterOperation::kSquares);
@@ -184,7 +205,8 @@ std::vector<std::vector<double>> ParameterClient::squares(int64_t version) {
 }
 
 void ParameterClient::update(const ParameterStep& step, std::span<const double> squares) {
-  ask_all(ParameterOperation::kUpdate, bytes_of(step, squares));
+  const std::vector<std::byte> bytes = bytes_of(step, squares);
+  for (Server& server : servers_) ask(server, ParameterOperation::kUpdate, bytes);
 }
 
 DealtBatch ParameterClient::batch(ParameterOperation operation) {
@@ -197,12 +219,12 @@ DealtBatch ParameterClient::pause() { return batch(ParameterOperation::kPause); 
 
 Committed ParameterClient::commit(const ParameterStep& step, std::span<const double> squares) {
   Server& first = servers_[0];
-  ask(first, ParameterOperation::kCommit, 0, bytes_of(step, squares));
+  ask(first, ParameterOperation::kCommit, bytes_of(step, squares));
   const auto done = answer_value<Committed>(first, ParameterOperation::kCommit);
   ParameterStep with_number = step;
   with_number.step = done.step;
   const std::vector<std::byte> bytes = bytes_of(with_number, squares);
-  for (size_t i = 1; i < servers_.size(); ++i) ask(servers_[i], ParameterOperation::kCommit, 0, bytes);
+  for (size_t i = 1; i < servers_.size(); ++i) ask(servers_[i], ParameterOperation::kCommit, bytes);
   for (size_t i = 1; i < servers_.size(); ++i) answer_bytes(servers_[i], ParameterOperation::kCommit);
   ask(first, ParameterOperation::kDone);
   return done;

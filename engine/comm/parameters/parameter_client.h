@@ -51,13 +51,16 @@ class ParameterClient {
   /// The chief: sets a variable, and says that all are set.
   void set(int server, uint32_t id, std::span<const std::byte> value);
   void start(const ParameterStart& start);
+  /// Another worker: what is pulled from now on is of the next start of the chief, or later.
+  void await_start() { ++starts_; }
 
   /// Variables as they are after `version` updates or more; the state is that of server 0.
   PulledState pull(int64_t version, const std::vector<PulledVariable>& variables);
   /// Tensor `index` of those that go to `server`, in order.
   void push(int server, uint32_t index, int64_t version, std::span<const std::byte> tensor);
 
-  /// Synchronous, the chief: the sums of squares of each server's gradients, and the update of a version.
+  /// Synchronous, the chief: the sums of squares of each server's gradients, and the update of a version,
+  /// which is done when the next one can be pulled.
   std::vector<std::vector<double>> squares(int64_t version);
   void update(const ParameterStep& step, std::span<const double> squares);
 
@@ -81,11 +84,12 @@ class ParameterClient {
   };
 
   static std::string name_of(const Server& server);
-  [[noreturn]] static void refused(Server& server, const Frame& frame);
+  [[noreturn]] void refused(Server& server, const Frame& frame);
+  Server* lost_beside(const Server& server);
   template <class Action>
-  static auto with(Server& server, const Action& action);
-  void ask(Server& server, ParameterOperation operation, uint64_t version = 0,
-           std::span<const std::byte> bytes = {});
+  auto with(Server& server, const Action& action);
+  void ask(Server& server, const Frame& frame, std::span<const std::byte> bytes = {});
+  void ask(Server& server, ParameterOperation operation, std::span<const std::byte> bytes = {});
   Frame answer(Server& server, ParameterOperation operation);
   std::vector<std::byte> answer_bytes(Server& server, ParameterOperation operation);
   template <class T>
@@ -96,6 +100,7 @@ class ParameterClient {
   std::chrono::milliseconds answer_timeout_;
   std::chrono::milliseconds collective_timeout_;
   std::vector<Server> servers_;
+  uint32_t starts_ = 0;  ///< of the chief, that this worker knows of
 };
 
 }  // namespace mtf

@@ -1,5 +1,6 @@
 // What workers and parameter servers say to each other (parameter_client.h, parameter_service.h). A worker
-// asks, the server answers with the same operation, or with kError and a text. kPush has no answer.
+// asks, the server answers with the same operation, or with kError and a text. What is not answered fails
+// with the answer to what comes next.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +14,13 @@ enum class ParameterOperation : uint16_t {
   kHello = 1,  ///< JSON {worker, fields}: id = number of the worker
   kSet,        ///< one variable, from the chief; not answered
   kStart,      ///< ParameterStart: all variables are set
-  kPull,  ///< ids of variables (uint32 each), of this version or later; answered by a kVariable for each,
-          ///< after a PulledState
+  kPull,  ///< ids of variables (uint32 each), of this version or later, since the chief has set them `id`
+          ///< times; answered by a kVariable for each, after a PulledState
   kVariable,
-  kPush,     ///< a tensor that belongs to the gradients of this version
+  kPush,     ///< a tensor that belongs to the gradients of this version; not answered
   kSquares,  ///< sync, chief: sums of squares (float64) of the gradients of this version, once all have come
-  kUpdate,   ///< sync, chief: ParameterStep and the squares of all gradients; the version is done
+  kUpdate,   ///< sync, chief: ParameterStep and the squares of all gradients: the version is done; not
+             ///< answered
   kNext,     ///< async: a batch to work on, DealtBatch
   kCommit,   ///< async: ParameterStep and squares: applies what was pushed; answered by Committed
   kDone,     ///< async: all servers have the last update of this worker; not answered
@@ -74,6 +76,6 @@ struct Committed {
 /// What a worker and a server must have in common: names and values.
 using ParameterFields = std::vector<std::pair<std::string, std::string>>;
 
-inline constexpr int kParameterProtocol = 1;
+inline constexpr int kParameterProtocol = 2;
 
 }  // namespace mtf

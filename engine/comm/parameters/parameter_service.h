@@ -1,5 +1,5 @@
-// One parameter server: keeps variables, gives them to workers, and applies the gradients that they push. It
-// knows nothing of models: a ParameterStorage does the arithmetic.
+// One parameter server: keeps variables, gives them to workers, and applies the gradients that they push (a
+// ParameterStorage does the arithmetic).
 //
 //   ParameterService service(FramedListener(2222, false), storage, options);
 //   service.serve();                 // returns when the workers have left
@@ -25,32 +25,9 @@
 #include "engine/comm/parameters/batch_dealer.h"
 #include "engine/comm/parameters/framed_socket.h"
 #include "engine/comm/parameters/parameter_protocol.h"
+#include "engine/comm/parameters/parameter_storage.h"
 
 namespace mtf {
-
-/// Tensors that a worker has pushed, in the order of ParameterStorage::pushed_bytes.
-using PushedTensors = std::vector<std::vector<std::byte>>;
-
-/// What a server does with its variables. One call at a time.
-class ParameterStorage {
- public:
-  virtual ~ParameterStorage() = default;
-  /// The memory of a variable; empty: it is not here.
-  virtual std::span<std::byte> variable(uint32_t id) = 0;
-  /// Sizes of the tensors that a worker pushes to this server in a step.
-  virtual std::vector<size_t> pushed_bytes(int worker) const = 0;
-  /// Adds up the gradients of these workers (synchronous: all of them, in order).
-  virtual void add(const std::vector<const PushedTensors*>& workers) = 0;
-  /// Sums of squares of the gradients that add() has made, by variable of this server that has one.
-  virtual std::vector<double> squares() = 0;
-
-  struct Outcome {
-    double grad_norm = 0;
-    bool finite = true;
-  };
-  /// Updates the variables with the gradients that add() has made. `squares`: of all gradients of the run.
-  virtual Outcome update(int64_t step, double rate_scale, double loss, std::span<const double> squares) = 0;
-};
 
 struct ParameterServiceOptions {
   int server = 0;  ///< its task
@@ -88,44 +65,66 @@ class ParameterService {
     int worker = -1;  ///< -1: it has not said hello
     bool has_left = false;
     bool is_replaced = false;
-    bool is_done = false;  ///< its thread ends
-    PushedTensors pushed;
-    size_t received = 0;  ///< tensors of the gradients in hand
+    std::string given_up;           ///< why, where its worker takes too long
+    bool is_done = false;           ///< its thread ends
+    std::vector<PushedPart> parts;  ///< that it pushes in a step
+    std::shared_ptr<PushedTensors> pushed = std::make_shared<PushedTensors>();
+    size_t received = 0;                         ///< tensors of the gradients in hand
+    std::vector<std::vector<std::byte>> pulled;  ///< copies of variables that others may update meanwhile
     std::thread thread;
   };
   using Lock = std::unique_lock<std::mutex>;
 
+  // The life of the service and of its connections.
   void talk(Peer& peer);
   void greet(Peer& peer);
+  void welcome(Peer& peer, int worker);
   bool answer(Peer& peer, const Frame& frame);
+  void leave(Peer& peer);
+  void gone(Peer& peer, const std::string& reason);
+  void fail(const std::string& what);
+  bool stops_unused();
+  bool is_over(std::optional<std::chrono::steady_clock::time_point>& end);
+  void collect_threads();
+  Peer* find(int worker);
+  std::string missing_workers();
+
+  // What both kinds of training ask for (parameter_service_requests.cc).
   void set(Peer& peer, const Frame& frame);
   void start(Peer& peer, const Frame& frame);
   void pull(Peer& peer, const Frame& frame);
   void push(Peer& peer, const Frame& frame);
+  /// Waits until `ready`; throws Error (kPeerLost) when the run has failed, or with `missing` after the time.
+  void wait(Lock& lock, const std::function<bool()>& ready, const std::function<std::string()>& missing);
+  void answer_with(Peer& peer, ParameterOperation operation, const void* data = nullptr, size_t bytes = 0);
+  void require_chief(const Peer& peer, const Frame& frame) const;
+  /// The bytes of a message: a value, and after it numbers if they are asked for.
+  template <class T>
+  T read(Peer& peer, const Frame& frame, std::vector<double>* squares = nullptr) {
+    T value;
+    read(peer, frame, std::as_writable_bytes(std::span(&value, 1)), squares);
+    return value;
+  }
+  void read(Peer& peer, const Frame& frame, std::span<std::byte> value, std::vector<double>* squares);
+
+  // Synchronous (parameter_service_sync.cc).
+  void begin_sums();
+  void sum(size_t gradient, Lock& lock);
+  bool all_added() const { return added_ == missing_.size(); }
   void send_squares(Peer& peer, const Frame& frame);
   void update(Peer& peer, const Frame& frame);
+  std::string missing_gradients();
+
+  // Asynchronous (parameter_service_async.cc).
   void next(Peer& peer);
   void commit(Peer& peer, const Frame& frame);
+  void finish(Peer& peer);
   void pause(Peer& peer);
+  void resume(Peer& peer);
   void report(Peer& peer);
-
-  bool stops_unused();
-  void gone(Peer& peer, const std::string& reason);
-  void fail(const std::string& what);
-  /// Waits until `ready`; throws Error (kPeerLost) when the run has failed, or with `missing` after the time.
-  template <class Ready, class Missing>
-  void wait(Lock& lock, const Ready& ready, const Missing& missing);
   void wait_for_batches(Lock& lock, const std::function<bool()>& ready);
-  void collect_threads();
-  Peer* find(int worker);
-  std::string missing_gradients();
-  std::string missing_workers();
   DealtBatch dealt(std::optional<int64_t> row) const;
   bool is_first_server() const { return options_.server == 0; }
-  void answer_with(Peer& peer, ParameterOperation operation, const void* data, size_t bytes);
-  void require_chief(const Peer& peer, const Frame& frame) const;
-  template <class T>
-  T read(Peer& peer, const Frame& frame, std::vector<double>* squares = nullptr);
 
   FramedListener listener_;
   ParameterStorage& storage_;
@@ -134,12 +133,15 @@ class ParameterService {
   std::condition_variable changed_;
   std::list<Peer> peers_;
   std::vector<std::string> addresses_;  ///< of the workers that have come
-  bool started_ = false;                ///< the variables are set
+  int64_t starts_ = 0;                  ///< times that the chief has set the variables
   bool ended_ = false;                  ///< the chief has left
   int left_ = 0;                        ///< workers that have
   std::optional<std::string> failure_;
   double rate_scale_ = 1;
-  PulledState state_;  ///< of the last update
+  PulledState state_;            ///< of the last update
+  std::vector<size_t> parts_;    ///< synchronous, by gradient: tensors that make it
+  std::vector<size_t> missing_;  ///< of them those that have not come
+  size_t added_ = 0;             ///< synchronous: gradients that are summed
   BatchDealer dealer_;
 };
 

@@ -41,6 +41,12 @@ void block_broken_pipe_signal() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
+/// Gloo's words without "[file:line] ".
+std::string without_place(const std::exception& error) {
+  static const std::regex place(R"(^\[[^\]]*\] )");
+  return std::regex_replace(error.what(), place, "");
+}
+
 /// Gloo's words without "[file:line] " and without the peer's "[address]:port".
 std::string reason_of(const std::exception& error) {
   static const std::regex places(R"(^\[[^\]]*\] | \[[^\]]*\](:\d+)?)");
@@ -260,7 +266,6 @@ GlooTransport::~GlooTransport() {
 }
 
 void GlooTransport::connect(const GlooOptions& options) {
-  const WireClock::time_point deadline = WireClock::now() + options.connect_timeout;
   context_ = device_->createContext(rank_, size_);
   context_->setTimeout(std::max(options.connect_timeout / 5, Milliseconds(1)));  // Gloo waits 5 times as long
   // Where this process awaits each of the others.
@@ -280,20 +285,17 @@ void GlooTransport::connect(const GlooOptions& options) {
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
     const std::string& name = peers_[static_cast<size_t>(peer)];
-    const auto left = std::chrono::duration_cast<Milliseconds>(deadline - WireClock::now());
-    const auto theirs = options.store.get(fmt::format("gloo/{}", peer), std::max(left, Milliseconds(0)));
-    if (!theirs)
-      throw Error(ErrorKind::kPeerLost,
-                  fmt::format("{} has not begun to connect within {:g} s", name,
-                              std::chrono::duration<double>(options.connect_timeout).count()));
-    if (theirs->size() != value.size())
+    const std::string theirs = options.await(fmt::format("gloo/{}", peer), peer);
+    if (theirs.size() != value.size())
       throw Error(ErrorKind::kConfig,
                   fmt::format("{} has another number of processes or another version of Gloo", name));
-    const auto begin = theirs->begin() + static_cast<std::ptrdiff_t>(length) * rank_;
+    const auto begin = theirs.begin() + static_cast<std::ptrdiff_t>(length) * rank_;
     try {
       context_->getPair(peer)->connect({begin, begin + static_cast<std::ptrdiff_t>(length)});
     } catch (const std::exception& error) {
-      throw Error(ErrorKind::kPeerLost, fmt::format("cannot connect to {}: {}", name, reason_of(error)));
+      throw Error(ErrorKind::kPeerLost,
+                  fmt::format("{} cannot connect to {}: {}", peers_[static_cast<size_t>(rank_)], name,
+                              without_place(error)));
     }
     probes_[static_cast<size_t>(peer)] =
         context_->createUnboundBuffer(&probed_[static_cast<size_t>(peer)], 1);

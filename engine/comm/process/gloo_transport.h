@@ -1,8 +1,9 @@
 // Messages over TCP by means of Gloo: one connection between each two processes.
 //
-//   std::unique_ptr<Transport> transport = connect_gloo({.store = store, .rank = 2, .size = 4, ...});
+//   std::unique_ptr<Transport> transport = connect_gloo({.store = store, .await = ..., .rank = 2, ...});
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@ namespace mtf {
 
 struct GlooOptions {
   Store& store;  ///< keys "gloo/<rank>"
+  /// The value of a key as soon as `peer` has set it. Throws Error where that one is lost or does not come.
+  std::function<std::string(const std::string& key, int peer)> await;
   int rank = 0;
   int size = 1;
   std::string address;  ///< IP address of this machine at which the others reach it
@@ -24,8 +27,8 @@ struct GlooOptions {
   std::vector<std::string> peers;            ///< what messages call each rank: "rank 2 (node-b, process 812)"
 };
 
-/// Returns when this process is connected with all others. Throws Error (kPeerLost) that names the first one
-/// with which it is not within the time.
+/// Returns when this process is connected with all others. Throws Error (kPeerLost) that names one with which
+/// it cannot be, and what `await` throws.
 ///
 /// A connection that closes is noticed within a tenth of a second. Gloo ends the process from a thread of its
 /// own when a message is longer than the receive that takes it; the tags of collectives prevent this. Should

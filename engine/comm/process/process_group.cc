@@ -14,6 +14,7 @@
 #include "engine/comm/process/flight_record.h"
 #include "engine/comm/process/gloo_transport.h"
 #include "engine/comm/process/process_communicator.h"
+#include "engine/comm/process/stall_meter.h"
 #include "engine/comm/process/watchdog.h"
 #include "engine/comm/rendezvous/failure_listener.h"
 #include "engine/comm/rendezvous/failure_report.h"
@@ -35,22 +36,41 @@ constexpr Milliseconds kBetweenLooks(500);
 /// The time of fail(), and of its parts.
 constexpr Milliseconds kFail(2000), kFailReply(500), kFailDiagnosis(1000);
 
-/// Between signs of life, at most.
-constexpr Milliseconds kHeartbeat(5000);
+/// Between signs of life, at most; and without one, until a process counts as lost.
+constexpr Milliseconds kHeartbeat(5000), kSilence(60'000);
+/// A process that does not come looks so long for others to tell them.
+constexpr Milliseconds kTell(300);
 
-class OneProcess final : public ProcessGroup {
+class OneProcess : public ProcessGroup {
  public:
   const Launch& launch() const override { return launch_; }
   void agree(const Fields&) override {}
   Communicator& communicator() override { return communicator_; }
   void first_then_others(const std::string&, const std::function<void()>& action) override { action(); }
   std::vector<std::string> collect(const std::string&, const std::string& text) override { return {text}; }
+  void refuse(const Error& error) override { throw error; }
   void leave() override {}
   Error fail(const Error& error) noexcept override { return error; }
 
  private:
   Launch launch_;
   InProcessCommunicator communicator_;
+};
+
+class AbsentProcess final : public OneProcess {
+ public:
+  AbsentProcess(const Launch& launch, const std::string& build) : absent_(launch), build_(build) {}
+  Error fail(const Error& error) noexcept override {
+    try {
+      Meeting(absent_, build_, kTell, kTell).decline(error);
+    } catch (const std::exception&) {  // nobody is there, or not of this run
+    }
+    return error;
+  }
+
+ private:
+  const Launch absent_;
+  const std::string build_;
 };
 
 class SeveralProcesses final : public ProcessGroup {
@@ -74,6 +94,7 @@ class SeveralProcesses final : public ProcessGroup {
   Communicator& communicator() override;
   void first_then_others(const std::string& name, const std::function<void()>& action) override;
   std::vector<std::string> collect(const std::string& name, const std::string& text) override;
+  void refuse(const Error& error) override { meeting_.refuse(error); }
   void leave() override;
   Error fail(const Error& error) noexcept override;
 
@@ -81,21 +102,28 @@ class SeveralProcesses final : public ProcessGroup {
   void compare(const Fields& fields);
   void connect();
   Error end_with(const Error& error);
+  /// The error that another thread has told the others already, if their end is the consequence; else
+  /// `error`.
+  Error own_cause(const Error& error);
   /// What is to be printed for a lost peer.
   Error explain(const Error& error);
+  /// The same, where it is this process that the others have waited for: it was stopped, and has gone on.
+  std::optional<Error> after_stall(const Error& error);
   void write_flight_record() const;
   /// What messages call each rank.
   std::vector<std::string> peers() const;
-  /// wait_for() of the meeting, until a process that is to set the key has given no sign of life for the time
-  /// of a collective; then throws Error (kPeerLost) with the words of `late`.
+  /// wait_for() of the meeting, until a process that is to set the key has given no sign of life for
+  /// patience(); then throws Error (kPeerLost) with the words of `late`.
   template <class Late>
   std::string await(const std::string& key, int awaited, const Late& late);
+  Milliseconds patience() const { return std::min(options_.collective_timeout, kSilence); }
   std::string within() const {
-    return fmt::format("within {:g} s", std::chrono::duration<double>(options_.collective_timeout).count());
+    return fmt::format("within {:g} s", std::chrono::duration<double>(patience()).count());
   }
 
   const Launch launch_;
   const ProcessGroupOptions options_;
+  StallMeter stalls_;
   Meeting meeting_;
   std::optional<Heartbeat> heartbeat_;
   FlightRecord record_;
@@ -115,9 +143,9 @@ std::vector<std::string> SeveralProcesses::peers() const {
 
 template <class Late>
 std::string SeveralProcesses::await(const std::string& key, int awaited, const Late& late) {
-  while (true) {
+  for (Milliseconds waited = patience();; waited += patience()) {
     const std::string alive = Heartbeat::last(meeting_.store(), awaited);
-    const auto deadline = std::chrono::steady_clock::now() + options_.collective_timeout;
+    const auto deadline = std::chrono::steady_clock::now() + patience();
     while (std::chrono::steady_clock::now() < deadline) {
       if (std::optional<std::string> value = meeting_.wait_for(key, kBetweenLooks)) return std::move(*value);
       if (thread_) thread_->check();  // whoever is waited for may be lost
@@ -125,8 +153,7 @@ std::string SeveralProcesses::await(const std::string& key, int awaited, const L
     if (alive == Heartbeat::last(meeting_.store(), awaited)) throw Error(ErrorKind::kPeerLost, late());
     if (options_.log) {
       options_.log(fmt::format("rank {} waits for {}, which is at work (more than {:g} s)", rank(),
-                               meeting_.name(awaited),
-                               std::chrono::duration<double>(options_.collective_timeout).count()));
+                               meeting_.name(awaited), std::chrono::duration<double>(waited).count()));
     }
   }
 }
@@ -164,7 +191,13 @@ void SeveralProcesses::compare(const Fields& fields) {
 void SeveralProcesses::connect() {
   const std::vector<std::string> peers = this->peers();
   has_peers_ = true;
+  const auto await_address = [this](const std::string& key, int peer) {
+    return await(key, peer, [&] {
+      return fmt::format("{} has not begun to connect {}", meeting_.name(peer), within());
+    });
+  };
   transport_ = connect_gloo({.store = meeting_.store(),
+                             .await = await_address,
                              .rank = rank(),
                              .size = size(),
                              .address = meeting_.members()[rank()].address,
@@ -235,8 +268,19 @@ void SeveralProcesses::leave() {
 
 Error SeveralProcesses::fail(const Error& error) noexcept {
   try {
-    return end_with(error);
+    return end_with(own_cause(error));
   } catch (const std::exception&) {  // the store is lost, too
+    return error;
+  }
+}
+
+Error SeveralProcesses::own_cause(const Error& error) {
+  if (error.kind() != ErrorKind::kPeerLost) return error;
+  meeting_.set_reply_timeout(kFailReply);
+  try {
+    const std::optional<FailureReport> own = read_failure(meeting_.store(), rank());
+    return own ? error_of_text(own->kind, own->text) : error;
+  } catch (const Error&) {  // the store is lost
     return error;
   }
 }
@@ -255,10 +299,14 @@ Error SeveralProcesses::end_with(const Error& error) {
   write_flight_record();
   Error result = error;
   if (is_own && error.kind() == ErrorKind::kPeerLost) {
-    if (!lost_store.empty() && !launch_.store_is_served && !is_first()) {
+    if (const std::optional<Error> stalled = after_stall(error)) {
+      result = *stalled;
+    } else if (!lost_store.empty() && !launch_.store_is_served && !is_first()) {
+      const bool connects = has_peers_ && !transport_;  // what it waited for may be why process 0 is gone
       result = Error(ErrorKind::kPeerLost,
-                     fmt::format("{} was lost (killed, stopped, or cut off from the network): {}",
-                                 meeting_.name(0), lost_store));
+                     fmt::format("{}{} was lost (killed, stopped, or cut off from the network): {}",
+                                 connects ? std::string(error.what()) + "; meanwhile " : "", meeting_.name(0),
+                                 lost_store));
     } else if (lost_store.empty() && has_peers_) {
       result = explain(error);
     }
@@ -283,6 +331,15 @@ Error SeveralProcesses::explain(const Error& error) {
   }
 }
 
+std::optional<Error> SeveralProcesses::after_stall(const Error& error) {
+  const Milliseconds stall = stalls_.last(options_.collective_timeout + kFail);
+  if (stall < patience() / 2) return {};
+  return Error(ErrorKind::kPeerLost, fmt::format("{} did not run for {:.3g} s (stopped, or its machine was "
+                                                 "suspended), and then: {}",
+                                                 meeting_.name(rank()),
+                                                 std::chrono::duration<double>(stall).count(), error.what()));
+}
+
 void SeveralProcesses::write_flight_record() const {
   if (options_.flight_record.empty() || !has_peers_) return;
   const std::string text = record_.to_json();
@@ -304,6 +361,10 @@ void raise_descriptor_limit() {
 }  // namespace
 
 std::unique_ptr<ProcessGroup> one_process() { return std::make_unique<OneProcess>(); }
+
+std::unique_ptr<ProcessGroup> absent_process(const Launch& launch, const std::string& build) {
+  return std::make_unique<AbsentProcess>(launch, build);
+}
 
 std::unique_ptr<ProcessGroup> connect_processes(const Launch& launch, const ProcessGroupOptions& options) {
   if (!launch.several()) return one_process();

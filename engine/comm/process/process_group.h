@@ -50,6 +50,9 @@ class ProcessGroup {
   /// process 0 gets those of all (the others get nothing at once). A name may be used once.
   virtual std::vector<std::string> collect(const std::string& name, const std::string& text) = 0;
 
+  /// Throws `error`, after it has told the others; from any thread, beside collectives.
+  [[noreturn]] virtual void refuse(const Error& error) = 0;
+
   /// The end of a run that went well: returns when all processes have come so far.
   virtual void leave() = 0;
   /// The end of one that did not: tells the others why, and writes the flight record. What is to be printed
@@ -59,6 +62,9 @@ class ProcessGroup {
 
 /// A run of one process.
 std::unique_ptr<ProcessGroup> one_process();
+/// One that cannot take part in its run: like a run of one process, but fail() tells the others, if any wait
+/// for it within 0.3 s.
+std::unique_ptr<ProcessGroup> absent_process(const Launch& launch, const std::string& build);
 /// Meets the other processes of `launch`; one_process() where there are none. Throws Error (kPeerLost) that
 /// names the ranks that did not come within the time, (kConfig) for a rank that two processes claim, another
 /// number of processes or another version of the program, (kSystem) when the port cannot be served.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <nlohmann/json.hpp>
 
@@ -36,7 +37,8 @@ ProcessHello hello_of_this_process(const Launch& launch, const std::string& buil
           .build = build,
           .host = host,
           .process = ::getpid(),
-          .address = address};
+          .address = address,
+          .store_address = {}};
 }
 
 std::string to_text(const ProcessHello& hello) {
@@ -46,7 +48,8 @@ std::string to_text(const ProcessHello& hello) {
                     {"build", hello.build},
                     {"host", hello.host},
                     {"process", hello.process},
-                    {"address", hello.address}});
+                    {"address", hello.address},
+                    {"store_address", hello.store_address}});
 }
 
 ProcessHello hello_from_text(const std::string& text) {
@@ -57,7 +60,8 @@ ProcessHello hello_from_text(const std::string& text) {
           .build = json.at("build"),
           .host = json.at("host"),
           .process = json.at("process"),
-          .address = json.at("address")};
+          .address = json.at("address"),
+          .store_address = json.value("store_address", "")};  // other builds may not say it
 }
 
 std::string difference(const ProcessHello& first, const ProcessHello& other) {
@@ -74,6 +78,17 @@ std::string difference(const ProcessHello& first, const ProcessHello& other) {
                        first.name(), first.build);
   }
   return {};
+}
+
+void replace_loopback_addresses(std::vector<ProcessHello>& members) {
+  const auto is_loopback = [](const std::string& address) { return HostPort{address, 0}.is_loopback(); };
+  const auto outside = std::ranges::find_if(members, [&](const ProcessHello& member) {
+    return !is_loopback(member.address) && !is_loopback(member.store_address);
+  });
+  if (outside == members.end()) return;  // all are on this machine
+  const std::string address = outside->store_address;
+  for (ProcessHello& member : members)
+    if (is_loopback(member.address)) member.address = address;
 }
 
 std::string to_text(const Fields& fields) { return json_text(fields); }

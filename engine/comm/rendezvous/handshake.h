@@ -20,10 +20,11 @@ struct ProcessHello {
   int protocol = kProcessProtocol;
   int rank = 0;
   int size = 1;
-  std::string build;    ///< version and hash of the program
-  std::string host;     ///< name of the machine
-  int64_t process = 0;  ///< its number there
-  std::string address;  ///< at which the others reach it, in numbers
+  std::string build;          ///< version and hash of the program
+  std::string host;           ///< name of the machine
+  int64_t process = 0;        ///< its number there
+  std::string address;        ///< at which the others reach it, in numbers
+  std::string store_address;  ///< at which it reaches the store, in numbers
 
   /// "rank 2 (node-b, process 812)".
   std::string name() const;
@@ -37,6 +38,10 @@ ProcessHello hello_from_text(const std::string& text);
 
 /// Why `other` cannot be in a run with `first`, which is rank 0; empty: it can.
 std::string difference(const ProcessHello& first, const ProcessHello& other);
+
+/// A machine may know itself by a loopback address ("127.0.1.1 node-a" in /etc/hosts), at which nobody else
+/// reaches it. Its processes get the address at which those of other machines reach its store.
+void replace_loopback_addresses(std::vector<ProcessHello>& members);
 
 /// Names and values.
 using Fields = std::vector<std::pair<std::string, std::string>>;

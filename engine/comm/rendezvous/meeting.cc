@@ -71,7 +71,8 @@ void Meeting::meet() {
   const auto deadline = MeetingClock::now() + connect_timeout_;
   check_job(connect_timeout_);
   check_not_begun();
-  const ProcessHello mine = hello_of_this_process(launch_, build_, whole_.local_address());
+  ProcessHello mine = hello_of_this_process(launch_, build_, whole_.local_address());
+  mine.store_address = whole_.server_address();
   if (store_.add(fmt::format("rank/{}", mine.rank), 1) > 1) throw_claimed_twice(mine);
   store_.set(fmt::format("hello/{}", mine.rank), to_text(mine));
   if (is_first()) judge(mine);
@@ -85,6 +86,13 @@ void Meeting::meet() {
   if (const std::string wrong = difference(members_.front(), mine); !wrong.empty()) {
     throw Error(ErrorKind::kConfig, wrong);
   }
+}
+
+void Meeting::decline(const Error& error) {
+  check_job(connect_timeout_);
+  check_not_begun();
+  publish(error);
+  part(connect_timeout_);
 }
 
 void Meeting::check_job(Milliseconds timeout) {
@@ -126,7 +134,7 @@ void Meeting::throw_claimed_twice(const ProcessHello& mine) {
 
 void Meeting::judge(const ProcessHello& mine) {
   const auto deadline = MeetingClock::now() + connect_timeout_;
-  std::vector<std::string> hellos = {to_text(mine)};
+  std::vector<ProcessHello> hellos = {mine};
   for (int rank = 1; rank < size(); ++rank) {
     const auto text = wait_for(fmt::format("hello/{}", rank), left_until(deadline));
     if (!text) throw_missing();
@@ -134,9 +142,12 @@ void Meeting::judge(const ProcessHello& mine) {
     if (const std::string wrong = difference(mine, other); !wrong.empty()) {
       throw Error(ErrorKind::kConfig, wrong);
     }
-    hellos.push_back(*text);
+    hellos.push_back(other);
   }
-  store_.set("begun", nlohmann::json(hellos).dump());
+  replace_loopback_addresses(hellos);
+  std::vector<std::string> texts;
+  for (const ProcessHello& hello : hellos) texts.push_back(to_text(hello));
+  store_.set("begun", nlohmann::json(texts).dump());
 }
 
 void Meeting::throw_missing() {

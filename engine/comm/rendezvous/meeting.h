@@ -32,6 +32,10 @@ class Meeting {
   /// (kConfig) for a rank that two processes claim, another number of processes or another program.
   void meet();
 
+  /// Instead of meet(): tells the others, if any have come, why this process does not. Throws Error where
+  /// the store is that of another run, or of one that has begun.
+  void decline(const Error& error);
+
   Store& store() { return store_; }
   int size() const { return launch_.size; }
   bool is_first() const { return launch_.rank == 0; }
@@ -51,7 +55,7 @@ class Meeting {
 
   /// Tells the others why this process ends; nothing that they know already.
   void publish(const Error& error);
-  /// publish(), and throws.
+  /// publish(), and throws it.
   [[noreturn]] void refuse(const Error& error);
   /// The others have told it to this process, or it has told them.
   bool is_known(const Error& error) const;

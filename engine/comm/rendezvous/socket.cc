@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "engine/core/error.h"
@@ -109,6 +110,14 @@ NumericAddress in_numbers(const sockaddr_storage& address, socklen_t size) {
   return {name.starts_with(mapped) ? name.substr(mapped.size()) : name, port};
 }
 
+/// Nothing: it is gone.
+std::optional<NumericAddress> other_end(const Socket& socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
+  return in_numbers(address, size);
+}
+
 }  // namespace
 
 Socket::~Socket() {
@@ -179,13 +188,14 @@ std::string local_address(const Socket& socket) {
   return known ? in_numbers(address, size).host : "";
 }
 
+std::string peer_host(const Socket& socket) {
+  const std::optional<NumericAddress> peer = other_end(socket);
+  return peer ? peer->host : "";
+}
+
 std::string peer_address(const Socket& socket) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  if (::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    return "somebody who is gone";
-  const NumericAddress numbers = in_numbers(address, size);
-  return numbers.host + ":" + numbers.port;
+  const std::optional<NumericAddress> peer = other_end(socket);
+  return peer ? peer->host + ":" + peer->port : "somebody who is gone";
 }
 
 }  // namespace mtf

@@ -47,6 +47,8 @@ bool wait_writable(const Socket& socket, std::chrono::steady_clock::time_point d
 int port_of(const Socket& socket);
 /// The address of this end of a connection, in numbers.
 std::string local_address(const Socket& socket);
+/// The address of the other end, in numbers; empty: it is gone.
+std::string peer_host(const Socket& socket);
 /// The address and port of the other end, in numbers: "10.0.0.2:41712".
 std::string peer_address(const Socket& socket);
 

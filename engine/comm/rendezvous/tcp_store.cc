@@ -215,6 +215,7 @@ TcpStore::TcpStore(TcpStoreOptions options)
     : options_(std::move(options)), reply_timeout_(options_.reply_timeout.count()) {
   std::unique_ptr<Connection> connection = first_connection();
   local_address_ = mtf::local_address(connection->socket());
+  server_address_ = peer_host(connection->socket());
   give_back(std::move(connection));
 }
 

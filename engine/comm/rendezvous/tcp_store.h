@@ -56,6 +56,8 @@ class TcpStore final : public Store {
 
   /// The address of this machine on its way to the server, in numbers.
   const std::string& local_address() const { return local_address_; }
+  /// The address at which this machine reaches the server, in numbers.
+  const std::string& server_address() const { return server_address_; }
   /// Holds for calls under way, too.
   void set_reply_timeout(Milliseconds timeout) { reply_timeout_ = timeout.count(); }
 
@@ -68,7 +70,7 @@ class TcpStore final : public Store {
 
   const TcpStoreOptions options_;
   std::atomic<int64_t> reply_timeout_;
-  std::string local_address_;
+  std::string local_address_, server_address_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Connection>> idle_;
 };

@@ -1,0 +1,26 @@
+// The sum of squares of dense elements with the bits of the operation sum_of_squares, also where the elements
+// lie in several places (rows of a variable on several parameter servers).
+//
+//   std::vector<double> sums(squares_blocks(count));
+//   squares_of_blocks(x, DType::kFloat32, count, sums);     // added in order: sum_of_squares(x, ...)
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "engine/core/dtype.h"
+
+namespace mtf {
+
+/// Elements whose squares are added up before the sum goes on.
+inline constexpr int64_t kSquaresBlock = 512;
+constexpr int64_t squares_blocks(int64_t count) { return (count + kSquaresBlock - 1) / kSquaresBlock; }
+
+/// Of x[0 .. count), of a floating-point type.
+double sum_of_squares(const std::byte* x, DType dtype, int64_t count);
+/// Of each block of x[0 .. count). Elements may be divided among several places at multiples of a block,
+/// where there are two blocks or more.
+void squares_of_blocks(const std::byte* x, DType dtype, int64_t count, std::span<double> sums);
+
+}  // namespace mtf

@@ -1,0 +1,44 @@
+#include "engine/comm/process/stall_meter.h"
+
+namespace mtf {
+
+namespace {
+
+/// The thread looks at the clock so often; a time between two looks that is as long as the second is a stall.
+constexpr Milliseconds kLookPause(100), kShortestStall(500);
+
+}  // namespace
+
+StallMeter::StallMeter() : thread_([this] { run(); }) {}
+
+StallMeter::~StallMeter() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  stopped_.notify_one();
+  thread_.join();
+}
+
+Milliseconds StallMeter::last(Milliseconds past) {
+  const std::lock_guard lock(mutex_);
+  look();  // the thread has perhaps not run since
+  const bool is_recent = stall_ > Clock::duration(0) && looked_ - went_on_ <= past;
+  return is_recent ? std::chrono::duration_cast<Milliseconds>(stall_) : Milliseconds(0);
+}
+
+void StallMeter::run() {
+  std::unique_lock lock(mutex_);
+  while (!stopped_.wait_for(lock, kLookPause, [this] { return stop_; })) look();
+}
+
+void StallMeter::look() {
+  const Clock::time_point now = Clock::now();
+  if (now - looked_ >= kShortestStall) {
+    stall_ = now - looked_;
+    went_on_ = now;
+  }
+  looked_ = now;
+}
+
+}  // namespace mtf

@@ -1,0 +1,42 @@
+// Notices that this process did not run for a while: stopped by a signal or a debugger, or with its machine.
+//
+//   StallMeter stalls;
+//   stalls.last(std::chrono::minutes(1))    // 7.1 s: it went on less than a minute ago, after 7.1 s
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "engine/comm/rendezvous/store.h"
+
+namespace mtf {
+
+class StallMeter {
+ public:
+  StallMeter();
+  ~StallMeter();
+  StallMeter(const StallMeter&) = delete;
+  StallMeter& operator=(const StallMeter&) = delete;
+
+  /// How long the process did not run, the last time that this took half a second or more; 0: not within
+  /// `past`.
+  Milliseconds last(Milliseconds past);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void run();
+  void look();
+
+  std::mutex mutex_;
+  Clock::time_point looked_ = Clock::now();
+  Clock::time_point went_on_;
+  Clock::duration stall_{0};
+  std::condition_variable stopped_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace mtf
