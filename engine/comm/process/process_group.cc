@@ -39,7 +39,7 @@ constexpr Milliseconds kFail(2000), kFailReply(500), kFailDiagnosis(1000);
 /// Between signs of life, at most; and without one, until a process counts as lost.
 constexpr Milliseconds kHeartbeat(5000), kSilence(60'000);
 /// A process that does not come looks so long for others to tell them.
-constexpr Milliseconds kTell(300);
+constexpr Milliseconds kTell(200);
 
 class OneProcess : public ProcessGroup {
  public:
