@@ -24,6 +24,8 @@ namespace mtf {
 namespace {
 
 constexpr std::string_view kVersion = "0.1.0";
+/// A process with a wrong configuration looks so long for others to tell them.
+constexpr Milliseconds kTell(200);
 
 constexpr std::string_view kHelp =
     R"(mtf-train: trains neural networks described in YAML on any arrangement of processors described in YAML;
@@ -87,7 +89,7 @@ Milliseconds milliseconds(const config::Duration& duration) {
 std::shared_ptr<ProcessGroup> join_processes(const Config& config, const Diagnostics& diagnostics) {
   const bool alone = !config.launch.several() || is_parameter_server(config) || is_asynchronous(config);
   if (config.run.mode == RunMode::kExplain || alone) return one_process();
-  if (diagnostics.has_errors()) return absent_process(config.launch, build_of_program(kVersion));
+  if (diagnostics.has_errors()) return absent_process(config.launch, build_of_program(kVersion), kTell);
   ProcessGroupOptions options;
   options.connect_timeout = milliseconds(config.cluster.connect_timeout);
   options.collective_timeout = milliseconds(config.cluster.collective_timeout);

@@ -286,7 +286,7 @@ TEST(ProcessGroup, AProcessThatDoesNotTakePartTellsTheOthers) {
     for (int rank = 0; rank < 3; ++rank) {
       if (rank != culprit) others.emplace_back([&, rank] { endings[rank] = run[rank].run(); });
     }
-    const auto absent = absent_process(run[culprit].launch, "1.0 abc");
+    const auto absent = absent_process(run[culprit].launch, "1.0 abc", kEnough);
     EXPECT_EQ(absent->size(), 1);
     EXPECT_STREQ(absent->fail(wrong).what(), wrong.what());
     for (std::thread& other : others) other.join();
@@ -307,7 +307,7 @@ TEST(ProcessGroup, AProcessThatDoesNotTakePartDisturbsNoOtherRun) {
   });
   run[1].work = [&](ProcessGroup& group) {
     group.agree({});
-    absent_process(run[1].launch, "1.0 abc")
+    absent_process(run[1].launch, "1.0 abc", kEnough)
         ->fail(Error(ErrorKind::kConfig, "run.yaml: there is no such file"));
     told.set_value();
     group.leave();

@@ -38,8 +38,6 @@ constexpr Milliseconds kFail(2000), kFailReply(500), kFailDiagnosis(1000);
 
 /// Between signs of life, at most; and without one, until a process counts as lost.
 constexpr Milliseconds kHeartbeat(5000), kSilence(60'000);
-/// A process that does not come looks so long for others to tell them.
-constexpr Milliseconds kTell(200);
 
 class OneProcess : public ProcessGroup {
  public:
@@ -59,10 +57,11 @@ class OneProcess : public ProcessGroup {
 
 class AbsentProcess final : public OneProcess {
  public:
-  AbsentProcess(const Launch& launch, const std::string& build) : absent_(launch), build_(build) {}
+  AbsentProcess(const Launch& launch, const std::string& build, Milliseconds patience)
+      : absent_(launch), build_(build), patience_(patience) {}
   Error fail(const Error& error) noexcept override {
     try {
-      Meeting(absent_, build_, kTell, kTell).decline(error);
+      Meeting(absent_, build_, patience_, patience_).decline(error);
     } catch (const std::exception&) {  // nobody is there, or not of this run
     }
     return error;
@@ -71,6 +70,7 @@ class AbsentProcess final : public OneProcess {
  private:
   const Launch absent_;
   const std::string build_;
+  const Milliseconds patience_;
 };
 
 class SeveralProcesses final : public ProcessGroup {
@@ -362,8 +362,9 @@ void raise_descriptor_limit() {
 
 std::unique_ptr<ProcessGroup> one_process() { return std::make_unique<OneProcess>(); }
 
-std::unique_ptr<ProcessGroup> absent_process(const Launch& launch, const std::string& build) {
-  return std::make_unique<AbsentProcess>(launch, build);
+std::unique_ptr<ProcessGroup> absent_process(const Launch& launch, const std::string& build,
+                                             Milliseconds patience) {
+  return std::make_unique<AbsentProcess>(launch, build, patience);
 }
 
 std::unique_ptr<ProcessGroup> connect_processes(const Launch& launch, const ProcessGroupOptions& options) {

@@ -63,8 +63,9 @@ class ProcessGroup {
 /// A run of one process.
 std::unique_ptr<ProcessGroup> one_process();
 /// One that cannot take part in its run: like a run of one process, but fail() tells the others, if any wait
-/// for it within 0.2 s.
-std::unique_ptr<ProcessGroup> absent_process(const Launch& launch, const std::string& build);
+/// for it within the time.
+std::unique_ptr<ProcessGroup> absent_process(const Launch& launch, const std::string& build,
+                                             Milliseconds patience);
 /// Meets the other processes of `launch`; one_process() where there are none. Throws Error (kPeerLost) that
 /// names the ranks that did not come within the time, (kConfig) for a rank that two processes claim, another
 /// number of processes or another version of the program, (kSystem) when the port cannot be served.

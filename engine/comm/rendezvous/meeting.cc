@@ -93,6 +93,9 @@ void Meeting::decline(const Error& error) {
   check_not_begun();
   publish(error);
   part(connect_timeout_);
+  // Those that have come hear of it at their next look.
+  constexpr int kLooks = 10;
+  if (server_) wait_for_parting(size() - static_cast<int64_t>(missing("hello").size()) + 1, kLooks * kLook);
 }
 
 void Meeting::check_job(Milliseconds timeout) {
@@ -229,9 +232,12 @@ void Meeting::refuse(const Error& error) {
 void Meeting::part(Milliseconds timeout) {
   if (is_stranger_) return;
   store_.add("gone", 1);
-  if (!server_) return;
+  if (server_) wait_for_parting(size(), timeout);
+}
+
+void Meeting::wait_for_parting(int64_t processes, Milliseconds timeout) {
   const auto deadline = MeetingClock::now() + timeout;
-  while (store_.add("gone", 0) < size() && left_until(deadline) > Milliseconds(0)) {
+  while (store_.add("gone", 0) < processes && left_until(deadline) > Milliseconds(0)) {
     std::this_thread::sleep_for(Milliseconds(10));
   }
 }

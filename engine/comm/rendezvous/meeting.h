@@ -73,6 +73,7 @@ class Meeting {
   void judge(const ProcessHello& mine);
   [[noreturn]] void throw_missing();
   void throw_if_failed();
+  void wait_for_parting(int64_t processes, Milliseconds timeout);
   void mark_known(const Error& error);
 
   const Launch launch_;

@@ -231,7 +231,7 @@ std::unique_ptr<TcpStore::Connection> TcpStore::first_connection() const {
       if (lost.is_foreign || StoreClock::now() + pause > deadline) throw_no_store(options_, lost);
     }
     std::this_thread::sleep_for(pause);
-    pause = std::min(2 * pause, std::chrono::milliseconds(500));
+    pause = std::min(2 * pause, std::chrono::milliseconds(100));
   }
 }
 
