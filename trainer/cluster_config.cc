@@ -64,6 +64,10 @@ ClusterOptions cluster_options(const Config& config) {
   return options;
 }
 
+std::chrono::milliseconds in_milliseconds(const config::Duration& timeout) {
+  return std::chrono::milliseconds(static_cast<int64_t>(timeout.seconds * 1000));
+}
+
 ClusterConfig without_processes(const ClusterConfig& cluster) {
   ClusterConfig result;
   result.collectives = cluster.collectives;

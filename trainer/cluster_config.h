@@ -3,6 +3,7 @@
 //   const Launch launch = detect_launch(cluster_options(config), environment_of_process());
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,6 +49,8 @@ inline config::EnumNames enum_names(Launcher) {
 
 /// With the places of the keys.
 ClusterOptions cluster_options(const Config& config);
+/// Of a timeout; what is below a millisecond is cut off.
+std::chrono::milliseconds in_milliseconds(const config::Duration& timeout);
 
 /// What holds for every start of a run: who the processes are is a matter of one start, and a run's
 /// config.yaml does not say it.

@@ -81,18 +81,14 @@ std::string config_help(const std::string& section) {
   return config::help<Config>(section);
 }
 
-Milliseconds milliseconds(const config::Duration& duration) {
-  return Milliseconds(static_cast<int64_t>(duration.seconds * 1000));
-}
-
 /// The other processes of the run. Explain needs none.
 std::shared_ptr<ProcessGroup> join_processes(const Config& config, const Diagnostics& diagnostics) {
   const bool alone = !config.launch.several() || is_parameter_server(config) || is_asynchronous(config);
   if (config.run.mode == RunMode::kExplain || alone) return one_process();
   if (diagnostics.has_errors()) return absent_process(config.launch, build_of_program(kVersion), kTell);
   ProcessGroupOptions options;
-  options.connect_timeout = milliseconds(config.cluster.connect_timeout);
-  options.collective_timeout = milliseconds(config.cluster.collective_timeout);
+  options.connect_timeout = in_milliseconds(config.cluster.connect_timeout);
+  options.collective_timeout = in_milliseconds(config.cluster.collective_timeout);
   options.flight_record = in_model_dir(config, fmt::format("flight.rank-{}.json", config.launch.rank));
   options.build = build_of_program(kVersion);
   options.prepare_thread = [] { make_cpu_backend()->prepare_thread(); };

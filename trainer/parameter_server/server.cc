@@ -135,9 +135,6 @@ ParameterStorage::Outcome ServerVariables::update(int64_t step, double rate_scal
 
 ParameterServiceOptions service_options(const Session& session, const ParameterServerPlan& plan, int server) {
   const Config& config = session.config;
-  const auto milliseconds = [](const config::Duration& time) {
-    return std::chrono::milliseconds(static_cast<int64_t>(time.seconds * 1000));
-  };
   ParameterServiceOptions options;
   options.server = server;
   options.workers = worker_count(config);
@@ -146,8 +143,8 @@ ParameterServiceOptions service_options(const Session& session, const ParameterS
   options.max_staleness = parameter_servers(config)->max_staleness;
   options.squares = plan.squares;
   options.fields = plan.fields;
-  options.connect_timeout = milliseconds(config.cluster.connect_timeout);
-  options.collective_timeout = milliseconds(config.cluster.collective_timeout);
+  options.connect_timeout = in_milliseconds(config.cluster.connect_timeout);
+  options.collective_timeout = in_milliseconds(config.cluster.collective_timeout);
   options.prepare_thread = [&session] { session.backend->prepare_thread(); };
   options.stop_signal = StopSignals::received;
   return options;

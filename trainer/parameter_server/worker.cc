@@ -18,14 +18,11 @@ namespace {
 
 ParameterClientOptions client_options(const Session& session, const ParameterServerPlan& plan) {
   const Config& config = session.config;
-  const auto milliseconds = [](const config::Duration& time) {
-    return std::chrono::milliseconds(static_cast<int64_t>(time.seconds * 1000));
-  };
   return {.servers = server_addresses(config),
           .worker = config.launch.rank,
           .fields = plan.fields,
-          .connect_timeout = milliseconds(config.cluster.connect_timeout),
-          .collective_timeout = milliseconds(config.cluster.collective_timeout)};
+          .connect_timeout = in_milliseconds(config.cluster.connect_timeout),
+          .collective_timeout = in_milliseconds(config.cluster.collective_timeout)};
 }
 
 /// What both kinds of workers do.
