@@ -22,11 +22,12 @@ namespace mtf {
 
 enum class Mode { kTrain, kEvaluate };
 
-/// Element types of variables (spec/core.md §1.7).
+/// Element types of variables (spec/core.md §1.7), and how contractions are computed.
 struct Precision {
   DType master = DType::kFloat32;      ///< in checkpoints
   DType slice = DType::kFloat32;       ///< of the resident value that is updated
   DType activation = DType::kFloat32;  ///< as layers see it
+  bool tf32 = false;                   ///< of contractions of float32 (Graph::set_tf32)
 };
 
 /// Which weights are meant, by name; null: none.
@@ -41,7 +42,9 @@ std::string averaged_weight(const std::string& variable);
 class Context {
  public:
   Context(Graph& graph, Mode mode, const Precision& precision, const Dimension& batch)
-      : graph_(graph), mode_(mode), precision_(precision), batch_(batch) {}
+      : graph_(graph), mode_(mode), precision_(precision), batch_(batch) {
+    graph.set_tf32(precision.tf32);
+  }
   Context(const Context&) = delete;
 
   Graph& graph() { return graph_; }

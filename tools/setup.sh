@@ -7,7 +7,7 @@ packages=(
   build-essential cmake ninja-build ccache
   libyaml-cpp-dev libcxxopts-dev libspdlog-dev libfmt-dev nlohmann-json3-dev zlib1g-dev libxxhash-dev
   libprotozero-dev libsentencepiece-dev libicu-dev libpugixml-dev libgloo-dev
-  libgtest-dev libgmock-dev
+  libgtest-dev libgmock-dev libboost-context-dev
   dataset-fashion-mnist
 )
 [ "${1:-}" != tests ] || packages+=(python3 python3-venv openmpi-bin iproute2)

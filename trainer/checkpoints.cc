@@ -166,6 +166,8 @@ RunPosition Checkpoints::position(const RunState& state) const {
 }
 
 void Checkpoints::save(const RunState& state, const Metrics& metrics) {
+  Profile* const profile = session_.profile.get();
+  const ProfileSpan span = span_on(profile, kMainTrack, "snapshot", ProfileCategory::kCheckpoint);
   wait();
   copy_variables();
   Manifest manifest;
@@ -184,7 +186,9 @@ void Checkpoints::save(const RunState& state, const Metrics& metrics) {
   }
   in_hand_ = true;
   pending_ = std::async(std::launch::async, [this, manifest = std::move(manifest),
-                                             name = fmt::format("checkpoint/{}/{}", state.step, ++saves_)] {
+                                             name = fmt::format("checkpoint/{}/{}", state.step, ++saves_),
+                                             profile] {
+    const ProfileSpan span = span_on(profile, "checkpoint", "write checkpoint", ProfileCategory::kCheckpoint);
     write(manifest, name);
   });
 }
@@ -245,7 +249,8 @@ void Checkpoints::copy_variables() {
     const size_t element_bytes = size_of(piece.variable->dtype);
     piece.bytes.resize(static_cast<size_t>(piece.shape.size()) * element_bytes);
     for (const VariableStore::StoredSlice& slice : piece.slices) {
-      copy_from_slice(piece.shape, slice.shape, slice.begin, element_bytes, slice.data, piece.bytes.data());
+      copy_from_slice(piece.shape, slice.shape, slice.begin, element_bytes, slice.on_host(device_bytes_),
+                      piece.bytes.data());
     }
   }
 }

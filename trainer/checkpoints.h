@@ -99,6 +99,7 @@ class Checkpoints {
   IntervalClock keep_clock_;
   std::vector<SavedValue> best_;  ///< values of checkpoint.keep_best.metric among the checkpoints
   std::vector<Piece> snapshot_;
+  std::vector<std::byte> device_bytes_;  ///< of the slice that is copied, where it is in a device's memory
   int64_t saves_ = 0;     ///< begun so far
   bool in_hand_ = false;  ///< a save that was not waited for
   std::future<void> pending_;

@@ -168,7 +168,8 @@ Precision precision_of(const Config& config) {
   const auto dtype = [](ElementType type) {
     return type == ElementType::kBFloat16 ? DType::kBFloat16 : DType::kFloat32;
   };
-  return {dtype(config.precision.master), dtype(config.precision.slice), dtype(config.precision.activation)};
+  return {dtype(config.precision.master), dtype(config.precision.slice), dtype(config.precision.activation),
+          config.precision.matmul == MatmulPrecision::kTf32};
 }
 
 Config resolved(const Config& config) {

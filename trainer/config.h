@@ -40,6 +40,7 @@ struct RunOptions {
   bool check_replicas = false;
   InstructionSet instruction_set = InstructionSet::kAuto;
   config::Auto<config::Bytes> memory_limit;
+  config::Auto<double> peak_flops;
 };
 
 enum class ElementType { kFloat32, kBFloat16 };
@@ -141,6 +142,11 @@ struct TraceOptions {
   std::vector<std::string> tensors;
 };
 
+struct ProfileOptions {
+  int64_t steps = 0;
+  int64_t skip = 10;
+};
+
 struct Config {
   RunOptions run;
   std::optional<config::MeshSizes> mesh;
@@ -161,6 +167,7 @@ struct Config {
   ClusterConfig cluster;
   ExplainOptions explain;
   TraceOptions trace;
+  ProfileOptions profile;
 
   config::Node root;       ///< the merged files: the places of keys
   Launch launch;           ///< which process of how many this is
@@ -180,6 +187,7 @@ void describe(config::Visitor& visit, InitOptions& options);
 void describe(config::Visitor& visit, CheckpointOptions& options);
 void describe(config::Visitor& visit, ExplainOptions& options);
 void describe(config::Visitor& visit, TraceOptions& options);
+void describe(config::Visitor& visit, ProfileOptions& options);
 void describe(config::Visitor& visit, Config& config);
 
 inline config::EnumNames enum_names(RunMode) {
@@ -199,7 +207,7 @@ inline config::EnumNames enum_names(ElementType) {
 }
 inline config::EnumNames enum_names(MatmulPrecision) {
   return {{"full", MatmulPrecision::kFull},
-          {"tf32", MatmulPrecision::kTf32, true},
+          {"tf32", MatmulPrecision::kTf32},
           {"fp8", MatmulPrecision::kFp8, true}};
 }
 inline config::EnumNames enum_names(InferPrecision) {

@@ -40,6 +40,11 @@ void describe(config::Visitor& visit, RunOptions& options) {
       "memory_limit", options.memory_limit,
       "memory that this process may use, such as 8GiB; auto: what the machine or its control group has free",
       free_on_resume);
+  visit(
+      "peak_flops", options.peak_flops,
+      "floating-point operations that the device of one process can do in a second, such as 989e12, for the "
+      "utilization (mfu) in logs; auto: known of A100, H100 and H200 at the run's precision",
+      positive, free_on_resume);
 }
 
 void describe(config::Visitor& visit, PrecisionOptions& options) {
@@ -51,7 +56,9 @@ void describe(config::Visitor& visit, PrecisionOptions& options) {
   visit("master", options.master,
         "element type of weights in checkpoints; bfloat16 with slice float32: a run that goes on starts from "
         "rounded weights");
-  visit("matmul", options.matmul, "precision of matrix products");
+  visit("matmul", options.matmul,
+        "precision of contractions of float32; tf32: GPUs round the factors to 10 bits of mantissa, which is "
+        "several times as fast");
   visit("infer", options.infer, "precision of inference");
 }
 
@@ -151,11 +158,22 @@ void describe(config::Visitor& visit, TraceOptions& options) {
   visit("tensors", options.tensors, "patterns of further tensors to write");
 }
 
+void describe(config::Visitor& visit, ProfileOptions& options) {
+  visit("steps", options.steps,
+        "so many steps of training are written as a timeline to profile.json in run.model_dir (of several "
+        "processes each its own profile.rank-N.json), for ui.perfetto.dev; 0: none",
+        non_negative);
+  visit("skip", options.skip, "steps before them, from the start of the process on", non_negative);
+}
+
 void describe(config::Visitor& visit, Config& config) {
   visit("run", config.run, "what to do, and where");
   visit("mesh", config.mesh, "names and sizes of the array of processors, such as {rows: 2, cols: 4}",
         free_on_resume);
-  visit("devices", config.devices, "processors of this process: cpu, or cpu*N for N positions",
+  visit("devices", config.devices,
+        "processors, in mesh order: cpu, cpu*N for N positions; cuda for as many GPUs as the mesh needs, "
+        "[cuda:0, "
+        "cuda:1], cuda:0*N for N positions on one",
         free_on_resume);
   visit("layout", config.layout, "tensor dimension: mesh dimension that splits it", free_on_resume);
   visit("parameter_layout", config.parameter_layout, "variables at rest: layout plus these rules (FSDP)",
@@ -176,6 +194,7 @@ void describe(config::Visitor& visit, Config& config) {
   visit("cluster", config.cluster, "several processes", free_on_resume);
   visit("explain", config.explain, "options of run.mode=explain", free_on_resume);
   visit("trace", config.trace, "options of run.mode=trace", free_on_resume);
+  visit("profile", config.profile, "where the time of training goes", free_on_resume);
 }
 
 }  // namespace mtf

@@ -7,34 +7,10 @@
 #include <vector>
 
 #include "trainer/config.h"
+#include "trainer/devices.h"
 
 namespace mtf {
 namespace {
-
-/// Number of positions that `devices` asks for; nothing: as many as the mesh needs. Throws Error.
-std::optional<int64_t> device_count(const Config& config) {
-  constexpr int64_t kMostDevices = 1'000'000;
-  int64_t count = 0;
-  for (size_t i = 0; i < config.devices.size(); ++i) {
-    const std::string& device = config.devices[i];
-    const Mark mark = config.mark(fmt::format("devices.{}", i));
-    if (device.starts_with("cuda")) {
-      throw Error(ErrorKind::kConfig, mark,
-                  fmt::format("`devices`: `{}` comes with the CUDA backend, which is not there yet", device),
-                  "`cpu`");
-    }
-    const int64_t times = device == "cpu"              ? 1
-                          : device.starts_with("cpu*") ? config::to_integer(device.substr(4)).value_or(0)
-                                                       : 0;
-    if (times < 1 || times > kMostDevices) {
-      throw Error(ErrorKind::kConfig, mark, fmt::format("`devices`: `{}` is not a device", device),
-                  "`cpu` or `cpu*8`");
-    }
-    if (device == "cpu" && config.devices.size() == 1) return std::nullopt;
-    count += times;
-  }
-  return count;
-}
 
 /// "1 process with 8, 2 with 4, 4 with 2, 8 with 1": how many positions each of so many processes may have.
 std::string legal_splits(int64_t positions) {
@@ -48,15 +24,17 @@ std::string legal_splits(int64_t positions) {
 }
 
 /// The positions of `mesh` must be those that the processes have.
-void check_processes(const Config& config, const Mesh& mesh, const std::optional<int64_t>& devices,
-                     int processes) {
+void check_processes(const Config& config, const Mesh& mesh, const Devices& choice, int processes) {
+  const std::optional<int64_t>& devices = choice.positions;
   const Mark mark = config.mark(devices ? "devices" : "mesh");
   const std::string positions = mesh.size() == 1 ? "1 position" : fmt::format("{} positions", mesh.size());
   if (processes == 1) {
     if (!devices || mesh.size() == *devices) return;
     throw Error(ErrorKind::kConfig, config.mark(config.root.find("devices") ? "devices" : "mesh"),
                 fmt::format("`mesh` has {} and `devices` has {}", positions, *devices),
-                fmt::format("`devices: cpu*{}`, or `cpu` for as many as the mesh needs", mesh.size()));
+                choice.is_cuda
+                    ? fmt::format("`devices: cuda:0*{}` puts all positions on one GPU", mesh.size())
+                    : fmt::format("`devices: cpu*{}`, or `cpu` for as many as the mesh needs", mesh.size()));
   }
   if (devices ? mesh.size() == *devices * processes : mesh.size() % processes == 0) return;
   throw Error(
@@ -70,7 +48,8 @@ void check_processes(const Config& config, const Mesh& mesh, const std::optional
 }  // namespace
 
 Mesh resolve_mesh(const Config& config) {
-  const std::optional<int64_t> devices = device_count(config);
+  const Devices choice = resolve_devices(config);
+  const std::optional<int64_t>& devices = choice.positions;
   const int processes = hosting_of(config).processes;
   if (!config.mesh) {
     if (processes > 1) {
@@ -96,7 +75,7 @@ Mesh resolve_mesh(const Config& config) {
                             processes == 1 ? "" : ", or `devices: cpu*N` for N positions in each process"));
   }
   const Mesh mesh = config.mesh->resolve(counted ? positions : given);
-  check_processes(config, mesh, devices, processes);
+  check_processes(config, mesh, choice, processes);
   return mesh;
 }
 

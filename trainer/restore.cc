@@ -40,8 +40,10 @@ void read_slices(CheckpointReader& reader, const CheckpointVariable& saved, cons
   for (const VariableStore::StoredSlice& slice : variables.slices(variable.name)) {
     const int64_t elements = slice.shape.size();
     buffer.resize(saved.dtype == variable.dtype ? 0 : static_cast<size_t>(elements) * size_of(saved.dtype));
-    reader.read(saved.name, slice.begin, sizes(slice.shape), buffer.empty() ? slice.data : buffer.data());
-    if (!buffer.empty()) convert_elements(buffer.data(), saved.dtype, slice.data, variable.dtype, elements);
+    slice.fill([&](std::byte* to) {
+      reader.read(saved.name, slice.begin, sizes(slice.shape), buffer.empty() ? to : buffer.data());
+      if (!buffer.empty()) convert_elements(buffer.data(), saved.dtype, to, variable.dtype, elements);
+    });
   }
 }
 

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
+#include <iterator>
 
 #include "engine/comm/process/process_group.h"
 #include "engine/core/nearest.h"
@@ -12,10 +15,13 @@
 #include "models/model_options.h"
 #include "trainer/decode/infer.h"
 #include "trainer/decode/score.h"
+#include "trainer/devices.h"
 #include "trainer/evaluate.h"
 #include "trainer/explain/explain.h"
+#include "trainer/launch/launcher.h"
 #include "trainer/model_dir.h"
 #include "trainer/process.h"
+#include "trainer/report/profiler.h"
 #include "trainer/session.h"
 #include "trainer/trace.h"
 #include "trainer/train.h"
@@ -68,6 +74,7 @@ Processes, on one machine or on several, share its positions evenly; the result 
   mtf-train FILE.yaml... cluster.address=a:29500 cluster.processes=4 cluster.process=3        or by hand
 
   --help-config [SECTION]   every key with type, default and meaning: run, mesh, layout, data, model, optimizer, ...
+  --list-devices            the processor and the GPUs that `devices` can name
   --list-layers             every layer that a model can use, with its formula and options
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 loss or gradients not finite, 75 another process of
@@ -82,7 +89,8 @@ std::string config_help(const std::string& section) {
 }
 
 /// The other processes of the run. Explain needs none.
-std::shared_ptr<ProcessGroup> join_processes(const Config& config, const Diagnostics& diagnostics) {
+std::shared_ptr<ProcessGroup> join_processes(const Config& config, Profile* profile,
+                                             const Diagnostics& diagnostics) {
   const bool alone = !config.launch.several() || is_parameter_server(config) || is_asynchronous(config);
   if (config.run.mode == RunMode::kExplain || alone) return one_process();
   if (diagnostics.has_errors()) return absent_process(config.launch, build_of_program(kVersion), kTell);
@@ -93,11 +101,14 @@ std::shared_ptr<ProcessGroup> join_processes(const Config& config, const Diagnos
   options.build = build_of_program(kVersion);
   options.prepare_thread = [] { make_cpu_backend()->prepare_thread(); };
   options.log = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); };
+  options.profile = profile;
   return connect_processes(config.launch, options);
 }
 
-int run_mode(Config config, const std::shared_ptr<ProcessGroup>& processes, Diagnostics& diagnostics) {
+int run_mode(Config config, const std::shared_ptr<ProcessGroup>& processes,
+             const std::shared_ptr<Profile>& profile, Diagnostics& diagnostics) {
   Session session = open_session(std::move(config), processes, diagnostics);
+  session.profile = profile;
   switch (session.config.run.mode) {
     case RunMode::kTrain:
       return train(session, diagnostics);
@@ -120,12 +131,26 @@ int run_mode(Config config, const std::shared_ptr<ProcessGroup>& processes, Diag
   return 0;
 }
 
+/// This program with the same words as one process for each GPU.
+int run_on_gpus(const CommandLine& command_line, int processes) {
+  LaunchCommand command{
+      .processes = processes, .jobs = {}, .command = {std::filesystem::read_symlink("/proc/self/exe")}};
+  std::ranges::copy(command_line.files, std::back_inserter(command.command));
+  std::ranges::copy(command_line.arguments, std::back_inserter(command.command));
+  return launch(command);
+}
+
 int run_files(const CommandLine& command_line) {
   Diagnostics diagnostics;
   Config config = load_config(command_line.files, command_line.arguments, diagnostics);
-  const std::shared_ptr<ProcessGroup> processes = join_processes(config, diagnostics);
+  if (!diagnostics.has_errors() && config.run.mode != RunMode::kExplain) {
+    const int processes = resolve_devices(config).processes;
+    if (processes > 1) return run_on_gpus(command_line, processes);
+  }
+  const std::shared_ptr<Profile> profile = make_profile(config);
+  const std::shared_ptr<ProcessGroup> processes = join_processes(config, profile.get(), diagnostics);
   try {
-    const int code = run_mode(std::move(config), processes, diagnostics);
+    const int code = run_mode(std::move(config), processes, profile, diagnostics);
     processes->leave();
     return code;
   } catch (const Error& error) {
@@ -145,6 +170,8 @@ CommandLine parse_command_line(const std::vector<std::string>& words) {
       result.help = true;
     } else if (word == "--version") {
       result.version = true;
+    } else if (word == "--list-devices") {
+      result.list_devices = true;
     } else if (word == "--list-layers") {
       result.list_layers = true;
     } else if (word == "--help-config") {
@@ -156,8 +183,9 @@ CommandLine parse_command_line(const std::vector<std::string>& words) {
         throw Error(ErrorKind::kUsage, fmt::format("unknown option `{}`", word),
                     fmt::format("keys have no dashes in front: `{}`", key));
       }
-      throw Error(ErrorKind::kUsage, fmt::format("unknown option `{}`", word),
-                  did_you_mean(word, {"--help", "--help-config", "--list-layers", "--version"}));
+      throw Error(
+          ErrorKind::kUsage, fmt::format("unknown option `{}`", word),
+          did_you_mean(word, {"--help", "--help-config", "--list-devices", "--list-layers", "--version"}));
     } else if (word.find('=') != std::string::npos) {
       result.arguments.push_back(word);
     } else if (!result.arguments.empty()) {
@@ -176,6 +204,8 @@ int run(const CommandLine& command_line) {
     fmt::print("{}", kHelp);
   } else if (command_line.version) {
     fmt::print("mtf-train {}\n", kVersion);
+  } else if (command_line.list_devices) {
+    fmt::print("{}", list_devices());
   } else if (command_line.list_layers) {
     fmt::print("{}", list_layers());
   } else if (command_line.help_config) {

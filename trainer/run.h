@@ -10,6 +10,7 @@ namespace mtf {
 struct CommandLine {
   bool help = false;
   bool help_config = false;
+  bool list_devices = false;
   bool list_layers = false;
   bool version = false;
   std::string section;                 ///< of --help-config; empty: all

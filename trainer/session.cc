@@ -10,6 +10,7 @@
 #include "data/vocabulary/train_vocabulary.h"
 #include "engine/core/nearest.h"
 #include "models/model_options.h"
+#include "trainer/devices.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/report/progress.h"
 #include "trainer/train_plan.h"
@@ -165,6 +166,17 @@ bool divides_evaluation_batch(const Session& session, Diagnostics& diagnostics) 
   return false;
 }
 
+/// float32 is the default on every device.
+void hint_at_precision(const Session& session, Diagnostics& diagnostics) {
+  const PrecisionOptions& precision = session.config.precision;
+  if (session.backend->is_host() || session.config.run.mode != RunMode::kTrain ||
+      precision.activation != ElementType::kFloat32 || precision.matmul != MatmulPrecision::kFull)
+    return;
+  diagnostics.note(
+      "the GPU computes in float32; precision.activation=bfloat16 or precision.matmul=tf32 is several times "
+      "as fast");
+}
+
 }  // namespace
 
 Session open_session(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
@@ -173,7 +185,10 @@ Session open_session(const std::vector<std::string>& files, const std::vector<st
 }
 
 Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Diagnostics& diagnostics) {
-  Session session{std::move(config), std::move(processes), {}, make_cpu_backend(), nullptr, {}, {}, nullptr};
+  Session session{std::move(config), std::move(processes), {}, nullptr, nullptr, {}, {}, nullptr};
+  collect_errors([&] { session.backend = make_backend(session.config); }, diagnostics);
+  if (!session.backend) session.backend = make_cpu_backend();  // to look for further mistakes
+  hint_at_precision(session, diagnostics);
   make_model_of(session, diagnostics);
   collect_errors([&] { session.layouts = make_layouts(session.config); }, diagnostics);
   // Caches and vocabularies that the first one makes are there for the others.
@@ -250,7 +265,8 @@ PartitionOptions partition_options_of(const Session& session) {
   const TrainOptions& train = session.config.train;
   return {.keep_gathered = train.keep_gathered,
           .gather_ahead = train.gather_ahead,
-          .asynchronous = hosting_of(session.config).processes > 1};
+          .asynchronous = hosting_of(session.config).processes > 1,
+          .fuse_epilogues = !session.backend->is_host()};
 }
 
 ExecutorOptions executor_options(const Session& session) {
@@ -260,6 +276,7 @@ ExecutorOptions executor_options(const Session& session) {
   options.check_replicas = session.config.run.check_replicas;
   options.communicator = &session.processes->communicator();
   options.overlap = session.config.cluster.overlap;
+  options.profile = session.profile.get();
   return options;
 }
 

@@ -32,6 +32,7 @@ struct Session {
   TextVocabularies vocabularies;     ///< null without `data.vocabulary`
   std::shared_ptr<const Source>
       train_data;  ///< null where it could not be opened for errors that are reported
+  std::shared_ptr<Profile> profile = {};  ///< null: the run is not profiled
 };
 
 /// Makes the model and opens data.train. What is wrong with the configuration goes

@@ -19,7 +19,10 @@ class LocalSteps final : public StepRunner {
                                                  rows_of(executor_.program(), hosting_of(session_.config))));
   }
 
-  const Batch* next(RunState&) override { return batches_->next(); }
+  const Batch* next(RunState&) override {
+    const ProfileSpan span = wait_for_data(session_);
+    return batches_->next();
+  }
 
   void run(const Batch& batch, const RunState& state) override {
     feed_batch(executor_, *session_.train_data, batch);
@@ -48,6 +51,10 @@ class LocalSteps final : public StepRunner {
 };
 
 }  // namespace
+
+ProfileSpan wait_for_data(const Session& session) {
+  return span_on(session.profile.get(), kMainTrack, "wait for data", ProfileCategory::kData);
+}
 
 TrainingBatches batches_from(const Session& session, int64_t row) {
   const Config& config = session.config;

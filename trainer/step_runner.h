@@ -25,6 +25,9 @@ namespace mtf {
 /// The batches of training from row `row` of the stream on.
 TrainingBatches batches_from(const Session& session, int64_t row);
 
+/// The span of the next batch in a profile.
+ProfileSpan wait_for_data(const Session& session);
+
 class StepRunner {
  public:
   virtual ~StepRunner() = default;

@@ -15,7 +15,9 @@
 #include "trainer/optimizer/averages.h"
 #include "trainer/parameter_server/server.h"
 #include "trainer/parameter_server/worker.h"
+#include "trainer/report/profiler.h"
 #include "trainer/report/run_log.h"
+#include "trainer/report/utilization.h"
 #include "trainer/restore.h"
 #include "trainer/same_run.h"
 #include "trainer/signals.h"
@@ -93,6 +95,14 @@ class Trainer {
   double measured_seconds() const { return clock() - state_.evaluation_seconds; }
   std::optional<double> seconds_left(double step_seconds) const;
 
+  ProfileSpan span(std::string_view name, ProfileCategory category, int64_t step = -1) const {
+    return span_on(session_.profile.get(), kMainTrack, name, category, step);
+  }
+  /// Of the devices' peak; nothing: it is not known.
+  std::optional<double> utilization(double step_seconds) const {
+    return peak_flops_ ? std::optional(plan_.model_flops / step_seconds / *peak_flops_) : std::nullopt;
+  }
+
   const Session& session_;
   const Config& config_;
   TrainPlan plan_;
@@ -103,8 +113,10 @@ class Trainer {
   Executor executor_;
   std::unique_ptr<StepRunner> runner_;
   Agreement agreement_;
+  const std::optional<double> peak_flops_;  ///< of all devices
   std::unique_ptr<Evaluator> evaluator_;
   std::optional<RunLog> log_;
+  Profiler profiler_;
   std::optional<Checkpoints> checkpoints_;
   Metrics evaluated_;  ///< DATASET/METRIC, of an evaluation at this step
 
@@ -118,6 +130,7 @@ class Trainer {
   int64_t logged_step_ = 0;
   int64_t logged_tokens_ = 0;
   double logged_seconds_ = 0;
+  int64_t memory_bytes_ = 0;  ///< as of the last line of the log
   int64_t skipped_ = 0;   ///< in a row
   int64_t restored_ = 0;  ///< without getting past diverged_at_
   int64_t diverged_at_ = -1;
@@ -133,7 +146,9 @@ Trainer::Trainer(const Session& session, TrainPlan plan)
       executor_(plan_.servers ? plan_.servers->program : std::move(plan_.program), *session.backend,
                 variables_, executor_options(session)),
       runner_(make_steps(session, plan_, executor_, variables_)),
-      agreement_(session.processes->communicator(), [this] { return clock(); }) {
+      agreement_(session.processes->communicator(), [this] { return clock(); }),
+      peak_flops_(peak_flops(config_)),
+      profiler_(session, [this](const std::string& line) { log_->info(line); }) {
   if (plan_.evaluation) {
     evaluator_ =
         std::make_unique<Evaluator>(session, plan_.evaluation_sets, std::move(*plan_.evaluation), variables_);
@@ -232,6 +247,7 @@ int Trainer::run() {
   try {
     loop();
     checkpoints_->wait();
+    profiler_.finish();
     for (const std::string& line : runner_->report()) log_->info(line);
     runner_->leave();
   } catch (const Error& error) {
@@ -259,6 +275,8 @@ void Trainer::loop() {
 
 /// One step with all that is due after it. False when the run was set back to a checkpoint.
 bool Trainer::advance() {
+  profiler_.begin_step();
+  const ProfileSpan whole = span("step", ProfileCategory::kStep, state_.step + 1);
   const Batch* batch = runner_->next(state_);
   agreement_.begin();
   if (batch != nullptr) runner_->run(*batch, state_);
@@ -370,6 +388,10 @@ void Trainer::log(bool force) {
       line.emplace_back("tokens_per_second",
                         static_cast<double>(state_.tokens - logged_tokens_) / (seconds - logged_seconds_));
     }
+    line.emplace_back("model_flops_per_second", plan_.model_flops / step_seconds);
+    if (const auto mfu = utilization(step_seconds)) line.emplace_back("mfu", *mfu);
+    memory_bytes_ = memory_in_use(*session_.backend);
+    line.emplace_back("memory_bytes", memory_bytes_);
     const Metrics more = runner_->metrics();
     line.insert(line.end(), more.begin(), more.end());
     log_->step(line);
@@ -389,6 +411,8 @@ void Trainer::show_progress() {
       .epoch = position().epochs,
       .loss = executor_.scalar("loss"),
       .examples_per_second = static_cast<double>(train_batch_size(config_, session_.layouts)) / step_seconds,
+      .utilization = utilization(step_seconds),
+      .memory_bytes = memory_bytes_,
       .seconds_left = seconds_left(step_seconds)};
   if (counts_tokens())
     progress.tokens_per_second = static_cast<double>(state_.tokens - first_tokens_) / seconds;
@@ -409,6 +433,7 @@ std::optional<double> Trainer::seconds_left(double step_seconds) const {
 void Trainer::evaluate() {
   state_.evaluation_pending = false;
   if (!evaluator_) return;
+  const ProfileSpan whole = span("evaluation", ProfileCategory::kEvaluation);
   const double begin = agreement_.now().seconds;
   if (!finished()) runner_->fetch_weights();
   const auto results = evaluator_->run(state_.step, [this] {

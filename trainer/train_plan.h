@@ -16,6 +16,7 @@ struct TrainPlan {
   TrainStep step;  ///< without its graph
   std::vector<EvaluationSet> evaluation_sets;
   Program program;
+  double model_flops = 0;  ///< of a step (model_flops())
   std::optional<Program> evaluation;
   std::optional<Continuation> continuation;    ///< run.model_dir holds a run
   std::optional<ParameterServerPlan> servers;  ///< train.strategy: parameter_server

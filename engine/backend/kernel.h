@@ -44,7 +44,9 @@ struct KernelContext {
   const Operation& operation;
   std::vector<LocalTensor> inputs;
   std::vector<LocalTensor> outputs;
-  uint64_t seed = 0;  ///< run.seed
+  uint64_t seed = 0;         ///< run.seed
+  bool guarded = false;      ///< calls may have a guard
+  bool accumulates = false;  ///< adds to the output, except in iteration 0; only devices are asked to
 };
 
 /// One position's slice: its data, and the global index of its first element along each declared axis.
@@ -57,9 +59,10 @@ struct KernelCall {
   std::span<const Slice> inputs;
   std::span<const Slice> outputs;
   std::byte* scratch =
-      nullptr;            ///< Kernel::scratch_bytes() of 64-byte aligned memory, for this task range alone
-  uint64_t step = 0;      ///< training step, for random numbers
-  int64_t iteration = 0;  ///< of the enclosing repeat
+      nullptr;  ///< Kernel::scratch_bytes() of 64-byte aligned memory, for this task range alone
+  const uint64_t* step = nullptr;  ///< training step, for random numbers; in the memory of the device
+  int64_t iteration = 0;           ///< of the enclosing repeat
+  const bool* guard = nullptr;     ///< in the memory of a device: where it is false, nothing is written
 
   template <class T>
   const T* input(int i) const {

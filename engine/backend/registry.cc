@@ -28,6 +28,7 @@ KernelRegistration::KernelRegistration(std::string_view operation, std::initiali
 
 std::unique_ptr<Kernel> prepare_cpu_kernel(const KernelContext& context) {
   const Operation& operation = context.operation;
+  MTF_CHECK(!context.accumulates, "{} cannot add to its output here", operation.name());
   const auto found = registry().find(Key(operation.name(), operation.kernel_dtype()));
   if (found == registry().end()) {
     throw Error(ErrorKind::kConfig, operation.provenance().mark,

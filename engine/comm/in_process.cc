@@ -34,7 +34,7 @@ class Reduce final : public PreparedCollective {
   int64_t tasks() const override { return (extent_.outer * part_ + kTaskElements - 1) / kTaskElements; }
 
   double run(std::span<const std::byte* const> inputs, int64_t member, std::byte* result, int64_t begin,
-             int64_t end) const override {
+             int64_t end, const bool*) const override {
     const int64_t last = std::min(end * kTaskElements, extent_.outer * part_);
     for (int64_t i = begin * kTaskElements; i < last;) {
       // A stretch of the result that is contiguous in the inputs too.
@@ -72,7 +72,7 @@ class Move final : public PreparedCollective {
   }
 
   double run(std::span<const std::byte* const> inputs, int64_t member, std::byte* result, int64_t begin,
-             int64_t end) const override {
+             int64_t end, const bool*) const override {
     int64_t received = 0;
     for (int64_t row = begin * rows_per_task_; row < std::min(end * rows_per_task_, plan_.rows); ++row) {
       std::byte* out = result + row * plan_.result_row;
@@ -108,7 +108,7 @@ class OwnBytes final : public PendingGather {
 
 int64_t Collective::members() const { return product(group); }
 
-std::unique_ptr<PreparedCollective> InProcessCommunicator::prepare(const Collective& c) {
+std::unique_ptr<PreparedCollective> prepare_in_process(const Collective& c) {
   switch (c.kind) {
     case Collective::Kind::kAllReduce:
     case Collective::Kind::kReduceScatter:

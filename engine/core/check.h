@@ -2,6 +2,9 @@
 // message and a stack trace, and aborts. What a user can cause is an Error (error.h) instead.
 #pragma once
 
+#if defined(__NVCC__) && !defined(FMT_USE_CONSTEXPR)
+#define FMT_USE_CONSTEXPR 1  // by itself fmt 9 is constexpr only by halves there
+#endif
 #include <fmt/format.h>
 
 #include <string>

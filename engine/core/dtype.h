@@ -27,14 +27,14 @@ inline bool is_floating(DType dtype) {
 struct BFloat16 {
   uint16_t bits = 0;
 
-  BFloat16() = default;
-  explicit BFloat16(float value) {
+  constexpr BFloat16() = default;
+  constexpr explicit BFloat16(float value) {
     const uint32_t word = std::bit_cast<uint32_t>(value);
     bits = (word & 0x7fffffffu) > 0x7f800000u
                ? static_cast<uint16_t>((word >> 16) | 0x40u)
                : static_cast<uint16_t>((word + 0x7fffu + ((word >> 16) & 1u)) >> 16);
   }
-  explicit operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+  constexpr explicit operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 };
 
 template <class T>

@@ -36,7 +36,7 @@ PhiloxKey random_key(std::string_view name, uint64_t seed);
 /// Counter of the block of four elements 4 * block .. 4 * block + 3:
 ///   word 0 = block bits 0..31, word 1 = block bits 32..63, word 2 = step bits 0..31,
 ///   word 3 = step bits 32..55 << 8 | stream.       0 <= step < 2^56.
-[[gnu::always_inline]] inline PhiloxBlock philox_counter(RandomStream stream, uint64_t step, uint64_t block) {
+[[gnu::always_inline]] constexpr PhiloxBlock philox_counter(RandomStream stream, uint64_t step, uint64_t block) {
   return {{static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), static_cast<uint32_t>(step),
            static_cast<uint32_t>(step >> 32) << 8 | static_cast<uint32_t>(stream)}};
 }
@@ -46,7 +46,7 @@ inline constexpr uint32_t philox_weyl0 = 0x9E3779B9;
 inline constexpr uint32_t philox_weyl1 = 0xBB67AE85;
 
 /// One round of Philox4x32 on the counter words c0 .. c3.
-[[gnu::always_inline]] inline void philox_round(uint32_t& c0, uint32_t& c1, uint32_t& c2, uint32_t& c3,
+[[gnu::always_inline]] constexpr void philox_round(uint32_t& c0, uint32_t& c1, uint32_t& c2, uint32_t& c3,
                                                 uint32_t k0, uint32_t k1) {
   const uint64_t product0 = uint64_t{0xD2511F53} * c0;
   const uint64_t product1 = uint64_t{0xCD9E8D57} * c2;
@@ -58,7 +58,7 @@ inline constexpr uint32_t philox_weyl1 = 0xBB67AE85;
 
 /// Philox4x32 with 10 rounds (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3;
 /// SC'11).
-[[gnu::always_inline]] inline PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
+[[gnu::always_inline]] constexpr PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
   auto& [c0, c1, c2, c3] = counter.words;
   uint32_t k0 = key.low, k1 = key.high;
   for (int round = 0; round < 10; ++round) {
@@ -70,7 +70,7 @@ inline constexpr uint32_t philox_weyl1 = 0xBB67AE85;
 }
 
 /// 32 random bits of one element.
-inline uint32_t random_bits(PhiloxKey key, RandomStream stream, int64_t step, int64_t element) {
+constexpr uint32_t random_bits(PhiloxKey key, RandomStream stream, int64_t step, int64_t element) {
   const auto index = static_cast<uint64_t>(element);
   return philox(philox_counter(stream, static_cast<uint64_t>(step), index / 4), key).words[index % 4];
 }
@@ -107,11 +107,11 @@ inline constexpr int64_t random_batch = 128;
 }
 
 /// (bits >> 8) * 2^-24 + 2^-25, exact: the 2^24 midpoints of equal intervals of (0, 1).
-inline double uniform_from_bits(uint32_t bits) { return (bits >> 8) * 0x1p-24 + 0x1p-25; }
+constexpr double uniform_from_bits(uint32_t bits) { return (bits >> 8) * 0x1p-24 + 0x1p-25; }
 
 /// The same, rounded once to float32 (the upper half of the values needs the rounding; the largest becomes
 /// 1).
-[[gnu::always_inline]] inline float uniform_float_from_bits(uint32_t bits) {
+[[gnu::always_inline]] constexpr float uniform_float_from_bits(uint32_t bits) {
   return static_cast<float>(static_cast<int32_t>(bits >> 8)) * 0x1p-24f + 0x1p-25f;
 }
 
@@ -133,8 +133,7 @@ float normal(PhiloxKey key, RandomStream stream, int64_t step, int64_t element, 
 float truncated_normal(PhiloxKey key, RandomStream stream, int64_t step, int64_t element, double mean = 0,
                        double stddev = 1);
 
-/// z with Phi(z) = p, 0 < p < 1, to about 1 part in 10^16. Wichura, Algorithm AS 241 (PPND16), Applied
-/// Statistics 37 (1988), 477-484.
+/// z with Phi(z) = p, 0 < p < 1, to about 1 part in 10^16 (normal_quantile).
 double inverse_normal_cdf(double p);
 
 }  // namespace mtf

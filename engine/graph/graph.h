@@ -85,6 +85,10 @@ class Graph {
   std::string unique_name(const std::string& name);
   const Provenance& provenance() const { return provenance_; }
   const Microbatching& microbatching() const { return microbatching_; }
+  /// Contractions of float32 that are added from now on may round their operands to tf32 (10 bits of mantissa)
+  /// on devices that multiply such numbers faster.
+  void set_tf32(bool tf32) { tf32_ = tf32; }
+  bool tf32() const { return tf32_; }
 
   /// Restores the previous provenance when it goes out of scope.
   class Scope {
@@ -123,6 +127,7 @@ class Graph {
   std::unordered_set<std::string> names_;
   Provenance provenance_;
   Microbatching microbatching_;
+  bool tf32_ = false;
   int layers_ = 0;
 };
 

@@ -22,6 +22,15 @@ struct CrossEntropyOptions {
   double label_smoothing = 0;
 };
 
+/// The targets of a row that is given by an id.
+struct Smoothing {
+  double on = 1;   ///< what the id's entry has beyond `off`
+  double off = 0;  ///< every entry
+};
+inline Smoothing smoothing(double label_smoothing, int64_t vocab) {
+  return {1 - label_smoothing, label_smoothing / static_cast<double>(vocab)};
+}
+
 struct CrossEntropy {
   Tensor loss;   ///< logits without the vocabulary dimension; float32 when the logits are bfloat16
   Tensor log_z;  ///< log-sum-exp of the logits, same shape

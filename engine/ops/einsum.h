@@ -35,8 +35,9 @@ class Einsum final : public OperationBase<Einsum> {
  public:
   Einsum(const Tensor& a, const Tensor& b, const Shape& output) : Einsum(a, b, output, a.dtype()) {}
   Einsum(const Tensor& a, const Tensor& b, const Shape& output, DType dtype)
-      : OperationBase({a, b}, {{output, dtype}}) {}
+      : OperationBase({a, b}, {{output, dtype}}), tf32(a.dtype() == DType::kFloat32 && a.graph().tf32()) {}
   std::string_view name() const override { return "einsum"; }
+  std::string attributes() const override { return tf32 ? "tf32" : ""; }
 
   /// d a = einsum({dy, b}) with the shape of a, and likewise for b.
   Tensors gradient(const Tensors& dy) const override;
@@ -48,6 +49,8 @@ class Einsum final : public OperationBase<Einsum> {
   Shape joint_shape() const override;
   /// 2 FLOPs for each element of the union.
   Cost cost(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs) const override;
+
+  bool tf32;  ///< Graph::set_tf32
 };
 
 /// The dimensions of a contraction by class; in the order of a, those of `columns` in the order of b.

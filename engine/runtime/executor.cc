@@ -9,16 +9,17 @@
 #include "engine/core/check.h"
 #include "engine/core/error.h"
 #include "engine/runtime/prepared_program.h"
+#include "engine/runtime/profile.h"
+#include "engine/runtime/recorded_segments.h"
 #include "engine/runtime/slicing.h"
 #include "engine/runtime/thread_pool.h"
 
 namespace mtf {
 namespace {
 
-/// Counters of one worker, on a cache line of its own.
+/// What one worker has done, on a cache line of its own.
 struct alignas(64) WorkerCounters {
-  double flops = 0;
-  double bytes = 0;
+  Work work;
 };
 
 }  // namespace
@@ -27,26 +28,31 @@ class Executor::Implementation {
  public:
   Implementation(Program program, Backend& backend, VariableStore& variables, const ExecutorOptions& options)
       : options_(options),
+        backend_(backend),
         prepared_(std::move(program), backend, communicator(), variables, options.seed,
                   options.check_replicas),
-        pool_(options.threads, [&backend] { backend.prepare_thread(); }),
+        pool_(backend.is_host() ? options.threads : 1, [&backend] { backend.prepare_thread(); }),
         workers_(pool_.threads()),
         scratch_bytes_(whole_pages(static_cast<int64_t>(prepared_.scratch_bytes()))),
-        scratch_(backend.allocate(scratch_bytes_ * pool_.threads())) {
+        scratch_(backend.allocate(scratch_bytes_ * pool_.threads())),
+        device_step_(backend.is_host() ? nullptr : backend.allocate(sizeof(uint64_t))),
+        recorded_(backend, prepared_.segments()),
+        profile_(options.profile, backend, prepared_.program(), pool_.threads()) {
     for (const auto& [name, id] : this->program().inputs)
       input_shapes_.push_back(this->program().local_shape(id));
   }
 
   void feed(const std::string& name, const void* data, int64_t first);
   std::byte* input(const std::string& name, int64_t position) {
+    MTF_CHECK(backend_.is_host(), "input `{}` is in the memory of a device", name);
     const ValueId id = program().input(name);
     return id == kNoValue ? nullptr : prepared_.address(id, position);
   }
   void run(uint64_t step);
   std::optional<NonFinite> first_non_finite(uint64_t step);
   HostTensor fetch(const std::string& name) const;
-  const std::byte* slice(const std::string& name, int64_t position) const {
-    return prepared_.address(output(name), position);
+  const std::byte* slice(const std::string& name, int64_t position, std::vector<std::byte>& buffer) const {
+    return on_host(output(name), position, buffer);
   }
   double scalar(const std::string& name) const;
   const PreparedProgram& prepared() const { return prepared_; }
@@ -57,7 +63,7 @@ class Executor::Implementation {
   Communicator& communicator() {
     return options_.communicator != nullptr ? *options_.communicator : in_process_;
   }
-  void run(const std::vector<PreparedSegment>& segments, int64_t iteration);
+  void run(std::span<const PreparedSegment> segments, int64_t iteration);
   void run_local(const PreparedSegment& segment, int64_t iteration);
   void run_collective(const PreparedStep& step);
   void start_remote(const PreparedStep& step);
@@ -70,16 +76,31 @@ class Executor::Implementation {
   std::optional<NonFinite> non_finite_at_rest() const;
   NonFinite examine_slices(ValueId id) const;
   ValueId output(const std::string& name) const;
+  /// Checked after each instruction.
+  bool is_stepwise() const { return options_.check_replicas || search_.has_value(); }
+  /// Of a coordinate of a guarded step; on a device, waits.
+  bool guard_holds(const PreparedStep& step, int64_t coordinate) const;
+  const uint64_t* step_word() const {
+    return device_step_ ? reinterpret_cast<const uint64_t*>(device_step_->data()) : &step_;
+  }
+  const std::byte* on_host(ValueId id, int64_t position, std::vector<std::byte>& buffer) const {
+    return backend_.on_host(prepared_.address(id, position), program().local_bytes(id), buffer);
+  }
 
   ExecutorOptions options_;
+  Backend& backend_;
   InProcessCommunicator in_process_;
   PreparedProgram prepared_;
   ThreadPool pool_;
   std::vector<WorkerCounters> workers_;
   int64_t scratch_bytes_;  ///< of one worker
   std::unique_ptr<DeviceMemory> scratch_;
-  std::vector<Shape> input_shapes_;  ///< of one position's slices
-  std::vector<int64_t> begin_;       ///< of the slice that is fed
+  std::unique_ptr<DeviceMemory> device_step_;  ///< where kernels read the step; null: step_
+  RecordedSegments recorded_;
+  ProgramProfile profile_;
+  mutable std::vector<std::byte> host_slice_;  ///< for a device: a slice that is fed or read
+  std::vector<Shape> input_shapes_;            ///< of one position's slices
+  std::vector<int64_t> begin_;                 ///< of the slice that is fed
   Counters counters_;
   uint64_t step_ = 0;
   std::optional<NonFiniteSearch> search_;  ///< first_non_finite()
@@ -95,24 +116,36 @@ void Executor::Implementation::feed(const std::string& name, const void* data, i
     const int64_t position = copies.position(copy);
     begin_ = prepared_.begin(id, position);
     if (first != 0) begin_[0] -= first;
+    std::byte* slice = prepared_.address(id, position);
+    if (!backend_.is_host()) host_slice_.resize(static_cast<size_t>(program().local_bytes(id)));
     copy_to_slice(value.shape, local, begin_, size_of(value.dtype), static_cast<const std::byte*>(data),
-                  prepared_.address(id, position));
+                  backend_.is_host() ? slice : host_slice_.data());
+    if (!backend_.is_host()) backend_.write(slice, host_slice_.data(), program().local_bytes(id));
   }
 }
 
 void Executor::Implementation::run(uint64_t step) {
   step_ = step;
   for (WorkerCounters& worker : workers_) worker = {};
-  run(prepared_.segments(), 0);
+  if (device_step_)
+    backend_.write(device_step_->data(), reinterpret_cast<const std::byte*>(&step), sizeof(step));
+  const auto enqueue = [&](std::span<const PreparedSegment> segments) { run(segments, 0); };
+  profile_.begin();
+  if (backend_.is_host() || is_stepwise() || profile_.is_on()) {
+    enqueue(prepared_.segments());
+  } else {
+    recorded_.run(enqueue, workers_[0].work);
+  }
+  profile_.end();
   const auto positions = static_cast<double>(prepared_.mesh().positions());
   ++counters_.runs;
   for (const WorkerCounters& worker : workers_) {
-    counters_.flops_per_position += worker.flops / positions;
-    counters_.bytes_per_position += worker.bytes / positions;
+    counters_.flops_per_position += worker.work.flops / positions;
+    counters_.bytes_per_position += worker.work.bytes / positions;
   }
 }
 
-void Executor::Implementation::run(const std::vector<PreparedSegment>& segments, int64_t iteration) {
+void Executor::Implementation::run(std::span<const PreparedSegment> segments, int64_t iteration) {
   for (const PreparedSegment& segment : segments) {
     switch (segment.kind) {
       case PreparedSegment::Kind::kLocal:
@@ -143,8 +176,7 @@ void Executor::Implementation::run(const std::vector<PreparedSegment>& segments,
 /// With enough coordinates a worker runs the whole segment for one of them; otherwise the tasks of each step
 /// are shared out.
 void Executor::Implementation::run_local(const PreparedSegment& segment, int64_t iteration) {
-  const bool stepwise = options_.check_replicas || search_;
-  if (segment.coordinates >= pool_.threads() && !stepwise) {
+  if (segment.coordinates >= pool_.threads() && !is_stepwise()) {
     pool_.run(segment.coordinates, [&](int64_t coordinate, int worker) {
       for (const PreparedStep& step : segment.steps)
         run_tasks(step, coordinate, 0, step.tasks, iteration, worker);
@@ -155,21 +187,24 @@ void Executor::Implementation::run_local(const PreparedSegment& segment, int64_t
     pool_.run(step.coordinates * step.tasks, [&](int64_t task, int worker) {
       run_tasks(step, task / step.tasks, task % step.tasks, task % step.tasks + 1, iteration, worker);
     });
-    if (stepwise) check(step, step.instruction->outputs, iteration);
+    if (is_stepwise()) check(step, step.instruction->outputs, iteration);
   }
 }
 
 void Executor::Implementation::run_tasks(const PreparedStep& step, int64_t coordinate, int64_t begin,
                                          int64_t end, int64_t iteration, int worker) {
-  if (!step.guards.empty() && !*step.guards[coordinate]) return;
+  const bool* guard = step.guards.empty() ? nullptr : step.guards[coordinate];
+  if (backend_.is_host() && guard != nullptr && !*guard) return;
   if (options_.before_task) options_.before_task();
+  const ProgramProfile::Span span = profile_.span(*step.instruction, worker, coordinate);
   const Slice* slices = step.slices.data() + coordinate * static_cast<int64_t>(step.inputs + step.outputs);
   const KernelCall call{{slices, step.inputs},
                         {slices + step.inputs, step.outputs},
                         scratch_->data() + worker * scratch_bytes_,
-                        step_,
-                        iteration};
-  workers_[worker].flops += static_cast<double>(step.kernel->run(call, begin, end)) * step.positions;
+                        step_word(),
+                        iteration,
+                        guard};
+  workers_[worker].work.flops += static_cast<double>(step.kernel->run(call, begin, end)) * step.positions;
 }
 
 void Executor::Implementation::run_collective(const PreparedStep& step) {
@@ -179,19 +214,28 @@ void Executor::Implementation::run_collective(const PreparedStep& step) {
     const CollectivePart* part = step.parts.data();
     for (; task >= part->tasks * step.coordinates; ++part) task -= part->tasks * step.coordinates;
     const int64_t coordinate = task / part->tasks, begin = task % part->tasks;
-    if (!step.guards.empty() && !*step.guards[coordinate]) return;
+    const bool* guard = step.guards.empty() ? nullptr : step.guards[coordinate];
+    if (backend_.is_host() && guard != nullptr && !*guard) return;
     if (options_.before_task) options_.before_task();
+    const ProgramProfile::Span span = profile_.span(*step.instruction, worker, coordinate);
     const std::span<const std::byte* const> inputs(part->inputs.data() + coordinate * part->members,
                                                    static_cast<size_t>(part->members));
-    workers_[worker].bytes +=
-        part->collective->run(inputs, part->member[coordinate], part->results[coordinate], begin, begin + 1) *
-        step.positions;
+    workers_[worker].work.bytes += part->collective->run(inputs, part->member[coordinate],
+                                                         part->results[coordinate], begin, begin + 1, guard) *
+                                   step.positions;
   });
 }
 
+bool Executor::Implementation::guard_holds(const PreparedStep& step, int64_t coordinate) const {
+  if (step.guards.empty()) return true;
+  const auto* guard = reinterpret_cast<const std::byte*>(step.guards[coordinate]);
+  return *reinterpret_cast<const bool*>(backend_.on_host(guard, sizeof(bool), host_slice_));
+}
+
 void Executor::Implementation::start_remote(const PreparedStep& step) {
-  if (!step.guards.empty() && !*step.guards[0]) return;
+  if (!guard_holds(step, 0)) return;
   if (options_.before_task) options_.before_task();
+  const ProgramProfile::Span span = profile_.span(*step.instruction);
   step.pending->collective->start();
   step.pending->running = true;
   if (!options_.overlap) step.pending->collective->wait();
@@ -199,6 +243,7 @@ void Executor::Implementation::start_remote(const PreparedStep& step) {
 
 void Executor::Implementation::wait_for_remote(const PreparedStep& step, int64_t iteration) {
   const auto positions = static_cast<double>(prepared_.mesh().positions());
+  const ProgramProfile::Span span = profile_.span(*step.instruction);
   for (PendingCollective* pending : step.awaited) {
     if (!std::exchange(pending->running, false)) continue;
     pending->collective->wait();
@@ -210,11 +255,12 @@ void Executor::Implementation::wait_for_remote(const PreparedStep& step, int64_t
 
 void Executor::Implementation::check(const PreparedStep& step, const std::vector<ValueId>& results,
                                      int64_t iteration) {
+  if (!is_stepwise()) return;
   // A batch that is put together holds anything until its last part is in.
   const bool unfinished =
       step.instruction->kind == InstructionKind::kPlace && iteration + 1 < step.instruction->count;
   if (unfinished) return;
-  if (!step.guards.empty() && !*step.guards[0]) return;
+  if (!guard_holds(step, 0)) return;
   for (ValueId id : results) {
     if (options_.check_replicas) check_replicas(step, id);
     if (search_) check_finite(id);
@@ -268,7 +314,7 @@ NonFinite Executor::Implementation::examine_slices(ValueId id) const {
   NonFinite found;
   const HostedCopies& copies = prepared_.copies(prepared_.stored(id));
   for (int64_t copy = 0; copy < copies.size(); ++copy) {
-    examine(program().values[id].dtype, prepared_.address(id, copies.position(copy)),
+    examine(program().values[id].dtype, on_host(id, copies.position(copy), host_slice_),
             program().local_shape(id).size(), found);
   }
   return found;
@@ -277,9 +323,10 @@ NonFinite Executor::Implementation::examine_slices(ValueId id) const {
 void Executor::Implementation::check_replicas(const PreparedStep& step, ValueId id) {
   const HostedMesh& mesh = prepared_.mesh();
   const HostedCopies& copies = prepared_.copies(program().values[id].layout.varies());
+  std::vector<std::byte> other_slice;
   for (int64_t position = mesh.begin(); position < mesh.begin() + mesh.positions(); ++position) {
     const int64_t other = copies.position(*copies.find(position));
-    if (std::memcmp(prepared_.address(id, position), prepared_.address(id, other),
+    if (std::memcmp(on_host(id, position, host_slice_), on_host(id, other, other_slice),
                     static_cast<size_t>(program().local_bytes(id))) == 0) {
       continue;
     }
@@ -299,12 +346,12 @@ HostTensor Executor::Implementation::fetch(const std::string& name) const {
   const Value& value = program().values[id];
   return gather_slices(
       value.shape, value.dtype, value.layout, prepared_.mesh(),
-      [&](int64_t position) { return prepared_.address(id, position); }, options_.communicator, name);
+      [&](int64_t position) { return on_host(id, position, host_slice_); }, options_.communicator, name);
 }
 
 double Executor::Implementation::scalar(const std::string& name) const {
   const ValueId id = output(name);
-  const std::byte* data = prepared_.address(id, prepared_.mesh().begin());
+  const std::byte* data = on_host(id, prepared_.mesh().begin(), host_slice_);
   switch (program().values[id].dtype) {
     case DType::kFloat32:
       return *reinterpret_cast<const float*>(data);
@@ -360,8 +407,9 @@ void Executor::feed_scalar(const std::string& name, double value) {
 
 void Executor::run(uint64_t step) { implementation_->run(step); }
 HostTensor Executor::fetch(const std::string& name) const { return implementation_->fetch(name); }
-const std::byte* Executor::slice(const std::string& name, int64_t position) const {
-  return implementation_->slice(name, position);
+const std::byte* Executor::slice(const std::string& name, int64_t position,
+                                 std::vector<std::byte>& buffer) const {
+  return implementation_->slice(name, position, buffer);
 }
 
 double Executor::scalar(const std::string& name) const { return implementation_->scalar(name); }

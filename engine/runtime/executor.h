@@ -18,6 +18,7 @@
 
 #include "engine/backend/backend.h"
 #include "engine/comm/communicator.h"
+#include "engine/core/profile.h"
 #include "engine/runtime/host_tensor.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/non_finite.h"
@@ -35,6 +36,7 @@ struct ExecutorOptions {
   /// order; null: there are none. The program was partitioned for asynchronous collectives then.
   Communicator* communicator = nullptr;
   bool overlap = true;  ///< between processes: computation goes on until a collective's result is needed
+  Profile* profile = nullptr;  ///< instructions are spans of it; null: none
   /// Called by each worker before each task, for tests (random sleeps).
   std::function<void()> before_task{};
 };
@@ -57,14 +59,15 @@ class Executor {
   void feed(const std::string& name, const void* data, int64_t first = 0);
   void feed_scalar(const std::string& name, double value);
   /// The slice of an input at a position of this process, to be filled in the place of feed(); null: the
-  /// program does not depend on it.
+  /// program does not depend on it. For backends of the host.
   std::byte* input(const std::string& name, int64_t position);
-  /// Runs the program once. Throws Error naming the instruction when check_replicas finds a difference.
+  /// Runs the program once; a device may be at it still when the call returns. Throws Error naming the
+  /// instruction when check_replicas finds a difference.
   void run(uint64_t step);
   /// The whole output of this name; where other processes hold parts of it, every process calls it.
   HostTensor fetch(const std::string& name) const;
-  /// The slice of an output at a position whose copy is in this process.
-  const std::byte* slice(const std::string& name, int64_t position) const;
+  /// The slice of an output at a position whose copy is in this process, where it is or in `buffer`.
+  const std::byte* slice(const std::string& name, int64_t position, std::vector<std::byte>& buffer) const;
   /// A 0-dimensional output; does not allocate.
   double scalar(const std::string& name) const;
 

@@ -6,6 +6,7 @@
 
 #include "engine/core/check.h"
 #include "engine/runtime/collective_of.h"
+#include "engine/runtime/staged_collective.h"
 
 namespace mtf {
 namespace {
@@ -40,8 +41,10 @@ LocalTensor local_tensor(const Program& program, ValueId id) {
 /// Of an instruction that is neither a collective nor a loop.
 std::unique_ptr<Kernel> prepare_kernel(const Program& program, const Instruction& instruction,
                                        Backend& backend, uint64_t seed) {
-  if (instruction.kind == InstructionKind::kLocal) {
-    KernelContext context{*instruction.operation, {}, {}, seed};
+  const bool accumulates =
+      instruction.kind == InstructionKind::kAccumulate && instruction.operation != nullptr;
+  if (instruction.kind == InstructionKind::kLocal || accumulates) {
+    KernelContext context{*instruction.operation, {}, {}, seed, instruction.guard != kNoValue, accumulates};
     for (ValueId id : instruction.inputs) context.inputs.push_back(local_tensor(program, id));
     for (ValueId id : instruction.outputs) context.outputs.push_back(local_tensor(program, id));
     return backend.prepare(context);
@@ -214,7 +217,7 @@ void PreparedProgram::prepare_collective(const Instruction& instruction, Prepare
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
     CollectivePart part;
     const Collective collective = collective_of(program_, instruction, instruction.inputs[i]);
-    part.collective = communicator_.prepare(collective);
+    part.collective = backend_.prepare(collective);
     part.members = collective.members();
     part.tasks = part.collective->tasks();
     for (int64_t c = 0; c < step.coordinates; ++c) {
@@ -231,11 +234,19 @@ void PreparedProgram::prepare_collective(const Instruction& instruction, Prepare
 }
 
 void PreparedProgram::prepare_remote(const Instruction& instruction, PreparedStep& step) {
-  std::vector<RemotePart> parts =
-      remote_parts(program_, instruction, mesh_, replicate_,
-                   [&](ValueId id, int64_t position) { return address(id, position); });
-  step.pending = &pending_.emplace_back(
-      PendingCollective{communicator_.prepare(std::move(parts), title_of(program_, instruction))});
+  const bool is_staged = !backend_.is_host() && !communicator_.is_on_device();
+  StagedSlices inputs(backend_), results(backend_);
+  const auto place = [&](ValueId id, int64_t position) {
+    std::byte* memory = address(id, position);
+    if (!is_staged) return memory;
+    const bool is_result = std::ranges::find(instruction.outputs, id) != instruction.outputs.end();
+    return (is_result ? results : inputs).host(memory, program_.local_bytes(id));
+  };
+  std::unique_ptr<RemoteCollective> collective = communicator_.prepare(
+      remote_parts(program_, instruction, mesh_, replicate_, place), title_of(program_, instruction));
+  if (is_staged)
+    collective = make_staged_collective(std::move(collective), std::move(inputs), std::move(results));
+  step.pending = &pending_.emplace_back(PendingCollective{std::move(collective)});
   for (ValueId id : instruction.outputs) pending_of_[id] = step.pending;
 }
 

@@ -20,8 +20,8 @@ void copy_from_slice(const Shape& whole, const Shape& slice, const std::vector<i
                      size_t element_bytes, const std::byte* from, std::byte* to);
 
 /// The whole of a value, put together from the slices that the positions hold: those of this process, which
-/// `slice` gives, and, where it does not hold them all, those of the others (then a collective: every process
-/// calls it).
+/// `slice` gives (each until it is called again), and, where it does not hold them all, those of the others
+/// (then a collective: every process calls it).
 HostTensor gather_slices(const Shape& shape, DType dtype, const Layout& layout, const HostedMesh& mesh,
                          const std::function<const std::byte*(int64_t position)>& slice,
                          Communicator* communicator, const std::string& name);

@@ -26,7 +26,7 @@ struct VariableStore::Entry {
 VariableStore::VariableStore(Backend& backend, const Mesh& mesh,
                              const std::vector<ProgramVariable>& variables,
                              const VariableStoreOptions& options)
-    : mesh_(mesh, hosting_of(options.communicator)), communicator_(options.communicator) {
+    : backend_(&backend), mesh_(mesh, hosting_of(options.communicator)), communicator_(options.communicator) {
   for (const ProgramVariable& v : variables) {
     if (options.shared != nullptr && options.shared->contains(v.variable.name)) {
       entries_[v.variable.name] = options.shared->entries_.at(v.variable.name);
@@ -61,13 +61,22 @@ VariableStore::Entry& VariableStore::entry(const std::string& name) const {
   return *found->second;
 }
 
+const std::byte* VariableStore::StoredSlice::on_host(std::vector<std::byte>& buffer) const {
+  return backend->on_host(data, bytes, buffer);
+}
+
+void VariableStore::StoredSlice::fill(const std::function<void(std::byte*)>& write) const {
+  if (backend->is_host()) return write(data);
+  std::vector<std::byte> values(static_cast<size_t>(bytes));
+  write(values.data());
+  backend->write(data, values.data(), bytes);
+}
+
 void VariableStore::initialize(uint64_t seed) {
   for (const auto& [name, entry] : entries_) {
-    for (int64_t copy = 0; copy < entry->copies.size(); ++copy) {
-      fill_initial_values(
-          entry->variable, seed, entry->local,
-          slice_begin(entry->variable.shape, entry->layout, mesh_.mesh(), entry->copies.position(copy)),
-          entry->data(copy));
+    for (const StoredSlice& slice : slices(name)) {
+      slice.fill(
+          [&](std::byte* to) { fill_initial_values(entry->variable, seed, slice.shape, slice.begin, to); });
     }
   }
 }
@@ -89,18 +98,22 @@ void VariableStore::set(const std::string& name, const HostTensor& value) {
                 fmt::format("`{}` is {} {} and cannot be set to {} {}", name, name_of(e.variable.dtype),
                             e.variable.shape.to_string(), name_of(value.dtype), value.shape.to_string()));
   }
-  for (int64_t copy = 0; copy < e.copies.size(); ++copy) {
-    const int64_t position = e.copies.position(copy);
-    copy_to_slice(e.variable.shape, e.local, slice_begin(e.variable.shape, e.layout, mesh_.mesh(), position),
-                  size_of(e.variable.dtype), value.bytes.data(), e.data(copy));
+  for (const StoredSlice& slice : slices(name)) {
+    slice.fill([&](std::byte* to) {
+      copy_to_slice(e.variable.shape, slice.shape, slice.begin, size_of(e.variable.dtype), value.bytes.data(),
+                    to);
+    });
   }
 }
 
 HostTensor VariableStore::get(const std::string& name) const {
   const Entry& e = entry(name);
+  const int64_t bytes = e.local.size() * static_cast<int64_t>(size_of(e.variable.dtype));
+  std::vector<std::byte> buffer;
   return gather_slices(
       e.variable.shape, e.variable.dtype, e.layout, mesh_,
-      [&](int64_t position) { return e.data(*e.copies.find(position)); }, communicator_, name);
+      [&](int64_t position) { return backend_->on_host(e.data(*e.copies.find(position)), bytes, buffer); },
+      communicator_, name);
 }
 
 int64_t VariableStore::bytes() const {
@@ -114,8 +127,9 @@ std::vector<VariableStore::StoredSlice> VariableStore::slices(const std::string&
   std::vector<StoredSlice> slices;
   for (int64_t copy = 0; copy < e.copies.size(); ++copy) {
     const int64_t position = e.copies.position(copy);
-    slices.push_back({slice_begin(e.variable.shape, e.layout, mesh_.mesh(), position), e.local, e.data(copy),
-                      mesh_.holds_first(position, e.layout.varies())});
+    slices.push_back({slice_begin(e.variable.shape, e.layout, mesh_.mesh(), position), e.local,
+                      e.local.size() * static_cast<int64_t>(size_of(e.variable.dtype)), e.data(copy),
+                      mesh_.holds_first(position, e.layout.varies()), backend_});
   }
   return slices;
 }

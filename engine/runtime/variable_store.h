@@ -2,6 +2,7 @@
 // programs of a run (train step, evaluation), which must agree on the layouts at rest.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -46,14 +47,21 @@ class VariableStore {
 
   /// In every process the slices of `a` have the places of those of `b`, which has its shape.
   bool lie_alike(const std::string& a, const std::string& b) const;
-  /// The slice of one position.
+  /// The slice of one position, in the memory of the backend.
   std::byte* slice(const std::string& name, int64_t position) const;
   /// Every slice that this process stores, each distinct one once (with `replicate`: one for each position).
   struct StoredSlice {
     std::vector<int64_t> begin;  ///< global index of the first element along each axis
     Shape shape;
-    std::byte* data;
-    bool first;  ///< no process before this one stores it
+    int64_t bytes;
+    std::byte* data;  ///< in the memory of `backend`
+    bool first;       ///< no process before this one stores it
+    Backend* backend;
+
+    /// The values, there or in `buffer`.
+    const std::byte* on_host(std::vector<std::byte>& buffer) const;
+    /// Calls write(to), which sets all values.
+    void fill(const std::function<void(std::byte* to)>& write) const;
   };
   std::vector<StoredSlice> slices(const std::string& name) const;
 
@@ -61,6 +69,7 @@ class VariableStore {
   struct Entry;
   Entry& entry(const std::string& name) const;
 
+  Backend* backend_;
   HostedMesh mesh_;
   Communicator* communicator_;
   std::map<std::string, std::shared_ptr<Entry>> entries_;

@@ -93,7 +93,7 @@ void Explainer::find_makers(const std::vector<Instruction>& block, int64_t times
 void Explainer::block(const std::vector<Instruction>& block, int64_t times) {
   for (const Instruction& instruction : block) {
     tensors(instruction, times);
-    if (instruction.kind == InstructionKind::kLocal) local(instruction, times);
+    if (instruction.operation && !instruction.is_collective()) local(instruction, times);
     if (instruction.is_collective()) collective(instruction, times);
     if (instruction.kind == InstructionKind::kRepeat)
       this->block(instruction.body, times * instruction.count);
@@ -257,15 +257,17 @@ const Explainer::Maker* Explainer::maker(ValueId id) const {
 
 /// What a loop adds up or puts together belongs where its terms come from.
 Origin Explainer::origin(const Instruction& instruction) const {
-  const bool collects =
-      instruction.kind == InstructionKind::kAccumulate || instruction.kind == InstructionKind::kPlace;
+  const bool collects = !instruction.operation && (instruction.kind == InstructionKind::kAccumulate ||
+                                                   instruction.kind == InstructionKind::kPlace);
   if (const Maker* made = collects ? maker(instruction.inputs[0]) : nullptr) {
     Origin from = made->instruction->is_collective()
                       ? origin_of(*made->instruction, made->instruction->inputs[0])
                       : origin(*made->instruction);
     return {name_of(instruction), from.path, from.phase};
   }
-  return {name_of(instruction), instruction.provenance.path, instruction.provenance.phase};
+  const std::string name =
+      instruction.operation ? std::string(instruction.operation->name()) : name_of(instruction);
+  return {name, instruction.provenance.path, instruction.provenance.phase};
 }
 
 /// Sums pass through additions, scalings and loops: the operation that first left `id` partial over `axes`.

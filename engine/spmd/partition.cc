@@ -9,6 +9,7 @@
 #include "engine/core/check.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/shift.h"
+#include "engine/spmd/epilogue.h"
 #include "engine/spmd/in_place.h"
 #include "engine/spmd/liveness.h"
 #include "engine/spmd/passes.h"
@@ -438,6 +439,7 @@ Program partition(const Graph& graph, const Layouts& layouts, const PartitionOpt
   program = schedule_gathers(std::move(program), options.gather_ahead);
   program = bucket_reductions(std::move(program), kBucketBytes);
   program = group_segments(std::move(program));
+  if (options.fuse_epilogues) program = fuse_epilogues(std::move(program));
   program = split_collectives(std::move(program));
   if (options.asynchronous) program = keep_operands(std::move(program));
   program = set_memory_orders(std::move(program));

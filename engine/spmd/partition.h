@@ -37,6 +37,7 @@ struct PartitionOptions {
   /// Collectives run beside the computation (between processes), so their inputs keep their memory until the
   /// result is awaited.
   bool asynchronous = false;
+  bool fuse_epilogues = false;  ///< for devices whose kernels do what follows a contraction (epilogue.h)
   /// Outputs whose names begin so stay partial sums (those that are reduced elsewhere); empty: none.
   std::string partial_outputs = {};
 };

@@ -24,19 +24,6 @@ bool intersects(const std::vector<ValueId>& ids, const std::unordered_set<ValueI
   return std::any_of(ids.begin(), ids.end(), [&set](ValueId id) { return set.contains(id); });
 }
 
-/// Number of readers of each value, program outputs included.
-std::unordered_map<ValueId, int> count_uses(const Program& program) {
-  std::unordered_map<ValueId, int> uses;
-  for (const Instruction& instruction : program.instructions) {
-    for (ValueId id : reads(instruction)) ++uses[id];
-  }
-  for (const auto& [name, id] : program.outputs) ++uses[id];
-  for (const Value& value : program.values) {
-    if (value.alias != kNoValue) ++uses[value.alias];
-  }
-  return uses;
-}
-
 void collect(const Instruction& instruction, std::vector<ValueId>& ids, bool outputs) {
   const std::vector<ValueId>& own = outputs ? instruction.outputs : instruction.inputs;
   ids.insert(ids.end(), own.begin(), own.end());
@@ -271,6 +258,18 @@ std::vector<ValueId> writes(const Instruction& instruction) {
   std::vector<ValueId> ids;
   collect(instruction, ids, true);
   return ids;
+}
+
+std::unordered_map<ValueId, int> count_uses(const Program& program) {
+  std::unordered_map<ValueId, int> uses;
+  for (const Instruction& instruction : program.instructions) {
+    for (ValueId id : reads(instruction)) ++uses[id];
+  }
+  for (const auto& [name, id] : program.outputs) ++uses[id];
+  for (const Value& value : program.values) {
+    if (value.alias != kNoValue) ++uses[value.alias];
+  }
+  return uses;
 }
 
 Program fuse_reduce_scatter(Program program) {

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
+#include <vector>
 
 #include "engine/spmd/program.h"
 
@@ -44,5 +46,7 @@ Program set_memory_orders(Program program);
 /// Which values an instruction, its body included, reads and writes.
 std::vector<ValueId> reads(const Instruction& instruction);
 std::vector<ValueId> writes(const Instruction& instruction);
+/// Number of readers of each value: instructions, views and program outputs.
+std::unordered_map<ValueId, int> count_uses(const Program& program);
 
 }  // namespace mtf

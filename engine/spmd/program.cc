@@ -38,6 +38,11 @@ std::string arguments_of(const Program& program, const Instruction& instruction)
                          instruction.wrap ? ", wrap" : "", axes);
     case InstructionKind::kRepeat:
       return fmt::format("{}", instruction.count);
+    case InstructionKind::kAccumulate: {
+      if (!instruction.operation) return {};
+      const std::string attributes = instruction.operation->attributes();
+      return std::string(instruction.operation->name()) + (attributes.empty() ? "" : " " + attributes);
+    }
     default:
       return {};
   }

@@ -43,7 +43,8 @@ enum class InstructionKind {
   kExchange,       ///< shift along `dimension`, split over `axes`, by `offset` elements between neighbours
   kDone,           ///< waits for the collective that makes the inputs
   kCopy,           ///< sets a loop-carried value or a variable
-  kAccumulate,     ///< adds the input to the output; the first iteration sets it
+  kAccumulate,     ///< adds the input, or what `operation` makes of the inputs, to the output; the first
+                   ///< iteration sets it
   kPlace,          ///< writes microbatch `iteration` of the input into the output
   kRepeat,         ///< runs `body` `count` times
 };
@@ -51,7 +52,7 @@ enum class InstructionKind {
 struct Instruction {
   InstructionKind kind = InstructionKind::kLocal;
   std::shared_ptr<const Operation>
-      operation;  ///< kLocal; of a collective: the one that asked for it, else null
+      operation;  ///< kLocal, kAccumulate; of a collective: the one that asked for it, else null
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   AxisMask axes = 0;
@@ -60,9 +61,9 @@ struct Instruction {
   int concat_dimension = -1;
   int64_t offset = 0;
   bool wrap = false;
-  bool started = false;      ///< a collective whose result is awaited by a kDone
+  bool started = false;            ///< a collective whose result is awaited by a kDone
   std::vector<ValueId> kept = {};  ///< kDone: what the collectives read until then
-  ValueId guard = kNoValue;  ///< runs only where this bool holds
+  ValueId guard = kNoValue;        ///< runs only where this bool holds
   int64_t count = 1;
   std::vector<Instruction> body;
   Microbatching microbatching;  ///< kPlace

@@ -56,8 +56,7 @@ struct Outcome {
 
 /// Runs for all members, task by task in a shuffled order, into memory that is not zero.
 Outcome run(const Collective& c, const std::vector<Bytes>& inputs) {
-  InProcessCommunicator communicator;
-  const std::unique_ptr<PreparedCollective> prepared = communicator.prepare(c);
+  const std::unique_ptr<PreparedCollective> prepared = prepare_in_process(c);
   std::vector<const std::byte*> pointers;
   for (const Bytes& input : inputs) pointers.push_back(input.data());
   Outcome outcome;
@@ -389,9 +388,8 @@ TEST(Exchange, ShiftsByEveryOffsetAlongEveryAxis) {
 }
 
 TEST(Collectives, TasksDependOnShapesAlone) {
-  InProcessCommunicator communicator;
   const Collective c = collective(Kind::kAllReduce, DType::kFloat32, {4}, {1 << 20});
-  const std::unique_ptr<PreparedCollective> prepared = communicator.prepare(c);
+  const std::unique_ptr<PreparedCollective> prepared = prepare_in_process(c);
   EXPECT_EQ(prepared->tasks(), (1 << 20) / (1 << 15));
 }
 

@@ -136,7 +136,7 @@ Bytes expected(const MeshCollective& c, size_t part, int round, int64_t position
     pointers.push_back(inputs.back().data());
   }
   Bytes result(result_bytes(c.parts[part]));
-  const auto prepared = InProcessCommunicator().prepare(c.parts[part]);
+  const auto prepared = prepare_in_process(c.parts[part]);
   prepared->run(pointers, c.mesh.project(position, c.axes), result.data(), 0, prepared->tasks());
   return result;
 }

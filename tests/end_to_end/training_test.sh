@@ -13,7 +13,7 @@ expect_text "finished after train.epochs = 2: 20 steps"
 grep -q '"examples":150' epochs/evaluate.jsonl || fail "not every test example was counted"
 accuracy=$(sed -n '$s/.*"accuracy":\([0-9.]*\).*/\1/p' epochs/evaluate.jsonl)
 awk -v a="$accuracy" 'BEGIN { exit !(a > 0.99) }' || fail "two kinds of images were told apart with accuracy $accuracy only"
-for key in step epoch examples time loss learning_rate grad_norm step_ms examples_per_second; do
+for key in step epoch examples time loss learning_rate grad_norm step_ms examples_per_second model_flops_per_second memory_bytes; do
   [ "$(grep -c "\"$key\":" epochs/metrics.jsonl)" = 5 ] || fail "metrics.jsonl lacks $key"
 done
 

@@ -147,6 +147,19 @@ TEST(Einsum, CutsLargeProducts) {
                 DType::kBFloat16, 2e-2, 2);
 }
 
+TEST(Einsum, CarriesTheGraphsPrecisionAndSoDoesItsGradient) {
+  Graph graph;
+  const Tensor x = graph.input("x", {i, j}), w = graph.input("w", {j, k});
+  const auto attributes = [](const Tensor& y) { return y.operation().attributes(); };
+  EXPECT_EQ(attributes(einsum({x, w}, {i, k})), "");
+  graph.set_tf32(true);
+  const Tensor y = einsum({x, w}, {i, k});
+  EXPECT_EQ(attributes(y), "tf32");
+  EXPECT_EQ(attributes(y.operation().gradient({graph.input("dy", {i, k})})[0]), "tf32");
+  const DType bf16 = DType::kBFloat16;
+  EXPECT_EQ(attributes(einsum({graph.input("u", {i, j}, bf16), graph.input("v", {j, k}, bf16)}, {i, k})), "");
+}
+
 TEST(Einsum, SumsDimensionsThatTwoInputsHaveByDefault) {
   Graph graph;
   const Tensor x = graph.input("x", {i, j}), y = graph.input("y", {j, k});

@@ -155,8 +155,9 @@ TEST_P(SequenceAttention, IsTheSameWhereverTheLengthIsSplit) {
                                                         {"x:8", "length:x"}}) {
     SCOPED_TRACE(layout + " on " + mesh);
     const MeshRun run = run_on_mesh(built.graph, layouts(mesh, layout), built.feeds);
+    // With one key for each query the gradients of queries and keys are rounding alone.
     for (const auto& [name, values] : one.outputs)
-      EXPECT_LE(relative_difference(run.outputs.at(name), values), 1e-5) << name;
+      expect_close(name, run.outputs.at(name), values, 1e-5);
   }
 }
 

@@ -19,6 +19,7 @@
 #include "engine/ops/reduce.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/run_on_mesh.h"
+#include "tests/support/test_backend.h"
 
 namespace mtf::testing {
 namespace {
@@ -57,7 +58,7 @@ std::vector<std::byte> bits_after_training(const Layouts& layouts, int threads, 
   Graph graph;
   build_awkward_step(graph);
   const Program program = partition(graph, layouts);
-  const std::unique_ptr<Backend> backend = make_cpu_backend();
+  const std::unique_ptr<Backend> backend = make_test_backend();
   VariableStore variables(*backend, layouts.mesh, program.variables);
   variables.initialize(1);
   ExecutorOptions options{.threads = threads};
@@ -191,7 +192,7 @@ struct Replicas {
   }
   Graph graph;
   Program program;
-  std::unique_ptr<Backend> backend = make_cpu_backend();
+  std::unique_ptr<Backend> backend = make_test_backend();
 };
 
 TEST(Executor, CheckReplicasFindsADifference) {
@@ -221,7 +222,7 @@ TEST(Executor, NamesTheFirstInstructionThatIsNotFinite) {
   }
   graph.set_output("y", reduce_sum(square(y), Shape{}));
   const Program program = partition(graph, layouts("x:2", "a:x"));
-  const std::unique_ptr<Backend> backend = make_cpu_backend();
+  const std::unique_ptr<Backend> backend = make_test_backend();
   VariableStore variables(*backend, program.mesh, program.variables);
   Executor executor(program, *backend, variables, {.threads = 2});
   const float good[] = {-1, -2, -3, -4}, bad[] = {-1, -2, -3, 4};
@@ -249,7 +250,7 @@ TEST(Executor, NamesAnInputOrVariableThatIsNotFiniteBeforeAnyInstruction) {
   const Tensor x = graph.input("x", {{"a", 4}}), w = weight(graph, "layer/w", {{"a", 4}});
   graph.set_output("y", reduce_sum(multiply(x, w), Shape{}));
   const Program program = partition(graph, layouts("x:2", "a:x"));
-  const std::unique_ptr<Backend> backend = make_cpu_backend();
+  const std::unique_ptr<Backend> backend = make_test_backend();
   VariableStore variables(*backend, program.mesh, program.variables);
   variables.initialize(1);
   Executor executor(program, *backend, variables, {.threads = 2});
@@ -292,7 +293,7 @@ TEST(Executor, ProcessesAgreeOnTheEarliestValueThatIsNotFinite) {
   for (const int processes : {1, 2, 4}) {
     std::vector<std::optional<NonFinite>> found(static_cast<size_t>(processes));
     on_processes(processes, [&](int process, Communicator& communicator) {
-      const std::unique_ptr<Backend> backend = make_cpu_backend();
+      const std::unique_ptr<Backend> backend = make_test_backend();
       VariableStore variables(*backend, program.mesh, program.variables, {.communicator = &communicator});
       Executor executor(program, *backend, variables, {.threads = 1, .communicator = &communicator});
       executor.feed("x", bad);
@@ -316,7 +317,7 @@ TEST(Executor, NamesTheCollectiveWhoseSumIsNotFinite) {
   const Program program = partition(graph, layouts("x:2", "a:x"), asynchronous);
   const float large[] = {3e38F, 3e38F};
   on_processes(2, [&](int, Communicator& communicator) {
-    const std::unique_ptr<Backend> backend = make_cpu_backend();
+    const std::unique_ptr<Backend> backend = make_test_backend();
     VariableStore variables(*backend, program.mesh, program.variables, {.communicator = &communicator});
     Executor executor(program, *backend, variables, {.threads = 1, .communicator = &communicator});
     executor.feed("x", large);
@@ -376,7 +377,7 @@ TEST(Executor, FeedsScalarsAndIgnoresInputsThatItDoesNotHave) {
   graph.set_output("y", negative(graph.input("x", {})));
   graph.set_output("z", negative(graph.input("i", {}, DType::kInt32)));
   const Program program = partition(graph, Layouts::single());
-  const std::unique_ptr<Backend> backend = make_cpu_backend();
+  const std::unique_ptr<Backend> backend = make_test_backend();
   VariableStore variables(*backend, program.mesh, program.variables);
   Executor executor(program, *backend, variables, {});
   executor.feed_scalar("x", 2.5);

@@ -13,6 +13,7 @@
 #include "engine/spmd/passes.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/run_on_mesh.h"
+#include "tests/support/test_backend.h"
 
 namespace mtf::testing {
 namespace {
@@ -112,7 +113,7 @@ TEST(MemoryPlan, ScratchIsThatOfTheKernelsThatAreMade) {
     const std::unique_ptr<Layouts> layouts = random_layouts(seed, *random.graph, "x:2;y:2");
     if (!layouts) continue;
     const Program program = partition(*random.graph, *layouts);
-    const std::unique_ptr<Backend> backend = make_cpu_backend();
+    const std::unique_ptr<Backend> backend = make_test_backend();
     VariableStore variables(*backend, program.mesh, program.variables);
     InProcessCommunicator communicator;
     const PreparedProgram prepared(program, *backend, communicator, variables, 1, false);

@@ -8,6 +8,7 @@
 #include "engine/core/check.h"
 #include "engine/graph/structural.h"
 #include "tests/support/element_types.h"
+#include "tests/support/test_backend.h"
 
 namespace mtf::testing {
 namespace {
@@ -47,6 +48,7 @@ class Evaluator {
 
   const std::map<std::string, Values>& feeds_;
   const EvaluateOptions& options_;
+  const std::unique_ptr<Backend> backend_ = make_test_backend();
   std::unordered_map<Tensor, Buffer, TensorHash> buffers_;
 };
 
@@ -154,11 +156,7 @@ void Evaluator::run_kernel(const Operation& operation, int64_t iteration) {
     Buffer& buffer = allocate(t);
     outputs.push_back({buffer.bytes.data(), buffer.begin.data()});
   }
-  const std::unique_ptr<Kernel> kernel = prepare_cpu_kernel(context);
-  std::vector<std::byte> scratch(kernel->scratch_bytes() + 64);
-  auto address = reinterpret_cast<uintptr_t>(scratch.data());
-  std::byte* aligned = scratch.data() + (64 - address % 64) % 64;
-  kernel->run(KernelCall{inputs, outputs, aligned, options_.step, iteration}, 0, kernel->tasks());
+  testing::run_kernel(*backend_, *backend_->prepare(context), context, inputs, outputs, options_.step, iteration);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "engine/core/check.h"
 #include "tests/support/element_types.h"
 #include "tests/support/memory_transport.h"
+#include "tests/support/test_backend.h"
 
 namespace mtf::testing {
 
@@ -43,7 +44,7 @@ MeshRun run_program(Program program, const std::map<std::string, Values>& feeds,
                     const MeshRunOptions& options) {
   MeshRun result;
   result.program = std::move(program);
-  const std::unique_ptr<Backend> backend = make_cpu_backend();
+  const std::unique_ptr<Backend> backend = make_test_backend();
   VariableStore variables(*backend, result.program.mesh, result.program.variables,
                           {.replicate = options.check_replicas, .communicator = options.communicator});
   variables.initialize(options.seed);

@@ -64,7 +64,7 @@ void run(const Operation& operation, std::vector<Part>& inputs, std::vector<Part
   std::vector<std::byte> scratch(kernel->scratch_bytes() + 64);
   std::byte* aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
   for (int64_t task = kernel->tasks(); task-- > 0;) {
-    kernel->run(KernelCall{in, out, aligned, options.step, iteration}, task, task + 1);
+    kernel->run(KernelCall{in, out, aligned, &options.step, iteration}, task, task + 1);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/parse_model.h"
 #include "tests/support/run_on_mesh.h"
+#include "tests/support/test_backend.h"
 #include "trainer/step.h"
 
 namespace mtf::testing {
@@ -75,7 +76,7 @@ struct Training {
 
   std::unique_ptr<Model> model;
   TrainStep step;
-  std::unique_ptr<Backend> backend = make_cpu_backend();
+  std::unique_ptr<Backend> backend = make_test_backend();
   std::optional<VariableStore> variables;
   std::optional<Executor> executor;
 };

@@ -142,14 +142,14 @@ TEST_F(Compare, VariablesThatBlocksReferToAreNamed) {
 }
 
 TEST_F(Compare, MetricsStepByStep) {
-  const SeriesComparison same = compare_lines(R"({"step":1,"time":0.1,"loss":0.5,"examples_per_second":7}
+  const SeriesComparison same = compare_lines(R"({"step":1,"time":0.1,"loss":0.5,"examples_per_second":7,"mfu":0.1,"memory_bytes":1000}
 {"step":2,"loss":null}
 )",
-                                              R"({"step":1,"time":9,"loss":0.5,"examples_per_second":1}
+                                              R"({"step":1,"time":9,"loss":0.5,"examples_per_second":1,"mfu":0.5,"memory_bytes":5000}
 {"step":2,"loss":null}
 )");
   EXPECT_EQ(same.steps, 2);
-  EXPECT_FALSE(same.first) << "times and speeds are not compared, NaN equals NaN";
+  EXPECT_FALSE(same.first) << "times, speeds and memory are not compared, NaN equals NaN";
   ASSERT_EQ(same.metrics.size(), 1u);
 
   const SeriesComparison different = compare_lines(R"({"step":1,"loss":0.5,"grad_norm":1.0}

@@ -11,6 +11,7 @@
 
 #include "tests/support/parse_model.h"
 #include "tests/support/run_on_mesh.h"
+#include "tests/support/test_backend.h"
 #include "trainer/decode/decoder.h"
 
 namespace mtf::testing {
@@ -48,7 +49,7 @@ class DecodeRun {
 
  private:
   static Session make_session(const std::string& model, int64_t vocabulary, const Layouts& layouts) {
-    Session session{{}, one_process(), {}, make_cpu_backend(), nullptr, {}, {}, nullptr};
+    Session session{{}, one_process(), {}, make_test_backend(), nullptr, {}, {}, nullptr};
     session.config.run.check_replicas = true;
     session.layouts = layouts;
     session.model = parse_model(model);

@@ -6,6 +6,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/parse_model.h"
 #include "tests/support/run_on_mesh.h"
+#include "tests/support/test_backend.h"
 #include "trainer/step.h"
 
 namespace mtf::testing {
@@ -53,7 +54,7 @@ std::vector<double> train(const Model& model, const Recorded& recorded, const La
   options.update = UpdateOptions{adafactor, {}, 1000};
   const TrainStep step = build_train_step(model, recorded.features, options);
   Program program = partition(*step.graph, layout);
-  const auto backend = make_cpu_backend();
+  const auto backend = make_test_backend();
   VariableStore variables(*backend, program.mesh, program.variables, {.replicate = true});
   variables.initialize(1);
   for (const auto& [name, values] : recorded.weights) {

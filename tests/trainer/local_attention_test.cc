@@ -7,6 +7,7 @@
 #include "engine/spmd/explain.h"
 #include "tests/support/parse_model.h"
 #include "tests/support/run_on_mesh.h"
+#include "tests/support/test_backend.h"
 #include "tests/trainer/decode_testing.h"
 #include "trainer/step.h"
 
@@ -60,7 +61,7 @@ std::vector<double> local_losses(const Model& model, const PackedRows& rows, con
   Diagnostics diagnostics;
   check_layouts(*step.graph, layout, diagnostics);
   diagnostics.throw_if_errors();
-  const auto backend = make_cpu_backend();
+  const auto backend = make_test_backend();
   Program program = partition(*step.graph, layout);
   VariableStore variables(*backend, program.mesh, program.variables, {.replicate = true});
   variables.initialize(1);

@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <sstream>
 
 #include "engine/graph/structural.h"
 #include "tests/support/golden.h"
 #include "tests/support/parse_model.h"
 #include "tests/support/run_on_mesh.h"
+#include "tests/support/test_backend.h"
 #include "trainer/step.h"
 
 namespace mtf::testing {
@@ -73,7 +75,7 @@ Values losses(const Case& c, const Precision& precision, const Layouts& layouts 
   options.update = UpdateOptions{AdamOptimizerOptions{}, {0.01}, 1000, 0.9};
   const TrainStep step = build_train_step(*model, c.features, options);
   Program program = partition(*step.graph, layouts);
-  const auto backend = make_cpu_backend();
+  const auto backend = make_test_backend();
   VariableStore variables(*backend, program.mesh, program.variables, {.replicate = true});
   variables.initialize(1);
   for (const std::string& name : variables.names())
@@ -228,6 +230,25 @@ TEST(NarrowActivationsOnLayouts, LearnAsFloat32Does) {
       expect_close("losses", losses(c, kNarrow, layouts(mesh, layout, parameters, slots)), wide, kTolerance,
                    0.01);
     }
+  }
+}
+
+TEST(Tf32, IsAskedForByEveryContraction) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    const auto model = parse_model(c.model);
+    TrainStepOptions options;
+    options.batch_size = kBatchSize;
+    options.precision = {.tf32 = true};
+    const TrainStep step = build_train_step(*model, c.features, options);
+    std::istringstream program(partition(*step.graph, Layouts::single()).to_string());
+    int contractions = 0;
+    for (std::string line; std::getline(program, line);) {
+      if (line.find(" einsum(") == std::string::npos) continue;
+      ++contractions;
+      EXPECT_THAT(line, ::testing::HasSubstr(", tf32)"));
+    }
+    EXPECT_GT(contractions, 0);
   }
 }
 

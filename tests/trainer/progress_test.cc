@@ -32,6 +32,17 @@ TEST(Progress, LinesSayWhereTheRunStands) {
             "step 7  epoch 0.00  loss 1.0000  12 examples/s");
 }
 
+TEST(Progress, LinesSayWhatTheDevicesDo) {
+  ProgressState state = kState;
+  state.utilization = 0.4123;
+  state.memory_bytes = 1'210'000'000;
+  EXPECT_EQ(progress_line(state),
+            "step 100/3000  epoch 0.33  loss 0.3123  25,000 examples/s  41.2 % MFU  1.21 GB  23 s left");
+  EXPECT_EQ(progress_bar(state, 85),
+            "step 100/3000  epoch 0.33  loss 0.3123  25,000 examples/s  41.2 % MFU  23 s left");
+  EXPECT_EQ(progress_bar(state, 75), progress_line(kState));
+}
+
 TEST(Progress, TimesAreReadable) {
   EXPECT_EQ(duration_text(0.25), "250 ms");
   EXPECT_EQ(duration_text(3.26), "3.3 s");

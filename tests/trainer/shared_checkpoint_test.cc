@@ -11,6 +11,7 @@
 
 #include "engine/comm/rendezvous/tcp_store.h"
 #include "tests/checkpoint/testing.h"
+#include "tests/support/test_backend.h"
 #include "trainer/checkpoints.h"
 #include "trainer/model_dir.h"
 #include "trainer/optimizer/averages.h"
@@ -67,7 +68,7 @@ std::vector<ProgramVariable> variables_on(const Mesh& mesh) {
 struct Process {
   Process(const Place& place, const std::string& model_dir, std::shared_ptr<ProcessGroup> group,
           bool replicate = false)
-      : session{{}, std::move(group), {}, make_cpu_backend(), nullptr, {}, {}, nullptr} {
+      : session{{}, std::move(group), {}, testing::make_test_backend(), nullptr, {}, {}, nullptr} {
     session.config.run.model_dir.text = model_dir;
     session.layouts.mesh = Mesh(Shape::parse(place.mesh));
     session.train_data = std::make_shared<DeclaredSource>(std::vector<Feature>{});
@@ -155,7 +156,7 @@ class SharedCheckpoint : public CheckpointTest {
   }
 
   static void expect_saved_values(const VariableStore& variables) {
-    const std::unique_ptr<Backend> backend = make_cpu_backend();
+    const std::unique_ptr<Backend> backend = testing::make_test_backend();
     VariableStore expected(*backend, Mesh(), variables_on(Mesh()));
     expected.initialize(kSeed);
     for (const std::string& name : expected.names())

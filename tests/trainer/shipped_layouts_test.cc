@@ -8,6 +8,7 @@
 
 #include "models/model_options.h"
 #include "tests/support/run_on_mesh.h"
+#include "tests/support/test_backend.h"
 #include "trainer/config.h"
 #include "trainer/step.h"
 
@@ -66,7 +67,7 @@ TrainedRun train(const std::string& model_name, const std::string& layout,
   check_layouts(*step.graph, layouts, diagnostics);
   diagnostics.throw_if_errors();
   const Program program = partition(*step.graph, layouts);
-  const std::unique_ptr<Backend> backend = make_cpu_backend();
+  const std::unique_ptr<Backend> backend = make_test_backend();
   VariableStore variables(*backend, layouts.mesh, program.variables);
   variables.initialize(1);
   TrainedRun run;

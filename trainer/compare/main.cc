@@ -29,7 +29,7 @@ only tensors are compared.
 
 Several of --config, --metrics, --tensors may be given; without them all that both have is compared.
 Steps and metrics that only one run has are counted, and are no difference; tensors that only one has are.
-Times and speeds are not compared. NaN equals NaN. The difference of two numbers is relative to the larger
+Times, speeds and memory are not compared. NaN equals NaN. The difference of two numbers is relative to the larger
 one; of two elements of a tensor to the larger one or the tensor's root mean square, if that is larger.
 
 Exit codes: 0 no difference, 1 differences, 2 trouble. Configurations that differ are listed but do not

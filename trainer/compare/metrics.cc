@@ -26,9 +26,10 @@ using Series = std::map<int64_t, Line>;
 /// Series by data set, in the order of the file.
 using AllSeries = std::vector<std::pair<std::string, Series>>;
 
-bool is_timing(std::string_view metric) {
+/// Of the machine and not of the run.
+bool is_measured(std::string_view metric) {
   return metric == "time" || metric == "seconds" || metric.ends_with("_seconds") || metric.ends_with("_ms") ||
-         metric.ends_with("_per_second");
+         metric.ends_with("_per_second") || metric.ends_with("_bytes") || metric == "mfu";
 }
 
 [[noreturn]] void damaged(const std::string& file, int64_t number, const std::string& what) {
@@ -49,7 +50,7 @@ void add_line(AllSeries& all, const Json& json, const std::string& file, int64_t
   const auto dataset = json.find("dataset");
   Line line;
   for (const auto& [metric, value] : json.items()) {
-    if (metric != "step" && metric != "dataset" && !is_timing(metric)) line.emplace_back(metric, value);
+    if (metric != "step" && metric != "dataset" && !is_measured(metric)) line.emplace_back(metric, value);
   }
   Series& series =
       series_of(all, dataset != json.end() && dataset->is_string() ? dataset->get<std::string>() : "");

@@ -3,9 +3,8 @@
 //   const SeriesComparison training = compare_metrics("runs/one/metrics.jsonl", "runs/mesh/metrics.jsonl",
 //   1e-5); if (training.first) fmt::print("step {}: {}", training.first->step, training.first->values);
 //
-// Only steps and metrics that both have are compared. Times and speeds are not: `time`, `seconds`,
-// `*_seconds`,
-// `*_ms`, `*_per_second`.
+// Only steps and metrics that both have are compared. Times, speeds and memory are not: `time`, `seconds`,
+// `*_seconds`, `*_ms`, `*_per_second`, `mfu`, `*_bytes`.
 #pragma once
 
 #include <cstdint>

@@ -73,10 +73,15 @@ void copy_row(const CacheSlice& from, int64_t from_row, const CacheSlice& to, in
     std::memcpy(next, block, static_cast<size_t>(kept));
 }
 
-std::vector<CacheSlice> slices_of(const VariableStore& store, const std::string& name) {
+/// Those of a process; `memory`: holds them where the backend's memory is not the host's.
+std::vector<CacheSlice> slices_of(const VariableStore& store, const std::string& name,
+                                  std::vector<std::vector<std::byte>>& memory) {
   std::vector<CacheSlice> slices;
-  for (const VariableStore::StoredSlice& slice : store.slices(name))
-    slices.push_back({slice.begin, slice.shape, slice.data});
+  for (const VariableStore::StoredSlice& slice : store.slices(name)) {
+    const bool is_host = slice.backend->is_host();
+    if (!is_host) slice.on_host(memory.emplace_back());
+    slices.push_back({slice.begin, slice.shape, is_host ? slice.data : memory.back().data()});
+  }
   return slices;
 }
 
@@ -102,8 +107,13 @@ void take_cache_rows(const Layout& layout, const HostedMesh& mesh, const std::st
   const Variable& old = from.variable(name);
   const Variable& variable = to.variable(name);
   const size_t element = size_of(variable.dtype);
-  if (rows_stay(old.shape, variable.shape, layout, mesh, rows))
-    return copy_rows(slices_of(from, name), slices_of(to, name), rows, element);
+  if (rows_stay(old.shape, variable.shape, layout, mesh, rows)) {
+    std::vector<std::vector<std::byte>> old_memory, memory;
+    copy_rows(slices_of(from, name, old_memory), slices_of(to, name, memory), rows, element);
+    for (size_t i = 0; i < memory.size(); ++i)
+      to.slices(name)[i].fill([&](std::byte* values) { std::ranges::copy(memory[i], values); });
+    return;
+  }
   HostTensor all = from.get(name), result(variable.shape, variable.dtype);
   const std::vector<int64_t> zero(static_cast<size_t>(variable.shape.rank()));
   copy_rows({{zero, old.shape, all.bytes.data()}}, {{zero, variable.shape, result.bytes.data()}}, rows,

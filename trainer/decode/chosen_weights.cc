@@ -41,10 +41,11 @@ ChosenWeights mean_of_newest(const Config& config, int64_t count, const Mark& ma
 std::vector<float> wide_values(const VariableStore& weights, const std::string& name) {
   const DType dtype = weights.variable(name).dtype;
   std::vector<float> values;
+  std::vector<std::byte> buffer;
   for (const VariableStore::StoredSlice& slice : weights.slices(name)) {
     const size_t begin = values.size();
     values.resize(begin + static_cast<size_t>(slice.shape.size()));
-    convert_elements(slice.data, dtype, reinterpret_cast<std::byte*>(values.data() + begin), DType::kFloat32,
+    convert_elements(slice.on_host(buffer), dtype, reinterpret_cast<std::byte*>(values.data() + begin), DType::kFloat32,
                      slice.shape.size());
   }
   return values;
@@ -69,8 +70,9 @@ void set_means(const WeightSums& sums, size_t count, VariableStore& weights) {
     for (const double x : sum) means.push_back(static_cast<float>(x / static_cast<double>(count)));
     const float* next = means.data();
     for (const VariableStore::StoredSlice& slice : weights.slices(name)) {
-      convert_elements(reinterpret_cast<const std::byte*>(next), DType::kFloat32, slice.data, dtype,
-                       slice.shape.size());
+      slice.fill([&](std::byte* to) {
+        convert_elements(reinterpret_cast<const std::byte*>(next), DType::kFloat32, to, dtype, slice.shape.size());
+      });
       next += slice.shape.size();
     }
   }

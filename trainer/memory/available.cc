@@ -138,6 +138,10 @@ void lower_to_groups(const fs::path& root, const Version& version, MemoryLimit& 
 
 }  // namespace
 
+int64_t peak_resident_bytes(const fs::path& root) {
+  return read_entry(root / "proc/self/status", "VmHWM:").value_or(0);
+}
+
 MemoryLimit available_memory(int processes, const fs::path& root) {
   MemoryLimit limit{read_entry(root / "proc/meminfo", "MemAvailable:").value_or(int64_t{1} << 62),
                     "free memory of the machine"};

@@ -21,4 +21,7 @@ struct MemoryLimit {
 /// the file systems of the control groups are found. A file that is not there sets no limit.
 MemoryLimit available_memory(int processes = 1, const std::filesystem::path& root = "/");
 
+/// The most that this process had resident at once.
+int64_t peak_resident_bytes(const std::filesystem::path& root = "/");
+
 }  // namespace mtf

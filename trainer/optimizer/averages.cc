@@ -32,9 +32,12 @@ void start_average(const std::string& average, VariableStore& variables) {
   const std::string name = averaged_weight(average);
   if (variables.lie_alike(name, average)) {
     const auto from = variables.slices(name), to = variables.slices(average);
+    std::vector<std::byte> buffer;
     for (size_t i = 0; i < from.size(); ++i) {
-      convert_elements(from[i].data, variables.variable(name).dtype, to[i].data,
-                       variables.variable(average).dtype, from[i].shape.size());
+      to[i].fill([&](std::byte* values) {
+        convert_elements(from[i].on_host(buffer), variables.variable(name).dtype, values,
+                         variables.variable(average).dtype, from[i].shape.size());
+      });
     }
     return;
   }

@@ -102,16 +102,18 @@ std::span<const std::byte> pushed_part(const Executor& executor, const GradientP
   const std::vector<TreeNode>& tree = plan.tree;
   const size_t bytes = plan.bytes(slice, part);
   if (const TreeNode& leaf = tree[part.node]; leaf.left < 0) {
-    const std::byte* whole = executor.slice(plan.output, slice.positions[leaf.member]);
+    const std::byte* whole = executor.slice(plan.output, slice.positions[leaf.member], buffer);
     return {whole + static_cast<size_t>(slice.first) * size_of(plan.dtype), bytes};
   }
   std::vector<const std::byte*> inputs(slice.positions.size());
+  std::vector<std::vector<std::byte>> device_slices(slice.positions.size());
   std::vector<int> open{part.node};
   while (!open.empty()) {
     const TreeNode node = tree[open.back()];
     open.pop_back();
     if (node.left < 0) {
-      inputs[node.member] = executor.slice(plan.output, slice.positions[node.member]);
+      inputs[node.member] =
+          executor.slice(plan.output, slice.positions[node.member], device_slices[static_cast<size_t>(node.member)]);
     } else {
       open.insert(open.end(), {node.left, node.right});
     }

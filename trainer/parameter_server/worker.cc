@@ -10,6 +10,7 @@
 #include "engine/backend/squares.h"
 #include "trainer/evaluate.h"
 #include "trainer/optimizer/averages.h"
+#include "trainer/report/profiler.h"
 #include "trainer/report/progress.h"
 #include "trainer/signals.h"
 
@@ -60,6 +61,9 @@ class WorkerSteps : public StepRunner {
   void compute(const Batch& batch, uint64_t step);
   void push(int64_t version);
   int64_t tokens() const;
+  ProfileSpan communication_span(std::string_view name) const {
+    return span_on(session_.profile.get(), kMainTrack, name, ProfileCategory::kCommunication);
+  }
 
   const Session& session_;
   const ParameterServerPlan& plan_;
@@ -98,12 +102,14 @@ PulledState WorkerSteps::pull(int64_t version, const Filter& wanted) {
     if (!wanted(v.variable) || !variables_.contains(name)) continue;
     const Variable& whole = variables_.variable(name);
     const auto slices = variables_.slices(name);
-    const bool lies_whole = slices.size() == 1 && slices[0].shape == whole.shape;
+    const bool lies_whole =
+        slices.size() == 1 && slices[0].shape == whole.shape && slices[0].backend->is_host();
     std::byte* memory = lies_whole
                             ? slices[0].data
                             : staged.try_emplace(name, whole.shape, whole.dtype).first->second.bytes.data();
     pulled.push_back({v.server, v.id, {memory + v.first_byte(), static_cast<size_t>(v.bytes())}});
   }
+  const ProfileSpan span = communication_span("pull");
   const PulledState state = client_.pull(version, pulled);
   if (state.stop_signal != 0) StopSignals::receive(static_cast<int>(state.stop_signal));
   for (const auto& [name, value] : staged) variables_.set(name, value);
@@ -116,6 +122,7 @@ void WorkerSteps::compute(const Batch& batch, uint64_t step) {
 }
 
 void WorkerSteps::push(int64_t version) {
+  const ProfileSpan span = communication_span("push");
   std::vector<uint32_t> pushed(static_cast<size_t>(client_.servers()));
   const bool asynchronous = is_asynchronous(session_.config);
   for (const auto& [server, weight, plan] : plan_.gradients) {
@@ -145,7 +152,10 @@ class SynchronousSteps final : public WorkerSteps {
         std::make_unique<Prefetcher>(BatchStream(session_.train_data, batches_from(session_, state.next_row),
                                                  rows_of(executor_.program(), hosting_of(session_.config))));
   }
-  const Batch* next(RunState&) override { return batches_->next(); }
+  const Batch* next(RunState&) override {
+    const ProfileSpan span = wait_for_data(session_);
+    return batches_->next();
+  }
 
   void run(const Batch& batch, const RunState& state) override {
     compute(batch, static_cast<uint64_t>(state.step));
@@ -193,6 +203,7 @@ class AsynchronousSteps final : public WorkerSteps {
   using WorkerSteps::WorkerSteps;
 
   const Batch* next(RunState& state) override {
+    const ProfileSpan span = wait_for_data(session_);
     const DealtBatch dealt = client_.next();
     state.step = std::max(state.step, dealt.step);
     if (dealt.row >= 0) return read(dealt.row);
@@ -298,8 +309,12 @@ int work_asynchronously(Session& session, Diagnostics& diagnostics) {
   const StopSignals signals;
   RunState state;
   steps.start(state, {});
+  Profiler profiler(session, [&](const std::string& line) { progress.info(line); });
   int64_t done = 0;
   while (StopSignals::received() == 0) {
+    profiler.begin_step();
+    const ProfileSpan span =
+        span_on(session.profile.get(), kMainTrack, "step", ProfileCategory::kStep, done + 1);
     const Batch* batch = steps.next(state);
     if (batch == nullptr) break;
     steps.run(*batch, state);
@@ -310,6 +325,7 @@ int work_asynchronously(Session& session, Diagnostics& diagnostics) {
     }
     ++done;
   }
+  profiler.finish();
   steps.leave();
   progress.info(fmt::format("{} leaves after {} batches", name, done));
   return StopSignals::received() == 0 ? 0 : 128 + StopSignals::received();

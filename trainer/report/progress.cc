@@ -56,7 +56,7 @@ struct Part {
   std::string text;
 };
 
-constexpr int kRanks = 5;
+constexpr int kRanks = 7;
 
 std::vector<Part> parts_of(const ProgressState& state) {
   std::vector<Part> parts{
@@ -66,6 +66,8 @@ std::vector<Part> parts_of(const ProgressState& state) {
       {1, fmt::format("loss {:.4f}", state.loss)},
       {3, state.tokens_per_second ? with_thousands(*state.tokens_per_second) + " tokens/s"
                                   : with_thousands(state.examples_per_second) + " examples/s"}};
+  if (state.utilization) parts.push_back({5, fmt::format("{:.1f} % MFU", 100 * *state.utilization)});
+  if (state.memory_bytes > 0) parts.push_back({6, bytes_text(static_cast<double>(state.memory_bytes))});
   if (state.seconds_left) parts.push_back({2, duration_text(*state.seconds_left) + " left"});
   return parts;
 }

@@ -29,6 +29,8 @@ struct ProgressState {
   double loss = 0;
   double examples_per_second = 0;
   std::optional<double> tokens_per_second = {};  ///< shown in place of examples: of models that read texts
+  std::optional<double> utilization = {};        ///< model-FLOPs utilization, 0 .. 1
+  int64_t memory_bytes = 0;                      ///< of this process; 0: not known
   std::optional<double> seconds_left = {};
 };
 
@@ -80,10 +82,10 @@ class Progress {
   std::unique_ptr<spdlog::logger> log_;
 };
 
-/// "step 100/3000  epoch 0.33  loss 0.3123  25,000 examples/s  11 s left".
+/// "step 100/3000  epoch 0.33  loss 0.3123  25,000 examples/s  38.2 % MFU  1.21 GB  11 s left".
 std::string progress_line(const ProgressState& state);
 /// The same with a bar before it, in at most `columns` >= 1 characters: where they do not suffice, first the
-/// bar goes, then epoch, speed, time left and loss.
+/// bar goes, then memory, utilization, epoch, speed, time left and loss.
 std::string progress_bar(const ProgressState& state, int columns);
 /// "tokenising  42 %", on a terminal with a bar before it where `columns` suffice.
 std::string work_line(const WorkState& state);

@@ -10,6 +10,7 @@
 #include "engine/backend/cpu/attention_blocks.h"
 #include "engine/backend/cpu/attention_weights.h"
 #include "engine/backend/cpu/gemm_kernels.h"
+#include "engine/core/clones.h"
 
 namespace mtf {
 namespace {

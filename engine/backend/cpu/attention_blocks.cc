@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/backend/cpu/gemm_kernels.h"
+#include "engine/core/clones.h"
 
 namespace mtf {
 namespace {

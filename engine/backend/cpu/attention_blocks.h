@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "engine/backend/cpu/element.h"
+#include "engine/backend/element.h"
 
 namespace mtf {
 

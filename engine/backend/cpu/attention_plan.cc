@@ -1,4 +1,5 @@
 #include "engine/backend/cpu/attention_plan.h"
+#include "engine/core/clones.h"
 
 #include <algorithm>
 #include <limits>

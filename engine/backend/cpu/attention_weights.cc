@@ -6,6 +6,7 @@
 
 #include "engine/backend/cpu/fast_math.h"
 #include "engine/backend/cpu/rows.h"
+#include "engine/core/clones.h"
 
 namespace mtf {
 namespace {

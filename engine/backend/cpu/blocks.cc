@@ -1,4 +1,5 @@
 #include "engine/backend/cpu/blocks.h"
+#include "engine/core/clones.h"
 
 namespace mtf {
 

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "engine/core/clones.h"
-#include "engine/backend/cpu/element.h"
+#include "engine/backend/element.h"
 #include "engine/backend/cpu/strided.h"
 
 namespace mtf {

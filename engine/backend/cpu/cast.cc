@@ -2,7 +2,7 @@
 #include "engine/ops/cast.h"
 
 #include "engine/backend/cpu/blocks.h"
-#include "engine/backend/cpu/element.h"
+#include "engine/backend/element.h"
 #include "engine/backend/kernel.h"
 
 namespace mtf {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "engine/backend/backend.h"
-#include "engine/backend/cpu/element.h"
+#include "engine/backend/element.h"
 #include "engine/backend/cpu/gemm_kernels.h"
 #include "engine/core/check.h"
 #include "engine/core/error.h"
@@ -125,6 +125,21 @@ class CpuBackend final : public Backend {
     }
     throw Error(ErrorKind::kConfig, "a sum over microbatches of bool values", "cast them to int32 first");
   }
+  std::unique_ptr<PreparedCollective> prepare(const Collective& collective) override {
+    return prepare_in_process(collective);
+  }
+  bool is_host() const override { return true; }
+  void write(std::byte* to, const std::byte* from, int64_t bytes) override {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+  void read(std::byte* to, const std::byte* from, int64_t bytes) override {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+  void copy(std::byte* to, const std::byte* from, int64_t bytes) override {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+  void zero(std::byte* to, int64_t bytes) override { std::memset(to, 0, static_cast<size_t>(bytes)); }
+  std::unique_ptr<Recording> record(const std::function<void()>&) override { return nullptr; }
   /// Exceptions masked, round to nearest, denormal numbers kept: the same in every thread.
   void prepare_thread() override { _mm_setcsr(0x1f80); }
   std::string instruction_set() const override { return available_gemm_kernels().front()->name; }

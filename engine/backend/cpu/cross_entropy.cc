@@ -7,18 +7,10 @@
 
 #include "engine/backend/cpu/fast_math.h"
 #include "engine/backend/cpu/rows.h"
+#include "engine/core/clones.h"
 
 namespace mtf {
 namespace {
-
-/// What one row's targets are: an id with label smoothing, or values.
-struct Smoothing {
-  double on = 1;   ///< what the id's entry has beyond `off`
-  double off = 0;  ///< every entry
-};
-Smoothing smoothing(double label_smoothing, int64_t vocab) {
-  return {1 - label_smoothing, label_smoothing / static_cast<double>(vocab)};
-}
 
 /// Sums of a row against a reference logit `top`.
 template <class A>

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 
-#include "engine/backend/cpu/element.h"
+#include "engine/backend/element.h"
+#include "engine/core/clones.h"
 #include "engine/backend/kernel.h"
 
 namespace mtf {

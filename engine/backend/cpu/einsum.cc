@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-#include "engine/backend/cpu/element.h"
+#include "engine/backend/element.h"
 #include "engine/backend/cpu/gemm.h"
 #include "engine/backend/cpu/strided.h"
 #include "engine/backend/kernel.h"

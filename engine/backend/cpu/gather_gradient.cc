@@ -5,7 +5,8 @@
 // depend on threads, each row is written once, and bfloat16 is rounded once. Bound by reading dy.
 #include <algorithm>
 
-#include "engine/backend/cpu/element.h"
+#include "engine/backend/element.h"
+#include "engine/core/clones.h"
 #include "engine/backend/cpu/strided.h"
 #include "engine/backend/kernel.h"
 #include "engine/core/check.h"

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <span>
 
-#include "engine/backend/cpu/element.h"
+#include "engine/backend/element.h"
 #include "engine/backend/cpu/gemm_kernels.h"
 
 namespace mtf {

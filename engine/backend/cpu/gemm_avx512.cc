@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/backend/cpu/element.h"
+#include "engine/backend/element.h"
 
 #pragma GCC target("arch=x86-64-v4")
 

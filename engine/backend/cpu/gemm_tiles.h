@@ -6,7 +6,8 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/backend/cpu/element.h"
+#include "engine/backend/element.h"
+#include "engine/core/clones.h"
 #include "engine/backend/cpu/gemm_kernels.h"
 
 namespace mtf {

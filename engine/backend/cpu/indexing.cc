@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/backend/cpu/element.h"
+#include "engine/backend/element.h"
 #include "engine/backend/cpu/strided.h"
 #include "engine/backend/kernel.h"
 

@@ -30,6 +30,7 @@ class NoiseIndex {
       axes_.push_back({d.size, {step}});
     }
     axes_ = joined(axes_);
+    walk_ = axes_;
     if (!axes_.empty()) {
       run_ = axes_.back().size;
       run_step_ = axes_.back().strides[0];
@@ -40,22 +41,32 @@ class NoiseIndex {
   /// Elements of a run are this far apart in the noise; 0: they share one number.
   int64_t run_step() const { return run_step_; }
 
+  /// All elements of the slice; strides in noise elements.
+  const StridedAxes<1>& walk() const { return walk_; }
+
+  /// The noise element of the first element of the slice that starts at `slice_begin`.
+  int64_t origin(const int64_t* slice_begin, int64_t iteration) const {
+    int64_t origin = iteration * iteration_step_;
+    for (size_t a = 0; a < steps_.size(); ++a) origin += slice_begin[a] * steps_[a];
+    return origin;
+  }
+
   /// visit(begin, count, noise): `count` elements of the slice from `begin` on belong to noise elements
   /// noise, noise + run_step(), ... Covers elements [begin, end) of the slice that starts at `slice_begin`.
   template <class Visit>
   void for_each_run(const int64_t* slice_begin, int64_t iteration, int64_t begin, int64_t end,
                     Visit visit) const {
-    int64_t origin = iteration * iteration_step_;
-    for (size_t a = 0; a < steps_.size(); ++a) origin += slice_begin[a] * steps_[a];
+    const int64_t first = origin(slice_begin, iteration);
     int64_t row = begin / run_;
     for_each_offset(axes_, row, (end + run_ - 1) / run_, [&](const Offsets<1>& at) {
       const int64_t from = std::max(begin, row * run_), to = std::min(end, (row + 1) * run_);
-      visit(from, to - from, origin + at[0] + (from - row * run_) * run_step_);
+      visit(from, to - from, first + at[0] + (from - row * run_) * run_step_);
       ++row;
     });
   }
 
  private:
+  StridedAxes<1> walk_;
   StridedAxes<1> axes_;         ///< of the runs
   std::vector<int64_t> steps_;  ///< in noise elements, by axis of the tensor
   int64_t iteration_step_ = 0;

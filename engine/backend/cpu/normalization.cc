@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "engine/backend/cpu/rows.h"
+#include "engine/core/clones.h"
 
 namespace mtf {
 namespace {

@@ -4,7 +4,8 @@
 
 #include <cmath>
 
-#include "engine/backend/cpu/element.h"
+#include "engine/backend/element.h"
+#include "engine/core/clones.h"
 #include "engine/backend/kernel.h"
 
 namespace mtf {

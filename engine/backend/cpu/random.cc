@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/backend/cpu/element.h"
+#include "engine/backend/element.h"
+#include "engine/core/clones.h"
 #include "engine/backend/cpu/noise_index.h"
 #include "engine/backend/kernel.h"
 #include "engine/ops/random.h"
@@ -33,14 +34,14 @@ template <class Visit>
 void for_each_piece(const NoiseIndex& index, RandomStream stream, PhiloxKey key, const KernelCall& call,
                     int64_t begin, int64_t end, Visit visit) {
   alignas(64) uint32_t bits[kPiece + 8];
-  const auto train_step = static_cast<int64_t>(call.step);
+  const auto train_step = static_cast<int64_t>(*call.step);
   const int64_t step = index.run_step();
   int64_t held_first = -1, held_count = 0;
   const auto visit_piece = [&](int64_t at, int64_t count, int64_t first) {
     const int64_t lead = step == 1 ? first % 4 : 0;
     if (first != held_first || count > held_count) {
       if (step == 1) {
-        fill_blocks(bits, stream, call.step, key, static_cast<uint64_t>(first / 4), (lead + count + 3) / 4);
+        fill_blocks(bits, stream, *call.step, key, static_cast<uint64_t>(first / 4), (lead + count + 3) / 4);
       } else if (step == 0) {
         std::fill(bits, bits + count, random_bits(key, stream, train_step, first));
       } else {

@@ -4,11 +4,10 @@
 // sums in float64.
 #include "engine/ops/reduce.h"
 
-#include <limits>
-
 #include "engine/backend/cpu/broadcast_axes.h"
-#include "engine/backend/cpu/element.h"
+#include "engine/backend/element.h"
 #include "engine/backend/kernel.h"
+#include "engine/backend/reductions.h"
 #include "engine/backend/squares.h"
 #include "engine/core/clones.h"
 
@@ -19,74 +18,6 @@ constexpr int64_t kLanes = 32;  // independent accumulators of a dense row: four
 constexpr int64_t kRowBlock = kSquaresBlock;  // elements of a row between two carries into the total
 constexpr int64_t kColumns = 256;             // columns that a task reduces together
 constexpr int64_t kColumnBlock = 16;          // rows between two carries into the totals
-
-/// Integers add up in 64 bits, floats in blocks (Lane) whose sums add up in double (Total).
-template <class T>
-struct Sum {
-  using Lane = std::conditional_t<std::is_integral_v<T>, int64_t, Computed<T>>;
-  using Total = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
-  static constexpr Total kIdentity = 0;
-  MTF_INLINE Lane load(T x) { return static_cast<Lane>(widen(x)); }
-  template <class V>
-  MTF_INLINE V combine(V a, V b) {
-    return a + b;
-  }
-};
-
-/// Squares of floats are exact in double, and so nearly is their sum: any split gives the same norm. Blocks
-/// are sums of their own, so that they may also be added up elsewhere (engine/backend/squares.h).
-template <class T>
-struct SumOfSquaresOf {
-  using Lane = double;
-  using Total = double;
-  static constexpr double kIdentity = 0;
-  MTF_INLINE double load(T x) {
-    const double value = widen(x);
-    return value * value;
-  }
-  MTF_INLINE double combine(double a, double b) { return a + b; }
-};
-
-/// Extrema: NaN if an element is.
-template <class T>
-struct Max {
-  using Lane = Computed<T>;
-  using Total = Lane;
-  static constexpr Lane kIdentity = std::numeric_limits<Lane>::has_infinity
-                                        ? -std::numeric_limits<Lane>::infinity()
-                                        : std::numeric_limits<Lane>::lowest();
-  MTF_INLINE Lane load(T x) { return widen(x); }
-  MTF_INLINE Lane combine(Lane a, Lane b) { return a > b || a != a ? a : b; }
-};
-
-template <class T>
-struct Min {
-  using Lane = Computed<T>;
-  using Total = Lane;
-  static constexpr Lane kIdentity = std::numeric_limits<Lane>::has_infinity
-                                        ? std::numeric_limits<Lane>::infinity()
-                                        : std::numeric_limits<Lane>::max();
-  MTF_INLINE Lane load(T x) { return widen(x); }
-  MTF_INLINE Lane combine(Lane a, Lane b) { return a < b || a != a ? a : b; }
-};
-
-/// Whether all (the minimum) or any (the maximum) of bool hold.
-template <class T>
-struct All {
-  using Lane = bool;
-  using Total = bool;
-  static constexpr bool kIdentity = true;
-  MTF_INLINE bool load(T x) { return x; }
-  MTF_INLINE bool combine(bool a, bool b) { return a & b; }
-};
-template <class T>
-struct Any {
-  using Lane = bool;
-  using Total = bool;
-  static constexpr bool kIdentity = false;
-  MTF_INLINE bool load(T x) { return x; }
-  MTF_INLINE bool combine(bool a, bool b) { return a | b; }
-};
 
 /// All of x[0 .. n), kRowBlock elements or less.
 template <class R, class T>
@@ -127,12 +58,12 @@ template <class R, class T>
 /// A function of its own, so that the compiler does not mix the additions of a block with others.
 template <class T>
 MTF_CLONES double squares_of_block(const T* x, int64_t n) {
-  return reduce_block<SumOfSquaresOf<T>>(x, n);
+  return reduce_block<reductions::SumOfSquares<T>>(x, n);
 }
 
 template <class T>
 double squares_of_row(const T* x, int64_t n) {
-  return reduce_row<SumOfSquaresOf<T>>(x, n, squares_of_block<T>);
+  return reduce_row<reductions::SumOfSquares<T>>(x, n, squares_of_block<T>);
 }
 
 /// lanes[i] takes in x[i].
@@ -158,10 +89,10 @@ float > struct Loops<R, T> {
 };
 
 template <class T>
-struct Loops<SumOfSquaresOf<T>, T> {
+struct Loops<reductions::SumOfSquares<T>, T> {
   static double row(const T* x, int64_t n) { return squares_of_row(x, n); }
   static void columns(const T* x, double* lanes, int64_t n) {
-    reduce_columns<SumOfSquaresOf<T>>(x, lanes, n);
+    reduce_columns<reductions::SumOfSquares<T>>(x, lanes, n);
   }
 };
 
@@ -261,7 +192,8 @@ std::unique_ptr<Kernel> number_kernel(const KernelContext& context) {
 std::unique_ptr<Kernel> sum_kernel(const KernelContext& context) {
   const bool widens =
       context.inputs[0].dtype == DType::kBFloat16 && context.outputs[0].dtype == DType::kFloat32;
-  return widens ? reduce_kernel<Sum<BFloat16>, BFloat16, float>(context) : number_kernel<Sum>(context);
+  return widens ? reduce_kernel<reductions::Sum<BFloat16>, BFloat16, float>(context)
+                : number_kernel<reductions::Sum>(context);
 }
 
 template <class Visit>
@@ -279,11 +211,11 @@ auto with_floating(DType dtype, const std::byte* x, const Visit& visit) {
 std::unique_ptr<Kernel> sum_of_squares_kernel(const KernelContext& context) {
   switch (context.inputs[0].dtype) {
     case DType::kBFloat16:
-      return reduce_kernel<SumOfSquaresOf<BFloat16>, BFloat16, double>(context);
+      return reduce_kernel<reductions::SumOfSquares<BFloat16>, BFloat16, double>(context);
     case DType::kFloat64:
-      return reduce_kernel<SumOfSquaresOf<double>, double>(context);
+      return reduce_kernel<reductions::SumOfSquares<double>, double>(context);
     default:
-      return reduce_kernel<SumOfSquaresOf<float>, float, double>(context);
+      return reduce_kernel<reductions::SumOfSquares<float>, float, double>(context);
   }
 }
 
@@ -291,10 +223,10 @@ const std::initializer_list<DType> kNumbers = {DType::kFloat32, DType::kBFloat16
                                                DType::kInt32, DType::kInt64};
 const KernelRegistration registrations[] = {
     {"reduce_sum", kNumbers, sum_kernel},
-    {"reduce_max", kNumbers, number_kernel<Max>},
-    {"reduce_min", kNumbers, number_kernel<Min>},
-    {"reduce_all", {DType::kBool}, reduce_kernel<All<bool>, bool>},
-    {"reduce_any", {DType::kBool}, reduce_kernel<Any<bool>, bool>},
+    {"reduce_max", kNumbers, number_kernel<reductions::Max>},
+    {"reduce_min", kNumbers, number_kernel<reductions::Min>},
+    {"reduce_all", {DType::kBool}, reduce_kernel<reductions::All<bool>, bool>},
+    {"reduce_any", {DType::kBool}, reduce_kernel<reductions::Any<bool>, bool>},
     {"sum_of_squares", {DType::kFloat32, DType::kBFloat16, DType::kFloat64}, sum_of_squares_kernel},
 };
 

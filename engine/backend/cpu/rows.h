@@ -1,6 +1,5 @@
-// A tensor seen as rows along one of its dimensions, for kernels that work on a row at a time in float32 or
-// float64: contiguous rows of that type are used where they are; others (the dimension is not the last, or
-// bfloat16) pass through a buffer in scratch.
+// Rows for kernels that work on a row at a time in float32 or float64: contiguous rows of that type are used
+// where they are; others (the dimension is not the last, or bfloat16) pass through a buffer in scratch.
 //
 //   const Rows rows = rows_along(x, "vocab");
 //   const float* in = load_row(rows, call.input<T>(0), r, buffer);
@@ -11,30 +10,12 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <string>
 
-#include "engine/backend/cpu/element.h"
-#include "engine/backend/kernel.h"
-#include "engine/core/check.h"
+#include "engine/backend/element.h"
+#include "engine/backend/rows.h"
+#include "engine/core/clones.h"
 
 namespace mtf {
-
-struct Rows {
-  int axis = 0;        ///< of the dimension, in declared order
-  int64_t count = 1;   ///< rows, in row-major order of the other dimensions
-  int64_t length = 1;  ///< elements of a row
-  int64_t stride = 1;  ///< distance of its elements
-
-  int64_t offset(int64_t row) const { return row / stride * length * stride + row % stride; }
-};
-
-inline Rows rows_along(const LocalTensor& x, const std::string& dimension) {
-  const std::optional<int> axis = x.local.find(dimension);
-  MTF_CHECK(axis && x.strides == x.local.strides(), "{} is not row-major or has no {}", x.local.to_string(),
-            dimension);
-  const int64_t length = x.local[*axis].size;
-  return {*axis, x.local.size() / length, length, x.strides[*axis]};
-}
 
 /// Rows that make a task: about kElementsPerTask elements.
 inline int64_t rows_per_task(const Rows& rows) {

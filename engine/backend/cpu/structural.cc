@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "engine/backend/cpu/element.h"
+#include "engine/backend/element.h"
 #include "engine/backend/kernel.h"
 
 namespace mtf {

@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "engine/backend/cpu/element.h"
+#include "engine/backend/element.h"
+#include "engine/core/clones.h"
 #include "engine/backend/cpu/strided.h"
 #include "engine/backend/kernel.h"
 

@@ -1,9 +1,15 @@
 #include "engine/comm/process/communication_thread.h"
 
+#include <fmt/format.h>
+
 namespace mtf {
 
-CommunicationThread::CommunicationThread(FlightRecord& record, void (*prepare)())
-    : record_(record), queue_(64), thread_([this, prepare] {
+CommunicationThread::CommunicationThread(FlightRecord& record, void (*prepare)(), Profile* profile)
+    : record_(record),
+      profile_(profile),
+      track_(profile != nullptr ? profile->track("communication") : nullptr),
+      queue_(64),
+      thread_([this, prepare] {
         if (prepare) prepare();
         run();
       }) {}
@@ -46,6 +52,11 @@ void CommunicationThread::check() {
   if (error_) std::rethrow_exception(error_);
 }
 
+const ProfileLabel* CommunicationThread::label_of(const CommunicationJob& job) const {
+  if (track_ == nullptr || !track_->is_on()) return nullptr;
+  return profile_->label(job.name(), ProfileCategory::kCommunication, fmt::format("{} bytes", job.bytes()));
+}
+
 void CommunicationThread::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -57,6 +68,7 @@ void CommunicationThread::run() {
     std::exception_ptr error;
     try {
       record_.begun(sequence);
+      const ProfileSpan span(track_, label_of(job));
       job.run(sequence);
       record_.ended(sequence);
     } catch (...) {

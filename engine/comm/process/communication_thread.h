@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "engine/comm/process/flight_record.h"
+#include "engine/core/profile.h"
 
 namespace mtf {
 
@@ -33,9 +34,9 @@ class CommunicationJob {
 
 class CommunicationThread {
  public:
-  /// `record` gets an entry when a job is queued, begins and ends; it outlives the thread. `prepare` runs
-  /// once in the thread.
-  explicit CommunicationThread(FlightRecord& record, void (*prepare)() = nullptr);
+  /// `record` gets an entry when a job is queued, begins and ends; it outlives the thread, as does `profile`
+  /// (null: none), in which jobs are spans. `prepare` runs once in the thread.
+  explicit CommunicationThread(FlightRecord& record, void (*prepare)() = nullptr, Profile* profile = nullptr);
   /// Jobs that have not begun are dropped.
   ~CommunicationThread();
   CommunicationThread(const CommunicationThread&) = delete;
@@ -51,8 +52,11 @@ class CommunicationThread {
 
  private:
   void run();
+  const ProfileLabel* label_of(const CommunicationJob& job) const;
 
   FlightRecord& record_;
+  Profile* const profile_;
+  ProfileTrack* const track_;
   std::mutex mutex_;
   std::condition_variable queued_;
   std::condition_variable ran_;

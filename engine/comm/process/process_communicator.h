@@ -12,13 +12,12 @@
 
 namespace mtf {
 
-class ProcessCommunicator final : public InProcessCommunicator {
+class ProcessCommunicator final : public Communicator {
  public:
   ProcessCommunicator(Transport& transport, CommunicationThread& thread);
 
   int process() const override { return staging_.transport().rank(); }
   int processes() const override { return staging_.transport().size(); }
-  using InProcessCommunicator::prepare;
   /// Parts of the same kind; none: takes part in the numbering only.
   std::unique_ptr<RemoteCollective> prepare(std::vector<RemotePart> parts, const std::string& name) override;
   /// One that is not waited for is when it is destroyed.

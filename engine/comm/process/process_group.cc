@@ -205,7 +205,7 @@ void SeveralProcesses::connect() {
                              .collective_timeout = options_.collective_timeout,
                              .record = record_,
                              .peers = peers});
-  thread_ = std::make_unique<CommunicationThread>(record_, options_.prepare_thread);
+  thread_ = std::make_unique<CommunicationThread>(record_, options_.prepare_thread, options_.profile);
   communicator_ = std::make_unique<ProcessCommunicator>(*transport_, *thread_);
   watchdog_ = std::make_unique<Watchdog>(record_, meeting_.store(), rank(), peers,
                                          options_.collective_timeout, options_.log);

@@ -17,6 +17,7 @@
 #include "engine/comm/launch/launch.h"
 #include "engine/comm/rendezvous/store.h"
 #include "engine/core/error.h"
+#include "engine/core/profile.h"
 
 namespace mtf {
 
@@ -27,6 +28,7 @@ struct ProcessGroupOptions {
   std::string build;          ///< of the program: version and hash of the executable
   std::function<void(const std::string& line)> log;  ///< warnings of the watchdog; one line each
   void (*prepare_thread)() = nullptr;                ///< runs in each thread that touches tensors
+  Profile* profile = nullptr;                        ///< that messages are spans of; null: none
 };
 
 class ProcessGroup {

@@ -1,0 +1,149 @@
+// The operands of attention as kernels see them. A *group* is a place of the dimensions that k has (batch,
+// heads) with one of the heads that share its memory; its *rows* are the queries that look into it. Heads
+// that share a memory are rows of one group (*folded*) where that is possible: row i is query i / fold of
+// head i % fold.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/backend/cuda/indexing.h"
+
+namespace mtf::cuda {
+
+/// A row of a group.
+struct FoldedRow {
+  int query, head;
+  MTF_HOST_DEVICE FoldedRow(int row, int fold) : query(row), head(0) {
+    if (fold == 1) return;
+    query = static_cast<int>(static_cast<unsigned>(row) / static_cast<unsigned>(fold));
+    head = row - query * fold;
+  }
+};
+
+/// Rows of a tile of an operand; those outside of [first, last) are read as zeros.
+template <class T>
+struct TileRows {
+  const T* data;  ///< of row 0 of the group
+  int64_t stride, fold_stride;
+  int fold;
+  int begin;        ///< the tile's first row
+  int first, last;  ///< of the tile
+  int columns;
+
+  MTF_DEVICE bool has(int row) const { return row >= first && row < last; }
+  MTF_DEVICE const T* at(int row) const {
+    const FoldedRow at(begin + row, fold);
+    return data + at.query * stride + at.head * fold_stride;
+  }
+};
+
+struct AttentionView {
+  /// In the order of AttentionOperation::Operand, then those beside them. Gradients lie as what they are
+  /// gradients of.
+  enum Operand : int {
+    kQ,
+    kK,
+    kV,
+    kQuerySegment,
+    kMemorySegment,
+    kQueryPriority,
+    kMemoryPriority,
+    kQueryPosition,
+    kMemoryPosition,
+    kBiasTable,
+    kNoise,
+    kResult,
+    kLogSum,
+    kDBias,
+    kOperands,
+  };
+  using Place = Offsets<kOperands>;
+  /// Rows, and entries of the memory, of a tile.
+  static constexpr int kTile = 64;
+  /// Of `farthest`: a longer bias is not copied to shared memory.
+  static constexpr int kFarthestShared = 1024;
+
+  Strided<kOperands> groups;  ///< those of an entry of the memory follow each other
+  int heads = 1;              ///< groups of an entry
+  int rows = 1;               ///< of a group
+  int fold = 1;
+  int64_t length_strides[kOperands] = {}, fold_strides[kOperands] = {};
+  int memory = 1, key = 1, value = 1;
+  int64_t key_stride = 0, value_stride = 0;  ///< of the memory's entries in k and in v
+
+  bool by_segment = false, by_priority = false, by_lower = false, by_upper = false;
+  int min_relative = 0, max_relative = 0;  ///< where by_lower, by_upper
+  int first_query = 0;                     ///< index of the first one
+  double extra_logit = 0;                  ///< -infinity: none
+  /// Of the bias: by relative position from -farthest to farthest; 0: no bias.
+  int farthest = 0, bucket_count = 0;
+  const int32_t* buckets = nullptr;
+  bool aligned = false;  ///< rows of q, k, v and the result begin at multiples of kPackBytes
+
+  uint32_t operands = 0;  ///< bit i: there is operand i
+  const void* data[kOperands] = {};
+
+  MTF_HOST_DEVICE bool has(Operand operand) const { return operands >> operand & 1; }
+  MTF_HOST_DEVICE bool masked() const { return by_segment || by_priority || by_lower || by_upper; }
+  /// The memory has ids.
+  MTF_HOST_DEVICE bool memory_has_ids() const {
+    return has(kMemorySegment) || has(kMemoryPriority) || has(kMemoryPosition);
+  }
+  /// The noise differs from row to row of a group.
+  MTF_HOST_DEVICE bool noise_by_row() const { return length_strides[kNoise] != 0; }
+  MTF_HOST_DEVICE bool has_extra_logit() const { return extra_logit > -__builtin_huge_val(); }
+  MTF_HOST_DEVICE FoldedRow folded(int row) const { return FoldedRow(row, fold); }
+
+  /// Of a row of the group at `place`.
+  MTF_DEVICE int64_t offset(const Place& place, Operand operand, const FoldedRow& row) const {
+    return place[operand] + row.query * length_strides[operand] + row.head * fold_strides[operand];
+  }
+  MTF_DEVICE int64_t offset(const Place& place, Operand operand, int row) const {
+    return offset(place, operand, folded(row));
+  }
+  template <class T>
+  MTF_DEVICE const T* row(const Place& place, Operand operand, const FoldedRow& row) const {
+    return static_cast<const T*>(data[operand]) + offset(place, operand, row);
+  }
+  template <class T>
+  MTF_DEVICE const T* of_group(const Place& place, Operand operand) const {
+    return static_cast<const T*>(data[operand]) + place[operand];
+  }
+
+  /// Rows `begin` ... begin + count - 1 of q or the result, or entries of k or v.
+  template <class T>
+  MTF_DEVICE TileRows<T> tile_of_queries(const Place& place, Operand operand, int begin, int count) const {
+    const int rest = rows - begin;
+    return {of_group<T>(place, operand), length_strides[operand],    fold_strides[operand], fold, begin, 0,
+            rest < count ? rest : count, operand == kQ ? key : value};
+  }
+  template <class T>
+  MTF_DEVICE TileRows<T> tile_of_memory(const Place& place, Operand operand, int begin, int count) const {
+    const int rest = memory - begin;
+    return {of_group<T>(place, operand),
+            operand == kK ? key_stride : value_stride,
+            0,
+            1,
+            begin,
+            0,
+            rest < count ? rest : count,
+            operand == kK ? key : value};
+  }
+};
+
+/// Parts of a block's shared memory or of scratch, counted where they are asked for and where they are used.
+class MemoryParts {
+ public:
+  template <class T>
+  MTF_HOST_DEVICE int64_t take(int64_t count) {
+    const int64_t begin = bytes_;
+    bytes_ += (count * static_cast<int64_t>(sizeof(T)) + kPackBytes - 1) / kPackBytes * kPackBytes;
+    return begin;
+  }
+  MTF_HOST_DEVICE int64_t bytes() const { return bytes_; }
+
+ private:
+  int64_t bytes_ = 0;
+};
+
+}  // namespace mtf::cuda

@@ -1,0 +1,56 @@
+#include "engine/backend/cuda/cuda_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/backend/cuda/device_kernel.h"
+#include "engine/backend/cuda/moves.h"
+
+namespace mtf::cuda {
+namespace {
+
+class Allocation final : public DeviceMemory {
+ public:
+  Allocation(std::shared_ptr<Device> device, int64_t bytes, std::shared_ptr<std::atomic<int64_t>> allocated)
+      : device_(std::move(device)),
+        data_(device_->allocate(std::max<int64_t>(bytes, 1))),
+        bytes_(bytes),
+        allocated_(std::move(allocated)) {
+    *allocated_ += bytes_;
+  }
+  ~Allocation() override {
+    device_->free(data_);
+    *allocated_ -= bytes_;
+  }
+  std::byte* data() override { return data_; }
+
+ private:
+  std::shared_ptr<Device> device_;
+  std::byte* data_;
+  int64_t bytes_;
+  std::shared_ptr<std::atomic<int64_t>> allocated_;  ///< of all
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceMemory> CudaBackend::allocate(int64_t bytes) {
+  return std::make_unique<Allocation>(device_, bytes, allocated_);
+}
+
+std::unique_ptr<Kernel> CudaBackend::prepare(const KernelContext& context) {
+  return prepare_device_kernel(context, *device_);
+}
+
+std::unique_ptr<Kernel> CudaBackend::prepare(const Move& move) { return prepare_device_move(move, *device_); }
+
+std::unique_ptr<PreparedCollective> CudaBackend::prepare(const Collective& collective) {
+  return prepare_device_collective(collective, *device_);
+}
+
+std::string CudaBackend::instruction_set() const {
+  const DeviceInfo& info = device_->info();
+  return fmt::format("{}x{} {}", info.architecture(), info.multiprocessors, device_->matmuls().version());
+}
+
+}  // namespace mtf::cuda

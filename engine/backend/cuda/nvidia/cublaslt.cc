@@ -1,0 +1,289 @@
+// Which algorithm computes a product is what the library's heuristic names first: a function of the problem,
+// the device and the library's version, never of timings.
+#include "engine/backend/cuda/nvidia/cublaslt.h"
+
+#include <cublasLt.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include "engine/backend/cuda/matmul_plan.h"
+#include "engine/backend/cuda/nvidia/shared_library.h"
+#include "engine/core/check.h"
+#include "engine/core/error.h"
+
+namespace mtf::cuda {
+namespace {
+
+struct Functions {
+  explicit Functions(const SharedLibrary& library) {
+    library.find("cublasLtGetVersion", version);
+    library.find("cublasLtGetStatusString", status_text);
+    library.find("cublasLtCreate", create);
+    library.find("cublasLtDestroy", destroy);
+    library.find("cublasLtMatmulDescCreate", create_operation);
+    library.find("cublasLtMatmulDescDestroy", destroy_operation);
+    library.find("cublasLtMatmulDescSetAttribute", set_operation);
+    library.find("cublasLtMatrixLayoutCreate", create_layout);
+    library.find("cublasLtMatrixLayoutDestroy", destroy_layout);
+    library.find("cublasLtMatrixLayoutSetAttribute", set_layout);
+    library.find("cublasLtMatmulPreferenceCreate", create_preference);
+    library.find("cublasLtMatmulPreferenceDestroy", destroy_preference);
+    library.find("cublasLtMatmulPreferenceSetAttribute", set_preference);
+    library.find("cublasLtMatmulAlgoGetHeuristic", heuristic);
+    library.find("cublasLtMatmul", matmul);
+  }
+
+  void check(cublasStatus_t status, std::string_view doing) const {
+    if (status != CUBLAS_STATUS_SUCCESS) fail(status, doing);
+  }
+  [[noreturn]] void fail(cublasStatus_t status, std::string_view doing) const {
+    throw Error(status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorKind::kMemory : ErrorKind::kSystem,
+                fmt::format("cuBLASLt, {}: {}", doing, status_text(status)));
+  }
+
+  decltype(&cublasLtGetVersion) version;
+  decltype(&cublasLtGetStatusString) status_text;
+  decltype(&cublasLtCreate) create;
+  decltype(&cublasLtDestroy) destroy;
+  decltype(&cublasLtMatmulDescCreate) create_operation;
+  decltype(&cublasLtMatmulDescDestroy) destroy_operation;
+  decltype(&cublasLtMatmulDescSetAttribute) set_operation;
+  decltype(&cublasLtMatrixLayoutCreate) create_layout;
+  decltype(&cublasLtMatrixLayoutDestroy) destroy_layout;
+  decltype(&cublasLtMatrixLayoutSetAttribute) set_layout;
+  decltype(&cublasLtMatmulPreferenceCreate) create_preference;
+  decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
+  decltype(&cublasLtMatmul) matmul;
+};
+
+/// The library with its state for one device.
+class Handle {
+ public:
+  Handle() : functions_(SharedLibrary(fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR), "nvidia-cublas")) {
+    functions_.check(functions_.create(&handle_), "starting");
+  }
+  ~Handle() { functions_.destroy(handle_); }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  const Functions* operator->() const { return &functions_; }
+  cublasLtHandle_t get() const { return handle_; }
+
+ private:
+  Functions functions_;
+  cublasLtHandle_t handle_ = nullptr;
+};
+
+template <class Opaque>
+using Descriptor = std::unique_ptr<Opaque, cublasStatus_t (*)(Opaque*)>;
+using Operation = Descriptor<cublasLtMatmulDescOpaque_t>;
+using Layout = Descriptor<cublasLtMatrixLayoutOpaque_t>;
+using Preference = Descriptor<cublasLtMatmulPreferenceOpaque_t>;
+
+cudaDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return CUDA_R_32F;
+    case DType::kBFloat16:
+      return CUDA_R_16BF;
+    case DType::kFloat64:
+      return CUDA_R_64F;
+    default:
+      MTF_CHECK(false, "a product of {}", name_of(dtype));
+  }
+}
+
+cublasLtEpilogue_t epilogue_of(const MatmulProblem& problem) {
+  switch (problem.epilogue) {
+    case Epilogue::kNone:
+      return problem.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::kGelu:
+      return problem.bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+  }
+  MTF_CHECK(false, "unknown epilogue");
+}
+
+template <class Value>
+void set(const Handle& library, const Operation& operation, cublasLtMatmulDescAttributes_t attribute,
+         Value value) {
+  library->check(library->set_operation(operation.get(), attribute, &value, sizeof(value)),
+                 "describing a product");
+}
+
+Operation make_operation(const Handle& library, const MatmulProblem& problem,
+                         const ColumnMajorProblem& matrices) {
+  const bool wide = problem.input == DType::kFloat64;
+  const cublasComputeType_t compute = wide           ? CUBLAS_COMPUTE_64F
+                                      : problem.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                     : CUBLAS_COMPUTE_32F;
+  cublasLtMatmulDesc_t created = nullptr;
+  library->check(library->create_operation(&created, compute, wide ? CUDA_R_64F : CUDA_R_32F),
+                 "describing a product");
+  Operation operation(created, library->destroy_operation);
+  const auto transposed = [](bool transpose) {
+    return static_cast<int32_t>(transpose ? CUBLAS_OP_T : CUBLAS_OP_N);
+  };
+  set(library, operation, CUBLASLT_MATMUL_DESC_TRANSA, transposed(matrices.first.transpose));
+  set(library, operation, CUBLASLT_MATMUL_DESC_TRANSB, transposed(matrices.second.transpose));
+  set(library, operation, CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<uint32_t>(epilogue_of(problem)));
+  if (problem.bias) {
+    set(library, operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+        static_cast<int32_t>(type_of(problem.output)));
+    // Only the alignment of this address is looked at.
+    set(library, operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+        reinterpret_cast<const void*>(problem.alignment));
+  }
+  return operation;
+}
+
+Layout make_layout(const Handle& library, const ColumnMajorMatrix& matrix, DType dtype, int64_t batch) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  library->check(library->create_layout(&layout, type_of(dtype), static_cast<uint64_t>(matrix.rows),
+                                        static_cast<uint64_t>(matrix.columns), matrix.leading),
+                 "describing a matrix");
+  Layout result(layout, library->destroy_layout);
+  const auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, auto value) {
+    library->check(library->set_layout(layout, attribute, &value, sizeof(value)), "describing a matrix");
+  };
+  set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(batch));
+  set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, matrix.batch_stride);
+  return result;
+}
+
+/// Sums are split over the summed dimension only where the parts are added in a step of their own, in the
+/// compute type: no atomic additions, no rounding of parts to bfloat16.
+Preference make_preference(const Handle& library, const ColumnMajorProblem& matrices, uint64_t workspace) {
+  cublasLtMatmulPreference_t preference = nullptr;
+  library->check(library->create_preference(&preference), "choosing an algorithm");
+  Preference result(preference, library->destroy_preference);
+  const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    library->check(library->set_preference(preference, attribute, &value, sizeof(value)),
+                   "choosing an algorithm");
+  };
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace);
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(matrices.first.alignment));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(matrices.second.alignment));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<uint32_t>(matrices.output.alignment));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<uint32_t>(matrices.output.alignment));
+  return result;
+}
+
+/// As many matrices of a batch as one call multiplies.
+class Part {
+ public:
+  Part(const Handle& library, const MatmulPart& part, uint64_t workspace)
+      : begin_(part.begin),
+        matrices_(column_major(part.problem)),
+        operation_(make_operation(library, part.problem, matrices_)),
+        first_(make_layout(library, matrices_.first, part.problem.input, part.problem.batch)),
+        second_(make_layout(library, matrices_.second, part.problem.input, part.problem.batch)),
+        output_(make_layout(library, matrices_.output, part.problem.output, part.problem.batch)) {
+    const Preference preference = make_preference(library, matrices_, workspace);
+    cublasLtMatmulHeuristicResult_t found{};
+    int count = 0;
+    cublasStatus_t status =
+        library->heuristic(library.get(), operation_.get(), first_.get(), second_.get(), output_.get(),
+                           output_.get(), preference.get(), 1, &found, &count);
+    if (status == CUBLAS_STATUS_SUCCESS) status = count == 1 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
+    if (status != CUBLAS_STATUS_SUCCESS)
+      library->fail(status, "choosing an algorithm for " + text(part.problem));
+    algorithm_ = found.algo;
+    workspace_bytes_ = found.workspaceSize;
+  }
+
+  size_t workspace_bytes() const { return workspace_bytes_; }
+  const Operation& operation() const { return operation_; }
+
+  void run(const Handle& library, const MatmulProblem& problem, const void* a, const void* b, void* c,
+           void* workspace, Stream stream) const {
+    const auto input = static_cast<int64_t>(size_of(problem.input));
+    const auto output = static_cast<int64_t>(size_of(problem.output));
+    const std::byte* first = static_cast<const std::byte*>(b) + begin_ * problem.batch_b * input;
+    const std::byte* second = static_cast<const std::byte*>(a) + begin_ * problem.batch_a * input;
+    std::byte* result = static_cast<std::byte*>(c) + begin_ * problem.batch_c * output;
+    const bool wide = problem.input == DType::kFloat64;
+    const double one64 = 1, zero64 = 0;
+    const float one = 1, zero = 0;
+    const auto scale = [&](bool on) -> const void* {
+      return wide ? static_cast<const void*>(on ? &one64 : &zero64)
+                  : static_cast<const void*>(on ? &one : &zero);
+    };
+    const cublasStatus_t status = library->matmul(
+        library.get(), operation_.get(), scale(true), first, first_.get(), second, second_.get(),
+        scale(problem.accumulate), result, output_.get(), result, output_.get(), &algorithm_, workspace,
+        workspace_bytes_, static_cast<cudaStream_t>(stream.handle));
+    if (status != CUBLAS_STATUS_SUCCESS) library->fail(status, "multiplying " + text(problem));
+  }
+
+ private:
+  int64_t begin_;
+  ColumnMajorProblem matrices_;
+  Operation operation_;
+  Layout first_, second_, output_;
+  cublasLtMatmulAlgo_t algorithm_{};
+  size_t workspace_bytes_ = 0;
+};
+
+class Plan final : public Matmul {
+ public:
+  Plan(Device& device, std::shared_ptr<const Handle> library, const MatmulProblem& problem,
+       uint64_t workspace)
+      : device_(device), library_(std::move(library)), problem_(problem) {
+    for (const MatmulPart& part : parts_of(problem)) parts_.emplace_back(*library_, part, workspace);
+  }
+  int64_t workspace_bytes() const override {
+    size_t bytes = 0;
+    for (const Part& part : parts_) bytes = std::max(bytes, part.workspace_bytes());
+    return static_cast<int64_t>(bytes);
+  }
+  void run(const void* a, const void* b, void* c, void* workspace, const void* bias) const override {
+    MTF_CHECK((bias != nullptr) == problem_.bias, "a bias, or none");
+    const std::lock_guard lock(mutex_);
+    const Stream stream = device_.compute();
+    for (const Part& part : parts_) {
+      if (problem_.bias) set(*library_, part.operation(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+      part.run(*library_, problem_, a, b, c, workspace, stream);
+    }
+  }
+
+ private:
+  Device& device_;
+  std::shared_ptr<const Handle> library_;
+  MatmulProblem problem_;
+  std::vector<Part> parts_;
+  mutable std::mutex mutex_;  ///< of the bias's address in the parts
+};
+
+class CublasLt final : public MatmulLibrary {
+ public:
+  explicit CublasLt(Device& device) : device_(device), library_(std::make_shared<const Handle>()) {}
+
+  std::string version() const override {
+    const size_t version = (*library_)->version();
+    return fmt::format("cublaslt {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  }
+  std::shared_ptr<const Matmul> prepare(const MatmulProblem& problem) override {
+    // What NVIDIA recommends: Hopper's kernels make use of more.
+    const uint64_t workspace = device_.info().major >= 9 ? 32 << 20 : 4 << 20;
+    return plans_.find_or_make(problem, [&](const MatmulProblem& canonical) {
+      return std::make_shared<const Plan>(device_, library_, canonical, workspace);
+    });
+  }
+
+ private:
+  Device& device_;
+  std::shared_ptr<const Handle> library_;
+  MatmulCache plans_;
+};
+
+}  // namespace
+
+std::unique_ptr<MatmulLibrary> open_cublaslt(Device& device) { return std::make_unique<CublasLt>(device); }
+
+}  // namespace mtf::cuda

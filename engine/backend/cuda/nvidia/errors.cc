@@ -1,0 +1,87 @@
+#include "engine/backend/cuda/nvidia/errors.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "engine/backend/cuda/launch.h"
+
+namespace mtf::cuda {
+namespace {
+
+/// 13000 -> "13.0".
+std::string cuda_version(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+Error driver_error() {
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  if (driver == 0) {
+    return {ErrorKind::kSystem, "there is no NVIDIA driver on this machine (libcuda.so.1)",
+            "install it; in a container: start it with --gpus all; or use `devices: cpu`"};
+  }
+  return {ErrorKind::kSystem,
+          fmt::format("the NVIDIA driver knows CUDA {}, but this build needs {}", cuda_version(driver),
+                      cuda_version(CUDART_VERSION)),
+          "install a newer driver (nvidia-smi shows its version), or build with an older CUDA toolkit"};
+}
+
+Error no_device_error() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return {ErrorKind::kSystem,
+          visible == nullptr
+              ? "there is no GPU that CUDA can use"
+              : fmt::format("there is no GPU that CUDA can use; CUDA_VISIBLE_DEVICES is \"{}\"", visible),
+          "`nvidia-smi` lists the machine's GPUs; or use `devices: cpu`"};
+}
+
+/// What a user can do about it; empty: nothing special.
+const char* hint_of(cudaError_t code) {
+  switch (code) {
+    case cudaErrorDeviceAlreadyInUse:
+    case cudaErrorDevicesUnavailable:
+      return "another program has the GPU for itself, or it is in compute mode `prohibited` (nvidia-smi -q "
+             "-d COMPUTE)";
+    case cudaErrorSystemNotReady:
+      return "machines with NVSwitch need the service nvidia-fabricmanager, in the driver's version";
+    case cudaErrorSystemDriverMismatch:
+    case cudaErrorCompatNotSupportedOnDevice:
+      return "the driver's library and its kernel module differ: restart the machine after an update of the "
+             "driver";
+    case cudaErrorOperatingSystem:
+    case cudaErrorInitializationError:
+      return "`nvidia-smi` tells more; in a container the devices /dev/nvidia* must be there";
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorUnsupportedPtxVersion:
+      return "build with CMAKE_CUDA_ARCHITECTURES for this GPU";
+    case cudaErrorMemoryAllocation:
+      return "use smaller batches, `train.microbatches`, or split more dimensions";
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContained:
+      return "the hardware is damaged or needs a reset: see `nvidia-smi -q` and the kernel's log (Xid)";
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+      return "a kernel that ran before has failed; with CUDA_LAUNCH_BLOCKING=1 the operation itself says so";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+Error cuda_error(cudaError_t code, std::string_view doing) {
+  cudaGetLastError();  // forgets it where it is not lasting
+  if (code == cudaErrorInsufficientDriver || code == cudaErrorStubLibrary) return driver_error();
+  if (code == cudaErrorNoDevice) return no_device_error();
+  return {code == cudaErrorMemoryAllocation ? ErrorKind::kMemory : ErrorKind::kSystem,
+          fmt::format("CUDA, {}: {} ({})", doing, cudaGetErrorString(code), cudaGetErrorName(code)),
+          hint_of(code)};
+}
+
+void check_launch(int code) { check(static_cast<cudaError_t>(code), "starting a kernel"); }
+
+}  // namespace mtf::cuda

@@ -1,0 +1,19 @@
+// Errors of the CUDA runtime in the words of CUDA, with what to do.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string_view>
+
+#include "engine/core/error.h"
+
+namespace mtf::cuda {
+
+/// `doing`: "copying to the GPU".
+Error cuda_error(cudaError_t code, std::string_view doing);
+
+inline void check(cudaError_t code, std::string_view doing) {
+  if (code != cudaSuccess) throw cuda_error(code, doing);
+}
+
+}  // namespace mtf::cuda

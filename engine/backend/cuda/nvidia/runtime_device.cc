@@ -1,0 +1,241 @@
+// A GPU through the CUDA runtime, which is linked statically: the driver is loaded when it is first used.
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/backend/cuda/device.h"
+#include "engine/backend/cuda/nvidia/cublaslt.h"
+#include "engine/backend/cuda/nvidia/errors.h"
+#include "engine/backend/cuda/nvidia/kernel_image.h"
+#include "engine/backend/cuda/nvidia/profiling.h"
+
+namespace mtf::cuda {
+namespace {
+
+cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
+
+int device_count() {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "looking for GPUs");
+  return count;
+}
+
+DeviceInfo describe(int index, int count) {
+  cudaDeviceProp properties;
+  check(cudaGetDeviceProperties(&properties, index), "asking for a GPU's properties");
+  DeviceInfo info{.index = index,
+                  .name = properties.name,
+                  .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem),
+                  .pci = fmt::format("{:04x}:{:02x}:{:02x}.0", properties.pciDomainID, properties.pciBusID,
+                                     properties.pciDeviceID),
+                  .major = properties.major,
+                  .minor = properties.minor,
+                  .multiprocessors = properties.multiProcessorCount,
+                  .peers = {}};
+  for (int other = 0; other < count; ++other) {
+    int reached = other == index;
+    if (other != index)
+      check(cudaDeviceCanAccessPeer(&reached, index, other), "asking which GPUs reach each other");
+    info.peers.push_back(reached != 0);
+  }
+  return info;
+}
+
+/// "12.34 GiB".
+std::string gibibytes(size_t bytes) {
+  return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30));
+}
+
+class Pinned final : public PinnedMemory {
+ public:
+  explicit Pinned(int64_t bytes) {
+    const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+    check(cudaHostAlloc(&memory_, size, cudaHostAllocPortable),
+          fmt::format("getting {} of pinned host memory", gibibytes(size)));
+  }
+  ~Pinned() override { cudaFreeHost(memory_); }
+  std::byte* data() override { return static_cast<std::byte*>(memory_); }
+
+ private:
+  void* memory_ = nullptr;
+};
+
+class RuntimeEvent final : public Event {
+ public:
+  RuntimeEvent() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event"); }
+  ~RuntimeEvent() override { cudaEventDestroy(event_); }
+  void record(Stream stream) override {
+    check(cudaEventRecord(event_, native(stream)), "recording an event");
+  }
+  void wait_in(Stream stream) override {
+    check(cudaStreamWaitEvent(native(stream), event_, 0), "waiting for an event in a stream");
+  }
+  void wait() override { check(cudaEventSynchronize(event_), "waiting for an event"); }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+/// A CUDA graph.
+class Graph final : public Recording {
+ public:
+  Graph(Device& device, cudaGraph_t graph) : device_(device) {
+    const cudaError_t code = cudaGraphInstantiate(&graph_, graph, 0);
+    cudaGraphDestroy(graph);
+    check(code, "making a graph of what was recorded");
+    check(cudaGraphUpload(graph_, native(device.compute())), "sending a graph to the GPU");
+  }
+  ~Graph() override { cudaGraphExecDestroy(graph_); }
+  void replay() override { check(cudaGraphLaunch(graph_, native(device_.compute())), "starting a graph"); }
+
+ private:
+  Device& device_;
+  cudaGraphExec_t graph_ = nullptr;
+};
+
+struct DestroyStream {
+  void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+};
+using OwnedStream = std::unique_ptr<CUstream_st, DestroyStream>;
+
+class RuntimeDevice final : public Device {
+ public:
+  explicit RuntimeDevice(DeviceInfo info) : info_(std::move(info)) {
+    use();
+    check_kernels();
+    compute_ = make_stream();
+    matmuls_ = open_cublaslt(*this);
+  }
+
+  const DeviceInfo& info() const override { return info_; }
+
+  std::byte* allocate(int64_t bytes) override {
+    use();
+    const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+    void* memory = nullptr;
+    const cudaError_t code = cudaMalloc(&memory, size);
+    if (code == cudaErrorMemoryAllocation) throw out_of_memory(size);
+    check(code, "getting memory of the GPU");
+    const cudaError_t cleared = cudaMemsetAsync(memory, 0, size, native(compute_));
+    if (cleared != cudaSuccess) cudaFree(memory);
+    check(cleared, "clearing memory of the GPU");
+    wait(compute_);  // whichever stream uses it first
+    return static_cast<std::byte*>(memory);
+  }
+  void free(std::byte* memory) override {
+    cudaFree(memory);  // that of a GPU that has failed is gone
+  }
+  std::unique_ptr<PinnedMemory> allocate_pinned(int64_t bytes) override {
+    use();
+    return std::make_unique<Pinned>(bytes);
+  }
+
+  Stream compute() override {
+    use();
+    return compute_;
+  }
+  std::unique_ptr<Event> make_event() override {
+    use();
+    return std::make_unique<RuntimeEvent>();
+  }
+  Stream make_stream() override {
+    use();
+    cudaStream_t stream = nullptr;
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+    streams_.emplace_back(stream);
+    return {stream};
+  }
+
+  void copy(Stream stream, std::byte* to, const std::byte* from, int64_t bytes) override {
+    if (bytes == 0) return;
+    use();
+    check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, native(stream)),
+          "copying");
+  }
+  void zero(Stream stream, std::byte* to, int64_t bytes) override {
+    if (bytes == 0) return;
+    use();
+    check(cudaMemsetAsync(to, 0, static_cast<size_t>(bytes), native(stream)), "clearing memory");
+  }
+  void wait(Stream stream) override { check(cudaStreamSynchronize(native(stream)), "waiting for the GPU"); }
+
+  /// Relaxed: a library may get memory or load a kernel when it is first used, in this thread or another.
+  std::unique_ptr<Recording> record(const std::function<void()>& enqueue) override {
+    const cudaStream_t stream = native(compute());
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "beginning to record");
+    cudaGraph_t graph = nullptr;
+    try {
+      enqueue();
+    } catch (...) {
+      cudaStreamEndCapture(stream, &graph);
+      if (graph != nullptr) cudaGraphDestroy(graph);
+      cudaGetLastError();
+      throw;
+    }
+    check(cudaStreamEndCapture(stream, &graph), "ending a recording");
+    return std::make_unique<Graph>(*this, graph);
+  }
+
+  MatmulLibrary& matmuls() override { return *matmuls_; }
+  std::unique_ptr<DeviceClock> make_clock() override { return make_runtime_clock(*this); }
+  ProfileObserver* profile_observer() override { return &nvtx_observer(); }
+
+ private:
+  /// Makes it the calling thread's device.
+  void use() const {
+    const cudaError_t code = cudaSetDevice(info_.index);
+    if (code != cudaSuccess)
+      throw cuda_error(code, fmt::format("opening GPU {} ({})", info_.index, info_.name));
+  }
+
+  void check_kernels() const {
+    const cudaError_t code = find_kernel_image();
+    if (code == cudaErrorNoKernelImageForDevice || code == cudaErrorInvalidDeviceFunction ||
+        code == cudaErrorUnsupportedPtxVersion) {
+      throw Error(ErrorKind::kSystem,
+                  fmt::format("GPU {} ({}) is {}, but the kernels of this build are for architectures {}",
+                              info_.index, info_.name, info_.architecture(), MTF_CUDA_ARCHITECTURES),
+                  "build with CMAKE_CUDA_ARCHITECTURES for this GPU, or use `devices: cpu`");
+    }
+    check(code, "loading the kernels");
+  }
+
+  Error out_of_memory(size_t wanted) const {
+    cudaGetLastError();
+    size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    return {ErrorKind::kMemory,
+            fmt::format("GPU {} ({}) has {} of {} free; {} are needed ({} bytes)", info_.index, info_.name,
+                        gibibytes(free), gibibytes(total), gibibytes(wanted), wanted),
+            "use smaller batches, `train.microbatches`, or split more dimensions; `nvidia-smi` lists other "
+            "programs that hold memory"};
+  }
+
+  DeviceInfo info_;
+  std::vector<OwnedStream> streams_;
+  Stream compute_;
+  std::unique_ptr<MatmulLibrary> matmuls_;
+};
+
+}  // namespace
+
+std::vector<DeviceInfo> visible_devices() {
+  const int count = device_count();
+  std::vector<DeviceInfo> devices;
+  for (int index = 0; index < count; ++index) devices.push_back(describe(index, count));
+  return devices;
+}
+
+std::unique_ptr<Device> open_device(int index) {
+  const int count = device_count();
+  if (index < 0 || index >= count) {
+    throw Error(ErrorKind::kSystem,
+                fmt::format("there is no GPU {}: {} visible", index,
+                            count == 1 ? "only GPU 0 is" : fmt::format("GPUs 0 to {} are", count - 1)),
+                "`mtf-train --list-devices` lists them");
+  }
+  return std::make_unique<RuntimeDevice>(describe(index, count));
+}
+
+}  // namespace mtf::cuda

@@ -1,0 +1,29 @@
+// CUDA's libraries, which are looked for when the backend starts: this shared object loads without them.
+#pragma once
+
+#include <string>
+
+namespace mtf::cuda {
+
+/// Stays open: its functions are used until the process ends.
+class SharedLibrary {
+ public:
+  /// `file`: "libcublasLt.so.13"; `package`: that of pip which brings it. Looks in the directories of
+  /// MTF_CUDA_LIBRARY_PATH (separated by colons), where the loader looks, and in /usr/local/cuda/lib64.
+  /// Throws Error (kSystem).
+  SharedLibrary(std::string file, const std::string& package);
+
+  /// Throws Error (kSystem) where the library has no such function.
+  template <class Function>
+  void find(const char* name, Function*& function) const {
+    function = reinterpret_cast<Function*>(symbol(name));
+  }
+
+ private:
+  void* symbol(const char* name) const;
+
+  std::string file_;
+  void* handle_ = nullptr;
+};
+
+}  // namespace mtf::cuda

@@ -1,0 +1,204 @@
+// Tensor cores and asynchronous copies, for kernels that multiply tiles of bfloat16 in shared memory: a
+// warp's product of fragments, the loads of fragments, and copies from global memory that run beside the
+// arithmetic.
+//
+//   uint32_t a[4], b[4];
+//   load_matrices(block, tile, place of row lane % 16, columns lane / 16 * 8, a);    // 16 x 16 of A
+//   load_matrices(block, tile, ..., b);                                              // 16 rows of B^T
+//   mma_16x8x16(block, upper, lower, a, b[0], b[1]);
+//
+// Fragments (PTX ISA, "Matrix Fragments for mma.m16n8k16"), with g = lane / 4, t = lane % 4; an element is a
+// pair of bfloat16, the first in the lower half:
+//
+//   a[0] = A[g][2t, 2t+1]   a[1] = A[g + 8][2t, 2t+1]   a[2] = A[g][2t+8, 2t+9]   a[3] = A[g + 8][2t+8, 2t+9]
+//   b[0] = B[2t, 2t+1][g]   b[1] = B[2t+8, 2t+9][g]
+//   upper = C[g][2t, 2t+1]  lower = C[g + 8][2t, 2t+1]
+//
+// So two neighbouring tiles of C, rounded to bfloat16, are a tile of A.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "engine/backend/cuda/block.h"
+#include "engine/core/dtype.h"
+
+#if !defined(__CUDACC__)
+#include <cmath>
+#include <limits>
+#include <vector>
+#endif
+
+namespace mtf::cuda {
+
+/// Two values as an element of a fragment.
+MTF_DEVICE uint32_t pack_bfloat16(float first, float second) {
+#if defined(__CUDACC__)
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+#else
+  return BFloat16(first).bits | static_cast<uint32_t>(BFloat16(second).bits) << 16;
+#endif
+}
+
+/// 2^x with a relative error of 2^-22; subnormal results are 0.
+MTF_DEVICE float approximate_exp2(float x) {
+#if defined(__CUDACC__)
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  const float y = std::exp2(x);
+  return y < std::numeric_limits<float>::min() ? 0.0f : y;
+#endif
+}
+
+/// Keeps the compiler from loading what is behind it before it, into registers that are short.
+MTF_DEVICE void load_later() { asm volatile("" : : : "memory"); }
+/// `x`, so that what depends on it is not computed before a loop and kept in registers.
+MTF_DEVICE int computed_here(int x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
+
+#if defined(__CUDACC__)
+
+MTF_DEVICE uint32_t shared_address(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+/// Four matrices of 8 x 8 from shared memory. Lane l gives the place of row l % 8 of matrix l / 8 (`byte` of
+/// `tile`; 16 bytes, aligned) and gets the elements 2t, 2t + 1 of row g of each.
+MTF_DEVICE void load_matrices(const Block&, const void* tile, int byte, uint32_t (&matrices)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+               : "r"(shared_address(tile) + byte)
+               : "memory");
+}
+/// The same of the transposes: a lane gets the elements g of the rows 2t, 2t + 1.
+MTF_DEVICE void load_transposed_matrices(const Block&, const void* tile, int byte, uint32_t (&matrices)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+               : "r"(shared_address(tile) + byte)
+               : "memory");
+}
+
+/// C [16 x 8] += A [16 x 16] B [16 x 8] in float32; `upper`, `lower`: two values each.
+MTF_DEVICE void mma_16x8x16(const Block&, float* upper, float* lower, const uint32_t (&a)[4], uint32_t b0,
+                            uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(upper[0]), "+f"(upper[1]), "+f"(lower[0]), "+f"(lower[1])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/// A thread's copies of 16 bytes from global to shared memory. Other threads see them after this thread's
+/// wait() and a barrier.
+class AsyncCopies {
+ public:
+  /// To `byte` of `tile`. `copied` false: zeros, `from` is not read.
+  MTF_DEVICE void copy(void* tile, int byte, const void* from, bool copied) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"(shared_address(tile) + byte), "l"(__cvta_generic_to_global(from)), "r"(copied ? 16 : 0)
+                 : "memory");
+  }
+  /// Waits for all of them.
+  MTF_DEVICE void wait() { asm volatile("cp.async.wait_all;" : : : "memory"); }
+};
+
+#else
+
+namespace emulator {
+
+/// Row `lane % 8` of matrix `lane / 8`, for all lanes.
+struct MatrixRows {
+  const unsigned char* rows[kWarp];
+
+  MatrixRows(const void* tile, int byte) {
+    const unsigned char* mine = static_cast<const unsigned char*>(tile) + byte;
+    exchange_all(&mine, sizeof(mine), rows);
+  }
+  uint32_t element(int matrix, int row, int column) const {
+    BFloat16 value;
+    std::memcpy(&value, rows[8 * matrix + row] + column * 2, 2);
+    return value.bits;
+  }
+};
+
+inline float bfloat16_half(uint32_t pair, int half) {
+  BFloat16 value;
+  value.bits = static_cast<uint16_t>(pair >> (16 * half));
+  return static_cast<float>(value);
+}
+
+}  // namespace emulator
+
+inline void load_matrices(const Block& block, const void* tile, int byte, uint32_t (&matrices)[4]) {
+  const emulator::MatrixRows from(tile, byte);
+  const int row = block.lane() / 4, column = block.lane() % 4 * 2;
+  for (int i = 0; i < 4; ++i)
+    matrices[i] = from.element(i, row, column) | from.element(i, row, column + 1) << 16;
+}
+inline void load_transposed_matrices(const Block& block, const void* tile, int byte,
+                                     uint32_t (&matrices)[4]) {
+  const emulator::MatrixRows from(tile, byte);
+  const int row = block.lane() % 4 * 2, column = block.lane() / 4;
+  for (int i = 0; i < 4; ++i)
+    matrices[i] = from.element(i, row, column) | from.element(i, row + 1, column) << 16;
+}
+
+inline void mma_16x8x16(const Block& block, float* upper, float* lower, const uint32_t (&a)[4], uint32_t b0,
+                        uint32_t b1) {
+  struct Fragments {
+    uint32_t a[4], b[2];
+  };
+  const Fragments mine{{a[0], a[1], a[2], a[3]}, {b0, b1}};
+  Fragments lanes[kWarp];
+  emulator::exchange_all(&mine, sizeof(mine), lanes);
+  const int row = block.lane() / 4, column = block.lane() % 4 * 2;
+  for (int t = 0; t < 4; ++t) {  // k = 2t, 2t + 1, 2t + 8, 2t + 9
+    const uint32_t(&of_row)[4] = lanes[4 * row + t].a;
+    for (int j = 0; j < 2; ++j) {
+      const uint32_t(&of_column)[2] = lanes[4 * (column + j) + t].b;
+      for (int k = 0; k < 4; ++k) {
+        const float b = emulator::bfloat16_half(of_column[k / 2], k % 2);
+        upper[j] += emulator::bfloat16_half(of_row[k / 2 * 2], k % 2) * b;
+        lower[j] += emulator::bfloat16_half(of_row[k / 2 * 2 + 1], k % 2) * b;
+      }
+    }
+  }
+}
+
+/// Spoils the memory at once and copies when it is told to wait, so that a kernel that reads too early, or
+/// copies to what is still read, gives wrong results.
+class AsyncCopies {
+ public:
+  void copy(void* tile, int byte, const void* from, bool copied) {
+    void* to = static_cast<unsigned char*>(tile) + byte;
+    std::memset(to, 0xff, 16);
+    copies_.push_back({to, copied ? from : nullptr});
+  }
+  void wait() {
+    for (const auto& [to, from] : copies_) {
+      if (from != nullptr) {
+        std::memcpy(to, from, 16);
+      } else {
+        std::memset(to, 0, 16);
+      }
+    }
+    copies_.clear();
+  }
+
+ private:
+  struct Copy {
+    void* to;
+    const void* from;
+  };
+  std::vector<Copy> copies_;
+};
+
+#endif
+
+}  // namespace mtf::cuda

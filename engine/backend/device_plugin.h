@@ -1,0 +1,32 @@
+// The shared object that drives GPUs, libmtf_cuda.so: what it shows, and how the programs load it. Both sides
+// are built from the same sources by the same compiler.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/backend/backend.h"
+#include "engine/backend/device_info.h"
+
+namespace mtf {
+
+struct DevicePlugin {
+  uint32_t abi = 0;  ///< kDevicePluginAbi of its build
+  /// The visible devices. Throws Error (kSystem) that says what is missing: driver, library, device.
+  std::vector<DeviceInfo> (*devices)() = nullptr;
+  /// Of one device. Throws Error (kSystem).
+  std::unique_ptr<Backend> (*make_backend)(int device) = nullptr;
+};
+
+/// Grows with every change of an interface between the programs and the shared object.
+inline constexpr uint32_t kDevicePluginAbi = 1;
+/// The one function that the shared object shows: const DevicePlugin* (*)().
+inline constexpr const char* kDevicePluginEntry = "mtf_device_plugin";
+
+/// Loads libmtf_cuda.so once: the file that MTF_CUDA_PLUGIN names, else beside the program or in ../lib.
+/// Throws Error (kSystem) that says what is missing.
+const DevicePlugin& device_plugin();
+
+}  // namespace mtf

@@ -1,0 +1,32 @@
+// A tensor seen as rows along one of its dimensions, for kernels that work on a row at a time.
+//
+//   const Rows rows = rows_along(x, "vocab");
+//   for (int64_t i = 0; i < rows.length; ++i) sum += x[rows.offset(r) + i * rows.stride];
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/backend/kernel.h"
+#include "engine/core/check.h"
+
+namespace mtf {
+
+struct Rows {
+  int axis = 0;        ///< of the dimension, in declared order
+  int64_t count = 1;   ///< rows, in row-major order of the other dimensions
+  int64_t length = 1;  ///< elements of a row
+  int64_t stride = 1;  ///< distance of its elements
+
+  int64_t offset(int64_t row) const { return row / stride * length * stride + row % stride; }
+};
+
+inline Rows rows_along(const LocalTensor& x, const std::string& dimension) {
+  const std::optional<int> axis = x.local.find(dimension);
+  MTF_CHECK(axis && x.strides == x.local.strides(), "{} is not row-major or has no {}", x.local.to_string(),
+            dimension);
+  const int64_t length = x.local[*axis].size;
+  return {*axis, x.local.size() / length, length, x.strides[*axis]};
+}
+
+}  // namespace mtf

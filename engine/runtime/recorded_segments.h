@@ -1,0 +1,41 @@
+// Segments of a program on a device that keeps recordings: what lies between collectives of other processes,
+// which the host starts and awaits, is recorded and replayed.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/backend/backend.h"
+#include "engine/runtime/prepared_program.h"
+
+namespace mtf {
+
+/// Done in one run of a program, summed over positions.
+struct Work {
+  double flops = 0;  ///< of contractions
+  double bytes = 0;  ///< sent in collectives
+};
+
+class RecordedSegments {
+ public:
+  /// The segments must outlive it.
+  RecordedSegments(Backend& backend, std::span<const PreparedSegment> segments);
+  /// Calls enqueue(segments) for parts of them in their order, which adds to `work`. The first run enqueues
+  /// (libraries load what they need), the second is recorded, and replayed like all later ones.
+  void run(const std::function<void(std::span<const PreparedSegment>)>& enqueue, Work& work);
+
+ private:
+  struct Stretch {
+    std::span<const PreparedSegment> segments;
+    bool is_recordable = false;
+    std::unique_ptr<Recording> recording;
+    Work work;  ///< of the recording
+  };
+  Backend& backend_;
+  std::vector<Stretch> stretches_;
+  bool has_run_ = false;
+};
+
+}  // namespace mtf

@@ -1,0 +1,399 @@
+// Attention and its gradient, each kind of mask, bias, noise and head, for each of the kernels that may run.
+#include "engine/ops/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "engine/graph/gradients.h"
+#include "tests/cuda/kernel_comparison.h"
+#include "tests/support/evaluate.h"
+
+namespace mtf::testing {
+namespace {
+
+Dimension batch(int64_t n) { return {"batch", n}; }
+Dimension heads(int64_t n) { return {"heads", n}; }
+Dimension length(int64_t n) { return {"length", n}; }
+Dimension memory(int64_t n) { return {"memory_length", n}; }
+Dimension d_kv(int64_t n) { return {"d_kv", n}; }
+Dimension buckets(int64_t n) { return {"buckets", n}; }
+
+struct Problem {
+  std::function<AttentionInputs(CaseBuilder&)> inputs;
+  AttentionOptions options = {};
+  double scale = 1;  ///< of the terms of sums
+};
+
+/// Tensor cores take weights and gradients of logits as bfloat16: terms of the sums are 2^-9 of themselves
+/// apart.
+double tolerance_of(const Operation& operation) {
+  if (operation.inputs()[0].dtype() == DType::kFloat64) return 1e-11;
+  return operation.inputs()[0].dtype() == DType::kBFloat16 && operation.name() == "attention_gradient" ? 3e-2
+                                                                                                       : 1e-5;
+}
+
+const Operation& find(const Tensor& from, std::string_view name) {
+  const Operation* operation = &from.operation();
+  while (operation->name() != name) operation = &operation->inputs()[0].operation();
+  return *operation;
+}
+
+/// The device's kernel against that of the CPU, for the values that the operation has in the graph. `scale`:
+/// about that of the terms of its sums.
+void expect_same(const Graph& graph, const CaseBuilder& build, const Operation& operation, double scale) {
+  KernelComparison comparison(operation.output(0));
+  const std::vector<Values> inputs = evaluate(graph, operation.inputs(), build.feeds);
+  for (size_t i = 0; i < inputs.size(); ++i) comparison.inputs[i].values = inputs[i];
+  comparison.tolerance = scale * tolerance_of(operation);
+  comparison.expect_same();
+}
+
+void expect_same(const Problem& problem, DType dtype, bool with_gradient = true) {
+  SCOPED_TRACE(short_name(dtype));
+  Graph graph;
+  CaseBuilder build(graph, dtype);
+  const AttentionInputs in = problem.inputs(build);
+  const Tensor y = attention(in, problem.options);
+  expect_same(graph, build, find(y, "attention"), problem.scale);
+  if (!with_gradient) return;
+  const Tensor dq = gradients({y}, {in.q}, {build.input("dy", y.shape())})[0];
+  expect_same(graph, build, find(dq, "attention_gradient"), problem.scale);
+}
+
+/// Every kernel: float, double, bfloat16.
+void expect_same(const Problem& problem) {
+  for (DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBFloat16}) expect_same(problem, dtype);
+}
+
+/// Sizes of heads for tensor cores, with padding or without, and others.
+constexpr int64_t kWidths[] = {64, 128, 40, 20};
+
+/// [batch, length, heads, d_kv] for q, and so for k and v.
+AttentionInputs multi_head(CaseBuilder& c, int64_t b, int64_t h, int64_t l, int64_t m, int64_t d) {
+  const double scale = 2 / std::sqrt(static_cast<double>(d));
+  return {.q = c.input("q", {batch(b), length(l), heads(h), d_kv(d)}, -scale, scale),
+          .k = c.input("k", {batch(b), memory(m), heads(h), d_kv(d)}, -2, 2),
+          .v = c.input("v", {batch(b), memory(m), heads(h), d_kv(d)})};
+}
+
+TEST(CudaAttention, OfAnySizes) {
+  for (const auto& [l, m, d] : std::vector<std::array<int64_t, 3>>{{1, 1, 1},
+                                                                   {3, 5, 7},
+                                                                   {17, 70, 5},
+                                                                   {70, 130, 40},
+                                                                   {65, 64, 64},
+                                                                   {130, 17, 8},
+                                                                   {9, 9, 150},
+                                                                   {150, 200, 128}}) {
+    SCOPED_TRACE(std::to_string(l) + "x" + std::to_string(m) + "x" + std::to_string(d));
+    expect_same({[l = l, m = m, d = d](CaseBuilder& c) { return multi_head(c, 2, 1, l, m, d); }});
+  }
+}
+
+TEST(CudaAttention, Causal) {
+  for (int64_t d : kWidths) {
+    for (int64_t n : {1, 9, 130}) {
+      SCOPED_TRACE(std::to_string(n) + "x" + std::to_string(d));
+      expect_same({[=](CaseBuilder& c) { return multi_head(c, 1, 2, n, n, d); }, {.causal = true}});
+    }
+  }
+}
+
+/// Packed sequences: segments of some entries each, then padding of segment 0.
+Values packed_segments(int64_t rows, int64_t size, int64_t each, int64_t padding) {
+  Values ids;
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t i = 0; i < size; ++i)
+      ids.push_back(i < size - padding ? static_cast<double>(1 + (i + row) / each) : 0.0);
+  }
+  return ids;
+}
+
+TEST(CudaAttention, OfSegments) {
+  for (int64_t d : {int64_t{64}, int64_t{12}}) {
+    const auto inputs = [d](CaseBuilder& c) {
+      AttentionInputs in = multi_head(c, 2, 1, 150, 150, d);
+      in.query_segment =
+          c.values("s", {batch(2), length(150)}, DType::kInt32, packed_segments(2, 150, 40, 9));
+      in.memory_segment =
+          c.values("t", {batch(2), memory(150)}, DType::kInt32, packed_segments(2, 150, 40, 9));
+      return in;
+    };
+    expect_same({inputs});
+    expect_same({inputs, {.causal = true}});
+  }
+}
+
+TEST(CudaAttention, OfScatteredEntries) {
+  const auto inputs = [](CaseBuilder& c) {
+    AttentionInputs in = multi_head(c, 2, 2, 70, 90, 64);
+    Values query(140), ids(180);
+    for (size_t i = 0; i < query.size(); ++i) query[i] = static_cast<double>(i % 3);
+    for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<double>(i * 7 % 10 % 3);
+    in.query_segment = c.values("s", {batch(2), length(70)}, DType::kInt32, query);
+    in.memory_segment = c.values("t", {batch(2), memory(90)}, DType::kInt32, ids);
+    in.noise = c.input("noise", {batch(2), heads(2), memory(90)}, 0, 2);
+    return in;
+  };
+  expect_same({inputs, {.extra_logit = 1.0}});
+}
+
+TEST(CudaAttention, OfPriorities) {
+  const auto ids = [](CaseBuilder& c) {
+    AttentionInputs in = multi_head(c, 2, 1, 70, 85, 64);
+    in.query_priority = c.ids("query", {batch(2), length(70)}, 3, 9);
+    in.memory_priority = c.ids("memory", {batch(2), memory(85)}, 0, 9);
+    return in;
+  };
+  expect_same({ids});
+  expect_same({[&](CaseBuilder& c) {
+    AttentionInputs in = ids(c);
+    in.memory_priority = {};
+    return in;
+  }});
+  expect_same({[&](CaseBuilder& c) {
+    AttentionInputs in = ids(c);
+    in.query_priority = {};
+    in.memory_priority = c.ids("own", {memory(85)}, -25, 1);
+    return in;
+  }});
+}
+
+TEST(CudaAttention, InAWindow) {
+  for (const bool with_positions : {false, true}) {
+    const auto inputs = [=](CaseBuilder& c) {
+      AttentionInputs in = multi_head(c, 1, 2, 200, 200, 64);
+      if (with_positions) {
+        Values positions(200);
+        for (size_t i = 0; i < 200; ++i) positions[i] = static_cast<double>(i % 73);
+        in.query_position = c.values("p", {length(200)}, DType::kInt32, positions);
+        in.memory_position = c.values("m", {memory(200)}, DType::kInt32, positions);
+      }
+      return in;
+    };
+    expect_same({inputs, {.min_relative = -6, .max_relative = 2}});
+    expect_same({inputs, {.min_relative = -70}});
+  }
+}
+
+TEST(CudaAttention, WithABias) {
+  for (const bool bidirectional : {false, true}) {
+    for (const bool with_positions : {false, true}) {
+      const auto inputs = [=](CaseBuilder& c) {
+        AttentionInputs in = multi_head(c, 2, 2, 150, 161, 64);
+        if (with_positions) {
+          in.query_position = c.ids("p", {batch(2), length(150)}, 0, 40);
+          in.memory_position = c.ids("m", {batch(2), memory(161)}, 0, 40);
+        }
+        in.bias_table = c.input("table", {heads(2), buckets(16)}, -2, 2);
+        return in;
+      };
+      expect_same({inputs, {.bidirectional = bidirectional, .max_distance = 20}});
+    }
+  }
+}
+
+TEST(CudaAttention, WithALongBiasOfManyBuckets) {
+  const auto inputs = [](CaseBuilder& c) {
+    AttentionInputs in = multi_head(c, 1, 2, 100, 80, 16);
+    in.query_position = c.ids("p", {length(100)}, 0, 4000);
+    in.memory_position = c.ids("m", {memory(80)}, 0, 4000);
+    in.bias_table = c.input("table", {heads(2), buckets(72)}, -2, 2);
+    return in;
+  };
+  expect_same({inputs, {.max_distance = 3000}});
+}
+
+TEST(CudaAttention, OfHeadsThatShareKeys) {
+  for (const bool noisy : {false, true}) {
+    for (const bool biased : {false, true}) {
+      const auto inputs = [=](CaseBuilder& c) {
+        AttentionInputs in{.q = c.input("q", {batch(2), length(50), heads(3), d_kv(64)}, -0.2, 0.2),
+                           .k = c.input("k", {batch(2), memory(50), d_kv(64)}),
+                           .v = c.input("v", {batch(2), memory(50), d_kv(64)})};
+        if (biased) in.bias_table = c.input("table", {heads(3), buckets(16)});
+        if (noisy) in.noise = c.input("noise", {batch(2), heads(3), memory(50)}, 0, 2);
+        return in;
+      };
+      expect_same({inputs, {.causal = true}});
+    }
+  }
+}
+
+TEST(CudaAttention, OfGroupsOfHeads) {
+  const Dimension query_heads{"query_heads", 3};
+  for (int64_t l : {2, 60}) {
+    expect_same({[&](CaseBuilder& c) {
+      return AttentionInputs{
+          .q = c.input("q", {batch(2), heads(2), query_heads, length(l), d_kv(64)}, -0.3, 0.3),
+          .k = c.input("k", {batch(2), heads(2), memory(70), d_kv(64)}),
+          .v = c.input("v", {batch(2), heads(2), memory(70), d_kv(64)})};
+    }});
+  }
+  // Two dimensions of heads apart, and ids that differ between them.
+  const Dimension others{"others", 2};
+  expect_same({[&](CaseBuilder& c) {
+    AttentionInputs in{.q = c.input("q", {others, batch(2), query_heads, length(20), d_kv(16)}),
+                       .k = c.input("k", {batch(2), memory(70), d_kv(16)}),
+                       .v = c.input("v", {batch(2), memory(70), d_kv(16)})};
+    in.query_segment = c.ids("s", {length(20)}, 0, 2);
+    in.memory_segment = c.ids("t", {others, memory(70)}, 0, 2);
+    return in;
+  }});
+}
+
+TEST(CudaAttention, OfDimensionsInAnyOrder) {
+  for (int64_t d : {8, 5}) {
+    expect_same({[=](CaseBuilder& c) {
+                   return AttentionInputs{
+                       .q = c.input("q", {heads(2), length(70), batch(2), d_kv(8)}),
+                       .k = c.input("k", {memory(66), batch(2), heads(2), d_kv(8)}),
+                       .v = c.input("v", {heads(2), batch(2), memory(66), {"d_value", d}}),
+                       .noise = c.input("noise", {length(70), batch(2), memory(66)}, 0, 2)};
+                 },
+                 {.value = "d_value"}});
+  }
+}
+
+TEST(CudaAttention, WithinASequence) {
+  expect_same({[](CaseBuilder& c) {
+                 AttentionInputs in{.q = c.input("q", {batch(2), length(140), heads(2), d_kv(64)}, -0.3, 0.3),
+                                    .k = c.input("k", {batch(2), length(140), heads(2), d_kv(64)}),
+                                    .v = c.input("v", {batch(2), heads(2), length(140), d_kv(64)})};
+                 in.noise = c.input("noise", {batch(2), heads(2), length(140)}, 0, 2);
+                 return in;
+               },
+               {.memory_length = "length", .min_relative = -30, .max_relative = 1}});
+}
+
+/// Scale of sums of all values.
+constexpr double kManyValues = 10;
+
+TEST(CudaAttention, OfQueriesThatSeeNothing) {
+  const auto inputs = [](CaseBuilder& c) {
+    AttentionInputs in = multi_head(c, 1, 2, 70, 84, 64);
+    // Queries 0 to 4 see nothing; of the entries hidden from them, some are hidden twice.
+    Values query(70, 1.0), ids(84, 1.0);
+    std::fill(query.begin(), query.begin() + 5, 9.0);
+    in.query_segment = c.values("s", {length(70)}, DType::kInt32, query);
+    in.memory_segment = c.values("t", {memory(84)}, DType::kInt32, ids);
+    in.bias_table = c.input("table", {heads(2), buckets(8)});
+    return in;
+  };
+  for (const bool causal : {false, true}) {
+    expect_same({inputs, {.causal = causal, .max_distance = 16}, kManyValues});
+    expect_same({inputs, {.causal = causal, .extra_logit = 0.5, .max_distance = 16}});
+  }
+  // By index, by two masks.
+  expect_same({[](CaseBuilder& c) {
+                 AttentionInputs in = multi_head(c, 1, 1, 70, 84, 64);
+                 Values priorities(70, 60);
+                 std::fill(priorities.begin() + 10, priorities.begin() + 20, -1.0);
+                 in.query_priority = c.values("p", {length(70)}, DType::kInt32, priorities);
+                 return in;
+               },
+               {.min_relative = 20},
+               kManyValues});
+}
+
+TEST(CudaAttention, OfOneQuery) {
+  for (int64_t d : kWidths) {
+    for (int64_t m : {1, 40, 300}) {
+      const auto inputs = [=](CaseBuilder& c) {
+        AttentionInputs in{.q = c.input("q", {batch(3), heads(2), d_kv(d)}, -0.5, 0.5),
+                           .k = c.input("k", {batch(3), heads(2), memory(m), d_kv(d)}),
+                           .v = c.input("v", {batch(3), heads(2), memory(m), d_kv(d)})};
+        in.query_priority = c.values("position", {batch(3)}, DType::kInt32,
+                                     {0, static_cast<double>(m / 2), static_cast<double>(m)});
+        in.query_position = in.query_priority;
+        in.bias_table = c.input("table", {heads(2), buckets(8)});
+        return in;
+      };
+      expect_same({inputs, {.bidirectional = false, .max_distance = 16}});
+    }
+  }
+}
+
+TEST(CudaAttention, OfFewRowsWithAllTerms) {
+  for (int64_t l : {1, 2}) {
+    const auto inputs = [=](CaseBuilder& c) {
+      AttentionInputs in{.q = c.input("q", {batch(2), length(l), heads(3), d_kv(24)}, -0.5, 0.5),
+                         .k = c.input("k", {batch(2), memory(900), d_kv(24)}),
+                         .v = c.input("v", {batch(2), memory(900), {"d_value", 40}})};
+      in.query_segment = c.ids("s", {batch(2), length(l)}, 0, 3);
+      in.memory_segment = c.ids("t", {batch(2), memory(900)}, 1, 3);
+      in.noise = c.input("noise", {batch(2), memory(900)}, 0, 2);
+      return in;
+    };
+    expect_same({inputs, {.value = "d_value"}, kManyValues});
+    expect_same({inputs, {.value = "d_value", .extra_logit = -1}});
+  }
+}
+
+TEST(CudaAttention, ReadsNoEntriesBehindTheVisibleOnes) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (int64_t l : {1, 20}) {
+      const auto inputs = [=](CaseBuilder& c) {
+        Values cache(40 * 64, 1.0);
+        std::fill(cache.begin() + 7 * 64, cache.end(), std::nan(""));
+        const Tensor kv = c.values("kv", {memory(40), d_kv(64)}, c.floating, cache);
+        AttentionInputs in{.q = c.input("q", {length(l), d_kv(64)}), .k = kv, .v = kv};
+        in.query_priority = c.values("position", {}, DType::kInt32, {6});
+        return in;
+      };
+      expect_same({inputs}, dtype, false);
+    }
+  }
+}
+
+TEST(CudaAttention, ShowsNaN) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (int64_t l : {6, 90}) {
+      const auto inputs = [=](CaseBuilder& c) {
+        AttentionInputs in = multi_head(c, 1, 1, l, l, 64);
+        c.feeds["k"][2 * 64 + 1] = std::nan("");  // of entry 2
+        return in;
+      };
+      expect_same({inputs, {.causal = true}}, dtype, false);
+    }
+  }
+}
+
+TEST(CudaAttention, OfASliceOfTheQueries) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    Graph graph;
+    CaseBuilder c(graph, dtype);
+    AttentionInputs in = multi_head(c, 1, 1, 200, 200, 64);
+    in.bias_table = c.input("table", {heads(1), buckets(8)});
+    const Tensor y = attention(in, {.causal = true, .max_distance = 16});
+    KernelComparison forward(y);
+    const Shape rows{batch(1), length(100), heads(1), d_kv(64)};
+    const auto slice = [](ComparedOperand& operand) -> ComparedOperand& {
+      const int axis = *operand.global.find("length");
+      std::vector<int64_t> begin(static_cast<size_t>(operand.global.rank()), 0);
+      begin[static_cast<size_t>(axis)] = 100;
+      return operand.take(operand.global.resized("length", 100), begin);
+    };
+    slice(forward.inputs[0]);
+    slice(forward.outputs[0]);
+    slice(forward.outputs[1]);
+    forward.tolerance = tolerance_of(y.operation());
+    forward.expect_same();
+
+    const Tensor dq = gradients({y}, {in.q}, {c.input("dy", y.shape())})[0];
+    KernelComparison backward(find(dq, "attention_gradient").output(0));
+    const size_t inputs = backward.inputs.size();
+    slice(backward.inputs[0]).values = random_normal_values(100 * 64, 1);
+    for (double& x : backward.inputs[0].values) x *= 0.125;
+    for (size_t i = inputs - 3; i < inputs; ++i) slice(backward.inputs[i]);
+    backward.inputs[inputs - 2].values = Values(100, 5.0);
+    slice(backward.outputs[0]);
+    backward.tolerance = dtype == DType::kFloat32 ? 5e-5 : 2e-2;
+    backward.expect_same();
+  }
+}
+
+}  // namespace
+}  // namespace mtf::testing

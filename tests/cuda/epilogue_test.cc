@@ -1,0 +1,83 @@
+// Programs whose contractions do what follows them give the results of those whose do not.
+#include "engine/spmd/epilogue.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/graph/gradients.h"
+#include "engine/graph/structural.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/cast.h"
+#include "engine/ops/component_wise.h"
+#include "engine/ops/einsum.h"
+#include "engine/ops/optimizer_updates.h"
+#include "engine/ops/reduce.h"
+#include "engine/runtime/executor.h"
+#include "tests/cuda/kernel_comparison.h"
+#include "tests/support/golden.h"
+#include "tests/support/run_on_mesh.h"
+
+namespace mtf::testing {
+namespace {
+
+const Dimension kBatch{"batch", 8}, kInput{"input", 6}, kHidden{"hidden", 10}, kOutput{"output", 4};
+
+/// A step of y = gelu(relu(x u + b) v) w with loss mean(y^2) and gradient descent, in 2 microbatches.
+void build_step(Graph& graph, DType activation) {
+  const Tensor x = graph.input("x", {kBatch, kInput});
+  std::vector<std::pair<const Variable*, Tensor>> weights;
+  const auto weight = [&](const char* name, const Shape& shape) {
+    const Variable& variable = graph.variable(name, shape, DType::kFloat32, Initializer::normal(0.5));
+    weights.emplace_back(&variable, graph.read(variable));
+    return weights.back().second;
+  };
+  const Dimension inner{"inner", 7};
+  const Tensor u = weight("u", {kInput, kHidden}), b = weight("b", {kHidden}),
+               v = weight("v", {inner, kHidden}), w = weight("w", {inner, kOutput});
+  const Tensors sums = repeat(graph, 2, {}, {"batch", 2}, [&](const Tensors&) {
+    const Tensor part = cast(microbatch_slice(x), activation);
+    const Shape rows = part.shape() - kInput;
+    const auto narrow = [&](const Tensor& t) { return cast(t, activation); };
+    const Tensor h = relu(einsum({part, narrow(u)}, rows + kHidden) + narrow(b));
+    const Tensor y = einsum({gelu(einsum({h, narrow(v)}, rows + inner)), narrow(w)}, rows + kOutput);
+    const Tensor loss = reduce_mean(square(cast(y, DType::kFloat32)), Shape{});
+    Tensors results = gradients({loss}, {u, b, v, w});
+    results.push_back(loss);
+    return LoopResult{{}, results, {}};
+  });
+  graph.set_output("loss", sums.back());
+  const Graph::Scope domain = graph.domain(Domain::kOptimizer);
+  for (size_t n = 0; n < weights.size(); ++n)
+    graph.assign(*weights[n].first, sgd_update(weights[n].second, sums[n], graph.constant(0.1)));
+}
+
+/// Losses of some steps.
+Values losses(const Program& program) {
+  VariableStore variables(cuda_device(), program.mesh, program.variables);
+  variables.initialize(1);
+  Executor executor(program, cuda_device(), variables, {});
+  executor.feed("x", to_host({kBatch, kInput}, DType::kFloat32, random_normal_values(48, 1)).bytes.data());
+  Values result;
+  for (uint64_t step = 0; step < 5; ++step) {
+    executor.run(step);
+    result.push_back(executor.scalar("loss"));
+  }
+  return result;
+}
+
+TEST(FusedEpilogues, TrainAsSeparateInstructionsDo) {
+  for (const DType activation : {DType::kFloat32, DType::kBFloat16}) {
+    Graph graph;
+    build_step(graph, activation);
+    for (const auto& [mesh, layout] : std::vector<std::pair<const char*, const char*>>{
+             {"p:1", ""}, {"p:2", "batch:p"}, {"p:2", "hidden:p"}, {"p:2", "input:p"}}) {
+      SCOPED_TRACE(std::string(name_of(activation)) + " " + mesh + " " + layout);
+      const Program fused = partition(graph, layouts(mesh, layout), {.fuse_epilogues = true});
+      EXPECT_NE(fused.to_string().find(", einsum)"), std::string::npos) << fused.to_string();
+      expect_close("losses", losses(fused), losses(partition(graph, layouts(mesh, layout))),
+                   activation == DType::kFloat32 ? 1e-5 : 2e-2);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,92 @@
+// Runs the CPU kernel and the CUDA kernel of an operation on the same slices, and expects that they write the
+// same.
+//
+//   Graph graph;
+//   const Tensor x = graph.input("x", {{"a", 6}, {"b", 4}});
+//   KernelComparison comparison(cumsum(x, "a"));
+//   comparison.inputs[0].take({{"a", 2}, {"b", 4}}, {4, 0}).values = {...};  // else the whole, random values
+//   comparison.expect_same();
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/backend/backend.h"
+#include "engine/graph/operation.h"
+#include "tests/support/operation_cases.h"
+
+namespace mtf::testing {
+
+/// The device that kernels are tested on.
+Backend& cuda_device();
+
+/// One position's slice of an operand.
+struct ComparedOperand {
+  Shape global, local;
+  DType dtype = DType::kFloat32;
+  std::vector<int64_t> begin;
+  Values values;  ///< of an input's slice, row-major
+
+  /// The slice of this shape from `begin` on.
+  ComparedOperand& take(const Shape& shape, std::vector<int64_t> from) {
+    local = shape;
+    begin = std::move(from);
+    values.clear();
+    return *this;
+  }
+  int64_t bytes() const { return local.size() * static_cast<int64_t>(size_of(dtype)); }
+};
+
+/// `count` values: normal and rounded to float, or whole numbers of [low, high).
+Values random_normal_values(int64_t count, uint32_t seed);
+Values random_whole_values(int64_t count, int64_t low, int64_t high, uint32_t seed);
+
+class KernelComparison {
+ public:
+  /// Of the operation that made `output`. Inputs without values get random ones from `seed`: normal, or whole
+  /// numbers of [0, 8).
+  explicit KernelComparison(const Tensor& output, uint32_t seed = 1);
+
+  std::vector<ComparedOperand> inputs, outputs;
+  /// 0: the same bits (any NaN is the same). Else |difference| <= tolerance * max(1, |expected|), and
+  /// bfloat16 may be a rounding apart.
+  double tolerance = 0;
+  uint64_t seed = 1, step = 0;
+  int64_t iteration = 0;
+  /// Outputs take the memory of the inputs that they may overwrite.
+  bool in_place = false;
+
+  /// Compares; runs the device's kernel again and expects the same bits, under a guard that holds, and under
+  /// one that does not, when nothing may be written. Nothing may be written outside the outputs ever.
+  void expect_same() const;
+
+ private:
+  const Operation& operation_;
+  uint32_t random_seed_;
+};
+
+/// An operand's bytes as values, and back.
+Values values_of(const std::vector<std::byte>& bytes, DType dtype);
+std::vector<std::byte> bytes_of(const Values& values, DType dtype);
+
+/// Expects what KernelComparison::tolerance says.
+void expect_same_values(const std::string& what, const std::vector<std::byte>& actual,
+                        const std::vector<std::byte>& expected, DType dtype, double tolerance);
+
+/// Memory of the device that holds `bytes`, with bytes behind them that must stay as they are.
+class GuardedMemory {
+ public:
+  explicit GuardedMemory(const std::vector<std::byte>& bytes);
+  std::byte* data() { return memory_->data(); }
+  /// What it holds now. Expects that what is behind is intact.
+  std::vector<std::byte> read();
+  void write(const std::vector<std::byte>& bytes);
+
+ private:
+  size_t bytes_;
+  std::unique_ptr<DeviceMemory> memory_;
+};
+
+}  // namespace mtf::testing

@@ -1,0 +1,101 @@
+# Sourced by the tests of runs on a GPU, behind common.sh: $device_steps is the number of steps that are compared. A run on the GPU
+# is the run on the processor: same random numbers, losses that agree, checkpoints that go on there, the same texts.
+read -ra data <<< "$(mnist_data)"
+made_up_pairs 3 240 words
+made_up_pairs 4 30 dev
+cat > lm.yaml << 'YAML'
+data:
+  train: {type: text, path: words.en}
+  vocabulary: {type: sentencepiece, size: 280}
+  sequence_length: 32
+  packing: dense
+  cache: cache
+model:
+  type: lm
+  d_model: 32
+  num_layers: 2
+  max_length: 32
+  layer_defaults:
+    SelfAttention: {num_heads: 2, key_value_size: 16, dropout: 0.1}
+    DenseReluDense: {hidden_size: 64, dropout: 0.1}
+  block: [SelfAttention, DenseReluDense]
+train: {batch_size: 8, log_every: 1}
+evaluate: {every: 10, datasets: {dev: {type: text, path: dev.en}}}
+YAML
+cat > translate.yaml << 'YAML'
+data:
+  train: {type: parallel, inputs: words.en, targets: words.de}
+  vocabulary: bytes
+  sequence_length: 64
+  cache: cache
+model:
+  type: bitransformer
+  d_model: 32
+  max_length: 64
+  layer_defaults:
+    SelfAttention: {num_heads: 4, key_value_size: 8, dropout: 0.1}
+    EncDecAttention: {num_heads: 4, key_value_size: 8, dropout: 0.1}
+    DenseReluDense: {hidden_size: 64, dropout: 0.1}
+  encoder: {num_layers: 1, block: [SelfAttention, DenseReluDense]}
+  decoder: {num_layers: 1, block: [SelfAttention, EncDecAttention, DenseReluDense]}
+train: {batch_size: 16, log_every: 1}
+YAML
+mnist=("$source_dir/configs/models/mnist_dropout.yaml" "${data[@]}" vars.hidden=48 train.batch_size=48 train.epochs=null train.log_every=1
+  evaluate.every=5 learning_rate=0.01)
+steps=train.steps=$device_steps
+
+# on DEVICES DIRECTORY ARGUMENT...
+on() {
+  local devices=$1 directory=$2
+  shift 2
+  expect_exit 0 "$mtf_train" "$@" $steps devices="$devices" run.model_dir="$directory"
+}
+# agree TOLERANCE DIRECTORY DIRECTORY: losses.
+agree() {
+  losses "$2" > a
+  losses "$3" > b
+  expect_close a b "$1"
+}
+
+for run in mnist lm translate; do
+  if [ $run = mnist ]; then arguments=("${mnist[@]}"); else arguments=($run.yaml); fi
+  on cpu $run-cpu "${arguments[@]}"
+  on cuda:0 $run-cuda "${arguments[@]}"
+  agree 1e-3 $run-cuda $run-cpu
+  on cuda:0 $run-again "${arguments[@]}"
+  expect_exit 0 "$mtf_compare" $run-cuda $run-again
+  expect_text "same: $device_steps steps"
+done
+agree 1e-4 mnist-cuda mnist-cpu
+
+# Eight positions share the GPU; collectives of all kinds; the step is recorded and replayed.
+for layout in data_parallel_4 model_parallel_4 data_and_model_parallel_4 fsdp_4 zero1_4; do
+  on cuda:0*4 $layout "$source_dir/configs/layouts/$layout.yaml" "${mnist[@]}"
+  agree 1e-4 $layout mnist-cuda
+done
+on cuda:0*8 eight lm.yaml "mesh=rows:2;cols:2;depth:2" "layout=batch:rows;heads:cols;d_ff:cols;vocab:cols;length:depth"
+agree 1e-3 eight lm-cuda
+on cuda:0*4 microbatches lm.yaml train.microbatches=2 "mesh=rows:2;cols:2" "layout=batch:rows;d_ff:cols" train.ema_decay=0.9
+agree 1e-3 microbatches lm-cuda
+on cuda:0*4 replicas lm.yaml "mesh=rows:2;cols:2" "layout=batch:rows;heads:cols" run.check_replicas=true
+agree 1e-3 replicas lm-cuda
+on cuda:0 bfloat16 lm.yaml precision.activation=bfloat16
+agree 3e-2 bfloat16 lm-cuda
+
+# Saved on one, continued on the other.
+half=$((device_steps / 2))
+expect_exit 0 "$mtf_train" lm.yaml train.steps=$half devices=cuda:0 run.model_dir=moved
+on cpu moved lm.yaml
+agree 1e-3 moved lm-cpu
+expect_exit 0 "$mtf_train" lm.yaml train.steps=$half devices=cpu run.model_dir=moved-back
+on cuda:0 moved-back lm.yaml
+agree 1e-3 moved-back lm-cpu
+
+# Texts of a trained model, by each way of decoding, and scores.
+head -n 12 dev.en > sources
+for arguments in "" "infer.beam_size=4"; do
+  for devices in cpu cuda:0; do
+    expect_exit 0 "$mtf_train" translate-cuda/config.yaml run.mode=infer infer.input=sources infer.output=texts.$devices devices=$devices $arguments
+  done
+  cmp texts.cpu texts.cuda:0 || fail "other texts on the GPU with '$arguments'"
+done

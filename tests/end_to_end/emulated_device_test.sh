@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Runs on a GPU that the host emulates: the CUDA backend without CUDA.
+source "$2/tests/end_to_end/common.sh"
+MTF_CUDA_PLUGIN=$(dirname "$mtf_train")/../lib/libmtf_cuda_emulator.so
+export MTF_CUDA_PLUGIN
+device_steps=10
+source "$source_dir/tests/end_to_end/device_runs.sh"
+
+# Errors of `devices`.
+expect_exit 0 "$mtf_train" --list-devices
+expect_text "cuda:0"
+expect_exit 2 "$mtf_train" "${mnist[@]}" devices=cuda:1
+expect_text 'there is no `cuda:1`; this machine shows 1 GPU; `cuda:0`'
+expect_exit 2 "$mtf_train" "${mnist[@]}" devices=cuda mesh=all:8 layout=batch:all
+expect_text '`mesh` has 8 positions, and there is 1 GPU; `devices: cuda:0*8` puts all positions on one GPU'
+expect_exit 2 "$mtf_train" "${mnist[@]}" "devices=[cuda:0, cpu]"
+expect_text "mixes processors and GPUs"

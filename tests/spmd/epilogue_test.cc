@@ -1,0 +1,160 @@
+// What is fused into contractions, as lines of partitioned programs, and what is not.
+#include "engine/spmd/epilogue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "engine/graph/gradients.h"
+#include "engine/graph/structural.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/component_wise.h"
+#include "engine/ops/einsum.h"
+#include "engine/ops/reduce.h"
+#include "tests/support/run_on_mesh.h"
+
+namespace mtf::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsSupersetOf;
+
+const Dimension kBatch{"batch", 8}, kInput{"input", 6}, kHidden{"hidden", 4}, kOutput{"output", 2};
+
+/// "fused_einsum(%x, %w, %b, bias, relu)", in the bodies of loops too.
+void collect(const Program& program, const std::vector<Instruction>& block, std::vector<std::string>& lines) {
+  for (const Instruction& instruction : block) {
+    collect(program, instruction.body, lines);
+    if (instruction.kind == InstructionKind::kRepeat || instruction.kind == InstructionKind::kDone) continue;
+    const std::string line = to_string(program, instruction);
+    const size_t begin = line.find("= ") + 2;
+    lines.push_back(line.substr(begin, line.find(')') + 1 - begin));
+  }
+}
+
+/// Lines of the program with outputs `build` gives.
+std::vector<std::string> program(const std::function<Tensors(Graph&)>& build,
+                                 const Layouts& layouts = Layouts::single()) {
+  Graph graph;
+  const Tensors outputs = build(graph);
+  for (size_t i = 0; i < outputs.size(); ++i) graph.set_output("output" + std::to_string(i), outputs[i]);
+  const Program fused = partition(graph, layouts, {.fuse_epilogues = true});
+  std::vector<std::string> lines;
+  collect(fused, fused.instructions, lines);
+  return lines;
+}
+
+struct Dense {
+  explicit Dense(Graph& graph, DType dtype = DType::kFloat32)
+      : x(graph.input("x", {kBatch, kInput}, dtype)),
+        w(graph.input("w", {kInput, kHidden}, dtype)),
+        b(graph.input("b", {kHidden}, dtype)),
+        product(einsum({x, w}, {kBatch, kHidden})) {}
+  Tensor x, w, b, product;
+};
+
+TEST(FuseEpilogues, TakesBiasAndGelu) {
+  EXPECT_THAT(program([](Graph& graph) {
+                const Dense dense(graph);
+                return Tensors{gelu(dense.product + dense.b)};
+              }),
+              ElementsAre("fused_einsum(%x, %w, %b, bias, gelu)"));
+  EXPECT_THAT(program([](Graph& graph) {
+                const Dense dense(graph);
+                return Tensors{gelu(add(dense.b, dense.product, {kBatch, kHidden}))};
+              }),
+              ElementsAre("fused_einsum(%x, %w, %b, bias, gelu)"));
+  EXPECT_THAT(program([](Graph& graph) { return Tensors{gelu(Dense(graph, DType::kBFloat16).product)}; }),
+              ElementsAre("fused_einsum(%x, %w, gelu)"));
+  EXPECT_THAT(program([](Graph& graph) {
+                const Dense dense(graph);
+                return Tensors{relu(dense.product + dense.b)};
+              }),
+              ElementsAre("fused_einsum(%x, %w, %b, bias)", "relu(%4)"));
+}
+
+TEST(FuseEpilogues, LeavesWhatAProductDoesNotDo) {
+  const auto expect_kept = [](const std::function<Tensors(const Dense&)>& build,
+                              DType dtype = DType::kFloat32) {
+    EXPECT_THAT(program([&](Graph& graph) { return build(Dense(graph, dtype)); }),
+                ::testing::Contains("einsum(%x, %w)"));
+  };
+  // Other readers, and outputs.
+  expect_kept([](const Dense& dense) { return Tensors{gelu(dense.product), tanh(dense.product)}; });
+  expect_kept([](const Dense& dense) { return Tensors{gelu(dense.product), dense.product}; });
+  // A sum with a tensor of the result's size, and with its rows.
+  expect_kept([](const Dense& dense) {
+    return Tensors{dense.product + dense.x.graph().input("residual", {kBatch, kHidden})};
+  });
+  expect_kept(
+      [](const Dense& dense) { return Tensors{dense.product + dense.x.graph().input("rows", {kBatch})}; });
+  // Types without epilogues, functions that are none.
+  expect_kept([](const Dense& dense) { return Tensors{gelu(dense.product)}; }, DType::kFloat64);
+  expect_kept([](const Dense& dense) { return Tensors{relu(dense.product)}; });
+  // Inner products.
+  EXPECT_THAT(program([](Graph& graph) {
+                const Tensor x = graph.input("x", {kBatch, kInput}), y = graph.input("y", {kBatch, kInput});
+                return Tensors{gelu(einsum({x, y}, {kBatch}))};
+              }),
+              ElementsAre("einsum(%x, %y)", "gelu(%2)"));
+}
+
+TEST(FuseEpilogues, LeavesSumsThatAreReducedFirst) {
+  const auto build = [](Graph& graph) {
+    const Dense dense(graph);
+    return Tensors{gelu(dense.product + dense.b)};
+  };
+  EXPECT_THAT(program(build, layouts("p:2", "batch:p")), ElementsAre("fused_einsum(%x, %w, %b, bias, gelu)"));
+  EXPECT_THAT(program(build, layouts("p:2", "hidden:p")),
+              ElementsAre("fused_einsum(%x, %w, %b, bias, gelu)"));
+  EXPECT_THAT(program(build, layouts("p:2", "input:p")), ::testing::Contains("einsum(%x, %w)"));
+}
+
+TEST(FuseEpilogues, WaitsForABiasThatIsMadeAfterTheProduct) {
+  EXPECT_THAT(program([](Graph& graph) {
+                const Dense dense(graph);
+                return Tensors{gelu(dense.product + square(dense.b))};
+              }),
+              ElementsAre("square(%b)", "fused_einsum(%x, %w, %4, bias, gelu)"));
+}
+
+TEST(FuseEpilogues, KeepsWhatGradientsRead) {
+  // The gradient of gelu is made from its argument.
+  EXPECT_THAT(program([](Graph& graph) {
+                const Dense dense(graph);
+                return gradients({reduce_sum(square(gelu(dense.product + dense.b)), Shape{})}, {dense.x});
+              }),
+              IsSupersetOf({"fused_einsum(%x, %w, %b, bias)", "gelu(%4)"}));
+}
+
+TEST(FuseEpilogues, AddsUpGradientsOfMicrobatchesWhereTheyAreMade) {
+  Graph graph;
+  const Tensor x = graph.input("x", {kBatch, kInput}), v = graph.input("v", {kInput, kHidden}),
+               w = graph.input("w", {kHidden, kOutput});
+  const Tensors sums = repeat(graph, 4, {}, {"batch", 4}, [&](const Tensors&) {
+    const Tensor part = microbatch_slice(x);
+    const Shape rows = part.shape() - kInput;
+    const Tensor y = einsum({relu(einsum({part, v}, rows + kHidden)), w}, rows + kOutput);
+    return LoopResult{{}, gradients({reduce_sum(square(y), Shape{})}, {v, w}), {}};
+  });
+  graph.set_output("dv", sums[0]);
+  graph.set_output("dw", sums[1]);
+  for (const bool asynchronous : {false, true}) {
+    const Program fused =
+        partition(graph, layouts("p:2", "batch:p"), {.asynchronous = asynchronous, .fuse_epilogues = true});
+    std::vector<std::string> lines;
+    collect(fused, fused.instructions, lines);
+    std::vector<std::string> names;
+    for (const std::string& line : lines) {
+      names.push_back(line.substr(0, line.find('(')));
+      EXPECT_EQ(line.ends_with(", einsum)"), names.back() == "accumulate") << line;
+    }
+    EXPECT_THAT(names, ElementsAre("microbatch_slice", "einsum", "relu", "einsum", "constant", "broadcast",
+                                   "multiply", "scalar_multiply", "einsum", "accumulate", "relu_gradient",
+                                   "accumulate", "all_reduce_start"));
+  }
+}
+
+}  // namespace
+}  // namespace mtf::testing

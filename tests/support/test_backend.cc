@@ -1,0 +1,49 @@
+#include "tests/support/test_backend.h"
+
+#include <cstdlib>
+#include <deque>
+#include <string_view>
+
+#include "engine/backend/device_plugin.h"
+
+namespace mtf::testing {
+
+bool tests_a_device() {
+  const char* value = std::getenv("MTF_TEST_DEVICES");
+  const std::string_view devices = value == nullptr ? "cpu" : value;
+  if (devices == "emulator") setenv("MTF_CUDA_PLUGIN", MTF_CUDA_EMULATOR, 1);
+  return devices != "cpu";
+}
+
+std::unique_ptr<Backend> make_test_backend() {
+  return tests_a_device() ? device_plugin().make_backend(0) : make_cpu_backend();
+}
+
+void run_kernel(Backend& backend, const Kernel& kernel, const KernelContext& context,
+                std::span<const Slice> inputs, std::span<const Slice> outputs, uint64_t step,
+                int64_t iteration) {
+  std::deque<std::unique_ptr<DeviceMemory>> memory;
+  const auto on_device = [&](std::span<const Slice> slices, const std::vector<LocalTensor>& tensors) {
+    std::vector<Slice> result;
+    for (size_t i = 0; i < slices.size(); ++i) {
+      const auto bytes = tensors[i].local.size() * static_cast<int64_t>(size_of(tensors[i].dtype));
+      memory.push_back(backend.allocate(bytes));
+      backend.write(memory.back()->data(), slices[i].data, bytes);
+      result.push_back({memory.back()->data(), slices[i].begin});
+    }
+    return result;
+  };
+  const std::vector<Slice> from = on_device(inputs, context.inputs), to = on_device(outputs, context.outputs);
+  const auto scratch = backend.allocate(static_cast<int64_t>(kernel.scratch_bytes()));
+  const auto step_word = backend.allocate(sizeof step);
+  backend.write(step_word->data(), reinterpret_cast<const std::byte*>(&step), sizeof step);
+  kernel.run(
+      KernelCall{from, to, scratch->data(), reinterpret_cast<const uint64_t*>(step_word->data()), iteration},
+      0, kernel.tasks());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    backend.read(outputs[i].data, to[i].data,
+                 context.outputs[i].local.size() * static_cast<int64_t>(size_of(context.outputs[i].dtype)));
+  }
+}
+
+}  // namespace mtf::testing

@@ -1,0 +1,19 @@
+// The backend that tests compute on: the processor, or with MTF_TEST_DEVICES=cuda the GPU, with
+// MTF_TEST_DEVICES=emulator the emulated one.
+#pragma once
+
+#include <memory>
+
+#include "engine/backend/backend.h"
+
+namespace mtf::testing {
+
+bool tests_a_device();
+std::unique_ptr<Backend> make_test_backend();
+
+/// Runs a kernel of the backend on memory of the host: all tasks.
+void run_kernel(Backend& backend, const Kernel& kernel, const KernelContext& context,
+                std::span<const Slice> inputs, std::span<const Slice> outputs, uint64_t step = 0,
+                int64_t iteration = 0);
+
+}  // namespace mtf::testing

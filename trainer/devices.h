@@ -1,0 +1,33 @@
+// The processors of this process, as key `devices` names them. A process drives one GPU: a run on several has
+// one process for each, which mtf-train starts itself where no launcher has.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/backend/backend.h"
+
+namespace mtf {
+
+struct Config;
+
+struct Devices {
+  bool is_cuda = false;
+  std::optional<int64_t> positions;  ///< of this process; nothing: as many as the mesh needs
+  int gpu = 0;                       ///< among those that are visible
+  int processes = 1;                 ///< that have to be started, one for each GPU; 1: this one will do
+};
+
+/// Throws Error (kConfig) when `devices` is not right, does not fit the processes or names a GPU that is not
+/// there; kSystem when there is no CUDA.
+Devices resolve_devices(const Config& config);
+
+/// The backend that this process computes on: a parameter server on the processor.
+std::unique_ptr<Backend> make_backend(const Config& config);
+
+/// What `mtf-train --list-devices` prints: the processor, and each GPU or why there is none.
+std::string list_devices();
+
+}  // namespace mtf
