@@ -101,7 +101,7 @@ TEST_F(ConfigTest, MeshSizesAndDevicesMustAgree) {
   EXPECT_THAT(errors_of(kToy, {"mesh=rows:2;cols:4", "devices=cpu*4"}),
               HasSubstr("8 positions and `devices` has 4"));
   EXPECT_THAT(errors_of(kToy, {"devices=gpu"}), HasSubstr("`gpu` is not a device"));
-  EXPECT_THAT(errors_of(kToy, {"devices=cuda"}), HasSubstr("not there yet"));
+  EXPECT_THAT(errors_of(kToy, {"devices=[cuda:0, cpu]"}), HasSubstr("mixes processors and GPUs"));
 }
 
 TEST_F(ConfigTest, BatchesPerReplicaFollowTheLayout) {
