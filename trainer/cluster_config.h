@@ -34,7 +34,7 @@ struct ClusterConfig {
 void describe(config::Visitor& visit, ClusterConfig& options);
 
 inline config::EnumNames enum_names(Collectives) {
-  return {{"auto", Collectives::kAuto}, {"gloo", Collectives::kGloo}, {"nccl", Collectives::kNccl, true}};
+  return {{"auto", Collectives::kAuto}, {"gloo", Collectives::kGloo}, {"nccl", Collectives::kNccl}};
 }
 inline config::EnumNames enum_names(Launcher) {
   return {{"auto", Launcher::kAuto},

@@ -69,6 +69,7 @@ class ConfigCheck {
     if (sound_.contains({"run", "trace"})) check_trace();
     if (sound_.contains({"cluster"})) check_cluster(cluster_options(config_), diagnostics_);
     if (sound_.contains({"cluster", "train"})) check_strategy(config_, diagnostics_);
+    if (sound_.contains({"cluster", "devices"})) check_collectives();
     check_patterns("train.trainable", config_.train.trainable);
     check_patterns("trace.tensors", config_.trace.tensors);
     check_patterns("optimizer.no_decay", common_options(config_.optimizer).no_decay);
@@ -184,6 +185,14 @@ class ConfigCheck {
       error("data", "`data.train` is missing",
             "a map with `type`, for example idx with `images` and `labels`");
     }
+  }
+
+  void check_collectives() {
+    const bool has_gpus = std::ranges::any_of(
+        config_.devices, [](const std::string& device) { return device.starts_with("cuda"); });
+    if (config_.cluster.collectives != Collectives::kNccl || has_gpus) return;
+    error("cluster.collectives", "`cluster.collectives: nccl` goes from GPU to GPU, and `devices` names none",
+          "`gloo`, or `devices: cuda`");
   }
 
   void check_trace() {

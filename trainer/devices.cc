@@ -50,10 +50,11 @@ Entry parse(const std::string& text, const Mark& mark) {
   return entry;
 }
 
-/// Throws Error (kSystem) with the place of `devices`.
+/// Throws Error (kSystem) with the place of `devices`. The devices are asked once.
 int64_t visible_gpus(const Entry& entry) {
   try {
-    return static_cast<int64_t>(device_plugin().devices().size());
+    static const auto count = static_cast<int64_t>(device_plugin().devices().size());
+    return count;
   } catch (const Error& error) {
     const Problem& problem = error.problems().front();
     throw Error(problem.kind, entry.mark, fmt::format("`devices: {}`: {}", entry.text, problem.message),

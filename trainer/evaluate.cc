@@ -240,7 +240,7 @@ Metrics evaluation_numbers(int64_t step, const Evaluation& evaluation) {
   return numbers;
 }
 
-void evaluate(const Session& session, Diagnostics& diagnostics) {
+void evaluate(Session& session, Diagnostics& diagnostics) {
   const Config& config = session.config;
   std::vector<EvaluationSet> sets = open_evaluation_sets(session, diagnostics);
   if (config.evaluate.datasets.empty())

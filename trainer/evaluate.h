@@ -78,7 +78,7 @@ Metrics evaluation_numbers(int64_t step, const Evaluation& evaluation);
 /// run.mode=evaluate: the data sets of evaluate.datasets with each of the checkpoints that
 /// evaluate.checkpoint chooses. A JSON line for each data set goes to standard output, a readable one to
 /// standard error; nothing is written.
-void evaluate(const Session& session, Diagnostics& diagnostics);
+void evaluate(Session& session, Diagnostics& diagnostics);
 
 /// "test  loss 0.3123  accuracy 0.8891  (10,000 examples in 0.4 s)".
 std::string evaluation_line(const Evaluation& evaluation);

@@ -47,8 +47,9 @@ Fields fields_of_run(const Session& session, const std::vector<const Program*>& 
   return all;
 }
 
-void check_same_run(const Session& session, const std::vector<const Program*>& programs, Fields fields) {
+void check_same_run(Session& session, const std::vector<const Program*>& programs, Fields fields) {
   session.processes->agree(fields_of_run(session, programs, std::move(fields)));
+  session.wire = choose_wire(session);
 }
 
 }  // namespace mtf

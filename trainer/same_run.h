@@ -18,9 +18,9 @@ std::vector<std::pair<std::string, std::string>> fields_of_run(
     std::vector<std::pair<std::string, std::string>> fields = {});
 
 /// Makes sure that all processes run these programs, with the same configuration, examples and kernels, and
-/// connects them; `fields`: what else must be the same. Throws Error (kConfig) that names who differs, and in
-/// what. What needs the communicator of the session may be used from then on.
-void check_same_run(const Session& session, const std::vector<const Program*>& programs,
+/// connects them, and their GPUs; `fields`: what else must be the same. Throws Error (kConfig) that names who
+/// differs, and in what. What needs the communicator of the session may be used from then on.
+void check_same_run(Session& session, const std::vector<const Program*>& programs,
                     std::vector<std::pair<std::string, std::string>> fields = {});
 
 }  // namespace mtf

@@ -266,7 +266,8 @@ PartitionOptions partition_options_of(const Session& session) {
   return {.keep_gathered = train.keep_gathered,
           .gather_ahead = train.gather_ahead,
           .asynchronous = hosting_of(session.config).processes > 1,
-          .fuse_epilogues = !session.backend->is_host()};
+          .fuse_epilogues = !session.backend->is_host(),
+          .fuse_chains = session.backend->fuses_elementwise()};
 }
 
 ExecutorOptions executor_options(const Session& session) {
@@ -274,7 +275,8 @@ ExecutorOptions executor_options(const Session& session) {
   options.threads = thread_count(session.config);
   options.seed = static_cast<uint64_t>(session.config.run.seed);
   options.check_replicas = session.config.run.check_replicas;
-  options.communicator = &session.processes->communicator();
+  options.communicator =
+      session.wire.communicator ? session.wire.communicator.get() : &session.processes->communicator();
   options.overlap = session.config.cluster.overlap;
   options.profile = session.profile.get();
   return options;

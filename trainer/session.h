@@ -19,6 +19,7 @@
 #include "models/model.h"
 #include "trainer/config.h"
 #include "trainer/step.h"
+#include "trainer/wire.h"
 
 namespace mtf {
 
@@ -31,8 +32,9 @@ struct Session {
   std::vector<std::string> outputs;  ///< names of the prediction: "logits", and the target of a regression
   TextVocabularies vocabularies;     ///< null without `data.vocabulary`
   std::shared_ptr<const Source>
-      train_data;  ///< null where it could not be opened for errors that are reported
+      train_data;                         ///< null where it could not be opened for errors that are reported
   std::shared_ptr<Profile> profile = {};  ///< null: the run is not profiled
+  Wire wire = {};                         ///< between GPUs, once the processes have been compared
 };
 
 /// Makes the model and opens data.train. What is wrong with the configuration goes

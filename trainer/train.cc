@@ -131,8 +131,8 @@ class Trainer {
   int64_t logged_tokens_ = 0;
   double logged_seconds_ = 0;
   int64_t memory_bytes_ = 0;  ///< as of the last line of the log
-  int64_t skipped_ = 0;   ///< in a row
-  int64_t restored_ = 0;  ///< without getting past diverged_at_
+  int64_t skipped_ = 0;       ///< in a row
+  int64_t restored_ = 0;      ///< without getting past diverged_at_
   int64_t diverged_at_ = -1;
   std::string end_;  ///< why the run ended; empty: it goes on
 };
@@ -223,6 +223,8 @@ void Trainer::report_start(const Diagnostics& diagnostics) {
   for (const Problem& warning : diagnostics.warnings()) log_->warning(warning.to_string());
   for (const std::string& warning : plan_.step.warnings) log_->warning(warning);
   for (const std::string& note : notes_) log_->info(note);
+  for (const BackendNote& note : session_.backend->take_notes())
+    note.is_warning ? log_->warning(note.text) : log_->record(note.text);
   int64_t parameters = 0;
   for (const ProgramVariable& v : executor_.program().variables) {
     if (v.variable.kind == Variable::Kind::kWeight) parameters += v.variable.shape.size();
@@ -230,6 +232,7 @@ void Trainer::report_start(const Diagnostics& diagnostics) {
   const Mesh& mesh = executor_.program().mesh;
   const ProcessGroup& processes = *session_.processes;
   if (processes.size() > 1) log_->info(processes.launch().source);
+  if (!session_.wire.description.empty()) log_->info(session_.wire.description);
   if (plan_.servers) {
     for (const std::string& line : plan_.servers->places) log_->info(line);
   }

@@ -54,6 +54,12 @@ class DeviceClock {
   virtual std::vector<int64_t> read() = 0;
 };
 
+/// What a device has to say to those who run it.
+struct BackendNote {
+  bool is_warning = false;  ///< else for the log alone
+  std::string text;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -75,9 +81,6 @@ class Backend {
   virtual void write(std::byte* to, const std::byte* from, int64_t bytes) = 0;
   /// Memory of the device to host memory: waits for what was enqueued.
   virtual void read(std::byte* to, const std::byte* from, int64_t bytes) = 0;
-  /// Enqueues a copy within the memory of the device, and zeros.
-  virtual void copy(std::byte* to, const std::byte* from, int64_t bytes) = 0;
-  virtual void zero(std::byte* to, int64_t bytes) = 0;
   /// Waits for what was enqueued. Throws Error (kSystem) when the device has failed.
   virtual void wait() {}
   /// What `enqueue` enqueues, for replay(). For devices.
@@ -89,6 +92,13 @@ class Backend {
   virtual std::unique_ptr<DeviceClock> make_clock() { return nullptr; }
   /// A tool of this kind of device that looks on; null: none.
   virtual ProfileObserver* profile_observer() { return nullptr; }
+
+  /// It makes kernels for chains of element-wise operations (FusedElementwise).
+  virtual bool fuses_elementwise() { return false; }
+  /// Makes what the kernels prepared so far wait for, all at once; else each does when it first runs.
+  virtual void compile() {}
+  /// Since the last call.
+  virtual std::vector<BackendNote> take_notes() { return {}; }
 
   /// `bytes` bytes of the device's memory for the host to read: they themselves, or a copy in `buffer`.
   const std::byte* on_host(const std::byte* data, int64_t bytes, std::vector<std::byte>& buffer);

@@ -2,6 +2,7 @@
 // are built from the same sources by the same compiler.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -9,8 +10,14 @@
 
 #include "engine/backend/backend.h"
 #include "engine/backend/device_info.h"
+#include "engine/comm/communicator.h"
 
 namespace mtf {
+
+struct CommunicatorTimeouts {
+  std::chrono::milliseconds connect{300'000};
+  std::chrono::milliseconds collective{600'000};
+};
 
 struct DevicePlugin {
   uint32_t abi = 0;  ///< kDevicePluginAbi of its build
@@ -18,10 +25,17 @@ struct DevicePlugin {
   std::vector<DeviceInfo> (*devices)() = nullptr;
   /// Of one device. Throws Error (kSystem).
   std::unique_ptr<Backend> (*make_backend)(int device) = nullptr;
+  /// What carries collectives from GPU to GPU: "NCCL 2.28.9". Throws Error (kSystem) that says what is
+  /// missing.
+  std::string (*collectives_version)() = nullptr;
+  /// Collectives among the processes of `host`, which all call it; each drives a GPU of its own and hosts one
+  /// position of the mesh. Backend and host outlive the communicator.
+  std::unique_ptr<Communicator> (*make_communicator)(Backend& backend, Communicator& host,
+                                                     const CommunicatorTimeouts& timeouts) = nullptr;
 };
 
 /// Grows with every change of an interface between the programs and the shared object.
-inline constexpr uint32_t kDevicePluginAbi = 1;
+inline constexpr uint32_t kDevicePluginAbi = 2;
 /// The one function that the shared object shows: const DevicePlugin* (*)().
 inline constexpr const char* kDevicePluginEntry = "mtf_device_plugin";
 

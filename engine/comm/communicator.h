@@ -35,6 +35,8 @@ struct RemoteGroup {
 struct RemotePart {
   Collective collective;
   std::vector<RemoteGroup> groups;  ///< those of which this process is a consumer or a supplier; by base
+  /// For communicators on a device, in its memory: where it is false, the results are left as they are.
+  const bool* guard = nullptr;
 };
 
 /// A collective between processes, prepared once and run many times. All processes start the same ones in the
@@ -72,6 +74,8 @@ class Communicator {
                                                     const std::string& name) = 0;
   /// Sends bytes of the host to all processes, in the order of all other collectives.
   virtual std::unique_ptr<PendingGather> start_gather(std::string bytes, const std::string& name) = 0;
+  /// Throws Error (kPeerLost) when another process is known to be lost; does not wait. From any thread.
+  virtual void check() {}
 };
 
 /// Null: one process.

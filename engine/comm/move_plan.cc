@@ -73,6 +73,21 @@ AxisExtent::AxisExtent(const std::vector<int64_t>& sizes, int axis) {
   }
 }
 
+std::vector<MovePiece> MovePlan::zeros(int64_t member) const {
+  std::vector<MovePiece> runs;
+  if (!zero) return runs;
+  std::vector<MovePiece> sorted = of(member);
+  std::ranges::sort(sorted, {}, &MovePiece::begin);
+  sorted.push_back({.begin = result_row});
+  int64_t end = 0;
+  for (const MovePiece& piece : sorted) {
+    MTF_CHECK(piece.count == 1, "{} runs beside zeros", piece.count);
+    if (piece.begin > end) runs.push_back({.source = -1, .length = piece.begin - end, .begin = end});
+    end = piece.begin + piece.length;
+  }
+  return runs;
+}
+
 MovePlan plan_moves(const Collective& c) {
   switch (c.kind) {
     case Collective::Kind::kAllGather:

@@ -28,6 +28,8 @@ struct MovePlan {
   bool zero = false;                           ///< what no piece covers is zero
 
   const std::vector<MovePiece>& of(int64_t member) const { return pieces[pieces.size() == 1 ? 0 : member]; }
+  /// What no piece covers in a row of this member's result, where that is zero: runs without a source.
+  std::vector<MovePiece> zeros(int64_t member) const;
 };
 
 MovePlan plan_moves(const Collective& collective);

@@ -36,7 +36,7 @@ class Executor::Implementation {
         scratch_bytes_(whole_pages(static_cast<int64_t>(prepared_.scratch_bytes()))),
         scratch_(backend.allocate(scratch_bytes_ * pool_.threads())),
         device_step_(backend.is_host() ? nullptr : backend.allocate(sizeof(uint64_t))),
-        recorded_(backend, prepared_.segments()),
+        recorded_(backend, prepared_.segments(), communicator().is_on_device()),
         profile_(options.profile, backend, prepared_.program(), pool_.threads()) {
     for (const auto& [name, id] : this->program().inputs)
       input_shapes_.push_back(this->program().local_shape(id));
@@ -142,6 +142,7 @@ void Executor::Implementation::run(uint64_t step) {
   for (const WorkerCounters& worker : workers_) {
     counters_.flops_per_position += worker.work.flops / positions;
     counters_.bytes_per_position += worker.work.bytes / positions;
+    counters_.bytes_to_processes += worker.work.bytes_to_processes;
   }
 }
 
@@ -233,7 +234,7 @@ bool Executor::Implementation::guard_holds(const PreparedStep& step, int64_t coo
 }
 
 void Executor::Implementation::start_remote(const PreparedStep& step) {
-  if (!guard_holds(step, 0)) return;
+  if (!communicator().is_on_device() && !guard_holds(step, 0)) return;
   if (options_.before_task) options_.before_task();
   const ProgramProfile::Span span = profile_.span(*step.instruction);
   step.pending->collective->start();
@@ -242,13 +243,12 @@ void Executor::Implementation::start_remote(const PreparedStep& step) {
 }
 
 void Executor::Implementation::wait_for_remote(const PreparedStep& step, int64_t iteration) {
-  const auto positions = static_cast<double>(prepared_.mesh().positions());
   const ProgramProfile::Span span = profile_.span(*step.instruction);
   for (PendingCollective* pending : step.awaited) {
     if (!std::exchange(pending->running, false)) continue;
     pending->collective->wait();
-    counters_.bytes_to_processes += pending->collective->bytes_sent();
-    counters_.bytes_per_position += pending->collective->bytes_sent() / positions;
+    workers_[0].work.bytes += pending->collective->bytes_sent();
+    workers_[0].work.bytes_to_processes += pending->collective->bytes_sent();
   }
   check(step, step.instruction->inputs, iteration);
 }

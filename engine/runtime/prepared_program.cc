@@ -41,10 +41,13 @@ LocalTensor local_tensor(const Program& program, ValueId id) {
 /// Of an instruction that is neither a collective nor a loop.
 std::unique_ptr<Kernel> prepare_kernel(const Program& program, const Instruction& instruction,
                                        Backend& backend, uint64_t seed) {
-  const bool accumulates =
-      instruction.kind == InstructionKind::kAccumulate && instruction.operation != nullptr;
-  if (instruction.kind == InstructionKind::kLocal || accumulates) {
-    KernelContext context{*instruction.operation, {}, {}, seed, instruction.guard != kNoValue, accumulates};
+  if (instruction.runs_operation()) {
+    KernelContext context{.operation = *instruction.operation,
+                          .inputs = {},
+                          .outputs = {},
+                          .seed = seed,
+                          .guarded = instruction.guard != kNoValue,
+                          .accumulates = instruction.kind == InstructionKind::kAccumulate};
     for (ValueId id : instruction.inputs) context.inputs.push_back(local_tensor(program, id));
     for (ValueId id : instruction.outputs) context.outputs.push_back(local_tensor(program, id));
     return backend.prepare(context);
@@ -101,6 +104,7 @@ PreparedProgram::PreparedProgram(Program program, Backend& backend, Communicator
       memory_(plan_memory(program_, replicate, hosting_of(&communicator))) {
   allocate();
   segments_ = prepare(program_.instructions);
+  backend_.compile();
 }
 
 void PreparedProgram::allocate() {
@@ -242,8 +246,12 @@ void PreparedProgram::prepare_remote(const Instruction& instruction, PreparedSte
     const bool is_result = std::ranges::find(instruction.outputs, id) != instruction.outputs.end();
     return (is_result ? results : inputs).host(memory, program_.local_bytes(id));
   };
-  std::unique_ptr<RemoteCollective> collective = communicator_.prepare(
-      remote_parts(program_, instruction, mesh_, replicate_, place), title_of(program_, instruction));
+  std::vector<RemotePart> parts = remote_parts(program_, instruction, mesh_, replicate_, place);
+  if (communicator_.is_on_device() && !step.guards.empty()) {
+    for (RemotePart& part : parts) part.guard = step.guards[0];
+  }
+  std::unique_ptr<RemoteCollective> collective =
+      communicator_.prepare(std::move(parts), title_of(program_, instruction));
   if (is_staged)
     collective = make_staged_collective(std::move(collective), std::move(inputs), std::move(results));
   step.pending = &pending_.emplace_back(PendingCollective{std::move(collective)});

@@ -5,18 +5,20 @@
 namespace mtf {
 namespace {
 
-/// The host takes part in none of its steps.
-bool is_recordable(const PreparedSegment& segment) {
+/// It starts or awaits no collective between processes.
+bool is_alone(const PreparedSegment& segment) {
   using Kind = PreparedSegment::Kind;
   if (segment.kind == Kind::kDone) return false;
-  if (segment.kind == Kind::kRepeat) return std::ranges::all_of(segment.steps[0].body, is_recordable);
+  if (segment.kind == Kind::kRepeat) return std::ranges::all_of(segment.steps[0].body, is_alone);
   return segment.kind == Kind::kLocal || segment.steps[0].pending == nullptr;
 }
 
 }  // namespace
 
-RecordedSegments::RecordedSegments(Backend& backend, std::span<const PreparedSegment> segments)
+RecordedSegments::RecordedSegments(Backend& backend, std::span<const PreparedSegment> segments,
+                                   bool all_enqueue)
     : backend_(backend) {
+  const auto is_recordable = [&](const PreparedSegment& segment) { return all_enqueue || is_alone(segment); };
   for (size_t begin = 0, end = 0; begin < segments.size(); begin = end) {
     const bool recordable = is_recordable(segments[begin]);
     while (end < segments.size() && is_recordable(segments[end]) == recordable) ++end;
@@ -33,10 +35,9 @@ void RecordedSegments::run(const std::function<void(std::span<const PreparedSegm
     if (!stretch.recording) {
       const Work before = work;
       stretch.recording = backend_.record([&] { enqueue(stretch.segments); });
-      stretch.work = {work.flops - before.flops, work.bytes - before.bytes};
+      stretch.work = work - before;
     } else {
-      work.flops += stretch.work.flops;
-      work.bytes += stretch.work.bytes;
+      work = work + stretch.work;
     }
     stretch.recording->replay();
   }

@@ -1,5 +1,5 @@
-// Segments of a program on a device that keeps recordings: what lies between collectives of other processes,
-// which the host starts and awaits, is recorded and replayed.
+// Segments of a program on a device that keeps recordings: what is enqueued is recorded and replayed.
+// Collectives between processes that the host starts and awaits lie between recordings.
 #pragma once
 
 #include <functional>
@@ -14,14 +14,22 @@ namespace mtf {
 
 /// Done in one run of a program, summed over positions.
 struct Work {
-  double flops = 0;  ///< of contractions
-  double bytes = 0;  ///< sent in collectives
+  double flops = 0;               ///< of contractions
+  double bytes = 0;               ///< sent in collectives
+  double bytes_to_processes = 0;  ///< of them, to other processes
+
+  Work operator+(const Work& other) const {
+    return {flops + other.flops, bytes + other.bytes, bytes_to_processes + other.bytes_to_processes};
+  }
+  Work operator-(const Work& other) const {
+    return {flops - other.flops, bytes - other.bytes, bytes_to_processes - other.bytes_to_processes};
+  }
 };
 
 class RecordedSegments {
  public:
-  /// The segments must outlive it.
-  RecordedSegments(Backend& backend, std::span<const PreparedSegment> segments);
+  /// The segments must outlive it. `all_enqueue`: collectives between processes do, too.
+  RecordedSegments(Backend& backend, std::span<const PreparedSegment> segments, bool all_enqueue);
   /// Calls enqueue(segments) for parts of them in their order, which adds to `work`. The first run enqueues
   /// (libraries load what they need), the second is recorded, and replayed like all later ones.
   void run(const std::function<void(std::span<const PreparedSegment>)>& enqueue, Work& work);

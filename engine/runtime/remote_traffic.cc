@@ -27,6 +27,7 @@ class NoTransport final : public Transport {
   std::unique_ptr<MessageBuffer> buffer(std::span<std::byte>) override {
     return std::make_unique<NoMessages>();
   }
+  void check() override {}
   void abort(const std::string&) override {}
 
  private:

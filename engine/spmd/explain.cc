@@ -11,12 +11,6 @@
 namespace mtf {
 namespace {
 
-/// It is an operation on slices, or adds what an operation gives.
-bool runs_operation(const Instruction& instruction) {
-  return instruction.kind == InstructionKind::kLocal ||
-         (instruction.kind == InstructionKind::kAccumulate && instruction.operation != nullptr);
-}
-
 /// Names of operations as the counters have them: all reductions are one kind.
 std::string counter_name(const std::string& operation) {
   const bool reduction = operation.starts_with("reduce_") && !operation.starts_with("reduce_first");
@@ -99,7 +93,7 @@ void Explainer::find_makers(const std::vector<Instruction>& block, int64_t times
 void Explainer::block(const std::vector<Instruction>& block, int64_t times) {
   for (const Instruction& instruction : block) {
     tensors(instruction, times);
-    if (runs_operation(instruction)) local(instruction, times);
+    if (instruction.runs_operation()) local(instruction, times);
     if (instruction.is_collective()) collective(instruction, times);
     if (instruction.kind == InstructionKind::kRepeat)
       this->block(instruction.body, times * instruction.count);
@@ -263,8 +257,8 @@ const Explainer::Maker* Explainer::maker(ValueId id) const {
 
 /// What a loop adds up or puts together belongs where its terms come from.
 Origin Explainer::origin(const Instruction& instruction) const {
-  const bool collects = !runs_operation(instruction) && (instruction.kind == InstructionKind::kAccumulate ||
-                                                         instruction.kind == InstructionKind::kPlace);
+  const bool collects = !instruction.runs_operation() && (instruction.kind == InstructionKind::kAccumulate ||
+                                                          instruction.kind == InstructionKind::kPlace);
   if (const Maker* made = collects ? maker(instruction.inputs[0]) : nullptr) {
     Origin from = made->instruction->is_collective()
                       ? origin_of(*made->instruction, made->instruction->inputs[0])
@@ -272,7 +266,7 @@ Origin Explainer::origin(const Instruction& instruction) const {
     return {name_of(instruction), from.path, from.phase};
   }
   const std::string name =
-      runs_operation(instruction) ? std::string(instruction.operation->name()) : name_of(instruction);
+      instruction.runs_operation() ? std::string(instruction.operation->name()) : name_of(instruction);
   return {name, instruction.provenance.path, instruction.provenance.phase};
 }
 

@@ -9,6 +9,7 @@
 #include "engine/core/check.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/shift.h"
+#include "engine/spmd/chains.h"
 #include "engine/spmd/epilogue.h"
 #include "engine/spmd/in_place.h"
 #include "engine/spmd/liveness.h"
@@ -440,6 +441,7 @@ Program partition(const Graph& graph, const Layouts& layouts, const PartitionOpt
   program = bucket_reductions(std::move(program), kBucketBytes);
   program = group_segments(std::move(program));
   if (options.fuse_epilogues) program = fuse_epilogues(std::move(program));
+  if (options.fuse_chains) program = fuse_chains(std::move(program));
   program = split_collectives(std::move(program));
   if (options.asynchronous) program = keep_operands(std::move(program));
   program = set_memory_orders(std::move(program));

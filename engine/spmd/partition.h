@@ -38,6 +38,7 @@ struct PartitionOptions {
   /// result is awaited.
   bool asynchronous = false;
   bool fuse_epilogues = false;  ///< for devices whose kernels do what follows a contraction (epilogue.h)
+  bool fuse_chains = false;     ///< for devices that make kernels for element-wise operations (chains.h)
   /// Outputs whose names begin so stay partial sums (those that are reduced elsewhere); empty: none.
   std::string partial_outputs = {};
 };

@@ -52,7 +52,7 @@ enum class InstructionKind {
 struct Instruction {
   InstructionKind kind = InstructionKind::kLocal;
   std::shared_ptr<const Operation>
-      operation;  ///< kLocal, kAccumulate; of a collective: the one that asked for it, else null
+      operation;  ///< that it runs; of others: the one that asked for it, or null
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   AxisMask axes = 0;
@@ -69,6 +69,10 @@ struct Instruction {
   Microbatching microbatching;  ///< kPlace
   Provenance provenance;
 
+  /// It is an operation on slices, or adds what an operation gives.
+  bool runs_operation() const {
+    return kind == InstructionKind::kLocal || (kind == InstructionKind::kAccumulate && operation != nullptr);
+  }
   bool is_collective() const {
     return kind == InstructionKind::kAllReduce || kind == InstructionKind::kReduceScatter ||
            kind == InstructionKind::kAllGather || kind == InstructionKind::kAllToAll ||

@@ -8,17 +8,11 @@
 
 #include "engine/graph/gradients.h"
 #include "tests/cuda/kernel_comparison.h"
+#include "tests/support/attention_inputs.h"
 #include "tests/support/evaluate.h"
 
 namespace mtf::testing {
 namespace {
-
-Dimension batch(int64_t n) { return {"batch", n}; }
-Dimension heads(int64_t n) { return {"heads", n}; }
-Dimension length(int64_t n) { return {"length", n}; }
-Dimension memory(int64_t n) { return {"memory_length", n}; }
-Dimension d_kv(int64_t n) { return {"d_kv", n}; }
-Dimension buckets(int64_t n) { return {"buckets", n}; }
 
 struct Problem {
   std::function<AttentionInputs(CaseBuilder&)> inputs;
@@ -70,14 +64,6 @@ void expect_same(const Problem& problem) {
 /// Sizes of heads for tensor cores, with padding or without, and others.
 constexpr int64_t kWidths[] = {64, 128, 40, 20};
 
-/// [batch, length, heads, d_kv] for q, and so for k and v.
-AttentionInputs multi_head(CaseBuilder& c, int64_t b, int64_t h, int64_t l, int64_t m, int64_t d) {
-  const double scale = 2 / std::sqrt(static_cast<double>(d));
-  return {.q = c.input("q", {batch(b), length(l), heads(h), d_kv(d)}, -scale, scale),
-          .k = c.input("k", {batch(b), memory(m), heads(h), d_kv(d)}, -2, 2),
-          .v = c.input("v", {batch(b), memory(m), heads(h), d_kv(d)})};
-}
-
 TEST(CudaAttention, OfAnySizes) {
   for (const auto& [l, m, d] : std::vector<std::array<int64_t, 3>>{{1, 1, 1},
                                                                    {3, 5, 7},
@@ -99,16 +85,6 @@ TEST(CudaAttention, Causal) {
       expect_same({[=](CaseBuilder& c) { return multi_head(c, 1, 2, n, n, d); }, {.causal = true}});
     }
   }
-}
-
-/// Packed sequences: segments of some entries each, then padding of segment 0.
-Values packed_segments(int64_t rows, int64_t size, int64_t each, int64_t padding) {
-  Values ids;
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t i = 0; i < size; ++i)
-      ids.push_back(i < size - padding ? static_cast<double>(1 + (i + row) / each) : 0.0);
-  }
-  return ids;
 }
 
 TEST(CudaAttention, OfSegments) {

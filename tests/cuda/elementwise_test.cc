@@ -14,6 +14,7 @@
 #include "engine/ops/relative_bucket.h"
 #include "engine/ops/transpose.h"
 #include "tests/cuda/kernel_comparison.h"
+#include "tests/support/component_wise_functions.h"
 
 namespace mtf::testing {
 namespace {
@@ -46,7 +47,7 @@ Values magnitudes() {
   return values;
 }
 
-using Function = Tensor (*)(const Tensor&);
+using Function = ComponentWiseFunction;
 
 void expect_same_function(const Function& function, DType dtype, const Values& x) {
   Graph graph;
@@ -56,36 +57,8 @@ void expect_same_function(const Function& function, DType dtype, const Values& x
   expect_same(comparison);
 }
 
-constexpr Function kFunctions[] = {
-    negative,
-    reciprocal,
-    square,
-    sqrt,
-    rsqrt,
-    exp,
-    log,
-    sin,
-    cos,
-    abs,
-    sign,
-    relu,
-    elu,
-    selu,
-    softplus,
-    sigmoid,
-    tanh,
-    swish,
-    gelu,
-    squared_relu,
-    [](const Tensor& x) { return pow(x, 0.6); },
-    [](const Tensor& x) { return pow(x, 3); },
-    [](const Tensor& x) { return scalar_multiply(x, -1.5); },
-    [](const Tensor& x) { return scalar_add(x, 0.25); },
-    [](const Tensor& x) { return leaky_relu(x, 0.3); },
-};
-
 TEST(ComponentWise, FunctionsAreThoseOfTheProcessor) {
-  for (const Function& function : kFunctions) {
+  for (const Function& function : kComponentWiseFunctions) {
     for (DType dtype : kFloating) {
       expect_same_function(function, dtype, magnitudes());
       expect_same_function(function, dtype, {0.7});

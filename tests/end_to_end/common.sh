@@ -26,6 +26,13 @@ expect_text() {
   grep -qF -- "$1" out || { cat out >&2; fail "this is missing in the output: $1"; }
 }
 
+# use_emulated_gpu: `devices: cuda` is what the host emulates. Skips the test where it is not built.
+use_emulated_gpu() {
+  export MTF_CUDA_PLUGIN
+  MTF_CUDA_PLUGIN=$(dirname "$mtf_train")/../lib/libmtf_cuda_emulator.so
+  [ -e "$MTF_CUDA_PLUGIN" ] || { echo "skipped: built with MTF_EMULATED_GPU=OFF"; exit 77; }
+}
+
 # big_endian NUMBER: four bytes, as IDX headers have them.
 big_endian() {
   printf "\\$(printf %03o $(($1 >> 24 & 255)))\\$(printf %03o $(($1 >> 16 & 255)))\\$(printf %03o $(($1 >> 8 & 255)))\\$(printf %03o $(($1 & 255)))"
@@ -46,6 +53,27 @@ make_idx() {
     fi
   done
   printf "$labels" >> "$1-labels"
+}
+
+# small_language_model TEXT SIZE: `data` and `model` of a language model with dropout on a text file, with a vocabulary of SIZE pieces.
+small_language_model() {
+  cat << YAML
+data:
+  train: {type: text, path: $1}
+  vocabulary: {type: sentencepiece, size: $2}
+  sequence_length: 32
+  packing: dense
+  cache: cache
+model:
+  type: lm
+  d_model: 32
+  num_layers: 2
+  max_length: 32
+  layer_defaults:
+    SelfAttention: {num_heads: 2, key_value_size: 16, dropout: 0.1}
+    DenseReluDense: {hidden_size: 64, dropout: 0.1}
+  block: [SelfAttention, DenseReluDense]
+YAML
 }
 
 # made_up_pairs SEED LINES NAME: NAME.en has sentences of made-up words, NAME.de the same words in capitals,

@@ -3,22 +3,8 @@
 read -ra data <<< "$(mnist_data)"
 made_up_pairs 3 240 words
 made_up_pairs 4 30 dev
-cat > lm.yaml << 'YAML'
-data:
-  train: {type: text, path: words.en}
-  vocabulary: {type: sentencepiece, size: 280}
-  sequence_length: 32
-  packing: dense
-  cache: cache
-model:
-  type: lm
-  d_model: 32
-  num_layers: 2
-  max_length: 32
-  layer_defaults:
-    SelfAttention: {num_heads: 2, key_value_size: 16, dropout: 0.1}
-    DenseReluDense: {hidden_size: 64, dropout: 0.1}
-  block: [SelfAttention, DenseReluDense]
+small_language_model words.en 280 > lm.yaml
+cat >> lm.yaml << 'YAML'
 train: {batch_size: 8, log_every: 1}
 evaluate: {every: 10, datasets: {dev: {type: text, path: dev.en}}}
 YAML

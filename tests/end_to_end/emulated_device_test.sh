@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Runs on a GPU that the host emulates: the CUDA backend without CUDA.
 source "$2/tests/end_to_end/common.sh"
-MTF_CUDA_PLUGIN=$(dirname "$mtf_train")/../lib/libmtf_cuda_emulator.so
-export MTF_CUDA_PLUGIN
+use_emulated_gpu
 device_steps=10
 source "$source_dir/tests/end_to_end/device_runs.sh"
 

@@ -20,22 +20,8 @@ for name, count in (("train", 500), ("dev", 50)):
     with open(name + ".txt", "w") as file:
         file.writelines(sentence() for _ in range(count))
 END
-cat > lm.yaml << 'END'
-data:
-  train: {type: text, path: train.txt}
-  vocabulary: {type: sentencepiece, size: 300}
-  sequence_length: 32
-  packing: dense
-  cache: cache
-model:
-  type: lm
-  d_model: 32
-  num_layers: 2
-  max_length: 32
-  layer_defaults:
-    SelfAttention: {num_heads: 2, key_value_size: 16, dropout: 0.1}
-    DenseReluDense: {hidden_size: 64, dropout: 0.1}
-  block: [SelfAttention, DenseReluDense]
+small_language_model train.txt 300 > lm.yaml
+cat >> lm.yaml << 'END'
 train: {batch_size: 8, ema_decay: 0.95, log_every: 1}
 evaluate: {every: 30, datasets: {dev: {type: text, path: dev.txt}}}
 checkpoint: {every: 7, keep_last: 2}

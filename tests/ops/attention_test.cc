@@ -10,6 +10,7 @@
 #include "engine/backend/cpu/fast_math.h"
 #include "engine/core/error.h"
 #include "engine/graph/gradients.h"
+#include "tests/support/attention_inputs.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_on_mesh.h"
@@ -53,29 +54,6 @@ void expect_composed(const Problem& problem) {
   }
   SCOPED_TRACE("float32");
   expect_same(values_and_gradients(problem, DType::kFloat32, true), expected, 1e-5);
-}
-
-Dimension batch(int64_t n) { return {"batch", n}; }
-Dimension heads(int64_t n) { return {"heads", n}; }
-Dimension length(int64_t n) { return {"length", n}; }
-Dimension memory(int64_t n) { return {"memory_length", n}; }
-Dimension d_kv(int64_t n) { return {"d_kv", n}; }
-
-/// [batch, length, heads, d_kv] for q, and so for k and v.
-AttentionInputs multi_head(CaseBuilder& c, int64_t b, int64_t h, int64_t l, int64_t m, int64_t d) {
-  return {.q = c.input("q", {batch(b), length(l), heads(h), d_kv(d)}, -2, 2),
-          .k = c.input("k", {batch(b), memory(m), heads(h), d_kv(d)}),
-          .v = c.input("v", {batch(b), memory(m), heads(h), d_kv(d)})};
-}
-
-/// Packed sequences: segments of some entries each, then padding of segment 0.
-Values packed_segments(int64_t rows, int64_t size, int64_t each, int64_t padding) {
-  Values ids;
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t i = 0; i < size; ++i)
-      ids.push_back(i < size - padding ? static_cast<double>(1 + (i + row) / each) : 0.0);
-  }
-  return ids;
 }
 
 TEST(Attention, EqualsTheComposedFormForAnySizes) {

@@ -8,6 +8,7 @@
 
 #include "engine/core/error.h"
 #include "engine/graph/gradients.h"
+#include "tests/support/component_wise_functions.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/failure.h"
 #include "tests/support/golden.h"
@@ -73,29 +74,7 @@ TEST(ComponentWise, GradientsAtZero) {
 }
 
 TEST(ComponentWise, NaNComesOut) {
-  for (const Function& function : std::vector<Function>{negative,
-                                                        reciprocal,
-                                                        square,
-                                                        sqrt,
-                                                        rsqrt,
-                                                        exp,
-                                                        log,
-                                                        sin,
-                                                        cos,
-                                                        abs,
-                                                        sign,
-                                                        relu,
-                                                        elu,
-                                                        selu,
-                                                        softplus,
-                                                        sigmoid,
-                                                        tanh,
-                                                        swish,
-                                                        gelu,
-                                                        squared_relu,
-                                                        [](const Tensor& x) { return leaky_relu(x); },
-                                                        [](const Tensor& x) { return pow(x, 2); },
-                                                        [](const Tensor& x) { return scalar_add(x, 1); }}) {
+  for (const ComponentWiseFunction& function : kComponentWiseFunctions) {
     for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat64}) {
       Values x(40, 0.5);  // long enough for the vectorised part of the loop
       x[3] = x[39] = kNaN;

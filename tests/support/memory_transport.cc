@@ -149,6 +149,13 @@ class MemoryTransport final : public Transport {
   std::unique_ptr<MessageBuffer> buffer(std::span<std::byte> memory) override {
     return std::make_unique<MemoryBuffer>(state_, rank_, memory);
   }
+  void check() override {
+    const std::lock_guard lock(state_.mutex);
+    if (const std::string& reason = state_.aborted[static_cast<size_t>(rank_)]; !reason.empty())
+      peer_lost(reason);
+    for (size_t peer = 0; peer < state_.lost.size(); ++peer)
+      if (state_.lost[peer]) peer_lost("rank " + std::to_string(peer) + " is lost");
+  }
   void abort(const std::string& reason) override {
     const std::lock_guard lock(state_.mutex);
     state_.aborted[static_cast<size_t>(rank_)] = reason;

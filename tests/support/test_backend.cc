@@ -8,12 +8,16 @@
 
 namespace mtf::testing {
 
+namespace {
+
 bool tests_a_device() {
   const char* value = std::getenv("MTF_TEST_DEVICES");
   const std::string_view devices = value == nullptr ? "cpu" : value;
   if (devices == "emulator") setenv("MTF_CUDA_PLUGIN", MTF_CUDA_EMULATOR, 1);
   return devices != "cpu";
 }
+
+}  // namespace
 
 std::unique_ptr<Backend> make_test_backend() {
   return tests_a_device() ? device_plugin().make_backend(0) : make_cpu_backend();

@@ -8,7 +8,6 @@
 
 namespace mtf::testing {
 
-bool tests_a_device();
 std::unique_ptr<Backend> make_test_backend();
 
 /// Runs a kernel of the backend on memory of the host: all tasks.

@@ -71,7 +71,7 @@ TEST_F(ClusterConfigTest, TimesAreDurations) {
 TEST_F(ClusterConfigTest, MistakesAreShownWhereTheyStand) {
   EXPECT_THAT(errors_of("{adress: 'a:1'}"), HasSubstr("did you mean `cluster.address`?"));
   EXPECT_THAT(errors_of("{launcher: slrum}"), HasSubstr("did you mean `slurm`?"));
-  EXPECT_THAT(errors_of("{collectives: nccl}"), HasSubstr("later"));
+  EXPECT_THAT(errors_of("{collectives: ncl}"), HasSubstr("did you mean `nccl`?"));
   EXPECT_THAT(errors_of("{processes: 0}"), HasSubstr("from 1 to 1000000"));
   EXPECT_THAT(errors_of("{process: -1}"), HasSubstr("cluster.process"));
   const std::string task = errors_of("{jobs: {worker: ['a:1', 'b']}, job: wroker}");

@@ -146,7 +146,7 @@ class Infer {
 
 }  // namespace
 
-void infer(const Session& session, Diagnostics& diagnostics) {
+void infer(Session& session, Diagnostics& diagnostics) {
   diagnostics.throw_if_errors();
   const Config& config = session.config;
   const TextCodec can_write(session, config.infer);

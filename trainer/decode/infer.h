@@ -8,6 +8,6 @@ namespace mtf {
 
 /// Lines that are there are worked on together, the longest first; standard input is read as it comes. The
 /// results go to infer.output, a line to standard error says how fast it was.
-void infer(const Session& session, Diagnostics& diagnostics);
+void infer(Session& session, Diagnostics& diagnostics);
 
 }  // namespace mtf

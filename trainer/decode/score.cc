@@ -195,7 +195,7 @@ void check_files(const Config& config, const TextDecoder& decoder) {
 
 }  // namespace
 
-void score(const Session& session, Diagnostics& diagnostics) {
+void score(Session& session, Diagnostics& diagnostics) {
   diagnostics.throw_if_errors();
   const Config& config = session.config;
   const ScoreOptions& options = config.score;

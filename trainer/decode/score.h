@@ -6,6 +6,6 @@
 namespace mtf {
 
 /// A number for each line, in their order; with score.per_token a JSON object.
-void score(const Session& session, Diagnostics& diagnostics);
+void score(Session& session, Diagnostics& diagnostics);
 
 }  // namespace mtf

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "engine/backend/cpu/strided.h"
 #include "engine/backend/kernel.h"
+#include "engine/backend/strided.h"
 
 namespace mtf {
 namespace {

@@ -10,8 +10,8 @@
 #include "engine/backend/cpu/attention_blocks.h"
 #include "engine/backend/cpu/attention_masks.h"
 #include "engine/backend/element.h"
-#include "engine/backend/cpu/strided.h"
 #include "engine/backend/kernel.h"
+#include "engine/backend/strided.h"
 #include "engine/ops/attention.h"
 
 namespace mtf {

@@ -4,10 +4,11 @@
 
 #include <cmath>
 
+#include "engine/backend/broadcast_axes.h"
 #include "engine/backend/cpu/blocks.h"
-#include "engine/backend/cpu/broadcast_axes.h"
-#include "engine/core/clones.h"
+#include "engine/backend/integer_division.h"
 #include "engine/backend/kernel.h"
+#include "engine/core/clones.h"
 
 namespace mtf {
 namespace {
@@ -59,10 +60,7 @@ struct FloorDivide {
     if constexpr (std::is_floating_point_v<T>) {
       return std::floor(a / b);
     } else {
-      if (b == 0) return 0;
-      if (b == -1)
-        return static_cast<T>(-static_cast<std::make_unsigned_t<T>>(a));  // the lowest number wraps
-      return a / b - (a % b != 0 && (a < 0) != (b < 0));
+      return floor_divide(a, b);
     }
   }
 };
@@ -73,9 +71,7 @@ struct Modulo {
       const T rest = std::fmod(a, b);
       return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
     } else {
-      if (b == 0 || b == -1) return 0;
-      const T rest = a % b;
-      return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+      return floor_modulo(a, b);
     }
   }
 };

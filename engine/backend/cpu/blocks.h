@@ -12,9 +12,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "engine/core/clones.h"
 #include "engine/backend/element.h"
-#include "engine/backend/cpu/strided.h"
+#include "engine/backend/strided.h"
+#include "engine/core/clones.h"
 
 namespace mtf {
 

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
+#include "engine/backend/broadcast_axes.h"
 #include "engine/backend/cpu/blocks.h"
-#include "engine/backend/cpu/broadcast_axes.h"
 #include "engine/backend/kernel.h"
 
 namespace mtf {

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "engine/backend/backend.h"
-#include "engine/backend/element.h"
 #include "engine/backend/cpu/gemm_kernels.h"
+#include "engine/backend/element.h"
 #include "engine/core/check.h"
 #include "engine/core/error.h"
 
@@ -135,10 +135,6 @@ class CpuBackend final : public Backend {
   void read(std::byte* to, const std::byte* from, int64_t bytes) override {
     std::memcpy(to, from, static_cast<size_t>(bytes));
   }
-  void copy(std::byte* to, const std::byte* from, int64_t bytes) override {
-    std::memcpy(to, from, static_cast<size_t>(bytes));
-  }
-  void zero(std::byte* to, int64_t bytes) override { std::memset(to, 0, static_cast<size_t>(bytes)); }
   std::unique_ptr<Recording> record(const std::function<void()>&) override { return nullptr; }
   /// Exceptions masked, round to nearest, denormal numbers kept: the same in every thread.
   void prepare_thread() override { _mm_setcsr(0x1f80); }

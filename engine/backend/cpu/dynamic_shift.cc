@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/backend/cpu/strided.h"
 #include "engine/backend/kernel.h"
+#include "engine/backend/strided.h"
 #include "engine/core/check.h"
 #include "engine/ops/shift.h"
 

@@ -10,10 +10,10 @@
 
 #include <algorithm>
 
-#include "engine/backend/element.h"
 #include "engine/backend/cpu/gemm.h"
-#include "engine/backend/cpu/strided.h"
+#include "engine/backend/element.h"
 #include "engine/backend/kernel.h"
+#include "engine/backend/strided.h"
 
 namespace mtf {
 namespace {

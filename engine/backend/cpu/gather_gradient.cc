@@ -6,10 +6,10 @@
 #include <algorithm>
 
 #include "engine/backend/element.h"
-#include "engine/core/clones.h"
-#include "engine/backend/cpu/strided.h"
 #include "engine/backend/kernel.h"
+#include "engine/backend/strided.h"
 #include "engine/core/check.h"
+#include "engine/core/clones.h"
 #include "engine/ops/indexing.h"
 
 namespace mtf {

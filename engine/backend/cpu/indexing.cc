@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "engine/backend/element.h"
-#include "engine/backend/cpu/strided.h"
 #include "engine/backend/kernel.h"
+#include "engine/backend/strided.h"
 
 namespace mtf {
 namespace {

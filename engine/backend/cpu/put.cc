@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/backend/cpu/strided.h"
 #include "engine/backend/kernel.h"
+#include "engine/backend/strided.h"
 
 namespace mtf {
 namespace {

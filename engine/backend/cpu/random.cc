@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "engine/backend/element.h"
-#include "engine/core/clones.h"
-#include "engine/backend/cpu/noise_index.h"
 #include "engine/backend/kernel.h"
+#include "engine/backend/noise_index.h"
+#include "engine/core/clones.h"
 #include "engine/ops/random.h"
 
 namespace mtf {

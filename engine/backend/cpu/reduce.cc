@@ -4,7 +4,7 @@
 // sums in float64.
 #include "engine/ops/reduce.h"
 
-#include "engine/backend/cpu/broadcast_axes.h"
+#include "engine/backend/broadcast_axes.h"
 #include "engine/backend/element.h"
 #include "engine/backend/kernel.h"
 #include "engine/backend/reductions.h"

@@ -7,9 +7,9 @@
 #include <numeric>
 
 #include "engine/backend/element.h"
-#include "engine/core/clones.h"
-#include "engine/backend/cpu/strided.h"
 #include "engine/backend/kernel.h"
+#include "engine/backend/strided.h"
+#include "engine/core/clones.h"
 
 namespace mtf {
 namespace {

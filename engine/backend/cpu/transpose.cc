@@ -4,26 +4,16 @@
 
 #include <cstring>
 
+#include "engine/backend/broadcast_axes.h"
 #include "engine/backend/cpu/blocks.h"
-#include "engine/backend/cpu/broadcast_axes.h"
-#include "engine/core/clones.h"
 #include "engine/backend/kernel.h"
 #include "engine/core/check.h"
+#include "engine/core/clones.h"
 
 namespace mtf {
 namespace {
 
 constexpr int64_t kTile = 32;
-
-/// The output's axes in its memory order; strides[0] of x, strides[1] of y.
-StridedAxes<2> transpose_axes(const KernelContext& context) {
-  const LocalTensor &x = context.inputs[0], &y = context.outputs[0];
-  StridedAxes<2> axes;
-  for (int axis : memory_order(y)) {
-    axes.push_back({y.local[axis].size, {stride_of(x, y.local[axis].name), y.strides[axis]}});
-  }
-  return joined(axes);
-}
 
 /// y[j * stride_y + i] = x[i * stride_x + j].
 template <class T>
@@ -46,7 +36,7 @@ std::unique_ptr<Kernel> copy_runs(const StridedAxes<2>& axes, int64_t size) {
 
 template <class T>
 std::unique_ptr<Kernel> transpose_kernel(const KernelContext& context) {
-  StridedAxes<2> axes = transpose_axes(context);
+  StridedAxes<2> axes = moved_axes(context);
   if (axes.empty() || axes.back().strides[0] == 1) return copy_runs<T>(axes, context.outputs[0].local.size());
   // Tiles over the fast axis of y and the fast axis of x; all other axes are outer.
   const StridedAxis<2> along_y = axes.back();

@@ -1,8 +1,8 @@
 // The kernel of `where`: moves elements of any type, so that what is not selected is never computed with.
+#include "engine/backend/broadcast_axes.h"
 #include "engine/backend/cpu/blocks.h"
-#include "engine/backend/cpu/broadcast_axes.h"
-#include "engine/core/clones.h"
 #include "engine/backend/kernel.h"
+#include "engine/core/clones.h"
 
 namespace mtf {
 namespace {

@@ -3,7 +3,7 @@
 // updated where it stands.
 #include <algorithm>
 
-#include "engine/backend/cpu/broadcast_axes.h"
+#include "engine/backend/broadcast_axes.h"
 #include "engine/backend/cuda/device_kernel.h"
 #include "engine/backend/cuda/words.h"
 #include "engine/ops/advance_cache.h"

@@ -94,7 +94,7 @@ class AttentionLaunches {
 template <class T>
 std::unique_ptr<Kernel> attention_kernel(const KernelContext& context, Device& device) {
   const AttentionLaunches<T> launches(context, device);
-  return make_device_kernel(device, launches, launches.scratch_bytes());
+  return make_device_kernel(device, launches, launches.scratch_bytes(), contraction_flops(context));
 }
 
 const DeviceKernelRegistration attention_f32("attention", {DType::kFloat32}, attention_kernel<float>);

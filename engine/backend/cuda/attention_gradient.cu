@@ -109,7 +109,7 @@ class AttentionGradientLaunches {
 template <class T>
 std::unique_ptr<Kernel> attention_gradient_kernel(const KernelContext& context, Device& device) {
   const AttentionGradientLaunches<T> launches(context, device);
-  return make_device_kernel(device, launches, launches.scratch_bytes());
+  return make_device_kernel(device, launches, launches.scratch_bytes(), contraction_flops(context));
 }
 
 const DeviceKernelRegistration gradient_f32("attention_gradient", {DType::kFloat32},

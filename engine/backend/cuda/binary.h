@@ -10,6 +10,7 @@
 #include "engine/backend/cuda/formulas.h"
 #include "engine/backend/cuda/indexing.h"
 #include "engine/backend/element.h"
+#include "engine/backend/visit_type.h"
 
 namespace mtf::cuda {
 
@@ -63,23 +64,18 @@ DeviceKernelRegistration floating_binary(std::string_view name, bool swapped = f
   return {name,
           {DType::kFloat32, DType::kBFloat16, DType::kFloat64},
           [swapped](const KernelContext& context, Device& device) {
-            switch (context.inputs[0].dtype) {
-              case DType::kBFloat16:
-                return binary_kernel<F, BFloat16>(context, device, swapped);
-              case DType::kFloat64:
-                return binary_kernel<F, double>(context, device, swapped);
-              default:
-                return binary_kernel<F, float>(context, device, swapped);
-            }
+            return visit_floating_type(context.inputs[0].dtype, [&]<class T>(std::type_identity<T>) {
+              return binary_kernel<F, T>(context, device, swapped);
+            });
           }};
 }
 
 template <class F>
 DeviceKernelRegistration integer_binary(std::string_view name, bool swapped = false) {
   return {name, {DType::kInt32, DType::kInt64}, [swapped](const KernelContext& context, Device& device) {
-            return context.inputs[0].dtype == DType::kInt32
-                       ? binary_kernel<F, int32_t>(context, device, swapped)
-                       : binary_kernel<F, int64_t>(context, device, swapped);
+            return visit_integer_type(context.inputs[0].dtype, [&]<class T>(std::type_identity<T>) {
+              return binary_kernel<F, T>(context, device, swapped);
+            });
           }};
 }
 

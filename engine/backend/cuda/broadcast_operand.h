@@ -7,7 +7,7 @@
 
 #include <utility>
 
-#include "engine/backend/cpu/broadcast_axes.h"
+#include "engine/backend/broadcast_axes.h"
 #include "engine/backend/cuda/indexing.h"
 #include "engine/backend/kernel.h"
 
@@ -30,17 +30,14 @@ class BroadcastOperand {
     return walk_.inner_stride(0) == 0 ? walk_.inner_size() % count == 0 : walk_.in_packs(0, count);
   }
 
+  const Strided<1>& walk() const { return walk_; }
+
   /// What meets element `first` of the output.
   MTF_DEVICE const T* at(int64_t first) const { return data_ + walk_.at(first)[0]; }
   /// What meets elements first .. first + N - 1; N is 1, or a number for which in_packs() holds.
   template <int N>
   MTF_DEVICE Pack<T, N> load(const T* at) const {
-    if (walk_.inner_stride(0) != 0) return cuda::load<N>(at);
-    Pack<T, N> pack;
-    const T value = *at;
-    MTF_UNROLL(N)
-    for (int i = 0; i < N; ++i) pack[i] = value;
-    return pack;
+    return load_along<N>(walk_, at);
   }
 
  private:

@@ -2,6 +2,7 @@
 #include "engine/backend/cuda/device_kernel.h"
 #include "engine/backend/cuda/indexing.h"
 #include "engine/backend/element.h"
+#include "engine/backend/visit_type.h"
 #include "engine/ops/cast.h"
 
 namespace mtf::cuda {
@@ -39,21 +40,9 @@ std::unique_ptr<Kernel> cast_kernel(const KernelContext& context, Device& device
 
 template <class From>
 std::unique_ptr<Kernel> cast_from(const KernelContext& context, Device& device) {
-  switch (context.outputs[0].dtype) {
-    case DType::kFloat32:
-      return cast_kernel<From, float>(context, device);
-    case DType::kBFloat16:
-      return cast_kernel<From, BFloat16>(context, device);
-    case DType::kFloat64:
-      return cast_kernel<From, double>(context, device);
-    case DType::kInt32:
-      return cast_kernel<From, int32_t>(context, device);
-    case DType::kInt64:
-      return cast_kernel<From, int64_t>(context, device);
-    case DType::kBool:
-      return cast_kernel<From, bool>(context, device);
-  }
-  return nullptr;
+  return visit_any_type(context.outputs[0].dtype, [&]<class To>(std::type_identity<To>) {
+    return cast_kernel<From, To>(context, device);
+  });
 }
 
 const DeviceKernelRegistration registrations[] = {

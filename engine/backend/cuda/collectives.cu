@@ -7,6 +7,7 @@
 #include "engine/backend/cuda/indexing.h"
 #include "engine/backend/cuda/moves.h"
 #include "engine/backend/element.h"
+#include "engine/backend/visit_type.h"
 #include "engine/comm/move_plan.h"
 #include "engine/comm/tree_sum.h"
 #include "engine/core/check.h"
@@ -217,50 +218,26 @@ class MovePieces final : public PreparedCollective {
                         .to_run = piece.step});
       if (piece.source != member) received += plan_.rows * piece.count * piece.length;
     }
-    if (plan_.zero) add_zeros(member, result, copies);
+    for (const MovePiece& piece : plan_.zeros(member)) {
+      copies.push_back({.to = result + piece.begin,
+                        .rows = plan_.rows,
+                        .length = piece.length,
+                        .to_row = plan_.result_row});
+    }
     copy_blocks(Launcher(device_, guard), copies);
     return static_cast<double>(received);
   }
 
  private:
-  /// Where no piece goes, each a single run, in a row of the result.
-  void add_zeros(int64_t member, std::byte* result, std::vector<BlockCopy>& copies) const {
-    std::vector<MovePiece> pieces = plan_.of(member);
-    std::sort(pieces.begin(), pieces.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
-    pieces.push_back({.begin = plan_.result_row});
-    int64_t end = 0;
-    for (const MovePiece& piece : pieces) {
-      MTF_CHECK(piece.count == 1, "{} runs beside zeros", piece.count);
-      if (piece.begin > end) {
-        copies.push_back({.to = result + end,
-                          .rows = plan_.rows,
-                          .length = piece.begin - end,
-                          .to_row = plan_.result_row});
-      }
-      end = piece.begin + piece.length;
-    }
-  }
-
   MovePlan plan_;
   Device& device_;
 };
 
 std::unique_ptr<PreparedCollective> prepare_reduce(const Collective& c, Device& device) {
-  switch (c.dtype) {
-    case DType::kFloat32:
-      return std::make_unique<Reduce<float>>(c, device);
-    case DType::kBFloat16:
-      return std::make_unique<Reduce<BFloat16>>(c, device);
-    case DType::kFloat64:
-      return std::make_unique<Reduce<double>>(c, device);
-    case DType::kInt32:
-      return std::make_unique<Reduce<int32_t>>(c, device);
-    case DType::kInt64:
-      return std::make_unique<Reduce<int64_t>>(c, device);
-    case DType::kBool:
-      return std::make_unique<Reduce<uint8_t>>(c, device);
-  }
-  MTF_CHECK(false, "no reduction of this type");
+  return visit_any_type(c.dtype, [&]<class T>(std::type_identity<T>) -> std::unique_ptr<PreparedCollective> {
+    using Element = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
+    return std::make_unique<Reduce<Element>>(c, device);
+  });
 }
 
 }  // namespace

@@ -7,9 +7,9 @@ namespace {
 template <class F>
 DeviceKernelRegistration integers(std::string_view name) {
   return {name, {DType::kInt32, DType::kInt64}, [](const KernelContext& context, Device& device) {
-            return context.inputs[0].dtype == DType::kInt32
-                       ? component_wise_kernel<F, int32_t>(context, device)
-                       : component_wise_kernel<F, int64_t>(context, device);
+            return visit_integer_type(context.inputs[0].dtype, [&]<class T>(std::type_identity<T>) {
+              return component_wise_kernel<F, T>(context, device);
+            });
           }};
 }
 

@@ -8,6 +8,7 @@
 #include "engine/backend/cuda/formulas.h"
 #include "engine/backend/cuda/indexing.h"
 #include "engine/backend/element.h"
+#include "engine/backend/visit_type.h"
 #include "engine/core/check.h"
 #include "engine/ops/component_wise.h"
 
@@ -93,14 +94,9 @@ DeviceKernelRegistration component_wise(std::string_view name) {
   return {name,
           {DType::kFloat32, DType::kBFloat16, DType::kFloat64},
           [](const KernelContext& context, Device& device) {
-            switch (context.inputs[0].dtype) {
-              case DType::kBFloat16:
-                return component_wise_kernel<F, BFloat16>(context, device);
-              case DType::kFloat64:
-                return component_wise_kernel<F, double>(context, device);
-              default:
-                return component_wise_kernel<F, float>(context, device);
-            }
+            return visit_floating_type(context.inputs[0].dtype, [&]<class T>(std::type_identity<T>) {
+              return component_wise_kernel<F, T>(context, device);
+            });
           }};
 }
 
@@ -109,14 +105,9 @@ DeviceKernelRegistration component_wise_gradient(std::string_view name) {
   return {name,
           {DType::kFloat32, DType::kBFloat16, DType::kFloat64},
           [](const KernelContext& context, Device& device) {
-            switch (context.inputs[0].dtype) {
-              case DType::kBFloat16:
-                return component_wise_gradient_kernel<F, BFloat16>(context, device);
-              case DType::kFloat64:
-                return component_wise_gradient_kernel<F, double>(context, device);
-              default:
-                return component_wise_gradient_kernel<F, float>(context, device);
-            }
+            return visit_floating_type(context.inputs[0].dtype, [&]<class T>(std::type_identity<T>) {
+              return component_wise_gradient_kernel<F, T>(context, device);
+            });
           }};
 }
 

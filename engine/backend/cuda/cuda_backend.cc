@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/backend/cuda/chain.h"
 #include "engine/backend/cuda/device_kernel.h"
 #include "engine/backend/cuda/moves.h"
 
@@ -48,9 +49,15 @@ std::unique_ptr<PreparedCollective> CudaBackend::prepare(const Collective& colle
   return prepare_device_collective(collective, *device_);
 }
 
+void CudaBackend::compile() {
+  if (device_->chains() != nullptr) device_->chains()->compile();
+}
+
 std::string CudaBackend::instruction_set() const {
   const DeviceInfo& info = device_->info();
-  return fmt::format("{}x{} {}", info.architecture(), info.multiprocessors, device_->matmuls().version());
+  const std::string chains = device_->chains() == nullptr ? "" : device_->chains()->version();
+  return fmt::format("{}x{} {}{}{}", info.architecture(), info.multiprocessors, device_->matmuls().version(),
+                     chains.empty() ? "" : " ", chains);
 }
 
 }  // namespace mtf::cuda

@@ -8,6 +8,7 @@
 
 #include "engine/backend/backend.h"
 #include "engine/backend/cuda/device.h"
+#include "engine/backend/cuda/peer_watch.h"
 #include "engine/backend/cuda/staging.h"
 
 namespace mtf::cuda {
@@ -21,30 +22,44 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Kernel> prepare(const KernelContext& context) override;
   std::unique_ptr<Kernel> prepare(const Move& move) override;
   std::unique_ptr<PreparedCollective> prepare(const Collective& collective) override;
-  /// "sm_90x132 cublaslt 13.1.0": cuBLASLt's bits depend on the number of multiprocessors, too.
+  /// "sm_90x132 cublaslt 13.1.0 nvrtc 13.0": cuBLASLt's bits depend on the number of multiprocessors, too.
   std::string instruction_set() const override;
 
   bool is_host() const override { return false; }
   void write(std::byte* to, const std::byte* from, int64_t bytes) override {
-    staging_.write(to, from, bytes);
+    watched([&] { staging_.write(to, from, bytes); });
   }
-  void read(std::byte* to, const std::byte* from, int64_t bytes) override { staging_.read(to, from, bytes); }
-  void copy(std::byte* to, const std::byte* from, int64_t bytes) override {
-    device_->copy(device_->compute(), to, from, bytes);
+  void read(std::byte* to, const std::byte* from, int64_t bytes) override {
+    watched([&] { staging_.read(to, from, bytes); });
   }
-  void zero(std::byte* to, int64_t bytes) override { device_->zero(device_->compute(), to, bytes); }
-  void wait() override { device_->wait(device_->compute()); }
+  void wait() override {
+    watched([&] { device_->wait(device_->compute()); });
+  }
   std::unique_ptr<Recording> record(const std::function<void()>& enqueue) override {
     return device_->record(enqueue);
   }
   int64_t memory_bytes() const override { return *allocated_; }
   std::unique_ptr<DeviceClock> make_clock() override { return device_->make_clock(); }
   ProfileObserver* profile_observer() override { return device_->profile_observer(); }
+  bool fuses_elementwise() override { return device_->chains() != nullptr; }
+  void compile() override;
+  std::vector<BackendNote> take_notes() override { return device_->take_notes(); }
+
+  Device& device() { return *device_; }
+  /// Of what may wait for other processes; null: nothing does.
+  void set_watch(PeerWatch* watch) { watch_ = watch; }
 
  private:
+  /// Calls `call`, which may wait for the device.
+  template <class Call>
+  void watched(const Call& call) {
+    watch_ == nullptr ? call() : watch_->during(call);
+  }
+
   std::shared_ptr<Device> device_;  ///< memory keeps it too
   const std::shared_ptr<std::atomic<int64_t>> allocated_ = std::make_shared<std::atomic<int64_t>>(0);
   Staging staging_;
+  PeerWatch* watch_ = nullptr;
 };
 
 }  // namespace mtf::cuda

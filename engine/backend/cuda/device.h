@@ -15,7 +15,10 @@
 
 namespace mtf::cuda {
 
-/// Work in the order in which it was enqueued. `handle`: a cudaStream_t, or what the emulator has in its place.
+class ChainKernels;
+
+/// Work in the order in which it was enqueued. `handle`: a cudaStream_t, or what the emulator has in its
+/// place.
 struct Stream {
   void* handle = nullptr;
 };
@@ -38,7 +41,8 @@ class Event {
   virtual void wait() = 0;
 };
 
-/// All calls throw Error (kSystem, kMemory) with CUDA's words. Errors of enqueued work come with a later call.
+/// All calls throw Error (kSystem, kMemory) with CUDA's words. Errors of enqueued work come with a later
+/// call.
 class Device {
  public:
   virtual ~Device() = default;
@@ -57,13 +61,16 @@ class Device {
   virtual void zero(Stream stream, std::byte* to, int64_t bytes) = 0;
   /// Waits for all that was enqueued.
   virtual void wait(Stream stream) = 0;
-  /// Calls `enqueue`, whose work on the compute stream (and on streams that wait for it and that it waits for)
-  /// is kept and not run. It must not read, allocate or wait.
+  /// Calls `enqueue`, whose work on the compute stream (and on streams that wait for it and that it waits
+  /// for) is kept and not run. It must not read, allocate or wait.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& enqueue) = 0;
   virtual MatmulLibrary& matmuls() = 0;
+  /// Null: no compiler of kernels was found; take_notes() says so.
+  virtual ChainKernels* chains() = 0;
   /// Of the compute stream.
   virtual std::unique_ptr<DeviceClock> make_clock() = 0;
   virtual ProfileObserver* profile_observer() { return nullptr; }
+  virtual std::vector<BackendNote> take_notes() { return {}; }
 };
 
 /// Throws Error (kSystem) that says what is missing: driver, device.

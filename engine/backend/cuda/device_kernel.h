@@ -66,6 +66,9 @@ std::unique_ptr<Kernel> make_device_kernel(Device& device, Enqueue enqueue, size
   return std::make_unique<Enqueued>(device, std::move(enqueue), scratch, flops);
 }
 
+/// FLOPs of the operation's contractions, whether or not the kernel skips some of them.
+int64_t contraction_flops(const KernelContext& context);
+
 using DeviceKernelFactory = std::function<std::unique_ptr<Kernel>(const KernelContext&, Device&)>;
 
 /// A file-scope object that makes a CUDA kernel known under an operation's name for these dtypes

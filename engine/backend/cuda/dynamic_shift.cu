@@ -1,5 +1,5 @@
 // Shift by an offset that differs from place to place.
-#include "engine/backend/cpu/broadcast_axes.h"
+#include "engine/backend/broadcast_axes.h"
 #include "engine/backend/cuda/device_kernel.h"
 #include "engine/backend/cuda/words.h"
 #include "engine/ops/shift.h"

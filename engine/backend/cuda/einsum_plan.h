@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "engine/backend/cpu/strided.h"
 #include "engine/backend/cuda/matmul.h"
 #include "engine/backend/kernel.h"
+#include "engine/backend/strided.h"
 
 namespace mtf::cuda {
 

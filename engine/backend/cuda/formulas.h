@@ -6,6 +6,7 @@
 
 #include "engine/backend/cuda/block.h"
 #include "engine/backend/cuda/math.h"
+#include "engine/backend/integer_division.h"
 
 namespace mtf::cuda::formulas {
 
@@ -255,10 +256,7 @@ struct FloorDivide {
     if constexpr (std::is_floating_point_v<T>) {
       return math::floor(a / b);
     } else {
-      if (b == 0) return 0;
-      if (b == -1)
-        return static_cast<T>(-static_cast<std::make_unsigned_t<T>>(a));  // the lowest number wraps
-      return a / b - (a % b != 0 && (a < 0) != (b < 0));
+      return floor_divide(a, b);
     }
   }
 };
@@ -269,9 +267,7 @@ struct Modulo {
       const T rest = math::fmod(a, b);
       return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
     } else {
-      if (b == 0 || b == -1) return 0;
-      const T rest = a % b;
-      return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+      return floor_modulo(a, b);
     }
   }
 };

@@ -6,7 +6,7 @@
 // threads.
 #include <algorithm>
 
-#include "engine/backend/cpu/broadcast_axes.h"
+#include "engine/backend/broadcast_axes.h"
 #include "engine/backend/cuda/device_kernel.h"
 #include "engine/backend/cuda/key_sort.h"
 #include "engine/backend/cuda/words.h"
@@ -122,18 +122,20 @@ struct AddRows {
     for (int64_t i = block.first(); i < entries.size() * packs.value(); i += block.stride()) {
       const Division at = packs(i);
       const Offsets<2> column = columns.at(at.remainder);
-      const int64_t begin = begins[at.quotient], end = begins[at.quotient + 1];
+      int64_t begin = begins[at.quotient];
+      const int64_t end = begins[at.quotient + 1];
       const int64_t first = (begin + kChunk - 1) / kChunk, last = end / kChunk;  // chunks
+      int64_t until = first < last ? first * kChunk : end;
       Pack<Computed<T>, N> sums{};
-      if (first < last) {
-        rows.add(begin, first * kChunk, column[1], sums);
+      for (;;) {
+        rows.add(begin, until, column[1], sums);
+        if (until == end) break;
         for (int64_t chunk = first; chunk < last; ++chunk) {
           const Pack<Computed<T>, N> sum = load<N>(chunks + (chunk * packs.value() + at.remainder) * N);
           for (int n = 0; n < N; ++n) sums[n] += sum[n];
         }
-        rows.add(last * kChunk, end, column[1], sums);
-      } else {
-        rows.add(begin, end, column[1], sums);
+        begin = last * kChunk;
+        until = end;
       }
       Pack<Out, N> result;
       for (int n = 0; n < N; ++n) result[n] = narrow<Out>(sums[n]);
@@ -259,7 +261,9 @@ std::unique_ptr<Kernel> in_packs(const GatherGradientPlan& plan, Device& device)
 template <class T, class Out>
 std::unique_ptr<Kernel> kernel_into(const KernelContext& context, Device& device) {
   const GatherGradientPlan plan(context);
-  if (plan.in_packs(kPack<T>)) return in_packs<T, Out, kPack<T>>(plan, device);
+  if constexpr (std::is_same_v<Computed<T>, float>) {  // types of training
+    if (plan.in_packs(kPack<T>)) return in_packs<T, Out, kPack<T>>(plan, device);
+  }
   return in_packs<T, Out, 1>(plan, device);
 }
 

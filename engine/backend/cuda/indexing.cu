@@ -1,29 +1,29 @@
 // Kernels of one_hot, range and gather.
-#include "engine/backend/cpu/broadcast_axes.h"
+#include "engine/backend/broadcast_axes.h"
 #include "engine/backend/cuda/device_kernel.h"
 #include "engine/backend/cuda/words.h"
 #include "engine/backend/element.h"
+#include "engine/backend/visit_type.h"
 #include "engine/ops/indexing.h"
 
 namespace mtf::cuda {
 namespace {
 
-/// Of elements of one size, whatever they mean.
-template <class Word>
+template <class T>
 struct FillOneHot {
   const int32_t* ids;
-  Word* y;
+  T* y;
   int64_t size, first;  ///< first: index of this slice's first entry along the dimension
   Divisor n;
-  Word on, off;
+  T on, off;
 
   MTF_DEVICE void operator()(const Block& block) const {
-    for_each_pack<kPack<Word>>(block, size, [&](int64_t begin, int count) {
+    for_each_pack<kPack<T>>(block, size, [&](int64_t begin, int count) {
       const Division at = n(begin);
       int64_t row = at.quotient, entry = at.remainder;
       int64_t id = ids[row] - first;
-      Pack<Word, kPack<Word>> pack;
-      for (int i = 0; i < kPack<Word>; ++i) {
+      Pack<T, kPack<T>> pack;
+      for (int i = 0; i < kPack<T>; ++i) {
         pack[i] = id == entry ? on : off;
         if (++entry == n.value() && i + 1 < count) {
           entry = 0;
@@ -35,37 +35,23 @@ struct FillOneHot {
   }
 };
 
-template <class T, class Word>
+template <class T>
 std::unique_ptr<Kernel> one_hot_into(const KernelContext& context, Device& device) {
   const auto& operation = static_cast<const OneHot&>(context.operation);
   const Shape& local = context.outputs[0].local;
   const int axis = local.rank() - 1;
   const int64_t size = local.size();
   const Divisor n(local[axis].size, size);
-  const auto on = std::bit_cast<Word>(narrow<T>(operation.on)),
-             off = std::bit_cast<Word>(narrow<T>(operation.off));
+  const T on = narrow<T>(operation.on), off = narrow<T>(operation.off);
   return make_device_kernel(device, [=](const Launcher& launch, const KernelCall& call) {
-    launch(over_packs<kPack<Word>>(size), FillOneHot<Word>{call.input<int32_t>(0), call.output<Word>(0), size,
-                                                           call.outputs[0].begin[axis], n, on, off});
+    launch(over_packs<kPack<T>>(size), FillOneHot<T>{call.input<int32_t>(0), call.output<T>(0), size,
+                                                     call.outputs[0].begin[axis], n, on, off});
   });
 }
 
 std::unique_ptr<Kernel> one_hot_kernel(const KernelContext& context, Device& device) {
-  switch (context.outputs[0].dtype) {
-    case DType::kFloat32:
-      return one_hot_into<float, uint32_t>(context, device);
-    case DType::kBFloat16:
-      return one_hot_into<BFloat16, uint16_t>(context, device);
-    case DType::kFloat64:
-      return one_hot_into<double, uint64_t>(context, device);
-    case DType::kInt32:
-      return one_hot_into<int32_t, uint32_t>(context, device);
-    case DType::kInt64:
-      return one_hot_into<int64_t, uint64_t>(context, device);
-    case DType::kBool:
-      return one_hot_into<bool, uint8_t>(context, device);
-  }
-  return nullptr;
+  return visit_any_type(context.outputs[0].dtype,
+                        [&]<class T>(std::type_identity<T>) { return one_hot_into<T>(context, device); });
 }
 
 template <class T>

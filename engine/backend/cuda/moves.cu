@@ -2,6 +2,7 @@
 #include "engine/backend/cuda/indexing.h"
 #include "engine/backend/cuda/moves.h"
 #include "engine/backend/element.h"
+#include "engine/backend/visit_type.h"
 #include "engine/core/error.h"
 
 namespace mtf::cuda {
@@ -80,21 +81,10 @@ std::unique_ptr<Kernel> prepare_device_move(const Move& move, Device& device) {
     case Move::Kind::kAccumulate:
       break;
   }
-  switch (move.output.dtype) {
-    case DType::kFloat32:
-      return prepare_accumulate<float>(move, device);
-    case DType::kBFloat16:
-      return prepare_accumulate<BFloat16>(move, device);
-    case DType::kFloat64:
-      return prepare_accumulate<double>(move, device);
-    case DType::kInt32:
-      return prepare_accumulate<int32_t>(move, device);
-    case DType::kInt64:
-      return prepare_accumulate<int64_t>(move, device);
-    case DType::kBool:
-      break;
-  }
-  throw Error(ErrorKind::kConfig, "a sum over microbatches of bool values", "cast them to int32 first");
+  if (move.output.dtype == DType::kBool)
+    throw Error(ErrorKind::kConfig, "a sum over microbatches of bool values", "cast them to int32 first");
+  return visit_type<float, BFloat16, double, int32_t, int64_t>(
+      move.output.dtype, [&]<class T>(std::type_identity<T>) { return prepare_accumulate<T>(move, device); });
 }
 
 }  // namespace mtf::cuda

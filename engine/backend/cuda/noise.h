@@ -1,10 +1,15 @@
-// Random bits of the elements of a slice, as engine/core/random.h defines them, in kernels.
+// Random bits of the elements of a slice, as engine/core/random.h defines them, in kernels. Text for every
+// compiler, as walk.h is.
 #pragma once
 
-#include "engine/backend/cpu/noise_index.h"
-#include "engine/backend/cuda/indexing.h"
-#include "engine/backend/kernel.h"
+#include "engine/backend/cuda/packs.h"
+#include "engine/backend/cuda/walk.h"
+#include "engine/backend/element.h"
 #include "engine/core/random.h"
+#if !defined(__CUDACC_RTC__)
+#include "engine/backend/kernel.h"
+#include "engine/backend/noise_index.h"
+#endif
 
 namespace mtf::cuda {
 
@@ -15,8 +20,24 @@ MTF_DEVICE uint32_t word_of(const PhiloxBlock& block, uint64_t element) {
   return element & 2 ? high : low;
 }
 
+/// Dropout of one element.
+template <class T>
+MTF_DEVICE T dropped(T x, uint32_t bits, uint32_t threshold, Computed<T> scale) {
+  return narrow<T>(bits < threshold ? widen(x) * scale : Computed<T>{});
+}
+
+#if !defined(__CUDACC_RTC__)
+/// Elements whose bits are below are kept. The rate is above 0, so the threshold fits 32 bits unless the rate
+/// is below 2^-32.
+inline uint32_t dropout_threshold(double rate) {
+  return static_cast<uint32_t>(std::min<uint64_t>(keep_threshold(1 - rate), UINT32_MAX));
+}
+#endif
+
 class Noise {
  public:
+  Noise() = default;
+#if !defined(__CUDACC_RTC__)
   Noise(const NoiseIndex& index, RandomStream stream, PhiloxKey key)
       : walk_(index.walk()), stream_(stream), key_(key) {}
   /// For the first output's slice; `origin`: of NoiseIndex.
@@ -27,18 +48,26 @@ class Noise {
     return result;
   }
 
-  /// Wherever a multiple of N elements begins, so do philox blocks, or the N elements share one number.
-  template <int N>
-  bool in_packs() const {
+  /// Wherever a multiple of `count` elements begins, so do philox blocks, or the elements share one number.
+  bool in_packs(int64_t count) const {
     const int64_t inner = walk_.inner_stride(0);
-    if (inner == 0) return walk_.rank() <= 1 || walk_.inner_size() % N == 0;
-    return origin_ % 4 == 0 && (walk_.rank() == 1 ? inner == 1 : walk_.in_packs(0, N));
+    if (inner == 0) return walk_.rank() <= 1 || walk_.inner_size() % count == 0;
+    return origin_ % 4 == 0 && (walk_.rank() == 1 ? inner == 1 : walk_.in_packs(0, count));
   }
+#endif
 
-  /// Of elements first .. first + N - 1. N: 1, or a multiple of 4 for which in_packs() holds.
+  /// Of elements first .. first + N - 1. N: 1, or a multiple of 4 for which in_packs(N) holds.
   template <int N>
   MTF_DEVICE Pack<uint32_t, N> bits(int64_t first) const {
-    const auto element = static_cast<uint64_t>(origin_ + walk_.at(first)[0]);
+    return bits_from<N>(element(first));
+  }
+  /// Where the noise of an element of the slice is.
+  MTF_DEVICE uint64_t element(int64_t first) const {
+    return static_cast<uint64_t>(origin_ + walk_.at(first)[0]);
+  }
+  /// From there on.
+  template <int N>
+  MTF_DEVICE Pack<uint32_t, N> bits_from(uint64_t element) const {
     Pack<uint32_t, N> bits;
     if (N == 1 || walk_.inner_stride(0) == 0) {
       const uint32_t word = word_of(block_of(element / 4), element);

@@ -1,5 +1,6 @@
 // What the shared object shows.
-#include "engine/backend/cuda/cuda_backend.h"
+#include "engine/backend/cuda/device_collectives.h"
+#include "engine/backend/cuda/nccl_communicator.h"
 #include "engine/backend/device_plugin.h"
 
 namespace mtf::cuda {
@@ -9,7 +10,14 @@ std::unique_ptr<Backend> make_backend(int device) {
   return std::make_unique<CudaBackend>(open_device(device));
 }
 
-constexpr DevicePlugin kPlugin{kDevicePluginAbi, visible_devices, make_backend};
+/// `backend` is one of make_backend().
+std::unique_ptr<Communicator> make_communicator(Backend& backend, Communicator& host,
+                                                const CommunicatorTimeouts& timeouts) {
+  return std::make_unique<NcclCommunicator>(static_cast<CudaBackend&>(backend), host, timeouts);
+}
+
+constexpr DevicePlugin kPlugin{kDevicePluginAbi, visible_devices, make_backend, collectives_version,
+                               make_communicator};
 
 }  // namespace
 }  // namespace mtf::cuda

@@ -1,5 +1,5 @@
 // One entry along a dimension: written where the rest stands, or together with a copy of the rest.
-#include "engine/backend/cpu/broadcast_axes.h"
+#include "engine/backend/broadcast_axes.h"
 #include "engine/backend/cuda/device_kernel.h"
 #include "engine/backend/cuda/words.h"
 #include "engine/ops/put.h"

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "engine/backend/cuda/device_kernel.h"
+#include "engine/backend/cuda/indexing.h"
 #include "engine/backend/cuda/math.h"
 #include "engine/backend/cuda/noise.h"
-#include "engine/backend/element.h"
 #include "engine/core/normal_quantile.h"
 #include "engine/ops/random.h"
 
@@ -37,25 +37,22 @@ struct Drop {
     Pack<T, N> pack = load<N>(x + first);
     const Pack<uint32_t, N> bits = noise.bits<N>(first);
     MTF_UNROLL(N)
-    for (int i = 0; i < N; ++i)
-      pack[i] = narrow<T>(bits[i] < threshold ? widen(pack[i]) * scale : Computed<T>{});
+    for (int i = 0; i < N; ++i) pack[i] = dropped(pack[i], bits[i], threshold, scale);
     store(y + first, pack);
   }
 };
 
-/// The rate is above 0, so the threshold fits 32 bits unless the rate is below 2^-32.
 template <class T>
 std::unique_ptr<Kernel> dropout_kernel(const KernelContext& context, Device& device) {
   const auto& operation = static_cast<const Dropout&>(context.operation);
-  const double keep = 1 - operation.rate;
-  const auto threshold = static_cast<uint32_t>(std::min<uint64_t>(keep_threshold(keep), UINT32_MAX));
-  const auto scale = static_cast<Computed<T>>(std::is_integral_v<T> ? 1.0 : 1 / keep);
+  const uint32_t threshold = dropout_threshold(operation.rate);
+  const auto scale = static_cast<Computed<T>>(std::is_integral_v<T> ? 1.0 : 1 / (1 - operation.rate));
   const NoiseIndex index(context.outputs[0], operation.noise_shape, operation.source.microbatching);
   const Noise prepared(index, RandomStream::kDropout, random_key(operation.source.name, context.seed));
   const int64_t size = context.outputs[0].local.size();
   return make_device_kernel(device, [=](const Launcher& launch, const KernelCall& call) {
     const Noise noise = prepared.with(call, index.origin(call.outputs[0].begin, call.iteration));
-    const bool packs = noise.in_packs<kNumbers<T>>();
+    const bool packs = noise.in_packs(kNumbers<T>);
     launch(packs ? over_packs<kNumbers<T>>(size) : over(size),
            Drop<T>{noise, call.input<T>(0), call.output<T>(0), size, threshold, scale, packs});
   });
@@ -104,7 +101,7 @@ std::unique_ptr<Kernel> random_kernel(const KernelContext& context, Device& devi
   return make_device_kernel(
       device, [=, distribution = operation.distribution](const Launcher& launch, const KernelCall& call) {
         const Noise noise = prepared.with(call, index.origin(call.outputs[0].begin, call.iteration));
-        const bool packs = noise.in_packs<4>();
+        const bool packs = noise.in_packs(4);
         launch(packs ? over_packs<4>(size) : over(size),
                Sample<T>{noise, distribution, call.output<T>(0), size, packs});
       });

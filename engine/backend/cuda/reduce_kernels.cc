@@ -1,6 +1,6 @@
 #include "engine/backend/cuda/reduce_kernels.h"
 
-#include "engine/backend/cpu/broadcast_axes.h"
+#include "engine/backend/broadcast_axes.h"
 
 namespace mtf::cuda {
 

@@ -1,7 +1,7 @@
 // Kernels of the graph's own operations.
 #include <bit>
 
-#include "engine/backend/cpu/broadcast_axes.h"
+#include "engine/backend/broadcast_axes.h"
 #include "engine/backend/cuda/copy_blocks.h"
 #include "engine/backend/cuda/device_kernel.h"
 #include "engine/backend/cuda/indexing.h"

@@ -1,7 +1,7 @@
 // The kernel of `transpose`: moves elements of any type, in tiles through shared memory where the fast axes
 // of input and output differ, so that both sides are read and written in whole sectors; else as runs of
 // words.
-#include "engine/backend/cpu/broadcast_axes.h"
+#include "engine/backend/broadcast_axes.h"
 #include "engine/backend/cuda/transpose.h"
 #include "engine/backend/cuda/words.h"
 #include "engine/core/check.h"
@@ -9,16 +9,6 @@
 
 namespace mtf::cuda {
 namespace {
-
-/// The output's axes in its memory order; strides[0] of x, strides[1] of y.
-StridedAxes<2> transpose_axes(const KernelContext& context) {
-  const LocalTensor &x = context.inputs[0], &y = context.outputs[0];
-  StridedAxes<2> axes;
-  for (int axis : memory_order(y)) {
-    axes.push_back({y.local[axis].size, {stride_of(x, y.local[axis].name), y.strides[axis]}});
-  }
-  return joined(axes);
-}
 
 /// The fast axis stays the fast axis.
 struct CopyRuns {
@@ -166,7 +156,7 @@ Transposition transpose_tiles(StridedAxes<2> axes) {
 
 std::unique_ptr<Kernel> transpose_kernel(const KernelContext& context, Device& device) {
   const Transposition transpose =
-      make_transposition(transpose_axes(context), static_cast<int64_t>(size_of(context.outputs[0].dtype)));
+      make_transposition(moved_axes(context), static_cast<int64_t>(size_of(context.outputs[0].dtype)));
   return make_device_kernel(device, [transpose](const Launcher& launch, const KernelCall& call) {
     transpose(launch, call.input<std::byte>(0), call.output<std::byte>(0));
   });

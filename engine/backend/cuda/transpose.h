@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <functional>
 
-#include "engine/backend/cpu/strided.h"
 #include "engine/backend/cuda/device_kernel.h"
+#include "engine/backend/strided.h"
 
 namespace mtf::cuda {
 

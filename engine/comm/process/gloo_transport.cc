@@ -94,6 +94,7 @@ class GlooTransport final : public Transport {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::unique_ptr<MessageBuffer> buffer(std::span<std::byte> memory) override;
+  void check() override;
   void abort(const std::string& reason) override;
 
  private:
@@ -351,6 +352,14 @@ void GlooTransport::abort(const std::string& reason) {
     aborted_ = true;
   }
   wake_all();
+}
+
+void GlooTransport::check() {
+  throw_if_aborted();
+  std::vector<int> others;
+  for (int peer = 0; peer < size_; ++peer)
+    if (peer != rank_) others.push_back(peer);
+  throw_if_lost(others);
 }
 
 void GlooTransport::throw_if_aborted() const {

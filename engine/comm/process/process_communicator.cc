@@ -102,4 +102,9 @@ std::unique_ptr<PendingGather> ProcessCommunicator::start_gather(std::string byt
   return std::make_unique<GatherJob>(staging_.transport(), thread_, std::move(bytes), name);
 }
 
+void ProcessCommunicator::check() {
+  thread_.check();
+  staging_.transport().check();
+}
+
 }  // namespace mtf

@@ -22,6 +22,7 @@ class ProcessCommunicator final : public Communicator {
   std::unique_ptr<RemoteCollective> prepare(std::vector<RemotePart> parts, const std::string& name) override;
   /// One that is not waited for is when it is destroyed.
   std::unique_ptr<PendingGather> start_gather(std::string bytes, const std::string& name) override;
+  void check() override;
 
  private:
   Staging staging_;

@@ -36,6 +36,9 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::unique_ptr<MessageBuffer> buffer(std::span<std::byte> memory) = 0;
+  /// Throws Error (kPeerLost) that names a peer that is known to be lost, or the reason of abort(); does not
+  /// wait.
+  virtual void check() = 0;
   /// All calls that wait, and all later ones, throw Error (kPeerLost) with `reason`.
   virtual void abort(const std::string& reason) = 0;
 };

@@ -31,15 +31,16 @@ class EmulatedPinnedMemory final : public PinnedMemory {
 
 class EmulatedRecording final : public Recording {
  public:
-  EmulatedRecording(EmulatedDevice& device, std::vector<Work> work)
+  EmulatedRecording(EmulatedDevice& device, std::vector<RecordedWork> work)
       : device_(device), work_(std::move(work)) {}
   void replay() override {
-    for (const Work& work : work_) device_.enqueue(device_.compute(), work);
+    for (const RecordedWork& recorded : work_)
+      device_.enqueue(device_.compute(), recorded.work, recorded.when);
   }
 
  private:
   EmulatedDevice& device_;
-  std::vector<Work> work_;
+  std::vector<RecordedWork> work_;
 };
 
 class EmulatedClock final : public DeviceClock {
@@ -112,9 +113,9 @@ Stream EmulatedDevice::make_stream() {
   return streams_.back()->handle();
 }
 
-void EmulatedDevice::enqueue(Stream stream, Work work) {
+void EmulatedDevice::enqueue(Stream stream, Work work, When when) {
   const std::lock_guard lock(emulator_mutex());
-  EmulatedStream::of(stream).enqueue(std::move(work));
+  EmulatedStream::of(stream).enqueue(std::move(work), when);
 }
 
 void EmulatedDevice::check_memory(Stream stream, const std::byte* begin, int64_t bytes) const {

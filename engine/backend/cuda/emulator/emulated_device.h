@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/backend/cuda/device.h"
+#include "engine/backend/cuda/emulator/interpreted_chains.h"
 #include "engine/backend/cuda/emulator/memory.h"
 #include "engine/backend/cuda/emulator/streams.h"
 
@@ -31,9 +32,10 @@ class EmulatedDevice final : public Device {
   void wait(Stream stream) override;
   std::unique_ptr<Recording> record(const std::function<void()>& enqueue) override;
   MatmulLibrary& matmuls() override { return *matmuls_; }
+  ChainKernels* chains() override { return chains_.get(); }
   std::unique_ptr<DeviceClock> make_clock() override;
 
-  void enqueue(Stream stream, Work work);
+  void enqueue(Stream stream, Work work, When when = When::kAwaited);
   /// Aborts during record().
   void check_not_recording(const char* call) const;
   /// A number for each launch that runs.
@@ -49,6 +51,7 @@ class EmulatedDevice final : public Device {
   bool recording_ = false;
   uint64_t launches_ = 0;
   std::unique_ptr<MatmulLibrary> matmuls_;
+  const std::unique_ptr<ChainKernels> chains_ = make_interpreted_chains();
 };
 
 std::unique_ptr<MatmulLibrary> make_matmul_library(EmulatedDevice& device);

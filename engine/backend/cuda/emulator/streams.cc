@@ -32,7 +32,7 @@ Capture::~Capture() {
   for (const auto& [stream, past] : streams_) stream->capture_ = nullptr;
 }
 
-std::vector<Work> Capture::finish() {
+std::vector<RecordedWork> Capture::finish() {
   Past& seen = streams_[&origin_];
   for (auto& [stream, past] : streams_) {
     MTF_CHECK(seen[stream] == past[stream],
@@ -51,15 +51,16 @@ EmulatedStream& EmulatedStream::of(Stream stream) {
   return *found;
 }
 
-void EmulatedStream::enqueue(Work work) {
+void EmulatedStream::enqueue(Work work, When when) {
   if (captured()) {
     ++capture_->streams_[this][this];
-    capture_->work_.push_back(std::move(work));
+    capture_->work_.push_back({std::move(work), when});
     return;
   }
   if (waiting_.size() == kMostWaiting) run_until(enqueued_ - static_cast<int64_t>(kMostWaiting / 2));
   waiting_.push_back(std::move(work));
   ++enqueued_;
+  if (when == When::kAtOnce) run_all();
 }
 
 void EmulatedStream::run_until(int64_t count) {

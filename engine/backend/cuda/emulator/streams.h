@@ -15,6 +15,12 @@ namespace mtf::cuda::emulator {
 class EmulatedDevice;
 class EmulatedStream;
 using Work = std::function<void()>;
+/// When work runs: once the host waits for it, or as soon as it is enqueued, or replayed.
+enum class When { kAwaited, kAtOnce };
+struct RecordedWork {
+  Work work;
+  When when;
+};
 
 /// Work that streams keep for a recording instead of running it: of one stream, and of those that wait for
 /// it.
@@ -27,7 +33,7 @@ class Capture {
   Capture& operator=(const Capture&) = delete;
 
   /// Aborts if the first stream does not wait for all work of the others.
-  std::vector<Work> finish();
+  std::vector<RecordedWork> finish();
 
  private:
   friend class EmulatedStream;
@@ -38,7 +44,7 @@ class Capture {
   uint64_t number_;
   EmulatedStream& origin_;
   std::map<EmulatedStream*, Past> streams_;  ///< what each waits for, and its own work
-  std::vector<Work> work_;
+  std::vector<RecordedWork> work_;
 };
 
 /// What Stream::handle points to.
@@ -54,7 +60,7 @@ class EmulatedStream {
   Stream handle() { return {this}; }
   EmulatedDevice& device() const { return device_; }
 
-  void enqueue(Work work);
+  void enqueue(Work work, When when = When::kAwaited);
   bool captured() const { return capture_ != nullptr; }
   /// Runs the first `count` pieces of all that was ever enqueued.
   void run_until(int64_t count);

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "engine/backend/cuda/chain.h"
 #include "engine/backend/cuda/device.h"
+#include "engine/backend/cuda/nvidia/compiled_chains.h"
 #include "engine/backend/cuda/nvidia/cublaslt.h"
 #include "engine/backend/cuda/nvidia/errors.h"
 #include "engine/backend/cuda/nvidia/kernel_image.h"
@@ -106,6 +109,11 @@ class RuntimeDevice final : public Device {
     check_kernels();
     compute_ = make_stream();
     matmuls_ = open_cublaslt(*this);
+    try {
+      chains_ = make_compiled_chains(info_.architecture(), notes_);
+    } catch (const Error& error) {
+      notes_.push_back({true, fmt::format("element-wise operations run one by one: {}", error.what())});
+    }
   }
 
   const DeviceInfo& info() const override { return info_; }
@@ -178,8 +186,13 @@ class RuntimeDevice final : public Device {
   }
 
   MatmulLibrary& matmuls() override { return *matmuls_; }
+  ChainKernels* chains() override {
+    if (chains_) use();
+    return chains_.get();
+  }
   std::unique_ptr<DeviceClock> make_clock() override { return make_runtime_clock(*this); }
   ProfileObserver* profile_observer() override { return &nvtx_observer(); }
+  std::vector<BackendNote> take_notes() override { return std::exchange(notes_, {}); }
 
  private:
   /// Makes it the calling thread's device.
@@ -216,6 +229,8 @@ class RuntimeDevice final : public Device {
   std::vector<OwnedStream> streams_;
   Stream compute_;
   std::unique_ptr<MatmulLibrary> matmuls_;
+  std::vector<BackendNote> notes_;
+  std::unique_ptr<ChainKernels> chains_;  ///< null: there is no NVRTC
 };
 
 }  // namespace

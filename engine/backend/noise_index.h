@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "engine/backend/cpu/strided.h"
 #include "engine/backend/kernel.h"
+#include "engine/backend/strided.h"
 #include "engine/ops/random.h"
 
 namespace mtf {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/backend/cpu/strided.h"
 #include "engine/backend/kernel.h"
+#include "engine/backend/strided.h"
 
 namespace mtf {
 
@@ -35,6 +35,17 @@ StridedAxes<N> broadcast_axes(const KernelContext& context) {
     StridedAxis<N> strided{output.local[axis].size, {}};
     for (int i = 0; i < N; ++i) strided.strides[i] = stride_of(context.inputs[i], output.local[axis].name);
     axes.push_back(strided);
+  }
+  return joined(axes);
+}
+
+/// Joined axes of an output that has the elements of its input; strides[0] of the input, strides[1] of the
+/// output.
+inline StridedAxes<2> moved_axes(const KernelContext& context) {
+  const LocalTensor &x = context.inputs[0], &y = context.outputs[0];
+  StridedAxes<2> axes;
+  for (int axis : memory_order(y)) {
+    axes.push_back({y.local[axis].size, {stride_of(x, y.local[axis].name), y.strides[axis]}});
   }
   return joined(axes);
 }

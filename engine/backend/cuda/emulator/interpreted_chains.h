@@ -1,0 +1,12 @@
+#pragma once
+
+#include <memory>
+
+#include "engine/backend/cuda/chain.h"
+
+namespace mtf::cuda::emulator {
+
+/// Chains of element-wise operations step by step, one element after the other.
+std::unique_ptr<ChainKernels> make_interpreted_chains();
+
+}  // namespace mtf::cuda::emulator

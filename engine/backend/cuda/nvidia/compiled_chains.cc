@@ -1,0 +1,82 @@
+#include "engine/backend/cuda/nvidia/compiled_chains.h"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <unordered_map>
+#include <utility>
+
+#include "engine/backend/cuda/chain_source.h"
+#include "engine/backend/cuda/device.h"
+#include "engine/backend/cuda/launch.h"
+#include "engine/backend/cuda/nvidia/errors.h"
+#include "engine/backend/cuda/nvidia/nvrtc.h"
+#include "engine/core/counted.h"
+
+namespace mtf::cuda {
+namespace {
+
+class CompiledChains final : public ChainKernels {
+ public:
+  CompiledChains(const std::string& architecture, std::vector<BackendNote>& notes)
+      : compiler_(CUDART_VERSION / 1000, architecture), notes_(notes) {}
+  ~CompiledChains() override {
+    for (cudaLibrary_t library : libraries_) cudaLibraryUnload(library);
+  }
+
+  std::string version() const override { return compiler_.version(); }
+
+  int add(const Chain& chain) override {
+    const auto [found, is_new] = numbers_.emplace(chain_source(chain), std::ssize(numbers_));
+    if (is_new) waiting_.emplace_back(fmt::format("chain_{}", found->second), found->first);
+    return static_cast<int>(found->second);
+  }
+
+  void compile() override {
+    if (waiting_.empty()) return;
+    const auto begin = std::chrono::steady_clock::now();
+    const std::vector<char> code = compiler_.compile(chain_program(waiting_));
+    cudaLibrary_t library = nullptr;
+    check(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+          "loading compiled kernels");
+    libraries_.push_back(library);
+    for (const auto& [name, source] : waiting_) {
+      kernels_.emplace_back();
+      check(cudaLibraryGetKernel(&kernels_.back(), library, name.c_str()), "looking for a compiled kernel");
+    }
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    notes_.push_back(
+        {false, fmt::format("{} compiled {} of element-wise chains in {:.2f} s", compiler_.version(),
+                            counted(std::ssize(waiting_), "kernel"), seconds.count())});
+    waiting_.clear();
+  }
+
+  void launch(Stream stream, const LaunchShape& shape, const bool* guard, int kernel,
+              std::span<const std::byte> arguments) override {
+    compile();
+    if (shape.blocks == 0) return;
+    void* parameters[] = {const_cast<std::byte*>(arguments.data()), &guard};
+    check_launch(cudaLaunchKernel(reinterpret_cast<const void*>(kernels_.at(static_cast<size_t>(kernel))),
+                                  dim3(static_cast<unsigned>(shape.blocks)),
+                                  dim3(static_cast<unsigned>(shape.threads)), parameters, 0,
+                                  static_cast<cudaStream_t>(stream.handle)));
+  }
+
+ private:
+  KernelCompiler compiler_;
+  std::vector<BackendNote>& notes_;
+  std::unordered_map<std::string, int64_t> numbers_;          ///< of sources
+  std::vector<std::pair<std::string, std::string>> waiting_;  ///< names and sources, in the order of numbers
+  std::vector<cudaLibrary_t> libraries_;
+  std::vector<cudaKernel_t> kernels_;  ///< by number
+};
+
+}  // namespace
+
+std::unique_ptr<ChainKernels> make_compiled_chains(const std::string& architecture,
+                                                   std::vector<BackendNote>& notes) {
+  return std::make_unique<CompiledChains>(architecture, notes);
+}
+
+}  // namespace mtf::cuda

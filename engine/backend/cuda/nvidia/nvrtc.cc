@@ -1,0 +1,91 @@
+#include "engine/backend/cuda/nvidia/nvrtc.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "engine/backend/cuda/chain_source.h"
+#include "engine/backend/cuda/nvidia/shared_library.h"
+#include "engine/core/error.h"
+
+namespace mtf::cuda {
+namespace {
+
+constexpr const char* kPackage = "nvidia-cuda-nvrtc";
+constexpr int kSuccess = 0;
+
+/// The library looks for its other half where the loader looks: which need not be where it lies itself.
+void load_builtins(int major, int minor) {
+  try {
+    SharedLibrary(fmt::format("libnvrtc-builtins.so.{}.{}", major, minor), kPackage);
+  } catch (const Error&) {  // part of the library, or missing: then it says so itself
+  }
+}
+
+}  // namespace
+
+KernelCompiler::KernelCompiler(int cuda, std::string architecture) : architecture_(std::move(architecture)) {
+  const SharedLibrary library(fmt::format("libnvrtc.so.{}", cuda), kPackage);
+  library.find("nvrtcGetErrorString", functions_.error_text);
+  library.find("nvrtcVersion", functions_.version);
+  library.find("nvrtcGetNumSupportedArchs", functions_.architecture_count);
+  library.find("nvrtcGetSupportedArchs", functions_.architectures);
+  library.find("nvrtcCreateProgram", functions_.create);
+  library.find("nvrtcDestroyProgram", functions_.destroy);
+  library.find("nvrtcCompileProgram", functions_.compile);
+  library.find("nvrtcGetProgramLogSize", functions_.log_size);
+  library.find("nvrtcGetProgramLog", functions_.log);
+  library.find("nvrtcGetCUBINSize", functions_.code_size);
+  library.find("nvrtcGetCUBIN", functions_.code);
+  int major = 0, minor = 0, count = 0;
+  check(functions_.version(&major, &minor), "asking for its version");
+  version_ = fmt::format("nvrtc {}.{}", major, minor);
+  check(functions_.architecture_count(&count), "asking for its architectures");
+  std::vector<int> known(static_cast<size_t>(count));
+  check(functions_.architectures(known.data()), "asking for its architectures");
+  const auto is_this = [&](int known) { return fmt::format("sm_{}", known) == architecture_; };
+  if (std::ranges::none_of(known, is_this)) {
+    throw Error(ErrorKind::kSystem, fmt::format("{} does not know {}", version_, architecture_),
+                "name the directory of a newer one in MTF_CUDA_LIBRARY_PATH");
+  }
+  load_builtins(major, minor);
+}
+
+void KernelCompiler::check(int code, const char* doing) const {
+  if (code == kSuccess) return;
+  throw Error(ErrorKind::kSystem, fmt::format("NVRTC, {}: {}", doing, functions_.error_text(code)));
+}
+
+std::vector<char> KernelCompiler::compile(const std::string& text) const {
+  std::vector<const char*> names, texts;
+  for (const SourceFile& file : kernel_sources()) {
+    names.push_back(file.name);
+    texts.push_back(file.text);
+  }
+  _nvrtcProgram* made = nullptr;
+  check(functions_.create(&made, text.c_str(), "generated.cu", static_cast<int>(names.size()), texts.data(),
+                          names.data()),
+        "beginning to compile");
+  const auto destroy = [this](_nvrtcProgram* program) { functions_.destroy(&program); };
+  const std::unique_ptr<_nvrtcProgram, decltype(destroy)> program(made, destroy);
+
+  const std::string architecture = "--gpu-architecture=" + architecture_;
+  const char* options[] = {architecture.c_str(), "--std=c++20", "--device-as-default-execution-space",
+                           "--diag-suppress=1097"};  // attributes of another compiler
+  const int code = functions_.compile(program.get(), static_cast<int>(std::size(options)), options);
+  size_t size = 0;
+  if (code != kSuccess) {
+    check(functions_.log_size(program.get(), &size), "reading what was wrong");
+    std::string log(size, '\0');
+    check(functions_.log(program.get(), log.data()), "reading what was wrong");
+    throw Error(ErrorKind::kSystem,
+                fmt::format("NVRTC, compiling: {}\n{}", functions_.error_text(code), log.c_str()));
+  }
+  check(functions_.code_size(program.get(), &size), "reading the code");
+  std::vector<char> cubin(size);
+  check(functions_.code(program.get(), cubin.data()), "reading the code");
+  return cubin;
+}
+
+}  // namespace mtf::cuda

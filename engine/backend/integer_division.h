@@ -1,0 +1,22 @@
+// Division of integers that rounds down, as kernels of every device do it; by 0 it gives 0.
+#pragma once
+
+#include <type_traits>
+
+namespace mtf {
+
+template <class T>
+constexpr T floor_divide(T a, T b) {
+  if (b == 0) return 0;
+  if (b == -1) return static_cast<T>(-static_cast<std::make_unsigned_t<T>>(a));  // the lowest number wraps
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+template <class T>
+constexpr T floor_modulo(T a, T b) {
+  if (b == 0 || b == -1) return 0;
+  const T rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+}  // namespace mtf

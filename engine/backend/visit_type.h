@@ -1,0 +1,35 @@
+// From a dtype to the C++ type of its elements.
+#pragma once
+
+#include <type_traits>
+
+#include "engine/core/check.h"
+#include "engine/core/dtype.h"
+
+namespace mtf {
+
+/// What visit(std::type_identity<T>()) gives for the type T of `dtype`, which must be one of these.
+template <class T, class... Others, class Visit>
+auto visit_type(DType dtype, const Visit& visit) {
+  if (dtype == DTypeOf<T>::value) return visit(std::type_identity<T>());
+  if constexpr (sizeof...(Others) > 0) {
+    return visit_type<Others...>(dtype, visit);
+  } else {
+    MTF_CHECK(false, "nothing is compiled for {} here", name_of(dtype));
+  }
+}
+
+template <class Visit>
+auto visit_any_type(DType dtype, const Visit& visit) {
+  return visit_type<float, BFloat16, double, int32_t, int64_t, bool>(dtype, visit);
+}
+template <class Visit>
+auto visit_floating_type(DType dtype, const Visit& visit) {
+  return visit_type<float, BFloat16, double>(dtype, visit);
+}
+template <class Visit>
+auto visit_integer_type(DType dtype, const Visit& visit) {
+  return visit_type<int32_t, int64_t>(dtype, visit);
+}
+
+}  // namespace mtf

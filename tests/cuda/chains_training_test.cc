@@ -1,0 +1,68 @@
+// Training steps whose element-wise operations are fused give the bits of those whose are not.
+#include <gtest/gtest.h>
+
+#include "engine/runtime/memory_plan.h"
+#include "tests/cuda/run_on.h"
+#include "tests/support/parse_model.h"
+#include "trainer/step.h"
+
+namespace mtf::testing {
+namespace {
+
+/// Three steps of a small language model: losses and variables.
+Results train(const TrainStep& step, const Program& program) {
+  VariableStore variables(cuda_device(), program.mesh, program.variables);
+  variables.initialize(1);
+  Executor executor(program, cuda_device(), variables, {});
+  for (const auto& [name, id] : program.inputs) {
+    const Value& value = program.values[id];
+    if (value.shape.rank() == 0) continue;
+    Values values;
+    for (int64_t i = 0; i < value.shape.size(); ++i)
+      values.push_back(name == "targets"            ? static_cast<double>(1 + i * 7 % 20)
+                       : name == "targets_position" ? static_cast<double>(i % 8)
+                                                    : 1);
+    executor.feed(name, to_host(value.shape, value.dtype, values).bytes.data());
+  }
+  Results result;
+  for (uint64_t i = 0; i < 3; ++i) {
+    for (const StepScalar& scalar : step.scalars)
+      executor.feed_scalar(scalar.input, scalar.value(static_cast<int64_t>(i)));
+    executor.run(i);
+    result.emplace("loss " + std::to_string(i), executor.fetch("loss"));
+  }
+  for (const std::string& name : variables.names()) result.emplace(name, variables.get(name));
+  return result;
+}
+
+TEST(FusedTraining, OfLanguageModelsHasTheSameBits) {
+  if (!cuda_device().fuses_elementwise()) GTEST_SKIP() << "the device compiles no kernels";
+  const auto model = parse_model(
+      "{type: lm, d_model: 16, num_layers: 1, max_length: 8, vocab_divisor: 8, dropout: 0.1, block: "
+      "[SelfAttention: {num_heads: 4, key_value_size: 4, dropout: 0.1}, DenseReluDense: {hidden_size: 32, "
+      "dropout: 0.1}]}");
+  const Shape length{{"length", 8}};
+  const std::vector<Feature> features = {{"targets", length, DType::kInt32, 24},
+                                         {"targets_segmentation", length, DType::kInt32},
+                                         {"targets_position", length, DType::kInt32}};
+  for (const DType activation : {DType::kFloat32, DType::kBFloat16}) {
+    for (const Optimizer& optimizer :
+         std::initializer_list<Optimizer>{AdafactorOptimizerOptions{}, AdamOptimizerOptions{}}) {
+      TrainStepOptions options;
+      options.batch_size = 4;
+      options.precision = {.activation = activation};
+      options.update = UpdateOptions{optimizer, {0.01}, 1000, 0.9};
+      const TrainStep step = build_train_step(*model, features, options);
+      for (const auto& [mesh, layout] : {std::pair("p:1", ""), std::pair("p:2", "batch:p")}) {
+        const Program plain = partition(*step.graph, layouts(mesh, layout)),
+                      fused = partition(*step.graph, layouts(mesh, layout), {.fuse_chains = true});
+        EXPECT_LT(fused.instructions.size() + 20, plain.instructions.size());
+        EXPECT_LE(plan_memory(fused).temporary_bytes, plan_memory(plain).temporary_bytes * 1.01);
+        expect_same_bits(train(step, fused), train(step, plain));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mtf::testing

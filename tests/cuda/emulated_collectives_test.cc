@@ -1,0 +1,209 @@
+// Collectives from GPU to GPU, in processes with an emulated device each, against those within one process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "engine/backend/cuda/nccl_communicator.h"
+#include "engine/comm/process/process_communicator.h"
+#include "tests/support/failure.h"
+#include "tests/support/mesh_collective.h"
+
+namespace mtf::cuda {
+namespace {
+
+using mtf::testing::CollectiveSide;
+using mtf::testing::CollectiveSideOptions;
+using mtf::testing::make_part;
+using mtf::testing::MeshCollective;
+using mtf::testing::predicted_bytes;
+using mtf::testing::random_collective;
+using ::testing::HasSubstr;
+using Kind = Collective::Kind;
+
+constexpr int64_t kMostBytes = 64 << 20;
+constexpr double kRounding = 1e-5;
+
+/// Memory that the processes of a test share.
+class Shared {
+ public:
+  explicit Shared(int processes) : processes_(processes) {
+    const size_t bytes = sizeof(pthread_barrier_t) + static_cast<size_t>(processes * kMostBytes);
+    memory_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    pthread_barrierattr_t attributes;
+    pthread_barrierattr_init(&attributes);
+    pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_barrier_init(barrier(), &attributes, static_cast<unsigned>(processes));
+  }
+  int processes() const { return processes_; }
+  void wait() { pthread_barrier_wait(barrier()); }
+  char* of(int process) {
+    return static_cast<char*>(memory_) + sizeof(pthread_barrier_t) + process * kMostBytes;
+  }
+
+ private:
+  pthread_barrier_t* barrier() { return static_cast<pthread_barrier_t*>(memory_); }
+
+  int processes_;
+  void* memory_;
+};
+
+/// Gathers through it.
+class HostOfTest final : public Communicator {
+ public:
+  HostOfTest(Shared& shared, int process) : shared_(shared), process_(process) {}
+  int process() const override { return process_; }
+  int processes() const override { return shared_.processes(); }
+  std::unique_ptr<RemoteCollective> prepare(std::vector<RemotePart>, const std::string&) override {
+    return nullptr;
+  }
+  std::unique_ptr<PendingGather> start_gather(std::string bytes, const std::string&) override {
+    const size_t length = bytes.size();
+    std::memcpy(shared_.of(process_), &length, sizeof length);
+    std::memcpy(shared_.of(process_) + sizeof length, bytes.data(), length);
+    shared_.wait();
+    auto gathered = std::make_unique<Gathered>();
+    for (int process = 0; process < processes(); ++process) {
+      size_t other;
+      std::memcpy(&other, shared_.of(process), sizeof other);
+      gathered->all.emplace_back(shared_.of(process) + sizeof other, other);
+    }
+    shared_.wait();
+    return gathered;
+  }
+  void check() override {
+    if (is_lost) throw Error(ErrorKind::kPeerLost, "rank 1 was lost");
+  }
+
+  std::atomic<bool> is_lost = false;
+
+ private:
+  struct Gathered final : PendingGather {
+    std::vector<std::string> wait() override { return all; }
+    std::vector<std::string> all;
+  };
+  Shared& shared_;
+  const int process_;
+};
+
+using Action = std::function<void(CudaBackend&, HostOfTest&, NcclCommunicator&)>;
+
+/// Runs `action` in so many processes, each with a device, and expects that nothing fails there.
+void in_processes(int count, const Action& action) {
+  constexpr unsigned kMostSeconds = 120;
+  Shared shared(count);
+  std::fflush(stdout);
+  std::vector<pid_t> children;
+  for (int process = 0; process < count; ++process) {
+    children.push_back(fork());
+    if (children.back() != 0) continue;
+    alarm(kMostSeconds);
+    {
+      CudaBackend backend(open_device(0));
+      HostOfTest host(shared, process);
+      NcclCommunicator communicator(backend, host, {});
+      action(backend, host, communicator);
+    }
+    std::fflush(stdout);
+    _exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  for (int process = 0; process < count; ++process) {
+    int status = 0;
+    waitpid(children[static_cast<size_t>(process)], &status, 0);
+    EXPECT_EQ(status, 0) << "process " << process;
+  }
+}
+
+/// All in flight together, in two rounds.
+void check_collectives(const std::vector<MeshCollective>& collectives,
+                       const CollectiveSideOptions& options = {.tolerance = kRounding}) {
+  const auto processes = static_cast<int>(collectives[0].mesh.size());
+  in_processes(processes, [&](CudaBackend& backend, HostOfTest& host, NcclCommunicator& communicator) {
+    std::vector<std::unique_ptr<CollectiveSide>> sides;
+    for (const MeshCollective& c : collectives)
+      sides.push_back(std::make_unique<CollectiveSide>(c, communicator, backend, options));
+    for (int round = 0; round < 2; ++round) {
+      for (const auto& side : sides) side->start(round);
+      for (const auto& side : sides) side->wait_and_check(round);
+    }
+    for (size_t i = 0; i < sides.size(); ++i) {
+      double bytes = 0;
+      const std::string own = std::to_string(sides[i]->remote().bytes_sent());
+      for (const std::string& sent : all_gather(host, own, "bytes")) bytes += std::stod(sent);
+      EXPECT_NEAR(bytes, predicted_bytes(collectives[i]), 1e-6 * bytes) << collectives[i];
+    }
+  });
+}
+
+class Meshes : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Meshes, RandomCollectivesAreThoseOfOneProcess) {
+  std::mt19937 random(11);
+  std::vector<MeshCollective> collectives;
+  for (int i = 0; i < 30; ++i) collectives.push_back(random_collective(GetParam(), random));
+  check_collectives(collectives);
+}
+
+TEST_P(Meshes, AGuardThatDoesNotHoldLeavesResultsAsTheyAre) {
+  std::mt19937 random(12);
+  for (const bool holds : {false, true}) {
+    std::vector<MeshCollective> collectives;
+    for (int i = 0; i < 15; ++i) collectives.push_back(random_collective(GetParam(), random));
+    check_collectives(collectives, {.guard = holds, .tolerance = kRounding});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, Meshes,
+                         ::testing::Values("a:2", "a:3", "a:5", "a:2;b:2", "a:3;b:2", "a:2;b:2;c:2"));
+
+TEST(NcclCommunicator, SumsOfBFloat16HaveTheBitsOfOneProcess) {
+  MeshCollective c{Mesh(Shape::parse("a:2;b:3")), 3, 3, false, {}, 5};
+  c.parts = {make_part(c, Kind::kAllReduce, DType::kBFloat16, Reduction::kSum, {7, 1001}, 0, 0, 0)};
+  check_collectives({c}, {.tolerance = 0});
+}
+
+TEST(NcclCommunicator, ACollectiveIsRecorded) {
+  std::vector<MeshCollective> collectives;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const Kind kind : {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather, Kind::kAllToAll}) {
+      MeshCollective& c =
+          collectives.emplace_back(MeshCollective{Mesh(Shape::parse("a:2;b:2")), 2, 3, false, {}, 9});
+      c.parts = {make_part(c, kind, dtype, Reduction::kSum, {6, 8, 2}, 1, 0, 0)};
+    }
+  }
+  in_processes(4, [&](CudaBackend& backend, HostOfTest&, NcclCommunicator& communicator) {
+    std::vector<std::unique_ptr<CollectiveSide>> sides;
+    for (const MeshCollective& c : collectives)
+      sides.push_back(std::make_unique<CollectiveSide>(c, communicator, backend,
+                                                       CollectiveSideOptions{.tolerance = kRounding}));
+    for (const auto& side : sides) side->start(0);
+    for (const auto& side : sides) side->wait_and_check(0);
+    const std::unique_ptr<Recording> recording = backend.record([&] {
+      for (const auto& side : sides) side->remote().start();
+      for (const auto& side : sides) side->remote().wait();
+    });
+    for (int round = 1; round < 3; ++round) {
+      for (const auto& side : sides) side->fill(round);
+      recording->replay();
+      for (const auto& side : sides) side->check(round);
+    }
+  });
+}
+
+TEST(NcclCommunicator, ALostProcessIsAnErrorOfTheNextWait) {
+  in_processes(1, [&](CudaBackend& backend, HostOfTest& host, NcclCommunicator&) {
+    backend.wait();
+    host.is_lost = true;
+    std::string error;
+    while (error.empty() || error == "no error")
+      error = failure([&] { backend.wait(); }, ErrorKind::kPeerLost);
+    EXPECT_THAT(error, HasSubstr("rank 1 was lost"));
+  });
+}
+
+}  // namespace
+}  // namespace mtf::cuda

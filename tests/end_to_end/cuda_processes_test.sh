@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Runs over several processes with an emulated GPU each: over NCCL (emulated, too) and over Gloo they are the run of one GPU that
+# has all positions. What carries the collectives is said, and follows `cluster.collectives`. A process that is killed ends them all.
+source "$2/tests/end_to_end/common.sh"
+source "$source_dir/tests/end_to_end/processes.sh"
+use_emulated_gpu
+export MTF_EMULATED_DEVICES=4
+read -ra data <<< "$(mnist_data)"
+made_up_pairs 3 240 words
+made_up_pairs 4 30 dev
+small_language_model words.en 280 > lm.yaml
+cat >> lm.yaml << 'YAML'
+train: {batch_size: 8, log_every: 1}
+evaluate: {every: 3, datasets: {dev: {type: text, path: dev.en}}}
+YAML
+layouts=$source_dir/configs/layouts
+mnist=("$source_dir/configs/models/mnist_dropout.yaml" "${data[@]}" vars.hidden=48 train.batch_size=48 train.epochs=null train.log_every=1
+  evaluate=null learning_rate=0.01)
+nccl="collectives: emulated NCCL, from GPU to GPU"
+
+# one DIRECTORY ARGUMENT...: all positions on one GPU.
+one() {
+  local directory=$1
+  shift
+  expect_exit 0 "$mtf_train" "$@" train.steps=6 devices=cuda:0*4 run.model_dir="$directory"
+}
+# four DIRECTORY LINE ARGUMENT...: in as many processes; the log says LINE.
+four() {
+  local directory=$1 line=$2
+  shift 2
+  expect_exit 0 timeout 300 "$mtf_launch" -n 4 -- "$mtf_train" "$@" train.steps=6 run.model_dir="$directory"
+  expect_text "$line"
+}
+# agree DIRECTORY DIRECTORY [TOLERANCE]: losses.
+agree() {
+  losses "$1" > a
+  losses "$2" > b
+  expect_close a b "${3:-1e-5}"
+}
+
+for layout in data_parallel_4 model_parallel_4 data_and_model_parallel_4 fsdp_4 zero1_4; do
+  one $layout "$layouts/$layout.yaml" "${mnist[@]}"
+  four $layout-nccl "$nccl" "$layouts/$layout.yaml" "${mnist[@]}" devices=cuda
+  agree $layout-nccl $layout
+  # What a process sends is what explain says.
+  sent=$(sed -n 's/.*sent by a process to others in a step: //p' out)
+  expect_exit 0 "$mtf_train" "$layouts/$layout.yaml" "${mnist[@]}" run.mode=explain
+  expect_text "$sent sent by a position in "
+done
+
+# Through the host: the sums are those of one GPU.
+four gloo 'collectives: Gloo, through the host (rank 0: `cluster.collectives: gloo`)' "$layouts/data_and_model_parallel_4.yaml" "${mnist[@]}" \
+  devices=cuda cluster.collectives=gloo
+expect_same_run 6 data_and_model_parallel_4 gloo
+four shared "collectives: Gloo, through the host (ranks 0 and 1 share GPU 0000:01:00.0)" "$layouts/fsdp_4.yaml" "${mnist[@]}" devices=cuda:0
+expect_same_run 6 fsdp_4 shared
+expect_exit 0 timeout 100 "$mtf_launch" -n 2 -- "$mtf_train" "$layouts/data_parallel_4.yaml" "${mnist[@]}" train.steps=6 "devices=[cuda:0*2, cuda:1*2]" \
+  run.model_dir=two
+expect_text "collectives: Gloo, through the host (rank 0: a process with 2 mesh positions)"
+expect_same_run 6 data_parallel_4 two
+expect_exit 2 timeout 100 "$mtf_launch" -n 4 -- "$mtf_train" "$layouts/fsdp_4.yaml" "${mnist[@]}" train.steps=6 devices=cuda:0 cluster.collectives=nccl
+expect_text '`cluster.collectives: nccl` cannot be (ranks 0 and 1 share GPU 0000:01:00.0); `auto`, or `gloo`'
+
+# A language model: bfloat16, microbatches, all copies compared, each collective awaited at once.
+lm=(lm.yaml "mesh=rows:2;cols:2" "layout=batch:rows;heads:cols;d_ff:cols;vocab:cols" parameter_layout=d_model:rows)
+one microbatches "${lm[@]}" train.ema_decay=0.9 train.microbatches=2
+four microbatches-nccl "$nccl" "${lm[@]}" train.ema_decay=0.9 train.microbatches=2 devices=cuda
+agree microbatches-nccl microbatches
+four replicas-nccl "$nccl" "${lm[@]}" train.ema_decay=0.9 train.microbatches=2 devices=cuda run.check_replicas=true cluster.overlap=false
+agree replicas-nccl microbatches
+one bfloat16 "${lm[@]}" precision.activation=bfloat16
+four bfloat16-nccl "$nccl" "${lm[@]}" precision.activation=bfloat16 devices=cuda
+agree bfloat16-nccl bfloat16 1e-3
+one length lm.yaml "mesh=rows:2;depth:2" "layout=batch:rows;length:depth"
+four length-nccl "$nccl" lm.yaml "mesh=rows:2;depth:2" "layout=batch:rows;length:depth" devices=cuda
+agree length-nccl length
+
+# A process for each GPU is started where no launcher has; it goes on with what one GPU has begun, evaluates, and writes texts.
+expect_exit 0 timeout 100 "$mtf_train" lm.yaml mesh=all:4 layout=batch:all devices=cuda train.steps=3 run.model_dir=alone
+expect_text "$nccl"
+expect_exit 0 "$mtf_train" alone/config.yaml train.steps=6 devices=cuda:0*4
+one whole lm.yaml mesh=all:4 layout=batch:all
+agree alone whole
+expect_exit 0 timeout 100 "$mtf_train" whole/config.yaml run.mode=evaluate devices=cuda
+sed -n 's/.*"loss":\([^,]*\),.*/\1/p' out > a
+"$mtf_train" whole/config.yaml run.mode=evaluate devices=cuda:0*4 2> errors | sed 's/.*"loss":\([^,]*\),.*/\1/' > b || fail "$(cat errors)"
+expect_close a b 1e-5
+head -n 6 dev.en > lines
+for devices in cuda cuda:0*4; do
+  expect_exit 0 timeout 100 "$mtf_train" whole/config.yaml run.mode=infer infer.input=lines infer.output=texts.$devices devices=$devices
+done
+cmp texts.cuda "texts.cuda:0*4" || fail "other texts on four GPUs"
+
+# --- Killed: the others end at once, and say who it was.
+port=$(free_ports 1)
+for rank in 0 1 2 3; do
+  start_rank $rank 4 "$mtf_train" "${mnist[@]}" mesh=all:4 layout=batch:all devices=cuda train.time=1h evaluate=null run.model_dir=killed
+done
+wait_for has_lines killed/metrics.jsonl 3
+victim=${ids[2]}
+kill -9 "$victim"
+all_end 20 75 75 137 75
+for rank in 0 1 3; do said $rank "rank 2 ($(hostname), process $victim) was lost"; done

@@ -1,0 +1,106 @@
+#include "trainer/wire.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "engine/backend/device_plugin.h"
+#include "engine/core/counted.h"
+#include "trainer/devices.h"
+#include "trainer/session.h"
+
+namespace mtf {
+namespace {
+
+/// What a process knows of itself; no text has more than one line.
+struct WireFacts {
+  std::string machine, gpu;
+  std::string obstacle;  ///< why it cannot use NCCL; empty: it can
+  bool insists = false;  ///< on NCCL
+
+  std::string to_text() const {
+    return fmt::format("{}\n{}\n{}\n{}", machine, gpu, insists ? "nccl" : "", obstacle);
+  }
+  static WireFacts of_text(const std::string& text) {
+    WireFacts facts;
+    std::istringstream lines(text);
+    std::string insists;
+    std::getline(lines, facts.machine);
+    std::getline(lines, facts.gpu);
+    std::getline(lines, insists);
+    std::getline(lines, facts.obstacle);
+    facts.insists = !insists.empty();
+    return facts;
+  }
+};
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+/// Of this boot of the machine, whatever names containers have.
+std::string machine_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+std::string own_obstacle(const Session& session) {
+  if (session.config.cluster.collectives == Collectives::kGloo) return "`cluster.collectives: gloo`";
+  const int64_t positions = session.layouts.mesh.size() / session.processes->size();
+  if (positions > 1) return fmt::format("a process with {}", counted(positions, "mesh position"));
+  try {
+    device_plugin().collectives_version();
+    return {};
+  } catch (const Error& error) {
+    return first_line(error.problems().front().message);
+  }
+}
+
+WireFacts own_facts(const Session& session) {
+  const auto gpu = static_cast<size_t>(resolve_devices(session.config).gpu);
+  return {.machine = machine_id(),
+          .gpu = device_plugin().devices().at(gpu).pci,
+          .obstacle = own_obstacle(session),
+          .insists = session.config.cluster.collectives == Collectives::kNccl};
+}
+
+/// Empty: all can use NCCL.
+std::string obstacle_of(const std::vector<WireFacts>& all) {
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (!all[rank].obstacle.empty()) return fmt::format("rank {}: {}", rank, all[rank].obstacle);
+  }
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    for (size_t other = 0; other < rank; ++other) {
+      if (all[rank].machine == all[other].machine && all[rank].gpu == all[other].gpu)
+        return fmt::format("ranks {} and {} share GPU {}", other, rank, all[rank].gpu);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Wire choose_wire(const Session& session) {
+  ProcessGroup& processes = *session.processes;
+  if (processes.size() == 1 || session.backend->is_host()) return {};
+  std::vector<WireFacts> all;
+  for (const std::string& text : all_gather(processes.communicator(), own_facts(session).to_text(), "GPUs"))
+    all.push_back(WireFacts::of_text(text));
+  const std::string obstacle = obstacle_of(all);
+  if (!obstacle.empty()) {
+    if (!std::ranges::any_of(all, &WireFacts::insists))
+      return {nullptr, fmt::format("collectives: Gloo, through the host ({})", obstacle)};
+    throw Error(ErrorKind::kConfig, session.config.mark("cluster.collectives"),
+                fmt::format("`cluster.collectives: nccl` cannot be ({})", obstacle), "`auto`, or `gloo`");
+  }
+  const ClusterConfig& cluster = session.config.cluster;
+  return {device_plugin().make_communicator(*session.backend, processes.communicator(),
+                                            {.connect = in_milliseconds(cluster.connect_timeout),
+                                             .collective = in_milliseconds(cluster.collective_timeout)}),
+          fmt::format("collectives: {}, from GPU to GPU", device_plugin().collectives_version())};
+}
+
+}  // namespace mtf

@@ -1,0 +1,24 @@
+// What carries collectives between the processes of a run (`cluster.collectives`): NCCL from GPU to GPU, or
+// Gloo through the host.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/comm/communicator.h"
+
+namespace mtf {
+
+struct Session;
+
+struct Wire {
+  std::shared_ptr<Communicator> communicator;  ///< null: that of the processes, Gloo
+  std::string description;                     ///< for the log; empty: nothing was chosen
+};
+
+/// Of processes with GPUs; they call it together, once they are connected. NCCL needs a GPU with one mesh
+/// position for each process. Throws Error (kConfig), in all of them, that says why it cannot be where
+/// `cluster.collectives` insists.
+Wire choose_wire(const Session& session);
+
+}  // namespace mtf
