@@ -11,8 +11,8 @@
 #include <tuple>
 #include <vector>
 
+#include "engine/backend/cuda/contractions/matmul_plan.h"
 #include "engine/backend/cuda/cuda_backend.h"
-#include "engine/backend/cuda/matmul_plan.h"
 #include "engine/backend/element.h"
 #include "tests/cuda/device_array.h"
 #include "tests/support/failure.h"

@@ -1,4 +1,4 @@
-#include "engine/backend/cuda/einsum_plan.h"
+#include "engine/backend/cuda/contractions/einsum_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <unordered_map>
 
-#include "engine/backend/cuda/chain_source.h"
+#include "engine/backend/cuda/chains/chain_source.h"
 #include "engine/backend/cuda/cuda_backend.h"
 #include "engine/backend/cuda/launch.h"
 #include "tests/cuda/run_on.h"

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "engine/backend/cuda/matmul_plan.h"
+#include "engine/backend/cuda/contractions/matmul_plan.h"
 #include "engine/backend/element.h"
 #include "tests/cuda/device_array.h"
 

@@ -1,4 +1,4 @@
-#include "engine/backend/cuda/matmul_plan.h"
+#include "engine/backend/cuda/contractions/matmul_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

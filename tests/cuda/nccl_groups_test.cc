@@ -1,4 +1,4 @@
-#include "engine/backend/cuda/nccl_groups.h"
+#include "engine/backend/cuda/collectives/nccl_groups.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

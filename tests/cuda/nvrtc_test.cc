@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/backend/cuda/chain_source.h"
+#include "engine/backend/cuda/chains/chain_source.h"
 #include "engine/core/error.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"

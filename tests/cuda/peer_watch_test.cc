@@ -1,4 +1,4 @@
-#include "engine/backend/cuda/peer_watch.h"
+#include "engine/backend/cuda/collectives/peer_watch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // The kernel of `broadcast`: moves elements of any type.
-#include "engine/backend/cuda/broadcast_operand.h"
 #include "engine/backend/cuda/device_kernel.h"
+#include "engine/backend/cuda/elementwise/broadcast_operand.h"
 #include "engine/ops/broadcast.h"
 
 namespace mtf::cuda {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "engine/backend/cuda/chain.h"
+#include "engine/backend/cuda/chains/chain.h"
 #include "engine/backend/cuda/device_kernel.h"
 #include "engine/backend/cuda/moves.h"
 

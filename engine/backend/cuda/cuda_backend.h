@@ -7,8 +7,8 @@
 #include <string>
 
 #include "engine/backend/backend.h"
+#include "engine/backend/cuda/collectives/peer_watch.h"
 #include "engine/backend/cuda/device.h"
-#include "engine/backend/cuda/peer_watch.h"
 #include "engine/backend/cuda/staging.h"
 
 namespace mtf::cuda {

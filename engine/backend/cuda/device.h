@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/backend/backend.h"
-#include "engine/backend/cuda/matmul.h"
+#include "engine/backend/cuda/contractions/matmul.h"
 #include "engine/backend/device_info.h"
 
 namespace mtf::cuda {

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "engine/backend/cuda/device_kernel.h"
-#include "engine/backend/cuda/row_teams.h"
+#include "engine/backend/cuda/rows/row_teams.h"
 #include "engine/backend/element.h"
 #include "engine/backend/reductions.h"
 

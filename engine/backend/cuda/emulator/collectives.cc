@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/backend/cuda/device_collectives.h"
+#include "engine/backend/cuda/collectives/device_collectives.h"
 #include "engine/backend/cuda/emulator/emulated_device.h"
 #include "engine/core/check.h"
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <vector>
 
-#include "engine/backend/cuda/chain_steps.h"
-#include "engine/backend/cuda/formula_lists.h"
+#include "engine/backend/cuda/chains/chain_steps.h"
+#include "engine/backend/cuda/chains/formula_lists.h"
 #include "engine/backend/cuda/launch.h"
 #include "engine/backend/visit_type.h"
 #include "engine/core/check.h"

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "engine/backend/cuda/chain.h"
+#include "engine/backend/cuda/chains/chain.h"
 
 namespace mtf::cuda::emulator {
 

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/backend/cuda/contractions/matmul_plan.h"
+#include "engine/backend/cuda/elementwise/formulas.h"
 #include "engine/backend/cuda/emulator/emulated_device.h"
-#include "engine/backend/cuda/formulas.h"
-#include "engine/backend/cuda/matmul_plan.h"
 #include "engine/backend/element.h"
 #include "engine/core/check.h"
 

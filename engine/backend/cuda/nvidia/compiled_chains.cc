@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "engine/backend/cuda/chain_source.h"
+#include "engine/backend/cuda/chains/chain_source.h"
 #include "engine/backend/cuda/device.h"
 #include "engine/backend/cuda/launch.h"
 #include "engine/backend/cuda/nvidia/errors.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/backend/backend.h"
-#include "engine/backend/cuda/chain.h"
+#include "engine/backend/cuda/chains/chain.h"
 
 namespace mtf::cuda {
 

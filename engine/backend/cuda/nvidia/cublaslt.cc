@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "engine/backend/cuda/matmul_plan.h"
+#include "engine/backend/cuda/contractions/matmul_plan.h"
 #include "engine/backend/cuda/nvidia/shared_library.h"
 #include "engine/core/check.h"
 #include "engine/core/error.h"

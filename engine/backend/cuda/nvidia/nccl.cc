@@ -1,6 +1,6 @@
 // NCCL, in its mode in which no call blocks: each is followed until it is over, so that a process that is
 // lost meanwhile is noticed. Builds without nccl.h have no collectives between GPUs.
-#include "engine/backend/cuda/device_collectives.h"
+#include "engine/backend/cuda/collectives/device_collectives.h"
 #include "engine/core/error.h"
 
 #if !__has_include(<nccl.h>)

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/backend/cuda/chain.h"
+#include "engine/backend/cuda/chains/chain.h"
 #include "engine/backend/cuda/device.h"
 #include "engine/backend/cuda/nvidia/compiled_chains.h"
 #include "engine/backend/cuda/nvidia/cublaslt.h"

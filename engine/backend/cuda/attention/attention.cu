@@ -1,0 +1,105 @@
+// Attention without a tensor of length x memory_length, on the device: online softmax over tiles of the
+// memory (attention_forward.h), for bfloat16 by tensor cores where sizes and alignment allow it
+// (attention_mma.cu), and a kernel of its own for few queries (attention_few_rows.h). Which of them runs is a
+// function of shapes, strides and attributes.
+//
+// They are not cuDNN's: that has no masks by segments, priorities and relative positions as tensors, no noise
+// that is given, no extra logit and no table of a bias with its gradient, and its choice of kernels depends
+// on version and device. One walk here covers all of them.
+#include "engine/backend/cuda/attention/attention_few_rows.h"
+#include "engine/backend/cuda/attention/attention_fma_tiles.h"
+#include "engine/backend/cuda/attention/attention_forward.h"
+#include "engine/backend/cuda/attention/attention_mma.h"
+#include "engine/backend/cuda/attention/attention_plan.h"
+#include "engine/backend/cuda/attention/attention_rows.h"
+#include "engine/backend/cuda/device_kernel.h"
+
+namespace mtf::cuda {
+namespace {
+
+/// Columns of a result that a block sums, in parts of 64: registers for float.
+template <class T>
+inline constexpr int kParts = sizeof(Computed<T>) == sizeof(float) ? 2 : 1;
+
+template <class T>
+class AttentionLaunches {
+ public:
+  using C = Computed<T>;
+
+  AttentionLaunches(const KernelContext& context, Device& device) : plan_(context, device) {
+    const AttentionView& view = plan_.view();
+    const int64_t groups = view.groups.size(), rows = groups * view.rows;
+    MemoryParts parts;
+    if (view.memory_has_ids()) {
+      least_ = parts.take<int>(rows);
+      ranges_ = parts.take<MemoryRanges>(groups * AttentionMemoryRanges::tiles_of(view));
+    }
+    if (AttentionFewRows<T>::fits(view)) {
+      const int64_t splits = AttentionFewRows<T>::splits_of(view);
+      values_ = parts.take<C>(rows * splits * view.value);
+      tops_ = parts.take<C>(rows * splits);
+      sums_ = parts.take<C>(rows * splits);
+    }
+    scratch_bytes_ = static_cast<size_t>(parts.bytes());
+  }
+  size_t scratch_bytes() const { return scratch_bytes_; }
+
+  void operator()(const Launcher& launch, const KernelCall& call) const {
+    const AttentionView view = plan_.view(call);
+    T* result = call.output<T>(0);
+    C* log_sums = call.output<C>(1);
+    int* least = nullptr;
+    MemoryRanges* ranges = nullptr;
+    if (view.memory_has_ids()) {
+      least = scratch<int>(call, least_);
+      AttentionRows<T> rows(view);
+      rows.least = least;
+      launch(rows.shape(), rows);
+    }
+    if (AttentionFewRows<T>::fits(view)) {
+      const AttentionFewRows<T> few(
+          view, least, result, log_sums,
+          {scratch<C>(call, values_), scratch<C>(call, tops_), scratch<C>(call, sums_)});
+      launch(few.shape(), few);
+      if (few.splits.value() == 1) return;
+      const MergeAttentionSplits<T> merge(few);
+      launch(merge.shape(), merge);
+      return;
+    }
+    if (view.memory_has_ids()) {
+      ranges = scratch<MemoryRanges>(call, ranges_);
+      const AttentionMemoryRanges find(view, ranges);
+      launch(find.shape(), find);
+    }
+    if constexpr (std::is_same_v<T, BFloat16>) {
+      if (can_use_mma(view)) return launch_mma_attention(launch, view, ranges, least, result, log_sums);
+    }
+    AttentionForward<FmaTiles<T, kParts<T>>> forward(view, result, log_sums);
+    forward.ranges = ranges;
+    forward.least = least;
+    launch(forward.shape(), forward);
+  }
+
+ private:
+  template <class Part>
+  static Part* scratch(const KernelCall& call, int64_t begin) {
+    return reinterpret_cast<Part*>(call.scratch + begin);
+  }
+
+  AttentionPlan plan_;
+  int64_t least_ = 0, ranges_ = 0, values_ = 0, tops_ = 0, sums_ = 0;  ///< parts of scratch
+  size_t scratch_bytes_;
+};
+
+template <class T>
+std::unique_ptr<Kernel> attention_kernel(const KernelContext& context, Device& device) {
+  const AttentionLaunches<T> launches(context, device);
+  return make_device_kernel(device, launches, launches.scratch_bytes(), contraction_flops(context));
+}
+
+const DeviceKernelRegistration attention_f32("attention", {DType::kFloat32}, attention_kernel<float>);
+const DeviceKernelRegistration attention_f64("attention", {DType::kFloat64}, attention_kernel<double>);
+const DeviceKernelRegistration attention_bf16("attention", {DType::kBFloat16}, attention_kernel<BFloat16>);
+
+}  // namespace
+}  // namespace mtf::cuda

@@ -1,0 +1,123 @@
+// The gradient of attention on the device: the rows' terms first (attention_rows.h), then two walks over
+// tiles of logits (attention_backward.h), one that sums over the memory and one that sums over queries.
+// Nothing is added atomically: each sum has one block and one order. The gradient of the bias is summed in
+// tiles of queries by the first walk.
+#include "engine/backend/cuda/attention/attention_backward.h"
+#include "engine/backend/cuda/attention/attention_fma_tiles.h"
+#include "engine/backend/cuda/attention/attention_mma.h"
+#include "engine/backend/cuda/attention/attention_plan.h"
+#include "engine/backend/cuda/attention/attention_rows.h"
+
+namespace mtf::cuda {
+namespace {
+
+/// d_bias[group][bucket] = the sum over its tiles of queries, in order.
+template <class C>
+struct SumBucketsOfTiles {
+  AttentionView view;
+  const C* partial;
+  C* d_bias;
+  int64_t tiles;
+  Divisor buckets;
+
+  SumBucketsOfTiles(const AttentionView& view, const C* partial, C* d_bias, int64_t tiles)
+      : view(view),
+        partial(partial),
+        d_bias(d_bias),
+        tiles(tiles),
+        buckets(view.bucket_count, view.groups.size() * view.bucket_count) {}
+  LaunchShape shape() const { return over(view.groups.size() * view.bucket_count, 1); }
+
+  MTF_DEVICE void operator()(const Block& block) const {
+    for (int64_t i = block.first(); i < view.groups.size() * view.bucket_count; i += block.stride()) {
+      const auto [group, bucket] = buckets(i);
+      C sum = 0;
+      for (int64_t tile = 0; tile < tiles; ++tile)
+        sum += partial[(group * tiles + tile) * view.bucket_count + bucket];
+      d_bias[view.groups.at(group)[AttentionView::kDBias] + bucket] = sum;
+    }
+  }
+};
+
+template <class T>
+class AttentionGradientLaunches {
+ public:
+  using C = Computed<T>;
+  using View = AttentionView;
+
+  AttentionGradientLaunches(const KernelContext& context, Device& device)
+      : plan_(context, device), inputs_(static_cast<int>(context.inputs.size())) {
+    const View& view = plan_.view();
+    const int64_t groups = view.groups.size(), tiles = groups * AttentionRows<T>::tiles_of(view);
+    MemoryParts parts;
+    deltas_ = parts.take<C>(groups * view.rows);
+    least_ = parts.take<int>(groups * view.rows);
+    sight_ranges_ = parts.take<SightRanges>(tiles);
+    if (view.memory_has_ids())
+      memory_ranges_ = parts.take<MemoryRanges>(groups * AttentionMemoryRanges::tiles_of(view));
+    if (view.has(View::kDBias)) d_bias_ = parts.take<C>(tiles * view.bucket_count);
+    scratch_bytes_ = static_cast<size_t>(parts.bytes());
+  }
+  size_t scratch_bytes() const { return scratch_bytes_; }
+
+  void operator()(const Launcher& launch, const KernelCall& call) const {
+    const View view = plan_.view(call);
+    AttentionGradients<T> gradients{call.input<T>(inputs_ - 1), call.output<T>(0), call.output<T>(1),
+                                    call.output<T>(2), nullptr};
+    if (view.has(View::kDBias)) gradients.d_bias = scratch<C>(call, d_bias_);
+
+    AttentionRows<T> rows(view);
+    rows.d_result = gradients.d_result;
+    rows.least = scratch<int>(call, least_);
+    rows.ranges = scratch<SightRanges>(call, sight_ranges_);
+    rows.deltas = scratch<C>(call, deltas_);
+    launch(rows.shape(), rows);
+    AttentionRowTerms<C> terms{rows.deltas, rows.least, rows.ranges, nullptr};
+    if (view.memory_has_ids()) {
+      const AttentionMemoryRanges find(view, scratch<MemoryRanges>(call, memory_ranges_));
+      launch(find.shape(), find);
+      terms.memory_ranges = find.ranges;
+    }
+    launch_walks(launch, view, terms, gradients);
+    if (view.has(View::kDBias)) {
+      const SumBucketsOfTiles<C> sum(view, gradients.d_bias, call.output<C>(3),
+                                     AttentionRows<T>::tiles_of(view));
+      launch(sum.shape(), sum);
+    }
+  }
+
+ private:
+  static void launch_walks(const Launcher& launch, const View& view, const AttentionRowTerms<C>& terms,
+                           const AttentionGradients<T>& gradients) {
+    if constexpr (std::is_same_v<T, BFloat16>) {
+      if (can_use_mma(view)) return launch_mma_attention_gradient(launch, view, terms, gradients);
+    }
+    launch_backward<FmaTiles<T, 1>>(launch, view, terms, gradients);
+  }
+
+  template <class Part>
+  static Part* scratch(const KernelCall& call, int64_t begin) {
+    return reinterpret_cast<Part*>(call.scratch + begin);
+  }
+
+  AttentionPlan plan_;
+  int inputs_;
+  int64_t deltas_ = 0, least_ = 0, sight_ranges_ = 0, memory_ranges_ = 0, d_bias_ = 0;  ///< parts of scratch
+  size_t scratch_bytes_;
+};
+
+template <class T>
+std::unique_ptr<Kernel> attention_gradient_kernel(const KernelContext& context, Device& device) {
+  const AttentionGradientLaunches<T> launches(context, device);
+  return make_device_kernel(device, launches, launches.scratch_bytes(), contraction_flops(context));
+}
+
+const DeviceKernelRegistration gradient_f32("attention_gradient", {DType::kFloat32},
+                                            attention_gradient_kernel<float>);
+const DeviceKernelRegistration gradient_f64("attention_gradient", {DType::kFloat64},
+                                            attention_gradient_kernel<double>);
+const DeviceKernelRegistration gradient_bf16("attention_gradient", {DType::kBFloat16},
+                                             attention_gradient_kernel<BFloat16>);
+
+}  // namespace
+}  // namespace mtf::cuda

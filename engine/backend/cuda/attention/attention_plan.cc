@@ -1,0 +1,170 @@
+#include "engine/backend/cuda/attention/attention_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+namespace mtf::cuda {
+namespace {
+
+using View = AttentionView;
+using Operand = AttentionOperation::Operand;
+using Axes = StridedAxes<View::kOperands>;
+
+static_assert(static_cast<int>(View::kNoise) == static_cast<int>(Operand::kNoise) &&
+              static_cast<int>(View::kResult) == AttentionOperation::kOperands);
+
+std::shared_ptr<std::byte> upload(Device& device, const std::vector<int32_t>& values) {
+  const auto bytes = static_cast<int64_t>(values.size() * sizeof(int32_t));
+  std::shared_ptr<std::byte> memory(device.allocate(bytes),
+                                    [&device](std::byte* data) { device.free(data); });
+  const std::unique_ptr<PinnedMemory> staged = device.allocate_pinned(bytes);
+  std::memcpy(staged->data(), values.data(), static_cast<size_t>(bytes));
+  device.copy(device.compute(), memory.get(), staged->data(), bytes);
+  device.wait(device.compute());
+  return memory;
+}
+
+/// A size or an id.
+int as_int(int64_t value) {
+  MTF_CHECK(value <= std::numeric_limits<int>::max(), "attention over {} entries", value);
+  return static_cast<int>(value);
+}
+
+/// Heads can be rows of one group if they are at one distance in every operand, and have the same bias, noise
+/// and ids of the memory.
+bool can_be_folded(const Axes& heads) {
+  constexpr View::Operand kShared[] = {View::kBiasTable, View::kNoise, View::kMemorySegment,
+                                       View::kMemoryPriority, View::kMemoryPosition};
+  return heads.size() == 1 &&
+         std::ranges::all_of(kShared, [&](View::Operand shared) { return heads[0].strides[shared] == 0; });
+}
+
+}  // namespace
+
+AttentionPlan::AttentionPlan(const KernelContext& context, Device& device) {
+  const auto& operation = static_cast<const AttentionOperation&>(context.operation);
+  const AttentionOptions& options = operation.options;
+  std::array<const LocalTensor*, View::kOperands> operands{};
+  std::fill_n(inputs_, View::kOperands, -1);
+  std::fill_n(outputs_, View::kOperands, -1);
+  const auto set_input = [&](int operand, int index) {
+    inputs_[operand] = index;
+    operands[operand] = &context.inputs[index];
+  };
+  const auto set_output = [&](int operand, int index) {
+    outputs_[operand] = index;
+    operands[operand] = &context.outputs[index];
+  };
+  for (int i = 0; i < AttentionOperation::kOperands; ++i) {
+    if (operation.index[i] >= 0) set_input(i, operation.index[i]);
+  }
+  if (dynamic_cast<const AttentionGradient*>(&operation) != nullptr) {
+    const int inputs = static_cast<int>(context.inputs.size());
+    set_input(View::kResult, inputs - 3);
+    set_input(View::kLogSum, inputs - 2);
+    if (operands[View::kBiasTable] != nullptr) set_output(View::kDBias, 3);
+    for (int i : {View::kQ, View::kK, View::kV})
+      MTF_CHECK(context.outputs[i].strides == operands[i]->strides, "gradient {} lies otherwise", i);
+    MTF_CHECK(context.inputs.back().strides == operands[View::kResult]->strides, "gradients lie otherwise");
+  } else {
+    set_output(View::kResult, 0);
+    set_output(View::kLogSum, 1);
+  }
+  for (int i = 0; i < View::kOperands; ++i) view_.operands |= uint32_t{operands[i] != nullptr} << i;
+
+  const auto stride = [&](int operand, const std::string& dimension) -> int64_t {
+    const auto axis = operands[operand] ? operands[operand]->global.find(dimension) : std::nullopt;
+    return axis ? operands[operand]->strides[*axis] : 0;
+  };
+  const LocalTensor &q = *operands[View::kQ], &k = *operands[View::kK];
+  view_.memory = as_int(k.local.dimension(options.memory_length).size);
+  view_.key = as_int(q.local.dimension(options.key).size);
+  view_.value = as_int(operands[View::kV]->local.dimension(options.value).size);
+  view_.key_stride = stride(View::kK, options.memory_length);
+  view_.value_stride = stride(View::kV, options.memory_length);
+  for (int operand : {View::kMemorySegment, View::kMemoryPriority, View::kMemoryPosition, View::kNoise})
+    MTF_CHECK(operands[operand] == nullptr || stride(operand, options.memory_length) == 1,
+              "operand {} is strided", operand);
+  MTF_CHECK(stride(View::kQ, options.key) == 1 && stride(View::kK, options.key) == 1 &&
+                stride(View::kV, options.value) == 1 && stride(View::kResult, options.value) == 1,
+            "{} is strided", options.key);
+
+  const auto length = q.global.find(options.query_length);
+  length_axis_ = length ? *length : -1;
+  int64_t queries = 1;
+  Axes entries, heads;
+  for (int axis = 0; axis < q.global.rank(); ++axis) {
+    const std::string& name = q.global[axis].name;
+    if (name == options.key) continue;
+    StridedAxis<View::kOperands> strided{q.local[axis].size, {}};
+    for (int i = 0; i < View::kOperands; ++i) strided.strides[i] = stride(i, name);
+    if (axis == length_axis_) {
+      if (operation.within_sequence()) {  // all queries have the same memory
+        for (int i : {View::kK, View::kV, View::kMemorySegment, View::kMemoryPriority, View::kMemoryPosition,
+                      View::kNoise})
+          strided.strides[i] = 0;
+      }
+      std::ranges::copy(strided.strides, view_.length_strides);
+      queries = strided.size;
+    } else {
+      (k.global.contains(name) ? entries : heads).push_back(strided);
+    }
+  }
+  heads = joined(heads);
+  int64_t folded = 1;
+  if (can_be_folded(heads)) {
+    folded = heads[0].size;
+    std::ranges::copy(heads[0].strides, view_.fold_strides);
+    heads.clear();
+  }
+  view_.rows = as_int(queries * folded);
+  view_.fold = as_int(folded);
+  view_.heads = as_int(size_of(heads));
+  Axes groups = entries;
+  groups.insert(groups.end(), heads.begin(), heads.end());
+  view_.groups = Strided<View::kOperands>(groups);
+
+  const int64_t pack = kPackBytes / static_cast<int64_t>(size_of(q.dtype));
+  view_.aligned = view_.key_stride % pack == 0 && view_.value_stride % pack == 0;
+  for (int operand : {View::kQ, View::kK, View::kV, View::kResult}) {
+    view_.aligned &= view_.length_strides[operand] % pack == 0 && view_.fold_strides[operand] % pack == 0;
+    for (const auto& axis : groups) view_.aligned &= axis.size == 1 || axis.strides[operand] % pack == 0;
+  }
+
+  view_.by_segment = view_.has(View::kMemorySegment);
+  view_.by_priority = operation.has_priorities();
+  view_.by_lower = options.min_relative.has_value();
+  view_.by_upper = options.max_relative.has_value();
+  const auto relative = [](const std::optional<int64_t>& value) {
+    return static_cast<int>(std::clamp<int64_t>(value.value_or(0), std::numeric_limits<int>::min(),
+                                                std::numeric_limits<int>::max()));
+  };
+  view_.min_relative = relative(options.min_relative);
+  view_.max_relative = relative(options.max_relative);
+  view_.extra_logit = options.extra_logit.value_or(-std::numeric_limits<double>::infinity());
+  if (const LocalTensor* table = operands[View::kBiasTable]) {
+    view_.bucket_count = as_int(table->local[table->local.rank() - 1].size);
+    view_.farthest = as_int(options.max_distance);
+    const RelativeBuckets bucket{options.bidirectional, view_.bucket_count, options.max_distance};
+    std::vector<int32_t> buckets;
+    for (int64_t position = -options.max_distance; position <= options.max_distance; ++position)
+      buckets.push_back(static_cast<int32_t>(bucket(position)));
+    buckets_ = upload(device, buckets);
+    view_.buckets = reinterpret_cast<const int32_t*>(buckets_.get());
+  }
+}
+
+AttentionView AttentionPlan::view(const KernelCall& call) const {
+  AttentionView view = view_;
+  for (int i = 0; i < View::kOperands; ++i) {
+    if (inputs_[i] >= 0) view.data[i] = call.inputs[inputs_[i]].data;
+    if (outputs_[i] >= 0) view.data[i] = call.outputs[outputs_[i]].data;
+  }
+  view.first_query = length_axis_ < 0 ? 0 : as_int(call.inputs[0].begin[length_axis_]);
+  return view;
+}
+
+}  // namespace mtf::cuda

@@ -1,0 +1,266 @@
+// What stands between the products of attention: what a block knows of a tile of queries and a tile of the
+// memory, and what is done with a tile of logits q.k, which the threads hold in registers as the products
+// leave them (attention_fma_tiles.h, attention_mma_tiles.h). In kernels for gradients of the memory the rows
+// of a tile are its entries.
+#pragma once
+
+#include "engine/backend/cuda/attention/attention_masks.h"
+#include "engine/backend/cuda/attention/tile_mma.h"
+#include "engine/backend/element.h"
+
+namespace mtf::cuda {
+
+/// The bias by relative position, in shared memory unless it is `kMayBeLong` and long.
+template <class C, bool kMayBeLong>
+class BiasByPosition {
+ public:
+  static constexpr int kFarthestShared = AttentionView::kFarthestShared;
+  MTF_HOST_DEVICE static int64_t shared_elements(const AttentionView& view) {
+    return view.farthest > kFarthestShared ? 0 : view.farthest > 0 ? 2 * view.farthest + 1 : 0;
+  }
+
+  MTF_DEVICE BiasByPosition(const AttentionView& view, C* shared)
+      : farthest_(view.farthest), buckets_(view.buckets), shared_(shared), table_(nullptr) {}
+  /// Followed by a barrier.
+  MTF_DEVICE void load(const Block& block, const AttentionView& view, const AttentionView::Place& place) {
+    if (farthest_ == 0) return;
+    table_ = view.of_group<C>(place, AttentionView::kBiasTable);
+    if (farthest_ > kFarthestShared) return;
+    for (int i = block.thread(); i <= 2 * farthest_; i += block.threads()) shared_[i] = table_[buckets_[i]];
+  }
+
+  MTF_DEVICE bool any() const { return farthest_ > 0; }
+  /// Of a memory position minus a query's.
+  MTF_DEVICE C operator()(int relative) const {
+    const int i = index(relative);
+    return kMayBeLong && farthest_ > kFarthestShared ? table_[buckets_[i]] : shared_[i];
+  }
+  MTF_DEVICE int bucket(int relative) const { return buckets_[index(relative)]; }
+  /// Of a tile that sees all of the bias from one side.
+  MTF_DEVICE int far_position(int visibility) const {
+    return visibility & kFarBefore ? -farthest_ : farthest_;
+  }
+
+ private:
+  MTF_DEVICE int index(int relative) const {
+    return (relative < -farthest_ ? -farthest_ : relative > farthest_ ? farthest_ : relative) + farthest_;
+  }
+
+  int farthest_;
+  const int32_t* buckets_;
+  C* shared_;
+  const C* table_;
+};
+
+/// A block's shared memory for a tile of queries and one of the memory, and what it does to logits.
+template <class Tiles, bool kMemoryRows>
+class TileTerms {
+ public:
+  using C = typename Tiles::C;
+  using View = AttentionView;
+  static constexpr int kQueries = kMemoryRows ? Tiles::kColumns : Tiles::kRows;
+  static constexpr int kEntries = kMemoryRows ? Tiles::kRows : Tiles::kColumns;
+
+  /// Parts of fixed sizes; their places are known to the compiler.
+  struct Parts {
+    int64_t place, sights, memory, noise, seen;
+    MTF_HOST_DEVICE explicit Parts(MemoryParts& parts)
+        : place(parts.take<View::Place>(1)),
+          sights(parts.take<Sight>(kQueries)),
+          memory(parts.take<MemoryIds>(kEntries)),
+          noise(parts.take<C>(kEntries)),
+          seen(parts.take<uint32_t>(Tiles::kRows * kWords)) {}
+  };
+
+  /// `bias_part`: BiasByPosition::shared_elements().
+  MTF_DEVICE TileTerms(const Block& block, const View& view, const Parts& parts, int64_t bias_part)
+      : view(view),
+        place(*block.shared<View::Place>(parts.place)),
+        sights(block.shared<Sight>(parts.sights)),
+        bias(view, block.shared<C>(bias_part)),
+        block_(block),
+        memory_(block.shared<MemoryIds>(parts.memory)),
+        noise_(block.shared<C>(parts.noise)),
+        seen_(block.shared<uint32_t>(parts.seen)),
+        noise_by_row_(view.noise_by_row()) {}
+
+  /// Begins and ends with a barrier.
+  MTF_DEVICE void begin_group(int64_t group) {
+    block_.sync();
+    if (block_.thread() < View::kOperands)
+      place[block_.thread()] = view.groups.offset(group, block_.thread());
+    block_.sync();
+    bias.load(block_, view, place);
+    block_.sync();
+  }
+
+  /// Loads the sights of rows begin ... begin + kQueries - 1; returns the ranges of those of this thread.
+  /// `least`: of the group; null: to be found by index.
+  MTF_DEVICE SightRanges load_sights(const int* least, int begin) {
+    SightRanges ranges;
+    first_row_ = begin;
+    for (int i = block_.thread(); i < kQueries; i += block_.threads()) {
+      const int row = begin + i;
+      Sight sight{0, 0, 0, 0, 0, -1};
+      if (row < view.rows) {
+        sight = sight_of(view, place, row);
+        if (least != nullptr) {
+          sight.least = least[row];
+        } else if (view.masked()) {
+          sight.least = least_by_index(sight, view.memory);
+        }
+        ranges.add_sight(sight);
+      }
+      sights[i] = sight;
+    }
+    return ranges;
+  }
+
+  /// Of entries begin ... begin + kEntries - 1.
+  MTF_DEVICE void load_memory(int begin) {
+    first_entry_ = begin;
+    for (int i = block_.thread(); i < kEntries; i += block_.threads()) {
+      const int entry = begin + i;
+      const bool exists = entry < view.memory;
+      memory_[i] = exists ? memory_ids(view, place, entry) : MemoryIds{0, 0, 0};
+      if (view.has(View::kNoise) && !noise_by_row_)
+        noise_[i] = exists ? view.template of_group<C>(place, View::kNoise)[entry] : C(0);
+    }
+  }
+
+  /// Finds what is seen, for complete(); a barrier is needed between them.
+  MTF_DEVICE void find_seen(int visibility) {
+    if (visibility & kSeesAll) return;
+    for (int i = block_.thread(); i < Tiles::kRows * kWords; i += block_.threads()) {
+      const int row = i / kWords, first = i % kWords * 32;
+      seen_[i] = kMemoryRows || view.memory_has_ids() || visibility & kSeesHidden ? seen_by_ids(row, first)
+                                                                                  : seen_by_index(row, first);
+    }
+  }
+
+  /// Adds the bias to logits; logits of what a query does not see become -infinity, and those of a query that
+  /// sees what is hidden 0.
+  MTF_DEVICE void complete(const Tiles& tiles, int visibility, typename Tiles::Scores& logits) const {
+    if (bias.any()) add_bias(tiles, visibility, logits);
+    if (visibility & kSeesHidden) {
+      for_each(tiles, [&](int i, int j, int query, int) {
+        if (sights[query].least > 0) logits[i][j] = 0;
+      });
+    }
+    if (visibility & kSeesAll) return;
+    MTF_UNROLL(Tiles::kThreadRows)
+    for (int i = 0; i < Tiles::kThreadRows; ++i) {
+      const uint32_t* words = seen_ + tiles.row(i) * kWords;
+      const uint64_t seen = (uint64_t{words[1]} << 32 | words[0]) >> tiles.column(0);
+      MTF_UNROLL(Tiles::kThreadColumns)
+      for (int j = 0; j < Tiles::kThreadColumns; ++j) {
+        if ((seen >> Tiles::column_step(j) & 1) == 0) logits[i][j] = -std::numeric_limits<C>::infinity();
+      }
+    }
+  }
+
+  MTF_DEVICE bool has_noise() const { return view.has(View::kNoise); }
+  MTF_DEVICE C noise(int query, int entry) const {
+    if constexpr (Tiles::kAllTerms) {
+      if (noise_by_row_) {
+        const int row = first_row_ + query, index = first_entry_ + entry;
+        const bool exists = row < view.rows && index < view.memory;
+        return exists ? view.template row<C>(place, View::kNoise, view.folded(row))[index] : C(0);
+      }
+    }
+    return noise_[entry];
+  }
+
+  /// Calls visit(i, j, query, entry) for the thread's elements of a tile: row i and column j of its registers
+  /// are that query and that entry of the tiles.
+  template <class Visit>
+  MTF_DEVICE static void for_each(const Tiles& tiles, const Visit& visit) {
+    MTF_UNROLL(Tiles::kThreadRows)
+    for (int i = 0; i < Tiles::kThreadRows; ++i) {
+      const int row = tiles.row(i);
+      MTF_UNROLL(Tiles::kThreadColumns)
+      for (int j = 0; j < Tiles::kThreadColumns; ++j) {
+        const int column = tiles.column(j);
+        visit(i, j, kMemoryRows ? column : row, kMemoryRows ? row : column);
+      }
+      load_later();
+    }
+  }
+
+  /// Memory position minus the query's.
+  MTF_DEVICE int relative(int query, int entry) const {
+    return memory_[entry].position - sights[query].position;
+  }
+
+  const View& view;
+  View::Place& place;  ///< of the group
+  Sight* sights;
+  using Bias = BiasByPosition<C, Tiles::kAllTerms>;
+  Bias bias;
+
+ private:
+  static constexpr int kWords = 2;  ///< of bits, of a row
+  static_assert(Tiles::kColumns == kWords * 32);
+
+  MTF_DEVICE void add_bias(const Tiles& tiles, int visibility, typename Tiles::Scores& logits) const {
+    if (visibility & (kFarBefore | kFarBehind)) {
+      const C far = bias(bias.far_position(visibility));
+      for_each(tiles, [&](int i, int j, int, int) { logits[i][j] += far; });
+    } else {
+      for_each(tiles,
+               [&](int i, int j, int query, int entry) { logits[i][j] += bias(relative(query, entry)); });
+    }
+  }
+
+  /// Bits of 32 columns of a row.
+  MTF_DEVICE uint32_t seen_by_ids(int row, int first) const {
+    uint32_t bits = 0;
+    for (int bit = 0; bit < 32; ++bit) {
+      const int query = kMemoryRows ? first + bit : row, entry = kMemoryRows ? row : first + bit;
+      const bool seen = first_entry_ + entry < view.memory && sights[query].sees(memory_[entry]);
+      bits |= static_cast<uint32_t>(seen) << bit;
+    }
+    return bits;
+  }
+  MTF_DEVICE uint32_t seen_by_index(int query, int first) const {
+    const Sight& sight = sights[query];
+    if (sight.least < 0) return 0;
+    const int64_t end = sight.end() < view.memory ? sight.end() : view.memory;
+    return bits_below(end - first_entry_ - first) & ~bits_below(int64_t{sight.lower} - first_entry_ - first);
+  }
+  MTF_DEVICE static uint32_t bits_below(int64_t bit) {
+    return bit <= 0 ? 0u : bit >= 32 ? ~0u : (1u << bit) - 1;
+  }
+
+  const Block& block_;
+  MemoryIds* memory_;
+  C* noise_;  ///< of the tile of the memory, unless it differs from row to row
+  uint32_t* seen_;
+  bool noise_by_row_;
+  int first_row_ = 0, first_entry_ = 0;
+};
+
+/// Writes a thread's part of a row of an output, times `scale`: `to` is the row, of `columns` columns, and
+/// `begin` the first one of the block's part.
+template <class Tiles>
+MTF_DEVICE void save_row(const Tiles& tiles, const typename Tiles::C (&values)[Tiles::kThreadOutputs],
+                         typename Tiles::C scale, typename Tiles::T* to, int begin, int columns,
+                         bool aligned) {
+  constexpr int kGroup = Tiles::kGroup;
+  MTF_UNROLL(Tiles::kThreadOutputs)
+  for (int j = 0; j < Tiles::kThreadOutputs; j += kGroup) {
+    const int column = begin + tiles.output_column(j), rest = columns - column;
+    Pack<typename Tiles::T, kGroup> pack;
+    MTF_UNROLL(kGroup)
+    for (int e = 0; e < kGroup; ++e) pack[e] = narrow<typename Tiles::T>(values[j + e] * scale);
+    if (aligned && rest >= kGroup) {
+      store(to + column, pack);
+    } else {
+      for (int e = 0; e < kGroup; ++e) {
+        if (e < rest) to[column + e] = pack[e];
+      }
+    }
+  }
+}
+
+}  // namespace mtf::cuda

@@ -1,0 +1,124 @@
+// The kernel of `fused_elementwise`: lays out what the kernel of its chain is told.
+#include "engine/ops/fused_elementwise.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "engine/backend/cuda/chains/chain.h"
+#include "engine/backend/cuda/chains/chain_steps.h"
+#include "engine/backend/cuda/device_kernel.h"
+#include "engine/backend/cuda/elementwise/broadcast_operand.h"
+#include "engine/core/check.h"
+#include "engine/ops/random.h"
+
+namespace mtf::cuda {
+namespace {
+
+struct PreparedDropout {
+  NoiseIndex index;
+  Noise noise;
+  uint32_t threshold;
+};
+
+/// Without the memory of a call.
+struct PreparedChain {
+  PreparedChain(const KernelContext& context, Device& device);
+  void enqueue(const KernelCall& call, Device& device) const;
+
+  int kernel = -1;
+  int elements = 1;
+  bool packs = true;  ///< but for the dropouts, which depend on the slice
+  ChainArguments arguments{};
+  std::vector<Strided<1>> walks;
+  std::vector<PreparedDropout> dropouts;
+};
+
+bool walks_along(const KernelContext& context, size_t input) {
+  const LocalTensor &from = context.inputs[input], &to = context.outputs[0];
+  return from.local != to.local || from.strides != to.strides;
+}
+
+PreparedChain::PreparedChain(const KernelContext& context, Device& device) {
+  const auto& operation = static_cast<const FusedElementwise&>(context.operation);
+  std::vector<bool> along;
+  for (size_t i = 0; i < context.inputs.size(); ++i) along.push_back(walks_along(context, i));
+  const Chain chain(operation, along);
+  MTF_CHECK(device.chains() != nullptr, "{} on a device that has none", operation.name());
+  kernel = device.chains()->add(chain);
+  elements = chain.elements();
+  arguments.size = context.outputs[0].local.size();
+  std::ranges::copy(chain_parameters(operation), arguments.parameters);
+  for (size_t i = 0; i < along.size(); ++i) {
+    if (!along[i]) continue;
+    const BroadcastOperand<std::byte> operand(context, static_cast<int>(i));
+    packs = packs && operand.in_packs(elements);
+    walks.push_back(operand.walk());
+  }
+  MTF_CHECK(std::ssize(walks) <= FusedElementwise::kMostRepeated, "{} repeated inputs", walks.size());
+  for (const FusedElementwise::Step& step : operation.steps()) {
+    const auto* dropout = dynamic_cast<const Dropout*>(step.operation.get());
+    if (dropout == nullptr) continue;
+    const NoiseIndex index(context.outputs[0], dropout->noise_shape, dropout->source.microbatching);
+    const Noise noise(index, RandomStream::kDropout, random_key(dropout->source.name, context.seed));
+    dropouts.push_back({index, noise, dropout_threshold(dropout->rate)});
+  }
+  MTF_CHECK(std::ssize(dropouts) <= FusedElementwise::kMostDropouts, "{} dropouts", dropouts.size());
+}
+
+/// ChainArguments and what lies behind them.
+class ArgumentBytes {
+ public:
+  template <class T>
+  void append(const T& value) {
+    static_assert(sizeof(T) % alignof(ChainArguments) == 0 && alignof(T) <= alignof(ChainArguments));
+    std::memcpy(bytes_ + size_, &value, sizeof(T));
+    size_ += sizeof(T);
+  }
+  void append(std::span<const std::byte> bytes) {
+    std::memcpy(bytes_ + size_, bytes.data(), bytes.size());
+    size_ += bytes.size();
+  }
+  std::span<const std::byte> all() const { return {bytes_, size_}; }
+
+ private:
+  alignas(ChainArguments)
+      std::byte bytes_[sizeof(ChainArguments) + FusedElementwise::kMostRepeated * sizeof(Strided<1>) +
+                       FusedElementwise::kMostDropouts * sizeof(ChainDropout)];
+  size_t size_ = 0;
+};
+
+void PreparedChain::enqueue(const KernelCall& call, Device& device) const {
+  ChainArguments first = arguments;
+  first.packs = packs;
+  for (size_t i = 0; i < call.inputs.size(); ++i) first.inputs[i] = call.inputs[i].data;
+  for (size_t i = 0; i < call.outputs.size(); ++i) first.outputs[i] = call.outputs[i].data;
+  ArgumentBytes behind;
+  for (const Strided<1>& walk : walks) behind.append(walk);
+  for (const PreparedDropout& dropout : dropouts) {
+    const int64_t origin = dropout.index.origin(call.outputs[0].begin, call.iteration);
+    const ChainDropout told{dropout.noise.with(call, origin), dropout.threshold};
+    first.packs = first.packs && told.noise.in_packs(elements);
+    behind.append(told);
+  }
+  ArgumentBytes bytes;
+  bytes.append(first);
+  bytes.append(behind.all());
+  const LaunchShape shape = first.packs ? over((first.size + elements - 1) / elements, 1) : over(first.size);
+  device.chains()->launch(device.compute(), shape, call.guard, kernel, bytes.all());
+}
+
+std::unique_ptr<Kernel> fused_kernel(const KernelContext& context, Device& device) {
+  return make_device_kernel(
+      device, [chain = PreparedChain(context, device)](const Launcher& launch, const KernelCall& call) {
+        chain.enqueue(call, launch.device());
+      });
+}
+
+const DeviceKernelRegistration fused_any("fused_elementwise",
+                                         {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32,
+                                          DType::kInt64, DType::kBool},
+                                         fused_kernel);
+
+}  // namespace
+}  // namespace mtf::cuda

@@ -1,0 +1,60 @@
+#include "engine/backend/cuda/collectives/peer_watch.h"
+
+#include <fmt/format.h>
+
+#include "engine/core/error.h"
+
+namespace mtf::cuda {
+namespace {
+
+constexpr Milliseconds kPause(50);
+
+}  // namespace
+
+PeerWatch::PeerWatch(std::function<void()> look, std::function<void()> end, Milliseconds timeout)
+    : look_(std::move(look)), end_(std::move(end)), timeout_(timeout), thread_([this] { run(); }) {}
+
+PeerWatch::~PeerWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  stopped_.notify_one();
+  thread_.join();
+}
+
+void PeerWatch::check() {
+  const std::lock_guard lock(mutex_);
+  if (error_) std::rethrow_exception(error_);
+}
+
+void PeerWatch::look() {
+  look_();
+  const Clock::time_point since = since_, now = Clock::now();
+  if (since < now && now - since > timeout_) {
+    throw Error(ErrorKind::kPeerLost,
+                fmt::format("the GPU has not come to an end for {:g} s: another process takes no part in a "
+                            "collective",
+                            std::chrono::duration<double>(timeout_).count()));
+  }
+}
+
+void PeerWatch::run() {
+  std::unique_lock lock(mutex_);
+  while (!stopped_.wait_for(lock, kPause, [&] { return stop_; })) {
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      look();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    if (!error) continue;
+    error_ = error;  // before the wait of whoever is to see it ends
+    lock.unlock();
+    return end_();
+  }
+}
+
+}  // namespace mtf::cuda

@@ -1,0 +1,193 @@
+// Contractions by the matmul library, as einsum_plan.h lays them out.
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "engine/backend/cuda/contractions/einsum_plan.h"
+#include "engine/backend/cuda/contractions/inner_product.h"
+#include "engine/backend/cuda/device_kernel.h"
+#include "engine/backend/cuda/elementwise/formulas.h"
+#include "engine/backend/cuda/indexing.h"
+#include "engine/backend/cuda/transpose.h"
+#include "engine/backend/element.h"
+#include "engine/ops/fused_einsum.h"
+
+namespace mtf::cuda {
+namespace {
+
+constexpr size_t kA = Contraction::kA, kB = Contraction::kB, kOut = Contraction::kOut;
+
+/// Of operands in scratch and of the library's workspace.
+constexpr int64_t kAlignment = 256;
+
+constexpr int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+std::byte* aligned(std::byte* address) {
+  return reinterpret_cast<std::byte*>(aligned(reinterpret_cast<int64_t>(address)));
+}
+
+/// Finishes an output that was made in scratch: with its bias and its epilogue, in its type and order.
+template <class T, class Out>
+struct FinishOutput {
+  const T* packed;
+  Out* y;
+  const Out* bias;  ///< null: none
+  Strided<3> walk;  ///< of y, of the scratch, of the bias
+  Epilogue epilogue;
+  bool adds;  ///< to what y holds
+
+  MTF_DEVICE void operator()(const Block& block) const {
+    using A = Computed<T>;
+    for (int64_t i = block.first(); i < walk.size(); i += block.stride()) {
+      const Offsets<3> at = walk.at(i);
+      A sum = widen(packed[at[1]]);
+      if (bias != nullptr) sum += widen(bias[at[2]]);
+      if (epilogue == Epilogue::kGelu) sum = formulas::Gelu::f(sum, A(0));
+      store_sum(y + at[0], sum, adds);
+    }
+  }
+};
+
+/// Calls of the library, and copies of operands to and from scratch.
+template <class T, class Out>
+class ProductKernel final : public Kernel {
+ public:
+  ProductKernel(const Contraction& contraction, bool accumulates, Device& device)
+      : plan_(plan_einsum(contraction)),
+        bias_(contraction.bias),
+        epilogue_(contraction.epilogue),
+        accumulates_(accumulates),
+        device_(device),
+        setting_(device.matmuls().prepare(plan_.problem)) {
+    int64_t workspace = setting_->workspace_bytes();
+    if (!plan_.sums.empty() || (accumulates && !plan_.packed[kOut])) {
+      MatmulProblem problem = plan_.problem;
+      problem.accumulate = true;
+      adding_ = device.matmuls().prepare(problem);
+      workspace = std::max(workspace, adding_->workspace_bytes());
+    }
+    for (size_t i : {kA, kB, kOut}) {
+      if (!plan_.packed[i]) continue;
+      offsets_[i] = workspace_;
+      workspace_ += aligned(plan_.packed[i]->bytes());
+      prepare_copy(i);
+    }
+    scratch_ = workspace_ + workspace;
+    // The scratch of a call may begin within an aligned piece.
+    if (scratch_ > 0) scratch_ += kAlignment;
+  }
+
+  int64_t tasks() const override { return 1; }
+  size_t scratch_bytes() const override { return static_cast<size_t>(scratch_); }
+
+  int64_t run(const KernelCall& call, int64_t, int64_t) const override {
+    MTF_CHECK(call.guard == nullptr || plan_.packed[kOut], "the library knows no guard");
+    const Launcher launch(device_, call);
+    std::byte* scratch = aligned(call.scratch);
+    std::array<std::byte*, 3> operands = {call.inputs[0].data, call.inputs[1].data, call.outputs[0].data};
+    for (size_t i : {kA, kB, kOut}) {
+      if (!plan_.packed[i]) continue;
+      std::byte* tensor = std::exchange(operands[i], scratch + offsets_[i]);
+      if (i != kOut) copies_[i](launch, tensor, operands[i]);
+    }
+    const bool adds = accumulates_ && call.iteration > 0;
+    multiply(operands, bias_ ? call.inputs[2].data : nullptr, adds && !plan_.packed[kOut],
+             scratch + workspace_);
+    if (plan_.packed[kOut]) finish(launch, call, operands[kOut], adds);
+    return plan_.flops;
+  }
+
+ private:
+  void prepare_copy(size_t operand) {
+    const PackedOperand& packed = *plan_.packed[operand];
+    // What is written is written in order.
+    const size_t written = operand == kOut ? 0 : 1;
+    StridedAxes<3> axes = packed.axes;
+    std::ranges::stable_sort(
+        axes, [=](const auto& x, const auto& y) { return x.strides[written] > y.strides[written]; });
+    finish_walk_ = operand == kOut ? Strided<3>(axes) : finish_walk_;
+    StridedAxes<2> copy;
+    for (const auto& [size, strides] : axes) copy.push_back({size, {strides[1 - written], strides[written]}});
+    copies_[operand] = make_transposition(copy, static_cast<int64_t>(size_of(packed.dtype)));
+  }
+
+  void finish(const Launcher& launch, const KernelCall& call, const std::byte* packed, bool adds) const {
+    const auto finish_from = [&]<class Sum>(Sum) {
+      const Out* bias = bias_ ? call.input<Out>(2) : nullptr;
+      launch(over(finish_walk_.size()),
+             FinishOutput<Sum, Out>{reinterpret_cast<const Sum*>(packed), call.output<Out>(0), bias,
+                                    finish_walk_, epilogue_, adds});
+    };
+    if (plan_.problem.output != DTypeOf<Out>::value) {
+      finish_from(Computed<Out>());
+    } else if (adds || bias_ || epilogue_ != Epilogue::kNone) {
+      finish_from(Out());
+    } else {
+      copies_[kOut](launch, packed, call.outputs[0].data);
+    }
+  }
+
+  void multiply(const std::array<std::byte*, 3>& operands, const std::byte* bias, bool adds,
+                void* workspace) const {
+    constexpr int64_t kInputSize = sizeof(T);
+    const auto output_size = static_cast<int64_t>(size_of(plan_.problem.output));
+    if (!plan_.problem.bias) bias = nullptr;
+    for_each_offset(plan_.loops, 0, size_of(plan_.loops), [&](const Offsets<4>& loop) {
+      const Matmul* matmul = adds ? adding_.get() : setting_.get();
+      for_each_offset(plan_.sums, 0, size_of(plan_.sums), [&](const Offsets<4>& sum) {
+        const std::byte* left = operands[kA] + (loop[kA] + sum[kA]) * kInputSize;
+        const std::byte* right = operands[kB] + (loop[kB] + sum[kB]) * kInputSize;
+        if (plan_.swapped) std::swap(left, right);
+        matmul->run(left, right, operands[kOut] + loop[kOut] * output_size, workspace, bias);
+        matmul = adding_.get();
+      });
+    });
+  }
+
+  EinsumPlan plan_;
+  bool bias_;
+  Epilogue epilogue_;
+  bool accumulates_;
+  Device& device_;
+  std::shared_ptr<const Matmul> setting_, adding_;  ///< the output, to the output
+  std::array<int64_t, 3> offsets_{};                ///< of operands in scratch
+  std::array<Transposition, 3> copies_;             ///< to scratch, of the output from it
+  Strided<3> finish_walk_;
+  int64_t workspace_ = 0;  ///< its offset in scratch
+  int64_t scratch_ = 0;
+};
+
+template <class T, class Out>
+std::unique_ptr<Kernel> einsum_into(const KernelContext& context, Device& device) {
+  Contraction contraction = contraction_of(context);
+  contraction.tf32 = static_cast<const Einsum&>(context.operation).tf32;
+  contraction.output_in_scratch = context.guarded;
+  if (contraction.rows.empty() && contraction.columns.empty())
+    return make_inner_product(contraction, context.accumulates, device);
+  return std::make_unique<ProductKernel<T, Out>>(contraction, context.accumulates, device);
+}
+
+template <class T>
+std::unique_ptr<Kernel> einsum_kernel(const KernelContext& context, Device& device) {
+  const bool widens = context.outputs[0].dtype != DTypeOf<T>::value;
+  return widens ? einsum_into<T, Computed<T>>(context, device) : einsum_into<T, T>(context, device);
+}
+
+template <class T>
+std::unique_ptr<Kernel> fused_kernel(const KernelContext& context, Device& device) {
+  const auto& operation = static_cast<const FusedEinsum&>(context.operation);
+  Contraction contraction = contraction_of(context);
+  contraction.tf32 = operation.tf32;
+  contraction.epilogue = operation.gelu ? Epilogue::kGelu : Epilogue::kNone;
+  contraction.output_in_scratch = context.guarded;
+  return std::make_unique<ProductKernel<T, T>>(contraction, false, device);
+}
+
+const DeviceKernelRegistration einsum_f32("einsum", {DType::kFloat32}, einsum_kernel<float>);
+const DeviceKernelRegistration einsum_f64("einsum", {DType::kFloat64}, einsum_kernel<double>);
+const DeviceKernelRegistration einsum_bf16("einsum", {DType::kBFloat16}, einsum_kernel<BFloat16>);
+const DeviceKernelRegistration fused_f32("fused_einsum", {DType::kFloat32}, fused_kernel<float>);
+const DeviceKernelRegistration fused_bf16("fused_einsum", {DType::kBFloat16}, fused_kernel<BFloat16>);
+
+}  // namespace
+}  // namespace mtf::cuda

@@ -1,0 +1,314 @@
+#include "engine/backend/cuda/contractions/einsum_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "engine/ops/einsum.h"
+
+namespace mtf::cuda {
+namespace {
+
+constexpr size_t kA = Contraction::kA, kB = Contraction::kB, kOut = Contraction::kOut,
+                 kBias = Contraction::kBias;
+using Axes = ContractionAxes;
+using Axis = Axes::value_type;
+
+// The estimate, for a GPU of the class of an H100. It decides between plans, and is the same on every device.
+constexpr double kNanosecondsPerCall = 2000;
+constexpr double kBytesPerNanosecond = 2000;
+constexpr int64_t kSliceAlignment = 64;  ///< bytes
+constexpr int64_t kTile = 64;            ///< entries along a side of what is computed at least
+
+double flops_per_nanosecond(const Contraction& contraction) {
+  if (contraction.input == DType::kBFloat16) return 5e5;
+  return contraction.tf32 ? 2.5e5 : 4e4;
+}
+
+double bytes_of(DType dtype) { return static_cast<double>(size_of(dtype)); }
+
+int64_t whole_tiles(int64_t size) { return (size + kTile - 1) / kTile * kTile; }
+
+Axes axes_of(const Shape& dimensions, const KernelContext& context) {
+  Axes axes;
+  for (const Dimension& d : dimensions) {
+    Axis axis;
+    const LocalTensor* bias = context.inputs.size() > 2 ? &context.inputs[2] : nullptr;
+    const LocalTensor* operands[] = {&context.inputs[0], &context.inputs[1], &context.outputs[0], bias};
+    for (size_t i : {kA, kB, kOut, kBias}) {
+      const std::optional<int> position = operands[i] ? operands[i]->global.find(d.name) : std::nullopt;
+      if (!position) continue;
+      axis.size = operands[i]->local[*position].size;
+      axis.strides[i] = operands[i]->strides[*position];
+    }
+    if (axis.size > 1) axes.push_back(axis);
+  }
+  return axes;
+}
+
+/// The four classes of a contraction; which of them an operand has.
+enum Class : size_t { kBatch, kRows, kColumns, kSummed };
+constexpr size_t kClasses = 4;
+using Classes = std::array<Axes, kClasses>;
+constexpr std::array<std::array<Class, 3>, 3> kClassesOf = {
+    {{kBatch, kRows, kSummed}, {kBatch, kSummed, kColumns}, {kBatch, kRows, kColumns}}};
+
+bool has_class(size_t operand, size_t kind) { return std::ranges::count(kClassesOf[operand], kind) > 0; }
+
+bool varies_fastest(const Axes& axes, size_t operand) {
+  return std::ranges::any_of(axes, [=](const Axis& axis) { return axis.strides[operand] == 1; });
+}
+
+/// Which operands are in scratch.
+using Packed = std::array<bool, 3>;
+
+/// The axes as the products see them, in memory order: operands in scratch have strides that suit them.
+class View {
+ public:
+  View(const Contraction& contraction, const Packed& packed)
+      : axes_{contraction.batch, contraction.rows, contraction.columns, contraction.summed} {
+    for (size_t kind = 0; kind < kClasses; ++kind) sort(axes_[kind], leader(kind, packed));
+    for (size_t operand = 0; operand < 3; ++operand) {
+      if (packed[operand]) pack(operand);
+    }
+  }
+
+  Classes joined_axes() const {
+    Classes result;
+    for (size_t kind = 0; kind < kClasses; ++kind) result[kind] = joined(axes_[kind]);
+    return result;
+  }
+  const StridedAxes<3>& copy(size_t operand) const { return copies_[operand]; }
+
+ private:
+  /// The operand whose order the class takes: one that keeps its order, if there is one.
+  static size_t leader(size_t kind, const Packed& packed) {
+    constexpr size_t kPreferred[] = {kOut, kA, kB};
+    for (size_t operand : kPreferred) {
+      if (has_class(operand, kind) && !packed[operand]) return operand;
+    }
+    return *std::ranges::find_if(kPreferred, [=](size_t operand) { return has_class(operand, kind); });
+  }
+
+  static void sort(Axes& axes, size_t operand) {
+    std::ranges::stable_sort(
+        axes, [=](const Axis& x, const Axis& y) { return x.strides[operand] > y.strides[operand]; });
+  }
+
+  /// Gives the operand dense strides: batch first, and last the class that varies fastest in the tensor.
+  void pack(size_t operand) {
+    std::array<Class, 3> order = kClassesOf[operand];
+    if (varies_fastest(axes_[order[1]], operand)) std::swap(order[1], order[2]);
+    StridedAxes<3> copy;
+    int64_t stride = 1;
+    for (size_t i = order.size(); i-- > 0;) {
+      Axes& axes = axes_[order[i]];
+      for (size_t axis = axes.size(); axis-- > 0;) {
+        auto& [size, strides] = axes[axis];
+        const int64_t in_tensor = std::exchange(strides[operand], stride);
+        const int64_t in_bias = operand == kOut ? std::exchange(strides[kBias], 0) : 0;
+        copy.insert(copy.begin(), {size, {in_tensor, stride, in_bias}});
+        stride *= size;
+      }
+    }
+    copies_[operand] = joined(copy);
+  }
+
+  Classes axes_;
+  std::array<StridedAxes<3>, 3> copies_;
+};
+
+/// A matrix as stored: entry (i, j) at i * row + j, or transposed at j * row + i.
+struct Stored {
+  bool transposed = false;
+  int64_t row = 0;
+};
+
+/// The matrix of axes `i` and `j` in an operand; nothing: neither of them is dense.
+std::optional<Stored> stored(const Axis& i, const Axis& j, size_t operand) {
+  const int64_t row = i.strides[operand], column = j.strides[operand];
+  if (column == 1 || j.size == 1) {
+    const int64_t length = i.size == 1 ? j.size : row;
+    if (length >= j.size) return Stored{false, length};
+  }
+  if (row == 1 || i.size == 1) {
+    const int64_t length = j.size == 1 ? i.size : column;
+    if (length >= i.size) return Stored{true, length};
+  }
+  return {};
+}
+
+struct Matrices {
+  Axis rows, columns, summed, batch;
+};
+
+/// The library adds a bias that has the columns alone, in order. (Its alignment is that of the tensor.)
+bool is_bias_of_columns(const Matrices& axes, const Axes& loops) {
+  const auto lacks = [](const Axis& axis) { return axis.size == 1 || axis.strides[kBias] == 0; };
+  return lacks(axes.rows) && lacks(axes.batch) && std::ranges::all_of(loops, lacks) &&
+         (axes.columns.size == 1 || axes.columns.strides[kBias] == 1);
+}
+
+/// `plan` with calls for these matrices; nothing: one of them is no matrix, or the bias no row.
+std::optional<EinsumPlan> with_matrices(EinsumPlan plan, Matrices axes) {
+  const std::optional<Stored> out = stored(axes.rows, axes.columns, kOut);
+  if (!out) return {};
+  size_t a = kA, b = kB;
+  if (out->transposed) {
+    plan.swapped = true;
+    std::swap(a, b);
+    std::swap(axes.rows, axes.columns);
+  }
+  const std::optional<Stored> left = stored(axes.rows, axes.summed, a),
+                              right = stored(axes.summed, axes.columns, b);
+  if (!left || !right) return {};
+  MatmulProblem& problem = plan.problem;
+  if (problem.bias && !is_bias_of_columns(axes, plan.loops)) return {};
+  problem.m = axes.rows.size;
+  problem.n = axes.columns.size;
+  problem.k = axes.summed.size;
+  problem.batch = axes.batch.size;
+  problem.transpose_a = left->transposed;
+  problem.transpose_b = right->transposed;
+  problem.row_a = left->row;
+  problem.row_b = right->row;
+  problem.row_c = out->row;
+  problem.batch_a = axes.batch.strides[a];
+  problem.batch_b = axes.batch.strides[b];
+  problem.batch_c = axes.batch.strides[kOut];
+  return plan;
+}
+
+double nanoseconds(const Contraction& contraction, const EinsumPlan& plan) {
+  const MatmulProblem& problem = plan.problem;
+  const double calls = static_cast<double>(size_of(plan.loops) * size_of(plan.sums));
+  const auto entries = [&](int64_t i, int64_t j) { return static_cast<double>(i * j * problem.batch); };
+  const double additions = plan.sums.empty() ? 1 : 2;
+  const double bytes =
+      (entries(problem.m, problem.k) + entries(problem.k, problem.n)) * bytes_of(problem.input) +
+      entries(problem.m, problem.n) * bytes_of(problem.output) * additions;
+  const double flops =
+      2 * entries(whole_tiles(problem.m), whole_tiles(problem.n)) * static_cast<double>(problem.k);
+  double time = calls * (kNanosecondsPerCall +
+                         std::max(bytes / kBytesPerNanosecond, flops / flops_per_nanosecond(contraction)));
+  for (const std::optional<PackedOperand>& packed : plan.packed) {
+    if (packed) time += kNanosecondsPerCall + 2 * static_cast<double>(packed->bytes()) / kBytesPerNanosecond;
+  }
+  return time;
+}
+
+/// The largest power of two of which the addresses of all calls are multiples.
+int64_t alignment(const EinsumPlan& plan) {
+  int64_t bits = kSliceAlignment;
+  for (const Axes* axes : {&plan.loops, &plan.sums}) {
+    for (const Axis& axis : *axes) {
+      for (size_t operand : {kA, kB, kOut}) {
+        const DType dtype = operand == kOut ? plan.problem.output : plan.problem.input;
+        bits |= axis.strides[operand] * static_cast<int64_t>(size_of(dtype));
+      }
+    }
+  }
+  return bits & -bits;
+}
+
+/// Calls visit(axis, the others) for each axis; for an axis of one entry where there is none.
+template <class Visit>
+void for_each_axis(const Axes& axes, const Visit& visit) {
+  if (axes.empty()) visit(Axis{}, axes);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    Axes others = axes;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    visit(axes[i], others);
+  }
+}
+
+/// Tries plans and keeps the one that is estimated to be the fastest, the first of several.
+class Search {
+ public:
+  explicit Search(const Contraction& contraction) : contraction_(contraction) {}
+
+  void try_packed(const Packed& packed) {
+    const View view(contraction_, packed);
+    const Classes classes = view.joined_axes();
+    for_each_axis(classes[kSummed], [&](const Axis& summed, const Axes& sums) {
+      // A sum over several calls is finished and rounded after the last of them.
+      const bool narrow = contraction_.output == DType::kBFloat16;
+      const bool by_library = !packed[kOut] && contraction_.finishes();
+      if (!sums.empty() && (by_library || (narrow && !packed[kOut]))) return;
+      const bool later = packed[kOut] && (!sums.empty() || contraction_.finishes());
+      EinsumPlan rest;
+      rest.problem.tf32 = contraction_.tf32;
+      rest.problem.input = contraction_.input;
+      rest.problem.output = narrow && later ? DType::kFloat32 : contraction_.output;
+      rest.problem.bias = by_library && contraction_.bias;
+      rest.problem.epilogue = by_library ? contraction_.epilogue : Epilogue::kNone;
+      rest.sums = sums;
+      for (size_t operand = 0; operand < 3; ++operand) {
+        if (!packed[operand]) continue;
+        rest.packed[operand] = {view.copy(operand),
+                                operand == kOut ? rest.problem.output : contraction_.input};
+      }
+      for_each_axis(classes[kRows], [&](const Axis& rows, const Axes& other_rows) {
+        for_each_axis(classes[kColumns], [&](const Axis& columns, const Axes& other_columns) {
+          Axes loops = classes[kBatch];
+          loops.insert(loops.end(), other_rows.begin(), other_rows.end());
+          loops.insert(loops.end(), other_columns.begin(), other_columns.end());
+          for_each_axis(loops, [&](const Axis& batch, const Axes& others) {
+            rest.loops = others;
+            consider({rows, columns, summed, batch}, rest);
+          });
+        });
+      });
+    });
+  }
+
+  const EinsumPlan& best() const { return best_; }
+
+ private:
+  void consider(const Matrices& matrices, const EinsumPlan& rest) {
+    std::optional<EinsumPlan> plan = with_matrices(rest, matrices);
+    if (!plan) return;
+    const double time = nanoseconds(contraction_, *plan);
+    if (time >= least_) return;
+    least_ = time;
+    best_ = *std::move(plan);
+  }
+
+  const Contraction& contraction_;
+  EinsumPlan best_;
+  double least_ = std::numeric_limits<double>::infinity();
+};
+
+}  // namespace
+
+Contraction contraction_of(const KernelContext& context) {
+  const ContractionClasses classes =
+      classify(context.inputs[0].global, context.inputs[1].global, context.outputs[0].global);
+  Contraction contraction;
+  contraction.batch = axes_of(classes.batch, context);
+  contraction.rows = axes_of(classes.rows, context);
+  contraction.columns = axes_of(classes.columns, context);
+  contraction.summed = axes_of(classes.summed, context);
+  contraction.input = context.inputs[0].dtype;
+  contraction.output = context.outputs[0].dtype;
+  contraction.bias = context.inputs.size() > 2;
+  return contraction;
+}
+
+EinsumPlan plan_einsum(const Contraction& contraction) {
+  Search search(contraction);
+  // Everything packed is a single call: there is always a plan.
+  for (unsigned mask = 0; mask < 8; ++mask) {
+    const Packed packed = {(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0};
+    if (contraction.output_in_scratch && !packed[kOut]) continue;
+    search.try_packed(packed);
+  }
+  EinsumPlan plan = search.best();
+  plan.problem.alignment = alignment(plan);
+  const MatmulProblem& problem = plan.problem;
+  plan.flops =
+      2 * problem.m * problem.n * problem.k * problem.batch * size_of(plan.loops) * size_of(plan.sums);
+  return plan;
+}
+
+}  // namespace mtf::cuda

@@ -1,0 +1,175 @@
+// Layer norm and RMS norm and their gradients with respect to x: a row stays in registers between its
+// statistics and the result.
+#include "engine/backend/cuda/math.h"
+#include "engine/backend/cuda/rows/row_functions.h"
+#include "engine/ops/normalization.h"
+
+namespace mtf::cuda {
+namespace {
+
+/// Count, mean and sum of squared deviations (Chan, Golub and LeVeque, Updating formulae and a pairwise
+/// algorithm for computing sample variances, 1979).
+template <class A>
+struct Moments {
+  A count = 0, mean = 0, squares = 0;
+
+  template <class Each>
+  MTF_DEVICE Moments each(Each f) const {
+    const A new_count = f(count), new_mean = f(mean);
+    return {new_count, new_mean, f(squares)};
+  }
+  MTF_DEVICE Moments operator+(const Moments& other) const {
+    const A total = count + other.count;
+    const A share = other.count == 0 ? A(0) : other.count / total;
+    const A difference = other.mean - mean;
+    return {total, mean + difference * share,
+            squares + other.squares + difference * difference * count * share};
+  }
+};
+
+/// The bias and the means are null for RMS norm, whose mean is taken to be 0.
+template <class T>
+struct NormalizedRows : RowOperands<T, 1> {
+  using A = Computed<T>;
+  static constexpr bool kReduces = true, kMaps = true;
+  using State = Moments<A>;
+  struct Row {
+    A mean, rstd;
+  };
+
+  const T *scale, *bias;
+  A *rstds, *means;
+  A epsilon;
+
+  MTF_DEVICE Row begin(const RowPlace&) const { return {}; }
+  MTF_DEVICE State identity(const Row&) const { return {}; }
+  template <class E>
+  MTF_DEVICE void take(const Row&, State& state, const E& e) const {
+    constexpr A kCount = E::kCount;
+    const auto& x = e.in[0];
+    A mean = 0, squares = 0;
+    if (bias != nullptr) {
+      for (int n = 0; n < E::kCount; ++n) mean += x[n];
+      mean /= kCount;
+    }
+    for (int n = 0; n < E::kCount; ++n) squares += (x[n] - mean) * (x[n] - mean);
+    state = state + State{kCount, mean, squares};
+  }
+  static MTF_DEVICE State combine(const State& a, const State& b) { return a + b; }
+  MTF_DEVICE void finish(Row& row, int64_t r, const State& state, bool writes) const {
+    row = {state.mean, A(1) / math::sqrt(state.squares / state.count + epsilon)};
+    if (!writes) return;
+    rstds[r] = row.rstd;
+    if (bias != nullptr) means[r] = row.mean;
+  }
+  template <class E>
+  MTF_DEVICE void apply(const Row& row, const E& e, A (&y)[E::kCount]) const {
+    A factors[E::kCount], terms[E::kCount] = {};
+    load_parameters(e, scale, factors);
+    if (bias != nullptr) load_parameters(e, bias, terms);
+    for (int n = 0; n < E::kCount; ++n) y[n] = (e.in[0][n] - row.mean) * row.rstd * factors[n] + terms[n];
+  }
+};
+
+/// With g = dy * scale and n = (x - mean) * rstd: dx = rstd * (g - mean of g [if centered] - n * mean of g *
+/// n).
+template <class T>
+struct GradientRows : RowOperands<T, 2> {
+  using A = Computed<T>;
+  static constexpr bool kReduces = true, kMaps = true;
+  struct State {
+    A sum = 0, product = 0;
+
+    template <class Each>
+    MTF_DEVICE State each(Each f) const {
+      const A new_sum = f(sum);
+      return {new_sum, f(product)};
+    }
+  };
+  struct Row {
+    A mean, rstd, mean_g, mean_product;
+  };
+
+  const T* scale;
+  const A *rstds, *means;
+  A length;
+
+  /// dy becomes g.
+  template <class E>
+  MTF_DEVICE void prepare(E& e) const {
+    A factors[E::kCount];
+    load_parameters(e, scale, factors);
+    for (int n = 0; n < E::kCount; ++n) e.in[1][n] *= factors[n];
+  }
+  MTF_DEVICE Row begin(const RowPlace& place) const {
+    return {means != nullptr ? means[place.row] : A(0), rstds[place.row], 0, 0};
+  }
+  MTF_DEVICE State identity(const Row&) const { return {}; }
+  template <class E>
+  MTF_DEVICE void take(const Row& row, State& state, const E& e) const {
+    State some;
+    for (int n = 0; n < E::kCount; ++n) {
+      some.sum += e.in[1][n];
+      some.product += e.in[1][n] * ((e.in[0][n] - row.mean) * row.rstd);
+    }
+    state = combine(state, some);
+  }
+  static MTF_DEVICE State combine(const State& a, const State& b) {
+    return {a.sum + b.sum, a.product + b.product};
+  }
+  MTF_DEVICE void finish(Row& row, int64_t, const State& state, bool) const {
+    row.mean_g = means != nullptr ? state.sum / length : A(0);
+    row.mean_product = state.product / length;
+  }
+  template <class E>
+  MTF_DEVICE void apply(const Row& row, const E& e, A (&dx)[E::kCount]) const {
+    for (int n = 0; n < E::kCount; ++n) {
+      const A normal = (e.in[0][n] - row.mean) * row.rstd;
+      dx[n] = row.rstd * (e.in[1][n] - row.mean_g - normal * row.mean_product);
+    }
+  }
+};
+
+template <class T>
+std::unique_ptr<Kernel> normalization_kernel(const KernelContext& context, Device& device) {
+  const auto& operation = static_cast<const Normalization&>(context.operation);
+  using A = Computed<T>;
+  return row_kernel<NormalizedRows<T>>(
+      rows_along(context.inputs[0], operation.dimension), device,
+      [epsilon = static_cast<A>(operation.epsilon), centered = operation.centered()](const KernelCall& call) {
+        return NormalizedRows<T>{{{call.input<T>(0)}, call.output<T>(0)}, call.input<T>(1),
+                                 centered ? call.input<T>(2) : nullptr,   call.output<A>(1),
+                                 centered ? call.output<A>(2) : nullptr,  epsilon};
+      });
+}
+
+template <class T>
+std::unique_ptr<Kernel> gradient_kernel(const KernelContext& context, Device& device) {
+  const auto& operation = static_cast<const NormalizationGradient&>(context.operation);
+  const Rows rows = rows_along(context.inputs[0], operation.dimension);
+  using A = Computed<T>;
+  return row_kernel<GradientRows<T>>(
+      rows, device,
+      [length = static_cast<A>(rows.length), centered = operation.centered()](const KernelCall& call) {
+        return GradientRows<T>{{{call.input<T>(0), call.input<T>(2)}, call.output<T>(0)},
+                               call.input<T>(1),
+                               call.input<A>(3),
+                               centered ? call.input<A>(4) : nullptr,
+                               length};
+      });
+}
+
+template <class T>
+struct Registrations {
+  static constexpr DType dtype = DTypeOf<T>::value;
+  DeviceKernelRegistration layer{"layer_norm", {dtype}, normalization_kernel<T>};
+  DeviceKernelRegistration rms{"rms_norm", {dtype}, normalization_kernel<T>};
+  DeviceKernelRegistration layer_gradient{"layer_norm_gradient", {dtype}, gradient_kernel<T>};
+  DeviceKernelRegistration rms_gradient{"rms_norm_gradient", {dtype}, gradient_kernel<T>};
+};
+const Registrations<float> registrations_f32;
+const Registrations<double> registrations_f64;
+const Registrations<BFloat16> registrations_bf16;
+
+}  // namespace
+}  // namespace mtf::cuda

@@ -1,0 +1,236 @@
+// Gradients of the scale and the bias of layer norm and RMS norm: sums over all rows, in two launches. The
+// first adds up some rows and writes partial sums [part, scale or bias, column], the second adds up the
+// parts.
+#include "engine/backend/cuda/device_kernel.h"
+#include "engine/backend/cuda/rows/row_teams.h"
+#include "engine/backend/element.h"
+#include "engine/ops/normalization.h"
+
+namespace mtf::cuda {
+namespace {
+
+/// The means are null for RMS norm.
+template <class T>
+struct Operands {
+  using A = Computed<T>;
+  const T *x, *dy;
+  const A *rstds, *means;
+
+  struct Row {
+    A mean, rstd;
+  };
+  MTF_DEVICE Row row(int64_t r) const { return {means != nullptr ? means[r] : A(0), rstds[r]}; }
+};
+
+template <class A>
+struct ParameterSums {
+  A scale = 0, bias = 0;
+
+  template <class Each>
+  MTF_DEVICE ParameterSums each(Each f) const {
+    const A new_scale = f(scale);
+    return {new_scale, f(bias)};
+  }
+  MTF_DEVICE ParameterSums operator+(const ParameterSums& other) const {
+    return {scale + other.scale, bias + other.bias};
+  }
+  template <class Row>
+  MTF_DEVICE void add(A x, A dy, const Row& row) {
+    scale += dy * ((x - row.mean) * row.rstd);
+    bias += dy;
+  }
+  /// `partials`: of a part. Only the scale's where there is no bias.
+  MTF_DEVICE void store(A* partials, int64_t column, int64_t columns, bool has_bias) const {
+    partials[column] = scale;
+    if (has_bias) partials[columns + column] = bias;
+  }
+};
+
+/// Partial sums of contiguous rows: a lane has N columns, a warp every kWarps-th row of the block's part.
+template <class T, int N>
+struct ColumnSums {
+  using A = Computed<T>;
+  static constexpr int kWarps = 8, kAtOnce = 4, kColumns = kWarp * N;
+  static constexpr int64_t kSharedBytes = kWarps * kColumns * static_cast<int64_t>(sizeof(ParameterSums<A>));
+
+  Operands<T> in;
+  A* partials;
+  int64_t rows, columns, rows_of_part;
+  Divisor parts;  ///< of block numbers [group of columns, part]
+
+  MTF_DEVICE void operator()(const Block& block) const {
+    const auto [group, part] = parts(block.index());
+    const int64_t column = group * kColumns + block.lane() * N;
+    const int64_t begin = part * rows_of_part, end = std::min(rows, begin + rows_of_part);
+    ParameterSums<A> sums[N];
+    if (column < columns) {
+      for (int64_t r = begin + block.warp(); r < end; r += kAtOnce * kWarps) add_rows(sums, r, end, column);
+    }
+    ParameterSums<A>* shared = block.shared<ParameterSums<A>>();  // [warp, column]
+    for (int n = 0; n < N; ++n) shared[block.warp() * kColumns + block.lane() * N + n] = sums[n];
+    block.sync();
+    for (int c = block.thread(); c < kColumns && group * kColumns + c < columns; c += block.threads()) {
+      ParameterSums<A> sum = shared[c];
+      for (int warp = 1; warp < kWarps; ++warp) sum = sum + shared[warp * kColumns + c];
+      const bool has_bias = in.means != nullptr;
+      sum.store(partials + part * columns * (has_bias ? 2 : 1), group * kColumns + c, columns, has_bias);
+    }
+  }
+
+ private:
+  /// Rows r, r + kWarps, ..., kAtOnce of them or less.
+  MTF_DEVICE void add_rows(ParameterSums<A> (&sums)[N], int64_t r, int64_t end, int64_t column) const {
+    Pack<T, N> x[kAtOnce], dy[kAtOnce];
+    typename Operands<T>::Row row[kAtOnce];
+    MTF_UNROLL(kAtOnce)
+    for (int k = 0; k < kAtOnce; ++k) {
+      const int64_t at = r + k * kWarps;
+      if (at < end) {
+        x[k] = load<N>(in.x + at * columns + column);
+        dy[k] = load<N>(in.dy + at * columns + column);
+        row[k] = in.row(at);
+      } else {
+        x[k] = dy[k] = {};
+        row[k] = {0, 0};
+      }
+    }
+    MTF_UNROLL(kAtOnce)
+    for (int k = 0; k < kAtOnce; ++k) {
+      for (int n = 0; n < N; ++n) sums[n].add(widen(x[k][n]), widen(dy[k][n]), row[k]);
+    }
+  }
+};
+
+/// Partial sums of rows whose elements are `stride` apart: a team has a column and some rows.
+template <class T>
+struct ScatteredColumnSums {
+  using A = Computed<T>;
+  static constexpr int kMaxThreads = 512;
+
+  Operands<T> in;
+  A* partials;
+  RowTeams teams;  ///< columns for rows, and rows for elements
+  Divisor stride;
+
+  MTF_DEVICE void operator()(const Block& block) const {
+    const Team team(block, teams);
+    const int64_t column = team.row(), columns = teams.rows;
+    ParameterSums<A> whole, some;
+    int count = 0;
+    for (int i = team.rank(); i < team.count(); i += team.size()) {
+      const int64_t r = team.begin() + i;
+      const Division row = stride(r);
+      const int64_t at = (row.quotient * columns + column) * stride.value() + row.remainder;
+      some.add(widen(in.x[at]), widen(in.dy[at]), in.row(r));
+      if (++count % 32 == 0) {
+        whole = whole + some;
+        some = {};
+      }
+    }
+    const auto add = [](const ParameterSums<A>& a, const ParameterSums<A>& b) { return a + b; };
+    const ParameterSums<A> sum = team.reduce_adjacent(block, whole + some, ParameterSums<A>(), add);
+    const bool has_bias = in.means != nullptr;
+    if (team.leads())
+      sum.store(partials + team.part() * columns * (has_bias ? 2 : 1), column, columns, has_bias);
+  }
+};
+
+/// Adds up the parts; rows are the columns of the scale, then of the bias.
+template <class A>
+struct AddParts {
+  static constexpr int kMaxThreads = 512;
+  const A* partials;
+  A *d_scale, *d_bias;
+  int64_t columns;
+  RowTeams teams;
+
+  MTF_DEVICE void operator()(const Block& block) const {
+    const Team team(block, teams);
+    A sum = 0;
+    for (int i = team.rank(); i < team.count(); i += team.size())
+      sum += partials[team.offset() + i * team.stride()];
+    sum = team.reduce(block, sum, A(0), Sum());
+    if (!team.leads()) return;
+    const int64_t row = team.row();
+    (row < columns ? d_scale[row] : d_bias[row - columns]) = sum;
+  }
+};
+
+/// Where the columns of contiguous rows are summed: blocks enough for a device, rows enough for a block.
+struct ColumnParts {
+  int64_t groups, rows, parts;
+
+  ColumnParts(const Rows& all, int64_t columns_of_group) {
+    constexpr int64_t kBlocks = 512, kFewest = 32, kMost = 512, kMostParts = 512;
+    groups = (all.length + columns_of_group - 1) / columns_of_group;
+    const int64_t wanted = std::max(std::min(all.count * groups / kBlocks, kMost), all.count / kMostParts);
+    rows = (wanted / kFewest + 1) * kFewest;
+    parts = (all.count + rows - 1) / rows;
+  }
+};
+
+template <class T, class FirstLaunch>
+std::unique_ptr<Kernel> two_launches(Device& device, const Rows& rows, int64_t parts, bool centered,
+                                     const FirstLaunch& first) {
+  using A = Computed<T>;
+  const int64_t sums = rows.length * (centered ? 2 : 1);
+  const RowTeams teams = interleaved_teams(sums, parts, sums);
+  return make_device_kernel(
+      device,
+      [=](const Launcher& launch, const KernelCall& call) {
+        auto* partials = reinterpret_cast<A*>(call.scratch);
+        first(launch,
+              Operands<T>{call.input<T>(0), call.input<T>(1), call.input<A>(2),
+                          centered ? call.input<A>(3) : nullptr},
+              partials);
+        launch(teams.shape(sizeof(A)),
+               AddParts<A>{partials, call.output<A>(0), centered ? call.output<A>(1) : nullptr, rows.length,
+                           teams});
+      },
+      static_cast<size_t>(parts * sums) * sizeof(A));
+}
+
+template <class T, int N>
+std::unique_ptr<Kernel> contiguous_kernel(Device& device, const Rows& rows, bool centered) {
+  using Sums = ColumnSums<T, N>;
+  const ColumnParts cut(rows, Sums::kColumns);
+  const int64_t blocks = cut.groups * cut.parts;
+  return two_launches<T>(
+      device, rows, cut.parts, centered,
+      [=](const Launcher& launch, const Operands<T>& in, Computed<T>* partials) {
+        launch({blocks, Sums::kWarps * kWarp, Sums::kSharedBytes},
+               Sums{in, partials, rows.count, rows.length, cut.rows, Divisor(cut.parts, blocks)});
+      });
+}
+
+template <class T>
+std::unique_ptr<Kernel> parameter_gradient_kernel(const KernelContext& context, Device& device) {
+  const auto& operation = static_cast<const NormalizationParameterGradient&>(context.operation);
+  const Rows rows = rows_along(context.inputs[0], operation.dimension);
+  const bool centered = operation.centered();
+  if (rows.stride == 1) {
+    constexpr int N = kPack<T>;
+    return rows.length % N == 0 ? contiguous_kernel<T, N>(device, rows, centered)
+                                : contiguous_kernel<T, 1>(device, rows, centered);
+  }
+  const RowTeams teams = divided(contiguous_teams(rows.length, rows.count, 1));
+  return two_launches<T>(device, rows, teams.parts, centered,
+                         [teams, stride = Divisor(rows.stride, rows.count)](
+                             const Launcher& launch, const Operands<T>& in, Computed<T>* partials) {
+                           launch(teams.shape(sizeof(ParameterSums<Computed<T>>)),
+                                  ScatteredColumnSums<T>{in, partials, teams, stride});
+                         });
+}
+
+template <class T>
+struct Registrations {
+  static constexpr DType dtype = DTypeOf<T>::value;
+  DeviceKernelRegistration layer{"layer_norm_parameter_gradient", {dtype}, parameter_gradient_kernel<T>};
+  DeviceKernelRegistration rms{"rms_norm_parameter_gradient", {dtype}, parameter_gradient_kernel<T>};
+};
+const Registrations<float> registrations_f32;
+const Registrations<double> registrations_f64;
+const Registrations<BFloat16> registrations_bf16;
+
+}  // namespace
+}  // namespace mtf::cuda
