@@ -5,17 +5,10 @@ source "$2/tests/end_to_end/common.sh"
 source "$source_dir/tests/end_to_end/processes.sh"
 use_emulated_gpu
 export MTF_EMULATED_DEVICES=4
-read -ra data <<< "$(mnist_data)"
-made_up_pairs 3 240 words
-made_up_pairs 4 30 dev
-small_language_model words.en 280 > lm.yaml
-cat >> lm.yaml << 'YAML'
-train: {batch_size: 8, log_every: 1}
-evaluate: {every: 3, datasets: {dev: {type: text, path: dev.en}}}
-YAML
+source "$source_dir/tests/end_to_end/device_models.sh"
+echo "evaluate: {every: 3, datasets: {dev: {type: text, path: dev.en}}}" >> lm.yaml
+mnist+=(evaluate=null)
 layouts=$source_dir/configs/layouts
-mnist=("$source_dir/configs/models/mnist_dropout.yaml" "${data[@]}" vars.hidden=48 train.batch_size=48 train.epochs=null train.log_every=1
-  evaluate=null learning_rate=0.01)
 nccl="collectives: emulated NCCL, from GPU to GPU"
 
 # one DIRECTORY ARGUMENT...: all positions on one GPU.
@@ -30,12 +23,6 @@ four() {
   shift 2
   expect_exit 0 timeout 300 "$mtf_launch" -n 4 -- "$mtf_train" "$@" train.steps=6 run.model_dir="$directory"
   expect_text "$line"
-}
-# agree DIRECTORY DIRECTORY [TOLERANCE]: losses.
-agree() {
-  losses "$1" > a
-  losses "$2" > b
-  expect_close a b "${3:-1e-5}"
 }
 
 for layout in data_parallel_4 model_parallel_4 data_and_model_parallel_4 fsdp_4 zero1_4; do

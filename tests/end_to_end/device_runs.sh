@@ -1,13 +1,8 @@
 # Sourced by the tests of runs on a GPU, behind common.sh: $device_steps is the number of steps that are compared. A run on the GPU
 # is the run on the processor: same random numbers, losses that agree, checkpoints that go on there, the same texts.
-read -ra data <<< "$(mnist_data)"
-made_up_pairs 3 240 words
-made_up_pairs 4 30 dev
-small_language_model words.en 280 > lm.yaml
-cat >> lm.yaml << 'YAML'
-train: {batch_size: 8, log_every: 1}
-evaluate: {every: 10, datasets: {dev: {type: text, path: dev.en}}}
-YAML
+source "$source_dir/tests/end_to_end/device_models.sh"
+echo "evaluate: {every: 10, datasets: {dev: {type: text, path: dev.en}}}" >> lm.yaml
+mnist+=(evaluate.every=5)
 cat > translate.yaml << 'YAML'
 data:
   train: {type: parallel, inputs: words.en, targets: words.de}
@@ -26,8 +21,6 @@ model:
   decoder: {num_layers: 1, block: [SelfAttention, EncDecAttention, DenseReluDense]}
 train: {batch_size: 16, log_every: 1}
 YAML
-mnist=("$source_dir/configs/models/mnist_dropout.yaml" "${data[@]}" vars.hidden=48 train.batch_size=48 train.epochs=null train.log_every=1
-  evaluate.every=5 learning_rate=0.01)
 steps=train.steps=$device_steps
 
 # on DEVICES DIRECTORY ARGUMENT...
@@ -36,46 +29,40 @@ on() {
   shift 2
   expect_exit 0 "$mtf_train" "$@" $steps devices="$devices" run.model_dir="$directory"
 }
-# agree TOLERANCE DIRECTORY DIRECTORY: losses.
-agree() {
-  losses "$2" > a
-  losses "$3" > b
-  expect_close a b "$1"
-}
 
 for run in mnist lm translate; do
   if [ $run = mnist ]; then arguments=("${mnist[@]}"); else arguments=($run.yaml); fi
   on cpu $run-cpu "${arguments[@]}"
   on cuda:0 $run-cuda "${arguments[@]}"
-  agree 1e-3 $run-cuda $run-cpu
+  agree $run-cuda $run-cpu 1e-3
   on cuda:0 $run-again "${arguments[@]}"
   expect_exit 0 "$mtf_compare" $run-cuda $run-again
   expect_text "same: $device_steps steps"
 done
-agree 1e-4 mnist-cuda mnist-cpu
+agree mnist-cuda mnist-cpu 1e-4
 
 # Eight positions share the GPU; collectives of all kinds; the step is recorded and replayed.
 for layout in data_parallel_4 model_parallel_4 data_and_model_parallel_4 fsdp_4 zero1_4; do
   on cuda:0*4 $layout "$source_dir/configs/layouts/$layout.yaml" "${mnist[@]}"
-  agree 1e-4 $layout mnist-cuda
+  agree $layout mnist-cuda 1e-4
 done
 on cuda:0*8 eight lm.yaml "mesh=rows:2;cols:2;depth:2" "layout=batch:rows;heads:cols;d_ff:cols;vocab:cols;length:depth"
-agree 1e-3 eight lm-cuda
+agree eight lm-cuda 1e-3
 on cuda:0*4 microbatches lm.yaml train.microbatches=2 "mesh=rows:2;cols:2" "layout=batch:rows;d_ff:cols" train.ema_decay=0.9
-agree 1e-3 microbatches lm-cuda
+agree microbatches lm-cuda 1e-3
 on cuda:0*4 replicas lm.yaml "mesh=rows:2;cols:2" "layout=batch:rows;heads:cols" run.check_replicas=true
-agree 1e-3 replicas lm-cuda
+agree replicas lm-cuda 1e-3
 on cuda:0 bfloat16 lm.yaml precision.activation=bfloat16
-agree 3e-2 bfloat16 lm-cuda
+agree bfloat16 lm-cuda 3e-2
 
 # Saved on one, continued on the other.
 half=$((device_steps / 2))
 expect_exit 0 "$mtf_train" lm.yaml train.steps=$half devices=cuda:0 run.model_dir=moved
 on cpu moved lm.yaml
-agree 1e-3 moved lm-cpu
+agree moved lm-cpu 1e-3
 expect_exit 0 "$mtf_train" lm.yaml train.steps=$half devices=cpu run.model_dir=moved-back
 on cuda:0 moved-back lm.yaml
-agree 1e-3 moved-back lm-cpu
+agree moved-back lm-cpu 1e-3
 
 # Texts of a trained model, by each way of decoding, and scores.
 head -n 12 dev.en > sources
