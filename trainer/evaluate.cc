@@ -9,6 +9,7 @@
 #include "trainer/decode/chosen_weights.h"
 #include "trainer/memory/check.h"
 #include "trainer/optimizer/averages.h"
+#include "trainer/report/device_notes.h"
 #include "trainer/report/progress.h"
 #include "trainer/restore.h"
 #include "trainer/same_run.h"
@@ -253,6 +254,7 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
   const std::vector<ChosenWeights> chosen =
       choose_weights(config, config.evaluate.checkpoint, "evaluate.checkpoint");
   check_same_run(session, {&program}, {{"weights", descriptions(chosen)}});
+  show_device_notes(session);
   VariableStore variables(*session.backend, program.mesh, program.variables, variable_store_options(session));
   Evaluator evaluator(session, std::move(sets), std::move(program), variables);
   for (const ChosenWeights& weights : chosen) {

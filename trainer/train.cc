@@ -15,6 +15,7 @@
 #include "trainer/optimizer/averages.h"
 #include "trainer/parameter_server/server.h"
 #include "trainer/parameter_server/worker.h"
+#include "trainer/report/device_notes.h"
 #include "trainer/report/profiler.h"
 #include "trainer/report/run_log.h"
 #include "trainer/report/utilization.h"
@@ -147,7 +148,7 @@ Trainer::Trainer(const Session& session, TrainPlan plan)
                 variables_, executor_options(session)),
       runner_(make_steps(session, plan_, executor_, variables_)),
       agreement_(session.processes->communicator(), [this] { return clock(); }),
-      peak_flops_(peak_flops(config_)),
+      peak_flops_(peak_flops(session)),
       profiler_(session, [this](const std::string& line) { log_->info(line); }) {
   if (plan_.evaluation) {
     evaluator_ =
@@ -223,8 +224,6 @@ void Trainer::report_start(const Diagnostics& diagnostics) {
   for (const Problem& warning : diagnostics.warnings()) log_->warning(warning.to_string());
   for (const std::string& warning : plan_.step.warnings) log_->warning(warning);
   for (const std::string& note : notes_) log_->info(note);
-  for (const BackendNote& note : session_.backend->take_notes())
-    note.is_warning ? log_->warning(note.text) : log_->record(note.text);
   int64_t parameters = 0;
   for (const ProgramVariable& v : executor_.program().variables) {
     if (v.variable.kind == Variable::Kind::kWeight) parameters += v.variable.shape.size();
@@ -232,7 +231,7 @@ void Trainer::report_start(const Diagnostics& diagnostics) {
   const Mesh& mesh = executor_.program().mesh;
   const ProcessGroup& processes = *session_.processes;
   if (processes.size() > 1) log_->info(processes.launch().source);
-  if (!session_.wire.description.empty()) log_->info(session_.wire.description);
+  show_device_notes(session_, log_->messages());
   if (plan_.servers) {
     for (const std::string& line : plan_.servers->places) log_->info(line);
   }

@@ -123,7 +123,7 @@ TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
   if (session.model->is_aligned()) session.train_data->check_aligned(config.mark("data.train"));
   plan.update = *options.update;
   plan.program = compile(session, *step->graph);
-  plan.model_flops = model_flops(session, options, plan.program);
+  plan.model_flops = model_flops(plan.program);
   if (evaluation) plan.evaluation = compile(session, *evaluation);
   step->graph.reset();
   plan.step = std::move(*step);

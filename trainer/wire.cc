@@ -9,7 +9,6 @@
 
 #include "engine/backend/device_plugin.h"
 #include "engine/core/counted.h"
-#include "trainer/devices.h"
 #include "trainer/session.h"
 
 namespace mtf {
@@ -18,11 +17,12 @@ namespace {
 /// What a process knows of itself; no text has more than one line.
 struct WireFacts {
   std::string machine, gpu;
+  std::string nccl;      ///< its version; empty: it was not asked for
   std::string obstacle;  ///< why it cannot use NCCL; empty: it can
   bool insists = false;  ///< on NCCL
 
   std::string to_text() const {
-    return fmt::format("{}\n{}\n{}\n{}", machine, gpu, insists ? "nccl" : "", obstacle);
+    return fmt::format("{}\n{}\n{}\n{}\n{}", machine, gpu, nccl, insists ? "nccl" : "", obstacle);
   }
   static WireFacts of_text(const std::string& text) {
     WireFacts facts;
@@ -30,6 +30,7 @@ struct WireFacts {
     std::string insists;
     std::getline(lines, facts.machine);
     std::getline(lines, facts.gpu);
+    std::getline(lines, facts.nccl);
     std::getline(lines, insists);
     std::getline(lines, facts.obstacle);
     facts.insists = !insists.empty();
@@ -47,24 +48,26 @@ std::string machine_id() {
   return id;
 }
 
-std::string own_obstacle(const Session& session) {
-  if (session.config.cluster.collectives == Collectives::kGloo) return "`cluster.collectives: gloo`";
-  const int64_t positions = session.layouts.mesh.size() / session.processes->size();
-  if (positions > 1) return fmt::format("a process with {}", counted(positions, "mesh position"));
-  try {
-    device_plugin().collectives_version();
-    return {};
-  } catch (const Error& error) {
-    return first_line(error.problems().front().message);
-  }
-}
-
 WireFacts own_facts(const Session& session) {
-  const auto gpu = static_cast<size_t>(resolve_devices(session.config).gpu);
-  return {.machine = machine_id(),
-          .gpu = device_plugin().devices().at(gpu).pci,
-          .obstacle = own_obstacle(session),
-          .insists = session.config.cluster.collectives == Collectives::kNccl};
+  const Collectives collectives = session.config.cluster.collectives;
+  const int64_t positions = session.layouts.mesh.size() / session.processes->size();
+  WireFacts facts{.machine = machine_id(),
+                  .gpu = session.backend->device_info()->pci,
+                  .nccl = {},
+                  .obstacle = {},
+                  .insists = collectives == Collectives::kNccl};
+  if (collectives == Collectives::kGloo) {
+    facts.obstacle = "`cluster.collectives: gloo`";
+  } else if (positions > 1) {
+    facts.obstacle = fmt::format("a process with {}", counted(positions, "mesh position"));
+  } else {
+    try {
+      facts.nccl = device_plugin().collectives_version();
+    } catch (const Error& error) {
+      facts.obstacle = first_line(error.problems().front().message);
+    }
+  }
+  return facts;
 }
 
 /// Empty: all can use NCCL.
@@ -86,8 +89,9 @@ std::string obstacle_of(const std::vector<WireFacts>& all) {
 Wire choose_wire(const Session& session) {
   ProcessGroup& processes = *session.processes;
   if (processes.size() == 1 || session.backend->is_host()) return {};
+  const WireFacts own = own_facts(session);
   std::vector<WireFacts> all;
-  for (const std::string& text : all_gather(processes.communicator(), own_facts(session).to_text(), "GPUs"))
+  for (const std::string& text : all_gather(processes.communicator(), own.to_text(), "GPUs"))
     all.push_back(WireFacts::of_text(text));
   const std::string obstacle = obstacle_of(all);
   if (!obstacle.empty()) {
@@ -100,7 +104,7 @@ Wire choose_wire(const Session& session) {
   return {device_plugin().make_communicator(*session.backend, processes.communicator(),
                                             {.connect = in_milliseconds(cluster.connect_timeout),
                                              .collective = in_milliseconds(cluster.collective_timeout)}),
-          fmt::format("collectives: {}, from GPU to GPU", device_plugin().collectives_version())};
+          fmt::format("collectives: {}, from GPU to GPU", own.nccl)};
 }
 
 }  // namespace mtf

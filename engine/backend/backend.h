@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/backend/device_info.h"
 #include "engine/backend/kernel.h"
 #include "engine/comm/collective.h"
 #include "engine/core/profile.h"
@@ -74,6 +75,8 @@ class Backend {
   /// Instruction set or architecture that the bits of results depend on: "avx512", "sm_90".
   virtual std::string instruction_set() const = 0;
 
+  /// Null: the host.
+  virtual const DeviceInfo* device_info() const { return nullptr; }
   /// Kernels and collectives compute when they are run, on memory that the host reads and writes. Else they
   /// have one task, which is enqueued: the device runs it after all that was enqueued before.
   virtual bool is_host() const = 0;

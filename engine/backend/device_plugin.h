@@ -35,7 +35,7 @@ struct DevicePlugin {
 };
 
 /// Grows with every change of an interface between the programs and the shared object.
-inline constexpr uint32_t kDevicePluginAbi = 2;
+inline constexpr uint32_t kDevicePluginAbi = 3;
 /// The one function that the shared object shows: const DevicePlugin* (*)().
 inline constexpr const char* kDevicePluginEntry = "mtf_device_plugin";
 

@@ -101,6 +101,7 @@ Tensors clone_block(Graph& graph, const Block& block, const Tensors& wanted, Ten
     for (const Tensor& input : operation->inputs()) inputs.push_back(mapped(input));
     Provenance provenance = operation->provenance();
     provenance.phase = Phase::kBackward;
+    provenance.recomputed = true;
     const Graph::Scope scope = graph.with(provenance);
     Operation& copy = graph.add_clone(*operation, std::move(inputs));
     for (size_t i = 0; i < copy.outputs().size(); ++i) {
@@ -112,13 +113,16 @@ Tensors clone_block(Graph& graph, const Block& block, const Tensors& wanted, Ten
   return result;
 }
 
-}  // namespace
+/// The operations of the current block from number `first` on: a copy, as others are appended while it is
+/// walked.
+Block operations_since(Graph& graph, size_t first) {
+  const Block& block = graph.current_block();
+  return {block.begin() + static_cast<std::ptrdiff_t>(first), block.end()};
+}
 
-Tensors gradients(const Tensors& ys, const Tensors& xs, const Tensors& grad_ys) {
-  MTF_CHECK(!ys.empty(), "gradients of nothing");
+/// gradients() through the operations of `block` alone.
+Tensors gradients_through(const Block& block, const Tensors& ys, const Tensors& xs, const Tensors& grad_ys) {
   Graph& graph = ys[0].graph();
-  const Block block =
-      graph.current_block();  // a copy: gradients are appended to the block while it is walked
   const TensorSet reached = downstream(block, xs);
   std::unordered_map<Tensor, Tensors, TensorHash> contributions;
   for (size_t i = 0; i < ys.size(); ++i) {
@@ -140,6 +144,7 @@ Tensors gradients(const Tensors& ys, const Tensors& xs, const Tensors& grad_ys) 
     if (!depends) continue;
     Provenance provenance = operation.provenance();
     provenance.phase = Phase::kBackward;
+    provenance.recomputed = false;
     const Graph::Scope scope = graph.with(provenance);
     Tensors dy;
     bool any = false;
@@ -163,6 +168,13 @@ Tensors gradients(const Tensors& ys, const Tensors& xs, const Tensors& grad_ys) 
   return result;
 }
 
+}  // namespace
+
+Tensors gradients(const Tensors& ys, const Tensors& xs, const Tensors& grad_ys) {
+  MTF_CHECK(!ys.empty(), "gradients of nothing");
+  return gradients_through(operations_since(ys[0].graph(), 0), ys, xs, grad_ys);
+}
+
 Tensors custom_gradient(const std::function<Tensors(const Tensors&)>& fn, const Tensors& inputs,
                         const GradientFunction& gradient) {
   const Tensors results = fn(inputs);
@@ -178,8 +190,7 @@ Tensors recompute(const std::function<Tensors(const Tensors&)>& fn, const Tensor
   Graph& graph = inputs[0].graph();
   const size_t first = graph.current_block().size();
   const Tensors results = fn(inputs);
-  const Block& current = graph.current_block();
-  const Block body(current.begin() + static_cast<std::ptrdiff_t>(first), current.end());
+  const Block body = operations_since(graph, first);
   const Tensors targets = outside_tensors(body);
   return custom_gradient([&results](const Tensors&) { return Tensors(results); }, targets,
                          [=, &graph](const Tensors& sources, const Tensors&, const Tensors& dy) {
@@ -187,6 +198,7 @@ Tensors recompute(const std::function<Tensors(const Tensors&)>& fn, const Tensor
                            // copies too.
                            TensorMap sources_of;
                            for (size_t i = 0; i < targets.size(); ++i) sources_of[targets[i]] = sources[i];
+                           const size_t begin = graph.current_block().size();
                            const Tensors copies = clone_block(graph, body, results, std::move(sources_of));
                            Tensors ys, seeds;
                            for (size_t i = 0; i < dy.size(); ++i) {
@@ -194,7 +206,8 @@ Tensors recompute(const std::function<Tensors(const Tensors&)>& fn, const Tensor
                              ys.push_back(copies[i]);
                              seeds.push_back(dy[i]);
                            }
-                           return gradients(ys, sources, seeds);
+                           // Not through what comes before: one source may depend on another.
+                           return gradients_through(operations_since(graph, begin), ys, sources, seeds);
                          });
 }
 

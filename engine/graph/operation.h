@@ -39,6 +39,7 @@ struct Provenance {
   Domain domain = Domain::kActivation;
   Phase phase = Phase::kForward;
   int layer = -1;  ///< running number of the outermost layer; gathers of parameters are scheduled by it
+  bool recomputed = false;  ///< the forward pass has computed the same
 };
 
 /// Work on one position.

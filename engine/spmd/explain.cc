@@ -138,6 +138,7 @@ void Explainer::contraction(const Instruction& instruction, double flops, int64_
   fact.unique_flops = flops * positions_ / static_cast<double>(program_.mesh.size_of(fact.repeated));
   facts_.flops += flops;
   facts_.unique_flops += fact.unique_flops;
+  if (!instruction.provenance.recomputed) facts_.model_flops += fact.unique_flops;
   facts_.repeated_flops += flops * (1 - 1 / static_cast<double>(program_.mesh.size_of(fact.repeated)));
   count(fact.origin.operation, flops * positions_ / 2, 0);
   count(fact.origin.operation + "_unique", fact.unique_flops / 2, 0);

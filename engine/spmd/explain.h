@@ -82,6 +82,7 @@ struct ProgramFacts {
   ProgramCounters counters;
   double flops = 0;         ///< of contractions, of one position in a run
   double unique_flops = 0;  ///< of all contractions in a run, if no position repeated another's work
+  double model_flops = 0;   ///< of these, without what is recomputed
   double repeated_flops =
       0;                  ///< of `flops`, those that would be saved if no position repeated another's work
   double bytes_sent = 0;  ///< by one position in a run

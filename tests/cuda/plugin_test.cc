@@ -34,6 +34,7 @@ TEST(DevicePlugin, ListsDevices) {
   const std::vector<DeviceInfo> devices = emulator().devices();
   ASSERT_FALSE(devices.empty());
   EXPECT_EQ(devices[0].index, 0);
+  EXPECT_EQ(emulator().make_backend(0)->device_info()->pci, devices[0].pci);
   EXPECT_EQ(&device_plugin(), &emulator());
 }
 

@@ -70,3 +70,10 @@ expect_close <("$mtf_bleu" dev.de -b -w 6 < beam.de) <(metric beam dev bleu) 1e-
 expect_exit 0 "$mtf_train" run.yaml run.model_dir=patient train.steps=5000 "train.patience={metric: dev/bleu, evaluations: 2}"
 expect_text "dev/bleu"
 [ "$(tail -1 patient/metrics.jsonl | sed 's/.*"step":\([0-9]*\),.*/\1/')" -lt 5000 ] || fail "the run was not ended by BLEU"
+
+# Activations that are kept or recomputed: the same gradients, also of the memory that several layers of the decoder read.
+for recompute in none block; do
+  expect_exit 0 "$mtf_train" run.yaml model.decoder.num_layers=3 train.recompute=$recompute train.steps=4 train.log_every=1 evaluate=null \
+    checkpoint=null run.model_dir=$recompute
+done
+expect_close <(losses none) <(losses block) 1e-6

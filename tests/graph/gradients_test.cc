@@ -100,6 +100,16 @@ TEST(Recompute, MayBeNested) {
   EXPECT_EQ(nested, plain);
 }
 
+TEST(Recompute, WhatComesBeforeAnInputIsDifferentiatedOnce) {
+  Graph graph;
+  const Tensor x = graph.input("x", kPair);
+  Tensor y = x;
+  for (int layer = 0; layer < 3; ++layer)
+    y = recompute([&](const Tensors& in) { return Tensors{multiply(in[0], x)}; }, {y})[0];
+  const Tensor dx = gradients({y}, {x})[0];
+  EXPECT_EQ(evaluate(graph, {dx}, {{"x", {2, 3}}})[0], (Values{32, 108}));  // of x^4
+}
+
 TEST(Recompute, KeepsNoActivationsForTheBackwardPass) {
   const auto peak = [](bool again) {
     Graph graph;

@@ -18,7 +18,7 @@ double flops_of_a_step(std::vector<std::string> arguments) {
   const TrainStepOptions options = train_step_options(session.config, session.layouts, 3);
   const std::optional<TrainStep> step = build_step(session, options, diagnostics);
   diagnostics.throw_if_errors();
-  return model_flops(session, options, compile(session, *step->graph));
+  return model_flops(compile(session, *step->graph));
 }
 
 TEST(ModelFlops, AreThoseOfForwardAndBackwardOnce) {
@@ -26,6 +26,7 @@ TEST(ModelFlops, AreThoseOfForwardAndBackwardOnce) {
   const double expected = 2.0 * 48 * (2 * 16 * 32 + 3 * (32 * 24 + 24 * 32 + 32 * 16));
   EXPECT_EQ(flops_of_a_step({}), expected);
   EXPECT_EQ(flops_of_a_step({"train.recompute=block"}), expected);
+  EXPECT_EQ(flops_of_a_step({"train.recompute=block", "precision.activation=bfloat16"}), expected);
   EXPECT_EQ(flops_of_a_step({"train.microbatches=4"}), expected);
   EXPECT_EQ(flops_of_a_step({"mesh=rows:2;cols:2", "layout=batch:rows;hidden_odd:cols"}), expected);
   EXPECT_EQ(flops_of_a_step({"mesh=rows:2;cols:2", "layout=batch:rows"}), expected) << "cols repeat the work";

@@ -13,6 +13,7 @@
 #include "trainer/decode/text_codec.h"
 #include "trainer/decode/text_metrics.h"
 #include "trainer/memory/decoding.h"
+#include "trainer/report/device_notes.h"
 #include "trainer/report/progress.h"
 #include "trainer/same_run.h"
 
@@ -161,6 +162,7 @@ void infer(Session& session, Diagnostics& diagnostics) {
   memory.check({&shortest, 1}, "infer.batch_size");
   const Program reader = program_of_weights(session);
   check_same_run(session, {&reader}, {{"weights", descriptions(chosen)}});
+  show_device_notes(session);
   Communicator& communicator = session.processes->communicator();
   const auto open = [&] { return std::make_unique<PairedLines>(communicator, files_of(config.infer)); };
   std::unique_ptr<PairedLines> input = open();  // before the weights are read

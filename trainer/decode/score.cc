@@ -16,6 +16,7 @@
 #include "trainer/decode/output.h"
 #include "trainer/decode/paired_lines.h"
 #include "trainer/decode/text_codec.h"
+#include "trainer/report/device_notes.h"
 #include "trainer/same_run.h"
 
 namespace mtf {
@@ -206,6 +207,7 @@ void score(Session& session, Diagnostics& diagnostics) {
   check_inputs(config, {"score.targets", options.targets}, {"score.inputs", options.inputs}, chosen.size());
   const Program reader = program_of_weights(session);
   check_same_run(session, {&reader}, {{"weights", descriptions(chosen)}});
+  show_device_notes(session);
   Communicator& communicator = session.processes->communicator();
   const auto open = [&] { return std::make_unique<PairedLines>(communicator, files_of(options)); };
   std::unique_ptr<PairedLines> lines = open();  // before the weights are read

@@ -27,6 +27,7 @@ class RunLog {
   /// Forgets the numbers of all steps after state.step, and of an evaluation that is to be repeated.
   void cut_back(const RunState& state);
 
+  Progress& messages() { return progress_; }
   void info(const std::string& message) { progress_.info(message); }
   void warning(const std::string& message) { progress_.warning(message); }
   /// To the log file alone.

@@ -2,9 +2,7 @@
 
 #include <array>
 
-#include "engine/backend/device_plugin.h"
 #include "engine/spmd/explain.h"
-#include "trainer/devices.h"
 #include "trainer/memory/available.h"
 #include "trainer/parameter_server/plan.h"
 
@@ -30,26 +28,15 @@ bool is_kind_of(std::string_view name, std::string_view kind) {
   return name.starts_with(kind) && name.find(' ', kind.size()) == std::string_view::npos;
 }
 
-std::optional<double> peak_of_device(const Config& config) {
-  if (config.run.peak_flops.value) return config.run.peak_flops.value;
-  const Devices devices = resolve_devices(config);
-  if (!devices.is_cuda) return std::nullopt;
-  for (const DeviceInfo& info : device_plugin().devices()) {
-    if (info.index == devices.gpu) return peak_flops_of(info.name, precision_of(config));
-  }
-  return std::nullopt;
+std::optional<double> peak_of_device(const Session& session) {
+  if (session.config.run.peak_flops.value) return session.config.run.peak_flops.value;
+  const DeviceInfo* device = session.backend->device_info();
+  return device == nullptr ? std::nullopt : peak_flops_of(device->name, precision_of(session.config));
 }
 
 }  // namespace
 
-double model_flops(const Session& session, const TrainStepOptions& options, const Program& program) {
-  const auto* word = std::get_if<RecomputeWord>(&options.recompute);
-  if (word != nullptr && *word == RecomputeWord::kNone) return explain(program).unique_flops;
-  TrainStepOptions once = options;
-  once.recompute = RecomputeWord::kNone;
-  const TrainStep step = build_train_step(*session.model, session.train_data->features(), once);
-  return explain(compile(session, *step.graph)).unique_flops;
-}
+double model_flops(const Program& program) { return explain(program).model_flops; }
 
 std::optional<double> peak_flops_of(std::string_view device, const Precision& precision) {
   for (const Peaks& peaks : kPeaks) {
@@ -60,8 +47,9 @@ std::optional<double> peak_flops_of(std::string_view device, const Precision& pr
   return std::nullopt;
 }
 
-std::optional<double> peak_flops(const Config& config) {
-  const std::optional<double> peak = peak_of_device(config);
+std::optional<double> peak_flops(const Session& session) {
+  const Config& config = session.config;
+  const std::optional<double> peak = peak_of_device(session);
   const int processes = parameter_servers(config) ? worker_count(config) : config.launch.size;
   return peak ? std::optional(*peak * processes) : std::nullopt;
 }

@@ -1,8 +1,8 @@
 // How much of what its devices can do a training run does: model-FLOPs utilization (Chowdhery et al. 2022,
 // PaLM: Scaling language modeling with pathways, appendix B), and the memory that it takes.
 //
-//   const double flops = model_flops(session, options, program);
-//   if (const auto peak = peak_flops(session.config)) mfu = flops / step_seconds / *peak;
+//   const double flops = model_flops(program);
+//   if (const auto peak = peak_flops(session)) mfu = flops / step_seconds / *peak;
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@
 namespace mtf {
 
 /// FLOPs of all contractions of a training step, forward and backward, each done once: repeated work
-/// and what `train.recompute` computes again do not count. `program`: compiled from the step of `options`.
-double model_flops(const Session& session, const TrainStepOptions& options, const Program& program);
+/// and what `train.recompute` computes again do not count.
+double model_flops(const Program& program);
 
 /// FLOP/s of dense contractions that all processes' devices can do together: `run.peak_flops`, or as the
 /// makers of the GPUs say; nothing: not known.
-std::optional<double> peak_flops(const Config& config);
+std::optional<double> peak_flops(const Session& session);
 /// Of one device, by its name.
 std::optional<double> peak_flops_of(std::string_view device, const Precision& precision);
 

@@ -25,6 +25,7 @@ class CudaBackend final : public Backend {
   /// "sm_90x132 cublaslt 13.1.0 nvrtc 13.0": cuBLASLt's bits depend on the number of multiprocessors, too.
   std::string instruction_set() const override;
 
+  const DeviceInfo* device_info() const override { return &device_->info(); }
   bool is_host() const override { return false; }
   void write(std::byte* to, const std::byte* from, int64_t bytes) override {
     watched([&] { staging_.write(to, from, bytes); });

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <mutex>
 #include <regex>
 #include <thread>
@@ -19,6 +18,7 @@
 #include "engine/comm/process/diagnosis.h"
 #include "engine/core/check.h"
 #include "engine/core/error.h"
+#include "engine/core/periodic_thread.h"
 
 namespace mtf {
 
@@ -101,7 +101,6 @@ class GlooTransport final : public Transport {
   friend class GlooBuffer;
 
   void connect(const GlooOptions& options);
-  void watch();
   /// The connection to a peer is known to be closed; why.
   std::optional<std::string> loss(int peer);
   void wake_all();
@@ -134,10 +133,7 @@ class GlooTransport final : public Transport {
   std::atomic<bool> aborted_ = false;
   std::string abort_reason_;
 
-  std::mutex watch_mutex_;
-  std::condition_variable stopped_;
-  bool stop_ = false;
-  std::thread watch_;
+  std::optional<PeriodicThread> watch_;  ///< once all are connected
 };
 
 /// The sends, or the receives, of a buffer. Gloo tells how many have ended, but of several that ended at once
@@ -252,16 +248,15 @@ GlooTransport::GlooTransport(const GlooOptions& options)
   pthread_sigmask(SIG_SETMASK, &signals, nullptr);
   connect(options);
   handle_terminate(record_);
-  watch_ = std::thread([this] { watch(); });
+  watch_.emplace(kTick, [this] {
+    for (int peer = 0; peer < size_; ++peer) loss(peer);
+    wake_all();
+    return true;
+  });
 }
 
 GlooTransport::~GlooTransport() {
-  {
-    const std::lock_guard lock(watch_mutex_);
-    stop_ = true;
-  }
-  stopped_.notify_one();
-  watch_.join();
+  watch_.reset();
   const FlightRecord* own = &record_;
   record_at_terminate.compare_exchange_strong(own, nullptr);
 }
@@ -301,14 +296,6 @@ void GlooTransport::connect(const GlooOptions& options) {
     probes_[static_cast<size_t>(peer)] =
         context_->createUnboundBuffer(&probed_[static_cast<size_t>(peer)], 1);
     context_->getPair(peer)->recv(probes_[static_cast<size_t>(peer)].get(), kProbeTag, 0, 1);
-  }
-}
-
-void GlooTransport::watch() {
-  std::unique_lock lock(watch_mutex_);
-  while (!stopped_.wait_for(lock, kTick, [&] { return stop_; })) {
-    for (int peer = 0; peer < size_; ++peer) loss(peer);
-    wake_all();
   }
 }
 

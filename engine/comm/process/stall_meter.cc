@@ -9,27 +9,18 @@ constexpr Milliseconds kLookPause(100), kShortestStall(500);
 
 }  // namespace
 
-StallMeter::StallMeter() : thread_([this] { run(); }) {}
-
-StallMeter::~StallMeter() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  stopped_.notify_one();
-  thread_.join();
-}
+StallMeter::StallMeter()
+    : thread_(kLookPause, [this] {
+        const std::lock_guard lock(mutex_);
+        look();
+        return true;
+      }) {}
 
 Milliseconds StallMeter::last(Milliseconds past) {
   const std::lock_guard lock(mutex_);
   look();  // the thread has perhaps not run since
   const bool is_recent = stall_ > Clock::duration(0) && looked_ - went_on_ <= past;
   return is_recent ? std::chrono::duration_cast<Milliseconds>(stall_) : Milliseconds(0);
-}
-
-void StallMeter::run() {
-  std::unique_lock lock(mutex_);
-  while (!stopped_.wait_for(lock, kLookPause, [this] { return stop_; })) look();
 }
 
 void StallMeter::look() {

@@ -5,18 +5,16 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <mutex>
-#include <thread>
 
 #include "engine/comm/rendezvous/store.h"
+#include "engine/core/periodic_thread.h"
 
 namespace mtf {
 
 class StallMeter {
  public:
   StallMeter();
-  ~StallMeter();
   StallMeter(const StallMeter&) = delete;
   StallMeter& operator=(const StallMeter&) = delete;
 
@@ -27,16 +25,13 @@ class StallMeter {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void run();
   void look();
 
   std::mutex mutex_;
   Clock::time_point looked_ = Clock::now();
   Clock::time_point went_on_;
   Clock::duration stall_{0};
-  std::condition_variable stopped_;
-  bool stop_ = false;
-  std::thread thread_;
+  PeriodicThread thread_;
 };
 
 }  // namespace mtf

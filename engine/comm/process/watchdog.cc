@@ -23,30 +23,14 @@ Watchdog::Watchdog(const FlightRecord& record, Store& store, int rank, std::vect
       peers_(std::move(peers)),
       timeout_(collective_timeout),
       log_(std::move(log)),
-      thread_([this] { run(); }) {}
-
-Watchdog::~Watchdog() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  stopped_.notify_one();
-  thread_.join();
-}
-
-void Watchdog::run() {
-  const Milliseconds pause = std::clamp(timeout_ / 40, Milliseconds(5), Milliseconds(1000));
-  std::unique_lock lock(mutex_);
-  while (!stopped_.wait_for(lock, pause, [&] { return stop_; })) {
-    lock.unlock();
-    try {
-      look();
-    } catch (const std::exception&) {
-      // The store is gone, and with it the process that serves it: whoever waits for that one will say so.
-    }
-    lock.lock();
-  }
-}
+      thread_(std::clamp(timeout_ / 40, Milliseconds(5), Milliseconds(1000)), [this] {
+        try {
+          look();
+        } catch (const std::exception&) {
+          // The store is gone with the process that serves it: whoever waits for that one will say so.
+        }
+        return true;
+      }) {}
 
 void Watchdog::look() {
   const std::optional<FlightRecord::Current> current = record_.current();

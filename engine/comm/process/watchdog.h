@@ -4,17 +4,15 @@
 //   "rank 3 waits 300 s for rank 2 (10.0.0.5, process 812) in all_reduce w over data (collective 17, 4.2 MB)"
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "engine/comm/process/diagnosis.h"
 #include "engine/comm/process/flight_record.h"
 #include "engine/comm/rendezvous/store.h"
+#include "engine/core/periodic_thread.h"
 
 namespace mtf {
 
@@ -26,12 +24,10 @@ class Watchdog {
   /// `log` is called in the watchdog's thread. `peers`: what messages call each rank.
   Watchdog(const FlightRecord& record, Store& store, int rank, std::vector<std::string> peers,
            Milliseconds collective_timeout, std::function<void(const std::string& line)> log);
-  ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
  private:
-  void run();
   void look();
   void compare(const PublishedWait& wait);
 
@@ -47,10 +43,7 @@ class Watchdog {
   std::set<int> differing_;  ///< ranks that were named for it
   bool published_ = false;
 
-  std::mutex mutex_;
-  std::condition_variable stopped_;
-  bool stop_ = false;
-  std::thread thread_;
+  PeriodicThread thread_;
 };
 
 }  // namespace mtf

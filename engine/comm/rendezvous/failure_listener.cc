@@ -1,7 +1,6 @@
 #include "engine/comm/rendezvous/failure_listener.h"
 
 #include <exception>
-#include <optional>
 
 #include "engine/comm/rendezvous/failure_report.h"
 
@@ -11,36 +10,23 @@ namespace {
 
 /// How often the store is asked, and how long after a failure it is told. Process 0 serves the store for 2 s
 /// after a failure of its own: by then all must know.
-constexpr Milliseconds kListenPause(250), kArrival(250);
+constexpr Milliseconds kListenPause(250);
 
 }  // namespace
 
 FailureListener::FailureListener(Store& store, std::function<void(int rank)> heard)
-    : store_(store), heard_(std::move(heard)), thread_([this] { run(); }) {}
+    : store_(store), heard_(std::move(heard)), thread_(kListenPause, [this] { return listen(); }) {}
 
-FailureListener::~FailureListener() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  stopped_.notify_one();
-  thread_.join();
-}
-
-bool FailureListener::pause(Milliseconds time) {
-  std::unique_lock lock(mutex_);
-  return !stopped_.wait_for(lock, time, [&] { return stop_; });
-}
-
-void FailureListener::run() {
+bool FailureListener::listen() {
   try {
-    while (pause(kListenPause)) {
-      const std::optional<int> failed = failed_rank(store_);
-      if (!failed) continue;
-      if (pause(kArrival)) heard_(*failed);
-      return;
+    if (failed_) {
+      heard_(*failed_);
+      return false;
     }
+    failed_ = failed_rank(store_);
+    return true;
   } catch (const std::exception&) {
+    return false;
   }
 }
 

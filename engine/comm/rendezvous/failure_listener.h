@@ -3,12 +3,11 @@
 //   FailureListener listener(store, [&](int rank) { transport.abort(name(rank) + " has failed"); });
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
-#include <thread>
+#include <optional>
 
 #include "engine/comm/rendezvous/store.h"
+#include "engine/core/periodic_thread.h"
 
 namespace mtf {
 
@@ -17,21 +16,17 @@ class FailureListener {
   /// `heard` is called once, in the listener's thread, with a rank that has published a failure: a little
   /// later, so that what it had sent before arrives. Not where the store is lost: who waits will notice.
   FailureListener(Store& store, std::function<void(int rank)> heard);
-  ~FailureListener();
   FailureListener(const FailureListener&) = delete;
   FailureListener& operator=(const FailureListener&) = delete;
 
  private:
-  void run();
-  /// False: stop.
-  bool pause(Milliseconds time);
+  /// False: there is nothing left to hear.
+  bool listen();
 
   Store& store_;
   const std::function<void(int rank)> heard_;
-  std::mutex mutex_;
-  std::condition_variable stopped_;
-  bool stop_ = false;
-  std::thread thread_;
+  std::optional<int> failed_;
+  PeriodicThread thread_;
 };
 
 }  // namespace mtf

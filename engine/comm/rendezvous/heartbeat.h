@@ -4,19 +4,17 @@
 //   const std::string before = Heartbeat::last(store, 2); ...; Heartbeat::last(store, 2) != before
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
+#include <cstdint>
 #include <string>
-#include <thread>
 
 #include "engine/comm/rendezvous/store.h"
+#include "engine/core/periodic_thread.h"
 
 namespace mtf {
 
 class Heartbeat {
  public:
   Heartbeat(Store& store, int rank, Milliseconds interval);
-  ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
@@ -24,14 +22,13 @@ class Heartbeat {
   static std::string last(Store& store, int rank);
 
  private:
-  void run(Milliseconds interval);
+  /// False: the store is lost.
+  bool beat();
 
   Store& store_;
   const int rank_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stop_ = false;
-  std::thread thread_;
+  int64_t beats_ = 0;
+  PeriodicThread thread_;
 };
 
 }  // namespace mtf

@@ -12,16 +12,10 @@ constexpr Milliseconds kPause(50);
 }  // namespace
 
 PeerWatch::PeerWatch(std::function<void()> look, std::function<void()> end, Milliseconds timeout)
-    : look_(std::move(look)), end_(std::move(end)), timeout_(timeout), thread_([this] { run(); }) {}
-
-PeerWatch::~PeerWatch() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  stopped_.notify_one();
-  thread_.join();
-}
+    : look_(std::move(look)),
+      end_(std::move(end)),
+      timeout_(timeout),
+      thread_(kPause, [this] { return go_on(); }) {}
 
 void PeerWatch::check() {
   const std::lock_guard lock(mutex_);
@@ -39,22 +33,16 @@ void PeerWatch::look() {
   }
 }
 
-void PeerWatch::run() {
-  std::unique_lock lock(mutex_);
-  while (!stopped_.wait_for(lock, kPause, [&] { return stop_; })) {
-    lock.unlock();
-    std::exception_ptr error;
-    try {
-      look();
-    } catch (...) {
-      error = std::current_exception();
-    }
-    lock.lock();
-    if (!error) continue;
-    error_ = error;  // before the wait of whoever is to see it ends
-    lock.unlock();
-    return end_();
+bool PeerWatch::go_on() {
+  try {
+    look();
+    return true;
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    error_ = std::current_exception();  // before the wait of whoever is to see it ends
   }
+  end_();
+  return false;
 }
 
 }  // namespace mtf::cuda

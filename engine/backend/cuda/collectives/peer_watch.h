@@ -6,13 +6,13 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <mutex>
-#include <thread>
 
 #include "engine/comm/rendezvous/store.h"
+#include "engine/core/periodic_thread.h"
 
 namespace mtf::cuda {
 
@@ -21,7 +21,6 @@ namespace mtf::cuda {
 class PeerWatch {
  public:
   PeerWatch(std::function<void()> look, std::function<void()> end, Milliseconds timeout);
-  ~PeerWatch();
   PeerWatch(const PeerWatch&) = delete;
   PeerWatch& operator=(const PeerWatch&) = delete;
 
@@ -54,17 +53,16 @@ class PeerWatch {
     PeerWatch& watch_;
   };
 
-  void run();
   void look();
+  /// Looks; false: that was the end.
+  bool go_on();
 
   const std::function<void()> look_, end_;
   const Milliseconds timeout_;
   std::atomic<Clock::time_point> since_ = Clock::time_point::max();  ///< during() lasts; max: there is none
   std::mutex mutex_;
-  std::condition_variable stopped_;
-  bool stop_ = false;
   std::exception_ptr error_;
-  std::thread thread_;
+  PeriodicThread thread_;
 };
 
 }  // namespace mtf::cuda
