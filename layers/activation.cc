@@ -96,7 +96,7 @@ class ActivationLayer final : public Layer {
   Activation function_;
 };
 
-const LayerRegistration<ActivationLayer> registration("activation", "y = function(x)");
+const LayerRegistration<ActivationLayer> activation_registration("activation", "y = function(x)");
 
 }  // namespace
 }  // namespace mtf

@@ -34,7 +34,7 @@ class AddLayer final : public Layer {
   config::Name with_;
 };
 
-const LayerRegistration<AddLayer> registration(
+const LayerRegistration<AddLayer> add_registration(
     "add", "y = x + saved tensor, repeated along the dimensions of x that it lacks");
 
 }  // namespace

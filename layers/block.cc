@@ -29,7 +29,8 @@ class BlockLayer final : public Layer {
   LayerList layers_;
 };
 
-const LayerRegistration<BlockLayer> registration("block", "y = the layers of model.blocks.USE, applied to x");
+const LayerRegistration<BlockLayer> block_registration("block",
+                                                       "y = the layers of model.blocks.USE, applied to x");
 
 }  // namespace
 }  // namespace mtf

@@ -59,7 +59,7 @@ class BranchesLayer final : public Layer {
   std::vector<LayerList> paths_;
 };
 
-const LayerRegistration<BranchesLayer> registration(
+const LayerRegistration<BranchesLayer> branches_registration(
     "branches", "y = concat(path_0(x), path_1(x), ...) along a dimension; an empty path is x itself");
 
 }  // namespace

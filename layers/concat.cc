@@ -38,7 +38,8 @@ class ConcatLayer final : public Layer {
   Options options_;
 };
 
-const LayerRegistration<ConcatLayer> registration("concat", "y = concat(x, saved tensor) along a dimension");
+const LayerRegistration<ConcatLayer> concat_registration("concat",
+                                                         "y = concat(x, saved tensor) along a dimension");
 
 }  // namespace
 }  // namespace mtf

@@ -108,10 +108,11 @@ class DenseLayer final : public Layer {
   Options options_;
 };
 
-const LayerRegistration<DenseLayer> registration("dense",
-                                                 "y = activation(sum over `over` of x * kernel + bias)\n"
-                                                 "kernel: [over.., output..], bias: [output..]; several "
-                                                 "activations: y = product of one such dense layer for each");
+const LayerRegistration<DenseLayer> dense_registration(
+    "dense",
+    "y = activation(sum over `over` of x * kernel + bias)\n"
+    "kernel: [over.., output..], bias: [output..]; several "
+    "activations: y = product of one such dense layer for each");
 
 }  // namespace
 }  // namespace mtf

@@ -39,7 +39,7 @@ class DropoutLayer final : public Layer {
   Options options_;
 };
 
-const LayerRegistration<DropoutLayer> registration(
+const LayerRegistration<DropoutLayer> dropout_registration(
     "dropout", "y = x * mask / (1 - rate), mask = 0 with probability rate, else 1; y = x in evaluation");
 
 }  // namespace

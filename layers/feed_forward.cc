@@ -42,7 +42,7 @@ class FeedForwardLayer final : public Layer {
   Options options_;
 };
 
-const LayerRegistration<FeedForwardLayer> registration(
+const LayerRegistration<FeedForwardLayer> feed_forward_registration(
     "DenseReluDense",
     "h = dropout(activation(x wi)), y = h wo; several activations: their product\n"
     "wi (or wi_0, wi_1, ...): [d_model, d_ff], wo: [d_ff, d_model]. Shazeer, GLU Variants Improve "

@@ -49,7 +49,7 @@ class LayerNormLayer final : public Layer {
   Options options_;
 };
 
-const LayerRegistration<LayerNormLayer> registration(
+const LayerRegistration<LayerNormLayer> layer_norm_registration(
     "layer_norm", "y = (x - mean) / sqrt(variance + epsilon) * layer_norm_scale + layer_norm_bias");
 
 }  // namespace

@@ -25,7 +25,7 @@ class MeanLayer final : public Layer {
   std::vector<config::Name> over_;
 };
 
-const LayerRegistration<MeanLayer> registration("mean", "y = mean of x over some dimensions");
+const LayerRegistration<MeanLayer> mean_registration("mean", "y = mean of x over some dimensions");
 
 }  // namespace
 }  // namespace mtf

@@ -16,7 +16,7 @@
 //     options_.factor); }
 //     ...
 //   };
-//   const LayerRegistration<ScaleLayer> registration("scale", "y = factor * x");
+//   const LayerRegistration<ScaleLayer> scale_registration("scale", "y = factor * x");
 //
 // A layer that holds lists of layers has a constructor (options, LayerParser&); its lists are options of type
 // config::Node. Options with a member `config::Node arguments` receive there all keys that they do not

@@ -38,7 +38,7 @@ class RenameLayer final : public Layer {
   Options options_;
 };
 
-const LayerRegistration<RenameLayer> registration("rename", "y = x with dimension `from` called `to`");
+const LayerRegistration<RenameLayer> rename_registration("rename", "y = x with dimension `from` called `to`");
 
 }  // namespace
 }  // namespace mtf

@@ -38,7 +38,7 @@ class RepeatLayer final : public Layer {
   LayerList layers_;
 };
 
-const LayerRegistration<RepeatLayer> registration(
+const LayerRegistration<RepeatLayer> repeat_registration(
     "repeat", "y = layers(... layers(x)), with weights of their own: scopes NAME/000, NAME/001, ...");
 
 }  // namespace

@@ -41,7 +41,7 @@ class ReshapeLayer final : public Layer {
   Options options_;
 };
 
-const LayerRegistration<ReshapeLayer> registration(
+const LayerRegistration<ReshapeLayer> reshape_registration(
     "reshape", "y = x with the dimensions `over` replaced by `output`; same elements in the same order");
 
 }  // namespace

@@ -49,9 +49,10 @@ class ResidualLayer final : public Layer {
   LayerList layers_;
 };
 
-const LayerRegistration<ResidualLayer> registration("residual",
-                                                    "y = x + layers(x); in `sublayers.per_layer` without "
-                                                    "layers: y = x + the input of the layer in hand");
+const LayerRegistration<ResidualLayer> residual_registration(
+    "residual",
+    "y = x + layers(x); in `sublayers.per_layer` without "
+    "layers: y = x + the input of the layer in hand");
 
 }  // namespace
 }  // namespace mtf

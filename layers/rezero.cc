@@ -26,7 +26,7 @@ class RezeroLayer final : public Layer {
   Options options_;
 };
 
-const LayerRegistration<RezeroLayer> registration(
+const LayerRegistration<RezeroLayer> rezero_registration(
     "rezero",
     "y = x * rezero_weight, one learned number that begins at 0. "
     "Bachlechner et al., ReZero is All You Need, 2020, eq. 1");

@@ -34,7 +34,8 @@ class RmsNormLayer final : public Layer {
   Options options_;
 };
 
-const LayerRegistration<RmsNormLayer> registration("rms_norm", "y = x / sqrt(mean(x^2) + epsilon) * scale");
+const LayerRegistration<RmsNormLayer> rms_norm_registration("rms_norm",
+                                                            "y = x / sqrt(mean(x^2) + epsilon) * scale");
 
 }  // namespace
 }  // namespace mtf

@@ -25,7 +25,7 @@ class SaveLayer final : public Layer {
   std::string as_;
 };
 
-const LayerRegistration<SaveLayer> registration("save", "y = x, which is kept by name");
+const LayerRegistration<SaveLayer> save_registration("save", "y = x, which is kept by name");
 
 }  // namespace
 }  // namespace mtf

@@ -23,7 +23,7 @@ class ScaleLayer final : public Layer {
   double factor_;
 };
 
-const LayerRegistration<ScaleLayer> registration("scale", "y = factor * x");
+const LayerRegistration<ScaleLayer> scale_registration("scale", "y = factor * x");
 
 }  // namespace
 }  // namespace mtf

@@ -33,7 +33,7 @@ class ScaleNormLayer final : public Layer {
   Options options_;
 };
 
-const LayerRegistration<ScaleNormLayer> registration(
+const LayerRegistration<ScaleNormLayer> scale_norm_registration(
     "scale_norm",
     "y = x / sqrt(mean(x^2) + epsilon) * scale, one scale for all. Nguyen and Salazar, 2019, eq. 5");
 

@@ -88,6 +88,13 @@ class Kernel {
 
 using KernelFactory = std::function<std::unique_ptr<Kernel>(const KernelContext&)>;
 
+inline constexpr std::initializer_list<DType> kFloatingTypes = {DType::kFloat32, DType::kBFloat16,
+                                                                DType::kFloat64};
+inline constexpr std::initializer_list<DType> kNumberTypes = {DType::kFloat32, DType::kBFloat16,
+                                                              DType::kFloat64, DType::kInt32, DType::kInt64};
+inline constexpr std::initializer_list<DType> kAllTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
+                                                           DType::kInt32,   DType::kInt64,    DType::kBool};
+
 /// A file-scope object that makes a CPU kernel known under an operation's name for these dtypes
 /// (Operation::kernel_dtype).
 class KernelRegistration {

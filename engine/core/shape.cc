@@ -160,6 +160,10 @@ Shape operator-(const Shape& a, const Dimension& b) {
   return a - Shape{b};
 }
 
+Shape without(const Shape& shape, std::string_view dimension) {
+  return shape.contains(dimension) ? shape - shape.dimension(dimension) : shape;
+}
+
 bool same_dimensions(const Shape& a, const Shape& b) { return a.rank() == b.rank() && a.contains_all(b); }
 
 }  // namespace mtf

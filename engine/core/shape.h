@@ -71,6 +71,8 @@ Shape operator+(const Shape& a, const Dimension& b);
 /// Removes; absent dimensions of a Shape are ignored, an absent single Dimension is an error.
 Shape operator-(const Shape& a, const Shape& b);
 Shape operator-(const Shape& a, const Dimension& b);
+/// The same where there is no such dimension.
+Shape without(const Shape& shape, std::string_view dimension);
 /// True when both have the same dimensions in any order.
 bool same_dimensions(const Shape& a, const Shape& b);
 

@@ -26,7 +26,7 @@ Shape blocked(const Shape& weight, const Shape& shape) {
 
 /// The sum of the blocks of an output.
 Tensor unblocked(const Tensor& x) {
-  return x.shape().contains(kBlock) ? reduce_sum(x, x.shape() - x.shape().dimension(kBlock)) : x;
+  return x.shape().contains(kBlock) ? reduce_sum(x, without(x.shape(), kBlock)) : x;
 }
 
 Shape stacked(const Shape& shape, const AdafactorOptions& options) {

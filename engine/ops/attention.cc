@@ -19,14 +19,10 @@
 namespace mtf {
 namespace {
 
-constexpr std::string_view kName = "attention";
+constexpr std::string_view kAttention = "attention";
 constexpr int64_t kFarthestDistance = 1 << 20;
 
 using Operand = AttentionOperation::Operand;
-
-Shape without(const Shape& shape, const std::string& dimension) {
-  return shape.contains(dimension) ? shape - shape.dimension(dimension) : shape;
-}
 
 /// `x` with `dimension` declared last.
 Tensor with_last(const Tensor& x, const std::string& dimension) {
@@ -58,13 +54,14 @@ class Check {
 
   void run() const {
     if (!is_floating(in_.q.dtype()))
-      shape_error(kName, fmt::format("needs floating-point operands, not {}", name_of(in_.q.dtype())));
+      shape_error(kAttention, fmt::format("needs floating-point operands, not {}", name_of(in_.q.dtype())));
     need("q", in_.q, options_.key);
     for (const auto& [name, x, last] : {std::tuple("k", in_.k, options_.key), {"v", in_.v, options_.value}}) {
       need(name, x, last);
       need(name, x, options_.memory_length);
       if (x.dtype() != in_.q.dtype())
-        shape_error(kName, fmt::format("q is {}, {} is {}", name_of(in_.q.dtype()), name, name_of(x.dtype())),
+        shape_error(kAttention,
+                    fmt::format("q is {}, {} is {}", name_of(in_.q.dtype()), name, name_of(x.dtype())),
                     "cast one of them");
     }
     const Shape queries = without(in_.q.shape(), options_.key);
@@ -85,7 +82,7 @@ class Check {
       if (x) need("the memory's ids", x, options_.memory_length);
     }
     if (!in_.query_segment != !in_.memory_segment)
-      shape_error(kName, "segments of the queries or of the memory alone", "both or none");
+      shape_error(kAttention, "segments of the queries or of the memory alone", "both or none");
     if (in_.noise) {
       need("noise", in_.noise, options_.memory_length);
       within("noise", in_.noise, queries + memory);
@@ -95,7 +92,7 @@ class Check {
 
  private:
   [[noreturn]] static void misfit(std::string_view what, const Tensor& x, const std::string& right) {
-    shape_error(kName, fmt::format("{} has shape {}", what, x.shape().to_string()), right);
+    shape_error(kAttention, fmt::format("{} has shape {}", what, x.shape().to_string()), right);
   }
   static void need(std::string_view what, const Tensor& x, const std::string& dimension) {
     if (!x.shape().contains(dimension)) misfit(what, x, fmt::format("it needs a dimension `{}`", dimension));
@@ -106,7 +103,7 @@ class Check {
   static void ids(const std::string& whose, const Tensor& x, const Shape& all) {
     if (!x) return;
     if (x.dtype() != DType::kInt32)
-      shape_error(kName, fmt::format("ids of {} are {}", whose, name_of(x.dtype())), "int32");
+      shape_error(kAttention, fmt::format("ids of {} are {}", whose, name_of(x.dtype())), "int32");
     within("an id of " + whose, x, all);
   }
   void check_table(const Shape& outer) const {
@@ -119,7 +116,7 @@ class Check {
     const int64_t directions = options_.bidirectional ? 2 : 1, each = buckets.size / (2 * directions);
     if (buckets.size % (2 * directions) != 0 || options_.max_distance <= each ||
         options_.max_distance > kFarthestDistance)
-      shape_error(kName,
+      shape_error(kAttention,
                   fmt::format("{} buckets for distances up to {}", buckets.size, options_.max_distance),
                   fmt::format("a multiple of {} buckets, and a max_distance above {} and at most {}",
                               2 * directions, each, kFarthestDistance));

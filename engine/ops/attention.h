@@ -69,10 +69,7 @@ Tensor attention(const AttentionInputs& inputs, const AttentionOptions& options 
 /// another sequence) or `key` is split, and the form that it is tested against.
 Tensor composed_attention(const AttentionInputs& inputs, const AttentionOptions& options = {});
 
-/// Common parts of attention and its gradient. Operands have their row dimension last, the table and the
-/// noise the accumulation dtype.
-class AttentionOperation : public Operation {
- public:
+struct AttentionOperands {
   /// In the order of the inputs.
   enum Operand {
     kQ,
@@ -88,6 +85,12 @@ class AttentionOperation : public Operation {
     kNoise,
   };
   static constexpr int kOperands = kNoise + 1;
+};
+
+/// Common parts of attention and its gradient. Operands have their row dimension last, the table and the
+/// noise the accumulation dtype.
+class AttentionOperation : public Operation, public AttentionOperands {
+ public:
   /// Which input an operand is; -1: absent.
   using OperandIndex = std::array<int, kOperands>;
 

@@ -14,7 +14,7 @@ namespace {
 
 enum Operands : unsigned { kFloats = 1, kIntegers = 2, kBools = 4, kNumbers = kFloats | kIntegers };
 
-struct FunctionInfo {
+struct BinaryInfo {
   BinaryFunction function;
   std::string_view name;
   unsigned operands;
@@ -22,27 +22,27 @@ struct FunctionInfo {
 };
 
 using enum BinaryFunction;
-constexpr std::array kFunctions{
-    FunctionInfo{kAdd, "add", kNumbers},
-    FunctionInfo{kSubtract, "subtract", kNumbers},
-    FunctionInfo{kMultiply, "multiply", kNumbers},
-    FunctionInfo{kDivide, "divide", kFloats},
-    FunctionInfo{kMinimum, "minimum", kNumbers},
-    FunctionInfo{kMaximum, "maximum", kNumbers},
-    FunctionInfo{kFloorDivide, "floor_divide", kNumbers},
-    FunctionInfo{kModulo, "modulo", kNumbers},
-    FunctionInfo{kLess, "less", kNumbers, true},
-    FunctionInfo{kGreater, "greater", kNumbers, true},
-    FunctionInfo{kLessEqual, "less_equal", kNumbers, true},
-    FunctionInfo{kGreaterEqual, "greater_equal", kNumbers, true},
-    FunctionInfo{kEqual, "equal", kNumbers | kBools, true},
-    FunctionInfo{kNotEqual, "not_equal", kNumbers | kBools, true},
-    FunctionInfo{kLogicalAnd, "logical_and", kBools, true},
-    FunctionInfo{kLogicalOr, "logical_or", kBools, true},
+constexpr std::array kBinaryFunctions{
+    BinaryInfo{kAdd, "add", kNumbers},
+    BinaryInfo{kSubtract, "subtract", kNumbers},
+    BinaryInfo{kMultiply, "multiply", kNumbers},
+    BinaryInfo{kDivide, "divide", kFloats},
+    BinaryInfo{kMinimum, "minimum", kNumbers},
+    BinaryInfo{kMaximum, "maximum", kNumbers},
+    BinaryInfo{kFloorDivide, "floor_divide", kNumbers},
+    BinaryInfo{kModulo, "modulo", kNumbers},
+    BinaryInfo{kLess, "less", kNumbers, true},
+    BinaryInfo{kGreater, "greater", kNumbers, true},
+    BinaryInfo{kLessEqual, "less_equal", kNumbers, true},
+    BinaryInfo{kGreaterEqual, "greater_equal", kNumbers, true},
+    BinaryInfo{kEqual, "equal", kNumbers | kBools, true},
+    BinaryInfo{kNotEqual, "not_equal", kNumbers | kBools, true},
+    BinaryInfo{kLogicalAnd, "logical_and", kBools, true},
+    BinaryInfo{kLogicalOr, "logical_or", kBools, true},
 };
 
-const FunctionInfo& info(BinaryFunction function) {
-  const FunctionInfo& found = kFunctions[static_cast<size_t>(function)];
+const BinaryInfo& info(BinaryFunction function) {
+  const BinaryInfo& found = kBinaryFunctions[static_cast<size_t>(function)];
   MTF_CHECK(found.function == function, "the table of functions is out of order at {}", found.name);
   return found;
 }

@@ -12,49 +12,49 @@
 namespace mtf {
 namespace {
 
-enum class Operand { kFloating, kNumber, kBool };
+enum class OperandType { kFloating, kNumber, kBool };
 /// What the fused gradient is computed from besides dy.
 enum class From { kNone, kInput, kOutput };
 
-struct FunctionInfo {
+struct UnaryInfo {
   UnaryFunction function;
   std::string_view name;
-  Operand operand;
+  OperandType operand;
   From gradient_from = From::kNone;
   std::string_view gradient_name = {};
 };
 
 using enum UnaryFunction;
-constexpr std::array kFunctions{
-    FunctionInfo{kNegative, "negative", Operand::kNumber},
-    FunctionInfo{kReciprocal, "reciprocal", Operand::kFloating},
-    FunctionInfo{kSquare, "square", Operand::kNumber},
-    FunctionInfo{kSqrt, "sqrt", Operand::kFloating},
-    FunctionInfo{kRsqrt, "rsqrt", Operand::kFloating},
-    FunctionInfo{kExp, "exp", Operand::kFloating},
-    FunctionInfo{kLog, "log", Operand::kFloating},
-    FunctionInfo{kSin, "sin", Operand::kFloating},
-    FunctionInfo{kCos, "cos", Operand::kFloating},
-    FunctionInfo{kAbs, "abs", Operand::kNumber},
-    FunctionInfo{kSign, "sign", Operand::kNumber},
-    FunctionInfo{kLogicalNot, "logical_not", Operand::kBool},
-    FunctionInfo{kPow, "pow", Operand::kFloating},
-    FunctionInfo{kScalarMultiply, "scalar_multiply", Operand::kNumber},
-    FunctionInfo{kScalarAdd, "scalar_add", Operand::kNumber},
-    FunctionInfo{kRelu, "relu", Operand::kFloating, From::kOutput, "relu_gradient"},
-    FunctionInfo{kLeakyRelu, "leaky_relu", Operand::kFloating, From::kInput, "leaky_relu_gradient"},
-    FunctionInfo{kElu, "elu", Operand::kFloating, From::kOutput, "elu_gradient"},
-    FunctionInfo{kSelu, "selu", Operand::kFloating, From::kOutput, "selu_gradient"},
-    FunctionInfo{kSoftplus, "softplus", Operand::kFloating, From::kInput, "softplus_gradient"},
-    FunctionInfo{kSigmoid, "sigmoid", Operand::kFloating, From::kOutput, "sigmoid_gradient"},
-    FunctionInfo{kTanh, "tanh", Operand::kFloating, From::kOutput, "tanh_gradient"},
-    FunctionInfo{kSwish, "swish", Operand::kFloating, From::kInput, "swish_gradient"},
-    FunctionInfo{kGelu, "gelu", Operand::kFloating, From::kInput, "gelu_gradient"},
-    FunctionInfo{kSquaredRelu, "squared_relu", Operand::kFloating, From::kInput, "squared_relu_gradient"},
+constexpr std::array kUnaryFunctions{
+    UnaryInfo{kNegative, "negative", OperandType::kNumber},
+    UnaryInfo{kReciprocal, "reciprocal", OperandType::kFloating},
+    UnaryInfo{kSquare, "square", OperandType::kNumber},
+    UnaryInfo{kSqrt, "sqrt", OperandType::kFloating},
+    UnaryInfo{kRsqrt, "rsqrt", OperandType::kFloating},
+    UnaryInfo{kExp, "exp", OperandType::kFloating},
+    UnaryInfo{kLog, "log", OperandType::kFloating},
+    UnaryInfo{kSin, "sin", OperandType::kFloating},
+    UnaryInfo{kCos, "cos", OperandType::kFloating},
+    UnaryInfo{kAbs, "abs", OperandType::kNumber},
+    UnaryInfo{kSign, "sign", OperandType::kNumber},
+    UnaryInfo{kLogicalNot, "logical_not", OperandType::kBool},
+    UnaryInfo{kPow, "pow", OperandType::kFloating},
+    UnaryInfo{kScalarMultiply, "scalar_multiply", OperandType::kNumber},
+    UnaryInfo{kScalarAdd, "scalar_add", OperandType::kNumber},
+    UnaryInfo{kRelu, "relu", OperandType::kFloating, From::kOutput, "relu_gradient"},
+    UnaryInfo{kLeakyRelu, "leaky_relu", OperandType::kFloating, From::kInput, "leaky_relu_gradient"},
+    UnaryInfo{kElu, "elu", OperandType::kFloating, From::kOutput, "elu_gradient"},
+    UnaryInfo{kSelu, "selu", OperandType::kFloating, From::kOutput, "selu_gradient"},
+    UnaryInfo{kSoftplus, "softplus", OperandType::kFloating, From::kInput, "softplus_gradient"},
+    UnaryInfo{kSigmoid, "sigmoid", OperandType::kFloating, From::kOutput, "sigmoid_gradient"},
+    UnaryInfo{kTanh, "tanh", OperandType::kFloating, From::kOutput, "tanh_gradient"},
+    UnaryInfo{kSwish, "swish", OperandType::kFloating, From::kInput, "swish_gradient"},
+    UnaryInfo{kGelu, "gelu", OperandType::kFloating, From::kInput, "gelu_gradient"},
+    UnaryInfo{kSquaredRelu, "squared_relu", OperandType::kFloating, From::kInput, "squared_relu_gradient"},
 };
 
-const FunctionInfo& info(UnaryFunction function) {
-  const FunctionInfo& found = kFunctions[static_cast<size_t>(function)];
+const UnaryInfo& info(UnaryFunction function) {
+  const UnaryInfo& found = kUnaryFunctions[static_cast<size_t>(function)];
   MTF_CHECK(found.function == function, "the table of functions is out of order at {}", found.name);
   return found;
 }
@@ -71,10 +71,10 @@ Tensor apply(UnaryFunction function, const Tensor& x, double parameter = 0) {
 
 ComponentWise::ComponentWise(UnaryFunction function, const Tensor& x, double parameter)
     : OperationBase({x}, {{x.shape(), x.dtype()}}), function(function), parameter(parameter) {
-  const Operand operand = info(function).operand;
-  const bool fits = operand == Operand::kBool     ? x.dtype() == DType::kBool
-                    : operand == Operand::kNumber ? x.dtype() != DType::kBool
-                                                  : is_floating(x.dtype());
+  const OperandType operand = info(function).operand;
+  const bool fits = operand == OperandType::kBool     ? x.dtype() == DType::kBool
+                    : operand == OperandType::kNumber ? x.dtype() != DType::kBool
+                                                      : is_floating(x.dtype());
   if (!fits) {
     shape_error(name(), fmt::format("not defined for {}", name_of(x.dtype())), "cast the operand first");
   }

@@ -11,7 +11,7 @@
 namespace mtf {
 namespace {
 
-constexpr std::string_view kName = "softmax_cross_entropy";
+constexpr std::string_view kCrossEntropy = "softmax_cross_entropy";
 
 Shape rows_of(const Tensor& logits, const std::string& vocab) {
   return logits.shape() - logits.shape().dimension(vocab);
@@ -25,26 +25,26 @@ OutputInfo per_row(const Tensor& logits, const std::string& vocab) {
 void check(const Tensor& logits, const Tensor& targets, const std::string& vocab,
            const CrossEntropyOptions& options) {
   if (!is_floating(logits.dtype())) {
-    shape_error(kName, fmt::format("needs floating-point logits, not {}", name_of(logits.dtype())));
+    shape_error(kCrossEntropy, fmt::format("needs floating-point logits, not {}", name_of(logits.dtype())));
   }
   if (!logits.shape().contains(vocab)) {
-    shape_error(kName,
+    shape_error(kCrossEntropy,
                 fmt::format("the logits {} have no dimension `{}`", logits.shape().to_string(), vocab));
   }
   const bool soft = is_floating(targets.dtype());
   const Shape expected = soft ? logits.shape() : rows_of(logits, vocab);
   if (!same_dimensions(targets.shape(), expected)) {
-    shape_error(kName,
+    shape_error(kCrossEntropy,
                 fmt::format("{} targets have shape {}", soft ? "floating-point" : "integer",
                             targets.shape().to_string()),
                 fmt::format("the dimensions {}", expected.to_string()));
   }
   if (soft ? targets.dtype() != logits.dtype() : targets.dtype() != DType::kInt32) {
-    shape_error(kName, fmt::format("the targets are {}", name_of(targets.dtype())),
+    shape_error(kCrossEntropy, fmt::format("the targets are {}", name_of(targets.dtype())),
                 fmt::format("int32 ids, or {} as the logits", name_of(logits.dtype())));
   }
   if (soft && options.label_smoothing != 0) {
-    shape_error(kName, "label smoothing applies to integer targets", "smooth the targets themselves");
+    shape_error(kCrossEntropy, "label smoothing applies to integer targets", "smooth the targets themselves");
   }
 }
 

@@ -11,8 +11,6 @@
 namespace mtf {
 namespace {
 
-Shape without(const Shape& shape, const std::string& dimension) { return shape - shape.dimension(dimension); }
-
 void check(std::string_view operation, const Tensor& x, const std::string& dimension) {
   if (!is_floating(x.dtype()))
     shape_error(operation, fmt::format("needs floating-point values, not {}", name_of(x.dtype())));

@@ -118,7 +118,6 @@ class LayoutCheck {
   const OperationSet live_;
   std::map<std::string, Finding> findings_;
   std::set<std::string> dimensions_;    ///< names that occur in any tensor
-  std::set<std::string> checked_;       ///< tensors that have been looked at
   std::set<std::string> unsplittable_;  ///< dimensions that some operation cannot have split
   Microbatching microbatching_;         ///< of the loop that is looked into
 };
@@ -184,8 +183,6 @@ void LayoutCheck::check_operation(const Operation& operation) {
 }
 
 void LayoutCheck::check_tensor(const std::string& name, const Shape& shape, Domain domain) {
-  if (!checked_.insert(fmt::format("{} {} {}", static_cast<int>(domain), name, shape.to_string())).second)
-    return;
   for (const Dimension& d : shape) dimensions_.insert(d.name);
   check_repeated_rules(name, shape, domain);
   check_shared(name, shape, domain, "one tensor");

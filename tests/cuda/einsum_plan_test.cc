@@ -12,8 +12,6 @@
 namespace mtf::cuda {
 namespace {
 
-constexpr size_t kA = Contraction::kA, kB = Contraction::kB, kOut = Contraction::kOut,
-                 kBias = Contraction::kBias;
 using Numbers = std::vector<double>;
 
 struct Einsum {

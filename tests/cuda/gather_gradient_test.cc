@@ -21,16 +21,16 @@ struct Lookup {
   }
 };
 
-constexpr std::pair<DType, DType> kTypes[] = {{DType::kFloat32, DType::kFloat32},
-                                              {DType::kBFloat16, DType::kBFloat16},
-                                              {DType::kBFloat16, DType::kFloat32},
-                                              {DType::kFloat64, DType::kFloat64},
-                                              {DType::kInt32, DType::kInt32}};
+constexpr std::pair<DType, DType> kTypePairs[] = {{DType::kFloat32, DType::kFloat32},
+                                                  {DType::kBFloat16, DType::kBFloat16},
+                                                  {DType::kBFloat16, DType::kFloat32},
+                                                  {DType::kFloat64, DType::kFloat64},
+                                                  {DType::kInt32, DType::kInt32}};
 
 /// Entries with few places are added in the order of the CPU's kernel: the same bits.
 TEST(GatherGradient, AddsInTheOrderOfTheIds) {
   const Dimension vocab{"vocab", 12}, a{"a", 5}, b{"b", 30}, heads{"heads", 2};
-  for (const auto& [dtype, out] : kTypes) {
+  for (const auto& [dtype, out] : kTypePairs) {
     for (int64_t width : {1, 3, 8, 40}) {
       const Dimension d{"d", width};
       const Lookup lookups[] = {{{vocab, d}, {a, b}, dtype, out},
@@ -75,7 +75,7 @@ TEST(GatherGradient, SortsManyPlacesOfSeveralBatches) {
 
 /// Whole numbers, whose sums are exact in any order.
 TEST(GatherGradient, EntriesWithManyPlaces) {
-  for (const auto& [dtype, out] : kTypes) {
+  for (const auto& [dtype, out] : kTypePairs) {
     if (out == DType::kBFloat16) continue;
     for (int64_t width : {1, 8}) {
       for (int64_t places : {511, 512, 1024, 5000}) {

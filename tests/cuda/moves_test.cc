@@ -14,9 +14,6 @@ namespace {
 using Bytes = std::vector<std::byte>;
 using Kind = Collective::Kind;
 
-constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
-                            DType::kInt32,   DType::kInt64,    DType::kBool};
-
 Bytes random_bytes(int64_t count, DType dtype, uint32_t seed) {
   if (dtype == DType::kBool) return bytes_of(random_whole_values(count, 0, 2, seed), dtype);
   Values values = random_normal_values(count, seed);
@@ -60,7 +57,7 @@ void expect_same_move(Move::Kind kind, const Shape& global, const Shape& input,
 }
 
 TEST(Moves, OfAnyType) {
-  for (DType dtype : kTypes) {
+  for (DType dtype : kAllTypes) {
     for (int64_t inner : {1, 3, 16}) {
       const Shape whole{{"a", 3}, {"b", 8}, {"c", inner}}, part{{"a", 3}, {"b", 2}, {"c", inner}};
       expect_same_move(Move::Kind::kSlice, whole, whole, {0, 0, 0}, part, {0, 6, 0}, dtype, 1);
@@ -125,7 +122,7 @@ void expect_same_collective(const Collective& c) {
 TEST(Collectives, ReduceByTheTree) {
   const std::vector<int64_t> groups[] = {{1}, {2}, {3}, {4}, {7}, {8}, {2, 3}, {3, 2, 2}, {5, 7}, {64}};
   for (const std::vector<int64_t>& group : groups) {
-    for (DType dtype : kTypes) {
+    for (DType dtype : kAllTypes) {
       expect_same_collective(collective(Kind::kAllReduce, dtype, group, {3, 17}));
       for (const int dimension : {0, 1}) {
         for (int64_t inner : {1, 16}) {
@@ -146,7 +143,7 @@ TEST(Collectives, ReduceMoreMembersThanOneLaunchTakes) {
 }
 
 TEST(Collectives, LargestAndSmallest) {
-  for (DType dtype : kTypes) {
+  for (DType dtype : kAllTypes) {
     for (Reduction reduction : {Reduction::kMax, Reduction::kMin}) {
       Collective c = collective(Kind::kAllReduce, dtype, {6}, {50});
       c.reduction = reduction;
@@ -156,14 +153,14 @@ TEST(Collectives, LargestAndSmallest) {
 }
 
 TEST(Collectives, Gather) {
-  for (DType dtype : kTypes) {
+  for (DType dtype : kAllTypes) {
     for (int dimension : {0, 1, 2})
       expect_same_collective(collective(Kind::kAllGather, dtype, {2, 20}, {2, 3, 4}, dimension));
   }
 }
 
 TEST(Collectives, AllToAll) {
-  for (DType dtype : kTypes) {
+  for (DType dtype : kAllTypes) {
     for (int split : {0, 1, 2}) {
       for (int concat : {0, 1, 2}) {
         if (split == concat) continue;
@@ -177,7 +174,7 @@ TEST(Collectives, AllToAll) {
 }
 
 TEST(Collectives, Exchange) {
-  for (DType dtype : kTypes) {
+  for (DType dtype : kAllTypes) {
     for (int64_t offset : {-9, -3, 1, 4, 20}) {
       for (bool wrap : {false, true}) {
         Collective c = collective(Kind::kExchange, dtype, {3}, {2, 4, 3}, 1);

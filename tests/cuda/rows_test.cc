@@ -12,8 +12,6 @@
 namespace mtf::testing {
 namespace {
 
-constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat64};
-
 DType statistic(DType dtype) { return dtype == DType::kBFloat16 ? DType::kFloat32 : dtype; }
 
 /// A tensor and the dimension `n` along which its rows run.
@@ -64,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Long, RowFunctions, kLongRows);
 INSTANTIATE_TEST_SUITE_P(Short, NotFinite, kShortRows);
 
 TEST_P(RowFunctions, Softmax) {
-  for (DType dtype : kTypes) {
+  for (DType dtype : kFloatingTypes) {
     const Tensor x = whole("x", dtype);
     expect_same(softmax(x, "n"), dtype);
     expect_same(softmax(x, "n", 0.5), dtype);
@@ -76,7 +74,7 @@ TEST_P(RowFunctions, Softmax) {
 }
 
 TEST_P(RowFunctions, SoftmaxGradients) {
-  for (DType dtype : kTypes) {
+  for (DType dtype : kFloatingTypes) {
     const Tensor x = whole("x", dtype), y = whole("y", dtype), dy = whole("dy", dtype);
     KernelComparison of_softmax(graph.add<SoftmaxGradient>(y, dy, "n").output());
     KernelComparison of_logarithm(graph.add<LogSoftmaxGradient>(y, dy, "n").output());
@@ -120,7 +118,7 @@ TEST_P(NotFinite, GivesWhatTheHostGives) {
 TEST_P(RowFunctions, CrossEntropy) {
   const Shape rows = GetParam().rows();
   const int64_t n = GetParam().along().size;
-  for (DType dtype : kTypes) {
+  for (DType dtype : kFloatingTypes) {
     const Tensor logits = whole("x", dtype), values = whole("t", dtype),
                  ids = graph.input("ids", rows, DType::kInt32);
     for (const Tensor& targets : {ids, values}) {
@@ -159,7 +157,7 @@ TEST_P(RowFunctions, CrossEntropy) {
 }
 
 TEST_P(RowFunctions, Norms) {
-  for (DType dtype : kTypes) {
+  for (DType dtype : kFloatingTypes) {
     const Tensor x = whole("x", dtype), dy = whole("dy", dtype), scale = per_column("s", dtype);
     const Tensor bias = per_column("b", dtype), rstd = per_row("r", dtype), mean = per_row("m", dtype);
     for (const double offset : {0.0, 5.0}) {
@@ -178,7 +176,7 @@ TEST_P(RowFunctions, Norms) {
 }
 
 TEST(Norms, ParameterGradientsOfManyRows) {
-  for (DType dtype : kTypes) {
+  for (DType dtype : kFloatingTypes) {
     for (const Shape& shape :
          {Shape{{"a", 3000}, {"n", 12}}, Shape{{"a", 1030}, {"n", 264}}, Shape{{"a", 600}, {"n", 7}},
           Shape{{"a", 50}, {"n", 3}, {"b", 700}}, Shape{{"n", 2}, {"b", 20000}}}) {
@@ -198,7 +196,7 @@ TEST(Norms, ParameterGradientsOfManyRows) {
 
 /// Ids count from the begin of the whole vocabulary.
 TEST(CrossEntropy, OnASliceOfTheVocabulary) {
-  for (DType dtype : kTypes) {
+  for (DType dtype : kFloatingTypes) {
     Graph graph;
     const Shape shape{{"a", 6}, {"n", 48}}, rows{{"a", 6}};
     const Tensor logits = graph.input("x", shape, dtype), ids = graph.input("ids", rows, DType::kInt32);

@@ -24,7 +24,7 @@ Shape shape_of(int64_t outer, int64_t length, int64_t inner) {
   return {{"outer", outer}, {"length", length}, {"inner", inner}};
 }
 
-void expect_same(const Tensor& output) {
+void expect_same_result(const Tensor& output) {
   if (output.operation().inputs().empty()) return;  // the input itself: nothing was to be done
   KernelComparison(output).expect_same();
 }
@@ -47,8 +47,8 @@ TEST(Concat, OfAnyParts) {
       parts.push_back(
           x.graph().input(std::to_string(length), x.shape().resized("length", length), x.dtype()));
     }
-    expect_same(concat(parts, "length"));
-    expect_same(concat({x, x}, "outer"));
+    expect_same_result(concat(parts, "length"));
+    expect_same_result(concat({x, x}, "outer"));
   });
 }
 
@@ -56,14 +56,14 @@ TEST(Concat, OfMoreThanOneLaunchTakes) {
   Graph graph;
   Tensors parts;
   for (int64_t i = 0; i < 70; ++i) parts.push_back(graph.input(std::to_string(i), shape_of(3, 1 + i % 4, 5)));
-  expect_same(concat(parts, "length"));
-  expect_same(stack(Tensors(30, parts[0]), "new", 1));
+  expect_same_result(concat(parts, "length"));
+  expect_same_result(stack(Tensors(30, parts[0]), "new", 1));
 }
 
 TEST(Split, IntoAnyParts) {
   for_each_tensor(9, [](const Tensor& x) {
-    expect_same(split(x, "length", {4, 1, 1, 3})[0]);
-    expect_same(split(x, "outer", {2, 1})[0]);
+    expect_same_result(split(x, "length", {4, 1, 1, 3})[0]);
+    expect_same_result(split(x, "outer", {2, 1})[0]);
   });
 }
 
@@ -71,30 +71,30 @@ TEST(Stack, AlongAnyAxis) {
   for_each_tensor(3, [](const Tensor& x) {
     for (int axis = 0; axis <= 3; ++axis) {
       const Tensor y = stack({x, x, x}, "new", axis);
-      expect_same(y);
-      expect_same(unstack(y, "new")[0]);
+      expect_same_result(y);
+      expect_same_result(unstack(y, "new")[0]);
     }
   });
 }
 
 TEST(Slice, AndPad) {
   for_each_tensor(6, [](const Tensor& x) {
-    expect_same(slice(x, "length", 1, 3));
-    expect_same(slice(x, "inner", x.shape()[2].size - 1, 1));
-    expect_same(slice(x, "outer", 0, 2));
-    expect_same(pad(x, "length", 2, 3));
-    expect_same(pad(x, "inner", 0, 1));
-    expect_same(pad(x, "outer", 1, 0));
+    expect_same_result(slice(x, "length", 1, 3));
+    expect_same_result(slice(x, "inner", x.shape()[2].size - 1, 1));
+    expect_same_result(slice(x, "outer", 0, 2));
+    expect_same_result(pad(x, "length", 2, 3));
+    expect_same_result(pad(x, "inner", 0, 1));
+    expect_same_result(pad(x, "outer", 1, 0));
   });
 }
 
 TEST(Shift, ByAnyOffset) {
   for_each_tensor(5, [](const Tensor& x) {
     for (int64_t offset : {-7, -5, -2, 0, 1, 4, 5, 12}) {
-      expect_same(shift(x, offset, "length", false));
-      expect_same(shift(x, offset, "length", true));
+      expect_same_result(shift(x, offset, "length", false));
+      expect_same_result(shift(x, offset, "length", true));
     }
-    expect_same(shift(x, -1, "inner", false));
+    expect_same_result(shift(x, -1, "inner", false));
   });
 }
 

@@ -8,7 +8,7 @@
 namespace mtf::testing {
 namespace {
 
-constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32};
+constexpr DType kRankedTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32};
 
 /// With ties, and for floats NaN, infinities and zeros of both signs.
 Values difficult(int64_t count, DType dtype, uint32_t seed) {
@@ -35,7 +35,7 @@ void expect_same(const Shape& shape, int64_t k, DType dtype) {
 }
 
 TEST(TopK, OfShortRows) {
-  for (DType dtype : kTypes) {
+  for (DType dtype : kRankedTypes) {
     for (int64_t n : {1, 5, 32, 100, 256}) {
       for (int64_t k : {1, 2, 5, 31}) {
         if (k > n) continue;
@@ -47,7 +47,7 @@ TEST(TopK, OfShortRows) {
 }
 
 TEST(TopK, OfLongRows) {
-  for (DType dtype : kTypes) {
+  for (DType dtype : kRankedTypes) {
     for (int64_t n : {257, 2048, 2049, 9000}) {
       for (int64_t k : {1, 4, 32}) expect_same({{"a", 2}, {"n", n}}, k, dtype);
     }
@@ -56,7 +56,7 @@ TEST(TopK, OfLongRows) {
 }
 
 TEST(TopK, OfMany) {
-  for (DType dtype : kTypes) {
+  for (DType dtype : kRankedTypes) {
     for (int64_t n : {33, 1024, 1025, 3500}) {
       for (int64_t k : {33, 700, 1024, 1500, 3500}) {
         if (k <= n) expect_same({{"a", 2}, {"n", n}, {"b", 2}}, k, dtype);

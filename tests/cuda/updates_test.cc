@@ -32,8 +32,8 @@ struct Inputs {
 };
 
 /// Also in place. `positive`: inputs that roots are taken of; `scalars`: the values of 0-dimensional ones.
-void expect_same(const Tensor& output, const std::vector<int>& positive = {},
-                 const std::vector<std::pair<int, double>>& scalars = {}) {
+void expect_same_update(const Tensor& output, const std::vector<int>& positive = {},
+                        const std::vector<std::pair<int, double>>& scalars = {}) {
   KernelComparison comparison(output);
   comparison.tolerance = kTolerance;
   for (int i : positive) {
@@ -57,12 +57,12 @@ TEST_P(Updates, SgdMomentumAndAdam) {
   for (DType dtype : kWeightTypes) {
     Inputs in(shape(), dtype);
     const Tensor rate = in.scalar("rate"), v = in.slot("v", shape()), m = in.slot("m", shape());
-    expect_same(sgd_update(in.w, in.g, rate), {}, {{2, 0.1}});
-    expect_same(momentum_update(in.w, in.g, v, rate, 0.9).weight, {}, {{3, 0.1}});
-    expect_same(adam_update(in.w, in.g, m, v, rate, {.weight_decay = 0.01}).weight, {3}, {{4, 0.01}});
+    expect_same_update(sgd_update(in.w, in.g, rate), {}, {{2, 0.1}});
+    expect_same_update(momentum_update(in.w, in.g, v, rate, 0.9).weight, {}, {{3, 0.1}});
+    expect_same_update(adam_update(in.w, in.g, m, v, rate, {.weight_decay = 0.01}).weight, {3}, {{4, 0.01}});
     const BiasCorrection correction{in.scalar("first"), in.scalar("second")};
-    expect_same(adam_update(in.w, in.g, m, v, rate, {}, correction).weight, {3},
-                {{4, 0.01}, {5, 1.9}, {6, 31.0}});
+    expect_same_update(adam_update(in.w, in.g, m, v, rate, {}, correction).weight, {3},
+                       {{4, 0.01}, {5, 1.9}, {6, 31.0}});
   }
 }
 
@@ -79,7 +79,7 @@ TEST_P(Updates, SecondMoment) {
     Inputs in(shape(), dtype);
     const auto& operation =
         in.graph.add<AdafactorSecondMoment>(in.slot("v", shape()), in.g, in.scalar("decay"), 1e-30);
-    expect_same(operation.output(), {0}, {{2, 0.8}});
+    expect_same_update(operation.output(), {0}, {{2, 0.8}});
   }
 }
 
@@ -155,9 +155,9 @@ TEST_P(Adafactor, Sums) {
   const auto& [shape, factored, kept] = GetParam();
   for (DType dtype : kWeightTypes) {
     Inputs in(shape, dtype);
-    expect_same(in.graph.add<AdafactorSums>(in.w, in.g, factored, kept).output());
+    expect_same_update(in.graph.add<AdafactorSums>(in.w, in.g, factored, kept).output());
     if (factored.rank() > 0)
-      expect_same(in.graph.add<AdafactorSums>(in.w, in.g, factored, std::nullopt).output());
+      expect_same_update(in.graph.add<AdafactorSums>(in.w, in.g, factored, std::nullopt).output());
   }
 }
 
@@ -166,7 +166,7 @@ TEST_P(Adafactor, SquaresOfTheUpdate) {
     Inputs in(GetParam().shape, dtype);
     Tensors inputs{in.g};
     for (const Tensor& factor : factors(in)) inputs.push_back(factor);
-    expect_same(in.graph.add<AdafactorUpdateSquares>(inputs).output(), {1});
+    expect_same_update(in.graph.add<AdafactorUpdateSquares>(inputs).output(), {1});
   }
 }
 
@@ -179,7 +179,7 @@ TEST_P(Adafactor, Apply) {
       if (beta1 > 0) inputs.push_back(in.slot("m", shape));
       const int first = static_cast<int>(inputs.size());
       for (const Tensor& factor : factors(in)) inputs.push_back(factor);
-      expect_same(in.graph.add<AdafactorApply>(inputs, beta1).output(), {first});
+      expect_same_update(in.graph.add<AdafactorApply>(inputs, beta1).output(), {first});
     }
   }
 }

@@ -6,7 +6,7 @@ source "$source_dir/tests/end_to_end/processes.sh"
 use_emulated_gpu
 export MTF_EMULATED_DEVICES=4
 source "$source_dir/tests/end_to_end/device_models.sh"
-echo "evaluate: {every: 3, datasets: {dev: {type: text, path: dev.en}}}" >> lm.yaml
+echo "evaluate: {every: 2, datasets: {dev: {type: text, path: dev.en}}}" >> lm.yaml
 mnist+=(evaluate=null)
 layouts=$source_dir/configs/layouts
 nccl="collectives: emulated NCCL, from GPU to GPU"
@@ -15,13 +15,13 @@ nccl="collectives: emulated NCCL, from GPU to GPU"
 one() {
   local directory=$1
   shift
-  expect_exit 0 "$mtf_train" "$@" train.steps=6 devices=cuda:0*4 run.model_dir="$directory"
+  expect_exit 0 "$mtf_train" "$@" train.steps=4 devices=cuda:0*4 run.model_dir="$directory"
 }
 # four DIRECTORY LINE ARGUMENT...: in as many processes; the log says LINE.
 four() {
   local directory=$1 line=$2
   shift 2
-  expect_exit 0 timeout 300 "$mtf_launch" -n 4 -- "$mtf_train" "$@" train.steps=6 run.model_dir="$directory"
+  expect_exit 0 timeout 300 "$mtf_launch" -n 4 -- "$mtf_train" "$@" train.steps=4 run.model_dir="$directory"
   expect_text "$line"
 }
 
@@ -38,14 +38,14 @@ done
 # Through the host: the sums are those of one GPU.
 four gloo 'collectives: Gloo, through the host (rank 0: `cluster.collectives: gloo`)' "$layouts/data_and_model_parallel_4.yaml" "${mnist[@]}" \
   devices=cuda cluster.collectives=gloo
-expect_same_run 6 data_and_model_parallel_4 gloo
+expect_same_run 4 data_and_model_parallel_4 gloo
 four shared "collectives: Gloo, through the host (ranks 0 and 1 share GPU 0000:01:00.0)" "$layouts/fsdp_4.yaml" "${mnist[@]}" devices=cuda:0
-expect_same_run 6 fsdp_4 shared
-expect_exit 0 timeout 100 "$mtf_launch" -n 2 -- "$mtf_train" "$layouts/data_parallel_4.yaml" "${mnist[@]}" train.steps=6 "devices=[cuda:0*2, cuda:1*2]" \
+expect_same_run 4 fsdp_4 shared
+expect_exit 0 timeout 100 "$mtf_launch" -n 2 -- "$mtf_train" "$layouts/data_parallel_4.yaml" "${mnist[@]}" train.steps=4 "devices=[cuda:0*2, cuda:1*2]" \
   run.model_dir=two
 expect_text "collectives: Gloo, through the host (rank 0: a process with 2 mesh positions)"
-expect_same_run 6 data_parallel_4 two
-expect_exit 2 timeout 100 "$mtf_launch" -n 4 -- "$mtf_train" "$layouts/fsdp_4.yaml" "${mnist[@]}" train.steps=6 devices=cuda:0 cluster.collectives=nccl
+expect_same_run 4 data_parallel_4 two
+expect_exit 2 timeout 100 "$mtf_launch" -n 4 -- "$mtf_train" "$layouts/fsdp_4.yaml" "${mnist[@]}" train.steps=4 devices=cuda:0 cluster.collectives=nccl
 expect_text '`cluster.collectives: nccl` cannot be (ranks 0 and 1 share GPU 0000:01:00.0); `auto`, or `gloo`'
 
 # A language model: bfloat16, microbatches, all copies compared, each collective awaited at once.
@@ -63,12 +63,13 @@ four length-nccl "$nccl" lm.yaml "mesh=rows:2;depth:2" "layout=batch:rows;length
 agree length-nccl length
 
 # A process for each GPU is started where no launcher has; it goes on with what one GPU has begun, evaluates, and writes texts.
-expect_exit 0 timeout 100 "$mtf_train" lm.yaml mesh=all:4 layout=batch:all devices=cuda train.steps=3 run.model_dir=alone
+expect_exit 0 timeout 100 "$mtf_train" lm.yaml mesh=all:4 layout=batch:all devices=cuda train.steps=2 run.model_dir=alone
 expect_text "$nccl"
-expect_exit 0 "$mtf_train" alone/config.yaml train.steps=6 devices=cuda:0*4
+expect_exit 0 "$mtf_train" alone/config.yaml train.steps=4 devices=cuda:0*4
 one whole lm.yaml mesh=all:4 layout=batch:all
 agree alone whole
 expect_exit 0 timeout 100 "$mtf_train" whole/config.yaml run.mode=evaluate devices=cuda
+expect_text "$nccl"
 sed -n 's/.*"loss":\([^,]*\),.*/\1/p' out > a
 "$mtf_train" whole/config.yaml run.mode=evaluate devices=cuda:0*4 2> errors | sed 's/.*"loss":\([^,]*\),.*/\1/' > b || fail "$(cat errors)"
 expect_close a b 1e-5

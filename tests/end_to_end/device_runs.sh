@@ -1,7 +1,7 @@
 # Sourced by the tests of runs on a GPU, behind common.sh: $device_steps is the number of steps that are compared. A run on the GPU
 # is the run on the processor: same random numbers, losses that agree, checkpoints that go on there, the same texts.
 source "$source_dir/tests/end_to_end/device_models.sh"
-echo "evaluate: {every: 10, datasets: {dev: {type: text, path: dev.en}}}" >> lm.yaml
+echo "evaluate: {every: $device_steps, datasets: {dev: {type: text, path: dev.en}}}" >> lm.yaml
 mnist+=(evaluate.every=5)
 cat > translate.yaml << 'YAML'
 data:

@@ -2,7 +2,7 @@
 # Runs on a GPU that the host emulates: the CUDA backend without CUDA.
 source "$2/tests/end_to_end/common.sh"
 use_emulated_gpu
-device_steps=10
+device_steps=6
 source "$source_dir/tests/end_to_end/device_runs.sh"
 
 # Errors of `devices`.

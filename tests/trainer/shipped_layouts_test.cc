@@ -121,8 +121,8 @@ const std::vector<Feature> kPictures = {{"image", Shape{{"rows", 28}, {"cols", 2
                                         {"labels", Shape{}, DType::kInt32}};
 
 INSTANTIATE_TEST_SUITE_P(Models, ShippedLayouts,
-                         ::testing::Values(ShippedModel{"mnist", kPictures, 200},
-                                           ShippedModel{"mnist_dropout", kPictures, 200},
+                         ::testing::Values(ShippedModel{"mnist", kPictures, 64},
+                                           ShippedModel{"mnist_dropout", kPictures, 64},
                                            ShippedModel{"toy",
                                                         {{"x", Shape{{"io", 16}}, DType::kFloat32},
                                                          {"y", Shape{{"io", 16}}, DType::kFloat32}},

@@ -110,9 +110,7 @@ class AdvanceCacheKernel final : public Kernel {
   int64_t row_stride_ = 0, memory_stride_ = 0, entry_stride_ = 0, parent_stride_ = 0;
 };
 
-const KernelRegistration kernels("advance_cache",
-                                 {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32,
-                                  DType::kInt64, DType::kBool},
+const KernelRegistration kernels("advance_cache", kAllTypes,
                                  [](const KernelContext& context) -> std::unique_ptr<Kernel> {
                                    return std::make_unique<AdvanceCacheKernel>(context);
                                  });

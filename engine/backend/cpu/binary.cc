@@ -165,7 +165,7 @@ using Stored = std::conditional_t<std::is_same_v<Result<F, Computed<T>>, bool>, 
 
 template <class F>
 KernelRegistration floating(std::string_view name) {
-  return {name, {DType::kFloat32, DType::kBFloat16, DType::kFloat64}, [](const KernelContext& context) {
+  return {name, kFloatingTypes, [](const KernelContext& context) {
             switch (context.inputs[0].dtype) {
               case DType::kBFloat16:
                 return kernel<BFloat16, Stored<F, BFloat16>>(context, float_loop<F>);

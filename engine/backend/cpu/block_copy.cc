@@ -168,8 +168,6 @@ std::unique_ptr<Kernel> shift_kernel(const KernelContext& context) {
   return rearranging_kernel(context, sizes.row, {{sizes.row + offset, -offset}, {sizes.row, kZeros}});
 }
 
-constexpr std::initializer_list<DType> kAllTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
-                                                    DType::kInt32,   DType::kInt64,    DType::kBool};
 const KernelRegistration concat_kernels("concat", kAllTypes, join_kernel<Concat>);
 const KernelRegistration stack_kernels("stack", kAllTypes, join_kernel<Stack>);
 const KernelRegistration split_kernels("split", kAllTypes, cut_kernel<Split>);

@@ -34,14 +34,10 @@ std::unique_ptr<Kernel> broadcast_kernel(const KernelContext& context) {
                      });
 }
 
-const KernelRegistration broadcast_any("broadcast",
-                                       {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32,
-                                        DType::kInt64, DType::kBool},
-                                       [](const KernelContext& context) {
-                                         return with_element(
-                                             size_of(context.outputs[0].dtype),
-                                             [&]<class T>(T) { return broadcast_kernel<T>(context); });
-                                       });
+const KernelRegistration broadcast_any("broadcast", kAllTypes, [](const KernelContext& context) {
+  return with_element(size_of(context.outputs[0].dtype),
+                      [&]<class T>(T) { return broadcast_kernel<T>(context); });
+});
 
 }  // namespace
 }  // namespace mtf

@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "engine/backend/cpu/blocks.h"
-#include "engine/core/clones.h"
 #include "engine/backend/cpu/fast_math.h"
 #include "engine/backend/kernel.h"
 #include "engine/core/check.h"
+#include "engine/core/clones.h"
 
 namespace mtf {
 namespace {
@@ -284,7 +284,7 @@ std::unique_ptr<Kernel> gradient_kernel(const KernelContext& context, GradientLo
 
 template <class F>
 KernelRegistration floating(std::string_view name) {
-  return {name, {DType::kFloat32, DType::kBFloat16, DType::kFloat64}, [](const KernelContext& context) {
+  return {name, kFloatingTypes, [](const KernelContext& context) {
             switch (context.inputs[0].dtype) {
               case DType::kBFloat16:
                 return kernel<BFloat16>(context, float_loop<F>);
@@ -307,7 +307,7 @@ KernelRegistration integers(std::string_view name) {
 
 template <class F>
 KernelRegistration gradient(std::string_view name) {
-  return {name, {DType::kFloat32, DType::kBFloat16, DType::kFloat64}, [](const KernelContext& context) {
+  return {name, kFloatingTypes, [](const KernelContext& context) {
             switch (context.inputs[0].dtype) {
               case DType::kBFloat16:
                 return gradient_kernel<BFloat16>(context, float_gradient_loop<F>);

@@ -53,10 +53,7 @@ std::unique_ptr<Kernel> dynamic_shift_kernel(const KernelContext& context) {
                      });
 }
 
-const KernelRegistration kernels("dynamic_shift",
-                                 {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32,
-                                  DType::kInt64, DType::kBool},
-                                 dynamic_shift_kernel);
+const KernelRegistration kernels("dynamic_shift", kAllTypes, dynamic_shift_kernel);
 
 }  // namespace
 }  // namespace mtf

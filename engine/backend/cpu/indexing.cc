@@ -110,10 +110,7 @@ const KernelRegistration range_bf16("range", {DType::kBFloat16}, range_kernel<BF
 const KernelRegistration range_f64("range", {DType::kFloat64}, range_kernel<double>);
 const KernelRegistration range_i32("range", {DType::kInt32}, range_kernel<int32_t>);
 const KernelRegistration range_i64("range", {DType::kInt64}, range_kernel<int64_t>);
-const KernelRegistration gather_kernels("gather",
-                                        {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32,
-                                         DType::kInt64},
-                                        gather_kernel);
+const KernelRegistration gather_kernels("gather", kNumberTypes, gather_kernel);
 
 }  // namespace
 }  // namespace mtf

@@ -52,10 +52,7 @@ std::unique_ptr<Kernel> put_kernel(const KernelContext& context) {
                      });
 }
 
-const KernelRegistration kernels("put",
-                                 {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32,
-                                  DType::kInt64, DType::kBool},
-                                 put_kernel);
+const KernelRegistration kernels("put", kAllTypes, put_kernel);
 
 }  // namespace
 }  // namespace mtf

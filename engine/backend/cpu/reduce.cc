@@ -9,6 +9,7 @@
 #include "engine/backend/kernel.h"
 #include "engine/backend/reductions.h"
 #include "engine/backend/squares.h"
+#include "engine/backend/visit_type.h"
 #include "engine/core/clones.h"
 
 namespace mtf {
@@ -175,18 +176,9 @@ std::unique_ptr<Kernel> reduce_kernel(const KernelContext& context) {
 
 template <template <class> class R>
 std::unique_ptr<Kernel> number_kernel(const KernelContext& context) {
-  switch (context.inputs[0].dtype) {
-    case DType::kBFloat16:
-      return reduce_kernel<R<BFloat16>, BFloat16>(context);
-    case DType::kFloat64:
-      return reduce_kernel<R<double>, double>(context);
-    case DType::kInt32:
-      return reduce_kernel<R<int32_t>, int32_t>(context);
-    case DType::kInt64:
-      return reduce_kernel<R<int64_t>, int64_t>(context);
-    default:
-      return reduce_kernel<R<float>, float>(context);
-  }
+  return visit_type<float, BFloat16, double, int32_t, int64_t>(
+      context.inputs[0].dtype,
+      [&]<class T>(std::type_identity<T>) { return reduce_kernel<R<T>, T>(context); });
 }
 
 std::unique_ptr<Kernel> sum_kernel(const KernelContext& context) {
@@ -196,53 +188,36 @@ std::unique_ptr<Kernel> sum_kernel(const KernelContext& context) {
                 : number_kernel<reductions::Sum>(context);
 }
 
-template <class Visit>
-auto with_floating(DType dtype, const std::byte* x, const Visit& visit) {
-  switch (dtype) {
-    case DType::kBFloat16:
-      return visit(reinterpret_cast<const BFloat16*>(x));
-    case DType::kFloat64:
-      return visit(reinterpret_cast<const double*>(x));
-    default:
-      return visit(reinterpret_cast<const float*>(x));
-  }
-}
-
 std::unique_ptr<Kernel> sum_of_squares_kernel(const KernelContext& context) {
-  switch (context.inputs[0].dtype) {
-    case DType::kBFloat16:
-      return reduce_kernel<reductions::SumOfSquares<BFloat16>, BFloat16, double>(context);
-    case DType::kFloat64:
-      return reduce_kernel<reductions::SumOfSquares<double>, double>(context);
-    default:
-      return reduce_kernel<reductions::SumOfSquares<float>, float, double>(context);
-  }
+  return visit_floating_type(context.inputs[0].dtype, [&]<class T>(std::type_identity<T>) {
+    return reduce_kernel<reductions::SumOfSquares<T>, T, double>(context);
+  });
 }
 
-const std::initializer_list<DType> kNumbers = {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
-                                               DType::kInt32, DType::kInt64};
 const KernelRegistration registrations[] = {
-    {"reduce_sum", kNumbers, sum_kernel},
-    {"reduce_max", kNumbers, number_kernel<reductions::Max>},
-    {"reduce_min", kNumbers, number_kernel<reductions::Min>},
+    {"reduce_sum", kNumberTypes, sum_kernel},
+    {"reduce_max", kNumberTypes, number_kernel<reductions::Max>},
+    {"reduce_min", kNumberTypes, number_kernel<reductions::Min>},
     {"reduce_all", {DType::kBool}, reduce_kernel<reductions::All<bool>, bool>},
     {"reduce_any", {DType::kBool}, reduce_kernel<reductions::Any<bool>, bool>},
-    {"sum_of_squares", {DType::kFloat32, DType::kBFloat16, DType::kFloat64}, sum_of_squares_kernel},
+    {"sum_of_squares", kFloatingTypes, sum_of_squares_kernel},
 };
 
 }  // namespace
 
 double sum_of_squares(const std::byte* x, DType dtype, int64_t count) {
-  return with_floating(dtype, x, [&](const auto* elements) { return squares_of_row(elements, count); });
+  return visit_floating_type(dtype, [&]<class T>(std::type_identity<T>) {
+    return squares_of_row(reinterpret_cast<const T*>(x), count);
+  });
 }
 
 void squares_of_blocks(const std::byte* x, DType dtype, int64_t count, std::span<double> sums) {
-  with_floating(dtype, x, [&](const auto* elements) {
+  visit_floating_type(dtype, [&]<class T>(std::type_identity<T>) {
     for (size_t block = 0; block < sums.size(); ++block) {
       const int64_t begin = static_cast<int64_t>(block) * kSquaresBlock;
-      sums[block] = squares_of_block(elements + begin, std::min(kSquaresBlock, count - begin));
+      sums[block] =
+          squares_of_block(reinterpret_cast<const T*>(x) + begin, std::min(kSquaresBlock, count - begin));
     }
-    return 0;
   });
 }
 

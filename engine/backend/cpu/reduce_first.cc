@@ -52,12 +52,9 @@ std::unique_ptr<Kernel> reduce_first_gradient_kernel(const KernelContext& contex
                      });
 }
 
-const std::initializer_list<DType> kFloats = {DType::kFloat32, DType::kBFloat16, DType::kFloat64};
 const KernelRegistration registrations[] = {
-    {"reduce_first",
-     {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32, DType::kInt64},
-     reduce_first_kernel},
-    {"reduce_first_gradient", kFloats, reduce_first_gradient_kernel},
+    {"reduce_first", kNumberTypes, reduce_first_kernel},
+    {"reduce_first_gradient", kFloatingTypes, reduce_first_gradient_kernel},
 };
 
 }  // namespace

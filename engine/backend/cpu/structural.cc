@@ -64,10 +64,7 @@ const KernelRegistration add_n_f32("add_n", {DType::kFloat32}, add_n_kernel<floa
 const KernelRegistration add_n_bf16("add_n", {DType::kBFloat16}, add_n_kernel<BFloat16>);
 const KernelRegistration add_n_f64("add_n", {DType::kFloat64}, add_n_kernel<double>);
 const KernelRegistration add_n_i32("add_n", {DType::kInt32}, add_n_kernel<int32_t>);
-const KernelRegistration microbatch_slices("microbatch_slice",
-                                           {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32,
-                                            DType::kInt64, DType::kBool},
-                                           microbatch_slice_kernel);
+const KernelRegistration microbatch_slices("microbatch_slice", kAllTypes, microbatch_slice_kernel);
 
 }  // namespace
 }  // namespace mtf

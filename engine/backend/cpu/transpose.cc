@@ -60,14 +60,10 @@ std::unique_ptr<Kernel> transpose_kernel(const KernelContext& context) {
       });
 }
 
-const KernelRegistration transpose_any("transpose",
-                                       {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32,
-                                        DType::kInt64, DType::kBool},
-                                       [](const KernelContext& context) {
-                                         return with_element(
-                                             size_of(context.outputs[0].dtype),
-                                             [&]<class T>(T) { return transpose_kernel<T>(context); });
-                                       });
+const KernelRegistration transpose_any("transpose", kAllTypes, [](const KernelContext& context) {
+  return with_element(size_of(context.outputs[0].dtype),
+                      [&]<class T>(T) { return transpose_kernel<T>(context); });
+});
 
 }  // namespace
 }  // namespace mtf

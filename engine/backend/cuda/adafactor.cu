@@ -98,7 +98,7 @@ struct UpdateSquares {
   MTF_DEVICE void operator()(const Block& block) const {
     const TileCut::Tile tile = cut.of_block(block.index());
     double sum = 0;
-    for (int64_t first = tile.begin + block.thread() * N; first < tile.end; first += kTileThreads * N) {
+    for (int64_t first = tile.begin + block.thread() * N; first < tile.end; first += kThreads * N) {
       const int count = static_cast<int>(std::min<int64_t>(N, tile.end - first));
       const Pack<A, N> x = update.template at<N>(walk, walk.at(first), count);
       for (int i = 0; i < N; ++i) {
@@ -159,7 +159,7 @@ std::unique_ptr<Kernel> squares_kernel(const KernelContext& context, Device& dev
       [=](const Launcher& launch, const KernelCall& call) {
         auto* partials = reinterpret_cast<double*>(call.scratch);
         const Update<A> update{call.input<A>(0), call.input<A>(1), factored ? call.input<A>(2) : nullptr};
-        launch({cut.blocks(1), kTileThreads, kTileThreads / kWarp * static_cast<int64_t>(sizeof(double))},
+        launch({cut.blocks(1), kThreads, kWarps * static_cast<int64_t>(sizeof(double))},
                UpdateSquares<A, N>{update, walk, cut, partials});
         const AddTiles<1> add{{{partials, cut.tiles(), 1, call.output<double>(0)}}, blocks};
         launch(over(add.size(), 1), add);

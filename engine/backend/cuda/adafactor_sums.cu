@@ -18,7 +18,6 @@ namespace {
 constexpr int kPerLane = 4;
 constexpr int kColumns = kWarp * kPerLane;
 constexpr int kRowsPerWarp = 8;
-constexpr int kWarps = kTileThreads / kWarp;
 constexpr int kRows = kWarps * kRowsPerWarp;
 constexpr int64_t kSharedBytes = kWarps * kColumns * static_cast<int64_t>(sizeof(double));
 
@@ -104,7 +103,7 @@ struct EntrySquares {
   template <int N>
   MTF_DEVICE double squares(const Block& block, const T* entry, const TileCut::Tile& tile) const {
     double sum = 0;
-    for (int64_t first = tile.begin + block.thread() * N; first < tile.end; first += kTileThreads * N) {
+    for (int64_t first = tile.begin + block.thread() * N; first < tile.end; first += kThreads * N) {
       const int count = static_cast<int>(std::min<int64_t>(N, tile.end - first));
       const Pack<T, N> pack = load<N>(entry + elements.at(first)[0], count);
       for (int i = 0; i < N; ++i) {
@@ -204,10 +203,10 @@ class SumsKernel final : public Kernel {
     for (const Pass& pass : passes_) {
       squares.gradient = gradient(pass, call, add);
       squares.gradient_blocks = pass.blocks();
-      launch({pass.blocks() + weight_blocks, kTileThreads, kSharedBytes}, squares);
+      launch({pass.blocks() + weight_blocks, kThreads, kSharedBytes}, squares);
       weight_blocks = 0;
     }
-    if (passes_.empty()) launch({weight_blocks, kTileThreads, kSharedBytes}, squares);
+    if (passes_.empty()) launch({weight_blocks, kThreads, kSharedBytes}, squares);
     launch(over(add.size(), 1), add);
     return 0;
   }
@@ -264,7 +263,7 @@ std::unique_ptr<Kernel> sums_kernel(const KernelContext& context, Device& device
   return std::make_unique<SumsKernel<T>>(context, device);
 }
 
-const DeviceKernelRegistration registrations[] = {
+const DeviceKernelRegistration adafactor_sums_kernels[] = {
     {"adafactor_sums", {DType::kFloat32}, sums_kernel<float>},
     {"adafactor_sums", {DType::kFloat64}, sums_kernel<double>},
     {"adafactor_sums", {DType::kBFloat16}, sums_kernel<BFloat16>},

@@ -11,7 +11,7 @@
 namespace mtf::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kCopyThreads = 128;
 constexpr int64_t kMostShared = 48 << 10;
 /// Blocks where the waiting words are in scratch: too many hypotheses for shared memory.
 constexpr int64_t kMostBlocksInScratch = 256;
@@ -26,9 +26,9 @@ struct AdvancePlan {
 
   bool shared() const { return waiting_bytes() <= kMostShared; }
   /// Of one block.
-  int64_t waiting_bytes() const { return rows * kThreads * word; }
+  int64_t waiting_bytes() const { return rows * kCopyThreads * word; }
   int64_t blocks() const {
-    const int64_t blocks = over(walk.size(), 1, kThreads).blocks;
+    const int64_t blocks = over(walk.size(), 1, kCopyThreads).blocks;
     return shared() ? blocks : std::min(blocks, kMostBlocksInScratch);
   }
   int64_t scratch_bytes() const { return shared() ? 0 : blocks() * waiting_bytes(); }
@@ -36,7 +36,7 @@ struct AdvancePlan {
 
 template <class Word>
 struct Advance {
-  static constexpr int kMaxThreads = kThreads;
+  static constexpr int kMaxThreads = kCopyThreads;
   const Word *cache, *entry;
   const int32_t *position, *parent;
   Word *y, *scratch;
@@ -44,7 +44,7 @@ struct Advance {
 
   MTF_DEVICE void operator()(const Block& block) const {
     Word* waiting =
-        (scratch == nullptr ? block.shared<Word>() : scratch + block.index() * plan.rows * kThreads) +
+        (scratch == nullptr ? block.shared<Word>() : scratch + block.index() * plan.rows * kCopyThreads) +
         block.thread();
     for (int64_t i = block.first(); i < plan.walk.size(); i += block.stride()) {
       const Offsets<5> at = plan.walk.at(i);
@@ -72,10 +72,10 @@ struct Advance {
     };
     for (int64_t row = 0; row < plan.rows; ++row) {
       const int64_t source = parent_of(row);
-      if (cache != y || source != row) waiting[row * kThreads] = from[source * plan.cache_row];
+      if (cache != y || source != row) waiting[row * kCopyThreads] = from[source * plan.cache_row];
     }
     for (int64_t row = 0; row < plan.rows; ++row) {
-      if (cache != y || parent_of(row) != row) to[row * plan.cache_row] = waiting[row * kThreads];
+      if (cache != y || parent_of(row) != row) to[row * plan.cache_row] = waiting[row * kCopyThreads];
     }
   }
 };
@@ -106,7 +106,7 @@ std::unique_ptr<Kernel> advance_cache_kernel(const KernelContext& context, Devic
       device,
       [=](const Launcher& launch, const KernelCall& call) {
         with_word(plan.word, [&]<class Word>(Word) {
-          launch(LaunchShape{plan.blocks(), kThreads, plan.shared() ? plan.waiting_bytes() : 0},
+          launch(LaunchShape{plan.blocks(), kCopyThreads, plan.shared() ? plan.waiting_bytes() : 0},
                  Advance<Word>{call.input<Word>(0), call.input<Word>(1), call.input<int32_t>(2),
                                call.input<int32_t>(3), call.output<Word>(0),
                                plan.shared() ? nullptr : reinterpret_cast<Word*>(call.scratch), plan});
@@ -115,10 +115,7 @@ std::unique_ptr<Kernel> advance_cache_kernel(const KernelContext& context, Devic
       static_cast<size_t>(plan.scratch_bytes()));
 }
 
-const DeviceKernelRegistration kernels("advance_cache",
-                                       {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32,
-                                        DType::kInt64, DType::kBool},
-                                       advance_cache_kernel);
+const DeviceKernelRegistration advance_cache_kernels("advance_cache", kAllTypes, advance_cache_kernel);
 
 }  // namespace
 }  // namespace mtf::cuda

@@ -146,8 +146,6 @@ std::unique_ptr<Kernel> shift_kernel(const KernelContext& context, Device& devic
   return rows.copy(-offset, row + offset).zeros(-offset).kernel(device);
 }
 
-constexpr std::initializer_list<DType> kAllTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
-                                                    DType::kInt32,   DType::kInt64,    DType::kBool};
 const DeviceKernelRegistration concat_kernels("concat", kAllTypes, join_kernel<Concat>);
 const DeviceKernelRegistration stack_kernels("stack", kAllTypes, join_kernel<Stack>);
 const DeviceKernelRegistration split_kernels("split", kAllTypes, cut_kernel<Split>);

@@ -32,9 +32,7 @@ std::unique_ptr<Kernel> broadcast_kernel(const KernelContext& context, Device& d
   });
 }
 
-const DeviceKernelRegistration broadcast_any("broadcast",
-                                             {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
-                                              DType::kInt32, DType::kInt64, DType::kBool},
+const DeviceKernelRegistration broadcast_any("broadcast", kAllTypes,
                                              [](const KernelContext& context, Device& device) {
                                                return with_element(
                                                    size_of(context.outputs[0].dtype), [&]<class T>(T) {

@@ -9,8 +9,6 @@
 namespace mtf::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / kWarp;
 /// Rows or groups of lanes that keep a device busy without being cut.
 constexpr int64_t kManyWarps = 1024;
 /// Elements that a thread reads before it adds them.
@@ -151,10 +149,10 @@ std::unique_ptr<Kernel> cumsum_kernel(const KernelContext& context, Device& devi
   });
 }
 
-const DeviceKernelRegistration f32("cumsum", {DType::kFloat32}, cumsum_kernel<float>);
-const DeviceKernelRegistration bf16("cumsum", {DType::kBFloat16}, cumsum_kernel<BFloat16>);
-const DeviceKernelRegistration f64("cumsum", {DType::kFloat64}, cumsum_kernel<double>);
-const DeviceKernelRegistration i32("cumsum", {DType::kInt32}, cumsum_kernel<int32_t>);
+const DeviceKernelRegistration cumsum_f32("cumsum", {DType::kFloat32}, cumsum_kernel<float>);
+const DeviceKernelRegistration cumsum_bf16("cumsum", {DType::kBFloat16}, cumsum_kernel<BFloat16>);
+const DeviceKernelRegistration cumsum_f64("cumsum", {DType::kFloat64}, cumsum_kernel<double>);
+const DeviceKernelRegistration cumsum_i32("cumsum", {DType::kInt32}, cumsum_kernel<int32_t>);
 
 }  // namespace
 }  // namespace mtf::cuda

@@ -53,10 +53,7 @@ std::unique_ptr<Kernel> dynamic_shift_kernel(const KernelContext& context, Devic
   });
 }
 
-const DeviceKernelRegistration kernels("dynamic_shift",
-                                       {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32,
-                                        DType::kInt64, DType::kBool},
-                                       dynamic_shift_kernel);
+const DeviceKernelRegistration dynamic_shift_kernels("dynamic_shift", kAllTypes, dynamic_shift_kernel);
 
 }  // namespace
 }  // namespace mtf::cuda

@@ -274,10 +274,14 @@ std::unique_ptr<Kernel> gather_gradient_kernel(const KernelContext& context, Dev
   return kernel_into<T, T>(context, device);
 }
 
-const DeviceKernelRegistration f32("gather_gradient", {DType::kFloat32}, gather_gradient_kernel<float>);
-const DeviceKernelRegistration bf16("gather_gradient", {DType::kBFloat16}, gather_gradient_kernel<BFloat16>);
-const DeviceKernelRegistration f64("gather_gradient", {DType::kFloat64}, gather_gradient_kernel<double>);
-const DeviceKernelRegistration i32("gather_gradient", {DType::kInt32}, gather_gradient_kernel<int32_t>);
+const DeviceKernelRegistration gather_gradient_f32("gather_gradient", {DType::kFloat32},
+                                                   gather_gradient_kernel<float>);
+const DeviceKernelRegistration gather_gradient_bf16("gather_gradient", {DType::kBFloat16},
+                                                    gather_gradient_kernel<BFloat16>);
+const DeviceKernelRegistration gather_gradient_f64("gather_gradient", {DType::kFloat64},
+                                                   gather_gradient_kernel<double>);
+const DeviceKernelRegistration gather_gradient_i32("gather_gradient", {DType::kInt32},
+                                                   gather_gradient_kernel<int32_t>);
 
 }  // namespace
 }  // namespace mtf::cuda

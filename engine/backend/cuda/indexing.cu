@@ -119,10 +119,7 @@ const DeviceKernelRegistration range_bf16("range", {DType::kBFloat16}, range_ker
 const DeviceKernelRegistration range_f64("range", {DType::kFloat64}, range_kernel<double>);
 const DeviceKernelRegistration range_i32("range", {DType::kInt32}, range_kernel<int32_t>);
 const DeviceKernelRegistration range_i64("range", {DType::kInt64}, range_kernel<int64_t>);
-const DeviceKernelRegistration gather_kernels("gather",
-                                              {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
-                                               DType::kInt32, DType::kInt64},
-                                              gather_kernel);
+const DeviceKernelRegistration gather_kernels("gather", kNumberTypes, gather_kernel);
 
 }  // namespace
 }  // namespace mtf::cuda

@@ -8,8 +8,6 @@
 namespace mtf::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / kWarp;
 constexpr int kMostBits = 8;
 constexpr int kDigits = 1 << kMostBits;  ///< at most; one thread of a block for each
 /// Keys of a lane, and of a block.

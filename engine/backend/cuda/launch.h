@@ -10,20 +10,24 @@
 
 namespace mtf::cuda {
 
+/// Of a block, where a kernel does not want others.
+inline constexpr int kThreads = 256;
+inline constexpr int kWarps = kThreads / kWarp;
+
 struct LaunchShape {
-  int64_t blocks = 1;  ///< 0: nothing runs
-  int threads = 256;   ///< a multiple of kWarp
+  int64_t blocks = 1;      ///< 0: nothing runs
+  int threads = kThreads;  ///< a multiple of kWarp
   int64_t shared_bytes = 0;
 };
 
-/// Largest number of threads of a block of this kernel, from which the compiler takes the number of registers:
-/// `static constexpr int kMaxThreads` of the function object, or 256.
+/// Largest number of threads of a block of this kernel, from which the compiler takes the number of
+/// registers: `static constexpr int kMaxThreads` of the function object, or kThreads.
 template <class Body>
 constexpr int max_threads() {
   if constexpr (requires { Body::kMaxThreads; }) {
     return Body::kMaxThreads;
   } else {
-    return 256;
+    return kThreads;
   }
 }
 
@@ -33,7 +37,8 @@ void check_launch(int code);
 #if defined(__CUDACC__)
 
 template <class Body>
-__global__ void __launch_bounds__(max_threads<Body>()) run_body(const __grid_constant__ Body body, const bool* guard) {
+__global__ void __launch_bounds__(max_threads<Body>())
+    run_body(const __grid_constant__ Body body, const bool* guard) {
   if (guard != nullptr && !*guard) return;
   body(Block());
 }
@@ -45,8 +50,9 @@ void launch(Stream stream, const LaunchShape& shape, const bool* guard, const Bo
     check_launch(cudaFuncSetAttribute(run_body<Body>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       static_cast<int>(shape.shared_bytes)));
   }
-  run_body<Body><<<static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.threads),
-                   static_cast<size_t>(shape.shared_bytes), static_cast<cudaStream_t>(stream.handle)>>>(body, guard);
+  run_body<Body>
+      <<<static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.threads),
+         static_cast<size_t>(shape.shared_bytes), static_cast<cudaStream_t>(stream.handle)>>>(body, guard);
   check_launch(cudaGetLastError());
 }
 
@@ -70,7 +76,8 @@ inline constexpr int64_t kElementsPerThread = 4;
 inline constexpr int64_t kMostBlocks = 1 << 14;
 
 /// A grid for a loop from block.first() by block.stride() over `count` units.
-inline LaunchShape over(int64_t count, int64_t units_per_thread = kElementsPerThread, int threads = 256) {
+inline LaunchShape over(int64_t count, int64_t units_per_thread = kElementsPerThread,
+                        int threads = kThreads) {
   const int64_t per_block = threads * units_per_thread;
   return {std::min(kMostBlocks, (count + per_block - 1) / per_block), threads, 0};
 }

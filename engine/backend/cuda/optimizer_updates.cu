@@ -166,16 +166,16 @@ std::unique_ptr<Kernel> all_finite_kernel(const KernelContext& context, Device& 
 }
 
 template <class T>
-struct Registrations {
+struct OptimizerKernels {
   static constexpr DType dtype = DTypeOf<T>::value;
   DeviceKernelRegistration sgd{"sgd_update", {dtype}, sgd_kernel<T>};
   DeviceKernelRegistration momentum{"momentum_update", {dtype}, momentum_kernel<T>};
   DeviceKernelRegistration adam{"adam_update", {dtype}, adam_kernel<T>};
   DeviceKernelRegistration all_finite{"all_finite", {dtype}, all_finite_kernel<T>};
 };
-const Registrations<float> registrations_f32;
-const Registrations<double> registrations_f64;
-const Registrations<BFloat16> registrations_bf16;
+const OptimizerKernels<float> optimizer_updates_f32;
+const OptimizerKernels<double> optimizer_updates_f64;
+const OptimizerKernels<BFloat16> optimizer_updates_bf16;
 
 }  // namespace
 }  // namespace mtf::cuda

@@ -3,7 +3,7 @@
 // alone.
 //
 //   const TileCut cut(1, size);                           // one entry: a sum over all elements
-//   launch({cut.blocks(1), kTileThreads, ...}, Squares{x, cut, partials});  // cut.tiles() doubles of scratch
+//   launch({cut.blocks(1), kThreads, ...}, Squares{x, cut, partials});  // cut.tiles() doubles of scratch
 //   const AddTiles<1> add{{{partials, cut.tiles(), 1, result}}, blocks};
 //   launch(over(add.size(), 1), add);
 #pragma once
@@ -18,7 +18,6 @@ namespace mtf::cuda {
 /// Enough blocks for the memory's bandwidth, few enough for the second launch.
 inline constexpr int64_t kMostTiles = 512;
 inline constexpr int64_t kElementsPerTile = 1 << 14;
-inline constexpr int kTileThreads = 256;
 
 /// Parts of at most `part` that make `size`.
 inline int64_t parts(int64_t size, int64_t part) { return (size + part - 1) / part; }
@@ -48,7 +47,7 @@ class TileCut {
   }
 
  private:
-  static constexpr int64_t kUnit = kTileThreads * kPackBytes;
+  static constexpr int64_t kUnit = kThreads * kPackBytes;
 
   int64_t elements_ = 0, per_tile_ = 1, tiles_ = 1;
   Divisor of_entry_;

@@ -107,7 +107,7 @@ std::unique_ptr<Kernel> random_kernel(const KernelContext& context, Device& devi
       });
 }
 
-const DeviceKernelRegistration registrations[] = {
+const DeviceKernelRegistration random_kernels[] = {
     {"dropout", {DType::kFloat32}, dropout_kernel<float>},
     {"dropout", {DType::kBFloat16}, dropout_kernel<BFloat16>},
     {"dropout", {DType::kFloat64}, dropout_kernel<double>},

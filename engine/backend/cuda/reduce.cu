@@ -40,15 +40,13 @@ std::unique_ptr<Kernel> sum_of_squares(const KernelContext& context, Device& dev
   });
 }
 
-const std::initializer_list<DType> kNumbers = {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
-                                               DType::kInt32, DType::kInt64};
-const DeviceKernelRegistration registrations[] = {
-    {"reduce_sum", kNumbers, reduction<reductions::Sum, true>},
-    {"reduce_max", kNumbers, reduction<reductions::Max, false>},
-    {"reduce_min", kNumbers, plain_reduction<reductions::Min, float, BFloat16, double, int32_t, int64_t>},
+const DeviceKernelRegistration reduce_kernels[] = {
+    {"reduce_sum", kNumberTypes, reduction<reductions::Sum, true>},
+    {"reduce_max", kNumberTypes, reduction<reductions::Max, false>},
+    {"reduce_min", kNumberTypes, plain_reduction<reductions::Min, float, BFloat16, double, int32_t, int64_t>},
     {"reduce_all", {DType::kBool}, column_reduction<reductions::All<bool>, bool, 1>},
     {"reduce_any", {DType::kBool}, column_reduction<reductions::Any<bool>, bool, 1>},
-    {"sum_of_squares", {DType::kFloat32, DType::kBFloat16, DType::kFloat64}, sum_of_squares},
+    {"sum_of_squares", kFloatingTypes, sum_of_squares},
 };
 
 }  // namespace

@@ -56,13 +56,9 @@ std::unique_ptr<Kernel> reduce_first_gradient_kernel(const KernelContext& contex
   });
 }
 
-const DeviceKernelRegistration registrations[] = {
-    {"reduce_first",
-     {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32, DType::kInt64},
-     reduce_first_kernel},
-    {"reduce_first_gradient",
-     {DType::kFloat32, DType::kBFloat16, DType::kFloat64},
-     reduce_first_gradient_kernel},
+const DeviceKernelRegistration reduce_first_kernels[] = {
+    {"reduce_first", kNumberTypes, reduce_first_kernel},
+    {"reduce_first_gradient", kFloatingTypes, reduce_first_gradient_kernel},
 };
 
 }  // namespace

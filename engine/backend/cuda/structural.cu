@@ -118,8 +118,6 @@ std::unique_ptr<Kernel> microbatch_slice_kernel(const KernelContext& context, De
   });
 }
 
-constexpr std::initializer_list<DType> kAllTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
-                                                    DType::kInt32,   DType::kInt64,    DType::kBool};
 const DeviceKernelRegistration constants("constant", kAllTypes, constant_kernel);
 const DeviceKernelRegistration add_n_f32("add_n", {DType::kFloat32}, add_n_kernel<float>);
 const DeviceKernelRegistration add_n_bf16("add_n", {DType::kBFloat16}, add_n_kernel<BFloat16>);

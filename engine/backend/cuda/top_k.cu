@@ -12,10 +12,8 @@
 namespace mtf::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / kWarp;
 /// Keys that a thread holds.
-constexpr int kEach = 8;
+constexpr int kPerThread = 8;
 constexpr int64_t kFew = 32;
 /// Keys that a block sorts.
 constexpr int64_t kSorted = 1024;
@@ -35,19 +33,19 @@ struct SelectLargest {
     const int threads = whole_block ? kThreads : kWarp, thread = whole_block ? block.thread() : block.lane();
     const Division at = chunks(unit);
     if (at.quotient >= flow.rows.count) return;
-    Key<T> keys[kEach];
-    MTF_UNROLL(kEach)
-    for (int e = 0; e < kEach; ++e)
-      keys[e] = flow.read(at.quotient, (at.remainder * kEach + e) * threads + thread);
+    Key<T> keys[kPerThread];
+    MTF_UNROLL(kPerThread)
+    for (int e = 0; e < kPerThread; ++e)
+      keys[e] = flow.read(at.quotient, (at.remainder * kPerThread + e) * threads + thread);
     for (int rank = 0; rank < k; ++rank) {
       Key<T> best = keys[0];
-      MTF_UNROLL(kEach)
-      for (int e = 1; e < kEach; ++e) best = larger(best, keys[e]);
+      MTF_UNROLL(kPerThread)
+      for (int e = 1; e < kPerThread; ++e) best = larger(best, keys[e]);
       best = largest_of_warp(block, best);
       // Two places in turn: one barrier keeps what is read from what is written next.
       if (whole_block) best = largest_of_block(block, best, block.shared<Key<T>>() + rank % 2 * kWarps);
-      MTF_UNROLL(kEach)
-      for (int e = 0; e < kEach; ++e) {
+      MTF_UNROLL(kPerThread)
+      for (int e = 0; e < kPerThread; ++e) {
         if (keys[e] == best) keys[e] = {};
       }
       if (thread == 0) flow.write(at.quotient, unit * k + rank, best);
@@ -158,14 +156,14 @@ class TopKLaunches {
   }
 
  private:
-  bool whole_block(int64_t length) const { return length > kWarp * kEach; }
-  int64_t chunk() const { return kEach * (whole_block(rows_.n) ? kThreads : kWarp); }
+  bool whole_block(int64_t length) const { return length > kWarp * kPerThread; }
+  int64_t chunk() const { return kPerThread * (whole_block(rows_.n) ? kThreads : kWarp); }
 
   void select(const Launcher& launch, KeyFlow<T> flow, Key<T>* scratch) const {
     Key<T>* other = scratch + half_;
     while (true) {
       const bool block = whole_block(flow.length);
-      const int64_t chunks = parts(flow.length, kEach * (block ? kThreads : kWarp)),
+      const int64_t chunks = parts(flow.length, kPerThread * (block ? kThreads : kWarp)),
                     units = rows_.count * chunks;
       const int64_t blocks = block ? units : parts(units, kWarps);
       flow.to = chunks == 1 ? nullptr : scratch;
@@ -245,16 +243,16 @@ std::unique_ptr<Kernel> top_k_gradient_kernel(const KernelContext& context, Devi
   });
 }
 
-const DeviceKernelRegistration f32("top_k", {DType::kFloat32}, top_k_kernel<float>);
-const DeviceKernelRegistration bf16("top_k", {DType::kBFloat16}, top_k_kernel<BFloat16>);
-const DeviceKernelRegistration f64("top_k", {DType::kFloat64}, top_k_kernel<double>);
-const DeviceKernelRegistration i32("top_k", {DType::kInt32}, top_k_kernel<int32_t>);
-const DeviceKernelRegistration gradient_f32("top_k_gradient", {DType::kFloat32},
-                                            top_k_gradient_kernel<float>);
-const DeviceKernelRegistration gradient_bf16("top_k_gradient", {DType::kBFloat16},
-                                             top_k_gradient_kernel<BFloat16>);
-const DeviceKernelRegistration gradient_f64("top_k_gradient", {DType::kFloat64},
-                                            top_k_gradient_kernel<double>);
+const DeviceKernelRegistration top_k_f32("top_k", {DType::kFloat32}, top_k_kernel<float>);
+const DeviceKernelRegistration top_k_bf16("top_k", {DType::kBFloat16}, top_k_kernel<BFloat16>);
+const DeviceKernelRegistration top_k_f64("top_k", {DType::kFloat64}, top_k_kernel<double>);
+const DeviceKernelRegistration top_k_i32("top_k", {DType::kInt32}, top_k_kernel<int32_t>);
+const DeviceKernelRegistration top_k_gradient_f32("top_k_gradient", {DType::kFloat32},
+                                                  top_k_gradient_kernel<float>);
+const DeviceKernelRegistration top_k_gradient_bf16("top_k_gradient", {DType::kBFloat16},
+                                                   top_k_gradient_kernel<BFloat16>);
+const DeviceKernelRegistration top_k_gradient_f64("top_k_gradient", {DType::kFloat64},
+                                                  top_k_gradient_kernel<double>);
 
 }  // namespace
 }  // namespace mtf::cuda

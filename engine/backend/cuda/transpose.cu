@@ -63,8 +63,6 @@ TileShape tile_shape(int side_bits, int64_t rows, int64_t columns) {
   return tile;
 }
 
-constexpr int kThreads = 256;
-
 /// Each block takes one tile at a time, reads it along x and writes it along y.
 template <class T>
 struct TransposeTiles {
@@ -162,10 +160,7 @@ std::unique_ptr<Kernel> transpose_kernel(const KernelContext& context, Device& d
   });
 }
 
-const DeviceKernelRegistration transpose_any("transpose",
-                                             {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
-                                              DType::kInt32, DType::kInt64, DType::kBool},
-                                             transpose_kernel);
+const DeviceKernelRegistration transpose_any("transpose", kAllTypes, transpose_kernel);
 
 }  // namespace
 

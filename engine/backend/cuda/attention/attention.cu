@@ -51,15 +51,15 @@ class AttentionLaunches {
     int* least = nullptr;
     MemoryRanges* ranges = nullptr;
     if (view.memory_has_ids()) {
-      least = scratch<int>(call, least_);
+      least = part_of_scratch<int>(call, least_);
       AttentionRows<T> rows(view);
       rows.least = least;
       launch(rows.shape(), rows);
     }
     if (AttentionFewRows<T>::fits(view)) {
-      const AttentionFewRows<T> few(
-          view, least, result, log_sums,
-          {scratch<C>(call, values_), scratch<C>(call, tops_), scratch<C>(call, sums_)});
+      const AttentionFewRows<T> few(view, least, result, log_sums,
+                                    {part_of_scratch<C>(call, values_), part_of_scratch<C>(call, tops_),
+                                     part_of_scratch<C>(call, sums_)});
       launch(few.shape(), few);
       if (few.splits.value() == 1) return;
       const MergeAttentionSplits<T> merge(few);
@@ -67,7 +67,7 @@ class AttentionLaunches {
       return;
     }
     if (view.memory_has_ids()) {
-      ranges = scratch<MemoryRanges>(call, ranges_);
+      ranges = part_of_scratch<MemoryRanges>(call, ranges_);
       const AttentionMemoryRanges find(view, ranges);
       launch(find.shape(), find);
     }
@@ -81,11 +81,6 @@ class AttentionLaunches {
   }
 
  private:
-  template <class Part>
-  static Part* scratch(const KernelCall& call, int64_t begin) {
-    return reinterpret_cast<Part*>(call.scratch + begin);
-  }
-
   AttentionPlan plan_;
   int64_t least_ = 0, ranges_ = 0, values_ = 0, tops_ = 0, sums_ = 0;  ///< parts of scratch
   size_t scratch_bytes_;

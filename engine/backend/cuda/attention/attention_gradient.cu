@@ -64,17 +64,17 @@ class AttentionGradientLaunches {
     const View view = plan_.view(call);
     AttentionGradients<T> gradients{call.input<T>(inputs_ - 1), call.output<T>(0), call.output<T>(1),
                                     call.output<T>(2), nullptr};
-    if (view.has(View::kDBias)) gradients.d_bias = scratch<C>(call, d_bias_);
+    if (view.has(View::kDBias)) gradients.d_bias = part_of_scratch<C>(call, d_bias_);
 
     AttentionRows<T> rows(view);
     rows.d_result = gradients.d_result;
-    rows.least = scratch<int>(call, least_);
-    rows.ranges = scratch<SightRanges>(call, sight_ranges_);
-    rows.deltas = scratch<C>(call, deltas_);
+    rows.least = part_of_scratch<int>(call, least_);
+    rows.ranges = part_of_scratch<SightRanges>(call, sight_ranges_);
+    rows.deltas = part_of_scratch<C>(call, deltas_);
     launch(rows.shape(), rows);
     AttentionRowTerms<C> terms{rows.deltas, rows.least, rows.ranges, nullptr};
     if (view.memory_has_ids()) {
-      const AttentionMemoryRanges find(view, scratch<MemoryRanges>(call, memory_ranges_));
+      const AttentionMemoryRanges find(view, part_of_scratch<MemoryRanges>(call, memory_ranges_));
       launch(find.shape(), find);
       terms.memory_ranges = find.ranges;
     }
@@ -93,11 +93,6 @@ class AttentionGradientLaunches {
       if (can_use_mma(view)) return launch_mma_attention_gradient(launch, view, terms, gradients);
     }
     launch_backward<FmaTiles<T, 1>>(launch, view, terms, gradients);
-  }
-
-  template <class Part>
-  static Part* scratch(const KernelCall& call, int64_t begin) {
-    return reinterpret_cast<Part*>(call.scratch + begin);
   }
 
   AttentionPlan plan_;

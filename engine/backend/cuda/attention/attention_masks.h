@@ -36,7 +36,7 @@ MTF_DEVICE int clamped_id(int64_t value) {
 }
 
 MTF_DEVICE MemoryIds memory_ids(const AttentionView& view, const AttentionView::Place& place, int entry) {
-  const auto id = [&](AttentionView::Operand operand, int otherwise) {
+  const auto id = [&](int operand, int otherwise) {
     return view.has(operand) ? view.of_group<int>(place, operand)[entry] : otherwise;
   };
   return {id(AttentionView::kMemorySegment, 0), id(AttentionView::kMemoryPriority, entry),
@@ -47,7 +47,7 @@ MTF_DEVICE MemoryIds memory_ids(const AttentionView& view, const AttentionView::
 MTF_DEVICE Sight sight_of(const AttentionView& view, const AttentionView::Place& place, int row) {
   const FoldedRow at = view.folded(row);
   const int index = view.first_query + at.query;
-  const auto id = [&](AttentionView::Operand operand, int otherwise) {
+  const auto id = [&](int operand, int otherwise) {
     return view.has(operand) ? *view.row<int>(place, operand, at) : otherwise;
   };
   Sight sight{0, kMostId, kLeastId, kMostId, id(AttentionView::kQueryPosition, index), 0};

@@ -10,11 +10,7 @@ namespace mtf::cuda {
 namespace {
 
 using View = AttentionView;
-using Operand = AttentionOperation::Operand;
 using Axes = StridedAxes<View::kOperands>;
-
-static_assert(static_cast<int>(View::kNoise) == static_cast<int>(Operand::kNoise) &&
-              static_cast<int>(View::kResult) == AttentionOperation::kOperands);
 
 std::shared_ptr<std::byte> upload(Device& device, const std::vector<int32_t>& values) {
   const auto bytes = static_cast<int64_t>(values.size() * sizeof(int32_t));
@@ -36,10 +32,10 @@ int as_int(int64_t value) {
 /// Heads can be rows of one group if they are at one distance in every operand, and have the same bias, noise
 /// and ids of the memory.
 bool can_be_folded(const Axes& heads) {
-  constexpr View::Operand kShared[] = {View::kBiasTable, View::kNoise, View::kMemorySegment,
-                                       View::kMemoryPriority, View::kMemoryPosition};
+  constexpr int kShared[] = {View::kBiasTable, View::kNoise, View::kMemorySegment, View::kMemoryPriority,
+                             View::kMemoryPosition};
   return heads.size() == 1 &&
-         std::ranges::all_of(kShared, [&](View::Operand shared) { return heads[0].strides[shared] == 0; });
+         std::ranges::all_of(kShared, [&](int shared) { return heads[0].strides[shared] == 0; });
 }
 
 }  // namespace
@@ -129,7 +125,7 @@ AttentionPlan::AttentionPlan(const KernelContext& context, Device& device) {
 
   const int64_t pack = kPackBytes / static_cast<int64_t>(size_of(q.dtype));
   view_.aligned = view_.key_stride % pack == 0 && view_.value_stride % pack == 0;
-  for (int operand : {View::kQ, View::kK, View::kV, View::kResult}) {
+  for (int operand : std::initializer_list<int>{View::kQ, View::kK, View::kV, View::kResult}) {
     view_.aligned &= view_.length_strides[operand] % pack == 0 && view_.fold_strides[operand] % pack == 0;
     for (const auto& axis : groups) view_.aligned &= axis.size == 1 || axis.strides[operand] % pack == 0;
   }

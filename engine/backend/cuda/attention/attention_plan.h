@@ -26,4 +26,10 @@ class AttentionPlan {
   std::shared_ptr<std::byte> buckets_;  ///< memory of the device
 };
 
+/// That of a kernel whose scratch bytes are MemoryParts.
+template <class Part>
+Part* part_of_scratch(const KernelCall& call, int64_t begin) {
+  return reinterpret_cast<Part*>(call.scratch + begin);
+}
+
 }  // namespace mtf::cuda

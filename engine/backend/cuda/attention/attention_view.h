@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "engine/backend/cuda/indexing.h"
+#include "engine/ops/attention.h"
 
 namespace mtf::cuda {
 
@@ -37,26 +38,9 @@ struct TileRows {
   }
 };
 
-struct AttentionView {
-  /// In the order of AttentionOperation::Operand, then those beside them. Gradients lie as what they are
-  /// gradients of.
-  enum Operand : int {
-    kQ,
-    kK,
-    kV,
-    kQuerySegment,
-    kMemorySegment,
-    kQueryPriority,
-    kMemoryPriority,
-    kQueryPosition,
-    kMemoryPosition,
-    kBiasTable,
-    kNoise,
-    kResult,
-    kLogSum,
-    kDBias,
-    kOperands,
-  };
+struct AttentionView : AttentionOperands {
+  /// Beside those of the operation. Gradients lie as what they are gradients of.
+  enum : int { kResult = AttentionOperands::kOperands, kLogSum, kDBias, kOperands };
   using Place = Offsets<kOperands>;
   /// Rows, and entries of the memory, of a tile.
   static constexpr int kTile = 64;
@@ -83,7 +67,7 @@ struct AttentionView {
   uint32_t operands = 0;  ///< bit i: there is operand i
   const void* data[kOperands] = {};
 
-  MTF_HOST_DEVICE bool has(Operand operand) const { return operands >> operand & 1; }
+  MTF_HOST_DEVICE bool has(int operand) const { return operands >> operand & 1; }
   MTF_HOST_DEVICE bool masked() const { return by_segment || by_priority || by_lower || by_upper; }
   /// The memory has ids.
   MTF_HOST_DEVICE bool memory_has_ids() const {
@@ -95,30 +79,30 @@ struct AttentionView {
   MTF_HOST_DEVICE FoldedRow folded(int row) const { return FoldedRow(row, fold); }
 
   /// Of a row of the group at `place`.
-  MTF_DEVICE int64_t offset(const Place& place, Operand operand, const FoldedRow& row) const {
+  MTF_DEVICE int64_t offset(const Place& place, int operand, const FoldedRow& row) const {
     return place[operand] + row.query * length_strides[operand] + row.head * fold_strides[operand];
   }
-  MTF_DEVICE int64_t offset(const Place& place, Operand operand, int row) const {
+  MTF_DEVICE int64_t offset(const Place& place, int operand, int row) const {
     return offset(place, operand, folded(row));
   }
   template <class T>
-  MTF_DEVICE const T* row(const Place& place, Operand operand, const FoldedRow& row) const {
+  MTF_DEVICE const T* row(const Place& place, int operand, const FoldedRow& row) const {
     return static_cast<const T*>(data[operand]) + offset(place, operand, row);
   }
   template <class T>
-  MTF_DEVICE const T* of_group(const Place& place, Operand operand) const {
+  MTF_DEVICE const T* of_group(const Place& place, int operand) const {
     return static_cast<const T*>(data[operand]) + place[operand];
   }
 
   /// Rows `begin` ... begin + count - 1 of q or the result, or entries of k or v.
   template <class T>
-  MTF_DEVICE TileRows<T> tile_of_queries(const Place& place, Operand operand, int begin, int count) const {
+  MTF_DEVICE TileRows<T> tile_of_queries(const Place& place, int operand, int begin, int count) const {
     const int rest = rows - begin;
     return {of_group<T>(place, operand), length_strides[operand],    fold_strides[operand], fold, begin, 0,
             rest < count ? rest : count, operand == kQ ? key : value};
   }
   template <class T>
-  MTF_DEVICE TileRows<T> tile_of_memory(const Place& place, Operand operand, int begin, int count) const {
+  MTF_DEVICE TileRows<T> tile_of_memory(const Place& place, int operand, int begin, int count) const {
     const int rest = memory - begin;
     return {of_group<T>(place, operand),
             operand == kK ? key_stride : value_stride,

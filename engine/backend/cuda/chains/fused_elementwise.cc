@@ -115,10 +115,7 @@ std::unique_ptr<Kernel> fused_kernel(const KernelContext& context, Device& devic
       });
 }
 
-const DeviceKernelRegistration fused_any("fused_elementwise",
-                                         {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32,
-                                          DType::kInt64, DType::kBool},
-                                         fused_kernel);
+const DeviceKernelRegistration fused_any("fused_elementwise", kAllTypes, fused_kernel);
 
 }  // namespace
 }  // namespace mtf::cuda

@@ -15,7 +15,7 @@
 namespace mtf::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kSumThreads = 128;
 
 /// A leaf of the tree. The leaves come in the order of the members; sums of complete subtrees wait on a
 /// stack.
@@ -50,7 +50,7 @@ MTF_DEVICE A combine(A a, A b, Reduction reduction) {
 /// result[i] = the root of the tree over the members' elements, rounded once; N elements at a time.
 template <class T, int N>
 struct ReduceTree {
-  static constexpr int kMaxThreads = kThreads;
+  static constexpr int kMaxThreads = kSumThreads;
   Members by_value;
   const Member* stored = nullptr;  ///< null: by value
   int64_t members;
@@ -94,11 +94,11 @@ struct ReduceTree {
  private:
   MTF_DEVICE static void push(Computed<T>* stack, int64_t depth, const Pack<Computed<T>, N>& sum) {
     MTF_UNROLL(N)
-    for (int n = 0; n < N; ++n) stack[(depth * N + n) * kThreads] = sum[n];
+    for (int n = 0; n < N; ++n) stack[(depth * N + n) * kSumThreads] = sum[n];
   }
   MTF_DEVICE void combine_with(const Computed<T>* stack, int64_t depth, Pack<Computed<T>, N>& sum) const {
     MTF_UNROLL(N)
-    for (int n = 0; n < N; ++n) sum[n] = combine(stack[(depth * N + n) * kThreads], sum[n], reduction);
+    for (int n = 0; n < N; ++n) sum[n] = combine(stack[(depth * N + n) * kSumThreads], sum[n], reduction);
   }
 };
 
@@ -170,8 +170,8 @@ class Reduce final : public PreparedCollective {
     } else {
       kernel.stored = store_members(launch, leaves);
     }
-    LaunchShape shape = over(size_, N, kThreads);
-    shape.shared_bytes = depth_ * N * kThreads * static_cast<int64_t>(sizeof(Computed<T>));
+    LaunchShape shape = over(size_, N, kSumThreads);
+    shape.shared_bytes = depth_ * N * kSumThreads * static_cast<int64_t>(sizeof(Computed<T>));
     launch(shape, kernel);
   }
 

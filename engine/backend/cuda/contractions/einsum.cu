@@ -15,8 +15,6 @@
 namespace mtf::cuda {
 namespace {
 
-constexpr size_t kA = Contraction::kA, kB = Contraction::kB, kOut = Contraction::kOut;
-
 /// Of operands in scratch and of the library's workspace.
 constexpr int64_t kAlignment = 256;
 

@@ -9,8 +9,6 @@
 namespace mtf::cuda {
 namespace {
 
-constexpr size_t kA = Contraction::kA, kB = Contraction::kB, kOut = Contraction::kOut,
-                 kBias = Contraction::kBias;
 using Axes = ContractionAxes;
 using Axis = Axes::value_type;
 

@@ -17,12 +17,14 @@
 
 namespace mtf::cuda {
 
-/// Axes with their strides in a, b, the output and the bias; 0 in an operand without the axis.
+/// Of a contraction.
+enum ContractionOperand : size_t { kA = 0, kB = 1, kOut = 2, kBias = 3 };
+
+/// Axes with their strides in each operand; 0 in one without the axis.
 using ContractionAxes = StridedAxes<4>;
 
 /// output = epilogue(a b + bias), by class of dimensions (classify).
 struct Contraction {
-  enum Operand : size_t { kA = 0, kB = 1, kOut = 2, kBias = 3 };
   ContractionAxes batch, rows, columns, summed;
   DType input = DType::kFloat32;
   DType output = DType::kFloat32;

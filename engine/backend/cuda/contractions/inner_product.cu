@@ -7,8 +7,6 @@
 namespace mtf::cuda {
 namespace {
 
-constexpr size_t kA = Contraction::kA, kB = Contraction::kB, kOut = Contraction::kOut;
-
 /// The strides along some of the operands.
 template <size_t... kOperands>
 StridedAxes<sizeof...(kOperands)> along(const ContractionAxes& axes) {
@@ -73,7 +71,7 @@ struct SumChunks {
   }
 };
 
-bool varies_fastest(const ContractionAxes& axes, size_t operand) {
+bool ends_with_unit_stride(const ContractionAxes& axes, size_t operand) {
   return !axes.empty() && axes.back().strides[operand] == 1;
 }
 
@@ -121,7 +119,7 @@ template <class T, class Out>
 std::unique_ptr<Kernel> inner_product(const Contraction& contraction, bool accumulates, Device& device) {
   const ContractionAxes batch = in_order(contraction.batch, kOut), summed = in_order(contraction.summed, kA);
   const auto dense = [](const ContractionAxes& axes) {
-    return varies_fastest(axes, kA) + varies_fastest(axes, kB);
+    return ends_with_unit_stride(axes, kA) + ends_with_unit_stride(axes, kB);
   };
   const bool along_sum = size_of(summed) >= kWarp && dense(summed) > dense(batch);
   return along_sum ? inner_product<T, Out, kWarp>(batch, summed, accumulates, device)

@@ -4,7 +4,7 @@
 namespace mtf::cuda {
 namespace {
 
-const DeviceKernelRegistration registrations[] = {
+const DeviceKernelRegistration activation_gradients_kernels[] = {
     component_wise_gradient<formulas::Relu>("relu_gradient"),
     component_wise_gradient<formulas::LeakyRelu>("leaky_relu_gradient"),
     component_wise_gradient<formulas::Elu>("elu_gradient"),

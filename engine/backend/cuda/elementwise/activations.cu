@@ -4,7 +4,7 @@
 namespace mtf::cuda {
 namespace {
 
-const DeviceKernelRegistration registrations[] = {
+const DeviceKernelRegistration activations_kernels[] = {
     component_wise<formulas::Relu>("relu"),         component_wise<formulas::LeakyRelu>("leaky_relu"),
     component_wise<formulas::Elu>("elu"),           component_wise<formulas::Selu>("selu"),
     component_wise<formulas::Softplus>("softplus"), component_wise<formulas::Sigmoid>("sigmoid"),

@@ -4,7 +4,7 @@
 namespace mtf::cuda {
 namespace {
 
-const DeviceKernelRegistration registrations[] = {
+const DeviceKernelRegistration binary_kernels[] = {
     floating_binary<formulas::Add>("add"),           integer_binary<formulas::Add>("add"),
     floating_binary<formulas::Subtract>("subtract"), integer_binary<formulas::Subtract>("subtract"),
     floating_binary<formulas::Multiply>("multiply"), integer_binary<formulas::Multiply>("multiply"),

@@ -61,9 +61,7 @@ std::unique_ptr<Kernel> binary_kernel(const KernelContext& context, Device& devi
 
 template <class F>
 DeviceKernelRegistration floating_binary(std::string_view name, bool swapped = false) {
-  return {name,
-          {DType::kFloat32, DType::kBFloat16, DType::kFloat64},
-          [swapped](const KernelContext& context, Device& device) {
+  return {name, kFloatingTypes, [swapped](const KernelContext& context, Device& device) {
             return visit_floating_type(context.inputs[0].dtype, [&]<class T>(std::type_identity<T>) {
               return binary_kernel<F, T>(context, device, swapped);
             });

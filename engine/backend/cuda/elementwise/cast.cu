@@ -45,7 +45,7 @@ std::unique_ptr<Kernel> cast_from(const KernelContext& context, Device& device) 
   });
 }
 
-const DeviceKernelRegistration registrations[] = {
+const DeviceKernelRegistration cast_kernels[] = {
     {"cast", {DType::kFloat32}, cast_from<float>},  {"cast", {DType::kBFloat16}, cast_from<BFloat16>},
     {"cast", {DType::kFloat64}, cast_from<double>}, {"cast", {DType::kInt32}, cast_from<int32_t>},
     {"cast", {DType::kInt64}, cast_from<int64_t>},  {"cast", {DType::kBool}, cast_from<bool>},

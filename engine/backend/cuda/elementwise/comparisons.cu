@@ -11,7 +11,7 @@ DeviceKernelRegistration bools(std::string_view name) {
           }};
 }
 
-const DeviceKernelRegistration registrations[] = {
+const DeviceKernelRegistration comparisons_kernels[] = {
     floating_binary<formulas::Less>("less"),
     integer_binary<formulas::Less>("less"),
     floating_binary<formulas::Less>("greater", true),

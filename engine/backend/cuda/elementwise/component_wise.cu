@@ -13,7 +13,7 @@ DeviceKernelRegistration integers(std::string_view name) {
           }};
 }
 
-const DeviceKernelRegistration registrations[] = {
+const DeviceKernelRegistration component_wise_kernels[] = {
     component_wise<formulas::Negative>("negative"),
     integers<formulas::Negative>("negative"),
     component_wise<formulas::Reciprocal>("reciprocal"),

@@ -14,11 +14,11 @@
 
 namespace mtf::cuda {
 
-/// y = F::f(x, parameter).
-template <class F, class T>
+/// y = F::f(x, parameter), or dx = F::g(dy, x or y, parameter).
+template <class F, class T, int kInputs>
 struct ComponentWiseMap {
-  const T* x;
-  T* y;
+  const T* inputs[kInputs];
+  T* output;
   int64_t size;
   Computed<T> parameter;
 
@@ -29,86 +29,56 @@ struct ComponentWiseMap {
   }
   template <int N>
   MTF_DEVICE void apply(int64_t first) const {
-    Pack<T, N> pack = load<N>(x + first);
+    Pack<T, N> in[kInputs], out;
+    MTF_UNROLL(kInputs)
+    for (int k = 0; k < kInputs; ++k) in[k] = load<N>(inputs[k] + first);
     MTF_UNROLL(N)
-    for (int i = 0; i < N; ++i) pack[i] = narrow<T>(F::f(widen(pack[i]), parameter));
-    store(y + first, pack);
+    for (int i = 0; i < N; ++i) {
+      if constexpr (kInputs == 1) {
+        out[i] = narrow<T>(F::f(widen(in[0][i]), parameter));
+      } else {
+        out[i] = narrow<T>(F::g(widen(in[0][i]), widen(in[1][i]), parameter));
+      }
+    }
+    store(output + first, out);
   }
 };
 
-/// dx = F::g(dy, x or y, parameter).
-template <class F, class T>
-struct ComponentWiseGradientMap {
-  const T *dy, *x_or_y;
-  T* dx;
-  int64_t size;
-  Computed<T> parameter;
-
-  MTF_DEVICE void operator()(const Block& block) const {
-    for_each_part<kPack<T>>(block, size, true, [&](int64_t first, bool pack) {
-      pack ? apply<kPack<T>>(first) : apply<1>(first);
-    });
-  }
-  template <int N>
-  MTF_DEVICE void apply(int64_t first) const {
-    Pack<T, N> pack = load<N>(dy + first);
-    const Pack<T, N> v = load<N>(x_or_y + first);
-    MTF_UNROLL(N)
-    for (int i = 0; i < N; ++i) pack[i] = narrow<T>(F::g(widen(pack[i]), widen(v[i]), parameter));
-    store(dx + first, pack);
-  }
-};
-
-inline void check_orders(const KernelContext& context) {
+template <class F, class T, int kInputs = 1>
+std::unique_ptr<Kernel> component_wise_kernel(const KernelContext& context, Device& device) {
+  using Operation = std::conditional_t<kInputs == 1, ComponentWise, ComponentWiseGradient>;
   for (const LocalTensor& input : context.inputs) {
     MTF_CHECK(input.strides == context.outputs[0].strides, "{}: operands in different memory orders",
               context.operation.name());
   }
-}
-
-template <class F, class T>
-std::unique_ptr<Kernel> component_wise_kernel(const KernelContext& context, Device& device) {
-  check_orders(context);
-  const int64_t size = context.outputs[0].local.size();
-  const auto p = static_cast<Computed<T>>(static_cast<const ComponentWise&>(context.operation).parameter);
-  return make_device_kernel(device, [=](const Launcher& launch, const KernelCall& call) {
-    launch(over_packs<kPack<T>>(size), ComponentWiseMap<F, T>{call.input<T>(0), call.output<T>(0), size, p});
+  ComponentWiseMap<F, T, kInputs> map{};
+  map.size = context.outputs[0].local.size();
+  map.parameter = static_cast<Computed<T>>(static_cast<const Operation&>(context.operation).parameter);
+  return make_device_kernel(device, [map](const Launcher& launch, const KernelCall& call) {
+    ComponentWiseMap<F, T, kInputs> body = map;
+    for (size_t k = 0; k < kInputs; ++k) body.inputs[k] = call.input<T>(k);
+    body.output = call.output<T>(0);
+    launch(over_packs<kPack<T>>(body.size), body);
   });
 }
 
-template <class F, class T>
-std::unique_ptr<Kernel> component_wise_gradient_kernel(const KernelContext& context, Device& device) {
-  check_orders(context);
-  const int64_t size = context.outputs[0].local.size();
-  const auto p =
-      static_cast<Computed<T>>(static_cast<const ComponentWiseGradient&>(context.operation).parameter);
-  return make_device_kernel(device, [=](const Launcher& launch, const KernelCall& call) {
-    launch(over_packs<kPack<T>>(size),
-           ComponentWiseGradientMap<F, T>{call.input<T>(0), call.input<T>(1), call.output<T>(0), size, p});
-  });
+template <class F, int kInputs>
+DeviceKernelRegistration floating_function(std::string_view name) {
+  return {name, kFloatingTypes, [](const KernelContext& context, Device& device) {
+            return visit_floating_type(context.inputs[0].dtype, [&]<class T>(std::type_identity<T>) {
+              return component_wise_kernel<F, T, kInputs>(context, device);
+            });
+          }};
 }
 
 /// Of floating types.
 template <class F>
 DeviceKernelRegistration component_wise(std::string_view name) {
-  return {name,
-          {DType::kFloat32, DType::kBFloat16, DType::kFloat64},
-          [](const KernelContext& context, Device& device) {
-            return visit_floating_type(context.inputs[0].dtype, [&]<class T>(std::type_identity<T>) {
-              return component_wise_kernel<F, T>(context, device);
-            });
-          }};
+  return floating_function<F, 1>(name);
 }
-
 template <class F>
 DeviceKernelRegistration component_wise_gradient(std::string_view name) {
-  return {name,
-          {DType::kFloat32, DType::kBFloat16, DType::kFloat64},
-          [](const KernelContext& context, Device& device) {
-            return visit_floating_type(context.inputs[0].dtype, [&]<class T>(std::type_identity<T>) {
-              return component_wise_gradient_kernel<F, T>(context, device);
-            });
-          }};
+  return floating_function<F, 2>(name);
 }
 
 }  // namespace mtf::cuda

@@ -4,7 +4,7 @@
 namespace mtf::cuda {
 namespace {
 
-const DeviceKernelRegistration registrations[] = {
+const DeviceKernelRegistration division_kernels[] = {
     floating_binary<formulas::FloorDivide>("floor_divide"),
     integer_binary<formulas::FloorDivide>("floor_divide"),
     floating_binary<formulas::Modulo>("modulo"),

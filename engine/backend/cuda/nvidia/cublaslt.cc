@@ -19,23 +19,7 @@ namespace mtf::cuda {
 namespace {
 
 struct Functions {
-  explicit Functions(const SharedLibrary& library) {
-    library.find("cublasLtGetVersion", version);
-    library.find("cublasLtGetStatusString", status_text);
-    library.find("cublasLtCreate", create);
-    library.find("cublasLtDestroy", destroy);
-    library.find("cublasLtMatmulDescCreate", create_operation);
-    library.find("cublasLtMatmulDescDestroy", destroy_operation);
-    library.find("cublasLtMatmulDescSetAttribute", set_operation);
-    library.find("cublasLtMatrixLayoutCreate", create_layout);
-    library.find("cublasLtMatrixLayoutDestroy", destroy_layout);
-    library.find("cublasLtMatrixLayoutSetAttribute", set_layout);
-    library.find("cublasLtMatmulPreferenceCreate", create_preference);
-    library.find("cublasLtMatmulPreferenceDestroy", destroy_preference);
-    library.find("cublasLtMatmulPreferenceSetAttribute", set_preference);
-    library.find("cublasLtMatmulAlgoGetHeuristic", heuristic);
-    library.find("cublasLtMatmul", matmul);
-  }
+  const SharedLibrary library{fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR), "nvidia-cublas"};
 
   void check(cublasStatus_t status, std::string_view doing) const {
     if (status != CUBLAS_STATUS_SUCCESS) fail(status, doing);
@@ -45,29 +29,35 @@ struct Functions {
                 fmt::format("cuBLASLt, {}: {}", doing, status_text(status)));
   }
 
-  decltype(&cublasLtGetVersion) version;
-  decltype(&cublasLtGetStatusString) status_text;
-  decltype(&cublasLtCreate) create;
-  decltype(&cublasLtDestroy) destroy;
-  decltype(&cublasLtMatmulDescCreate) create_operation;
-  decltype(&cublasLtMatmulDescDestroy) destroy_operation;
-  decltype(&cublasLtMatmulDescSetAttribute) set_operation;
-  decltype(&cublasLtMatrixLayoutCreate) create_layout;
-  decltype(&cublasLtMatrixLayoutDestroy) destroy_layout;
-  decltype(&cublasLtMatrixLayoutSetAttribute) set_layout;
-  decltype(&cublasLtMatmulPreferenceCreate) create_preference;
-  decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference;
-  decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference;
-  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
-  decltype(&cublasLtMatmul) matmul;
+  LibraryFunction<decltype(cublasLtGetVersion)> version{library, "cublasLtGetVersion"};
+  LibraryFunction<decltype(cublasLtGetStatusString)> status_text{library, "cublasLtGetStatusString"};
+  LibraryFunction<decltype(cublasLtCreate)> create{library, "cublasLtCreate"};
+  LibraryFunction<decltype(cublasLtDestroy)> destroy{library, "cublasLtDestroy"};
+  LibraryFunction<decltype(cublasLtMatmulDescCreate)> create_operation{library, "cublasLtMatmulDescCreate"};
+  LibraryFunction<decltype(cublasLtMatmulDescDestroy)> destroy_operation{library,
+                                                                         "cublasLtMatmulDescDestroy"};
+  LibraryFunction<decltype(cublasLtMatmulDescSetAttribute)> set_operation{library,
+                                                                          "cublasLtMatmulDescSetAttribute"};
+  LibraryFunction<decltype(cublasLtMatrixLayoutCreate)> create_layout{library, "cublasLtMatrixLayoutCreate"};
+  LibraryFunction<decltype(cublasLtMatrixLayoutDestroy)> destroy_layout{library,
+                                                                        "cublasLtMatrixLayoutDestroy"};
+  LibraryFunction<decltype(cublasLtMatrixLayoutSetAttribute)> set_layout{library,
+                                                                         "cublasLtMatrixLayoutSetAttribute"};
+  LibraryFunction<decltype(cublasLtMatmulPreferenceCreate)> create_preference{
+      library, "cublasLtMatmulPreferenceCreate"};
+  LibraryFunction<decltype(cublasLtMatmulPreferenceDestroy)> destroy_preference{
+      library, "cublasLtMatmulPreferenceDestroy"};
+  LibraryFunction<decltype(cublasLtMatmulPreferenceSetAttribute)> set_preference{
+      library, "cublasLtMatmulPreferenceSetAttribute"};
+  LibraryFunction<decltype(cublasLtMatmulAlgoGetHeuristic)> heuristic{library,
+                                                                      "cublasLtMatmulAlgoGetHeuristic"};
+  LibraryFunction<decltype(cublasLtMatmul)> matmul{library, "cublasLtMatmul"};
 };
 
 /// The library with its state for one device.
 class Handle {
  public:
-  Handle() : functions_(SharedLibrary(fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR), "nvidia-cublas")) {
-    functions_.check(functions_.create(&handle_), "starting");
-  }
+  Handle() { functions_.check(functions_.create(&handle_), "starting"); }
   ~Handle() { functions_.destroy(handle_); }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;

@@ -39,25 +39,7 @@ namespace mtf::cuda {
 namespace {
 
 struct Functions {
-  explicit Functions(const SharedLibrary& library) {
-    library.find("ncclGetVersion", version);
-    library.find("ncclGetErrorString", error_text);
-    library.find("ncclGetLastError", last_error);
-    library.find("ncclGetUniqueId", make_id);
-    library.find("ncclCommInitRankConfig", create);
-    library.find("ncclCommSplit", split);
-    library.find("ncclCommGetAsyncError", state);
-    library.find("ncclCommFinalize", finalize);
-    library.find("ncclCommDestroy", destroy);
-    library.find("ncclCommAbort", abort);
-    library.find("ncclGroupStart", begin_group);
-    library.find("ncclGroupEnd", end_group);
-    library.find("ncclAllReduce", all_reduce);
-    library.find("ncclReduceScatter", reduce_scatter);
-    library.find("ncclAllGather", all_gather);
-    library.find("ncclSend", send);
-    library.find("ncclRecv", receive);
-  }
+  const SharedLibrary library{"libnccl.so.2", "nvidia-nccl-cu13"};
 
   /// One that is under way may still fail.
   void check(ncclResult_t result, std::string_view doing) const {
@@ -69,28 +51,28 @@ struct Functions {
                 "NCCL_DEBUG=INFO tells more; `cluster.collectives: gloo` does without NCCL");
   }
 
-  decltype(&ncclGetVersion) version;
-  decltype(&ncclGetErrorString) error_text;
-  decltype(&ncclGetLastError) last_error;
-  decltype(&ncclGetUniqueId) make_id;
-  decltype(&ncclCommInitRankConfig) create;
-  decltype(&ncclCommSplit) split;
-  decltype(&ncclCommGetAsyncError) state;
-  decltype(&ncclCommFinalize) finalize;
-  decltype(&ncclCommDestroy) destroy;
-  decltype(&ncclCommAbort) abort;
-  decltype(&ncclGroupStart) begin_group;
-  decltype(&ncclGroupEnd) end_group;
-  decltype(&ncclAllReduce) all_reduce;
-  decltype(&ncclReduceScatter) reduce_scatter;
-  decltype(&ncclAllGather) all_gather;
-  decltype(&ncclSend) send;
-  decltype(&ncclRecv) receive;
+  LibraryFunction<decltype(ncclGetVersion)> version{library, "ncclGetVersion"};
+  LibraryFunction<decltype(ncclGetErrorString)> error_text{library, "ncclGetErrorString"};
+  LibraryFunction<decltype(ncclGetLastError)> last_error{library, "ncclGetLastError"};
+  LibraryFunction<decltype(ncclGetUniqueId)> make_id{library, "ncclGetUniqueId"};
+  LibraryFunction<decltype(ncclCommInitRankConfig)> create{library, "ncclCommInitRankConfig"};
+  LibraryFunction<decltype(ncclCommSplit)> split{library, "ncclCommSplit"};
+  LibraryFunction<decltype(ncclCommGetAsyncError)> state{library, "ncclCommGetAsyncError"};
+  LibraryFunction<decltype(ncclCommFinalize)> finalize{library, "ncclCommFinalize"};
+  LibraryFunction<decltype(ncclCommDestroy)> destroy{library, "ncclCommDestroy"};
+  LibraryFunction<decltype(ncclCommAbort)> abort{library, "ncclCommAbort"};
+  LibraryFunction<decltype(ncclGroupStart)> begin_group{library, "ncclGroupStart"};
+  LibraryFunction<decltype(ncclGroupEnd)> end_group{library, "ncclGroupEnd"};
+  LibraryFunction<decltype(ncclAllReduce)> all_reduce{library, "ncclAllReduce"};
+  LibraryFunction<decltype(ncclReduceScatter)> reduce_scatter{library, "ncclReduceScatter"};
+  LibraryFunction<decltype(ncclAllGather)> all_gather{library, "ncclAllGather"};
+  LibraryFunction<decltype(ncclSend)> send{library, "ncclSend"};
+  LibraryFunction<decltype(ncclRecv)> receive{library, "ncclRecv"};
 };
 
 /// Throws Error (kSystem) where it is missing.
 const Functions& nccl() {
-  static const Functions functions(SharedLibrary("libnccl.so.2", "nvidia-nccl-cu13"));
+  static const Functions functions;
   return functions;
 }
 

@@ -25,19 +25,9 @@ void load_builtins(int major, int minor) {
 
 }  // namespace
 
-KernelCompiler::KernelCompiler(int cuda, std::string architecture) : architecture_(std::move(architecture)) {
-  const SharedLibrary library(fmt::format("libnvrtc.so.{}", cuda), kPackage);
-  library.find("nvrtcGetErrorString", functions_.error_text);
-  library.find("nvrtcVersion", functions_.version);
-  library.find("nvrtcGetNumSupportedArchs", functions_.architecture_count);
-  library.find("nvrtcGetSupportedArchs", functions_.architectures);
-  library.find("nvrtcCreateProgram", functions_.create);
-  library.find("nvrtcDestroyProgram", functions_.destroy);
-  library.find("nvrtcCompileProgram", functions_.compile);
-  library.find("nvrtcGetProgramLogSize", functions_.log_size);
-  library.find("nvrtcGetProgramLog", functions_.log);
-  library.find("nvrtcGetCUBINSize", functions_.code_size);
-  library.find("nvrtcGetCUBIN", functions_.code);
+KernelCompiler::KernelCompiler(int cuda, std::string architecture)
+    : functions_{SharedLibrary(fmt::format("libnvrtc.so.{}", cuda), kPackage)},
+      architecture_(std::move(architecture)) {
   int major = 0, minor = 0, count = 0;
   check(functions_.version(&major, &minor), "asking for its version");
   version_ = fmt::format("nvrtc {}.{}", major, minor);

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/backend/cuda/nvidia/shared_library.h"
+
 struct _nvrtcProgram;
 
 namespace mtf::cuda {
@@ -23,18 +25,21 @@ class KernelCompiler {
  private:
   /// The C interface, as it has been since CUDA 11.
   struct Functions {
-    const char* (*error_text)(int code);
-    int (*version)(int* major, int* minor);
-    int (*architecture_count)(int* count);
-    int (*architectures)(int* list);
-    int (*create)(_nvrtcProgram** program, const char* text, const char* name, int headers,
-                  const char* const* header_texts, const char* const* header_names);
-    int (*destroy)(_nvrtcProgram** program);
-    int (*compile)(_nvrtcProgram* program, int options, const char* const* option_list);
-    int (*log_size)(_nvrtcProgram* program, size_t* size);
-    int (*log)(_nvrtcProgram* program, char* text);
-    int (*code_size)(_nvrtcProgram* program, size_t* size);
-    int (*code)(_nvrtcProgram* program, char* code);
+    SharedLibrary library;
+    LibraryFunction<const char*(int code)> error_text{library, "nvrtcGetErrorString"};
+    LibraryFunction<int(int* major, int* minor)> version{library, "nvrtcVersion"};
+    LibraryFunction<int(int* count)> architecture_count{library, "nvrtcGetNumSupportedArchs"};
+    LibraryFunction<int(int* list)> architectures{library, "nvrtcGetSupportedArchs"};
+    LibraryFunction<int(_nvrtcProgram** program, const char* text, const char* name, int headers,
+                        const char* const* header_texts, const char* const* header_names)>
+        create{library, "nvrtcCreateProgram"};
+    LibraryFunction<int(_nvrtcProgram** program)> destroy{library, "nvrtcDestroyProgram"};
+    LibraryFunction<int(_nvrtcProgram* program, int options, const char* const* option_list)> compile{
+        library, "nvrtcCompileProgram"};
+    LibraryFunction<int(_nvrtcProgram* program, size_t* size)> log_size{library, "nvrtcGetProgramLogSize"};
+    LibraryFunction<int(_nvrtcProgram* program, char* text)> log{library, "nvrtcGetProgramLog"};
+    LibraryFunction<int(_nvrtcProgram* program, size_t* size)> code_size{library, "nvrtcGetCUBINSize"};
+    LibraryFunction<int(_nvrtcProgram* program, char* code)> code{library, "nvrtcGetCUBIN"};
   };
 
   void check(int code, const char* doing) const;

@@ -14,16 +14,24 @@ class SharedLibrary {
   SharedLibrary(std::string file, const std::string& package);
 
   /// Throws Error (kSystem) where the library has no such function.
-  template <class Function>
-  void find(const char* name, Function*& function) const {
-    function = reinterpret_cast<Function*>(symbol(name));
-  }
-
- private:
   void* symbol(const char* name) const;
 
+ private:
   std::string file_;
   void* handle_ = nullptr;
+};
+
+/// One function of a library: LibraryFunction<decltype(ncclGetVersion)> version{library, "ncclGetVersion"}.
+template <class Function>
+class LibraryFunction {
+ public:
+  /// Throws Error (kSystem) where the library has no such function.
+  LibraryFunction(const SharedLibrary& library, const char* name)
+      : function_(reinterpret_cast<Function*>(library.symbol(name))) {}
+  operator Function*() const { return function_; }
+
+ private:
+  Function* function_;
 };
 
 }  // namespace mtf::cuda

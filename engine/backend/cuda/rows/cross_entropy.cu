@@ -233,15 +233,15 @@ std::unique_ptr<Kernel> gradient_kernel(const KernelContext& context, Device& de
 }
 
 template <class T>
-struct Registrations {
+struct CrossEntropyKernels {
   static constexpr DType dtype = DTypeOf<T>::value;
   DeviceKernelRegistration loss{"softmax_cross_entropy", {dtype}, loss_kernel<T>};
   DeviceKernelRegistration sums{"cross_entropy_sums", {dtype}, sums_kernel<T>};
   DeviceKernelRegistration gradient{"softmax_cross_entropy_gradient", {dtype}, gradient_kernel<T>};
 };
-const Registrations<float> registrations_f32;
-const Registrations<double> registrations_f64;
-const Registrations<BFloat16> registrations_bf16;
+const CrossEntropyKernels<float> cross_entropy_f32;
+const CrossEntropyKernels<double> cross_entropy_f64;
+const CrossEntropyKernels<BFloat16> cross_entropy_bf16;
 
 }  // namespace
 }  // namespace mtf::cuda

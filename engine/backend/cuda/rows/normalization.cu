@@ -74,7 +74,7 @@ struct NormalizedRows : RowOperands<T, 1> {
 /// With g = dy * scale and n = (x - mean) * rstd: dx = rstd * (g - mean of g [if centered] - n * mean of g *
 /// n).
 template <class T>
-struct GradientRows : RowOperands<T, 2> {
+struct NormalizationGradientRows : RowOperands<T, 2> {
   using A = Computed<T>;
   static constexpr bool kReduces = true, kMaps = true;
   struct State {
@@ -144,32 +144,32 @@ std::unique_ptr<Kernel> normalization_kernel(const KernelContext& context, Devic
 }
 
 template <class T>
-std::unique_ptr<Kernel> gradient_kernel(const KernelContext& context, Device& device) {
+std::unique_ptr<Kernel> normalization_gradient_kernel(const KernelContext& context, Device& device) {
   const auto& operation = static_cast<const NormalizationGradient&>(context.operation);
   const Rows rows = rows_along(context.inputs[0], operation.dimension);
   using A = Computed<T>;
-  return row_kernel<GradientRows<T>>(
+  return row_kernel<NormalizationGradientRows<T>>(
       rows, device,
       [length = static_cast<A>(rows.length), centered = operation.centered()](const KernelCall& call) {
-        return GradientRows<T>{{{call.input<T>(0), call.input<T>(2)}, call.output<T>(0)},
-                               call.input<T>(1),
-                               call.input<A>(3),
-                               centered ? call.input<A>(4) : nullptr,
-                               length};
+        return NormalizationGradientRows<T>{{{call.input<T>(0), call.input<T>(2)}, call.output<T>(0)},
+                                            call.input<T>(1),
+                                            call.input<A>(3),
+                                            centered ? call.input<A>(4) : nullptr,
+                                            length};
       });
 }
 
 template <class T>
-struct Registrations {
+struct NormalizationKernels {
   static constexpr DType dtype = DTypeOf<T>::value;
   DeviceKernelRegistration layer{"layer_norm", {dtype}, normalization_kernel<T>};
   DeviceKernelRegistration rms{"rms_norm", {dtype}, normalization_kernel<T>};
-  DeviceKernelRegistration layer_gradient{"layer_norm_gradient", {dtype}, gradient_kernel<T>};
-  DeviceKernelRegistration rms_gradient{"rms_norm_gradient", {dtype}, gradient_kernel<T>};
+  DeviceKernelRegistration layer_gradient{"layer_norm_gradient", {dtype}, normalization_gradient_kernel<T>};
+  DeviceKernelRegistration rms_gradient{"rms_norm_gradient", {dtype}, normalization_gradient_kernel<T>};
 };
-const Registrations<float> registrations_f32;
-const Registrations<double> registrations_f64;
-const Registrations<BFloat16> registrations_bf16;
+const NormalizationKernels<float> normalization_f32;
+const NormalizationKernels<double> normalization_f64;
+const NormalizationKernels<BFloat16> normalization_bf16;
 
 }  // namespace
 }  // namespace mtf::cuda

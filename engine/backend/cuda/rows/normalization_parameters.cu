@@ -11,7 +11,7 @@ namespace {
 
 /// The means are null for RMS norm.
 template <class T>
-struct Operands {
+struct NormalizedOperands {
   using A = Computed<T>;
   const T *x, *dy;
   const A *rstds, *means;
@@ -53,7 +53,7 @@ struct ColumnSums {
   static constexpr int kWarps = 8, kAtOnce = 4, kColumns = kWarp * N;
   static constexpr int64_t kSharedBytes = kWarps * kColumns * static_cast<int64_t>(sizeof(ParameterSums<A>));
 
-  Operands<T> in;
+  NormalizedOperands<T> in;
   A* partials;
   int64_t rows, columns, rows_of_part;
   Divisor parts;  ///< of block numbers [group of columns, part]
@@ -81,7 +81,7 @@ struct ColumnSums {
   /// Rows r, r + kWarps, ..., kAtOnce of them or less.
   MTF_DEVICE void add_rows(ParameterSums<A> (&sums)[N], int64_t r, int64_t end, int64_t column) const {
     Pack<T, N> x[kAtOnce], dy[kAtOnce];
-    typename Operands<T>::Row row[kAtOnce];
+    typename NormalizedOperands<T>::Row row[kAtOnce];
     MTF_UNROLL(kAtOnce)
     for (int k = 0; k < kAtOnce; ++k) {
       const int64_t at = r + k * kWarps;
@@ -107,7 +107,7 @@ struct ScatteredColumnSums {
   using A = Computed<T>;
   static constexpr int kMaxThreads = 512;
 
-  Operands<T> in;
+  NormalizedOperands<T> in;
   A* partials;
   RowTeams teams;  ///< columns for rows, and rows for elements
   Divisor stride;
@@ -180,8 +180,8 @@ std::unique_ptr<Kernel> two_launches(Device& device, const Rows& rows, int64_t p
       [=](const Launcher& launch, const KernelCall& call) {
         auto* partials = reinterpret_cast<A*>(call.scratch);
         first(launch,
-              Operands<T>{call.input<T>(0), call.input<T>(1), call.input<A>(2),
-                          centered ? call.input<A>(3) : nullptr},
+              NormalizedOperands<T>{call.input<T>(0), call.input<T>(1), call.input<A>(2),
+                                    centered ? call.input<A>(3) : nullptr},
               partials);
         launch(teams.shape(sizeof(A)),
                AddParts<A>{partials, call.output<A>(0), centered ? call.output<A>(1) : nullptr, rows.length,
@@ -197,7 +197,7 @@ std::unique_ptr<Kernel> contiguous_kernel(Device& device, const Rows& rows, bool
   const int64_t blocks = cut.groups * cut.parts;
   return two_launches<T>(
       device, rows, cut.parts, centered,
-      [=](const Launcher& launch, const Operands<T>& in, Computed<T>* partials) {
+      [=](const Launcher& launch, const NormalizedOperands<T>& in, Computed<T>* partials) {
         launch({blocks, Sums::kWarps * kWarp, Sums::kSharedBytes},
                Sums{in, partials, rows.count, rows.length, cut.rows, Divisor(cut.parts, blocks)});
       });
@@ -216,21 +216,21 @@ std::unique_ptr<Kernel> parameter_gradient_kernel(const KernelContext& context, 
   const RowTeams teams = divided(contiguous_teams(rows.length, rows.count, 1));
   return two_launches<T>(device, rows, teams.parts, centered,
                          [teams, stride = Divisor(rows.stride, rows.count)](
-                             const Launcher& launch, const Operands<T>& in, Computed<T>* partials) {
+                             const Launcher& launch, const NormalizedOperands<T>& in, Computed<T>* partials) {
                            launch(teams.shape(sizeof(ParameterSums<Computed<T>>)),
                                   ScatteredColumnSums<T>{in, partials, teams, stride});
                          });
 }
 
 template <class T>
-struct Registrations {
+struct ParameterGradientKernels {
   static constexpr DType dtype = DTypeOf<T>::value;
   DeviceKernelRegistration layer{"layer_norm_parameter_gradient", {dtype}, parameter_gradient_kernel<T>};
   DeviceKernelRegistration rms{"rms_norm_parameter_gradient", {dtype}, parameter_gradient_kernel<T>};
 };
-const Registrations<float> registrations_f32;
-const Registrations<double> registrations_f64;
-const Registrations<BFloat16> registrations_bf16;
+const ParameterGradientKernels<float> parameter_gradient_f32;
+const ParameterGradientKernels<double> parameter_gradient_f64;
+const ParameterGradientKernels<BFloat16> parameter_gradient_bf16;
 
 }  // namespace
 }  // namespace mtf::cuda

@@ -3,7 +3,7 @@
 namespace mtf::cuda {
 namespace {
 
-constexpr int kThreads = 128;             // of a block with several teams
+constexpr int kTeamsThreads = 128;        // of a block with several teams
 constexpr int kInterleavedThreads = 512;  // at most
 constexpr int kTimesInPart = 16;          // that a thread handles elements before a row is divided
 
@@ -34,7 +34,7 @@ RowTeams contiguous_teams(int64_t rows, int64_t length, int pack, int times, int
   if (packs <= kWarp * times) {
     teams.size = power_of_two_from(ceiling(packs, times));
     while (teams.size < std::min<int64_t>(kWarp, packs) && rows * teams.size < kBusyThreads) teams.size *= 2;
-    teams.slots = kThreads / teams.size;
+    teams.slots = kTeamsThreads / teams.size;
     teams.shift = log2_of(teams.size);
   } else {
     teams.size = static_cast<int>(std::min<int64_t>(most_threads, ceiling(packs, kWarp * times) * kWarp));
@@ -50,7 +50,7 @@ RowTeams interleaved_teams(int64_t rows, int64_t length, int64_t stride) {
   const int neighbours = power_of_two_from(std::min<int64_t>(kWarp, stride));
   const int most = power_of_two_from(std::min<int64_t>(kInterleavedThreads / neighbours, length));
   teams.size = power_of_two_from(std::clamp<int64_t>(ceiling(kBusyThreads, rows), 1, most));
-  teams.slots = std::max(neighbours, kThreads / teams.size);
+  teams.slots = std::max(neighbours, kTeamsThreads / teams.size);
   teams.shift = log2_of(teams.slots);
   return completed(teams);
 }
