@@ -67,23 +67,25 @@ TensorSet downstream(const Block& block, const Tensors& xs) {
   return reached;
 }
 
-/// Floating tensors made outside `block` that its operations use.
-Tensors outside_tensors(const Block& block) {
+/// Floating tensors made outside `block` that its operations use, or that are among its results.
+Tensors outside_tensors(const Block& block, const Tensors& results) {
   std::unordered_set<const Operation*> inside;
   TensorSet seen;
-  Tensors result;
+  Tensors found;
+  const auto look_at = [&](const Tensor& tensor) {
+    if (inside.contains(&tensor.operation()) || !is_floating(tensor.dtype())) return;
+    if (seen.insert(tensor).second) found.push_back(tensor);
+  };
   for (const auto& operation : block) {
-    for (const Tensor& input : operation->inputs()) {
-      if (inside.contains(&input.operation()) || !is_floating(input.dtype())) continue;
-      if (seen.insert(input).second) result.push_back(input);
-    }
+    for (const Tensor& input : operation->inputs()) look_at(input);
     inside.insert(operation.get());
     if (operation->name() == "variable") {
       const Tensor read = operation->output();
-      if (seen.insert(read).second) result.push_back(read);
+      if (seen.insert(read).second) found.push_back(read);
     }
   }
-  return result;
+  for (const Tensor& result : results) look_at(result);
+  return found;
 }
 
 /// Tensors and what stands for them in a copy.
@@ -191,7 +193,7 @@ Tensors recompute(const std::function<Tensors(const Tensors&)>& fn, const Tensor
   const size_t first = graph.current_block().size();
   const Tensors results = fn(inputs);
   const Block body = operations_since(graph, first);
-  const Tensors targets = outside_tensors(body);
+  const Tensors targets = outside_tensors(body, results);
   return custom_gradient([&results](const Tensors&) { return Tensors(results); }, targets,
                          [=, &graph](const Tensors& sources, const Tensors&, const Tensors& dy) {
                            // In a copy of this operation (recomputation in recomputation) the sources are

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/component_wise.h"
@@ -108,6 +110,48 @@ TEST(Recompute, WhatComesBeforeAnInputIsDifferentiatedOnce) {
     y = recompute([&](const Tensors& in) { return Tensors{multiply(in[0], x)}; }, {y})[0];
   const Tensor dx = gradients({y}, {x})[0];
   EXPECT_EQ(evaluate(graph, {dx}, {{"x", {2, 3}}})[0], (Values{32, 108}));  // of x^4
+}
+
+/// Gradients of a random function by three inputs: functions of functions, to a depth of three, that read
+/// whatever was made before.
+std::vector<Values> random_gradients(uint32_t seed, bool again) {
+  Graph graph;
+  std::mt19937 random(seed);
+  const auto below = [&](size_t n) { return random() % n; };
+  Tensors xs, made;
+  for (const char* name : {"x", "y", "z"}) xs.push_back(graph.input(name, kPair));
+  made = xs;
+  const std::function<Tensors(const Tensors&, int)> body = [&](const Tensors& in, int depth) {
+    Tensors inside = in;
+    for (size_t step = 0; step < 3; ++step) {
+      const Tensor a = inside[below(inside.size())], b = made[below(made.size())];
+      const Tensors both = {a, b};
+      const auto inner = [&](const Tensors& tensors) { return body(tensors, depth + 1); };
+      if (depth < 2 && below(2) == 0) {
+        const Tensors results = again ? recompute(inner, both) : inner(both);
+        inside.insert(inside.end(), results.begin(), results.end());
+      } else {
+        inside.push_back(below(2) == 0 ? tanh(multiply(a, b)) : add(a, b));
+      }
+    }
+    if (depth == 0) made.push_back(inside.back());
+    return Tensors{inside.back(), inside[below(inside.size())]};
+  };
+  for (int i = 0; i < 4; ++i) body({made[below(made.size())]}, 0);
+  const Tensors dx = gradients({made.back(), made[made.size() - 2]}, xs);
+  Tensors found;
+  for (const Tensor& tensor : dx)
+    if (tensor) found.push_back(tensor);
+  return evaluate(graph, found, {{"x", {0.3, -0.7}}, {"y", {1.1, 0.2}}, {"z", {-0.4, 0.9}}});
+}
+
+TEST(Recompute, GradientsOfRandomFunctionsAreTheSame) {
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    const auto plain = random_gradients(seed, false), again = random_gradients(seed, true);
+    ASSERT_EQ(again.size(), plain.size()) << seed;
+    for (size_t i = 0; i < plain.size(); ++i)
+      ASSERT_LE(relative_difference(again[i], plain[i]), 1e-5) << seed << " " << i;
+  }
 }
 
 TEST(Recompute, KeepsNoActivationsForTheBackwardPass) {

@@ -202,7 +202,10 @@ TEST(Executor, CheckReplicasFindsADifference) {
   variables.initialize(1);
   Executor executor(replicas.program, *replicas.backend, variables, {.threads = 2, .check_replicas = true});
   EXPECT_NO_THROW(executor.run(0));
-  variables.slice("w", 1)[5] ^= std::byte{1};
+  std::byte changed{};
+  replicas.backend->read(&changed, variables.slice("w", 1) + 5, 1);
+  changed ^= std::byte{1};
+  replicas.backend->write(variables.slice("w", 1) + 5, &changed, 1);
   try {
     executor.run(1);
     FAIL();

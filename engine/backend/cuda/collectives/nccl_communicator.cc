@@ -84,7 +84,7 @@ NcclCommunicator::NcclCommunicator(CudaBackend& backend, Communicator& host,
       device_(backend.device()),
       host_(host),
       stream_(device_.make_stream()),
-      scratch_(device_),
+      scratch_(backend),
       world_(open_collectives(device_, host, timeouts)),
       watch_([this] { look(); }, [this] { abort(); }, timeouts.collective) {
   backend_.set_watch(&watch_);

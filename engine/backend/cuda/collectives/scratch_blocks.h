@@ -3,16 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
-#include "engine/backend/cuda/device.h"
+#include "engine/backend/backend.h"
 
 namespace mtf::cuda {
 
 class ScratchBlocks {
  public:
-  explicit ScratchBlocks(Device& device) : device_(device) {}
-  ~ScratchBlocks();
+  explicit ScratchBlocks(Backend& backend) : backend_(backend) {}
   ScratchBlocks(const ScratchBlocks&) = delete;
   ScratchBlocks& operator=(const ScratchBlocks&) = delete;
 
@@ -23,13 +23,13 @@ class ScratchBlocks {
 
  private:
   struct Block {
-    std::byte* data;
+    std::unique_ptr<DeviceMemory> memory;
     int64_t bytes;
     bool is_taken;
   };
   Block* find_free(int64_t bytes, const std::byte* last);
 
-  Device& device_;
+  Backend& backend_;
   std::vector<Block> blocks_;
 };
 
