@@ -78,10 +78,10 @@ Tensors outside_tensors(const Block& block, const Tensors& results) {
   };
   for (const auto& operation : block) {
     for (const Tensor& input : operation->inputs()) look_at(input);
-    inside.insert(operation.get());
     if (operation->name() == "variable") {
-      const Tensor read = operation->output();
-      if (seen.insert(read).second) found.push_back(read);
+      look_at(operation->output());
+    } else {
+      inside.insert(operation.get());
     }
   }
   for (const Tensor& result : results) look_at(result);

@@ -3,12 +3,11 @@
 #include <utility>
 #include <vector>
 
-#include "engine/backend/cuda/copy_blocks.h"
+#include "engine/backend/cuda/collectives/piece_copy.h"
 #include "engine/backend/cuda/indexing.h"
 #include "engine/backend/cuda/moves.h"
 #include "engine/backend/element.h"
 #include "engine/backend/visit_type.h"
-#include "engine/comm/move_plan.h"
 #include "engine/comm/tree_sum.h"
 #include "engine/core/check.h"
 
@@ -207,15 +206,7 @@ class MovePieces final : public PreparedCollective {
     std::vector<BlockCopy> copies;
     int64_t received = 0;
     for (const MovePiece& piece : plan_.of(member)) {
-      copies.push_back({.from = inputs[piece.source] + piece.source_begin,
-                        .to = result + piece.begin,
-                        .rows = plan_.rows,
-                        .runs = piece.count,
-                        .length = piece.length,
-                        .from_row = plan_.source_row,
-                        .to_row = plan_.result_row,
-                        .from_run = piece.source_step,
-                        .to_run = piece.step});
+      copies.push_back(copy_of(plan_, piece, inputs[piece.source], result));
       if (piece.source != member) received += plan_.rows * piece.count * piece.length;
     }
     for (const MovePiece& piece : plan_.zeros(member)) {

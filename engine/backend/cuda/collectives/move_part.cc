@@ -2,9 +2,8 @@
 #include <vector>
 
 #include "engine/backend/cuda/collectives/device_part.h"
-#include "engine/backend/cuda/copy_blocks.h"
+#include "engine/backend/cuda/collectives/piece_copy.h"
 #include "engine/backend/cuda/moves.h"
-#include "engine/comm/move_plan.h"
 
 namespace mtf::cuda {
 namespace {
@@ -57,7 +56,7 @@ class Pieces final : public DevicePart {
     for (const Message& message : out_) {
       std::byte* to = scratch(message.place);
       for (const MovePiece& piece : pieces(rank(), message.peer)) {
-        BlockCopy copy = copy_of(piece);
+        BlockCopy copy = own_copy(piece);
         copy.from = input_ + piece.source_begin;
         copy.to = to;
         copy.to_row = piece.count * piece.length;
@@ -81,7 +80,7 @@ class Pieces final : public DevicePart {
     for (const Message& message : in_) {
       const std::byte* from = scratch(message.place);
       for (const MovePiece& piece : pieces(message.peer, rank())) {
-        BlockCopy copy = copy_of(piece);
+        BlockCopy copy = own_copy(piece);
         copy.from = from;
         copy.from_row = piece.count * piece.length;
         copy.from_run = piece.length;
@@ -89,9 +88,9 @@ class Pieces final : public DevicePart {
         from += bytes_of(piece);
       }
     }
-    for (const MovePiece& piece : pieces(rank(), rank())) copies.push_back(copy_of(piece));
+    for (const MovePiece& piece : pieces(rank(), rank())) copies.push_back(own_copy(piece));
     for (const MovePiece& piece : plan_.zeros(rank())) {
-      copies.push_back(copy_of(piece));
+      copies.push_back(own_copy(piece));
       copies.back().from = nullptr;
     }
     copy_blocks(guarded(), copies);
@@ -116,18 +115,7 @@ class Pieces final : public DevicePart {
     for (const MovePiece& piece : pieces(source, member)) bytes += bytes_of(piece);
     return {source == rank() ? member : source, bytes, reserve(bytes)};
   }
-  /// From the input to the result.
-  BlockCopy copy_of(const MovePiece& piece) const {
-    return {.from = input_ + piece.source_begin,
-            .to = result_ + piece.begin,
-            .rows = plan_.rows,
-            .runs = piece.count,
-            .length = piece.length,
-            .from_row = plan_.source_row,
-            .to_row = plan_.result_row,
-            .from_run = piece.source_step,
-            .to_run = piece.step};
-  }
+  BlockCopy own_copy(const MovePiece& piece) const { return copy_of(plan_, piece, input_, result_); }
 
   const MovePlan plan_;
   std::vector<Message> out_, in_;
