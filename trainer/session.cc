@@ -267,7 +267,8 @@ PartitionOptions partition_options_of(const Session& session) {
           .gather_ahead = train.gather_ahead,
           .asynchronous = hosting_of(session.config).processes > 1,
           .fuse_epilogues = !session.backend->is_host(),
-          .fuse_chains = session.backend->fuses_elementwise()};
+          .fuse_chains = session.backend->fuses_elementwise(),
+          .group_updates = !session.backend->is_host()};
 }
 
 ExecutorOptions executor_options(const Session& session) {

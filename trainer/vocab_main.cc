@@ -165,7 +165,7 @@ Options parse(const std::vector<std::string>& words) {
   options.pieces = parsed["pieces"].as<bool>();
   options.vocabulary.size = parse_count(parsed, "size", 4);
   options.vocabulary.model = parse_word<SentencePieceModel>(parsed, "model");
-  options.vocabulary.normalization = parse_word<Normalization>(parsed, "normalization");
+  options.vocabulary.normalization = parse_word<TextNormalization>(parsed, "normalization");
   options.vocabulary.character_coverage = parse_number(parsed, "coverage", 0.98, 1);
   options.vocabulary.byte_fallback = !parsed["no-byte-fallback"].as<bool>();
   options.sentences = parse_count(parsed, "sentences", 1);

@@ -49,7 +49,7 @@ class Sentences final : public sentencepiece::SentenceIterator {
 };
 
 std::unordered_map<std::string, std::string> arguments(const SentencePieceOptions& options) {
-  const bool normalized = options.normalization == Normalization::kNmtNfkc;
+  const bool normalized = options.normalization == TextNormalization::kNmtNfkc;
   const auto word = [](bool value) { return value ? "true" : "false"; };
   return {{"vocab_size", std::to_string(size_of(options))},
           {"model_type", options.model == SentencePieceModel::kBpe ? "bpe" : "unigram"},

@@ -25,9 +25,9 @@ inline config::EnumNames enum_names(SentencePieceModel) {
 
 /// kNmtNfkc: Unicode's compatibility forms (ﬁ becomes fi, ² becomes 2), without most control characters, one
 /// blank for all white space between two words. kNone: texts as they are.
-enum class Normalization { kNmtNfkc, kNone };
-inline config::EnumNames enum_names(Normalization) {
-  return {{"nmt_nfkc", Normalization::kNmtNfkc}, {"none", Normalization::kNone}};
+enum class TextNormalization { kNmtNfkc, kNone };
+inline config::EnumNames enum_names(TextNormalization) {
+  return {{"nmt_nfkc", TextNormalization::kNmtNfkc}, {"none", TextNormalization::kNone}};
 }
 
 /// Pieces of words that SentencePiece has found in texts.
@@ -40,7 +40,7 @@ struct SentencePieceOptions {
   config::Path path = {};
   std::optional<int64_t> size = {};
   SentencePieceModel model = SentencePieceModel::kUnigram;
-  Normalization normalization = Normalization::kNmtNfkc;
+  TextNormalization normalization = TextNormalization::kNmtNfkc;
   double character_coverage = 0.9995;
   bool byte_fallback = true;
 };

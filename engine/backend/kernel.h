@@ -47,6 +47,7 @@ struct KernelContext {
   uint64_t seed = 0;         ///< run.seed
   bool guarded = false;      ///< calls may have a guard
   bool accumulates = false;  ///< adds to the output, except in iteration 0; only devices are asked to
+  bool grouped = false;      ///< of a member of Grouped
 };
 
 /// One position's slice: its data, and the global index of its first element along each declared axis.

@@ -14,12 +14,8 @@ class VariableUpdates {
  public:
   explicit VariableUpdates(Program& program) : program_(program), block_(program.instructions) {
     for (size_t i = 0; i < block_.size(); ++i) {
-      const bool waits = block_[i].kind == InstructionKind::kDone;
-      for (ValueId id : reads(block_[i])) {
-        last_read_[program_.root(id)] = i;
-        if (!waits) ++readers_[program_.root(id)];
-      }
-      if (waits) {
+      for (ValueId id : reads(block_[i])) last_read_[program_.root(id)] = i;
+      if (block_[i].kind == InstructionKind::kDone) {
         for (ValueId id : block_[i].inputs) ready_[id] = i;
       }
       for (ValueId id : block_[i].outputs) {
@@ -27,7 +23,9 @@ class VariableUpdates {
         ready_[id] = i;
       }
     }
-    for (const auto& [name, id] : program.outputs) ++readers_[program.root(id)];
+    for (const auto& [name, id] : program.outputs) want(id, kNoValue);
+    for (auto instruction = block_.rbegin(); instruction != block_.rend(); ++instruction)
+      want_operands(*instruction);
   }
 
   void run() {
@@ -59,6 +57,31 @@ class VariableUpdates {
            program_.values[instruction.outputs[0]].storage == Value::Storage::kVariable;
   }
 
+  void want(ValueId id, ValueId guard) {
+    const auto [known, is_new] = wanted_.emplace(program_.root(id), guard);
+    if (!is_new && known->second != guard) known->second = kNoValue;
+  }
+
+  /// An operand is wanted where the instruction runs and one of its results is wanted. Its readers are known.
+  void want_operands(const Instruction& instruction) {
+    if (instruction.kind == InstructionKind::kDone) return;
+    ValueId guard = instruction.guard;
+    if (instruction.kind != InstructionKind::kRepeat && guard == kNoValue) {
+      std::optional<ValueId> common;
+      for (ValueId id : instruction.outputs) {
+        const ValueId root = program_.root(id);
+        const auto found = wanted_.find(root);
+        const bool is_temporary = program_.values[root].storage == Value::Storage::kTemporary;
+        if (is_temporary && found == wanted_.end()) continue;
+        const ValueId of_output = is_temporary ? found->second : kNoValue;
+        common = !common || *common == of_output ? of_output : kNoValue;
+      }
+      if (!common) return;
+      guard = *common;
+    }
+    for (ValueId id : reads(instruction)) want(id, id == instruction.guard ? kNoValue : guard);
+  }
+
   /// Every result of the producer goes into a variable, whose old value nothing reads any more, under one
   /// guard that is known before the producer runs.
   bool replaceable(size_t producer, const std::vector<size_t>& copies) const {
@@ -86,8 +109,8 @@ class VariableUpdates {
         from.layout != to.layout || from.dtype != to.dtype) {
       return false;
     }
-    // Other readers of a guarded result want it even where the guard does not hold.
-    if (copy.guard != kNoValue && readers_.at(result) > 1) return false;
+    // Others may want a guarded result even where the guard does not hold.
+    if (copy.guard != kNoValue && wanted_.at(result) != copy.guard) return false;
     const auto last = last_read_.find(variable);
     if (last == last_read_.end() || last->second < producer) return true;
     if (last->second > producer || instruction.kind != InstructionKind::kLocal) return false;
@@ -103,7 +126,8 @@ class VariableUpdates {
   Program& program_;
   std::vector<Instruction>& block_;
   std::unordered_map<ValueId, size_t> last_read_;
-  std::unordered_map<ValueId, int> readers_;  ///< instructions other than done, and program outputs
+  /// By root: the guard without which nobody wants the value; kNoValue: it is wanted in any case.
+  std::unordered_map<ValueId, ValueId> wanted_;
   std::unordered_map<ValueId, size_t> producer_;
   std::unordered_map<ValueId, size_t> ready_;  ///< the instruction after which a value can be read
 };

@@ -11,6 +11,7 @@
 #include "engine/ops/shift.h"
 #include "engine/spmd/chains.h"
 #include "engine/spmd/epilogue.h"
+#include "engine/spmd/groups.h"
 #include "engine/spmd/in_place.h"
 #include "engine/spmd/liveness.h"
 #include "engine/spmd/passes.h"
@@ -445,7 +446,9 @@ Program partition(const Graph& graph, const Layouts& layouts, const PartitionOpt
   program = split_collectives(std::move(program));
   if (options.asynchronous) program = keep_operands(std::move(program));
   program = set_memory_orders(std::move(program));
-  return reuse_memory(std::move(program));
+  program = reuse_memory(std::move(program));
+  if (options.group_updates) program = group_updates(std::move(program));
+  return program;
 }
 
 }  // namespace mtf

@@ -39,6 +39,7 @@ struct PartitionOptions {
   bool asynchronous = false;
   bool fuse_epilogues = false;  ///< for devices whose kernels do what follows a contraction (epilogue.h)
   bool fuse_chains = false;     ///< for devices that make kernels for element-wise operations (chains.h)
+  bool group_updates = false;   ///< for devices that update many variables at once (groups.h)
   /// Outputs whose names begin so stay partial sums (those that are reduced elsewhere); empty: none.
   std::string partial_outputs = {};
 };

@@ -7,11 +7,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <unordered_map>
+#include <map>
 
 #include "engine/backend/cuda/chains/chain_source.h"
 #include "engine/backend/cuda/cuda_backend.h"
 #include "engine/backend/cuda/launch.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/component_wise.h"
 #include "tests/cuda/run_on.h"
 #include "tests/support/random_chains.h"
 
@@ -20,9 +22,11 @@ namespace {
 
 class HostCompiledChains final : public ChainKernels {
  public:
-  int add(const Chain& chain) override {
-    const auto [found, is_new] = numbers_.emplace(chain_source(chain), static_cast<int>(numbers_.size()));
-    if (is_new) waiting_.emplace_back("chain_" + std::to_string(found->second), found->first);
+  int add(const Chain& chain, bool in_batches) override {
+    const auto [found, is_new] =
+        numbers_.emplace(std::pair(chain_source(chain), in_batches), static_cast<int>(numbers_.size()));
+    if (is_new)
+      waiting_.push_back({"chain_" + std::to_string(found->second), found->first.first, in_batches});
     return found->second;
   }
 
@@ -37,8 +41,8 @@ class HostCompiledChains final : public ChainKernels {
     ASSERT_EQ(std::system(command.c_str()), 0) << command;
     void* library = dlopen((stem + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library, nullptr) << dlerror();
-    for (const auto& [name, source] : waiting_)
-      kernels_.push_back(reinterpret_cast<Entry*>(dlsym(library, name.c_str())));
+    for (const ChainKernelSource& source : waiting_)
+      kernels_.push_back(reinterpret_cast<Entry*>(dlsym(library, source.name.c_str())));
     waiting_.clear();
     std::remove((stem + ".cc").c_str());
     std::remove((stem + ".so").c_str());
@@ -58,8 +62,8 @@ class HostCompiledChains final : public ChainKernels {
 
  private:
   using Entry = void(const void* chain, const Block* block);
-  std::unordered_map<std::string, int> numbers_;
-  std::vector<std::pair<std::string, std::string>> waiting_;
+  std::map<std::pair<std::string, bool>, int> numbers_;
+  std::vector<ChainKernelSource> waiting_;
   std::vector<Entry*> kernels_;
 };
 
@@ -109,6 +113,31 @@ TEST(ChainText, GivesTheBitsOfSeparateInstructions) {
     if (HasFailure()) return;
   }
   EXPECT_GT(chains.kernels(), 40u);
+}
+
+TEST(ChainText, GivesTheBitsOfSeparateInstructionsInBatches) {
+  if (std::system("c++ --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "there is no C++ compiler";
+  HostCompiledChains chains;
+  CudaBackend backend(std::make_unique<DeviceWithText>(chains));
+  Graph graph;
+  const auto phase = graph.phase(Phase::kUpdate);
+  std::map<std::string, mtf::testing::Values> feeds;
+  const auto input = [&](const std::string& name, const Shape& shape) {
+    feeds[name] = mtf::testing::random_normal_values(shape.size(), static_cast<uint32_t>(feeds.size()));
+    return graph.input(name, shape);
+  };
+  const Tensor rate = input("rate", {});
+  for (int i = 0; i < 50; ++i) {  // more than fit into one launch
+    const Shape shape{{"a", 1 + i % 3}, {"b", 1 + i * i}};
+    const std::string name = std::to_string(i);
+    const Tensor x = input("x" + name, shape), y = input("y" + name, {shape[0]});
+    graph.set_output(name, add(scalar_multiply(tanh(x), i), multiply(y, rate), shape));
+  }
+  const Program plain = partition(graph, Layouts::single()),
+                fused = partition(graph, Layouts::single(), {.fuse_chains = true, .group_updates = true});
+  EXPECT_LT(fused.instructions.size(), 10u) << fused.to_string();
+  mtf::testing::expect_same_bits(mtf::testing::run_on(backend, fused, feeds),
+                                 mtf::testing::run_on(backend, plain, feeds));
 }
 
 }  // namespace

@@ -33,11 +33,12 @@ class Chains {
   }
   void add(const Tensor& output) { operations_.push_back(&output.operation()); }
 
-  /// A kernel for each operation.
+  /// A kernel for each operation, every fifth one for batches.
   std::string text() const {
-    std::vector<std::pair<std::string, std::string>> kernels;
+    std::vector<ChainKernelSource> kernels;
     for (const Operation* operation : operations_)
-      kernels.emplace_back("chain_" + std::to_string(kernels.size()), source(*operation));
+      kernels.push_back(
+          {"chain_" + std::to_string(kernels.size()), source(*operation), kernels.size() % 5 == 0});
     return chain_program(kernels);
   }
 

@@ -81,7 +81,7 @@ TEST(SentencePieceVocabulary, TextsComeBackFromBothKindsOfModel) {
 TEST(SentencePieceVocabulary, WithoutNormalizationAnyUnicodeComesBack) {
   for (const SentencePieceModel model : {SentencePieceModel::kUnigram, SentencePieceModel::kBpe}) {
     const SentencePieceVocabulary vocabulary =
-        trained_vocabulary({.size = 350, .model = model, .normalization = Normalization::kNone});
+        trained_vocabulary({.size = 350, .model = model, .normalization = TextNormalization::kNone});
     std::mt19937 random(3);
     for (int round = 0; round < 2000; ++round) {
       const std::string text = random_unicode(random);
@@ -104,7 +104,7 @@ TEST(SentencePieceVocabulary, NormalizationUnifiesCharactersAndBlanks) {
 
 TEST(SentencePieceVocabulary, BytesThatAreNoUtf8BecomeTheReplacementCharacter) {
   const SentencePieceVocabulary vocabulary =
-      trained_vocabulary({.size = 400, .normalization = Normalization::kNone});
+      trained_vocabulary({.size = 400, .normalization = TextNormalization::kNone});
   EXPECT_EQ(vocabulary.decode(vocabulary.encode("a\xff\xc3 b")), "a\uFFFD\uFFFD b");
   std::mt19937 random(5);
   for (int round = 0; round < 500; ++round) {
@@ -180,7 +180,7 @@ TEST(SentencePieceVocabulary, OtherVocabulariesHaveOtherFingerprints) {
 }
 
 TEST(SentencePieceVocabulary, DamagedModelsAreRefusedOrUsed) {
-  const std::string model = trained({.size = 330, .normalization = Normalization::kNone});
+  const std::string model = trained({.size = 330, .normalization = TextNormalization::kNone});
   const auto use = [](const std::string& bytes) {
     try {
       const SentencePieceVocabulary vocabulary(bytes, "x.model");

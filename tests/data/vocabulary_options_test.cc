@@ -68,7 +68,7 @@ TEST(VocabularyOptions, SizeNeedsNoFile) {
   const auto options = std::get<SentencePieceOptions>(parse(
       "{type: sentencepiece, model: bpe, character_coverage: 1, byte_fallback: false, normalization: none}"));
   EXPECT_EQ(options.model, SentencePieceModel::kBpe);
-  EXPECT_EQ(options.normalization, Normalization::kNone);
+  EXPECT_EQ(options.normalization, TextNormalization::kNone);
 }
 
 TEST(VocabularyOptions, TwoLanguagesMayBeApart) {

@@ -236,7 +236,23 @@ TEST(ReuseMemory, KeepsTheCopyWhileTheGuardIsUnknown) {
 TEST(ReuseMemory, KeepsTheCopyWhereOthersReadAGuardedResult) {
   expect_unchanged(reuse_memory,
                    "variable %w: f32[batch=8, d_model=8]\n%u = sgd(%w, %g) {in_place 0}\n%y = f(%u)\n"
-                   "%w = copy(%u) if %finite");
+                   "%w = copy(%u) if %finite\noutput %y");
+  expect_unchanged(reuse_memory,
+                   "variable %w: f32[batch=8, d_model=8]\n%u = sgd(%w, %g) {in_place 0}\n"
+                   "repeat(3) {\n%y = f(%u)\n}\n%w = copy(%u) if %finite");
+  expect_rewrite(reuse_memory,
+                 "variable %w: f32[batch=8, d_model=8]\nvariable %x: f32[batch=8, d_model=8]\n"
+                 "%u = sgd(%w, %g) {in_place 0}\n%y = f(%u)\n%w = copy(%u) if %finite\n"
+                 "%x = copy(%y) if %other",
+                 "%u = sgd(%w, %g)\n%y = f(%u) if %other\n%w = copy(%u) if %finite");
+}
+
+TEST(ReuseMemory, UpdatesAVariableWhoseNewValueIsWantedUnderTheSameGuardAlone) {
+  expect_rewrite(reuse_memory,
+                 "variable %w: f32[batch=8, d_model=8]\nvariable %mean: f32[batch=8, d_model=8]\n"
+                 "%u = sgd(%w, %g) {in_place 0}\n%d = subtract(%mean, %u)\n%n = sgd(%mean, %d) {in_place 0}\n"
+                 "%w = copy(%u) if %finite\n%mean = copy(%n) if %finite",
+                 "%u = sgd(%w, %g) if %finite\n%d = subtract(%mean, %u)\n%n = sgd(%mean, %d) if %finite");
 }
 
 TEST(SetMemoryOrders, KeepsDeclaredOrder) {

@@ -171,12 +171,13 @@ class Parser {
     return result;
   }
 
-  /// "layer 2, backward, in_place 0": sets the first two and returns the last.
+  /// "layer 2, backward, in_place 0": sets layer and phase and returns the last.
   static std::optional<int> origin(Provenance& provenance, const std::string& text) {
     std::optional<int> overwrites;
     for (const std::string& word : separated(text, ',')) {
       if (word.starts_with("layer ")) provenance.layer = std::stoi(word.substr(6));
       if (word == "backward") provenance.phase = Phase::kBackward;
+      if (word == "update") provenance.phase = Phase::kUpdate;
       if (word == "update") provenance.phase = Phase::kUpdate;
       if (word.starts_with("in_place ")) overwrites = std::stoi(word.substr(9));
     }

@@ -11,8 +11,8 @@
 //   output %y
 // Collectives, slice, done, copy, accumulate, place and repeat are themselves; every other name is an opaque
 // local operation. Its results have the type of its first operand, or the one that follows: "%y = relu(%x) :
-// f32[batch=8/data, d_model=8]". At the end, "{layer 2, backward, in_place 0}" says where an instruction
-// comes from and which operand it may overwrite.
+// f32[batch=8/data, d_model=8]". At the end, "{layer 2, backward, in_place 0}" (or "update") says where an
+// instruction comes from and which operand it may overwrite.
 #pragma once
 
 #include <functional>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <regex>
 
 #include "engine/graph/structural.h"
@@ -185,13 +186,20 @@ Update add_update(Graph& graph, const Tensor& loss, const std::vector<VariableGr
     const Tensor limit = graph.constant(*clip, DType::kFloat64);
     scale = divide(limit, maximum(norm, limit));
   }
+  std::map<DType, Tensor> scales;
+  const auto clipped = [&](const Tensor& gradient) {
+    if (!scale) return gradient;
+    Tensor& of_type = scales[gradient.dtype()];
+    if (!of_type) of_type = cast(scale, gradient.dtype());
+    return multiply(gradient, of_type);
+  };
   Updater updater(graph, update.finite, options, update.scalars);
   for (const VariableGradient& g : gradients) {
     const auto of_variable = graph.scope(g.variable->name);
     Tensor value = graph.read(*g.variable);
     if (g.gradient) {
-      const Tensor clipped = scale ? multiply(g.gradient, cast(scale, g.gradient.dtype())) : g.gradient;
-      value = std::visit([&](const auto& kind) { return updater.update(kind, *g.variable, clipped); },
+      const Tensor gradient = clipped(g.gradient);
+      value = std::visit([&](const auto& kind) { return updater.update(kind, *g.variable, gradient); },
                          options.optimizer);
     }
     updater.average(*g.variable, value);

@@ -14,6 +14,7 @@ namespace {
 
 template <class A>
 struct SecondMoment {
+  static constexpr bool kBatched = true;
   const A *v, *g, *decay;
   A* new_v;
   A epsilon1;
@@ -90,6 +91,7 @@ struct Update {
 /// Of the squares of the update, by tile.
 template <class A, int N>
 struct UpdateSquares {
+  static constexpr bool kBatched = true;
   Update<A> update;
   Walk walk;
   TileCut cut;
@@ -112,6 +114,7 @@ struct UpdateSquares {
 
 template <class T, int N>
 struct Apply {
+  static constexpr bool kBatched = true;
   using A = Computed<T>;
   Update<A> update;
   Walk walk;  ///< operand 3: the scale

@@ -118,6 +118,7 @@ struct EntrySquares {
 /// Both in one launch: the first `gradient_blocks` blocks are the gradient's.
 template <class T>
 struct Squares {
+  static constexpr bool kBatched = true;
   TileSquares<Computed<T>> gradient;
   int64_t gradient_blocks;
   EntrySquares<T> weight;
@@ -162,9 +163,9 @@ std::vector<Pass> passes_over(const Shape& shape, const Shape& summed) {
 }
 
 template <class T>
-class SumsKernel final : public Kernel {
+class SumsKernel final : public DeviceKernel {
  public:
-  SumsKernel(const KernelContext& context, Device& device) : device_(device) {
+  SumsKernel(const KernelContext& context, Device& device) : DeviceKernel(device) {
     const auto& operation = static_cast<const AdafactorSums&>(context.operation);
     const Shape& shape = context.inputs[0].local;
     passes_ = passes_over(shape, operation.summed);
@@ -179,15 +180,13 @@ class SumsKernel final : public Kernel {
     for (const LocalTensor& output : context.outputs) entries_.push_back(output.local.size() / blocks_);
   }
 
-  int64_t tasks() const override { return 1; }
   size_t scratch_bytes() const override {
     int64_t sums = 0;
     for (size_t i = 0; i < tiles_.size(); ++i) sums += tiles_[i] * entries_[i];
     return static_cast<size_t>(sums) * sizeof(double);
   }
 
-  int64_t run(const KernelCall& call, int64_t, int64_t) const override {
-    const Launcher launch(device_, call);
+  void enqueue(const Launcher& launch, const KernelCall& call) const override {
     AddTiles<3> add{{}, blocks_};
     auto* scratch = reinterpret_cast<double*>(call.scratch);
     for (size_t i = 0; i < tiles_.size(); ++i) {
@@ -208,7 +207,6 @@ class SumsKernel final : public Kernel {
     }
     if (passes_.empty()) launch({weight_blocks, kThreads, kSharedBytes}, squares);
     launch(over(add.size(), 1), add);
-    return 0;
   }
 
  private:
@@ -248,7 +246,6 @@ class SumsKernel final : public Kernel {
     weight_blocks_ = cut_.blocks(kept_.size());
   }
 
-  Device& device_;
   std::vector<Pass> passes_;
   std::vector<int64_t> tiles_, entries_;  ///< by output: partial sums, and their size
   int64_t blocks_ = 1;

@@ -1,6 +1,6 @@
-// What a kernel sees of the threads that run it. Kernels are function objects over a Block, compiled by nvcc for
-// a GPU and, word for word, by the host's compiler for the emulator (engine/backend/cuda/emulator), which runs
-// them thread by thread, checks barriers and lets sanitizers look at every access.
+// What a kernel sees of the threads that run it. Kernels are function objects over a Block, compiled by nvcc
+// for a GPU and, word for word, by the host's compiler for the emulator (engine/backend/cuda/emulator), which
+// runs them thread by thread, checks barriers and lets sanitizers look at every access.
 //
 //   struct RowSum {
 //     const float* x;
@@ -46,8 +46,7 @@ inline constexpr int kWarp = 32;
 
 class Block {
  public:
-  MTF_DEVICE int64_t index() const { return blockIdx.x; }
-  MTF_DEVICE int64_t blocks() const { return gridDim.x; }
+  MTF_DEVICE Block() : index_(blockIdx.x), blocks_(gridDim.x) {}
   MTF_DEVICE int thread() const { return static_cast<int>(threadIdx.x); }
   MTF_DEVICE int threads() const { return static_cast<int>(blockDim.x); }
   MTF_DEVICE void sync() const { __syncthreads(); }
@@ -86,8 +85,6 @@ class Block {
  public:
   Block(int64_t index, int64_t blocks, int thread, int threads, unsigned char* shared)
       : index_(index), blocks_(blocks), thread_(thread), threads_(threads), shared_(shared) {}
-  int64_t index() const { return index_; }
-  int64_t blocks() const { return blocks_; }
   int thread() const { return thread_; }
   int threads() const { return threads_; }
   void sync() const { emulator::sync_block(); }
@@ -110,6 +107,15 @@ class Block {
 
 #endif
 
+  MTF_DEVICE int64_t index() const { return index_; }
+  MTF_DEVICE int64_t blocks() const { return blocks_; }
+  /// The same threads as block `index` of a grid of `blocks`.
+  MTF_DEVICE Block as(int64_t index, int64_t blocks) const {
+    Block block = *this;
+    block.index_ = index;
+    block.blocks_ = blocks;
+    return block;
+  }
   MTF_DEVICE int lane() const { return thread() % kWarp; }
   MTF_DEVICE int warp() const { return thread() / kWarp; }
   MTF_DEVICE int warps() const { return threads() / kWarp; }
@@ -117,9 +123,9 @@ class Block {
   MTF_DEVICE int64_t first() const { return index() * threads() + thread(); }
   MTF_DEVICE int64_t stride() const { return blocks() * threads(); }
 
-#if !defined(__CUDACC__)
  private:
   int64_t index_, blocks_;
+#if !defined(__CUDACC__)
   int thread_, threads_;
   unsigned char* shared_;
 #endif
@@ -153,16 +159,16 @@ struct Min {
   }
 };
 
-/// The values of the lanes of a warp, combined in a fixed order; every lane gets the result. `combine` must be
-/// commutative, so that all lanes get the same bits.
+/// The values of the lanes of a warp, combined in a fixed order; every lane gets the result. `combine` must
+/// be commutative, so that all lanes get the same bits.
 template <class T, class Combine>
 MTF_DEVICE T reduce_warp(const Block& block, T value, Combine combine) {
   for (int mask = kWarp / 2; mask > 0; mask /= 2) value = combine(value, block.shuffle_xor(value, mask));
   return value;
 }
 
-/// Of all threads of a block; `shared`: one T for each warp. Every thread gets the result. Shared memory may be
-/// used again after the next barrier.
+/// Of all threads of a block; `shared`: one T for each warp. Every thread gets the result. Shared memory may
+/// be used again after the next barrier.
 template <class T, class Combine>
 MTF_DEVICE T reduce_block(const Block& block, T value, Combine combine, T* shared) {
   value = reduce_warp(block, value, combine);

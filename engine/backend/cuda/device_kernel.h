@@ -17,28 +17,59 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <utility>
 
-#include "engine/backend/cuda/launch.h"
+#include "engine/backend/cuda/launch_batch.h"
 #include "engine/backend/kernel.h"
+#include "engine/core/check.h"
 
 namespace mtf::cuda {
 
-/// Launches for one call: on its stream, under its guard.
+/// Launches for one call: on its stream, under its guard; or those of a kernel in a batch, of function
+/// objects with `static constexpr bool kBatched = true` alone.
 class Launcher {
  public:
   Launcher(Device& device, const KernelCall& call) : Launcher(device, call.guard) {}
   Launcher(Device& device, const bool* guard) : device_(device), guard_(guard) {}
+  Launcher(Device& device, LaunchBatch& batch) : device_(device), guard_(nullptr), batch_(&batch) {}
   template <class Body>
   void operator()(const LaunchShape& shape, const Body& body) const {
-    launch(device_.compute(), shape, guard_, body);
+    if (batch_ == nullptr) return launch(device_.compute(), shape, guard_, body);
+    if constexpr (requires { requires Body::kBatched; }) {
+      batch_->add(shape, body);
+    } else {
+      MTF_CHECK(false, "a launch that is not for batches");
+    }
   }
+  /// Of ChainKernels.
+  void chain(const LaunchShape& shape, int kernel, std::span<const std::byte> arguments) const;
   Device& device() const { return device_; }
 
  private:
   Device& device_;
   const bool* guard_;
+  LaunchBatch* batch_ = nullptr;
+};
+
+/// Enqueues launches.
+class DeviceKernel : public Kernel {
+ public:
+  explicit DeviceKernel(Device& device) : device_(device) {}
+  virtual void enqueue(const Launcher& launch, const KernelCall& call) const = 0;
+  int64_t tasks() const final { return 1; }
+  int64_t run(const KernelCall& call, int64_t, int64_t) const final {
+    enqueue(Launcher(device_, call), call);
+    return flops();
+  }
+
+ protected:
+  /// Of contractions, that a call does.
+  virtual int64_t flops() const { return 0; }
+
+ private:
+  Device& device_;
 };
 
 /// enqueue(const Launcher&, const KernelCall&). `scratch`: bytes of KernelCall::scratch; `flops`: of
@@ -46,19 +77,16 @@ class Launcher {
 template <class Enqueue>
 std::unique_ptr<Kernel> make_device_kernel(Device& device, Enqueue enqueue, size_t scratch = 0,
                                            int64_t flops = 0) {
-  class Enqueued final : public Kernel {
+  class Enqueued final : public DeviceKernel {
    public:
     Enqueued(Device& device, Enqueue enqueue, size_t scratch, int64_t flops)
-        : device_(device), enqueue_(std::move(enqueue)), scratch_(scratch), flops_(flops) {}
-    int64_t tasks() const override { return 1; }
+        : DeviceKernel(device), enqueue_(std::move(enqueue)), scratch_(scratch), flops_(flops) {}
     size_t scratch_bytes() const override { return scratch_; }
-    int64_t run(const KernelCall& call, int64_t, int64_t) const override {
-      enqueue_(Launcher(device_, call), call);
-      return flops_;
-    }
+    void enqueue(const Launcher& launch, const KernelCall& call) const override { enqueue_(launch, call); }
 
    private:
-    Device& device_;
+    int64_t flops() const override { return flops_; }
+
     Enqueue enqueue_;
     size_t scratch_;
     int64_t flops_;

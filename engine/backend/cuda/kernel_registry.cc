@@ -1,3 +1,4 @@
+#include "engine/backend/cuda/chains/chain.h"
 #include "engine/backend/cuda/device_kernel.h"
 #include "engine/backend/kernel_table.h"
 
@@ -10,6 +11,14 @@ KernelTable<DeviceKernelFactory>& table() {
 }
 
 }  // namespace
+
+void Launcher::chain(const LaunchShape& shape, int kernel, std::span<const std::byte> arguments) const {
+  if (batch_ == nullptr) {
+    device_.chains()->launch(device_.compute(), shape, guard_, kernel, arguments);
+  } else {
+    batch_->add_chain(*device_.chains(), kernel, shape, arguments);
+  }
+}
 
 DeviceKernelRegistration::DeviceKernelRegistration(std::string_view operation,
                                                    std::initializer_list<DType> dtypes,

@@ -12,6 +12,7 @@ namespace {
 
 template <class T>
 struct Sgd {
+  static constexpr bool kBatched = true;
   using A = Computed<T>;
   const T* w;
   const A *g, *learning_rate;
@@ -32,6 +33,7 @@ struct Sgd {
 
 template <class T>
 struct Momentum {
+  static constexpr bool kBatched = true;
   using A = Computed<T>;
   const T* w;
   const A *g, *v, *learning_rate;
@@ -59,6 +61,7 @@ struct Momentum {
 
 template <class T>
 struct Adam {
+  static constexpr bool kBatched = true;
   using A = Computed<T>;
   const T* w;
   const A *g, *m, *v;

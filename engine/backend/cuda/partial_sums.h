@@ -63,6 +63,7 @@ struct TiledSum {
 /// The second launch, for N results.
 template <int N>
 struct AddTiles {
+  static constexpr bool kBatched = true;
   TiledSum sums[N];
   int64_t blocks;  ///< leading dimension of the results
 

@@ -70,6 +70,7 @@ struct ReductionOperands {
 /// Rows of x: a team for each output, or for a part of its elements.
 template <class R, class T>
 struct ReducedRows : ReductionOperands<R, T> {
+  static constexpr bool kBatched = std::is_same_v<R, reductions::SumOfSquares<T>>;
   static constexpr int kMaxThreads = 512;
   using Total = typename R::Total;
   using Lane = typename R::Lane;
@@ -123,6 +124,7 @@ struct ReducedRows : ReductionOperands<R, T> {
 /// rows, an element at a time.
 template <class R, class T, int N>
 struct ReducedColumns : ReductionOperands<R, T> {
+  static constexpr bool kBatched = std::is_same_v<R, reductions::Sum<double>> && N == 1;
   static constexpr int kMaxThreads = 512;
   static constexpr int kAtOnce = N > 4 ? 2 : 4, kToCarry = 32 / kAtOnce;
   using Total = typename R::Total;

@@ -60,8 +60,8 @@ class ChainKernels {
   virtual ~ChainKernels() = default;
   /// What the bits of results depend on, "nvrtc 13.0"; empty: nothing.
   virtual std::string version() const { return {}; }
-  /// A number for launch(); chains that are alike have one.
-  virtual int add(const Chain& chain) = 0;
+  /// A number for launch(); chains that are alike have one. `in_batches`: launch() is told a BatchOf.
+  virtual int add(const Chain& chain, bool in_batches) = 0;
   /// Makes the kernels of all chains that have none yet.
   virtual void compile() = 0;
   /// `arguments`: ChainArguments and what lies behind them. Where `guard` is false, nothing is written.

@@ -101,7 +101,7 @@ class Writer {
       text_ += fmt::format("    store(static_cast<{0}*>(arguments.outputs[{1}]) + first, y{1});\n",
                            type_name(chain_.dtype(chain_.results[k])), k);
     }
-    text_ += fmt::format("  }}\n}};\nstatic_assert(sizeof(Chain) == {});\n", bytes());
+    text_ += fmt::format("  }}\n}};\nstatic_assert(sizeof(Chain) == {});\n", chain_bytes(chain_));
     return text_;
   }
 
@@ -112,13 +112,6 @@ class Writer {
       if (chain_.walks[i]) text_ += fmt::format("  Strided<1> walk{};\n", i);
     }
     for (int d = 0; d < chain_.dropouts(); ++d) text_ += fmt::format("  ChainDropout dropout{};\n", d);
-  }
-
-  /// Of what a kernel is told, as the host lays it out.
-  size_t bytes() const {
-    return sizeof(ChainArguments) +
-           sizeof(Strided<1>) * static_cast<size_t>(std::ranges::count(chain_.walks, true)) +
-           sizeof(ChainDropout) * static_cast<size_t>(chain_.dropouts());
   }
 
   void loads() {
@@ -191,14 +184,21 @@ class Writer {
 
 }  // namespace
 
+size_t chain_bytes(const Chain& chain) {
+  return sizeof(ChainArguments) +
+         sizeof(Strided<1>) * static_cast<size_t>(std::ranges::count(chain.walks, true)) +
+         sizeof(ChainDropout) * static_cast<size_t>(chain.dropouts());
+}
+
 std::string chain_source(const Chain& chain) { return Writer(chain).text(); }
 
-std::string chain_program(std::span<const std::pair<std::string, std::string>> kernels) {
+std::string chain_program(std::span<const ChainKernelSource> kernels) {
   std::string text = "#include \"engine/backend/cuda/chains/chain_steps.h\"\n";
-  for (const auto& [name, source] : kernels) {
+  for (const auto& [name, chain, in_batches] : kernels) {
     text += fmt::format(
-        "namespace mtf::cuda::{0} {{\n{1}}}  // namespace mtf::cuda::{0}\nMTF_CHAIN_KERNEL({0})\n", name,
-        source);
+        "namespace mtf::cuda::{0} {{\n{1}using Kernel = {2};\n}}  // namespace mtf::cuda::{0}\n"
+        "MTF_CHAIN_KERNEL({0})\n",
+        name, chain, in_batches ? "BatchOf<Chain>" : "Chain");
   }
   return text;
 }

@@ -1,9 +1,9 @@
 // The text of kernels for chains of element-wise operations.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
-#include <utility>
 
 #include "engine/backend/cuda/chains/chain.h"
 
@@ -13,8 +13,17 @@ namespace mtf::cuda {
 /// input that walks, and the ChainDropouts. The same text for chains that are alike.
 std::string chain_source(const Chain& chain);
 
-/// The whole text that a compiler is given: a kernel (MTF_CHAIN_KERNEL) for each (name, chain_source()).
-std::string chain_program(std::span<const std::pair<std::string, std::string>> kernels);
+/// Of what such an object is told.
+size_t chain_bytes(const Chain& chain);
+
+struct ChainKernelSource {
+  std::string name;
+  std::string chain;  ///< chain_source()
+  bool in_batches = false;
+};
+
+/// The whole text that a compiler is given: a kernel (MTF_CHAIN_KERNEL) for each.
+std::string chain_program(std::span<const ChainKernelSource> kernels);
 
 /// A file that such texts include.
 struct SourceFile {

@@ -5,6 +5,7 @@
 
 #include <type_traits>
 
+#include "engine/backend/cuda/batch_of.h"
 #include "engine/backend/cuda/elementwise/formulas.h"
 #include "engine/backend/cuda/noise.h"
 #include "engine/backend/cuda/walk.h"
@@ -79,17 +80,17 @@ MTF_DEVICE T dropout(T x, uint32_t bits, uint32_t threshold, double scale) {
 }  // namespace steps
 }  // namespace mtf::cuda
 
-/// The kernel `name` of the function object mtf::cuda::name::Chain: for NVRTC, and for tests of its text on
+/// The kernel `name` of the function object mtf::cuda::name::Kernel: for NVRTC, and for tests of its text on
 /// the host.
 #if defined(__CUDACC__)
-#define MTF_CHAIN_KERNEL(name)                                                        \
-  extern "C" __global__ void __launch_bounds__(256)                                   \
-      name(const __grid_constant__ mtf::cuda::name::Chain chain, const bool* guard) { \
-    if (guard == nullptr || *guard) chain(mtf::cuda::Block());                        \
+#define MTF_CHAIN_KERNEL(name)                                                         \
+  extern "C" __global__ void __launch_bounds__(256)                                    \
+      name(const __grid_constant__ mtf::cuda::name::Kernel chain, const bool* guard) { \
+    if (guard == nullptr || *guard) chain(mtf::cuda::Block());                         \
   }
 #else
 #define MTF_CHAIN_KERNEL(name)                                             \
   extern "C" void name(const void* chain, const mtf::cuda::Block* block) { \
-    (*static_cast<const mtf::cuda::name::Chain*>(chain))(*block);          \
+    (*static_cast<const mtf::cuda::name::Kernel*>(chain))(*block);         \
   }
 #endif

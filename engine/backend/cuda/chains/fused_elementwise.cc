@@ -24,7 +24,7 @@ struct PreparedDropout {
 /// Without the memory of a call.
 struct PreparedChain {
   PreparedChain(const KernelContext& context, Device& device);
-  void enqueue(const KernelCall& call, Device& device) const;
+  void enqueue(const Launcher& launch, const KernelCall& call) const;
 
   int kernel = -1;
   int elements = 1;
@@ -45,7 +45,7 @@ PreparedChain::PreparedChain(const KernelContext& context, Device& device) {
   for (size_t i = 0; i < context.inputs.size(); ++i) along.push_back(walks_along(context, i));
   const Chain chain(operation, along);
   MTF_CHECK(device.chains() != nullptr, "{} on a device that has none", operation.name());
-  kernel = device.chains()->add(chain);
+  kernel = device.chains()->add(chain, context.grouped);
   elements = chain.elements();
   arguments.size = context.outputs[0].local.size();
   std::ranges::copy(chain_parameters(operation), arguments.parameters);
@@ -88,7 +88,7 @@ class ArgumentBytes {
   size_t size_ = 0;
 };
 
-void PreparedChain::enqueue(const KernelCall& call, Device& device) const {
+void PreparedChain::enqueue(const Launcher& launch, const KernelCall& call) const {
   ChainArguments first = arguments;
   first.packs = packs;
   for (size_t i = 0; i < call.inputs.size(); ++i) first.inputs[i] = call.inputs[i].data;
@@ -105,13 +105,13 @@ void PreparedChain::enqueue(const KernelCall& call, Device& device) const {
   bytes.append(first);
   bytes.append(behind.all());
   const LaunchShape shape = first.packs ? over((first.size + elements - 1) / elements, 1) : over(first.size);
-  device.chains()->launch(device.compute(), shape, call.guard, kernel, bytes.all());
+  launch.chain(shape, kernel, bytes.all());
 }
 
 std::unique_ptr<Kernel> fused_kernel(const KernelContext& context, Device& device) {
   return make_device_kernel(
       device, [chain = PreparedChain(context, device)](const Launcher& launch, const KernelCall& call) {
-        chain.enqueue(call, launch.device());
+        chain.enqueue(launch, call);
       });
 }
 

@@ -11,20 +11,24 @@ namespace mtf::cuda {
 namespace {
 
 /// Rows of `columns` elements, row by row, as stored.
-struct Stored {
+struct StoredMatrix {
   int64_t rows, columns;
 };
 
-Stored stored_a(const MatmulProblem& p) { return p.transpose_a ? Stored{p.k, p.m} : Stored{p.m, p.k}; }
-Stored stored_b(const MatmulProblem& p) { return p.transpose_b ? Stored{p.n, p.k} : Stored{p.k, p.n}; }
-Stored stored_c(const MatmulProblem& p) { return {p.m, p.n}; }
+StoredMatrix stored_a(const MatmulProblem& p) {
+  return p.transpose_a ? StoredMatrix{p.k, p.m} : StoredMatrix{p.m, p.k};
+}
+StoredMatrix stored_b(const MatmulProblem& p) {
+  return p.transpose_b ? StoredMatrix{p.n, p.k} : StoredMatrix{p.k, p.n};
+}
+StoredMatrix stored_c(const MatmulProblem& p) { return {p.m, p.n}; }
 
 /// The largest power of two that divides all of them.
 int64_t common_power(int64_t x, int64_t y, int64_t z) {
   return int64_t{1} << std::countr_zero(static_cast<uint64_t>(x | y | z));
 }
 
-ColumnMajorMatrix matrix(const MatmulProblem& problem, Stored stored, int64_t row, int64_t batch,
+ColumnMajorMatrix matrix(const MatmulProblem& problem, StoredMatrix stored, int64_t row, int64_t batch,
                          bool transpose, DType dtype) {
   const auto bytes = static_cast<int64_t>(size_of(dtype));
   return {stored.columns, stored.rows, row,
@@ -32,7 +36,7 @@ ColumnMajorMatrix matrix(const MatmulProblem& problem, Stored stored, int64_t ro
 }
 
 /// From row to row, where there are several.
-int64_t row_stride(Stored stored, int64_t row, const char* name) {
+int64_t row_stride(StoredMatrix stored, int64_t row, const char* name) {
   if (stored.rows == 1) return stored.columns;
   MTF_CHECK(row >= stored.columns, "rows of {} have {} elements and are {} apart", name, stored.columns, row);
   return row;

@@ -22,6 +22,7 @@ using BinaryResult =
 /// y = F::f(a, b).
 template <class F, class T>
 struct BinaryMap {
+  static constexpr bool kBatched = std::is_same_v<F, formulas::Multiply>;
   using R = BinaryResult<F, T>;
   BroadcastOperand<T> a, b;
   R* y;

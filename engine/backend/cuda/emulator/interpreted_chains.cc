@@ -1,9 +1,13 @@
 #include "engine/backend/cuda/emulator/interpreted_chains.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
+#include <string>
 #include <vector>
 
+#include "engine/backend/cuda/chains/chain_source.h"
 #include "engine/backend/cuda/chains/chain_steps.h"
 #include "engine/backend/cuda/chains/formula_lists.h"
 #include "engine/backend/cuda/launch.h"
@@ -201,7 +205,7 @@ Evaluate find(const Step& step, DType operand) {
 
 /// A chain with the functions of its steps.
 struct Interpreted {
-  explicit Interpreted(const Chain& of) : chain(of) {
+  Interpreted(const Chain& of, bool in_batches) : chain(of), in_batches(in_batches) {
     for (const Step& step : chain.steps) {
       evaluate.push_back(find(step, step.operands.empty() ? step.result : chain.dtype(step.operands[0])));
       MTF_CHECK(evaluate.back() != nullptr, "no formula for step {} of a chain", evaluate.size() - 1);
@@ -209,6 +213,7 @@ struct Interpreted {
   }
 
   Chain chain;
+  bool in_batches;
   std::vector<Evaluate> evaluate;
 };
 
@@ -263,23 +268,60 @@ void run(const Interpreted& interpreted, const Told& told, int64_t element) {
   }
 }
 
+/// A launch, or the launches of a batch.
+struct Launched {
+  Launched(std::shared_ptr<const Interpreted> of, std::span<const std::byte> bytes)
+      : interpreted(std::move(of)) {
+    const Chain& chain = interpreted->chain;
+    if (!interpreted->in_batches) {
+      told.emplace_back(chain, bytes);
+      return;
+    }
+    const size_t object = chain_bytes(chain);
+    const BatchLayout layout(object);
+    MTF_CHECK(bytes.size() == layout.bytes, "a batch of {} bytes", bytes.size());
+    uint32_t count;
+    std::memcpy(&count, bytes.data() + layout.count, sizeof count);
+    begins.resize(count + 1);
+    std::memcpy(begins.data(), bytes.data() + layout.begins, begins.size() * sizeof(uint32_t));
+    for (size_t i = 0; i < count; ++i) told.emplace_back(chain, bytes.subspan(i * object, object));
+  }
+
+  void operator()(const Block& block) const {
+    if (!interpreted->in_batches) return run_all(told[0], block);
+    const auto index = static_cast<uint32_t>(block.index());
+    const auto at = static_cast<size_t>(std::ranges::upper_bound(begins, index) - begins.begin()) - 1;
+    run_all(told[at], block.as(index - begins[at], begins[at + 1] - begins[at]));
+  }
+
+ private:
+  void run_all(const Told& of, const Block& block) const {
+    for (int64_t i = block.first(); i < of.first.size; i += block.stride()) run(*interpreted, of, i);
+  }
+
+  std::shared_ptr<const Interpreted> interpreted;
+  std::vector<Told> told;
+  std::vector<uint32_t> begins;
+};
+
 class InterpretedChains final : public ChainKernels {
  public:
-  int add(const Chain& chain) override {
-    chains_.push_back(std::make_shared<Interpreted>(chain));
-    return static_cast<int>(chains_.size()) - 1;
+  int add(const Chain& chain, bool in_batches) override {
+    const auto [found, is_new] =
+        numbers_.emplace(std::pair(chain_source(chain), in_batches), static_cast<int>(chains_.size()));
+    if (is_new) chains_.push_back(std::make_shared<Interpreted>(chain, in_batches));
+    return found->second;
   }
   void compile() override {}
   void launch(Stream stream, const LaunchShape& shape, const bool* guard, int kernel,
               std::span<const std::byte> arguments) override {
-    const std::shared_ptr<const Interpreted> chain = chains_.at(static_cast<size_t>(kernel));
-    const auto told = std::make_shared<const Told>(chain->chain, arguments);
-    emulator::launch(stream, shape, 256, guard, [chain, told](const Block& block) {
-      for (int64_t i = block.first(); i < told->first.size; i += block.stride()) run(*chain, *told, i);
-    });
+    const auto launched =
+        std::make_shared<const Launched>(chains_.at(static_cast<size_t>(kernel)), arguments);
+    emulator::launch(stream, shape, 256, guard, [launched](const Block& block) { (*launched)(block); });
   }
 
  private:
+  std::map<std::pair<std::string, bool>, int> numbers_;
   std::vector<std::shared_ptr<const Interpreted>> chains_;
 };
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <unordered_map>
+#include <map>
 #include <utility>
 
 #include "engine/backend/cuda/chains/chain_source.h"
@@ -27,10 +27,11 @@ class CompiledChains final : public ChainKernels {
 
   std::string version() const override { return compiler_.version(); }
 
-  int add(const Chain& chain) override {
-    const auto [found, is_new] = numbers_.emplace(chain_source(chain), std::ssize(numbers_));
-    if (is_new) waiting_.emplace_back(fmt::format("chain_{}", found->second), found->first);
-    return static_cast<int>(found->second);
+  int add(const Chain& chain, bool in_batches) override {
+    const auto [found, is_new] =
+        numbers_.emplace(std::pair(chain_source(chain), in_batches), static_cast<int>(numbers_.size()));
+    if (is_new) waiting_.push_back({fmt::format("chain_{}", found->second), found->first.first, in_batches});
+    return found->second;
   }
 
   void compile() override {
@@ -41,9 +42,10 @@ class CompiledChains final : public ChainKernels {
     check(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
           "loading compiled kernels");
     libraries_.push_back(library);
-    for (const auto& [name, source] : waiting_) {
+    for (const ChainKernelSource& source : waiting_) {
       kernels_.emplace_back();
-      check(cudaLibraryGetKernel(&kernels_.back(), library, name.c_str()), "looking for a compiled kernel");
+      check(cudaLibraryGetKernel(&kernels_.back(), library, source.name.c_str()),
+            "looking for a compiled kernel");
     }
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     notes_.push_back(
@@ -66,8 +68,8 @@ class CompiledChains final : public ChainKernels {
  private:
   KernelCompiler compiler_;
   std::vector<BackendNote>& notes_;
-  std::unordered_map<std::string, int64_t> numbers_;          ///< of sources
-  std::vector<std::pair<std::string, std::string>> waiting_;  ///< names and sources, in the order of numbers
+  std::map<std::pair<std::string, bool>, int> numbers_;  ///< of sources, for batches or not
+  std::vector<ChainKernelSource> waiting_;               ///< in the order of numbers
   std::vector<cudaLibrary_t> libraries_;
   std::vector<cudaKernel_t> kernels_;  ///< by number
 };

@@ -1,7 +1,8 @@
-// Training steps whose element-wise operations are fused give the bits of those whose are not.
+// Training steps with fused element-wise operations and grouped updates give the bits of those without.
 #include <gtest/gtest.h>
 
 #include "engine/runtime/memory_plan.h"
+#include "engine/spmd/groups.h"
 #include "tests/cuda/run_on.h"
 #include "tests/support/parse_model.h"
 #include "trainer/step.h"
@@ -35,30 +36,67 @@ Results train(const TrainStep& step, const Program& program) {
   return result;
 }
 
-TEST(FusedTraining, OfLanguageModelsHasTheSameBits) {
-  if (!cuda_device().fuses_elementwise()) GTEST_SKIP() << "the device compiles no kernels";
-  const auto model = parse_model(
+std::unique_ptr<Model> small_language_model() {
+  return parse_model(
       "{type: lm, d_model: 16, num_layers: 1, max_length: 8, vocab_divisor: 8, dropout: 0.1, block: "
       "[SelfAttention: {num_heads: 4, key_value_size: 4, dropout: 0.1}, DenseReluDense: {hidden_size: 32, "
       "dropout: 0.1}]}");
+}
+
+TrainStep build_step(const Model& model, const Optimizer& optimizer, const Precision& precision,
+                     std::optional<double> ema_decay) {
   const Shape length{{"length", 8}};
   const std::vector<Feature> features = {{"targets", length, DType::kInt32, 24},
                                          {"targets_segmentation", length, DType::kInt32},
                                          {"targets_position", length, DType::kInt32}};
+  TrainStepOptions options;
+  options.batch_size = 4;
+  options.precision = precision;
+  options.update = UpdateOptions{optimizer, {0.01}, 1000, ema_decay};
+  return build_train_step(model, features, options);
+}
+
+TEST(FusedTraining, OfLanguageModelsHasTheSameBits) {
+  if (!cuda_device().fuses_elementwise()) GTEST_SKIP() << "the device compiles no kernels";
+  const auto model = small_language_model();
   for (const DType activation : {DType::kFloat32, DType::kBFloat16}) {
     for (const Optimizer& optimizer :
          std::initializer_list<Optimizer>{AdafactorOptimizerOptions{}, AdamOptimizerOptions{}}) {
-      TrainStepOptions options;
-      options.batch_size = 4;
-      options.precision = {.activation = activation};
-      options.update = UpdateOptions{optimizer, {0.01}, 1000, 0.9};
-      const TrainStep step = build_train_step(*model, features, options);
+      const TrainStep step = build_step(*model, optimizer, {.activation = activation}, 0.9);
       for (const auto& [mesh, layout] : {std::pair("p:1", ""), std::pair("p:2", "batch:p")}) {
         const Program plain = partition(*step.graph, layouts(mesh, layout)),
                       fused = partition(*step.graph, layouts(mesh, layout), {.fuse_chains = true});
         EXPECT_LT(fused.instructions.size() + 20, plain.instructions.size());
         EXPECT_LE(plan_memory(fused).temporary_bytes, plan_memory(plain).temporary_bytes * 1.01);
         expect_same_bits(train(step, fused), train(step, plain));
+      }
+    }
+  }
+}
+
+TEST(GroupedUpdates, OfAllOptimizersHaveTheSameBits) {
+  const auto model = small_language_model();
+  AdafactorOptimizerOptions factored;
+  factored.min_dim_size_to_factor = 8;
+  factored.beta1 = 0.9;
+  AdamWeightDecayOptions clipped;
+  clipped.clip_norm = 0.1;
+  clipped.weight_decay = 0.1;
+  MomentumOptions decayed;
+  decayed.weight_decay = 0.1;
+  for (const Optimizer& optimizer : std::initializer_list<Optimizer>{AdafactorOptimizerOptions{}, factored,
+                                                                     clipped, decayed, SgdOptions{}}) {
+    for (const Precision& precision : {Precision{}, Precision{.slice = DType::kBFloat16}}) {
+      const TrainStep step = build_step(*model, optimizer, precision, std::nullopt);
+      for (const auto& [mesh, layout] : {std::pair("p:1", ""), std::pair("p:2", "batch:p;d_ff:p")}) {
+        SCOPED_TRACE(::testing::Message() << "optimizer " << optimizer.index() << ", " << mesh);
+        const Program plain = partition(*step.graph, layouts(mesh, layout)),
+                      grouped = partition(
+                          *step.graph, layouts(mesh, layout),
+                          {.fuse_chains = cuda_device().fuses_elementwise(), .group_updates = true});
+        EXPECT_LT(grouped.instructions.size() + 5, plain.instructions.size());
+        EXPECT_LE(plan_memory(grouped).temporary_bytes, plan_memory(plain).temporary_bytes + kGroupBytes);
+        expect_same_bits(train(step, grouped), train(step, plain));
       }
     }
   }
