@@ -26,9 +26,10 @@ void collect_marks(const config::Node& node, const std::string& path, std::map<s
 
 void describe(config::Visitor& visit, ClusterConfig& options) {
   constexpr config::Bounds count{1.0, 1e6, false};
-  visit("collectives", options.collectives,
-        "what carries data between processes: nccl, from GPU to GPU, where each process has a GPU of its own "
-        "with one mesh position; gloo, through the host; auto: nccl where it can be");
+  visit(
+      "collectives", options.collectives,
+      "what carries data between processes: nccl, from GPU to GPU, where each process has a GPU of its own; "
+      "gloo, through the host; auto: nccl where it can be");
   visit("launcher", options.launcher,
         "whose environment variables say which process this is; none: there is one process; auto: the first "
         "from torchrun on whose variables are all there (those of torchrun are mtf-launch's, too)");

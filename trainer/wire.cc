@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "engine/backend/device_plugin.h"
-#include "engine/core/counted.h"
 #include "trainer/session.h"
 
 namespace mtf {
@@ -50,7 +49,6 @@ std::string machine_id() {
 
 WireFacts own_facts(const Session& session) {
   const Collectives collectives = session.config.cluster.collectives;
-  const int64_t positions = session.layouts.mesh.size() / session.processes->size();
   WireFacts facts{.machine = machine_id(),
                   .gpu = session.backend->device_info()->pci,
                   .nccl = {},
@@ -58,8 +56,6 @@ WireFacts own_facts(const Session& session) {
                   .insists = collectives == Collectives::kNccl};
   if (collectives == Collectives::kGloo) {
     facts.obstacle = "`cluster.collectives: gloo`";
-  } else if (positions > 1) {
-    facts.obstacle = fmt::format("a process with {}", counted(positions, "mesh position"));
   } else {
     try {
       facts.nccl = device_plugin().collectives_version();
@@ -81,10 +77,20 @@ std::string obstacle_of(const std::vector<WireFacts>& all) {
         return fmt::format("ranks {} and {} share GPU {}", other, rank, all[rank].gpu);
     }
   }
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank].nccl != all[0].nccl)
+      return fmt::format("rank {} has {}, rank 0 {}", rank, all[rank].nccl, all[0].nccl);
+  }
   return {};
 }
 
 }  // namespace
+
+bool expects_nccl(const Session& session) {
+  if (!session.wire.description.empty()) return session.wire.communicator != nullptr;
+  return hosting_of(session.config).processes > 1 && !session.backend->is_host() &&
+         own_facts(session).obstacle.empty();
+}
 
 Wire choose_wire(const Session& session) {
   ProcessGroup& processes = *session.processes;

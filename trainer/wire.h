@@ -16,9 +16,12 @@ struct Wire {
   std::string description;                     ///< for the log; empty: nothing was chosen
 };
 
-/// Of processes with GPUs; they call it together, once they are connected. NCCL needs a GPU with one mesh
-/// position for each process. Throws Error (kConfig), in all of them, that says why it cannot be where
+/// Of processes with GPUs; they call it together, once they are connected. NCCL needs a GPU for each process,
+/// and the same version in all. Throws Error (kConfig), in all of them, that says why it cannot be where
 /// `cluster.collectives` insists.
 Wire choose_wire(const Session& session);
+
+/// Whether NCCL is to carry the collectives of several processes, as far as this process alone can tell.
+bool expects_nccl(const Session& session);
 
 }  // namespace mtf

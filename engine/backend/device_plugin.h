@@ -28,14 +28,14 @@ struct DevicePlugin {
   /// What carries collectives from GPU to GPU: "NCCL 2.28.9". Throws Error (kSystem) that says what is
   /// missing.
   std::string (*collectives_version)() = nullptr;
-  /// Collectives among the processes of `host`, which all call it; each drives a GPU of its own and hosts one
-  /// position of the mesh. Backend and host outlive the communicator.
+  /// Collectives among the processes of `host`, which all call it; each drives a GPU of its own. Backend and
+  /// host outlive the communicator.
   std::unique_ptr<Communicator> (*make_communicator)(Backend& backend, Communicator& host,
                                                      const CommunicatorTimeouts& timeouts) = nullptr;
 };
 
 /// Grows with every change of an interface between the programs and the shared object.
-inline constexpr uint32_t kDevicePluginAbi = 3;
+inline constexpr uint32_t kDevicePluginAbi = 4;
 /// The one function that the shared object shows: const DevicePlugin* (*)().
 inline constexpr const char* kDevicePluginEntry = "mtf_device_plugin";
 

@@ -69,6 +69,27 @@ bool takes_part(const RemoteGroup& group, int process) {
   });
 }
 
+std::vector<int> processes_of(const RemoteGroup& group) {
+  std::vector<int> processes;
+  for (const RemoteGroup::Consumer& consumer : group.consumers) processes.push_back(consumer.process);
+  return processes;
+}
+
+bool is_spread_evenly(Collective::Kind kind, const RemoteGroup& group) {
+  const RemoteGroup::Consumer& first = group.consumers.front();
+  const auto given_by = [&](int process) { return std::ranges::count(first.suppliers, process); };
+  int64_t given = 0;
+  for (const RemoteGroup::Consumer& consumer : group.consumers) {
+    const int64_t members = given_by(consumer.process);
+    if (consumer.suppliers != first.suppliers || members == 0) return false;
+    if (kind == Collective::Kind::kReduceScatter && consumer.members.size() != first.members.size())
+      return false;
+    if (kind == Collective::Kind::kAllGather && members != given_by(first.process)) return false;
+    given += members;
+  }
+  return given == std::ssize(first.suppliers);
+}
+
 }  // namespace
 
 bool crosses_processes(const HostedMesh& hosted, const RemoteGroupRequest& request) {
@@ -102,6 +123,25 @@ std::vector<RemoteGroup> remote_groups(const HostedMesh& hosted, const RemoteGro
     result.push_back(std::move(group));
   }
   return result;
+}
+
+std::vector<std::vector<int>> even_teams(const HostedMesh& hosted, const RemoteGroupRequest& request) {
+  using Kind = Collective::Kind;
+  if (request.kind == Kind::kAllToAll || request.kind == Kind::kExchange) return {};
+  std::vector<std::vector<int>> teams;
+  std::vector<bool> has_team(static_cast<size_t>(hosted.processes()));
+  for (const auto& [base, group] : all_groups(hosted, request)) {
+    if (!is_spread_evenly(request.kind, group)) return {};
+    std::vector<int> team = processes_of(group);
+    if (team.size() == 1) return {};
+    if (std::ranges::find(teams, team) != teams.end()) continue;
+    for (const int process : team) {
+      if (has_team[static_cast<size_t>(process)]) return {};
+      has_team[static_cast<size_t>(process)] = true;
+    }
+    teams.push_back(std::move(team));
+  }
+  return std::ranges::find(has_team, false) == has_team.end() ? teams : std::vector<std::vector<int>>();
 }
 
 }  // namespace mtf

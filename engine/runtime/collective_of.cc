@@ -109,8 +109,20 @@ std::vector<RemotePart> remote_parts(const Program& program, const Instruction& 
     RemoteGroupRequest request = groups_of(program, instruction, i, replicate);
     request.input = [&](int64_t position) { return address(input, position); };
     request.result = [&](int64_t position) { return address(output, position); };
-    parts.push_back({collective_of(program, instruction, input), remote_groups(mesh, request)});
+    parts.push_back({.collective = collective_of(program, instruction, input),
+                     .groups = remote_groups(mesh, request),
+                     .teams = even_teams(mesh, request)});
   }
+  return parts;
+}
+
+std::vector<RemotePart> planned_parts(const Program& program, const Instruction& instruction,
+                                      const HostedMesh& mesh, bool replicate) {
+  static std::byte anywhere{};
+  static const bool any_guard = true;
+  std::vector<RemotePart> parts =
+      remote_parts(program, instruction, mesh, replicate, [](ValueId, int64_t) { return &anywhere; });
+  for (RemotePart& part : parts) part.guard = instruction.guard == kNoValue ? nullptr : &any_guard;
   return parts;
 }
 

@@ -27,5 +27,8 @@ bool crosses_processes(const Program& program, const Instruction& instruction, c
 std::vector<RemotePart> remote_parts(const Program& program, const Instruction& instruction,
                                      const HostedMesh& mesh, bool replicate,
                                      const std::function<std::byte*(ValueId id, int64_t position)>& address);
+/// The same, with its guard, before the values have memory: for what does not look at addresses.
+std::vector<RemotePart> planned_parts(const Program& program, const Instruction& instruction,
+                                      const HostedMesh& mesh, bool replicate);
 
 }  // namespace mtf

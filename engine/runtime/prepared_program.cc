@@ -248,7 +248,7 @@ void PreparedProgram::prepare_remote(const Instruction& instruction, PreparedSte
   };
   std::vector<RemotePart> parts = remote_parts(program_, instruction, mesh_, replicate_, place);
   if (communicator_.is_on_device() && !step.guards.empty()) {
-    for (RemotePart& part : parts) part.guard = step.guards[0];
+    for (RemotePart& part : parts) part.guard = step.guards[0];  // it holds at all positions or at none
   }
   std::unique_ptr<RemoteCollective> collective =
       communicator_.prepare(std::move(parts), title_of(program_, instruction));

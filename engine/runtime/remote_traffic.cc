@@ -1,5 +1,6 @@
 #include "engine/runtime/remote_traffic.h"
 
+#include "engine/comm/device/device_plan.h"
 #include "engine/comm/process/process_communicator.h"
 #include "engine/core/check.h"
 #include "engine/runtime/collective_of.h"
@@ -36,10 +37,11 @@ class NoTransport final : public Transport {
 
 class TrafficCounter {
  public:
-  TrafficCounter(const Program& program, Hosting hosting, bool replicate)
+  TrafficCounter(const Program& program, Hosting hosting, bool replicate, bool on_device)
       : program_(program),
         mesh_(program.mesh, hosting),
         replicate_(replicate),
+        on_device_(on_device),
         transport_(hosting),
         record_(1),
         thread_(record_),
@@ -57,25 +59,26 @@ class TrafficCounter {
 
  private:
   double sent_by(const Instruction& instruction) {
-    std::vector<RemotePart> parts =
-        remote_parts(program_, instruction, mesh_, replicate_, [&](ValueId, int64_t) { return &anywhere_; });
+    std::vector<RemotePart> parts = planned_parts(program_, instruction, mesh_, replicate_);
+    if (on_device_)
+      return static_cast<double>(plan_on_device(parts, mesh_.process(), mesh_.processes()).bytes_sent);
     return communicator_.prepare(std::move(parts), name_of(instruction))->bytes_sent();
   }
 
   const Program& program_;
   const HostedMesh mesh_;
-  const bool replicate_;
+  const bool replicate_, on_device_;
   NoTransport transport_;
   FlightRecord record_;
   CommunicationThread thread_;
   ProcessCommunicator communicator_;
-  std::byte anywhere_{};  ///< stands for the values, which have no memory
 };
 
 }  // namespace
 
-double remote_traffic(const Program& program, Hosting hosting, bool replicate) {
-  return hosting.processes == 1 ? 0 : TrafficCounter(program, hosting, replicate).sent(program.instructions);
+double remote_traffic(const Program& program, Hosting hosting, bool replicate, bool on_device) {
+  if (hosting.processes == 1) return 0;
+  return TrafficCounter(program, hosting, replicate, on_device).sent(program.instructions);
 }
 
 }  // namespace mtf

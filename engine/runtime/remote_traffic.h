@@ -10,7 +10,9 @@ namespace mtf {
 
 /// Payload bytes that one process sends to others in a run of `program`: the messages of the collectives as
 /// they are prepared for a run, so Counters::bytes_to_processes counts the same. `replicate`:
-/// run.check_replicas. The processes must divide the positions of the mesh.
-double remote_traffic(const Program& program, Hosting hosting, bool replicate = false);
+/// run.check_replicas; `on_device`: from device to device. The processes must divide the positions of the
+/// mesh.
+double remote_traffic(const Program& program, Hosting hosting, bool replicate = false,
+                      bool on_device = false);
 
 }  // namespace mtf

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <set>
 
 #include "engine/comm/process/owned_elements.h"
@@ -168,6 +169,21 @@ TEST(MessageMarks, TellMessagesApart) {
   EXPECT_NE(mark(3, 100), message_mark(3, MessagePhase::kContribution, 100, DType::kFloat32));
   EXPECT_NE(mark(3, 100), message_mark(3, MessagePhase::kResult, 100, DType::kInt32));
   EXPECT_EQ(message_tag(0x1'0000'0002, 0x030405), 0x40'00000002'030405u);
+}
+
+TEST(Subtree, IsATreeOfItsOwn) {
+  const std::vector<TreeNode> tree = reduction_tree({3, 2});
+  for (int node = 0; node < static_cast<int>(tree.size()); ++node) {
+    const Subtree part = subtree(tree, node);
+    const std::function<int64_t(const std::vector<TreeNode>&, int)> leaves = [&](const auto& nodes, int at) {
+      return nodes[at].left < 0 ? 1 : leaves(nodes, nodes[at].left) + leaves(nodes, nodes[at].right);
+    };
+    EXPECT_EQ(std::ssize(part.members), leaves(tree, node));
+    EXPECT_EQ(leaves(part.tree, static_cast<int>(part.tree.size()) - 1), leaves(tree, node));
+  }
+  const Subtree pair = subtree(tree, tree.back().right);  // members 4 and 5
+  EXPECT_EQ(pair.members, (std::vector<int64_t>{4, 5}));
+  EXPECT_EQ(pair.tree[1].member, 1);
 }
 
 }  // namespace

@@ -24,13 +24,14 @@ four() {
   expect_exit 0 timeout 300 "$mtf_launch" -n 4 -- "$mtf_train" "$@" train.steps=4 run.model_dir="$directory"
   expect_text "$line"
 }
+sent_by_a_process() { sed -n 's/.*sent by a process to others in a step: //p' out; }
 
 for layout in data_parallel_4 model_parallel_4 data_and_model_parallel_4 fsdp_4 zero1_4; do
   one $layout "$layouts/$layout.yaml" "${mnist[@]}"
   four $layout-nccl "$nccl" "$layouts/$layout.yaml" "${mnist[@]}" devices=cuda
   agree $layout-nccl $layout
   # What a process sends is what explain says.
-  sent=$(sed -n 's/.*sent by a process to others in a step: //p' out)
+  sent=$(sent_by_a_process)
   expect_exit 0 "$mtf_train" "$layouts/$layout.yaml" "${mnist[@]}" run.mode=explain
   expect_text "$sent sent by a position in "
 done
@@ -41,12 +42,65 @@ four gloo 'collectives: Gloo, through the host (rank 0: `cluster.collectives: gl
 expect_same_run 4 data_and_model_parallel_4 gloo
 four shared "collectives: Gloo, through the host (ranks 0 and 1 share GPU 0000:01:00.0)" "$layouts/fsdp_4.yaml" "${mnist[@]}" devices=cuda:0
 expect_same_run 4 fsdp_4 shared
-expect_exit 0 timeout 100 "$mtf_launch" -n 2 -- "$mtf_train" "$layouts/data_parallel_4.yaml" "${mnist[@]}" train.steps=4 "devices=[cuda:0*2, cuda:1*2]" \
-  run.model_dir=two
-expect_text "collectives: Gloo, through the host (rank 0: a process with 2 mesh positions)"
-expect_same_run 4 data_parallel_4 two
 expect_exit 2 timeout 100 "$mtf_launch" -n 4 -- "$mtf_train" "$layouts/fsdp_4.yaml" "${mnist[@]}" train.steps=4 devices=cuda:0 cluster.collectives=nccl
 expect_text '`cluster.collectives: nccl` cannot be (ranks 0 and 1 share GPU 0000:01:00.0); `auto`, or `gloo`'
+
+port=$(free_ports 1)
+for rank in 0 1; do
+  MTF_EMULATED_NCCL=2.2$((7 + rank)) start_rank $rank 2 "$mtf_train" "$layouts/data_parallel_4.yaml" "${mnist[@]}" train.steps=4 \
+    "devices=[cuda:0*2, cuda:1*2]" run.model_dir=versions
+done
+all_end 100 0 0
+said 0 "collectives: Gloo, through the host (rank 1 has emulated NCCL 2.28, rank 0 emulated NCCL 2.27)"
+expect_same_run 4 data_parallel_4 versions
+
+# Several positions in each process.
+# launch PROCESSES POSITIONS ARGUMENT...: mtf-train in as many processes, with so many each.
+launch() {
+  local processes=$1 positions=$2 devices="" i
+  shift 2
+  for ((i = 0; i < processes; i++)); do devices+="${devices:+, }cuda:$i*$positions"; done
+  expect_exit 0 timeout 300 "$mtf_launch" -n "$processes" -- "$mtf_train" "$@" "devices=[$devices]"
+}
+# several PROCESSES POSITIONS DIRECTORY ARGUMENT...: a run, over NCCL unless an argument says otherwise; explain knows what it sends.
+several() {
+  local processes=$1 positions=$2 directory=$3 sent
+  shift 3
+  launch "$processes" "$positions" "$@" train.steps=4 run.model_dir="$directory"
+  [[ "$*" == *collectives=gloo* ]] || expect_text "$nccl"
+  sent=$(sent_by_a_process)
+  launch "$processes" "$positions" "$@" run.mode=explain
+  expect_text "$sent sent by a process to others"
+}
+# gpu_memory DIRECTORY: bytes that the first process has allocated there.
+gpu_memory() { sed -n '$s/.*"memory_bytes":\([0-9]*\).*/\1/p' "$1/metrics.jsonl"; }
+# scratch_as_explained PROCESSES POSITIONS DIRECTORY ARGUMENT...: what the run in DIRECTORY has and one over Gloo has not is what explain says.
+scratch_as_explained() {
+  local processes=$1 positions=$2 directory=$3 measured explained
+  shift 3
+  several "$processes" "$positions" "$directory-gloo" "$@" cluster.collectives=gloo
+  measured=$(($(gpu_memory "$directory") - $(gpu_memory "$directory-gloo")))
+  launch "$processes" "$positions" "$@" run.mode=explain explain.format=json
+  explained=$(sed -n 's/.*"scratch of collectives between GPUs": *\([0-9]*\).*/\1/p' out)
+  [ "$measured" = "$explained" ] || fail "$directory: $measured bytes of scratch memory, explain says $explained"
+}
+for layout in data_parallel_4 model_parallel_4 data_and_model_parallel_4 fsdp_4 zero1_4; do
+  several 2 2 $layout-two "$layouts/$layout.yaml" "${mnist[@]}"
+  agree $layout-two $layout
+done
+scratch_as_explained 2 2 fsdp_4-two "$layouts/fsdp_4.yaml" "${mnist[@]}"
+scratch_as_explained 2 2 zero1_4-two "$layouts/zero1_4.yaml" "${mnist[@]}"
+scratch_as_explained 4 1 zero1_4-nccl "$layouts/zero1_4.yaml" "${mnist[@]}"
+eight=("${mnist[@]}" "mesh=data:4;model:2" "layout=batch:data;hidden:model" parameter_layout=rows:data)
+expect_exit 0 "$mtf_train" "${eight[@]}" train.steps=4 devices=cuda:0*8 run.model_dir=eight
+several 2 4 eight-two "${eight[@]}"
+agree eight-two eight
+# Rows of three positions over processes of two.
+uneven=("${mnist[@]}" "mesh=rows:2;cols:3" "layout=batch:rows;hidden:cols")
+expect_exit 0 "$mtf_train" "${uneven[@]}" train.steps=4 devices=cuda:0*6 run.model_dir=six
+several 3 2 six-three "${uneven[@]}"
+agree six-three six
+scratch_as_explained 3 2 six-three "${uneven[@]}"
 
 # A language model: bfloat16, microbatches, all copies compared, each collective awaited at once.
 lm=(lm.yaml "mesh=rows:2;cols:2" "layout=batch:rows;heads:cols;d_ff:cols;vocab:cols" parameter_layout=d_model:rows)
@@ -58,6 +112,14 @@ agree replicas-nccl microbatches
 one bfloat16 "${lm[@]}" precision.activation=bfloat16
 four bfloat16-nccl "$nccl" "${lm[@]}" precision.activation=bfloat16 devices=cuda
 agree bfloat16-nccl bfloat16 1e-3
+several 2 2 microbatches-two "${lm[@]}" train.ema_decay=0.9 train.microbatches=2
+agree microbatches-two microbatches
+several 2 2 replicas-two "${lm[@]}" train.ema_decay=0.9 train.microbatches=2 run.check_replicas=true cluster.overlap=false
+agree replicas-two microbatches
+several 2 2 bfloat16-two "${lm[@]}" precision.activation=bfloat16
+agree bfloat16-two bfloat16 1e-3
+scratch_as_explained 2 2 bfloat16-two "${lm[@]}" precision.activation=bfloat16
+scratch_as_explained 4 1 bfloat16-nccl "${lm[@]}" precision.activation=bfloat16
 one length lm.yaml "mesh=rows:2;depth:2" "layout=batch:rows;length:depth"
 four length-nccl "$nccl" lm.yaml "mesh=rows:2;depth:2" "layout=batch:rows;length:depth" devices=cuda
 agree length-nccl length
@@ -80,12 +142,16 @@ done
 cmp texts.cuda "texts.cuda:0*4" || fail "other texts on four GPUs"
 
 # --- Killed: the others end at once, and say who it was.
-port=$(free_ports 1)
-for rank in 0 1 2 3; do
-  start_rank $rank 4 "$mtf_train" "${mnist[@]}" mesh=all:4 layout=batch:all devices=cuda train.time=1h evaluate=null run.model_dir=killed
+for positions in 1 2; do
+  port=$(free_ports 1)
+  for rank in 0 1 2 3; do
+    start_rank $rank 4 "$mtf_train" "${mnist[@]}" mesh=all:$((4 * positions)) layout=batch:all \
+      "devices=[cuda:0*$positions, cuda:1*$positions, cuda:2*$positions, cuda:3*$positions]" train.time=1h evaluate=null \
+      run.model_dir=killed-$positions
+  done
+  wait_for has_lines killed-$positions/metrics.jsonl 3
+  victim=${ids[2]}
+  kill -9 "$victim"
+  all_end 20 75 75 137 75
+  for rank in 0 1 3; do said $rank "rank 2 ($(hostname), process $victim) was lost"; done
 done
-wait_for has_lines killed/metrics.jsonl 3
-victim=${ids[2]}
-kill -9 "$victim"
-all_end 20 75 75 137 75
-for rank in 0 1 3; do said $rank "rank 2 ($(hostname), process $victim) was lost"; done

@@ -221,7 +221,9 @@ CollectiveSide::CollectiveSide(const MeshCollective& c, Communicator& communicat
     results_.push_back(allocate(results.size(), result_bytes(collective)));
     request.input = [&](int64_t position) { return inputs_.back()[*inputs.find(position)]->data(); };
     request.result = [&](int64_t position) { return results_.back()[*results.find(position)]->data(); };
-    parts.push_back({collective, remote_groups(hosted_, request)});
+    parts.push_back({.collective = collective,
+                     .groups = remote_groups(hosted_, request),
+                     .teams = even_teams(hosted_, request)});
     if (options.guard) parts.back().guard = reinterpret_cast<const bool*>(guard_->data());
   }
   remote_ = communicator.prepare(std::move(parts), "collective of a test");

@@ -51,12 +51,13 @@ std::vector<LayerWork> work_by_layer(const ExplainedProgram& step) {
   return layers.take();
 }
 
-ExplainedProcesses explained_processes(const Config& config, const Program& step) {
+ExplainedProcesses explained_processes(const Session& session, const Program& step) {
   constexpr int kMany = 16;  // each costs as much as the preparation of a run
-  const int count = hosting_of(config).processes, looked_at = count > kMany ? 1 : count;
+  const bool on_device = expects_nccl(session), replicate = session.config.run.check_replicas;
+  const int count = hosting_of(session.config).processes, looked_at = count > kMany ? 1 : count;
   ExplainedProcesses processes{count, step.mesh.size() / count, 0};
   for (int process = 0; process < looked_at; ++process)
-    processes.bytes_sent += remote_traffic(step, {count, process}, config.run.check_replicas) / looked_at;
+    processes.bytes_sent += remote_traffic(step, {count, process}, replicate, on_device) / looked_at;
   return processes;
 }
 
@@ -108,7 +109,7 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
         explained(compile(session, *evaluation), evaluate_batch_size(config, session.layouts));
     programs.push_back(&result.evaluation->program);
   }
-  result.processes = explained_processes(config, result.step.program);
+  result.processes = explained_processes(session, result.step.program);
   result.microbatches = config.train.microbatches;
   result.layers = work_by_layer(result.step);
   result.memory = explain_memory(session, programs, sets);

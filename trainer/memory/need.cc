@@ -4,6 +4,7 @@
 #include <array>
 #include <numeric>
 
+#include "engine/runtime/collective_scratch.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/prepared_program.h"
 
@@ -122,6 +123,12 @@ MemoryNeed memory_need(const Session& session, const std::vector<const Program*>
     sum.add("kernel scratch" + of, threads * kernel_scratch_bytes(*program, *session.backend));
     sum.add("batches read ahead" + of, batch_bytes(session, *program, use.evaluation_sets));
     itself += own_bytes(*program, threads, use.check_replicas, hosting);
+  }
+  if (expects_nccl(session)) {
+    sum.add("scratch of collectives between GPUs",
+            collective_scratch_bytes(programs, {.hosting = hosting,
+                                                .replicate = use.check_replicas,
+                                                .overlap = session.config.cluster.overlap}));
   }
   if (session.train_data) sum.add("training data", session.train_data->bytes_in_memory());
   int64_t evaluation_data = 0;

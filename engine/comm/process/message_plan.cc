@@ -120,6 +120,23 @@ OwnerTree owner_tree(const std::vector<TreeNode>& tree, const std::vector<int>& 
   return result;
 }
 
+Subtree subtree(const std::vector<TreeNode>& tree, int node) {
+  int first = node;  // a subtree's nodes follow each other
+  while (tree[first].left >= 0) first = tree[first].left;
+  Subtree result;
+  for (int i = first; i <= node; ++i) {
+    TreeNode& copy = result.tree.emplace_back(tree[i]);
+    if (copy.left < 0) {
+      copy.member = std::ssize(result.members);
+      result.members.push_back(tree[i].member);
+    } else {
+      copy.left -= first;
+      copy.right -= first;
+    }
+  }
+  return result;
+}
+
 uint32_t message_mark(int64_t number, MessagePhase phase, int64_t bytes, DType dtype) {
   const std::array<int64_t, 4> facts = {number, static_cast<int64_t>(phase), bytes,
                                         static_cast<int64_t>(dtype)};

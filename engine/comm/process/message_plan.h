@@ -50,6 +50,9 @@ void pack(const Stretch& stretch, const RunPlaces& places, const std::byte* sour
 void unpack(const Stretch& stretch, const RunPlaces& places, std::byte* result, int64_t begin, int64_t end,
             const std::byte* message);
 
+/// Sequences of data from this size on are sent from and received into their place where they can be.
+inline constexpr int64_t kAloneBytes = 64 << 10;
+
 /// Units [begin, end) of sequence number `sequence`.
 struct MessageSlice {
   int64_t sequence = 0, begin = 0, end = 0;
@@ -82,6 +85,13 @@ struct OwnerTree {
   std::vector<Operand> operands;
 };
 OwnerTree owner_tree(const std::vector<TreeNode>& tree, const std::vector<int>& suppliers, int owner);
+
+/// The subtree at `node` as a tree of its own.
+struct Subtree {
+  std::vector<TreeNode> tree;    ///< TreeNode::member: index in `members`
+  std::vector<int64_t> members;  ///< of the whole tree
+};
+Subtree subtree(const std::vector<TreeNode>& tree, int node);
 
 enum class MessagePhase : uint8_t { kContribution, kResult, kMove, kGatherLength, kGatherBytes };
 

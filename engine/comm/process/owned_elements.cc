@@ -16,21 +16,26 @@ int64_t elements_of(const Collective& collective) {
   return std::accumulate(collective.input.begin(), collective.input.end(), int64_t{1}, std::multiplies<>());
 }
 
-/// all_reduce: an equal share of the elements of all groups, one after the other.
-std::vector<OwnedElements> owned_share(const ReducedBundle& bundle, int64_t consumer) {
-  int64_t elements = 0;
-  for (const ReducedGroup& group : bundle.groups) elements += elements_of(*group.collective);
+/// all_reduce: an equal share of the units of all groups, one after the other.
+std::vector<OwnedElements> owned_share(const ReducedBundle& bundle, int64_t consumer, int64_t unit) {
+  const auto units_of = [&](const ReducedGroup& group) {
+    return (elements_of(*group.collective) + unit - 1) / unit;
+  };
+  int64_t units = 0;
+  for (const ReducedGroup& group : bundle.groups) units += units_of(group);
   const auto shares = static_cast<int64_t>(bundle.consumers.size());
-  const int64_t begin = share_begin(elements, shares, consumer),
-                end = share_begin(elements, shares, consumer + 1);
+  const int64_t begin = share_begin(units, shares, consumer), end = share_begin(units, shares, consumer + 1);
   std::vector<OwnedElements> owned;
-  int64_t first = 0;  // element of the group
+  int64_t first = 0;  // unit of the group
   for (size_t g = 0; g < bundle.groups.size(); ++g) {
     const Collective& collective = *bundle.groups[g].collective;
     const auto bytes = static_cast<int64_t>(size_of(collective.dtype));
-    const int64_t last = first + elements_of(collective);
-    const int64_t from = std::max(begin, first), to = std::min(end, last);
-    const RunPlaces places{(from - first) * bytes, 0, 0};
+    const int64_t last = first + units_of(bundle.groups[g]);
+    const auto element = [&](int64_t at) {
+      return std::min((std::clamp(at, first, last) - first) * unit, elements_of(collective));
+    };
+    const int64_t from = element(begin), to = element(end);
+    const RunPlaces places{from * bytes, 0, 0};
     if (from < to) owned.push_back({g, 0, {1, 1, (to - from) * bytes}, places, places});
     first = last;
   }
@@ -85,9 +90,9 @@ std::vector<ReducedBundle> reduced_bundles(const std::vector<RemotePart>& parts)
   return bundles;
 }
 
-std::vector<OwnedElements> owned_elements(const ReducedBundle& bundle, size_t consumer) {
+std::vector<OwnedElements> owned_elements(const ReducedBundle& bundle, size_t consumer, int64_t unit) {
   return bundle.groups[0].collective->kind == Collective::Kind::kAllReduce
-             ? owned_share(bundle, static_cast<int64_t>(consumer))
+             ? owned_share(bundle, static_cast<int64_t>(consumer), unit)
              : owned_parts(bundle, consumer);
 }
 

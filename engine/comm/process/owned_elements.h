@@ -38,6 +38,8 @@ struct OwnedElements {
   RunPlaces output;  ///< in the result
 };
 
-std::vector<OwnedElements> owned_elements(const ReducedBundle& bundle, size_t consumer);
+/// all_reduce: an equal share of the elements of all groups; in each of them it begins and ends at multiples
+/// of `unit` elements, or at the end.
+std::vector<OwnedElements> owned_elements(const ReducedBundle& bundle, size_t consumer, int64_t unit = 1);
 
 }  // namespace mtf

@@ -39,9 +39,6 @@ class Staging {
   std::vector<std::unique_ptr<Slot>> slots_;
 };
 
-/// Sequences of data from this size on are sent from and received into their place where they can be.
-inline constexpr int64_t kAloneBytes = 64 << 10;
-
 /// A message as one of its ends sees it.
 struct RemoteMessage {
   int peer = 0;

@@ -31,7 +31,7 @@ class DeviceCollectives {
   /// Enqueues what `calls` calls.
   virtual void run(Stream stream, const std::function<void()>& calls) = 0;
 
-  /// Within run(). Sums of one of the types of can_sum(), in an order of its own.
+  /// Within run(). Sums of one of the types of library_sums(), in an order of its own.
   virtual void all_reduce(const std::byte* in, std::byte* out, int64_t count, DType dtype) = 0;
   /// `count`: of the result; rank r gets the r-th `count` elements.
   virtual void reduce_scatter(const std::byte* in, std::byte* out, int64_t count, DType dtype) = 0;
@@ -45,12 +45,6 @@ class DeviceCollectives {
   /// Ends what was enqueued, with results that mean nothing; all later calls throw. From any thread. May wait
   /// until no recording holds calls of this group.
   virtual void abort() noexcept = 0;
-
-  /// Others would be rounded with each addition.
-  static constexpr bool can_sum(DType dtype) {
-    return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kInt32 ||
-           dtype == DType::kInt64;
-  }
 };
 
 /// "NCCL 2.28.9". Throws Error (kSystem) that says what is missing.

@@ -5,78 +5,9 @@
 #include <thread>
 #include <utility>
 
-#include "engine/backend/cuda/collectives/device_part.h"
-#include "engine/core/check.h"
+#include "engine/backend/cuda/collectives/planned_collective.h"
 
 namespace mtf::cuda {
-namespace {
-
-/// A collective of one or more parts. The compute stream packs, the stream of messages waits for it and
-/// sends; at wait() the compute stream waits for the messages.
-class EnqueuedCollective final : public RemoteCollective {
- public:
-  EnqueuedCollective(Device& device, DeviceCollectives& wire, Stream stream, PeerWatch& watch,
-                     std::vector<std::unique_ptr<DevicePart>> parts)
-      : device_(device),
-        wire_(wire),
-        stream_(stream),
-        watch_(watch),
-        parts_(std::move(parts)),
-        ready_(device.make_event()),
-        sent_(device.make_event()) {
-    for (const auto& part : parts_) rounds_ = std::max(rounds_, part->rounds());
-  }
-
-  void start() override {
-    watch_.during([&] {
-      for (const auto& part : parts_) {
-        part->begin();
-        part->before();
-      }
-      send(0);
-    });
-    is_started_ = true;
-  }
-
-  void wait() override {
-    if (!std::exchange(is_started_, false)) return;
-    watch_.during([&] {
-      for (int round = 0; round < rounds_; ++round) {
-        if (round > 0) send(round);
-        sent_->wait_in(device_.compute());
-        for (const auto& part : parts_) part->after(round);
-      }
-      for (const auto& part : parts_) part->end();
-    });
-  }
-
-  double bytes_sent() const override {
-    int64_t bytes = 0;
-    for (const auto& part : parts_) bytes += part->bytes_sent();
-    return static_cast<double>(bytes);
-  }
-
- private:
-  void send(int round) {
-    ready_->record(device_.compute());
-    ready_->wait_in(stream_);
-    wire_.run(stream_, [&] {
-      for (const auto& part : parts_) part->send(round, wire_);
-    });
-    sent_->record(stream_);
-  }
-
-  Device& device_;
-  DeviceCollectives& wire_;
-  const Stream stream_;
-  PeerWatch& watch_;
-  const std::vector<std::unique_ptr<DevicePart>> parts_;  ///< with as many rounds each
-  const std::unique_ptr<Event> ready_, sent_;
-  int rounds_ = 1;
-  bool is_started_ = false;
-};
-
-}  // namespace
 
 NcclCommunicator::NcclCommunicator(CudaBackend& backend, Communicator& host,
                                    const CommunicatorTimeouts& timeouts)
@@ -98,37 +29,32 @@ NcclCommunicator::~NcclCommunicator() {
 std::vector<DeviceCollectives*> NcclCommunicator::all_collectives() {
   const std::lock_guard lock(mutex_);
   std::vector<DeviceCollectives*> all = {world_.get()};
-  for (const auto& [processes, group] : groups_) all.push_back(group.get());
+  for (const auto& [teams, group] : groups_) all.push_back(group.get());
   return all;
 }
 
-DeviceCollectives& NcclCommunicator::collectives_of(const NcclGroup& group) {
-  if (group.size() == processes()) return *world_;
-  if (const auto found = groups_.find(group.processes); found != groups_.end()) return *found->second;
+DeviceCollectives& NcclCommunicator::collectives_of(const std::vector<std::vector<int>>& teams) {
+  if (teams.size() == 1) return *world_;
+  if (const auto found = groups_.find(teams); found != groups_.end()) return *found->second;
+  const auto own = std::ranges::find_if(
+      teams, [&](const std::vector<int>& team) { return std::ranges::find(team, process()) != team.end(); });
   std::unique_ptr<DeviceCollectives> made;
-  watch_.during([&] { made = world_->split(group.color(), group.rank); });
+  watch_.during([&] { made = world_->split(static_cast<int>(own - teams.begin()), process()); });
   const std::lock_guard lock(mutex_);
-  return *groups_.emplace(group.processes, std::move(made)).first->second;
+  return *groups_.emplace(teams, std::move(made)).first->second;
 }
 
 std::unique_ptr<RemoteCollective> NcclCommunicator::prepare(std::vector<RemotePart> parts,
                                                             const std::string&) {
-  const NcclGroup group = nccl_group(parts, process());
-  std::vector<std::unique_ptr<DevicePart>> prepared;
-  for (const RemotePart& part : parts) {
-    const RemoteGroup& own = part.groups.front();
-    MTF_CHECK(part.groups.size() == 1 && own.results.size() == 1 && own.results[0].size() == 1,
-              "a process with several positions");
-    prepared.push_back(prepare_device_part({.device = device_,
-                                            .scratch = scratch_,
-                                            .group = group,
-                                            .collective = part.collective,
-                                            .input = own.inputs[static_cast<size_t>(group.rank)],
-                                            .result = own.results[0][0],
-                                            .guard = part.guard}));
-  }
-  return std::make_unique<EnqueuedCollective>(device_, collectives_of(group), stream_, watch_,
-                                              std::move(prepared));
+  DevicePlan plan = plan_on_device(parts, process(), processes());
+  DeviceCollectives& wire = plan.is_by_library ? collectives_of(parts.front().teams) : *world_;
+  return make_planned_collective({.device = device_,
+                                  .wire = wire,
+                                  .stream = stream_,
+                                  .scratch = scratch_,
+                                  .watch = watch_,
+                                  .guard = parts.front().guard},
+                                 std::move(plan));
 }
 
 /// Who is lost is known on the host, sometimes a little later than on the device that it is.

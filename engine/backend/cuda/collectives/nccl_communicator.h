@@ -1,5 +1,5 @@
-// Collectives between processes that each drive a GPU of their own and host one position of the mesh: data
-// goes from GPU to GPU. start() and wait() enqueue, and can be recorded.
+// Collectives between processes that each drive a GPU of their own: data goes from GPU to GPU. start() and
+// wait() enqueue, and can be recorded.
 #pragma once
 
 #include <map>
@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "engine/backend/cuda/collectives/device_collectives.h"
-#include "engine/backend/cuda/collectives/nccl_groups.h"
 #include "engine/backend/cuda/collectives/peer_watch.h"
 #include "engine/backend/cuda/collectives/scratch_blocks.h"
 #include "engine/backend/cuda/cuda_backend.h"
@@ -33,8 +32,8 @@ class NcclCommunicator final : public Communicator {
   void check() override { host_.check(); }
 
  private:
-  /// By the processes that take part; made at their first collective.
-  DeviceCollectives& collectives_of(const NcclGroup& group);
+  /// Of the process's team; made at the teams' first collective, by all processes.
+  DeviceCollectives& collectives_of(const std::vector<std::vector<int>>& teams);
   std::vector<DeviceCollectives*> all_collectives();
   void look();
   void abort();
@@ -45,8 +44,8 @@ class NcclCommunicator final : public Communicator {
   const Stream stream_;
   ScratchBlocks scratch_;
   std::unique_ptr<DeviceCollectives> world_;
-  std::mutex mutex_;  ///< of groups_
-  std::map<std::vector<int>, std::unique_ptr<DeviceCollectives>> groups_;
+  std::mutex mutex_;                                                                    ///< of groups_
+  std::map<std::vector<std::vector<int>>, std::unique_ptr<DeviceCollectives>> groups_;  ///< by teams
   PeerWatch watch_;
 };
 

@@ -1,36 +1,30 @@
-// Memory of a device for collectives, from the start of each until its end. Those that are under way at the
-// same time have different blocks, others share them.
+// Memory of a device for collectives, from the start of each until its end.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "engine/backend/backend.h"
+#include "engine/comm/device/block_pool.h"
 
 namespace mtf::cuda {
 
+/// The blocks of a BlockPool. One that is new is allocated.
 class ScratchBlocks {
  public:
   explicit ScratchBlocks(Backend& backend) : backend_(backend) {}
   ScratchBlocks(const ScratchBlocks&) = delete;
   ScratchBlocks& operator=(const ScratchBlocks&) = delete;
 
-  /// `last`: what the same collective had before (null: nothing), which it gets again. A first time may
-  /// allocate. 0 bytes: null.
-  std::byte* take(int64_t bytes, std::byte* last);
-  void give_back(const std::byte* block);
+  int take(int64_t bytes, int last);
+  void give_back(int block) { pool_.give_back(block); }
+  /// BlockPool::kNone: null.
+  std::byte* data(int block) const;
 
  private:
-  struct Block {
-    std::unique_ptr<DeviceMemory> memory;
-    int64_t bytes;
-    bool is_taken;
-  };
-  Block* find_free(int64_t bytes, const std::byte* last);
-
   Backend& backend_;
-  std::vector<Block> blocks_;
+  BlockPool pool_;
+  std::vector<std::unique_ptr<DeviceMemory>> memory_;  ///< by block
 };
 
 }  // namespace mtf::cuda

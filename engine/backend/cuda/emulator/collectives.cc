@@ -1,5 +1,8 @@
 // NCCL's primitives over a communicator of the host: what a process sends goes to all, and each takes what is
 // for it. They run when they are enqueued or replayed, which is in the same order in all processes.
+#include <fmt/format.h>
+
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -190,7 +193,11 @@ class EmulatedCollectives final : public DeviceCollectives {
 }  // namespace
 }  // namespace emulator
 
-std::string collectives_version() { return "emulated NCCL"; }
+/// MTF_EMULATED_NCCL: another version.
+std::string collectives_version() {
+  const char* version = std::getenv("MTF_EMULATED_NCCL");
+  return version == nullptr ? "emulated NCCL" : fmt::format("emulated NCCL {}", version);
+}
 
 std::unique_ptr<DeviceCollectives> open_collectives(Device&, Communicator& host,
                                                     const CommunicatorTimeouts&) {

@@ -1,0 +1,32 @@
+// Elements of several places combined in the order of a tree (engine/comm/tree_sum.h), on the device.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/backend/cuda/device_kernel.h"
+#include "engine/comm/tree_sum.h"
+
+namespace mtf::cuda {
+
+class DeviceReduction {
+ public:
+  /// Parts of elements that follow each other; those of the results do, too.
+  struct Operand {
+    const std::byte* data = nullptr;
+    int64_t row = 0;  ///< elements from one part to the next
+  };
+
+  virtual ~DeviceReduction() = default;
+  /// `operands`: by TreeNode::member; `part`, `size`: elements, of a part and in all.
+  virtual void run(const Launcher& launch, std::span<const Operand> operands, int64_t part, int64_t size,
+                   std::byte* result) const = 0;
+};
+
+/// `is_rounded`: the result is; else it is in the accumulator's type.
+std::unique_ptr<DeviceReduction> prepare_device_reduction(const std::vector<TreeNode>& tree, DType dtype,
+                                                          Reduction reduction, bool is_rounded,
+                                                          Device& device);
+
+}  // namespace mtf::cuda

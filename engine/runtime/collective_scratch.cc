@@ -1,0 +1,84 @@
+#include "engine/runtime/collective_scratch.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "engine/comm/device/block_pool.h"
+#include "engine/comm/device/device_plan.h"
+#include "engine/runtime/collective_of.h"
+
+namespace mtf {
+namespace {
+
+/// Takes and gives back blocks as a run does.
+class ScratchCounter {
+ public:
+  ScratchCounter(const Program& program, const CollectiveScratchOptions& options, BlockPool& pool)
+      : program_(program), options_(options), mesh_(program.mesh, options.hosting), pool_(pool) {}
+
+  void run(const std::vector<Instruction>& block) {
+    for (const Instruction& instruction : block) {
+      if (instruction.kind == InstructionKind::kDone) {
+        for (const ValueId id : instruction.inputs) finish(id);
+      } else if (instruction.is_collective()) {
+        start(instruction);
+      } else {
+        for (int64_t i = 0; i < std::min(instruction.count, kTurns); ++i) run(instruction.body);
+      }
+    }
+  }
+
+  static constexpr int64_t kTurns = 2;  ///< later ones have the blocks of those before
+
+ private:
+  struct Started {
+    int64_t bytes = 0;
+    int block = BlockPool::kNone;
+    bool is_running = false;
+  };
+
+  int64_t bytes_of(const Instruction& instruction) const {
+    if (!crosses_processes(program_, instruction, mesh_, options_.replicate)) return 0;
+    return plan_on_device(planned_parts(program_, instruction, mesh_, options_.replicate), mesh_.process(),
+                          mesh_.processes())
+        .scratch_bytes;
+  }
+
+  void start(const Instruction& instruction) {
+    const auto [known, is_new] = started_.try_emplace(&instruction);
+    Started& started = known->second;
+    if (is_new) started.bytes = bytes_of(instruction);
+    started.block = pool_.take(started.bytes, started.block);
+    started.is_running = true;
+    for (const ValueId id : instruction.outputs) maker_[id] = &started;
+    if (!options_.overlap) finish(instruction.outputs.front());
+  }
+
+  void finish(ValueId id) {
+    const auto found = maker_.find(id);
+    if (found == maker_.end() || !std::exchange(found->second->is_running, false)) return;
+    pool_.give_back(found->second->block);
+  }
+
+  const Program& program_;
+  const CollectiveScratchOptions& options_;
+  const HostedMesh mesh_;
+  BlockPool& pool_;
+  std::map<const Instruction*, Started> started_;
+  std::map<ValueId, Started*> maker_;
+};
+
+}  // namespace
+
+int64_t collective_scratch_bytes(std::span<const Program* const> programs,
+                                 const CollectiveScratchOptions& options) {
+  BlockPool pool;
+  for (const Program* program : programs) {
+    ScratchCounter counter(*program, options, pool);
+    for (int64_t turn = 0; turn < ScratchCounter::kTurns; ++turn) counter.run(program->instructions);
+  }
+  return pool.bytes();
+}
+
+}  // namespace mtf

@@ -1,0 +1,88 @@
+#include "engine/comm/remote_groups.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace mtf {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using Kind = Collective::Kind;
+using Teams = std::vector<std::vector<int>>;
+
+/// Of a collective over `axes` as all processes see it, which is the same.
+Teams teams_of(const char* text, int processes, AxisMask axes, Kind kind, AxisMask varies) {
+  const Mesh mesh(Shape::parse(text));
+  const bool same = kind == Kind::kAllReduce || kind == Kind::kAllGather;
+  const RemoteGroupRequest request{.kind = kind,
+                                   .axes = axes,
+                                   .computed = same ? varies & ~axes : varies,
+                                   .stored = varies,
+                                   .input = {},
+                                   .result = {}};
+  const Teams teams = even_teams(HostedMesh(mesh, {processes, 0}), request);
+  for (int process = 1; process < processes; ++process)
+    EXPECT_EQ(even_teams(HostedMesh(mesh, {processes, process}), request), teams);
+  return teams;
+}
+
+constexpr AxisMask kFirst = 1, kSecond = 2, kBoth = 3;
+
+TEST(EvenTeams, RowsAndColumnsWithAPositionInEachProcess) {
+  EXPECT_THAT(teams_of("rows:2;cols:3", 6, kSecond, Kind::kAllReduce, kSecond),
+              ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4, 5)));
+  EXPECT_THAT(teams_of("rows:2;cols:3", 6, kFirst, Kind::kReduceScatter, kBoth),
+              ElementsAre(ElementsAre(0, 3), ElementsAre(1, 4), ElementsAre(2, 5)));
+  EXPECT_THAT(teams_of("rows:2;cols:3", 6, kBoth, Kind::kAllGather, kBoth),
+              ElementsAre(ElementsAre(0, 1, 2, 3, 4, 5)));
+}
+
+TEST(EvenTeams, RanksCountAsMembersDoOnEveryMeshWithAPositionInEachProcess) {
+  for (const char* text :
+       {"a:2", "a:5", "a:2;b:2", "a:3;b:2", "a:2;b:3;c:2", "a:2;b:1;c:4", "a:2;b:2;c:2;d:2"}) {
+    const Mesh mesh(Shape::parse(text));
+    for (AxisMask axes = 1; axes <= mesh.all_axes(); ++axes) {
+      if (mesh.size_of(axes) == 1) continue;
+      const AxisMask others = ~axes & mesh.all_axes();
+      for (const Kind kind : {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather}) {
+        for (const AxisMask varies : {axes, mesh.all_axes()}) {
+          SCOPED_TRACE(::testing::Message() << text << " over " << mesh.names(axes));
+          const Teams teams = teams_of(text, static_cast<int>(mesh.size()), axes, kind, varies);
+          ASSERT_EQ(std::ssize(teams), mesh.size() / mesh.size_of(axes));
+          for (const std::vector<int>& team : teams) {
+            ASSERT_EQ(std::ssize(team), mesh.size_of(axes));
+            for (size_t rank = 0; rank < team.size(); ++rank) {
+              EXPECT_EQ(mesh.project(team[rank], axes), static_cast<int64_t>(rank));
+              EXPECT_EQ(mesh.project(team[rank], others), mesh.project(team[0], others));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(EvenTeams, SeveralPositionsInAProcess) {
+  EXPECT_THAT(teams_of("a:8", 2, kFirst, Kind::kReduceScatter, kFirst), ElementsAre(ElementsAre(0, 1)));
+  // Two groups in each process: one position of each group, or two.
+  EXPECT_THAT(teams_of("a:2;b:2", 2, kFirst, Kind::kAllReduce, kBoth), ElementsAre(ElementsAre(0, 1)));
+  EXPECT_THAT(teams_of("a:4;b:2", 2, kFirst, Kind::kAllGather, kBoth), ElementsAre(ElementsAre(0, 1)));
+  EXPECT_THAT(teams_of("a:2;b:4", 4, kSecond, Kind::kAllReduce, kBoth),
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
+}
+
+TEST(EvenTeams, NoneWhereGroupsAreSpreadOtherwise) {
+  // Columns of three over two positions in each process: the second process has parts of both rows.
+  EXPECT_THAT(teams_of("rows:2;cols:3", 3, kSecond, Kind::kAllReduce, kBoth), IsEmpty());
+  // The second row is whole in its process, the others are not.
+  EXPECT_THAT(teams_of("rows:4;cols:2", 2, kSecond, Kind::kAllReduce, kBoth), IsEmpty());
+  // Both processes are in both groups, with one member and with two: that does for all_reduce alone.
+  EXPECT_THAT(teams_of("a:3;b:2", 2, kFirst, Kind::kAllReduce, kBoth), ElementsAre(ElementsAre(0, 1)));
+  EXPECT_THAT(teams_of("a:3;b:2", 2, kFirst, Kind::kReduceScatter, kBoth), IsEmpty());
+  EXPECT_THAT(teams_of("a:3;b:2", 2, kFirst, Kind::kAllGather, kBoth), IsEmpty());
+  EXPECT_THAT(teams_of("a:2", 2, kFirst, Kind::kExchange, kFirst), IsEmpty());
+}
+
+}  // namespace
+}  // namespace mtf
