@@ -8,6 +8,7 @@
 #include "engine/checkpoint/safetensors.h"
 #include "engine/core/nearest.h"
 #include "trainer/optimizer/averages.h"
+#include "trainer/report/device_notes.h"
 #include "trainer/report/progress.h"
 #include "trainer/restore.h"
 #include "trainer/same_run.h"
@@ -183,6 +184,7 @@ void trace(Session& session, Diagnostics& diagnostics) {
 
   const Program& widest = programs.step ? *programs.step : programs.gradients;
   check_same_run(session, {&programs.gradients, &widest});
+  show_device_notes(session);
   VariableStore variables(*session.backend, widest.mesh, widest.variables, variable_store_options(session));
   variables.initialize(static_cast<uint64_t>(session.config.run.seed));
   const InitOptions& init = session.config.checkpoint.init;

@@ -182,17 +182,19 @@ TEST(Optimizers, ClippingScalesAllGradientsToOneNorm) {
 }
 
 TEST(Optimizers, NothingChangesWhenLossOrGradientsAreNotFinite) {
-  const Shape shape{{"a", 2}};
+  const Shape shape{{"a", 2}, {"b", 2}};
   const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
-  for (const std::string optimizer : {"sgd", "momentum", "adam", "adam_weight_decay", "adafactor"}) {
-    UpdateRun run({{"w", {shape, DType::kFloat32, {1, 2}}}}, update_options(optimizer, "0.1"));
-    run.step(0, {{"w", {1, 1}}}, Layouts::single());
+  for (const std::string optimizer :
+       {"sgd", "momentum", "adam", "adam_weight_decay", "adafactor",
+        "{type: adafactor, min_dim_size_to_factor: 2, beta1: 0.9, weight_decay: 0.1, clip_norm: 1}"}) {
+    UpdateRun run({{"w", {shape, DType::kFloat32, {1, 2, 3, 4}}}}, update_options(optimizer, "0.1"));
+    run.step(0, {{"w", {1, 1, 1, 1}}}, Layouts::single());
     const auto before = run.variables();
-    EXPECT_EQ(run.step(1, {{"w", {1, nan}}}, layouts("x:2", "a:x")).outputs.at("finite")[0], 0);
-    EXPECT_EQ(run.step(1, {{"w", {inf, 1}}}, Layouts::single()).outputs.at("finite")[0], 0);
-    EXPECT_EQ(run.step(1, {{"w", {1, 1}}}, Layouts::single(), nan).outputs.at("finite")[0], 0);
+    EXPECT_EQ(run.step(1, {{"w", {1, nan, 1, 1}}}, layouts("x:2", "a:x")).outputs.at("finite")[0], 0);
+    EXPECT_EQ(run.step(1, {{"w", {inf, 1, 1, 1}}}, Layouts::single()).outputs.at("finite")[0], 0);
+    EXPECT_EQ(run.step(1, {{"w", {1, 1, 1, 1}}}, Layouts::single(), nan).outputs.at("finite")[0], 0);
     EXPECT_EQ(run.variables(), before) << optimizer;
-    EXPECT_EQ(run.step(1, {{"w", {1, 1}}}, Layouts::single()).outputs.at("finite")[0], 1);
+    EXPECT_EQ(run.step(1, {{"w", {1, 1, 1, 1}}}, Layouts::single()).outputs.at("finite")[0], 1);
     EXPECT_NE(run.variables(), before) << optimizer;
   }
 }
