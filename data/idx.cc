@@ -100,6 +100,11 @@ std::vector<uint8_t> read_idx_labels(const std::string& path) {
   return reader.read_rest(count, fmt::format("{} labels", count));
 }
 
+std::vector<Feature> idx_features(int64_t rows, int64_t cols) {
+  return {{std::string(kImageFeature), Shape{{"rows", rows}, {"cols", cols}}, DType::kFloat32},
+          {std::string(kLabelsFeature), Shape{}, DType::kInt32}};
+}
+
 IdxSource::IdxSource(const std::vector<std::string>& image_paths,
                      const std::vector<std::string>& label_paths) {
   MTF_CHECK(!image_paths.empty() && image_paths.size() == label_paths.size(),
@@ -129,8 +134,7 @@ IdxSource::IdxSource(const std::vector<std::string>& image_paths,
       labels_.insert(labels_.end(), labels.begin(), labels.end());
     }
   }
-  features_ = {{"image", Shape{{"rows", rows}, {"cols", cols}}, DType::kFloat32},
-               {"labels", Shape{}, DType::kInt32}};
+  features_ = idx_features(rows, cols);
   for (int pixel = 0; pixel < 256; ++pixel) scaled_[pixel] = static_cast<float>(pixel) / 255.0f;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/source.h"
@@ -23,7 +24,11 @@ struct IdxImages {
 IdxImages read_idx_images(const std::string& path);
 std::vector<uint8_t> read_idx_labels(const std::string& path);
 
-/// Features `image` float32 [rows, cols] (pixel / 255) and `labels` int32 []. Several files are joined in
+inline constexpr std::string_view kImageFeature = "image", kLabelsFeature = "labels";
+/// Features `image` float32 [rows, cols] (pixel / 255) and `labels` int32 [].
+std::vector<Feature> idx_features(int64_t rows, int64_t cols);
+
+/// Several files are joined in
 /// order; the i-th file of labels belongs to the i-th file of images. The pixels stay in memory as bytes.
 class IdxSource final : public Source {
  public:

@@ -109,7 +109,7 @@ void InputFile::throw_damaged(const std::string& what) const {
   throw Error(ErrorKind::kData, fmt::format("{}: {}", path_, what), "the file is damaged; download it again");
 }
 
-std::string read_file(const std::string& path, const std::string& content) {
+std::string read_file(const std::string& path, const std::string& content, int64_t most) {
   InputFile file(path, content);
   std::string bytes;
   int64_t got = 0;
@@ -118,6 +118,9 @@ std::string read_file(const std::string& path, const std::string& content) {
     bytes.resize(before + kBufferBytes);
     got = file.read(bytes.data() + before, kBufferBytes);
     bytes.resize(before + static_cast<size_t>(got));
+    if (static_cast<int64_t>(bytes.size()) > most)
+      throw Error(ErrorKind::kData, fmt::format("{}: more than {} bytes", path, most),
+                  fmt::format("{}, plain or .gz", content));
   } while (got > 0);
   return bytes;
 }

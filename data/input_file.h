@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,13 @@ class InputFile {
   /// compressed data are damaged, cut off, or followed by something else; kSystem when the system cannot
   /// read.
   int64_t read(void* output, int64_t size);
+
+  /// read() as a function, which refers to this object.
+  std::function<size_t(char* buffer, size_t size)> reader() {
+    return [this](char* buffer, size_t size) {
+      return static_cast<size_t>(read(buffer, static_cast<int64_t>(size)));
+    };
+  }
 
   /// Bytes of the file itself, before decompression, that were read so far.
   int64_t bytes_read() const { return std::ftell(file_.get()); }
@@ -60,7 +68,8 @@ class InputFile {
   int64_t position_ = 0;  ///< bytes read so far
 };
 
-/// All bytes of a file, plain or .gz. Throws Error as InputFile does.
-std::string read_file(const std::string& path, const std::string& content);
+/// All bytes of a file, plain or .gz. Throws Error as InputFile does, and kData when there are more than
+/// `most`.
+std::string read_file(const std::string& path, const std::string& content, int64_t most);
 
 }  // namespace mtf

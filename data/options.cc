@@ -19,8 +19,8 @@ namespace {
 
 std::unique_ptr<Source> make(const IdxOptions& options, const SourceContext& context) {
   std::vector<Problem> missing;
-  const std::vector<std::string> images = find_files(options.images, missing);
-  const std::vector<std::string> labels = find_files(options.labels, missing);
+  const std::vector<std::string> images = find_regular_files(options.images, missing);
+  const std::vector<std::string> labels = find_regular_files(options.labels, missing);
   if (!missing.empty()) throw Error(std::move(missing));
   if (images.empty() || images.size() != labels.size())
     throw Error(ErrorKind::kData, context.mark,
@@ -202,6 +202,11 @@ void describe(config::Visitor& visit, DataOptions& options) {
         "several short texts in one row: dense, reference (as Mesh TensorFlow packs), or none");
   visit("filter", options.filter, "lengths of the texts that are trained on");
   visit("lowercase", options.lowercase, "texts in lower case");
+  visit("max_line_bytes", options.max_line_bytes,
+        "longest text: bytes of a line (also of files that infer and score read), of a document or of a "
+        "record; "
+        "a number, or 64MiB; a longer one is an error",
+        config::free_on_resume);
   visit("cache", options.cache,
         "directory in which tokenised texts are kept; by default $XDG_CACHE_HOME/mtf-train or "
         "~/.cache/mtf-train; a run that adds to it removes what no run has used for 30 days",
@@ -218,6 +223,7 @@ TextSettings text_settings(const DataOptions& options, TextVocabularies vocabula
   settings.filter = options.filter;
   settings.lowercase = options.lowercase;
   settings.cache = options.cache.text;
+  settings.limit = options.text_limit();
   return settings;
 }
 
@@ -236,7 +242,7 @@ std::unique_ptr<Source> make_source(const TrainSourceOptions& options, const Sou
     try {
       sources.push_back(make_source(mixture.sources[i], context_of_source));
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kData) throw;
+      if (error.kind() != ErrorKind::kData && error.kind() != ErrorKind::kConfig) throw;
       problems.insert(problems.end(), error.problems().begin(), error.problems().end());
     }
   }
@@ -253,6 +259,10 @@ std::unique_ptr<Source> make_source(const TrainSourceOptions& options, const Sou
   return std::make_unique<MixedSource>(std::move(sources), completed(mixture.weights));
 }
 
+bool has_texts(const TrainSourceOptions& options) {
+  return text_source(mixture_of(options).sources.front()).has_value();
+}
+
 std::optional<std::vector<Feature>> declared_features(const TrainSourceOptions& options,
                                                       const BySide<int64_t>& lengths,
                                                       const BySide<int64_t>& vocabulary_sizes) {
@@ -263,12 +273,13 @@ std::optional<std::vector<Feature>> declared_features(const TrainSourceOptions& 
   return std::nullopt;
 }
 
-void for_each_text(const TrainSourceOptions& options, const Mark& mark,
+void for_each_text(const DataOptions& options, const Mark& mark,
                    const std::function<void(Side, std::string_view)>& use) {
   std::vector<Problem> problems;
   std::vector<TextFiles> files;
-  for (const SourceOptions& source : mixture_of(options).sources) {
-    if (const auto text = text_source(source)) files.push_back(find_text_files(*text, mark, problems));
+  for (const SourceOptions& source : mixture_of(*options.train).sources) {
+    if (const auto text = text_source(source))
+      files.push_back(find_text_files(*text, mark, problems, options.text_limit()));
   }
   if (!problems.empty()) throw Error(std::move(problems));
   for (const TextFiles& some : files) {

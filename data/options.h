@@ -142,7 +142,10 @@ struct DataOptions {
   Packing packing = Packing::kDense;
   LengthFilter filter;
   bool lowercase = false;
+  config::Bytes max_line_bytes{TextLimit::default_bytes};
   config::Path cache;
+
+  TextLimit text_limit() const { return {.bytes = max_line_bytes.value}; }
 };
 
 void describe(config::Visitor& visit, DataOptions& options);
@@ -163,15 +166,17 @@ std::unique_ptr<Source> make_source(const SourceOptions& options, const SourceCo
 /// The same for one source or several; what is wrong with the files of all is one Error.
 std::unique_ptr<Source> make_source(const TrainSourceOptions& options, const SourceContext& context);
 
+/// True where the examples are texts, whose lengths and ids the configuration decides.
+bool has_texts(const TrainSourceOptions& options);
 /// The features that make_source() would give, without looking at any file; nothing when only the files tell
 /// them (IDX). For texts: `sequence_length` and the sizes of the vocabularies decide.
 std::optional<std::vector<Feature>> declared_features(const TrainSourceOptions& options,
                                                       const BySide<int64_t>& lengths,
                                                       const BySide<int64_t>& vocabulary_sizes);
 
-/// Calls `use` with each text of the sources of text in `options`: what a vocabulary is trained on. Throws
-/// Error (kData) with all that is wrong with the files.
-void for_each_text(const TrainSourceOptions& options, const Mark& mark,
+/// Calls `use` with each text of the sources of text in `options.train`: what a vocabulary is trained on.
+/// Throws Error (kData) with all that is wrong with the files.
+void for_each_text(const DataOptions& options, const Mark& mark,
                    const std::function<void(Side, std::string_view)>& use);
 
 }  // namespace mtf

@@ -1,5 +1,7 @@
 #include "layers/activation.h"
 
+#include <array>
+
 #include "engine/core/check.h"
 #include "engine/ops/component_wise.h"
 #include "layers/registry.h"
@@ -22,7 +24,31 @@ config::EnumNames enum_names(Activation) {
           {"square", Activation::kSquare},
           {"abs", Activation::kAbs},
           {"sin", Activation::kSin},
-          {"cos", Activation::kCos}};
+          {"cos", Activation::kCos},
+          {"silu", Activation::kSwish},
+          {"identity", Activation::kLinear},
+          {"gelu_new", Activation::kGelu},
+          {"gelu_tanh", Activation::kGelu},
+          {"gelu_pytorch_tanh", Activation::kGelu},
+          {"relu2", Activation::kSquaredRelu},
+          {"relu_squared", Activation::kSquaredRelu}};
+}
+
+config::CommonNames common_names(Activation) {
+  static constexpr std::array names = {
+      CommonName{"gelu_python", "`gelu` (the tanh approximation)"},
+      CommonName{"gelu_erf", "`gelu` (the tanh approximation)"},
+      CommonName{"quick_gelu", "`gelu` or `swish`"},
+      CommonName{"lrelu", "`leaky_relu` (slope 0.2)"},
+      CommonName{"hard_swish", "`swish`"},
+      CommonName{"logistic", "`sigmoid`"},
+      CommonName{"none", "`linear`"},
+      CommonName{"swiglu", "`[swish, linear]`, functions whose results are multiplied"},
+      CommonName{"geglu", "`[gelu, linear]`, functions whose results are multiplied"},
+      CommonName{"reglu", "`[relu, linear]`, functions whose results are multiplied"},
+      CommonName{"glu", "`[sigmoid, linear]`, functions whose results are multiplied"},
+  };
+  return names;
 }
 
 Tensor activate(const Tensor& x, Activation activation) {

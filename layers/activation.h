@@ -26,7 +26,9 @@ enum class Activation {
   kSin,
   kCos
 };
+/// With the names that other programs have for the same functions, such as silu.
 config::EnumNames enum_names(Activation);
+config::CommonNames common_names(Activation);
 
 /// Formulas: spec/core.md §2.1. gelu is the tanh approximation, leaky_relu has slope 0.2, swish is x
 /// sigmoid(x).

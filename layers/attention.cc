@@ -22,6 +22,10 @@ void describe(config::Visitor& visit, HeadOptions& options) {
         config::non_negative);
   visit("key_value_size", options.key_value_size, "size of a head, `d_kv`", config::positive);
   visit("shared_kv", options.shared_kv, "the keys are the values too");
+  visit("combine_dims", options.combine_dims,
+        "heads and d_kv are one dimension of q, k, v and o; false: q, k, v [d_model, heads, d_kv] and o "
+        "[heads, "
+        "d_kv, d_model], with the same initial values, which Adafactor factors otherwise");
   visit("dropout", options.dropout, "rate for the attention weights, shared along `length`",
         config::probability, config::reported_on_resume);
   visit("fold_scaling_into_initializer", options.fold_scaling_into_initializer,
@@ -53,21 +57,26 @@ AttentionProjections::AttentionProjections(Context& context, const HeadOptions& 
   }
 }
 
-/// Heads and d_kv are one dimension of the variable, under the name of the first.
+/// One dimension has the name of the first.
+Shape AttentionProjections::in_variable(const Shape& apart) const {
+  return options_.combine_dims ? Shape{{apart[0].name, apart.size()}} : apart;
+}
+
 Tensor AttentionProjections::project(const Tensor& x, const std::string& variable, const Shape& heads,
-                                     double stddev) const {
-  const Shape apart = heads + Shape{key_};
-  const Dimension together{apart[0].name, apart.size()};
-  const Tensor kernel = context_.variable(variable, {model_, together}, Initializer::normal(stddev));
+                                     double stddev, double step_scale) const {
+  const Shape apart = heads + Shape{key_}, stored = in_variable(apart);
+  const Tensor kernel =
+      context_.variable(variable, Shape{model_} + stored, Initializer::normal(stddev), step_scale);
   const Shape rest = x.shape() - Shape{model_};
-  return replace_dimensions(einsum({x, kernel}, rest + Shape{together}), Shape{together}, apart);
+  return replace_dimensions(einsum({x, kernel}, rest + stored), stored, apart);
 }
 
 Tensor AttentionProjections::query(const Tensor& x) const {
   const double model_scale = 1 / std::sqrt(static_cast<double>(model_.size));
   const double key_scale = 1 / std::sqrt(static_cast<double>(key_.size));
   const bool folded = options_.fold_scaling_into_initializer;
-  const Tensor q = project(x, "q", query_heads_, folded ? model_scale * key_scale : model_scale);
+  const double scale = folded ? key_scale : 1;
+  const Tensor q = project(x, "q", query_heads_, model_scale * scale, scale);
   return folded ? q : scalar_multiply(q, key_scale);
 }
 
@@ -82,12 +91,11 @@ Tensor AttentionProjections::value(const Tensor& x) const {
 }
 
 Tensor AttentionProjections::output(const Tensor& mixed) const {
-  const Shape apart = query_heads_ + Shape{key_};
-  const Dimension together{apart[0].name, apart.size()};
+  const Shape apart = query_heads_ + Shape{key_}, stored = in_variable(apart);
   const double stddev = 1 / std::sqrt(static_cast<double>(apart.size()));
-  const Tensor kernel = context_.variable("o", {together, model_}, Initializer::normal(stddev));
-  const Tensor x = replace_dimensions(mixed, apart, Shape{together});
-  return einsum({x, kernel}, x.shape() - Shape{together} + Shape{model_});
+  const Tensor kernel = context_.variable("o", stored + Shape{model_}, Initializer::normal(stddev));
+  const Tensor x = replace_dimensions(mixed, apart, stored);
+  return einsum({x, kernel}, x.shape() - stored + Shape{model_});
 }
 
 config::EnumNames enum_names(RelativeAttention) {

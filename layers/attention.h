@@ -22,6 +22,7 @@ struct HeadOptions {
   int64_t num_memory_heads = 0;
   int64_t key_value_size = 128;
   bool shared_kv = false;
+  bool combine_dims = true;
   double dropout = 0;
   bool fold_scaling_into_initializer = true;
   std::optional<double> extra_logit;
@@ -33,8 +34,8 @@ inline constexpr std::string_view kMemoryLength = "memory_length";
 
 /// Queries [batch, length, heads.., d_kv], keys and values [batch, memory_length, heads.., d_kv]. One head
 /// has no dimension `heads`; with num_memory_heads = 1 keys and values have none; with more, queries have
-/// `heads` and `query_heads`. Variables q, k, v (or kv), o in the current scope: their dimension `heads` is
-/// heads * d_kv entries long.
+/// `heads` and `query_heads`. Variables q, k, v (or kv), o in the current scope: with combine_dims their
+/// dimension `heads` is heads * d_kv entries long, otherwise they have the dimensions of heads and d_kv.
 class AttentionProjections {
  public:
   /// `model`: the dimension of x that is projected.
@@ -55,7 +56,10 @@ class AttentionProjections {
   const Dimension& key_dimension() const { return key_; }
 
  private:
-  Tensor project(const Tensor& x, const std::string& variable, const Shape& heads, double stddev) const;
+  Tensor project(const Tensor& x, const std::string& variable, const Shape& heads, double stddev,
+                 double step_scale = 1) const;
+  /// `apart`, heads and d_kv, as a variable has them.
+  Shape in_variable(const Shape& apart) const;
 
   Context& context_;
   const HeadOptions& options_;

@@ -39,7 +39,8 @@ class ConcatLayer final : public Layer {
 };
 
 const LayerRegistration<ConcatLayer> concat_registration("concat",
-                                                         "y = concat(x, saved tensor) along a dimension");
+                                                         "y = concat(x, saved tensor) along a dimension",
+                                                         {"concatenate", "cat"});
 
 }  // namespace
 }  // namespace mtf

@@ -18,13 +18,15 @@ std::string averaged_weight(const std::string& variable) {
   return variable.ends_with(kAverage) ? variable.substr(0, variable.size() - kAverage.size()) : std::string();
 }
 
-Tensor Context::variable(const std::string& name, const Shape& shape, const Initializer& initializer) {
+Tensor Context::variable(const std::string& name, const Shape& shape, const Initializer& initializer,
+                         double step_scale) {
   const std::string weight = graph_.scoped(name);
   check_elements(weight, shape);
   const Variable& variable = averaged_ && averaged_(weight)
                                  ? graph_.variable(average_name(weight), shape, DType::kFloat32,
                                                    Initializer::zeros(), Variable::Kind::kSlot)
-                                 : graph_.variable(weight, shape, precision_.slice, initializer);
+                                 : graph_.variable(weight, shape, precision_.slice, initializer,
+                                                   Variable::Kind::kWeight, step_scale);
   const Tensor value = graph_.read(variable);
   // The cast belongs to the variable at rest: what is gathered is the narrower type.
   const auto domain = graph_.domain(Domain::kParameter);

@@ -55,8 +55,9 @@ class Context {
   const Dimension& batch() const { return batch_; }
 
   /// The value of variable SCOPE/`name` in the activation dtype; the variable is made on first use. Throws
-  /// Error when it exists with another shape.
-  Tensor variable(const std::string& name, const Shape& shape, const Initializer& initializer);
+  /// Error when it exists with another shape. `step_scale`: see Variable.
+  Tensor variable(const std::string& name, const Shape& shape, const Initializer& initializer,
+                  double step_scale = 1);
   /// These weights are read as their running means, which the store of the variables must have.
   void set_averaged(WeightFilter averaged) { averaged_ = std::move(averaged); }
 

@@ -112,7 +112,8 @@ const LayerRegistration<DenseLayer> dense_registration(
     "dense",
     "y = activation(sum over `over` of x * kernel + bias)\n"
     "kernel: [over.., output..], bias: [output..]; several "
-    "activations: y = product of one such dense layer for each");
+    "activations: y = product of one such dense layer for each",
+    {"linear", "fully_connected", "fc", "affine"});
 
 }  // namespace
 }  // namespace mtf

@@ -11,6 +11,10 @@ namespace mtf {
 void describe(config::Visitor& visit, VocabEmbedding& options) {
   visit("scale_like_classifier", options.scale_like_classifier,
         "initial values are smaller by sqrt(d_model), and vectors larger, so that logits need no scale");
+  visit("scale_logits", options.scale_logits,
+        "logits are divided by sqrt(d_model), unless scale_like_classifier makes that needless; false: T5 "
+        "v1.1 where "
+        "its softmax weights are the embedding");
 }
 
 void describe(config::Visitor& visit, FactorizedEmbedding& options) {
@@ -37,14 +41,15 @@ class Vocab final : public TokenEmbedding {
     return options_.scale_like_classifier ? scalar_multiply(x, root_) : x;
   }
   Tensor logits(Context& context, const Tensor& hidden) const override {
-    const Tensor h = options_.scale_like_classifier ? hidden : scalar_multiply(hidden, 1 / root_);
+    const bool scaled = options_.scale_logits && !options_.scale_like_classifier;
+    const Tensor h = scaled ? scalar_multiply(hidden, 1 / root_) : hidden;
     return project(h, model_, table(context), vocabulary_);
   }
 
  private:
   Tensor table(Context& context) const {
-    const double stddev = options_.scale_like_classifier ? 1 / root_ : 1;
-    return context.variable("embedding", {vocabulary_, model_}, Initializer::normal(stddev));
+    const double scale = options_.scale_like_classifier ? 1 : root_;
+    return context.variable("embedding", {vocabulary_, model_}, Initializer::normal(scale / root_), scale);
   }
 
   VocabEmbedding options_;
@@ -70,11 +75,13 @@ class Factorized final : public TokenEmbedding {
   Initializer initializer() const {
     return Initializer::normal(std::pow(static_cast<double>(inner_.size), -0.25));
   }
+  /// Against matrices of variance 1 / inner.
+  double step_scale() const { return std::pow(static_cast<double>(inner_.size), 0.25); }
   Tensor outer(Context& context) const {
-    return context.variable("factorized_embedding_1", {vocabulary_, inner_}, initializer());
+    return context.variable("factorized_embedding_1", {vocabulary_, inner_}, initializer(), step_scale());
   }
   Tensor inner(Context& context) const {
-    return context.variable("factorized_embedding_2", {inner_, model_}, initializer());
+    return context.variable("factorized_embedding_2", {inner_, model_}, initializer(), step_scale());
   }
 
   Dimension vocabulary_, model_, inner_;

@@ -16,6 +16,7 @@ namespace mtf {
 struct VocabEmbedding {
   static constexpr std::string_view type_name = "vocab";
   bool scale_like_classifier = false;
+  bool scale_logits = true;
 };
 /// spec/transformer.md §2.9; Lan et al., ALBERT, 2020, §3.1.
 struct FactorizedEmbedding {

@@ -47,7 +47,8 @@ const LayerRegistration<FeedForwardLayer> feed_forward_registration(
     "h = dropout(activation(x wi)), y = h wo; several activations: their product\n"
     "wi (or wi_0, wi_1, ...): [d_model, d_ff], wo: [d_ff, d_model]. Shazeer, GLU Variants Improve "
     "Transformer, "
-    "2020, eq. 2");
+    "2020, eq. 2",
+    {"ffn", "mlp", "feed_forward", "position_wise_feed_forward", "dense_relu_dense"});
 
 }  // namespace
 }  // namespace mtf

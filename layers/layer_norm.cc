@@ -50,7 +50,8 @@ class LayerNormLayer final : public Layer {
 };
 
 const LayerRegistration<LayerNormLayer> layer_norm_registration(
-    "layer_norm", "y = (x - mean) / sqrt(variance + epsilon) * layer_norm_scale + layer_norm_bias");
+    "layer_norm", "y = (x - mean) / sqrt(variance + epsilon) * layer_norm_scale + layer_norm_bias",
+    {"norm", "ln", "layer_normalization"});
 
 }  // namespace
 }  // namespace mtf

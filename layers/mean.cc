@@ -25,7 +25,8 @@ class MeanLayer final : public Layer {
   std::vector<config::Name> over_;
 };
 
-const LayerRegistration<MeanLayer> mean_registration("mean", "y = mean of x over some dimensions");
+const LayerRegistration<MeanLayer> mean_registration("mean", "y = mean of x over some dimensions",
+                                                     {"average", "global_average_pool", "pool", "pooling"});
 
 }  // namespace
 }  // namespace mtf

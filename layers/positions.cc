@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "engine/ops/binary.h"
@@ -16,6 +17,20 @@ config::EnumNames enum_names(Positions) {
   return {{"learned", Positions::kLearned}, {"sinusoid", Positions::kSinusoid}, {"none", Positions::kNone}};
 }
 
+config::CommonNames common_names(Positions) {
+  static constexpr std::string_view kRotary = "`none`, with `rotary: true` of SelfAttention";
+  static constexpr std::string_view kRelative = "`none`, with `relative_attention_type` of SelfAttention";
+  static constexpr std::array names = {CommonName{"rope", kRotary},
+                                       CommonName{"rotary", kRotary},
+                                       CommonName{"relative", kRelative},
+                                       CommonName{"alibi", kRelative},
+                                       CommonName{"sinusoidal", "`sinusoid`"},
+                                       CommonName{"sincos", "`sinusoid`"},
+                                       CommonName{"absolute", "`learned`"},
+                                       CommonName{"embedding", "`learned`"}};
+  return names;
+}
+
 Tensor learned_positions(Context& context, const Tensor& position, const Dimension& length,
                          int64_t max_length, const Dimension& model) {
   if (!position && length.size > max_length) {
@@ -24,7 +39,8 @@ Tensor learned_positions(Context& context, const Tensor& position, const Dimensi
                 "a larger `model.max_length`, or a smaller `data.sequence_length`");
   }
   const Dimension rows{"max_length", max_length};
-  const Tensor table = context.variable("positional_embedding", {rows, model}, Initializer::normal(1));
+  const Tensor table = context.variable("positional_embedding", {rows, model}, Initializer::normal(1),
+                                        std::sqrt(static_cast<double>(model.size)));
   return gather(table, position ? position : range(context.graph(), length), rows.name);
 }
 
@@ -44,7 +60,7 @@ Tensor sinusoid_positions(Context& context, const Tensor& position, const Dimens
   const Tensor frequency = exp(scalar_multiply(cast(pair, DType::kFloat32), step));
   // As long as the rows at hand: a rule for `max_length`, which is as long as learned positions, is not
   // meant.
-  const Dimension rows = position ? Dimension{"sinusoid_length", length.size} : length;
+  const Dimension rows = position ? Dimension{std::string(kSinusoidLength), length.size} : length;
   const Tensor place = cast(range(graph, rows), DType::kFloat32);
   const Tensor angle = multiply(place, frequency, {rows, model});
   const Tensor is_sine = less(entry, graph.constant(static_cast<double>(half), DType::kInt32));

@@ -8,12 +8,15 @@ namespace mtf {
 
 enum class Positions { kLearned, kSinusoid, kNone };
 config::EnumNames enum_names(Positions);
+config::CommonNames common_names(Positions);
 
 /// The vectors of `position` (int32 [.., length]; null: the index along `length`) -> [.., length, model].
 /// Learned: variable positional_embedding [max_length, model] ~ N(1) in the current scope; positions outside
 /// give zeros. Throws Error when the index would be.
 Tensor learned_positions(Context& context, const Tensor& position, const Dimension& length,
                          int64_t max_length, const Dimension& model);
+/// Rows of the table that sinusoid_positions() makes for given positions: as many as `length` has entries.
+inline constexpr std::string_view kSinusoidLength = "sinusoid_length";
 /// sin and cos of position * 10000^(-i / (model/2 - 1)), all sines first. Vaswani et al., 2017, §3.5.
 Tensor sinusoid_positions(Context& context, const Tensor& position, const Dimension& length,
                           const Dimension& model);

@@ -45,11 +45,30 @@ std::vector<std::string> option_keys(const LayerKind& kind) {
   return keys;
 }
 
+/// The layer that someone may mean by this name; else how to find it.
+std::string hint_at_layer(std::string_view name) {
+  for (const LayerKind& kind : registry()) {
+    const auto means = [name](std::string_view common) { return is_same_name(name, common); };
+    if (std::ranges::any_of(kind.common_names, means)) return fmt::format("did you mean `{}`?", kind.name);
+  }
+  return nearest(name, kind_names()) ? did_you_mean(name, kind_names())
+                                     : "`mtf-train --list-layers` shows them all";
+}
+
 void report_unknown_layer(const std::string& name, const Mark& mark, Diagnostics& diagnostics) {
-  const auto near = nearest(name, kind_names());
-  diagnostics.error(
-      mark, fmt::format("unknown layer `{}`", name),
-      near ? fmt::format("did you mean `{}`?", *near) : "`mtf-train --list-layers` shows them all");
+  diagnostics.error(mark, fmt::format("unknown layer `{}`", name), hint_at_layer(name));
+}
+
+std::string indented(const std::string& text, std::string_view indent) {
+  std::istringstream lines(text);
+  std::string result;
+  for (std::string line; std::getline(lines, line);)
+    result += line.empty() ? "\n" : fmt::format("{}{}\n", indent, line);
+  return result;
+}
+
+std::string description_of(const LayerKind& kind) {
+  return fmt::format("{}\n{}{}\n", kind.name, indented(kind.formula, "  "), indented(kind.help(), "    "));
 }
 
 /// Options as a map: a scalar or list becomes the option that it stands for.
@@ -112,14 +131,6 @@ Node check_arguments(const std::string& name, const Node& block, const Node& arg
   return corrected;
 }
 
-std::string indented(const std::string& text, std::string_view indent) {
-  std::istringstream lines(text);
-  std::string result;
-  for (std::string line; std::getline(lines, line);)
-    result += line.empty() ? "\n" : fmt::format("{}{}\n", indent, line);
-  return result;
-}
-
 }  // namespace
 
 void internal::register_layer(LayerKind kind) {
@@ -153,15 +164,17 @@ const std::vector<config::KnownKey>& layer_keys() {
   return keys;
 }
 
-std::string list_layers() {
+std::string list_layers(std::string_view name) {
+  if (!name.empty()) {
+    if (const LayerKind* kind = find_kind(name)) return description_of(*kind);
+    throw Error(ErrorKind::kUsage, fmt::format("unknown layer `{}`", name), hint_at_layer(name));
+  }
   std::string text =
       "A layer in a list is `LAYER` or `LAYER: {options}`. Every layer has the option `name`, the scope of "
       "its variables:\n"
       "layers of one name share them. Without it, it is the layer's own name, numbered: dense, dense_1, "
       "...\n\n";
-  for (const LayerKind& kind : registry()) {
-    text += fmt::format("{}\n{}{}\n", kind.name, indented(kind.formula, "  "), indented(kind.help(), "    "));
-  }
+  for (const LayerKind& kind : registry()) text += description_of(kind);
   return text;
 }
 

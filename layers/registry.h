@@ -90,14 +90,17 @@ struct LayerKind {
   std::vector<config::KnownKey> (*keys)(std::string_view path) = nullptr;  ///< of the options
   std::function<ParsedLayer(const config::Node& options, LayerParser& parser)> parse;
   bool takes_arguments = false;  ///< any further keys beside the options
+  /// What other programs call it, for hints: "ffn". Literals.
+  std::vector<std::string_view> common_names = {};
 };
 
 /// All layers by name.
 const std::vector<LayerKind>& layer_kinds();
 /// The keys of all layers: "dense.output", ...
 const std::vector<config::KnownKey>& layer_keys();
-/// The text of --list-layers: each layer with its formula and its options.
-std::string list_layers();
+/// The text of --list-layers: each layer with its formula and its options, or only the one that is called
+/// `name`. Throws Error (kUsage) where there is none of that name.
+std::string list_layers(std::string_view name = {});
 
 /// Options of a layer as an entry of a list: its own, and `name`.
 template <class Options>
@@ -125,8 +128,10 @@ class LayerRegistration {
   static constexpr bool kTakesArguments = requires(Options options) { options.arguments; };
 
  public:
-  /// `formula` in the notation of the field, one line or more.
-  LayerRegistration(std::string_view name, std::string_view formula) {
+  /// `formula` in the notation of the field, one line or more. `common_names`: what other programs call the
+  /// layer, literals.
+  LayerRegistration(std::string_view name, std::string_view formula,
+                    std::vector<std::string_view> common_names = {}) {
     std::string_view shorthand;
     if constexpr (requires { Options::shorthand; }) shorthand = Options::shorthand;
     internal::register_layer({std::string(name), std::string(formula), shorthand, &LayerRegistration::help,
@@ -134,7 +139,7 @@ class LayerRegistration {
                               [name = std::string(name)](const config::Node& node, LayerParser& parser) {
                                 return parse(name, node, parser);
                               },
-                              kTakesArguments});
+                              kTakesArguments, std::move(common_names)});
   }
 
  private:

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "layers/copies.h"
 #include "layers/registry.h"
 
 namespace mtf {
@@ -12,7 +13,7 @@ struct RepeatOptions {
 
 void describe(config::Visitor& visit, RepeatOptions& options) {
   visit("times", options.times, "how often; 0: the layers are left out", config::non_negative,
-        config::required);
+        config::at_most(kMostCopies), config::required);
   visit("layers", options.layers, "list of layers", config::required);
 }
 
@@ -25,10 +26,12 @@ class RepeatLayer final : public Layer {
   bool is_group() const override { return true; }
 
   Tensor operator()(Context& context, const Tensor& x) const override {
+    const CopyLimit limit(context.graph());
     Tensor y = x;
     for (int64_t i = 0; i < times_; ++i) {
       const auto scope = context.graph().scope(fmt::format("{:03}", i));
       y = layers_(context, y);
+      if (i == 0) limit.check("times", times_);
     }
     return y;
   }

@@ -42,7 +42,8 @@ class ReshapeLayer final : public Layer {
 };
 
 const LayerRegistration<ReshapeLayer> reshape_registration(
-    "reshape", "y = x with the dimensions `over` replaced by `output`; same elements in the same order");
+    "reshape", "y = x with the dimensions `over` replaced by `output`; same elements in the same order",
+    {"flatten", "view"});
 
 }  // namespace
 }  // namespace mtf

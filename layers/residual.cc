@@ -52,7 +52,8 @@ class ResidualLayer final : public Layer {
 const LayerRegistration<ResidualLayer> residual_registration(
     "residual",
     "y = x + layers(x); in `sublayers.per_layer` without "
-    "layers: y = x + the input of the layer in hand");
+    "layers: y = x + the input of the layer in hand",
+    {"skip", "skip_connection", "shortcut"});
 
 }  // namespace
 }  // namespace mtf

@@ -35,7 +35,8 @@ class RmsNormLayer final : public Layer {
 };
 
 const LayerRegistration<RmsNormLayer> rms_norm_registration("rms_norm",
-                                                            "y = x / sqrt(mean(x^2) + epsilon) * scale");
+                                                            "y = x / sqrt(mean(x^2) + epsilon) * scale",
+                                                            {"root_mean_square_norm", "t5_layer_norm"});
 
 }  // namespace
 }  // namespace mtf

@@ -259,13 +259,17 @@ class EncDecAttentionLayer final : public Layer {
 const LayerRegistration<SelfAttentionLayer> self_registration(
     "SelfAttention",
     "weights = softmax over memory_length of (q · k + bias, where visible), y = (dropout(weights) · v) o\n"
-    "q = x q, k = x k, v = x v; q, k, v: [d_model, heads * d_kv], o: [heads * d_kv, d_model]");
+    "q = x q, k = x k, v = x v; q, k, v: [d_model, heads * d_kv], o: [heads * d_kv, d_model]\n"
+    "(combine_dims: false: [d_model, heads, d_kv] and [heads, d_kv, d_model])",
+    {"attention", "multi_head_attention", "multihead_attention", "mha", "causal_self_attention"});
 const LayerRegistration<LocalSelfAttentionLayer> local_registration(
     "LocalSelfAttention",
     "SelfAttention among positions less than `radius` apart; where `length` is split, neighbours exchange\n"
-    "`radius` entries");
+    "`radius` entries",
+    {"local_attention", "sliding_window_attention", "banded_attention"});
 const LayerRegistration<EncDecAttentionLayer> encoder_registration(
-    "EncDecAttention", "as SelfAttention, with k and v of the encoder's output");
+    "EncDecAttention", "as SelfAttention, with k and v of the encoder's output",
+    {"cross_attention", "encoder_decoder_attention", "enc_dec_attention", "source_attention"});
 
 }  // namespace
 }  // namespace mtf

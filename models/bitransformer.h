@@ -1,6 +1,7 @@
 // Encoder and decoder: predicts `targets` from `inputs`. Vaswani et al., 2017; spec/transformer.md §1.7.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,10 @@ namespace mtf {
 
 struct BitransformerOptions : TokenModelOptions {
   static constexpr std::string_view type_name = "bitransformer";
+  static constexpr std::array common_names = {
+      CommonName{"encoder_decoder", "`bitransformer`"}, CommonName{"seq2seq", "`bitransformer`"},
+      CommonName{"t5", "`bitransformer`"}, CommonName{"translation", "`bitransformer`"},
+      CommonName{"nmt", "`bitransformer`"}};
   StackOptions encoder, decoder;
   bool shared_embedding = true;
 };
@@ -22,6 +27,7 @@ class Bitransformer final : public Model, public TextDecoder {
   Bitransformer(const BitransformerOptions& options, Diagnostics& diagnostics);
   std::vector<std::string> features() const override { return {"inputs", "targets"}; }
   std::vector<std::string> optional_features() const override;
+  std::optional<int64_t> positions(int64_t length) const override { return decoder_.positions(length); }
   std::vector<std::string> metrics() const override { return token_metrics(); }
   ModelOutput build(Context& context, const Features& features) const override;
 

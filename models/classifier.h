@@ -1,12 +1,18 @@
 // One label for each example: a list of layers from the input to logits, softmax cross-entropy, accuracy.
 #pragma once
 
+#include <array>
+
 #include "models/sequential.h"
 
 namespace mtf {
 
 struct ClassifierOptions : SequentialOptions {
   static constexpr std::string_view type_name = "classifier";
+  static constexpr std::array common_names = {CommonName{"classification", "`classifier`"},
+                                              CommonName{"mlp", "`classifier` or `regression`"},
+                                              CommonName{"sequential", "`classifier` or `regression`"},
+                                              CommonName{"feed_forward", "`classifier` or `regression`"}};
   static constexpr bool type_required = true;
   ClassifierOptions() { input = "image"; }
 

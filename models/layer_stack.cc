@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "layers/copies.h"
 #include "layers/mask_padding.h"
 
 namespace mtf {
 
 void describe(config::Visitor& visit, StackOptions& options) {
-  visit("num_layers", options.num_layers, "how often the block is repeated", config::positive);
+  visit("num_layers", options.num_layers, "how often the block is repeated", config::positive,
+        config::at_most(kMostCopies));
   visit("block", options.block, "list of layers, such as SelfAttention, DenseReluDense", config::required);
 }
 
@@ -84,6 +86,7 @@ LayerStack::LayerStack(const StackOptions& options, const SublayerOptions& aroun
     for (const LayerList::Item& item : final_.items()) of_final.insert(item.name);
   }
   initial_ = sublayers(around.sublayers.initial, {dropout}, parser, of_final);
+  block_mark_ = options.block.mark();
   per_layer_mark_ = around.sublayers.per_layer.mark();
 }
 
@@ -130,6 +133,7 @@ Tensor LayerStack::around(Context& context, const LayerList& list, const Tensor&
 }
 
 Tensor LayerStack::operator()(Context& context, const Tensor& input) const {
+  const CopyLimit limit(context.graph());
   Tensor x = around(context, initial_, input);
   for (int64_t b = 0; b < num_layers_; ++b) {
     for (size_t l = 0; l < block_.items().size(); ++l) {
@@ -148,6 +152,7 @@ Tensor LayerStack::operator()(Context& context, const Tensor& input) const {
         throw with_mark(error, item.mark);
       }
     }
+    if (b == 0) limit.check("num_layers", num_layers_, block_mark_);
   }
   const Tensor y = mask_padding(context, around(context, final_, x));
   context.inherit_made(y, x);

@@ -53,7 +53,7 @@ class LayerStack {
   bool block_scope_;
   LayerList block_;
   LayerList initial_, per_layer_, final_;
-  Mark per_layer_mark_;
+  Mark block_mark_, per_layer_mark_;
 };
 
 }  // namespace mtf

@@ -49,6 +49,8 @@ class Model {
   virtual std::vector<std::string> features() const = 0;
   /// Names of those that it reads where the data have them.
   virtual std::vector<std::string> optional_features() const { return {}; }
+  /// So many positions can the features .._position of rows of `length` tokens name; nothing: it reads none.
+  virtual std::optional<int64_t> positions(int64_t /*length*/) const { return std::nullopt; }
   /// True when each target belongs to the input at its place.
   virtual bool is_aligned() const { return false; }
   /// Names of the metrics in evaluation.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "engine/core/nearest.h"
 #include "engine/ops/binary.h"
@@ -52,12 +53,24 @@ const Tensor& Sequential::feature(const Features& features, const config::Name& 
               fmt::format("the data have no feature `{}`", name.text), did_you_mean(name.text, names));
 }
 
+/// Names of losses in other programs.
+static constexpr std::array kCommonLosses = {
+    CommonName{"mse", "`mean_squared_error`"},
+    CommonName{"l2", "`mean_squared_error`"},
+    CommonName{"mae", "`mean_absolute_error`"},
+    CommonName{"l1", "`mean_absolute_error`"},
+    CommonName{"softmax", "`cross_entropy`"},
+    CommonName{"nll", "`cross_entropy`"},
+    CommonName{"cce", "`cross_entropy`"},
+    CommonName{"categorical_cross_entropy", "`cross_entropy`"},
+    CommonName{"sparse_categorical_cross_entropy", "`cross_entropy`"}};
+
 void describe_loss(config::Visitor& visit, LossOptions& options, const std::vector<std::string>& names) {
   visit("loss", options, fmt::format("{}; or a map of losses with weights", fmt::join(names, ", ")));
   visit.check([&options, names](const config::Report& report) {
     const auto check = [&](const std::string& name) {
       if (std::find(names.begin(), names.end(), name) != names.end()) return;
-      report.error("loss", fmt::format("unknown loss `{}`", name), did_you_mean(name, names));
+      report.error("loss", fmt::format("unknown loss `{}`", name), did_you_mean(name, names, kCommonLosses));
     };
     if (const auto* name = std::get_if<std::string>(&options)) return check(*name);
     for (const auto& [name, weight] : std::get<config::Named<double>>(options)) check(name);

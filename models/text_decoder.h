@@ -6,10 +6,14 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "layers/attention.h"
 
 namespace mtf {
+
+/// The name of the hypotheses of a text.
+inline constexpr std::string_view kBeam = "beam";
 
 struct DecodeSizes {
   int64_t texts = 1;   ///< dimension context.batch()
@@ -18,7 +22,7 @@ struct DecodeSizes {
   int64_t prefix = 1;  ///< ids that the prefill reads
   int64_t memory = 1;  ///< tokens that a text can have
 
-  Dimension beam_dimension() const { return {"beam", beam}; }
+  Dimension beam_dimension() const { return {std::string(kBeam), beam}; }
   Dimension memory_dimension() const { return {std::string(kMemoryLength), memory}; }
 };
 

@@ -109,6 +109,11 @@ std::optional<int64_t> TransformerStack::longest_row() const {
   return max_length_;
 }
 
+std::optional<int64_t> TransformerStack::positions(int64_t length) const {
+  if (positions_ == Positions::kNone) return std::nullopt;
+  return longest_row().value_or(length);
+}
+
 Tensor TransformerStack::layers(Context& context, Sequence& sequence, const Tensor& x) const {
   if (sequence.segment) {
     const Tensor padding = context.graph().constant(0, sequence.segment.dtype());

@@ -7,6 +7,7 @@
 // Vaswani et al., Attention Is All You Need, 2017; spec/transformer.md §1.2 to 1.6.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,6 +54,8 @@ class TransformerStack {
                        const Dimension& length) const;
   /// Rows of the table of learned positions; nothing: there is none.
   std::optional<int64_t> longest_row() const;
+  /// Rows of the table of positions, learned or not, of `length` tokens; nothing: there is none.
+  std::optional<int64_t> positions(int64_t length) const;
   /// The layers, with zeros where sequence.segment says padding; sets sequence.mask.
   Tensor layers(Context& context, Sequence& sequence, const Tensor& x) const;
 
@@ -74,6 +77,15 @@ Tensor token_logits(Context& context, const TokenModelOptions& options, const To
 
 struct LanguageModelOptions : TokenModelOptions, StackOptions {
   static constexpr std::string_view type_name = "lm";
+  static constexpr std::array common_names = {
+      CommonName{"transformer", "`lm`, `delimited_lm`, `aligned` or `bitransformer`"},
+      CommonName{"unitransformer", "`lm`"},
+      CommonName{"gpt", "`lm`"},
+      CommonName{"gpt2", "`lm`"},
+      CommonName{"decoder", "`lm`"},
+      CommonName{"decoder_only", "`lm`"},
+      CommonName{"language_model", "`lm`"},
+      CommonName{"causal_lm", "`lm`"}};
   std::string name = "transformer";
   bool input_full_attention = false;
   bool loss_on_targets_only = false;
@@ -83,12 +95,18 @@ void describe(config::Visitor& visit, LanguageModelOptions& options);
 
 struct AlignedOptions : TokenModelOptions, StackOptions {
   static constexpr std::string_view type_name = "aligned";
+  static constexpr std::array common_names = {
+      CommonName{"bert", "`aligned`"}, CommonName{"encoder", "`aligned`"},
+      CommonName{"encoder_only", "`aligned`"}, CommonName{"masked_lm", "`aligned`"},
+      CommonName{"tagger", "`aligned`"}};
   std::string name = "transformer";
 };
 void describe(config::Visitor& visit, AlignedOptions& options);
 
 struct DelimitedLanguageModelOptions : LanguageModelOptions {
   static constexpr std::string_view type_name = "delimited_lm";
+  static constexpr std::array common_names = {
+      CommonName{"prefix_lm", "`delimited_lm`, or `lm` with `input_full_attention`"}};
   DelimitedLanguageModelOptions() { delimited = true; }
 };
 
@@ -102,6 +120,7 @@ class LanguageModel final : public Model, public TextDecoder {
   LanguageModel(const LanguageModelOptions& options, Diagnostics& diagnostics);
   std::vector<std::string> features() const override { return {"targets"}; }
   std::vector<std::string> optional_features() const override;
+  std::optional<int64_t> positions(int64_t length) const override { return stack_.positions(length); }
   std::vector<std::string> metrics() const override { return token_metrics(); }
   ModelOutput build(Context& context, const Features& features) const override;
 
@@ -128,6 +147,7 @@ class AlignedModel final : public Model {
   AlignedModel(const AlignedOptions& options, Diagnostics& diagnostics);
   std::vector<std::string> features() const override { return {"inputs", "targets"}; }
   std::vector<std::string> optional_features() const override;
+  std::optional<int64_t> positions(int64_t length) const override { return stack_.positions(length); }
   bool is_aligned() const override { return true; }
   std::vector<std::string> metrics() const override { return token_metrics(); }
   ModelOutput build(Context& context, const Features& features) const override;

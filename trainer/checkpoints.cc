@@ -25,6 +25,9 @@
 namespace mtf {
 namespace {
 
+/// Steps, rows, tokens and seconds are below this, with room for the sums and products that are made of them.
+constexpr double kMostCounted = 0x1p53;
+
 /// Data set under which the next row of training is kept.
 constexpr const char* kTrainRows = "train";
 
@@ -102,7 +105,18 @@ std::vector<SavedValue> best_first(const std::vector<SavedCheckpoint>& saved, co
   return values;
 }
 
-RunState run_state(const Manifest& manifest) {
+RunState run_state(const Manifest& manifest, const std::string& checkpoint) {
+  const auto check = [&](const std::string& name, double value) {
+    if (value >= 0 && value <= kMostCounted) return;
+    throw_damaged(fmt::format("{}/{}", checkpoint, Manifest::kFile),
+                  fmt::format("`{}` is {}, where no run can stand", name, value));
+  };
+  check("step", static_cast<double>(manifest.step));
+  for (const auto& [name, row] : manifest.next_rows)
+    check(fmt::format("{}` of `next_rows", name), static_cast<double>(row));
+  for (const auto& [name, value] : manifest.state) {
+    if (name != "best") check(name, value);  // of a metric
+  }
   const auto value = [&](const char* name, double otherwise) {
     return number(manifest.state, name).value_or(otherwise);
   };
@@ -136,7 +150,7 @@ Checkpoints::Checkpoints(const Session& session, const VariableStore& variables,
       options_(session.config.checkpoint),
       variables_(variables),
       directory_(checkpoints_directory(session.config)),
-      config_hash_(hash128_hex(resolved_yaml(session.config))),
+      config_(resolved_yaml(session.config)),
       keep_clock_(options_.keep_every.value_or(config::Interval{}), position(start)) {
   if (session.processes->is_first()) remove_unfinished(directory_);
   if (options_.keep_best) best_ = saved_values();
@@ -173,7 +187,8 @@ void Checkpoints::save(const RunState& state, const Metrics& metrics) {
   Manifest manifest;
   manifest.step = state.step;
   manifest.seed = static_cast<uint64_t>(session_.config.run.seed);
-  manifest.config_hash = config_hash_;
+  manifest.config_hash = hash128_hex(config_);
+  manifest.config = config_;
   manifest.next_rows[kTrainRows] = state.next_row;
   manifest.instruction_set = session_.backend->instruction_set();
   manifest.mesh = session_.layouts.mesh.to_string();

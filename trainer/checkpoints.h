@@ -34,8 +34,9 @@ struct RunState {
   bool evaluation_pending = false;  ///< an evaluation of this step was due when the run was stopped
 };
 
-/// Throws Error (kCheckpoint) when the manifest is not that of a training run.
-RunState run_state(const Manifest& manifest);
+/// `checkpoint`: the directory that the manifest is of. Throws Error (kCheckpoint) when it is not that of a
+/// training run, DamagedCheckpoint where no run can stand.
+RunState run_state(const Manifest& manifest, const std::string& checkpoint);
 
 /// `value` of a metric ("DATASET/METRIC") is finite and better than the one before, if there is one.
 bool is_better(const std::string& metric, double value, const std::optional<double>& before);
@@ -95,13 +96,13 @@ class Checkpoints {
   const CheckpointOptions& options_;
   const VariableStore& variables_;
   const std::string directory_;
-  const std::string config_hash_;
+  const std::string config_;  ///< resolved
   IntervalClock keep_clock_;
   std::vector<SavedValue> best_;  ///< values of checkpoint.keep_best.metric among the checkpoints
   std::vector<Piece> snapshot_;
   std::vector<std::byte> device_bytes_;  ///< of the slice that is copied, where it is in a device's memory
-  int64_t saves_ = 0;     ///< begun so far
-  bool in_hand_ = false;  ///< a save that was not waited for
+  int64_t saves_ = 0;                    ///< begun so far
+  bool in_hand_ = false;                 ///< a save that was not waited for
   std::future<void> pending_;
 };
 

@@ -42,11 +42,22 @@ void describe(config::Visitor& visit, ClusterConfig& options) {
         "parameter servers, which have none");
   visit("job", options.job, "which job is that of this process");
   visit("task", options.task, "which task of its job this process is, from 0", config::non_negative);
+  visit(
+      "secret_file", options.secret_file,
+      "file with the secret by which the processes of a run know each other, the same for all; MTF_SECRET in "
+      "the environment comes before it. Without a secret they meet on this machine only");
+  visit("insecure", options.insecure,
+        "processes of other machines are let in without a secret: anybody who reaches them can join the run");
   visit("connect_timeout", options.connect_timeout, "how long processes wait for each other at the start");
   visit("collective_timeout", options.collective_timeout,
         "how long a process waits for another in a collective before it takes it for lost");
   visit("overlap", options.overlap,
         "computation goes on while collectives between processes run; false: each is waited for at once");
+  visit(
+      "overlap_memory", options.overlap_memory,
+      "by how much the temporaries of a position may grow for it: what collectives send keeps its memory "
+      "until it "
+      "is sent, where memory is free at the time, and in so much more; auto: a fiftieth of the temporaries");
 }
 
 ClusterOptions cluster_options(const Config& config) {
@@ -59,11 +70,23 @@ ClusterOptions cluster_options(const Config& config) {
   options.jobs = cluster.jobs;
   options.job = cluster.job;
   options.task = cluster.task;
+  if (cluster.secret_file) options.secret_file = cluster.secret_file->text;
+  options.insecure = cluster.insecure;
   options.connect_timeout = cluster.connect_timeout.seconds;
   options.collective_timeout = cluster.collective_timeout.seconds;
   options.marks[""] = config.mark("cluster");
   if (const config::Node* section = config.root.find("cluster")) collect_marks(*section, {}, options.marks);
   return options;
+}
+
+Access cluster_access(const Config& config) {
+  return find_access(cluster_options(config), environment_of_process());
+}
+
+std::string insecure_warning(const Access& access, const std::string& address) {
+  if (!access.insecure || access.secret.is_given()) return {};
+  return fmt::format(
+      "warning: `cluster.insecure`: anybody who can reach {} can join this run, read and change it", address);
 }
 
 std::chrono::milliseconds in_milliseconds(const config::Duration& timeout) {
@@ -76,6 +99,7 @@ ClusterConfig without_processes(const ClusterConfig& cluster) {
   result.connect_timeout = cluster.connect_timeout;
   result.collective_timeout = cluster.collective_timeout;
   result.overlap = cluster.overlap;
+  result.overlap_memory = cluster.overlap_memory;
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/comm/launch/cluster_options.h"
+#include "engine/comm/security/access.h"
 #include "engine/config/schema.h"
 
 namespace mtf {
@@ -26,9 +27,12 @@ struct ClusterConfig {
   config::Named<std::vector<std::string>> jobs;
   std::optional<std::string> job;
   int64_t task = 0;
+  std::optional<config::Path> secret_file;
+  bool insecure = false;
   config::Duration connect_timeout{300};
   config::Duration collective_timeout{600};
   bool overlap = true;
+  config::Auto<config::Bytes> overlap_memory;
 };
 
 void describe(config::Visitor& visit, ClusterConfig& options);
@@ -49,6 +53,10 @@ inline config::EnumNames enum_names(Launcher) {
 
 /// With the places of the keys.
 ClusterOptions cluster_options(const Config& config);
+/// By MTF_SECRET in the environment or `cluster.secret_file`; see find_access().
+Access cluster_access(const Config& config);
+/// What is to be said of a run that lets anybody in; empty: it does not.
+std::string insecure_warning(const Access& access, const std::string& address);
 /// Of a timeout; what is below a millisecond is cut off.
 std::chrono::milliseconds in_milliseconds(const config::Duration& timeout);
 

@@ -1,8 +1,6 @@
 #include "trainer/config.h"
 
 #include <fmt/format.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -11,6 +9,7 @@
 #include "models/model_options.h"
 #include "trainer/config_check.h"
 #include "trainer/config_mesh.h"
+#include "trainer/cores.h"
 
 namespace mtf {
 namespace {
@@ -20,6 +19,8 @@ using config::Node;
 
 /// First line of the file that resolved_yaml makes.
 bool is_resolved_file(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return false;  // a pipe is read once
   std::ifstream file(path);
   std::string line;
   return std::getline(file, line) && line == kResolvedHeader;
@@ -110,17 +111,26 @@ static void find_launch(Config& config, Diagnostics& diagnostics) {
   }
 }
 
-Config load_config(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
-                   Diagnostics& diagnostics) {
-  const Node root = config::load(files, arguments, diagnostics);
+/// `model_dir`: where the files name none.
+static Config typed(const Node& root, const config::Path& model_dir, Diagnostics& diagnostics) {
   Config config = config::parse<Config>(root, diagnostics, {}, {}, &configuration_keys);
   config.root = root;
   complete_evaluation_infer(config);
   for (std::string* file : decoding_files(config)) *file = config::expand_home(*file);
-  if (config.run.model_dir.empty()) config.run.model_dir = default_model_dir(files);
+  if (config.run.model_dir.empty()) config.run.model_dir = model_dir;
   find_launch(config, diagnostics);
   check_config(config, diagnostics);
   return config;
+}
+
+Config load_config(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
+                   Diagnostics& diagnostics) {
+  return typed(config::load(files, arguments, diagnostics), default_model_dir(files), diagnostics);
+}
+
+Config load_resolved(const std::string& text, const std::string& name, Diagnostics& diagnostics) {
+  const std::vector<std::string> here{"devices=cpu", "cluster={launcher: none}"};
+  return typed(config::load_text(text, name, here, diagnostics), {}, diagnostics);
 }
 
 Hosting hosting_of(const Config& config) {
@@ -151,17 +161,9 @@ int64_t evaluate_batch_size(const Config& config, const Layouts& layouts) {
   return train_batch_size(config, layouts);
 }
 
-/// The processes of a machine share its cores, unless the launcher has given each cores of its own: then this
-/// process may use others than its parent.
 int thread_count(const Config& config) {
   if (config.run.threads.value) return static_cast<int>(*config.run.threads.value);
-  cpu_set_t cores, of_parent;
-  CPU_ZERO(&cores);
-  CPU_ZERO(&of_parent);
-  if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;
-  const bool own =
-      sched_getaffinity(getppid(), sizeof(of_parent), &of_parent) == 0 && !CPU_EQUAL(&cores, &of_parent);
-  return std::max(1, CPU_COUNT(&cores) / (own ? 1 : config.launch.local_size));
+  return usable_cores(config.launch.local_size);
 }
 
 Precision precision_of(const Config& config) {
@@ -187,6 +189,10 @@ Config resolved(const Config& config) {
   for (config::Path* path : {&resolved.data.cache, &resolved.trace.input, &resolved.trace.output,
                              &resolved.checkpoint.init.path}) {
     if (!path->empty()) path->text = absolute(path->text);
+  }
+  for (InferCheckpoints* checkpoint :
+       {&resolved.evaluate.checkpoint, &resolved.infer.checkpoint, &resolved.score.checkpoint}) {
+    if (auto* path = std::get_if<config::Path>(checkpoint)) path->text = absolute(path->text);
   }
   for (std::string* file : decoding_files(resolved)) *file = absolute(*file);
   resolved.cluster = without_processes(config.cluster);

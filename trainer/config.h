@@ -5,6 +5,7 @@
 //   diagnostics.throw_if_errors();
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -65,6 +66,7 @@ struct RelativeBatchSize {
 using BatchSize = std::variant<int64_t, RelativeBatchSize>;
 
 enum class RecomputeWord { kNone, kBlock };
+enum class OnDamage { kAuto, kFail, kPrevious };
 enum class OnDivergence { kStop, kSkip, kRestore };
 
 /// The run ends when `metric` ("DATASET/METRIC") was not better than before in so many evaluations in a row.
@@ -125,6 +127,7 @@ struct CheckpointOptions {
   int64_t keep_last = 3;
   std::optional<config::Interval> keep_every;
   std::optional<KeepBestOptions> keep_best;
+  OnDamage on_damage = OnDamage::kAuto;
   InitOptions init;
 };
 
@@ -133,6 +136,7 @@ enum class ExplainFormat { kText, kJson };
 struct ExplainOptions {
   ExplainFormat format = ExplainFormat::kText;
   bool tensors = true;
+  bool detail = false;
 };
 
 struct TraceOptions {
@@ -154,6 +158,7 @@ struct Config {
   LayoutRules layout;
   LayoutRules parameter_layout;
   LayoutRules optimizer_layout;
+  std::vector<std::string> shared_layout;  ///< dimensions of rules that a model may lack
   PrecisionOptions precision;
   DataOptions data;
   config::Node model;
@@ -194,6 +199,17 @@ inline config::EnumNames enum_names(RunMode) {
   return {{"train", RunMode::kTrain}, {"evaluate", RunMode::kEvaluate}, {"infer", RunMode::kInfer},
           {"score", RunMode::kScore}, {"explain", RunMode::kExplain},   {"trace", RunMode::kTrace}};
 }
+inline config::CommonNames common_names(RunMode) {
+  static constexpr std::array names = {
+      CommonName{"eval", "`evaluate`"},     CommonName{"test", "`evaluate`"},
+      CommonName{"validate", "`evaluate`"}, CommonName{"fit", "`train`"},
+      CommonName{"finetune", "`train`"},    CommonName{"decode", "`infer`"},
+      CommonName{"predict", "`infer`"},     CommonName{"generate", "`infer`"},
+      CommonName{"translate", "`infer`"},   CommonName{"sample", "`infer`"},
+      CommonName{"inference", "`infer`"},   CommonName{"plan", "`explain`"},
+      CommonName{"dry_run", "`explain`"}};
+  return names;
+}
 inline config::EnumNames enum_names(OnExisting) {
   return {{"resume", OnExisting::kResume}, {"fail", OnExisting::kFail}};
 }
@@ -203,7 +219,18 @@ inline config::EnumNames enum_names(InstructionSet) {
           {"avx512", InstructionSet::kAvx512, true}};
 }
 inline config::EnumNames enum_names(ElementType) {
-  return {{"float32", ElementType::kFloat32}, {"bfloat16", ElementType::kBFloat16}};
+  return {{"float32", ElementType::kFloat32},
+          {"bfloat16", ElementType::kBFloat16},
+          {"fp32", ElementType::kFloat32},
+          {"f32", ElementType::kFloat32},
+          {"bf16", ElementType::kBFloat16}};
+}
+inline config::CommonNames common_names(ElementType) {
+  static constexpr std::string_view kHalf = "`bfloat16`, the one type of 16 bits here";
+  static constexpr std::array names = {CommonName{"float16", kHalf}, CommonName{"fp16", kHalf},
+                                       CommonName{"f16", kHalf}, CommonName{"half", kHalf},
+                                       CommonName{"mixed", kHalf}};
+  return names;
 }
 inline config::EnumNames enum_names(MatmulPrecision) {
   return {{"full", MatmulPrecision::kFull},
@@ -218,6 +245,9 @@ inline config::EnumNames enum_names(RecomputeWord) {
 }
 inline config::EnumNames enum_names(OnDivergence) {
   return {{"stop", OnDivergence::kStop}, {"skip", OnDivergence::kSkip}, {"restore", OnDivergence::kRestore}};
+}
+inline config::EnumNames enum_names(OnDamage) {
+  return {{"auto", OnDamage::kAuto}, {"fail", OnDamage::kFail}, {"previous", OnDamage::kPrevious}};
 }
 inline config::EnumNames enum_names(SameWord) { return {{"same", SameWord::kSame}}; }
 inline config::EnumNames enum_names(CheckpointWord) {
@@ -234,6 +264,10 @@ const std::vector<config::KnownKey>& configuration_keys();
 /// run.model_dir. Everything that is wrong goes to `diagnostics`.
 Config load_config(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
                    Diagnostics& diagnostics);
+
+/// Reads what resolved_yaml has made, `text`, for a comparison: where and by how many processes it was run is
+/// left out. `name`: of the text, in messages.
+Config load_resolved(const std::string& text, const std::string& name, Diagnostics& diagnostics);
 
 /// How many processes share the mesh, and which of them this is.
 Hosting hosting_of(const Config& config);

@@ -180,8 +180,9 @@ class ConfigCheck {
 
   void check_sources() {
     const RunMode mode = config_.run.mode;
-    const bool reads_other_texts = mode == RunMode::kInfer || mode == RunMode::kScore;
-    if (!config_.data.train && !reads_other_texts) {
+    const bool reads_others =
+        mode == RunMode::kInfer || mode == RunMode::kScore || mode == RunMode::kEvaluate;
+    if (!config_.data.train && !reads_others) {
       error("data", "`data.train` is missing",
             "a map with `type`, for example idx with `images` and `labels`");
     }

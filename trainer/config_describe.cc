@@ -28,10 +28,11 @@ void describe(config::Visitor& visit, RunOptions& options) {
   visit("on_existing", options.on_existing, "when model_dir holds a run already", free_on_resume);
   visit("allow_change", options.allow_change, "keys that may differ from those of the run that is continued",
         free_on_resume);
-  visit(
-      "threads", options.threads,
-      "worker threads; auto: the cores of this process (of a machine, shared out among the processes on it)",
-      positive, free_on_resume);
+  visit("threads", options.threads,
+        "worker threads; auto: the cores that the affinity mask and the processor quotas of control groups "
+        "(part of a "
+        "core counts as one) let this process use, shared out among the processes of the run on this machine",
+        positive, free_on_resume);
   visit("check_replicas", options.check_replicas,
         "every position computes all it holds, and copies are compared bit for bit", free_on_resume);
   visit("instruction_set", options.instruction_set, "highest instruction set that kernels use",
@@ -141,6 +142,10 @@ void describe(config::Visitor& visit, CheckpointOptions& options) {
   visit("keep_last", options.keep_last, "newest checkpoints that are kept", positive);
   visit("keep_every", options.keep_every, "interval of checkpoints that are kept for good");
   visit("keep_best", options.keep_best, "checkpoints with the best value of a metric are kept too");
+  visit("on_damage", options.on_damage,
+        "when the newest checkpoint of a run that goes on is damaged: fail; previous (it is set aside as "
+        "damaged-step-N, and the run goes on from the one before it); auto: previous where a launcher has "
+        "started the run again (mtf-launch --restarts, torchrun, Slurm), else fail");
   visit("init", options.init, "weights that a fresh run starts from");
 }
 
@@ -148,6 +153,7 @@ void describe(config::Visitor& visit, ExplainOptions& options) {
   visit("format", options.format, "form of the answer");
   visit("tensors", options.tensors,
         "with the program: each tensor's shape and layout, each collective's bytes");
+  visit("detail", options.detail, "text: with counters of each kind of operation; json has them in any case");
 }
 
 void describe(config::Visitor& visit, TraceOptions& options) {
@@ -182,7 +188,9 @@ void describe(config::Visitor& visit, Config& config) {
         "optimizer slots: parameter_layout plus these rules (ZeRO-1)", free_on_resume);
   visit("precision", config.precision, "element types", reported_on_resume);
   visit("data", config.data, "training examples");
-  visit("model", config.model, "the network; --list-layers has the layers", fixed_on_resume);
+  visit("model", config.model,
+        "the network: `--help-config model` has its types and their keys, `--list-layers` the layers",
+        fixed_on_resume);
   visit("optimizer", config.optimizer, "how weights follow gradients", fixed_type_on_resume);
   visit("learning_rate", config.learning_rate,
         "a number, a schedule, or a list: their product; null: adafactor's own", non_negative);
@@ -195,6 +203,12 @@ void describe(config::Visitor& visit, Config& config) {
   visit("explain", config.explain, "options of run.mode=explain", free_on_resume);
   visit("trace", config.trace, "options of run.mode=trace", free_on_resume);
   visit("profile", config.profile, "where the time of training goes", free_on_resume);
+  visit(
+      "shared_layout", config.shared_layout,
+      "true in a file of layouts that is made for several models: its rules may name dimensions that a model "
+      "lacks, which otherwise is a mistake; or a list of those dimensions. It concerns the rules of its own "
+      "file only",
+      free_on_resume);
 }
 
 }  // namespace mtf

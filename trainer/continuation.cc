@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "trainer/checkpoints.h"
+#include "engine/core/hash.h"
 #include "trainer/model_dir.h"
 
 namespace mtf {
@@ -83,18 +83,40 @@ class Comparison {
   Continuation& result_;
 };
 
-/// The configuration that the run had.
-std::optional<Config> old_config(const Config& config, Diagnostics& diagnostics) {
-  const std::string path = in_model_dir(config, "config.yaml");
+/// config.yaml, of a run whose checkpoint does not keep the configuration that it was trained with, or not in
+/// words of this version: of that, only what the manifest tells can be compared.
+std::optional<Config> config_in_directory(const Config& config, const Manifest& manifest,
+                                          Continuation& result, Diagnostics& diagnostics) {
+  const std::string path = in_model_dir(config, "config.yaml"), text = read_text(path);
   Diagnostics of_file;
-  // Where and by how many processes it was run does not matter.
-  Config old = load_config({path}, {"devices=cpu", "cluster={launcher: none}"}, of_file);
-  if (!of_file.has_errors()) return old;
-  const Problem& first = of_file.errors().front();
-  diagnostics.error(first.mark,
-                    fmt::format("the configuration of the run to be continued is damaged: {}", first.message),
-                    "restore the file, or `run.model_dir=NEW`");
-  return std::nullopt;
+  Config old = load_resolved(text, path, of_file);
+  if (of_file.has_errors()) {
+    const Problem& first = of_file.errors().front();
+    diagnostics.error(
+        first.mark, fmt::format("the configuration of the run to be continued is damaged: {}", first.message),
+        "restore the file, or `run.model_dir=NEW`");
+    return std::nullopt;
+  }
+  if (hash128_hex(text) != manifest.config_hash) {
+    result.changes.push_back(
+        fmt::format("{} has changed since {} was saved, by an older version that did not keep it: of what it "
+                    "said then, only `run.seed` can be compared",
+                    path, checkpoint_name(manifest.step)));
+  }
+  old.run.seed = static_cast<int64_t>(manifest.seed);
+  return old;
+}
+
+/// The configuration that the checkpoint was trained with.
+std::optional<Config> old_config(const Config& config, const Manifest& manifest, Continuation& result,
+                                 Diagnostics& diagnostics) {
+  if (!manifest.config.empty()) {
+    Diagnostics of_text;
+    Config old = load_resolved(manifest.config, result.checkpoint->path, of_text);
+    result.trained_with = manifest.config;
+    if (!of_text.has_errors()) return old;
+  }
+  return config_in_directory(config, manifest, result, diagnostics);
 }
 
 }  // namespace
@@ -118,10 +140,12 @@ std::optional<Continuation> find_continuation(Config& config, Diagnostics& diagn
     return std::nullopt;
   }
   Continuation result;
-  const std::vector<SavedCheckpoint> saved = list_checkpoints(checkpoints_directory(config));
-  if (saved.empty()) return result;
-  result.checkpoint = saved.back();
-  const std::optional<Config> old = old_config(config, diagnostics);
+  NewestCheckpoint newest = newest_checkpoint(config);
+  if (!newest.checkpoint) return result;
+  result.checkpoint = newest.checkpoint;
+  result.damaged = std::move(newest.damaged);
+  const std::optional<Config> old =
+      old_config(config, read_manifest(result.checkpoint->path), result, diagnostics);
   if (!old) return result;
   if (!std::holds_alternative<int64_t>(config.train.batch_size))
     config.train.batch_size = old->train.batch_size;

@@ -8,13 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "engine/checkpoint/checkpoint.h"
 #include "trainer/config.h"
+#include "trainer/newest_checkpoint.h"
 
 namespace mtf {
 
 struct Continuation {
   std::optional<SavedCheckpoint> checkpoint;  ///< the newest; nothing: the run begins again at step 0
+  std::vector<DamagedSave> damaged;           ///< newer ones that are passed over (checkpoint.on_damage)
+  std::string trained_with;                   ///< the resolved configuration until now; empty: not known
   std::vector<std::string> changes;           ///< what is different now, one line each
   bool architecture_changed = false;          ///< a changed model or optimizer is allowed by run.allow_change
 };
@@ -24,8 +26,10 @@ bool is_below(std::string_view path, std::string_view section);
 /// run.allow_change names the key `path` or a section above it.
 bool is_allowed_change(const Config& config, std::string_view path);
 
-/// Nothing: run.model_dir holds no run. Changes that are not allowed go to `diagnostics` with both values,
-/// and so does run.on_existing: fail. A batch size that depends on the layout becomes that of the old run.
+/// Nothing: run.model_dir holds no run. Changes that are not allowed, against what the checkpoint was trained
+/// with, go to `diagnostics` with both values, and so does run.on_existing: fail. A batch size that depends
+/// on the layout becomes that of the old run. Throws Error (kCheckpoint) when the checkpoint is none to go on
+/// from.
 std::optional<Continuation> find_continuation(Config& config, Diagnostics& diagnostics);
 
 }  // namespace mtf

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <string>
-#include <thread>
 
 #include "engine/backend/device_plugin.h"
 #include "trainer/config.h"
+#include "trainer/cores.h"
 #include "trainer/parameter_server/strategy.h"
 
 namespace mtf {
@@ -170,8 +170,8 @@ std::unique_ptr<Backend> make_backend(const Config& config) {
 }
 
 std::string list_devices() {
-  std::string text = fmt::format("cpu     {} threads, {}\n", std::thread::hardware_concurrency(),
-                                 make_cpu_backend()->instruction_set());
+  std::string text =
+      fmt::format("cpu     {} threads, {}\n", usable_cores(), make_cpu_backend()->instruction_set());
   std::vector<DeviceInfo> devices;
   try {
     devices = device_plugin().devices();

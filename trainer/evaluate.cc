@@ -30,28 +30,36 @@ void check_metrics(const EvaluationSet& set, const Model& model, bool written, c
   }
 }
 
+/// What the examples of all data sets must look like, and whose examples do.
+struct ExpectedExamples {
+  const Source& source;
+  std::string name;  ///< "data.train"
+};
+
 /// The model's features must look the same in both.
-void check_features(const EvaluationSet& set, const Source& train, const Model& model, const Mark& mark,
-                    Diagnostics& diagnostics) {
+void check_features(const EvaluationSet& set, const ExpectedExamples& examples, const Model& model,
+                    const Mark& mark, Diagnostics& diagnostics) {
+  const std::vector<Feature>&here = set.source->features(), &there = examples.source.features();
   for (const std::string& name : model.features()) {
-    const auto named = [&](const Feature& f) { return f.name == name; };
-    const auto expected = std::find_if(train.features().begin(), train.features().end(), named);
-    const auto found = std::find_if(set.source->features().begin(), set.source->features().end(), named);
-    if (expected == train.features().end()) continue;
-    if (found == set.source->features().end()) {
+    const auto expected = std::ranges::find(there, name, &Feature::name);
+    const auto found = std::ranges::find(here, name, &Feature::name);
+    if (expected == there.end()) continue;
+    if (found == here.end()) {
       diagnostics.error(mark, fmt::format("`evaluate.datasets.{}` has no feature `{}`", set.name, name));
     } else if (*found != *expected) {
-      diagnostics.error(mark, fmt::format("`evaluate.datasets.{}`: `{}` is {} {}, and in data.train {} {}",
-                                          set.name, name, name_of(found->dtype), found->shape.to_string(),
-                                          name_of(expected->dtype), expected->shape.to_string()));
+      diagnostics.error(mark,
+                        fmt::format("`evaluate.datasets.{}`: `{}` is {} {}, and in {} {} {}", set.name, name,
+                                    name_of(found->dtype), found->shape.to_string(), examples.name,
+                                    name_of(expected->dtype), expected->shape.to_string()));
     }
   }
 }
 
 EvaluationTexts read_texts(const TextSourceOptions& source, const EvaluationSet& set,
-                           const std::vector<config::Path>& references, const TextVocabularies& vocabularies,
+                           const std::vector<config::Path>& references, const Session& session,
                            const Mark& mark) {
-  EvaluationTexts texts = read_evaluation_texts(source, references, vocabularies, mark);
+  EvaluationTexts texts =
+      read_evaluation_texts(source, references, session.vocabularies, mark, session.config.data.text_limit());
   const size_t most = set.limit ? static_cast<size_t>(*set.limit) : texts.inputs.size();
   if (most < texts.inputs.size()) {
     texts.inputs.resize(most);
@@ -70,6 +78,7 @@ bool writes_texts(const Session& session, const EvaluationSourceOptions& dataset
 
 /// What run.mode=evaluate measures, for a person.
 std::string title_of(const ChosenWeights& weights, const Config& config) {
+  if (weights.is_file()) return weights.description();
   const CheckpointReader newest(weights.paths.back());
   const bool averaged = evaluated_weights(config) == Restore::kAverages &&
                         std::ranges::any_of(newest.manifest().variables, [](const auto& saved) {
@@ -143,12 +152,16 @@ std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnost
     const Mark mark = config.mark("evaluate.datasets." + set.name);
     const EvaluationSourceOptions& dataset = *config.evaluate.datasets.find(set.name);
     set.source = open_source(session, source_of(dataset), mark, diagnostics);
-    if (!session.model || !session.train_data || !set.source) continue;
+    if (!session.model || !set.source) continue;
+    if (!session.train_data && config.run.mode != RunMode::kEvaluate) continue;
     if (writes_texts(session, dataset) && session.vocabularies.targets && !set.metrics_of(true).empty()) {
-      set.texts = read_texts(*text_source(source_of(dataset)), set, references_of(dataset),
-                             session.vocabularies, mark);
+      set.texts = read_texts(*text_source(source_of(dataset)), set, references_of(dataset), session, mark);
     }
-    check_features(set, *session.train_data, *session.model, mark, diagnostics);
+    const EvaluationSet& first = opened.empty() ? set : opened.front();
+    const ExpectedExamples expected =
+        session.train_data ? ExpectedExamples{*session.train_data, "data.train"}
+                           : ExpectedExamples{*first.source, "evaluate.datasets." + first.name};
+    check_features(set, expected, *session.model, mark, diagnostics);
     if (session.model->is_aligned()) set.source->check_aligned(mark);
     opened.push_back(std::move(set));
   }
@@ -247,13 +260,19 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
   if (config.evaluate.datasets.empty())
     diagnostics.error(config.mark("evaluate"), "`evaluate.datasets` is missing",
                       "sources by name, with `metrics`");
+  // The model is built for the examples that it is measured with; data.train may be elsewhere.
+  if (!sets.empty()) session.train_data = std::make_shared<DeclaredSource>(sets.front().source->features());
+  check_layout_rules(session, diagnostics);
   const std::unique_ptr<Graph> graph = build_evaluation(session, diagnostics);
   diagnostics.throw_if_errors();
   Program program = compile(session, *graph);
   check_memory(session, {&program}, false, sets);
   const std::vector<ChosenWeights> chosen =
       choose_weights(config, config.evaluate.checkpoint, "evaluate.checkpoint");
-  check_same_run(session, {&program}, {{"weights", descriptions(chosen)}});
+  std::vector<std::pair<std::string, std::string>> fields{{"weights", descriptions(chosen)}};
+  for (const EvaluationSet& set : sets)
+    fields.emplace_back("examples of evaluate.datasets." + set.name, fmt::to_string(set.source->examples()));
+  check_same_run(session, {&program}, std::move(fields));
   show_device_notes(session);
   VariableStore variables(*session.backend, program.mesh, program.variables, variable_store_options(session));
   Evaluator evaluator(session, std::move(sets), std::move(program), variables);

@@ -33,8 +33,8 @@ struct EvaluationSet {
 /// `diagnostics`.
 std::vector<EvaluationSet> declared_evaluation_sets(const Session& session, Diagnostics& diagnostics);
 
-/// The same, opened. Unknown metrics and features that differ from those of data.train go
-/// to `diagnostics`.
+/// The same, opened. Unknown metrics, and features that differ from those of data.train (in
+/// run.mode=evaluate, which does not read it, from those of the first data set) go to `diagnostics`.
 std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnostics& diagnostics);
 
 /// Means over the examples of one data set.

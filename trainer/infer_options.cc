@@ -62,7 +62,8 @@ void describe(config::Visitor& visit, InferOptions& options) {
         "file; \"-\": standard output; with several checkpoints {step} in its name");
   visit("prefix", options.prefix, "file of lines that the texts begin with");
   visit("checkpoint", options.checkpoint,
-        "latest, best, a step, a path, all, a list of steps, or {average: N}");
+        "latest, best, a step, all, a list of steps, {average: N}, or a path: a checkpoint, a run or a "
+        ".safetensors file");
   describe(visit, static_cast<DecodeOptions&>(options));
   visit("n_best", options.n_best, "so many of a beam search's texts, as LINE ||| TEXT ||| SCORE",
         config::positive);
@@ -88,7 +89,8 @@ void describe(config::Visitor& visit, ScoreOptions& options) {
   visit("output", options.output, "file; \"-\": standard output");
   visit("per_token", options.per_token, "JSON lines with the log-probability of each token");
   visit("checkpoint", options.checkpoint,
-        "latest, best, a step, a path, all, a list of steps, or {average: N}");
+        "latest, best, a step, all, a list of steps, {average: N}, or a path: a checkpoint, a run or a "
+        ".safetensors file");
   visit.check(
       [&options](const config::Report& report) { check_named(report, "score", "output", options.output); });
 }

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <numeric>
 #include <regex>
 
-#include "engine/checkpoint/safetensors.h"
 #include "engine/core/convert.h"
 #include "engine/core/printable.h"
 #include "layers/context.h"
@@ -33,6 +34,35 @@ std::vector<int64_t> sizes(const Shape& shape) {
               hint);
 }
 
+/// Throws Error when a tensor of a file cannot be the value of a variable.
+void check_stored(const SafetensorsFile& file, const StoredTensor& stored, const Variable& variable,
+                  const std::string& hint = {}) {
+  if (!are_elements_of(stored.shape, variable.shape) || !convertible(stored.dtype, variable.dtype)) {
+    wrong_shape(file.path(), variable, stored.dtype, fmt::format("[{}]", fmt::join(stored.shape, ", ")),
+                hint);
+  }
+}
+
+/// Sets a variable from a tensor of a file.
+void set_stored(const SafetensorsFile& file, const StoredTensor& stored, const Variable& variable,
+                VariableStore& variables) {
+  check_stored(file, stored, variable);
+  HostTensor tensor(variable.shape, variable.dtype);
+  convert_elements(stored.data.data(), stored.dtype, tensor.bytes.data(), tensor.dtype, tensor.shape.size());
+  variables.set(variable.name, tensor);
+}
+
+/// "FILE lacks 2 of the model's variables: ...".
+[[noreturn]] void throw_missing(const std::string& path, const Mark& mark,
+                                const std::vector<std::string>& missing,
+                                const std::vector<std::string>& there, const std::string& advice) {
+  constexpr size_t kListed = 8;
+  throw Error(ErrorKind::kCheckpoint, mark,
+              fmt::format("{} lacks {} of the model's variables: {}", path, missing.size(),
+                          list_names(missing, kListed)),
+              fmt::format("it has {}{}", list_names(there, kListed), advice));
+}
+
 /// Reads the slices of a variable of the same shape.
 void read_slices(CheckpointReader& reader, const CheckpointVariable& saved, const Variable& variable,
                  VariableStore& variables) {
@@ -56,17 +86,27 @@ void restore(CheckpointReader& reader, const CheckpointVariable& saved, const Va
 
 /// The newest checkpoint of a run's directory.
 std::string latest_of(const std::string& run, const Mark& mark) {
+  std::error_code ignored;
+  if (!fs::exists(run, ignored))
+    throw Error(ErrorKind::kConfig, mark, fmt::format("there is no directory {}", run),
+                "the directory of a run");
   const std::vector<SavedCheckpoint> saved = list_checkpoints((fs::path(run) / "checkpoints").string());
   if (saved.empty()) throw Error(ErrorKind::kCheckpoint, mark, run + " holds no checkpoint");
   return saved.back().path;
 }
 
-/// A checkpoint's directory or that of a run.
+/// A safetensors file, a checkpoint's directory, or the newest checkpoint of a run's directory.
 std::string checkpoint_at(const config::Path& path) {
-  if (fs::exists(fs::path(path.text) / "manifest.json")) return path.text;
-  if (!fs::exists(path.text)) {
-    throw Error(ErrorKind::kCheckpoint, path.mark, "there is no " + path.text,
-                "the directory of a run or of a checkpoint");
+  std::error_code error;
+  if (fs::is_regular_file(path.text, error) || fs::exists(fs::path(path.text) / Manifest::kFile, error))
+    return path.text;
+  if (!fs::is_directory(path.text, error)) {
+    const fs::file_type type = fs::status(path.text, error).type();
+    throw Error(ErrorKind::kConfig, path.mark,
+                type == fs::file_type::not_found ? "there is no " + path.text
+                : type == fs::file_type::none ? fmt::format("cannot read {}: {}", path.text, error.message())
+                                              : path.text + " is no checkpoint",
+                "the directory of a run or of a checkpoint, or a .safetensors file");
   }
   return latest_of(path.text, path.mark);
 }
@@ -102,12 +142,13 @@ std::string best(const Config& config, const Mark& mark) {
 class WeightSource {
  public:
   explicit WeightSource(const InitOptions& options) : options_(options) {
-    const std::string& path = options.path.text;
-    if (fs::is_regular_file(path)) {
+    const std::string path = checkpoint_at(options.path);
+    std::error_code ignored;
+    if (fs::is_regular_file(path, ignored)) {
       file_.emplace(path);
       for (const StoredTensor& tensor : file_->tensors()) add(tensor.name);
     } else {
-      reader_.emplace(checkpoint_at(options.path));
+      reader_.emplace(path);
       for (const CheckpointVariable& variable : reader_->manifest().variables) add(variable.name);
     }
   }
@@ -118,16 +159,31 @@ class WeightSource {
     for (const auto& [name, stored] : stored_names_) names.push_back(name);
     return names;
   }
-  /// False when there is none of this name.
-  bool set(const Variable& variable, VariableStore& variables) {
+  /// False when there is none of this name. Throws Error when it has another shape.
+  bool fits(const Variable& variable) const {
     const auto found = stored_names_.find(variable.name);
     if (found == stored_names_.end()) return false;
     if (file_) {
-      set(file_->at(found->second), variable, variables);
-    } else {
-      set(*reader_->find(found->second), variable, variables);
+      check_stored(*file_, file_->at(found->second), variable, exclusion(variable));
+    } else {  // names of dimensions may differ: only sizes count
+      const CheckpointVariable& saved = *reader_->find(found->second);
+      if (!are_elements_of(sizes(saved.shape), variable.shape) || !convertible(saved.dtype, variable.dtype))
+        wrong_shape(path(), variable, saved.dtype, saved.shape.to_string(), exclusion(variable));
     }
     return true;
+  }
+  /// Of one that fits.
+  void set(const Variable& variable, VariableStore& variables) {
+    const std::string& stored_name = stored_names_.at(variable.name);
+    if (file_) return set_stored(*file_, file_->at(stored_name), variable, variables);
+    const CheckpointVariable& saved = *reader_->find(stored_name);
+    if (saved.shape.rank() == variable.shape.rank()) return read_slices(*reader_, saved, variable, variables);
+    HostTensor stored(saved.shape, saved.dtype), tensor(variable.shape, variable.dtype);
+    reader_->read(saved.name, std::vector<int64_t>(static_cast<size_t>(saved.shape.rank())),
+                  sizes(saved.shape), stored.bytes.data());
+    convert_elements(stored.bytes.data(), stored.dtype, tensor.bytes.data(), tensor.dtype,
+                     tensor.shape.size());
+    variables.set(variable.name, tensor);
   }
 
  private:
@@ -141,23 +197,6 @@ class WeightSource {
                               stored_names_.at(name), name));
     }
   }
-  void set(const StoredTensor& stored, const Variable& variable, VariableStore& variables) {
-    if (stored.shape != sizes(variable.shape) || !convertible(stored.dtype, variable.dtype)) {
-      wrong_shape(path(), variable, stored.dtype, fmt::format("[{}]", fmt::join(stored.shape, ", ")),
-                  exclusion(variable));
-    }
-    HostTensor tensor(variable.shape, variable.dtype);
-    convert_elements(stored.data.data(), stored.dtype, tensor.bytes.data(), tensor.dtype,
-                     tensor.shape.size());
-    variables.set(variable.name, tensor);
-  }
-  /// Names of dimensions may differ: only sizes count.
-  void set(const CheckpointVariable& saved, const Variable& variable, VariableStore& variables) {
-    if (sizes(saved.shape) != sizes(variable.shape) || !convertible(saved.dtype, variable.dtype))
-      wrong_shape(path(), variable, saved.dtype, saved.shape.to_string(), exclusion(variable));
-    read_slices(*reader_, saved, variable, variables);
-  }
-
   static std::string exclusion(const Variable& variable) {
     return fmt::format("`checkpoint.init.exclude: [{}]` leaves it as it is", variable.name);
   }
@@ -167,6 +206,35 @@ class WeightSource {
   std::optional<CheckpointReader> reader_;
   std::map<std::string, std::string> stored_names_;  ///< by name in the model
 };
+
+/// Those of `variables` that section checkpoint.init takes from `source`, which has them all.
+std::vector<const Variable*> taken_variables(const InitOptions& options, const WeightSource& source,
+                                             const std::vector<const Variable*>& variables) {
+  std::vector<const Variable*> taken;
+  std::vector<std::string> missing, names;
+  for (const Variable* variable : variables) {
+    names.push_back(variable->name);
+    if (!matches_any(variable->name, options.include) || matches_any(variable->name, options.exclude))
+      continue;
+    if (source.fits(*variable)) {
+      taken.push_back(variable);
+    } else {
+      missing.push_back(variable->name);
+    }
+  }
+  constexpr size_t kListed = 8;
+  if (!missing.empty())
+    throw_missing(
+        source.path(), options.path.mark, missing, source.names(),
+        "; `checkpoint.init.rename` maps names, `checkpoint.init.exclude` leaves variables as they are");
+  if (taken.empty()) {
+    throw Error(ErrorKind::kConfig, options.path.mark,
+                fmt::format("`include` and `exclude` of `checkpoint.init` leave none of {} variables",
+                            variables.size()),
+                fmt::format("regular expressions that find some of {}", list_names(names, kListed)));
+  }
+  return taken;
+}
 
 }  // namespace
 
@@ -190,6 +258,44 @@ std::vector<std::string> restore_variables(CheckpointReader& reader, VariableSto
   return kept;
 }
 
+bool are_elements_of(const std::vector<int64_t>& stored, const Shape& shape) {
+  const std::vector<int64_t> here = sizes(shape);
+  if (stored == here) return true;
+  const std::optional<int> heads = shape.find("heads"), entries = shape.find("d_kv");
+  if (!heads) return false;
+  const int64_t first = *heads, run = entries ? *entries - first + 1 : 1,
+                stored_run = std::ssize(stored) - shape.rank() + run;
+  if (stored_run < 1 || (run > 1) == (stored_run > 1)) return false;
+  const auto product = [&](const std::vector<int64_t>& all, int64_t count) {
+    return std::accumulate(all.begin() + first, all.begin() + first + count, int64_t{1}, std::multiplies<>());
+  };
+  return std::equal(here.begin(), here.begin() + first, stored.begin()) &&
+         std::equal(here.begin() + first + run, here.end(), stored.begin() + first + stored_run) &&
+         product(here, run) == product(stored, stored_run);
+}
+
+void restore_weights(const SafetensorsFile& file, VariableStore& variables, Restore what) {
+  std::vector<std::string> missing, there;
+  for (const std::string& name : variables.names()) {
+    const Variable& variable = variables.variable(name);
+    if (variable.kind == Variable::Kind::kSlot) continue;
+    const StoredTensor* average = what == Restore::kAverages ? file.find(average_name(name)) : nullptr;
+    if (const StoredTensor* stored = average ? average : file.find(name)) {
+      set_stored(file, *stored, variable, variables);
+    } else {
+      missing.push_back(name);
+    }
+  }
+  if (missing.empty()) return;
+  for (const StoredTensor& stored : file.tensors()) there.push_back(stored.name);
+  throw_missing(file.path(), {}, missing, there, {});
+}
+
+Manifest manifest_of(const SafetensorsFile& file) {
+  const auto found = file.metadata().find(Manifest::kFile);
+  return found == file.metadata().end() ? Manifest{} : parse_manifest(found->second, file.path());
+}
+
 std::string restored_name(const CheckpointReader& reader, const std::string& weight, Restore what) {
   if (what != Restore::kAverages) return weight;
   std::string average = average_name(weight);
@@ -205,38 +311,27 @@ std::string find_checkpoint(const Config& config, const CheckpointChoice& choice
              : latest_of(config.run.model_dir.text, config.mark("run.model_dir"));
 }
 
+void check_initial_weights(const InitOptions& options, const Graph* graph) {
+  const WeightSource source(options);
+  if (graph == nullptr) return;
+  std::vector<const Variable*> weights;
+  for (const auto& variable : graph->variables()) {
+    if (variable->kind != Variable::Kind::kSlot) weights.push_back(variable.get());
+  }
+  std::ranges::sort(weights, {}, &Variable::name);
+  taken_variables(options, source, weights);
+}
+
 std::string initialize_weights(const InitOptions& options, VariableStore& variables) {
   WeightSource source(options);
-  std::vector<std::string> missing;
-  int64_t taken = 0, weights = 0;
+  std::vector<const Variable*> weights;
   for (const std::string& name : variables.names()) {
     const Variable& variable = variables.variable(name);
-    if (variable.kind == Variable::Kind::kSlot) continue;
-    ++weights;
-    if (!matches_any(name, options.include) || matches_any(name, options.exclude)) continue;
-    if (source.set(variable, variables)) {
-      ++taken;
-    } else {
-      missing.push_back(name);
-    }
+    if (variable.kind != Variable::Kind::kSlot) weights.push_back(&variable);
   }
-  constexpr size_t kListed = 8;
-  if (!missing.empty()) {
-    throw Error(
-        ErrorKind::kCheckpoint, options.path.mark,
-        fmt::format("{} lacks {} of the model's variables: {}", source.path(), missing.size(),
-                    list_names(missing, kListed)),
-        fmt::format("it has {}; `checkpoint.init.rename` maps names, `checkpoint.init.exclude` leaves "
-                    "variables as they are",
-                    list_names(source.names(), kListed)));
-  }
-  if (taken == 0) {
-    throw Error(
-        ErrorKind::kConfig, options.path.mark,
-        fmt::format("`include` and `exclude` of `checkpoint.init` leave none of {} variables", weights),
-        fmt::format("regular expressions that find some of {}", list_names(variables.names(), kListed)));
-  }
-  return fmt::format("{} of {} variables start from {}", taken, weights, source.path());
+  const std::vector<const Variable*> taken = taken_variables(options, source, weights);
+  for (const Variable* variable : taken) source.set(*variable, variables);
+  return fmt::format("{} of {} variables start from {}", taken.size(), weights.size(), source.path());
 }
 
 }  // namespace mtf

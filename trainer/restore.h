@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/safetensors.h"
+#include "engine/graph/graph.h"
 #include "engine/runtime/variable_store.h"
 #include "trainer/config.h"
 
@@ -26,12 +28,28 @@ enum class Restore {
 /// that kept their values come back.
 std::vector<std::string> restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what);
 
+/// Elements of these sizes are those of a variable of `shape` in the same order, under other names; or they
+/// are those of an attention layer whose heads and d_kv are one dimension here and apart there
+/// (combine_dims).
+bool are_elements_of(const std::vector<int64_t>& stored, const Shape& shape);
+
+/// Sets the weights from a safetensors file that has them under the names of the model; names of dimensions
+/// may differ. Throws Error (kCheckpoint) when one is missing or has another shape or dtype.
+void restore_weights(const SafetensorsFile& file, VariableStore& variables, Restore what);
+
+/// What a safetensors file that mtf-convert has written says of its checkpoint; nothing of other files.
+Manifest manifest_of(const SafetensorsFile& file);
+
 /// The name under which a checkpoint has what `what` restores to a weight of this name.
 std::string restored_name(const CheckpointReader& reader, const std::string& weight, Restore what);
 
-/// The directory of the checkpoint that `choice`, the value of the configuration's `key`, means. Throws Error
-/// (kCheckpoint) when there is none.
+/// The directory of the checkpoint that `choice`, the value of the configuration's `key`, means, or the
+/// safetensors file. Throws Error (kCheckpoint) when there is none.
 std::string find_checkpoint(const Config& config, const CheckpointChoice& choice, std::string_view key);
+
+/// Throws what initialize_weights() will, but for damaged data, before there are variables: of a file that
+/// cannot be opened, and with `graph` (or null) of variables that are not there or have another shape.
+void check_initial_weights(const InitOptions& options, const Graph* graph);
 
 /// Sets the weights that section checkpoint.init takes from a run's directory (its latest checkpoint), a
 /// checkpoint or a safetensors file; returns a line that says what was taken. Throws Error (kCheckpoint) when

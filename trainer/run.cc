@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "engine/comm/process/process_group.h"
+#include "engine/core/exception.h"
 #include "engine/core/nearest.h"
 #include "layers/registry.h"
 #include "models/model_options.h"
@@ -30,6 +31,7 @@ namespace mtf {
 namespace {
 
 constexpr std::string_view kVersion = "0.1.0";
+constexpr std::string_view kProgram = "mtf-train";
 /// A process with a wrong configuration looks so long for others to tell them.
 constexpr Milliseconds kTell(200);
 
@@ -38,7 +40,7 @@ constexpr std::string_view kHelp =
 the arrangement never changes the result.
 
 usage: mtf-train FILE.yaml... [key=value...]
-       mtf-train --help | --help-config [SECTION] | --list-layers | --version
+       mtf-train --help | --help-config [SECTION] | --list-layers [LAYER] | --version
 
 Files are merged from left to right, then the arguments; the later one wins.
 
@@ -67,7 +69,7 @@ defaults), metrics.jsonl (a line per logged step), evaluate.jsonl (a line per ev
 
 A layout says which tensor dimension is split over which mesh dimension:
   mesh: {rows: 2, cols: 4}
-  layout: {batch: rows, hidden: cols}
+  layout: {batch: rows, hidden: cols}          in a file for several models beside `shared_layout: true`
 
 Processes, on one machine or on several, share its positions evenly; the result stays the same to the last bit:
   mtf-launch -n 4 -- mtf-train FILE.yaml...                torchrun --no-python, mpirun and srun do it, too;
@@ -75,7 +77,7 @@ Processes, on one machine or on several, share its positions evenly; the result 
 
   --help-config [SECTION]   every key with type, default and meaning: run, mesh, layout, data, model, optimizer, ...
   --list-devices            the processor and the GPUs that `devices` can name
-  --list-layers             every layer that a model can use, with its formula and options
+  --list-layers [LAYER]     every layer that a model can use, or one, with its formula and options
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 loss or gradients not finite, 75 another process of
 the run was lost, 130 and 143 stopped by SIGINT and SIGTERM after saving.
@@ -90,18 +92,29 @@ std::string config_help(const std::string& section) {
 
 /// The other processes of the run. Explain needs none.
 std::shared_ptr<ProcessGroup> join_processes(const Config& config, Profile* profile,
-                                             const Diagnostics& diagnostics) {
+                                             Diagnostics& diagnostics) {
   const bool alone = !config.launch.several() || is_parameter_server(config) || is_asynchronous(config);
   if (config.run.mode == RunMode::kExplain || alone) return one_process();
-  if (diagnostics.has_errors()) return absent_process(config.launch, build_of_program(kVersion), kTell);
+  Access access;
+  try {
+    access = cluster_access(config);
+  } catch (const Error& error) {
+    diagnostics.add(error);
+    return one_process();  // the others would not believe it
+  }
+  if (diagnostics.has_errors())
+    return absent_process(config.launch, access, build_of_program(kVersion), kTell);
   ProcessGroupOptions options;
+  options.access = access;
   options.connect_timeout = in_milliseconds(config.cluster.connect_timeout);
   options.collective_timeout = in_milliseconds(config.cluster.collective_timeout);
-  options.flight_record = in_model_dir(config, fmt::format("flight.rank-{}.json", config.launch.rank));
+  options.flight_record = in_model_dir(config, flight_record_name(config.launch.rank));
   options.build = build_of_program(kVersion);
   options.prepare_thread = [] { make_cpu_backend()->prepare_thread(); };
   options.log = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); };
   options.profile = profile;
+  const std::string warning = insecure_warning(access, config.launch.host);
+  if (!warning.empty() && config.launch.rank == 0) options.log(warning);
   return connect_processes(config.launch, options);
 }
 
@@ -153,14 +166,19 @@ int run_files(const CommandLine& command_line) {
     const int code = run_mode(std::move(config), processes, profile, diagnostics);
     processes->leave();
     return code;
-  } catch (const Error& error) {
-    throw processes->fail(error);
-  } catch (const std::exception& error) {  // no memory, no more threads
-    throw processes->fail(Error(ErrorKind::kSystem, fmt::format("mtf-train: {}", error.what())));
+  } catch (const std::exception& error) {
+    throw processes->fail(as_error(error, kProgram));
   }
 }
 
 }  // namespace
+
+/// A path of keys, such as `train.steps`.
+static bool is_key(const std::string& word) {
+  return word.find('.') != std::string::npos &&
+         std::ranges::any_of(configuration_keys(),
+                             [&](const config::KnownKey& key) { return key.path == word; });
+}
 
 CommandLine parse_command_line(const std::vector<std::string>& words) {
   CommandLine result;
@@ -174,6 +192,7 @@ CommandLine parse_command_line(const std::vector<std::string>& words) {
       result.list_devices = true;
     } else if (word == "--list-layers") {
       result.list_layers = true;
+      if (i + 1 < words.size() && !words[i + 1].starts_with("-")) result.layer = words[++i];
     } else if (word == "--help-config") {
       result.help_config = true;
       if (i + 1 < words.size() && !words[i + 1].starts_with("-")) result.section = words[++i];
@@ -192,6 +211,10 @@ CommandLine parse_command_line(const std::vector<std::string>& words) {
       throw Error(ErrorKind::kUsage, fmt::format("`{}` stands after `{}`", word, result.arguments.back()),
                   result.arguments.back() == "=" ? "write key=value without blanks"
                                                  : "files come first, then key=value");
+    } else if (is_key(word) && !std::filesystem::exists(word) &&
+               (i + 1 == words.size() || words[i + 1] != "=")) {
+      throw Error(ErrorKind::kUsage, fmt::format("`{}` is a key, and no file of that name is here", word),
+                  fmt::format("write `{}=VALUE`, without blanks", word));
     } else {
       result.files.push_back(word);
     }
@@ -207,7 +230,7 @@ int run(const CommandLine& command_line) {
   } else if (command_line.list_devices) {
     fmt::print("{}", list_devices());
   } else if (command_line.list_layers) {
-    fmt::print("{}", list_layers());
+    fmt::print("{}", list_layers(command_line.layer));
   } else if (command_line.help_config) {
     fmt::print("{}", config_help(command_line.section));
   } else if (command_line.files.empty()) {
@@ -225,12 +248,8 @@ int run_main(const std::vector<std::string>& words) {
   ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
   try {
     return run(parse_command_line(words));
-  } catch (const Error& error) {
-    std::fputs(fmt::format("{}\n", error.what()).c_str(), stderr);  // fmt::print throws where it cannot
-    return error.exit_code();
   } catch (const std::exception& error) {
-    std::fputs(fmt::format("mtf-train: {}\n", error.what()).c_str(), stderr);
-    return 1;
+    return report_failure(error, kProgram);
   }
 }
 

@@ -14,6 +14,7 @@ struct CommandLine {
   bool list_layers = false;
   bool version = false;
   std::string section;                 ///< of --help-config; empty: all
+  std::string layer;                   ///< of --list-layers; empty: all
   std::vector<std::string> files;      ///< FILE.yaml
   std::vector<std::string> arguments;  ///< key=value
 };

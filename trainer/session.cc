@@ -9,10 +9,14 @@
 
 #include "data/vocabulary/train_vocabulary.h"
 #include "engine/core/nearest.h"
+#include "engine/runtime/collective_scratch.h"
+#include "engine/spmd/unused_rules.h"
 #include "models/model_options.h"
+#include "trainer/checkpoints.h"
 #include "trainer/devices.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/report/progress.h"
+#include "trainer/restore.h"
 #include "trainer/train_plan.h"
 
 namespace mtf {
@@ -63,9 +67,11 @@ std::shared_ptr<const Source> open(const Session& session, const Options& option
     context.text.threads = thread_count(session.config);
     if (session.processes->is_first()) show_progress(context.text);
     return make_source(options, context);
-  } catch (const Error&) {
+  } catch (const Error& error) {
     if (diagnostics.has_errors()) return nullptr;  // the errors of the configuration come first
-    throw;
+    if (error.kind() != ErrorKind::kConfig) throw;
+    diagnostics.add(error);
+    return nullptr;
   }
 }
 
@@ -91,9 +97,11 @@ BySide<int64_t> declared_sizes(const Config& config) {
 /// The training data of modes that look at no example, and of a run whose vocabulary is still to be trained:
 /// what the configuration says of them. Null where only the files tell.
 std::shared_ptr<const Source> declared_source(const Config& config, const TrainSourceOptions& options) {
-  if (!config.data.vocabulary || !config.data.sequence_length) return nullptr;
-  auto features =
-      declared_features(options, sequence_lengths(*config.data.sequence_length), declared_sizes(config));
+  const bool has_sizes = config.data.vocabulary && config.data.sequence_length;
+  if (has_texts(options) && !has_sizes) return nullptr;
+  auto features = has_sizes ? declared_features(options, sequence_lengths(*config.data.sequence_length),
+                                                declared_sizes(config))
+                            : declared_features(options, {}, {});
   return features ? std::make_shared<DeclaredSource>(std::move(*features)) : nullptr;
 }
 
@@ -107,18 +115,24 @@ void open_vocabularies(Session& session, Diagnostics& diagnostics) {
   if (!config.data.vocabulary || diagnostics.has_errors()) return;
   if (config.run.mode == RunMode::kTrain && config.data.train) {
     session.train_data = declared_source(config, *config.data.train);
+    std::optional<TrainStep> step;
     if (session.train_data) {
       const int64_t any = std::numeric_limits<int64_t>::max();
-      build_step(session, train_step_options(config, session.layouts, any), diagnostics);
+      Diagnostics first_look;  // what is odd is said of the step that is run
+      step = build_step(session, train_step_options(config, session.layouts, any), first_look);
+      for (const Problem& problem : first_look.errors()) diagnostics.add(problem);
     }
     diagnostics.throw_if_errors();
+    const bool is_fresh = list_checkpoints(checkpoints_directory(config)).empty();
+    if (is_fresh && !config.checkpoint.init.path.empty())
+      check_initial_weights(config.checkpoint.init, step ? step->graph.get() : nullptr);
     if (lacks_vocabulary(*config.data.vocabulary, config.run.model_dir.text))
       check_before_texts(session, diagnostics);
     const Mark mark = config.mark("data.train");
     train_missing_vocabularies(
         *config.data.vocabulary, config.run.model_dir.text,
         [&](const std::function<void(Side, std::string_view)>& use) {
-          for_each_text(*config.data.train, mark, use);
+          for_each_text(config.data, mark, use);
         },
         [](const std::string& line) { fmt::print(stderr, "{}\n", line); }, config.mark("data.vocabulary"));
   }
@@ -145,9 +159,11 @@ void open_training_data(Session& session, Diagnostics& diagnostics) {
   }
   if (!looks_at_examples(config) && config.data.train) {
     session.train_data = declared_source(config, *config.data.train);
-    if (session.train_data) return;
+    const bool brings_examples = config.run.mode == RunMode::kTrace && !has_texts(*config.data.train);
+    if (session.train_data || brings_examples) return;
   }
   open_vocabularies(session, diagnostics);
+  if (config.run.mode == RunMode::kEvaluate) return;
   if (!config.data.train) return;
   session.train_data =
       open(session, *config.data.train, TextPurpose::kTraining, config.mark("data.train"), diagnostics);
@@ -165,6 +181,58 @@ bool divides_evaluation_batch(const Session& session, Diagnostics& diagnostics) 
       nearest_multiples(parts, *size));
   return false;
 }
+
+LayoutSections layout_sections(const Config& config) {
+  return {config.layout, config.parameter_layout, config.optimizer_layout, config.shared_layout};
+}
+
+/// Rules that the graphs of `names` do not use may be about what only evaluation or training has.
+DimensionNames dimensions_of_model(const Session& session, const std::vector<Feature>& features,
+                                   DimensionNames names) {
+  const LayoutSections sections = layout_sections(session.config);
+  if (!all_rules_used(sections, names)) {
+    names.add(*build_evaluation(*session.model, features, 1,
+                                {precision_of(session.config), averaged_weights(session.config)}));
+  }
+  if (!all_rules_used(sections, names)) {
+    const TrainStepOptions options{.precision = precision_of(session.config), .update = {}};
+    names.add(*build_train_step(*session.model, features, options).graph);
+  }
+  return names;
+}
+
+/// The graph of the training step has passed check_layouts.
+void check_rules(const Session& session, const Graph& step, Diagnostics& diagnostics) {
+  DimensionNames names;
+  names.add(step);
+  check_unused_rules(layout_sections(session.config), session.layouts.mesh,
+                     dimensions_of_model(session, session.train_data->features(), std::move(names)),
+                     diagnostics);
+}
+
+bool has_training_step(RunMode mode) {
+  return mode == RunMode::kTrain || mode == RunMode::kExplain || mode == RunMode::kTrace;
+}
+
+}  // namespace
+
+void check_layout_rules(const Session& session, Diagnostics& diagnostics) {
+  const Config& config = session.config;
+  if (!session.model || diagnostics.has_errors()) return;
+  std::shared_ptr<const Source> examples = session.train_data;
+  if (!examples && config.data.train) examples = declared_source(config, *config.data.train);
+  if (!examples) return;
+  Diagnostics of_rules;
+  try {
+    check_unused_rules(layout_sections(config), session.layouts.mesh,
+                       dimensions_of_model(session, examples->features(), {}), of_rules);
+  } catch (const Error& error) {  // the graphs of the mode itself tell what is wrong with the model
+    if (error.kind() != ErrorKind::kConfig) throw;
+  }
+  for (const Problem& problem : of_rules.errors()) diagnostics.add(problem);
+}
+
+namespace {
 
 /// float32 is the default on every device.
 void hint_at_precision(const Session& session, Diagnostics& diagnostics) {
@@ -193,6 +261,7 @@ Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Dia
   collect_errors([&] { session.layouts = make_layouts(session.config); }, diagnostics);
   // Caches and vocabularies that the first one makes are there for the others.
   session.processes->first_then_others("data", [&] { open_training_data(session, diagnostics); });
+  if (!has_training_step(session.config.run.mode)) check_layout_rules(session, diagnostics);
   return session;
 }
 
@@ -213,6 +282,7 @@ std::optional<TrainStep> build_step(const Session& session, const TrainStepOptio
       [&] {
         step = build_train_step(*session.model, session.train_data->features(), options);
         check_layouts(*step->graph, session.layouts, diagnostics);
+        check_rules(session, *step->graph, diagnostics);
       },
       diagnostics);
   return step;
@@ -263,9 +333,22 @@ Program compile(const Session& session, const Graph& graph, const Layouts& layou
 
 PartitionOptions partition_options_of(const Session& session) {
   const TrainOptions& train = session.config.train;
+  const ClusterConfig& cluster = session.config.cluster;
+  const Hosting hosting = hosting_of(session.config);
+  FlightOptions flights;
+  if (const auto& memory = cluster.overlap_memory.value) flights.more = memory->value;
+  if (!session.backend->is_host() && cluster.collectives != Collectives::kGloo) {
+    // All have the program of the first process, and before they know whether they can use NCCL.
+    flights.scratch = [hosting = Hosting{hosting.processes, 0},
+                       replicate = session.config.run.check_replicas](const Program& program,
+                                                                      const Instruction& instruction) {
+      return collective_scratch_bytes(program, instruction, hosting, replicate);
+    };
+  }
   return {.keep_gathered = train.keep_gathered,
           .gather_ahead = train.gather_ahead,
-          .asynchronous = hosting_of(session.config).processes > 1,
+          .asynchronous = hosting.processes > 1 && cluster.overlap,
+          .flights = std::move(flights),
           .fuse_epilogues = !session.backend->is_host(),
           .fuse_chains = session.backend->fuses_elementwise(),
           .group_updates = !session.backend->is_host()};

@@ -31,8 +31,9 @@ struct Session {
   std::unique_ptr<Model> model;      ///< null where the model was reported
   std::vector<std::string> outputs;  ///< names of the prediction: "logits", and the target of a regression
   TextVocabularies vocabularies;     ///< null without `data.vocabulary`
-  std::shared_ptr<const Source>
-      train_data;                         ///< null where it could not be opened for errors that are reported
+  /// Null where it could not be opened for errors that are reported. In modes that do not train: features
+  /// without examples, those of the examples that are evaluated or traced; null until these are known.
+  std::shared_ptr<const Source> train_data;
   std::shared_ptr<Profile> profile = {};  ///< null: the run is not profiled
   Wire wire = {};                         ///< between GPUs, once the processes have been compared
 };
@@ -40,8 +41,8 @@ struct Session {
 /// Makes the model and opens data.train. What is wrong with the configuration goes
 /// to `diagnostics`; files that cannot be read are thrown as Error, unless there are errors in the
 /// configuration. A vocabulary that a training run lacks is trained into its directory, once nothing is wrong
-/// with the configuration. Modes that look at no example get data.train without examples where the
-/// configuration declares its features (texts).
+/// with the configuration. Modes that look at none of its examples get data.train without examples where the
+/// configuration declares its features (texts); run.mode=explain opens it where only the files tell them.
 Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Diagnostics& diagnostics);
 /// The same for a run of one process.
 Session open_session(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
@@ -50,6 +51,10 @@ Session open_session(const std::vector<std::string>& files, const std::vector<st
 /// Opens a source for evaluation, under the same rule.
 std::shared_ptr<const Source> open_source(const Session& session, const SourceOptions& options,
                                           const Mark& mark, Diagnostics& diagnostics);
+
+/// Reports layout rules that no graph of the model has a use for, in modes without a training step (which
+/// build_step() checks), as far as the features of the examples are known.
+void check_layout_rules(const Session& session, Diagnostics& diagnostics);
 
 /// The training step; nothing after errors, which go to `diagnostics`.
 std::optional<TrainStep> build_step(const Session& session, const TrainStepOptions& options,

@@ -13,6 +13,7 @@ class LocalSteps final : public StepRunner {
       : session_(session), executor_(executor), scalars_(std::move(scalars)) {}
 
   void start(const RunState& state, std::optional<int64_t>) override {
+    skipped_ = 0;
     batches_.reset();
     batches_ =
         std::make_unique<Prefetcher>(BatchStream(session_.train_data, batches_from(session_, state.next_row),
@@ -31,9 +32,11 @@ class LocalSteps final : public StepRunner {
       executor_.feed_scalar(scalar.input, scale * scalar.value(state.step));
     }
     executor_.run(static_cast<uint64_t>(state.step));
+    skipped_ = executor_.scalar("finite") != 0 ? 0 : skipped_ + 1;
   }
 
-  bool is_finite() const override { return executor_.scalar("finite") != 0; }
+  int64_t skipped() const override { return skipped_; }
+  double loss() const override { return executor_.scalar("loss"); }
   double grad_norm() const override { return executor_.scalar("grad_norm"); }
 
   void count(const Batch& batch, RunState& state) override {
@@ -48,6 +51,7 @@ class LocalSteps final : public StepRunner {
   Executor& executor_;
   std::vector<StepScalar> scalars_;
   std::unique_ptr<Prefetcher> batches_;
+  int64_t skipped_ = 0;
 };
 
 }  // namespace

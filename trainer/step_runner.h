@@ -37,9 +37,14 @@ class StepRunner {
   /// The next batch; null: others do the last ones, or have done them: `state` is that of the end.
   virtual const Batch* next(RunState& state) = 0;
   virtual void run(const Batch& batch, const RunState& state) = 0;
-  /// Of the step that was run: no variable has changed unless it is finite.
-  virtual bool is_finite() const = 0;
+  /// Steps in a row without finite values, the one that was run the last; 0: it is finite. No other changes
+  /// variables.
+  virtual int64_t skipped() const = 0;
+  /// Of the last step before `state`.
+  virtual double loss() const = 0;
   virtual double grad_norm() const = 0;
+  /// The number by which the step that was run has drawn its random numbers.
+  virtual uint64_t random_step(const RunState& state) const { return static_cast<uint64_t>(state.step); }
   /// Moves `state` on by it.
   virtual void count(const Batch& batch, RunState& state) = 0;
 

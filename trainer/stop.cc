@@ -18,6 +18,10 @@ std::string reached_limit(const Session& session, const RunState& state) {
                      state.worse_evaluations, train.patience->metric, state.best.value_or(0));
 }
 
+int64_t diverges_after(const TrainOptions& train) {
+  return train.on_divergence == OnDivergence::kSkip ? 20 : 1;
+}
+
 void count_evaluation(const TrainOptions& train, const Metrics& evaluation, RunState& state) {
   if (!train.patience) return;
   for (const auto& [name, value] : evaluation) {

@@ -13,6 +13,10 @@ namespace mtf {
 /// goes on.
 std::string reached_limit(const Session& session, const RunState& state);
 
+/// Steps in a row without finite values with which a run has diverged: one, or those that
+/// train.on_divergence: skip puts up with, and one.
+int64_t diverges_after(const TrainOptions& train);
+
 /// Takes an evaluation into account, for train.patience: state.best and state.worse_evaluations.
 void count_evaluation(const TrainOptions& train, const Metrics& evaluation, RunState& state);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "data/text/paths.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/core/nearest.h"
 #include "trainer/optimizer/averages.h"
@@ -12,93 +13,16 @@
 #include "trainer/report/progress.h"
 #include "trainer/restore.h"
 #include "trainer/same_run.h"
+#include "trainer/trace_batch.h"
 
 namespace mtf {
 namespace {
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
 
 std::vector<int64_t> sizes(const Shape& shape) {
   std::vector<int64_t> result;
   for (const Dimension& d : shape) result.push_back(d.size);
   return result;
 }
-
-HostTensor to_host(const SafetensorsFile& file, const StoredTensor& stored, const Shape& shape, DType dtype) {
-  if (stored.shape != sizes(shape) || stored.dtype != dtype) {
-    throw Error(ErrorKind::kData, fmt::format("{}: `{}` is {} {}, and the model needs {} {}", file.path(),
-                                              stored.name, name_of(stored.dtype), shape_text(stored.shape),
-                                              name_of(dtype), shape.to_string()));
-  }
-  HostTensor tensor(shape, dtype);
-  std::memcpy(tensor.bytes.data(), stored.data.data(), stored.data.size());
-  return tensor;
-}
-
-/// The batch in the file: the features that the model needs, and those that it can use where the file has
-/// them.
-class TraceBatch {
- public:
-  TraceBatch(const Session& session, const SafetensorsFile& file) {
-    const std::vector<std::string> needed = session.model->features();
-    const std::vector<std::string> useful = session.model->optional_features();
-    for (const Feature& feature : session.train_data->features()) {
-      const bool is_needed = std::ranges::find(needed, feature.name) != needed.end();
-      const StoredTensor* stored = find(session, file, feature.name);
-      if (is_needed && !stored) throw_missing(file, feature.name);
-      if (!stored || (!is_needed && std::ranges::find(useful, feature.name) == useful.end())) continue;
-      add(file, feature, *stored);
-      features_.push_back(feature);
-    }
-  }
-
-  int64_t size() const { return size_; }
-  const std::vector<Feature>& features() const { return features_; }
-  void feed(Executor& executor) const {
-    for (const auto& [name, tensor] : tensors_) {
-      if (executor.program().input(name) != kNoValue) executor.feed(name, tensor.bytes.data());
-    }
-  }
-
- private:
-  /// Null: it is not there.
-  static const StoredTensor* find(const Session& session, const SafetensorsFile& file,
-                                  const std::string& name) {
-    if (const StoredTensor* stored = file.find("input/" + name)) return stored;
-    // The target of the identity task is its input: files need not hold it twice.
-    const bool identity = std::holds_alternative<IdentityOptions>(*session.config.data.train);
-    if (identity && name == "y") return file.find("input/x");
-    // Where there are no inputs, files need not say of which feature segments and positions are.
-    constexpr std::string_view targets = "targets_";
-    if (name.starts_with(targets)) return file.find("input/" + name.substr(targets.size()));
-    return nullptr;
-  }
-
-  [[noreturn]] static void throw_missing(const SafetensorsFile& file, const std::string& name) {
-    std::vector<std::string> names;
-    for (const StoredTensor& tensor : file.tensors()) names.push_back(tensor.name);
-    throw Error(ErrorKind::kData, fmt::format("{}: there is no `input/{}`", file.path(), name),
-                did_you_mean("input/" + name, names));
-  }
-
-  void add(const SafetensorsFile& file, const Feature& feature, const StoredTensor& stored) {
-    const int64_t size = stored.shape.empty() ? 0 : stored.shape[0];
-    if (size < 1 || (size_ > 0 && size != size_)) {
-      throw Error(ErrorKind::kData,
-                  fmt::format("{}: `{}` is {}; all features have the batch as their first dimension",
-                              file.path(), stored.name, shape_text(stored.shape)));
-    }
-    size_ = size;
-    const Shape shape = Shape{{std::string(kBatch), size}} + feature.shape;
-    tensors_.emplace_back(feature.name, to_host(file, stored, shape, feature.dtype));
-  }
-
-  int64_t size_ = 0;
-  std::vector<Feature> features_;
-  std::vector<std::pair<std::string, HostTensor>> tensors_;
-};
 
 /// Sets the variables that the file has values for.
 void load_weights(const SafetensorsFile& file, VariableStore& variables) {
@@ -140,11 +64,12 @@ struct TracePrograms {
   std::vector<StepScalar> scalars;
 };
 
-TracePrograms make_programs(const Session& session, int64_t batch_size, Diagnostics& diagnostics) {
+TracePrograms make_programs(const Session& session, const TraceBatch& batch, Diagnostics& diagnostics) {
   const TraceOptions& trace = session.config.trace;
-  const int64_t total_steps = planned_steps(session).value_or(std::max<int64_t>(1, trace.steps));
+  // Without the examples of a training, train.epochs says nothing of its length.
+  const int64_t total_steps = session.config.train.steps.value_or(std::max<int64_t>(1, trace.steps));
   TrainStepOptions options = train_step_options(session.config, session.layouts, total_steps);
-  options.batch_size = batch_size;
+  options.batch_size = batch.size();
   std::optional<TrainStep> step;
   if (trace.steps > 0) step = build_step(session, options, diagnostics);
   diagnostics.throw_if_errors();
@@ -153,6 +78,7 @@ TracePrograms make_programs(const Session& session, int64_t batch_size, Diagnost
   options.keep = trace.tensors;
   const std::optional<TrainStep> gradients = build_step(session, options, diagnostics);
   diagnostics.throw_if_errors();
+  batch.check_labels(gradients->classes);
   TracePrograms programs{compile(session, *gradients->graph), std::nullopt, {}};
   if (step) {
     programs.step = compile(session, *step->graph);
@@ -177,10 +103,11 @@ void collect_outputs(const Session& session, const Executor& executor, TraceOutp
 void trace(Session& session, Diagnostics& diagnostics) {
   diagnostics.throw_if_errors();
   const TraceOptions& options = session.config.trace;
+  if (auto problem = unreadable(options.input)) throw Error(std::vector<Problem>{std::move(*problem)});
   const SafetensorsFile file(options.input.text);
   const TraceBatch batch(session, file);
   session.train_data = std::make_shared<DeclaredSource>(batch.features());
-  const TracePrograms programs = make_programs(session, batch.size(), diagnostics);
+  const TracePrograms programs = make_programs(session, batch, diagnostics);
 
   const Program& widest = programs.step ? *programs.step : programs.gradients;
   check_same_run(session, {&programs.gradients, &widest});

@@ -7,8 +7,10 @@
 #include <cmath>
 #include <csignal>
 #include <sstream>
+#include <utility>
 
 #include "engine/core/check.h"
+#include "engine/core/counted.h"
 #include "trainer/agreement.h"
 #include "trainer/checkpoints.h"
 #include "trainer/model_dir.h"
@@ -31,8 +33,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Steps in a row without finite values that train.on_divergence: skip puts up with.
-constexpr int64_t kMostSkipped = 20;
 /// Restarts without getting past the step that diverged (train.on_divergence: restore), each at half the
 /// rate.
 constexpr int64_t kMostRestored = 8;
@@ -69,8 +69,11 @@ class Trainer {
   int run();
 
  private:
+  void go_on();
+  bool restored(const std::string& path, Restore what);
   void restore(const std::string& checkpoint, Restore what);
   void initialize();
+  void check_directory() const;
   double clock() const;
   void agree_on(const Control& control);
   void start_clocks();
@@ -108,8 +111,10 @@ class Trainer {
   const Config& config_;
   TrainPlan plan_;
   RunState state_;
-  std::optional<int64_t> steps_;    ///< of the whole run, where they are known
-  std::vector<std::string> notes_;  ///< of the start
+  std::optional<int64_t> steps_;     ///< of the whole run, where they are known
+  std::vector<std::string> notes_;   ///< of the start
+  std::vector<std::string> damage_;  ///< warnings of the start
+  const HeldDirectory directory_;    ///< run.model_dir
   VariableStore variables_;
   Executor executor_;
   std::unique_ptr<StepRunner> runner_;
@@ -132,7 +137,6 @@ class Trainer {
   int64_t logged_tokens_ = 0;
   double logged_seconds_ = 0;
   int64_t memory_bytes_ = 0;  ///< as of the last line of the log
-  int64_t skipped_ = 0;       ///< in a row
   int64_t restored_ = 0;      ///< without getting past diverged_at_
   int64_t diverged_at_ = -1;
   std::string end_;  ///< why the run ended; empty: it goes on
@@ -142,6 +146,7 @@ Trainer::Trainer(const Session& session, TrainPlan plan)
     : session_(session),
       config_(session.config),
       plan_(std::move(plan)),
+      directory_(config_.run.model_dir.text),
       variables_(*session.backend, plan_.program.mesh, variables_of(session, plan_),
                  variable_store_options(session)),
       executor_(plan_.servers ? plan_.servers->program : std::move(plan_.program), *session.backend,
@@ -154,25 +159,59 @@ Trainer::Trainer(const Session& session, TrainPlan plan)
     evaluator_ =
         std::make_unique<Evaluator>(session, plan_.evaluation_sets, std::move(*plan_.evaluation), variables_);
   }
-  const std::optional<Continuation>& old = plan_.continuation;
-  if (old && old->checkpoint) {
-    restore(old->checkpoint->path, old->architecture_changed ? Restore::kPresent : Restore::kAll);
-    notes_.insert(notes_.end(), old->changes.begin(), old->changes.end());
+  if (plan_.continuation && plan_.continuation->checkpoint) {
+    go_on();
   } else {
     initialize();
-    if (old)
+    if (plan_.continuation)
       notes_.push_back(fmt::format("{} holds no checkpoint: starts at step 0", config_.run.model_dir.text));
   }
-  if (session.processes->is_first()) write_config(config_, state_.step);
+  if (session.processes->is_first()) {
+    write_config(config_, state_.step, plan_.continuation ? plan_.continuation->trained_with : std::string());
+  }
   log_.emplace(config_, state_, session.processes->rank());
   checkpoints_.emplace(session_, variables_, state_);
+}
+
+/// From the checkpoint of the plan, or where that turns out to be damaged from one before it.
+void Trainer::go_on() {
+  if (session_.processes->is_first()) {
+    for (const DamagedSave& damaged : plan_.continuation->damaged) damage_.push_back(set_aside(damaged));
+  }
+  for (;;) {
+    const Continuation& old = *plan_.continuation;
+    if (restored(old.checkpoint->path, old.architecture_changed ? Restore::kPresent : Restore::kAll)) break;
+    Diagnostics diagnostics;
+    Config config = config_;
+    plan_.continuation = find_continuation(config, diagnostics);
+    check_vocabulary(session_, *plan_.continuation, diagnostics);
+    diagnostics.throw_if_errors();
+  }
+  const std::vector<std::string>& changes = plan_.continuation->changes;
+  notes_.insert(notes_.end(), changes.begin(), changes.end());
+}
+
+/// False: a process has found the checkpoint damaged, and it is set aside.
+bool Trainer::restored(const std::string& path, Restore what) {
+  const size_t notes = notes_.size();
+  std::optional<DamagedCheckpoint> damage;
+  try {
+    restore(path, what);
+  } catch (const DamagedCheckpoint& error) {
+    damage = error;
+  }
+  const std::string warning = leave_behind(session_, path, damage);
+  if (warning.empty()) return true;
+  damage_.push_back(warning);
+  notes_.resize(notes);
+  return false;
 }
 
 /// What the variables and the run's state were when `checkpoint` was saved.
 void Trainer::restore(const std::string& checkpoint, Restore what) {
   CheckpointReader reader(checkpoint);
   const Manifest& manifest = reader.manifest();
-  state_ = run_state(manifest);
+  state_ = run_state(manifest, checkpoint);
   variables_.initialize(static_cast<uint64_t>(config_.run.seed));
   const std::vector<std::string> kept = restore_variables(reader, variables_, what);
   std::string note = fmt::format("continues after step {} of {}", state_.step, config_.run.model_dir.text);
@@ -223,6 +262,7 @@ RunPosition Trainer::position() const {
 void Trainer::report_start(const Diagnostics& diagnostics) {
   for (const Problem& warning : diagnostics.warnings()) log_->warning(warning.to_string());
   for (const std::string& warning : plan_.step.warnings) log_->warning(warning);
+  for (const std::string& warning : std::exchange(damage_, {})) log_->warning(warning);
   for (const std::string& note : notes_) log_->info(note);
   int64_t parameters = 0;
   for (const ProgramVariable& v : executor_.program().variables) {
@@ -235,13 +275,12 @@ void Trainer::report_start(const Diagnostics& diagnostics) {
   if (plan_.servers) {
     for (const std::string& line : plan_.servers->places) log_->info(line);
   }
-  log_->info(fmt::format("{} parameters, {} examples, batch {}, {}, {} threads, {:.1f} MB per position",
-                         with_thousands(static_cast<double>(parameters)),
-                         with_thousands(static_cast<double>(session_.train_data->examples())),
+  log_->info(fmt::format("{}, {}, batch {}, {}, {}, {} per position", counted(parameters, "parameter"),
+                         counted(session_.train_data->examples(), "example"),
                          train_batch_size(config_, session_.layouts),
                          mesh.size() == 1 ? "1 position" : fmt::format("mesh {}", mesh.to_string()),
-                         thread_count(config_),
-                         static_cast<double>(executor_.memory().position_bytes()) / 1e6));
+                         counted(thread_count(config_), "thread"),
+                         bytes_text(static_cast<double>(executor_.memory().position_bytes()))));
 }
 
 int Trainer::run() {
@@ -249,15 +288,20 @@ int Trainer::run() {
   try {
     loop();
     checkpoints_->wait();
+    check_directory();
     profiler_.finish();
     for (const std::string& line : runner_->report()) log_->info(line);
     runner_->leave();
   } catch (const Error& error) {
     log_->finish_progress();
-    log_->record(error.what());
-    throw;
+    // What cannot be written may only say that the directory is gone.
+    const bool may_follow = error.kind() == ErrorKind::kSystem;
+    const Error cause = (may_follow ? model_dir_error(config_, directory_) : std::nullopt).value_or(error);
+    log_->record(cause.what());
+    throw cause;
   }
   report_end();
+  if (complete() && session_.processes->is_first()) remove_flight_records(config_);
   return complete() ? 0 : 128 + signal_;
 }
 
@@ -284,7 +328,7 @@ bool Trainer::advance() {
   if (batch != nullptr) runner_->run(*batch, state_);
   const Control control = agreement_.end();
   if (batch != nullptr) {
-    if (!runner_->is_finite() && diverged()) return false;
+    if (runner_->skipped() > 0 && diverged()) return false;
     runner_->count(*batch, state_);
   }
   agree_on(control);
@@ -299,7 +343,14 @@ bool Trainer::advance() {
   return true;
 }
 
+/// The first process looks, and says what holds for all.
+void Trainer::check_directory() const {
+  if (!session_.processes->is_first()) return;
+  if (std::optional<Error> gone = model_dir_error(config_, directory_)) throw std::move(*gone);
+}
+
 void Trainer::save() {
+  check_directory();
   runner_->hold(state_);
   checkpoints_->save(state_, evaluated_);
   if (!finished() && !stopped()) runner_->release();
@@ -313,9 +364,7 @@ bool Trainer::diverged() {
   const int64_t step = state_.step + 1;
   switch (config_.train.on_divergence) {
     case OnDivergence::kSkip:
-      skipped_ = diverged_at_ == step - 1 ? skipped_ + 1 : 1;
-      diverged_at_ = step;
-      if (skipped_ >= kMostSkipped) break;
+      if (runner_->skipped() >= diverges_after(config_.train)) break;
       log_->warning(fmt::format("{}; the step is skipped", what));
       return false;
     case OnDivergence::kRestore:
@@ -332,47 +381,58 @@ bool Trainer::diverged() {
       "the weights are those of the step before; try a lower `learning_rate` or `optimizer.clip_norm`");
 }
 
+/// "NaN (not a number)", "infinite", or the number itself.
+static std::string in_words(double number) {
+  if (std::isnan(number)) return "NaN (not a number)";
+  return std::isinf(number) ? "infinite" : fmt::format("{:.6g}", number);
+}
+
 /// The same in all processes.
 std::string Trainer::divergence() {
-  const double loss = executor_.scalar("loss"), norm = runner_->grad_norm();
-  return fmt::format("step {}: the loss is {} and the norm of the gradients {}", state_.step + 1, loss,
-                     norm) +
-         description(executor_.first_non_finite(static_cast<uint64_t>(state_.step)));
+  return fmt::format("training diverged in step {}: the loss is {}, the norm of the gradients {}",
+                     state_.step + 1, in_words(runner_->loss()), in_words(runner_->grad_norm())) +
+         description(executor_.first_non_finite(runner_->random_step(state_)));
 }
 
 std::string Trainer::description(const std::optional<NonFinite>& culprit) {
   if (!culprit) return {};
-  std::string message = fmt::format("; the first value that is not finite is {}", culprit->tensor);
-  if (!culprit->operation.empty()) message += fmt::format(", made by the operation {}", culprit->operation);
-  if (!culprit->layer.empty()) message += fmt::format(" in layer {}", culprit->layer);
-  return message + fmt::format(" ({} NaN and {} infinite of {} values, the others from {:.4g} to {:.4g})",
-                               culprit->nans, culprit->infinities, culprit->count, culprit->smallest,
-                               culprit->largest);
+  const bool made = !culprit->operation.empty();  // else the tensor was there before, and has a plain name
+  std::string message = "; the first value that is not finite is ";
+  message += made ? fmt::format("made by the operation `{}`", culprit->operation) : "in " + culprit->tensor;
+  if (!culprit->layer.empty()) message += fmt::format(" in layer `{}`", culprit->layer);
+  const int64_t wrong = culprit->nans + culprit->infinities;
+  message +=
+      fmt::format(": {} NaN and {} infinite of {}", with_thousands(static_cast<double>(culprit->nans)),
+                  with_thousands(static_cast<double>(culprit->infinities)), counted(culprit->count, "value"));
+  if (wrong < culprit->count)
+    message += fmt::format(", the others from {:.4g} to {:.4g}", culprit->smallest, culprit->largest);
+  return made ? fmt::format("{} (in the program: {})", message, culprit->tensor) : message;
 }
 
 void Trainer::restore_after_divergence(const std::string& what) {
   checkpoints_->wait();
   const double scale = state_.rate_scale / 2;
   notes_.clear();
-  const std::vector<SavedCheckpoint> saved = list_checkpoints(checkpoints_directory(config_));
   const double seconds = agreement_.now().seconds;
-  const std::string path = broadcast(session_.processes->communicator(),
-                                     saved.empty() ? "" : saved.back().path, "checkpoint to go back to");
-  if (path.empty()) {
-    initialize();
-  } else {
-    restore(path, Restore::kAll);
+  for (bool done = false; !done;) {
+    const std::vector<SavedCheckpoint> saved = list_checkpoints(checkpoints_directory(config_));
+    const std::string path = broadcast(session_.processes->communicator(),
+                                       saved.empty() ? "" : saved.back().path, "checkpoint to go back to");
+    if (path.empty()) initialize();
+    done = path.empty() || restored(path, Restore::kAll);
   }
   state_.rate_scale = scale;
   state_.seconds = std::max(state_.seconds, seconds);
   log_->cut_back(state_);
   start_clocks();
+  for (const std::string& warning : std::exchange(damage_, {})) log_->warning(warning);
   log_->warning(
       fmt::format("{}; goes back to step {}, with {:.4g} times the learning rate", what, state_.step, scale));
 }
 
 void Trainer::log(bool force) {
   if (log_clock_->due(position()) || force || state_.step == 1) {
+    check_directory();
     const double seconds = measured_seconds();
     const double step_seconds = (seconds - logged_seconds_) / static_cast<double>(state_.step - logged_step_);
     const double rate = state_.rate_scale * learning_rate_at(plan_.update, state_.step - 1);
@@ -380,7 +440,7 @@ void Trainer::log(bool force) {
     if (counts_tokens()) line.emplace_back("tokens", state_.tokens);
     line.insert(line.end(),
                 {{"time", seconds},
-                 {"loss", executor_.scalar("loss")},
+                 {"loss", runner_->loss()},
                  {"learning_rate", rate},
                  {"grad_norm", runner_->grad_norm()},
                  {"step_ms", step_seconds * 1000},
@@ -411,7 +471,7 @@ void Trainer::show_progress() {
       .step = state_.step,
       .total = steps_.value_or(0),
       .epoch = position().epochs,
-      .loss = executor_.scalar("loss"),
+      .loss = runner_->loss(),
       .examples_per_second = static_cast<double>(train_batch_size(config_, session_.layouts)) / step_seconds,
       .utilization = utilization(step_seconds),
       .memory_bytes = memory_bytes_,
@@ -446,6 +506,7 @@ void Trainer::evaluate() {
     state_.evaluation_pending = true;
     return;
   }
+  check_directory();
   for (const Evaluation& evaluation : *results) {
     log_->evaluation(state_.step, evaluation);
     for (const auto& [name, value] : evaluation.metrics)
@@ -482,8 +543,8 @@ void Trainer::report_counters() {
 void Trainer::report_end() {
   log_->finish_progress();
   const std::string where =
-      fmt::format("{} steps, {:.2f} epochs, {}; the run is in {}", state_.step, position().epochs,
-                  duration_text(state_.seconds), config_.run.model_dir.text);
+      fmt::format("{} step{}, {:.2f} epochs, {}; the run is in {}", state_.step, state_.step == 1 ? "" : "s",
+                  position().epochs, duration_text(state_.seconds), config_.run.model_dir.text);
   if (!complete()) {
     log_->info(fmt::format("stopped by {}: {}", signal_ == SIGINT ? "SIGINT" : "SIGTERM", where));
     return;
@@ -508,7 +569,10 @@ int train(Session& session, Diagnostics& diagnostics) {
   TrainPlan plan = make_train_plan(session, diagnostics);
   std::optional<ModelDirLock> lock;
   if (session.processes->is_first()) lock.emplace(session.config);
-  check_same_run(session, programs_of(plan), {{"checkpoint that it goes on from", start_of(plan)}});
+  const bool goes_back = goes_back_behind_damage(session.config);
+  check_same_run(session, programs_of(plan),
+                 {{"checkpoint that it goes on from", start_of(plan)},
+                  {"choice at a damaged checkpoint", goes_back ? "the one before" : "failure"}});
   check_model_dir_is_shared(session.config, *session.processes);
   Trainer trainer(session, std::move(plan));
   trainer.report_start(diagnostics);

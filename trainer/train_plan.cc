@@ -35,20 +35,6 @@ void check_chosen_metrics(const Config& config, const std::vector<EvaluationSet>
                  diagnostics);
 }
 
-/// A run goes on with the vocabulary that it began with.
-void check_vocabulary(const Session& session, Continuation& old, Diagnostics& diagnostics) {
-  if (!has_other_vocabulary(session, read_manifest(old.checkpoint->path))) return;
-  const Config& config = session.config;
-  const std::string line = "the vocabulary is not the one of the run so far";
-  if (is_allowed_change(config, "data.vocabulary")) {
-    old.changes.push_back(line);
-    return;
-  }
-  diagnostics.error(config.mark("data.vocabulary"),
-                    fmt::format("{}, so the ids of {} would mean other tokens", line, old.checkpoint->path),
-                    "put its file back, or `run.model_dir=NEW`");
-}
-
 /// Texts of packed rows may be longer than the table of positions; what is behind its end has none.
 void warn_of_positions(const Session& session, Diagnostics& diagnostics) {
   const TextDecoder* decoder = session.model ? session.model->decoder() : nullptr;
@@ -83,6 +69,19 @@ std::vector<const Program*> programs_of(const TrainPlan& plan) {
   return programs;
 }
 
+void check_vocabulary(const Session& session, Continuation& old, Diagnostics& diagnostics) {
+  if (!has_other_vocabulary(session, read_manifest(old.checkpoint->path))) return;
+  const Config& config = session.config;
+  const std::string line = "the vocabulary is not the one of the run so far";
+  if (is_allowed_change(config, "data.vocabulary")) {
+    old.changes.push_back(line);
+    return;
+  }
+  diagnostics.error(config.mark("data.vocabulary"),
+                    fmt::format("{}, so the ids of {} would mean other tokens", line, old.checkpoint->path),
+                    "put its file back, or `run.model_dir=NEW`");
+}
+
 void check_before_texts(const Session& session, Diagnostics& diagnostics) {
   Config config = session.config;
   const std::optional<Continuation> old = find_continuation(config, diagnostics);
@@ -98,7 +97,7 @@ void check_before_texts(const Session& session, Diagnostics& diagnostics) {
   for (const auto& [name, dataset] : config.evaluate.datasets) {
     const auto texts = text_source(source_of(dataset));
     const Mark mark = config.mark("evaluate.datasets." + name);
-    if (texts) read_evaluation_texts(*texts, references_of(dataset), {}, mark);
+    if (texts) read_evaluation_texts(*texts, references_of(dataset), {}, mark, config.data.text_limit());
   }
 }
 

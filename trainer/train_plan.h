@@ -29,6 +29,9 @@ std::vector<const Program*> programs_of(const TrainPlan& plan);
 /// that goes on, metrics, the evaluation, its texts. Throws Error with all that is wrong.
 void check_before_texts(const Session& session, Diagnostics& diagnostics);
 
+/// A run goes on with the vocabulary that it began with, or run.allow_change says otherwise.
+void check_vocabulary(const Session& session, Continuation& old, Diagnostics& diagnostics);
+
 /// Throws Error: all that is wrong with the configuration together, labels that are no class, too little
 /// memory. `session.config` takes over what a run that continues fixes (find_continuation).
 TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics);

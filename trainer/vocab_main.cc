@@ -11,18 +11,19 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <sstream>
 #include <unordered_map>
 
 #include "data/text/line_reader.h"
+#include "data/text/line_splitter.h"
 #include "data/text/text_problems.h"
 #include "data/vocabulary/train_vocabulary.h"
 #include "engine/checkpoint/file.h"
 #include "engine/config/node.h"
 #include "engine/core/error.h"
+#include "engine/core/exception.h"
 #include "engine/core/nearest.h"
 #include "engine/core/printable.h"
 #include "trainer/process.h"
@@ -55,6 +56,7 @@ TEXT is a file of UTF-8 text, plain or .gz, a sentence a line; - is standard inp
   --encode VOCABULARY   reads lines of text, writes lines of ids
   --decode VOCABULARY   reads lines of ids, writes lines of text
   --pieces              writes, or reads, the tokens themselves in the place of their ids
+  --max-line-bytes N    a longer line of a text or of standard input is an error; default 67108864 (64 MiB)
 VOCABULARY is a SentencePiece model, a file of tensor2tensor that ends in .subwords, or the word `bytes`.
 
 The same texts in the same order give the same vocabulary on every machine. In a configuration:
@@ -70,6 +72,7 @@ struct Options {
   std::string output;
   SentencePieceOptions vocabulary;
   int64_t sentences = TextSample::default_most;
+  TextLimit limit{.setting = "--max-line-bytes"};
   std::vector<std::string> texts;
 };
 
@@ -115,6 +118,7 @@ cxxopts::ParseResult parse_words(const std::vector<std::string>& words) {
   parser.add_options()("size", "", text("32000"))("model", "", text("unigram"))("coverage", "",
                                                                                 text("0.9995"));
   parser.add_options()("normalization", "", text("nmt_nfkc"))("sentences", "", text("2000000"));
+  parser.add_options()("max-line-bytes", "", text("67108864"));
   parser.add_options()("texts", "", cxxopts::value<std::vector<std::string>>());
   parser.parse_positional({"texts"});
   std::vector<const char*> arguments{"mtf-vocab"};
@@ -169,6 +173,7 @@ Options parse(const std::vector<std::string>& words) {
   options.vocabulary.character_coverage = parse_number(parsed, "coverage", 0.98, 1);
   options.vocabulary.byte_fallback = !parsed["no-byte-fallback"].as<bool>();
   options.sentences = parse_count(parsed, "sentences", 1);
+  options.limit.bytes = parse_count(parsed, "max-line-bytes", 1);
   if (parsed.count("texts") > 0) options.texts = parsed["texts"].as<std::vector<std::string>>();
   check(options);
   return options;
@@ -178,7 +183,7 @@ TextSample read_texts(const Options& options) {
   TextSample sample(options.sentences);
   TextProblems problems;
   for (const std::string& path : options.texts) {
-    LineReader lines(path == "-" ? "/dev/stdin" : path, problems);
+    LineReader lines(path == "-" ? "/dev/stdin" : path, problems, options.limit);
     while (const std::optional<std::string_view> line = lines.next()) sample.add(*line);
   }
   problems.throw_if_any();
@@ -232,12 +237,11 @@ void write_line(const std::string& line) {
     throw Error(ErrorKind::kSystem, "standard output: cannot be written: " + system_message(errno));
 }
 
-/// What training data would be of the line: without the end of a line of Windows and the mark in front of a
-/// file. Throws Error (kData) when it is no UTF-8.
+/// What training data would be of the line: without the mark in front of a file. Throws Error (kData) when it
+/// is no UTF-8.
 std::string_view text_of(std::string_view line, int64_t number) {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (number == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
-  if (line.ends_with('\r')) line.remove_suffix(1);
   TextProblems problems;
   check_utf8(line, "standard input", "line", number, problems);
   problems.throw_if_any();
@@ -245,16 +249,17 @@ std::string_view text_of(std::string_view line, int64_t number) {
 }
 
 /// Calls `convert` with each line of standard input and writes what it returns.
-void filter(const std::function<std::string(const std::string& line, int64_t number)>& convert) {
-  std::string line;
-  for (int64_t number = 1; std::getline(std::cin, line); ++number) write_line(convert(line, number));
+void filter(const TextLimit& limit,
+            const std::function<std::string(std::string_view line, int64_t number)>& convert) {
+  LineSplitter lines("standard input", read_from(STDIN_FILENO, "standard input"), limit);
+  while (const std::optional<std::string_view> line = lines.next()) write_line(convert(*line, lines.line()));
   if (std::fflush(stdout) != 0)
     throw Error(ErrorKind::kSystem, "standard output: cannot be written: " + system_message(errno));
 }
 
 void encode(const Options& options) {
   const std::unique_ptr<Vocabulary> vocabulary = open(options.encode);
-  filter([&](const std::string& line, int64_t number) {
+  filter(options.limit, [&](std::string_view line, int64_t number) {
     std::string tokens;
     for (const int32_t id : vocabulary->encode(text_of(line, number))) {
       if (!tokens.empty()) tokens += ' ';
@@ -269,9 +274,9 @@ void decode(const Options& options) {
   std::unordered_map<std::string, int32_t> ids;
   for (int32_t id = 0; id < vocabulary->size(); ++id)
     ids.emplace(options.pieces ? one_word(vocabulary->piece(id)) : fmt::to_string(id), id);
-  filter([&](const std::string& line, int64_t number) {
+  filter(options.limit, [&](std::string_view line, int64_t number) {
     std::vector<int32_t> tokens;
-    std::istringstream words(line);
+    std::istringstream words{std::string(line)};
     for (std::string word; words >> word;) {
       const auto found = ids.find(word);
       if (found == ids.end())
@@ -305,12 +310,8 @@ int vocab_main(const std::vector<std::string>& words) {
   try {
     run(parse(words));
     return 0;
-  } catch (const Error& error) {
-    std::fputs(fmt::format("{}\n", error.what()).c_str(), stderr);
-    return error.exit_code();
   } catch (const std::exception& error) {
-    std::fputs(fmt::format("mtf-vocab: {}\n", error.what()).c_str(), stderr);
-    return 1;
+    return report_failure(error, "mtf-vocab");
   }
 }
 

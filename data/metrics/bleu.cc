@@ -10,6 +10,7 @@
 #include "data/metrics/ngrams.h"
 #include "data/metrics/unicode.h"
 #include "data/text/lowercase.h"
+#include "data/vocabulary/sentencepiece_vocabulary.h"
 
 namespace mtf {
 namespace {
@@ -102,7 +103,8 @@ size_t closest_length(size_t length, std::span<const Units> references) {
 
 class Bleu final : public TextMetric {
  public:
-  explicit Bleu(const BleuOptions& options) : options_(options) {}
+  explicit Bleu(const BleuOptions& options)
+      : options_(options), pieces_(read_pieces(options.tokenizer, options.tokenizer_model)) {}
 
   std::string name() const override { return "BLEU"; }
   size_t width() const override { return kLengths + 2 * options_.max_order; }
@@ -128,6 +130,11 @@ class Bleu final : public TextMetric {
 
   double value(std::span<const double> sums) const override { return bleu_of(sums, options_).score; }
   double value(std::span<const float> sums) const override { return bleu_of(sums, options_).score; }
+  double trial_value(std::span<const double> sums) const override {
+    BleuOptions options = options_;
+    options.smooth_value = std::floor(smooth_value_of(options_));  // what is added to integers
+    return options.smoothing == BleuSmoothing::kAddK ? bleu_of(sums, options).score : value(sums);
+  }
   bool single_precision_value() const override { return false; }
   std::string details(std::span<const double> sums) const override {
     return bleu_of(sums, options_).details();
@@ -139,17 +146,19 @@ class Bleu final : public TextMetric {
       smoothing += fmt::format("[{:.2f}]", smooth_value_of(options_));
     signature.add("case", "c", options_.lowercase ? "lc" : "mixed");
     signature.add("eff", "e", options_.effective_order ? "yes" : "no");
-    signature.add("tok", "tok", std::string(name_of(options_.tokenizer)));
+    signature.add("tok", "tok", std::string(signature_of(options_.tokenizer)));
     signature.add("smooth", "s", smoothing);
   }
 
  private:
   Units units_of(const std::string& line) {
-    texts_.push_back(bleu_tokenize(options_.lowercase ? to_lower_case(line) : line, options_.tokenizer));
+    texts_.push_back(
+        bleu_tokenize(options_.lowercase ? to_lower_case(line) : line, options_.tokenizer, pieces_.get()));
     return numbers_(split_words(texts_.back()));
   }
 
   BleuOptions options_;
+  std::unique_ptr<const SentencePieceVocabulary> pieces_;
   WordNumbers numbers_;
   NgramMatcher matcher_;
   std::vector<std::string> texts_;  ///< tokenised

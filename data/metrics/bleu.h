@@ -32,6 +32,8 @@ std::vector<std::string> smoothing_names();
 
 struct BleuOptions {
   BleuTokenizer tokenizer = BleuTokenizer::k13a;
+  std::string tokenizer_model =
+      {};  ///< a .model file for tokenizers that need one; empty: where sacreBLEU keeps it
   BleuSmoothing smoothing = BleuSmoothing::kExp;
   std::optional<double> smooth_value = {};  ///< nothing: 0.1 for kFloor, 1 for kAddK
   bool lowercase = false;
@@ -59,6 +61,7 @@ BleuScore corpus_bleu(std::span<const std::string> hypotheses, const References&
 BleuScore sentence_bleu(const std::string& hypothesis, std::span<const std::string> references,
                         const BleuOptions& options);
 
+/// Of a tokenizer with a model also throws what read_pieces() does.
 MetricSignature bleu_signature(const BleuOptions& options, size_t references);
 std::unique_ptr<TextMetric> make_bleu(const BleuOptions& options);
 

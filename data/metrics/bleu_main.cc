@@ -4,61 +4,16 @@
 
 #include <algorithm>
 #include <exception>
+#include <set>
 
 #include "data/metrics/command_line.h"
-#include "data/metrics/text_lines.h"
-#include "data/metrics/wmt_file.h"
+#include "data/metrics/systems_report.h"
+#include "data/metrics/test_sets.h"
 #include "engine/core/error.h"
+#include "engine/core/exception.h"
 
 namespace mtf {
 namespace {
-
-/// What is scored, with the names of where it came from.
-struct Corpus {
-  std::vector<std::string> hypotheses;
-  std::string hypothesis_name;
-  References references;
-  std::vector<std::string> reference_names;
-};
-
-std::vector<std::string> read_standard_input_lines() {
-  const std::string name = "standard input";
-  std::vector<std::string> lines = lines_of(read_standard_input(), name);
-  const auto with_tab = std::ranges::find_if(
-      lines, [](const std::string& line) { return line.find('\t') != std::string::npos; });
-  if (with_tab != lines.end()) {
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{}: line {} has a tab, which stands between the outputs of two systems", name,
-                            with_tab - lines.begin() + 1),
-                "one system; with `-i FILE` a tab is part of the text");
-  }
-  return lines;
-}
-
-References read_references(const std::string& path, size_t columns) {
-  if (is_wmt_file(path)) return read_wmt_references(path);
-  return split_columns(read_lines(path), columns, path);
-}
-
-std::vector<std::string> read_hypotheses(const std::optional<std::string>& path) {
-  if (!path) return read_standard_input_lines();
-  return is_wmt_file(*path) ? read_wmt_hypothesis(*path) : read_lines(*path);
-}
-
-Corpus read_corpus(const BleuCommand& command) {
-  Corpus corpus;
-  for (const std::string& path : command.references) {
-    for (std::vector<std::string>& text : read_references(path, command.columns)) {
-      corpus.references.push_back(std::move(text));
-      corpus.reference_names.push_back(path);
-    }
-  }
-  corpus.hypotheses = read_hypotheses(command.input);
-  corpus.hypothesis_name = command.input.value_or("standard input");
-  check_line_counts(corpus.hypotheses.size(), corpus.hypothesis_name, corpus.references,
-                    corpus.reference_names);
-  return corpus;
-}
 
 std::unique_ptr<TextMetric> make_metric(const std::string& name, const BleuCommand& command) {
   if (name == "chrf") return make_chrf(command.chrf);
@@ -68,18 +23,20 @@ std::unique_ptr<TextMetric> make_metric(const std::string& name, const BleuComma
 
 void warn_if_tokenized(const Corpus& corpus) {
   constexpr int64_t kMany = 100;
-  const int64_t lines = tokenized_lines(corpus.hypotheses);
-  if (lines < kMany) return;
-  fmt::print(
-      stderr,
-      "warning: {} lines of {} end in ` .`: the text looks tokenised, which lowers BLEU; detokenise it, or "
-      "write --force if it is as it should be\n",
-      lines, corpus.hypothesis_name);
+  for (size_t s = 0; s < corpus.systems.size(); ++s) {
+    const int64_t lines = tokenized_lines(corpus.systems[s]);
+    if (lines < kMany) continue;
+    fmt::print(
+        stderr,
+        "warning: {} lines of {} end in ` .`: the text looks tokenised, which lowers BLEU; detokenise it, or "
+        "write --force if it is as it should be\n",
+        lines, corpus.sources[s]);
+  }
 }
 
 void print_sentences(const Corpus& corpus, const BleuCommand& command) {
-  const std::unique_ptr<TextMetric> metric = make_metric(*command.metrics.begin(), command);
-  const SegmentStatistics statistics(*metric, corpus.hypotheses, corpus.references);
+  const std::unique_ptr<TextMetric> metric = make_metric(command.metrics.front(), command);
+  const SegmentStatistics statistics(*metric, corpus.systems.front(), corpus.references);
   MetricScore score{.name = metric->name(), .signature = signature_of(*metric, corpus.references.size())};
   for (size_t i = 0; i < statistics.segments(); ++i) {
     score.value = metric->value(statistics.row(i));
@@ -88,23 +45,125 @@ void print_sentences(const Corpus& corpus, const BleuCommand& command) {
   }
 }
 
-void print_corpus(const Corpus& corpus, const BleuCommand& command) {
+std::vector<std::string> sorted(std::vector<std::string> names) {
+  std::ranges::sort(names);
+  return names;
+}
+
+/// The values of `name` that the origins have.
+std::vector<std::string> values_in(const Corpus& corpus, std::string SentenceOrigin::*name) {
+  std::set<std::string> values;
+  for (const SentenceOrigin& origin : corpus.origins) values.insert(origin.*name);
+  values.erase("");
+  return {values.begin(), values.end()};
+}
+
+/// A line for the subset, if it has sentences, under each metric.
+struct SubsetScore {
+  std::string key;
+  size_t sentences;
   std::vector<MetricScore> scores;
-  for (const std::string& name : command.metrics) {
-    scores.push_back(corpus_score(*make_metric(name, command), corpus.hypotheses, corpus.references,
+};
+
+std::vector<SubsetScore> subset_scores(const Corpus& corpus, const BleuCommand& command) {
+  const OriginFilter& filter = command.origin;
+  const auto given_or = [](const std::string& given, std::vector<std::string> otherwise) {
+    return given.empty() ? std::move(otherwise) : std::vector<std::string>{given};
+  };
+  std::vector<SubsetScore> results;
+  for (const std::string& language :
+       given_or(filter.language, values_in(corpus, &SentenceOrigin::language))) {
+    std::vector<std::string> domains = given_or(filter.domain, values_in(corpus, &SentenceOrigin::domain));
+    domains.insert(domains.begin(), "");
+    for (const std::string& domain : domains) {
+      const Corpus subset = subset_of(corpus, {language, domain});
+      if (subset.sentences() == 0) continue;
+      const bool country = domain.starts_with("country:");
+      SubsetScore& result = results.emplace_back();
+      result.key = fmt::format("origlang={} {}", language,
+                               domain.empty() ? "domain=ALL"
+                               : country      ? "country=" + domain.substr(domain.find(':') + 1)
+                                              : "domain=" + domain);
+      result.sentences = subset.sentences();
+      for (const std::string& name : command.metrics)
+        result.scores.push_back(
+            corpus_score(*make_metric(name, command), subset.systems.front(), subset.references));
+    }
+  }
+  return results;
+}
+
+void print_subsets(const Corpus& corpus, const BleuCommand& command) {
+  const std::vector<SubsetScore> results = subset_scores(corpus, command);
+  if (results.empty()) {
+    fmt::print("No subset information found. Consider using --origlang argument.\n");
+    return;
+  }
+  size_t key_width = 0, name_width = 0;
+  for (const SubsetScore& result : results) key_width = std::max(key_width, result.key.size() + 1);
+  for (const MetricScore& score : results.front().scores)
+    name_width = std::max(name_width, score.name.size());
+  for (const SubsetScore& result : results) {
+    const std::string key = fmt::format("{:<{}}", result.key, key_width);
+    for (const MetricScore& score : result.scores) {
+      fmt::print("{}: sentences={:<6} {:<{}} = {}\n",
+                 command.report.color ? fmt::format("\x1b[33m{}\x1b[0m", key) : key, result.sentences,
+                 score.name, name_width, decimals(score.value, command.report.width));
+    }
+  }
+}
+
+void print_one_system(const Corpus& corpus, const BleuCommand& command) {
+  std::vector<MetricScore> scores;
+  for (const std::string& name : sorted(command.metrics)) {
+    scores.push_back(corpus_score(*make_metric(name, command), corpus.systems.front(), corpus.references,
                                   command.bootstrap_samples));
   }
-  fmt::print("{}", command.json ? json_report(scores, command.report) : text_report(scores, command.report));
+  fmt::print("{}", command.report.format == ReportFormat::kJson ? json_report(scores, command.report)
+                                                                : text_report(scores, command.report));
+}
+
+void print_systems(const Corpus& corpus, const BleuCommand& command) {
+  SystemsReport report{.names = corpus.names, .columns = {}, .paired = command.paired};
+  for (const std::string& name : command.paired ? command.metrics : sorted(command.metrics)) {
+    const std::unique_ptr<TextMetric> metric = make_metric(name, command);
+    if (command.paired) {
+      report.columns.push_back(paired_test(*metric, corpus.systems, corpus.references, *command.paired));
+      continue;
+    }
+    MetricColumn& column = report.columns.emplace_back();
+    column.name = metric->name();
+    column.signature = signature_of(*metric, corpus.references.size());
+    for (const std::vector<std::string>& system : corpus.systems)
+      column.scores.push_back({.value = corpus_score(*metric, system, corpus.references).value});
+  }
+  fmt::print("{}", systems_report(report, command.report));
+}
+
+void check_systems(size_t systems, const BleuCommand& command) {
+  if (systems > 1 && command.sentence_level)
+    throw Error(ErrorKind::kUsage, fmt::format("--sentence-level takes one system, not {}", systems));
+  if (systems > 1 && command.bootstrap_samples > 0)
+    throw Error(ErrorKind::kUsage, "--confidence is for one system", "--paired-bs compares several");
+  if (systems == 1 && command.paired)
+    throw Error(ErrorKind::kUsage, "a paired test compares systems; there is one",
+                "`mtf-bleu ref.de -i baseline.de other.de --paired-bs`");
 }
 
 void run(const BleuCommand& command) {
-  const Corpus corpus = read_corpus(command);
-  if (command.metrics.contains("bleu") && !command.force) warn_if_tokenized(corpus);
-  if (command.sentence_level) {
-    print_sentences(corpus, command);
-  } else {
-    print_corpus(corpus, command);
-  }
+  const Corpus all = read_corpus(command.files);
+  check_systems(all.systems.size(), command);
+  const bool filtered = !command.origin.language.empty() || !command.origin.domain.empty();
+  const Corpus corpus = filtered ? subset_of(all, command.origin) : all;
+  if (corpus.sentences() == 0)
+    throw Error(ErrorKind::kUsage, "no sentence is of this --origlang and --subset",
+                fmt::format("languages are {}", fmt::join(values_in(all, &SentenceOrigin::language), ", ")));
+  if (std::ranges::find(command.metrics, "bleu") != command.metrics.end() && !command.force)
+    warn_if_tokenized(corpus);
+  if (command.sentence_level) return print_sentences(corpus, command);
+  if (corpus.systems.size() > 1) return print_systems(corpus, command);
+  print_one_system(corpus, command);
+  if (command.detail) print_subsets(all, command);
 }
 
 }  // namespace
@@ -115,18 +174,16 @@ int bleu_main(const std::vector<std::string>& words) {
     if (command.help) {
       fmt::print("{}", kBleuHelp);
     } else if (command.version) {
-      fmt::print("mtf-bleu {}\n", MTF_VERSION);
+      fmt::print("mtf-bleu {}, with the figures of sacreBLEU {}\n", MTF_VERSION, kSacrebleuVersion);
+    } else if (command.list) {
+      fmt::print("{}", list_test_sets(command.test_set, command.language_pair));
     } else {
       run(command);
     }
     return 0;
-  } catch (const Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return error.exit_code();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "mtf-bleu: {}\n", error.what());
+    return report_failure(error, "mtf-bleu");
   }
-  return 1;
 }
 
 }  // namespace mtf

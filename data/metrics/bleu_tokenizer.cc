@@ -1,24 +1,56 @@
 #include "data/metrics/bleu_tokenizer.h"
 
+#include <fmt/format.h>
 #include <unicode/utf8.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <filesystem>
 #include <utility>
 
+#include "data/input_file.h"
 #include "data/metrics/rewrite_pairs.h"
 #include "data/metrics/separate.h"
 #include "data/metrics/unicode.h"
+#include "data/vocabulary/sentencepiece_vocabulary.h"
+#include "engine/config/types.h"
+#include "engine/core/check.h"
+#include "engine/core/error.h"
 
 namespace mtf {
 namespace {
 
-constexpr std::array<std::pair<BleuTokenizer, std::string_view>, 5> kTokenizerNames = {
+constexpr std::array<std::pair<BleuTokenizer, std::string_view>, 9> kTokenizerNames = {
     {{BleuTokenizer::k13a, "13a"},
      {BleuTokenizer::kIntl, "intl"},
      {BleuTokenizer::kChar, "char"},
      {BleuTokenizer::kZh, "zh"},
-     {BleuTokenizer::kNone, "none"}}};
+     {BleuTokenizer::kNone, "none"},
+     {BleuTokenizer::kSpm, "spm"},
+     {BleuTokenizer::kFlores101, "flores101"},
+     {BleuTokenizer::kFlores200, "flores200"},
+     {BleuTokenizer::kSpBleu1k, "spBLEU-1K"}}};
+
+/// Where sacreBLEU gets the model of a tokenizer, and what it calls the file; empty without a model.
+struct ModelSource {
+  std::string_view url, file;
+};
+ModelSource model_of(BleuTokenizer tokenizer) {
+  switch (tokenizer) {
+    case BleuTokenizer::kSpm:
+    case BleuTokenizer::kFlores101:
+      return {"https://dl.fbaipublicfiles.com/fairseq/models/flores/sacrebleu_tokenizer_spm.model",
+              "sacrebleu_tokenizer_spm.model"};
+    case BleuTokenizer::kFlores200:
+      return {"https://tinyurl.com/flores200sacrebleuspm", "flores200sacrebleuspm"};
+    case BleuTokenizer::kSpBleu1k:
+      return {"https://www.dlnlp.ai/spBLEU-1K/spbleu-1k_tokenizer_spm.model",
+              "spbleu-1k_tokenizer_spm.model"};
+    default:
+      return {};
+  }
+}
 
 std::string tokenize_13a(std::string_view line) {
   std::string text = " ";
@@ -159,7 +191,12 @@ std::vector<std::string> bleu_tokenizer_names() {
   return names;
 }
 
-std::string bleu_tokenize(std::string_view line, BleuTokenizer tokenizer) {
+std::string_view signature_of(BleuTokenizer tokenizer) {
+  return name_of(tokenizer == BleuTokenizer::kSpm ? BleuTokenizer::kFlores101 : tokenizer);
+}
+
+std::string bleu_tokenize(std::string_view line, BleuTokenizer tokenizer,
+                          const SentencePieceVocabulary* pieces) {
   line = strip_right(line);
   switch (tokenizer) {
     case BleuTokenizer::k13a:
@@ -171,9 +208,32 @@ std::string bleu_tokenize(std::string_view line, BleuTokenizer tokenizer) {
     case BleuTokenizer::kZh:
       return tokenize_zh(line);
     case BleuTokenizer::kNone:
+      return std::string(line);
+    case BleuTokenizer::kSpm:
+    case BleuTokenizer::kFlores101:
+    case BleuTokenizer::kFlores200:
+    case BleuTokenizer::kSpBleu1k:
       break;
   }
-  return std::string(line);
+  MTF_CHECK(pieces != nullptr, "the tokenizer {} has no model", name_of(tokenizer));
+  return fmt::format("{}", fmt::join(pieces->pieces(line), " "));
+}
+
+std::unique_ptr<const SentencePieceVocabulary> read_pieces(BleuTokenizer tokenizer, const std::string& path) {
+  const ModelSource source = model_of(tokenizer);
+  if (source.file.empty()) return nullptr;
+  std::string file = path;
+  if (file.empty()) {
+    const char* const home = std::getenv("SACREBLEU");
+    file = fmt::format("{}/models/{}", home != nullptr ? home : config::expand_home("~/.sacrebleu"),
+                       source.file);
+    std::error_code ignored;
+    if (!std::filesystem::exists(file, ignored))
+      throw Error(ErrorKind::kUsage, fmt::format("-tok {}: its model is not here", name_of(tokenizer)),
+                  fmt::format("download {} and name the file: `--spm-model FILE`", source.url));
+  }
+  return std::make_unique<SentencePieceVocabulary>(
+      read_file(file, "a SentencePiece model", kLargestVocabularyFile), file);
 }
 
 }  // namespace mtf

@@ -15,27 +15,6 @@
 namespace mtf {
 namespace {
 
-struct Seed {
-  std::string name;
-  uint64_t value;
-};
-
-Seed read_seed() {
-  const char* const setting = std::getenv("SACREBLEU_SEED");
-  const std::string text = setting == nullptr ? "12345" : to_lower_case(setting);
-  if (text == "none") {
-    std::random_device device;
-    return {text, static_cast<uint64_t>(device()) << 32 | device()};
-  }
-  uint64_t value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc() || end != text.data() + text.size()) {
-    throw Error(ErrorKind::kUsage, fmt::format("SACREBLEU_SEED: `{}` is not a seed", text),
-                "a whole number from 0, or `none`");
-  }
-  return {text, value};
-}
-
 /// The interval that leaves out a fortieth of the scores on each side. `single`: the scores are float32, and
 /// so is what numpy makes of them.
 Confidence interval(std::vector<double> scores, bool single) {
@@ -58,8 +37,24 @@ Confidence interval(std::vector<double> scores, bool single) {
 
 }  // namespace
 
-Confidence bootstrap(const TextMetric& metric, const SegmentStatistics& statistics, int64_t samples) {
-  const Seed seed = read_seed();
+Seed read_seed() {
+  const char* const setting = std::getenv("SACREBLEU_SEED");
+  const std::string text = setting == nullptr ? "12345" : to_lower_case(setting);
+  if (text == "none") {
+    std::random_device device;
+    return {text, static_cast<uint64_t>(device()) << 32 | device()};
+  }
+  uint64_t value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc() || end != text.data() + text.size()) {
+    throw Error(ErrorKind::kUsage, fmt::format("SACREBLEU_SEED: `{}` is not a seed", text),
+                "a whole number from 0, or `none`");
+  }
+  return {text, value};
+}
+
+std::vector<double> resampled_scores(const TextMetric& metric, const SegmentStatistics& statistics,
+                                     int64_t samples, const Seed& seed) {
   NumpyRandom random(seed.value);
   const size_t width = metric.width(), segments = statistics.segments();
   std::vector<float> rows;
@@ -76,7 +71,13 @@ Confidence bootstrap(const TextMetric& metric, const SegmentStatistics& statisti
     }
     scores.push_back(metric.value(std::span<const float>(sums)));
   }
-  Confidence confidence = interval(std::move(scores), metric.single_precision_value());
+  return scores;
+}
+
+Confidence bootstrap(const TextMetric& metric, const SegmentStatistics& statistics, int64_t samples) {
+  const Seed seed = read_seed();
+  Confidence confidence =
+      interval(resampled_scores(metric, statistics, samples, seed), metric.single_precision_value());
   confidence.samples = samples;
   confidence.seed = seed.name;
   return confidence;

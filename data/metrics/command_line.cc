@@ -52,21 +52,24 @@ const std::vector<OptionName>& options() {
       {"width", "w", Takes::kValue},
       {"no-color", "nc", Takes::kNothing},
       {"format", "f", Takes::kValue},
-      // What sacreBLEU has and mtf-bleu has not.
-      {"test-set", "t", Takes::kValue},
       {"origlang", "ol", Takes::kValue},
       {"subset", "", Takes::kValue},
-      {"download", "", Takes::kValue},
-      {"echo", "", Takes::kValues},
       {"list", "", Takes::kNothing},
-      {"citation", "", Takes::kNothing},
-      {"cite", "", Takes::kNothing},
       {"detail", "d", Takes::kNothing},
       {"paired-ar", "par", Takes::kNothing},
       {"paired-bs", "pbs", Takes::kNothing},
       {"paired-ar-n", "parn", Takes::kValue},
       {"paired-bs-n", "pbsn", Takes::kValue},
       {"paired-jobs", "j", Takes::kValue},
+      // What mtf-bleu has and sacreBLEU has not.
+      {"spm-model", "", Takes::kValue},
+      {"max-line-bytes", "", Takes::kValue},
+      // What sacreBLEU has and mtf-bleu has not.
+      {"test-set", "t", Takes::kValue},
+      {"download", "", Takes::kValue},
+      {"echo", "", Takes::kValues},
+      {"citation", "", Takes::kNothing},
+      {"cite", "", Takes::kNothing},
   };
   return table;
 }
@@ -94,9 +97,11 @@ class Parsed {
 
   bool has(const std::string& name) const { return result_.count(name) > 0; }
   std::string text(const std::string& name) const { return result_[name].as<std::string>(); }
+  std::string text_or_empty(const std::string& name) const { return has(name) ? text(name) : ""; }
   std::vector<std::string> texts(const std::string& name) const {
     std::vector<std::string> values;
-    std::string_view rest = text_or_empty(name);
+    const std::string given = text_or_empty(name);
+    std::string_view rest = given;
     while (!rest.empty()) {
       const size_t end = std::min(rest.find(kValueSeparator), rest.size());
       values.emplace_back(rest.substr(0, end));
@@ -138,33 +143,39 @@ class Parsed {
   }
 
  private:
-  std::string_view text_or_empty(const std::string& name) const {
-    return has(name) ? std::string_view(result_[name].as<std::string>()) : std::string_view();
-  }
-
   cxxopts::ParseResult result_;
 };
 
 void refuse_what_is_missing(const Parsed& parsed) {
   if (parsed.has("test-set")) throw_no_test_set(parsed.text("test-set"));
-  for (const char* const name :
-       {"origlang", "subset", "download", "echo", "list", "citation", "cite", "detail"}) {
+  for (const char* const name : {"download", "echo", "citation", "cite"}) {
     if (!parsed.has(name)) continue;
     throw Error(ErrorKind::kUsage, fmt::format("--{} is about test sets, of which mtf-bleu has none", name),
                 "sacreBLEU has them");
   }
-  for (const char* const name : {"paired-ar", "paired-bs", "paired-ar-n", "paired-bs-n", "paired-jobs"}) {
-    if (!parsed.has(name)) continue;
-    throw Error(ErrorKind::kUsage, fmt::format("--{} compares systems; mtf-bleu scores one", name),
-                "sacreBLEU compares them; `--confidence` gives an interval for one");
-  }
 }
 
-std::set<std::string> metrics_of(const Parsed& parsed) {
-  const std::vector<std::string> names = parsed.texts("metrics");
-  for (const std::string& name : names) Parsed::check_choice("metrics", name, {"bleu", "chrf", "ter"});
-  if (names.empty()) return {"bleu"};
-  return {names.begin(), names.end()};
+std::vector<std::string> metrics_of(const Parsed& parsed) {
+  std::vector<std::string> metrics;
+  for (const std::string& name : parsed.texts("metrics")) {
+    Parsed::check_choice("metrics", name, {"bleu", "chrf", "ter"});
+    if (std::ranges::find(metrics, name) == metrics.end()) metrics.push_back(name);
+  }
+  if (metrics.empty()) metrics.emplace_back("bleu");
+  return metrics;
+}
+
+bool has_metric(const std::vector<std::string>& metrics, std::string_view name) {
+  return std::ranges::find(metrics, name) != metrics.end();
+}
+
+/// The place of the dash in a pair of languages.
+size_t dash_of(const std::string& pair) {
+  const size_t dash = pair.find('-');
+  if (dash == std::string::npos || dash + 1 == pair.size())
+    throw Error(ErrorKind::kUsage, fmt::format("--language-pair: `{}` is no pair", pair),
+                "for example `en-de`");
+  return dash;
 }
 
 /// By the target language where --tokenize does not say it.
@@ -173,12 +184,9 @@ BleuTokenizer tokenizer_of(const Parsed& parsed) {
   if (parsed.has("tokenize")) return *bleu_tokenizer_named(parsed.choice("tokenize", names, "13a"));
   if (!parsed.has("language-pair")) return BleuTokenizer::k13a;
   const std::string pair = parsed.text("language-pair");
-  const size_t dash = pair.find('-');
-  if (dash == std::string::npos || dash + 1 == pair.size())
-    throw Error(ErrorKind::kUsage, fmt::format("--language-pair: `{}` is no pair", pair),
-                "for example `en-de`");
+  const size_t dash = dash_of(pair);
   const std::string target = pair.substr(dash + 1, pair.find('-', dash + 1) - dash - 1);
-  if ((target == "ja" || target == "ko") && metrics_of(parsed).contains("bleu")) {
+  if ((target == "ja" || target == "ko") && has_metric(metrics_of(parsed), "bleu")) {
     throw Error(ErrorKind::kUsage,
                 fmt::format("--language-pair {}: the tokeniser of sacreBLEU for it, {}-mecab, is not here",
                             pair, target),
@@ -190,6 +198,7 @@ BleuTokenizer tokenizer_of(const Parsed& parsed) {
 BleuOptions bleu_options(const Parsed& parsed) {
   BleuOptions bleu;
   bleu.tokenizer = tokenizer_of(parsed);
+  bleu.tokenizer_model = parsed.text_or_empty("spm-model");
   bleu.smoothing = *smoothing_named(parsed.choice("smooth-method", smoothing_names(), "exp"));
   if (parsed.has("smooth-value")) parsed.set_number("smooth-value", bleu.smooth_value.emplace(), 0.0);
   bleu.lowercase = parsed.has("lowercase");
@@ -220,45 +229,61 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-ReportOptions report_options(const Parsed& parsed, bool json) {
-  ReportOptions report;
-  parsed.set_number<int64_t>("width", report.width, 0, 1000);
-  report.score_only = parsed.has("score-only");
-  report.short_signature = parsed.has("short");
-  report.color =
-      !json && !parsed.has("no-color") && environment("NO_COLOR").empty() && ::isatty(STDOUT_FILENO);
-  return report;
-}
-
-/// "latex" is for tables of several systems; of one, sacreBLEU prints text.
-bool wants_json(const Parsed& parsed) {
+/// --detail is no JSON.
+ReportFormat format_of(const Parsed& parsed) {
   const std::vector<std::string> formats = {"json", "text", "latex"};
   const std::string from_environment = to_lower_case(environment("SACREBLEU_FORMAT"));
   const std::string from_option = parsed.choice("format", formats, "json");
   const bool is_set = std::ranges::find(formats, from_environment) != formats.end();
-  return (is_set ? from_environment : from_option) == "json";
+  const std::string name = is_set ? from_environment : from_option;
+  if (name == "latex") return ReportFormat::kLatex;
+  return name == "text" || parsed.has("detail") ? ReportFormat::kText : ReportFormat::kJson;
 }
 
-std::optional<std::string> input_of(const Parsed& parsed) {
-  const std::vector<std::string> files = parsed.texts("input");
-  if (files.size() > 1) {
-    throw Error(ErrorKind::kUsage, fmt::format("--input names {} systems; mtf-bleu scores one", files.size()),
-                "references come before it: `mtf-bleu ref.de -i out.de`");
-  }
-  if (parsed.has("input") && files.empty())
+ReportOptions report_options(const Parsed& parsed) {
+  ReportOptions report;
+  report.format = format_of(parsed);
+  parsed.set_number<int64_t>("width", report.width, 0, 1000);
+  report.score_only = parsed.has("score-only");
+  report.short_signature = parsed.has("short");
+  report.color = report.format != ReportFormat::kJson && !parsed.has("no-color") &&
+                 environment("NO_COLOR").empty() && ::isatty(STDOUT_FILENO);
+  return report;
+}
+
+std::optional<PairedOptions> paired_options(const Parsed& parsed) {
+  PairedOptions bootstrap{PairedTest::kBootstrap, 1000}, randomization{PairedTest::kRandomization, 10000};
+  parsed.set_number<int64_t>("paired-bs-n", bootstrap.samples, 1);
+  parsed.set_number<int64_t>("paired-ar-n", randomization.samples, 1);
+  int64_t jobs =
+      1;  // one process is enough: it takes sacreBLEU seconds where it takes this program milliseconds
+  parsed.set_number<int64_t>("paired-jobs", jobs, 0);
+  if (parsed.has("paired-bs") && parsed.has("paired-ar"))
+    throw Error(ErrorKind::kUsage, "--paired-bs and --paired-ar are two tests", "one of them");
+  if (parsed.has("paired-bs")) return bootstrap;
+  return parsed.has("paired-ar") ? std::optional(randomization) : std::nullopt;
+}
+
+CorpusFiles files_of(const Parsed& parsed) {
+  CorpusFiles files;
+  files.references = parsed.words();
+  parsed.set_number<size_t>("num-refs", files.columns, 1, 1000);
+  files.outputs = parsed.texts("input");
+  if (parsed.has("input") && files.outputs.empty())
     throw Error(ErrorKind::kUsage, "--input has no name of a file", "`mtf-bleu ref.de -i out.de`");
-  return files.empty() ? std::nullopt : std::optional(files.front());
+  parsed.set_number<int64_t>("max-line-bytes", files.limit.bytes, 1);
+  return files;
 }
 
 void check(const BleuCommand& command) {
-  if (command.references.empty())
+  if (command.files.references.empty())
     throw Error(ErrorKind::kUsage, "there is no reference", "`mtf-bleu ref.de -i out.de`");
-  if (command.columns != 1 && command.references.size() > 1) {
+  if (command.files.columns != 1 && command.files.references.size() > 1) {
     throw Error(ErrorKind::kUsage,
                 "--num-refs is for references in the columns of one file, but there are several",
                 "either of the two");
   }
-  if (command.metrics.contains("chrf") && command.chrf.char_order + command.chrf.word_order == 0) {
+  if (has_metric(command.metrics, "chrf") && command.chrf.char_order + command.chrf.word_order == 0) {
     throw Error(ErrorKind::kUsage, "--chrf-char-order and --chrf-word-order are both 0",
                 "6 and 0 give chrF, 6 and 2 chrF++");
   }
@@ -267,6 +292,9 @@ void check(const BleuCommand& command) {
   if (command.sentence_level && command.bootstrap_samples > 0)
     throw Error(ErrorKind::kUsage, "--confidence is for a corpus, not for --sentence-level",
                 "either of the two");
+  if (command.sentence_level && command.paired)
+    throw Error(ErrorKind::kUsage, "paired tests are for a corpus, not for --sentence-level",
+                "either of the two");
 }
 
 BleuCommand command_of(const Parsed& parsed) {
@@ -274,15 +302,21 @@ BleuCommand command_of(const Parsed& parsed) {
   command.help = parsed.has("help");
   command.version = parsed.has("version");
   if (command.help || command.version) return command;
+  command.language_pair = parsed.text_or_empty("language-pair");
+  if (!command.language_pair.empty()) dash_of(command.language_pair);
+  command.test_set = parsed.text_or_empty("test-set");
+  command.list = parsed.has("list");
+  if (command.list) return command;
   refuse_what_is_missing(parsed);
-  parsed.set_number<size_t>("num-refs", command.columns, 1, 1000);
   parsed.choice("encoding", {"utf-8", "utf8", "UTF-8", "UTF8"}, "utf-8");
-  command.references = parsed.words();
-  command.input = input_of(parsed);
+  command.files = files_of(parsed);
+  command.origin = {parsed.text_or_empty("origlang"), parsed.text_or_empty("subset")};
   command.metrics = metrics_of(parsed);
   command.sentence_level = parsed.has("sentence-level");
+  command.detail = parsed.has("detail");
   command.force = parsed.has("force");
-  command.json = wants_json(parsed);
+  command.paired = paired_options(parsed);
+  command.files.baseline_first = command.paired.has_value();
   if (parsed.has("confidence")) {
     command.bootstrap_samples = 1000;
     parsed.set_number<int64_t>("confidence-n", command.bootstrap_samples, 1);
@@ -290,7 +324,7 @@ BleuCommand command_of(const Parsed& parsed) {
   command.bleu = bleu_options(parsed);
   command.chrf = chrf_options(parsed);
   command.ter = ter_options(parsed);
-  command.report = report_options(parsed, command.json);
+  command.report = report_options(parsed);
   check(command);
   return command;
 }
@@ -300,18 +334,21 @@ BleuCommand command_of(const Parsed& parsed) {
 const std::string_view kBleuHelp =
     R"(mtf-bleu: BLEU, chrF and TER, with the numbers and the command line of sacreBLEU 2.6
 
-usage: mtf-bleu REFERENCE... [-i FILE] [options] [< FILE]
+usage: mtf-bleu REFERENCE... [-i FILE...] [options] [< FILE]
 
   cat out.de | mtf-bleu ref.de                    one sentence a line; plain, .gz, WMT .sgm or .xml
   mtf-bleu ref1.de ref2.de -i out.de -m bleu chrf -tok intl -f text
+  mtf-bleu ref.de -i baseline.de other.de --paired-bs -f text
 
-  -i, --input FILE             the output to score, instead of standard input
+  -i, --input FILE...          the output to score, instead of standard input; of several systems a table
   -nr, --num-refs N            the one reference file has N references a line, between tabs
   -m, --metrics NAME...        bleu, chrf, ter
   -sl, --sentence-level        a score per line (effective order for BLEU)
   -l, --language-pair S-T      tokeniser zh when T is zh
+  --max-line-bytes N           a longer line is an error (67108864: 64 MiB)
 BLEU
-  -tok, --tokenize NAME        13a (default), intl, char, zh, none
+  -tok, --tokenize NAME        13a (default), intl, char, zh, none; spm, flores101, flores200, spBLEU-1K
+  --spm-model FILE             the SentencePiece model of the last four; otherwise where sacreBLEU keeps it
   -s, --smooth-method NAME     exp (default), floor, add-k, none;  -sv, --smooth-value NUMBER
   -lc, --lowercase             upper and lower case are the same
   --force                      no warning when the text looks tokenised
@@ -320,11 +357,20 @@ chrF
   --chrf-whitespace            --chrf-lowercase            --chrf-eps-smoothing
 TER
   --ter-case-sensitive   --ter-asian-support   --ter-no-punct   --ter-normalized
-report
+significance
   -ci, --confidence            95 % interval by bootstrap resampling;  -cin, --confidence-n N   (1000)
-  -f, --format NAME            json (default), text;  SACREBLEU_FORMAT overrides it
+  -pbs, --paired-bs            is each system different from the first: bootstrap;  -pbsn, --paired-bs-n N   (1000)
+  -par, --paired-ar            the same by approximate randomization;  -parn, --paired-ar-n N   (10000)
+parts of a WMT reference (.sgm, .xml)
+  -d, --detail                 scores by the original language and the domain of the documents
+  -ol, --origlang L            only documents from this language, or not from it: non-L
+  --subset REGEX               only documents of such domains
+report
+  -f, --format NAME            json (default), text, latex (of several systems);  SACREBLEU_FORMAT overrides it
   -b, --score-only   -w, --width DECIMALS (1)   -sh, --short signature   -q, --quiet   -nc, --no-color
+  --list [-l S-T | -t NAME]    test sets that sacreBLEU downloads
 
+The seed of random numbers is 12345, or what SACREBLEU_SEED says.
 Exit codes: 0 scored, 1 a file cannot be read or is not UTF-8, 2 wrong options or line counts that differ.
 )";
 

@@ -1,15 +1,16 @@
-// The command line of mtf-bleu, which is that of sacreBLEU for one system: -tok intl, -m bleu chrf, -sl, ...
+// The command line of mtf-bleu, which is that of sacreBLEU: -tok intl, -m bleu chrf, -sl, --paired-bs, ...
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "data/metrics/bleu.h"
 #include "data/metrics/chrf.h"
+#include "data/metrics/corpus_files.h"
+#include "data/metrics/paired_test.h"
 #include "data/metrics/report.h"
 #include "data/metrics/ter.h"
 
@@ -18,14 +19,17 @@ namespace mtf {
 struct BleuCommand {
   bool help = false;
   bool version = false;
-  std::vector<std::string> references;  ///< files
-  size_t columns = 1;                   ///< references in the one file, between tabs
-  std::optional<std::string> input;     ///< the file of the hypotheses; nothing: standard input
-  std::set<std::string> metrics;        ///< of "bleu", "chrf", "ter"
+  bool list = false;  ///< of test sets: all, those of `language_pair`, or the one that `test_set` names
+  std::string test_set = {};  ///< empty: not given
+  std::string language_pair = {};
+  CorpusFiles files;
+  OriginFilter origin;
+  std::vector<std::string> metrics;  ///< of "bleu", "chrf", "ter", each once, as they were written
   bool sentence_level = false;
-  bool force = false;  ///< no warning about tokenised text
-  bool json = true;
+  bool detail = false;            ///< scores by where the sentences are from
+  bool force = false;             ///< no warning about tokenised text
   int64_t bootstrap_samples = 0;  ///< 0: no confidence interval
+  std::optional<PairedOptions> paired;
   BleuOptions bleu;
   ChrfOptions chrf;
   TercomOptions ter;

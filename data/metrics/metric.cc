@@ -48,20 +48,22 @@ MetricScore corpus_score(TextMetric& metric, std::span<const std::string> hypoth
   const std::vector<double> sums = statistics.sums();
   MetricScore score{.name = metric.name(), .value = metric.value(sums), .details = metric.details(sums)};
   if (bootstrap_samples > 1) score.confidence = bootstrap(metric, statistics, bootstrap_samples);
-  score.signature = signature_of(metric, references.size(), score.confidence);
+  std::optional<Resampling> resampling;
+  if (score.confidence) resampling = Resampling{"bs", score.confidence->samples, score.confidence->seed};
+  score.signature = signature_of(metric, references.size(), resampling);
   return score;
 }
 
 MetricSignature signature_of(const TextMetric& metric, size_t references,
-                             const std::optional<Confidence>& confidence) {
+                             const std::optional<Resampling>& resampling) {
   MetricSignature signature;
   signature.add("nrefs", "#", std::to_string(references));
-  if (confidence) {
-    signature.add("bs", "bs", std::to_string(confidence->samples));
-    signature.add("seed", "rs", confidence->seed);
+  if (resampling) {
+    signature.add(resampling->kind, resampling->kind, std::to_string(resampling->samples));
+    signature.add("seed", "rs", resampling->seed);
   }
   metric.sign(signature);
-  signature.add("version", "v", "mtf-" MTF_VERSION);
+  signature.add("version", "v", kSacrebleuVersion);
   return signature;
 }
 

@@ -22,7 +22,10 @@ struct SignatureField {
   std::string value;
 };
 
-/// How a score was computed, in sacreBLEU's form; the version is that of this program: "mtf-0.1.0".
+/// The version of sacreBLEU whose figures these are.
+inline constexpr const char* kSacrebleuVersion = "2.6.0";
+
+/// How a score was computed, in sacreBLEU's form.
 class MetricSignature {
  public:
   void add(std::string name, std::string short_name, std::string value);
@@ -49,6 +52,8 @@ class TextMetric {
   virtual double value(std::span<const double> sums) const = 0;
   /// The same in single precision, in which sacreBLEU computes the scores of resampled corpora.
   virtual double value(std::span<const float> sums) const = 0;
+  /// The same where sacreBLEU keeps counts as integers: in the trials of approximate randomization.
+  virtual double trial_value(std::span<const double> sums) const { return value(sums); }
   /// Whether `value` of floats is a float: BLEU ends with an exponential in double precision.
   virtual bool single_precision_value() const { return true; }
 
@@ -64,6 +69,7 @@ struct Confidence {
   double half_width = 0;
   int64_t samples = 0;
   std::string seed;
+  bool single_precision = false;  ///< both numbers are floats
 };
 
 struct MetricScore {
@@ -97,9 +103,17 @@ class SegmentStatistics {
 MetricScore corpus_score(TextMetric& metric, std::span<const std::string> hypotheses,
                          const References& references, int64_t bootstrap_samples = 0);
 
+/// Corpora that were drawn for a signature to tell: "bs" by bootstrap resampling, "ar" by approximate
+/// randomization.
+struct Resampling {
+  std::string kind;
+  int64_t samples = 0;
+  std::string seed;
+};
+
 /// The signature of a score of `metric` against `references` references per segment.
 MetricSignature signature_of(const TextMetric& metric, size_t references,
-                             const std::optional<Confidence>& confidence = std::nullopt);
+                             const std::optional<Resampling>& resampling = std::nullopt);
 
 /// Throws Error (kUsage) with both counts when there are not as many lines in each of `references` as there
 /// are hypotheses, or no lines at all. Names are those of the files.

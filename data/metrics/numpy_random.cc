@@ -78,6 +78,17 @@ uint32_t NumpyRandom::next32() {
   return static_cast<uint32_t>(both);
 }
 
+bool NumpyRandom::next_bit() {
+  if (bits_left_ == 0) {
+    bits_ = next32();
+    bits_left_ = 32;
+  }
+  const bool bit = (bits_ & 1) != 0;
+  bits_ >>= 1;
+  --bits_left_;
+  return bit;
+}
+
 uint32_t NumpyRandom::below(uint32_t bound) {
   if (bound == 1) return 0;
   const auto product = [this, bound] { return static_cast<uint64_t>(next32()) * bound; };

@@ -18,6 +18,9 @@ class NumpyRandom {
   uint32_t next32();
   /// 0 <= number < bound, all equally likely (Lemire's method); bound is at least 1. Throws nothing.
   uint32_t below(uint32_t bound);
+  /// As one of rng.integers(2, size=..., dtype=bool), of which there must be a single call: the bits of 32 at
+  /// a time, the lowest first.
+  bool next_bit();
 
  private:
   __extension__ using Wide = unsigned __int128;
@@ -27,6 +30,8 @@ class NumpyRandom {
   Wide increment_ = 0;
   bool has_half_ = false;
   uint32_t half_ = 0;
+  uint32_t bits_ = 0;
+  int bits_left_ = 0;
 };
 
 }  // namespace mtf

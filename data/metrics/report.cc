@@ -11,8 +11,6 @@
 namespace mtf {
 namespace {
 
-std::string decimals(double value, int64_t width) { return fmt::format("{:.{}f}", value, width); }
-
 /// An interval around a mean of 0 says nothing and is left out.
 bool has_interval(const MetricScore& score) { return score.confidence && score.confidence->mean > 0; }
 
@@ -63,6 +61,8 @@ int columns_before_value(const std::string& line) {
 }
 
 }  // namespace
+
+std::string decimals(double value, int64_t width) { return fmt::format("{:.{}f}", value, width); }
 
 std::string text_report(std::span<const MetricScore> scores, const ReportOptions& options) {
   std::vector<std::string> lines;

@@ -6,7 +6,10 @@
 #include <array>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "data/metrics/test_set_table.h"
+#include "data/metrics/unicode.h"
 #include "engine/core/error.h"
 
 namespace mtf {
@@ -32,6 +35,55 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kArchive
      {"wmt24", "https://github.com/wmt-conference/wmt24-news-systems"}}};
 
 }  // namespace
+
+namespace {
+
+bool has_pair(const TestSet& set, std::string_view pair) {
+  const std::vector<std::string_view> pairs = split_words(set.pairs);
+  return std::ranges::find(pairs, pair) != pairs.end();
+}
+
+std::string list_sets(std::string_view pair) {
+  std::string text = pair.empty() ? "The available test sets are:\n"
+                                  : fmt::format("The available test sets for {} are:\n", pair);
+  const size_t dash = pair.find('-');
+  const std::string_view target = pair.substr(std::min(dash + 1, pair.size()));
+  const std::string there = fmt::format("{}-{}", pair.substr(0, dash), target.substr(0, target.find('-')));
+  const std::string back = fmt::format("{}-{}", target.substr(0, target.find('-')), pair.substr(0, dash));
+  for (const TestSet& set : test_sets()) {
+    if (pair.empty() || has_pair(set, there) || has_pair(set, back))
+      text += fmt::format("{:<30}: {}\n", set.name, set.description);
+  }
+  return text;
+}
+
+std::string list_pairs(const TestSet& set, std::string_view pair) {
+  if (set.fields.empty())
+    throw Error(ErrorKind::kUsage,
+                fmt::format("--list -t {}: only the files of the test set tell its fields", set.name),
+                "sacreBLEU downloads them");
+  std::string text;
+  for (const std::string_view each : split_words(set.pairs)) {
+    if (pair.empty() || pair == each)
+      text += fmt::format("{}: {}\n", each, fmt::join(split_words(set.fields), ", "));
+  }
+  if (text.empty())
+    throw Error(ErrorKind::kUsage, fmt::format("--list: the test set {} has no pair {}", set.name, pair),
+                fmt::format("one of {}", fmt::join(split_words(set.pairs), ", ")));
+  return text;
+}
+
+}  // namespace
+
+std::string list_test_sets(const std::string& name, const std::string& pair) {
+  if (name.empty()) return list_sets(pair);
+  const std::span<const TestSet> sets = test_sets();
+  const auto set = std::ranges::find(sets, std::string_view(name), &TestSet::name);
+  if (set == sets.end())
+    throw Error(ErrorKind::kUsage, fmt::format("--list: there is no test set `{}`", name),
+                "`mtf-bleu --list` names them");
+  return list_pairs(*set, pair);
+}
 
 void throw_no_test_set(const std::string& name) {
   const auto* const archive =

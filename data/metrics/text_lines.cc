@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iostream>
-#include <iterator>
 
 #include "data/input_file.h"
 #include "data/metrics/unicode.h"
@@ -12,10 +10,6 @@
 #include "engine/core/error.h"
 
 namespace mtf {
-
-std::string read_standard_input() {
-  return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
-}
 
 void check_utf8(std::string_view text, const std::string& name) {
   const std::optional<size_t> invalid = first_invalid_byte(text);
@@ -28,19 +22,21 @@ void check_utf8(std::string_view text, const std::string& name) {
   problems.throw_if_any();
 }
 
-std::vector<std::string> lines_of(std::string_view text, const std::string& name) {
-  check_utf8(text, name);
-  std::vector<std::string> lines;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    lines.emplace_back(strip_right(text.substr(0, end)));
-    text.remove_prefix(std::min(end + 1, text.size()));
+std::vector<std::string> read_lines(LineSplitter& lines) {
+  std::vector<std::string> result;
+  TextProblems problems;
+  while (const std::optional<std::string_view> line = lines.next()) {
+    check_utf8(*line, lines.name(), "line", lines.line(), problems);
+    problems.throw_if_any();
+    result.emplace_back(strip_right(*line));
   }
-  return lines;
+  return result;
 }
 
-std::vector<std::string> read_lines(const std::string& path) {
-  return lines_of(read_file(path, "a text file"), path);
+std::vector<std::string> read_lines(const std::string& path, const TextLimit& limit) {
+  InputFile file(path, "a text file");
+  LineSplitter lines(path, file.reader(), limit);
+  return read_lines(lines);
 }
 
 std::vector<std::vector<std::string>> split_columns(const std::vector<std::string>& lines, size_t columns,

@@ -17,6 +17,15 @@
 namespace mtf {
 namespace {
 
+/// A larger file is none of the shared tasks, whose files have a few MB.
+constexpr int64_t kLargestFile = int64_t{256} << 20;
+
+std::string read_text(const std::string& path) {
+  std::string text = read_file(path, "a text file", kLargestFile);
+  check_utf8(text, path);
+  return text;
+}
+
 int64_t line_of(std::string_view text, size_t at) {
   return std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(at, text.size())),
                     '\n') +
@@ -34,14 +43,40 @@ std::string_view without_gz(std::string_view path) {
   return path;
 }
 
-/// The next tag <seg ...> or <seg/> of text in lower case; npos when there is none.
-size_t find_segment(const std::string& lower, size_t from) {
-  constexpr std::string_view tag = "<seg";
+/// The next `tag`, "<seg" for <seg ...> or <seg/>, of text in lower case; npos when there is none.
+size_t find_tag(const std::string& lower, std::string_view tag, size_t from) {
   size_t at = lower.find(tag, from);
   while (at != std::string::npos &&
          std::string_view(" \t\r\n/>").find(lower[at + tag.size()]) == std::string::npos)
     at = lower.find(tag, at + 1);
   return at;
+}
+
+size_t find_segment(const std::string& lower, size_t from) { return find_tag(lower, "<seg", from); }
+
+/// The value of `attribute` in the tag that begins at `tag`; empty when it has none.
+std::string attribute_of(const std::string& text, const std::string& lower, size_t tag,
+                         std::string_view attribute) {
+  const std::string_view inside = std::string_view(lower).substr(tag, lower.find('>', tag) - tag);
+  const std::string name = fmt::format(" {}=\"", attribute);
+  const size_t begin = inside.find(name);
+  if (begin == std::string_view::npos) return {};
+  const size_t value = begin + name.size();
+  return text.substr(tag + value, std::min(inside.find('"', value), inside.size()) - value);
+}
+
+/// By the <doc ...> in which each <seg> stands.
+std::vector<SentenceOrigin> origins_in_sgm(const std::string& text) {
+  const std::string lower = ascii_lower(text);
+  std::vector<SentenceOrigin> origins;
+  SentenceOrigin of_document;
+  size_t document = find_tag(lower, "<doc", 0);
+  for (size_t at = find_segment(lower, 0); at != std::string::npos; at = find_segment(lower, at + 1)) {
+    for (; document < at; document = find_tag(lower, "<doc", document + 1))
+      of_document.language = attribute_of(text, lower, document, "origlang");
+    origins.push_back(of_document);
+  }
+  return origins;
 }
 
 /// What stands between <seg ...> and </seg>: such files look like SGML, but few parsers accept them.
@@ -122,6 +157,7 @@ std::map<std::string, Sentences> texts_of(const XmlText& xml, const pugi::xml_no
 struct XmlFile {
   std::map<std::string, std::vector<std::string>> references;  ///< by translator
   std::map<std::string, std::vector<std::string>> systems;
+  std::vector<SentenceOrigin> origins;
   std::string missing;  ///< the first sentence that a system has not translated
 };
 
@@ -166,6 +202,8 @@ XmlFile read_xml(const XmlText& xml) {
                                      document.attribute("id").value());
         }
       }
+      file.origins.push_back(
+          {document.attribute("origlang").as_string(), document.attribute("domain").as_string()});
       append(file.references, translators, references, number);
       append(file.systems, systems, outputs, number);
     }
@@ -188,21 +226,19 @@ bool is_wmt_file(std::string_view path) {
   return plain.ends_with(".sgm") || plain.ends_with(".sgml") || plain.ends_with(".xml");
 }
 
-std::vector<std::vector<std::string>> read_wmt_references(const std::string& path) {
-  const std::string text = read_file(path, "a text file");
-  check_utf8(text, path);
+WmtReferences read_wmt_references(const std::string& path) {
+  const std::string text = read_text(path);
   const std::optional<XmlFile> xml = read_as_xml(text, path);
-  if (!xml) return {segments_of_sgm(text, path)};
+  if (!xml) return {{segments_of_sgm(text, path)}, origins_in_sgm(text)};
   if (xml->references.empty())
     throw Error(ErrorKind::kData, fmt::format("{}: no reference", path), "a file with <ref> elements");
-  std::vector<std::vector<std::string>> references;
-  for (const auto& [translator, sentences] : xml->references) references.push_back(sentences);
-  return references;
+  WmtReferences result{.references = {}, .origins = xml->origins};
+  for (const auto& [translator, sentences] : xml->references) result.references.push_back(sentences);
+  return result;
 }
 
 std::vector<std::string> read_wmt_hypothesis(const std::string& path) {
-  const std::string text = read_file(path, "a text file");
-  check_utf8(text, path);
+  const std::string text = read_text(path);
   const std::optional<XmlFile> xml = read_as_xml(text, path);
   if (!xml) return segments_of_sgm(text, path);
   if (xml->systems.size() != 1) {

@@ -15,10 +15,10 @@ std::string text_of(const TextField& field, const std::shared_ptr<const Vocabula
   return field.has_ids && vocabulary ? vocabulary->decode(field.ids) : field.text;
 }
 
-std::vector<std::string> read_lines(const std::string& path, TextProblems& problems) {
+std::vector<std::string> read_lines(const std::string& path, const TextLimit& limit, TextProblems& problems) {
   std::vector<std::string> lines;
   try {
-    LineReader reader(path, problems);
+    LineReader reader(path, problems, limit);
     while (const auto line = reader.next()) lines.emplace_back(*line);
   } catch (const Error& error) {
     for (const Problem& problem : error.problems()) problems.add(problem);
@@ -30,10 +30,11 @@ std::vector<std::string> read_lines(const std::string& path, TextProblems& probl
 
 EvaluationTexts read_evaluation_texts(const TextSourceOptions& options,
                                       const std::vector<config::Path>& references,
-                                      const TextVocabularies& vocabularies, const Mark& mark) {
+                                      const TextVocabularies& vocabularies, const Mark& mark,
+                                      const TextLimit& limit) {
   std::vector<Problem> missing;
-  const TextFiles files = find_text_files(options, mark, missing);
-  const std::vector<std::string> reference_files = find_files(references, missing);
+  const TextFiles files = find_text_files(options, mark, missing, limit);
+  const std::vector<std::string> reference_files = find_regular_files(references, missing);
   if (!missing.empty()) throw Error(std::move(missing));
 
   TextProblems problems;
@@ -49,7 +50,7 @@ EvaluationTexts read_evaluation_texts(const TextSourceOptions& options,
       texts.references[0].push_back(text_of(example.targets, vocabularies.targets));
   }
   for (const std::string& path : reference_files) {
-    std::vector<std::string>& lines = texts.references.emplace_back(read_lines(path, problems));
+    std::vector<std::string>& lines = texts.references.emplace_back(read_lines(path, limit, problems));
     if (static_cast<int64_t>(lines.size()) == examples) continue;
     problems.add({ErrorKind::kData,
                   {},

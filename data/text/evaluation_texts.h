@@ -21,6 +21,7 @@ struct EvaluationTexts {
 /// that is wrong, such as references with another number of lines than there are examples.
 EvaluationTexts read_evaluation_texts(const TextSourceOptions& options,
                                       const std::vector<config::Path>& references,
-                                      const TextVocabularies& vocabularies, const Mark& mark = {});
+                                      const TextVocabularies& vocabularies, const Mark& mark = {},
+                                      const TextLimit& limit = {});
 
 }  // namespace mtf

@@ -25,8 +25,11 @@ FileLock::FileLock(std::string path, const std::function<void()>& waiting) : pat
   do {
     file_ = std::make_unique<File>(path_, O_RDWR | O_CREAT, 0644);
     if (!file_->open()) {
+      constexpr std::string_view kSuffix = ".lock";
+      const std::string guarded =
+          path_.ends_with(kSuffix) ? path_.substr(0, path_.size() - kSuffix.size()) : path_;
       throw Error(ErrorKind::kSystem,
-                  fmt::format("{}: cannot be written: {}", path_, system_message(file_->error())));
+                  fmt::format("{}: cannot be written: {}", guarded, system_message(file_->error())));
     }
     if (::flock(file_->get(), LOCK_EX | LOCK_NB) == 0) continue;
     if (errno != EWOULDBLOCK) return;  // a file system without locks

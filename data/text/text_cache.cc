@@ -84,7 +84,11 @@ void write_store(const std::string& path, std::span<const StoredTensor> tensors,
   try {
     write_safetensors(path, tensors, metadata);
   } catch (const Error& error) {
-    throw Error(error.kind(), error.problems().front().message,
+    const std::string& message = error.problems().front().message;  // with the name of a file in the cache
+    const size_t colon = message.rfind(": ");
+    throw Error(error.kind(),
+                fmt::format("tokenised texts cannot be kept in {}: {}", directory_of(path),
+                            colon == std::string::npos ? message : message.substr(colon + 2)),
                 "a directory with enough room, as `data.cache`");
   }
 }

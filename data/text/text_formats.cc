@@ -23,7 +23,9 @@ std::string reason_of(const nlohmann::json::exception& error) {
 class LineFormat final : public TextFormat {
  public:
   LineFormat(const TextOptions& options, const FormatContext& context)
-      : side_(options.as), lines_(context.files[0], context.problems), blank_lines_(context.blank_lines) {}
+      : side_(options.as),
+        lines_(context.files[0], context.problems, context.limit),
+        blank_lines_(context.blank_lines) {}
 
   bool next(TextExample& example) override {
     while (const auto line = lines_.next()) {
@@ -47,7 +49,10 @@ class LineFormat final : public TextFormat {
 class DocumentFormat final : public TextFormat {
  public:
   DocumentFormat(const TextOptions& options, const FormatContext& context)
-      : side_(options.as), lines_(context.files[0], context.problems), blank_lines_(context.blank_lines) {}
+      : side_(options.as),
+        lines_(context.files[0], context.problems, context.limit),
+        limit_(context.limit),
+        blank_lines_(context.blank_lines) {}
 
   bool next(TextExample& example) override {
     std::string& document = example[side_].text;
@@ -59,6 +64,8 @@ class DocumentFormat final : public TextFormat {
       } else {
         if (!document.empty()) document += '\n';
         document += *line;
+        if (!limit_.allows(document.size()))
+          limit_.refuse(fmt::format("{}: the document up to line {}", lines_.path(), lines_.line()));
       }
     }
     return !document.empty();
@@ -68,14 +75,15 @@ class DocumentFormat final : public TextFormat {
  private:
   Side side_;
   LineReader lines_;
+  TextLimit limit_;
   int64_t& blank_lines_;
 };
 
 class ParallelFormat final : public TextFormat {
  public:
   explicit ParallelFormat(const FormatContext& context)
-      : inputs_(context.files[0], context.problems),
-        targets_(context.files[1], context.problems),
+      : inputs_(context.files[0], context.problems, context.limit),
+        targets_(context.files[1], context.problems, context.limit),
         problems_(context.problems) {}
 
   bool next(TextExample& example) override {
@@ -107,7 +115,7 @@ class ParallelFormat final : public TextFormat {
 class TsvFormat final : public TextFormat {
  public:
   TsvFormat(const TsvOptions& options, const FormatContext& context)
-      : lines_(context.files[0], context.problems), problems_(context.problems) {
+      : lines_(context.files[0], context.problems, context.limit), problems_(context.problems) {
     for (const std::string& column : options.columns) {
       const auto side = std::ranges::find(kSides, column, [](Side s) { return name_of(s); });
       columns_.push_back(side == kSides.end() ? std::nullopt : std::optional(*side));
@@ -148,7 +156,7 @@ class TsvFormat final : public TextFormat {
 class JsonlFormat final : public TextFormat {
  public:
   JsonlFormat(const JsonlOptions& options, const FormatContext& context)
-      : lines_(context.files[0], context.problems),
+      : lines_(context.files[0], context.problems, context.limit),
         problems_(context.problems),
         blank_lines_(context.blank_lines) {
     const auto* renamed = std::get_if<config::Named<std::string>>(&options.columns);

@@ -12,6 +12,7 @@ namespace mtf {
 /// What all formats need beside their options.
 struct FormatContext {
   const std::vector<std::string>& files;  ///< of the group
+  const TextLimit& limit;
   const BySide<int64_t>& vocabulary_sizes;
   TextProblems& problems;
   int64_t& blank_lines;  ///< counted where they are passed over

@@ -11,28 +11,11 @@
 namespace mtf {
 namespace {
 
-/// The files of `paths`, which will be read more than once.
-std::vector<std::string> regular_files(const std::vector<config::Path>& paths,
-                                       std::vector<Problem>& problems) {
-  std::vector<std::string> files = find_files(paths, problems);
-  for (const std::string& file : files) {
-    std::error_code ignored;
-    if (std::filesystem::is_regular_file(file, ignored)) continue;
-    const auto path = std::ranges::find(paths, file, &config::Path::text);
-    problems.push_back({ErrorKind::kData,
-                        path == paths.end() ? Mark{} : path->mark,
-                        fmt::format("{} is no regular file", file),
-                        "a file that can be read more than once",
-                        {}});
-  }
-  return files;
-}
-
 std::vector<std::vector<std::string>> groups_of(const ParallelOptions& options, const Mark& mark,
                                                 std::vector<Problem>& problems) {
   const size_t problems_before = problems.size();
-  const std::vector<std::string> inputs = regular_files(options.inputs, problems);
-  const std::vector<std::string> targets = regular_files(options.targets, problems);
+  const std::vector<std::string> inputs = find_regular_files(options.inputs, problems);
+  const std::vector<std::string> targets = find_regular_files(options.targets, problems);
   if (problems.size() > problems_before) return {};
   if (inputs.empty() || inputs.size() != targets.size()) {
     problems.push_back({ErrorKind::kData,
@@ -52,17 +35,17 @@ std::vector<std::vector<std::string>> groups_of(const Options& options, const Ma
                                                 std::vector<Problem>& problems) {
   const size_t problems_before = problems.size();
   std::vector<std::vector<std::string>> groups;
-  for (std::string& file : regular_files(options.path, problems)) groups.push_back({std::move(file)});
+  for (std::string& file : find_regular_files(options.path, problems)) groups.push_back({std::move(file)});
   if (groups.empty() && problems.size() == problems_before)
-    problems.push_back({ErrorKind::kData, mark, "`path` names no file", "a path, a list or a glob", {}});
+    problems.push_back({ErrorKind::kConfig, mark, "`path` names no file", "a path, a list or a glob", {}});
   return groups;
 }
 
 }  // namespace
 
-TextFiles find_text_files(const TextSourceOptions& options, const Mark& mark,
-                          std::vector<Problem>& problems) {
-  return {options, std::visit([&](const auto& x) { return groups_of(x, mark, problems); }, options)};
+TextFiles find_text_files(const TextSourceOptions& options, const Mark& mark, std::vector<Problem>& problems,
+                          const TextLimit& limit) {
+  return {options, std::visit([&](const auto& x) { return groups_of(x, mark, problems); }, options), limit};
 }
 
 bool TextField::empty() const {
@@ -85,7 +68,8 @@ bool TextReader::next(TextExample& example) {
   while (format_ || next_group_ < files_.groups.size()) {
     try {
       if (!format_) {
-        const FormatContext context{files_.groups[next_group_++], vocabulary_sizes_, problems_, blank_lines_};
+        const FormatContext context{files_.groups[next_group_++], files_.limit, vocabulary_sizes_, problems_,
+                                    blank_lines_};
         format_ =
             std::visit([&](const auto& options) { return open_format(options, context); }, files_.options);
       }

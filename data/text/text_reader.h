@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "data/text/line_splitter.h"
 #include "data/text/text_options.h"
 #include "data/text/text_problems.h"
 
@@ -22,11 +23,13 @@ struct TextFiles {
   TextSourceOptions options;
   /// Files that are read side by side: {path}, or of a parallel source {inputs, targets}.
   std::vector<std::vector<std::string>> groups;
+  TextLimit limit = {};  ///< of each example
 };
 
 /// The files that the options name. Paths that lead to no file, to no regular file, and lists of parallel
 /// files of different lengths (at `mark`) are added to `problems`.
-TextFiles find_text_files(const TextSourceOptions& options, const Mark& mark, std::vector<Problem>& problems);
+TextFiles find_text_files(const TextSourceOptions& options, const Mark& mark, std::vector<Problem>& problems,
+                          const TextLimit& limit = {});
 
 /// One side of an example: text, or token ids.
 struct TextField {

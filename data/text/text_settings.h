@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "data/text/line_splitter.h"
 #include "data/text/text_options.h"
 #include "data/text/text_report.h"
 #include "data/text/tokenize.h"
@@ -24,6 +25,7 @@ struct TextSettings {
   LengthFilter filter;
   bool lowercase = false;
   std::string cache;  ///< directory of token stores; empty: default_cache_directory()
+  TextLimit limit;    ///< of each text
   TextPurpose purpose = TextPurpose::kTraining;
   int threads = 2;                                     ///< that tokenise
   TextProgress progress = {};                          ///< may be called from several threads, one at a time

@@ -150,7 +150,7 @@ std::unique_ptr<TextSource> make_text_source(const TextSourceOptions& options, c
   check_settings(options, settings, mark);
   const RowRules rules = rules_for(options, settings, mark);
   std::vector<Problem> problems;
-  const TextFiles files = find_text_files(options, mark, problems);
+  const TextFiles files = find_text_files(options, mark, problems, settings.limit);
   if (!problems.empty()) throw Error(std::move(problems));
 
   const std::string cache = settings.cache.empty() ? default_cache_directory() : settings.cache;

@@ -55,8 +55,8 @@ std::string tfrecord_frame(std::string_view data) {
   return record;
 }
 
-TFRecordReader::TFRecordReader(const std::string& path)
-    : file_(path, "a TFRecord file", compression_of(path)) {}
+TFRecordReader::TFRecordReader(const std::string& path, const TextLimit& limit)
+    : file_(path, "a TFRecord file", compression_of(path)), limit_(limit) {}
 
 std::optional<std::string_view> TFRecordReader::next() {
   offset_ = end_;
@@ -67,6 +67,7 @@ std::optional<std::string_view> TFRecordReader::next() {
   if (got < kHeaderBytes) damaged("the file ends within it");
   if (!header_is_valid(header)) damaged("the checksum of its length is wrong");
   const auto length = load<uint64_t>(header);
+  if (!limit_.allows(length)) limit_.refuse(place());
   char footer[kFooterBytes];
   if (!read_data(length) || file_.read(footer, kFooterBytes) < kFooterBytes)
     damaged(fmt::format("the file ends within its {} bytes", length));
@@ -78,7 +79,7 @@ std::optional<std::string_view> TFRecordReader::next() {
 
 /// False when the file ends before.
 bool TFRecordReader::read_data(uint64_t length) {
-  // A made-up length has a right checksum, too: memory grows with what is really there.
+  // A made-up length may have a right checksum, too: memory grows with what is really there.
   uint64_t got = 0;
   while (got < length) {
     const uint64_t want = std::min(length - got, std::max<uint64_t>(got, 1 << 20));
@@ -90,9 +91,12 @@ bool TFRecordReader::read_data(uint64_t length) {
   return true;
 }
 
+std::string TFRecordReader::place() const {
+  return fmt::format("{}: record {} at byte {}", file_.path(), record_, offset_);
+}
+
 void TFRecordReader::damaged(const std::string& what) const {
-  throw Error(ErrorKind::kData,
-              fmt::format("{}: record {} at byte {}: {}", file_.path(), record_, offset_, what),
+  throw Error(ErrorKind::kData, fmt::format("{}: {}", place(), what),
               "a TFRecord file, plain or .gz; is it complete?");
 }
 

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "data/input_file.h"
+#include "data/text/line_splitter.h"
 
 namespace mtf {
 
@@ -23,11 +24,11 @@ std::string tfrecord_frame(std::string_view data);
 class TFRecordReader {
  public:
   /// Throws Error (kData) when the file cannot be opened.
-  explicit TFRecordReader(const std::string& path);
+  explicit TFRecordReader(const std::string& path, const TextLimit& limit = {});
 
   /// The data of the next record, valid until the next call; none at the end of the file. Throws Error:
-  /// kData, with the number and offset of the record, when a checksum is wrong or the file ends within the
-  /// record; kSystem when the system cannot read.
+  /// kData, with the number and offset of the record, when it is longer than the limit, a checksum is wrong
+  /// or the file ends within it; kSystem when the system cannot read.
   std::optional<std::string_view> next();
 
   /// Number of the record returned last; the first is 1.
@@ -40,9 +41,11 @@ class TFRecordReader {
 
  private:
   bool read_data(uint64_t length);
+  std::string place() const;
   [[noreturn]] void damaged(const std::string& what) const;
 
   InputFile file_;
+  TextLimit limit_;
   std::string data_;
   int64_t record_ = 0;  ///< that was returned last, or is being read
   int64_t offset_ = 0;

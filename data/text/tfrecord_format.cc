@@ -20,7 +20,7 @@ class ExampleFormat final : public TextFormat {
   ExampleFormat(const TfrecordOptions& options, const FormatContext& context)
       : options_(options),
         path_(context.files[0]),
-        records_(path_),
+        records_(path_, context.limit),
         vocabulary_sizes_(context.vocabulary_sizes),
         problems_(context.problems) {
     for (const Side side : sides_in_files(options)) {

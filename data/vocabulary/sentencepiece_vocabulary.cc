@@ -73,6 +73,13 @@ std::vector<int32_t> SentencePieceVocabulary::encode(std::string_view text) cons
   return ids;
 }
 
+std::vector<std::string> SentencePieceVocabulary::pieces(std::string_view text) const {
+  std::vector<std::string> pieces;
+  const sentencepiece::util::Status status = processor_->Encode(text, &pieces);
+  MTF_CHECK(status.ok(), "SentencePiece: {}", status.ToString());
+  return pieces;
+}
+
 std::string SentencePieceVocabulary::decode(std::span<const int32_t> ids) const {
   std::vector<int32_t> pieces;
   pieces.reserve(ids.size());
@@ -100,7 +107,8 @@ float SentencePieceVocabulary::score(int32_t id) const {
 }
 
 std::unique_ptr<Vocabulary> read_sentencepiece(const std::string& path) {
-  return std::make_unique<SentencePieceVocabulary>(read_file(path, "a SentencePiece model"), path);
+  return std::make_unique<SentencePieceVocabulary>(
+      read_file(path, "a SentencePiece model", kLargestVocabularyFile), path);
 }
 
 }  // namespace mtf

@@ -38,6 +38,9 @@ class SentencePieceVocabulary final : public Vocabulary {
   std::string piece(int32_t id) const override;
   std::string fingerprint() const override { return fingerprint_; }
 
+  /// The pieces themselves; what the model does not know stands as in the text.
+  std::vector<std::string> pieces(std::string_view text) const;
+
   /// Logarithm of the piece's probability, or for byte pair encoding minus its rank; 0 of an id that the
   /// model has not.
   float score(int32_t id) const;

@@ -20,6 +20,9 @@ namespace {
 constexpr char kEndOfPart = '_';
 /// Needed to spell out any character.
 constexpr std::string_view kEscapeCharacters = "\\_u;0123456789";
+/// Each place of a text is compared with subwords of all lengths. Those of real files have less than 100
+/// bytes.
+constexpr size_t kLongestSubword = 4096;
 /// What a code that is no character is read as.
 constexpr char32_t kNoCharacter = 0x3013;
 
@@ -107,6 +110,10 @@ T2tVocabulary::T2tVocabulary(std::string_view lines, const std::string& name)
   Hash128 hash;
   for (size_t id = 0; id < subwords_.size(); ++id) {
     const std::string& subword = subwords_[id];
+    if (subword.size() > kLongestSubword)
+      throw Error(ErrorKind::kData,
+                  fmt::format("{}: line {}: a subword of {} bytes", name, id + 1, subword.size()),
+                  fmt::format("subwords of at most {} bytes", kLongestSubword));
     for (size_t at = 0; at < subword.size();) alphabet_.insert(next_character(subword, at));
     hash.add(std::as_bytes(std::span(subword)));
     hash.add(std::as_bytes(std::span("\n", 1)));
@@ -209,7 +216,7 @@ std::string T2tVocabulary::piece(int32_t id) const {
 }
 
 std::unique_ptr<Vocabulary> read_t2t_vocabulary(const std::string& path) {
-  return std::make_unique<T2tVocabulary>(read_file(path, "a file of subwords"), path);
+  return std::make_unique<T2tVocabulary>(read_file(path, "a file of subwords", kLargestVocabularyFile), path);
 }
 
 }  // namespace mtf

@@ -19,6 +19,9 @@ namespace mtf {
 inline constexpr int32_t kPadId = 0;
 inline constexpr int32_t kEosId = 1;
 
+/// A larger file is no vocabulary: millions of pieces take a tenth of it.
+inline constexpr int64_t kLargestVocabularyFile = int64_t{256} << 20;
+
 /// Immutable: several threads may use one.
 class Vocabulary {
  public:

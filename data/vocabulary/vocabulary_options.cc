@@ -21,13 +21,13 @@ const Mark& place_of(const config::Path& path, const Mark& otherwise) {
   return path.mark.known() ? path.mark : otherwise;
 }
 
-/// The one file that `path` means. Throws Error (kData).
+/// The one file that `path` means. Throws Error (kConfig).
 std::string find_file(const config::Path& path, const Mark& mark) {
   std::vector<Problem> problems;
   const std::vector<std::string> files = find_files({{path.text, place_of(path, mark)}}, problems);
   if (!problems.empty()) throw Error(std::move(problems));
   if (files.size() != 1) {
-    throw Error(ErrorKind::kData, place_of(path, mark),
+    throw Error(ErrorKind::kConfig, place_of(path, mark),
                 fmt::format("{} files match {}", files.size(), path.text), "the path of one vocabulary");
   }
   return files[0];

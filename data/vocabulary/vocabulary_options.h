@@ -5,6 +5,7 @@
 //   const std::unique_ptr<Vocabulary> vocabulary = read_vocabulary(apart.targets, mark);
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -33,6 +34,10 @@ inline config::EnumNames enum_names(TextNormalization) {
 /// Pieces of words that SentencePiece has found in texts.
 struct SentencePieceOptions {
   static constexpr std::string_view type_name = "sentencepiece";
+  static constexpr std::array common_names = {
+      CommonName{"bpe", "`{type: sentencepiece, model: bpe}`"}, CommonName{"unigram", "`sentencepiece`"},
+      CommonName{"spm", "`sentencepiece`"}, CommonName{"wordpiece", "`sentencepiece`"},
+      CommonName{"words", "`sentencepiece`"}};
   static constexpr bool type_required = true;
   /// Of a vocabulary that is trained when nothing is said.
   static constexpr int64_t default_size = 32000;
@@ -50,6 +55,8 @@ void describe(config::Visitor& visit, SentencePieceOptions& options);
 /// Each byte of UTF-8 is a token.
 struct BytesOptions {
   static constexpr std::string_view type_name = "bytes";
+  static constexpr std::array common_names = {CommonName{"characters", "`bytes`"},
+                                              CommonName{"chars", "`bytes`"}, CommonName{"byt5", "`bytes`"}};
   static constexpr bool type_required = true;
 };
 
@@ -58,6 +65,7 @@ inline void describe(config::Visitor&, BytesOptions&) {}
 /// A file of subwords of tensor2tensor.
 struct T2tOptions {
   static constexpr std::string_view type_name = "t2t";
+  static constexpr std::array common_names = {CommonName{"subwords", "`t2t` or `sentencepiece`"}};
   static constexpr bool type_required = true;
   config::Path path;
   std::optional<int64_t> size = {};

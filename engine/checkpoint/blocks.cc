@@ -176,8 +176,8 @@ std::string problem_of_blocks(const Manifest& manifest) {
 }
 
 void throw_damaged(const std::string& path, const std::string& what) {
-  throw Error(ErrorKind::kCheckpoint, fmt::format("{}: {}", path, what),
-              "the checkpoint is damaged: remove its directory to continue from an older one");
+  throw DamagedCheckpoint(ErrorKind::kCheckpoint, fmt::format("{}: {}", path, what),
+                          "the checkpoint is damaged: remove its directory to continue from an older one");
 }
 
 }  // namespace mtf

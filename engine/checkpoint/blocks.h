@@ -27,7 +27,7 @@ std::vector<std::string> names_of(const Shape& shape);
 /// bytes. Takes time O(blocks · (rank + log blocks)).
 std::string problem_of_blocks(const Manifest& manifest);
 
-/// Throws Error (kCheckpoint): "`path`: `what`", and what a person can do.
+/// Throws DamagedCheckpoint: "`path`: `what`", and what a person can do.
 [[noreturn]] void throw_damaged(const std::string& path, const std::string& what);
 
 }  // namespace mtf

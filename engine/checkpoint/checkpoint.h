@@ -52,12 +52,15 @@ struct SavedCheckpoint {
 std::vector<SavedCheckpoint> list_checkpoints(const std::string& directory);
 /// Removes what interrupted saves left in `directory`. Throws Error (kSystem).
 void remove_unfinished(const std::string& directory);
+/// Gives a damaged checkpoint a name under which nothing takes it for one, and returns its new path. Throws
+/// Error (kSystem).
+std::string set_checkpoint_aside(const SavedCheckpoint& saved);
 /// Removes one checkpoint so that a crash in between leaves it whole or invisible. Throws Error (kSystem).
 void remove_checkpoint(const SavedCheckpoint& saved);
 
 /// Opens a checkpoint. The constructor checks the manifest, the sizes and the headers of all files; the data
-/// of a block are checked against their hash before the first byte of it is handed out. Throws Error
-/// (kCheckpoint) that names the file, the variable and what is wrong.
+/// of a block are checked against their hash before the first byte of it is handed out. Throws
+/// DamagedCheckpoint, an Error (kCheckpoint) that names the file, the variable and what is wrong.
 class CheckpointReader {
  public:
   explicit CheckpointReader(const std::string& directory);

@@ -37,7 +37,8 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  /// Makes the directory that the files are written into, under its temporary name.
+  /// Makes the directory that the files are written into, under its temporary name, and `directory`; those
+  /// above it must be there.
   void begin();
   /// Writes files, and returns when they are on the disk.
   WrittenPart write(std::span<const CheckpointFile> files);

@@ -70,6 +70,8 @@ std::string replaced_name(int64_t step) {
   return fmt::format(".{}{}", checkpoint_name(step), replaced_suffix);
 }
 
+std::string set_aside_name(int64_t step) { return fmt::format("damaged-{}", checkpoint_name(step)); }
+
 int remove_tree(const std::string& path) {
   std::error_code error;
   if (std::filesystem::symlink_status(path, error).type() == std::filesystem::file_type::directory) {
@@ -96,21 +98,30 @@ std::vector<SavedCheckpoint> list_checkpoints(const std::string& directory) {
 void remove_unfinished(const std::string& directory) {
   for (const std::string& name : names_in(directory)) {
     const std::string path = fmt::format("{}/{}", directory, name);
-    if (step_of_hidden(name, unfinished_suffix)) remove_or_throw(path, path);
+    if (const auto step = step_of_hidden(name, unfinished_suffix))
+      remove_or_throw(path, fmt::format("the unfinished {}/{}", directory, checkpoint_name(*step)));
     const std::optional<int64_t> replaced = step_of_hidden(name, replaced_suffix);
     if (!replaced) continue;
     const std::string complete = fmt::format("{}/{}", directory, checkpoint_name(*replaced));
     std::error_code ignored;
     if (std::filesystem::exists(complete, ignored))
-      remove_or_throw(path, path);
+      remove_or_throw(path, "what was replaced by " + complete);
     else
       rename_or_throw(path, complete);
   }
 }
 
+std::string set_checkpoint_aside(const SavedCheckpoint& saved) {
+  const std::string name = fmt::format("{}/{}", directory_of(saved.path), set_aside_name(saved.step));
+  remove_or_throw(name, name);  // an earlier one of this step
+  rename_or_throw(saved.path, name);
+  sync_directory(directory_of(saved.path));
+  return name;
+}
+
 void remove_checkpoint(const SavedCheckpoint& saved) {
   const std::string hidden = fmt::format("{}/{}", directory_of(saved.path), unfinished_name(saved.step));
-  remove_or_throw(hidden, hidden);  // of a removal that was interrupted
+  remove_or_throw(hidden, saved.path);  // of a removal that was interrupted
   rename_or_throw(saved.path, hidden);
   sync_directory(directory_of(saved.path));  // the name goes before the files do
   remove_or_throw(hidden, saved.path);

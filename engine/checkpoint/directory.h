@@ -17,6 +17,9 @@ std::string unfinished_name(int64_t step);
 /// systems that cannot exchange two names.
 std::string replaced_name(int64_t step);
 
+/// "damaged-step-00001000": a checkpoint that was set aside. Never taken for one again.
+std::string set_aside_name(int64_t step);
+
 /// Removes a file, or a directory and what is in it; nothing there is no error. Returns 0 or the system's
 /// error number.
 int remove_tree(const std::string& path);

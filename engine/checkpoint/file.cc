@@ -47,7 +47,7 @@ int sync_directory(const std::string& path) {
 int write_file(const std::string& path, std::span<const std::byte> bytes) {
   const std::string temporary = path + ".tmp";
   const auto write = [&] {
-    const File file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    const File file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644);
     if (!file.open()) return file.error();
     if (const int error = file.write(bytes)) return error;
     return file.sync();
@@ -78,6 +78,24 @@ MadeDirectory::~MadeDirectory() {
   for (const std::string& path : made_) {
     if (::rmdir(path.c_str()) != 0) break;
   }
+}
+
+HeldDirectory::HeldDirectory(std::string path)
+    : path_(std::move(path)), directory_(path_, O_RDONLY | O_DIRECTORY) {}
+
+std::string HeldDirectory::change() const {
+  struct stat held {
+  }, there{};
+  if (!directory_.open() || ::fstat(directory_.get(), &held) != 0) return {};
+  if (::stat(path_.c_str(), &there) == 0) {
+    if (held.st_dev == there.st_dev && held.st_ino == there.st_ino) return {};
+  } else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP && errno != ESTALE) {
+    return {};
+  }
+  std::error_code error;
+  const auto now = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", directory_.get()), error);
+  const bool removed = error || held.st_nlink == 0 || now.string().ends_with(" (deleted)");
+  return removed ? "was removed" : fmt::format("was renamed to {}", now.string());
 }
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {

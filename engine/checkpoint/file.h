@@ -58,6 +58,21 @@ class MadeDirectory {
   std::vector<std::string> made_;  ///< the deepest first
 };
 
+/// A directory that is held open, to notice when its path no longer leads to it.
+class HeldDirectory {
+ public:
+  explicit HeldDirectory(std::string path);
+
+  const std::string& path() const { return path_; }
+  /// What has become of it: "was renamed to /runs/old", "was removed"; empty: the path leads to it, or that
+  /// cannot be told.
+  std::string change() const;
+
+ private:
+  std::string path_;
+  File directory_;
+};
+
 /// The bytes of a file, mapped read-only. The constructor throws Error (kCheckpoint) when there is no such
 /// file or it cannot be read.
 class MappedFile {

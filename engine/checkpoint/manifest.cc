@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
 #include <initializer_list>
 #include <limits>
 #include <set>
@@ -76,14 +77,14 @@ class Fields {
  public:
   /// `place`: "" or such as "variable `x`: ", for messages.
   Fields(const Json& json, const std::string& path, std::string place,
-         std::initializer_list<const char*> keys, const char* optional_key = nullptr)
+         std::initializer_list<const char*> keys, std::initializer_list<const char*> optional_keys = {})
       : json_(json), path_(path), place_(std::move(place)) {
     if (!json.is_object()) fail("is no JSON object");
     for (const char* key : keys)
       if (!json.contains(key)) fail(fmt::format("has no `{}`", key));
     for (const auto& [key, value] : json.items())
       if (std::ranges::find(keys, std::string_view(key)) == keys.end() &&
-          (optional_key == nullptr || key != optional_key))
+          std::ranges::find(optional_keys, std::string_view(key)) == optional_keys.end())
         fail(fmt::format("has the unknown key `{}`", key));
   }
 
@@ -244,6 +245,7 @@ std::string to_json(const Manifest& manifest) {
   add("step", dump(manifest.step));
   add("seed", dump(manifest.seed));
   add("config_hash", dump(manifest.config_hash));
+  if (!manifest.config.empty()) add("config", dump(manifest.config));
   add("next_rows", dump(manifest.next_rows));
   add("instruction_set", dump(manifest.instruction_set));
   add("mesh", dump(manifest.mesh));
@@ -265,12 +267,15 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
   const Fields fields(json, path, "",
                       {"format", "step", "seed", "config_hash", "next_rows", "instruction_set", "mesh",
                        "state", "metrics", "files", "variables", "xxh128"},
-                      "vocabularies");
+                      {"config", "vocabularies"});
   fields.size("format");
   Manifest manifest;
   manifest.step = fields.size("step");
   manifest.seed = fields.number("seed");
   manifest.config_hash = fields.text("config_hash");
+  if (json.contains("config")) manifest.config = fields.text("config");
+  if (!manifest.config.empty() && hash128_hex(manifest.config) != manifest.config_hash)
+    fields.fail("`config` does not have the hash `config_hash`");
   manifest.next_rows = fields.sizes_by_name("next_rows");
   manifest.instruction_set = fields.text("instruction_set");
   manifest.mesh = fields.text("mesh");
@@ -303,7 +308,11 @@ WrittenPart parse_part(const std::string& text) {
 }
 
 Manifest read_manifest(const std::string& directory) {
-  const MappedFile file(fmt::format("{}/{}", directory, Manifest::kFile));
+  const std::string path = fmt::format("{}/{}", directory, Manifest::kFile);
+  std::error_code unknown;
+  const auto status = std::filesystem::status(path, unknown);
+  if (status.type() == std::filesystem::file_type::not_found) throw_damaged(path, "it is missing");
+  const MappedFile file(path);
   const auto bytes = file.bytes();
   return parse_manifest(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), file.path());
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/core/dtype.h"
+#include "engine/core/error.h"
 #include "engine/core/shape.h"
 
 namespace mtf {
@@ -41,13 +42,20 @@ struct CheckpointFileInfo {
   std::string header_xxh128;
 };
 
+/// What is read of a checkpoint is not what was saved.
+class DamagedCheckpoint : public Error {
+ public:
+  using Error::Error;
+};
+
 struct Manifest {
   static constexpr int64_t kFormat = 1;
   static constexpr const char* kFile = "manifest.json";
 
   int64_t step = 0;  ///< steps done
   uint64_t seed = 0;
-  std::string config_hash;                   ///< of the resolved configuration
+  std::string config_hash;  ///< of the resolved configuration
+  std::string config;       ///< that configuration, as YAML; empty: an older program has saved the checkpoint
   std::map<std::string, int64_t> next_rows;  ///< by data set: the row of its stream that comes next
   std::string instruction_set;
   std::string mesh;                       ///< "rows=2 cols=4", "one position"
@@ -63,9 +71,9 @@ std::string checkpoint_name(int64_t step);
 
 std::string to_json(const Manifest& manifest);
 /// Checks format, hash, and that every block lies in its variable and file and the blocks cover the variable.
-/// Throws Error (kCheckpoint) that names `path`, the variable where it is one's, and what is wrong.
+/// Throws DamagedCheckpoint that names `path`, the variable where it is one's, and what is wrong.
 Manifest parse_manifest(const std::string& text, const std::string& path);
-/// Reads and parses `directory`/manifest.json.
+/// Reads and parses `directory`/manifest.json. Throws DamagedCheckpoint where there is none, too.
 Manifest read_manifest(const std::string& directory);
 
 }  // namespace mtf

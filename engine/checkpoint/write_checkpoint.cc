@@ -73,7 +73,7 @@ void CheckpointWriter::begin() {
   begun_ = true;
   check(fault_point("checkpoint.begin"));
   std::error_code error;
-  const bool is_new = std::filesystem::create_directories(directory_, error);
+  const bool is_new = std::filesystem::create_directory(directory_, error);
   check(error.value());
   if (is_new) check(sync_directory(directory_of(directory_)));
   check(remove_tree(temporary_));  // of a save that was killed
@@ -226,6 +226,8 @@ void CheckpointWriter::publish() {
 
 void write_checkpoint(const std::string& directory, Manifest manifest,
                       std::span<const CheckpointFile> files) {
+  std::error_code seen_by_begin;
+  std::filesystem::create_directories(directory_of(directory), seen_by_begin);
   CheckpointWriter writer(directory, manifest.step);
   writer.begin();
   const WrittenPart part = writer.write(files);

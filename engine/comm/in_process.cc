@@ -108,6 +108,24 @@ class OwnBytes final : public PendingGather {
 
 int64_t Collective::members() const { return product(group); }
 
+std::vector<double> bytes_received(const Collective& c) {
+  const auto members = static_cast<size_t>(c.members());
+  if (c.kind == Collective::Kind::kAllReduce || c.kind == Collective::Kind::kReduceScatter) {
+    const double phases = c.kind == Collective::Kind::kAllReduce ? 2 : 1;
+    const auto bytes = static_cast<double>(product(c.input)) * static_cast<double>(size_of(c.dtype));
+    return std::vector<double>(members, phases * bytes * (1 - 1 / static_cast<double>(members)));
+  }
+  const MovePlan plan = plan_moves(c);
+  std::vector<double> bytes(members);
+  for (size_t member = 0; member < members; ++member) {
+    for (const MovePiece& piece : plan.of(static_cast<int64_t>(member))) {
+      if (piece.source != static_cast<int64_t>(member))
+        bytes[member] += static_cast<double>(plan.rows * piece.count * piece.length);
+    }
+  }
+  return bytes;
+}
+
 std::unique_ptr<PreparedCollective> prepare_in_process(const Collective& c) {
   switch (c.kind) {
     case Collective::Kind::kAllReduce:

@@ -34,6 +34,10 @@ struct MovePlan {
 
 MovePlan plan_moves(const Collective& collective);
 
+/// Bytes that each member of any collective receives from others when every slice is reduced by its owner
+/// (reduce-scatter, then all-gather), by member: what PreparedCollective::run counts.
+std::vector<double> bytes_received(const Collective& collective);
+
 /// Sizes before, along and after one axis.
 struct AxisExtent {
   int64_t outer = 1, size = 1, inner = 1;

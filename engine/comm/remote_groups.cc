@@ -93,10 +93,14 @@ bool is_spread_evenly(Collective::Kind kind, const RemoteGroup& group) {
 }  // namespace
 
 bool crosses_processes(const HostedMesh& hosted, const RemoteGroupRequest& request) {
-  for (const auto& [base, group] : all_groups(hosted, request)) {
-    for (const RemoteGroup::Consumer& consumer : group.consumers) {
-      for (int supplier : consumer.suppliers) {
-        if (supplier != consumer.process) return true;
+  const Mesh& mesh = hosted.mesh();
+  for (int process = 0; process < hosted.processes(); ++process) {
+    const HostedMesh other = hosted.of(process);
+    const HostedCopies inputs = other.copies(request.stored);
+    for (const auto& [base, wanted] : wanted_results(other, request)) {
+      for (int64_t member = 0; member < mesh.size_of(request.axes); ++member) {
+        const int64_t position = base + mesh.first_position(member, request.axes);
+        if (!inputs.find(position)) return true;
       }
     }
   }

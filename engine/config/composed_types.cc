@@ -46,6 +46,9 @@ const Field* meant_field(const std::vector<Field>& fields, const Node& node) {
   for (const Field& field : fields) {
     if (field.type && field.required && field.type->accepts(node)) return &field;
   }
+  for (const Field& field : fields) {
+    if (dynamic_cast<const EnumBase*>(field.type) && field.type->accepts(node)) return &field;
+  }
   const auto known = std::ranges::find_if(fields, [](const Field& field) { return field.type != nullptr; });
   return known == fields.end() ? nullptr : &*known;
 }
@@ -95,8 +98,13 @@ void StructBase::parse(const Node& node, void* value, const Place& place) const 
   const Field* field = meant_field(visitor.fields(), node);
   if (has_dashes && field && !field->required)
     return place.wrong_type(node, "a map of options", "write its keys without `- `");
-  place.wrong_type(node, "a map of options",
-                   field ? fmt::format("write for example `{{{}: ...}}`", field->name) : "");
+  place.wrong_type(
+      node, "a map of options",
+      field
+          ? fmt::format("write for example `{{{}: {}}}`", field->name,
+                        dynamic_cast<const EnumBase*>(field->type) && field->type->accepts(node) ? node.text()
+                                                                                                 : "...")
+          : "");
 }
 
 Node StructBase::dump(const void* value) const {
@@ -119,16 +127,16 @@ std::vector<Section> StructBase::sections(const void* value) const {
 std::vector<std::string> EnumBase::words() const {
   std::vector<std::string> result;
   for (const EnumName& word : names_) {
-    if (!word.later) result.push_back(word.name);
+    const bool again =
+        std::any_of(names_.data(), &word, [&](const EnumName& before) { return before.value == word.value; });
+    if (!word.later && !again) result.push_back(word.name);
   }
   return result;
 }
 
 std::string EnumBase::name() const {
   std::string result;
-  for (const EnumName& word : names_) {
-    if (!word.later) result += (result.empty() ? "" : " | ") + word.name;
-  }
+  for (const std::string& word : words()) result += (result.empty() ? "" : " | ") + word;
   return result;
 }
 
@@ -148,7 +156,7 @@ void EnumBase::parse(const Node& node, void* value, const Place& place) const {
     }
   }
   place.diagnostics.error(node.mark(), fmt::format("unknown value `{}` of {}", node.text(), place.name()),
-                          did_you_mean(node.text(), words()));
+                          did_you_mean(node.text(), words(), common_names_));
 }
 
 Node EnumBase::dump(const void* value) const {
@@ -265,6 +273,13 @@ std::vector<std::string> VariantBase::type_names() const {
   return names;
 }
 
+std::string VariantBase::hint_for(const std::string& name) const {
+  std::vector<CommonName> common_names;
+  for (const Alternative& alternative : alternatives_)
+    common_names.insert(common_names.end(), alternative.common_names.begin(), alternative.common_names.end());
+  return did_you_mean(name, type_names(), common_names);
+}
+
 std::string VariantBase::name() const {
   std::string result;
   for (const Alternative& alternative : alternatives_) {
@@ -288,7 +303,7 @@ void VariantBase::parse_named(const std::string& name, const Mark& mark, const N
   const Alternative* alternative = named(name);
   if (!alternative) {
     return place.diagnostics.error(mark, fmt::format("unknown type `{}` of {}", name, place.name()),
-                                   did_you_mean(name, type_names()));
+                                   hint_for(name));
   }
   if (!alternative->type) {
     return place.diagnostics.error(
@@ -327,7 +342,7 @@ void VariantBase::parse(const Node& node, void* value, const Place& place) const
                             did_you_mean("", type_names()));
   } else if (node.is_word() && !node.quoted() && !to_bool(node.text()) && !type_names().empty()) {
     place.diagnostics.error(node.mark(), fmt::format("unknown type `{}` of {}", node.text(), place.name()),
-                            did_you_mean(node.text(), type_names()));
+                            hint_for(node.text()));
   } else {
     std::vector<std::string> known;
     for (const Alternative& alternative : alternatives_) {

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 
 #include "engine/config/load.h"
 #include "engine/config/schema.h"
@@ -48,13 +50,27 @@ std::string comment_of(const Field& field) {
     comment.clear();
     for (const std::string& word : field.constraint.words) comment += (comment.empty() ? "" : " | ") + word;
   }
-  if (field.required) comment += ", required";
+  if (field.required) comment += comment.empty() ? "required" : ", required";
   return comment.empty() ? field.meaning : comment + ": " + field.meaning;
 }
 
+/// The types of a sum type that stand elsewhere already: their names, where, and the keys that they have only
+/// here.
+struct Repeated {
+  std::string names, path;
+  std::vector<Field> more;
+};
+
+bool same_keys(const std::vector<Field>& a, const std::vector<Field>& b) {
+  return std::ranges::equal(
+      a, b, [](const Field& x, const Field& y) { return x.name == y.name && x.meaning == y.meaning; });
+}
+
+/// Prints each type of a sum type once; where it stands again, its name and the keys that it has only there.
 class Printer {
  public:
-  void print(const Field& field, const std::string& indentation) {
+  void print(const Field& field, const std::string& indentation, const std::string& around = {}) {
+    const std::string path = around.empty() ? field.name : fmt::format("{}.{}", around, field.name);
     if (!field.type) {
       text_ += line(indentation + "# " + field.name + ":", comment_of(field));
       return;
@@ -62,7 +78,7 @@ class Printer {
     if (is_struct(field)) {
       text_ += line(indentation + field.name + ":", comment_of(field));
       for (const Section& section : field.type->sections(field.value))
-        print_fields(section, field.type, indentation + "  ");
+        print_fields(section, field.type, indentation + "  ", path);
       return;
     }
     const std::string value = to_flow_yaml(field.type->dump(field.value));
@@ -72,24 +88,77 @@ class Printer {
     text_ +=
         line(fmt::format("{}{}:{}", indentation, field.name, shown ? " " + value : ""), comment_of(field));
     const std::string below = indentation + (indentation.find('#') == std::string::npos ? "  # " : "    ");
+    print_sections(sections, field.type, below, path);
+  }
+
+  /// `path`: of the key that they are below; empty at the top.
+  void print_sections(const std::vector<Section>& sections, const Type* type, const std::string& indentation,
+                      const std::string& path) {
+    std::optional<Repeated> repeated;
     for (const Section& section : sections) {
+      const std::optional<Repeated> again = find_repeated(section);
+      const bool goes_on =
+          repeated && again && repeated->path == again->path && same_keys(repeated->more, again->more);
+      if (goes_on) {
+        repeated->names += " | " + again->names.substr(again->names.find(' ') + 1);  // without "type:"
+        continue;
+      }
+      if (repeated) print_repeated(*repeated, indentation, path);
+      repeated = again;
+      if (again) continue;
       const bool titled = !section.title.empty();
-      if (titled) text_ += below + section.title + "\n";
-      print_fields(section, field.type, below + (titled ? "  " : ""));
+      if (titled) text_ += fmt::format("{}{}\n", indentation, section.title);
+      if (titled) printed_.push_back({section, path});
+      print_fields(section, type, indentation + (titled ? "  " : ""), path);
     }
+    if (repeated) print_repeated(*repeated, indentation, path);
   }
 
   std::string take() { return std::move(text_); }
 
  private:
-  void print_fields(const Section& section, const Type* type, const std::string& indentation) {
+  struct Printed {
+    Section section;
+    std::string path;
+  };
+
+  void print_fields(const Section& section, const Type* type, const std::string& indentation,
+                    const std::string& path) {
     if (std::count(open_.begin(), open_.end(), type) > 0) return;  // a type that holds itself
     open_.push_back(type);
-    for (const Field& field : section.fields) print(field, indentation);
+    for (const Field& field : section.fields) print(field, indentation, path);
     open_.pop_back();
   }
 
+  /// Keys with the same names and meanings make the same type.
+  std::optional<Repeated> find_repeated(const Section& section) const {
+    const auto has = [](const std::vector<Field>& fields, const Field& field) {
+      return std::ranges::any_of(fields, [&](const Field& other) {
+        return other.name == field.name && other.meaning == field.meaning;
+      });
+    };
+    for (const Printed& printed : printed_) {
+      const std::vector<Field>& known = printed.section.fields;
+      if (section.title.empty() || printed.section.title != section.title) continue;
+      if (!std::ranges::all_of(known, [&](const Field& field) { return has(section.fields, field); }))
+        continue;
+      Repeated repeated{section.title, printed.path, {}};
+      std::ranges::copy_if(section.fields, std::back_inserter(repeated.more),
+                           [&](const Field& field) { return !has(known, field); });
+      return repeated;
+    }
+    return std::nullopt;
+  }
+
+  void print_repeated(const Repeated& repeated, const std::string& indentation, const std::string& path) {
+    const std::string where = repeated.path == path ? "as above" : fmt::format("as in `{}`", repeated.path);
+    text_ +=
+        fmt::format("{}{}, {}{}\n", indentation, repeated.names, where, repeated.more.empty() ? "" : ", and");
+    for (const Field& field : repeated.more) print(field, indentation + "  ", path);
+  }
+
   std::string text_;
+  std::vector<Printed> printed_;
   std::vector<const Type*> open_;
 };
 
@@ -117,9 +186,7 @@ Field find(const std::vector<Section>& sections, std::string_view path, std::vec
 std::string help(const std::vector<Section>& sections, std::string_view path) {
   Printer printer;
   if (path.empty()) {
-    for (const Section& section : sections) {
-      for (const Field& field : section.fields) printer.print(field, "");
-    }
+    printer.print_sections(sections, nullptr, "", "");
   } else {
     std::vector<Section> owners;
     printer.print(find(sections, path, owners), "");

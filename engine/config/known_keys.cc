@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <utility>
 
 #include "engine/config/schema.h"
 #include "engine/core/nearest.h"
@@ -17,6 +19,51 @@ std::string_view parent_of(std::string_view path) {
 }
 
 std::string_view last_of(std::string_view path) { return path.substr(path.rfind('.') + 1); }
+
+/// What other programs call a key, and what it is called here.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 34> kCommonKeys = {{
+    {"lr", "learning_rate"},
+    {"eps", "epsilon"},
+    {"momentum_decay", "momentum"},
+    {"max_steps", "steps"},
+    {"num_steps", "steps"},
+    {"train_steps", "steps"},
+    {"max_epochs", "epochs"},
+    {"bs", "batch_size"},
+    {"gradient_accumulation", "microbatches"},
+    {"gradient_accumulation_steps", "microbatches"},
+    {"accumulate", "microbatches"},
+    {"gradient_checkpointing", "recompute"},
+    {"remat", "recompute"},
+    {"grad_clip", "clip_norm"},
+    {"max_grad_norm", "clip_norm"},
+    {"gradient_clipping", "clip_norm"},
+    {"warmup", "warmup_steps"},
+    {"output_dir", "model_dir"},
+    {"save_dir", "model_dir"},
+    {"checkpoint_dir", "model_dir"},
+    {"model_directory", "model_dir"},
+    {"heads", "num_heads"},
+    {"n_heads", "num_heads"},
+    {"head_dim", "key_value_size"},
+    {"d_kv", "key_value_size"},
+    {"d_ff", "hidden_size"},
+    {"hidden_dim", "hidden_size"},
+    {"embed_dim", "d_model"},
+    {"embedding_size", "d_model"},
+    {"num_embeddings", "size"},
+    {"vocab_size", "size"},
+    {"units", "output"},
+    {"out_features", "output"},
+    {"drop_rate", "rate"},
+}};
+
+std::string_view called_here(std::string_view key) {
+  for (const auto& [common, here] : kCommonKeys) {
+    if (is_same_name(common, key)) return here;
+  }
+  return key;
+}
 
 /// True when `path` is `known` with names that the user chose in the place of NAME, and indices of lists.
 bool same_place(std::string_view path, std::string_view known) {
@@ -74,7 +121,7 @@ std::string hint_of_type(std::string_view path, const std::vector<KnownKey>& lan
 
 std::string hint_for_unknown_key(std::string_view path, const std::vector<std::string>& here,
                                  const std::vector<KnownKey>& language) {
-  const std::string_view key = last_of(path);
+  const std::string_view key = called_here(last_of(path));
   if (std::string of_type = hint_of_type(path, language); !of_type.empty()) return of_type;
   std::vector<std::string> elsewhere;
   for (const KnownKey& known : language) elsewhere.emplace_back(last_of(known.path));

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -22,6 +23,7 @@ namespace fs = std::filesystem;
 /// A larger file is no configuration; without a limit some devices never end.
 constexpr size_t kLongestFile = 1 << 20;
 constexpr int kMostFiles = 1000;
+constexpr std::string_view kSharedLayout = "shared_layout";
 
 /// merge() with the sections that are replaced whole.
 Node merge_roots(const Node& base, const Node& over, const Rules& rules) {
@@ -52,12 +54,7 @@ class FileLoader {
     diagnostics_.add_source(path);
     const std::optional<std::string> text = read(path, where);
     if (!text) return Node::map({}).as_incomplete();
-    const Node node = parse_yaml(*text, path, diagnostics_);
-    if (node.is_null()) return node.incomplete() ? Node::map({}).as_incomplete() : Node::map({});
-    if (!node.is_map()) {
-      report_root(node);
-      return Node::map({}).as_incomplete();
-    }
+    const Node node = root_of(*text, path);
     open_.push_back(canonical);
     names_.push_back(path);
     const Node result = merge_roots(included(node, path), node.without("include"), rules_);
@@ -66,7 +63,58 @@ class FileLoader {
     return result;
   }
 
+  /// The dimensions whose rules in the merged `root` all come from files that share them.
+  std::vector<std::string> shared_dimensions(const Node& root) const {
+    std::map<std::string, bool> shared;
+    std::vector<std::string> dimensions;
+    for (const std::string& section : rules_.layouts) {
+      const Node* rules = root.find(section);
+      if (rules == nullptr) continue;
+      Diagnostics ignored;  // the parse of the section reports them
+      const Node map = rules->is_scalar() ? pairs_to_map(*rules, "", ignored) : *rules;
+      for (const Entry& rule : map.entries()) {
+        const auto [known, added] = shared.emplace(rule.key, true);
+        if (added) dimensions.push_back(rule.key);
+        known->second = known->second && shares(rule.mark.file, rule.key);
+      }
+    }
+    std::erase_if(dimensions, [&](const std::string& dimension) { return !shared[dimension]; });
+    return dimensions;
+  }
+
+  /// The map that a text is, without the mark of shared layouts, which is noted; what is no map is reported.
+  Node root_of(const std::string& text, const std::string& name) {
+    const Node node = parse_yaml(text, name, diagnostics_);
+    if (node.is_null()) return node.incomplete() ? Node::map({}).as_incomplete() : Node::map({});
+    if (!node.is_map()) {
+      report_root(node);
+      return Node::map({}).as_incomplete();
+    }
+    if (const Node* shared = node.find(kSharedLayout)) note_shared(name, *shared);
+    return node.without(kSharedLayout);
+  }
+
  private:
+  bool shares(const std::string& file, const std::string& dimension) const {
+    const auto found = shared_.find(file);
+    if (found == shared_.end()) return false;
+    const Node& what = found->second;
+    return what.is_scalar() ? to_bool(what.text()).value_or(false)
+                            : std::ranges::any_of(what.elements(), [&](const Node& element) {
+                                return element.text() == dimension;
+                              });
+  }
+
+  void note_shared(const std::string& path, const Node& what) {
+    const bool dimensions = what.is_list() && std::ranges::all_of(what.elements(), &Node::is_scalar);
+    if (dimensions || (what.is_scalar() && to_bool(what.text()))) {
+      shared_.emplace(path, what);
+    } else {
+      diagnostics_.error(what.mark(), fmt::format("`{}` must be true, false or a list of dimensions, not {}",
+                                                  kSharedLayout, what.describe()));
+    }
+  }
+
   void report_circle(const std::string& path, ptrdiff_t first, const Mark& where) {
     const std::string way = fmt::format("{}", fmt::join(names_.begin() + first + 1, names_.end(), ", "));
     diagnostics_.error(where,
@@ -83,6 +131,9 @@ class FileLoader {
     };
     std::error_code ignored;
     if (fs::is_directory(path, ignored)) return fail("is a directory, not a YAML file");
+    // The files of the command line may be pipes, as `<(...)` of a shell makes them.
+    if (where.known() && fs::exists(path, ignored) && !fs::is_regular_file(path, ignored))
+      return fail("is no regular file", "only files can be included; name a pipe on the command line");
     const std::unique_ptr<std::FILE, decltype(&std::fclose)> file(std::fopen(path.c_str(), "rb"),
                                                                   std::fclose);
     if (!file && errno == ENOENT) return fail("there is no such file", did_you_mean_file(path));
@@ -134,9 +185,10 @@ class FileLoader {
 
   const Rules& rules_;
   Diagnostics& diagnostics_;
-  std::vector<std::string> open_;   ///< canonical paths of the files that include each other
-  std::vector<std::string> names_;  ///< the same as they are written
-  int files_ = 0;                   ///< so far
+  std::vector<std::string> open_;       ///< canonical paths of the files that include each other
+  std::vector<std::string> names_;      ///< the same as they are written
+  std::map<std::string, Node> shared_;  ///< `shared_layout` by file
+  int files_ = 0;                       ///< so far
 };
 
 void collect_references(const Node& node, std::set<std::string>& names) {
@@ -160,9 +212,33 @@ void check_set_variables(const Node& root, const Node& of_files, Diagnostics& di
     if (used.contains(entry.key) || (before && before->entry(entry.key))) continue;
     std::vector<std::string> known(used.begin(), used.end());
     diagnostics.error(entry.mark, fmt::format("nothing uses the variable `{}`", entry.key),
-                      known.empty() ? "the keys themselves; `vars` are part of the files that refer to them"
-                                    : did_you_mean(entry.key, known));
+                      known.empty()
+                          ? fmt::format("no file refers to `${}`: set the key that holds the value, such "
+                                        "as `train.batch_size=100`",
+                                        entry.key)
+                          : did_you_mean(entry.key, known));
   }
+}
+
+/// Arguments and variables, on top of what `count` files, which `loader` has read, say.
+Node with_arguments(const FileLoader& loader, const Node& of_files, size_t count,
+                    const std::vector<std::string>& arguments, Diagnostics& diagnostics, const Rules& rules) {
+  Node root = of_files;
+  size_t number = count;
+  for (const std::string& argument : arguments) {
+    const Mark mark{fmt::format("argument {}", ++number), 0, 0, 1, {}};
+    diagnostics.add_source(mark.file);
+    root = apply_argument(root, argument, mark, diagnostics, rules);
+  }
+  check_set_variables(root, of_files, diagnostics);
+  if (const std::vector<std::string> shared = loader.shared_dimensions(root); !shared.empty()) {
+    std::vector<Node> names;
+    for (const std::string& name : shared) names.push_back(Node::scalar(name, {}, true));
+    root = root.with({std::string(kSharedLayout), {}, Node::list(std::move(names))});
+  }
+  const Entry* vars = root.entry("vars");
+  const auto variables = resolve_variables(vars ? vars->value : Node(), diagnostics);
+  return resolve(root.without("vars"), variables, rules.deferred, diagnostics);
 }
 
 }  // namespace
@@ -172,17 +248,14 @@ Node load(const std::vector<std::string>& files, const std::vector<std::string>&
   Node root = Node::map({}, files.empty() ? Mark{} : Mark{files.front(), 0, 0, 1, {}});
   FileLoader loader(rules, diagnostics);
   for (const std::string& file : files) root = merge_roots(root, loader.load(file, {}), rules);
-  const Node of_files = root;
-  size_t number = files.size();
-  for (const std::string& argument : arguments) {
-    const Mark mark{fmt::format("argument {}", ++number), 0, 0, 1, {}};
-    diagnostics.add_source(mark.file);
-    root = apply_argument(root, argument, mark, diagnostics, rules);
-  }
-  check_set_variables(root, of_files, diagnostics);
-  const Entry* vars = root.entry("vars");
-  const auto variables = resolve_variables(vars ? vars->value : Node(), diagnostics);
-  return resolve(root.without("vars"), variables, rules.deferred, diagnostics);
+  return with_arguments(loader, root, files.size(), arguments, diagnostics, rules);
+}
+
+Node load_text(const std::string& text, const std::string& name, const std::vector<std::string>& arguments,
+               Diagnostics& diagnostics, const Rules& rules) {
+  FileLoader loader(rules, diagnostics);
+  const Node root = loader.root_of(text, name);
+  return with_arguments(loader, root, 1, arguments, diagnostics, rules);
 }
 
 }  // namespace mtf::config

@@ -24,16 +24,23 @@ struct Rules {
   /// `layout.hidden=cols`.
   std::vector<std::string> replaced_whole = {"mesh", "devices", "layout", "parameter_layout",
                                              "optimizer_layout"};
+  /// Sections with layout rules, which `shared_layout` is about.
+  std::vector<std::string> layouts = {"layout", "parameter_layout", "optimizer_layout"};
   /// Below this path `$names` stay as they are until substitute().
   std::vector<std::string> deferred = {"model", "blocks"};
 };
 
 /// Loads and merges `files` (each with its includes), then `arguments`, then resolves `$names` with `vars`.
-/// The result is a map without `include` and `vars`. Everything that is wrong goes to `diagnostics`; the
-/// result is as complete as it can be. The place of an argument is "argument N": its number on the command
-/// line, after the files.
+/// The result is a map without `include` and `vars`. `shared_layout` (true, or a list of dimensions) holds
+/// for the layout rules of the file in which it stands; the result has the list of all dimensions whose rules
+/// it covers. Everything that is wrong goes to `diagnostics`; the result is as complete as it can be. The
+/// place of an argument is "argument N": its number on the command line, after the files.
 Node load(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
           Diagnostics& diagnostics, const Rules& rules = {});
+
+/// The same of one text without includes instead of files. `name`: of the text, in messages.
+Node load_text(const std::string& text, const std::string& name, const std::vector<std::string>& arguments,
+               Diagnostics& diagnostics, const Rules& rules = {});
 
 /// One YAML document. `file` names it in messages. Duplicate keys, `<<`, keys without a blank after the
 /// colon, tags, and a second document are errors. An empty text is null.

@@ -333,6 +333,11 @@ Node apply_argument(const Node& root, std::string_view argument, const Mark& mar
     diagnostics.error(mark, "`include` stands in files only", "name the file before the arguments");
     return root;
   }
+  if (keys.front() == "shared_layout") {
+    diagnostics.error(mark, "`shared_layout` stands in files only: it is about the layouts of its file",
+                      "put the layout into a file of its own");
+    return root;
+  }
   const Node value = argument_value(text, source, diagnostics);
   return Assignment(path, append, value, source, rules, diagnostics).apply(root);
 }

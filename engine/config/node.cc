@@ -196,12 +196,47 @@ LayerEntry layer_entry(const Node& node, Diagnostics& diagnostics) {
   return {{}, node.mark(), Node::null(node.mark())};
 }
 
+namespace {
+
+constexpr std::string_view kSeparators = " ,.;\t\n";
+
+/// The end of the pair that begins at `begin`: the first separator that stands in no brackets.
+size_t end_of_pair(std::string_view text, size_t begin) {
+  const size_t open = text.find('[', begin),
+               separator = std::min(text.find_first_of(kSeparators, begin), text.size());
+  if (open > separator) return separator;
+  const size_t close = text.find(']', open);
+  return close == std::string_view::npos ? separator
+                                         : std::min(text.find_first_of(kSeparators, close), text.size());
+}
+
+/// What stands behind the colon of a pair: a word, or words in brackets as a list.
+Node value_of_pair(const Node& scalar, size_t begin, size_t end) {
+  const std::string_view value = std::string_view(scalar.text()).substr(begin, end - begin);
+  const Mark mark = scalar.mark_within(begin, value.size());
+  if (!value.starts_with('[') || !value.ends_with(']')) return Node::scalar(std::string(value), mark);
+  std::vector<Node> elements;
+  const std::string_view words = value.substr(1, value.size() - 2);
+  for (size_t at = words.find_first_not_of(kSeparators); at != std::string_view::npos;) {
+    const size_t word_end = std::min(words.find_first_of(kSeparators, at), words.size());
+    elements.push_back(Node::scalar(std::string(words.substr(at, word_end - at)),
+                                    scalar.mark_within(begin + 1 + at, word_end - at)));
+    at = words.find_first_not_of(kSeparators, word_end);
+  }
+  return Node::list(std::move(elements), mark);
+}
+
+}  // namespace
+
 Node pairs_to_map(const Node& scalar, std::string_view example, Diagnostics& diagnostics) {
-  constexpr std::string_view kSeparators = " ,.;\t\n";
   const std::string_view text = scalar.text();
   std::vector<Entry> entries;
   for (size_t begin = text.find_first_not_of(kSeparators); begin != std::string_view::npos;) {
-    const size_t end = std::min(text.find_first_of(kSeparators, begin), text.size());
+    size_t end = end_of_pair(text, begin), value = std::string_view::npos;
+    if (text[end - 1] == ':' && end < text.size() && text[end] == ' ') {  // "rows: 2"
+      value = text.find_first_not_of(' ', end);
+      if (value != std::string_view::npos) end = end_of_pair(text, value);
+    }
     const std::string_view pair = text.substr(begin, end - begin);
     const size_t colon = pair.find(':');
     const Mark mark = scalar.mark_within(begin, pair.size());
@@ -210,9 +245,9 @@ Node pairs_to_map(const Node& scalar, std::string_view example, Diagnostics& dia
       diagnostics.error(mark, fmt::format("`{}` is not a pair `name:value`", pair),
                         fmt::format("write for example {}", example));
     } else {
-      const Mark value_mark = scalar.mark_within(begin + colon + 1, pair.size() - colon - 1);
-      entries.push_back({std::string(pair.substr(0, colon)), mark,
-                         Node::scalar(std::string(pair.substr(colon + 1)), value_mark)});
+      entries.push_back(
+          {std::string(pair.substr(0, colon)), mark,
+           value_of_pair(scalar, value == std::string_view::npos ? begin + colon + 1 : value, end)});
     }
     begin = text.find_first_not_of(kSeparators, end);
   }

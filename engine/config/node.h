@@ -117,8 +117,9 @@ struct LayerEntry {
 /// Reports anything but `name` or a map with one key; then returns an empty name.
 LayerEntry layer_entry(const Node& node, Diagnostics& diagnostics);
 
-/// The grammar "rows:2;cols:4" (separators space , . ;) as a map from names to texts with their places. A
-/// pair that is none is reported with `example` as hint; a name may occur twice.
+/// The grammar "rows:2;cols:4" (separators space , . ;) as a map from names to texts with their places;
+/// "batch:[pod,data]" has a list. A pair that is none is reported with `example` as hint; a name may occur
+/// twice.
 Node pairs_to_map(const Node& scalar, std::string_view example, Diagnostics& diagnostics);
 
 /// Numbers and booleans as YAML writes them; nothing for other text. Infinity and NaN are no numbers.

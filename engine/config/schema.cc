@@ -64,8 +64,15 @@ void Visitor::parse_entry(const Entry& entry, const Place& place) const {
     if (!entry.implied) report_unknown(entry, place);
     return;
   }
-  if (entry.value.is_null()) return;
   Place below = place.at(field->name);
+  if (entry.value.is_null()) {
+    if (!field->off.empty() && entry.value.is_complete()) {
+      place.diagnostics.warning(entry.value.mark(),
+                                fmt::format("{}: null is the default, {}; {} is off", below.name(),
+                                            to_flow_yaml(field->type->dump(field->value)), field->off));
+    }
+    return;
+  }
   if (!field->type) {
     place.diagnostics.error(entry.mark,
                             fmt::format("{} comes with a later version ({})", below.name(), field->meaning),

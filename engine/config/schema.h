@@ -19,7 +19,9 @@
 //   static constexpr std::string_view shorthand = "value";  a scalar or list in place of the map is this
 //   field static constexpr bool type_required = true;             `type` must be written: no alternative is a
 //   default static constexpr bool later = true;                     an alternative that is known but not
-//   there yet
+//   there yet static constexpr std::array common_names = {CommonName{...}};  an alternative's names in other
+//   programs
+// For an enum `CommonNames common_names(E)` may stand beside `enum_names`.
 #pragma once
 
 #include <cstdint>
@@ -67,6 +69,7 @@ struct Field {
   void* value = nullptr;
   Constraint constraint;
   bool required = false;
+  std::string_view off;  ///< the value that others write as null, which is the default here; may be empty
   Resume resume = Resume::kInherit;
   Resume resume_type = Resume::kInherit;  ///< of the `type` of a sum type; kInherit: as the others
 };
@@ -146,6 +149,13 @@ struct Required {
   void apply(Field& field) const { field.required = true; }
 };
 inline constexpr Required required;
+
+/// This value turns the feature off that the key is about. A null, which is the default here, gets a hint.
+struct OffAt {
+  std::string_view value;
+  void apply(Field& field) const { field.off = value; }
+};
+inline constexpr OffAt off_at(std::string_view value) { return {value}; }
 
 struct OnResume {
   Resume resume;

@@ -37,12 +37,13 @@ class StructType final : public StructBase {
 
 class EnumBase : public Type {
  public:
-  explicit EnumBase(EnumNames names) : names_(std::move(names)) {}
+  explicit EnumBase(EnumNames names, CommonNames common_names)
+      : names_(std::move(names)), common_names_(common_names) {}
   std::string name() const override;
   bool accepts(const Node& node) const override;
   void parse(const Node& node, void* value, const Place& place) const override;
   Node dump(const void* value) const override;
-  /// The words that are there already.
+  /// The words that are there already, without others for the same.
   std::vector<std::string> words() const;
 
   virtual int64_t get(const void* value) const = 0;
@@ -50,12 +51,19 @@ class EnumBase : public Type {
 
  private:
   EnumNames names_;
+  CommonNames common_names_;
 };
+
+template <class E>
+CommonNames common_names_of() {
+  if constexpr (requires { common_names(E{}); }) return common_names(E{});
+  return {};
+}
 
 template <class E>
 class EnumType final : public EnumBase {
  public:
-  EnumType() : EnumBase(enum_names(E{})) {}
+  EnumType() : EnumBase(enum_names(E{}), common_names_of<E>()) {}
   int64_t get(const void* value) const override {
     return static_cast<int64_t>(*static_cast<const E*>(value));
   }
@@ -188,6 +196,7 @@ class VariantBase : public Type {
     const Type* type;  ///< nullptr: monostate, or comes later
     bool later;
     bool type_required = false;  ///< a map without `type` is no default of any alternative
+    CommonNames common_names = {};
   };
   explicit VariantBase(std::vector<Alternative> alternatives) : alternatives_(std::move(alternatives)) {}
   std::string name() const override;
@@ -204,6 +213,7 @@ class VariantBase : public Type {
  private:
   const Alternative* named(std::string_view type_name) const;
   std::vector<std::string> type_names() const;
+  std::string hint_for(const std::string& name) const;
   void parse_named(const std::string& name, const Mark& mark, const Node& options, void* value,
                    const Place& place) const;
 
@@ -212,17 +222,14 @@ class VariantBase : public Type {
 
 template <class T>
 VariantBase::Alternative alternative() {
-  if constexpr (requires { T::later; }) {
-    return {T::type_name, nullptr, true};
-  } else if constexpr (std::is_same_v<T, std::monostate>) {
-    return {{}, nullptr, false};
-  } else if constexpr (requires { T::type_required; }) {
-    return {T::type_name, &type_of<T>(), false, true};
-  } else if constexpr (requires { T::type_name; }) {
-    return {T::type_name, &type_of<T>(), false};
-  } else {
-    return {{}, &type_of<T>(), false};
-  }
+  VariantBase::Alternative result{{}, nullptr, requires {T::later;
+}
+, requires { T::type_required; }
+};  // namespace mtf::config::internal
+if constexpr (requires { T::type_name; }) result.type_name = T::type_name;
+if constexpr (requires { T::common_names; }) result.common_names = T::common_names;
+if constexpr (!requires { T::later; } && !std::is_same_v<T, std::monostate>) result.type = &type_of<T>();
+return result;
 }
 
 template <class... Ts>

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,6 +11,7 @@
 
 #include "engine/core/error.h"
 #include "engine/core/mesh.h"
+#include "engine/core/nearest.h"
 #include "engine/core/shape.h"
 
 namespace mtf::config {
@@ -107,6 +109,9 @@ struct EnumName {
   int64_t value;
   bool later;  ///< known, but the feature is not there yet
 };
+/// Of several names with one value the first is the one that config.yaml has; the others mean the same.
 using EnumNames = std::vector<EnumName>;
+/// What other programs call the words of an enum or others that are near, for hints.
+using CommonNames = std::span<const CommonName>;
 
 }  // namespace mtf::config

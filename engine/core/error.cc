@@ -56,8 +56,8 @@ std::string shown_line(const Mark& mark) {
 }  // namespace
 
 std::string Problem::to_string() const {
-  std::string result = printable(mark.known() ? mark.to_string() + ": " + message : message);
-  if (!hint.empty()) result += "; " + printable(hint);
+  std::string result = shortened(printable(mark.known() ? mark.to_string() + ": " + message : message));
+  if (!hint.empty()) result += "; " + shortened(printable(hint));
   if (!mark.text.empty() && mark.column > 0) result += "\n" + shown_line(mark);
   if (!details.empty()) result += "\n" + printable_lines(details);
   return result;

@@ -40,7 +40,7 @@ struct Fault {
 
 [[noreturn]] void refuse(std::string_view text, const std::string& legal) {
   fmt::print(stderr, "{}={}: {}\n", variable, text, legal);
-  std::abort();
+  std::_Exit(2);
 }
 
 /// NAME[@K][=ERROR].

@@ -14,6 +14,15 @@ bool same_letter(char a, char b) {
   return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
 }
 
+/// In lower case, without what joins words.
+std::string letters_of(std::string_view name) {
+  std::string letters;
+  for (const char c : name) {
+    if (c != '_' && c != '-') letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return letters;
+}
+
 }  // namespace
 
 int64_t edit_distance(std::string_view a, std::string_view b) {
@@ -73,7 +82,13 @@ std::string nearest_multiples(int64_t factor, int64_t wanted) {
                    : fmt::format("it could be {}", factor);
 }
 
-std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
+bool is_same_name(std::string_view a, std::string_view b) { return letters_of(a) == letters_of(b); }
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates,
+                         std::span<const CommonName> common_names) {
+  for (const CommonName& common : common_names) {
+    if (is_same_name(common.word, word)) return fmt::format("did you mean {}?", common.meant);
+  }
   if (const auto near = nearest(word, candidates)) return fmt::format("did you mean `{}`?", *near);
   constexpr size_t kShown = 12;
   std::string list;

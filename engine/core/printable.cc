@@ -75,6 +75,18 @@ std::string replaced(std::string_view text, const Replace& replace) {
   return result;
 }
 
+/// Characters that a message shows of what it quotes, and of a word such as the path of a file.
+constexpr int kLongestQuote = 200, kLongestWord = 500;
+
+/// At most about `most` characters of it: its front and its end.
+std::string without_middle(std::string_view text, int most) {
+  constexpr int kEnd = 20;
+  const int count = character_count(text);
+  if (count <= most) return std::string(text);
+  const std::string_view front = text.substr(0, byte_of_character(text, most - kEnd));
+  return fmt::format("{}…{}", front, text.substr(byte_of_character(text, count - kEnd)));
+}
+
 }  // namespace
 
 size_t utf8_length(std::string_view text) {
@@ -122,6 +134,21 @@ int display_width(std::string_view text) {
     width += is_in(kWide, point) ? 2 : is_in(kCombining, point) ? 0 : 1;
   }
   return width;
+}
+
+std::string shortened(std::string_view text) {
+  constexpr char kQuote = '`';
+  std::string result;
+  while (!text.empty()) {
+    const size_t close = text.front() == kQuote ? text.find(kQuote, 1) : std::string_view::npos;
+    const bool quoted = close != std::string_view::npos;
+    const bool blank = text.front() == ' ';
+    const size_t word = std::min(text.find_first_of("` ", 1), text.size());
+    const size_t end = quoted ? close + 1 : blank ? 1 : word;
+    result += without_middle(text.substr(0, end), quoted ? kLongestQuote : kLongestWord);
+    text.remove_prefix(end);
+  }
+  return result;
 }
 
 std::string list_names(const std::vector<std::string>& names, size_t most) {

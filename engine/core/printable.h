@@ -29,6 +29,10 @@ size_t byte_of_character(std::string_view text, int index);
 /// Columns of a terminal that the text fills: East Asian characters two, combining ones none.
 int display_width(std::string_view text);
 
+/// `text`, where parts in backquotes and words that are very long lose their middle: what a message quotes
+/// may be a whole file.
+std::string shortened(std::string_view text);
+
 /// "a, b, c and 7 more": no more than `most` of the names.
 std::string list_names(const std::vector<std::string>& names, size_t most);
 

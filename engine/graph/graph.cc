@@ -36,7 +36,7 @@ Tensor Graph::constant(double value, DType dtype, const Shape& shape) {
 }
 
 const Variable& Graph::variable(const std::string& name, const Shape& shape, DType dtype,
-                                const Initializer& initializer, Variable::Kind kind) {
+                                const Initializer& initializer, Variable::Kind kind, double step_scale) {
   if (const Variable* existing = find_variable(name)) {
     if (existing->shape != shape || existing->dtype != dtype) {
       throw Error(ErrorKind::kConfig,
@@ -48,7 +48,7 @@ const Variable& Graph::variable(const std::string& name, const Shape& shape, DTy
     return *existing;
   }
   variables_.push_back(std::make_unique<Variable>(
-      Variable{name, shape, dtype, initializer, kind, static_cast<int>(variables_.size())}));
+      Variable{name, shape, dtype, initializer, kind, step_scale, static_cast<int>(variables_.size())}));
   variable_by_name_[name] = variables_.back().get();
   return *variables_.back();
 }

@@ -63,7 +63,8 @@ class Graph {
   /// The variable called `name`, created on first use; throws Error when it exists with another shape or
   /// dtype.
   const Variable& variable(const std::string& name, const Shape& shape, DType dtype,
-                           const Initializer& initializer, Variable::Kind kind = Variable::Kind::kWeight);
+                           const Initializer& initializer, Variable::Kind kind = Variable::Kind::kWeight,
+                           double step_scale = 1);
   const std::vector<std::unique_ptr<Variable>>& variables() const { return variables_; }
   const Variable* find_variable(const std::string& name) const;
   /// The variable's value before this step's updates.
@@ -85,8 +86,8 @@ class Graph {
   std::string unique_name(const std::string& name);
   const Provenance& provenance() const { return provenance_; }
   const Microbatching& microbatching() const { return microbatching_; }
-  /// Contractions of float32 that are added from now on may round their operands to tf32 (10 bits of mantissa)
-  /// on devices that multiply such numbers faster.
+  /// Contractions of float32 that are added from now on may round their operands to tf32 (10 bits of
+  /// mantissa) on devices that multiply such numbers faster.
   void set_tf32(bool tf32) { tf32_ = tf32; }
   bool tf32() const { return tf32_; }
 

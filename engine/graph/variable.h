@@ -39,6 +39,10 @@ struct Variable {
   DType dtype = DType::kFloat32;  ///< of the resident slice that is updated
   Initializer initializer;
   Kind kind = Kind::kWeight;
+  /// This variable is `step_scale` times the one of the parametrisation in which rates of Adam are usually
+  /// given (embeddings of variance 1 / d_model, queries scaled after their projection): Adam's steps are
+  /// multiplied by it.
+  double step_scale = 1;
   int index = 0;  ///< position in Graph::variables()
 
   bool trainable() const { return kind == Kind::kWeight; }

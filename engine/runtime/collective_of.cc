@@ -91,6 +91,29 @@ RemoteGroupRequest groups_of(const Program& program, const Instruction& instruct
 
 }  // namespace
 
+CollectiveRequest request_of(const Program& program, const Instruction& instruction, bool replicate) {
+  CollectiveRequest request = {static_cast<int64_t>(instruction.kind),
+                               instruction.axes,
+                               static_cast<int64_t>(instruction.reduction),
+                               instruction.dimension,
+                               instruction.concat_dimension,
+                               instruction.offset,
+                               instruction.wrap,
+                               instruction.guard != kNoValue,
+                               computed_over(program, instruction, replicate)};
+  for (ValueId id : instruction.inputs) {
+    const Value& value = program.values[id];
+    const Shape local = program.local_shape(id);
+    request.insert(request.end(),
+                   {static_cast<int64_t>(value.dtype), stored_over(program, id, replicate), local.rank()});
+    for (const Dimension& d : local) request.push_back(d.size);
+    if (instruction.kind != InstructionKind::kExchange) continue;  // where the order of the splits counts
+    const std::vector<int>& axes = value.layout.split[instruction.dimension];
+    request.insert(request.end(), axes.begin(), axes.end());
+  }
+  return request;
+}
+
 bool crosses_processes(const Program& program, const Instruction& instruction, const HostedMesh& mesh,
                        bool replicate) {
   if (mesh.processes() == 1) return false;

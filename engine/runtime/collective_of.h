@@ -1,6 +1,7 @@
 // What a collective instruction of a program asks of the communicator.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -17,6 +18,10 @@ Collective collective_of(const Program& program, const Instruction& instruction,
 AxisMask stored_over(const Program& program, ValueId id, bool replicate);
 /// Mesh dimensions over which an instruction runs once for each coordinate.
 AxisMask computed_over(const Program& program, const Instruction& instruction, bool replicate);
+
+/// Equal for instructions that ask for the same, but for the values and a guard of another name.
+using CollectiveRequest = std::vector<int64_t>;
+CollectiveRequest request_of(const Program& program, const Instruction& instruction, bool replicate);
 
 /// Any process needs what another one has.
 bool crosses_processes(const Program& program, const Instruction& instruction, const HostedMesh& mesh,

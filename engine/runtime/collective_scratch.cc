@@ -15,7 +15,7 @@ namespace {
 class ScratchCounter {
  public:
   ScratchCounter(const Program& program, const CollectiveScratchOptions& options, BlockPool& pool)
-      : program_(program), options_(options), mesh_(program.mesh, options.hosting), pool_(pool) {}
+      : program_(program), options_(options), pool_(pool) {}
 
   void run(const std::vector<Instruction>& block) {
     for (const Instruction& instruction : block) {
@@ -38,11 +38,12 @@ class ScratchCounter {
     bool is_running = false;
   };
 
-  int64_t bytes_of(const Instruction& instruction) const {
-    if (!crosses_processes(program_, instruction, mesh_, options_.replicate)) return 0;
-    return plan_on_device(planned_parts(program_, instruction, mesh_, options_.replicate), mesh_.process(),
-                          mesh_.processes())
-        .scratch_bytes;
+  /// Layers have the same collectives again and again: each is planned once.
+  int64_t bytes_of(const Instruction& instruction) {
+    const auto [known, is_new] = known_.try_emplace(request_of(program_, instruction, options_.replicate), 0);
+    if (is_new)
+      known->second = collective_scratch_bytes(program_, instruction, options_.hosting, options_.replicate);
+    return known->second;
   }
 
   void start(const Instruction& instruction) {
@@ -63,13 +64,22 @@ class ScratchCounter {
 
   const Program& program_;
   const CollectiveScratchOptions& options_;
-  const HostedMesh mesh_;
   BlockPool& pool_;
+  std::map<CollectiveRequest, int64_t> known_;
   std::map<const Instruction*, Started> started_;
   std::map<ValueId, Started*> maker_;
 };
 
 }  // namespace
+
+int64_t collective_scratch_bytes(const Program& program, const Instruction& instruction, Hosting hosting,
+                                 bool replicate) {
+  const HostedMesh mesh(program.mesh, hosting);
+  if (!crosses_processes(program, instruction, mesh, replicate)) return 0;
+  return plan_on_device(planned_parts(program, instruction, mesh, replicate), mesh.process(),
+                        mesh.processes())
+      .scratch_bytes;
+}
 
 int64_t collective_scratch_bytes(std::span<const Program* const> programs,
                                  const CollectiveScratchOptions& options) {

@@ -15,6 +15,10 @@ struct CollectiveScratchOptions {
   bool overlap = true;     ///< ExecutorOptions::overlap
 };
 
+/// Bytes that one collective of `program` has in a process.
+int64_t collective_scratch_bytes(const Program& program, const Instruction& instruction, Hosting hosting,
+                                 bool replicate);
+
 /// Bytes on the device of one process, for programs that run one after the other and again. A collective has
 /// its block from its start until it is awaited.
 int64_t collective_scratch_bytes(std::span<const Program* const> programs,

@@ -223,7 +223,7 @@ void Executor::Implementation::run_collective(const PreparedStep& step) {
                                                    static_cast<size_t>(part->members));
     workers_[worker].work.bytes += part->collective->run(inputs, part->member[coordinate],
                                                          part->results[coordinate], begin, begin + 1, guard) *
-                                   step.positions;
+                                   part->positions[coordinate];
   });
 }
 
@@ -247,7 +247,7 @@ void Executor::Implementation::wait_for_remote(const PreparedStep& step, int64_t
   for (PendingCollective* pending : step.awaited) {
     if (!std::exchange(pending->running, false)) continue;
     pending->collective->wait();
-    workers_[0].work.bytes += pending->collective->bytes_sent();
+    workers_[0].work.bytes += pending->bytes;
     workers_[0].work.bytes_to_processes += pending->collective->bytes_sent();
   }
   check(step, step.instruction->inputs, iteration);

@@ -45,7 +45,9 @@ struct ExecutorOptions {
 struct Counters {
   int64_t runs = 0;
   double flops_per_position = 0;  ///< of contractions, averaged over the positions
-  double bytes_per_position = 0;  ///< sent in collectives, averaged over the positions
+  /// In collectives, averaged over the positions: sent over the whole mesh is what is received. The same for
+  /// any number of processes.
+  double bytes_per_position = 0;
   double bytes_to_processes = 0;  ///< that this process sent to others
 };
 

@@ -1,8 +1,10 @@
 // Where the temporaries of a program live: lifetimes are known, so offsets are planned once.
 //
 // Values that vary over the same mesh dimensions share one arena, of which there is one copy for each
-// coordinate over those dimensions; so a worker may run far ahead on one coordinate without touching the
-// memory of another. Devices give memory in whole pages: what a process takes is counted in these.
+// coordinate that the process has over those dimensions; so a worker may run far ahead on one coordinate
+// without touching the memory of another. Dimensions along which the positions of the process do not differ
+// do not count: a process with one position has one arena. Devices give memory in whole pages: what a process
+// takes is counted in these.
 #pragma once
 
 #include <map>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "engine/core/hosted_mesh.h"
+#include "engine/spmd/lifetimes.h"
 #include "engine/spmd/program.h"
 
 namespace mtf {
@@ -22,6 +25,9 @@ struct MemoryPlan {
   };
   std::vector<int64_t> offsets;  ///< by value, in its arena; -1: not a temporary
   std::map<AxisMask, Arena> arenas;
+  AxisMask differing = 0;  ///< mesh dimensions along which the positions of the process differ
+  /// The key in `arenas` of values that are stored over these mesh dimensions.
+  AxisMask arena_of(AxisMask stored) const { return stored & differing; }
   int64_t variable_bytes = 0;   ///< at rest on one position
   int64_t input_bytes = 0;      ///< on one position
   int64_t temporary_bytes = 0;  ///< on one position, as if alone on its device
@@ -38,9 +44,6 @@ struct MemoryPlan {
 
 /// `bytes` rounded up to whole pages.
 constexpr int64_t whole_pages(int64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
-
-/// `bytes` rounded up to whole cache lines, at which values begin.
-constexpr int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /// Plans the temporaries of `program`. `replicate`: every position stores all it holds (run.check_replicas).
 MemoryPlan plan_memory(const Program& program, bool replicate = false, Hosting hosting = {});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/comm/move_plan.h"
 #include "engine/core/check.h"
 #include "engine/runtime/collective_of.h"
 #include "engine/runtime/staged_collective.h"
@@ -133,8 +134,8 @@ std::byte* PreparedProgram::address(ValueId id, int64_t position) const {
     return inputs_[value.index]->data() + copy * input_bytes_[value.index];
   }
   MTF_CHECK(memory_.offsets[root] >= 0, "%{} has no memory", value.name);
-  return arenas_.at(stored(root))->data() + copy * aligned(memory_.arenas.at(stored(root)).bytes) +
-         memory_.offsets[root];
+  const AxisMask arena = memory_.arena_of(stored(root));
+  return arenas_.at(arena)->data() + copy * aligned(memory_.arenas.at(arena).bytes) + memory_.offsets[root];
 }
 
 const std::vector<int64_t>& PreparedProgram::begin(ValueId id, int64_t position) {
@@ -218,8 +219,12 @@ void PreparedProgram::prepare_local(const Instruction& instruction, PreparedStep
 void PreparedProgram::prepare_collective(const Instruction& instruction, PreparedStep& step) {
   const Mesh& mesh = program_.mesh;
   const HostedCopies& results = copies(computed_over(instruction));
+  std::vector<double> positions(static_cast<size_t>(results.size()));
+  for (int64_t position = mesh_.begin(); position < mesh_.begin() + mesh_.positions(); ++position)
+    ++positions[static_cast<size_t>(*results.find(position))];
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
     CollectivePart part;
+    part.positions = positions;
     const Collective collective = collective_of(program_, instruction, instruction.inputs[i]);
     part.collective = backend_.prepare(collective);
     part.members = collective.members();
@@ -235,6 +240,16 @@ void PreparedProgram::prepare_collective(const Instruction& instruction, Prepare
     }
     step.parts.push_back(std::move(part));
   }
+}
+
+double PreparedProgram::bytes_received(const Instruction& instruction) const {
+  double bytes = 0;
+  for (const ValueId input : instruction.inputs) {
+    const std::vector<double> by_member = mtf::bytes_received(collective_of(program_, instruction, input));
+    for (int64_t position = mesh_.begin(); position < mesh_.begin() + mesh_.positions(); ++position)
+      bytes += by_member[static_cast<size_t>(program_.mesh.project(position, instruction.axes))];
+  }
+  return bytes;
 }
 
 void PreparedProgram::prepare_remote(const Instruction& instruction, PreparedStep& step) {
@@ -254,7 +269,8 @@ void PreparedProgram::prepare_remote(const Instruction& instruction, PreparedSte
       communicator_.prepare(std::move(parts), title_of(program_, instruction));
   if (is_staged)
     collective = make_staged_collective(std::move(collective), std::move(inputs), std::move(results));
-  step.pending = &pending_.emplace_back(PendingCollective{std::move(collective)});
+  step.pending =
+      &pending_.emplace_back(PendingCollective{std::move(collective), bytes_received(instruction)});
   for (ValueId id : instruction.outputs) pending_of_[id] = step.pending;
 }
 

@@ -24,12 +24,14 @@ struct CollectivePart {
   int64_t tasks = 0;                     ///< for each coordinate
   std::vector<const std::byte*> inputs;  ///< by coordinate: those of all members
   std::vector<int64_t> member;           ///< by coordinate: which member's result it is
+  std::vector<double> positions;         ///< by coordinate: how many positions have the result
   std::vector<std::byte*> results;       ///< by coordinate
 };
 
 /// A collective between processes, from its start until its result is awaited.
 struct PendingCollective {
   std::unique_ptr<RemoteCollective> collective;
+  double bytes = 0;  ///< that the positions of this process receive from others, whichever process has these
   bool running = false;  ///< started, unless its guard did not hold
 };
 
@@ -94,6 +96,8 @@ class PreparedProgram {
   void prepare_collective(const Instruction& instruction, PreparedStep& step);
   void prepare_remote(const Instruction& instruction, PreparedStep& step);
   AxisMask computed_over(const Instruction& instruction) const;
+  /// By the positions of this process.
+  double bytes_received(const Instruction& instruction) const;
 
   Program program_;
   Backend& backend_;

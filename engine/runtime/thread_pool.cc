@@ -1,37 +1,75 @@
 #include "engine/runtime/thread_pool.h"
 
 #include <immintrin.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
 
 namespace mtf {
 namespace {
 
-/// How often a waiting worker looks before it sleeps: some tens of microseconds.
-constexpr int kSpins = 4000;
+using std::chrono::nanoseconds;
+
+/// A thread that waits looks for as long before it sleeps: about as long as a sleeper takes to wake.
+constexpr nanoseconds kSearch = std::chrono::microseconds(50);
+/// A look at the clock takes as long as some pauses.
+constexpr int kPauses = 16;
+
+nanoseconds now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
+/// Looks until `done()`; gives up after kSearch, or when it is `pointless()`. Returns whether it is done;
+/// `end` is set to the time of that.
+template <class Done, class Pointless>
+bool search(nanoseconds begin, nanoseconds& end, const Done& done, const Pointless& pointless) {
+  do {
+    if (pointless()) return false;
+    for (int i = 0; i < kPauses; ++i) {
+      if (done()) {
+        end = now();
+        return true;
+      }
+      _mm_pause();
+    }
+    end = now();
+  } while (end - begin < kSearch);
+  return false;
+}
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads, const std::function<void()>& prepare) {
+ThreadPool::ThreadPool(int threads, const std::function<void()>& prepare)
+    : active_(threads - 1), active_workers_(threads - 1), workers_(static_cast<size_t>(threads - 1)) {
   prepare();
   for (int worker = 1; worker < threads; ++worker) {
-    threads_.emplace_back([this, worker, prepare] {
+    Worker& state = workers_[static_cast<size_t>(worker) - 1];
+    state.thread = std::thread([this, worker, prepare] {
       prepare();
       work(worker);
     });
+    pthread_getcpuclockid(state.thread.native_handle(), &state.clock);
   }
 }
 
 ThreadPool::~ThreadPool() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  stop_ = true;
+  active_ = threads();
+  active_.notify_all();
+  ++section_;
+  section_.notify_all();
+  for (Worker& worker : workers_) worker.thread.join();
+}
+
+ThreadPool::Nanoseconds ThreadPool::Worker::processor_time() const {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return std::chrono::seconds(time.tv_sec) + nanoseconds(time.tv_nsec);
 }
 
 void ThreadPool::run(int64_t tasks, Call call, void* context) {
   if (tasks <= 0) return;
-  if (threads_.empty() || tasks == 1) {
+  if (tasks > 1 && workers_.size() > static_cast<size_t>(active_workers_.count())) try_more_workers();
+  if (tasks == 1 || active_workers_.count() == 0) {
     for (int64_t task = 0; task < tasks; ++task) call(context, task, 0);
     return;
   }
@@ -39,51 +77,94 @@ void ThreadPool::run(int64_t tasks, Call call, void* context) {
   call_ = call;
   context_ = context;
   error_ = nullptr;
-  next_.store(0, std::memory_order_relaxed);
-  busy_.store(static_cast<int>(threads_.size()), std::memory_order_relaxed);
-  {
-    const std::lock_guard lock(mutex_);
-    section_.fetch_add(1, std::memory_order_release);
-  }
-  wake_.notify_all();
-  take_tasks(0);
-  for (int spins = 0; busy_.load(std::memory_order_acquire) > 0; ++spins) {
-    if (spins < kSpins) {
-      _mm_pause();
-    } else {
-      std::this_thread::yield();
-    }
-  }
+  core_.store(sched_getcpu(), std::memory_order_relaxed);
+  undone_.store(tasks, std::memory_order_relaxed);
+  untaken_.store(tasks, std::memory_order_release);
+  section_.fetch_add(1, std::memory_order_release);
+  section_.notify_all();
+  const int64_t done = take_tasks(0);
+  if (undone_.fetch_sub(done, std::memory_order_acq_rel) != done) wait_for_tasks();
   if (error_) std::rethrow_exception(error_);
 }
 
+/// Sleeps when the workers take long. The time in which the one that is waited for has no core is counted as
+/// lost.
+void ThreadPool::wait_for_tasks() {
+  const auto done = [&] { return undone_.load(std::memory_order_acquire) == 0; };
+  const nanoseconds begin = now();
+  nanoseconds asleep = begin;
+  if (search(begin, asleep, done, [] { return false; })) return;
+  for (Worker& worker : workers_) worker.processor_time_before = worker.processor_time();
+  for (int64_t undone; (undone = undone_.load(std::memory_order_acquire)) > 0;)
+    undone_.wait(undone, std::memory_order_acquire);
+  const nanoseconds end = now();
+  const Worker& last = workers_[static_cast<size_t>(last_.load(std::memory_order_relaxed)) - 1];
+  nanoseconds lost =
+      std::max(nanoseconds(0), end - asleep - (last.processor_time() - last.processor_time_before));
+  if (2 * lost > end - asleep) lost += asleep - begin;
+  active_workers_.wait_ended({.now = end, .lost = lost, .worked = processor_time_of_tasks()});
+  active_ = active_workers_.count();
+}
+
+void ThreadPool::try_more_workers() {
+  const nanoseconds time = now();
+  if (!active_workers_.may_raise(time)) return;
+  active_workers_.raise(time, processor_time_of_tasks());
+  active_ = active_workers_.count();
+  active_.notify_all();
+}
+
+nanoseconds ThreadPool::processor_time_of_tasks() const {
+  nanoseconds sum(0);
+  for (const Worker& worker : workers_)
+    sum += worker.processor_time() - nanoseconds(worker.searched.load(std::memory_order_relaxed));
+  return sum;
+}
+
 void ThreadPool::work(int worker) {
-  uint64_t seen = 0;
-  while (true) {
-    for (int spins = 0; spins < kSpins && section_.load(std::memory_order_acquire) == seen && !stop_;
-         ++spins) {
-      _mm_pause();
-    }
-    if (section_.load(std::memory_order_acquire) == seen) {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return stop_ || section_.load(std::memory_order_acquire) != seen; });
-    }
-    if (stop_) return;
-    seen = section_.load(std::memory_order_acquire);
-    take_tasks(worker);
-    busy_.fetch_sub(1, std::memory_order_release);
+  uint32_t seen = 0;
+  while (wait_for_section(worker, seen)) {
+    const int64_t done = take_tasks(worker);
+    if (done == 0) continue;
+    last_.store(worker, std::memory_order_relaxed);
+    if (undone_.fetch_sub(done, std::memory_order_acq_rel) == done) undone_.notify_one();
   }
 }
 
-void ThreadPool::take_tasks(int worker) {
-  for (int64_t task; (task = next_.fetch_add(1, std::memory_order_relaxed)) < tasks_;) {
+/// Until there is a section after `seen`, and this worker takes part; false: the pool ends.
+bool ThreadPool::wait_for_section(int worker, uint32_t& seen) {
+  const auto begun = [&] { return section_.load(std::memory_order_acquire) != seen; };
+  const nanoseconds begin = now();
+  nanoseconds end = begin;
+  // On the core of the calling thread it would only keep that from going on.
+  search(begin, end, begun, [&] { return sched_getcpu() == core_.load(std::memory_order_relaxed); });
+  // A longer search has lost its core in between.
+  workers_[static_cast<size_t>(worker) - 1].searched.fetch_add(std::min(end - begin, kSearch).count(),
+                                                               std::memory_order_relaxed);
+  section_.wait(seen, std::memory_order_acquire);
+  for (int active; (active = active_.load(std::memory_order_acquire)) < worker;)
+    active_.wait(active, std::memory_order_acquire);
+  seen = section_.load(std::memory_order_acquire);
+  return !stop_;
+}
+
+/// Returns how many it has done. A task that has been taken keeps the section, and thus call_, alive; without
+/// one nothing of it is read.
+int64_t ThreadPool::take_tasks(int worker) {
+  int64_t done = 0;
+  for (int64_t left = untaken_.load(std::memory_order_relaxed); left > 0;) {
+    if (!untaken_.compare_exchange_weak(left, left - 1, std::memory_order_acquire, std::memory_order_relaxed))
+      continue;
     try {
-      call_(context_, task, worker);
+      call_(context_, tasks_ - left, worker);
     } catch (...) {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard lock(error_mutex_);
       if (!error_) error_ = std::current_exception();
     }
+    ++done;
+    left = untaken_.load(std::memory_order_relaxed);
   }
+  return done;
 }
 
 }  // namespace mtf

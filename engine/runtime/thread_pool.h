@@ -1,19 +1,23 @@
 // Workers that run the tasks of one parallel section at a time. Which worker runs a task never influences a
-// result.
+// result. A section ends when its tasks are done: a worker that gets no core in time takes none, and nobody
+// waits for it.
 //
 //   ThreadPool pool(2, [] { /* once in each thread */ });
 //   pool.run(100, [&](int64_t task, int worker) { ... });
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
+#include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
 #include <type_traits>
 #include <vector>
+
+#include "engine/runtime/active_workers.h"
 
 namespace mtf {
 
@@ -24,7 +28,7 @@ class ThreadPool {
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
 
-  int threads() const { return static_cast<int>(threads_.size()) + 1; }
+  int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
   /// Calls body(task, worker) for every task in [0, tasks); returns when all are done. Allocates nothing. The
   /// first exception is rethrown.
@@ -38,22 +42,43 @@ class ThreadPool {
 
  private:
   using Call = void (*)(void* context, int64_t task, int worker);
+  using Nanoseconds = std::chrono::nanoseconds;
+
+  /// One of the threads that the pool has started.
+  struct alignas(64) Worker {
+    std::thread thread;
+    clockid_t clock{};                     ///< processor time of the thread
+    std::atomic<int64_t> searched{0};      ///< nanoseconds spent awake without a task
+    Nanoseconds processor_time_before{0};  ///< when the calling thread fell asleep
+
+    Nanoseconds processor_time() const;
+  };
 
   void run(int64_t tasks, Call call, void* context);
   void work(int worker);
-  void take_tasks(int worker);
+  bool wait_for_section(int worker, uint32_t& seen);
+  int64_t take_tasks(int worker);
+  void wait_for_tasks();
+  void try_more_workers();
+  Nanoseconds processor_time_of_tasks() const;
 
-  std::vector<std::thread> threads_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::atomic<uint64_t> section_{0};  ///< number of the current parallel section
+  // On cache lines of their own: what is waited for, and what each task writes.
+  alignas(64) std::atomic<uint32_t> section_{0};  ///< number of the current parallel section
+  std::atomic<int> active_;                       ///< workers up to this number take tasks
+  std::atomic<int> core_{-1};                     ///< on which the calling thread began the section
   std::atomic<bool> stop_{false};
-  std::atomic<int64_t> next_{0};  ///< next task that nobody has taken
-  std::atomic<int> busy_{0};      ///< workers that have not finished the current section
+  alignas(64) std::atomic<int64_t> untaken_{0};  ///< tasks of the section that nobody has taken
+  // Written before untaken_; unchanged while a task that has been taken is not done.
   int64_t tasks_ = 0;
   Call call_ = nullptr;
   void* context_ = nullptr;
+  alignas(64) std::atomic<int64_t> undone_{0};  ///< tasks of the section that are not done
+  std::atomic<int> last_{0};                    ///< worker that was the last to do one
+
+  std::mutex error_mutex_;
   std::exception_ptr error_;
+  ActiveWorkers active_workers_;
+  std::vector<Worker> workers_;  ///< number i + 1; number 0 is the calling thread
 };
 
 }  // namespace mtf

@@ -1,7 +1,9 @@
 #include "engine/spmd/groups.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -46,10 +48,12 @@ bool is_member(const Instruction& instruction) {
   return updates(instruction) && is_groupable(*instruction.operation);
 }
 
-bool are_alike(const Program& program, const Instruction& a, const Instruction& b) {
-  return a.operation->name() == b.operation->name() &&
-         a.operation->kernel_dtype() == b.operation->kernel_dtype() && a.guard == b.guard &&
-         program.values[a.outputs[0]].varies == program.values[b.outputs[0]].varies;
+/// Equal for those that one instruction can do: name, type, guard, and the mesh dimensions over which the
+/// results vary.
+using MemberKind = std::tuple<std::string_view, DType, ValueId, AxisMask>;
+MemberKind kind_of(const Program& program, const Instruction& member) {
+  return {member.operation->name(), member.operation->kernel_dtype(), member.guard,
+          program.values[member.outputs[0]].varies};
 }
 
 /// Of results that have memory of their own.
@@ -90,7 +94,14 @@ class UpdateGroups {
       : program_(program),
         block_(program.instructions),
         before_(predecessors(program, block_)),
-        state_(block_.size(), State::kWaits) {}
+        state_(block_.size(), State::kWaits) {
+    for (size_t i = 0; i < block_.size(); ++i) {
+      if (!is_member(block_[i])) continue;
+      Waiting& waiting = waiting_[kind_of(program_, block_[i])];
+      waiting.places.push_back(i);
+      waiting.bytes.insert(new_bytes(program_, block_[i]));
+    }
+  }
 
   void run() {
     for (size_t i = 0; i < block_.size(); ++i) {
@@ -99,22 +110,7 @@ class UpdateGroups {
         take(i);
         continue;
       }
-      std::vector<size_t> members = {i};
-      state_[i] = State::kJoins;
-      int64_t bytes = new_bytes(program_, block_[i]);
-      for (size_t j = i + 1; j < block_.size(); ++j) {
-        if (state_[j] != State::kWaits || !is_member(block_[j]) || !are_alike(program_, block_[i], block_[j]))
-          continue;
-        std::set<size_t> needed;
-        if (!can_come(j, needed)) continue;
-        int64_t more = new_bytes(program_, block_[j]);
-        for (size_t k : needed) more += new_bytes(program_, block_[k]);
-        if (bytes + more > kGroupBytes) continue;
-        bytes += more;
-        for (size_t k : needed) take(k);
-        members.push_back(j);
-        state_[j] = State::kJoins;
-      }
+      const std::vector<size_t> members = group_of(i);
       result_.push_back(grouped(block_, members));
       for (size_t member : members) state_[member] = State::kTaken;
     }
@@ -123,6 +119,42 @@ class UpdateGroups {
 
  private:
   enum class State { kWaits, kJoins, kTaken };
+
+  /// Members of one kind that have no group yet.
+  struct Waiting {
+    std::vector<size_t> places;  ///< ascending; some have one by now
+    std::multiset<int64_t> bytes;
+  };
+
+  /// Member i and all that can join it.
+  std::vector<size_t> group_of(size_t i) {
+    std::vector<size_t> members;
+    Waiting& waiting = waiting_.at(kind_of(program_, block_[i]));
+    int64_t bytes = 0;
+    const auto join = [&](size_t j, int64_t more) {
+      members.push_back(j);
+      state_[j] = State::kJoins;
+      waiting.bytes.erase(waiting.bytes.find(new_bytes(program_, block_[j])));
+      bytes += more;
+    };
+    join(i, new_bytes(program_, block_[i]));
+    const auto is_full = [&] {
+      return waiting.bytes.empty() || bytes + *waiting.bytes.begin() > kGroupBytes;
+    };
+    if (is_full()) return members;
+    std::erase_if(waiting.places, [&](size_t j) { return state_[j] != State::kWaits; });
+    for (const size_t j : waiting.places) {
+      if (is_full()) break;
+      std::set<size_t> needed;
+      if (!can_come(j, needed)) continue;
+      int64_t more = new_bytes(program_, block_[j]);
+      for (size_t k : needed) more += new_bytes(program_, block_[k]);
+      if (bytes + more > kGroupBytes) continue;
+      for (size_t k : needed) take(k);
+      join(j, more);
+    }
+    return members;
+  }
 
   void take(size_t i) {
     result_.push_back(block_[i]);
@@ -144,6 +176,7 @@ class UpdateGroups {
   std::vector<Instruction>& block_;
   const std::vector<std::vector<size_t>> before_;
   std::vector<State> state_;
+  std::map<MemberKind, Waiting> waiting_;
   std::vector<Instruction> result_;
 };
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -58,8 +57,13 @@ std::string used_by(const std::vector<std::string>& tensors) {
 
 class LayoutCheck {
  public:
-  LayoutCheck(const Graph& graph, const Layouts& layouts, Diagnostics& diagnostics)
-      : graph_(graph), layouts_(layouts), diagnostics_(diagnostics), live_(live_operations(graph)) {}
+  /// `advises`: looks for layouts that would be legal; one that is only tried does not.
+  LayoutCheck(const Graph& graph, const Layouts& layouts, Diagnostics& diagnostics, bool advises)
+      : graph_(graph),
+        layouts_(layouts),
+        diagnostics_(diagnostics),
+        advises_(advises),
+        live_(live_operations(graph)) {}
 
   void run() {
     check_mesh_dimensions();
@@ -68,7 +72,6 @@ class LayoutCheck {
       check_tensor(variable->name, variable->shape, domain_of(*variable));
     }
     for (const auto& [key, finding] : findings_) report(finding);
-    check_unused_rules();
   }
 
  private:
@@ -107,7 +110,7 @@ class LayoutCheck {
   void check_shared(const std::string& name, const Shape& shape, Domain domain, const std::string& what);
   void check_divisible(const std::string& name, const Shape& shape, Domain domain);
   void check_unsplittable(const Operation& operation);
-  void check_unused_rules();
+  std::vector<std::string> splittable_instead(const Operation& operation, const LayoutRule& rule) const;
   void find(const std::string& key, const LayoutRule& rule, const std::string& message,
             const std::string& hint, const std::string& tensor);
   void report(const Finding& finding);
@@ -115,9 +118,9 @@ class LayoutCheck {
   const Graph& graph_;
   const Layouts& layouts_;
   Diagnostics& diagnostics_;
+  const bool advises_;
   const OperationSet live_;
   std::map<std::string, Finding> findings_;
-  std::set<std::string> dimensions_;    ///< names that occur in any tensor
   std::set<std::string> unsplittable_;  ///< dimensions that some operation cannot have split
   Microbatching microbatching_;         ///< of the loop that is looked into
 };
@@ -183,7 +186,6 @@ void LayoutCheck::check_operation(const Operation& operation) {
 }
 
 void LayoutCheck::check_tensor(const std::string& name, const Shape& shape, Domain domain) {
-  for (const Dimension& d : shape) dimensions_.insert(d.name);
   check_repeated_rules(name, shape, domain);
   check_shared(name, shape, domain, "one tensor");
   check_divisible(name, shape, domain);
@@ -194,11 +196,17 @@ void LayoutCheck::check_repeated_rules(const std::string& name, const Shape& sha
   for (size_t i = 0; i < all.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       if (all[i].dimension != all[j].dimension || !shape.contains(all[i].dimension)) continue;
+      const std::vector<std::string>&before = all[j].mesh_dimensions, &after = all[i].mesh_dimensions;
+      const bool overlap = std::ranges::any_of(
+          after, [&](const std::string& name) { return std::ranges::find(before, name) != before.end(); });
       find("L1 " + all[i].dimension, all[i],
-           fmt::format("{} splits `{}` twice, over `{}` and over `{}`", section(all[i]), all[i].dimension,
-                       join(all[j].mesh_dimensions), join(all[i].mesh_dimensions)),
-           fmt::format("leave one, or write {}: [{}, {}] to split it over both", all[i].dimension,
-                       join(all[j].mesh_dimensions), join(all[i].mesh_dimensions)),
+           before == after
+               ? fmt::format("{} splits `{}` over `{}` twice", section(all[i]), all[i].dimension, join(after))
+               : fmt::format("{} splits `{}` twice, over `{}` and over `{}`", section(all[i]),
+                             all[i].dimension, join(before), join(after)),
+           overlap ? "leave one of the two rules out"
+                   : fmt::format("leave one, or write {}: [{}, {}] to split it over both", all[i].dimension,
+                                 join(before), join(after)),
            name + " " + shape.to_string());
     }
   }
@@ -211,10 +219,12 @@ void LayoutCheck::check_shared(const std::string& name, const Shape& shape, Doma
     const LayoutRule* rule = rules(domain).find(d.name);
     if (!rule) continue;
     for (const std::string& mesh_dimension : rule->mesh_dimensions) {
-      if (!layouts_.mesh.shape().contains(mesh_dimension)) continue;
+      const std::optional<int> axis = layouts_.mesh.shape().find(mesh_dimension);
+      if (!axis) continue;
       const auto [other, added] = user.emplace(mesh_dimension, d.name);
       if (added) continue;
       const bool twice = other->second == d.name;
+      if (!twice && layouts_.mesh.size(*axis) == 1) continue;  // it splits neither
       find(fmt::format("L2 {} {} {}", d.name, other->second, mesh_dimension), *rule,
            twice ? fmt::format("{} splits `{}` over mesh dimension `{}` twice", section(*rule), d.name,
                                mesh_dimension)
@@ -259,12 +269,46 @@ void LayoutCheck::check_unsplittable(const Operation& operation) {
     const bool forward = operation.provenance().phase == Phase::kForward;
     if (!forward && unsplittable_.contains(dimension)) continue;
     unsplittable_.insert(dimension);
-    find(fmt::format("L6 {} {}", dimension, operation.name()), *rule,
+    const std::string key = fmt::format("L6 {} {}", dimension, operation.name());
+    std::string hint = fmt::format("leave `{}` unsplit", dimension);
+    if (advises_ && !findings_.contains(key)) {
+      const std::vector<std::string> others = splittable_instead(operation, *rule);
+      if (!others.empty())
+        hint = fmt::format("split {} over `{}` instead, or {}", join(others, " or "),
+                           fmt::join(rule->mesh_dimensions, "`, `"), hint);
+    }
+    find(key, *rule,
          fmt::format("{} splits `{}`, along which {} cannot be split", section(*rule), dimension,
                      operation.name()),
-         fmt::format("leave `{}` unsplit or rename it before the {}", dimension, operation.name()),
+         hint,
          operation.provenance().path.empty() ? std::string(operation.name()) : operation.provenance().path);
   }
+}
+
+/// Dimensions of the operation's inputs, each in quotes, with which in its place the rule would be legal.
+std::vector<std::string> LayoutCheck::splittable_instead(const Operation& operation,
+                                                         const LayoutRule& rule) const {
+  std::vector<std::string> found;
+  std::set<std::string> names;
+  for (const Tensor& input : operation.inputs()) {
+    for (const Dimension& d : input.shape()) names.insert(d.name);
+  }
+  for (const std::string& name : names) {
+    if (rules(operation.provenance().domain).find(name)) continue;
+    const auto replaced = [&](const LayoutRules& section) {
+      std::vector<LayoutRule> all = section.rules();
+      for (LayoutRule& other : all) {
+        if (other.dimension == rule.dimension) other.dimension = name;
+      }
+      return LayoutRules(std::move(all));
+    };
+    const Layouts other{layouts_.mesh, replaced(layouts_.activation), replaced(layouts_.parameter),
+                        replaced(layouts_.optimizer)};
+    Diagnostics diagnostics;
+    LayoutCheck(graph_, other, diagnostics, false).run();
+    if (!diagnostics.has_errors()) found.push_back("`" + name + "`");
+  }
+  return found;
 }
 
 void LayoutCheck::find(const std::string& key, const LayoutRule& rule, const std::string& message,
@@ -280,50 +324,10 @@ void LayoutCheck::report(const Finding& finding) {
   diagnostics_.error(finding.mark, finding.message, finding.hint, used_by(finding.tensors));
 }
 
-void LayoutCheck::check_unused_rules() {
-  std::set<std::string> splitting;  // mesh dimensions that split something
-  std::set<std::string> ruled;      // tensor dimensions that have a rule
-  for (const LayoutRules* rules : {&layouts_.activation, &layouts_.parameter, &layouts_.optimizer}) {
-    for (const LayoutRule& rule : rules->rules()) {
-      if (!dimensions_.contains(rule.dimension)) continue;
-      splitting.insert(rule.mesh_dimensions.begin(), rule.mesh_dimensions.end());
-      ruled.insert(rule.dimension);
-    }
-  }
-  // Who names a dimension rightly does not misspell it in the next rule.
-  std::vector<std::string> names;
-  std::ranges::set_difference(dimensions_, ruled, std::back_inserter(names));
-  std::set<std::string> seen;
-  for (const LayoutRules* rules : {&layouts_.activation, &layouts_.parameter, &layouts_.optimizer}) {
-    for (const LayoutRule& rule : rules->rules()) {
-      if (dimensions_.contains(rule.dimension) || !seen.insert(rule.dimension).second) continue;
-      const std::optional<std::string> close = nearest(rule.dimension, names);
-      const bool idle = std::none_of(rule.mesh_dimensions.begin(), rule.mesh_dimensions.end(),
-                                     [&](const std::string& name) { return splitting.contains(name); });
-      std::string message = fmt::format("{} rule for `{}` matches no tensor", section(rule), rule.dimension);
-      if (close) message += fmt::format("; did you mean `{}`?", *close);
-      if (!close && idle)
-        message += fmt::format("; mesh dimension `{}` splits nothing", join(rule.mesh_dimensions));
-      if (close || idle) {
-        diagnostics_.warning(rule.mark, message);
-      } else {
-        diagnostics_.note(message);
-      }
-    }
-  }
-  for (const Dimension& d : layouts_.mesh.shape()) {
-    if (d.size > 1 && !splitting.contains(d.name)) {
-      diagnostics_.warning(
-          {}, fmt::format("mesh dimension `{}` ({}) splits no tensor: all its positions do the same work",
-                          d.name, d.size));
-    }
-  }
-}
-
 }  // namespace
 
 void check_layouts(const Graph& graph, const Layouts& layouts, Diagnostics& diagnostics) {
-  LayoutCheck(graph, layouts, diagnostics).run();
+  LayoutCheck(graph, layouts, diagnostics, true).run();
 }
 
 }  // namespace mtf

@@ -444,9 +444,9 @@ Program partition(const Graph& graph, const Layouts& layouts, const PartitionOpt
   if (options.fuse_epilogues) program = fuse_epilogues(std::move(program));
   if (options.fuse_chains) program = fuse_chains(std::move(program));
   program = split_collectives(std::move(program));
-  if (options.asynchronous) program = keep_operands(std::move(program));
   program = set_memory_orders(std::move(program));
   program = reuse_memory(std::move(program));
+  if (options.asynchronous) program = land_collectives(std::move(program), options.flights);
   if (options.group_updates) program = group_updates(std::move(program));
   return program;
 }

@@ -6,7 +6,10 @@
 //   Program program = partition(graph, layouts);
 #pragma once
 
+#include <string>
+
 #include "engine/graph/graph.h"
+#include "engine/spmd/flights.h"
 #include "engine/spmd/program.h"
 
 namespace mtf {
@@ -27,8 +30,8 @@ struct Layouts {
 };
 
 /// Reports every violation of spec/core.md §1.5.1 with the rule's place, the tensors it concerns and the
-/// legal alternatives; rules that name an unknown mesh dimension (error); rules that match no tensor (a
-/// warning when the name is a near miss of a dimension or their mesh dimension splits nothing, else a note).
+/// legal alternatives, and rules that name an unknown mesh dimension. Rules that split nothing:
+/// unused_rules.h.
 void check_layouts(const Graph& graph, const Layouts& layouts, Diagnostics& diagnostics);
 
 struct PartitionOptions {
@@ -37,6 +40,7 @@ struct PartitionOptions {
   /// Collectives run beside the computation (between processes), so their inputs keep their memory until the
   /// result is awaited.
   bool asynchronous = false;
+  FlightOptions flights = {};   ///< of asynchronous ones
   bool fuse_epilogues = false;  ///< for devices whose kernels do what follows a contraction (epilogue.h)
   bool fuse_chains = false;     ///< for devices that make kernels for element-wise operations (chains.h)
   bool group_updates = false;   ///< for devices that update many variables at once (groups.h)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -58,50 +60,87 @@ std::vector<Instruction> scatter(Program& program, const Instruction& reduce, co
   return {scattered, reduced};
 }
 
-bool fuse_one(Program& program, std::vector<Instruction>& block,
-              const std::unordered_map<ValueId, int>& uses) {
+/// In one walk: what takes the place of a slice is looked at when the walk comes there.
+void fuse_block(Program& program, std::vector<Instruction>& block,
+                const std::unordered_map<ValueId, int>& uses) {
+  std::unordered_map<ValueId, size_t> slices;  // by what they slice
   for (size_t i = 0; i < block.size(); ++i) {
-    const Instruction reduce = block[i];
-    if (reduce.kind != InstructionKind::kAllReduce || reduce.outputs.size() != 1) continue;
+    if (block[i].kind == InstructionKind::kSlice) slices.emplace(block[i].inputs[0], i);
+  }
+  /// The slice that alone reads what the instruction at `place` reduces, if both can be one.
+  const auto slice_of = [&](const Instruction& reduce, size_t place) -> std::optional<size_t> {
+    if (reduce.kind != InstructionKind::kAllReduce || reduce.outputs.size() != 1) return std::nullopt;
     const auto used = uses.find(reduce.outputs[0]);
-    if (used == uses.end() || used->second != 1) continue;
-    for (size_t j = i + 1; j < block.size(); ++j) {
-      const Instruction& slice = block[j];
-      if (slice.kind != InstructionKind::kSlice || slice.inputs[0] != reduce.outputs[0] ||
-          (slice.axes & ~reduce.axes)) {
-        continue;
+    const auto slice = slices.find(reduce.outputs[0]);
+    if (used == uses.end() || used->second != 1 || slice == slices.end() || slice->second <= place ||
+        (block[slice->second].axes & ~reduce.axes)) {
+      return std::nullopt;
+    }
+    return slice->second;
+  };
+  std::unordered_map<size_t, std::vector<Instruction>> fused;  // by the place of the slice
+  std::vector<Instruction> result;
+  result.reserve(block.size());
+  for (size_t i = 0; i < block.size(); ++i) {
+    const auto add = [&](Instruction& instruction) {
+      if (const std::optional<size_t> slice = slice_of(instruction, i)) {
+        fused[*slice] = scatter(program, instruction, block[*slice]);
+      } else {
+        result.push_back(std::move(instruction));
       }
-      const std::vector<Instruction> fused = scatter(program, reduce, Instruction(slice));
-      block.erase(block.begin() + static_cast<std::ptrdiff_t>(j));
-      block.erase(block.begin() + static_cast<std::ptrdiff_t>(i));
-      block.insert(block.begin() + static_cast<std::ptrdiff_t>(j) - 1, fused.begin(), fused.end());
-      return true;
+    };
+    const auto found = fused.find(i);
+    if (found == fused.end()) {
+      add(block[i]);
+    } else {
+      for (Instruction& instruction : std::vector<Instruction>(std::move(found->second))) add(instruction);
     }
   }
-  return false;
+  block = std::move(result);
+}
+
+/// Orders the instructions by their keys.
+template <class Key>
+void reorder(std::vector<Instruction>& block, const std::vector<Key>& keys) {
+  std::vector<size_t> order(block.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&keys](size_t i) -> const Key& { return keys[i]; });
+  std::vector<Instruction> result;
+  result.reserve(block.size());
+  for (const size_t i : order) result.push_back(std::move(block[i]));
+  block = std::move(result);
 }
 
 void start_early(const Program& program, std::vector<Instruction>& block) {
-  std::vector<Instruction> result;
-  for (Instruction& instruction : block) {
-    size_t at = result.size();
+  // The place of an instruction that has moved is that of the one that it follows, and a number: of several,
+  // the last comes first.
+  using Place = std::vector<int64_t>;
+  std::vector<Place> places;
+  std::unordered_map<ValueId, Place> made;  // by root: by its last writer so far
+  for (const Instruction& instruction : block) {
+    const auto number = static_cast<int64_t>(places.size());
+    Place place{number};
     if (instruction.kind == InstructionKind::kAllReduce ||
         instruction.kind == InstructionKind::kReduceScatter) {
-      std::unordered_set<ValueId> inputs;
-      for (ValueId id : instruction.inputs) inputs.insert(program.root(id));
-      while (at > 0) {
-        std::vector<ValueId> made = writes(result[at - 1]);
-        for (ValueId& id : made) id = program.root(id);
-        if (intersects(made, inputs)) break;
-        --at;
+      Place ready;
+      for (ValueId id : instruction.inputs) {
+        const auto found = made.find(program.root(id));
+        if (found != made.end()) ready = std::max(ready, found->second);
       }
       // An input that nothing in this block makes is ready at once, but the collective stays where it is
       // wanted.
-      if (at == 0) at = result.size();
+      if (!ready.empty()) {
+        ready.push_back(-number);
+        place = std::move(ready);
+      }
     }
-    result.insert(result.begin() + static_cast<std::ptrdiff_t>(at), std::move(instruction));
+    for (ValueId id : writes(instruction)) {
+      Place& last = made[program.root(id)];
+      if (last < place) last = place;
+    }
+    places.push_back(std::move(place));
   }
-  block = std::move(result);
+  reorder(block, places);
 }
 
 bool is_parameter_gather(const Program& program, const Instruction& instruction) {
@@ -111,23 +150,36 @@ bool is_parameter_gather(const Program& program, const Instruction& instruction)
 }
 
 void gather_ahead(const Program& program, std::vector<Instruction>& block, int layers) {
-  std::vector<Instruction> result;
-  for (Instruction& instruction : block) {
-    size_t at = result.size();
-    if (is_parameter_gather(program, instruction) && instruction.provenance.layer >= 0) {
-      int layer = instruction.provenance.layer, crossed = 0;
-      for (size_t i = result.size(); i > 0; --i) {
-        const Instruction& before = result[i - 1];
-        if (is_parameter_gather(program, before)) continue;
-        if (before.provenance.phase != instruction.provenance.phase || before.provenance.layer < 0) break;
-        if (before.provenance.layer != layer && ++crossed > layers) break;
-        layer = before.provenance.layer;
-        at = i - 1;
+  // Instructions of one phase and layer that follow each other, gathers aside.
+  struct Run {
+    Phase phase;
+    int layer;
+    size_t begin;  ///< number of its first instruction, gathers not counted
+    size_t first;  ///< the run from which on all are of the same phase, each of a layer
+  };
+  std::vector<Run> runs;
+  std::vector<size_t> places;  // twice the number of an instruction, or one less: a gather in front of it
+  size_t others = 0;
+  for (const Instruction& instruction : block) {
+    const Provenance& from = instruction.provenance;
+    if (!is_parameter_gather(program, instruction)) {
+      if (runs.empty() || runs.back().phase != from.phase || runs.back().layer != from.layer) {
+        const bool continues =
+            !runs.empty() && runs.back().phase == from.phase && runs.back().layer >= 0 && from.layer >= 0;
+        runs.push_back({from.phase, from.layer, others, continues ? runs.back().first : runs.size()});
       }
+      places.push_back(2 * ++others);
+      continue;
     }
-    result.insert(result.begin() + static_cast<std::ptrdiff_t>(at), std::move(instruction));
+    size_t before = others;
+    if (from.layer >= 0 && !runs.empty() && runs.back().phase == from.phase && runs.back().layer >= 0) {
+      const size_t ahead = static_cast<size_t>(layers) + (runs.back().layer == from.layer ? 1 : 0);
+      const size_t possible = runs.size() - runs.back().first;
+      if (ahead > 0) before = runs[runs.size() - std::min(ahead, possible)].begin;
+    }
+    places.push_back(2 * before + 1);
   }
-  block = std::move(result);
+  reorder(block, places);
 }
 
 /// A bucket that is being filled: its all_reduces have been taken out of the block.
@@ -273,13 +325,8 @@ std::unordered_map<ValueId, int> count_uses(const Program& program) {
 }
 
 Program fuse_reduce_scatter(Program program) {
-  for (bool changed = true; changed;) {
-    changed = false;
-    const std::unordered_map<ValueId, int> uses = count_uses(program);
-    for_each_block(program.instructions, [&](std::vector<Instruction>& block) {
-      changed = changed || fuse_one(program, block, uses);
-    });
-  }
+  const std::unordered_map<ValueId, int> uses = count_uses(program);
+  for_each_block(program.instructions, [&](auto& block) { fuse_block(program, block, uses); });
   return program;
 }
 
@@ -312,23 +359,6 @@ Program group_segments(Program program) {
 
 Program split_collectives(Program program) {
   for_each_block(program.instructions, [&](auto& block) { split_block(program, block); });
-  return program;
-}
-
-Program keep_operands(Program program) {
-  for_each_block(program.instructions, [](std::vector<Instruction>& block) {
-    std::unordered_map<ValueId, const Instruction*> makers;
-    for (Instruction& instruction : block) {
-      if (instruction.is_collective()) {
-        for (ValueId id : instruction.outputs) makers[id] = &instruction;
-      } else if (instruction.kind == InstructionKind::kDone) {
-        for (ValueId id : instruction.inputs) {
-          const std::vector<ValueId>& operands = makers.at(id)->inputs;
-          instruction.kept.insert(instruction.kept.end(), operands.begin(), operands.end());
-        }
-      }
-    }
-  });
   return program;
 }
 

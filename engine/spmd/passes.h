@@ -36,9 +36,6 @@ Program group_segments(Program program);
 /// result.
 Program split_collectives(Program program);
 
-/// For collectives that run beside the computation: what they read keeps its memory until they are done.
-Program keep_operands(Program program);
-
 /// Decides the memory order of every value. The CPU kernels read and write declared order (einsum packs what
 /// does not suit it), so all values keep it.
 Program set_memory_orders(Program program);

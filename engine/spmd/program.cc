@@ -129,7 +129,10 @@ Shape Program::local_shape(ValueId id) const {
 }
 
 int64_t Program::local_bytes(ValueId id) const {
-  return local_shape(id).size() * static_cast<int64_t>(size_of(values[id].dtype));
+  const Value& value = values[id];
+  auto bytes = static_cast<int64_t>(size_of(value.dtype));
+  for (int i = 0; i < value.shape.rank(); ++i) bytes *= value.shape[i].size / parts(value.layout, i, mesh);
+  return bytes;
 }
 
 std::string Program::to_string() const {

@@ -10,9 +10,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 /// A checkpoint of two files, of which tests damage copies.
-class DamagedCheckpoint : public CheckpointTest {
+class DamageTest : public CheckpointTest {
  protected:
-  DamagedCheckpoint() {
+  DamageTest() {
     const std::vector<std::byte> left = elements_of(kernel_, {{0, 0}, {4, 2}}),
                                  right = elements_of(kernel_, {{0, 2}, {4, 4}});
     write_checkpoint(
@@ -53,7 +53,7 @@ class DamagedCheckpoint : public CheckpointTest {
   std::map<std::string, std::string> intact_;
 };
 
-TEST_F(DamagedCheckpoint, EveryFlippedBitIsNoticed) {
+TEST_F(DamageTest, EveryFlippedBitIsNoticed) {
   EXPECT_EQ(failure("manifest.json", intact_.at("manifest.json")), "");
   for (const auto& [name, intact] : intact_)
     for (size_t position = 0; position < intact.size(); ++position) {
@@ -71,7 +71,30 @@ TEST_F(DamagedCheckpoint, EveryFlippedBitIsNoticed) {
     }
 }
 
-TEST_F(DamagedCheckpoint, EveryTruncationIsNoticed) {
+TEST_F(DamageTest, AMissingFileIsNoticed) {
+  for (const auto& [name, intact] : intact_) {
+    std::filesystem::remove(path_of(7) + "/" + name);
+    EXPECT_EQ(
+        message_of([&] { CheckpointReader reader(path_of(7)); }),
+        path_of(7) + "/" + name +
+            ": it is missing; the checkpoint is damaged: remove its directory to continue from an older "
+            "one");
+    write_contents(path_of(7) + "/" + name, intact);
+  }
+}
+
+TEST_F(DamageTest, IsNoCheckpointOnceItIsSetAside) {
+  const std::string aside = directory() + "/damaged-step-00000007";
+  for (int time = 0; time < 2; ++time) {  // also where an earlier one of this step is there
+    EXPECT_EQ(set_checkpoint_aside({7, path_of(7)}), aside);
+    EXPECT_TRUE(list_checkpoints(directory()).empty());
+    remove_unfinished(directory());
+    EXPECT_EQ(contents_of(aside + "/manifest.json"), intact_.at("manifest.json"));
+    std::filesystem::copy(aside, path_of(7));
+  }
+}
+
+TEST_F(DamageTest, EveryTruncationIsNoticed) {
   for (const auto& [name, intact] : intact_)
     for (size_t length = 0; length < intact.size(); ++length)
       ASSERT_NE(failure(name, intact.substr(0, length)), "") << name << " of " << length << " bytes";
@@ -80,12 +103,12 @@ TEST_F(DamagedCheckpoint, EveryTruncationIsNoticed) {
                     HasSubstr("; the checkpoint is damaged")));
 }
 
-TEST_F(DamagedCheckpoint, BytesAtTheEndAreNoticed) {
+TEST_F(DamageTest, BytesAtTheEndAreNoticed) {
   for (const auto& [name, intact] : intact_) EXPECT_NE(failure(name, intact + "x"), "") << name;
 }
 
 /// What a crash leaves of a file that was not synced: its length, but zeros for the last pages.
-TEST_F(DamagedCheckpoint, EveryTornTailIsNoticed) {
+TEST_F(DamageTest, EveryTornTailIsNoticed) {
   for (const auto& [name, intact] : intact_)
     for (size_t kept = 0; kept < intact.size(); ++kept) {
       std::string torn = intact;
@@ -96,12 +119,12 @@ TEST_F(DamagedCheckpoint, EveryTornTailIsNoticed) {
     }
 }
 
-TEST_F(DamagedCheckpoint, FilesThatChangedPlacesAreNoticed) {
+TEST_F(DamageTest, FilesThatChangedPlacesAreNoticed) {
   EXPECT_NE(failure("weights.safetensors", intact_.at("optimizer.safetensors")), "");
   EXPECT_NE(failure("manifest.json", intact_.at("optimizer.safetensors")), "");
 }
 
-TEST_F(DamagedCheckpoint, IntactVariablesCanStillBeRead) {
+TEST_F(DamageTest, IntactVariablesCanStillBeRead) {
   const int64_t offset = [&] {
     for (const CheckpointVariable& variable : read_manifest(path_of(7)).variables)
       if (variable.name == "kernel") return variable.blocks.back().offset;

@@ -72,6 +72,16 @@ TEST(Manifest, ReadsWhatItWrote) {
   EXPECT_EQ(to_json(again), text);
 }
 
+TEST(Manifest, KeepsTheConfigurationThatItHasTheHashOf) {
+  Manifest manifest = example();
+  manifest.config = "# Resolved\ntrain: {steps: 3, text: \"ü\"}\n";
+  manifest.config_hash = hash128_hex(manifest.config);
+  const std::string text = to_json(manifest);
+  EXPECT_EQ(parse_manifest(text, "manifest.json").config, manifest.config);
+  EXPECT_THAT(manifest_failure(edited(text, "steps: 3", "steps: 4")),
+              HasSubstr("`config` does not have the hash `config_hash`"));
+}
+
 TEST(Manifest, NumbersComeBackToTheLastBit) {
   std::mt19937_64 random(3);
   Manifest manifest = small_manifest(1);

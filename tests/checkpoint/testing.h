@@ -166,7 +166,7 @@ class ScopedFault {
 };
 
 /// A test with a directory of its own, `directory()`, which does not exist at first.
-class CheckpointTest : public testing::Test {
+class CheckpointTest : public ::testing::Test {
  protected:
   CheckpointTest() {
     std::filesystem::remove_all(parent_);
@@ -180,8 +180,8 @@ class CheckpointTest : public testing::Test {
   std::mt19937 random_{7};
 
  private:
-  const std::filesystem::path parent_ = std::filesystem::path(testing::TempDir()) /
-                                        testing::UnitTest::GetInstance()->current_test_info()->name();
+  const std::filesystem::path parent_ = std::filesystem::path(::testing::TempDir()) /
+                                        ::testing::UnitTest::GetInstance()->current_test_info()->name();
 };
 
 }  // namespace mtf

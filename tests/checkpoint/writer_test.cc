@@ -49,6 +49,12 @@ TEST_F(CheckpointOfSeveral, HoldsTheBlocksOfAll) {
   EXPECT_THAT(names_in(directory()), ElementsAre("step-00000001"));
 }
 
+TEST_F(CheckpointOfSeveral, ARunsDirectoryThatIsGoneDoesNotComeBack) {
+  CheckpointWriter first(directory() + "/run/checkpoints", 1);
+  EXPECT_THAT(message_of([&] { first.begin(); }, ErrorKind::kSystem), HasSubstr("No such file or directory"));
+  EXPECT_FALSE(std::filesystem::exists(directory()));
+}
+
 TEST_F(CheckpointOfSeveral, IsGoneWhereItIsNotFinished) {
   {
     CheckpointWriter first(directory(), 1);

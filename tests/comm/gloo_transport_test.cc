@@ -1,6 +1,7 @@
 #include "engine/comm/process/gloo_transport.h"
 
 #include <gmock/gmock.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -9,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "engine/comm/security/authentication.h"
 #include "tests/support/failure.h"
 #include "tests/support/memory_store.h"
 
@@ -29,6 +31,9 @@ GlooOptions gloo_options(Store& store, int rank, int size, const std::string& ad
   return {
       .store = store,
       .await = [&store](const std::string& key, int) { return store.get(key, Milliseconds(60'000)).value(); },
+      .check = [] {},
+      .access = {},
+      .session = "one run",
       .rank = rank,
       .size = size,
       .address = address,
@@ -196,6 +201,76 @@ TEST(GlooTransport, AbortEndsWaitsAndAllThatFollows) {
     other.join();
     end.arrive_and_wait();
   });
+}
+
+TEST(GlooTransport, StrangersTakeNobodysPlace) {
+  constexpr int kSize = 3;
+  MemoryStore store;
+  const Secret secret("the secret of this run");
+  // As soon as a rank can be reached: one that is silent, one that speaks as Gloo does, one of another run.
+  std::vector<Socket> strangers;
+  std::mutex mutex;
+  std::vector<std::thread> visits;
+  for (int rank = 0; rank < kSize; ++rank)
+    visits.emplace_back([&, rank] {
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      const HostPort address =
+          *parse_host_port(*store.get("gloo/" + std::to_string(rank), Milliseconds(20'000)));
+      for (int i = 0; i < 30; ++i) {
+        Socket socket = std::move(connect_to(address.host, address.port, deadline).socket);
+        if (!socket.open()) break;  // all have come
+        if (i % 3 == 1) ::send(socket.get(), std::string(48, '\1').data(), 48, MSG_NOSIGNAL);
+        if (i % 3 == 2) {
+          const std::string other_run = "data, rank " + std::to_string(rank) + ", another run";
+          EXPECT_NE(authenticate(socket, secret, other_run, 2, deadline).outcome,
+                    Authentication::Outcome::kDone);
+        }
+        const std::lock_guard lock(mutex);
+        strangers.push_back(std::move(socket));
+      }
+    });
+  Everyone end(kSize);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < kSize; ++rank)
+    ranks.emplace_back([&, rank] {
+      // The strangers are first.
+      if (rank == kSize - 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      FlightRecord record(10);
+      GlooOptions options = gloo_options(store, rank, kSize, "127.0.0.1", record);
+      options.access.secret = secret;
+      const auto transport = connect_gloo(options);
+      std::vector<std::byte> sent(kSize, std::byte(rank)), received(kSize);
+      const auto out = transport->buffer(sent), in = transport->buffer(received);
+      for (int peer = 0; peer < kSize; ++peer) {
+        if (peer == rank) continue;
+        in->receive(peer, 1, static_cast<size_t>(peer), 1);
+        out->send(peer, 1, 0, 1);
+      }
+      for (int peer = 0; peer + 1 < kSize; ++peer) in->wait_received();
+      for (int peer = 0; peer + 1 < kSize; ++peer) out->wait_sent();
+      for (int peer = 0; peer < kSize; ++peer) {
+        if (peer == rank) continue;
+        EXPECT_EQ(received[static_cast<size_t>(peer)], std::byte(peer));
+      }
+      end.arrive_and_wait();
+    });
+  for (std::thread& rank : ranks) rank.join();
+  for (std::thread& visit : visits) visit.join();
+  EXPECT_FALSE(strangers.empty());
+}
+
+TEST(GlooTransport, TheFailureOfTheRunEndsTheWaitForAPeer) {
+  MemoryStore store;
+  FlightRecord record(10);
+  store.set("gloo/1", "127.0.0.1:1");  // it has begun to connect, and does not go on
+  GlooOptions options = gloo_options(store, 0, 2, "127.0.0.1", record);
+  options.check = [] { throw Error(ErrorKind::kPeerLost, "rank 5 failed first: no disk"); };
+  EXPECT_THAT(failure([&] { connect_gloo(options); }, ErrorKind::kPeerLost),
+              HasSubstr("rank 5 failed first"));
+  options.check = [] {};
+  options.connect_timeout = Milliseconds(300);
+  EXPECT_THAT(failure([&] { connect_gloo(options); }, ErrorKind::kPeerLost),
+              HasSubstr("rank 1 (here) has not connected to rank 0 (here) within 0.3 s"));
 }
 
 TEST(GlooTransportDeathTest, TellsTheCollectiveWhenGlooEndsTheProcess) {

@@ -58,6 +58,19 @@ TEST(Launch, WithoutVariablesThereIsOneProcess) {
   EXPECT_EQ(launch.source, "one process");
 }
 
+TEST(Launch, TheStoreOfMtfLaunchLetsInOnlyMembersAndThatOfTorchrunAnybody) {
+  const auto launch = [](const Environment& more) {
+    Environment environment = with(kTorch, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}});
+    environment.insert(more.begin(), more.end());
+    return detect_launch({}, environment);
+  };
+  EXPECT_TRUE(launch({{"MTF_STORE", "10.0.0.1:29500"}}).store_authenticates);
+  EXPECT_FALSE(launch({}).store_authenticates);
+  EXPECT_FALSE(launch({{"MTF_STORE", "127.0.0.1:29500"}}).store_authenticates)
+      << "torchrun within mtf-launch";
+  EXPECT_TRUE(detect_launch({}, kTorch).store_authenticates) << "process 0 serves";
+}
+
 TEST(Launch, TorchrunSaysAll) {
   const Launch launch = detect_launch({}, with(kTorch, {{"TORCHELASTIC_USE_AGENT_STORE", "True"},
                                                         {"TORCHELASTIC_RUN_ID", "abc"},
@@ -70,10 +83,19 @@ TEST(Launch, TorchrunSaysAll) {
   EXPECT_EQ(launch.port, 29500);
   EXPECT_TRUE(launch.store_is_served);
   EXPECT_EQ(launch.job, "abc.2");
+  EXPECT_EQ(launch.restarts, 2);
   EXPECT_EQ(
       launch.source,
       "process 2 of 4 (torchrun: RANK, WORLD_SIZE); meets the others at 10.0.0.1:29500, which the launcher "
       "serves");
+}
+
+TEST(Launch, RestartsAreCountedWhateverDecidesWhichProcessThisIs) {
+  EXPECT_EQ(detect_launch({}, {}).restarts, 0);
+  EXPECT_EQ(detect_launch({}, {{"TORCHELASTIC_RESTART_COUNT", "3"}}).restarts, 3);
+  EXPECT_EQ(detect_launch({}, with(kSlurm, {{"SLURM_RESTART_COUNT", "1"}})).restarts, 1);
+  EXPECT_THAT(wrong_environment({{"TORCHELASTIC_RESTART_COUNT", "often"}}),
+              HasSubstr("TORCHELASTIC_RESTART_COUNT"));
 }
 
 TEST(Launch, VariablesSetByHandAreServedByProcess0) {

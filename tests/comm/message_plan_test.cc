@@ -83,7 +83,9 @@ std::string text(const std::vector<TreeNode>& tree, int node) {
 std::string supplied(const std::vector<int64_t>& group, const std::vector<int>& suppliers, int supplier) {
   const std::vector<TreeNode> tree = reduction_tree(group);
   std::string result;
-  for (int node : supplied_subtrees(tree, suppliers, supplier)) result += text(tree, node);
+  const std::map<int, std::vector<int>> all = supplied_subtrees(tree, suppliers);
+  if (!all.contains(supplier)) return result;
+  for (int node : all.at(supplier)) result += text(tree, node);
   return result;
 }
 

@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <future>
 #include <numeric>
 #include <random>
-#include <set>
 
 #include "engine/comm/parameters/parameter_client.h"
 #include "tests/support/failure.h"
@@ -52,9 +52,10 @@ class Numbers final : public ParameterStorage {
     for (const double sum : sums_) squares.push_back(sum * sum);
     return squares;
   }
-  Outcome update(int64_t, double rate_scale, double, std::span<const double> squares) override {
+  Outcome update(int64_t, double rate_scale, double loss, std::span<const double> squares) override {
     double norm = 0;
     for (const double square : squares) norm += square;
+    if (!std::isfinite(loss)) return {norm, false};
     for (size_t i = 0; i < ids_.size(); ++i) values_[i] -= rate_scale * sums_[i];
     return {norm, true};
   }
@@ -68,14 +69,16 @@ class Numbers final : public ParameterStorage {
 /// A server in a thread.
 class Server {
  public:
-  Server(std::vector<uint32_t> ids, ParameterServiceOptions options) : numbers(std::move(ids)) {
+  Server(std::vector<uint32_t> ids, ParameterServiceOptions options, const Access& access = {})
+      : numbers(std::move(ids)) {
     options.log = [this](const std::string& line) {
       const std::lock_guard lock(mutex_);
       log_ += line + "\n";
     };
     options.squares = 2;
     if (options.fields.empty()) options.fields = {{"program", "p"}, {"seed", "1"}};
-    service_ = std::make_unique<ParameterService>(FramedListener(0, true), numbers, std::move(options));
+    service_ = std::make_unique<ParameterService>(FramedListener({"127.0.0.1", 0}, access, kParameterPurpose),
+                                                  numbers, std::move(options));
     end_ = std::async(std::launch::async, [this]() -> std::string {
       try {
         return service_->serve() ? "ended" : "stopped";
@@ -243,6 +246,50 @@ TEST(ParameterService, IsNotDisturbedByGarbageOnItsPort) {
   for (const int descriptor : open) close(descriptor);
 }
 
+TEST(ParameterService, SlowConnectionsKeepNoWorkerAway) {
+  const Access access{.secret = Secret("the secret of this run")};
+  Server server({0}, quick(1), access);
+  std::vector<int> open;
+  for (int i = 0; i < 200; ++i) open.push_back(strange_connection(server.port(), i % 2 == 0 ? "M" : ""));
+  std::atomic<bool> stop = false;
+  std::thread drips([&] {
+    for (size_t i = 0; !stop; i = (i + 1) % open.size()) {
+      [[maybe_unused]] const ssize_t sent = send(open[i], "T", 1, MSG_NOSIGNAL);
+      std::this_thread::sleep_for(std::chrono::microseconds(500));
+    }
+  });
+  ParameterClientOptions options = worker(0, {server.address()});
+  EXPECT_THAT(failure([&] { ParameterClient other(options); }, ErrorKind::kConfig),
+              HasSubstr("has another secret than this process"));
+  options.access = access;
+  ParameterClient client(options);
+  start(client, {});
+  step(client, true, 0, 1);
+  client.leave();
+  EXPECT_EQ(server.end(), "ended");
+  stop = true;
+  drips.join();
+  for (const int descriptor : open) close(descriptor);
+}
+
+TEST(ParameterService, AMessageHasAWholeTimeNotOneForEachByte) {
+  FramedListener listener({"127.0.0.1", 0}, {}, kParameterPurpose);
+  auto accepted =
+      std::async(std::launch::async, [&] { return listener.accept(milliseconds(3000), milliseconds(300)); });
+  const Socket slow = std::move(
+      connect_to("127.0.0.1", listener.port(), std::chrono::steady_clock::now() + milliseconds(3000)).socket);
+  authenticate(slow, Secret(), kParameterPurpose, 0, std::chrono::steady_clock::now() + milliseconds(3000));
+  FramedSocket socket = std::move(*accepted.get());
+  std::jthread drips([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      send(slow.get(), "M", 1, MSG_NOSIGNAL);
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+  });
+  EXPECT_THAT(failure([&] { socket.receive(); }, ErrorKind::kPeerLost),
+              HasSubstr("has not brought a whole message in 0.3"));
+}
+
 TEST(ParameterService, NamesTheWorkerAndTheFieldThatDiffers) {
   Server server({0}, quick(2));
   ParameterClientOptions other = worker(1, {server.address()});
@@ -316,7 +363,7 @@ TEST(ParameterService, AWorkerThatStopsIsNamedAfterTheTimeout) {
 }
 
 TEST(ParameterService, ALostServerIsNamed) {
-  FramedListener listener(0, true);
+  FramedListener listener({"127.0.0.1", 0}, {}, kParameterPurpose);
   auto dies = std::async(std::launch::async, [&] {
     std::optional<FramedSocket> socket = listener.accept(milliseconds(3000), milliseconds(3000));
     const Frame hello = socket->receive();
@@ -332,7 +379,7 @@ TEST(ParameterService, ALostServerIsNamed) {
 
 TEST(ParameterService, ALostServerIsNamedAlsoWhereAnotherTellsOfAWorkerThatEndedWithIt) {
   Server first({0}, quick(2));
-  FramedListener second(0, true);
+  FramedListener second({"127.0.0.1", 0}, {}, kParameterPurpose);
   auto dies = std::async(std::launch::async, [&] {
     std::vector<FramedSocket> sockets;
     for (int i = 0; i < 2; ++i) {
@@ -450,6 +497,55 @@ TEST(ParameterService, AnAsynchronousRunEndsWithItsChief) {
               AllOf(HasSubstr("worker 0 ("), HasSubstr("the chief, was lost")));
 }
 
+/// The update of a worker that has a batch.
+Committed commit(ParameterClient& client, double loss) {
+  const std::vector<double> squares{1, 1};
+  client.push(0, 0, 0, bytes_of(1));
+  return client.commit({.loss = loss, .tokens = 1}, squares);
+}
+
+TEST(ParameterService, AsynchronousWorkersDivergeTogetherAfterUpdatesInARowThatAreNotFinite) {
+  ParameterServiceOptions options = quick(2, true);
+  options.diverges_after = 3;
+  Server server({0}, options);
+  ParameterClient chief(worker(0, {server.address()})), other(worker(1, {server.address()}));
+  start(chief, {});
+  const double nan = std::nan("");
+  for (const auto& [loss, skipped] : {std::pair(nan, 1), {nan, 2}, {0.5, 0}, {nan, 1}}) {
+    chief.next();
+    EXPECT_EQ(commit(chief, loss).skipped, skipped);
+  }
+  other.next();
+  EXPECT_EQ(commit(other, nan).skipped, 2) << "whoever it is of";
+  chief.next();
+  other.next();
+  EXPECT_EQ(commit(other, nan).skipped, 3);
+  EXPECT_THAT(failure([&] { commit(chief, 1); }, ErrorKind::kDiverged),
+              HasSubstr("step 6: the loss is nan and the norm of the gradients 2, at worker 1 (as in the 2 "
+                        "updates before)"));
+  EXPECT_THAT(failure([&] { other.next(); }, ErrorKind::kDiverged), HasSubstr("step 6"));
+  EXPECT_THAT(server.end(), HasSubstr("step 6"));
+}
+
+TEST(ParameterService, WhoHasNoBatchAtTheEndLearnsTheLossOfTheLastUpdate) {
+  Server server({0}, quick(2, true));
+  ParameterClient chief(worker(0, {server.address()})), other(worker(1, {server.address()}));
+  start(chief, {.last_step = 2});
+  chief.next();
+  other.next();
+  commit(chief, 7);
+  commit(other, 5);
+  const DealtBatch end = chief.next();
+  EXPECT_EQ(end.row, -1);
+  EXPECT_EQ(end.step, 2);
+  EXPECT_EQ(end.loss, 5);
+  EXPECT_EQ(end.grad_norm, 2);
+  EXPECT_EQ(chief.pause().loss, 5);
+  chief.leave();
+  other.leave();
+  EXPECT_EQ(server.end(), "ended");
+}
+
 TEST(ParameterService, ASignalToAServerReachesTheWorkersWithWhatTheyPull) {
   std::atomic<int> signal = 0;
   ParameterServiceOptions options = quick(2);
@@ -496,47 +592,6 @@ TEST(ParameterService, APauseWaitsForTheBatchesInHand) {
   EXPECT_EQ(at.next_row, 1);
   chief.resume();
   EXPECT_EQ(other.next().row, 1);
-}
-
-TEST(BatchDealer, KeepsTheBoundWithoutEverStandingStill) {
-  std::mt19937 random(7);
-  for (const int64_t bound : {0, 1, 2, 3, 8}) {
-    BatchDealer dealer(5, bound);
-    dealer.start({.step = 0, .next_row = 0, .last_step = 500});
-    std::map<int, std::pair<int64_t, int64_t>> in_hand;  // worker: row and version
-    std::multiset<int64_t> done;
-    while (!dealer.has_ended() || !dealer.is_idle()) {
-      bool moved = false;
-      std::vector<int> workers{0, 1, 2, 3, 4};
-      std::ranges::shuffle(workers, random);
-      for (const int worker : workers) {
-        if (in_hand.contains(worker)) {
-          if (random() % 20 == 0) {
-            dealer.lost(worker);
-            in_hand.erase(worker);
-            moved = true;
-          } else if (dealer.may_apply(worker)) {
-            moved = true;
-            if (worker == 4 && in_hand.size() > 1 && random() % 10 != 0) continue;  // a slow one
-            const auto [row, version] = in_hand[worker];
-            const int64_t staleness = dealer.state().step - version;
-            EXPECT_EQ(dealer.apply(worker).staleness, staleness);
-            EXPECT_LE(staleness, bound);
-            dealer.finish(worker);
-            done.insert(row);
-            in_hand.erase(worker);
-          }
-        } else if (const auto row = dealer.deal(worker)) {
-          in_hand[worker] = {*row, dealer.state().step};
-          moved = true;
-        }
-      }
-      ASSERT_TRUE(moved) << "bound " << bound;
-    }
-    ASSERT_EQ(done.size(), 500u);
-    int64_t row = 0;
-    for (const int64_t each : done) EXPECT_EQ(each, 5 * row++);
-  }
 }
 
 }  // namespace

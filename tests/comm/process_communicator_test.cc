@@ -66,7 +66,10 @@ std::vector<double> run_on(int processes, const std::vector<MeshCollective>& col
       for (const auto& side : sides) side->wait_and_check(round);
     }
     const std::lock_guard lock(mutex);
-    for (size_t i = 0; i < sides.size(); ++i) bytes[i] += sides[i]->remote().bytes_sent();
+    for (size_t i = 0; i < sides.size(); ++i) {
+      EXPECT_EQ(sides[i]->remote().bytes_sent(), sides[i]->planned_bytes()) << collectives[i];
+      bytes[i] += sides[i]->remote().bytes_sent();
+    }
   });
   return bytes;
 }

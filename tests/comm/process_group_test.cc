@@ -75,7 +75,7 @@ std::vector<Ending> run_all(const std::vector<TestProcess>& processes) {
   return endings;
 }
 
-int free_port() { return port_of(listen_at(0, true).socket); }
+int free_port() { return port_of(listen_at({"127.0.0.1"}, 0).sockets.front()); }
 
 /// Processes of one run, all alike, which meet at a port of their own.
 std::vector<TestProcess> processes(int size, const Work& work) {
@@ -136,7 +136,7 @@ TEST(ProcessGroup, TheProcessesOfARunMeetAgreeAndPart) {
 }
 
 TEST(ProcessGroup, ALauncherMayServeTheStore) {
-  const TcpStoreServer server(0);
+  const TcpStoreServer server;
   for (const char* job : {"run/0", "run/1"}) {  // one after the other in one store
     auto run = served_by(server, processes(3, [](ProcessGroup& group) {
                            group.agree({});
@@ -180,7 +180,7 @@ TEST(ProcessGroup, AnotherNumberOfProcessesEndsThemAll) {
 
 TEST(ProcessGroup, ARankThatDoesNotComeIsNamed) {
   for (const int missing : {0, 2}) {
-    const TcpStoreServer server(0);
+    const TcpStoreServer server;
     auto run = served_by(server, processes(3, do_nothing));
     for (TestProcess& process : run) process.options.connect_timeout = Milliseconds(500);
     run.erase(run.begin() + missing);
@@ -286,7 +286,7 @@ TEST(ProcessGroup, AProcessThatDoesNotTakePartTellsTheOthers) {
     for (int rank = 0; rank < 3; ++rank) {
       if (rank != culprit) others.emplace_back([&, rank] { endings[rank] = run[rank].run(); });
     }
-    const auto absent = absent_process(run[culprit].launch, "1.0 abc", kEnough);
+    const auto absent = absent_process(run[culprit].launch, {}, "1.0 abc", kEnough);
     EXPECT_EQ(absent->size(), 1);
     EXPECT_STREQ(absent->fail(wrong).what(), wrong.what());
     for (std::thread& other : others) other.join();
@@ -307,7 +307,7 @@ TEST(ProcessGroup, AProcessThatDoesNotTakePartDisturbsNoOtherRun) {
   });
   run[1].work = [&](ProcessGroup& group) {
     group.agree({});
-    absent_process(run[1].launch, "1.0 abc", kEnough)
+    absent_process(run[1].launch, {}, "1.0 abc", kEnough)
         ->fail(Error(ErrorKind::kConfig, "run.yaml: there is no such file"));
     told.set_value();
     group.leave();
@@ -364,7 +364,7 @@ TEST(ProcessGroup, WhatAThreadHasToldIsTheErrorOfItsProcess) {
 }
 
 TEST(ProcessGroup, AProcessThatDoesNotBeginToConnectIsNamed) {
-  const TcpStoreServer server(0, true);
+  const TcpStoreServer server;
   TcpStore store({.host = "127.0.0.1", .port = server.port()});
   const auto run = served_by(server, processes(2, [](ProcessGroup& group) { group.agree({}); }));
   TestProcess first = run[0];
@@ -375,6 +375,44 @@ TEST(ProcessGroup, AProcessThatDoesNotBeginToConnectIsNamed) {
   const Ending ending = first.run();
   EXPECT_EQ(ending.text, this_process(1) + " has not begun to connect within 0.5 s");
   EXPECT_EQ(ending.exit_code, 75);
+}
+
+TEST(ProcessGroup, AFailureThatNobodyReportsBlamesNobody) {
+  const TcpStoreServer server;
+  TcpStore store({.host = "127.0.0.1", .port = server.port()});
+  const auto endings =
+      run_all(served_by(server, processes(3, [&store](ProcessGroup& group) {
+                          store.set("failed", "1");
+                          store.set("error/7", R"({"order": 1, "kind": 2, "text": "no data"})");
+                          group.agree({});
+                          store.set("failed", "7");
+                          all_gather(group.communicator(), "", "step");
+                          std::this_thread::sleep_for(Milliseconds(600));  // two looks
+                          all_gather(group.communicator(), "", "step");
+                          group.leave();
+                        })));
+  EXPECT_THAT(texts_of(endings), Each(""));
+}
+
+TEST(ProcessGroup, ProcessesWithAnotherSecretDoNotMeet) {
+  auto run = processes(2, do_nothing);
+  run[0].options.access.secret = Secret("the secret of this run");
+  run[0].options.connect_timeout = Milliseconds(500);
+  const auto endings = run_all(run);
+  EXPECT_THAT(endings[0].text, AllOf(HasSubstr("rank 1 of 2 has not come to "),
+                                     HasSubstr(" came with another secret: the same secret in all")));
+  EXPECT_EQ(endings[0].exit_code, 75);
+  EXPECT_THAT(endings[1].text, HasSubstr("has another secret than this process"));
+  EXPECT_EQ(endings[1].exit_code, 2);
+}
+
+TEST(ProcessGroup, WhatIsNoHelloIsAnotherVersionOfTheProgram) {
+  const TcpStoreServer server;
+  TcpStore store({.host = "127.0.0.1", .port = server.port()});
+  store.set("hello/1", "GET / HTTP/1.1");
+  const Ending ending = served_by(server, processes(2, do_nothing))[0].run();
+  EXPECT_THAT(ending.text, HasSubstr("it runs another version of the program"));
+  EXPECT_EQ(ending.exit_code, 2);
 }
 
 TEST(ProcessGroup, AProcessThatDoesNotComeAlongIsNamed) {
@@ -395,7 +433,8 @@ TEST(ProcessGroup, AProcessThatDoesNotComeAlongIsNamed) {
 
 TEST(ProcessGroup, AnotherProgramAtThePortIsNamed) {
   auto run = processes(2, do_nothing);
-  const Socket other = listen_at(0, true).socket;  // takes connections, and is silent
+  const Socket other =
+      std::move(listen_at({"127.0.0.1"}, 0).sockets.front());  // takes connections, and is silent
   for (TestProcess& process : run) {
     process.launch.port = port_of(other);
     process.options.connect_timeout = Milliseconds(500);
@@ -453,7 +492,7 @@ TEST(ProcessGroup, LeavesNoDescriptorOrThread) {
     return std::distance(std::filesystem::directory_iterator(directory), {});
   };
   const auto cycle = [] {
-    const TcpStoreServer server(0);
+    const TcpStoreServer server;
     const auto endings = run_all(served_by(
         server, processes(2, [](ProcessGroup& group) {
           group.agree({{"seed", "7"}});

@@ -10,6 +10,7 @@
 
 #include "engine/comm/rendezvous/socket.h"
 #include "engine/comm/rendezvous/tcp_store_protocol.h"
+#include "engine/comm/security/authentication.h"
 #include "tests/support/failure.h"
 
 namespace mtf {
@@ -38,21 +39,33 @@ void send_all(const Socket& socket, const std::string& bytes) {
 
 /// Whether the other side closes the connection.
 bool is_closed(const Socket& socket) {
-  char byte = 0;
-  return wait_readable(socket, StoreTestClock::now() + kLong) && ::recv(socket.get(), &byte, 1, 0) <= 0;
+  const auto deadline = StoreTestClock::now() + kLong;
+  char bytes[256];
+  while (wait_readable(socket, deadline))
+    if (::recv(socket.get(), bytes, sizeof bytes, 0) <= 0) return true;
+  return false;
 }
 
-/// A request of a client that has shown itself as one.
-std::string valid_request(StoreRequest request) {
+/// A connection that was let in.
+Socket member_connection_to(int port) {
+  Socket socket = connection_to(port);
+  const Authentication result =
+      authenticate(socket, Secret(), kStorePurpose, 0, StoreTestClock::now() + kLong);
+  EXPECT_EQ(result.outcome, Authentication::Outcome::kDone) << result.reason;
+  return socket;
+}
+
+std::string request_of(StoreRequest request) {
   std::string bytes;
-  StoreWriter(bytes).number(StoreRequest::kValidate).number(kStoreMagic).number(request);
+  StoreWriter(bytes).number(request);
   return bytes;
 }
 
 /// Another program at a port: takes connections, says `greeting`, and closes them.
 class OtherProgram {
  public:
-  explicit OtherProgram(std::string greeting) : listener_(listen_at(0, true).socket) {
+  explicit OtherProgram(std::string greeting)
+      : listener_(std::move(listen_at({"127.0.0.1"}, 0).sockets.front())) {
     thread_ = std::thread([this, greeting = std::move(greeting)] {
       while (!stop_) {
         if (!wait_readable(listener_, StoreTestClock::now() + Milliseconds(10))) continue;
@@ -78,7 +91,7 @@ class OtherProgram {
 };
 
 TEST(TcpStore, KeepsValuesForAllClients) {
-  const TcpStoreServer server(0);
+  const TcpStoreServer server;
   TcpStore one(client_of(server)), other(client_of(server));
   one.set("a", "text");
   EXPECT_EQ(other.get("a", Milliseconds(0)), "text");
@@ -91,7 +104,7 @@ TEST(TcpStore, KeepsValuesForAllClients) {
 }
 
 TEST(TcpStore, CountsOverAllClients) {
-  const TcpStoreServer server(0);
+  const TcpStoreServer server;
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&server] {
@@ -106,7 +119,7 @@ TEST(TcpStore, CountsOverAllClients) {
 }
 
 TEST(TcpStore, WaitsForAValueAndNoLongerThanItIsTold) {
-  const TcpStoreServer server(0);
+  const TcpStoreServer server;
   TcpStore store(client_of(server));
   EXPECT_EQ(store.get("late", Milliseconds(0)), std::nullopt);
   EXPECT_EQ(store.get("late", kShort), std::nullopt);
@@ -121,7 +134,7 @@ TEST(TcpStore, WaitsForAValueAndNoLongerThanItIsTold) {
 }
 
 TEST(TcpStore, APrefixKeepsRunsApart) {
-  const TcpStoreServer server(0);
+  const TcpStoreServer server;
   TcpStore whole(client_of(server));
   PrefixStore first(whole, "run-1/"), second(whole, "run-2/");
   first.set("a", "1");
@@ -132,53 +145,97 @@ TEST(TcpStore, APrefixKeepsRunsApart) {
 }
 
 TEST(TcpStore, OtherProgramsNeitherStallNorEndTheServer) {
-  const TcpStoreServer server(0);
+  const TcpStoreServer server;
   TcpStore store(client_of(server));
-  std::string too_many = valid_request(StoreRequest::kWait), too_long = valid_request(StoreRequest::kSet);
+  std::string too_many = request_of(StoreRequest::kWait), too_long = request_of(StoreRequest::kSet);
   StoreWriter(too_many).number(~uint64_t{0});
   StoreWriter(too_long).text("key").number(uint64_t{1} << 40);
-  std::string no_sum = valid_request(StoreRequest::kAdd);
+  std::string no_sum = request_of(StoreRequest::kAdd);
   store.set("word", "seven");
   StoreWriter(no_sum).text("word").number<int64_t>(1);
-  const std::string other_magic("\0\1\2\3\4", 5);
+  for (const std::string& bytes : {too_many, too_long, no_sum, request_of(static_cast<StoreRequest>(200))}) {
+    const Socket socket = member_connection_to(server.port());
+    send_all(socket, bytes);
+    EXPECT_TRUE(is_closed(socket)) << bytes;
+  }
   for (const std::string& bytes :
-       {std::string("GET / HTTP/1.1\r\nHost: a\r\n\r\n"), std::string("\x16\x03\x01\x02"), other_magic,
-        too_many, too_long, no_sum, valid_request(static_cast<StoreRequest>(200))}) {
+       {std::string("GET / HTTP/1.1\r\nHost: a\r\n\r\n"), std::string("\x16\x03\x01\x02"), too_many}) {
     const Socket socket = connection_to(server.port());
     send_all(socket, bytes);
     EXPECT_TRUE(is_closed(socket)) << bytes;
   }
   const Socket silent = connection_to(server.port());
-  const Socket half = connection_to(server.port());
-  std::string half_request = valid_request(StoreRequest::kSet);
-  StoreWriter(half_request).text("half");
+  const Socket half = member_connection_to(server.port());
+  std::string half_request = request_of(StoreRequest::kSet);
+  StoreWriter(half_request).text("half").number(uint64_t{1000});
   send_all(half, half_request);
   EXPECT_EQ(store.add("n", 1), 1);
-  // Both are given up after a while.
+  // Both are given up after a while, also where a byte comes now and then.
+  std::jthread drips([&half](const std::stop_token& stop) {
+    while (!stop.stop_requested() && ::send(half.get(), "", 1, MSG_NOSIGNAL) > 0)
+      std::this_thread::sleep_for(Milliseconds(500));
+  });
   EXPECT_TRUE(is_closed(silent));
   EXPECT_TRUE(is_closed(half));
   EXPECT_EQ(store.get("half", Milliseconds(0)), std::nullopt);
 }
 
-TEST(TcpStore, ARequestMayComeByteByByte) {
-  const TcpStoreServer server(0);
+TEST(TcpStore, NobodyWritesWhoDoesNotKnowTheSecret) {
+  const Access access{.secret = Secret("the secret of this run")};
+  const TcpStoreServer server({.access = access});
+  TcpStoreOptions options = client_of(server);
+  options.access = access;
+  TcpStore store(options);
+  // As a client of torchrun's store would.
+  const Socket stranger = connection_to(server.port());
+  std::string forged = request_of(StoreRequest::kValidate);
+  StoreWriter(forged).number(kStoreMagic).number(StoreRequest::kSet).text("failed").text("1");
+  send_all(stranger, forged);
+  EXPECT_TRUE(is_closed(stranger));
+  EXPECT_EQ(store.get("failed", Milliseconds(0)), std::nullopt);
+  EXPECT_EQ(server.refused(), "");
+  options.access.secret = Secret("the secret of another run");
+  EXPECT_EQ(
+      failure([&] { TcpStore other(options); }, ErrorKind::kConfig),
+      "the rendezvous store at 127.0.0.1:" + std::to_string(server.port()) +
+          " has another secret than this process (it does not admit this process); the same secret in all "
+          "processes, by MTF_SECRET or `cluster.secret_file`");
+  EXPECT_THAT(server.refused(), HasSubstr("127.0.0.1:"));
+}
+
+TEST(TcpStore, TakesNoMoreBytesThanItsLimit) {
+  const TcpStoreServer server({.most_bytes = 10'000'000});
   TcpStore store(client_of(server));
-  const Socket socket = connection_to(server.port());
-  std::string bytes = valid_request(StoreRequest::kSet);
-  StoreWriter(bytes).text("slow").text("value").number(StoreRequest::kPing).number<uint32_t>(7);
+  const std::string large(1'000'000, 'x');
+  size_t taken = 0;
+  const std::string refused = failure([&] {
+    for (; taken < 100; ++taken) store.set("large/" + std::to_string(taken), large);
+  });
+  EXPECT_THAT(refused, HasSubstr("it closed the connection"));
+  EXPECT_EQ(taken, 9u);
+  store.set("large/0", "");  // makes room
+  store.set("more", large);
+}
+
+TEST(TcpStore, ARequestMayComeByteByByte) {
+  const TcpStoreServer server;
+  TcpStore store(client_of(server));
+  const Socket socket = member_connection_to(server.port());
+  std::string bytes = request_of(StoreRequest::kSet);
+  StoreWriter(bytes).text("slow").text("value").number(StoreRequest::kAdd).text("n").number<int64_t>(7);
   for (const char byte : bytes) send_all(socket, std::string(1, byte));
   EXPECT_EQ(store.get("slow", kLong), "value");
-  uint32_t answer = 0;
+  int64_t answer = 0;
   EXPECT_TRUE(wait_readable(socket, StoreTestClock::now() + kLong));
-  EXPECT_EQ(::recv(socket.get(), &answer, sizeof answer, 0), 4);
-  EXPECT_EQ(answer, 7u);
+  EXPECT_EQ(::recv(socket.get(), &answer, sizeof answer, 0), 8);
+  EXPECT_EQ(answer, 7);
 }
 
 TEST(TcpStore, SaysWhyThereIsNoServer) {
   const auto connect = [](const std::string& host, int port) {
     return failure([&] { TcpStore({.host = host, .port = port, .connect_timeout = Milliseconds(300)}); });
   };
-  const int free_port = port_of(listen_at(0, true).socket);
+  const int free_port = port_of(listen_at({"127.0.0.1"}, 0).sockets.front());
   EXPECT_EQ(connect("127.0.0.1", free_port),
             "nothing answers at 127.0.0.1:" + std::to_string(free_port) +
                 " within 0.3 s (Connection refused); is process 0 running, and is the address right?");
@@ -188,20 +245,24 @@ TEST(TcpStore, SaysWhyThereIsNoServer) {
     const OtherProgram other(greeting);
     EXPECT_THAT(connect("127.0.0.1", other.port()), HasSubstr("answers, but is not a rendezvous store"));
   }
-  const Socket silent = listen_at(0, true).socket;
+  const Socket silent = std::move(listen_at({"127.0.0.1"}, 0).sockets.front());
   EXPECT_THAT(connect("127.0.0.1", port_of(silent)), HasSubstr("answers, but is not a rendezvous store"));
 }
 
 TEST(TcpStore, APortInUseIsAnError) {
-  for (const bool only_this_machine : {false, true}) {
-    const TcpStoreServer server(0, only_this_machine);
-    EXPECT_EQ(failure([&] { TcpStoreServer again(server.port()); }, ErrorKind::kSystem),
+  for (const char* host : {"127.0.0.1", "localhost"}) {
+    const TcpStoreServer server;
+    EXPECT_EQ(failure(
+                  [&] {
+                    TcpStoreServer again({.address = {host, server.port()}});
+                  },
+                  ErrorKind::kSystem),
               "cannot serve the store at port " + std::to_string(server.port()) + ": Address already in use");
   }
 }
 
 TEST(TcpStore, AServerThatIsGoneIsALostPeer) {
-  auto server = std::make_unique<TcpStoreServer>(0);
+  auto server = std::make_unique<TcpStoreServer>();
   TcpStore store(client_of(*server));
   auto waits = std::async(std::launch::async, [&store] {
     return failure([&] { store.get("never", kLong); }, ErrorKind::kPeerLost);
@@ -214,7 +275,7 @@ TEST(TcpStore, AServerThatIsGoneIsALostPeer) {
 
 TEST(TcpStore, AServerThatIsSilentIsALostPeer) {
   // Greets as a server does, and then says nothing.
-  const Socket listener = listen_at(0, true).socket;
+  const Socket listener = std::move(listen_at({"127.0.0.1"}, 0).sockets.front());
   std::promise<void> over;
   std::thread greets([&listener, end = over.get_future()] {
     wait_readable(listener, StoreTestClock::now() + kLong);
@@ -232,7 +293,8 @@ TEST(TcpStore, AServerThatIsSilentIsALostPeer) {
     TcpStore store({.host = "127.0.0.1",
                     .port = port_of(listener),
                     .connect_timeout = kLong,
-                    .reply_timeout = Milliseconds(200)});
+                    .reply_timeout = Milliseconds(200),
+                    .authenticates = false});
     EXPECT_THAT(failure([&] { store.add("n", 1); }, ErrorKind::kPeerLost),
                 HasSubstr("does not answer for 0.2"));
   }
@@ -244,10 +306,10 @@ TEST(TcpStore, LeavesNoDescriptorOrThread) {
   const auto entries = [](const char* directory) {
     return std::distance(std::filesystem::directory_iterator(directory), {});
   };
-  { const TcpStoreServer warm_up(0); }
+  { const TcpStoreServer warm_up; }
   const auto descriptors = entries("/proc/self/fd"), threads = entries("/proc/self/task");
   for (int cycle = 0; cycle < 100; ++cycle) {
-    const TcpStoreServer server(0);
+    const TcpStoreServer server;
     TcpStore one(client_of(server)), other(client_of(server));
     one.set("a", "b");
     EXPECT_EQ(other.get("a", kLong), "b");

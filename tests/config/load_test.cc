@@ -1,4 +1,8 @@
 // Merging: includes, files, arguments.
+#include <sys/stat.h>
+
+#include <thread>
+
 #include "tests/config/testing.h"
 
 namespace mtf::config {
@@ -85,6 +89,32 @@ TEST(Include, CyclesAndMissingFilesAreErrors) {
                           "absent.yaml: there is no such file", testing::StartsWith(".: is a directory")));
 }
 
+TEST(Include, OfAPipeOrADeviceIsAnErrorAtOnce) {
+  Files files;
+  ASSERT_EQ(::mkfifo("pipe", 0600), 0);  // to which nobody writes
+  files.write("a.yaml", "include: [pipe, /dev/zero]\n");
+  Diagnostics diagnostics;
+  load({"a.yaml", "/dev/zero"}, {}, diagnostics);
+  EXPECT_THAT(
+      errors_of(diagnostics),
+      ElementsAre(
+          testing::StartsWith(
+              "a.yaml:1:11: `pipe`: is no regular file; only files can be included; name a pipe on the "
+              "command line"),
+          testing::StartsWith("a.yaml:1:17: `/dev/zero`: is no regular file"),
+          "/dev/zero: is larger than 1 MiB, too large for a configuration"));
+}
+
+TEST(Include, ThePipeOfACommandLineIsRead) {
+  Files files;
+  ASSERT_EQ(::mkfifo("pipe", 0600), 0);
+  files.write("base.yaml", "a: 1\n");
+  std::thread writer([] { std::ofstream("pipe") << "include: base.yaml\nb: 2\n"; });
+  Diagnostics diagnostics;
+  EXPECT_EQ(to_flow_yaml(load({"pipe"}, {}, diagnostics)), "{a: 1, b: 2}");
+  writer.join();
+}
+
 TEST(Load, RootMustBeAMap) {
   EXPECT_THAT(
       load_errors("- a\n"),
@@ -115,6 +145,46 @@ TEST(Arguments, SetOneRuleOfALayout) {
   EXPECT_EQ(loaded("layout: \"batch:rows;hidden:cols\"", {"layout.hidden=rows"}),
             "{layout: {batch: rows, hidden: rows}}");
   EXPECT_EQ(loaded("layout: {batch: rows}", {"layout={hidden: cols}"}), "{layout: {hidden: cols}}");
+}
+
+TEST(Arguments, PairsMayHaveLists) {
+  EXPECT_EQ(loaded("a: 1", {"layout=vocab:[v,b];batch:b", "layout.batch=[x, y]"}),
+            "{a: 1, layout: {vocab: [v, b], batch: [x, y]}}");
+}
+
+/// The dimensions that `shared_layout` covers, for files shared.yaml and a.yaml and arguments.
+std::string shared_of(const std::string& shared, const std::string& own,
+                      const std::vector<std::string>& arguments = {}) {
+  Files files;
+  files.write("shared.yaml", shared);
+  files.write("a.yaml", own);
+  Diagnostics diagnostics;
+  const Node root = load({"a.yaml", "shared.yaml"}, arguments, diagnostics);
+  EXPECT_THAT(errors_of(diagnostics), testing::IsEmpty());
+  const Node* names = root.find("shared_layout");
+  return names == nullptr ? "none" : to_flow_yaml(*names);
+}
+
+TEST(SharedLayout, IsAboutTheRulesOfItsFileOnly) {
+  const std::string layout = "shared_layout: true\nlayout: {batch: all, heads: all}\n";
+  EXPECT_EQ(shared_of(layout, "{}"), "[batch, heads]");
+  EXPECT_EQ(shared_of(layout, "{}", {"layout.heads=x", "layout.hiden=x"}), "[batch]");
+  EXPECT_EQ(shared_of(layout, "{}", {"layout=heads:all"}), "none");
+  EXPECT_EQ(shared_of("layout: {batch: all}", "shared_layout: true\nparameter_layout: {hidden: all}"),
+            "[hidden]");
+  EXPECT_EQ(shared_of("layout: {hidden: all}", "shared_layout: true\nparameter_layout: {hidden: all}"),
+            "none");
+  EXPECT_EQ(shared_of("shared_layout: [heads]\nlayout: \"batch:all;heads:all\"", "{}"), "[heads]");
+  EXPECT_EQ(shared_of("include: a.yaml\nlayout: {batch: all}", layout), "none");
+  EXPECT_EQ(shared_of("include: a.yaml\nmesh: {all: 4}", layout), "[batch, heads]");
+}
+
+TEST(SharedLayout, IsTrueFalseOrDimensionsInAFile) {
+  EXPECT_THAT(load_errors("shared_layout: yess"),
+              ElementsAre(testing::HasSubstr("a.yaml:1:16: `shared_layout` must be true, false or a list of "
+                                             "dimensions, not the text `yess`")));
+  EXPECT_THAT(load_errors("{}", {"shared_layout=true"}),
+              ElementsAre(testing::HasSubstr("`shared_layout` stands in files only")));
 }
 
 TEST(Arguments, SetOptionsOfABareWordAndTypes) {

@@ -8,7 +8,14 @@ using ::testing::ElementsAre;
 
 enum class Mode { kTrain, kEvaluate, kExplain };
 EnumNames enum_names(Mode) {
-  return {{"train", Mode::kTrain}, {"evaluate", Mode::kEvaluate}, {"explain", Mode::kExplain, true}};
+  return {{"train", Mode::kTrain},
+          {"evaluate", Mode::kEvaluate},
+          {"explain", Mode::kExplain, true},
+          {"fit", Mode::kTrain}};
+}
+CommonNames common_names(Mode) {
+  static constexpr std::array names = {CommonName{"predict", "`evaluate`"}};
+  return names;
 }
 
 struct Train {
@@ -39,9 +46,10 @@ void describe(Visitor& visit, Adam& options) {
 }
 struct Sgd {
   static constexpr std::string_view type_name = "sgd";
+  static constexpr std::array common_names = {CommonName{"gradient_descent", "`sgd` without momentum"}};
   double momentum = 0;
 };
-void describe(Visitor& visit, Sgd& options) { visit("momentum", options.momentum, "decay"); }
+void describe(Visitor& visit, Sgd& options) { visit("momentum", options.momentum, "decay", off_at("0")); }
 struct Lion {
   static constexpr std::string_view type_name = "lion";
   static constexpr bool later = true;
@@ -253,6 +261,31 @@ TEST(Parse, UnknownWordsAndTypes) {
       ElementsAre("a.yaml:2:8: `batch` must be a whole number or a map with `tokens`, not the text `x`"));
 }
 
+TEST(Parse, OtherNamesForAWordMeanTheSame) {
+  EXPECT_EQ(options("mode: fit").mode, Mode::kTrain);
+  EXPECT_EQ(dump(options("mode: fit")).find("mode")->text(), "train");
+  EXPECT_EQ(type_of<Mode>().name(), "train | evaluate");
+}
+
+TEST(Parse, NamesOfOtherProgramsAreExplained) {
+  EXPECT_THAT(errors("mode: Predict"),
+              ElementsAre("a.yaml:2:7: unknown value `Predict` of `mode`; did you mean `evaluate`?"));
+  EXPECT_THAT(
+      errors("optimizer: GradientDescent"),
+      ElementsAre("a.yaml:2:12: unknown type `GradientDescent` of `optimizer`; did you mean `sgd` without "
+                  "momentum?"));
+}
+
+TEST(Parse, NullForSomethingThatIsOnByDefaultGetsAHint) {
+  Diagnostics diagnostics;
+  parse<Options>(
+      parse_yaml("train: {steps: 1}\noptimizer: {type: sgd, momentum: null}", "a.yaml", diagnostics),
+      diagnostics);
+  EXPECT_FALSE(diagnostics.has_errors());
+  ASSERT_EQ(diagnostics.warnings().size(), 1u);
+  EXPECT_EQ(diagnostics.warnings()[0].message, "`optimizer.momentum`: null is the default, 0; 0 is off");
+}
+
 TEST(Parse, MissingAndConflictingKeys) {
   EXPECT_THAT(parse_errors<Options>("mode: train"),
               ElementsAre("a.yaml:1:1: `train` needs one of `steps`, `epochs`"));
@@ -404,6 +437,14 @@ TEST(Help, ShowsKeyDefaultTypeAndMeaning) {
             "  #   clip_norm: null             # number, greater than 0: bound of the gradient's norm\n"
             "  # type: sgd\n"
             "  #   momentum: 0                 # number: decay\n");
+}
+
+TEST(Help, ATypeIsPrintedOnceWithItsName) {
+  const std::string text = help<Options>("learning_rate");
+  EXPECT_THAT(text, testing::HasSubstr("  # type: noam\n  #   warmup_steps: 0"));
+  EXPECT_THAT(text, testing::HasSubstr("  # type: noam, as above\n"));
+  EXPECT_EQ(text.find("warmup_steps"), text.rfind("warmup_steps"));
+  EXPECT_THAT(help<Optimizer>(), testing::StartsWith("type: adam\n  beta1: 0.9"));
 }
 
 TEST(Help, OfAllKeysIsAConfigurationThatLoads) {

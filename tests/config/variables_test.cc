@@ -52,8 +52,10 @@ TEST(Variables, OfArgumentsAreOfSomeUse) {
   EXPECT_THAT(load_errors("vars: {d_model: 8}\nx: $d_model", {"vars.d_modle=16"}),
               ElementsAre(testing::StartsWith(
                   "argument 2: nothing uses the variable `d_modle`; did you mean `d_model`?")));
-  EXPECT_THAT(load_errors("x: 8", {"vars.d_model=16"}),
-              ElementsAre(testing::StartsWith("argument 2: nothing uses the variable `d_model`; ")));
+  EXPECT_THAT(
+      load_errors("x: 8", {"vars.d_model=16"}),
+      ElementsAre(testing::StartsWith("argument 2: nothing uses the variable `d_model`; no file refers to "
+                                      "`$d_model`: set the key that holds the value")));
 }
 
 TEST(Variables, BadExpressionsAndReferences) {

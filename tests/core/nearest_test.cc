@@ -21,6 +21,12 @@ TEST(Nearest, IsTheClosestWordWithinAThirdOfItsLetters) {
   EXPECT_EQ(nearest("x", {"y"}), std::nullopt) << "any single letter would be as near";
 }
 
+TEST(DidYouMean, KnowsCommonNames) {
+  const CommonName layer_norm{"layernorm", "`layer_norm`"};
+  EXPECT_EQ(did_you_mean("LayerNorm", {"rms_norm"}, {&layer_norm, 1}), "did you mean `layer_norm`?");
+  EXPECT_EQ(did_you_mean("rmsnorm", {"rms_norm"}, {&layer_norm, 1}), "did you mean `rms_norm`?");
+}
+
 TEST(DidYouMean, NamesTheNearestOrAllThereAre) {
   EXPECT_EQ(did_you_mean("stepz", {"steps", "epochs"}), "did you mean `steps`?");
   EXPECT_EQ(did_you_mean("foo", {"steps", "epochs"}), "one of `steps`, `epochs`");

@@ -31,6 +31,21 @@ TEST(Printable, KeepsColumns) {
             "a\uFFFDb\uFFFDc");
 }
 
+TEST(Printable, LongValuesLoseTheirMiddle) {
+  EXPECT_EQ(shortened("`a b` and c"), "`a b` and c");
+  EXPECT_EQ(shortened("an open ` stays"), "an open ` stays");
+  const std::string blanks = "`" + std::string(100'000, 'x') + " " + std::string(100'000, 'y') + "`";
+  const std::string quoted = shortened("not " + blanks + " but `z`");
+  EXPECT_LT(quoted.size(), 250u);
+  EXPECT_TRUE(quoted.starts_with("not `xxx") && quoted.ends_with("yyy` but `z`")) << quoted;
+  EXPECT_LT(shortened("not " + std::string(200'000, '7')).size(), 550u);
+  std::string umlauts;
+  for (int i = 0; i < 1000; ++i) umlauts += "ü";
+  EXPECT_EQ(printable(shortened(umlauts)), shortened(umlauts));  // cut between characters
+  const Problem problem{ErrorKind::kConfig, {}, "value `" + std::string(200'000, 'x') + "`", "write `1`", {}};
+  EXPECT_LT(problem.to_string().size(), 300u);
+}
+
 TEST(Printable, HoldsForAllThatAProblemShows) {
   Problem problem{
       ErrorKind::kConfig, {"a\n.yaml", 1, 3, 2, "k\x1b: \xff"}, "key `k\x1b`", "not `\xff`", "line\n\x07"};

@@ -146,7 +146,7 @@ TEST(DataOptions, MissingFilesAreReportedTogetherAtTheirPaths) {
     make_source(*options.train, {});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    EXPECT_EQ(error.exit_code(), 2);  // a mistake of the configuration
     EXPECT_THAT(error.what(), AllOf(HasSubstr("test.yaml:1:28: there is no file /absent/i"),
                                     HasSubstr("test.yaml:1:47: there is no file /absent/l")));
   }

@@ -148,6 +148,8 @@ TEST(T2tVocabulary, OtherFilesAreRefused) {
   EXPECT_THAT(reading_failure("### SubwordTextEncoder\n### Metadata: {}\n'the_'\n"),
               HasSubstr("this is a file of TensorFlow Datasets"));
   EXPECT_THAT(reading_failure("'<pad>'\n'<EOS>'\n'the_'\n"), HasSubstr("the subword `\\` is missing"));
+  EXPECT_THAT(reading_failure(file_of({"a_", std::string(5000, 'x')})),
+              HasSubstr("x.subwords: line 18: a subword of 5000 bytes; subwords of at most 4096 bytes"));
 }
 
 }  // namespace

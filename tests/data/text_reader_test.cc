@@ -63,6 +63,44 @@ TEST_F(TextReading, LinesLongerThanAnyBufferAndCompressedFiles) {
   EXPECT_THAT(lines(compressed("a.gz", "short\n" + text + "\nend\n")), ElementsAre("short", text, "end"));
 }
 
+TEST_F(TextReading, LinesAboveTheLimitEndTheReadingOfTheirFile) {
+  const TextLimit limit{.bytes = 10};
+  TextProblems problems;
+  LineReader reader(file("a", "0123456789\r\n" + std::string(11, 'x') + "\n"), problems, {.bytes = 11});
+  EXPECT_EQ(reader.next(), "0123456789");
+  EXPECT_EQ(reader.next(), std::string(11, 'x'));
+  const std::string long_line = "short\n" + std::string(20'000'000, '\0');
+  for (const std::string& path : {file("b", long_line), compressed("b.gz", long_line)}) {
+    std::vector<Problem> missing;
+    const TextFiles files = find_text_files(text(path), {}, missing, limit);
+    EXPECT_EQ(
+        failure([&] { scan_texts(files, {}); }),
+        path + ": line 2: longer than 10 bytes; a file of shorter texts, or a greater `data.max_line_bytes`");
+  }
+  std::vector<Problem> missing;
+  const TextFiles documents = find_text_files(
+      text(file("c", "one\ntwo\n\nthree\nfour\nfive\n"), TextUnit::kDocument), {}, missing, limit);
+  EXPECT_THAT(failure([&] { scan_texts(documents, {}); }),
+              HasSubstr("c: the document up to line 6: longer than 10 bytes"));
+}
+
+TEST_F(TextReading, ObjectsThatAreNestedDeeplyAreRefused) {
+  const auto nested = [&](int depth) {
+    std::string line = R"({"inputs": "a", "targets": "b", "more": )";
+    for (int i = 0; i < depth; ++i) line += '[';
+    for (int i = 0; i < depth; ++i) line += ']';
+    return line + "}\n";
+  };
+  JsonlOptions objects;
+  objects.path = {{file("deep", nested(900))}};
+  EXPECT_THAT(examples(objects), ElementsAre("a/b"));
+  objects.path = {{file("deeper", nested(900) + nested(1'000'000))}};
+  EXPECT_THAT(scan_failure(objects),
+              HasSubstr("deeper: line 2: no valid JSON: lists and objects are nested more than 1000 deep"));
+  objects.path = {{file("quoted", R"({"inputs": ")" + std::string(200'000, 'x') + "\n")}};
+  EXPECT_LT(scan_failure(objects).size(), 600u) << "the text is not quoted whole";
+}
+
 TEST_F(TextReading, PlainTextByLineAndByDocument) {
   const std::string path = file("a", "\none\ntwo\n \n\nthree\n");
   EXPECT_THAT(examples(text(path)), ElementsAre("/one", "/two", "/three"));

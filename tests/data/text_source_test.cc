@@ -1,5 +1,6 @@
 #include "data/text/text_source.h"
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -186,6 +187,11 @@ TEST_F(TextRows, EvaluationKeepsEveryPairInItsPlace) {
               ElementsAre(ElementsAre("1", "2", "3"), ElementsAre("4", "5", "6")));
   EXPECT_THAT(failure([&] { read_evaluation_texts(pairs, {{bad}}, how.vocabularies); }),
               AllOf(HasSubstr("r3 has 1 lines"), HasSubstr("3 examples")));
+  EXPECT_THAT(failure([&] { read_evaluation_texts(pairs, {{bad}}, how.vocabularies, {}, {.bytes = 0}); }),
+              HasSubstr("r3: line 1: longer than 0 bytes"));
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);  // to which nobody writes
+  EXPECT_THAT(failure([&] { read_evaluation_texts(pairs, {{path("pipe")}}, how.vocabularies); }),
+              HasSubstr("pipe is no regular file; a file that can be read more than once"));
 }
 
 TEST_F(TextRows, TextsOfIdsAreDecoded) {

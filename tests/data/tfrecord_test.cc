@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "engine/core/error.h"
 #include "tests/support/failure.h"
@@ -113,8 +114,21 @@ TEST_F(TFRecord, AMadeUpLengthTakesNoMemory) {
     const std::string masked_crc =
         tfrecord_frame(number).substr(20);  // of its data, which are the eight bytes
     EXPECT_THAT(record_failure(file("f", number + masked_crc + "data")),
-                HasSubstr("record 1 at byte 0: the file ends within its"));
+                HasSubstr("record 1 at byte 0: longer than 67108864 bytes"));
+    TFRecordReader unlimited(directory_ + "f", {.bytes = std::numeric_limits<int64_t>::max()});
+    EXPECT_THAT(failure([&] { unlimited.next(); }),
+                ::testing::AnyOf(HasSubstr("record 1 at byte 0: the file ends within its"),
+                                 HasSubstr("record 1 at byte 0: longer than")));
   }
+}
+
+TEST_F(TFRecord, RecordsHaveALimit) {
+  TFRecordReader reader(file("f", tfrecord_frame("0123456789") + tfrecord_frame("0123456789x")),
+                        {.bytes = 10});
+  EXPECT_EQ(reader.next(), "0123456789");
+  EXPECT_THAT(failure([&] { reader.next(); }),
+              HasSubstr("f: record 2 at byte 26: longer than 10 bytes; a file of shorter texts, or a greater "
+                        "`data.max_line_bytes`"));
 }
 
 TEST_F(TFRecord, OtherFilesAreRefused) {

@@ -48,8 +48,8 @@ std::string error_of(const std::string& value) {
 
 int64_t target_size(const std::string& value) { return vocabulary_size(by_side(parse(value)).targets); }
 
-std::string options_failure(const std::string& value) {
-  return failure([&] { read_vocabulary(by_side(parse(value)).targets); }, ErrorKind::kData);
+std::string options_failure(const std::string& value, ErrorKind kind = ErrorKind::kData) {
+  return failure([&] { read_vocabulary(by_side(parse(value)).targets); }, kind);
 }
 
 TEST(VocabularyOptions, AWordIsTheTypeWithItsDefaults) {
@@ -130,7 +130,7 @@ TEST_F(VocabularyFiles, AreFoundAndTheirSizeCompared) {
 
 TEST_F(VocabularyFiles, ThatAreMissingOrDamagedAreNamedAtTheirPlace) {
   std::ofstream(directory_ + "x.model") << "no model";
-  EXPECT_THAT(options_failure("{type: sentencepiece, path: " + directory_ + "x.modell}"),
+  EXPECT_THAT(options_failure("{type: sentencepiece, path: " + directory_ + "x.modell}", ErrorKind::kConfig),
               AllOf(HasSubstr("test.yaml:1:"), HasSubstr("there is no file"), HasSubstr("did you mean")));
   EXPECT_THAT(options_failure("{type: sentencepiece, path: " + directory_ + "x.model}"),
               AllOf(HasSubstr("test.yaml:1:41: "), HasSubstr("x.model: no SentencePiece model")));

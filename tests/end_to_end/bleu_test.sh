@@ -55,9 +55,24 @@ expect_mistake 2 "https://statmt.org/wmt14/" -t wmt14 -l en-de
 expect_mistake 1 "cannot read missing.de" missing.de
 { head -n 3 out.de; printf 'gr\374n\n'; } > latin1.de
 expect_mistake 1 "latin1.de: line 4: no UTF-8" latin1.de
-printf 'a\tb\n' > systems
+printf 'a\tb\na\n' > systems
 expect_exit 2 "$mtf_bleu" systems < systems
-expect_text "standard input: line 1 has a tab"
+expect_text "standard input: line 2 has 1 outputs, line 1 has 2"
+expect_mistake 2 "a paired test compares systems; there is one" out.de -i out.de -pbs
+expect_mistake 2 "--confidence is for one system" "$golden/ref0.txt" -i out.de "$golden/ref1.txt" -ci
+expect_mistake 2 "--input names out.de twice" out.de -i out.de out.de
+expect_mistake 2 "-tok flores200: its model is not here; download https://" out.de -i out.de -tok flores200
+expect_mistake 2 "need references that say where they are from" out.de -i out.de --origlang en
+
+# A line of 2 GB of nothing, which gzip makes 2 MB of, and a line that ter once took 2 GB for.
+head -c 200000000 /dev/zero | gzip -1 > bomb.gz
+for ((i = 0; i < 9; i++)); do cat bomb.gz; done > bombs.gz
+(ulimit -v 1000000 && expect_mistake 1 "bombs.gz: line 1: longer than 67108864 bytes" bombs.gz -i out.de)
+(ulimit -v 1000000 && expect_exit 1 "$mtf_bleu" out.de < /dev/zero && expect_text "standard input: line 1: longer than 67108864 bytes")
+(ulimit -v 1000000 && expect_exit 1 "$mtf_bleu" out.de -i out.de --max-line-bytes 100 && expect_text "longer than 100 bytes")
+seq 16000 | tr '\n' ' ' > long.ref
+seq 2 16001 | tr '\n' ' ' > long.out
+(ulimit -v 200000 && [ "$("$mtf_bleu" long.ref -i long.out -m ter -b -w 4)" = 0.0125 ]) || fail "TER of 16,000 words"
 
 # Tokenised output is worth a warning, not with --force.
 printf 'It is so .\n%.0s' {1..100} > tokenised

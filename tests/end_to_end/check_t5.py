@@ -6,6 +6,7 @@ import shutil
 import sys
 
 import numpy as np
+import t5_in_float64
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
@@ -13,6 +14,27 @@ from safetensors.numpy import load_file, save_file
 def logits(reference, output, tolerance):
     """The logits of targets that are no padding are those of the reference."""
     expected, real = load_file(reference)["output/logits"], load_file(reference)["input/targets"] != 0
+    difference = np.abs(load_file(output)["output/logits"][real] - expected).max()
+    print(f"logits differ by up to {difference:.2g}")
+    return difference <= float(tolerance)
+
+
+def precise(model, reference, output):
+    """The logits are as near to those of double precision as those of transformers."""
+    given = load_file(reference)
+    real = given["input/targets"] != 0
+    exact = t5_in_float64.logits(model, given["input/inputs"], given["input/targets"])[real]
+    allowed = 1.5 * (given["output/logits"] - exact).std()
+    error = (load_file(output)["output/logits"][real] - exact).std()
+    print(f"error of the logits {error:.3g}, allowed {allowed:.3g}")
+    return error <= allowed
+
+
+def exact(model, reference, output, tolerance):
+    """The logits are those of double precision up to rounding."""
+    given = load_file(reference)
+    real = given["input/targets"] != 0
+    expected = t5_in_float64.logits(model, given["input/inputs"], given["input/targets"])[real]
     difference = np.abs(load_file(output)["output/logits"][real] - expected).max()
     print(f"logits differ by up to {difference:.2g}")
     return difference <= float(tolerance)
@@ -34,15 +56,10 @@ def close(one, other, tolerance):
     return all(np.allclose(a[name], b[name], float(tolerance), 0) for name in a) and a.keys() == b.keys()
 
 
-def tied(weights):
-    w = load_file(weights)
-    return np.array_equal(w["shared/embedding"], w["decoder/logits/kernel"].T)
-
-
 def config(one, other):
     """What the second file says of the model is what the first one says."""
     a, b = (json.load(open(path)) for path in (one, other))
-    a["scale_decoder_outputs"] = a["tie_word_embeddings"]  # older files leave it out
+    a.setdefault("scale_decoder_outputs", a["tie_word_embeddings"])  # older files leave it out
     ignored = {"transformers_version", "dtype", "torch_dtype", "is_decoder", "classifier_dropout"}
     wrong = [key for key in a.keys() - ignored if a[key] != b.get(key)]
     print("config.json differs in:", wrong)
@@ -121,9 +138,13 @@ def texts(reference, vocabulary, name):
         print(model.decode([i for i in ids if i != 0]))
 
 
-def bare(source, target):
-    """The tensors without metadata."""
-    save_file(load_file(source), target)
+def bare(source, target, without=None):
+    """The tensors, but for one, without metadata."""
+    save_file({name: tensor for name, tensor in load_file(source).items() if name != without}, target)
+
+
+def shape(weights, name, *sizes):
+    return load_file(weights)[name].shape == tuple(map(int, sizes))
 
 
 def without(source, target, name):

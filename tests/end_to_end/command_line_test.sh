@@ -20,6 +20,18 @@ expect_exit 0 "$mtf_train" --list-layers
 for layer in dense activation dropout layer_norm repeat residual branches save concat add block; do
   grep -q "^$layer\$" out || fail "--list-layers does not have $layer"
 done
+expect_exit 0 "$mtf_train" --list-layers dropout
+grep -q '^dropout$' out && ! grep -q '^dense$' out || fail "--list-layers dropout shows others"
+expect_exit 2 "$mtf_train" --list-layers ffn
+expect_text 'did you mean `DenseReluDense`?'
+expect_exit 0 "$mtf_train" --help-config model
+for type in classifier regression lm delimited_lm aligned bitransformer; do
+  [ "$(grep -c "^type: $type\$" out)" -eq 1 ] || fail "--help-config model does not name type $type once"
+done
+expect_exit 0 "$mtf_train" --help-config data
+for type in idx text parallel tsv jsonl tfrecord sentencepiece t2t; do
+  [ "$(grep -c "# type: $type\$" out)" -eq 1 ] || fail "--help-config data does not print type $type once"
+done
 
 toy=$source_dir/configs/models/toy.yaml
 expect_exit 2 "$mtf_train"
@@ -42,6 +54,6 @@ expect_exit 2 "$mtf_train" "$toy" run.mode=infer
 expect_text "does not write texts"
 [ ! -e runs ] || fail "a run with mistakes has written something"
 
-expect_exit 1 "$mtf_train" "$source_dir/configs/models/mnist.yaml" data.train.images=missing-images
+expect_exit 2 "$mtf_train" "$source_dir/configs/models/mnist.yaml" data.train.images=missing-images
 expect_text "missing-images"
 [ ! -e runs ] || fail "a run without data has written something"

@@ -38,6 +38,15 @@ big_endian() {
   printf "\\$(printf %03o $(($1 >> 24 & 255)))\\$(printf %03o $(($1 >> 16 & 255)))\\$(printf %03o $(($1 >> 8 & 255)))\\$(printf %03o $(($1 & 255)))"
 }
 
+# safetensors HEADER BYTES: a file with this header and so many bytes of zero behind it.
+safetensors() {
+  printf "\\x$(printf %02x $((${#1} & 255)))\\x$(printf %02x $((${#1} >> 8)))\\0\\0\\0\\0\\0\\0%s" "${1//%/%%}"
+  head -c "$2" /dev/zero
+}
+
+# little_endian NUMBER...: 32-bit integers.
+little_endian() { for number; do printf "\\x$(printf %02x $((number & 255)))\\x$(printf %02x $((number >> 8)))\0\0"; done; }
+
 # make_idx PREFIX EXAMPLES: images of 28 x 28 of two kinds, black with some grey or the reverse, and their labels.
 make_idx() {
   local i labels=""

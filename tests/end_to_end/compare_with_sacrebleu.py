@@ -1,5 +1,5 @@
-"""Compares mtf-bleu with the command line of sacreBLEU on random Unicode text, to every printed character but
-for the version in the signature.
+"""Compares mtf-bleu with the command line of sacreBLEU on random Unicode text, to every printed character: scores of
+one system and of several, paired tests, parts of test sets, models of tokenisers, lists.
 
 usage: compare_with_sacrebleu.py MTF_BLEU LINES [SEED [OPTION]]    (in an empty directory)
 With OPTION, only reports that have it among their options: -tok, chrf, ter, ...
@@ -7,11 +7,13 @@ With OPTION, only reports that have it among their options: -tok, chrf, ter, ...
 import io
 import os
 import random
-import re
 import subprocess
 import sys
 
+os.environ["SACREBLEU"] = os.path.abspath("sacrebleu_home")  # where it keeps models and test sets
 import sacrebleu.sacrebleu
+import sentencepiece
+from sacrebleu.dataset import DATASETS
 
 WORDS = ("the house of Commons isn't Straße Größe Œuvre déjà qu'il l'été naïve ΟΔΟΣ Σίσυφος İstanbul don't it's 's "
          "Привет МИР שלום नमस्ते 12 3.14 1,000 10-12 2019. $5 50% C++ a.b e.g. U.S.A. x-y 3-D -5 5- ... -- <skipped> "
@@ -76,7 +78,7 @@ def write(name, lines):
         file.writelines(line + "\n" for line in lines)
 
 
-def with_sacrebleu(arguments):
+def with_sacrebleu(arguments, input_name="/dev/null"):
     """What the command line of sacreBLEU prints, in a process that has loaded it already."""
     sys.stdout.flush()
     child = os.fork()
@@ -84,6 +86,8 @@ def with_sacrebleu(arguments):
         code = 1
         try:
             output = os.open("theirs", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(os.open(input_name, os.O_RDONLY), 0)
+            sys.stdin = open(0, encoding="utf-8", closefd=False)
             os.dup2(output, 1)
             os.dup2(os.open("/dev/null", os.O_WRONLY), 2)
             sys.stdout = io.TextIOWrapper(os.fdopen(1, "wb", closefd=False), encoding="utf-8")
@@ -100,10 +104,6 @@ def with_sacrebleu(arguments):
         sys.exit(f"sacrebleu {' '.join(arguments)}: status {status}")
     with open("theirs", encoding="utf-8", newline="\n") as file:
         return file.read()
-
-
-def without_version(text):
-    return re.sub(r'(v(?:ersion)?"?: ?"?)(?:mtf-)?[0-9.]+', r"\1X", text)
 
 
 def option_sets():
@@ -135,6 +135,92 @@ def option_sets():
     yield ["-m", "bleu", "chrf", "-ci", "-cin", "30", "-f", "text", "-b", "--chrf-eps-smoothing", "-s", "add-k"]
 
 
+def system_option_sets():
+    """For several systems."""
+    yield []
+    for metrics in (["bleu"], ["ter", "chrf", "bleu"]):
+        yield ["-m", *metrics, "-w", "3"]
+        yield ["-m", *metrics, "-f", "text", "-lc"]
+        yield ["-m", *metrics, "-f", "latex", "-sh"]
+        yield ["-m", *metrics, "-f", "text", "--paired-bs", "-pbsn", "60"]
+        yield ["-m", *metrics, "-f", "latex", "-pbs", "-pbsn", "300", "-sh", "-w", "6"]
+        yield ["-m", *metrics, "-f", "text", "--paired-ar", "-parn", "50", "-w", "2"]
+        yield ["-m", *metrics, "-par", "-parn", "40"]
+    yield ["--paired-bs", "--paired-bs-n", "129"]  # of chrF and TER sacreBLEU can write no JSON
+    yield ["-par", "-parn", "70", "-s", "add-k", "-sv", "1.5", "-f", "text"]
+    yield ["-par", "-parn", "70", "-s", "floor", "-sv", "0.3"]
+    yield ["-par", "-parn", "30", "-m", "chrf", "-cw", "2", "--chrf-eps-smoothing"]
+
+
+def make_models(lines):
+    """A model of SentencePiece in the place of those that sacreBLEU downloads. It is one of byte pairs: of two
+    segmentations to which a unigram model gives the same probability, versions of the library take different ones."""
+    models = os.path.join(os.environ["SACREBLEU"], "models")
+    os.makedirs(models)
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_prefix="pieces", vocab_size=700, model_type="bpe",
+                                             hard_vocab_limit=False, character_coverage=0.98, minloglevel=2)
+    for name in ("sacrebleu_tokenizer_spm.model", "flores200sacrebleuspm", "spbleu-1k_tokenizer_spm.model"):
+        os.link("pieces.model", os.path.join(models, name))
+
+
+def make_test_sets(sources, references, rng):
+    """The lines as wmt21 and wmt20, as if sacreBLEU had downloaded them; ref.xml and ref.sgm for mtf-bleu."""
+    def raw(name, path, text):
+        directory = os.path.join(os.environ["SACREBLEU"], name, "raw")
+        os.makedirs(os.path.dirname(os.path.join(directory, path)), exist_ok=True)
+        for url in DATASETS[name].data:
+            write(os.path.join(directory, f"{name}.{os.path.basename(url)}"), ["downloaded"])
+        write(os.path.join(directory, path), text)
+
+    xml, sgm = ['<dataset id="t">'], {"src": ["<srcset>"], "ref": ["<refset>"]}
+    for begin in range(0, len(sources), 4):
+        pairs = list(zip(sources, references))[begin:begin + 4]
+        language, domain = rng.choice(["en", "de", "cs"]), rng.choice(["news", "social", "speech"])
+        xml.append(f'<doc id="d{begin}" origlang="{language}" domain="{domain}">')
+        for kind, attributes in (("src", 'lang="en"'), ("ref", 'lang="de" translator="A"')):
+            xml.append(f"<{kind} {attributes}><p>")
+            sgm[kind].append(f'<doc docid="d{begin}" genre="news" origlang="{language}">')
+            for number, pair in enumerate(pairs, 1):
+                segment = f'<seg id="{number}">{pair[kind == "ref"]}</seg>'
+                xml.append(segment)
+                sgm[kind].append(segment)
+            xml.append(f"</p></{kind}>")
+            sgm[kind].append("</doc>")
+        xml.append("</doc>")
+    xml.append("</dataset>")
+    raw("wmt21", DATASETS["wmt21"].langpairs["en-de"][0], xml)
+    write("ref.xml", xml)
+    for kind, path in zip(("src", "ref"), DATASETS["wmt20"].langpairs["en-de"]):
+        raw("wmt20", path, sgm[kind])
+    write("ref.sgm", sgm["ref"])
+
+
+def comparisons():
+    """Arguments of mtf-bleu, those of sacreBLEU where they differ, and the file on standard input."""
+    for references in (["ref0"], ["ref0", "ref1"]):
+        for options in option_sets():
+            yield references + ["-i", "out"] + options, None, "/dev/null"
+        for options in system_option_sets():
+            yield references + ["-i", "out", "out2", "ref1"] + options, None, "/dev/null"
+    for options in ([], ["-f", "text", "-pbs", "-pbsn", "50"], ["-f", "latex", "-m", "chrf"], ["-par", "-parn", "20"]):
+        yield ["ref0"] + options, None, "columns"
+    for tokenizer in ("spm", "flores101", "flores200", "spBLEU-1K"):
+        yield ["ref0", "-i", "out", "-tok", tokenizer, "-w", "8"], None, "/dev/null"
+    yield ["ref0", "-i", "out", "out2", "-tok", "spm", "-f", "text", "-lc"], None, "/dev/null"
+    yield (["ref0", "-i", "out", "-tok", "flores200", "--spm-model", "pieces.model", "-sl"],
+           ["ref0", "-i", "out", "-tok", "flores200", "-sl"], "/dev/null")
+    for name, file in (("wmt21", "ref.xml"), ("wmt20", "ref.sgm")):
+        for options in (["--detail"], ["-d", "-m", "chrf", "bleu", "-w", "3"], ["--origlang", "de"],
+                        ["--origlang", "non-en", "-f", "text", "-ci", "-cin", "20"]):
+            yield [file, "-i", "plain"] + options, ["-t", name, "-l", "en-de", "-i", "plain"] + options, "/dev/null"
+    yield (["ref.xml", "-i", "plain", "--subset", "s[op]"],
+           ["-t", "wmt21", "-l", "en-de", "-i", "plain", "--subset", "s[op]"], "/dev/null")
+    yield ["ref0", "-i", "out", "--detail"], None, "/dev/null"
+    for options in ([], ["-l", "en-de"], ["-l", "ja-en"], ["-l", "xx-yy"], ["-t", "wmt14"], ["-t", "wmt17/ms"],
+                    ["-t", "wmt20", "-l", "en-zh"]):
+        yield ["--list"] + options, None, "/dev/null"
+
+
 def first_difference(ours, theirs):
     for number, (a, b) in enumerate(zip(ours.split("\n"), theirs.split("\n")), 1):
         if a != b:
@@ -147,21 +233,31 @@ def main():
     rng = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
     first = [random_line(rng) for _ in range(lines)]
     second = [changed(line, rng) if rng.random() < 0.9 else "" for line in first]
+    outputs = [[changed(line, rng) for line in first] for _ in range(2)]
     write("ref0", first)
     write("ref1", second)
-    write("out", [changed(line, rng) for line in first])
+    write("out", outputs[0])
+    write("out2", outputs[1])
+    write("columns", ["\t".join(text.replace("\t", " ").replace("\r", " ").strip() or "x" for text in texts)
+                      for texts in zip(*outputs, second)])
+    make_models(first)
+    words = ["das", "Haus", "ist", "sehr", "alt", "und", "schön."]  # without signs that XML writes in another way
+    plain = [[rng.choice(words) for _ in range(9)] for _ in first]
+    references = [line[:4] + [rng.choice(words)] + line[4:] for line in plain]
+    make_test_sets(*([" ".join(line) for line in text] for text in (plain, references)), rng)
+    write("plain", [" ".join(line) for line in plain])
     compared = failures = 0
-    for options in option_sets():
-        if len(sys.argv) > 4 and sys.argv[4] not in options:
+    for arguments, theirs, input_name in comparisons():
+        if len(sys.argv) > 4 and sys.argv[4] not in arguments:
             continue
-        for references in (["ref0"], ["ref0", "ref1"]):
-            arguments = references + ["-i", "out"] + options
-            ours = subprocess.run([program, *arguments], capture_output=True, check=True, encoding="utf-8")
-            ours, theirs = without_version(ours.stdout), without_version(with_sacrebleu(arguments))
-            compared += 1
-            if ours != theirs:
-                failures += 1
-                print(f"{' '.join(arguments)}: {first_difference(ours, theirs)}")
+        with open(input_name, "rb") as standard_input:
+            ours = subprocess.run([program, *arguments], stdin=standard_input, stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, check=True, encoding="utf-8").stdout
+        expected = with_sacrebleu(theirs or arguments, input_name)
+        compared += 1
+        if ours != expected:
+            failures += 1
+            print(f"{' '.join(arguments)}: {first_difference(ours, expected)}")
     print(f"{compared} reports on {lines} lines of random text compared with sacreBLEU "
           f"{sacrebleu.__version__}, {failures} differ")
     sys.exit(1 if failures else 0)

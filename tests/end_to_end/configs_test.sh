@@ -80,7 +80,9 @@ small=(data.vocabulary=bytes vars.num_heads=8 vars.d_kv=16)
 on_small_layouts 1e-4 lm_tiny models/lm_base.yaml models/tiny.yaml -- "${steps[@]}" "${text[@]}" "${small[@]}" vars.data=english
 on_small_layouts 1e-4 bi_tiny models/bi_base.yaml models/tiny.yaml -- "${steps[@]}" "${text[@]}" "${small[@]}" vars.data=ende
 run_config language_model_small runs/language_model_small.yaml -- "${steps[@]}" "${text[@]}" vars.data=english data.vocabulary.size=320
-run_config translate_ende_small runs/translate_ende_small.yaml -- "${steps[@]}" "${text[@]}" vars.data=ende data.vocabulary.size=320
+for run in translate_ende_small translate_small_data; do
+  run_config $run runs/$run.yaml -- "${steps[@]}" "${text[@]}" vars.data=ende data.vocabulary.size=320
+done
 
 explain_config() {  # TEXT FILE... -- ARGUMENT... : the explanation, without any data, holds TEXT
   local text=$1 own=()

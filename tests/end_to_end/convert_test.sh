@@ -16,6 +16,7 @@ for version in v1_0 v1_1; do
   expect_exit 0 "$mtf_train" $version/config.yaml run.mode=trace "trace.input=$golden/reference.safetensors" \
     trace.output=out.safetensors vars.dropout=0 "$lengths"
   $check logits "$golden/reference.safetensors" out.safetensors 1e-4 || fail "$version: other logits than transformers"
+  $check precise "$golden" "$golden/reference.safetensors" out.safetensors || fail "$version: logits farther from the exact ones"
   expect_exit 0 "$mtf_convert" $version hf_$version --to hf-t5
   $check same "$golden/model.safetensors" hf_$version/model.safetensors || fail "$version: exported, the tensors are others"
   $check config "$golden/config.json" hf_$version/config.json || fail "$version: exported, config.json says something else"
@@ -47,7 +48,14 @@ for kind in sharded aliases; do
   $check same v1_1/$weights model_$kind/$weights || fail "$kind: other weights"
 done
 $check close v1_1/$weights model_bfloat16/$weights 0.0078125 || fail "bfloat16: other weights"
-$check tied model_tied_without_scale/$weights || fail "tied without scale: the logits have another matrix than the embedding"
+# Logits that come from the embedding without a scale do so here, too, and so in what is exported.
+tied=tied_without_scale reference=$source_dir/tests/golden/hf_t5_v1_1/reference.safetensors
+expect_exit 0 "$mtf_train" model_$tied/config.yaml run.mode=trace "trace.input=$reference" trace.output=out.safetensors \
+  vars.dropout=0 "$lengths"
+$check exact $tied "$reference" out.safetensors 1e-3 || fail "$tied: other logits"
+expect_exit 0 "$mtf_convert" model_$tied hf_$tied --to hf-t5
+$check same $tied/model.safetensors hf_$tied/model.safetensors || fail "$tied: exported, the tensors are others"
+$check config $tied/config.json hf_$tied/config.json || fail "$tied: exported, config.json says something else"
 grep -q 'vocabulary: bytes' model_bytes/config.yaml || fail "ByT5: another vocabulary"
 expect_exit 0 "$mtf_convert" model_bytes hf_bytes --to hf-t5
 $check same bytes/model.safetensors hf_bytes/model.safetensors || fail "ByT5: exported, the tensors are others"
@@ -98,6 +106,52 @@ expect_exit 0 "$mtf_convert" whole/checkpoints/step-00000002 two.safetensors --f
 expect_exit 0 "$mtf_convert" whole copy --to model
 $check same whole.safetensors copy/checkpoints/step-00000006/weights.safetensors || fail "--to model: other weights"
 
+# A file of weights does where a checkpoint does; what it lacks is said.
+"$mtf_train" whole/config.yaml run.mode=evaluate evaluate.checkpoint=whole.safetensors 2> evaluate.log | sed 's/"seconds":[^,}]*//' |
+  cmp - expected || fail "evaluate.checkpoint=FILE: another evaluation: $(cat evaluate.log)"
+head -n 5 inputs.txt > some_inputs && head -n 5 targets.txt > some_targets
+for checkpoint in latest whole.safetensors bare.safetensors; do
+  expect_exit 0 "$mtf_train" whole/config.yaml run.mode=infer "infer.checkpoint=$checkpoint" infer.input=some_inputs \
+    "infer.output=infer.$checkpoint" infer.max_length=12
+  expect_exit 0 "$mtf_train" whole/config.yaml run.mode=score "score.checkpoint=$checkpoint" score.inputs=some_inputs \
+    score.targets=some_targets "score.output=score.$checkpoint"
+  cmp infer.latest "infer.$checkpoint" || fail "infer.checkpoint=$checkpoint: other texts"
+  cmp score.latest "score.$checkpoint" || fail "score.checkpoint=$checkpoint: other scores"
+done
+$check bare whole.safetensors less.safetensors encoder/rms_norm/scale
+expect_exit 1 "$mtf_train" whole/config.yaml run.mode=infer infer.checkpoint=less.safetensors infer.input=some_inputs
+expect_text "less.safetensors lacks 1 of the model's variables: encoder/rms_norm/scale; it has decoder/"
+
+# An evaluation needs what it evaluates, and no training data.
+for without in data.train.inputs=absent data.train=null; do
+  "$mtf_train" whole/config.yaml run.mode=evaluate $without 2> evaluate.log | sed 's/"seconds":[^,}]*//' | cmp - expected ||
+    fail "evaluation with $without: $(cat evaluate.log)"
+done
+expect_exit 0 "$mtf_train" models/t5/config.yaml run.mode=evaluate data.train=null "$dev" data.sequence_length=32 train.batch_size=4
+
+# A configuration need not say when a training ends to say which model it is of.
+sed '/^  steps: 6$/d' whole/config.yaml > no_end.yaml
+expect_exit 0 "$mtf_convert" bare.safetensors no_end --config no_end.yaml
+expect_exit 0 "$mtf_convert" no_end hf_no_end --to hf-t5
+expect_exit 0 "$mtf_convert" no_end no_end.safetensors
+expect_exit 0 "$mtf_convert" no_end.safetensors no_end_again
+expect_exit 2 "$mtf_train" no_end_again/config.yaml run.model_dir=trained
+expect_text "nothing says when training ends"
+
+# Heads and d_kv of attention layers apart: the same elements, and the same T5.
+sed -e 's/^\( *\)num_heads: 3$/&\n\1combine_dims: false/' -e 's/{num_heads: 3,/{combine_dims: false, num_heads: 3,/' \
+  whole/config.yaml > apart.yaml
+[ "$(grep -c 'combine_dims: false' apart.yaml)" = 2 ] || fail "other attention layers in config.yaml"
+expect_exit 0 "$mtf_convert" bare.safetensors apart --config apart.yaml
+$check shape apart/$weights decoder/block_000/layer_001/EncDecAttention/q 16 3 6 || fail "combine_dims: false: heads are not apart"
+expect_exit 0 "$mtf_convert" whole hf_whole --to hf-t5
+expect_exit 0 "$mtf_convert" apart hf_apart --to hf-t5
+$check same hf_whole/model.safetensors hf_apart/model.safetensors || fail "combine_dims: false: exported, the tensors are others"
+expect_exit 0 "$mtf_train" apart/config.yaml run.mode=infer infer.input=some_inputs infer.output=infer.apart infer.max_length=12
+cmp infer.latest infer.apart || fail "combine_dims: false: other texts"
+expect_exit 0 "$mtf_train" apart/config.yaml run.model_dir=apart_on checkpoint.init.path=whole train.steps=2 checkpoint.every=2 $data
+expect_exit 0 "$mtf_train" whole/config.yaml run.model_dir=together_again checkpoint.init.path=apart_on train.steps=1
+
 # Running means of the weights are what is measured, and so what leaves.
 train mean 4 train.ema_decay=0.9
 expect_exit 0 "$mtf_convert" mean mean.safetensors
@@ -108,7 +162,6 @@ expect_exit 0 "$mtf_convert" mean.safetensors mean_model
 evaluate mean_model | cmp - expected || fail "running means evaluate to something else"
 
 # A model that was trained here leaves in Hugging Face form with its vocabulary, and comes back.
-expect_exit 0 "$mtf_convert" whole hf_whole --to hf-t5
 cmp spiece.model hf_whole/spiece.model || fail "the vocabulary is not there"
 grep -q '"extra_ids": 56' hf_whole/tokenizer_config.json || fail "56 rows have no piece"
 expect_exit 0 "$mtf_convert" hf_whole whole_again

@@ -27,12 +27,6 @@ idx_labels() {
   printf "$(printf '\\x%02x' "$@")"
 }
 
-# safetensors HEADER BYTES: a file with this header and so many bytes of zero behind it.
-safetensors() {
-  printf "\\x$(printf %02x $((${#1} & 255)))\\x$(printf %02x $((${#1} >> 8)))\\0\\0\\0\\0\\0\\0%s" "${1//%/%%}"
-  head -c "$2" /dev/zero
-}
-
 # a_run: two steps of toy.yaml in the directory `run`.
 a_run() { mtf-train toy.yaml run.model_dir=run > /dev/null 2>&1; }
 

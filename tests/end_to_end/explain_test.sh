@@ -91,3 +91,38 @@ END
       fail "the network of a billion parameters takes too much time or memory"
   done
 done
+
+# A Transformer of 175 billion parameters on 64 positions, in one process or with a process for each: in seconds, however
+# the layout cuts it. A pass that looks at all instructions for each took 20 s here, the list of all messages as long.
+cat > gpt3.yaml << 'END'
+data: {train: {type: text, path: none.txt}, vocabulary: {type: sentencepiece, size: 51200}, sequence_length: 2048}
+model:
+  type: lm
+  num_layers: 96
+  block: [SelfAttention, DenseReluDense]
+  d_model: 12288
+  max_length: 2048
+  layer_defaults:
+    SelfAttention: {num_heads: 96, key_value_size: 128}
+    DenseReluDense: {hidden_size: 49152}
+train: {steps: 10, batch_size: 64}
+END
+processes=(cluster.processes=64 cluster.process=0 cluster.address=127.0.0.1:1)
+fsdp=(mesh=all:64 layout=batch:all parameter_layout=d_model:all)
+while read -r name arguments; do
+  read -ra arguments <<< "$arguments"
+  python3 - "$name" "$mtf_train" gpt3.yaml run.mode=explain "${arguments[@]}" << 'END' || fail "$name takes too long"
+import resource, subprocess, sys
+answer = subprocess.run(sys.argv[2:], stdout=subprocess.PIPE, check=True).stdout.decode()
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+seconds = used.ru_utime + used.ru_stime
+print(f"{sys.argv[1]}: {seconds:.2f} s")
+assert "64 positions" in answer and " 174," in answer
+assert seconds < 4
+END
+done << END
+data_and_model mesh=rows:8;cols:8 layout=batch:rows;vocab:cols;d_ff:cols;heads:cols
+fsdp ${fsdp[*]}
+fsdp_64_processes ${fsdp[*]} ${processes[*]}
+fsdp_64_processes_recompute ${fsdp[*]} ${processes[*]} train.recompute=block
+END

@@ -26,3 +26,11 @@ grep -aqF '"tensor/layer_1/' tensors || fail "trace.tensors gave nothing"
 expect_exit 1 "$mtf_train" "$source_dir/configs/models/toy.yaml" run.mode=trace trace.output=wrong \
   "trace.input=$source_dir/tests/golden/02_toy_sgd/tensors.safetensors"
 expect_text "input/x"
+
+# The sizes of images are those of the batch: no file of data.train is read. The logits of black images are 0.
+cat > images.yaml <<< 'data: {train: {type: idx, images: absent, labels: absent}}
+model: {type: classifier, input: image, layers: [{dense: {output: {classes: 10}}}]}
+train: {steps: 1, batch_size: 2}'
+safetensors '{"input/image":{"dtype":"F32","shape":[2,5,4],"data_offsets":[0,160]},"input/labels":{"dtype":"I32","shape":[2],"data_offsets":[160,168]}}' 168 > black
+expect_exit 0 "$mtf_train" images.yaml run.mode=trace trace.input=black trace.output=of_black
+grep -aqF '"grad/dense/kernel":{"data_offsets":[40,840],"dtype":"F32","shape":[5,4,10]}' of_black || fail "the trace of images lacks the gradient of its kernel"

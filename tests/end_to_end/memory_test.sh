@@ -2,6 +2,7 @@
 # The memory that is planned is the memory that is used, and a run that needs more than it may take is refused before
 # anything is written, under run.memory_limit and in a control group.
 source "$2/tests/end_to_end/common.sh"
+source "$2/tests/end_to_end/processes.sh"
 
 cat > network.yaml << 'END'
 vars: {width: 2048, more: 0}
@@ -48,6 +49,51 @@ expect_planned microbatches train.microbatches=4 train.batch_size=2048
 # Evaluations after a save: the snapshot stays, and the buffers of one data set at a time come and go.
 set="{type: identity, size: 2048, examples: 3000, dimension: io}"
 expect_planned evaluation "evaluate.datasets={a: $set, b: $set}" evaluate.every=1 checkpoint.every=1 evaluate.batch_size=1024
+
+# expect_planned_processes NAME PROCESSES SHARE FILE ARGUMENT...: what the first process of a run has resident is what was planned
+# within SHARE of it, others have no more, and no position takes a tenth more than one of a single process does.
+expect_planned_processes() {
+  local name=$1 processes=$2 share=$3 file=$4 rank
+  shift 4
+  for count in 1 "$processes"; do
+    "$mtf_train" "$file" "$@" run.mode=explain explain.format=json cluster.launcher=none "cluster.processes=$count" \
+      cluster.process=0 cluster.address=localhost:1 > "explained.$count" || fail "cannot explain $name"
+  done
+  port=$(free_ports 1)
+  for ((rank = 0; rank < processes; ++rank)); do
+    mkdir -p "rank.$rank"
+    (cd "rank.$rank" && RANK=$rank WORLD_SIZE=$processes MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+      python3 "$source_dir/tests/end_to_end/resident.py" "$mtf_train" "$file" "$@" "run.model_dir=$work/$name" > bytes) &
+    ids[rank]=$!
+  done
+  for ((rank = 0; rank < processes; ++rank)); do wait "${ids[rank]}" || { cat rank.*/out >&2; fail "$name failed"; }; done
+  ids=()
+  rm -rf "$name"
+  python3 - "$name" "$processes" "$share" << 'END' || fail "$name: the plan is not what was used"
+import json, sys
+name, processes, share = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+documents = [json.load(open(f"explained.{n}")) for n in (1, processes)]
+one, many = (document["memory"] for document in documents)
+plan = many["process"]["bytes"]
+resident = [int(open(f"rank.{rank}/bytes").read()) for rank in range(processes)]
+print(f"{name}: planned {plan / 1e6:.1f} MB, resident", *(f"{bytes / 1e6:.1f} MB ({bytes / plan:.3f})" for bytes in resident))
+assert resident[0] > (1 - share) * plan  # others save less, and so have smaller snapshots
+assert all(bytes < (1 + share) * plan for bytes in resident)
+is_alone = documents[0]["mesh"]["positions"] == processes
+for part in ("position", "process") if is_alone else ("position",):
+    page = 4096
+    assert many[part]["parts"]["temporaries"] <= 1.1 * one["position"]["parts"]["temporaries"] + page, (name, part)
+END
+}
+
+network=$work/network.yaml
+expect_planned_processes fsdp 2 0.05 "$network" "mesh=all:2" layout=batch:all "parameter_layout=io:all;h2:all"
+expect_planned_processes zero 2 0.05 "$network" "mesh=all:2" layout=batch:all "optimizer_layout=io:all;h2:all"
+expect_planned_processes data 2 0.05 "$network" "mesh=all:2" layout=batch:all train.microbatches=2
+# The processes themselves are what a tiny run takes.
+for count in 1 2 4; do
+  expect_planned_processes tiny "$count" 0.1 "$source_dir/configs/models/toy.yaml" train.steps=20 "mesh=all:4" layout=batch:all
+done
 
 # One byte less than the plan is refused with exit code 1, and nothing is written; the plan itself runs.
 small=(vars.width=1024)

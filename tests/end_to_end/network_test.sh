@@ -55,6 +55,16 @@ start_hosts() {
 # step_time DIRECTORY: milliseconds, the median.
 step_time() { sed 's/.*"step_ms":\([0-9.]*\).*/\1/' "$1/metrics.jsonl" | sort -g | sed -n "$((steps / 2))p"; }
 
+# Without a secret nobody is served beyond his own machine.
+start_hosts refused train.steps=$steps
+all_end 30 2 2
+for number in 0 1; do said $number "10.77.0.1:$port can be reached from other machines, and the processes share no secret"; done
+start_hosts insecure train.steps=$steps cluster.insecure=true
+all_end 60 0 0
+said 0 'warning: `cluster.insecure`: anybody who can reach 10.77.0.1 can join this run'
+expect_same_run $steps reference insecure
+
+export MTF_SECRET=the-secret-of-this-test
 start_hosts cable train.steps=$steps
 all_end 60 0 0
 said 0 "meets the others at 10.77.0.1:$port"
@@ -73,9 +83,10 @@ all_end 60 0 0
 said 0 "meets the others at node-0:$port"
 expect_same_run $steps reference names
 
-# The connections are those of the cable.
+# The connections are those of the cable, and nothing listens but the store, where it was told to.
 start_hosts addresses train.time=1h
 wait_for has_lines addresses/metrics.jsonl 5
+[ "$(on_host 0 ss -tlnH | awk '{ print $4 }')" = "10.77.0.1:$port" ] || fail "host 0 listens elsewhere: $(on_host 0 ss -tlnH)"
 on_host 0 ss -tnH state established | grep -q '10\.77\.0\.1:[0-9]* *10\.77\.0\.2:' || fail "no connection goes over the cable: $(on_host 0 ss -tn)"
 
 # Pulled out in the middle of it: after cluster.collective_timeout each host knows that it is the other that does not answer.

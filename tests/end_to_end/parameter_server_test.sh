@@ -179,6 +179,19 @@ tail -1 async/metrics.jsonl | grep -q '"step":80,.*"staleness_mean":' || fail "n
 tail -1 async/evaluate.jsonl | grep -Eq '"accuracy":(1|0\.9)' || fail "the run does not learn"
 sed -n 's/.*\(worker [12]\) leaves after \([0-9]*\) batches/\2/p' async.worker.1 | grep -q . || fail "no farewell"
 
+# Not finite again and again: all end with 3, whoever's batch was the last.
+for arguments in "train.on_divergence=skip train.steps=300" "train.steps=300"; do
+  cluster 1 2
+  pids=()
+  # shellcheck disable=SC2086
+  for job in "ps 0" "worker 0" "worker 1"; do
+    task diverged $job "$async" optimizer=sgd learning_rate=1e30 $arguments
+    pids+=("$pid")
+  done
+  for pid in "${pids[@]}"; do ends_with 3 "$pid" diverged; done
+  rm -r diverged
+done
+
 # An asynchronous run goes on after its checkpoint, with each batch once.
 together async 1 2 "$async" train.epochs=13
 tail -1 async/metrics.jsonl | grep -q '"step":87,.*"examples":5220' || fail "the run does not go on"

@@ -233,11 +233,17 @@ for rank in 0 1; do said $rank "unknown key \`train.stepz\`"; done
 observed "an unknown key on rank 1" 0 1
 second=(data.train.images=missing-images)
 pair data
-all_end $limit 75 1
-said 1 "missing-images"
-said 0 "$(called 1) failed first: "
-said 0 "missing-images"
+all_end $limit 2 2
+for rank in 0 1; do said $rank "there is no file missing-images"; done
 observed "data missing on rank 1" 0 1
+echo damaged > damaged-images
+second=(data.train.images=damaged-images)
+pair damaged
+all_end $limit 75 1
+said 1 "damaged-images"
+said 0 "$(called 1) failed first: "
+said 0 "damaged-images"
+observed "damaged data on rank 1" 0 1
 
 # Each process writes a part of the weights: that of rank 1 fails in its second save. The checkpoint before it stays, alone.
 saving=(checkpoint.every=30 parameter_layout=hidden:all)

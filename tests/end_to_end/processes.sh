@@ -2,7 +2,7 @@
 # how they end. Nothing that a launcher has put into the environment of the tests reaches them.
 mtf_launch=$(dirname "$mtf_train")/mtf-launch
 for variable in ${!TORCHELASTIC_*} ${!MASTER_*} ${!OMPI_*} ${!PMIX_*} ${!PMI_*} ${!MPI_*} ${!SLURM_*}; do unset "$variable"; done
-unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE TF_CONFIG JOB_COMPLETION_INDEX variable
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE TF_CONFIG JOB_COMPLETION_INDEX MTF_SECRET MTF_STORE variable
 
 ids=()    # of the processes in the background, by rank
 codes=()  # with which they have ended

@@ -156,7 +156,7 @@ expect_both_fail() {
   [ $code != 0 ] && [ $code != 124 ] || fail "process 1 ends with $code: $*"
   grep -qF -e "$text" -e "rank 0" err.1 || { cat err.1 >&2; fail "process 1 does not say it: $text"; }
 }
-expect_both_fail "cannot read missing.in" $heads run.mode=infer infer.input=missing.in
+expect_both_fail "there is no file missing.in" $heads run.mode=infer infer.input=missing.in
 expect_both_fail "three has fewer lines than test.in" $heads run.mode=infer infer.input=test.in infer.prefix=three infer.max_length=24
 expect_both_fail "No such file or directory" $heads run.mode=infer infer.input=test.in infer.output=no/such/directory/out
 

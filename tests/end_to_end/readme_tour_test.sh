@@ -9,7 +9,7 @@ ln -s "$source_dir/configs" configs
 # words FILE: its lines without progress, each number as N, durations as T.
 words() {
   grep -v '^step [0-9]' "$1" | sed -E 's/[0-9]+ (h|min) [0-9]+ (min|s)\b/T/g; s/[0-9][0-9.,]* (ms|s)\b/T/g
-    s/-?[0-9][0-9.,]*([eE][-+]?[0-9]+)?/N/g; s/\b(B|KB|MB|GB|MFLOP|GFLOP)\b/U/g; s/[-─═]{3,}/-/g; s/ +/ /g; s/ $//'
+    s/-?[0-9][0-9.,]*([eE][-+]?[0-9]+)?/N/g; s/\b(B|KB|MB|GB|MFLOP|GFLOP)\b/U/g; s/\bN thread\b/N threads/; s/[-─═]{3,}/-/g; s/ +/ /g; s/ $//'
 }
 
 # expect_lines EXPECTED ACTUAL: the same lines, where `...` in EXPECTED stands for any number of them.

@@ -32,5 +32,16 @@ while ((kills < wanted)); do
   cmp <(seq $steps) <(sed 's/.*"step":\([0-9]*\),.*/\1/' disturbed/metrics.jsonl) > /dev/null || fail "metrics.jsonl does not have each step once"
   expect_same_run $steps undisturbed disturbed
   [ "$(ls -A disturbed/checkpoints)" = "$(ls -A undisturbed/checkpoints)" ] || fail "other checkpoints are kept: $(ls -A disturbed/checkpoints)"
+  ! compgen -G "disturbed/flight.*" || fail "what a failure left is there after the run has ended well"
 done
+# A checkpoint that is damaged where one rank alone looks: the first start fails, the second goes on from the one before.
+more=(train.steps=$((steps + 30)))
+expect_exit 0 "${run[@]}" "${more[@]}" run.model_dir=undisturbed
+newest=disturbed/checkpoints/$(ls disturbed/checkpoints | tail -n 1)
+for file in "$newest"/weights-00003-of-*; do truncate -s -4 "$file" && printf 'lost' >> "$file"; done
+expect_exit 0 "$mtf_launch" -n $processes --restarts 1 -- "${run[@]}" "${more[@]}" run.model_dir=disturbed
+expect_text '`checkpoint.on_damage=previous`, which goes on from step 595'
+expect_text "warning: the checkpoint of step 600 is damaged and set aside as disturbed/checkpoints/damaged-step-00000600: "
+expect_same_run $((steps + 30)) undisturbed disturbed
+
 echo "$kills processes were killed in $round runs: $(grep -c 'start again' out.0 || true) restarts in the last one"

@@ -93,6 +93,33 @@ expect_text '`learning_rate` was [0] and is now [0.01]'
 expect_text '`train.batch_size` was 40 and is now 20'
 [ -e changes/config.step-8.yaml ] || fail "the old configuration was not kept"
 
+# The same in the run's own config.yaml, which says no longer what the checkpoint was trained with.
+cp -r limits edited
+sed -i '0,/seed: 1$/s//seed: 7/; s/batch_size: 64/batch_size: 32/' edited/config.yaml
+before=$(find edited -type f -exec md5sum {} + | sort)
+expect_exit 2 "$mtf_train" edited/config.yaml train.steps=12
+expect_text '`run.seed` was 1 and is now 7, which a run that continues in edited cannot change'
+expect_text '`train.batch_size` was 64 and is now 32'
+[ "$before" = "$(find edited -type f -exec md5sum {} + | sort)" ] || fail "a refused run has written something"
+expect_exit 0 "$mtf_train" edited/config.yaml train.steps=12 "run.allow_change=[run.seed, train.batch_size]"
+cmp edited/config.step-9.yaml limits/config.yaml || fail "the configuration of the first steps was not kept"
+
+# --- A damaged newest checkpoint: the run ends, or goes on from the one before and loses nothing.
+expect_exit 0 "${toy[@]}" train.steps=30 checkpoint.every=10 run.model_dir=undamaged
+expect_exit 0 "${toy[@]}" train.steps=20 checkpoint.every=10 run.model_dir=damaged
+truncate -s -4 damaged/checkpoints/step-00000020/weights.safetensors
+printf 'lost' >> damaged/checkpoints/step-00000020/weights.safetensors
+expect_exit 1 "${toy[@]}" train.steps=30 checkpoint.every=10 run.model_dir=damaged
+expect_text '`checkpoint.on_damage=previous`, which goes on from step 10'
+expect_exit 0 "${toy[@]}" train.steps=30 checkpoint.every=10 run.model_dir=damaged checkpoint.on_damage=previous
+expect_text "warning: the checkpoint of step 20 is damaged and set aside as damaged/checkpoints/damaged-step-00000020: "
+expect_text "continues after step 10"
+steps_once damaged 30
+expect_exit 0 "$mtf_compare" --tensors undamaged damaged
+truncate -s 9 damaged/checkpoints/step-000000{10,20,30}/manifest.json
+expect_exit 1 "${toy[@]}" train.steps=40 run.model_dir=damaged checkpoint.on_damage=previous
+expect_text "step-00000010/manifest.json: it does not end with its checksum"
+
 # --- Fresh weights from another run, some of them under other names.
 expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=1 checkpoint.init.path=kept "checkpoint.init.exclude=[layer_2]" run.model_dir=init
 expect_text "2 of 4 variables start from kept/checkpoints/step-00000023"
@@ -115,9 +142,37 @@ expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=20 run.model_dir=disk
 expect_exit 1 "${mnist[@]}" run.model_dir=/proc/mtf-train
 expect_text "/proc/mtf-train: cannot be created"
 mv train-images elsewhere
-expect_exit 1 "$mtf_train" disk/config.yaml train.steps=30
+expect_exit 2 "$mtf_train" disk/config.yaml train.steps=30
 expect_text "train-images"
 mv elsewhere train-images
+
+# --- A directory that is renamed or removed ends the run with the next line of its log; nothing is written in its place.
+running() { "${mnist[@]}" train.epochs=null train.time=1h train.log_every=1 checkpoint.every=5 run.model_dir="$1" > out 2>&1 & process=$!
+  for ((i = 0; i < 200; i++)); do [ -d "$1/checkpoints/step-00000005" ] && break || sleep 0.02; done; }
+ends_with_1() { code=0; wait $process || code=$?; [ $code -eq 1 ] || { cat out >&2; fail "exit code $code without a directory"; }; }
+running lost
+mv lost found
+ends_with_1
+expect_text "lost was renamed to $(realpath found) while the run was writing into it; give it its name back"
+grep -q "was renamed to" found/log.txt || fail "the log does not say how the run ended"
+[ ! -e lost ] || fail "a directory came back: $(ls -A lost)"
+mv found lost
+expect_exit 0 "$mtf_train" lost/config.yaml train.time=null train.steps=$(($(tail -n 1 lost/metrics.jsonl | sed 's/.*"step":\([0-9]*\),.*/\1/') + 5))
+running gone
+kill -STOP $process  # it may be about to write
+rm -r gone
+kill -CONT $process
+ends_with_1
+expect_text "gone was removed while the run was writing into it"
+[ ! -e gone ] || fail "a directory came back: $(ls -A gone)"
+
+# --- A link in the place of a file that a run cuts leads nowhere.
+cp -r limits linked
+echo precious > precious
+ln -sf ../precious linked/metrics.jsonl
+expect_exit 2 "${toy[@]}" train.steps=12 run.model_dir=linked
+expect_text "linked/metrics.jsonl is a symbolic link (to ../precious)"
+[ "$(cat precious)" = precious ] || fail "a run has written through a link"
 
 # --- Two processes in one directory.
 "${mnist[@]}" train.epochs=null train.time=1h train.log_every=1 run.model_dir=shared > /dev/null 2>&1 &

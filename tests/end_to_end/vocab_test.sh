@@ -60,6 +60,9 @@ printf 'gut\ngr\xfc\xdfe\n' > latin.txt
 "$mtf_vocab" --encode bytes < latin.txt > out 2>&1 && fail "text that is no UTF-8 is encoded"
 expect_text "standard input: line 2: no UTF-8: byte \xfc after 2 characters"
 
+"$mtf_vocab" --encode bytes --max-line-bytes 5 <<< $'12345\n123456' > out 2>&1 && fail "a line above the limit is encoded"
+expect_text "standard input: line 2: longer than 5 bytes; a file of shorter texts, or a greater \`--max-line-bytes\`"
+
 # Mistakes are one line.
 expect_mistake() {  # CODE TEXT ARGUMENT...
   local code=$1 text=$2
@@ -93,7 +96,7 @@ expect_mistake 1 "at most " --size 50000 --output x.model english.txt
 expect_mistake 1 "at least " --size 100 --output x.model english.txt
 expect_mistake 1 "there is no text" --output x.model -
 expect_mistake 1 "no SentencePiece model" --encode english.txt
-expect_mistake 1 "did you mean \`one.model\`?" --encode on.model
+expect_mistake 2 "did you mean \`one.model\`?" --encode on.model
 printf 'gut\n\xff\n' > latin.txt
 expect_mistake 1 "latin.txt" --output x.model latin.txt
 expect_text "UTF-8"

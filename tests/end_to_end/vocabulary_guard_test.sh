@@ -36,8 +36,8 @@ done << 'END'
 2|`evaluate.batch_size` (5)|evaluate.batch_size=5 mesh=x:2 layout=batch:x
 2|argument 4: 4 examples cannot be cut into 3 microbatches|train.batch_size.per_replica=4 train.microbatches=3
 2|nothing uses the variable `d_modle`|vars.d_modle=32
-1|there is no file nowhere.de|evaluate.datasets.dev.targets=nowhere.de
-1|there is no file nowhere.de|evaluate.datasets.dev.references=nowhere.de
+2|there is no file nowhere.de|evaluate.datasets.dev.targets=nowhere.de
+2|there is no file nowhere.de|evaluate.datasets.dev.references=nowhere.de
 1|short.de has 10|evaluate.datasets.dev.targets=short.de
 1|at most|data.vocabulary.size=30000
 END

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/layers/yaml_layers.h"
 
 namespace mtf::testing {
@@ -31,7 +33,9 @@ const std::map<std::string, Values> kValues = {{"linear", {-1, 2}},
                                                {"cos", {0.540302, -0.416147}}};
 
 TEST(ActivationLayer, HasEveryFunctionByName) {
-  EXPECT_EQ(kValues.size(), enum_names(Activation{}).size());
+  std::set<int64_t> functions;  // some have several names
+  for (const config::EnumName& word : enum_names(Activation{})) functions.insert(word.value);
+  EXPECT_EQ(kValues.size(), functions.size());
   for (const auto& [name, expected] : kValues) {
     const YamlLayers net("[activation: " + name + "]", {{"batch", 2}});
     EXPECT_THAT(net.evaluate({-1, 2}), Pointwise(DoubleNear(2e-6), expected)) << name;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "layers/activation.h"
 #include "tests/layers/yaml_layers.h"
 
 namespace mtf::testing {
@@ -11,6 +12,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 std::vector<std::string> names(const LayerList& layers) {
   std::vector<std::string> result;
@@ -83,6 +86,35 @@ TEST(ListLayers, ShowsFormulaAndOptionsOfEachLayer) {
   }
   EXPECT_THAT(text, AllOf(HasSubstr("dense\n"), HasSubstr("kernel_initializer"), HasSubstr("rate"),
                           HasSubstr("name")));
+}
+
+TEST(ListLayers, ShowsOneLayer) {
+  EXPECT_THAT(list_layers("dropout"), AllOf(StartsWith("dropout\n"), Not(HasSubstr("layer_norm"))));
+  const auto error = [](const std::string& name) {
+    try {
+      list_layers(name);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(error("droput"), "unknown layer `droput`; did you mean `dropout`?");
+  EXPECT_EQ(error("ffn"), "unknown layer `ffn`; did you mean `DenseReluDense`?");
+}
+
+TEST(LayerParser, KnowsLayersByTheNamesOfOtherPrograms) {
+  EXPECT_THAT(problems_of("[ffn]"), HasSubstr("did you mean `DenseReluDense`?"));
+  EXPECT_THAT(problems_of("[LayerNorm]"), HasSubstr("did you mean `layer_norm`?"));
+  EXPECT_THAT(problems_of("[MultiHeadAttention]"), HasSubstr("did you mean `SelfAttention`?"));
+  EXPECT_EQ(problems_of("[activation: silu]"), "");
+  EXPECT_THAT(problems_of("[activation: swiglu]"), HasSubstr("`[swish, linear]`"));
+}
+
+TEST(Activations, WithOtherNamesAreTheSame) {
+  EXPECT_EQ(config::dump(Activation::kSwish).text(), "swish");
+  Diagnostics diagnostics;
+  const auto parsed = config::parse<Activation>(config::Node::scalar("silu"), diagnostics);
+  EXPECT_EQ(parsed, Activation::kSwish);
 }
 
 TEST(Context, CastsVariablesToTheActivationType) {

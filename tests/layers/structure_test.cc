@@ -1,5 +1,6 @@
 // Layers that hold or join others: repeat, residual, branches, block, save, concat, add; and those that only
 // rearrange.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,6 +34,38 @@ TEST(RepeatLayer, ZeroTimesIsNothing) {
   const YamlLayers net("[repeat: {times: 0, layers: [scale: 2]}]", kRow);
   EXPECT_EQ(net.y, net.x);
   EXPECT_THAT(problems_of("[repeat: {times: -1, layers: [scale: 2]}]"), HasSubstr("repeat.times"));
+}
+
+/// What the layers of `list` are refused for.
+std::string refusal_of(const std::string& list) {
+  try {
+    const YamlLayers net(list, kRow);
+    return fmt::format("{} operations", net.graph.root().size());
+  } catch (const Error& error) {
+    return error.problems()[0].message + "; " + error.problems()[0].hint;
+  }
+}
+
+TEST(RepeatLayer, IsRefusedAfterItsFirstCopyWhereAllWouldBeTooMany) {
+  EXPECT_EQ(refusal_of("[repeat: {times: 60000, layers: [scale: 2, scale: 3]}]"),
+            "`times: 60000` makes the model too large: each copy has 2 operations, and the forward pass of a "
+            "model may have 100,000; at most 49999 here");
+  EXPECT_EQ(
+      refusal_of("[repeat: {times: 1000, layers: [repeat: {times: 1000, layers: [scale: 2]}]}]"),
+      "`times: 1000` makes the model too large: each copy has 1,000 operations, and the forward pass of "
+      "a model may have 100,000; at most 99 here");
+  EXPECT_EQ(refusal_of("[repeat: {times: 99, layers: [repeat: {times: 1000, layers: [scale: 2]}]}]"),
+            "99001 operations");
+  EXPECT_THAT(
+      refusal_of("[repeat: {times: 60000, layers: [scale: 2]}, repeat: {times: 60000, layers: [scale: 2]}]"),
+      HasSubstr("at most 39999 here"));
+  EXPECT_EQ(
+      refusal_of(
+          "[dense: {output: {h: 15000000}, bias: false}, repeat: {times: 5000, layers: ["
+          "dense: {output: {w: 15000000}, bias: false}, dense: {output: {h: 15000000}, bias: false}]}]"),
+      "`times: 5000` makes the model too large: each copy has tensors of 4.5e+14 elements, and the forward "
+      "pass of a model may have 1e+16; at most 22 here");
+  EXPECT_THAT(problems_of("[repeat: {times: 9000000000000000000, layers: []}]"), HasSubstr("repeat.times"));
 }
 
 TEST(RezeroLayer, HasAWeightOfItsOwn) {

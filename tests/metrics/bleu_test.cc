@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "data/metrics/unicode.h"
+#include "data/vocabulary/sentencepiece_vocabulary.h"
+#include "data/vocabulary/train_vocabulary.h"
 #include "engine/core/error.h"
 #include "tests/support/failure.h"
 
@@ -68,11 +70,40 @@ TEST(Bleu, OfEmptyTextIs0) {
   EXPECT_EQ(corpus_bleu(empty, {empty}).score, 0);
 }
 
+/// A model for the tokenizers that need one.
+std::string model_of_pieces() {
+  TextSample sample;
+  sample.add("the cat sat on the mat");
+  const std::string path =  // tests run side by side
+      testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name() + ".model";
+  write_vocabulary(
+      train_sentencepiece(sample, {.size = 18, .model = SentencePieceModel::kBpe, .byte_fallback = false}),
+      path);
+  return path;
+}
+
 TEST(Bleu, ScoresBytesThatAreNoUtf8) {
   const std::vector<std::string> broken = {"\xff\xfe caf\xc3"};
-  for (const std::string& name : bleu_tokenizer_names())
-    EXPECT_GT(corpus_bleu(broken, {broken}, {.tokenizer = *bleu_tokenizer_named(name)}).matches[0], 0)
-        << name;
+  const std::string model = model_of_pieces();
+  for (const std::string& name : bleu_tokenizer_names()) {
+    const BleuOptions options{.tokenizer = *bleu_tokenizer_named(name), .tokenizer_model = model};
+    EXPECT_GT(corpus_bleu(broken, {broken}, options).matches[0], 0) << name;
+  }
+}
+
+TEST(Bleu, TakesThePiecesOfAModelForWords) {
+  const std::string model = model_of_pieces();
+  const auto pieces = read_pieces(BleuTokenizer::kFlores200, model);
+  const std::string tokens = bleu_tokenize("the caß ", BleuTokenizer::kFlores200, pieces.get());
+  EXPECT_THAT(tokens, testing::StartsWith("\u2581"));
+  EXPECT_THAT(tokens, testing::EndsWith(" ß")) << "what the model does not know stays";
+  EXPECT_THAT(bleu_signature({.tokenizer = BleuTokenizer::kSpm, .tokenizer_model = model}, 1).to_string(),
+              testing::HasSubstr("|tok:flores101|"));
+  EXPECT_THAT(failure([] { read_pieces(BleuTokenizer::kSpm, "no.model"); }), testing::HasSubstr("no.model"));
+  ASSERT_EQ(::setenv("SACREBLEU", "/nowhere", 1), 0);
+  EXPECT_THAT(failure([] { read_pieces(BleuTokenizer::kFlores200, ""); }, ErrorKind::kUsage),
+              testing::StartsWith("-tok flores200: its model is not here; download https://"));
+  ::unsetenv("SACREBLEU");
 }
 
 TEST(Bleu, RefusesOtherNumbersOfLines) {
@@ -91,9 +122,9 @@ TEST(Bleu, SignatureSaysHowItWasComputed) {
                                .lowercase = true,
                                .effective_order = true};
   EXPECT_THAT(bleu_signature(options, 2).to_string(),
-              testing::StartsWith("nrefs:2|case:lc|eff:yes|tok:intl|smooth:floor[0.25]|version:mtf-"));
+              testing::StartsWith("nrefs:2|case:lc|eff:yes|tok:intl|smooth:floor[0.25]|version:2.6.0"));
   EXPECT_THAT(bleu_signature({}, 1).to_string(true),
-              testing::StartsWith("#:1|c:mixed|e:no|tok:13a|s:exp|v:mtf-"));
+              testing::StartsWith("#:1|c:mixed|e:no|tok:13a|s:exp|v:2.6.0"));
 }
 
 TEST(Bleu, KnowsLinesThatLookTokenised) {

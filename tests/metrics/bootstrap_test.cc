@@ -38,10 +38,10 @@ TEST(NumpyRandom, ChoosesWhatNumpyChooses) {
 }
 
 /// 40 sentences, some of which are wrong.
-struct Corpus {
+struct MadeUpCorpus {
   std::vector<std::string> hypotheses, reference;
 
-  Corpus() {
+  MadeUpCorpus() {
     for (int i = 0; i < 40; ++i) {
       reference.push_back("the number of this sentence is " + std::to_string(i) + " , and it ends");
       hypotheses.push_back(i % 3 == 0 ? "the number is " + std::to_string(i) : reference.back());
@@ -50,7 +50,7 @@ struct Corpus {
 };
 
 TEST(Bootstrap, GivesAnIntervalAroundTheScore) {
-  const Corpus corpus;
+  const MadeUpCorpus corpus;
   for (const auto& metric : {make_bleu({}), make_ter({})}) {
     const MetricScore score = corpus_score(*metric, corpus.hypotheses, {corpus.reference}, 500);
     ASSERT_TRUE(score.confidence);
@@ -77,7 +77,7 @@ class SeedSetting {
 };
 
 TEST(Bootstrap, TakesItsSeedFromTheEnvironment) {
-  const Corpus corpus;
+  const MadeUpCorpus corpus;
   const auto bleu = make_bleu({});
   const auto confidence = [&] {
     return *corpus_score(*bleu, corpus.hypotheses, {corpus.reference}, 100).confidence;

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "data/metrics/edit_distance.h"
 #include "data/metrics/edit_rate.h"
+#include "data/metrics/numpy_random.h"
 #include "data/metrics/unicode.h"
 
 namespace mtf {
@@ -38,6 +40,41 @@ TEST(EditCount, WordsShiftAtMostTenAtATime) {
 TEST(EditCount, LengthsMayDifferByAFactorOfAHundred) {
   EXPECT_EQ(edits(std::string(300, 'a'), "aaa"), 297);
   EXPECT_EQ(edits("aaa", std::string(300, 'a')), 297);
+}
+
+TEST(EditCount, OfLongAndUnequalTextsIsThatOfSacrebleu) {
+  NumpyRandom random(7);
+  const auto text = [&](size_t length, uint32_t words) {
+    Units units(length);
+    for (uint32_t& unit : units) unit = random.below(words);
+    return units;
+  };
+  struct Case {
+    size_t hypothesis, reference;
+    uint32_t words;
+    int64_t edits;
+  };
+  for (const Case& c : {Case{60, 60, 9, 42},
+                        {200, 150, 30, 171},
+                        {70, 260, 12, 208},
+                        {10, 400, 5, 391},
+                        {400, 10, 5, 390},
+                        {1, 120, 3, 119}}) {
+    const Units hypothesis = text(c.hypothesis, c.words), reference = text(c.reference, c.words);
+    EXPECT_EQ(edit_count(hypothesis, reference), c.edits) << c.hypothesis << " against " << c.reference;
+  }
+}
+
+TEST(EditDistance, OfAHundredThousandWordsTakesMemoryForSome) {
+  Units reference(100'000);
+  for (size_t i = 0; i < reference.size(); ++i) reference[i] = static_cast<uint32_t>(i % 1000);
+  Units hypothesis = reference;
+  hypothesis[50'000] = 7777;
+  EditDistance distance(reference, hypothesis.size());
+  distance.set(hypothesis);
+  EXPECT_EQ(distance.edits(), 1);
+  hypothesis[90'000] = 7777;
+  EXPECT_EQ(distance.edits_of(hypothesis, 89'999), 2);
 }
 
 TEST(Ter, IsEditsPerWordOfTheReference) {
@@ -82,11 +119,11 @@ TEST(TercomTokenizer, RemovesPunctuation) {
 
 TEST(Ter, SignatureSaysHowItWasComputed) {
   EXPECT_THAT(ter_signature({}, 1).to_string(),
-              testing::StartsWith("nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no|version:mtf-"));
+              testing::StartsWith("nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no|version:2.6.0"));
   const TercomOptions all = {
       .normalized = true, .no_punctuation = true, .asian_support = true, .case_sensitive = true};
   EXPECT_THAT(ter_signature(all, 3).to_string(true),
-              testing::StartsWith("#:3|c:mixed|t:tercom|nr:yes|pn:no|as:yes|v:mtf-"));
+              testing::StartsWith("#:3|c:mixed|t:tercom|nr:yes|pn:no|as:yes|v:2.6.0"));
 }
 
 }  // namespace

@@ -13,6 +13,17 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::StartsWith;
 
+std::vector<std::string> lines_of(std::string text, const std::string& name) {
+  LineSplitter lines(name,
+                     [&](char* buffer, size_t size) {
+                       const size_t got = text.copy(buffer, size);
+                       text.erase(0, got);
+                       return got;
+                     },
+                     {.bytes = 20, .setting = "--max-line-bytes"});
+  return read_lines(lines);
+}
+
 TEST(Lines, LoseTheWhiteSpaceAtTheirEnds) {
   EXPECT_THAT(lines_of("a \r\n\n b\tc\u3000\u00a0\nlast", "x"), ElementsAre("a", "", " b\tc", "last"));
   EXPECT_THAT(lines_of("a\n\n", "x"), ElementsAre("a", ""));
@@ -24,6 +35,13 @@ TEST(Lines, EndOnlyAtLineFeeds) { EXPECT_THAT(lines_of("a\rb\u2028c\n", "x"), El
 TEST(Lines, ThatAreNotUtf8AreNamed) {
   EXPECT_THAT(failure([] { lines_of("gut\ngr\xfc\xdf\n", "out.de"); }),
               StartsWith("out.de: line 2: no UTF-8: byte \\xfc after 2 characters; convert"));
+}
+
+TEST(Lines, HaveALimit) {
+  EXPECT_THAT(lines_of("a\n" + std::string(20, 'b') + "\nc", "x"),
+              ElementsAre("a", std::string(20, 'b'), "c"));
+  EXPECT_EQ(failure([] { lines_of("a\n" + std::string(21, 'b') + "\nc", "out.de"); }),
+            "out.de: line 2: longer than 20 bytes; a file of shorter texts, or a greater `--max-line-bytes`");
 }
 
 TEST(Columns, AreBetweenTabs) {

@@ -51,9 +51,26 @@ TEST_F(WmtFile, IsKnownByItsEnding) {
 
 TEST_F(WmtFile, SgmHasItsSegmentsInOrderWithEntitiesAsTheyAre) {
   const std::string path = file("ref.sgm", kSgm);
-  EXPECT_THAT(read_wmt_references(path),
+  EXPECT_THAT(read_wmt_references(path).references,
               ElementsAre(ElementsAre("Ein Titel &amp; mehr", "Der Satz geht weiter.", "")));
   EXPECT_THAT(read_wmt_hypothesis(path), ElementsAre("Ein Titel &amp; mehr", "Der Satz geht weiter.", ""));
+}
+
+TEST_F(WmtFile, SaysWhereSentencesAreFrom) {
+  const std::string sgm =
+      "<refset>\n<doc docid=\"1\" origlang=\"en\">\n<seg id=\"1\">a</seg>\n<seg id=\"2\">b</seg>\n</doc>\n"
+      "<DOC origlang=\"de\">\n<seg id=\"1\">c</seg>\n</DOC>\n</refset>\n";
+  std::vector<std::string> languages;
+  for (const SentenceOrigin& origin : read_wmt_references(file("ref.sgm", sgm)).origins)
+    languages.push_back(origin.language);
+  EXPECT_THAT(languages, ElementsAre("en", "en", "de"));
+  const std::string xml =
+      "<dataset><doc id='1' origlang='cs' domain='news'><src><p><seg id='1'>a</seg></p></src>"
+      "<ref translator='A'><p><seg id='1'>b</seg></p></ref></doc></dataset>";
+  const std::vector<SentenceOrigin> origins = read_wmt_references(file("ref.xml", xml)).origins;
+  ASSERT_EQ(origins.size(), 1u);
+  EXPECT_EQ(origins[0].language, "cs");
+  EXPECT_EQ(origins[0].domain, "news");
 }
 
 TEST_F(WmtFile, SgmMustCloseItsSegments) {
@@ -70,7 +87,7 @@ TEST_F(WmtFile, SgmMustCloseItsSegments) {
 TEST_F(WmtFile, SgmHasEmptySegmentsAndOtherTags) {
   const std::string path =
       file("tags.sgm", "<segment>\n<seg>Eins</seg>\n<seg id=2/>\n<seg\tid=3>Drei</seg></segment>\n");
-  EXPECT_THAT(read_wmt_references(path), ElementsAre(ElementsAre("Eins", "", "Drei")));
+  EXPECT_THAT(read_wmt_references(path).references, ElementsAre(ElementsAre("Eins", "", "Drei")));
 }
 
 constexpr const char* kXml = R"(<?xml version='1.0' encoding='utf-8'?>
@@ -89,7 +106,7 @@ constexpr const char* kXml = R"(<?xml version='1.0' encoding='utf-8'?>
 
 TEST_F(WmtFile, XmlHasAReferenceOfEachTranslatorForSentencesThatHaveAny) {
   const std::string path = file("newstest.xml", kXml);
-  EXPECT_THAT(read_wmt_references(path),
+  EXPECT_THAT(read_wmt_references(path).references,
               ElementsAre(ElementsAre("Erster <A>", "Zweiter A"), ElementsAre("Erster B", "")));
   EXPECT_THAT(read_wmt_hypothesis(path), ElementsAre("Eins", "Zwei"));
 }
@@ -104,7 +121,7 @@ TEST_F(WmtFile, XmlSentencesAreAllOfTheirText) {
       file("text.xml",
            xml_of("<src><seg id='1'>a</seg></src><ref><seg id='1'>Für <![CDATA[R&D]]><!-- no --> <b>und</b> "
                   "<i>mehr</i>&#33;</seg></ref>"));
-  EXPECT_THAT(read_wmt_references(path), ElementsAre(ElementsAre("Für R&D und mehr!")))
+  EXPECT_THAT(read_wmt_references(path).references, ElementsAre(ElementsAre("Für R&D und mehr!")))
       << "UTF-8, whatever the declaration says";
 }
 
@@ -133,7 +150,7 @@ TEST_F(WmtFile, XmlLosesNoSentence) {
 TEST_F(WmtFile, XmlWithoutDocumentsOfWmtIsReadAsSgm) {
   const std::string path = file(
       "iwslt.xml", "<mteval>\n<refset>\n<doc>\n<seg id=\"1\"> Ein Satz </seg>\n</doc></refset></mteval>\n");
-  EXPECT_THAT(read_wmt_references(path), ElementsAre(ElementsAre("Ein Satz")));
+  EXPECT_THAT(read_wmt_references(path).references, ElementsAre(ElementsAre("Ein Satz")));
 }
 
 TEST_F(WmtFile, XmlMustBeWellFormedAndHaveOneSystem) {

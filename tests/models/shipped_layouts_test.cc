@@ -29,7 +29,7 @@ const std::string kConfigs = MTF_SOURCE_DIR "/configs/";
 
 LayoutSections load_layout(const std::string& file) {
   Diagnostics diagnostics;
-  const config::Node root = config::load({file}, {}, diagnostics);
+  const config::Node root = config::load({file}, {}, diagnostics).without("shared_layout");
   const auto sections = config::parse<LayoutSections>(root, diagnostics);
   diagnostics.throw_if_errors();
   return sections;

@@ -51,7 +51,8 @@ void expect_no_overlap(const Program& program, const MemoryPlan& plan, const std
       ASSERT_GE(plan.offsets[result], 0) << what;
       for (ValueId other : kept) {
         if (other == result || plan.offsets[other] < 0) continue;
-        if (program.values[other].varies != program.values[result].varies) continue;
+        if (plan.arena_of(program.values[other].varies) != plan.arena_of(program.values[result].varies))
+          continue;
         const bool apart = plan.offsets[result] + program.local_bytes(result) <= plan.offsets[other] ||
                            plan.offsets[other] + program.local_bytes(other) <= plan.offsets[result];
         ASSERT_TRUE(apart) << what << ": " << to_string(program, instruction) << " overwrites %"
@@ -80,15 +81,18 @@ TEST(MemoryPlan, NoResultOverwritesAValueThatIsReadLater) {
     for (const char* mesh : {"x:1", "x:2;y:2", "x:2;y:3"}) {
       const std::unique_ptr<Layouts> layouts = random_layouts(seed, *random.graph, mesh);
       if (!layouts) continue;
-      const Program program = partition(*random.graph, *layouts);
-      const MemoryPlan plan = plan_memory(program);
+      // Every other one between processes, one for each position.
+      const bool is_distributed = planned % 2 == 1;
+      const Program program = partition(*random.graph, *layouts, {.asynchronous = is_distributed});
+      const int processes = is_distributed ? static_cast<int>(layouts->mesh.size()) : 1;
+      const MemoryPlan plan = plan_memory(program, false, {processes, processes / 2});
       expect_no_overlap(program, plan, "seed " + std::to_string(seed) + " on " + mesh);
       if (HasFatalFailure()) return;
       for (ValueId id = 0; id < static_cast<ValueId>(program.values.size()); ++id) {
         if (plan.offsets[id] < 0) continue;
         EXPECT_EQ(plan.offsets[id] % 64, 0);
         EXPECT_LE(plan.offsets[id] + program.local_bytes(id),
-                  plan.arenas.at(program.values[id].varies).bytes);
+                  plan.arenas.at(plan.arena_of(program.values[id].varies)).bytes);
       }
       ++planned;
     }
@@ -143,9 +147,9 @@ TEST(MemoryPlan, PositionsShareWhatTheyAllHold) {
 constexpr int kLayers = 12;
 constexpr int64_t kWidth = 64;
 
-/// A training step with Adam of 12 layers of width 64 on a batch of 8, small beside the weights.
-void build_deep_network(Graph& graph) {
-  const Dimension batch{"batch", 8}, even{"even", kWidth}, odd{"odd", kWidth};
+/// A training step with Adam of 12 layers on a batch of 8, small beside the weights.
+void build_deep_network(Graph& graph, int64_t width = kWidth) {
+  const Dimension batch{"batch", 8}, even{"even", width}, odd{"odd", width};
   Tensor h = graph.input("x", {batch, even});
   Tensors weights;
   for (int i = 0; i < kLayers; ++i) {
@@ -200,6 +204,31 @@ TEST(MemoryPlan, FullyShardedParametersGradientsAndSlotsTakeAnEighth) {
 TEST(MemoryPlan, ShardedOptimizerSlotsTakeAnEighth) {
   const MemoryPlan plan = plan_of_deep_network(layouts("all:8", "batch:all", "", "even:all"));
   EXPECT_EQ(plan.variable_bytes, kLayers * kLayerBytes + 2 * kLayers * kLayerBytes / 8);
+}
+
+/// Temporaries of a position in a process of its own, by those of a position of one process.
+double growth(const Layouts& layouts, PartitionOptions options = {}) {
+  Graph graph;
+  build_deep_network(graph, 512);  // a weight fills a bucket
+  const MemoryPlan one = plan_memory(partition(graph, layouts, options));
+  options.asynchronous = true;
+  const MemoryPlan many =
+      plan_memory(partition(graph, layouts, options), false, {static_cast<int>(layouts.mesh.size()), 1});
+  EXPECT_EQ(many.process.temporaries, whole_pages(many.temporary_bytes)) << "one position has one arena";
+  return static_cast<double>(many.temporary_bytes) / static_cast<double>(one.temporary_bytes);
+}
+
+TEST(MemoryPlan, APositionInAProcessOfItsOwnTakesATenthMoreAtMost) {
+  const PartitionOptions cpu, cuda{.fuse_epilogues = true, .fuse_chains = true, .group_updates = true};
+  for (const PartitionOptions& options : {cpu, cuda}) {
+    EXPECT_LE(growth(layouts("all:8", "batch:all"), options), 1.1) << "data parallel";
+    EXPECT_LE(growth(layouts("all:8", "batch:all", "", "even:all"), options), 1.1) << "ZeRO";
+    EXPECT_LE(growth(layouts("all:8", "batch:all", "even:all"), options), 1.1) << "FSDP";
+    EXPECT_LE(growth(layouts("rows:4;cols:2", "batch:rows;odd:cols", "even:rows"), options), 1.1);
+  }
+  PartitionOptions unbounded;
+  unbounded.flights.more = int64_t{1} << 40;
+  EXPECT_GT(growth(layouts("all:8", "batch:all"), unbounded), 1.5);
 }
 
 }  // namespace

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <ctime>
+#include <iterator>
+
 #include "engine/spmd/in_place.h"
 #include "tests/support/program_text.h"
 
@@ -258,6 +262,48 @@ TEST(ReuseMemory, UpdatesAVariableWhoseNewValueIsWantedUnderTheSameGuardAlone) {
 TEST(SetMemoryOrders, KeepsDeclaredOrder) {
   const Program program = set_memory_orders(parse_program("%y = f(%x)"));
   for (const Value& value : program.values) EXPECT_EQ(value.order, (std::vector<int>{0, 1}));
+}
+
+/// Gradients of many weights, each reduced and sliced far from where it is made, behind a gather for each
+/// layer.
+Program many_reductions(int layers) {
+  Program program = parse_program(
+      "variable %w: f32[batch=8, d_model=8/data]\n%g = f(%x)\n%a = all_reduce(%g, sum, data)\n"
+      "%s = slice(%a, d_model, data)\n%v = all_gather(%w, d_model, data)");
+  const std::vector<Instruction> one = std::move(program.instructions);
+  program.instructions.clear();
+  std::vector<Instruction> reductions, gathers;
+  for (int layer = 0; layer < layers; ++layer) {
+    Instruction make = one[0], reduce = one[1], slice = one[2], gather = one[3];
+    make.outputs = reduce.inputs = {program.add_value(program.values[one[0].outputs[0]])};
+    reduce.outputs = slice.inputs = {program.add_value(program.values[one[1].outputs[0]])};
+    slice.outputs = {program.add_value(program.values[one[2].outputs[0]])};
+    gather.outputs = {program.add_value(program.values[one[3].outputs[0]])};
+    for (Instruction* instruction : {&make, &reduce, &slice, &gather}) instruction->provenance.layer = layer;
+    program.instructions.push_back(std::move(gather));
+    program.instructions.push_back(std::move(make));
+    reductions.push_back(std::move(reduce));
+    reductions.push_back(std::move(slice));
+  }
+  std::ranges::move(reductions, std::back_inserter(program.instructions));
+  return program;
+}
+
+/// A walk over all instructions for each of them would take minutes.
+TEST(Passes, TakeAboutAsLongForAnInstructionHoweverManyThereAre) {
+  constexpr int kLayers = 30'000;
+  Program program = many_reductions(kLayers);
+  const std::clock_t start = std::clock();
+  program = fuse_reduce_scatter(std::move(program));
+  EXPECT_EQ(program.instructions.size(), 3u * kLayers);
+  program = start_reductions_early(std::move(program));
+  EXPECT_EQ(program.instructions[2].kind, InstructionKind::kReduceScatter);
+  program = schedule_gathers(std::move(program), kLayers);
+  EXPECT_EQ(program.instructions[kLayers - 1].kind, InstructionKind::kAllGather) << "all are first";
+  program = bucket_reductions(std::move(program), kBucketBytes);
+  program = split_collectives(group_segments(std::move(program)));
+  program = reuse_memory(std::move(program));
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 10) << "seconds";
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "engine/spmd/flights.h"
 #include "engine/spmd/in_place.h"
 #include "engine/spmd/passes.h"
 #include "tests/support/evaluate.h"
@@ -73,7 +74,8 @@ TEST(RandomPrograms, EveryLayoutGivesWhatOnePositionGives) {
   });
 }
 
-/// The divisors of the mesh's positions above 1, and odd spreads of positions over processes with them.
+/// The divisors of the mesh's positions above 1, and odd spreads of positions over processes with them. What
+/// a position sends does not depend on where the others are.
 TEST(RandomPrograms, AnyNumberOfProcessesGivesTheBitsOfOne) {
   for_random_programs(150, [](const RandomGraph& random, const Layouts& layouts, const std::string& what) {
     MeshRunOptions options = options_for(random);
@@ -81,8 +83,15 @@ TEST(RandomPrograms, AnyNumberOfProcessesGivesTheBitsOfOne) {
     for (int processes = 2; processes <= layouts.mesh.size(); ++processes) {
       if (layouts.mesh.size() % processes != 0) continue;
       options.check_replicas = processes % 2 == 0;
-      for (const MeshRun& run : run_on_processes(processes, *random.graph, layouts, random.feeds, options))
+      // A collective lands at once, or as late as its result allows.
+      options.partition.flights.more = processes == 2 ? 0 : int64_t{1} << 40;
+      double sent = 0;
+      for (const MeshRun& run : run_on_processes(processes, *random.graph, layouts, random.feeds, options)) {
         expect_equal(run, one, what + " with " + std::to_string(processes) + " processes");
+        sent += run.counters.bytes_per_position / processes;
+      }
+      EXPECT_NEAR(sent, one.counters.bytes_per_position, 1e-9 * sent)
+          << what << " with " << processes << " processes";
     }
   });
 }
@@ -101,6 +110,8 @@ const Pass kPasses[] = {
     {"split_collectives", split_collectives},
     {"set_memory_orders", set_memory_orders},
     {"reuse_memory", reuse_memory},
+    {"land_collectives",
+     [](Program p) { return land_collectives(reuse_memory(split_collectives(std::move(p)))); }},
 };
 
 TEST(RandomPrograms, EachPassAloneKeepsTheResults) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "engine/comm/process/sent_bytes.h"
 #include "engine/comm/remote_groups.h"
 #include "engine/core/hash.h"
 #include "engine/spmd/exchange.h"
@@ -226,6 +227,7 @@ CollectiveSide::CollectiveSide(const MeshCollective& c, Communicator& communicat
                      .teams = even_teams(hosted_, request)});
     if (options.guard) parts.back().guard = reinterpret_cast<const bool*>(guard_->data());
   }
+  planned_bytes_ = sent_bytes(parts, communicator.process(), communicator.processes());
   remote_ = communicator.prepare(std::move(parts), "collective of a test");
 }
 

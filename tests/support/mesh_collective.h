@@ -70,6 +70,8 @@ class CollectiveSide {
     check(round);
   }
   RemoteCollective& remote() { return *remote_; }
+  /// Of the same parts: sent_bytes().
+  int64_t planned_bytes() const { return planned_bytes_; }
 
  private:
   using Memory = std::unique_ptr<DeviceMemory>;
@@ -81,6 +83,7 @@ class CollectiveSide {
   CollectiveSideOptions options_;
   std::vector<std::vector<Memory>> inputs_, results_;  ///< by part and copy
   Memory guard_;
+  int64_t planned_bytes_ = 0;
   std::unique_ptr<RemoteCollective> remote_;
 };
 

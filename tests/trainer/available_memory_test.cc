@@ -1,33 +1,23 @@
 // The reader of /proc and of control groups, on made files.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <string>
 
+#include "tests/trainer/machine_files.h"
 #include "trainer/memory/available.h"
 
 namespace mtf::testing {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr int64_t kMB = 1'000'000;
 
-class AvailableMemory : public ::testing::Test {
+class AvailableMemory : public MachineFiles {
  protected:
-  AvailableMemory()
-      : root_(fs::path(::testing::TempDir()) /
-              ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    fs::remove_all(root_);
+  AvailableMemory() {
     write("proc/meminfo", "MemTotal:       16000000 kB\nMemFree:  1 kB\nMemAvailable:    8000000 kB\n");
     write("proc/self/status", "Name:\tmtf-train\nRssAnon:\t    1000 kB\nRssFile:\t 7000 kB\n");
   }
-  ~AvailableMemory() override { fs::remove_all(root_); }
 
-  void write(const std::string& path, const std::string& text) {
-    fs::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
-  }
   /// A group of version 2.
   void group2(const std::string& path, const std::string& limit, int64_t current, int64_t inactive_file) {
     write(path + "/memory.max", limit + "\n");
@@ -40,14 +30,8 @@ class AvailableMemory : public ::testing::Test {
     write(path + "/memory.stat",
           "inactive_file 5\ntotal_inactive_file " + std::to_string(inactive_file) + "\n");
   }
-  void mounted2(const std::string& root = "/") {
-    write("proc/self/mountinfo", "21 28 0:19 / /proc rw,relatime shared:12 - proc proc rw\n30 23 0:26 " +
-                                     root +
-                                     " /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n");
-  }
   MemoryLimit limit(int processes = 1) const { return available_memory(processes, root_); }
 
-  fs::path root_;
   const int64_t own_ = 1000 * 1024;  ///< what the process has already
 };
 

@@ -68,6 +68,16 @@ TEST_F(ClusterConfigTest, TimesAreDurations) {
   EXPECT_EQ(ClusterOptions().collective_timeout, ClusterConfig().collective_timeout.seconds);
 }
 
+TEST_F(ClusterConfigTest, SaysWhoMayTakePart) {
+  const ClusterOptions options = cluster_options(load("{secret_file: a-file, insecure: true}"));
+  EXPECT_EQ(options.secret_file, "a-file");
+  EXPECT_TRUE(options.insecure);
+  EXPECT_EQ(cluster_options(load("{}")).secret_file, std::nullopt);
+  EXPECT_THAT(insecure_warning({.secret = {}, .insecure = true}, "10.0.0.1:1"),
+              HasSubstr("anybody who can reach 10.0.0.1:1 can join this run"));
+  EXPECT_EQ(insecure_warning({.secret = Secret("0123456789abcdef"), .insecure = true}, "10.0.0.1:1"), "");
+}
+
 TEST_F(ClusterConfigTest, MistakesAreShownWhereTheyStand) {
   EXPECT_THAT(errors_of("{adress: 'a:1'}"), HasSubstr("did you mean `cluster.address`?"));
   EXPECT_THAT(errors_of("{launcher: slrum}"), HasSubstr("did you mean `slurm`?"));
@@ -84,9 +94,11 @@ TEST_F(ClusterConfigTest, MistakesAreShownWhereTheyStand) {
 TEST_F(ClusterConfigTest, ConfigYamlDoesNotSayWhoTheProcessesWere) {
   const std::string text =
       resolved_yaml(load("{address: 'node-a:29500', processes: 4, process: 2, "
-                         "launcher: none, collective_timeout: 20min}"));
+                         "launcher: none, collective_timeout: 20min, secret_file: a-file, insecure: true}"));
   EXPECT_THAT(text, HasSubstr("collective_timeout: 20min"));
   EXPECT_THAT(text, Not(HasSubstr("node-a")));
+  EXPECT_THAT(text, Not(HasSubstr("a-file")));
+  EXPECT_THAT(text, Not(HasSubstr("insecure: true")));
   std::ofstream(file_) << text;
   EXPECT_EQ(detect_launch(cluster_options(load("{}")), {}).size, 1);
 }

@@ -28,7 +28,7 @@ T5Config unusual() {
   t5.dropout = 0.25;
   t5.epsilon = 1e-5;
   t5.activation = {Activation::kGelu, Activation::kLinear};
-  t5.scaled_logits = false;
+  t5.tied = t5.scaled_logits = false;
   return t5;
 }
 
@@ -74,9 +74,9 @@ TEST(T5Names, AreThoseOfHuggingFace) {
 }
 
 TEST(T5Names, EveryVariableOfAModelHasADifferentOne) {
-  for (const bool scaled : {false, true}) {
+  for (const bool tied : {false, true}) {
     T5Config t5 = unusual();
-    t5.scaled_logits = scaled;
+    t5.tied = tied;
     std::set<std::string> names;
     const std::vector<Variable> variables = ConfigText(yaml(t5), "t5").variables();
     for (const Variable& variable : variables) {
@@ -86,7 +86,7 @@ TEST(T5Names, EveryVariableOfAModelHasADifferentOne) {
     }
     // 9 in each block of the encoder and 14 in each of the decoder; on each side a table of positions and a
     // norm; the embedding.
-    EXPECT_EQ(variables.size(), 2U * 9 + 3U * 14 + 4 + (scaled ? 1 : 2));
+    EXPECT_EQ(variables.size(), 2U * 9 + 3U * 14 + 4 + (tied ? 1 : 2));
     EXPECT_EQ(names.size(), variables.size());
   }
 }
@@ -94,14 +94,35 @@ TEST(T5Names, EveryVariableOfAModelHasADifferentOne) {
 TEST(T5Config, SurvivesBothOfItsForms) {
   T5Config plain = unusual();
   plain.activation = {Activation::kRelu};
-  plain.scaled_logits = true;
+  plain.tied = plain.scaled_logits = true;
   plain.epsilon = 1e-6;
-  for (const T5Config& t5 : {unusual(), plain, T5Config()}) {
+  T5Config tied = unusual();
+  tied.tied = true;
+  for (const T5Config& t5 : {unusual(), plain, tied, T5Config()}) {
     EXPECT_EQ(parse_t5_config(t5_json(t5), "config.json"), t5);
     T5Config again = t5_of(ConfigText(yaml(t5), "t5").load());
     again.vocab_size = t5.vocab_size;  // the weights tell it
     EXPECT_EQ(again, t5);
   }
+}
+
+TEST(T5Config, AModelWithHeadsApartIsTheSameT5) {
+  std::string text = yaml(unusual());
+  const std::string key = "num_heads: 5", option = "combine_dims: false, ";
+  for (size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + option.size() + 1))
+    text.insert(at, option);
+  T5Config t5 = t5_of(ConfigText(text, "t5").load());
+  t5.vocab_size = unusual().vocab_size;
+  EXPECT_EQ(t5, unusual());
+}
+
+TEST(ConfigText, NeedsNoEndOfTheTraining) {
+  std::string text = yaml(unusual());
+  const size_t at = text.find("steps: 10000, ");
+  ASSERT_NE(at, std::string::npos);
+  const ConfigText config(text.erase(at, 14), "t5");
+  EXPECT_EQ(config.load().run.mode, RunMode::kTrain);
+  EXPECT_FALSE(config.variables().empty());
 }
 
 TEST(T5Config, AnEmbeddingHasItsRowsWhateverTheVocabularyHas) {
@@ -116,10 +137,11 @@ TEST(T5Config, WhatIsLeftOutHasTheDefaultsOfHuggingFace) {
   const T5Config deeper = parse_t5_config(R"({"model_type": "t5", "num_layers": 9})", "config.json");
   EXPECT_EQ(deeper.num_decoder_layers, 9);
   // Before files said whether logits are scaled, those with an embedding for both were.
-  EXPECT_FALSE(parse_t5_config(R"({"model_type": "mt5", "tie_word_embeddings": false})", "").scaled_logits);
-  EXPECT_FALSE(parse_t5_config(
-                   R"({"model_type": "t5", "tie_word_embeddings": true, "scale_decoder_outputs": false})", "")
-                   .scaled_logits);
+  const T5Config older = parse_t5_config(R"({"model_type": "mt5", "tie_word_embeddings": false})", "");
+  EXPECT_FALSE(older.tied || older.scaled_logits);
+  const T5Config newer = parse_t5_config(
+      R"({"model_type": "t5", "tie_word_embeddings": true, "scale_decoder_outputs": false})", "");
+  EXPECT_TRUE(newer.tied && !newer.scaled_logits);
 }
 
 TEST(T5Config, OtherModelsAreRefusedWithTheDifference) {

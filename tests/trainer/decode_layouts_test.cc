@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <iterator>
 #include <limits>
 
 #include "data/vocabulary/vocabulary.h"
@@ -155,6 +157,118 @@ TEST(EncoderDecoderLayouts, LegalOnesWriteTheTextsOfOnePosition) {
   EXPECT_GE(compared, 30);
 }
 
+void expect_same_texts(const std::vector<Written>& written, const std::vector<Written>& expected) {
+  ASSERT_EQ(written.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(written[i][0].tokens, expected[i][0].tokens) << i;
+    EXPECT_NEAR(written[i][0].score, expected[i][0].score, 1e-4) << i;
+  }
+}
+
+TEST(EncoderDecoderLayouts, HeadsApartWriteTheTextsOfHeadsTogether) {
+  const std::string key = "num_heads", option = "combine_dims: false, ";
+  std::string apart = kTranslator;
+  for (size_t at = apart.find(key); at != std::string::npos; at = apart.find(key, at + option.size() + 1))
+    apart.insert(at, option);
+  DecodeRun one(kTranslator, kVocabulary);
+  one.set_varied(0.8);
+  const std::vector<Written> expected = one.decode(given_texts(), {});
+  for (const char* rules : {"", "heads:x;d_kv:y", "batch:x;d_kv:y", "heads:y;d_model:x"}) {
+    SCOPED_TRACE(rules);
+    DecodeRun run(apart, kVocabulary, layouts(kMesh, rules));
+    EXPECT_EQ(run.weights().variable("decoder/block_000/layer_001/EncDecAttention/k").shape.rank(), 3);
+    run.set_varied(0.8);
+    expect_same_texts(run.decode(given_texts(), {}), expected);
+  }
+}
+
+/// What the model of a training reads: texts with positions, or without.
+bool trains(const Model& model, const Layouts& layouts, bool with_positions) {
+  const Dimension batch{"batch", 12};
+  Graph graph;
+  Context context(graph, Mode::kTrain, {}, batch);
+  context.set_vocabularies({{"inputs", kVocabulary}, {"targets", kVocabulary}});
+  Features features;
+  for (const std::string name : {"inputs", "targets"}) {
+    for (const std::string kind : {"", "_segmentation", "_position"}) {
+      const Shape row{batch, {"length", 12}};
+      if (kind != "_position" || with_positions)
+        features[name + kind] = graph.input(name + kind, row, DType::kInt32);
+    }
+  }
+  const Tensor loss = model.build(context, features).loss;
+  Tensors weights;
+  for (const auto& variable : graph.variables()) weights.push_back(graph.read(*variable));
+  graph.set_output("gradient", gradients({loss}, weights).front());
+  Diagnostics diagnostics;
+  check_layouts(graph, layouts, diagnostics);
+  return !diagnostics.has_errors();
+}
+
+/// A model, and what else a layout can name.
+struct TrainedModel {
+  std::string name, yaml;
+  std::vector<std::string> dimensions;
+};
+std::ostream& operator<<(std::ostream& out, const TrainedModel& model) { return out << model.name; }
+
+class TrainedLayouts : public ::testing::TestWithParam<TrainedModel> {};
+constexpr const char* kAttention =
+    "layer_defaults: {SelfAttention: {num_heads: 6, num_memory_heads: 3, key_value_size: 6}, "
+    "EncDecAttention: "
+    "{num_heads: 6, key_value_size: 6, combine_dims: false}, LocalSelfAttention: {num_heads: 6, "
+    "key_value_size: 6, radius: 4}}, d_model: 12, vocab_divisor: 6, ";
+INSTANTIATE_TEST_SUITE_P(
+    Models, TrainedLayouts,
+    ::testing::Values(
+        TrainedModel{"short_learned_positions",
+                     "{type: bitransformer, max_length: 6, encoder: {num_layers: 1, block: [SelfAttention]}, "
+                     "decoder: {num_layers: 1, block: [SelfAttention, EncDecAttention]}, ",
+                     {"max_length", "query_heads"}},
+        TrainedModel{"sinusoids",
+                     "{type: bitransformer, positions: sinusoid, encoder: {num_layers: 1, block: "
+                     "[LocalSelfAttention]}, decoder: {num_layers: 1, block: [SelfAttention, "
+                     "EncDecAttention]}, ",
+                     {"sinusoid_length", "max_length"}},
+        TrainedModel{"sinusoids_of_a_language_model",
+                     "{type: lm, positions: sinusoid, num_layers: 1, block: [SelfAttention, "
+                     "LocalSelfAttention], ",
+                     {"sinusoid_length", "query_heads"}}),
+    [](const auto& info) { return info.param.name; });
+
+/// Programs of decoding are made for texts and caches of many sizes, on every layout that a training takes.
+TEST_P(TrainedLayouts, TakeTextsOfAnyLength) {
+  const std::string yaml = GetParam().yaml + kAttention + "}";
+  const auto model = parse_model(yaml);
+  std::vector<std::string> names = {"batch", "heads", "d_kv", "d_model", "vocab", "length", "memory_length"};
+  std::ranges::copy(GetParam().dimensions, std::back_inserter(names));
+  const DecodeOptions options{.beam_size = 5};
+  // Each fourth layout; all of them with MTF_TEST_ALL=1.
+  const int stride = std::getenv("MTF_TEST_ALL") ? 1 : 4;
+  int looked_at = 0, tried = 0;
+  for (const char* mesh : {"x:3", "x:2;y:3"}) {
+    for (const Layouts& layouts : all_layouts(names, mesh)) {
+      if (looked_at++ % stride != 0) continue;
+      if (!trains(*model, layouts, true) || layouts.activation.empty()) continue;
+      ++tried;
+      SCOPED_TRACE(describe(layouts));
+      const DecodeRun run(yaml, kVocabulary, layouts);
+      DecodePrograms programs(run.session());
+      const DecodePlanner planner(programs.environment(), options);
+      for (const int32_t length : {1, 5}) {
+        GivenText text{.inputs = {}, .prefix = {}, .limit = 20};
+        (model->decoder()->has_encoder() ? text.inputs : text.prefix) = std::vector<int32_t>(length, 3);
+        DecodePlan plan = planner.first({&text, 1});
+        ASSERT_NO_THROW(programs.prefill(plan));
+        plan.sizes.memory = planner.memory(length + planner.limit(text));
+        ASSERT_NO_THROW(programs.step(plan));
+      }
+    }
+  }
+  fmt::print("{} layouts\n", tried);
+  EXPECT_GE(tried, 40 / stride);
+}
+
 /// Tables of sinusoids are as long as the texts, which no layout knows.
 TEST(Decoder, RulesForLearnedPositionsDoNotMeanSinusoids) {
   std::string model = kTranslator;
@@ -164,7 +278,24 @@ TEST(Decoder, RulesForLearnedPositionsDoNotMeanSinusoids) {
   three.set_varied(0.8);
   const std::vector<Written> expected = one.decode(given_texts(), {}),
                              written = three.decode(given_texts(), {});
-  for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(written[i][0].tokens, expected[i][0].tokens) << i;
+  expect_same_texts(written, expected);
+  DecodeRun five(model, kVocabulary, layouts("x:5", "sinusoid_length:x"));
+  five.set_varied(0.8);
+  expect_same_texts(five.decode(given_texts(), {}), expected);
+}
+
+TEST(Decoder, TextsFillPositionsThatAreFewerThanTheSmallestBucket) {
+  for (const int32_t positions : {1, 5, 15}) {
+    std::string model = kTranslator;
+    model.replace(model.find("max_length: 16"), 14, fmt::format("max_length: {}", positions));
+    DecodeRun run(model, kVocabulary);
+    run.set_varied(0.8);
+    GivenText text{.inputs = std::vector<int32_t>(positions, 5), .prefix = {}, .limit = 100};
+    text.inputs.back() = kEosId;
+    const std::vector<Written> written = run.decode({text}, {.beam_size = 3});
+    EXPECT_GE(std::ssize(written[0][0].tokens), 1);
+    EXPECT_LE(std::ssize(written[0][0].tokens), positions);
+  }
 }
 
 TEST(Decoder, ATextAloneIsWhatItIsAmongOthers) {

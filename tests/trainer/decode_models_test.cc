@@ -28,6 +28,10 @@ INSTANTIATE_TEST_SUITE_P(
         DecodedModel{"rotary_prefix",
                      "input_full_attention: true, block: [SelfAttention: {num_heads: 4, num_memory_heads: 2, "
                      "key_value_size: 4, rotary: true}]"},
+        DecodedModel{"heads_apart",
+                     "block: [SelfAttention: {num_heads: 4, num_memory_heads: 2, key_value_size: 4, "
+                     "combine_dims: false}, LocalSelfAttention: {num_heads: 4, num_memory_heads: 1, "
+                     "key_value_size: 4, radius: 4, shared_kv: true, combine_dims: false}]"},
         DecodedModel{"shared_by_name",
                      "block_scope: false, block: [SelfAttention: {num_heads: 2, key_value_size: 4, name: a}, "
                      "LocalSelfAttention: {num_heads: 2, key_value_size: 4, radius: 3, name: b}]"},

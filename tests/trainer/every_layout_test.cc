@@ -113,15 +113,15 @@ std::map<std::string, Values> feeds(const Graph& graph) {
   return result;
 }
 
-struct Model {
+struct ModelCase {
   std::string name;
   void (*build)(Graph&);
   int minimum_legal;
   int minimum_illegal;
 };
-std::ostream& operator<<(std::ostream& out, const Model& model) { return out << model.name; }
+std::ostream& operator<<(std::ostream& out, const ModelCase& model) { return out << model.name; }
 
-class EveryModelLayout : public ::testing::TestWithParam<Model> {};
+class EveryModelLayout : public ::testing::TestWithParam<ModelCase> {};
 
 TEST_P(EveryModelLayout, LegalOnesGiveTheLossesAndGradientsOfOnePosition) {
   Graph graph;
@@ -199,9 +199,10 @@ TEST(EveryStateLayout, GivesTheStepOfOnePosition) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, EveryModelLayout,
-                         ::testing::Values(Model{"mlp", mlp, 50, 50},
-                                           Model{"reshape_and_concat", mlp_with_reshape_and_concat, 200, 500},
-                                           Model{"microbatched", microbatched_mlp, 50, 50}),
+                         ::testing::Values(ModelCase{"mlp", mlp, 50, 50},
+                                           ModelCase{"reshape_and_concat", mlp_with_reshape_and_concat, 200,
+                                                     500},
+                                           ModelCase{"microbatched", microbatched_mlp, 50, 50}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -3,12 +3,18 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "data/loader.h"
+#include "engine/runtime/memory_plan.h"
+#include "engine/runtime/remote_traffic.h"
 #include "trainer/evaluate.h"
 #include "trainer/explain/json.h"
 #include "trainer/explain/text.h"
@@ -174,14 +180,19 @@ TEST_P(EveryLayout, PartsOfTheDocumentSumToItsTotals) {
 
 TEST_P(EveryLayout, TheTextHasEverySection) {
   const Explanation explanation = explanation_of(GetParam().arguments);
-  const std::string text = explain_text(explanation, true);
+  const std::string text = explain_text(explanation, {.tensors = true, .detail = true});
   for (const char* section :
        {"weights: ", "tensors of a step", "counters of a step", "work of a position by layer", "memory\n",
         "verdict\n", "  work     ", "a position alone on its device"})
     EXPECT_THAT(text, HasSubstr(section));
   const bool alone = explanation.step.program.mesh.size() == 1;
   EXPECT_EQ(text.find("collectives of a step") == std::string::npos, alone);
-  const std::string without = explain_text(explanation, false);
+  EXPECT_LT(text.find("memory\n"), text.find("tensors of a step")) << "what people read comes first";
+  EXPECT_LT(text.find("tensors of a step"), text.find("counters of a step"));
+  EXPECT_LT(text.find("counters of a step"), text.find("verdict\n"));
+  EXPECT_THAT(explain_text(explanation, {}),
+              AllOf(HasSubstr("tensors of a step"), Not(HasSubstr("counters of a step"))));
+  const std::string without = explain_text(explanation, {.tensors = false});
   EXPECT_THAT(without, Not(HasSubstr("tensors of a step")));
   EXPECT_LT(without.size(), text.size());
 }
@@ -214,7 +225,7 @@ TEST(Explain, TensorsHaveGlobalShapeLayoutAndLocalShape) {
 
 TEST(Explain, RepeatedLayersShareALine) {
   const std::string text =
-      explain_text(explanation_of({"mesh=rows:2;cols:2", "layout=batch:rows;hidden_odd:cols"}), true);
+      explain_text(explanation_of({"mesh=rows:2;cols:2", "layout=batch:rows;hidden_odd:cols"}), {});
   EXPECT_THAT(lines_with(text, "block/*/even/kernel"),
               ElementsAre("block/*/even/kernel f32 hidden_odd=32 hidden_even=24 hidden_odd: cols 16 x 24 "
                           "1.536 KB x 4"));
@@ -236,7 +247,7 @@ TEST(Explain, TheMemoryVerdictComparesPositionAndProcessWithTheLimit) {
   const Explanation between = with_limit("500KB");
   EXPECT_TRUE(between.memory.position_fits());
   EXPECT_FALSE(between.memory.process_fits());
-  const std::string text = explain_text(between, false);
+  const std::string text = explain_text(between, {.tensors = false});
   EXPECT_THAT(lines_with(text, "this process with all 4 positions").back(), HasSubstr("does not fit"));
   EXPECT_THAT(text, ::testing::EndsWith("run.memory_limit\n"));
   EXPECT_EQ(json_of(between)["memory"]["process"]["fits"], false);
@@ -273,19 +284,55 @@ TEST(Explain, RulesAreOfferedThatShareOutRepeatedWork) {
     EXPECT_EQ(then.step.facts.bytes_sent, split.bytes_sent) << split.dimension;
     EXPECT_EQ(then.memory.step_bytes, split.position_bytes) << split.dimension;
   }
-  EXPECT_THAT(explain_text(now, false),
+  EXPECT_THAT(explain_text(now, {.tensors = false}),
               AllOf(HasSubstr("layout.batch=[rows, cols]"), HasSubstr("75 % of it is repeated")));
   EXPECT_THAT(explanation_of({"mesh=all:4", "layout=batch:all"}).splits, IsEmpty());
 }
 
 TEST(Explain, RulesThatMatchNothingAreNamed) {
-  const Explanation explanation =
-      explanation_of({"mesh=all:4", "layout={batch: all, vocabulary: all, hidden_od: all}"});
+  const std::string layout =
+      (std::filesystem::temp_directory_path() / fmt::format("mtf_layout_{}.yaml", ::getpid())).string();
+  std::ofstream(layout) << "shared_layout: true\nmesh: {all: 4}\n"
+                        << "layout: {batch: all, vocabulary: all, hidden_od: all}\n";
+  Diagnostics diagnostics;
+  const Session session =
+      open_session({MTF_SOURCE_DIR "/configs/models/toy.yaml", layout}, kExplainedNetwork, diagnostics);
+  std::filesystem::remove(layout);
+  const Explanation explanation = make_explanation(session, diagnostics);
   EXPECT_THAT(explanation.notes, Contains(HasSubstr("`vocabulary` matches no tensor")));
   EXPECT_THAT(explanation.warnings, Contains(HasSubstr("did you mean `hidden_odd`?")));
-  const std::string text = explain_text(explanation, false);
+  const std::string text = explain_text(explanation, {.tensors = false});
   EXPECT_THAT(lines_with(text, "note: "), SizeIs(1));  // once, though both programs are checked
   EXPECT_THAT(lines_with(text, "warning: "), SizeIs(1));
+}
+
+TEST(Explain, RulesOfOneRunThatMatchNothingAreErrors) {
+  for (const auto& [argument, hint] : std::vector<std::pair<std::string, std::string>>{
+           {"layout={batch: all, hidden_od: all}", "did you mean `hidden_odd`?"},
+           {"parameter_layout={batch: all}", "no variable of the model has"}}) {
+    Diagnostics diagnostics;
+    const Session session = open({"mesh=all:4", argument});
+    try {
+      make_explanation(session, diagnostics);
+      FAIL() << argument;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), 2);
+      EXPECT_THAT(error.what(), HasSubstr(hint));
+    }
+  }
+}
+
+TEST(Session, WhatTakesNoTrainingStepJudgesRulesByAllGraphsOfTheModel) {
+  const auto errors = [](const std::string& rule) {
+    std::vector<std::string> arguments = kExplainedNetwork;
+    arguments.insert(arguments.end(), {"run.mode=evaluate", "mesh=all:2", rule});
+    Diagnostics diagnostics;
+    open_session({MTF_SOURCE_DIR "/configs/models/toy.yaml"}, arguments, diagnostics);
+    return diagnostics.errors().size();
+  };
+  EXPECT_EQ(errors("layout=hidden_odd:all"), 0u);
+  EXPECT_EQ(errors("layout=hidden_od:all"), 1u);
+  EXPECT_EQ(errors("parameter_layout=batch:all"), 1u);
 }
 
 TEST(Explain, EvaluationDataThatAreNotHereAreNotNeeded) {
@@ -308,6 +355,34 @@ TEST(ExplainText, NumbersAndShapesAreShort) {
             "batch: rows; partial sum over cols");
   EXPECT_EQ(layout_text(shape, mtf::Layout::replicated(2), mesh), "whole");
   EXPECT_EQ(layout_text(shape, mtf::Layout::replicated(2), Mesh()), "");
+}
+
+/// With the passes for devices, too, and for one position a process: looking at all instructions, messages or
+/// processes for each instruction would take minutes.
+TEST(Explain, PlansOfManyLayersTakeSeconds) {
+  const std::vector<std::string> deep = {
+      "model.layers=[{dense: {name: first, output: {hidden_odd: 32}}},"
+      " {repeat: {name: block, times: 500, layers: [{dense: {name: even, output: {hidden_even: 24}, bias: "
+      "true}},"
+      " {dense: {name: odd, output: {hidden_odd: 32}}}]}}, {dense: {name: last, output: {io: 16}}}]",
+      "mesh=all:8",
+      "layout=batch:all",
+      "parameter_layout=hidden_odd:all",
+      "optimizer=adam",
+      "learning_rate=0.01"};
+  const Session session = open(deep);
+  const TrainStep step = build_train_step(*session.model, session.train_data->features(),
+                                          train_step_options(session.config, session.layouts, 3));
+  const std::clock_t start = std::clock();
+  const Program program =
+      partition(*step.graph, session.layouts,
+                {.asynchronous = true, .fuse_epilogues = true, .fuse_chains = true, .group_updates = true});
+  EXPECT_GT(program.instructions.size(), 6'500u);
+  EXPECT_GT(plan_memory(program, false, {8, 3}).temporary_bytes, 0);
+  EXPECT_GT(remote_traffic(program, {8, 3}), 0);
+  EXPECT_GT(remote_traffic(program, {8, 3}, false, true), 0);
+  EXPECT_GT(explain(program).flops, 0);
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 15) << "seconds";
 }
 
 }  // namespace

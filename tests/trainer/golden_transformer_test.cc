@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "tests/support/golden.h"
 #include "tests/support/parse_model.h"
 #include "tests/support/run_on_mesh.h"
@@ -46,9 +48,9 @@ const std::vector<std::vector<std::string>> kLayouts = {
 
 /// Runs `steps` steps of Adafactor on the recorded batch; the losses before each.
 std::vector<double> train(const Model& model, const Recorded& recorded, const Layouts& layout, int64_t steps,
-                          std::map<std::string, Values>& weights) {
+                          std::map<std::string, Values>& weights, int64_t least_factored = 16) {
   AdafactorOptimizerOptions adafactor;
-  adafactor.min_dim_size_to_factor = 16;
+  adafactor.min_dim_size_to_factor = least_factored;
   TrainStepOptions options;
   options.batch_size = recorded.batch_size;
   options.update = UpdateOptions{adafactor, {}, 1000};
@@ -78,19 +80,22 @@ std::vector<double> train(const Model& model, const Recorded& recorded, const La
   return losses;
 }
 
-void expect_case(const std::string& name, int64_t vocabulary, const std::string& yaml) {
-  const Recorded recorded(name, vocabulary);
-  const auto model = parse_model(yaml);
+/// A name and a layout of kLayouts and the like.
+Layouts layouts_of(const std::vector<std::string>& words) {
+  return words[0].empty() ? Layouts::single() : layouts(words[0], words[1]);
+}
+
+void expect_gradients(const Model& model, const Recorded& recorded,
+                      const std::vector<std::vector<std::string>>& all_layouts) {
   TrainStepOptions options;
   options.batch_size = recorded.batch_size;
   options.keep_prediction = true;
-  const TrainStep step = build_train_step(*model, recorded.features, options);
-  for (const std::vector<std::string>& words : kLayouts) {
+  const TrainStep step = build_train_step(model, recorded.features, options);
+  for (const std::vector<std::string>& words : all_layouts) {
     SCOPED_TRACE(fmt::format("{} on {}", words[1], words[0]));
-    const Layouts layout = words[0].empty() ? Layouts::single() : layouts(words[0], words[1]);
     std::map<std::string, Values> feeds;
     for (const Feature& feature : recorded.features) feeds[feature.name] = recorded.feeds.at(feature.name);
-    const MeshRun run = run_on_mesh(*step.graph, layout, feeds, {.variables = recorded.weights});
+    const MeshRun run = run_on_mesh(*step.graph, layouts_of(words), feeds, {.variables = recorded.weights});
     expect_close("loss", run.outputs.at("loss"), recorded.golden.at("loss").values, 1e-5, 0);
     expect_close("logits", run.outputs.at("output/logits"), recorded.golden.at("output/logits").values, 1e-5);
     const std::vector<std::string> gradients = recorded.golden.names("grad/");
@@ -98,14 +103,58 @@ void expect_case(const std::string& name, int64_t vocabulary, const std::string&
     for (const std::string& variable : gradients)
       expect_close("grad/" + variable, run.outputs.at("grad/" + variable),
                    recorded.golden.at("grad/" + variable).values, 1e-4);
+  }
+}
+
+void expect_case(const std::string& name, int64_t vocabulary, const std::string& yaml) {
+  const Recorded recorded(name, vocabulary);
+  const auto model = parse_model(yaml);
+  expect_gradients(*model, recorded, kLayouts);
+  for (const std::vector<std::string>& words : kLayouts) {
+    SCOPED_TRACE(fmt::format("{} on {}", words[1], words[0]));
     std::map<std::string, Values> weights;
-    const std::vector<double> losses = train(*model, recorded, layout, 10, weights);
+    const std::vector<double> losses = train(*model, recorded, layouts_of(words), 10, weights);
     const Values& expected = recorded.golden.at("trajectory/loss").values;
     expect_close("trajectory", losses, Values(expected.begin(), expected.end() - 1), 1e-3);
     for (const std::string& variable : recorded.golden.names("final_weight/"))
       expect_close(variable, weights.at(variable), recorded.golden.at("final_weight/" + variable).values,
                    1e-3);
   }
+}
+
+/// With combine_dims: false variables have other dimensions, and everything has the recorded values but for
+/// the steps of an optimizer that factors them.
+void expect_case_with_heads_apart(const std::string& name, int64_t vocabulary, std::string yaml) {
+  const std::string key = "num_heads: 4, ", option = "combine_dims: false, ";
+  ASSERT_NE(yaml.find(key), std::string::npos);
+  const Recorded recorded(name, vocabulary);
+  const auto together = parse_model(yaml);
+  for (size_t at = yaml.find(key); at != std::string::npos; at = yaml.find(key, at + option.size() + 1))
+    yaml.insert(at, option);
+  const auto apart = parse_model(yaml);
+  std::vector<std::vector<std::string>> all_layouts = kLayouts;
+  all_layouts.push_back({"x:2;y:2", "heads:x;d_kv:y"});
+  all_layouts.push_back({"x:2;y:4", "d_model:x;d_kv:y"});
+  expect_gradients(*apart, recorded, all_layouts);
+  std::map<std::string, Values> one;
+  const std::vector<double> losses = train(*apart, recorded, Layouts::single(), 4, one, 8);
+  for (const std::vector<std::string>& words : all_layouts) {
+    SCOPED_TRACE(fmt::format("{} on {}", words[1], words[0]));
+    std::map<std::string, Values> weights;
+    expect_close("losses", train(*apart, recorded, layouts_of(words), 4, weights, 8), losses, 1e-5);
+    for (const auto& [variable, values] : one) expect_close(variable, weights.at(variable), values, 1e-3);
+  }
+  // Adafactor's two largest dimensions are d_model and d_kv in place of d_model and heads * d_kv.
+  std::map<std::string, Values> of_together;
+  train(*together, recorded, Layouts::single(), 4, of_together, 8);
+  const std::string o = std::ranges::find_if(one, [](const auto& weight) {
+                          return weight.first.ends_with("SelfAttention/o");
+                        })->first;
+  EXPECT_GT(relative_difference(one.at(o), of_together.at(o)), 1e-4);
+  // Where it factors neither form, both go the same way.
+  train(*apart, recorded, Layouts::single(), 4, one, 1000);
+  train(*together, recorded, Layouts::single(), 4, of_together, 1000);
+  for (const auto& [variable, values] : one) EXPECT_EQ(values, of_together.at(variable)) << variable;
 }
 
 constexpr const char* kGoldenLanguageModel = "type: lm, d_model: 32, num_layers: 2, max_length: 16";
@@ -151,8 +200,28 @@ TEST(GoldenTransformer, PrefixLanguageModelWithSinusoidsAndOneMemoryHead) {
               fmt::format("{{{}, vocab_divisor: 8, positions: sinusoid, input_full_attention: true, "
                           "loss_on_targets_only: true, "
                           "block: [SelfAttention: {{num_heads: 4, key_value_size: 8, num_memory_heads: 1, "
-                          "fold_scaling_into_initializer: false}}, DenseReluDense: {{hidden_size: 64}}]}}",
+                          "combine_dims: true, fold_scaling_into_initializer: false}}, "
+                          "DenseReluDense: {{hidden_size: 64}}]}}",
                           kGoldenLanguageModel));
+}
+
+TEST(GoldenTransformer, HeadsApartWithOneMemoryHead) {
+  expect_case_with_heads_apart(
+      "04_lm_sinusoid_mqa_prefix", 64,
+      fmt::format("{{{}, vocab_divisor: 8, positions: sinusoid, input_full_attention: true, "
+                  "loss_on_targets_only: true, "
+                  "block: [SelfAttention: {{num_heads: 4, key_value_size: 8, num_memory_heads: 1, "
+                  "fold_scaling_into_initializer: false}}, DenseReluDense: {{hidden_size: 64}}]}}",
+                  kGoldenLanguageModel));
+}
+
+TEST(GoldenTransformer, HeadsApartInLocalAttention) {
+  expect_case_with_heads_apart(
+      "04_lm_local_shared_kv", 64,
+      fmt::format(
+          "{{{}, vocab_divisor: 8, block: [LocalSelfAttention: {{num_heads: 4, key_value_size: 8, radius: 4, "
+          "shared_kv: true}}, DenseReluDense: {{hidden_size: 64, activation: swish, bias: true}}]}}",
+          kGoldenLanguageModel));
 }
 
 constexpr const char* kBitransformer = "type: bitransformer, d_model: 32, max_length: 16, vocab_divisor: 8";
@@ -168,18 +237,21 @@ TEST(GoldenTransformer, EncoderDecoder) {
           kBitransformer));
 }
 
-TEST(GoldenTransformer, EncoderDecoderOfT5) {
-  expect_case(
-      "05_seq2seq_t5", 40,
-      fmt::format(
-          "{{{}, positions: none, shared_embedding_and_softmax: false, "
-          "layer_defaults: {{SelfAttention: {{num_heads: 4, key_value_size: 8, relative_attention_type: "
-          "bias_shared, relative_attention_num_buckets: 8}}, EncDecAttention: {{num_heads: 4, "
-          "key_value_size: "
-          "8}}, DenseReluDense: {{hidden_size: 48, activation: [gelu, linear]}}}}, "
-          "encoder: {{num_layers: 2, block: [SelfAttention, DenseReluDense]}}, "
-          "decoder: {{num_layers: 2, block: [SelfAttention, EncDecAttention, DenseReluDense]}}}}",
-          kBitransformer));
+std::string golden_t5() {
+  return fmt::format(
+      "{{{}, positions: none, shared_embedding_and_softmax: false, "
+      "layer_defaults: {{SelfAttention: {{num_heads: 4, key_value_size: 8, relative_attention_type: "
+      "bias_shared, relative_attention_num_buckets: 8}}, EncDecAttention: {{num_heads: 4, key_value_size: "
+      "8}}, DenseReluDense: {{hidden_size: 48, activation: [gelu, linear]}}}}, "
+      "encoder: {{num_layers: 2, block: [SelfAttention, DenseReluDense]}}, "
+      "decoder: {{num_layers: 2, block: [SelfAttention, EncDecAttention, DenseReluDense]}}}}",
+      kBitransformer);
+}
+
+TEST(GoldenTransformer, EncoderDecoderOfT5) { expect_case("05_seq2seq_t5", 40, golden_t5()); }
+
+TEST(GoldenTransformer, HeadsApartInAnEncoderDecoder) {
+  expect_case_with_heads_apart("05_seq2seq_t5", 40, golden_t5());
 }
 
 }  // namespace

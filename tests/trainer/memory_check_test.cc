@@ -240,7 +240,7 @@ TEST(CheckMemory, NamesOnlyWhatHelps) {
   // Replicas that are kept apart for checking are the largest part.
   const std::vector<std::string> checked = {"mesh=all:8", "layout=batch:all", "train.batch_size=64",
                                             "run.check_replicas=true"};
-  const std::optional<Problem> other = refusal(checked, need_of(checked) / 3);
+  const std::optional<Problem> other = refusal(checked, need_of(checked) * 2 / 5);
   ASSERT_TRUE(other);
   EXPECT_THAT(changes_in(other->hint), Contains("run.check_replicas=false"));
   EXPECT_THAT(other->hint, Not(HasSubstr("train.batch_size")));

@@ -30,10 +30,12 @@ UpdateOptions update_options(const std::string& optimizer, const std::string& le
 /// The update of given weights by given gradients, step by step, on one position or on a mesh.
 class UpdateRun {
  public:
-  UpdateRun(std::map<std::string, GoldenTensor> weights, const UpdateOptions& options) {
+  UpdateRun(std::map<std::string, GoldenTensor> weights, const UpdateOptions& options,
+            double step_scale = 1) {
     std::vector<VariableGradient> gradients;
     for (const auto& [name, weight] : weights) {
-      const Variable& variable = graph_.variable(name, weight.shape, DType::kFloat32, Initializer::zeros());
+      const Variable& variable = graph_.variable(name, weight.shape, DType::kFloat32, Initializer::zeros(),
+                                                 Variable::Kind::kWeight, step_scale);
       gradients.push_back({&variable, graph_.input("gradient/" + name, weight.shape)});
       variables_[name] = weight.values;
     }
@@ -152,6 +154,25 @@ TEST(Optimizers, AdamCorrectsTheBias) {
   // With correction the first step is learning_rate * sign(gradient), whatever its size.
   const Values first = two_steps(update_options("{type: adam, epsilon: 1.0e-12}", "0.01"))[0];
   expect_close("adam", first, {.09, .21, .29, .41, .49, .59}, 1e-5, 1e-6);
+}
+
+TEST(Optimizers, ScaledStepsOfAdamAreThoseOfTheWeightDividedByItsScale) {
+  const Shape shape{{"a", 3}};
+  constexpr double kScale = 8;
+  const UpdateOptions options =
+      update_options("{type: adam, epsilon: 0.001, weight_decay: 0.1, no_decay: []}", "0.02");
+  UpdateRun conventional({{"w", {shape, DType::kFloat32, {0.1, -0.2, 0.3}}}}, options);
+  UpdateRun scaled({{"w", {shape, DType::kFloat32, {0.8, -1.6, 2.4}}}}, options, kScale);
+  for (int64_t step = 0; step < 4; ++step) {
+    const Values gradient = {0.01, -0.02 * static_cast<double>(step), 0.003};
+    Values smaller = gradient;
+    for (double& g : smaller) g /= kScale;
+    conventional.step(step, {{"w", gradient}}, Layouts::single());
+    scaled.step(step, {{"w", smaller}}, Layouts::single());
+    Values expected = conventional.variables().at("w");
+    for (double& w : expected) w *= kScale;
+    expect_close("w", scaled.variables().at("w"), expected, 1e-5);
+  }
 }
 
 TEST(Optimizers, WeightDecayIsDecoupledAndLeavesBiasesAlone) {

@@ -108,7 +108,7 @@ class SharedCheckpoint : public CheckpointTest {
   /// Runs `action` in each process; what went wrong in each, by rank.
   static std::vector<std::string> run(int size,
                                       const std::function<void(std::shared_ptr<ProcessGroup>)>& action) {
-    TcpStoreServer server(0, true);
+    TcpStoreServer server;
     std::vector<std::string> errors(static_cast<size_t>(size));
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < size; ++rank) {
@@ -356,7 +356,7 @@ class KilledInASave : public SharedCheckpoint {
       children.push_back(::fork());
       if (children.back() == 0) ::_exit(child(rank, size, ports[0], rank == victim ? fault : ""));
     }
-    const TcpStoreServer server(0, true);
+    const TcpStoreServer server;
     const int port = server.port();
     for (int rank = 0; rank < size; ++rank) EXPECT_EQ(::write(ports[1], &port, sizeof port), sizeof port);
     std::vector<int> codes;

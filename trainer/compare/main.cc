@@ -5,6 +5,7 @@
 
 #include "engine/config/node.h"
 #include "engine/core/error.h"
+#include "engine/core/exception.h"
 #include "trainer/compare/compare.h"
 
 namespace mtf {
@@ -94,12 +95,10 @@ int compare_main(const std::vector<std::string>& words) {
     const Comparison comparison = compare(options);
     fmt::print("{}", report(comparison));
     return comparison.differs() ? 1 : 0;
-  } catch (const Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "mtf-compare: {}\n", error.what());
+    report_failure(error, "mtf-compare");
+    return kTrouble;
   }
-  return kTrouble;
 }
 
 }  // namespace mtf

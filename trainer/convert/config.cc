@@ -34,17 +34,25 @@ ConfigText::ConfigText(const std::string& text, const std::string& name)
     if (error == 0) return;
     ::unlink(path_.c_str());
   }
-  throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be written: {}", path_, system_message(error)));
+  throw Error(ErrorKind::kSystem,
+              fmt::format("{}: cannot be taken apart: no temporary file can be written as {}: {}", name_,
+                          path_, system_message(error)),
+              "a directory with room, as TMPDIR");
 }
 
 ConfigText::~ConfigText() { ::unlink(path_.c_str()); }
 
+Config load_model_config(const std::string& path) {
+  Diagnostics diagnostics;
+  Config config = load_config({path}, {"run.mode=infer"}, diagnostics);
+  diagnostics.throw_if_errors();
+  config.run.mode = RunOptions().mode;
+  return config;
+}
+
 Config ConfigText::load() const {
   try {
-    Diagnostics diagnostics;
-    Config config = load_config({path_}, {}, diagnostics);
-    diagnostics.throw_if_errors();
-    return config;
+    return load_model_config(path_);
   } catch (const Error& error) {
     throw_renamed(error, path_, name_);
   }

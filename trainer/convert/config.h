@@ -12,6 +12,10 @@
 
 namespace mtf {
 
+/// The configuration in a file, of which only the model is needed: not what a training asks for, such as when
+/// it ends, nor the files of its data. Throws Error (kConfig).
+Config load_model_config(const std::string& path);
+
 class ConfigText {
  public:
   /// `name` stands for the text in messages.

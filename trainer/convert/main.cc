@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "engine/core/error.h"
+#include "engine/core/exception.h"
 #include "engine/core/nearest.h"
 #include "trainer/convert/convert.h"
 #include "trainer/process.h"
@@ -114,12 +115,8 @@ int convert_main(const std::vector<std::string>& words) {
     }
     for (const std::string& line : convert(*options)) std::fputs((line + "\n").c_str(), stderr);
     return 0;
-  } catch (const Error& error) {
-    std::fputs(fmt::format("{}\n", error.what()).c_str(), stderr);
-    return error.exit_code();
   } catch (const std::exception& error) {
-    std::fputs(fmt::format("mtf-convert: {}\n", error.what()).c_str(), stderr);
-    return 1;
+    return report_failure(error, "mtf-convert");
   }
 }
 

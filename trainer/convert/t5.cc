@@ -184,6 +184,19 @@ HostTensor value_of(const Variable& variable, const StoredTensor& stored, bool t
   return value;
 }
 
+/// The tensors decide whether softmax weights and embedding are one matrix: newer versions of config.json say
+/// so of all models. Scaled logits are always those of the embedding.
+void settle_softmax(const T5Files& files, const std::string& from, T5Config& t5) {
+  const StoredTensor* softmax = files.find(kSoftmax);
+  const bool apart = softmax && !std::ranges::equal(softmax->data, files.embedding().data);
+  if (apart && t5.scaled_logits)
+    throw Error(ErrorKind::kCheckpoint,
+                fmt::format("{}: `{}` is another matrix than `{}`, and config.json says that they are one",
+                            from, kSoftmax, kEmbedding),
+                "`\"tie_word_embeddings\": false` where the logits have no scale");
+  t5.tied = !apart && (t5.tied || t5.scaled_logits);
+}
+
 /// What the import does not take: twice the same, or read by no layer.
 void check_unused(const T5Files& files, const std::set<std::string>& used, const std::string& from) {
   std::vector<std::string> left;
@@ -260,6 +273,19 @@ void export_vocabulary(const Config& config, const std::string& run, int64_t row
   write_text_file(directory + "/tokenizer_config.json", tokenizer.dump(2) + "\n");
 }
 
+/// Heads and d_kv as one dimension, as a T5 has them: the same elements in the same order.
+Shape with_heads_together(const Shape& shape) {
+  std::vector<Dimension> dimensions;
+  for (const Dimension& d : shape) {
+    if (d.name == "d_kv" && !dimensions.empty() && dimensions.back().name == "heads") {
+      dimensions.back().size *= d.size;
+    } else {
+      dimensions.push_back(d);
+    }
+  }
+  return Shape(std::move(dimensions));
+}
+
 /// Weights of a run whose configuration has been changed, and of a file that has lost some, are no T5's.
 void check_weights(const ModelWeights& model, const T5Config& t5, const std::string& from) {
   const auto fail = [&](const std::string& variable, const std::string& there, const std::string& right) {
@@ -276,7 +302,7 @@ void check_weights(const ModelWeights& model, const T5Config& t5, const std::str
     const auto weight = std::ranges::find(model.weights, variable.name, &ModelWeight::name);
     const std::string right = variable.shape.to_string();
     if (weight == model.weights.end()) fail(variable.name, "is not there", right);
-    const Shape& shape = weight->value.shape;
+    const Shape shape = with_heads_together(weight->value.shape);
     if (!std::ranges::equal(shape, variable.shape, {}, &Dimension::size, &Dimension::size))
       fail(variable.name, "is " + shape.to_string(), right);
   }
@@ -306,26 +332,18 @@ std::optional<T5Tensor> t5_tensor(const std::string& variable) {
 
 T5Import import_t5(const std::string& from, const std::string& to) {
   const std::string config_file = from + "/config.json";
-  const T5Config t5 = parse_t5_config(read_text_file(config_file), config_file);
+  T5Config t5 = parse_t5_config(read_text_file(config_file), config_file);
   const T5Files files(from);
+  settle_softmax(files, from, t5);
   T5Import import;
   T5Surroundings around{.vocabulary = {}, .directory = to, .source = from};
   around.vocabulary = vocabulary_of(from, to, t5.vocab_size, import);
   import.model.config = t5_yaml(t5, around);
-  const StoredTensor& embedding = files.embedding();
-  const StoredTensor* softmax = files.find(kSoftmax);
-  const bool apart = softmax && !std::ranges::equal(softmax->data, embedding.data);
-  if (apart && t5.scaled_logits)
-    throw Error(ErrorKind::kCheckpoint,
-                fmt::format("{}: `{}` is another matrix than `{}`, and config.json says that they are one",
-                            from, kSoftmax, kEmbedding),
-                "`\"tie_word_embeddings\": false` where the logits have no scale");
   std::set<std::string> used;
   for (const Variable& variable : ConfigText(import.model.config, from).variables()) {
     const std::optional<T5Tensor> theirs = t5_tensor(variable.name);
     MTF_CHECK(theirs, "a T5 has the variable {}", variable.name);
-    const bool is_embedding = theirs->name == kEmbedding || (theirs->name == kSoftmax && !apart);
-    const StoredTensor& stored = is_embedding ? embedding : files.at(theirs->name);
+    const StoredTensor& stored = theirs->name == kEmbedding ? files.embedding() : files.at(theirs->name);
     used.insert(stored.name);
     import.model.weights.push_back({variable.name, value_of(variable, stored, theirs->transposed, from)});
   }
@@ -344,7 +362,7 @@ std::vector<std::string> export_t5(const ModelWeights& model, const std::string&
     const std::optional<T5Tensor> theirs = t5_tensor(weight.name);
     if (!theirs)
       throw Error(ErrorKind::kCheckpoint, fmt::format("{}: a T5 has no variable `{}`", from, weight.name));
-    const auto [rows, columns] = matrix_of(weight.value.shape);
+    const auto [rows, columns] = matrix_of(with_heads_together(weight.value.shape));
     if (theirs->name == kEmbedding) t5.vocab_size = rows;
     std::vector<float> value(static_cast<size_t>(rows * columns));
     convert_elements(weight.value.bytes.data(), weight.value.dtype,

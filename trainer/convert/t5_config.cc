@@ -129,8 +129,9 @@ T5Config parse_t5_config(const std::string& text, const std::string& path) {
   t5.dropout = json.number("dropout_rate", t5.dropout);
   t5.epsilon = json.number("layer_norm_epsilon", t5.epsilon);
   t5.activation = parse_feed_forward(json);
+  t5.tied = json.flag("tie_word_embeddings", true);
   // Newer files say it themselves; in older ones unscaled logits went with softmax weights of their own.
-  t5.scaled_logits = json.flag("scale_decoder_outputs", json.flag("tie_word_embeddings", true));
+  t5.scaled_logits = json.flag("scale_decoder_outputs", t5.tied);
   return t5;
 }
 
@@ -157,7 +158,7 @@ std::string t5_json(const T5Config& t5) {
       {"feed_forward_proj", name->name},
       {"is_gated_act", gated},
       {"dense_act_fn", function == "gelu" ? "gelu_new" : function},
-      {"tie_word_embeddings", t5.scaled_logits},
+      {"tie_word_embeddings", t5.tied},
       {"scale_decoder_outputs", t5.scaled_logits},
       {"pad_token_id", kPadId},
       {"eos_token_id", kEosId},

@@ -28,8 +28,8 @@ struct T5Config {
   double dropout = 0.1;
   double epsilon = 1e-6;
   std::vector<Activation> activation = {Activation::kRelu};
-  /// logits = h / sqrt(d_model) · embedding, instead of h · lm_head (v1.1).
-  bool scaled_logits = true;
+  bool tied = true;           ///< the logits come from the embedding instead of lm_head (v1.1)
+  bool scaled_logits = true;  ///< of h / sqrt(d_model) instead of h (v1.1)
 
   friend bool operator==(const T5Config&, const T5Config&) = default;
 };

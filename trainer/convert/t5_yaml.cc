@@ -152,11 +152,7 @@ std::string quoted(const std::string& text) { return config::to_flow_yaml(Node::
 
 std::string activation_text(const std::vector<Activation>& activation) {
   std::vector<std::string> words;
-  for (const Activation function : activation) {
-    for (const config::EnumName& name : enum_names(Activation{})) {
-      if (static_cast<Activation>(name.value) == function) words.push_back(name.name);
-    }
-  }
+  for (const Activation function : activation) words.push_back(config::dump(function).text());
   return words.size() == 1 ? words[0] : fmt::format("[{}]", fmt::join(words, ", "));
 }
 
@@ -177,7 +173,8 @@ T5Config t5_of(const Config& config) {
   t5.num_layers = model->encoder.num_layers;
   t5.num_decoder_layers = model->decoder.num_layers;
   t5.dropout = model->around.dropout;
-  t5.scaled_logits = model->shared_embedding_and_softmax;
+  t5.tied = model->shared_embedding_and_softmax;
+  t5.scaled_logits = t5.tied && std::get<VocabEmbedding>(model->embedding).scale_logits;
   Heads heads(mark, t5);
   heads.add_self(encoder.layer<T5SelfAttention>(0));
   heads.add_self(decoder.layer<T5SelfAttention>(0));
@@ -200,6 +197,8 @@ T5Config t5_of(const Config& config) {
 
 std::string t5_yaml(const T5Config& t5, const T5Surroundings& around) {
   const std::string heads = fmt::format("num_heads: {}, key_value_size: {}", t5.num_heads, t5.d_kv);
+  const char* const unscaled =
+      t5.tied && !t5.scaled_logits ? "\n  embedding: {type: vocab, scale_logits: false}" : "";
   std::string text = fmt::format(
       R"({13}
 # A T5 that mtf-convert has made of {0}
@@ -217,15 +216,15 @@ model:
   dropout: $dropout
   positions: none
   vocab_divisor: {7}      # {7} rows, whatever the vocabulary has
-  shared_embedding_and_softmax: {8}
+  shared_embedding_and_softmax: {8}{14}
   layer_defaults:
     SelfAttention: {{{9}, dropout: $dropout, relative_attention_type: bias_shared, relative_attention_num_buckets: {10}}}
     EncDecAttention: {{{9}, dropout: $dropout}}
     DenseReluDense: {{hidden_size: {11}, activation: {12}, dropout: $dropout}}
 )",
       printable(around.source), printable(around.directory), t5.dropout, around.vocabulary, t5.num_layers,
-      t5.num_decoder_layers, t5.d_model, t5.vocab_size, t5.scaled_logits, heads, t5.num_buckets, t5.d_ff,
-      activation_text(t5.activation), kResolvedHeader);
+      t5.num_decoder_layers, t5.d_model, t5.vocab_size, t5.tied, heads, t5.num_buckets, t5.d_ff,
+      activation_text(t5.activation), kResolvedHeader, unscaled);
   if (t5.epsilon != T5Config().epsilon) text += fmt::format("    rms_norm: {{epsilon: {}}}\n", t5.epsilon);
   return text + fmt::format(R"(learning_rate: 0.001
 train: {{steps: 10000, batch_size: 32}}

@@ -13,6 +13,7 @@
 #include "engine/core/error.h"
 #include "trainer/convert/config.h"
 #include "trainer/convert/files.h"
+#include "trainer/restore.h"
 
 namespace mtf {
 namespace {
@@ -22,7 +23,6 @@ namespace fs = std::filesystem;
 /// Keys of a file's metadata. A further entry for each file of the checkpoint but that of the weights: the
 /// names of its variables, one a line.
 constexpr const char* kConfigKey = "config.yaml";
-constexpr const char* kManifestKey = "manifest.json";
 constexpr const char* kWeightsFile = "weights.safetensors";
 constexpr std::string_view kStateFileSuffix = ".safetensors";
 /// What the name of a running mean has behind that of its weight.
@@ -99,12 +99,6 @@ std::map<std::string, std::string> files_of_state(const SafetensorsFile& file) {
   return files;
 }
 
-Manifest manifest_of(const SafetensorsFile& file) {
-  const auto found = file.metadata().find(kManifestKey);
-  if (found != file.metadata().end()) return parse_manifest(found->second, file.path());
-  return {};
-}
-
 /// Names the dimensions of tensors after the variables of the model, which must all be there.
 class DimensionsOfModel {
  public:
@@ -116,7 +110,7 @@ class DimensionsOfModel {
     if (found == variables_.end())
       throw Error(ErrorKind::kCheckpoint,
                   fmt::format("{}: the model has no variable `{}`", path_, tensor.name));
-    if (sizes_of(found->shape) != tensor.shape)
+    if (!are_elements_of(tensor.shape, found->shape))
       throw Error(ErrorKind::kCheckpoint,
                   fmt::format("{}: `{}` is [{}], and the model has {}", path_, tensor.name,
                               fmt::join(tensor.shape, ", "), found->shape.to_string()));
@@ -190,10 +184,7 @@ ModelWeights read_weights_file(const std::string& path, const std::string& confi
   ModelWeights model{.config = {}, .directory = {}, .manifest = manifest_of(file), .weights = {}};
   const auto found = file.metadata().find(kConfigKey);
   if (!config.empty()) {
-    Diagnostics diagnostics;
-    const Config loaded = load_config({config}, {}, diagnostics);
-    diagnostics.throw_if_errors();
-    model.config = resolved_yaml(loaded);
+    model.config = resolved_yaml(load_model_config(config));
   } else if (found != file.metadata().end()) {
     model.config = found->second;
   } else {
@@ -225,7 +216,7 @@ void write_model_directory(const ModelWeights& model, const std::string& directo
 }
 
 void write_weights_file(const ModelWeights& model, const std::string& path) {
-  std::map<std::string, std::string> metadata{{kManifestKey, to_json(model.manifest)}};
+  std::map<std::string, std::string> metadata{{Manifest::kFile, to_json(model.manifest)}};
   if (!model.config.empty()) metadata[kConfigKey] = model.config;
   std::vector<StoredTensor> tensors;
   for (const ModelWeight& weight : model.weights) {

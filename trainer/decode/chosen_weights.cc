@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <map>
 
 #include "engine/checkpoint/checkpoint.h"
@@ -15,7 +16,12 @@
 namespace mtf {
 namespace {
 
-ChosenWeights one(const std::string& path) { return {CheckpointReader(path).manifest().step, {path}}; }
+ChosenWeights one(const std::string& path) {
+  ChosenWeights chosen{0, {path}};
+  chosen.step =
+      chosen.is_file() ? manifest_of(SafetensorsFile(path)).step : CheckpointReader(path).manifest().step;
+  return chosen;
+}
 
 std::vector<SavedCheckpoint> all_saved(const Config& config, const Mark& mark) {
   std::vector<SavedCheckpoint> saved = list_checkpoints(checkpoints_directory(config));
@@ -45,8 +51,8 @@ std::vector<float> wide_values(const VariableStore& weights, const std::string& 
   for (const VariableStore::StoredSlice& slice : weights.slices(name)) {
     const size_t begin = values.size();
     values.resize(begin + static_cast<size_t>(slice.shape.size()));
-    convert_elements(slice.on_host(buffer), dtype, reinterpret_cast<std::byte*>(values.data() + begin), DType::kFloat32,
-                     slice.shape.size());
+    convert_elements(slice.on_host(buffer), dtype, reinterpret_cast<std::byte*>(values.data() + begin),
+                     DType::kFloat32, slice.shape.size());
   }
   return values;
 }
@@ -71,7 +77,8 @@ void set_means(const WeightSums& sums, size_t count, VariableStore& weights) {
     const float* next = means.data();
     for (const VariableStore::StoredSlice& slice : weights.slices(name)) {
       slice.fill([&](std::byte* to) {
-        convert_elements(reinterpret_cast<const std::byte*>(next), DType::kFloat32, to, dtype, slice.shape.size());
+        convert_elements(reinterpret_cast<const std::byte*>(next), DType::kFloat32, to, dtype,
+                         slice.shape.size());
       });
       next += slice.shape.size();
     }
@@ -80,7 +87,10 @@ void set_means(const WeightSums& sums, size_t count, VariableStore& weights) {
 
 }  // namespace
 
+bool ChosenWeights::is_file() const { return std::filesystem::is_regular_file(paths.front()); }
+
 std::string ChosenWeights::description() const {
+  if (is_file()) return paths.front();
   if (paths.size() == 1) return fmt::format("step {}", step);
   return fmt::format("the mean of {} checkpoints up to step {}", paths.size(), step);
 }
@@ -113,6 +123,12 @@ std::vector<ChosenWeights> choose_weights(const Config& config, const InferCheck
 }
 
 void load_weights(const ChosenWeights& chosen, const Session& session, VariableStore& weights) {
+  if (chosen.is_file()) {
+    const SafetensorsFile file(chosen.paths.front());
+    check_vocabularies(session, manifest_of(file), file.path());
+    restore_weights(file, weights, evaluated_weights(session.config));
+    return;
+  }
   WeightSums sums;
   for (const std::string& path : chosen.paths) {
     CheckpointReader reader(path);

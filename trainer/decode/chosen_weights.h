@@ -10,12 +10,13 @@
 
 namespace mtf {
 
-/// Weights from a checkpoint, or the mean of several.
+/// Weights from a checkpoint or a safetensors file, or the mean of several checkpoints.
 struct ChosenWeights {
-  int64_t step = 0;  ///< of the newest
-  std::vector<std::string> paths;
+  int64_t step = 0;                ///< of the newest; 0 for a file that does not tell
+  std::vector<std::string> paths;  ///< directories of checkpoints, or one file
 
-  /// "step 4000", "the mean of 8 checkpoints up to step 4000".
+  bool is_file() const;
+  /// "step 4000", "the mean of 8 checkpoints up to step 4000", the path of a file.
   std::string description() const;
 };
 

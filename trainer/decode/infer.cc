@@ -32,8 +32,9 @@ struct Line {
   Written written;
 };
 
-LineFiles files_of(const InferOptions& options) {
-  return {options.input, options.prefix, "a line, which may be empty, for each line of the input"};
+LineFiles files_of(const Config& config) {
+  return {config.infer.input, config.infer.prefix, "a line, which may be empty, for each line of the input",
+          config.data.text_limit()};
 }
 
 class Infer {
@@ -164,7 +165,7 @@ void infer(Session& session, Diagnostics& diagnostics) {
   check_same_run(session, {&reader}, {{"weights", descriptions(chosen)}});
   show_device_notes(session);
   Communicator& communicator = session.processes->communicator();
-  const auto open = [&] { return std::make_unique<PairedLines>(communicator, files_of(config.infer)); };
+  const auto open = [&] { return std::make_unique<PairedLines>(communicator, files_of(config)); };
   std::unique_ptr<PairedLines> input = open();  // before the weights are read
   VariableStore weights(*session.backend, reader.mesh, reader.variables, variable_store_options(session));
   for (const ChosenWeights& each : chosen) {

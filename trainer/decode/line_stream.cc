@@ -4,49 +4,36 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <thread>
 
 #include "data/input_file.h"
+#include "data/text/paths.h"
 #include "engine/checkpoint/file.h"
 #include "engine/core/error.h"
 
 namespace mtf {
 namespace {
 
-/// Lines that are read ahead.
-constexpr size_t kAhead = 1 << 16;
+/// Lines that are read ahead, and their bytes: no more is read once there are so many.
+constexpr size_t kAhead = 1 << 16, kAheadBytes = 1 << 26;
 /// How long take() waits for more lines behind the first.
 constexpr std::chrono::milliseconds kPatience(20);
 /// How often take() says that it waits for the first.
 constexpr std::chrono::milliseconds kNotice(500);
 
-/// Bytes of a pipe or terminal as they come.
-size_t read_some(int descriptor, const std::string& name, char* buffer, size_t size) {
-  ssize_t got;
-  do {
-    got = ::read(descriptor, buffer, size);
-  } while (got < 0 && errno == EINTR);
-  if (got < 0) throw Error(ErrorKind::kSystem, name + " cannot be read: " + system_message(errno));
-  return static_cast<size_t>(got);
-}
-
-std::function<size_t(char*, size_t)> reader(const std::string& path) {
-  if (path == "-") {
-    return [](char* buffer, size_t size) { return read_some(STDIN_FILENO, "standard input", buffer, size); };
-  }
+ReadBytes reader(const std::string& path) {
+  if (path == "-") return read_from(STDIN_FILENO, input_name(path));
   if (!is_stream(path)) {
     const auto file = std::make_shared<InputFile>(path, "a text");
-    return [file](char* buffer, size_t size) {
-      return static_cast<size_t>(file->read(buffer, static_cast<int64_t>(size)));
-    };
+    return [file, read = file->reader()](char* buffer, size_t size) { return read(buffer, size); };
   }
   const auto file = std::make_shared<File>(path, O_RDONLY);
   if (!file->open())
     throw Error(ErrorKind::kData, fmt::format("cannot open {}: {}", path, system_message(file->error())));
-  return [file, path](char* buffer, size_t size) { return read_some(file->get(), path, buffer, size); };
+  return
+      [file, read = read_from(file->get(), path)](char* buffer, size_t size) { return read(buffer, size); };
 }
 
 }  // namespace
@@ -69,6 +56,10 @@ void check_inputs(const Config& config, const NamedInput& first, const NamedInpu
                 "a file for one of them");
   }
   for (const NamedInput& input : {first, second}) {
+    if (config.launch.rank == 0 && !input.path.empty() && !is_stream(input.path)) {
+      if (auto problem = unreadable({input.path, config.mark(input.key)}))
+        throw Error(std::vector<Problem>{std::move(*problem)});
+    }
     if (checkpoints < 2 || !is_stream(input.path)) continue;
     throw Error(ErrorKind::kConfig, config.mark(input.key),
                 fmt::format("{} can be read for one checkpoint only, not for {}", input_name(input.path),
@@ -77,12 +68,15 @@ void check_inputs(const Config& config, const NamedInput& first, const NamedInpu
   }
 }
 
-LineStream::LineStream(const std::string& path) : queue_(std::make_shared<Queue>()) {
+LineStream::LineStream(const std::string& path, const TextLimit& limit) : queue_(std::make_shared<Queue>()) {
   // A pipe opens once somebody writes to it: take() waits for that.
-  std::thread([queue = queue_, path, read = is_stream(path) ? Read() : reader(path)] {
+  std::thread([queue = queue_, path, limit, read = is_stream(path) ? ReadBytes() : reader(path)] {
     std::exception_ptr error;
     try {
-      read_lines(read ? read : reader(path), *queue);
+      LineSplitter lines(input_name(path), read ? read : reader(path), limit);
+      while (const auto line = lines.next()) {
+        if (!queue->add(*line)) break;
+      }
     } catch (...) {
       error = std::current_exception();
     }
@@ -99,30 +93,15 @@ LineStream::~LineStream() {
   queue_->changed.notify_all();
 }
 
-bool LineStream::Queue::add(std::string line) {
-  if (line.ends_with('\r')) line.pop_back();
+bool LineStream::Queue::full() const { return lines.size() >= kAhead || bytes >= kAheadBytes; }
+
+bool LineStream::Queue::add(std::string_view line) {
   std::unique_lock lock(mutex);
-  changed.wait(lock, [&] { return stopped || lines.size() < kAhead; });
-  lines.push_back(std::move(line));
+  changed.wait(lock, [&] { return stopped || !full(); });
+  lines.emplace_back(line);
+  bytes += line.size();
   changed.notify_all();
   return !stopped;
-}
-
-void LineStream::read_lines(const Read& read, Queue& queue) {
-  std::vector<char> buffer(1 << 16);
-  std::string line;
-  while (const size_t got = read(buffer.data(), buffer.size())) {
-    size_t begin = 0;
-    for (size_t i = 0; i < got; ++i) {
-      if (buffer[i] != '\n') continue;
-      line.append(buffer.data() + begin, i - begin);
-      if (!queue.add(std::move(line))) return;
-      line.clear();
-      begin = i + 1;
-    }
-    line.append(buffer.data() + begin, got - begin);
-  }
-  if (!line.empty()) queue.add(std::move(line));
 }
 
 std::vector<std::string> LineStream::take(size_t most, const std::function<void()>& waits) {
@@ -133,9 +112,11 @@ std::vector<std::string> LineStream::take(size_t most, const std::function<void(
     waits();
     lock.lock();
   }
-  queue.changed.wait_for(lock, kPatience, [&] { return queue.ended || queue.lines.size() >= most; });
+  queue.changed.wait_for(lock, kPatience,
+                         [&] { return queue.ended || queue.full() || queue.lines.size() >= most; });
   std::vector<std::string> taken;
   while (!queue.lines.empty() && taken.size() < most) {
+    queue.bytes -= queue.lines.front().size();
     taken.push_back(std::move(queue.lines.front()));
     queue.lines.pop_front();
   }

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/text/line_splitter.h"
 #include "trainer/config.h"
 
 namespace mtf {
@@ -35,31 +36,31 @@ void check_inputs(const Config& config, const NamedInput& first, const NamedInpu
 class LineStream {
  public:
   /// `path`: a file, plain or .gz, or a stream. Throws Error (kData) when a file cannot be opened.
-  explicit LineStream(const std::string& path);
+  LineStream(const std::string& path, const TextLimit& limit);
   ~LineStream();
   LineStream(const LineStream&) = delete;
 
   /// Waits for a line, then takes those that are there, at most `most`; none at the end. Lines end with "\n"
   /// or "\r\n", which are not part of them. Twice a second of waiting it calls `waits`. Throws Error when the
-  /// stream cannot be opened or the file cannot be read on.
+  /// stream cannot be opened or the file cannot be read on, and for a line above the limit.
   std::vector<std::string> take(
       size_t most, const std::function<void()>& waits = [] {});
 
  private:
-  /// Bytes that are there, waiting for the first; 0: the end.
-  using Read = std::function<size_t(char* buffer, size_t size)>;
   /// Shared with the thread, which may wait for input when nobody wants it any more.
   struct Queue {
     std::mutex mutex;
     std::condition_variable changed;
     std::deque<std::string> lines;
+    size_t bytes = 0;  ///< of these lines
     bool ended = false, stopped = false;
     std::exception_ptr error;
 
     /// False: nobody wants lines any more.
-    bool add(std::string line);
+    bool add(std::string_view line);
+    /// No more is read ahead.
+    bool full() const;
   };
-  static void read_lines(const Read& read, Queue& queue);
 
   std::shared_ptr<Queue> queue_;
 };

@@ -42,8 +42,8 @@ LinePairs pairs_of(std::string_view message) {
 PairedLines::PairedLines(Communicator& communicator, const LineFiles& files)
     : communicator_(communicator), files_(files) {
   if (communicator.process() != 0) return;
-  first_.emplace(files.first);
-  if (!files.second.empty()) second_.emplace(files.second);
+  first_.emplace(files.first, files.limit);
+  if (!files.second.empty()) second_.emplace(files.second, files.limit);
 }
 
 LinePairs PairedLines::take(size_t most) {

@@ -22,8 +22,9 @@ using LinePairs = std::vector<LinePair>;
 /// Two files whose lines belong together.
 struct LineFiles {
   std::string first;
-  std::string second;  ///< empty: there is none
-  std::string hint;    ///< for the message that they have different numbers of lines
+  std::string second;    ///< empty: there is none
+  std::string hint;      ///< for the message that they have different numbers of lines
+  TextLimit limit = {};  ///< of a line
 };
 
 class PairedLines {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <limits>
 
@@ -12,6 +14,7 @@
 #include "engine/ops/top_k.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/prepared_program.h"
+#include "layers/positions.h"
 #include "trainer/decode/cache_rows.h"
 #include "trainer/memory/need.h"
 #include "trainer/optimizer/averages.h"
@@ -36,6 +39,9 @@ Program compiled(const DecodeEnvironment& environment, const Graph& graph) {
 
 namespace {
 
+/// The name of the likeliest tokens.
+constexpr std::string_view kCandidates = "candidates";
+
 /// The outputs, from logits of which those behind the vocabulary do not count as candidates.
 void set_answer(Graph& graph, const DecodePlan& plan, const Tensor& logits, int64_t vocabulary) {
   const Dimension& vocab = logits.shape()[logits.shape().rank() - 1];
@@ -50,7 +56,7 @@ void set_answer(Graph& graph, const DecodePlan& plan, const Tensor& logits, int6
   const Tensor total = reduce_logsumexp(logits, vocab.name);
   if (plan.answer == DecodeAnswer::kLogProbs)
     return graph.set_output("log_probs", subtract(eligible, total, eligible.shape()));
-  const auto [values, tokens] = top_k(eligible, vocab.name, {"candidates", plan.candidates});
+  const auto [values, tokens] = top_k(eligible, vocab.name, {std::string(kCandidates), plan.candidates});
   graph.set_output("log_probs", subtract(values, total, values.shape()));
   graph.set_output("tokens", tokens);
 }
@@ -117,12 +123,16 @@ DecodePlan without_prefix(DecodePlan plan) {
   return plan;
 }
 
-/// Lengths take all sizes here, and hypotheses are few: rules for them are left out.
-LayoutRules without_lengths(const LayoutRules& rules) {
+/// Dimensions that are as long as the texts at hand or as many as their hypotheses, whatever a training has:
+/// no rule cuts all the sizes that they take. The others have the sizes of the training.
+constexpr std::array kSizedByTexts = {std::string_view("length"), kMemoryLength, kSinusoidLength, kBeam,
+                                      kCandidates};
+
+/// The rules for dimensions of one size.
+LayoutRules of_fixed_sizes(const LayoutRules& rules) {
   std::vector<LayoutRule> kept;
   for (const LayoutRule& rule : rules.rules()) {
-    if (rule.dimension != "length" && rule.dimension != kMemoryLength && rule.dimension != "beam")
-      kept.push_back(rule);
+    if (std::ranges::find(kSizedByTexts, rule.dimension) == kSizedByTexts.end()) kept.push_back(rule);
   }
   return LayoutRules(std::move(kept));
 }
@@ -143,7 +153,7 @@ int64_t text_bucket(int64_t n, const DecodeEnvironment& environment) {
 
 DecodeEnvironment decode_environment(const Session& session) {
   Layouts layouts = session.layouts;
-  layouts.activation = without_lengths(layouts.activation);
+  layouts.activation = of_fixed_sizes(layouts.activation);
   return {session, *session.model->decoder(), std::move(layouts)};
 }
 
@@ -176,7 +186,7 @@ DecodeProgram DecodePrograms::take_step(const DecodePlan& plan) {
 
 Program program_of_weights(const Session& session) {
   const DecodeEnvironment environment = decode_environment(session);
-  const int64_t any = 16;
+  const int64_t any = length_bucket(1, environment.decoder.longest_text());
   const DecodePlan plan{.sizes = {.texts = text_bucket(1, environment), .inputs = any, .memory = any}};
   Program program = compiled(environment, *build_prefill(environment, plan));
   std::erase_if(program.variables,

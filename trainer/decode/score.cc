@@ -119,8 +119,9 @@ class Scorer {
   std::map<std::array<int64_t, 3>, std::unique_ptr<Executor>> programs_;
 };
 
-LineFiles files_of(const ScoreOptions& options) {
-  return {options.targets, options.inputs, "files in which each line belongs to the same line of the other"};
+LineFiles files_of(const Config& config) {
+  return {config.score.targets, config.score.inputs,
+          "files in which each line belongs to the same line of the other", config.data.text_limit()};
 }
 
 class ScoreRun {
@@ -209,7 +210,7 @@ void score(Session& session, Diagnostics& diagnostics) {
   check_same_run(session, {&reader}, {{"weights", descriptions(chosen)}});
   show_device_notes(session);
   Communicator& communicator = session.processes->communicator();
-  const auto open = [&] { return std::make_unique<PairedLines>(communicator, files_of(options)); };
+  const auto open = [&] { return std::make_unique<PairedLines>(communicator, files_of(config)); };
   std::unique_ptr<PairedLines> lines = open();  // before the weights are read
   VariableStore weights(*session.backend, reader.mesh, reader.variables, variable_store_options(session));
   for (const ChosenWeights& each : chosen) {

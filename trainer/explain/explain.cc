@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 
+#include "data/text/paths.h"
 #include "engine/runtime/remote_traffic.h"
 #include "trainer/evaluate.h"
 #include "trainer/explain/json.h"
@@ -80,12 +81,26 @@ void add_unique(std::string text, std::vector<std::string>& texts) {
 /// not counted, and `notes` says so.
 std::vector<EvaluationSet> evaluation_sets(const Session& session, Diagnostics& diagnostics,
                                            std::vector<std::string>& notes) {
+  std::vector<Problem> missing;
+  for (auto [name, dataset] : session.config.evaluate.datasets) {
+    if (text_source(source_of(dataset))) continue;  // what the configuration says is enough
+    std::vector<config::Path> paths;
+    for (const config::Path* path : paths_of(dataset)) paths.push_back(*path);
+    find_files(paths, missing);
+  }
+  const auto not_counted = [&](const std::string& reason) {
+    notes.push_back(fmt::format("the memory of the evaluation data is not counted: {}", reason));
+    return std::vector<EvaluationSet>();
+  };
+  if (!missing.empty()) {
+    declared_evaluation_sets(session, diagnostics);  // checks their metrics
+    return not_counted(Error(std::move(missing)).what());
+  }
   try {
     return open_evaluation_sets(session, diagnostics);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kData) throw;
-    notes.push_back(fmt::format("the memory of the evaluation data is not counted: {}", error.what()));
-    return {};
+    return not_counted(error.what());
   }
 }
 
@@ -129,7 +144,7 @@ void explain(const Session& session, Diagnostics& diagnostics) {
   if (hosting_of(session.config).process != 0) return;
   const ExplainOptions& options = session.config.explain;
   fmt::print("{}", options.format == ExplainFormat::kJson ? explain_json(explanation, options.tensors)
-                                                          : explain_text(explanation, options.tensors));
+                                                          : explain_text(explanation, options));
 }
 
 }  // namespace mtf

@@ -305,16 +305,17 @@ std::string flops_text(double flops) {
   return fmt::format("{:.4g} {}", flops, units[unit]);
 }
 
-std::string explain_text(const Explanation& explanation, bool tensors) {
+std::string explain_text(const Explanation& explanation, const ExplainOptions& options) {
   const ExplainedProgram& step = explanation.step;
-  std::string text = header(explanation) + variables_text(step.program);
-  if (tensors) text += tensors_text(step);
-  text += collectives_text(step) + counters_text(step) + layers_text(explanation);
   const std::string process = process_text(step.program.mesh, explanation.processes);
-  text += memory_text(explanation.memory, process) + repeated_text(explanation);
-  text += remarks_text(explanation);
-  return text + "verdict\n" + work_line(explanation) + traffic_lines(step.facts, explanation.processes) +
-         evaluation_line(explanation) + memory_lines(explanation.memory, process);
+  std::string text = header(explanation) + variables_text(step.program) + layers_text(explanation) +
+                     collectives_text(step) + memory_text(explanation.memory, process) +
+                     repeated_text(explanation);
+  if (options.tensors) text += tensors_text(step);
+  if (options.detail) text += counters_text(step);
+  return text + remarks_text(explanation) + "verdict\n" + work_line(explanation) +
+         traffic_lines(step.facts, explanation.processes) + evaluation_line(explanation) +
+         memory_lines(explanation.memory, process);
 }
 
 }  // namespace mtf

@@ -7,10 +7,10 @@
 
 namespace mtf {
 
-/// In this order: variables; every tensor of a step (`tensors`); collectives; counters of spec/core.md §3.11;
-/// work by layer; memory; repeated work and the rules that would save it; warnings; the verdict. Repeated
-/// layers share a line ("block_*/kernel  x 12").
-std::string explain_text(const Explanation& explanation, bool tensors);
+/// In this order: variables; work by layer; collectives; memory; repeated work and the rules that would save
+/// it; if `options` ask for them, every tensor of a step and the counters of spec/core.md §3.11; warnings;
+/// the verdict. Repeated layers share a line ("block_*/kernel  x 12").
+std::string explain_text(const Explanation& explanation, const ExplainOptions& options);
 
 /// "batch=200 hidden=1024"; "scalar".
 std::string shape_text(const Shape& shape);

@@ -17,6 +17,7 @@
 
 #include "engine/comm/launch/launch.h"
 #include "engine/comm/rendezvous/tcp_store.h"
+#include "engine/comm/security/access.h"
 #include "engine/core/error.h"
 #include "trainer/launch/child_process.h"
 #include "trainer/launch/output_lines.h"
@@ -91,6 +92,13 @@ bool in_foreground() {
   return terminal.is_open() && ::tcgetpgrp(terminal.get()) == ::getpgrp();
 }
 
+/// By the secret of the environment, which may be that of a run with more processes; else by a new one.
+Access shared_access() {
+  Access access = find_access({}, environment_of_process());
+  if (!access.secret.is_given()) access.secret = Secret::random();
+  return access;
+}
+
 /// What is the same for all attempts.
 struct Surroundings {
   explicit Surroundings(const LaunchCommand& command) : command(command) {}
@@ -101,6 +109,7 @@ struct Surroundings {
   OutputSink error{STDERR_FILENO};
   std::string run = fmt::format("mtf-launch-{}-{}", ::getpid(), Clock::now().time_since_epoch().count());
   bool own_groups = !in_foreground();
+  Access access = shared_access();
 
   void say(const std::string& text) { error.write_line("mtf-launch: " + text); }
 
@@ -137,7 +146,7 @@ class Attempt {
   Attempt(Surroundings& surroundings, int restart) : around_(surroundings), restart_(restart) {
     const LaunchCommand& command = around_.command;
     if (command.jobs.empty()) {
-      store_.emplace(0, true);
+      store_.emplace(TcpStoreServerOptions{.access = around_.access});
       tasks_ = rank_tasks(command.processes, store_->port());
     } else {
       ports_.emplace(process_count(command));
@@ -206,6 +215,7 @@ class Attempt {
     Environment environment = without_launcher(environment_of_process());
     for (const auto& [name, value] : task.environment) environment[name] = value;
     environment["TORCHELASTIC_RUN_ID"] = around_.run;
+    environment[kSecretVariable] = around_.access.secret.text();
     environment["TORCHELASTIC_RESTART_COUNT"] = std::to_string(restart_);
     std::vector<std::string> result;
     for (const auto& [name, value] : environment) result.push_back(name + "=" + value);

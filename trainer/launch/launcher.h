@@ -4,8 +4,8 @@
 //   return launch({.jobs = {{"ps", 1}, {"worker", 2}}, .command = {"mtf-train", "run.yaml"}});
 //
 // Each rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT (of a store that
-// is served here, hence TORCHELASTIC_USE_AGENT_STORE=True), each task of a job TF_CONFIG; all get
-// TORCHELASTIC_RUN_ID and TORCHELASTIC_RESTART_COUNT.
+// is served here, hence TORCHELASTIC_USE_AGENT_STORE=True and MTF_STORE), each task of a job TF_CONFIG; all
+// get MTF_SECRET, TORCHELASTIC_RUN_ID and TORCHELASTIC_RESTART_COUNT.
 #pragma once
 
 #include <chrono>

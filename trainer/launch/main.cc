@@ -9,6 +9,7 @@
 #include <exception>
 
 #include "engine/core/error.h"
+#include "engine/core/exception.h"
 #include "engine/core/nearest.h"
 #include "trainer/process.h"
 
@@ -43,8 +44,9 @@ Tasks of the job `ps` are ended when all others have ended. The copies end with 
 killed.
 
 Ranks find each other by RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, where
-mtf-launch serves the store at which they meet; tasks of jobs by TF_CONFIG. For several machines: torchrun,
-mpirun, srun, or the section `cluster` of the configuration.
+mtf-launch serves the store at which they meet; tasks of jobs by TF_CONFIG. They let in nobody else: all get
+MTF_SECRET, which mtf-launch makes unless it is set. For several machines: torchrun, mpirun, srun, or the
+section `cluster` of the configuration.
 
 Exit codes: 0 all have ended well; that of the first that failed (128 + its signal); 2 wrong usage;
 126 PROGRAM cannot be run, 127 it is not there.
@@ -157,12 +159,8 @@ int launch_main(const std::vector<std::string>& words) {
       return 0;
     }
     return launch(parsed.launch);
-  } catch (const Error& error) {
-    std::fputs(fmt::format("{}\n", error.what()).c_str(), stderr);
-    return error.exit_code();
   } catch (const std::exception& error) {
-    std::fputs(fmt::format("mtf-launch: {}\n", error.what()).c_str(), stderr);
-    return 1;
+    return report_failure(error, "mtf-launch");
   }
 }
 

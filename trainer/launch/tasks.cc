@@ -50,7 +50,8 @@ std::vector<Task> rank_tasks(int processes, int port) {
                                      {"LOCAL_WORLD_SIZE", size},
                                      {"MASTER_ADDR", std::string(kThisMachine)},
                                      {"MASTER_PORT", fmt::to_string(port)},
-                                     {"TORCHELASTIC_USE_AGENT_STORE", "True"}},
+                                     {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                                     {kStoreVariable, fmt::format("{}:{}", kThisMachine, port)}},
                      .is_first = rank == 0});
   }
   return tasks;

@@ -37,7 +37,7 @@ class ReservedPorts {
   std::vector<int> numbers_;
 };
 
-/// Ranks that find each other by the variables of torchrun, at a store that is served at `port`.
+/// Ranks that find each other by the variables of torchrun, at a TcpStoreServer at `port`.
 std::vector<Task> rank_tasks(int processes, int port);
 /// Tasks that find each other by TF_CONFIG, with one of `ports` each. Throws Error (kUsage) where no job
 /// computes.

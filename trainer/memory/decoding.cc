@@ -123,14 +123,15 @@ void DecodingMemory::check(std::span<const GivenText> texts, const std::string& 
 namespace {
 
 /// What is written for a data set. Where nothing reads its texts (run.mode=explain): as many as are worked on
-/// at a time, as long as the rows.
+/// at a time, as long as the rows, or as the model has positions.
 std::vector<GivenText> texts_of(const Session& session, const DecodeOptions& options,
                                 const EvaluationSet& set) {
   if (!set.texts.inputs.empty()) return TextCodec(session, options).given_lines(set.texts.inputs);
   const auto inputs = std::ranges::find(set.source->features(), "inputs", &Feature::name);
   const bool known = session.model->decoder() && inputs != set.source->features().end();
   if (set.metrics_of(true).empty() || !known) return {};
-  const int64_t length = inputs->shape.size();
+  const int64_t row = inputs->shape.size(),
+                length = std::min(row, session.model->decoder()->longest_text().value_or(row));
   const GivenText text{.inputs = std::vector<int32_t>(static_cast<size_t>(length)),
                        .prefix = {},
                        .limit = options.limit(length)};

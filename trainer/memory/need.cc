@@ -4,6 +4,8 @@
 #include <array>
 #include <numeric>
 
+#include "engine/comm/process/remote_job.h"
+#include "engine/runtime/collective_of.h"
 #include "engine/runtime/collective_scratch.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/prepared_program.h"
@@ -12,11 +14,13 @@ namespace mtf {
 namespace {
 
 // Measured: what mtf-train has resident beside tensors and data (its code, libraries and configuration), what
-// an instruction with its kernel adds to it, what each of its coordinates adds, and a thread.
-constexpr int64_t kProgramBytes = 14'000'000;
+// an instruction with its kernel adds to it, what each of its coordinates adds, a thread, and what
+// connections to others with their threads and records take.
+constexpr int64_t kProgramBytes = 19'200'000;
 constexpr int64_t kInstructionBytes = 3'000;
 constexpr int64_t kCoordinateBytes = 100;
 constexpr int64_t kThreadBytes = 16'000;
+constexpr int64_t kConnectionsBytes = 700'000;
 
 class Sum {
  public:
@@ -91,6 +95,33 @@ int64_t instruction_bytes(const Program& program, const std::vector<Instruction>
   return bytes;
 }
 
+/// Of the largest collective between processes, what it takes or what it gives.
+int64_t largest_collective(const Program& program, const std::vector<Instruction>& block,
+                           const HostedMesh& mesh, bool replicate) {
+  int64_t largest = 0;
+  for (const Instruction& instruction : block) {
+    largest = std::max(largest, largest_collective(program, instruction.body, mesh, replicate));
+    if (!instruction.is_collective()) continue;
+    int64_t taken = 0, given = 0;
+    for (const ValueId id : instruction.inputs) taken += program.local_bytes(id);
+    for (const ValueId id : instruction.outputs) given += program.local_bytes(id);
+    const int64_t bytes = std::max(taken, given);
+    if (bytes > largest && crosses_processes(program, instruction, mesh, replicate)) largest = bytes;
+  }
+  return largest;
+}
+
+/// Of collectives that go through the host.
+void add_messages(const std::vector<const Program*>& programs, Hosting hosting, bool replicate, Sum& sum) {
+  if (hosting.processes == 1) return;
+  int64_t largest = 0;
+  for (const Program* program : programs) {
+    largest = std::max(
+        largest, largest_collective(*program, program->instructions, {program->mesh, hosting}, replicate));
+  }
+  sum.add("messages between processes", Staging::most_bytes(hosting.processes, largest));
+}
+
 }  // namespace
 
 int64_t MemoryNeed::total() const {
@@ -115,6 +146,7 @@ MemoryNeed memory_need(const Session& session, const std::vector<const Program*>
   add_variables(*programs[0], {programs[0]->mesh, hosting}, use, sum);
   const int64_t threads = thread_count(session.config);
   int64_t itself = process_itself_bytes();
+  if (hosting.processes > 1) sum.add("connections between processes", kConnectionsBytes);
   for (const Program* program : programs) {
     const MemoryPlan plan = plan_memory(*program, use.check_replicas, hosting);
     const std::string of = is_evaluation(*program) ? " of the evaluation" : "";
@@ -124,7 +156,9 @@ MemoryNeed memory_need(const Session& session, const std::vector<const Program*>
     sum.add("batches read ahead" + of, batch_bytes(session, *program, use.evaluation_sets));
     itself += own_bytes(*program, threads, use.check_replicas, hosting);
   }
-  if (expects_nccl(session)) {
+  if (!expects_nccl(session)) {
+    add_messages(programs, hosting, use.check_replicas, sum);
+  } else {
     sum.add("scratch of collectives between GPUs",
             collective_scratch_bytes(programs, {.hosting = hosting,
                                                 .replicate = use.check_replicas,

@@ -13,6 +13,14 @@ void describe_common(config::Visitor& visit, OptimizerOptions& options) {
   visit("no_decay", options.no_decay, "patterns of variables without weight decay");
 }
 
+void describe_scaled_steps(config::Visitor& visit, bool& scaled_steps) {
+  visit("scaled_steps", scaled_steps,
+        "steps of embeddings, learned positions and queries are as long as in models whose embeddings have "
+        "variance 1 / d_model "
+        "and whose queries are scaled after their projection, for which rates of Adam are usually given; "
+        "false: all weights take steps of one length, as in Mesh TensorFlow");
+}
+
 }  // namespace
 
 const OptimizerOptions& common_options(const Optimizer& optimizer) {
@@ -30,6 +38,7 @@ void describe(config::Visitor& visit, AdamOptimizerOptions& options) {
   visit("beta1", options.beta1, "decay of the mean of gradients", kDecayRate);
   visit("beta2", options.beta2, "decay of the mean of squared gradients", kDecayRate);
   visit("epsilon", options.epsilon, "added to the root of the second moment", config::positive);
+  describe_scaled_steps(visit, options.scaled_steps);
   describe_common(visit, options);
 }
 
@@ -37,6 +46,7 @@ void describe(config::Visitor& visit, AdamWeightDecayOptions& options) {
   visit("beta1", options.beta1, "decay of the mean of gradients; no bias correction", kDecayRate);
   visit("beta2", options.beta2, "decay of the mean of squared gradients", kDecayRate);
   visit("epsilon", options.epsilon, "added to the root of the second moment", config::positive);
+  describe_scaled_steps(visit, options.scaled_steps);
   describe_common(visit, options);
 }
 
@@ -47,7 +57,7 @@ void describe(config::Visitor& visit, AdafactorOptimizerOptions& options) {
   visit("beta1", options.beta1, "decay of the mean of updates; 0: no such slot", kDecayRate);
   visit("clipping_threshold", options.clipping_threshold,
         "updates are scaled down so that their root mean square is at most this; 0: not",
-        config::non_negative);
+        config::non_negative, config::off_at("0"));
   visit("factored", options.factored, "second moments as outer products of row and column means");
   visit("epsilon1", options.epsilon1, "added to squared gradients", config::non_negative);
   visit("epsilon2", options.epsilon2, "least size of a weight for the step", config::positive);

@@ -1,6 +1,7 @@
 // Options of the optimizers (section `optimizer`). Formulas: optimizers.h.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <variant>
@@ -20,27 +21,37 @@ struct OptimizerOptions {
 
 struct SgdOptions : OptimizerOptions {
   static constexpr std::string_view type_name = "sgd";
+  static constexpr std::array common_names = {CommonName{"gradient_descent", "`sgd`"}};
 };
 
 struct MomentumOptions : OptimizerOptions {
   static constexpr std::string_view type_name = "momentum";
+  static constexpr std::array common_names = {CommonName{"sgd_momentum", "`momentum`"},
+                                              CommonName{"nesterov", "`momentum`"}};
   double momentum = 0.9;
 };
 
 /// Adam with bias correction.
 struct AdamOptimizerOptions : OptimizerOptions {
   static constexpr std::string_view type_name = "adam";
+  static constexpr std::array common_names = {
+      CommonName{"adamw",
+                 "`{type: adam, weight_decay: 0.01}`, whose decay is apart from the gradients as AdamW's"},
+      CommonName{"rmsprop", "`adam`, or `{type: adam, beta1: 0}`"}};
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
+  bool scaled_steps = true;
 };
 
 /// Adam without bias correction, as in BERT.
 struct AdamWeightDecayOptions : OptimizerOptions {
   static constexpr std::string_view type_name = "adam_weight_decay";
+  static constexpr std::array common_names = {CommonName{"bert_adam", "`adam_weight_decay`"}};
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-6;
+  bool scaled_steps = false;
 };
 
 struct AdafactorOptimizerOptions : OptimizerOptions {

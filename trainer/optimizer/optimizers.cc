@@ -56,6 +56,14 @@ class Updater {
     return graph_.input(std::string(name), {});
   }
 
+  /// The learning rate times `scale`, made once for each scale.
+  Tensor scaled_rate(double scale) {
+    if (scale == 1) return rate_;
+    Tensor& rate = scaled_rates_[scale];
+    if (!rate) rate = scalar_multiply(rate_, scale);
+    return rate;
+  }
+
   const Variable& slot(const std::string& name, const Shape& shape) {
     return graph_.variable(name, shape, DType::kFloat32, Initializer::zeros(), Variable::Kind::kSlot);
   }
@@ -88,20 +96,26 @@ class Updater {
       correction_.first = scalar("optimizer/first_moment_correction", correction(options.beta1));
       correction_.second = scalar("optimizer/second_moment_correction", correction(options.beta2));
     }
-    return adam({options.beta1, options.beta2, options.epsilon, decay}, variable, weight, gradient);
+    return adam({options.beta1, options.beta2, options.epsilon, decay},
+                options.scaled_steps ? variable.step_scale : 1, variable, weight, gradient);
   }
 
   Tensor apply(const AdamWeightDecayOptions& options, const Variable& variable, const Tensor& weight,
                const Tensor& gradient, double decay) {
-    return adam({options.beta1, options.beta2, options.epsilon, decay}, variable, weight, gradient);
+    return adam({options.beta1, options.beta2, options.epsilon, decay},
+                options.scaled_steps ? variable.step_scale : 1, variable, weight, gradient);
   }
 
-  Tensor adam(const AdamOptions& options, const Variable& variable, const Tensor& weight,
+  /// Adam on weight / scale: with w = scale * u, u's gradient is scale times w's, so that w's step is scale
+  /// times as long, its epsilon 1 / scale, while the decay keeps its rate.
+  Tensor adam(AdamOptions options, double scale, const Variable& variable, const Tensor& weight,
               const Tensor& gradient) {
+    options.epsilon /= scale;
+    options.weight_decay /= scale;
     const Variable& m = slot(variable.name + "/adam_m", variable.shape);
     const Variable& v = slot(variable.name + "/adam_v", variable.shape);
-    const AdamUpdate u =
-        adam_update(weight, gradient, graph_.read(m), graph_.read(v), rate_, options, correction_);
+    const AdamUpdate u = adam_update(weight, gradient, graph_.read(m), graph_.read(v), scaled_rate(scale),
+                                     options, correction_);
     graph_.assign(m, u.first_moment, guard_);
     graph_.assign(v, u.second_moment, guard_);
     return u.weight;
@@ -148,6 +162,7 @@ class Updater {
   const OptimizerOptions& common_;
   std::vector<StepScalar>& scalars_;
   Tensor rate_;
+  std::map<double, Tensor> scaled_rates_;
   Tensor average_rate_;
   Tensor decay_rate_;
   BiasCorrection correction_;

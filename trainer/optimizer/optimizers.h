@@ -59,8 +59,8 @@ Tensors gradient_squares(Graph& graph, const std::vector<VariableGradient>& grad
 ///   adafactor           Shazeer and Stern 2018, algorithms 4 and 5 with relative steps
 /// Weight decay is decoupled: w -= lr weight_decay w on top, for variables that match no pattern of no_decay.
 ///
-/// `squares`: of the gradients of all variables, where `gradients` are some of them (parameter servers); empty:
-/// of these.
+/// `squares`: of the gradients of all variables, where `gradients` are some of them (parameter servers);
+/// empty: of these.
 Update add_update(Graph& graph, const Tensor& loss, const std::vector<VariableGradient>& gradients,
                   const UpdateOptions& options, Tensors squares = {});
 

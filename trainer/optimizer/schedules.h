@@ -8,6 +8,7 @@
 // total_steps.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <variant>
@@ -21,6 +22,9 @@ namespace mtf {
 /// of the N = total - offset steps times min(1, (N - s) / (N * linear_decay_fraction)).
 struct NoamSchedule {
   static constexpr std::string_view type_name = "noam";
+  static constexpr std::array common_names = {
+      CommonName{"inverse_sqrt", "`noam`"}, CommonName{"inv_sqrt", "`noam`"},
+      CommonName{"rsqrt", "`truncated_rsqrt`"}, CommonName{"transformer", "`noam`"}};
   double warmup_steps = 10000;
   double linear_decay_fraction = 0.1;
   double multiplier = 1;
@@ -37,6 +41,8 @@ struct TruncatedRsqrtSchedule {
 /// min(1, step / w), w = steps_or_fraction * total where that is at most 1, else steps_or_fraction.
 struct LinearWarmupSchedule {
   static constexpr std::string_view type_name = "linear_warmup";
+  static constexpr std::array common_names = {
+      CommonName{"warmup", "`linear_warmup`, one factor of a list such as `[0.001, linear_warmup]`"}};
   double steps_or_fraction = 10000;
   std::optional<int64_t> total_steps;
 };
@@ -44,6 +50,9 @@ struct LinearWarmupSchedule {
 /// min(1, (total - step) / d), d as w above. Negative beyond total.
 struct LinearDecaySchedule {
   static constexpr std::string_view type_name = "linear_decay";
+  static constexpr std::array common_names = {
+      CommonName{"linear", "`linear_decay` or `bert`, which has a warm-up"},
+      CommonName{"polynomial", "`linear_decay`"}};
   double steps_or_fraction = 0.1;
   std::optional<int64_t> total_steps;
 };
@@ -55,6 +64,8 @@ struct ConstantSchedule {
 
 struct ConstantLearningRateSchedule {
   static constexpr std::string_view type_name = "constant_learning_rate";
+  static constexpr std::array common_names = {
+      CommonName{"fixed", "a number, such as `learning_rate: 0.001`"}};
   double learning_rate = 0.01;
 };
 
@@ -78,10 +89,17 @@ struct SlantedTriangularSchedule {
   std::optional<int64_t> total_steps;
 };
 
+/// There is none of the shape of a cosine.
+inline constexpr std::string_view kNearCosine = "`bert`: a warm-up, then a decay to 0 along a line";
+
 /// learning_rate * step / warmup_steps during the warm-up, then learning_rate * (1 - min(step, total) /
 /// total).
 struct BertSchedule {
   static constexpr std::string_view type_name = "bert";
+  static constexpr std::array common_names = {
+      CommonName{"cosine", kNearCosine}, CommonName{"cosine_decay", kNearCosine},
+      CommonName{"cosine_annealing", kNearCosine}, CommonName{"cosine_with_warmup", kNearCosine},
+      CommonName{"one_cycle", "`slanted_triangular`"}};
   double learning_rate = 5e-5;
   double warmup_steps = 0;
   std::optional<int64_t> total_steps;

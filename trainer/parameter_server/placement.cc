@@ -176,7 +176,7 @@ ServerGraph build_server_graph(const std::vector<PlacedWeight>& weights, int ser
     const auto part = std::ranges::find(weight.parts, server, &WeightPart::server);
     if (part == weight.parts.end()) continue;
     const Variable w = part_of(weight.variable, *part);
-    const Variable& variable = graph.variable(w.name, w.shape, w.dtype, w.initializer, w.kind);
+    const Variable& variable = graph.variable(w.name, w.shape, w.dtype, w.initializer, w.kind, w.step_scale);
     if (!weight.is_trained) continue;
     own.push_back({&variable, {}});
     if (weight.gradient) own.back().gradient = graph.input("grad/" + w.name, w.shape, *weight.gradient);
@@ -217,7 +217,7 @@ std::vector<std::string> describe_placement(const std::vector<PlacedWeight>& wei
   std::vector<std::string> lines, parts;
   for (int server = 0; server < servers; ++server) {
     const auto here = static_cast<double>(bytes[server]);
-    parts.push_back(fmt::format("{} has {} variable{}, {:.1f} MB ({:.0f} %)", server, count[server],
+    parts.push_back(fmt::format("{} has {} variable{}, {} ({:.0f} %)", server, count[server],
                                 count[server] == 1 ? "" : "s", here / 1e6, all > 0 ? 100 * here / all : 0));
   }
   lines.push_back(fmt::format("parameter servers: {}", fmt::join(parts, ", ")));

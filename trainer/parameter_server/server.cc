@@ -11,6 +11,7 @@
 #include "trainer/parameter_server/plan.h"
 #include "trainer/report/progress.h"
 #include "trainer/signals.h"
+#include "trainer/stop.h"
 
 namespace mtf {
 namespace {
@@ -141,6 +142,7 @@ ParameterServiceOptions service_options(const Session& session, const ParameterS
   options.asynchronous = is_asynchronous(config);
   options.batch_size = train_batch_size(config, session.layouts);
   options.max_staleness = parameter_servers(config)->max_staleness;
+  options.diverges_after = diverges_after(config.train);
   options.squares = plan.squares;
   options.fields = plan.fields;
   options.connect_timeout = in_milliseconds(config.cluster.connect_timeout);
@@ -168,7 +170,10 @@ int serve_parameters(Session& session, Diagnostics& diagnostics) {
     const std::lock_guard lock(one_line);
     progress.info(fmt::format("parameter server {}: {}", server, line));
   };
-  ParameterService service(FramedListener(address->port, address->is_loopback()), variables, options);
+  const Access access = cluster_access(config);
+  ParameterService service(FramedListener(*address, access, kParameterPurpose), variables, options);
+  if (const std::string warning = insecure_warning(access, to_string(*address)); !warning.empty())
+    options.log(warning);
   options.log(fmt::format("listens at {}", to_string(*address)));
   if (server == 0) {
     for (const std::string& line : plan->places) progress.info(line);

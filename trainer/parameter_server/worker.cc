@@ -13,6 +13,7 @@
 #include "trainer/report/profiler.h"
 #include "trainer/report/progress.h"
 #include "trainer/signals.h"
+#include "trainer/stop.h"
 
 namespace mtf {
 namespace {
@@ -20,6 +21,7 @@ namespace {
 ParameterClientOptions client_options(const Session& session, const ParameterServerPlan& plan) {
   const Config& config = session.config;
   return {.servers = server_addresses(config),
+          .access = cluster_access(config),
           .worker = config.launch.rank,
           .fields = plan.fields,
           .connect_timeout = in_milliseconds(config.cluster.connect_timeout),
@@ -45,8 +47,10 @@ class WorkerSteps : public StepRunner {
       client_.await_start();
     }
     pull(state.step, is_weight);
+    skipped_ = 0;
   }
-  bool is_finite() const override { return finite_; }
+  int64_t skipped() const override { return skipped_; }
+  double loss() const override { return loss_; }
   double grad_norm() const override { return grad_norm_; }
   void leave() override { client_.leave(); }
 
@@ -71,7 +75,8 @@ class WorkerSteps : public StepRunner {
   VariableStore& variables_;
   const int rank_;
   ParameterClient client_;
-  bool finite_ = true;
+  int64_t skipped_ = 0;
+  double loss_ = 0;
   double grad_norm_ = 0;
 
  private:
@@ -162,7 +167,8 @@ class SynchronousSteps final : public WorkerSteps {
     push(state.step);
     if (rank_ == 0) update(state.step);
     const PulledState pulled = pull(state.step + 1, is_weight);
-    finite_ = pulled.finite != 0;
+    skipped_ = pulled.finite != 0 ? 0 : skipped_ + 1;
+    loss_ = executor_.scalar("loss");
     grad_norm_ = pulled.grad_norm;
   }
 
@@ -207,23 +213,24 @@ class AsynchronousSteps final : public WorkerSteps {
     const DealtBatch dealt = client_.next();
     state.step = std::max(state.step, dealt.step);
     if (dealt.row >= 0) return read(dealt.row);
-    state.next_row = dealt.next_row;
-    state.tokens = dealt.tokens;
+    take(dealt, state);
     return nullptr;
   }
 
   void run(const Batch& batch, const RunState&) override {
     pull(0, is_weight);
-    const int64_t number = (batch.next_row - 1) / train_batch_size(session_.config, session_.layouts);
-    compute(batch, static_cast<uint64_t>(number));
+    number_ = (batch.next_row - 1) / train_batch_size(session_.config, session_.layouts);
+    compute(batch, static_cast<uint64_t>(number_));
     push(0);
     std::vector<double> squares;
     for (size_t i = 0; i < plan_.squares; ++i)
       squares.push_back(executor_.scalar(fmt::format("square/{}", i)));
-    committed_ = client_.commit({.loss = executor_.scalar("loss"), .tokens = tokens()}, squares);
-    finite_ = committed_.finite != 0;
+    loss_ = executor_.scalar("loss");
+    committed_ = client_.commit({.loss = loss_, .tokens = tokens()}, squares);
+    skipped_ = committed_.skipped;
     grad_norm_ = committed_.grad_norm;
   }
+  uint64_t random_step(const RunState&) const override { return static_cast<uint64_t>(number_); }
 
   void count(const Batch&, RunState& state) override {
     state.step = committed_.step + 1;
@@ -245,7 +252,17 @@ class AsynchronousSteps final : public WorkerSteps {
     return &*batch_;
   }
 
+  /// Others have made the last update.
+  void take(const DealtBatch& at, RunState& state) {
+    state.step = at.step;
+    state.next_row = at.next_row;
+    state.tokens = at.tokens;
+    loss_ = at.loss;
+    grad_norm_ = at.grad_norm;
+  }
+
   std::optional<Batch> batch_;
+  int64_t number_ = 0;  ///< of the batch, counted from the beginning of the stream
   Committed committed_;
   std::vector<int64_t> logged_;  ///< histogram at the last log line
 };
@@ -254,9 +271,7 @@ class AsynchronousSteps final : public WorkerSteps {
 void AsynchronousSteps::hold(RunState& state) {
   DealtBatch at = client_.pause();
   for (; at.row >= 0; at = client_.pause()) run(*read(at.row), state);
-  state.step = at.step;
-  state.next_row = at.next_row;
-  state.tokens = at.tokens;
+  take(at, state);
   pull(0, is_any);
 }
 
@@ -318,10 +333,11 @@ int work_asynchronously(Session& session, Diagnostics& diagnostics) {
     const Batch* batch = steps.next(state);
     if (batch == nullptr) break;
     steps.run(*batch, state);
-    if (!steps.is_finite() && session.config.train.on_divergence == OnDivergence::kStop) {
-      throw Error(ErrorKind::kDiverged,
-                  fmt::format("{}: the loss of a batch is {} and the norm of its gradients {}", name,
-                              executor.scalar("loss"), steps.grad_norm()));
+    if (steps.skipped() > 0) {
+      const std::string what = fmt::format("{}: the loss of a batch is {} and the norm of its gradients {}",
+                                           name, steps.loss(), steps.grad_norm());
+      if (steps.skipped() >= diverges_after(session.config.train)) throw Error(ErrorKind::kDiverged, what);
+      progress.warning(what + "; the step is skipped");
     }
     ++done;
   }

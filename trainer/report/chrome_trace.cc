@@ -23,7 +23,7 @@ std::string json_text(const std::string& text) {
 class EventWriter {
  public:
   explicit EventWriter(const std::string& path)
-      : file_(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644) {
+      : file_(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644) {
     error_ = file_.error();
     text_ = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [";
   }

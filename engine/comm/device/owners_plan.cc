@@ -2,7 +2,6 @@
 // results of all_reduce. Complete subtrees of one process come added.
 #include <array>
 #include <list>
-#include <set>
 #include <utility>
 
 #include "engine/comm/device/plan_builder.h"
@@ -87,9 +86,9 @@ class OwnersSum {
 
   /// What others send for the share.
   void expect(Share& share, const std::vector<TreeNode>& tree, const std::vector<int>& suppliers) {
-    for (const int supplier : std::set<int>(suppliers.begin(), suppliers.end())) {
+    for (const auto& [supplier, nodes] : supplied_subtrees(tree, suppliers)) {
       if (supplier == process_) continue;
-      for (const int node : supplied_subtrees(tree, suppliers, supplier)) {
+      for (const int node : nodes) {
         auto& blocks = of(contributions_in_, supplier, tree[node]);
         for (size_t i = 0; i < share.owned.size(); ++i) {
           DeviceSource& place = share.received[{node, i}];
@@ -103,7 +102,10 @@ class OwnersSum {
 
   void contribute(const ReducedBundle& bundle, const RemoteGroup::Consumer& owner,
                   const std::vector<OwnedElements>& owned, const std::vector<TreeNode>& tree) {
-    for (const int node : supplied_subtrees(tree, owner.suppliers, process_)) {
+    const std::map<int, std::vector<int>> supplied = supplied_subtrees(tree, owner.suppliers);
+    const auto own = supplied.find(process_);
+    if (own == supplied.end()) return;
+    for (const int node : own->second) {
       auto& blocks = of(contributions_out_, owner.process, tree[node]);
       const bool is_leaf = tree[node].left < 0;
       const size_t order = is_leaf ? 0 : tree_of(tree, node);

@@ -26,6 +26,8 @@ struct ClusterOptions {
   Jobs jobs;
   std::optional<std::string> job;
   int64_t task = 0;
+  std::optional<std::string> secret_file;
+  bool insecure = false;
   double connect_timeout = 300;     ///< seconds
   double collective_timeout = 600;  ///< seconds
   /// Where the keys stand, for messages: by name ("address", "jobs.worker.0"); "" is the section.

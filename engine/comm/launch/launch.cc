@@ -137,7 +137,7 @@ Environment environment_of_process() {
 
 Environment without_launcher(Environment environment) {
   std::vector<std::string_view> names{"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE",
-                                      "TF_CONFIG"};
+                                      "TF_CONFIG", kStoreVariable};
   for (const LauncherVariables& variables : all_launcher_variables())
     for (const std::string_view name :
          {variables.rank, variables.size, variables.local_rank, variables.local_size})
@@ -146,11 +146,20 @@ Environment without_launcher(Environment environment) {
   return environment;
 }
 
+static int restarts_of(const Environment& environment) {
+  const LauncherEnvironment variables(environment);
+  for (const char* name : {"TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"})
+    if (const std::optional<int64_t> count = variables.number(name)) return static_cast<int>(*count);
+  return 0;
+}
+
 Launch detect_launch(const ClusterOptions& options, const Environment& environment) {
   Diagnostics diagnostics;
   check_cluster(options, diagnostics);
   diagnostics.throw_if_errors();
-  return Detection(options, environment).run();
+  Launch launch = Detection(options, environment).run();
+  launch.restarts = restarts_of(environment);
+  return launch;
 }
 
 }  // namespace mtf

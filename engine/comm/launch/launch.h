@@ -20,6 +20,9 @@ using Environment = std::map<std::string, std::string>;
 
 /// The environment variables of this process.
 Environment environment_of_process();
+/// Set by mtf-launch to the HOST:PORT of its store, which is no store of torchrun's though both say so in
+/// TORCHELASTIC_USE_AGENT_STORE.
+inline constexpr const char* kStoreVariable = "MTF_STORE";
 /// `environment` without what says which process this is and where the others are: for one that is told anew.
 Environment without_launcher(Environment environment);
 
@@ -33,13 +36,17 @@ struct Launch {
   std::string host;  ///< of the store; empty: there is one process
   int port = 0;
   bool store_is_served = false;  ///< by the launcher; else process 0 serves it
-  std::string job;               ///< tells runs apart that use one store; prefix of all keys
+  /// It lets in only those who know the run's secret; false: it is served by torchrun, which cannot.
+  bool store_authenticates = true;
+  std::string job;  ///< tells runs apart that use one store; prefix of all keys
   /// Job of section `cluster` or TF_CONFIG: "worker", "chief", "ps", "evaluator"; any other name.
   std::string role = "worker";
   int task = 0;  ///< index in the job
   /// False for a `ps`, and for the `evaluator` of TF_CONFIG: not one of the `size` processes, and without a
   /// rank (-1).
   bool computes = true;
+  /// Times that a launcher has started the processes again after a failure (mtf-launch, torchrun, Slurm).
+  int restarts = 0;
   Jobs jobs;           ///< all tasks, where section `cluster` or TF_CONFIG names them
   std::string source;  ///< what decided, in words, for the log
 

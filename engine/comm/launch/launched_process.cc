@@ -121,6 +121,8 @@ class LaunchedProcess {
       meet_at(launch, *parsed);
       const std::string* served = environment_.find("TORCHELASTIC_USE_AGENT_STORE");
       launch.store_is_served = variables.launcher == Launcher::kTorchrun && served && *served == "True";
+      const std::string* own = environment_.find(kStoreVariable);
+      launch.store_authenticates = !launch.store_is_served || (own && *own == to_string(*parsed));
       return;
     }
     if (host || port) reject_half(host ? "MASTER_ADDR" : "MASTER_PORT", host ? "MASTER_PORT" : "MASTER_ADDR");

@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "engine/comm/launch/cluster_options.h"
+#include "engine/comm/security/authentication.h"
 #include "engine/core/crc32c.h"
 #include "engine/core/error.h"
 
@@ -68,11 +68,14 @@ FramedSocket::FramedSocket(Socket socket, milliseconds timeout)
 void FramedSocket::shut_down() { ::shutdown(socket_.get(), SHUT_RDWR); }
 void FramedSocket::stop_receiving() { ::shutdown(socket_.get(), SHUT_RD); }
 
-void FramedSocket::wait(bool readable, std::optional<milliseconds> timeout) {
-  const Clock::time_point deadline = Clock::now() + timeout.value_or(std::chrono::hours(24 * 365));
+FramedSocket::Deadline FramedSocket::deadline(uint64_t bytes) const {
+  return Clock::now() + timeout_ + std::chrono::seconds(bytes / kSlowestRate);
+}
+
+void FramedSocket::wait(bool readable, Deadline deadline, Deadline begun) {
   if (readable ? wait_readable(socket_, deadline) : wait_writable(socket_, deadline)) return;
-  lost(peer_, fmt::format("{} nothing for {:.3g} s", readable ? "has brought" : "has taken",
-                          std::chrono::duration<double>(timeout.value_or(milliseconds(0))).count()));
+  lost(peer_, fmt::format("has not {} a whole message in {:.3g} s", readable ? "brought" : "taken",
+                          std::chrono::duration<double>(Clock::now() - begun).count()));
 }
 
 void FramedSocket::send(Frame frame, std::span<const std::byte> bytes) {
@@ -85,12 +88,13 @@ void FramedSocket::send(Frame frame, std::span<const std::byte> bytes) {
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
   size_t left = sizeof(header) + bytes.size();
+  const Deadline begun = Clock::now(), end = deadline(left);
   while (left > 0) {
     const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno != EAGAIN && errno != EINTR)
         lost(peer_, fmt::format("was closed: {}", system_message(errno)));
-      wait(false, timeout_);
+      wait(false, end, begun);
       continue;
     }
     left -= static_cast<size_t>(sent);
@@ -106,26 +110,32 @@ void FramedSocket::send(Frame frame, std::span<const std::byte> bytes) {
 
 Frame FramedSocket::receive(std::optional<milliseconds> first_byte) {
   WireHeader header;
-  receive_bytes({reinterpret_cast<std::byte*>(&header), sizeof(header)}, first_byte);
+  const std::span<std::byte> bytes(reinterpret_cast<std::byte*>(&header), sizeof(header));
+  const Deadline begun = Clock::now();
+  if (!wait_readable(socket_, begun + first_byte.value_or(std::chrono::hours(24 * 365))))
+    lost(peer_, fmt::format("has brought nothing for {:.3g} s",
+                            std::chrono::duration<double>(Clock::now() - begun).count()));
+  receive_bytes(bytes, deadline(bytes.size()));
   if (header.magic != kMagic || header.checksum != checksum_of(header))
     throw Error(ErrorKind::kData,
                 fmt::format("what {} sends is no message between parameter servers and workers", peer_));
   return {header.operation, header.id, header.version, header.bytes};
 }
 
-void FramedSocket::receive_bytes(std::span<std::byte> memory) { receive_bytes(memory, timeout_); }
+void FramedSocket::receive_bytes(std::span<std::byte> memory) {
+  receive_bytes(memory, deadline(memory.size()));
+}
 
-void FramedSocket::receive_bytes(std::span<std::byte> memory, std::optional<milliseconds> first_byte) {
-  std::optional<milliseconds> timeout = first_byte;
+void FramedSocket::receive_bytes(std::span<std::byte> memory, Deadline deadline) {
+  const Deadline begun = Clock::now();
   while (!memory.empty()) {
     const ssize_t count = recv(socket_.get(), memory.data(), memory.size(), 0);
     if (count > 0) {
       memory = memory.subspan(static_cast<size_t>(count));
-      timeout = timeout_;
     } else if (count == 0) {
       lost(peer_, "was closed by the other side");
     } else if (errno == EAGAIN || errno == EINTR) {
-      wait(true, timeout);
+      wait(true, deadline, begun);
     } else {
       lost(peer_, fmt::format("was closed: {}", system_message(errno)));
     }
@@ -150,34 +160,42 @@ bool FramedSocket::has_ended() {
   }
 }
 
-FramedSocket connect_framed(const std::string& address, milliseconds connect_timeout, milliseconds timeout) {
+FramedSocket connect_framed(const FramedConnection& connection, milliseconds connect_timeout,
+                            milliseconds timeout) {
+  using Outcome = Authentication::Outcome;
   const Clock::time_point end = Clock::now() + connect_timeout;
-  const std::optional<HostPort> parsed = parse_host_port(address);
-  if (!parsed) throw Error(ErrorKind::kSystem, fmt::format("`{}` is no address", address), "HOST:PORT");
+  const std::optional<HostPort> parsed = parse_host_port(connection.address);
+  if (!parsed)
+    throw Error(ErrorKind::kSystem, fmt::format("`{}` is no address", connection.address), "HOST:PORT");
+  connection.access.require(*parsed);
   for (;;) {
     Opened opened = connect_to(parsed->host, parsed->port, end);
-    if (opened.socket.open()) return {std::move(opened.socket), timeout};
+    std::string reason = opened.error;
+    if (opened.socket.open()) {
+      connection.access.require(peer_host(opened.socket), *parsed);
+      const Authentication result = authenticate(opened.socket, connection.access.secret, connection.purpose,
+                                                 static_cast<uint32_t>(connection.rank), end);
+      if (result.outcome == Outcome::kDone) return {std::move(opened.socket), timeout};
+      if (result.outcome == Outcome::kOtherSecret)
+        throw Error(
+            ErrorKind::kConfig,
+            fmt::format("{} has another secret than this process ({})", connection.address, result.reason),
+            kSameSecretHint);
+      reason = result.reason;
+    }
     if (Clock::now() >= end) {
       throw Error(ErrorKind::kPeerLost,
-                  fmt::format("nothing answers at {} within {:.3g} s ({})", address,
-                              std::chrono::duration<double>(connect_timeout).count(), opened.error));
+                  fmt::format("nothing answers at {} within {:.3g} s ({})", connection.address,
+                              std::chrono::duration<double>(connect_timeout).count(), reason));
     }
     std::this_thread::sleep_for(milliseconds(50));
   }
 }
 
-FramedListener::FramedListener(int port, bool only_this_machine) {
-  Opened opened = listen_at(port, only_this_machine);
-  if (!opened.socket.open())
-    throw Error(ErrorKind::kSystem, fmt::format("cannot serve port {}: {}", port, opened.error));
-  socket_ = std::move(opened.socket);
-}
-
 std::optional<FramedSocket> FramedListener::accept(milliseconds wait, milliseconds timeout) {
-  if (!wait_readable(socket_, Clock::now() + wait)) return std::nullopt;
-  Opened opened = accept_at(socket_);
-  if (!opened.socket.open()) return std::nullopt;
-  return FramedSocket(std::move(opened.socket), timeout);
+  std::optional<Admitted> member = gate_.next(Clock::now() + wait);
+  if (!member) return std::nullopt;
+  return FramedSocket(std::move(member->socket), timeout);
 }
 
 }  // namespace mtf

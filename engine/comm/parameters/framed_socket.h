@@ -1,7 +1,7 @@
 // Messages over TCP: a header of fixed size with a checksum, then bytes that go straight between the socket
 // and the memory of tensors.
 //
-//   FramedSocket socket = connect_framed("10.0.0.1:2222", timeout);
+//   FramedSocket socket = connect_framed({.address = "10.0.0.1:2222", .access = access}, timeout);
 //   socket.send({.operation = 3, .id = 7}, tensor);
 //   const Frame reply = socket.receive();
 //   socket.receive_bytes(memory);            // reply.bytes of them
@@ -17,6 +17,8 @@
 #include <string>
 
 #include "engine/comm/rendezvous/socket.h"
+#include "engine/comm/security/access.h"
+#include "engine/comm/security/gate.h"
 
 namespace mtf {
 
@@ -31,7 +33,8 @@ struct Frame {
 /// One end of a connection. One thread at a time may send and one may receive.
 class FramedSocket {
  public:
-  /// Takes over a connection. `timeout`: without a byte more of a message that has begun.
+  /// Takes over a connection. `timeout`: for a whole message, beside the time that its bytes take at
+  /// kSlowestRate.
   FramedSocket(Socket socket, std::chrono::milliseconds timeout);
 
   /// "10.0.0.2:41712", the other side.
@@ -52,30 +55,44 @@ class FramedSocket {
   void stop_receiving();
 
  private:
-  void wait(bool readable, std::optional<std::chrono::milliseconds> timeout);
-  void receive_bytes(std::span<std::byte> memory, std::optional<std::chrono::milliseconds> first_byte);
+  using Deadline = std::chrono::steady_clock::time_point;
+
+  Deadline deadline(uint64_t bytes) const;
+  /// Throws where nothing can be done until the deadline.
+  void wait(bool readable, Deadline deadline, Deadline begun);
+  void receive_bytes(std::span<std::byte> memory, Deadline deadline);
 
   Socket socket_;
   std::chrono::milliseconds timeout_;
   std::string peer_;
 };
 
-/// Connects to "host:port", again and again until it works or `timeout` is over.
-FramedSocket connect_framed(const std::string& address, std::chrono::milliseconds connect_timeout,
+struct FramedConnection {
+  std::string address;  ///< "host:port"
+  Access access = {};
+  int rank = 0;         ///< of this process
+  std::string purpose;  ///< of the connection; the server's Gate has the same
+};
+/// Connects to a Gate, again and again until it works or `connect_timeout` is over. Throws Error (kPeerLost),
+/// (kConfig) for another secret and as Access::require() does.
+FramedSocket connect_framed(const FramedConnection& connection, std::chrono::milliseconds connect_timeout,
                             std::chrono::milliseconds timeout);
 
-/// A port that others connect to.
+/// A port that others connect to, who know the run's secret.
 class FramedListener {
  public:
-  /// Port 0: any that is free. Throws Error (kSystem).
-  FramedListener(int port, bool only_this_machine);
+  /// Throws as listen_for_members() does.
+  FramedListener(const HostPort& address, const Access& access, const std::string& purpose)
+      : gate_(listen_for_members(address, access, "parameters"), access.secret, purpose) {}
 
-  int port() const { return port_of(socket_); }
+  int port() const { return gate_.port(); }
   /// The next connection; nothing: none came within `wait`.
   std::optional<FramedSocket> accept(std::chrono::milliseconds wait, std::chrono::milliseconds timeout);
+  /// Who was not let in.
+  const Gate& gate() const { return gate_; }
 
  private:
-  Socket socket_;
+  Gate gate_;
 };
 
 }  // namespace mtf

@@ -37,9 +37,14 @@ ParameterClient::ParameterClient(const ParameterClientOptions& options)
   for (const std::string& address : options.servers) {
     const int task = static_cast<int>(servers_.size());
     try {
-      servers_.push_back(
-          {task, address, connect_framed(address, options.connect_timeout, options.collective_timeout)});
+      servers_.push_back({task, address,
+                          connect_framed({.address = address,
+                                          .access = options.access,
+                                          .rank = options.worker,
+                                          .purpose = kParameterPurpose},
+                                         options.connect_timeout, options.collective_timeout)});
     } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kConfig) throw;
       throw Error(ErrorKind::kPeerLost, fmt::format("parameter server {}: {}", task, error.what()),
                   "is it running, with `cluster.job=ps`?");
     }
@@ -78,7 +83,8 @@ void ParameterClient::refused(Server& server, const Frame& frame) {
   std::string text(std::min<uint64_t>(frame.bytes, kMostAnswerBytes), ' ');
   server.socket.receive_bytes(std::as_writable_bytes(std::span(text)));
   const auto kind = static_cast<ErrorKind>(frame.id);
-  const bool known = kind == ErrorKind::kConfig || kind == ErrorKind::kPeerLost;
+  const bool known =
+      kind == ErrorKind::kConfig || kind == ErrorKind::kPeerLost || kind == ErrorKind::kDiverged;
   if (const Server* lost = kind == ErrorKind::kPeerLost ? lost_beside(server) : nullptr) {
     throw Error(ErrorKind::kPeerLost, fmt::format("{} was lost: the connection with it was closed; {}: {}",
                                                   name_of(*lost), name_of(server), text));

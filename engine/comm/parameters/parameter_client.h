@@ -6,7 +6,7 @@
 //
 // Every call throws Error: kPeerLost that names the server when it is lost or does not answer within the
 // time, or with the server's words when the run has failed; kConfig when this process differs from the
-// server.
+// server or has another secret; kDiverged when the updates of asynchronous workers are no longer finite.
 #pragma once
 
 #include <chrono>
@@ -22,6 +22,7 @@ namespace mtf {
 
 struct ParameterClientOptions {
   std::vector<std::string> servers;  ///< host:port by task
+  Access access = {};
   int worker = 0;
   ParameterFields fields;
   std::chrono::milliseconds connect_timeout{300'000};

@@ -52,6 +52,7 @@ struct PulledState {
   int64_t step = 0;  ///< updates done
   int64_t next_row = 0;
   int64_t tokens = 0;
+  double loss = 0;
   double grad_norm = 0;
   int64_t finite = 1;
   int64_t stop_signal = 0;  ///< that has asked the server, and so the run, to stop
@@ -62,6 +63,8 @@ struct DealtBatch {
   int64_t step = 0;  ///< updates done
   int64_t next_row = 0;
   int64_t tokens = 0;
+  double loss = 0;  ///< of the last update
+  double grad_norm = 0;
 };
 
 struct Committed {
@@ -70,12 +73,17 @@ struct Committed {
   int64_t next_row = 0;
   int64_t tokens = 0;
   double grad_norm = 0;
-  int64_t finite = 1;
+  /// Updates of all workers in a row, this one the last, whose values were not finite, so that they changed
+  /// nothing; 0: this one is finite.
+  int64_t skipped = 0;
 };
 
 /// What a worker and a server must have in common: names and values.
 using ParameterFields = std::vector<std::pair<std::string, std::string>>;
 
-inline constexpr int kParameterProtocol = 2;
+inline constexpr int kParameterProtocol = 3;
+
+/// The purpose of connections with a parameter server.
+inline constexpr const char* kParameterPurpose = "parameter server";
 
 }  // namespace mtf

@@ -19,6 +19,8 @@ constexpr milliseconds kHelloTimeout{5'000};
 constexpr milliseconds kFarewell{2'000};
 /// How often it looks for signals and for those that have not come.
 constexpr milliseconds kLook{100};
+/// Of the log, about those who are not let in.
+constexpr milliseconds kBetweenLines{5'000};
 constexpr uint64_t kMostHelloBytes = 1 << 16;
 /// Connections at a time that have not said hello; more are closed.
 constexpr int kMostStrangers = 100;
@@ -72,7 +74,7 @@ ParameterService::ParameterService(FramedListener listener, ParameterStorage& st
 ParameterService::~ParameterService() {
   {
     const std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = "the parameter server ends";
+    if (!failure_) failure_.emplace(ErrorKind::kPeerLost, "the parameter server ends");
     for (Peer& peer : peers_) peer.socket.shut_down();
   }
   changed_.notify_all();
@@ -84,6 +86,7 @@ bool ParameterService::serve() {
   std::optional<Clock::time_point> end;
   for (;;) {
     std::optional<FramedSocket> connected = listener_.accept(kLook, options_.collective_timeout);
+    tell_refused();
     Lock lock(mutex_);
     const auto strangers = std::ranges::count_if(peers_, [](const Peer& peer) { return peer.worker < 0; });
     if (connected && strangers < kMostStrangers) {
@@ -94,13 +97,27 @@ bool ParameterService::serve() {
     if (stops_unused()) return false;
     if (const std::string missing = missing_workers();
         !missing.empty() && Clock::now() - start > options_.connect_timeout && !failure_) {
-      fail(fmt::format("{} did not connect within {:.3g} s", missing, seconds_of(options_.connect_timeout)));
+      fail(Error(ErrorKind::kPeerLost, fmt::format("{} did not connect within {:.3g} s", missing,
+                                                   seconds_of(options_.connect_timeout))));
     }
     if (is_over(end)) break;
   }
   const std::lock_guard lock(mutex_);
-  if (failure_) throw Error(ErrorKind::kPeerLost, *failure_);
+  if (failure_) throw Error(*failure_);
   return true;
+}
+
+void ParameterService::tell_refused() {
+  const Gate& gate = listener_.gate();
+  if ((gate.refused() == refused_ && gate.foreign() == foreign_) || Clock::now() < told_ + kBetweenLines)
+    return;
+  told_ = Clock::now();
+  if (gate.refused() != refused_)
+    options_.log(fmt::format("turned {} away: it has another secret", gate.refused()));
+  if (gate.foreign() != foreign_)
+    options_.log(fmt::format("turned {} away: it speaks another protocol", gate.foreign()));
+  refused_ = gate.refused();
+  foreign_ = gate.foreign();
 }
 
 /// The run is, and those that were there have heard of it or had their time. `end`: when that is over.
@@ -155,10 +172,10 @@ ParameterService::Peer* ParameterService::find(int worker) {
   return nullptr;
 }
 
-void ParameterService::fail(const std::string& what) {
+void ParameterService::fail(const Error& error) {
   if (failure_ || ended_) return;
-  failure_ = what;
-  options_.log(what);
+  failure_ = error;
+  options_.log(error.what());
   changed_.notify_all();
 }
 
@@ -206,7 +223,7 @@ void ParameterService::gone(Peer& peer, const std::string& reason) {
   if (options_.asynchronous && peer.worker != 0) {
     if (peer.given_up.empty()) options_.log(fmt::format("{} was lost; the others go on: {}", who, reason));
   } else {
-    fail(fmt::format("{} was lost: {}", who, reason));
+    fail(Error(ErrorKind::kPeerLost, fmt::format("{} was lost: {}", who, reason)));
   }
 }
 
@@ -235,7 +252,7 @@ void ParameterService::greet(Peer& peer) {
 /// It is this worker from now on, also where another connection was.
 void ParameterService::welcome(Peer& peer, int worker) {
   const std::lock_guard lock(mutex_);
-  if (failure_) throw Error(ErrorKind::kPeerLost, *failure_);
+  if (failure_) throw Error(*failure_);
   if (Peer* older = find(worker)) {
     if (!options_.asynchronous || worker == 0) {
       refuse_request(fmt::format("worker {} is here already, from {}: two processes have the same task",

@@ -1,8 +1,8 @@
 // One parameter server: keeps variables, gives them to workers, and applies the gradients that they push (a
 // ParameterStorage does the arithmetic).
 //
-//   ParameterService service(FramedListener(2222, false), storage, options);
-//   service.serve();                 // returns when the workers have left
+//   ParameterService service(FramedListener({"10.0.0.1", 2222}, access, kParameterPurpose), storage,
+//   options); service.serve();                 // returns when the workers have left
 //
 // Synchronous: an update is made of the gradients of all workers; the chief (worker 0) asks for it.
 // Asynchronous: each worker's gradient is an update of its own; server 0 hands out the batches
@@ -26,6 +26,7 @@
 #include "engine/comm/parameters/framed_socket.h"
 #include "engine/comm/parameters/parameter_protocol.h"
 #include "engine/comm/parameters/parameter_storage.h"
+#include "engine/core/error.h"
 
 namespace mtf {
 
@@ -35,6 +36,8 @@ struct ParameterServiceOptions {
   bool asynchronous = false;
   int64_t batch_size = 1;
   int64_t max_staleness = 8;
+  /// Asynchronous: updates in a row, of any workers, that are not finite, with which the run has diverged.
+  int64_t diverges_after = 1;
   size_t squares = 0;      ///< number of gradients of the run
   ParameterFields fields;  ///< that workers must have too
   std::chrono::milliseconds connect_timeout{300'000};
@@ -54,7 +57,8 @@ class ParameterService {
   int port() const { return listener_.port(); }
   /// Returns when the run has ended and the workers have left; false: a signal came before the chief. Later
   /// ones are told to the workers with what they pull. Throws Error (kPeerLost) when workers do not come
-  /// within the time, when the chief is lost, or, synchronous, any worker.
+  /// within the time, when the chief is lost, or, synchronous, any worker; kDiverged when updates are no
+  /// longer finite.
   bool serve();
 
  private:
@@ -82,12 +86,15 @@ class ParameterService {
   bool answer(Peer& peer, const Frame& frame);
   void leave(Peer& peer);
   void gone(Peer& peer, const std::string& reason);
-  void fail(const std::string& what);
+  /// The run has failed: every worker is told so. The first error counts.
+  void fail(const Error& error);
   bool stops_unused();
   bool is_over(std::optional<std::chrono::steady_clock::time_point>& end);
   void collect_threads();
   Peer* find(int worker);
   std::string missing_workers();
+  /// Logs who was not let in; not more often than a log can bear.
+  void tell_refused();
 
   // What both kinds of training ask for (parameter_service_requests.cc).
   void set(Peer& peer, const Frame& frame);
@@ -118,6 +125,7 @@ class ParameterService {
   // Asynchronous (parameter_service_async.cc).
   void next(Peer& peer);
   void commit(Peer& peer, const Frame& frame);
+  Error divergence(const Peer& peer, const Committed& update, double loss) const;
   void finish(Peer& peer);
   void pause(Peer& peer);
   void resume(Peer& peer);
@@ -127,6 +135,8 @@ class ParameterService {
   bool is_first_server() const { return options_.server == 0; }
 
   FramedListener listener_;
+  std::string refused_, foreign_;  ///< that were not let in last
+  std::chrono::steady_clock::time_point told_{};
   ParameterStorage& storage_;
   const ParameterServiceOptions options_;
   std::mutex mutex_;
@@ -136,7 +146,8 @@ class ParameterService {
   int64_t starts_ = 0;                  ///< times that the chief has set the variables
   bool ended_ = false;                  ///< the chief has left
   int left_ = 0;                        ///< workers that have
-  std::optional<std::string> failure_;
+  std::optional<Error> failure_;
+  int64_t skipped_ = 0;  ///< asynchronous: the last updates, so many, were not finite
   double rate_scale_ = 1;
   PulledState state_;            ///< of the last update
   std::vector<size_t> parts_;    ///< synchronous, by gradient: tensors that make it

@@ -31,11 +31,12 @@ void ParameterService::wait_for_batches(Lock& lock, const std::function<bool()>&
       }
     }
   }
-  if (failure_) throw Error(ErrorKind::kPeerLost, *failure_);
+  if (failure_) throw Error(*failure_);
 }
 
 DealtBatch ParameterService::dealt(std::optional<int64_t> row) const {
-  return {row.value_or(-1), dealer_.state().step, dealer_.state().next_row, state_.tokens};
+  const DealerState& at = dealer_.state();
+  return {row.value_or(-1), at.step, at.next_row, state_.tokens, state_.loss, state_.grad_norm};
 }
 
 void ParameterService::next(Peer& peer) {
@@ -60,6 +61,7 @@ void ParameterService::commit(Peer& peer, const Frame& frame) {
   Committed done;
   {
     Lock lock(mutex_);
+    if (failure_) throw Error(*failure_);  // what was pushed then was skipped
     if (peer.received != peer.parts.size())
       refuse_request(fmt::format("worker {} has not pushed all", peer.worker));
     done.step = step.step;
@@ -80,13 +82,25 @@ void ParameterService::commit(Peer& peer, const Frame& frame) {
     peer.received = 0;
     state_.step = std::max(state_.step, done.step + 1);
     state_.tokens += step.tokens;
+    state_.loss = step.loss;
     state_.grad_norm = done.grad_norm = outcome.grad_norm;
-    state_.finite = done.finite = outcome.finite;
+    state_.finite = outcome.finite;
+    done.skipped = skipped_ = outcome.finite ? 0 : skipped_ + 1;
     done.next_row = dealer_.state().next_row;
     done.tokens = state_.tokens;
+    if (is_first_server() && skipped_ >= options_.diverges_after) fail(divergence(peer, done, step.loss));
     changed_.notify_all();
   }
   answer_with(peer, ParameterOperation::kCommit, &done, sizeof(done));
+}
+
+/// What the other workers and this server end with; `peer`, whose update it was, can say more.
+Error ParameterService::divergence(const Peer& peer, const Committed& update, double loss) const {
+  const std::string before =
+      update.skipped > 1 ? fmt::format(" (as in the {} updates before)", update.skipped - 1) : "";
+  return {ErrorKind::kDiverged,
+          fmt::format("step {}: the loss is {} and the norm of the gradients {}, at worker {}{}",
+                      update.step + 1, loss, update.grad_norm, peer.worker, before)};
 }
 
 void ParameterService::finish(Peer& peer) {

@@ -11,8 +11,8 @@ void ParameterService::wait(Lock& lock, const std::function<bool()>& ready,
   const std::chrono::milliseconds timeout =
       starts_ > 0 ? options_.collective_timeout : options_.connect_timeout + options_.collective_timeout;
   const bool done = changed_.wait_for(lock, timeout, [&] { return failure_ || ready(); });
-  if (!done) fail(missing());
-  if (failure_) throw Error(ErrorKind::kPeerLost, *failure_);
+  if (!done) fail(Error(ErrorKind::kPeerLost, missing()));
+  if (failure_) throw Error(*failure_);
 }
 
 void ParameterService::answer_with(Peer& peer, ParameterOperation operation, const void* data, size_t bytes) {
@@ -61,6 +61,7 @@ void ParameterService::start(Peer& peer, const Frame& frame) {
     state_.step = start.step;
     state_.next_row = start.next_row;
     state_.tokens = start.tokens;
+    skipped_ = 0;
     dealer_.start({start.step, start.next_row,
                    start.last_step < 0 ? std::nullopt : std::optional<int64_t>(start.last_step)});
     changed_.notify_all();

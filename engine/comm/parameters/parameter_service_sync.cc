@@ -52,12 +52,13 @@ void ParameterService::update(Peer& peer, const Frame& frame) {
   std::vector<double> squares;
   const auto step = read<ParameterStep>(peer, frame, &squares);
   const std::lock_guard lock(mutex_);
-  if (failure_) throw Error(ErrorKind::kPeerLost, *failure_);
+  if (failure_) throw Error(*failure_);
   if (step.step != state_.step || !all_added()) {
     refuse_request(fmt::format("the chief updates step {}, but the gradients of {} are in hand", step.step,
                                state_.step));
   }
   const ParameterStorage::Outcome outcome = storage_.update(step.step, rate_scale_, step.loss, squares);
+  state_.loss = step.loss;
   state_.grad_norm = outcome.grad_norm;
   state_.finite = outcome.finite;
   state_.tokens += step.tokens;

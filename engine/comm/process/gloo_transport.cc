@@ -16,6 +16,8 @@
 #include <thread>
 
 #include "engine/comm/process/diagnosis.h"
+#include "engine/comm/process/gloo_context.h"
+#include "engine/comm/process/peer_sockets.h"
 #include "engine/core/check.h"
 #include "engine/core/error.h"
 #include "engine/core/periodic_thread.h"
@@ -39,12 +41,6 @@ void block_broken_pipe_signal() {
   sigemptyset(&set);
   sigaddset(&set, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-}
-
-/// Gloo's words without "[file:line] ".
-std::string without_place(const std::exception& error) {
-  static const std::regex place(R"(^\[[^\]]*\] )");
-  return std::regex_replace(error.what(), place, "");
 }
 
 /// Gloo's words without "[file:line] " and without the peer's "[address]:port".
@@ -239,11 +235,12 @@ GlooTransport::GlooTransport(const GlooOptions& options)
   pthread_sigmask(SIG_BLOCK, nullptr, &signals);
   block_broken_pipe_signal();  // Gloo's thread inherits it
   try {
-    device_ = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(options.address.c_str()));
+    // Where pairs listen until they have their sockets: nobody on the network may see it.
+    device_ = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr("127.0.0.1"));
   } catch (const std::exception& error) {
     pthread_sigmask(SIG_SETMASK, &signals, nullptr);
     throw Error(ErrorKind::kSystem,
-                fmt::format("cannot use the address `{}`: {}", options.address, reason_of(error)));
+                fmt::format("Gloo cannot use the loopback address 127.0.0.1: {}", reason_of(error)));
   }
   pthread_sigmask(SIG_SETMASK, &signals, nullptr);
   connect(options);
@@ -262,40 +259,16 @@ GlooTransport::~GlooTransport() {
 }
 
 void GlooTransport::connect(const GlooOptions& options) {
-  context_ = device_->createContext(rank_, size_);
-  context_->setTimeout(std::max(options.connect_timeout / 5, Milliseconds(1)));  // Gloo waits 5 times as long
-  // Where this process awaits each of the others.
-  std::vector<std::vector<char>> addresses(static_cast<size_t>(size_));
-  size_t length = 0;
+  context_ = context_of_sockets(device_, rank_, connect_peers(options), options.connect_timeout);
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
-    addresses[static_cast<size_t>(peer)] = context_->createPair(peer)->address().bytes();
-    length = addresses[static_cast<size_t>(peer)].size();
-  }
-  std::string value;
-  for (std::vector<char>& address : addresses) {
-    address.resize(length);
-    value.append(address.begin(), address.end());
-  }
-  options.store.set(fmt::format("gloo/{}", rank_), value);
-  for (int peer = 0; peer < size_; ++peer) {
-    if (peer == rank_) continue;
-    const std::string& name = peers_[static_cast<size_t>(peer)];
-    const std::string theirs = options.await(fmt::format("gloo/{}", peer), peer);
-    if (theirs.size() != value.size())
-      throw Error(ErrorKind::kConfig,
-                  fmt::format("{} has another number of processes or another version of Gloo", name));
-    const auto begin = theirs.begin() + static_cast<std::ptrdiff_t>(length) * rank_;
-    try {
-      context_->getPair(peer)->connect({begin, begin + static_cast<std::ptrdiff_t>(length)});
-    } catch (const std::exception& error) {
-      throw Error(ErrorKind::kPeerLost,
-                  fmt::format("{} cannot connect to {}: {}", peers_[static_cast<size_t>(rank_)], name,
-                              without_place(error)));
-    }
     probes_[static_cast<size_t>(peer)] =
         context_->createUnboundBuffer(&probed_[static_cast<size_t>(peer)], 1);
-    context_->getPair(peer)->recv(probes_[static_cast<size_t>(peer)].get(), kProbeTag, 0, 1);
+    try {
+      context_->getPair(peer)->recv(probes_[static_cast<size_t>(peer)].get(), kProbeTag, 0, 1);
+    } catch (const std::exception& error) {  // it has ended already
+      throw_lost({peer}, error);
+    }
   }
 }
 

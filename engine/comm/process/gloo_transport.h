@@ -1,4 +1,4 @@
-// Messages over TCP by means of Gloo: one connection between each two processes.
+// Messages over TCP by means of Gloo: one connection between each two processes, which both have confirmed.
 //
 //   std::unique_ptr<Transport> transport = connect_gloo({.store = store, .await = ..., .rank = 2, ...});
 #pragma once
@@ -11,6 +11,7 @@
 #include "engine/comm/process/flight_record.h"
 #include "engine/comm/process/transport.h"
 #include "engine/comm/rendezvous/store.h"
+#include "engine/comm/security/access.h"
 
 namespace mtf {
 
@@ -18,6 +19,10 @@ struct GlooOptions {
   Store& store;  ///< keys "gloo/<rank>"
   /// The value of a key as soon as `peer` has set it. Throws Error where that one is lost or does not come.
   std::function<std::string(const std::string& key, int peer)> await;
+  /// Throws Error where the run has failed meanwhile.
+  std::function<void()> check;
+  Access access;
+  std::string session;  ///< what the processes of the run have in common, and no other run has
   int rank = 0;
   int size = 1;
   std::string address;  ///< IP address of this machine at which the others reach it
@@ -28,7 +33,7 @@ struct GlooOptions {
 };
 
 /// Returns when this process is connected with all others. Throws Error (kPeerLost) that names one with which
-/// it cannot be, and what `await` throws.
+/// it cannot be, and what `await` and `check` throw.
 ///
 /// A connection that closes is noticed within a tenth of a second. Gloo ends the process from a thread of its
 /// own when a message is longer than the receive that takes it; the tags of collectives prevent this. Should

@@ -24,14 +24,14 @@ std::vector<int> only_suppliers(const std::vector<TreeNode>& tree, const std::ve
   return only;
 }
 
-/// Adds the nodes below `node` that `supplier` has and whose parents it does not, from left to right.
-void largest_subtrees(const std::vector<TreeNode>& tree, const std::vector<int>& only, int supplier, int node,
-                      std::vector<int>& result) {
-  if (only[node] == supplier) {
-    result.push_back(node);
-  } else if (tree[node].left >= 0) {
-    largest_subtrees(tree, only, supplier, tree[node].left, result);
-    largest_subtrees(tree, only, supplier, tree[node].right, result);
+/// Adds the nodes below `node` that one process has and whose parents none has, from left to right.
+void largest_subtrees(const std::vector<TreeNode>& tree, const std::vector<int>& only, int node,
+                      std::map<int, std::vector<int>>& result) {
+  if (only[node] != kSeveral) {
+    result[only[node]].push_back(node);
+  } else {
+    largest_subtrees(tree, only, tree[node].left, result);
+    largest_subtrees(tree, only, tree[node].right, result);
   }
 }
 
@@ -106,12 +106,19 @@ int64_t share_begin(int64_t elements, int64_t shares, int64_t share) {
   return elements / shares * share + std::min(share, elements % shares);
 }
 
-std::vector<int> supplied_subtrees(const std::vector<TreeNode>& tree, const std::vector<int>& suppliers,
-                                   int supplier) {
-  std::vector<int> nodes;
-  largest_subtrees(tree, only_suppliers(tree, suppliers), supplier, static_cast<int>(tree.size()) - 1, nodes);
-  std::stable_partition(nodes.begin(), nodes.end(), [&](int node) { return tree[node].left >= 0; });
-  return nodes;
+std::map<int, std::vector<int>> supplied_subtrees(const std::vector<TreeNode>& tree,
+                                                  const std::vector<int>& suppliers) {
+  std::map<int, std::vector<int>> result;
+  largest_subtrees(tree, only_suppliers(tree, suppliers), static_cast<int>(tree.size()) - 1, result);
+  for (auto& [supplier, nodes] : result)
+    std::stable_partition(nodes.begin(), nodes.end(), [&](int node) { return tree[node].left >= 0; });
+  return result;
+}
+
+int64_t element_bytes(const std::vector<TreeNode>& tree, const std::vector<int>& nodes, DType dtype) {
+  size_t bytes = 0;
+  for (int node : nodes) bytes += tree[node].left >= 0 ? accumulator_bytes(dtype) : size_of(dtype);
+  return static_cast<int64_t>(bytes);
 }
 
 OwnerTree owner_tree(const std::vector<TreeNode>& tree, const std::vector<int>& suppliers, int owner) {

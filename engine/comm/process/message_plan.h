@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -68,11 +69,14 @@ std::vector<std::vector<MessageSlice>> cut_messages(std::span<const int64_t> len
 /// First element of the share number `share` of `shares` equal ones; they differ by at most one element.
 int64_t share_begin(int64_t elements, int64_t shares, int64_t share);
 
-/// What process `supplier` sends to the owner of some elements, who gets member m from suppliers[m]: the
-/// largest subtrees whose members it supplies alone. Nodes of the tree: inner ones first (they travel in the
+/// By process: what it gives to the owner of some elements, who gets member m from suppliers[m]: the largest
+/// subtrees whose members it supplies alone. Nodes of the tree: inner ones first (they travel in the
 /// accumulator's type), then leaves.
-std::vector<int> supplied_subtrees(const std::vector<TreeNode>& tree, const std::vector<int>& suppliers,
-                                   int supplier);
+std::map<int, std::vector<int>> supplied_subtrees(const std::vector<TreeNode>& tree,
+                                                  const std::vector<int>& suppliers);
+
+/// Bytes for one element in a message of these subtrees.
+int64_t element_bytes(const std::vector<TreeNode>& tree, const std::vector<int>& nodes, DType dtype);
 
 /// The tree as the owner adds it: what others send are leaves.
 struct OwnerTree {

@@ -57,11 +57,11 @@ class OneProcess : public ProcessGroup {
 
 class AbsentProcess final : public OneProcess {
  public:
-  AbsentProcess(const Launch& launch, const std::string& build, Milliseconds patience)
-      : absent_(launch), build_(build), patience_(patience) {}
+  AbsentProcess(const Launch& launch, const Access& access, const std::string& build, Milliseconds patience)
+      : absent_(launch), access_(access), build_(build), patience_(patience) {}
   Error fail(const Error& error) noexcept override {
     try {
-      Meeting(absent_, build_, patience_, patience_).decline(error);
+      Meeting(absent_, access_, build_, patience_, patience_).decline(error);
     } catch (const std::exception&) {  // nobody is there, or not of this run
     }
     return error;
@@ -69,6 +69,7 @@ class AbsentProcess final : public OneProcess {
 
  private:
   const Launch absent_;
+  const Access access_;
   const std::string build_;
   const Milliseconds patience_;
 };
@@ -78,7 +79,7 @@ class SeveralProcesses final : public ProcessGroup {
   SeveralProcesses(const Launch& launch, const ProcessGroupOptions& options)
       : launch_(launch),
         options_(options),
-        meeting_(launch, options.build, options.connect_timeout, options.collective_timeout),
+        meeting_(launch, options.access, options.build, options.connect_timeout, options.collective_timeout),
         record_(kRecorded) {}
   ~SeveralProcesses() override {
     if (transport_) transport_->abort("the process ends");  // a job that waits would hold up its thread
@@ -133,6 +134,7 @@ class SeveralProcesses final : public ProcessGroup {
   std::unique_ptr<ProcessCommunicator> communicator_;
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<FailureListener> listener_;
+  std::optional<HeldDirectory> flight_directory_;  ///< of the flight record
 };
 
 std::vector<std::string> SeveralProcesses::peers() const {
@@ -191,6 +193,7 @@ void SeveralProcesses::compare(const Fields& fields) {
 void SeveralProcesses::connect() {
   const std::vector<std::string> peers = this->peers();
   has_peers_ = true;
+  flight_directory_.emplace(directory_of(options_.flight_record));
   const auto await_address = [this](const std::string& key, int peer) {
     return await(key, peer, [&] {
       return fmt::format("{} has not begun to connect {}", meeting_.name(peer), within());
@@ -198,6 +201,9 @@ void SeveralProcesses::connect() {
   };
   transport_ = connect_gloo({.store = meeting_.store(),
                              .await = await_address,
+                             .check = [this] { meeting_.throw_if_failed(); },
+                             .access = options_.access,
+                             .session = meeting_.session(),
                              .rank = rank(),
                              .size = size(),
                              .address = meeting_.members()[rank()].address,
@@ -209,8 +215,9 @@ void SeveralProcesses::connect() {
   communicator_ = std::make_unique<ProcessCommunicator>(*transport_, *thread_);
   watchdog_ = std::make_unique<Watchdog>(record_, meeting_.store(), rank(), peers,
                                          options_.collective_timeout, options_.log);
-  listener_ = std::make_unique<FailureListener>(
-      meeting_.store(), [this](int failed) { transport_->abort(meeting_.name(failed) + " has failed"); });
+  listener_ = std::make_unique<FailureListener>(meeting_.store(), size(), [this](int failed) {
+    transport_->abort(meeting_.name(failed) + " has failed");
+  });
 }
 
 Communicator& SeveralProcesses::communicator() {
@@ -255,9 +262,9 @@ void SeveralProcesses::leave() {
   if (communicator_) all_gather(*communicator_, "", "leave");
   // Then over the store: a process that closes its connections must not disturb another's last message.
   Store& store = meeting_.store();
-  store.set(fmt::format("left/{}", rank()), "");
+  store.set(left_key(rank()), "");
   for (int other = 0; other < size(); ++other) {
-    await(fmt::format("left/{}", other), other,
+    await(left_key(other), other,
           [&] { return fmt::format("{} has not come to the end {}", meeting_.name(other), within()); });
   }
   watchdog_.reset();
@@ -342,6 +349,7 @@ std::optional<Error> SeveralProcesses::after_stall(const Error& error) {
 
 void SeveralProcesses::write_flight_record() const {
   if (options_.flight_record.empty() || !has_peers_) return;
+  if (!flight_directory_->change().empty()) return;  // another directory may have its name
   const std::string text = record_.to_json();
   const int failed = write_file(options_.flight_record, std::as_bytes(std::span(text)));
   if (failed == ENOENT) return;  // the run has no directory yet: it failed before its first step
@@ -362,9 +370,9 @@ void raise_descriptor_limit() {
 
 std::unique_ptr<ProcessGroup> one_process() { return std::make_unique<OneProcess>(); }
 
-std::unique_ptr<ProcessGroup> absent_process(const Launch& launch, const std::string& build,
-                                             Milliseconds patience) {
-  return std::make_unique<AbsentProcess>(launch, build, patience);
+std::unique_ptr<ProcessGroup> absent_process(const Launch& launch, const Access& access,
+                                             const std::string& build, Milliseconds patience) {
+  return std::make_unique<AbsentProcess>(launch, access, build, patience);
 }
 
 std::unique_ptr<ProcessGroup> connect_processes(const Launch& launch, const ProcessGroupOptions& options) {

@@ -16,12 +16,14 @@
 #include "engine/comm/communicator.h"
 #include "engine/comm/launch/launch.h"
 #include "engine/comm/rendezvous/store.h"
+#include "engine/comm/security/access.h"
 #include "engine/core/error.h"
 #include "engine/core/profile.h"
 
 namespace mtf {
 
 struct ProcessGroupOptions {
+  Access access = {};
   Milliseconds connect_timeout{300'000};
   Milliseconds collective_timeout{600'000};
   std::string flight_record;  ///< file that the last collectives are written to on failure; empty: none
@@ -66,11 +68,12 @@ class ProcessGroup {
 std::unique_ptr<ProcessGroup> one_process();
 /// One that cannot take part in its run: like a run of one process, but fail() tells the others, if any wait
 /// for it within the time.
-std::unique_ptr<ProcessGroup> absent_process(const Launch& launch, const std::string& build,
-                                             Milliseconds patience);
+std::unique_ptr<ProcessGroup> absent_process(const Launch& launch, const Access& access,
+                                             const std::string& build, Milliseconds patience);
 /// Meets the other processes of `launch`; one_process() where there are none. Throws Error (kPeerLost) that
 /// names the ranks that did not come within the time, (kConfig) for a rank that two processes claim, another
-/// number of processes or another version of the program, (kSystem) when the port cannot be served.
+/// number of processes, another version of the program or another secret, and where there is none and other
+/// machines are to be reached, (kSystem) when the port cannot be served.
 std::unique_ptr<ProcessGroup> connect_processes(const Launch& launch, const ProcessGroupOptions& options);
 
 }  // namespace mtf

@@ -103,7 +103,7 @@ class ReduceJob final : public RemoteJob {
   /// Everything that one owner of a bundle has to do with.
   struct Owner {
     int process = 0;
-    const std::vector<int>* suppliers = nullptr;
+    std::map<int, std::vector<int>> supplied;  ///< by process: subtrees; not the owner's own
     std::vector<OwnedMessage*> messages;
     OwnerTree tree;
     const TreeReduction* reduction = nullptr;  ///< of `tree`, if this process is it
@@ -141,7 +141,8 @@ class ReduceJob final : public RemoteJob {
   Owner make_owner(const ReducedBundle& bundle, size_t c, const std::vector<TreeNode>& tree) {
     const Collective& collective = *bundle.groups[0].collective;
     const RemoteGroup::Consumer& consumer = bundle.consumers[c];
-    Owner owner{consumer.process, &consumer.suppliers, {}, {}, nullptr};
+    Owner owner{consumer.process, supplied_subtrees(tree, consumer.suppliers), {}, {}, nullptr};
+    owner.supplied.erase(owner.process);
     owner.tree = owner_tree(tree, consumer.suppliers, consumer.process);
     if (consumer.process == process()) {
       owner.reduction = &keep(prepare_reduction(owner.tree.tree, collective.dtype, collective.reduction));
@@ -163,29 +164,12 @@ class ReduceJob final : public RemoteJob {
     return owner;
   }
 
-  /// Bytes for one element in a message of these subtrees.
-  static int64_t element_bytes(const std::vector<TreeNode>& tree, const std::vector<int>& nodes,
-                               DType dtype) {
-    size_t bytes = 0;
-    for (int node : nodes) bytes += tree[node].left >= 0 ? accumulator_bytes(dtype) : size_of(dtype);
-    return static_cast<int64_t>(bytes);
-  }
-
   /// The most bytes for one element in any message to or from the owner.
   static int64_t widest(const Owner& owner, const std::vector<TreeNode>& tree, DType dtype) {
     auto most = static_cast<int64_t>(size_of(dtype));
-    for (int supplier : other_suppliers(owner)) {
-      most = std::max(most, element_bytes(tree, supplied_subtrees(tree, *owner.suppliers, supplier), dtype));
-    }
+    for (const auto& [supplier, nodes] : owner.supplied)
+      most = std::max(most, element_bytes(tree, nodes, dtype));
     return most;
-  }
-
-  static std::vector<int> other_suppliers(const Owner& owner) {
-    std::vector<int> others = *owner.suppliers;
-    std::sort(others.begin(), others.end());
-    others.erase(std::unique(others.begin(), others.end()), others.end());
-    std::erase(others, owner.process);
-    return others;
   }
 
   int64_t contribution_bytes(const OwnedMessage& elements, const std::vector<TreeNode>& tree,
@@ -200,8 +184,7 @@ class ReduceJob final : public RemoteJob {
     const auto element = static_cast<int64_t>(size_of(dtype));
     OwnedSum sum{&elements, {}, owner.reduction, {}};
     std::map<int, const std::byte*> blocks;  // by node of the whole tree
-    for (int supplier : other_suppliers(owner)) {
-      const std::vector<int> nodes = supplied_subtrees(tree, *owner.suppliers, supplier);
+    for (const auto& [supplier, nodes] : owner.supplied) {
       RemoteMessage message =
           next_received(supplier, MessagePhase::kContribution, contribution_bytes(elements, tree, nodes));
       stage(message, Use::kContributionIn, supplier, round);
@@ -223,9 +206,9 @@ class ReduceJob final : public RemoteJob {
 
   void add_contribution(const Owner& owner, const std::vector<TreeNode>& tree, const TreeReduction& whole,
                         const OwnedMessage& elements, int64_t number, ReduceRound& round) {
-    std::vector<int> nodes = supplied_subtrees(tree, *owner.suppliers, process());
-    if (nodes.empty()) return;
-    Contribution contribution{{}, &elements, &whole, &tree, std::move(nodes)};
+    const auto supplied = owner.supplied.find(process());
+    if (supplied == owner.supplied.end()) return;
+    Contribution contribution{{}, &elements, &whole, &tree, supplied->second};
     contribution.message = next_sent(owner.process, MessagePhase::kContribution,
                                      contribution_bytes(elements, tree, contribution.nodes));
     const TreeNode& first = tree[contribution.nodes[0]];

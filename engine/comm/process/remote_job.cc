@@ -3,14 +3,10 @@
 #include <algorithm>
 
 namespace mtf {
-namespace {
 
-/// All peers together may have 4 MiB under way in one direction.
 int64_t largest_message(int processes) {
   return std::clamp<int64_t>((int64_t{4} << 20) / std::max(1, processes - 1), 128 << 10, 1 << 20);
 }
-
-}  // namespace
 
 Staging::Staging(Transport& transport)
     : transport_(transport), slot_bytes_(largest_message(transport.size())) {}
@@ -19,11 +15,19 @@ Staging::Slot& Staging::slot(size_t index) {
   const std::lock_guard lock(mutex_);
   while (slots_.size() <= index) {
     auto slot = std::make_unique<Slot>();
-    slot->memory = std::make_unique<std::byte[]>(static_cast<size_t>(slot_bytes_));
+    // Pages that no message reaches are never there.
+    slot->memory = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(slot_bytes_));
     slot->buffer = transport_.buffer({slot->memory.get(), static_cast<size_t>(slot_bytes_)});
     slots_.push_back(std::move(slot));
   }
   return *slots_[index];
+}
+
+int64_t Staging::most_bytes(int processes, int64_t bytes) {
+  // Contributions to and from each peer, results from each, results to all: shares of the collective, of
+  // which two take turns where they are cut into messages.
+  const int64_t share = (bytes + processes - 1) / processes, largest = largest_message(processes);
+  return (3 * int64_t{processes - 1} + 1) * (share > largest ? 2 * largest : share);
 }
 
 RemoteJob::RemoteJob(Staging& staging, CommunicationThread& thread, DType dtype, std::string name)

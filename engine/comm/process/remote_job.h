@@ -17,6 +17,9 @@
 
 namespace mtf {
 
+/// Bytes: all peers together may have 4 MiB under way in one direction.
+int64_t largest_message(int processes);
+
 /// Memory that messages are packed into and unpacked from. The collectives of a process share it: they run
 /// one after the other, and each leaves no message behind.
 class Staging {
@@ -31,6 +34,8 @@ class Staging {
   /// Of the largest message; the same in all processes.
   int64_t slot_bytes() const { return slot_bytes_; }
   Slot& slot(size_t index);
+  /// What a process touches of it at most, where no collective has more than `bytes` in it.
+  static int64_t most_bytes(int processes, int64_t bytes);
 
  private:
   Transport& transport_;

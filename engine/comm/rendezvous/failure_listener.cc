@@ -14,8 +14,11 @@ constexpr Milliseconds kListenPause(250);
 
 }  // namespace
 
-FailureListener::FailureListener(Store& store, std::function<void(int rank)> heard)
-    : store_(store), heard_(std::move(heard)), thread_(kListenPause, [this] { return listen(); }) {}
+FailureListener::FailureListener(Store& store, int size, std::function<void(int rank)> heard)
+    : store_(store),
+      size_(size),
+      heard_(std::move(heard)),
+      thread_(kListenPause, [this] { return listen(); }) {}
 
 bool FailureListener::listen() {
   try {
@@ -23,7 +26,7 @@ bool FailureListener::listen() {
       heard_(*failed_);
       return false;
     }
-    failed_ = failed_rank(store_);
+    failed_ = failed_rank(store_, size_);
     return true;
   } catch (const std::exception&) {
     return false;

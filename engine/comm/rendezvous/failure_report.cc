@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 namespace mtf {
@@ -22,18 +22,31 @@ void publish(Store& store, int rank, const Error& error) {
   store.set("failed", std::to_string(rank));
 }
 
-std::optional<int> failed_rank(Store& store) {
-  const std::optional<std::string> rank = store.get("failed", Milliseconds(0));
-  if (!rank) return {};
-  return std::atoi(rank->c_str());
+std::string left_key(int rank) { return fmt::format("left/{}", rank); }
+
+std::optional<int> failed_rank(Store& store, int size) {
+  const std::optional<std::string> text = store.get("failed", Milliseconds(0));
+  if (!text) return {};
+  int rank = -1;
+  const char* end = text->data() + text->size();
+  const auto [rest, failure] = std::from_chars(text->data(), end, rank);
+  if (failure != std::errc() || rest != end || rank < 0 || rank >= size) return {};
+  if (!read_failure(store, rank) || store.get(left_key(rank), Milliseconds(0))) return {};
+  return rank;
 }
 
 std::optional<FailureReport> read_failure(Store& store, int rank) {
   const std::optional<std::string> text = store.get(error_key(rank), Milliseconds(0));
   if (!text) return {};
-  const nlohmann::json report = nlohmann::json::parse(*text);
-  return FailureReport{report.at("order"), static_cast<ErrorKind>(report.at("kind").get<int>()),
-                       report.at("text")};
+  const nlohmann::json json = nlohmann::json::parse(*text, nullptr, false);
+  try {
+    const FailureReport report{json.at("order"), static_cast<ErrorKind>(json.at("kind").get<int>()),
+                               json.at("text")};
+    const bool is_known = report.kind >= ErrorKind::kUsage && report.kind <= ErrorKind::kPeerLost;
+    return is_known ? std::optional(report) : std::nullopt;
+  } catch (const nlohmann::json::exception&) {
+    return {};
+  }
 }
 
 Error error_of_text(ErrorKind kind, const std::string& text) {

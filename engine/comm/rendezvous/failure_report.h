@@ -24,10 +24,13 @@ struct FailureReport {
 };
 
 void publish(Store& store, int rank, const Error& error);
-/// A process that has published a failure.
-std::optional<int> failed_rank(Store& store);
-/// What process `rank` has published so far.
+/// A process that has published a failure: one of the first `size` ranks, whose report is there, and that has
+/// not come to the end.
+std::optional<int> failed_rank(Store& store, int size);
+/// What process `rank` has published so far; nothing where that is no report.
 std::optional<FailureReport> read_failure(Store& store, int rank);
+/// Set by a process that has come to the end of a run that went well.
+std::string left_key(int rank);
 /// An error in the words, perhaps several lines, of another process.
 Error error_of_text(ErrorKind kind, const std::string& text);
 

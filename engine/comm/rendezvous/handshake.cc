@@ -7,12 +7,28 @@
 #include <climits>
 #include <nlohmann/json.hpp>
 
+#include "engine/comm/security/secret.h"
+#include "engine/core/error.h"
+
 namespace mtf {
 
 namespace {
 
 std::string json_text(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// `read` of the JSON text.
+template <class Read>
+auto from_json(const std::string& text, const Read& read) {
+  try {
+    return read(nlohmann::json::parse(text));
+  } catch (const nlohmann::json::exception&) {
+    throw Error(
+        ErrorKind::kConfig,
+        "what a process of the run says of itself cannot be read: it runs another version of the program",
+        "the same program in all processes");
+  }
 }
 
 const std::string* find_field(const Fields& fields, const std::string& name) {
@@ -38,7 +54,8 @@ ProcessHello hello_of_this_process(const Launch& launch, const std::string& buil
           .host = host,
           .process = ::getpid(),
           .address = address,
-          .store_address = {}};
+          .store_address = {},
+          .nonce = Secret::random().text()};
 }
 
 std::string to_text(const ProcessHello& hello) {
@@ -49,19 +66,36 @@ std::string to_text(const ProcessHello& hello) {
                     {"host", hello.host},
                     {"process", hello.process},
                     {"address", hello.address},
-                    {"store_address", hello.store_address}});
+                    {"store_address", hello.store_address},
+                    {"nonce", hello.nonce}});
 }
 
 ProcessHello hello_from_text(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text);
-  return {.protocol = json.at("protocol"),
-          .rank = json.at("rank"),
-          .size = json.at("size"),
-          .build = json.at("build"),
-          .host = json.at("host"),
-          .process = json.at("process"),
-          .address = json.at("address"),
-          .store_address = json.value("store_address", "")};  // other builds may not say it
+  return from_json(text, [](const nlohmann::json& json) -> ProcessHello {
+    return {.protocol = json.at("protocol"),
+            .rank = json.at("rank"),
+            .size = json.at("size"),
+            .build = json.at("build"),
+            .host = json.at("host"),
+            .process = json.at("process"),
+            .address = json.at("address"),
+            .store_address = json.value("store_address", ""),  // other builds may not say it
+            .nonce = json.value("nonce", "")};
+  });
+}
+
+std::string to_text(const std::vector<ProcessHello>& members) {
+  std::vector<std::string> texts;
+  for (const ProcessHello& member : members) texts.push_back(to_text(member));
+  return json_text(texts);
+}
+
+std::vector<ProcessHello> members_from_text(const std::string& text) {
+  std::vector<ProcessHello> members;
+  for (const std::string& member :
+       from_json(text, [](const nlohmann::json& json) { return json.get<std::vector<std::string>>(); }))
+    members.push_back(hello_from_text(member));
+  return members;
 }
 
 std::string difference(const ProcessHello& first, const ProcessHello& other) {
@@ -93,7 +127,9 @@ void replace_loopback_addresses(std::vector<ProcessHello>& members) {
 
 std::string to_text(const Fields& fields) { return json_text(fields); }
 
-Fields fields_from_text(const std::string& text) { return nlohmann::json::parse(text).get<Fields>(); }
+Fields fields_from_text(const std::string& text) {
+  return from_json(text, [](const nlohmann::json& json) { return json.get<Fields>(); });
+}
 
 std::string difference(const ProcessHello& first, const Fields& first_fields, const ProcessHello& other,
                        const Fields& other_fields) {

@@ -25,6 +25,7 @@ struct ProcessHello {
   int64_t process = 0;        ///< its number there
   std::string address;        ///< at which the others reach it, in numbers
   std::string store_address;  ///< at which it reaches the store, in numbers
+  std::string nonce;          ///< no two processes, of any run, have the same
 
   /// "rank 2 (node-b, process 812)".
   std::string name() const;
@@ -33,8 +34,10 @@ struct ProcessHello {
 ProcessHello hello_of_this_process(const Launch& launch, const std::string& build,
                                    const std::string& address);
 std::string to_text(const ProcessHello& hello);
-/// Reads what to_text() wrote.
+/// Reads what to_text() wrote. Throws Error (kConfig) for other texts, as the functions below do.
 ProcessHello hello_from_text(const std::string& text);
+std::string to_text(const std::vector<ProcessHello>& members);
+std::vector<ProcessHello> members_from_text(const std::string& text);
 
 /// Why `other` cannot be in a run with `first`, which is rank 0; empty: it can.
 std::string difference(const ProcessHello& first, const ProcessHello& other);

@@ -4,10 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <limits>
 #include <thread>
 
 #include "engine/comm/rendezvous/failure_report.h"
+#include "engine/comm/security/authentication.h"
 
 namespace mtf {
 
@@ -22,39 +23,52 @@ Milliseconds left_until(MeetingClock::time_point deadline) {
   return std::chrono::ceil<Milliseconds>(deadline - MeetingClock::now());
 }
 
-/// Addresses that reach a server of this machine alone.
-bool is_only_this_machine(const std::string& host) { return host == "localhost" || host == "127.0.0.1"; }
+TcpStoreOptions store_options(const Launch& launch, const Access& access, Milliseconds connect_timeout,
+                              Milliseconds reply_timeout) {
+  return {.host = launch.host,
+          .port = launch.port,
+          .connect_timeout = connect_timeout,
+          .reply_timeout = reply_timeout,
+          .access = access,
+          .rank = launch.rank,
+          .authenticates = launch.store_authenticates};
+}
 
 double in_seconds(Milliseconds time) { return std::chrono::duration<double>(time).count(); }
 
 }  // namespace
 
-std::unique_ptr<TcpStoreServer> Meeting::serve(const Launch& launch) {
+std::unique_ptr<TcpStoreServer> Meeting::serve(const Launch& launch, const Access& access) {
   if (launch.rank != 0 || launch.store_is_served) return nullptr;
   try {
-    return std::make_unique<TcpStoreServer>(launch.port, is_only_this_machine(launch.host));
+    return std::make_unique<TcpStoreServer>(
+        TcpStoreServerOptions{.address = {launch.host, launch.port}, .access = access});
   } catch (const Error& busy) {
+    if (busy.kind() == ErrorKind::kConfig) throw;
     // A second process 0, or another run, perhaps: what is in the store will tell.
+    constexpr Milliseconds kShort(2000);
     try {
-      const TcpStore other({.host = launch.host, .port = launch.port, .connect_timeout = Milliseconds(2000)});
+      const TcpStore other(store_options(launch, access, kShort, kShort));
       return nullptr;
-    } catch (const Error&) {
-      throw Error(ErrorKind::kSystem, "rank 0 " + std::string(busy.what()), "another port, which is free");
+    } catch (const Error& refusal) {
+      if (refusal.kind() == ErrorKind::kConfig) throw;
+      const Problem& problem = busy.problems().front();
+      throw Error(ErrorKind::kSystem, "rank 0 " + problem.message,
+                  problem.hint.empty() ? "another port, which is free" : problem.hint);
     }
   }
 }
 
-Meeting::Meeting(const Launch& launch, const std::string& build, Milliseconds connect_timeout,
-                 Milliseconds reply_timeout)
+Meeting::Meeting(const Launch& launch, const Access& access, const std::string& build,
+                 Milliseconds connect_timeout, Milliseconds reply_timeout)
     : launch_(launch),
       build_(build),
       connect_timeout_(connect_timeout),
-      server_(serve(launch)),
-      whole_({.host = launch.host,
-              .port = launch.port,
-              .connect_timeout = connect_timeout,
-              .reply_timeout = reply_timeout}),
-      store_(whole_, launch.job.empty() ? "" : launch.job + "/") {
+      server_(serve(launch, access)),
+      whole_(store_options(launch, access, connect_timeout, reply_timeout)) {
+  if (!launch.store_authenticates) signed_.emplace(whole_, access.secret);
+  Store& base = signed_ ? static_cast<Store&>(*signed_) : whole_;
+  store_ = std::make_unique<PrefixStore>(base, launch.job.empty() ? "" : launch.job + "/");
   if (server_) whole_.set("job", launch.job);
 }
 
@@ -73,19 +87,31 @@ void Meeting::meet() {
   check_not_begun();
   ProcessHello mine = hello_of_this_process(launch_, build_, whole_.local_address());
   mine.store_address = whole_.server_address();
-  if (store_.add(fmt::format("rank/{}", mine.rank), 1) > 1) throw_claimed_twice(mine);
-  store_.set(fmt::format("hello/{}", mine.rank), to_text(mine));
+  if (store_->add(fmt::format("rank/{}", mine.rank), 1) > 1) check_claim(mine);
+  store_->set(fmt::format("hello/{}", mine.rank), to_text(mine));
   if (is_first()) judge(mine);
   // Process 0 may have begun to wait a little later.
   constexpr Milliseconds kLater(2000);
   const std::optional<std::string> begun = wait_for("begun", left_until(deadline) + kLater);
   if (!begun) throw_missing();
-  for (const std::string& text : nlohmann::json::parse(*begun).get<std::vector<std::string>>()) {
-    members_.push_back(hello_from_text(text));
-  }
-  if (const std::string wrong = difference(members_.front(), mine); !wrong.empty()) {
+  begin(*begun, mine);
+}
+
+/// All have come, and this process among them: what they say from now on is of this start of the run.
+void Meeting::begin(const std::string& begun, const ProcessHello& mine) {
+  members_ = members_from_text(begun);
+  if (members_.empty())
+    throw Error(ErrorKind::kSystem, "the rendezvous store holds the start of a run without processes");
+  if (const std::string wrong = difference(members_.front(), mine); !wrong.empty())
     throw Error(ErrorKind::kConfig, wrong);
-  }
+  const auto rank = static_cast<size_t>(mine.rank);
+  if (rank >= members_.size() || members_[rank].nonce != mine.nonce)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("the rendezvous store at {} holds another start of this run",
+                            to_string(HostPort{launch_.host, launch_.port})),
+                "a port of its own for each run, and a rank of its own for each process");
+  session_ = text_of(Secret().proof({begun}));
+  if (signed_) signed_->begin_session(session_);
 }
 
 void Meeting::decline(const Error& error) {
@@ -116,19 +142,22 @@ void Meeting::check_job(Milliseconds timeout) {
 }
 
 void Meeting::check_not_begun() {
-  const std::optional<std::string> begun = store_.get("begun", Milliseconds(0));
+  const std::optional<std::string> begun = store_->get("begun", Milliseconds(0));
   if (!begun) return;
   is_stranger_ = true;
   throw Error(ErrorKind::kConfig,
               fmt::format("{} is the meeting place of a run of {} processes that has already begun, and this "
                           "is rank {} of {}",
-                          to_string(HostPort{launch_.host, launch_.port}),
-                          nlohmann::json::parse(*begun).size(), launch_.rank, launch_.size),
+                          to_string(HostPort{launch_.host, launch_.port}), members_from_text(*begun).size(),
+                          launch_.rank, launch_.size),
               "a port of its own for each run, and a rank of its own for each process");
 }
 
-void Meeting::throw_claimed_twice(const ProcessHello& mine) {
-  const auto other = store_.get(fmt::format("hello/{}", mine.rank), Milliseconds(2000));
+/// The count says that another process has the rank of this one. Where strangers may count, its hello must
+/// too.
+void Meeting::check_claim(const ProcessHello& mine) {
+  const auto other = store_->get(fmt::format("hello/{}", mine.rank), Milliseconds(2000));
+  if (!other && signed_) return;
   const std::string first = other ? hello_from_text(*other).name() : fmt::format("rank {}", mine.rank);
   throw Error(ErrorKind::kConfig,
               fmt::format("rank {} is claimed by two processes: {} and {}", mine.rank, first, mine.name()),
@@ -148,13 +177,12 @@ void Meeting::judge(const ProcessHello& mine) {
     hellos.push_back(other);
   }
   replace_loopback_addresses(hellos);
-  std::vector<std::string> texts;
-  for (const ProcessHello& hello : hellos) texts.push_back(to_text(hello));
-  store_.set("begun", nlohmann::json(texts).dump());
+  store_->set("begun", to_text(hellos));
 }
 
 void Meeting::throw_missing() {
   const std::vector<int> absent = missing("hello");
+  const std::string refused = server_ ? server_->refused() : "";
   const std::string endpoint = to_string(HostPort{launch_.host, launch_.port});
   if (absent.empty()) {
     throw Error(ErrorKind::kPeerLost, fmt::format("rank 0 has come to {}, but does not answer", endpoint));
@@ -162,14 +190,15 @@ void Meeting::throw_missing() {
   throw Error(ErrorKind::kPeerLost,
               fmt::format("{} of {} {} not come to {} within {:g} s", names(absent), size(),
                           absent.size() == 1 ? "has" : "have", endpoint, in_seconds(connect_timeout_)),
-              "are all processes started, with the same address?");
+              refused.empty() ? "are all processes started, with the same address?"
+                              : fmt::format("{} came with another secret: {}", refused, kSameSecretHint));
 }
 
 std::optional<std::string> Meeting::wait_for(const std::string& key, Milliseconds timeout) {
   const auto deadline = MeetingClock::now() + timeout;
   while (true) {
     const Milliseconds left = std::max(left_until(deadline), Milliseconds(0));
-    if (auto value = store_.get(key, std::min(left, kLook))) return value;
+    if (auto value = store_->get(key, std::min(left, kLook))) return value;
     throw_if_failed();
     if (left == Milliseconds(0)) return {};
   }
@@ -178,27 +207,30 @@ std::optional<std::string> Meeting::wait_for(const std::string& key, Millisecond
 std::vector<int> Meeting::missing(const std::string& key) {
   std::vector<int> ranks;
   for (int rank = 0; rank < size(); ++rank) {
-    if (!store_.get(fmt::format("{}/{}", key, rank), Milliseconds(0))) ranks.push_back(rank);
+    if (!store_->get(fmt::format("{}/{}", key, rank), Milliseconds(0))) ranks.push_back(rank);
   }
   return ranks;
 }
 
 void Meeting::throw_if_failed() {
-  const std::optional<int> failed = failed_rank(store_);
+  // Before all have come there may be one that believes in more processes.
+  const std::optional<int> failed =
+      failed_rank(*store_, members_.empty() ? std::numeric_limits<int>::max() : size());
   if (!failed) return;
   // Of those that have failed the one that did so first, and of its own accord.
   std::optional<FailureReport> cause;
   int culprit = *failed;
-  for (int rank = 0; rank < std::max(size(), *failed + 1); ++rank) {
-    if (rank >= size() && rank != *failed) continue;  // one that believes in more processes
-    const std::optional<FailureReport> report = read_failure(store_, rank);
-    if (!report) continue;
+  const auto look_at = [&](int rank) {
+    const std::optional<FailureReport> report = read_failure(*store_, rank);
+    if (!report) return;
     if (!cause ||
         std::pair(report->is_lost_peer(), report->order) < std::pair(cause->is_lost_peer(), cause->order)) {
       cause = report;
       culprit = rank;
     }
-  }
+  };
+  for (int rank = 0; rank < size(); ++rank) look_at(rank);
+  if (*failed >= size()) look_at(*failed);
   if (!cause) return;
   const bool in_its_words = cause->kind == ErrorKind::kConfig || cause->is_lost_peer();
   const Error error =
@@ -221,7 +253,7 @@ bool Meeting::is_known(const Error& error) const {
 void Meeting::publish(const Error& error) {
   if (is_stranger_ || is_known(error)) return;
   mark_known(error);
-  mtf::publish(store_, launch_.rank, error);
+  mtf::publish(*store_, launch_.rank, error);
 }
 
 void Meeting::refuse(const Error& error) {
@@ -231,13 +263,13 @@ void Meeting::refuse(const Error& error) {
 
 void Meeting::part(Milliseconds timeout) {
   if (is_stranger_) return;
-  store_.add("gone", 1);
+  store_->add("gone", 1);
   if (server_) wait_for_parting(size(), timeout);
 }
 
 void Meeting::wait_for_parting(int64_t processes, Milliseconds timeout) {
   const auto deadline = MeetingClock::now() + timeout;
-  while (store_.add("gone", 0) < processes && left_until(deadline) > Milliseconds(0)) {
+  while (store_->add("gone", 0) < processes && left_until(deadline) > Milliseconds(0)) {
     std::this_thread::sleep_for(Milliseconds(10));
   }
 }

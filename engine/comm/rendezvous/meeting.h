@@ -1,7 +1,7 @@
 // The processes of a run in their store: how they find each other, wait for each other, and hear that one of
 // them has failed.
 //
-//   Meeting meeting(launch, build, connect_timeout, reply_timeout);   // process 0 serves the store
+//   Meeting meeting(launch, access, build, connect_timeout, reply_timeout);   // process 0 serves the store
 //   meeting.meet();                                                   // all have come
 //   const std::optional<std::string> value = meeting.wait_for("fields/2", timeout);
 //   meeting.part(timeout);
@@ -15,6 +15,7 @@
 
 #include "engine/comm/launch/launch.h"
 #include "engine/comm/rendezvous/handshake.h"
+#include "engine/comm/rendezvous/signed_store.h"
 #include "engine/comm/rendezvous/store.h"
 #include "engine/comm/rendezvous/tcp_store.h"
 #include "engine/core/error.h"
@@ -24,8 +25,8 @@ namespace mtf {
 class Meeting {
  public:
   /// Connects with the store, which process 0 serves where the launcher does not. Throws Error (kPeerLost,
-  /// kSystem).
-  Meeting(const Launch& launch, const std::string& build, Milliseconds connect_timeout,
+  /// kSystem; kConfig: see Access::require()).
+  Meeting(const Launch& launch, const Access& access, const std::string& build, Milliseconds connect_timeout,
           Milliseconds reply_timeout);
 
   /// Returns when all have come. Throws Error (kPeerLost) that names the ranks that have not within the time,
@@ -36,7 +37,9 @@ class Meeting {
   /// the store is that of another run, or of one that has begun.
   void decline(const Error& error);
 
-  Store& store() { return store_; }
+  Store& store() { return *store_; }
+  /// What only processes of this run, at this start, have in common; after meet().
+  const std::string& session() const { return session_; }
   int size() const { return launch_.size; }
   bool is_first() const { return launch_.rank == 0; }
   /// By rank; after meet().
@@ -50,6 +53,8 @@ class Meeting {
   /// wrong when a process has published a failure meanwhile: a wrong configuration (kConfig) in its words,
   /// and else (kPeerLost) with its name.
   std::optional<std::string> wait_for(const std::string& key, Milliseconds timeout);
+  /// Throws as wait_for() does.
+  void throw_if_failed();
   /// The ranks that have not set "<key>/<rank>".
   std::vector<int> missing(const std::string& key);
 
@@ -66,13 +71,13 @@ class Meeting {
   void part(Milliseconds timeout);
 
  private:
-  static std::unique_ptr<TcpStoreServer> serve(const Launch& launch);
+  static std::unique_ptr<TcpStoreServer> serve(const Launch& launch, const Access& access);
   void check_job(Milliseconds timeout);
   void check_not_begun();
-  [[noreturn]] void throw_claimed_twice(const ProcessHello& mine);
+  void check_claim(const ProcessHello& mine);
   void judge(const ProcessHello& mine);
   [[noreturn]] void throw_missing();
-  void throw_if_failed();
+  void begin(const std::string& begun, const ProcessHello& mine);
   void wait_for_parting(int64_t processes, Milliseconds timeout);
   void mark_known(const Error& error);
 
@@ -81,8 +86,10 @@ class Meeting {
   const Milliseconds connect_timeout_;
   std::unique_ptr<TcpStoreServer> server_;
   TcpStore whole_;
-  PrefixStore store_;
+  std::optional<SignedStore> signed_;  ///< where the store itself lets strangers write
+  std::unique_ptr<PrefixStore> store_;
   std::vector<ProcessHello> members_;
+  std::string session_;
   bool is_stranger_ = false;  ///< the run in the store is another one: it must
                               ///< not hear of a failure here
   mutable std::mutex mutex_;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -29,32 +30,34 @@ Opened stream_socket(int family) {
   return opened;
 }
 
-Opened listen_on_family(int family, int port, bool only_this_machine) {
-  Opened opened = stream_socket(family);
-  if (!opened.socket.open()) return opened;
-  set_socket_option(opened.socket, SOL_SOCKET, SO_REUSEADDR, 1);
-  sockaddr_storage address{};
-  socklen_t size = 0;
-  if (family == AF_INET6) {
-    set_socket_option(opened.socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-    auto* ipv6 = reinterpret_cast<sockaddr_in6*>(&address);
-    *ipv6 = {};
-    ipv6->sin6_family = AF_INET6;
-    ipv6->sin6_port = htons(static_cast<uint16_t>(port));
-    ipv6->sin6_addr = in6addr_any;
-    size = sizeof *ipv6;
-  } else {
-    auto* ipv4 = reinterpret_cast<sockaddr_in*>(&address);
-    ipv4->sin_family = AF_INET;
-    ipv4->sin_port = htons(static_cast<uint16_t>(port));
-    ipv4->sin_addr.s_addr = htonl(only_this_machine ? INADDR_LOOPBACK : INADDR_ANY);
-    size = sizeof *ipv4;
+using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+
+/// `error`: of getaddrinfo, 0 for none.
+AddressList resolve(const std::string& host, int port, int flags, int& error) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | flags;
+  addrinfo* found = nullptr;
+  error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  return {error == 0 ? found : nullptr, ::freeaddrinfo};
+}
+
+/// Adds a socket that listens at `address`, or says why it does not.
+void add_listener(Listening& listening, const addrinfo& address, bool only_ipv6) {
+  Socket socket = stream_socket(address.ai_family).socket;
+  int error = errno;
+  if (socket.open()) {
+    set_socket_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (address.ai_family == AF_INET6) set_socket_option(socket, IPPROTO_IPV6, IPV6_V6ONLY, only_ipv6);
+    if (::bind(socket.get(), address.ai_addr, address.ai_addrlen) == 0 &&
+        ::listen(socket.get(), SOMAXCONN) == 0) {
+      listening.sockets.push_back(std::move(socket));
+      return;
+    }
+    error = errno;
   }
-  if (::bind(opened.socket.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      ::listen(opened.socket.get(), SOMAXCONN) != 0) {
-    return {{}, system_message(errno), false};
-  }
-  return opened;
+  // That the port is in use says more than that another address is not here.
+  if (listening.error != EADDRINUSE) listening.error = error;
 }
 
 bool wait_for_events(const Socket& socket, int16_t events, std::chrono::steady_clock::time_point deadline) {
@@ -129,33 +132,65 @@ Socket& Socket::operator=(Socket&& other) noexcept {
   return *this;
 }
 
-Opened listen_at(int port, bool only_this_machine) {
-  if (only_this_machine) return listen_on_family(AF_INET, port, true);
-  if (const Opened any = stream_socket(AF_INET6); any.socket.open()) {
-    Opened both = listen_on_family(AF_INET6, port, false);
-    if (both.socket.open() || both.error == system_message(EADDRINUSE)) return both;
+Resolved addresses_of(const std::string& host) {
+  int error = 0;
+  AddressList found = resolve(host, 0, AI_NUMERICHOST, error);
+  Resolved resolved{.numbers = {}, .is_number = found != nullptr, .error = {}};
+  if (!found) found = resolve(host, 0, 0, error);
+  if (!found) resolved.error = ::gai_strerror(error);
+  for (const addrinfo* address = found.get(); address; address = address->ai_next) {
+    sockaddr_storage storage{};
+    std::memcpy(&storage, address->ai_addr, address->ai_addrlen);
+    std::string numbers = in_numbers(storage, address->ai_addrlen).host;
+    if (std::ranges::find(resolved.numbers, numbers) == resolved.numbers.end())
+      resolved.numbers.push_back(std::move(numbers));
   }
-  return listen_on_family(AF_INET, port, false);
+  return resolved;
+}
+
+Listening listen_at(const std::vector<std::string>& numbers, int port) {
+  Listening listening;
+  for (const std::string& host : numbers) {
+    int error = 0;
+    const AddressList found = resolve(host, port, AI_NUMERICHOST, error);
+    if (!found) continue;
+    add_listener(listening, *found, true);
+    if (port == 0 && !listening.sockets.empty()) port = port_of(listening.sockets.front());
+  }
+  if (listening.error == EADDRINUSE)
+    listening.sockets.clear();  // those who connect might find the other program
+  return listening;
+}
+
+Listening listen_everywhere(int port) {
+  Listening listening;
+  for (const char* any : {"::", "0.0.0.0"}) {
+    int error = 0;
+    if (const AddressList found = resolve(any, port, AI_NUMERICHOST, error))
+      add_listener(listening, *found, false);
+    if (!listening.sockets.empty() || listening.error == EADDRINUSE) break;
+  }
+  return listening;
 }
 
 Opened accept_at(const Socket& listener) {
-  Socket socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  sockaddr_storage peer{};
+  socklen_t size = sizeof peer;
+  Socket socket(
+      ::accept4(listener.get(), reinterpret_cast<sockaddr*>(&peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!socket.open()) {
     const bool none = errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ECONNABORTED;
     return {{}, none ? "" : system_message(errno), false};
   }
   set_socket_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  return {std::move(socket), {}, false};
+  const NumericAddress from = in_numbers(peer, size);
+  return {std::move(socket), {}, false, from.host, from.host + ":" + from.port};
 }
 
 Opened connect_to(const std::string& host, int port, std::chrono::steady_clock::time_point deadline) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int unknown = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (unknown != 0) return {{}, ::gai_strerror(unknown), true};
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> addresses(found, ::freeaddrinfo);
+  int unknown = 0;
+  const AddressList addresses = resolve(host, port, 0, unknown);
+  if (!addresses) return {{}, ::gai_strerror(unknown), true};
   std::string error;
   for (const addrinfo* address = addresses.get(); address; address = address->ai_next) {
     Opened opened = connect_to_address(*address, deadline);

@@ -7,6 +7,8 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace mtf {
 
@@ -20,6 +22,8 @@ class Socket {
 
   bool open() const { return descriptor_ >= 0; }
   int get() const { return descriptor_; }
+  /// The descriptor, which the caller closes.
+  int release() { return std::exchange(descriptor_, -1); }
 
  private:
   int descriptor_ = -1;
@@ -30,11 +34,26 @@ struct Opened {
   Socket socket;
   std::string error;
   bool is_unknown_host = false;
+  std::string host = {}, address = {};  ///< of accept_at(): the other end, in numbers, the latter with its port
 };
 
-/// Listens at a port (0: any that is free), on IPv4 and on IPv6 where the machine has it, or on the loopback
-/// address alone.
-Opened listen_at(int port, bool only_this_machine);
+/// The IP addresses of a host, in numbers.
+struct Resolved {
+  std::vector<std::string> numbers;
+  bool is_number = false;  ///< the host is given by its address
+  std::string error;       ///< why there are none
+};
+Resolved addresses_of(const std::string& host);
+
+/// Sockets that listen at one port of several addresses.
+struct Listening {
+  std::vector<Socket> sockets;
+  int error = 0;  ///< why there are none
+};
+/// Listens at a port (0: any that is free) of those of the addresses, in numbers, that this machine has.
+Listening listen_at(const std::vector<std::string>& numbers, int port);
+/// Listens at all addresses of this machine, on IPv4 and on IPv6 where it has it.
+Listening listen_everywhere(int port);
 /// The next connection that waits at `listener`; no socket and no error: none does.
 Opened accept_at(const Socket& listener);
 /// Tries the addresses of `host` in turn.
@@ -43,6 +62,9 @@ Opened connect_to(const std::string& host, int port, std::chrono::steady_clock::
 /// Waits until the socket can be read (written), but no longer than to the deadline.
 bool wait_readable(const Socket& socket, std::chrono::steady_clock::time_point deadline);
 bool wait_writable(const Socket& socket, std::chrono::steady_clock::time_point deadline);
+
+/// Bytes a second. Who waits for a whole message gives it this much more time for its bytes.
+inline constexpr uint64_t kSlowestRate = uint64_t{64} << 10;
 
 int port_of(const Socket& socket);
 /// The address of this end of a connection, in numbers.

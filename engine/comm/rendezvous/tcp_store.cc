@@ -11,6 +11,7 @@
 #include "engine/comm/launch/cluster_options.h"
 #include "engine/comm/rendezvous/socket.h"
 #include "engine/comm/rendezvous/tcp_store_protocol.h"
+#include "engine/comm/security/authentication.h"
 #include "engine/core/error.h"
 
 namespace mtf {
@@ -19,12 +20,18 @@ namespace {
 
 using StoreClock = std::chrono::steady_clock;
 
+constexpr auto kBetweenTries = std::chrono::milliseconds(20);
+
 /// Why a connection is of no use any more.
 struct ConnectionLost {
   std::string reason;
   bool answers = false;     ///< after something has accepted the connection
   bool is_foreign = false;  ///< and speaks another protocol
   bool is_unknown_host = false;
+  bool has_other_secret = false;
+
+  /// Another try would end alike.
+  bool is_final() const { return is_foreign || has_other_secret; }
 };
 
 }  // namespace
@@ -37,10 +44,12 @@ class TcpStore::Connection {
              const std::atomic<int64_t>& reply_timeout)
       : reply_timeout_(reply_timeout) {
     Opened opened = connect_to(options.host, options.port, deadline);
-    if (!opened.socket.open()) throw ConnectionLost{opened.error, false, false, opened.is_unknown_host};
+    if (!opened.socket.open())
+      throw ConnectionLost{.reason = opened.error, .is_unknown_host = opened.is_unknown_host};
     socket_ = std::move(opened.socket);
+    options.access.require(peer_host(socket_), {options.host, options.port});
     try {
-      greet(deadline);
+      options.authenticates ? prove(options, deadline) : greet(deadline);
     } catch (ConnectionLost& lost) {
       lost.answers = true;
       throw;
@@ -98,14 +107,25 @@ class TcpStore::Connection {
   }
 
  private:
+  void prove(const TcpStoreOptions& options, StoreClock::time_point deadline) {
+    using Outcome = Authentication::Outcome;
+    const Authentication result = authenticate(socket_, options.access.secret, kStorePurpose,
+                                               static_cast<uint32_t>(options.rank), deadline);
+    if (result.outcome == Outcome::kDone) return;
+    throw ConnectionLost{.reason = result.reason,
+                         .is_foreign = result.outcome == Outcome::kForeign,
+                         .has_other_secret = result.outcome == Outcome::kOtherSecret};
+  }
   void greet(StoreClock::time_point deadline) {
     const auto number = static_cast<uint32_t>(::getpid());
     start(StoreRequest::kValidate).number(kStoreMagic).number(StoreRequest::kPing).number(number);
     send();
     if (receive<uint32_t>(deadline) != number) throw foreign("it speaks another protocol");
   }
-  static ConnectionLost lost(std::string reason) { return {std::move(reason), false, false, false}; }
-  static ConnectionLost foreign(std::string reason) { return {std::move(reason), true, true, false}; }
+  static ConnectionLost lost(std::string reason) { return {.reason = std::move(reason)}; }
+  static ConnectionLost foreign(std::string reason) {
+    return {.reason = std::move(reason), .answers = true, .is_foreign = true};
+  }
 
   StoreWriter start(StoreRequest request) {
     request_.clear();
@@ -193,6 +213,12 @@ auto with_store(const TcpStoreOptions& options, const Action& action) {
 [[noreturn]] void throw_no_store(const TcpStoreOptions& options, const ConnectionLost& lost) {
   const std::string endpoint = to_string(HostPort{options.host, options.port});
   const double seconds = std::chrono::duration<double>(options.connect_timeout).count();
+  if (lost.has_other_secret) {
+    throw Error(ErrorKind::kConfig,
+                fmt::format("the rendezvous store at {} has another secret than this process ({})", endpoint,
+                            lost.reason),
+                kSameSecretHint);
+  }
   if (lost.answers) {
     throw Error(ErrorKind::kSystem,
                 fmt::format("{} answers, but is not a rendezvous store ({})", endpoint, lost.reason),
@@ -213,6 +239,7 @@ auto with_store(const TcpStoreOptions& options, const Action& action) {
 
 TcpStore::TcpStore(TcpStoreOptions options)
     : options_(std::move(options)), reply_timeout_(options_.reply_timeout.count()) {
+  options_.access.require({options_.host, options_.port});
   std::unique_ptr<Connection> connection = first_connection();
   local_address_ = mtf::local_address(connection->socket());
   server_address_ = peer_host(connection->socket());
@@ -228,7 +255,7 @@ std::unique_ptr<TcpStore::Connection> TcpStore::first_connection() const {
     try {
       return std::make_unique<Connection>(options_, deadline, reply_timeout_);
     } catch (const ConnectionLost& lost) {
-      if (lost.is_foreign || StoreClock::now() + pause > deadline) throw_no_store(options_, lost);
+      if (lost.is_final() || StoreClock::now() + pause > deadline) throw_no_store(options_, lost);
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, std::chrono::milliseconds(100));
@@ -244,8 +271,16 @@ std::unique_ptr<TcpStore::Connection> TcpStore::take() {
       return connection;
     }
   }
-  return std::make_unique<Connection>(options_, StoreClock::now() + Milliseconds(reply_timeout_),
-                                      reply_timeout_);
+  const auto deadline = StoreClock::now() + Milliseconds(reply_timeout_);
+  while (true) {
+    try {
+      return std::make_unique<Connection>(options_, deadline, reply_timeout_);
+    } catch (const ConnectionLost& lost) {
+      // A gate that strangers crowd may drop a visitor; a server that is gone accepts nobody.
+      if (!lost.answers || lost.is_final() || StoreClock::now() > deadline) throw;
+    }
+    std::this_thread::sleep_for(kBetweenTries);
+  }
 }
 
 void TcpStore::give_back(std::unique_ptr<Connection> connection) {

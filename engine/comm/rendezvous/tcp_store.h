@@ -1,7 +1,7 @@
 // The rendezvous store over TCP: one process (or a launcher) serves it, all are clients of it.
 //
-//   TcpStoreServer server(29500);
-//   TcpStore store({.host = "node-a", .port = server.port()});
+//   TcpStoreServer server({.address = {"10.0.0.1", 29500}, .access = access});
+//   TcpStore store({.host = "10.0.0.1", .port = server.port(), .access = access});
 //   store.add("arrived", 1);
 #pragma once
 
@@ -12,21 +12,29 @@
 #include <vector>
 
 #include "engine/comm/rendezvous/store.h"
+#include "engine/comm/security/access.h"
 
 namespace mtf {
 
-/// Serves until its end, in one thread. Speaks the protocol of PyTorch's TCPStore. What other programs send
-/// to the port neither stalls nor ends it.
+struct TcpStoreServerOptions {
+  HostPort address{"127.0.0.1", 0};  ///< port 0: any that is free
+  Access access = {};
+  size_t most_bytes = size_t{512} << 20;  ///< of all values, and of messages that are on their way
+};
+
+/// Serves until its end, in one thread, those who know the secret; what others send to the port neither
+/// stalls nor ends it. Values, connections and the time of a request are bounded.
 class TcpStoreServer {
  public:
-  /// Port 0: any that is free. `only_this_machine`: listens on 127.0.0.1 alone. Throws Error (kSystem) when
-  /// the port is in use.
-  explicit TcpStoreServer(int port, bool only_this_machine = false);
+  /// Throws Error as listen_for_members() does.
+  explicit TcpStoreServer(TcpStoreServerOptions options = {});
   ~TcpStoreServer();
   TcpStoreServer(const TcpStoreServer&) = delete;
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;
 
   int port() const;
+  /// The address of the last client that had another secret; empty: there was none.
+  std::string refused() const;
 
  private:
   class Loop;
@@ -38,6 +46,9 @@ struct TcpStoreOptions {
   int port = 0;
   Milliseconds connect_timeout{300'000};  ///< for the first connection
   Milliseconds reply_timeout{60'000};     ///< a server that is silent for longer is lost
+  Access access = {};
+  int rank = 0;
+  bool authenticates = true;  ///< false: a server of PyTorch, which cannot
 };
 
 /// A client of a TcpStoreServer, or of PyTorch's. Calls of several threads do not wait for each other: each
@@ -45,7 +56,8 @@ struct TcpStoreOptions {
 class TcpStore final : public Store {
  public:
   /// Waits until the server can be reached. Throws Error (kPeerLost) when nothing answers within the time,
-  /// (kSystem) when what answers is no such server or the host is unknown.
+  /// (kSystem) when what answers is no such server or the host is unknown, (kConfig) when it has another
+  /// secret or is on another machine and there is none.
   explicit TcpStore(TcpStoreOptions options);
   ~TcpStore() override;
 

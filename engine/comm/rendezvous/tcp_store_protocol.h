@@ -1,5 +1,6 @@
-// The wire of the rendezvous store: a subset of the protocol of PyTorch's TCPStore, so that its servers (the
-// agent of torchrun) and its clients work with ours.
+// The wire of the rendezvous store: a subset of the protocol of PyTorch's TCPStore, so that our clients can
+// use the agent of torchrun. Our own server is opened by challenge and response (security/authentication.h)
+// in place of kValidate and kPing.
 //
 // A request is one byte (its number), then its arguments. Integers are in the machine's order of bytes, texts
 // have their length (64 bits) before them, lists the number of their entries (64 bits).
@@ -15,15 +16,14 @@
 namespace mtf {
 
 enum class StoreRequest : uint8_t {
-  kValidate = 0,     ///< u32 kStoreMagic; the first request of every client; no answer
+  kValidate = 0,     ///< u32 kStoreMagic; the first request to a torch server; no answer
   kSet = 1,          ///< key, value; no answer
   kGet = 3,          ///< key -> value (empty where there is none)
   kAdd = 4,          ///< key, i64 -> i64
   kCheck = 5,        ///< keys -> u8 kReady where all are set, else kNotReady
   kWait = 6,         ///< keys -> u8 kStopWaiting, as soon as all are set
-  kDelete = 8,       ///< key -> i64: keys that were deleted
   kCancelWait = 12,  ///< -> u8 kWaitCancelled
-  kPing = 13,        ///< u32 -> the same
+  kPing = 13,        ///< u32 -> the same; of torch servers
 };
 
 inline constexpr uint32_t kStoreMagic = 0x3C85F7CE;
@@ -34,6 +34,10 @@ inline constexpr uint8_t kStopWaiting = 0, kWaitCancelled = 1;
 inline constexpr uint64_t kLongestStoreKey = uint64_t{4} << 10;
 inline constexpr uint64_t kLongestStoreValue = uint64_t{64} << 20;
 inline constexpr uint64_t kMostStoreKeys = 4096;
+inline constexpr size_t kMostStoreClients = 16'384;
+
+/// The purpose of connections with our server.
+inline constexpr const char* kStorePurpose = "rendezvous store";
 
 /// Appends numbers and texts to a message.
 class StoreWriter {

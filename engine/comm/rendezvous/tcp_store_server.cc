@@ -8,13 +8,14 @@
 #include <cerrno>
 #include <charconv>
 #include <list>
+#include <mutex>
 #include <set>
 #include <thread>
 #include <unordered_map>
 
-#include "engine/comm/rendezvous/socket.h"
 #include "engine/comm/rendezvous/tcp_store.h"
 #include "engine/comm/rendezvous/tcp_store_protocol.h"
+#include "engine/comm/security/gate.h"
 #include "engine/core/error.h"
 
 namespace mtf {
@@ -23,8 +24,10 @@ namespace {
 
 using ServerClock = std::chrono::steady_clock;
 
-/// A request must be whole, and a client must have shown that it is one, within this time.
+/// A request must be whole within this time, and the time that its bytes take at kSlowestRate.
 constexpr auto kRequestTime = std::chrono::seconds(5);
+/// How often deadlines are looked at where there are any.
+constexpr int kDeadlineLook = 500;  // milliseconds
 /// Further requests of a client wait while this much of its answers is not read yet.
 constexpr size_t kMostUnread = size_t{1} << 20;
 
@@ -49,8 +52,10 @@ std::optional<int64_t> parse_sum(const std::string& text) {
 
 class TcpStoreServer::Loop {
  public:
-  explicit Loop(Socket listener)
-      : port_(port_of(listener)), listener_(std::move(listener)), wake_(::eventfd(0, EFD_CLOEXEC)) {
+  Loop(Listening listening, const Secret& secret, size_t most_bytes)
+      : gate_(std::move(listening), secret, kStorePurpose),
+        most_bytes_(most_bytes),
+        wake_(::eventfd(0, EFD_CLOEXEC)) {
     if (!wake_.open()) throw Error(ErrorKind::kSystem, "cannot serve the store: " + system_message(errno));
     thread_ = std::thread([this] { run(); });
   }
@@ -59,25 +64,33 @@ class TcpStoreServer::Loop {
     [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
     thread_.join();
   }
-  int port() const { return port_; }
+  int port() const { return gate_.port(); }
+  std::string refused() {
+    const std::lock_guard lock(refused_mutex_);
+    return refused_;
+  }
 
  private:
   struct Client {
     Socket socket;
-    std::string in;   ///< of a request that is not whole
-    std::string out;  ///< answers
-    size_t sent = 0;  ///< of `out`
-    bool is_valid = false;
+    std::string in;                              ///< of a request that is not whole
+    std::string out;                             ///< answers
+    size_t sent = 0;                             ///< of `out`
     std::set<std::string, std::less<>> awaited;  ///< keys of a kWait that is not answered
-    ServerClock::time_point heard = ServerClock::now();
+    ServerClock::time_point begun{};             ///< when the first byte of `in` came
 
-    bool owes_a_request() const { return !is_valid || !in.empty(); }
+    bool is_late(ServerClock::time_point now) const {
+      return !in.empty() && out.size() < kMostUnread &&
+             now - begun > kRequestTime + std::chrono::seconds(in.size() / kSlowestRate);
+    }
   };
   enum class Outcome { kDone, kIncomplete, kBad };
 
   void run();
-  void accept_all();
-  /// False: the connection has ended or is no client's.
+  void admit_all();
+  /// Bytes that values and messages take.
+  size_t held() const;
+  /// False: the connection has ended, or asks for what it may not.
   bool serve(Client& client, int16_t events);
   bool read(Client& client);
   bool answer_all(Client& client);
@@ -88,49 +101,54 @@ class TcpStoreServer::Loop {
   Outcome wait(Client& client, StoreReader& reader);
   Outcome add(Client& client, StoreReader& reader);
 
-  const int port_;
-  Socket listener_;
+  Gate gate_;
+  const size_t most_bytes_;
   Socket wake_;  ///< readable: stop
   std::list<Client> clients_;
-  bool can_accept_ = true;  ///< false: no descriptor is free
   std::unordered_map<std::string, std::string> values_;
+  size_t value_bytes_ = 0;  ///< of values_, with their keys
+  std::mutex refused_mutex_;
+  std::string refused_;
   std::thread thread_;
 };
 
 void TcpStoreServer::Loop::run() {
   std::vector<pollfd> polled;
   while (true) {
-    polled = {{wake_.get(), POLLIN, 0}, {can_accept_ ? listener_.get() : -1, POLLIN, 0}};
-    bool has_deadline = !can_accept_;
+    polled = {{wake_.get(), POLLIN, 0}};
+    bool has_deadline = gate_.is_busy();
     for (const Client& client : clients_) {
       const bool may_ask = client.out.size() < kMostUnread;
       polled.push_back({client.socket.get(),
                         static_cast<int16_t>((may_ask ? POLLIN : 0) | (client.out.empty() ? 0 : POLLOUT)),
                         0});
-      has_deadline = has_deadline || client.owes_a_request();
+      has_deadline = has_deadline || !client.in.empty();
     }
-    if (::poll(polled.data(), polled.size(), has_deadline ? 500 : -1) < 0) continue;  // EINTR
+    gate_.add_to(polled);
+    if (::poll(polled.data(), polled.size(), has_deadline ? kDeadlineLook : -1) < 0) continue;  // EINTR
     if (polled[0].revents != 0) return;
-    can_accept_ = true;
     const auto now = ServerClock::now();
-    size_t index = 2;
+    size_t index = 1;
     for (auto client = clients_.begin(); client != clients_.end(); ++index) {
       const int16_t events = polled[index].revents;
-      const bool is_late = client->owes_a_request() && now - client->heard > kRequestTime;
-      const bool goes_on = events != 0 ? serve(*client, events) : !is_late;
+      const bool goes_on = !client->is_late(now) && (events == 0 || serve(*client, events));
       client = goes_on ? std::next(client) : clients_.erase(client);
     }
-    if (polled[1].revents != 0) accept_all();
+    admit_all();
   }
 }
 
-void TcpStoreServer::Loop::accept_all() {
-  while (true) {
-    Opened opened = accept_at(listener_);
-    can_accept_ = opened.error.empty();
-    if (!opened.socket.open()) return;
-    clients_.emplace_back().socket = std::move(opened.socket);
-  }
+void TcpStoreServer::Loop::admit_all() {
+  for (Admitted& member : gate_.turn())
+    if (clients_.size() < kMostStoreClients) clients_.emplace_back().socket = std::move(member.socket);
+  const std::lock_guard lock(refused_mutex_);
+  refused_ = gate_.refused();
+}
+
+size_t TcpStoreServer::Loop::held() const {
+  size_t bytes = value_bytes_;
+  for (const Client& client : clients_) bytes += client.in.size() + client.out.size();
+  return bytes;
 }
 
 bool TcpStoreServer::Loop::serve(Client& client, int16_t events) {
@@ -145,10 +163,9 @@ bool TcpStoreServer::Loop::read(Client& client) {
   const ssize_t got = ::recv(client.socket.get(), bytes, sizeof bytes, 0);
   if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
   if (got == 0) return false;
-  // One that is no client may send as much as it likes: its first byte already ends the connection.
-  if (client.is_valid || client.in.empty()) client.heard = ServerClock::now();
+  if (client.in.empty()) client.begun = ServerClock::now();
   client.in.append(bytes, static_cast<size_t>(got));
-  return true;
+  return client.in.size() <= sizeof bytes || held() <= most_bytes_;
 }
 
 bool TcpStoreServer::Loop::answer_all(Client& client) {
@@ -161,6 +178,7 @@ bool TcpStoreServer::Loop::answer_all(Client& client) {
     done += reader.size();
   }
   client.in.erase(0, done);
+  if (done > 0) client.begun = ServerClock::now();  // what is left begins another request
   if (client.in.empty()) client.in.shrink_to_fit();
   return outcome != Outcome::kBad;
 }
@@ -180,37 +198,22 @@ bool TcpStoreServer::Loop::send(Client& client) {
 
 auto TcpStoreServer::Loop::answer(Client& client, StoreReader& reader) -> Outcome {
   const auto request = reader.number<StoreRequest>();
-  if (!client.is_valid && request != StoreRequest::kValidate) return Outcome::kBad;
   const auto outcome = [&reader] {
     return !reader.good() ? Outcome::kBad : reader.complete() ? Outcome::kDone : Outcome::kIncomplete;
   };
   StoreWriter writer(client.out);
   switch (request) {
-    case StoreRequest::kValidate: {
-      const auto magic = reader.number<uint32_t>();
-      if (reader.complete() && magic != kStoreMagic) return Outcome::kBad;
-      client.is_valid = reader.complete();
-      return outcome();
-    }
-    case StoreRequest::kPing: {
-      const auto number = reader.number<uint32_t>();
-      if (reader.complete()) writer.number(number);
-      return outcome();
-    }
     case StoreRequest::kSet: {
       const std::string_view key = reader.text(kLongestStoreKey);
       const std::string_view value = reader.text(kLongestStoreValue);
-      if (outcome() == Outcome::kDone) set(key, std::string(value));
-      return outcome();
+      if (outcome() != Outcome::kDone) return outcome();
+      if (held() > most_bytes_) return Outcome::kBad;
+      set(key, std::string(value));
+      return Outcome::kDone;
     }
     case StoreRequest::kGet: {
       const auto found = values_.find(std::string(reader.text(kLongestStoreKey)));
       if (outcome() == Outcome::kDone) writer.text(found == values_.end() ? "" : found->second);
-      return outcome();
-    }
-    case StoreRequest::kDelete: {
-      const std::string key(reader.text(kLongestStoreKey));
-      if (outcome() == Outcome::kDone) writer.number<int64_t>(static_cast<int64_t>(values_.erase(key)));
       return outcome();
     }
     case StoreRequest::kAdd:
@@ -226,12 +229,17 @@ auto TcpStoreServer::Loop::answer(Client& client, StoreReader& reader) -> Outcom
       client.awaited.clear();
       writer.number(kWaitCancelled);
       return Outcome::kDone;
+    case StoreRequest::kValidate:
+    case StoreRequest::kPing:
+      break;
   }
   return Outcome::kBad;
 }
 
 void TcpStoreServer::Loop::set(std::string_view key, std::string value) {
-  values_[std::string(key)] = std::move(value);
+  const auto [kept, is_new] = values_.try_emplace(std::string(key));
+  value_bytes_ += (is_new ? key.size() : 0) + value.size() - kept->second.size();
+  kept->second = std::move(value);
   for (Client& client : clients_) {
     const auto found = client.awaited.find(key);
     if (found == client.awaited.end()) continue;
@@ -272,17 +280,14 @@ auto TcpStoreServer::Loop::add(Client& client, StoreReader& reader) -> Outcome {
   return Outcome::kDone;
 }
 
-TcpStoreServer::TcpStoreServer(int port, bool only_this_machine) {
-  Opened listener = listen_at(port, only_this_machine);
-  if (!listener.socket.open()) {
-    throw Error(ErrorKind::kSystem,
-                fmt::format("cannot serve the store at port {}: {}", port, listener.error));
-  }
-  loop_ = std::make_unique<Loop>(std::move(listener.socket));
-}
+TcpStoreServer::TcpStoreServer(TcpStoreServerOptions options)
+    : loop_(std::make_unique<Loop>(listen_for_members(options.address, options.access, "the store"),
+                                   options.access.secret, options.most_bytes)) {}
 
 TcpStoreServer::~TcpStoreServer() = default;
 
 int TcpStoreServer::port() const { return loop_->port(); }
+
+std::string TcpStoreServer::refused() const { return loop_->refused(); }
 
 }  // namespace mtf

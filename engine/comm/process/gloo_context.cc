@@ -1,0 +1,64 @@
+#include "engine/comm/process/gloo_context.h"
+
+#include <gloo/transport/tcp/context.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/tcp/pair.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "engine/core/check.h"
+
+namespace mtf {
+
+namespace {
+
+namespace tcp = gloo::transport::tcp;
+
+/// A pair begins to listen when it is made. What listens is closed at once, and the socket put into its
+/// place.
+class PairOfSocket final : public tcp::Pair {
+ public:
+  using tcp::Pair::Pair;
+
+  /// False: somebody has connected before it was closed, and this pair is of no use.
+  bool adopt(Socket& socket) {
+    const std::lock_guard lock(m_);
+    if (state_ != LISTENING) return false;
+    device_->unregisterDescriptor(fd_, this);
+    ::close(fd_);
+    fd_ = socket.release();
+    handleConnected();
+    return true;
+  }
+};
+
+class ContextOfSockets final : public tcp::Context {
+ public:
+  using tcp::Context::Context;
+
+  void adopt(int peer, Socket socket) {
+    for (bool is_done = false; !is_done;) {
+      auto pair = std::make_unique<PairOfSocket>(this, device_.get(), peer, getTimeout());
+      is_done = pair->adopt(socket);
+      if (is_done) pairs_[static_cast<size_t>(peer)] = std::move(pair);
+    }
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<gloo::transport::Context> context_of_sockets(std::shared_ptr<gloo::transport::Device> device,
+                                                             int rank, std::vector<Socket> sockets,
+                                                             std::chrono::milliseconds timeout) {
+  auto tcp_device = std::dynamic_pointer_cast<tcp::Device>(device);
+  MTF_CHECK(tcp_device != nullptr, "Gloo's device is not one of its TCP transport");
+  const int size = static_cast<int>(sockets.size());
+  auto context = std::make_shared<ContextOfSockets>(std::move(tcp_device), rank, size);
+  context->setTimeout(timeout);
+  for (int peer = 0; peer < size; ++peer)
+    if (peer != rank) context->adopt(peer, std::move(sockets[static_cast<size_t>(peer)]));
+  return context;
+}
+
+}  // namespace mtf

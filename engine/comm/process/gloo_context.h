@@ -1,0 +1,21 @@
+// Gloo over connections that are there already. Gloo's own way to connect listens at a port for each peer,
+// and takes whoever comes first.
+#pragma once
+
+#include <gloo/transport/context.h>
+#include <gloo/transport/device.h>
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "engine/comm/rendezvous/socket.h"
+
+namespace mtf {
+
+/// A context of Gloo's TCP transport whose pairs use these sockets, by rank. Throws what Gloo throws.
+std::shared_ptr<gloo::transport::Context> context_of_sockets(std::shared_ptr<gloo::transport::Device> device,
+                                                             int rank, std::vector<Socket> sockets,
+                                                             std::chrono::milliseconds timeout);
+
+}  // namespace mtf

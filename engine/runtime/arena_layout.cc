@@ -1,0 +1,161 @@
+#include "engine/runtime/arena_layout.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <tuple>
+
+namespace mtf {
+namespace {
+
+/// Regions that have their places, in the order of these: a treap, whose subtrees are passed over as one
+/// where all of their regions or none are in use during a lifetime.
+class PlacedRegions {
+ public:
+  void add(const Region& region) {
+    Node node;
+    node.region = region;
+    node.priority = (nodes_.size() + 1) * 0x9E3779B97F4A7C15u;  // as good as random
+    nodes_.push_back(node);
+    const int added = static_cast<int>(nodes_.size()) - 1;
+    summarize(added);
+    root_ = insert(root_, added);
+  }
+
+  /// The lowest place from `offset` on that is free of these during the region's lifetime.
+  int64_t lowest_free(const Region& region, int64_t offset) const {
+    pass(root_, region, offset);
+    return offset;
+  }
+
+ private:
+  static constexpr int kNone = -1;
+
+  struct Node {
+    Region region;
+    uint64_t priority = 0;
+    int left = kNone, right = kNone;
+    // Of the subtree.
+    int64_t lowest = 0, highest = 0;  ///< offsets: where it begins and ends
+    int64_t gap = 0;                  ///< no gap in between is larger
+    int64_t first_begin = 0, last_begin = 0, first_end = 0, last_end = 0;
+  };
+
+  void summarize(int id) {
+    Node& node = nodes_[id];
+    const Region& region = node.region;
+    node.lowest = region.offset;
+    node.highest = region.offset + region.bytes;
+    node.gap = 0;
+    node.first_begin = node.last_begin = region.begin;
+    node.first_end = node.last_end = region.end;
+    for (const int child : {node.left, node.right}) {
+      if (child == kNone) continue;
+      const Node& below = nodes_[child];
+      const int64_t between =
+          child == node.left ? region.offset - below.highest : below.lowest - node.highest;
+      node.gap = std::max({node.gap, below.gap, between});
+      node.lowest = std::min(node.lowest, below.lowest);
+      node.highest = std::max(node.highest, below.highest);
+      node.first_begin = std::min(node.first_begin, below.first_begin);
+      node.last_begin = std::max(node.last_begin, below.last_begin);
+      node.first_end = std::min(node.first_end, below.first_end);
+      node.last_end = std::max(node.last_end, below.last_end);
+    }
+  }
+
+  int insert(int root, int added) {
+    if (root == kNone) return added;
+    if (nodes_[added].priority > nodes_[root].priority) {
+      split(root, nodes_[added].region.offset, nodes_[added].left, nodes_[added].right);
+      summarize(added);
+      return added;
+    }
+    Node& node = nodes_[root];
+    int& side = nodes_[added].region.offset <= node.region.offset ? node.left : node.right;
+    side = insert(side, added);
+    summarize(root);
+    return root;
+  }
+
+  void split(int root, int64_t offset, int& before, int& from) {
+    if (root == kNone) {
+      before = from = kNone;
+      return;
+    }
+    Node& node = nodes_[root];
+    if (node.region.offset < offset) {
+      before = root;
+      split(node.right, offset, node.right, from);
+    } else {
+      from = root;
+      split(node.left, offset, before, node.left);
+    }
+    summarize(root);
+  }
+
+  void pass(int id, const Region& region, int64_t& offset) const {
+    if (id == kNone) return;
+    const Node& node = nodes_[id];
+    const bool none = node.last_end < region.begin || region.end < node.first_begin;
+    if (none || node.highest <= offset || offset + region.bytes <= node.lowest) return;
+    const bool all = node.last_begin <= region.end && region.begin <= node.first_end;
+    if (all && node.gap < region.bytes) {
+      offset = node.highest;
+      return;
+    }
+    pass(node.left, region, offset);
+    const Region& own = node.region;
+    const bool in_use = own.begin <= region.end && region.begin <= own.end;
+    if (in_use && own.offset < offset + region.bytes) offset = std::max(offset, own.offset + own.bytes);
+    pass(node.right, region, offset);
+  }
+
+  std::vector<Node> nodes_;
+  int root_ = kNone;
+};
+
+/// Those of about the same length of life, the lengths doubling: neighbours of one kind mostly begin and end
+/// in their order, too.
+class OffsetsInUse {
+ public:
+  void add(const Region& region) {
+    if (region.bytes > 0) kinds_[kind(region)].add(region);
+  }
+
+  int64_t lowest_free(const Region& region) const {
+    int64_t offset = 0;
+    size_t agreeing = 0;  // kinds without a conflict since the offset has changed
+    for (size_t i = 0; agreeing < kinds_.size(); i = (i + 1) % kinds_.size()) {
+      const int64_t next = kinds_[i].lowest_free(region, offset);
+      agreeing = next == offset ? agreeing + 1 : 0;
+      offset = next;
+    }
+    return offset;
+  }
+
+ private:
+  static size_t kind(const Region& region) {
+    return std::bit_width(static_cast<uint64_t>(region.end - region.begin));
+  }
+
+  std::array<PlacedRegions, 64> kinds_;
+};
+
+}  // namespace
+
+int64_t place(std::vector<Region>& regions) {
+  std::ranges::sort(regions, [](const Region& a, const Region& b) {
+    return std::tuple(-a.bytes, a.begin, a.id) < std::tuple(-b.bytes, b.begin, b.id);
+  });
+  OffsetsInUse in_use;
+  int64_t total = 0;
+  for (Region& region : regions) {
+    region.offset = in_use.lowest_free(region);
+    in_use.add(region);
+    total = std::max(total, region.offset + region.bytes);
+  }
+  return total;
+}
+
+}  // namespace mtf

@@ -1,0 +1,56 @@
+#include "engine/comm/parameters/batch_dealer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <vector>
+
+namespace mtf {
+namespace {
+
+TEST(BatchDealer, KeepsTheBoundWithoutEverStandingStill) {
+  std::mt19937 random(7);
+  for (const int64_t bound : {0, 1, 2, 3, 8}) {
+    BatchDealer dealer(5, bound);
+    dealer.start({.step = 0, .next_row = 0, .last_step = 500});
+    std::map<int, std::pair<int64_t, int64_t>> in_hand;  // worker: row and version
+    std::multiset<int64_t> done;
+    while (!dealer.has_ended() || !dealer.is_idle()) {
+      bool moved = false;
+      std::vector<int> workers{0, 1, 2, 3, 4};
+      std::ranges::shuffle(workers, random);
+      for (const int worker : workers) {
+        if (in_hand.contains(worker)) {
+          if (random() % 20 == 0) {
+            dealer.lost(worker);
+            in_hand.erase(worker);
+            moved = true;
+          } else if (dealer.may_apply(worker)) {
+            moved = true;
+            if (worker == 4 && in_hand.size() > 1 && random() % 10 != 0) continue;  // a slow one
+            const auto [row, version] = in_hand[worker];
+            const int64_t staleness = dealer.state().step - version;
+            EXPECT_EQ(dealer.apply(worker).staleness, staleness);
+            EXPECT_LE(staleness, bound);
+            dealer.finish(worker);
+            done.insert(row);
+            in_hand.erase(worker);
+          }
+        } else if (const auto row = dealer.deal(worker)) {
+          in_hand[worker] = {*row, dealer.state().step};
+          moved = true;
+        }
+      }
+      ASSERT_TRUE(moved) << "bound " << bound;
+    }
+    ASSERT_EQ(done.size(), 500u);
+    int64_t row = 0;
+    for (const int64_t each : done) EXPECT_EQ(each, 5 * row++);
+  }
+}
+
+}  // namespace
+}  // namespace mtf

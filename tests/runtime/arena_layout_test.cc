@@ -1,0 +1,83 @@
+#include "engine/runtime/arena_layout.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ctime>
+#include <random>
+
+namespace mtf::testing {
+namespace {
+
+bool overlap(const Region& a, const Region& b) { return a.begin <= b.end && b.begin <= a.end; }
+
+/// The lowest place that is free during the region's lifetime, from a look at all that have one.
+int64_t lowest_free(const Region& region, const std::vector<Region>& placed) {
+  std::vector<Region> others;
+  std::ranges::copy_if(placed, std::back_inserter(others),
+                       [&](const Region& other) { return overlap(region, other); });
+  std::ranges::sort(others, {}, &Region::offset);
+  int64_t offset = 0;
+  for (const Region& other : others) {
+    if (offset + region.bytes <= other.offset) break;
+    offset = std::max(offset, other.offset + other.bytes);
+  }
+  return offset;
+}
+
+/// Few sizes and many moments, or the other way round, with lifetimes within each other as in backward
+/// passes.
+std::vector<Region> random_regions(std::mt19937& random, int64_t count) {
+  const auto below = [&random](int64_t n) {
+    return static_cast<int64_t>(random() % static_cast<uint64_t>(n));
+  };
+  const int64_t moments = 1 + below(60), sizes = 1 + below(8);
+  std::vector<Region> regions;
+  for (int64_t id = 0; id < count; ++id) {
+    const int64_t begin = below(moments);
+    const int64_t end = below(3) == 0 ? std::max(begin, moments - 1 - begin) : begin + below(moments - begin);
+    regions.push_back({.id = id, .bytes = 64 * below(sizes + 1), .begin = begin, .end = end});
+  }
+  return regions;
+}
+
+TEST(ArenaLayout, EveryRegionHasTheLowestPlaceThatIsFree) {
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 300; ++trial) {
+    std::vector<Region> regions = random_regions(random, 1 + trial % 50);
+    const int64_t bytes = place(regions);
+    std::vector<Region> placed;
+    int64_t most = 0;
+    for (const Region& region : regions) {
+      ASSERT_EQ(region.offset, lowest_free(region, placed)) << "trial " << trial << ", region " << region.id;
+      if (!placed.empty()) {
+        ASSERT_GE(placed.back().bytes, region.bytes);
+      }
+      placed.push_back(region);
+      most = std::max(most, region.offset + region.bytes);
+    }
+    EXPECT_EQ(bytes, most);
+  }
+}
+
+TEST(ArenaLayout, OfNothing) {
+  std::vector<Region> none;
+  EXPECT_EQ(place(none), 0);
+}
+
+/// What each of 100,000 layers keeps for its backward pass, and what it needs in between: a look at all
+/// others for each would take minutes.
+TEST(ArenaLayout, TakesAboutAsLongForARegionHoweverManyThereAre) {
+  constexpr int64_t kLayers = 100'000;
+  std::vector<Region> regions;
+  for (int64_t layer = 0; layer < kLayers; ++layer) {
+    regions.push_back({.id = 2 * layer, .bytes = 4096, .begin = layer, .end = 2 * kLayers - layer});
+    regions.push_back({.id = 2 * layer + 1, .bytes = 1024, .begin = layer, .end = layer + 1});
+  }
+  const std::clock_t start = std::clock();
+  EXPECT_EQ(place(regions), kLayers * 4096 + 2048);
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 10) << "seconds";
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,129 @@
+// Layout rules for dimensions that no tensor of their kind has.
+#include "engine/spmd/unused_rules.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/ops/component_wise.h"
+#include "engine/ops/einsum.h"
+
+namespace mtf {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+/// x [batch, pixels] · kernel [pixels, hidden].
+void build_network(Graph& graph) {
+  const Tensor x = graph.input("x", {{"batch", 8}, {"pixels", 6}});
+  const Tensor w = graph.read(
+      graph.variable("kernel", {{"pixels", 6}, {"hidden", 4}}, DType::kFloat32, Initializer::zeros()));
+  graph.set_output("y", relu(einsum({x, w})));
+}
+
+LayoutRules rules_at(int line, const std::vector<std::pair<std::string, std::string>>& rules) {
+  std::vector<LayoutRule> result;
+  for (const auto& [dimension, over] : rules)
+    result.push_back({dimension, {over}, Mark{line > 0 ? "run.yaml" : "argument 2", line, 11, 1, {}}});
+  return LayoutRules(std::move(result));
+}
+
+struct Sections {
+  LayoutRules layout = {}, parameter_layout = {}, optimizer_layout = {};
+  std::vector<std::string> shared = {};
+};
+
+Diagnostics check(const Sections& sections, const std::string& mesh = "all:2") {
+  Graph graph;
+  build_network(graph);
+  DimensionNames names;
+  names.add(graph);
+  Diagnostics diagnostics;
+  check_unused_rules({sections.layout, sections.parameter_layout, sections.optimizer_layout, sections.shared},
+                     Mesh(Shape::parse(mesh)), names, diagnostics);
+  return diagnostics;
+}
+
+std::vector<std::string> texts(const std::vector<Problem>& problems) {
+  std::vector<std::string> result;
+  for (const Problem& problem : problems) result.push_back(problem.to_string());
+  return result;
+}
+
+TEST(UnusedRules, OfTheLayoutAreErrorsWithTheNearestName) {
+  const Diagnostics diagnostics = check({.layout = rules_at(7, {{"hiden", "all"}, {"batch", "all"}})});
+  EXPECT_THAT(
+      texts(diagnostics.errors()),
+      ElementsAre("run.yaml:7:11: layout splits `hiden`, a dimension that no tensor of the model has; "
+                  "did you mean `hidden`?"));
+}
+
+TEST(UnusedRules, WithoutANearNameAllAreListed) {
+  EXPECT_THAT(
+      texts(check({.layout = rules_at(0, {{"experts", "all"}})}).errors()),
+      ElementsAre("argument 2: layout splits `experts`, a dimension that no tensor of the model has; one of "
+                  "`batch`, `hidden`, `pixels`"));
+  EXPECT_THAT(
+      texts(check({.layout = rules_at(7, {{"experts", "all"}})}).errors()),
+      ElementsAre("run.yaml:7:11: layout splits `experts`, a dimension that no tensor of the model has; one "
+                  "of `batch`, `hidden`, `pixels`, or `shared_layout: true` in a file of layouts for several "
+                  "models"));
+}
+
+TEST(UnusedRules, OfVariablesAndSlotsNeedAVariable) {
+  EXPECT_THAT(
+      texts(check({.parameter_layout = rules_at(0, {{"batch", "all"}})}).errors()),
+      ElementsAre("argument 2: parameter_layout splits `batch`, a dimension that no variable of the model "
+                  "has; one of `hidden`, `pixels`"));
+  EXPECT_THAT(
+      texts(check({.optimizer_layout = rules_at(0, {{"batch", "all"}})}).errors()),
+      ElementsAre("argument 2: optimizer_layout splits `batch`, a dimension that no variable of the model "
+                  "has; one of `hidden`, `pixels`"));
+  EXPECT_FALSE(check({.parameter_layout = rules_at(0, {{"hidden", "all"}})}).has_errors());
+}
+
+TEST(UnusedRules, OfSharedLayoutsAreOnlyMentioned) {
+  const Diagnostics near =
+      check({.layout = rules_at(7, {{"hiden", "all"}, {"batch", "all"}}), .shared = {"hiden"}});
+  EXPECT_THAT(near.errors(), IsEmpty());
+  EXPECT_THAT(
+      texts(near.warnings()),
+      ElementsAre("run.yaml:7:11: layout rule for `hiden` matches no tensor; did you mean `hidden`?"));
+  const Diagnostics idle = check({.layout = rules_at(7, {{"experts", "all"}}), .shared = {"experts"}});
+  EXPECT_THAT(
+      texts(idle.warnings()),
+      ElementsAre(
+          "run.yaml:7:11: layout rule for `experts` matches no tensor; mesh dimension `all` splits nothing",
+          "mesh dimension `all` (2) splits no tensor: all its positions do the same work"));
+  const Diagnostics other =
+      check({.layout = rules_at(7, {{"batch", "all"}, {"experts", "all"}}), .shared = {"experts"}});
+  EXPECT_THAT(other.warnings(), IsEmpty());
+  EXPECT_THAT(other.notes(), ElementsAre("layout rule for `experts` matches no tensor"));
+}
+
+TEST(UnusedRules, WarnOfAnIdleMeshDimension) {
+  const Diagnostics diagnostics = check({.layout = rules_at(7, {{"batch", "rows"}})}, "rows:2;cols:4;one:1");
+  EXPECT_THAT(texts(diagnostics.warnings()),
+              ElementsAre("mesh dimension `cols` (4) splits no tensor: all its positions do the same work"));
+}
+
+TEST(UnusedRules, AreJudgedByAllGraphsTogether) {
+  Graph graph, other;
+  build_network(graph);
+  other.set_output("z", relu(other.input("z", {{"classes", 2}})));
+  const LayoutRules layout = rules_at(0, {{"classes", "all"}}), none;
+  const std::vector<std::string> shared;
+  const LayoutSections sections{layout, none, none, shared};
+  DimensionNames names;
+  names.add(graph);
+  EXPECT_FALSE(all_rules_used(sections, names));
+  names.add(other);
+  EXPECT_TRUE(all_rules_used(sections, names));
+}
+
+TEST(UnusedRules, ATurnedRuleIsReportedByTheCheckOfMeshDimensions) {
+  EXPECT_FALSE(check({.layout = rules_at(7, {{"all", "batch"}})}).has_errors());
+}
+
+}  // namespace
+}  // namespace mtf
