@@ -11,13 +11,13 @@
 
 namespace mtf {
 
-/// Of the affinity mask; it is this process's own if the parent process has another.
+/// Cores of the affinity mask; it is this process's own if the parent process has another.
 int cores_of_mask(int processes = 1);
 
-/// Of the control group that allows the fewest; nothing: none sets a quota. A quota that is no whole number
-/// of cores is rounded up: a thread that runs part of the time is better than time that nobody uses. A group
-/// that the parent process is not in is this process's own. `root`: where /proc and the file systems of the
-/// control groups are found.
+/// Cores of the control group that allows the fewest; nothing: none sets a quota. A quota that is no whole
+/// number of cores is rounded up: a thread that runs part of the time is better than time that nobody uses. A
+/// group that the parent process is not in is this process's own. `root`: where /proc and the file systems of
+/// the control groups are found.
 std::optional<int> cores_of_quota(int processes = 1, const std::filesystem::path& root = "/");
 
 /// What both allow; at least 1.

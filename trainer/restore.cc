@@ -172,7 +172,7 @@ class WeightSource {
     }
     return true;
   }
-  /// Of one that fits.
+  /// Sets a variable that fits().
   void set(const Variable& variable, VariableStore& variables) {
     const std::string& stored_name = stored_names_.at(variable.name);
     if (file_) return set_stored(*file_, file_->at(stored_name), variable, variables);

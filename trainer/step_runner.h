@@ -40,7 +40,7 @@ class StepRunner {
   /// Steps in a row without finite values, the one that was run the last; 0: it is finite. No other changes
   /// variables.
   virtual int64_t skipped() const = 0;
-  /// Of the last step before `state`.
+  /// Loss and norm of the gradients of the last step before `state`.
   virtual double loss() const = 0;
   virtual double grad_norm() const = 0;
   /// The number by which the step that was run has drawn its random numbers.

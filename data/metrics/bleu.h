@@ -61,7 +61,7 @@ BleuScore corpus_bleu(std::span<const std::string> hypotheses, const References&
 BleuScore sentence_bleu(const std::string& hypothesis, std::span<const std::string> references,
                         const BleuOptions& options);
 
-/// Of a tokenizer with a model also throws what read_pieces() does.
+/// A tokenizer with a model also throws what read_pieces() does.
 MetricSignature bleu_signature(const BleuOptions& options, size_t references);
 std::unique_ptr<TextMetric> make_bleu(const BleuOptions& options);
 

@@ -51,7 +51,7 @@ class EditDistance {
   struct ConstRow {
     const Cell* cells;
     Beam beam;
-    /// Of any column.
+    /// The cell of any column; one outside the beam is far away.
     Cell at(size_t j) const { return j < beam.begin || j >= beam.end ? kFar : cells[j - beam.begin]; }
     const Cell& operator[](size_t j) const { return cells[j - beam.begin]; }
   };

@@ -109,7 +109,7 @@ struct EnumName {
   int64_t value;
   bool later;  ///< known, but the feature is not there yet
 };
-/// Of several names with one value the first is the one that config.yaml has; the others mean the same.
+/// Where several names have one value, config.yaml has the first; the others mean the same.
 using EnumNames = std::vector<EnumName>;
 /// What other programs call the words of an enum or others that are near, for hints.
 using CommonNames = std::span<const CommonName>;

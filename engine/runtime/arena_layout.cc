@@ -35,7 +35,7 @@ class PlacedRegions {
     Region region;
     uint64_t priority = 0;
     int left = kNone, right = kNone;
-    // Of the subtree.
+    // The subtree of this node, itself included.
     int64_t lowest = 0, highest = 0;  ///< offsets: where it begins and ends
     int64_t gap = 0;                  ///< no gap in between is larger
     int64_t first_begin = 0, last_begin = 0, first_end = 0, last_end = 0;

@@ -79,7 +79,7 @@ class UnusedRules {
   }
 
  private:
-  /// Of "mesh dimension: tensor dimension" the check of mesh dimensions tells more.
+  /// True for "mesh dimension: tensor dimension", which the check of mesh dimensions explains better.
   bool is_reversed(const LayoutRule& rule) const {
     return mesh_.shape().contains(rule.dimension) &&
            std::ranges::none_of(rule.mesh_dimensions,

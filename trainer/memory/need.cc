@@ -95,7 +95,7 @@ int64_t instruction_bytes(const Program& program, const std::vector<Instruction>
   return bytes;
 }
 
-/// Of the largest collective between processes, what it takes or what it gives.
+/// Bytes that the largest collective between processes takes or gives, whichever is more.
 int64_t largest_collective(const Program& program, const std::vector<Instruction>& block,
                            const HostedMesh& mesh, bool replicate) {
   int64_t largest = 0;
@@ -111,7 +111,7 @@ int64_t largest_collective(const Program& program, const std::vector<Instruction
   return largest;
 }
 
-/// Of collectives that go through the host.
+/// Adds the messages of collectives that go through the host.
 void add_messages(const std::vector<const Program*>& programs, Hosting hosting, bool replicate, Sum& sum) {
   if (hosting.processes == 1) return;
   int64_t largest = 0;

@@ -19,7 +19,7 @@ constexpr milliseconds kHelloTimeout{5'000};
 constexpr milliseconds kFarewell{2'000};
 /// How often it looks for signals and for those that have not come.
 constexpr milliseconds kLook{100};
-/// Of the log, about those who are not let in.
+/// Least time between two lines of the log about visitors that are not admitted.
 constexpr milliseconds kBetweenLines{5'000};
 constexpr uint64_t kMostHelloBytes = 1 << 16;
 /// Connections at a time that have not said hello; more are closed.

@@ -19,13 +19,13 @@ using PeerClock = std::chrono::steady_clock;
 
 /// How often a wait looks whether the run has failed meanwhile.
 constexpr Milliseconds kPeerLook(200);
-/// Of one try to be let in: a gate that strangers crowd may drop a visitor.
+/// Time for one attempt to be admitted: a gate that strangers crowd may drop a visitor.
 constexpr Milliseconds kTry(5000);
 constexpr Milliseconds kBetweenPeerTries(20);
 
 std::string address_key(int rank) { return fmt::format("gloo/{}", rank); }
 
-/// Of connections that the others make with `server`.
+/// The purpose of the connections that the others make with `server`.
 std::string purpose(const GlooOptions& options, int server) {
   return fmt::format("data, rank {}, {}", server, options.session);
 }

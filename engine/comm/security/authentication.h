@@ -34,7 +34,7 @@ struct Response {
   std::array<char, 32> nonce = {};
   Proof proof = {};
 };
-/// Of the first bytes of a response, as many as have come: false where they are another protocol's.
+/// `bytes`: the first bytes of a response, as many as have come. False where they are another protocol's.
 bool may_be_response(std::string_view bytes);
 
 struct Verdict {

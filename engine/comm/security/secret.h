@@ -30,7 +30,7 @@ class Secret {
   bool is_given() const { return !text_.empty(); }
   /// To be handed on to processes of the same run.
   const std::string& text() const { return text_; }
-  /// Of a list of texts: no other list has the same.
+  /// The proof for a list of texts: no other list has the same.
   Proof proof(std::initializer_list<std::string_view> message) const;
 
  private:
