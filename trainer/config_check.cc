@@ -27,6 +27,20 @@ std::string nearest_divisors(int64_t n, int64_t wanted) {
   return above > n || n % above != 0 ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
 }
 
+/// The names of the keys in a section of the configuration; empty: those at the top.
+std::vector<std::string> names_in(std::string_view section) {
+  std::vector<std::string> names;
+  for (const config::KnownKey& known : configuration_keys()) {
+    std::string_view path = known.path;
+    if (!section.empty()) {
+      if (!path.starts_with(section) || path.substr(section.size(), 1) != ".") continue;
+      path.remove_prefix(section.size() + 1);
+    }
+    names.emplace_back(path.substr(0, path.find('.')));
+  }
+  return names;
+}
+
 /// The sections in which nothing is wrong. In the others values that are wrong have their defaults, which say
 /// nothing about what fits together.
 class SoundSections {
@@ -62,6 +76,7 @@ class ConfigCheck {
 
   void run() {
     if (sound_.contains({"train", "run"})) check_limits();
+    if (sound_.contains({"run"})) check_allowed_changes();
     if (sound_.contains({"evaluate"})) check_size("evaluate.batch_size", config_.evaluate.batch_size);
     if (sound_.contains({"train", "run", "optimizer", "learning_rate"})) check_learning_rate();
     if (sound_.contains({"mesh", "devices"})) check_mesh();
@@ -133,6 +148,25 @@ class ConfigCheck {
               "it could be " + nearest_divisors(*batch, train.microbatches));
         sound_.remove("train");
       }
+    }
+  }
+
+  /// The first two names of each key are known; what stands below may be of a type that is not chosen now.
+  void check_allowed_changes() {
+    const std::vector<std::string>& allowed = config_.run.allow_change;
+    for (size_t i = 0; i < allowed.size(); ++i) {
+      const size_t dot = allowed[i].find('.');
+      const std::string top = allowed[i].substr(0, dot);
+      const std::string name =
+          dot == std::string::npos ? "" : allowed[i].substr(dot + 1, allowed[i].find('.', dot + 1) - dot - 1);
+      const std::vector<std::string> tops = names_in(""), below = names_in(top);
+      const bool known = std::ranges::find(tops, top) != tops.end();
+      const bool any_below = below.empty() || name.empty() || name == "type" || config::to_integer(name);
+      if (known && (any_below || std::ranges::find(below, name) != below.end())) continue;
+      const std::string key = known ? top + "." + name : top;
+      error(fmt::format("run.allow_change.{}", i),
+            fmt::format("`run.allow_change`: there is no key `{}`", key),
+            config::hint_for_unknown_key(key, known ? below : tops, configuration_keys()));
     }
   }
 

@@ -16,6 +16,7 @@ using config::required;
 namespace {
 
 constexpr config::Bounds kEmaDecay{0.0, 0.9999999, true};
+constexpr config::Bounds kThreads{0.0, 4096.0, true};  // more than cores of any machine
 
 }  // namespace
 
@@ -32,7 +33,7 @@ void describe(config::Visitor& visit, RunOptions& options) {
         "worker threads; auto: the cores that the affinity mask and the processor quotas of control groups "
         "(part of a "
         "core counts as one) let this process use, shared out among the processes of the run on this machine",
-        positive, free_on_resume);
+        kThreads, free_on_resume);
   visit("check_replicas", options.check_replicas,
         "every position computes all it holds, and copies are compared bit for bit", free_on_resume);
   visit("instruction_set", options.instruction_set, "highest instruction set that kernels use",

@@ -64,6 +64,10 @@ std::vector<Feature> features_of_data(const Session& session, const SafetensorsF
   return idx_features(image->shape[1], image->shape[2]);
 }
 
+/// Beginnings of texts that recorded cases keep beside their targets: decoding goes on with them, a trace has
+/// no use for them.
+constexpr std::string_view kBeginnings = "input/partial";
+
 /// Every input is one of the features.
 void check_names(const Session& session, const SafetensorsFile& file, const std::vector<Feature>& features) {
   std::vector<std::string> known;
@@ -75,7 +79,8 @@ void check_names(const Session& session, const SafetensorsFile& file, const std:
     }
   }
   for (const std::string& name : names_in(file)) {
-    if (!name.starts_with(kInput) || is_among(known, name)) continue;
+    const bool beginnings = name == kBeginnings && is_among(known, input_name("targets"));
+    if (!name.starts_with(kInput) || is_among(known, name) || beginnings) continue;
     throw Error(ErrorKind::kData, fmt::format("{}: `{}` is no feature of data.train", file.path(), name),
                 did_you_mean(name, known));
   }

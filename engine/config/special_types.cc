@@ -1,5 +1,7 @@
 // Types with a notation of their own: shapes, meshes, layout rules, intervals, durations, byte sizes, paths.
 #include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,9 +15,13 @@
 namespace mtf::config {
 
 std::string expand_home(std::string_view path) {
+  if (!path.starts_with('~') || (path.size() > 1 && path[1] != '/')) return std::string(path);
   const char* home = std::getenv("HOME");
-  if (!home || !path.starts_with('~') || (path.size() > 1 && path[1] != '/')) return std::string(path);
-  return std::string(home) + std::string(path.substr(1));
+  if (home == nullptr || *home == '\0') {
+    const passwd* user = getpwuid(geteuid());
+    home = user != nullptr ? user->pw_dir : nullptr;
+  }
+  return home == nullptr || *home == '\0' ? std::string(path) : home + std::string(path.substr(1));
 }
 
 bool MeshSizes::has_auto() const {

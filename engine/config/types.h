@@ -48,7 +48,7 @@ struct Path {
   bool empty() const { return text.empty(); }
   friend bool operator==(const Path& a, const Path& b) { return a.text == b.text; }
 };
-/// `~` and `~/x` with the home directory ($HOME).
+/// `~` and `~/x` with the home directory ($HOME; where it is empty, that of the user database).
 std::string expand_home(std::string_view path);
 
 /// A name of something that is defined elsewhere, and where it was written: for the message when there is no

@@ -200,6 +200,9 @@ TEST(TcpStore, NobodyWritesWhoDoesNotKnowTheSecret) {
       "the rendezvous store at 127.0.0.1:" + std::to_string(server.port()) +
           " has another secret than this process (it does not admit this process); the same secret in all "
           "processes, by MTF_SECRET or `cluster.secret_file`");
+  // The server notes it after it has answered.
+  for (int look = 0; look < 1000 && server.refused().empty(); ++look)
+    std::this_thread::sleep_for(Milliseconds(5));
   EXPECT_THAT(server.refused(), HasSubstr("127.0.0.1:"));
 }
 

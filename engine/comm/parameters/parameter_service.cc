@@ -124,11 +124,11 @@ void ParameterService::tell_refused() {
 bool ParameterService::is_over(std::optional<Clock::time_point>& end) {
   if (!failure_ && !ended_) return false;
   if (!end) end = Clock::now() + kFarewell;
-  // Asynchronous: workers that come late learn that there is nothing to do.
+  // Asynchronous: workers that come late learn that there is nothing to do, or why.
   const bool all_came = std::ranges::none_of(addresses_, &std::string::empty);
-  const bool all_left = failure_ || (options_.asynchronous ? all_came : left_ == options_.workers);
+  const bool all_left = options_.asynchronous ? all_came : failure_ || left_ == options_.workers;
   const bool alone = std::ranges::none_of(
-      peers_, [&](const Peer& peer) { return peer.worker >= 0 || (options_.asynchronous && !failure_); });
+      peers_, [&](const Peer& peer) { return peer.worker >= 0 || options_.asynchronous || failure_; });
   return (alone && all_left) || Clock::now() > *end;
 }
 
