@@ -9,7 +9,7 @@
 #include <new>
 #include <utility>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace mtf {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "data/permutation.h"
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 
 namespace mtf {
 

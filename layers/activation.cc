@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "engine/ops/component_wise.h"
 #include "layers/registry.h"
 

@@ -30,8 +30,8 @@ enum class Activation {
 config::EnumNames enum_names(Activation);
 config::CommonNames common_names(Activation);
 
-/// Formulas: spec/core.md §2.1. gelu is the tanh approximation, leaky_relu has slope 0.2, swish is x
-/// sigmoid(x).
+/// Formulas: engine/ops/component_wise.h. gelu is the tanh approximation, leaky_relu has slope 0.2, swish is
+/// x sigmoid(x).
 Tensor activate(const Tensor& x, Activation activation);
 
 /// The key `activation` of a layer whose results by several functions are multiplied.

@@ -4,7 +4,8 @@
 //   y = p.output(attend(context, p.query(x), p.key(memory), p.value(memory), visibility));
 //
 // Vaswani et al., Attention Is All You Need, 2017, §3.2; multi-query: Shazeer, Fast Transformer Decoding,
-// 2019; grouped query: Ainslie et al., GQA, 2023. Names and initial values: spec/transformer.md §3.1.
+// 2019; grouped query: Ainslie et al., GQA, 2023. Variables: q, k, v, o (or q, kv, o) in the current scope,
+// normal with deviations (d_model d_kv)^-1/2 for q, d_model^-1/2 for k and v, (heads d_kv)^-1/2 for o.
 #pragma once
 
 #include <string>

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/core/nearest.h"
+#include "engine/base/nearest.h"
 #include "engine/ops/cast.h"
 
 namespace mtf {

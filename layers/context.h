@@ -22,7 +22,7 @@ namespace mtf {
 
 enum class Mode { kTrain, kEvaluate };
 
-/// Element types of variables (spec/core.md §1.7), and how contractions are computed.
+/// Element types of variables (docs/numerics.md "Element types"), and how contractions are computed.
 struct Precision {
   DType master = DType::kFloat32;      ///< in checkpoints
   DType slice = DType::kFloat32;       ///< of the resident value that is updated

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "engine/core/counted.h"
+#include "engine/base/counted.h"
 
 namespace mtf {
 

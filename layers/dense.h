@@ -26,8 +26,7 @@ struct DenseArguments {
 /// y = activation(x · kernel + bias).  x: [kept.., over..], kernel: [experts.., over.., output..], bias:
 /// [experts.., output..], y: [kept.., output..]. Where `over` and `output` share a name, x's dimension gets a
 /// leading `_` in the kernel. Variables: SCOPE/name/kernel and SCOPE/name/bias; an empty `name` adds no
-/// scope. Throws Error when `over` is not in x, or `output` names a dimension that stays. Source:
-/// spec/core.md §4.2.
+/// scope. Throws Error when `over` is not in x, or `output` names a dimension that stays.
 Tensor dense(Context& context, const std::string& name, const Tensor& x, const Shape& output,
              const DenseArguments& arguments = {});
 

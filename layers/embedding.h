@@ -12,13 +12,15 @@
 
 namespace mtf {
 
-/// spec/transformer.md §1.4.
+/// One table E [vocab, d_model] with normal initial values of deviation 1: x = E[id]; logits =
+/// h / sqrt(d_model) · E^T. (Mesh TensorFlow's VocabEmbedding.)
 struct VocabEmbedding {
   static constexpr std::string_view type_name = "vocab";
   bool scale_like_classifier = false;
   bool scale_logits = true;
 };
-/// spec/transformer.md §2.9; Lan et al., ALBERT, 2020, §3.1.
+/// E = E1 · E2, E1 [vocab, inner_size], E2 [inner_size, d_model], both of deviation inner_size^-1/4. Lan et
+/// al., ALBERT, 2020, §3.1.
 struct FactorizedEmbedding {
   static constexpr std::string_view type_name = "factorized";
   int64_t inner_size = 0;

@@ -1,4 +1,4 @@
-// How initial values of weights are chosen in a configuration (spec/transformer.md §0.4).
+// How initial values of weights are chosen in a configuration.
 //
 //   kernel_initializer: zeros
 //   kernel_initializer: {type: normal, stddev: 0.02}

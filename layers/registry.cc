@@ -7,9 +7,9 @@
 #include <set>
 #include <sstream>
 
+#include "engine/base/check.h"
+#include "engine/base/nearest.h"
 #include "engine/config/variables.h"
-#include "engine/core/check.h"
-#include "engine/core/nearest.h"
 
 namespace mtf {
 namespace {

@@ -1,4 +1,4 @@
-// Encoder and decoder: predicts `targets` from `inputs`. Vaswani et al., 2017; spec/transformer.md §1.7.
+// Encoder and decoder: predicts `targets` from `inputs`. Vaswani et al., Attention Is All You Need, 2017.
 #pragma once
 
 #include <array>
@@ -56,7 +56,7 @@ class Bitransformer final : public Model, public TextDecoder {
   Tensor decode(Context& context, const Tables& tables, Sequence& sequence, const Tensor& ids,
                 const Tensor& position, const Tensor& place) const;
 
-  /// One side up to the first layer, in the scopes of spec/transformer.md §0.7.
+  /// One side up to the first layer; scopes: docs/file_formats.md "Names of variables".
   Tensor read(Context& context, const TransformerStack& stack, const std::string& side,
               const TokenEmbedding& embedding, const Tensor& ids, const Tensor& position,
               const Dimension& length) const;

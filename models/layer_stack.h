@@ -39,8 +39,8 @@ class LayerStack {
   /// What is wrong with the lists goes to the parser's diagnostics.
   LayerStack(const StackOptions& options, const SublayerOptions& around, LayerParser& parser);
 
-  /// x: [batch, length, model]. Layer l of block b has the scope block_BBB/layer_LLL (spec/transformer.md
-  /// §0.7); positions of padding come out as zeros.
+  /// x: [batch, length, model]. Layer l of block b has the scope block_BBB/layer_LLL (docs/file_formats.md
+  /// "Names of variables"); positions of padding come out as zeros.
   Tensor operator()(Context& context, const Tensor& x) const;
 
  private:

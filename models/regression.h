@@ -14,7 +14,7 @@ struct RegressionOptions : SequentialOptions {
 };
 void describe(config::Visitor& visit, RegressionOptions& options);
 
-/// Loss: mean over all elements of (prediction - target)^2 (spec/core.md §9.2) or |prediction - target|.
+/// Loss: mean over all elements of (prediction - target)^2 or |prediction - target|.
 class Regression final : public Model {
  public:
   Regression(const RegressionOptions& options, Diagnostics& diagnostics);

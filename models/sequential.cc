@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/core/nearest.h"
+#include "engine/base/nearest.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/component_wise.h"

@@ -1,4 +1,11 @@
-// The loss of predicted tokens, and the metrics of spec/transformer.md §1.6 and §6.4.
+// The loss of predicted tokens, and the metrics of their evaluation.
+//
+//   loss = sum over the targets above 0 of cross_entropy(logits, target) / D
+// with label smoothing and, in training, z_loss log_z^2 (engine/ops/cross_entropy.h); D: all positions of the
+// batch, padding included, or loss_denominator. The other metrics take hard targets: neg_log_perplexity is
+// the mean of -cross_entropy over the tokens, perplexity is exp(-neg_log_perplexity), token_accuracy is the
+// share of tokens whose largest logit is the target's, sequence_accuracy that of rows without a wrong token.
+// Mesh TensorFlow's transformer computes them so.
 #pragma once
 
 #include <optional>

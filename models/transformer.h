@@ -4,7 +4,8 @@
 //   delimited_lm   the same on rows that hold inputs and targets, one after the other
 //   aligned        predicts `targets` from all of `inputs`, position by position
 //
-// Vaswani et al., Attention Is All You Need, 2017; spec/transformer.md §1.2 to 1.6.
+// Vaswani et al., Attention Is All You Need, 2017; defaults and losses are those of Mesh TensorFlow's
+// Unitransformer.
 #pragma once
 
 #include <array>
@@ -67,7 +68,7 @@ class TransformerStack {
 };
 
 /// The ids that a decoder reads while it predicts `targets`: those one place to the left, 0 first and at the
-/// start of each segment; -t is read as t. `segment` may be null. spec/transformer.md §1.7.
+/// start of each segment; -t is read as t. `segment` may be null.
 Tensor autoregressive_inputs(const Tensor& targets, const Tensor& segment, const Dimension& length);
 
 /// float32 logits by the transposed embedding; where softmax weights are not shared, by logits/kernel in the

@@ -2,6 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "data/metrics/bleu_main.h"
+#include "trainer/metrics/bleu_main.h"
 
 int main(int argc, char** argv) { return mtf::bleu_main(std::vector<std::string>(argv + 1, argv + argc)); }

@@ -2,6 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "trainer/compare/compare.h"
+#include "trainer/programs/compare/compare.h"
 
 int main(int argc, char** argv) { return mtf::compare_main(std::vector<std::string>(argv + 1, argv + argc)); }

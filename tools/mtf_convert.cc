@@ -2,6 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "trainer/convert/main.h"
+#include "trainer/programs/convert/main.h"
 
 int main(int argc, char** argv) { return mtf::convert_main(std::vector<std::string>(argv + 1, argv + argc)); }

@@ -3,6 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "trainer/launch/main.h"
+#include "trainer/programs/launch/main.h"
 
 int main(int argc, char** argv) { return mtf::launch_main(std::vector<std::string>(argv + 1, argv + argc)); }

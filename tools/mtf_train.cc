@@ -2,6 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "trainer/run.h"
+#include "trainer/programs/run.h"
 
 int main(int argc, char** argv) { return mtf::run_main(std::vector<std::string>(argv + 1, argv + argc)); }

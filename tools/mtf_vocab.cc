@@ -2,6 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "trainer/vocab_main.h"
+#include "trainer/programs/vocab_main.h"
 
 int main(int argc, char** argv) { return mtf::vocab_main(std::vector<std::string>(argv + 1, argv + argc)); }

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "data/paths.h"
 #include "data/text/line_reader.h"
-#include "data/text/paths.h"
 #include "data/text/text_reader.h"
 
 namespace mtf {

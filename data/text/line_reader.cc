@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 
-#include "data/text/utf8.h"
-#include "engine/core/counted.h"
-#include "engine/core/printable.h"
+#include "engine/base/counted.h"
+#include "engine/base/printable.h"
+#include "engine/base/utf8.h"
 
 namespace mtf {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace mtf {
 namespace {

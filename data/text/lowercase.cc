@@ -3,7 +3,7 @@
 #include <unicode/bytestream.h>
 #include <unicode/casemap.h>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 
 namespace mtf {
 

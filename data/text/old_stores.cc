@@ -10,9 +10,9 @@
 #include <string_view>
 #include <system_error>
 
-#include "data/text/file_lock.h"
-#include "engine/core/counted.h"
-#include "engine/core/error.h"
+#include "engine/base/counted.h"
+#include "engine/base/error.h"
+#include "engine/base/file_lock.h"
 
 namespace mtf {
 namespace {

@@ -4,7 +4,7 @@
 #include <bit>
 #include <numeric>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 
 namespace mtf {
 namespace {

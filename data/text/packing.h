@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "data/text/sides.h"
+#include "data/sides.h"
 
 namespace mtf {
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "data/input_file.h"
-#include "engine/checkpoint/file.h"
+#include "engine/base/file.h"
+#include "engine/base/hash.h"
 #include "engine/config/types.h"
-#include "engine/core/hash.h"
 
 namespace mtf {
 namespace {

@@ -11,11 +11,11 @@
 #include <span>
 #include <string>
 
-#include "data/text/file_lock.h"
 #include "data/text/old_stores.h"
-#include "engine/checkpoint/file.h"
-#include "engine/checkpoint/safetensors.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
+#include "engine/base/file.h"
+#include "engine/base/file_lock.h"
+#include "engine/safetensors/safetensors.h"
 
 namespace mtf {
 

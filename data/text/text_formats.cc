@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "data/text/line_reader.h"
-#include "engine/checkpoint/json.h"
-#include "engine/core/printable.h"
+#include "engine/base/json.h"
+#include "engine/base/printable.h"
 
 namespace mtf {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "engine/core/nearest.h"
+#include "engine/base/nearest.h"
 
 namespace mtf {
 namespace {

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "data/text/sides.h"
+#include "data/sides.h"
 #include "engine/config/schema.h"
 
 namespace mtf {

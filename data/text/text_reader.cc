@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "data/text/paths.h"
+#include "data/paths.h"
 #include "data/text/text_formats.h"
 
 namespace mtf {

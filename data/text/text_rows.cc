@@ -8,7 +8,7 @@
 #include "data/text/old_stores.h"
 #include "data/text/packing.h"
 #include "data/text/text_cache.h"
-#include "engine/core/hash.h"
+#include "engine/base/hash.h"
 
 namespace mtf {
 namespace {

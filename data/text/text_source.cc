@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "data/text/text_cache.h"
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 
 namespace mtf {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <fstream>
 
-#include "engine/core/crc32c.h"
-#include "engine/core/error.h"
+#include "engine/base/crc32c.h"
+#include "engine/base/error.h"
 
 namespace mtf {
 namespace {

@@ -10,7 +10,7 @@
 #include "data/text/text_formats.h"
 #include "data/text/tfrecord.h"
 #include "data/vocabulary/vocabulary.h"
-#include "engine/core/printable.h"
+#include "engine/base/printable.h"
 
 namespace mtf {
 namespace {

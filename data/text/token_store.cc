@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "data/text/text_cache.h"
+#include "engine/base/hash.h"
 #include "engine/config/load.h"
-#include "engine/core/hash.h"
 
 namespace mtf {
 namespace {

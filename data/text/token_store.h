@@ -15,7 +15,7 @@
 
 #include "data/text/text_scan.h"
 #include "data/text/tokenize.h"
-#include "engine/checkpoint/safetensors.h"
+#include "engine/safetensors/safetensors.h"
 
 namespace mtf {
 

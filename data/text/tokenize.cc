@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "data/text/lowercase.h"
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 
 namespace mtf {
 namespace {

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "data/input_file.h"
-#include "engine/core/check.h"
-#include "engine/core/error.h"
-#include "engine/core/hash.h"
+#include "engine/base/check.h"
+#include "engine/base/error.h"
+#include "engine/base/hash.h"
 
 namespace mtf {
 namespace {

@@ -8,10 +8,10 @@
 #include <charconv>
 
 #include "data/input_file.h"
-#include "data/text/utf8.h"
-#include "engine/core/error.h"
-#include "engine/core/hash.h"
-#include "engine/core/printable.h"
+#include "engine/base/error.h"
+#include "engine/base/hash.h"
+#include "engine/base/printable.h"
+#include "engine/base/utf8.h"
 
 namespace mtf {
 namespace {

@@ -11,13 +11,13 @@
 #include <optional>
 #include <unordered_map>
 
-#include "data/text/file_lock.h"
 #include "data/vocabulary/sentencepiece_vocabulary.h"
-#include "engine/checkpoint/file.h"
-#include "engine/core/counted.h"
-#include "engine/core/error.h"
-#include "engine/core/hash.h"
-#include "engine/core/printable.h"
+#include "engine/base/counted.h"
+#include "engine/base/error.h"
+#include "engine/base/file.h"
+#include "engine/base/file_lock.h"
+#include "engine/base/hash.h"
+#include "engine/base/printable.h"
 
 namespace mtf {
 namespace {

@@ -5,11 +5,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "data/text/paths.h"
+#include "data/paths.h"
 #include "data/vocabulary/byte_vocabulary.h"
 #include "data/vocabulary/sentencepiece_vocabulary.h"
 #include "data/vocabulary/t2t_vocabulary.h"
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 
 namespace mtf {
 namespace {

@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "data/text/sides.h"
+#include "data/sides.h"
 #include "data/vocabulary/vocabulary.h"
 #include "engine/config/schema.h"
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace mtf {
 namespace {

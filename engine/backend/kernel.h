@@ -96,20 +96,6 @@ inline constexpr std::initializer_list<DType> kNumberTypes = {DType::kFloat32, D
 inline constexpr std::initializer_list<DType> kAllTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
                                                            DType::kInt32,   DType::kInt64,    DType::kBool};
 
-/// A file-scope object that makes a CPU kernel known under an operation's name for these dtypes
-/// (Operation::kernel_dtype).
-class KernelRegistration {
- public:
-  KernelRegistration(std::string_view operation, std::initializer_list<DType> dtypes, KernelFactory factory);
-};
-
-/// The CPU kernel for the operation; throws Error (kConfig) that names operation and dtype when there is
-/// none.
-std::unique_ptr<Kernel> prepare_cpu_kernel(const KernelContext& context);
-bool has_cpu_kernel(std::string_view operation, DType dtype);
-/// All (operation, dtype) with a CPU kernel, sorted.
-std::vector<std::pair<std::string, DType>> cpu_kernels();
-
 /// Elements of a component-wise task: large enough to amortise the call, small enough to stay in L2.
 inline constexpr int64_t kElementsPerTask = 1 << 15;
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "engine/graph/operation.h"
 
 namespace mtf {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "engine/backend/kernel.h"
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 
 namespace mtf {
 

@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "engine/core/dtype.h"
 
 namespace mtf {

@@ -8,8 +8,8 @@
 #include <set>
 #include <tuple>
 
-#include "engine/core/error.h"
-#include "engine/core/hash.h"
+#include "engine/base/error.h"
+#include "engine/base/hash.h"
 
 namespace mtf {
 namespace {

@@ -10,10 +10,10 @@
 #include <system_error>
 #include <vector>
 
+#include "engine/base/error.h"
+#include "engine/base/fault.h"
+#include "engine/base/file.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/checkpoint/file.h"
-#include "engine/core/error.h"
-#include "engine/core/fault.h"
 
 namespace mtf {
 namespace {

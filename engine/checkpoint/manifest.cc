@@ -9,13 +9,13 @@
 #include <set>
 #include <string_view>
 
+#include "engine/base/check.h"
+#include "engine/base/error.h"
+#include "engine/base/file.h"
+#include "engine/base/hash.h"
+#include "engine/base/json.h"
 #include "engine/checkpoint/blocks.h"
 #include "engine/checkpoint/checkpoint_writer.h"
-#include "engine/checkpoint/file.h"
-#include "engine/checkpoint/json.h"
-#include "engine/core/check.h"
-#include "engine/core/error.h"
-#include "engine/core/hash.h"
 
 namespace mtf {
 namespace {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/core/dtype.h"
-#include "engine/core/error.h"
 #include "engine/core/shape.h"
 
 namespace mtf {

@@ -4,13 +4,13 @@
 #include <filesystem>
 #include <utility>
 
+#include "engine/base/check.h"
+#include "engine/base/hash.h"
 #include "engine/checkpoint/blocks.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/directory.h"
-#include "engine/checkpoint/safetensors.h"
-#include "engine/core/check.h"
-#include "engine/core/hash.h"
 #include "engine/core/rectangle.h"
+#include "engine/safetensors/safetensors.h"
 
 namespace mtf {
 namespace {

@@ -10,15 +10,15 @@
 #include <system_error>
 #include <utility>
 
+#include "engine/base/check.h"
+#include "engine/base/error.h"
+#include "engine/base/fault.h"
+#include "engine/base/file.h"
+#include "engine/base/hash.h"
 #include "engine/checkpoint/blocks.h"
 #include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/checkpoint/directory.h"
-#include "engine/checkpoint/file.h"
-#include "engine/checkpoint/safetensors.h"
-#include "engine/core/check.h"
-#include "engine/core/error.h"
-#include "engine/core/fault.h"
-#include "engine/core/hash.h"
+#include "engine/safetensors/safetensors.h"
 
 namespace mtf {
 namespace {

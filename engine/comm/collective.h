@@ -1,9 +1,9 @@
 // Collectives among the positions of a mesh that differ only in some mesh dimensions.
 //
-// A collective is prepared once. Sums follow one fixed tree over the mesh coordinates (DESIGN "Sums"), so
-// that every implementation on the CPU gives the same bits: sum(lo, hi) = sum(lo, mid) + sum(mid, hi), mid =
-// lo + the largest power of two below hi - lo; several mesh dimensions: the last first, nested; in float32
-// (float64 for float64).
+// A collective is prepared once. Sums follow one fixed tree over the mesh coordinates (docs/numerics.md
+// "Sums over mesh dimensions"), so that every implementation on the CPU gives the same bits: sum(lo, hi) =
+// sum(lo, mid) + sum(mid, hi), mid = lo + the largest power of two below hi - lo; several mesh dimensions:
+// the last first, nested; in float32 (float64 for float64).
 #pragma once
 
 #include <cstddef>

@@ -2,10 +2,10 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/base/check.h"
 #include "engine/comm/communicator.h"
 #include "engine/comm/move_plan.h"
 #include "engine/comm/tree_sum.h"
-#include "engine/core/check.h"
 
 namespace mtf {
 namespace {

@@ -6,8 +6,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "engine/core/check.h"
-#include "engine/core/clones.h"
+#include "engine/base/check.h"
+#include "engine/base/clones.h"
 
 namespace mtf {
 namespace {

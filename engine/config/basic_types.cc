@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/base/nearest.h"
 #include "engine/config/schema.h"
-#include "engine/core/nearest.h"
 
 namespace mtf::config {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "engine/base/nearest.h"
 #include "engine/config/schema.h"
-#include "engine/core/nearest.h"
 
 namespace mtf::config::internal {
 namespace {

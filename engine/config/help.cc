@@ -5,9 +5,9 @@
 #include <iterator>
 #include <optional>
 
+#include "engine/base/nearest.h"
 #include "engine/config/load.h"
 #include "engine/config/schema.h"
-#include "engine/core/nearest.h"
 
 namespace mtf::config::internal {
 namespace {

@@ -7,8 +7,8 @@
 #include <limits>
 #include <utility>
 
+#include "engine/base/nearest.h"
 #include "engine/config/schema.h"
-#include "engine/core/nearest.h"
 
 namespace mtf::config {
 namespace {

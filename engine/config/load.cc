@@ -11,9 +11,9 @@
 #include <memory>
 #include <set>
 
+#include "engine/base/nearest.h"
 #include "engine/config/types.h"
 #include "engine/config/variables.h"
-#include "engine/core/nearest.h"
 
 namespace mtf::config {
 namespace {

@@ -5,9 +5,9 @@
 #include <functional>
 #include <unordered_map>
 
+#include "engine/base/nearest.h"
 #include "engine/config/load.h"
 #include "engine/config/source_text.h"
-#include "engine/core/nearest.h"
 
 namespace mtf::config {
 namespace {

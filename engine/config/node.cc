@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "engine/core/printable.h"
+#include "engine/base/printable.h"
 
 namespace mtf::config {
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "engine/base/nearest.h"
 #include "engine/config/load.h"
-#include "engine/core/nearest.h"
 
 namespace mtf::config {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/core/printable.h"
+#include "engine/base/printable.h"
 
 namespace mtf::config {
 namespace {

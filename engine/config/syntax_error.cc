@@ -6,7 +6,7 @@
 #include <cctype>
 #include <string_view>
 
-#include "engine/core/nearest.h"
+#include "engine/base/nearest.h"
 
 namespace mtf::config {
 namespace {

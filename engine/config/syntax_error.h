@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/config/source_text.h"
-#include "engine/core/error.h"
 
 namespace mtf::config {
 

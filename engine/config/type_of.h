@@ -1,11 +1,11 @@
-// Which Type object reads which C++ type. Included by schema.h; the templates here only forward to the bases,
-// which do the work without templates.
+// Which Type object reads which C++ type. The templates only forward to the bases, which do the work
+// without templates.
 #pragma once
 
 #include <type_traits>
 
-#include "engine/config/schema.h"
 #include "engine/config/types.h"
+#include "engine/config/visitor.h"
 
 namespace mtf::config::internal {
 

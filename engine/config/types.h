@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
+#include "engine/base/nearest.h"
 #include "engine/core/mesh.h"
-#include "engine/core/nearest.h"
 #include "engine/core/shape.h"
 
 namespace mtf::config {

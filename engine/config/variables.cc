@@ -7,9 +7,9 @@
 #include <map>
 #include <optional>
 
+#include "engine/base/nearest.h"
 #include "engine/config/expression.h"
 #include "engine/config/load.h"
-#include "engine/core/nearest.h"
 
 namespace mtf::config {
 namespace {

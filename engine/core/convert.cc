@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 
 namespace mtf {
 namespace {

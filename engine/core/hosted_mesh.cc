@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 
 namespace mtf {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 
 namespace mtf {
 

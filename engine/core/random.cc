@@ -1,7 +1,7 @@
 #include "engine/core/random.h"
 
-#include "engine/core/check.h"
-#include "engine/core/hash.h"
+#include "engine/base/check.h"
+#include "engine/base/hash.h"
 #include "engine/core/normal_quantile.h"
 
 namespace mtf {

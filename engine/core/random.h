@@ -36,7 +36,8 @@ PhiloxKey random_key(std::string_view name, uint64_t seed);
 /// Counter of the block of four elements 4 * block .. 4 * block + 3:
 ///   word 0 = block bits 0..31, word 1 = block bits 32..63, word 2 = step bits 0..31,
 ///   word 3 = step bits 32..55 << 8 | stream.       0 <= step < 2^56.
-[[gnu::always_inline]] constexpr PhiloxBlock philox_counter(RandomStream stream, uint64_t step, uint64_t block) {
+[[gnu::always_inline]] constexpr PhiloxBlock philox_counter(RandomStream stream, uint64_t step,
+                                                            uint64_t block) {
   return {{static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), static_cast<uint32_t>(step),
            static_cast<uint32_t>(step >> 32) << 8 | static_cast<uint32_t>(stream)}};
 }
@@ -47,7 +48,7 @@ inline constexpr uint32_t philox_weyl1 = 0xBB67AE85;
 
 /// One round of Philox4x32 on the counter words c0 .. c3.
 [[gnu::always_inline]] constexpr void philox_round(uint32_t& c0, uint32_t& c1, uint32_t& c2, uint32_t& c3,
-                                                uint32_t k0, uint32_t k1) {
+                                                   uint32_t k0, uint32_t k1) {
   const uint64_t product0 = uint64_t{0xD2511F53} * c0;
   const uint64_t product1 = uint64_t{0xCD9E8D57} * c2;
   c0 = static_cast<uint32_t>(product1 >> 32) ^ c1 ^ k0;

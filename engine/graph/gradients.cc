@@ -3,7 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "engine/graph/structural.h"
 
 namespace mtf {

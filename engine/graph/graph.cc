@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "engine/graph/structural.h"
 
 namespace mtf {

@@ -6,7 +6,8 @@
 //   Tensor y = relu(einsum({x, w}, {batch, hidden}));
 //   graph.set_output("logits", y);
 //
-// Operations are appended to the current block: the root, or the body of the `repeat` being built (repeat.h).
+// Operations are appended to the current block: the root, or the body of the `repeat` being built
+// (structural.h).
 #pragma once
 
 #include <functional>
@@ -32,7 +33,7 @@ inline Domain domain_of(const Variable& variable) {
 }
 
 /// The loop that is being built: microbatch j of `count` takes examples i*count + j of `dimension`
-/// (spec/core.md §2.10).
+/// (docs/numerics.md "Microbatches").
 struct Microbatching {
   std::string dimension;
   int64_t count = 1;

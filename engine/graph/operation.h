@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/graph/placement.h"
 #include "engine/graph/tensor.h"
 
@@ -67,11 +67,10 @@ class Operation {
 
   /// Layout rule. The default is place_by_name.
   virtual Placement place(const PlacementRequest& request) const;
-  /// Names of dimensions that no layout may split here (spec/core.md §1.5.1: L6, L11). "can't NAME along a
-  /// split dimension".
+  /// Names of dimensions that no layout may split here (docs/architecture.md "Illegal layouts").
   virtual std::vector<std::string> unsplittable() const { return {}; }
-  /// Dimensions that may not share a mesh dimension although no single operand holds them all (L3); the
-  /// default is empty.
+  /// Dimensions that may not share a mesh dimension although no single operand holds them all; the default is
+  /// empty.
   virtual Shape joint_shape() const { return {}; }
   /// True when the operation cannot run on slices under these layouts; the partitioner then takes `expand`
   /// instead.

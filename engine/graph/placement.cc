@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "engine/graph/operation.h"
 
 namespace mtf {

@@ -1,5 +1,13 @@
 // Adafactor (Shazeer and Stern 2018): second moments factored over the two largest dimensions, update
-// clipping, step size relative to the size of the weight. Formulas: spec/core.md §5.
+// clipping, step size relative to the size of the weight. With s = g^2 + epsilon1, r the decay, d0 and d1 the
+// largest and the second largest dimension:
+//   factored        vr = r vr + (1 - r) mean_d0(s);  vc = r vc + (1 - r) mean_d1(s)
+//                   x = g / sqrt(vr / mean_d1(vr)) / sqrt(vc)
+//   not factored    v = r v + (1 - r) s;  x = g / sqrt(v)
+//   clipping        x = x / max(1, rms(x) / clipping_threshold), rms over the whole variable
+//   step            d = learning_rate max(rms(w), epsilon2) x; without parameter scale d = learning_rate x
+//   beta1 > 0       m = beta1 m + (1 - beta1) d;  d = m
+//   w = w - d
 //
 // The update passes over the big tensors three times and stores no temporary of their size: one pass for the
 // sums of g^2 along each factored dimension and of w^2, one for the size of the update (when it is clipped),

@@ -6,7 +6,7 @@
 //   // q: [batch, length, heads, d_kv]; k, v: [batch, memory_length, heads, d_kv] -> [batch, length, heads,
 //   d_kv]
 //
-// Logits, weights and sums are float32 for bfloat16 operands (spec/transformer.md §3.3).
+// Logits, weights and sums are float32 for bfloat16 operands (docs/numerics.md "What stays float32").
 #pragma once
 
 #include <array>

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "engine/graph/graph.h"
 #include "engine/ops/component_wise.h"
 #include "engine/ops/reduce.h"

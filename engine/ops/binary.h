@@ -3,10 +3,10 @@
 //   Tensor y = x + bias;                            // x: [batch, hidden], bias: [hidden] -> [batch, hidden]
 //   Tensor y = multiply(x, y, {hidden, batch});     // result in an order of one's own
 //
-// Output shape without an explicit one (spec/core.md §2.2): that of the operand of which the other is a
-// subsequence; else the first's dimensions followed by the second's new ones. Both operands have the same
-// dtype. Throws Error for dtypes that differ or do not fit, for dimensions of one name and two sizes, and for
-// an output that lacks a dimension.
+// Output shape without an explicit one: that of the operand of which the other is a subsequence; else the
+// first's dimensions followed by the second's new ones. Both operands have the same dtype. Throws Error for
+// dtypes that differ or do not fit, for dimensions of one name and two sizes, and for an output that lacks a
+// dimension.
 #pragma once
 
 #include "engine/graph/operation.h"

@@ -5,7 +5,7 @@
 #include <array>
 #include <cmath>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "engine/graph/graph.h"
 #include "engine/ops/binary.h"
 

@@ -1,5 +1,5 @@
 // Functions of one tensor, element by element: y[i] = f(x[i]). The output has the input's shape and dtype;
-// any layout is local. Formulas: spec/core.md §2.1. NaN in gives NaN out.
+// any layout is local. The formulas stand at the functions below. NaN in gives NaN out.
 //
 //   Tensor hidden = gelu(einsum({x, wi}, {batch, d_ff}));
 #pragma once

@@ -1,4 +1,4 @@
-// Joining and cutting tensors along one dimension. The dimension itself may not be split by a layout (L6); a
+// Joining and cutting tensors along one dimension. The dimension itself may not be split by a layout; a
 // partial sum passes through.
 //
 //   concat({x, y}, "length")           // [batch, length=6] and [batch, length=3] -> [batch, length=9]

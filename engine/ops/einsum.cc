@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/broadcast.h"
 #include "engine/ops/cast.h"

@@ -1,6 +1,6 @@
 // A contraction together with the bias and the gelu that follow it: y = gelu(a b + bias). Made by a pass over
-// programs (engine/spmd/epilogue.h) for devices whose kernels do it all at once; graphs have the operations
-// one by one. relu stays on its own: libraries have one, but it makes 0 of NaN.
+// programs (engine/spmd/passes/fuse_epilogues.cc) for devices whose kernels do it all at once; graphs have
+// the operations one by one. relu stays on its own: libraries have one, but it makes 0 of NaN.
 #pragma once
 
 #include "engine/ops/einsum.h"

@@ -1,5 +1,6 @@
 // Operations of one kind on different tensors, done as one. Made by a pass over programs
-// (engine/spmd/groups.h) for devices that start one kernel for all; graphs have the operations one by one.
+// (engine/spmd/passes/group_updates.cc) for devices that start one kernel for all; graphs have the operations
+// one by one.
 #pragma once
 
 #include <memory>

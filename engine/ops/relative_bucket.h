@@ -9,8 +9,9 @@
 
 namespace mtf {
 
-/// Buckets of relative positions, memory - query (T5; spec/transformer.md §3.5): the first half of the
-/// buckets are for one distance each, the others grow logarithmically up to max_distance. Bidirectional: each
+/// Buckets of relative positions, memory - query (Raffel et al., T5, 2020, §2.1). Of b buckets the first e =
+/// b / 2 are for one distance each, the others grow logarithmically up to max_distance: a distance n >= e has
+/// bucket e + floor((b - e) ln(n / e) / ln(max_distance / e)), at most the last. Bidirectional: each
 /// direction has half of the buckets; otherwise all entries behind the query are in bucket 0.
 struct RelativeBuckets {
   bool bidirectional = true;

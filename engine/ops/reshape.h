@@ -20,9 +20,9 @@ class Reshape final : public OperationBase<Reshape> {
   Reshape(const Tensor& x, const Shape& shape);
   std::string_view name() const override { return "reshape"; }
   Tensors gradient(const Tensors& dy) const override;
-  /// Ownership by element (spec/core.md §3.4): a mesh dimension that splits at the same row-major boundary
-  /// before and after stays; one that moves is moved before the reshape if the old shape has the new
-  /// boundary, after it if the new shape has the old one; otherwise its parts are gathered.
+  /// Ownership by element (the formula stands in reshape.cc): a mesh dimension that splits at the same
+  /// row-major boundary before and after stays; one that moves is moved before the reshape if the old shape
+  /// has the new boundary, after it if the new shape has the old one; otherwise its parts are gathered.
   Placement place(const PlacementRequest& request) const override;
   bool is_view() const override { return true; }
 };

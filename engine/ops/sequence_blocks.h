@@ -6,7 +6,8 @@
 //   const SequenceBlocks blocks(inputs, options, rules);   // options.memory_length == options.query_length
 //   y = blocks.joined(attention(blocks.inputs(), blocks.options()));
 //
-// spec/transformer.md §3.6
+// Mesh TensorFlow's local_attention_1d (transformer/attention.py) cuts likewise, into blocks of max(radius,
+// 128) entries or less.
 #pragma once
 
 #include <string>

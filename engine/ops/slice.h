@@ -1,5 +1,5 @@
 // A range of one dimension, and its reverse: padding one dimension with zeros. The dimension may not be split
-// by a layout (L6); a partial sum passes through.
+// by a layout; a partial sum passes through.
 //
 //   slice(x, "length", 1, 3)     // entries 1, 2, 3: [batch, length=6] -> [batch, length=3]
 //   pad(y, "length", 1, 2)       // [batch, length=3] -> [batch, length=6]

@@ -1,5 +1,5 @@
 // Joining tensors along a new dimension and taking one apart again. The new dimension may not be split by a
-// layout (L6); a partial sum passes through.
+// layout; a partial sum passes through.
 //
 //   stack({x, y}, "pair", 1)   // two [batch, length] -> [batch, pair=2, length]
 //   unstack(z, "pair")         // the reverse

@@ -18,7 +18,7 @@ struct TopKResult {
 };
 
 /// The k = k_dimension.size largest entries along `dimension` in descending order. x: [..., dimension, ...]
-/// -> the other dimensions of x, then k_dimension, which a layout may not split (L11); `dimension` is
+/// -> the other dimensions of x, then k_dimension, which a layout may not split; `dimension` is
 /// gathered where it is split. Throws Error when k exceeds the dimension. No gradient passes through the
 /// indices.
 TopKResult top_k(const Tensor& x, DimensionName dimension, const Dimension& k_dimension);

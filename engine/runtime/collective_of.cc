@@ -1,6 +1,6 @@
 #include "engine/runtime/collective_of.h"
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "engine/spmd/exchange.h"
 
 namespace mtf {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/core/check.h"
-#include "engine/core/error.h"
+#include "engine/base/check.h"
+#include "engine/base/error.h"
 #include "engine/runtime/prepared_program.h"
 #include "engine/runtime/profile.h"
 #include "engine/runtime/recorded_segments.h"

@@ -1,6 +1,6 @@
 #include "engine/runtime/initialize.h"
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "engine/core/random.h"
 
 namespace mtf {

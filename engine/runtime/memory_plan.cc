@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "engine/runtime/arena_layout.h"
 #include "engine/spmd/lifetimes.h"
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "engine/base/check.h"
 #include "engine/comm/move_plan.h"
-#include "engine/core/check.h"
 #include "engine/runtime/collective_of.h"
 #include "engine/runtime/staged_collective.h"
 

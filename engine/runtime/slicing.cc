@@ -1,6 +1,6 @@
 #include "engine/runtime/slicing.h"
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "engine/core/rectangle.h"
 
 namespace mtf {

@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "engine/core/check.h"
-#include "engine/core/error.h"
+#include "engine/base/check.h"
+#include "engine/base/error.h"
 #include "engine/runtime/initialize.h"
 #include "engine/runtime/slicing.h"
 

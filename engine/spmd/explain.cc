@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <unordered_map>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 
 namespace mtf {
 namespace {

@@ -1,6 +1,7 @@
 // Facts about a program, for people: every tensor, contraction and collective with the operation and the
-// layer it belongs to, and the counters of spec/core.md §3.11. Nothing is run and nothing depends on the
-// number of positions: the cost is that of looking at each instruction once.
+// layer it belongs to, and counters by kind of operation (docs/architecture.md "Counters of explain").
+// Nothing is run and nothing depends on the number of positions: the cost is that of looking at each
+// instruction once.
 //
 //   const ProgramFacts facts = explain(program);
 //   facts.flops, facts.bytes_sent;                     // what Executor::counters() counts in a run
@@ -75,10 +76,8 @@ struct ProgramFacts {
   std::vector<CollectiveFact> collectives;
   std::map<AxisMask, Traffic> traffic;  ///< by the mesh dimensions of the collectives
   /// variables/*, output/*, output_unique/*, einsum, einsum_unique, allreduce/AXES/*, reducescatter/AXES/*,
-  /// allconcat/AXIS/*, alltoall/AXIS/*, shift[N]: names and meaning of spec/core.md §3.11, where `output`
-  /// counts the results of local operations under the operation's own name, and the reduce-scatters that
-  /// stand for an all-reduce and a split have a name of their own. Bodies of loops count as often as they
-  /// run.
+  /// allconcat/AXIS/*, alltoall/AXIS/*, shift[N]: docs/architecture.md "Counters of explain". Bodies of loops
+  /// count as often as they run.
   ProgramCounters counters;
   double flops = 0;         ///< of contractions, of one position in a run
   double unique_flops = 0;  ///< of all contractions in a run, if no position repeated another's work

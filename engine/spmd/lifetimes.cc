@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/spmd/passes.h"
+#include "engine/spmd/instruction_uses.h"
 
 namespace mtf {
 namespace {

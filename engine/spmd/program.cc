@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "engine/core/check.h"
-#include "engine/core/hash.h"
+#include "engine/base/check.h"
+#include "engine/base/hash.h"
 #include "engine/spmd/exchange.h"
 
 namespace mtf {
@@ -98,9 +98,6 @@ std::string name_of(const Instruction& instruction) {
 ValueId Program::add_value(Value value) {
   const auto id = static_cast<ValueId>(values.size());
   if (value.name.empty()) value.name = std::to_string(id);
-  if (value.order.empty()) {
-    for (int i = 0; i < value.shape.rank(); ++i) value.order.push_back(i);
-  }
   values.push_back(std::move(value));
   return id;
 }

@@ -27,7 +27,6 @@ struct Value {
   DType dtype = DType::kFloat32;
   Layout layout;
   AxisMask varies = 0;  ///< mesh dimensions over which copies differ: those of the instruction that makes it
-  std::vector<int> order;  ///< memory order: declared axes, slowest first
   Storage storage = Storage::kTemporary;
   int index = -1;            ///< of Program::variables or Program::inputs
   ValueId alias = kNoValue;  ///< shares the memory of this value (views, in-place results)
@@ -113,7 +112,7 @@ std::string name_of(const Instruction& instruction);
 /// The program line of one instruction, without its body.
 std::string to_string(const Program& program, const Instruction& instruction);
 /// Bytes that one position sends (the mean over positions) when `instruction` runs once (direct
-/// reduce-scatter and all-gather; DESIGN "Sums").
+/// reduce-scatter and all-gather; docs/numerics.md "Sums over mesh dimensions").
 double bytes_sent(const Program& program, const Instruction& instruction);
 /// 128-bit hash (XXH3, hexadecimal) of the text: processes compare it before they start.
 std::string program_hash(const Program& program);

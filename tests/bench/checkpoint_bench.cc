@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/check.h"
+#include "engine/base/file.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/checkpoint/file.h"
-#include "engine/core/check.h"
 
 namespace mtf {
 namespace {

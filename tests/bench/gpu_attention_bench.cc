@@ -16,7 +16,7 @@
 #include "engine/ops/attention.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/variable_store.h"
-#include "engine/spmd/partition.h"
+#include "engine/spmd/partition/partition.h"
 
 namespace mtf {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/backend/kernel.h"
+#include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/graph/gradients.h"
 #include "engine/ops/adafactor.h"
 #include "engine/ops/attention.h"

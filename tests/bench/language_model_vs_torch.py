@@ -1,7 +1,7 @@
 """language_model_small.yaml by mtf-train and by PyTorch: perplexity per word at equal numbers of tokens.
 
     python tests/bench/language_model_vs_torch.py [build/bin/mtf-train] [--steps 2000] [--every 500]
-        [--threads 2] [--valid-lines N] [--optimizer adafactor | adam] [--seed 1] [--data data/english]
+        [--threads 2] [--valid-lines N] [--optimizer adafactor | adam] [--seed 1] [--data corpora/english]
         [--work DIR]
 
 The programs train one after the other with equal threads. The model in PyTorch has the same layers, sizes,
@@ -16,7 +16,7 @@ training alone: without start, first step and evaluation. Where other programs r
 while they wait for each other: look at CPU seconds with --threads 1 or OMP_WAIT_POLICY=PASSIVE. Exits with 1
 when the last perplexity of mtf-train is over 5 % above PyTorch's.
 
-Needs torch, numpy and sentencepiece from PyPI, and data/english, which tools/corpora/build.sh makes. DIR
+Needs torch, numpy and sentencepiece from PyPI, and corpora/english, which tools/corpora/build.sh makes. DIR
 (default build/language_model_vs_torch) keeps the vocabulary and the tokens of mtf-train for the next call.
 """
 
@@ -331,7 +331,7 @@ def read_options():
     parser.add_argument("--valid-lines", type=int)
     parser.add_argument("--optimizer", choices=["adafactor", "adam"], default="adafactor", help="of PyTorch")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--data", default="data/english")
+    parser.add_argument("--data", default="corpora/english")
     parser.add_argument("--work", default="build/language_model_vs_torch")
     options = parser.parse_args()
     if options.every < 2 or options.steps % options.every != 0:

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # mtf-train against Marian (pymarian), eager PyTorch and CTranslate2 on a small translation model: 2 + 2 layers,
-# d_model 128, d_ff 512, 4 heads, vocabulary 4,000, float32 on the CPU, English to German from data/ende, which
+# d_model 128, d_ff 512, 4 heads, vocabulary 4,000, float32 on the CPU, English to German from corpora/ende, which
 # tools/corpora/build.sh makes.
 #   tests/bench/translation_vs_peers.sh train [--threads 2]     9 minutes; 6 with --threads 1
 #   tests/bench/translation_vs_peers.sh decode [--threads 2]    about 3 minutes and, once, 4 to train a model
-#   ... [--mtf-train build/bin/mtf-train] [--data data/ende] [--work DIR] [--rounds 3] [--seconds 30] [--lines 1000]
+#   ... [--mtf-train build/bin/mtf-train] [--data corpora/ende] [--work DIR] [--rounds 3] [--seconds 30] [--lines 1000]
 #
 # Training: equal vocabulary (mtf-vocab) and pairs, layer norm after each sum, tied embeddings, dropout 0.1 on
 # embeddings and on what sublayers add, label smoothing 0.1, Adam with clipping. Batches have 2,048 target

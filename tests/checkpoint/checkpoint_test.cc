@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/checkpoint/safetensors.h"
+#include "engine/safetensors/safetensors.h"
 #include "tests/checkpoint/testing.h"
 
 namespace mtf {

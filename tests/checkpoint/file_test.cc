@@ -1,4 +1,4 @@
-#include "engine/checkpoint/file.h"
+#include "engine/base/file.h"
 
 #include <gmock/gmock.h>
 

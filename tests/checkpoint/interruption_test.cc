@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/core/fault.h"
+#include "engine/base/fault.h"
 #include "tests/checkpoint/testing.h"
 
 namespace mtf {

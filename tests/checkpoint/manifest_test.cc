@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/core/hash.h"
+#include "engine/base/hash.h"
 #include "tests/checkpoint/testing.h"
 
 namespace mtf {

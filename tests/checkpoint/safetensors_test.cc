@@ -1,4 +1,4 @@
-#include "engine/checkpoint/safetensors.h"
+#include "engine/safetensors/safetensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <random>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "tests/checkpoint/testing.h"
 
 namespace mtf {

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/error.h"
+#include "engine/base/fault.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/core/error.h"
-#include "engine/core/fault.h"
 
 namespace mtf {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "tests/support/failure.h"
 
 namespace mtf {

@@ -106,7 +106,8 @@ T at(const Bytes& bytes, int64_t element) {
   return value;
 }
 
-/// The sum of the members [base, ...) of one subgroup by the recursive definition of DESIGN "Sums".
+/// The sum of the members [base, ...) of one subgroup by the recursive definition of docs/numerics.md "Sums
+/// over mesh dimensions".
 template <class A>
 A tree_sum(const Sizes& group, size_t level, int64_t base, const std::function<A(int64_t)>& value) {
   if (level == group.size()) return value(base);

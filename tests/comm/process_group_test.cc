@@ -12,8 +12,8 @@
 #include <tuple>
 
 #include "engine/comm/rendezvous/handshake.h"
-#include "engine/comm/rendezvous/socket.h"
 #include "engine/comm/rendezvous/tcp_store.h"
+#include "engine/comm/sockets/socket.h"
 #include "tests/support/failure.h"
 
 namespace mtf {

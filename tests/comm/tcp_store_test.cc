@@ -8,9 +8,9 @@
 #include <future>
 #include <thread>
 
-#include "engine/comm/rendezvous/socket.h"
 #include "engine/comm/rendezvous/tcp_store_protocol.h"
 #include "engine/comm/security/authentication.h"
+#include "engine/comm/sockets/socket.h"
 #include "tests/support/failure.h"
 
 namespace mtf {

@@ -1,4 +1,4 @@
-#include "engine/core/counted.h"
+#include "engine/base/counted.h"
 
 #include <gtest/gtest.h>
 

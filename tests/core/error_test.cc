@@ -1,10 +1,10 @@
 // How problems are printed and ordered.
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/core/printable.h"
+#include "engine/base/printable.h"
 
 namespace mtf {
 namespace {

@@ -1,5 +1,5 @@
 // Exceptions of libraries in words for people.
-#include "engine/core/exception.h"
+#include "engine/base/exception.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/core/fault.h"
+#include "engine/base/fault.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "engine/core/hash.h"
+#include "engine/base/hash.h"
 
 #include <gtest/gtest.h>
 

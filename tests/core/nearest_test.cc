@@ -1,4 +1,4 @@
-#include "engine/core/nearest.h"
+#include "engine/base/nearest.h"
 
 #include <gtest/gtest.h>
 

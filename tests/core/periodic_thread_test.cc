@@ -1,4 +1,4 @@
-#include "engine/core/periodic_thread.h"
+#include "engine/base/periodic_thread.h"
 
 #include <gtest/gtest.h>
 

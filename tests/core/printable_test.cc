@@ -1,10 +1,10 @@
 // Text of any file as one line of UTF-8.
-#include "engine/core/printable.h"
+#include "engine/base/printable.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace mtf {
 namespace {

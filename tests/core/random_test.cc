@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "engine/core/hash.h"
+#include "engine/base/hash.h"
 
 namespace mtf {
 namespace {

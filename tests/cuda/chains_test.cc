@@ -1,12 +1,11 @@
 // Programs whose element-wise operations are fused give the bits of those whose are not.
-#include "engine/spmd/chains.h"
-
 #include <gtest/gtest.h>
 
 #include "engine/ops/binary.h"
 #include "engine/ops/component_wise.h"
 #include "engine/ops/fused_elementwise.h"
 #include "engine/ops/reduce.h"
+#include "engine/spmd/passes/passes.h"
 #include "tests/cuda/run_on.h"
 #include "tests/support/random_chains.h"
 #include "tests/support/random_graph.h"

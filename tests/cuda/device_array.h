@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/backend/cuda/device.h"
+#include "engine/backend/cuda/device/device.h"
 
 namespace mtf::cuda::testing {
 

@@ -1,5 +1,5 @@
 // What every device promises, of the one that the test program is linked with: a GPU or the emulator.
-#include "engine/backend/cuda/device.h"
+#include "engine/backend/cuda/device/device.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,7 +11,8 @@
 
 #include "engine/backend/cuda/chains/chain_source.h"
 #include "engine/backend/cuda/cuda_backend.h"
-#include "engine/backend/cuda/launch.h"
+#include "engine/backend/cuda/device/chain_kernels.h"
+#include "engine/backend/cuda/device/launch.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/component_wise.h"
 #include "tests/cuda/run_on.h"

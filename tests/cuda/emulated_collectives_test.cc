@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/backend/cuda/collectives/nccl_communicator.h"
+#include "engine/backend/cuda/nccl_communicator.h"
 #include "engine/comm/process/process_communicator.h"
 #include "tests/support/failure.h"
 #include "tests/support/mesh_collective.h"

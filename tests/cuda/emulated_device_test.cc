@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include "engine/backend/cuda/launch.h"
-#include "engine/core/error.h"
+#include "engine/backend/cuda/device/launch.h"
+#include "engine/base/error.h"
 #include "tests/cuda/device_array.h"
 
 namespace mtf::cuda {

@@ -1,6 +1,4 @@
 // Programs whose contractions do what follows them give the results of those whose do not.
-#include "engine/spmd/epilogue.h"
-
 #include <gtest/gtest.h>
 
 #include "engine/graph/gradients.h"
@@ -12,6 +10,7 @@
 #include "engine/ops/optimizer_updates.h"
 #include "engine/ops/reduce.h"
 #include "engine/runtime/executor.h"
+#include "engine/spmd/passes/passes.h"
 #include "tests/cuda/kernel_comparison.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_on_mesh.h"

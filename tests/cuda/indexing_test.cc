@@ -1,4 +1,4 @@
-#include "engine/backend/cuda/indexing.h"
+#include "engine/backend/cuda/device/indexing.h"
 
 #include <gtest/gtest.h>
 

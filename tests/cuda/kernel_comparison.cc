@@ -7,8 +7,9 @@
 #include <cstring>
 #include <random>
 
+#include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/cuda/cuda_backend.h"
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "tests/support/element_types.h"
 
 namespace mtf::testing {

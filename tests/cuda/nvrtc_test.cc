@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/backend/cuda/chains/chain_source.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/broadcast.h"

@@ -4,6 +4,7 @@
 
 #include <cctype>
 
+#include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/graph/gradients.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/cast.h"

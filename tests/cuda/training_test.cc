@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "engine/runtime/memory_plan.h"
-#include "engine/spmd/groups.h"
+#include "engine/spmd/passes/passes.h"
 #include "tests/cuda/run_on.h"
 #include "tests/support/parse_model.h"
-#include "trainer/step.h"
+#include "trainer/session/step.h"
 
 namespace mtf::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/idx.h"
+#include "data/sources/idx.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "tests/support/failure.h"
 
 namespace mtf {

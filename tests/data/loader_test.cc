@@ -10,9 +10,9 @@
 #include <set>
 #include <stdexcept>
 
-#include "data/identity.h"
 #include "data/permutation.h"
-#include "engine/core/error.h"
+#include "data/sources/identity.h"
+#include "engine/base/error.h"
 
 namespace mtf {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/options.h"
+#include "data/sources/options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "data/text/paths.h"
+#include "data/paths.h"
 #include "engine/config/load.h"
 
 namespace mtf {

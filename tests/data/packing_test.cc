@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-#include "engine/checkpoint/safetensors.h"
+#include "engine/safetensors/safetensors.h"
 #include "tests/data/text_testing.h"
 
 namespace mtf::testing {

@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "data/vocabulary/train_vocabulary.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "tests/data/made_up_texts.h"
 
 namespace mtf {

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "tests/data/made_up_texts.h"
 #include "tests/support/failure.h"
 

@@ -15,7 +15,7 @@
 #include "data/text/text_source.h"
 #include "data/text/tfrecord.h"
 #include "data/vocabulary/byte_vocabulary.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "tests/support/failure.h"
 
 namespace mtf::testing {

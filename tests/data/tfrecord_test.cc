@@ -7,7 +7,7 @@
 #include <fstream>
 #include <limits>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "tests/support/failure.h"
 
 namespace mtf {

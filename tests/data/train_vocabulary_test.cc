@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "data/input_file.h"
-#include "data/text/file_lock.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
+#include "engine/base/file_lock.h"
 #include "tests/data/made_up_texts.h"
 #include "tests/support/failure.h"
 

@@ -1,4 +1,4 @@
-#include "data/text/utf8.h"
+#include "engine/base/utf8.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
-# The five-minute tour of README.md, line by line: every command of its console blocks is run, in this order, and must print
-# what stands there. Numbers and times may differ; `...` stands for any lines; lines of progress are not compared.
+# The tours of README.md and docs/tour.md and the examples of some other pages, line by line: every command of their console
+# blocks is run, in this order, and must print what stands there. Numbers and times may differ; `...` stands for any lines;
+# lines of progress are not compared. The console blocks of a page share a directory of their own.
 source "$2/tests/end_to_end/common.sh"
-mkdir build
-ln -s "$(dirname "$mtf_train")" build/bin
-ln -s "$source_dir/configs" configs
 
 # words FILE: its lines without progress, each number as N, durations as T.
 words() {
@@ -14,7 +12,7 @@ words() {
 
 # expect_lines EXPECTED ACTUAL: the same lines, where `...` in EXPECTED stands for any number of them.
 expect_lines() {
-  awk '
+  awk -v page="$page" '
     FNR == NR { expected[++wanted] = $0; next }
     { actual[++given] = $0 }
     END {
@@ -26,37 +24,49 @@ expect_lines() {
         at++
         skipping = 0
       }
-      if (!skipping && at <= given) { print "not in README.md: " actual[at]; exit 1 }
+      if (!skipping && at <= given) { print "not in " page ": " actual[at]; exit 1 }
     }' "$1" "$2"
 }
 
 run_command() {
   [ -n "$command" ] || return 0
   # shellcheck disable=SC2086
-  bash -c "$command" > printed 2>&1 || true
+  bash -c "$command" > printed 2>&1 < /dev/null || true
   words printed > printed.words
   words expected > expected.words
-  expect_lines expected.words printed.words || { cat printed >&2; fail "README.md does not tell what this prints: $command"; }
+  expect_lines expected.words printed.words || { cat printed >&2; fail "$page does not tell what this prints: $command"; }
   commands=$((commands + 1))
   command=
 }
 
-commands=0
-command=
-continued=
-while IFS= read -r line; do
-  if [ -n "$continued" ]; then
-    command+=$'\n'$line
-  elif [[ $line == '$ '* ]]; then
-    run_command
-    command=${line#'$ '}
-    : > expected
-  else
-    printf '%s\n' "$line" >> expected
-    continue
-  fi
-  continued=$([[ $line == *\\ ]] && echo yes || true)
-done < <(awk '/^## / { tour = /^## Five-minute tour/ } /^```console/ { inside = 1; next } /^```/ { inside = 0 } tour && inside' \
-  "$source_dir/README.md")
-run_command
-[ "$commands" -ge 8 ] || fail "only $commands commands were found in README.md"
+# run_page PAGE COMMANDS: runs the console blocks of PAGE, which must have at least so many commands.
+run_page() {
+  local line commands=0 command='' continued=''
+  page=$1
+  mkdir -p "$work/$page/build"
+  cd "$work/$page"
+  ln -s "$(dirname "$mtf_train")" build/bin
+  ln -s "$source_dir/configs" configs
+  while IFS= read -r line; do
+    if [ -n "$continued" ]; then
+      command+=$'\n'$line
+    elif [[ $line == '$ '* ]]; then
+      run_command
+      command=${line#'$ '}
+      : > expected
+    else
+      printf '%s\n' "$line" >> expected
+      continue
+    fi
+    continued=$([[ $line == *\\ ]] && echo yes || true)
+  done < <(awk '/^```console/ { inside = 1; next } /^```/ { inside = 0 } inside' "$source_dir/$page")
+  run_command
+  [ "$commands" -ge "$2" ] || fail "only $commands commands were found in $page"
+  echo "$page: $commands commands"
+}
+
+run_page README.md 6
+run_page docs/tour.md 10
+run_page docs/configuration.md 2
+run_page docs/layouts.md 1
+run_page docs/processes.md 3

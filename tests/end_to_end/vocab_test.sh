@@ -7,7 +7,7 @@ use_python
 mtf_vocab=$(dirname "$mtf_train")/mtf-vocab
 
 # Prose with code, numbers and names: what this repository says about itself.
-cat "$source_dir/README.md" "$source_dir"/trainer/*.h > english.txt
+cat "$source_dir/README.md" "$source_dir"/docs/*.md "$source_dir"/trainer/*/*.h > english.txt
 cat "$source_dir"/engine/core/*.h > core.txt
 gzip -k core.txt
 expect_exit 0 "$mtf_vocab" --size 1500 --output one.model english.txt core.txt

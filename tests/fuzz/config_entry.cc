@@ -6,11 +6,11 @@
 //   %%% arguments               key=value, one a line
 #include <fmt/format.h>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "models/model_options.h"
 #include "tests/fuzz/entries.h"
 #include "tests/fuzz/expectations.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 
 namespace mtf::fuzz {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 
 namespace mtf::fuzz {
 

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <optional>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 
 namespace mtf::fuzz {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <array>
 
-#include "data/idx.h"
-#include "engine/core/check.h"
+#include "data/sources/idx.h"
+#include "engine/base/check.h"
 #include "tests/fuzz/entries.h"
 #include "tests/fuzz/expectations.h"
 

@@ -2,9 +2,9 @@
 // back to the same.
 #include <fmt/format.h>
 
+#include "engine/base/check.h"
+#include "engine/base/hash.h"
 #include "engine/checkpoint/manifest.h"
-#include "engine/core/check.h"
-#include "engine/core/hash.h"
 #include "tests/fuzz/entries.h"
 #include "tests/fuzz/expectations.h"
 

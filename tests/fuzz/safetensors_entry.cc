@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "engine/checkpoint/safetensors.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
+#include "engine/safetensors/safetensors.h"
 #include "tests/fuzz/entries.h"
 #include "tests/fuzz/expectations.h"
 

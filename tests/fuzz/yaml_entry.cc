@@ -1,7 +1,7 @@
 // A YAML document alone: to_yaml() of what was read reads back to the same.
+#include "engine/base/check.h"
 #include "engine/config/load.h"
 #include "engine/config/variables.h"
-#include "engine/core/check.h"
 #include "tests/fuzz/entries.h"
 #include "tests/fuzz/expectations.h"
 

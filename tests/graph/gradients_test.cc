@@ -40,7 +40,7 @@ TEST(Gradients, StartFromGivenCotangents) {
   EXPECT_EQ(evaluate(graph, {dx}, {{"x", {5, 10}}, {"seed", {2, 3}}})[0], (Values{20, 60}));
 }
 
-/// spec/core.md O21: x^2 + x at [5, 10] with cotangents [2, 3].
+/// x^2 + x at [5, 10] with cotangents [2, 3].
 TEST(CustomGradient, IsUsedInPlaceOfTheDerivedOne) {
   Graph graph;
   const Tensor x = graph.input("x", kPair), seed = graph.input("seed", kPair);

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/component_wise.h"
 

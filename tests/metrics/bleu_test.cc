@@ -1,15 +1,15 @@
-#include "data/metrics/bleu.h"
+#include "trainer/metrics/bleu.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "data/metrics/unicode.h"
 #include "data/vocabulary/sentencepiece_vocabulary.h"
 #include "data/vocabulary/train_vocabulary.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "tests/support/failure.h"
+#include "trainer/metrics/unicode.h"
 
 namespace mtf {
 namespace {

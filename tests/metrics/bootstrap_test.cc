@@ -1,14 +1,14 @@
-#include "data/metrics/bootstrap.h"
+#include "trainer/metrics/bootstrap.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
-#include "data/metrics/bleu.h"
-#include "data/metrics/numpy_random.h"
-#include "data/metrics/ter.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
+#include "trainer/metrics/bleu.h"
+#include "trainer/metrics/numpy_random.h"
+#include "trainer/metrics/ter.h"
 
 namespace mtf {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/metrics/chrf.h"
+#include "trainer/metrics/chrf.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,13 +1,13 @@
-#include "data/metrics/command_line.h"
+#include "trainer/metrics/command_line.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
 
-#include "data/metrics/test_sets.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "tests/support/failure.h"
+#include "trainer/metrics/test_sets.h"
 
 namespace mtf {
 namespace {

@@ -5,10 +5,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "data/metrics/bleu.h"
-#include "data/metrics/chrf.h"
-#include "data/metrics/ter.h"
-#include "data/metrics/unicode.h"
+#include "trainer/metrics/bleu.h"
+#include "trainer/metrics/chrf.h"
+#include "trainer/metrics/ter.h"
+#include "trainer/metrics/unicode.h"
 
 namespace mtf {
 namespace {

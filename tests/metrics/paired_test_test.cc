@@ -1,13 +1,13 @@
-#include "data/metrics/paired_test.h"
+#include "trainer/metrics/paired_test.h"
 
 #include <gtest/gtest.h>
 
-#include "data/metrics/bleu.h"
-#include "data/metrics/chrf.h"
-#include "data/metrics/numpy_random.h"
-#include "data/metrics/systems_report.h"
-#include "data/metrics/ter.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
+#include "trainer/metrics/bleu.h"
+#include "trainer/metrics/chrf.h"
+#include "trainer/metrics/numpy_random.h"
+#include "trainer/metrics/systems_report.h"
+#include "trainer/metrics/ter.h"
 
 namespace mtf {
 namespace {

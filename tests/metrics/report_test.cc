@@ -1,4 +1,4 @@
-#include "data/metrics/report.h"
+#include "trainer/metrics/report.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
-#include "data/metrics/ter.h"
+#include "trainer/metrics/ter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "data/metrics/edit_distance.h"
-#include "data/metrics/edit_rate.h"
-#include "data/metrics/numpy_random.h"
-#include "data/metrics/unicode.h"
+#include "trainer/metrics/edit_distance.h"
+#include "trainer/metrics/edit_rate.h"
+#include "trainer/metrics/numpy_random.h"
+#include "trainer/metrics/unicode.h"
 
 namespace mtf {
 namespace {

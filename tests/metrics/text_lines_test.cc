@@ -1,11 +1,11 @@
-#include "data/metrics/text_lines.h"
+#include "trainer/metrics/text_lines.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "data/metrics/unicode.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "tests/support/failure.h"
+#include "trainer/metrics/unicode.h"
 
 namespace mtf {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/metrics/wmt_file.h"
+#include "trainer/metrics/wmt_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "tests/support/failure.h"
 
 namespace mtf {

@@ -9,7 +9,7 @@
 #include "engine/config/load.h"
 #include "tests/support/parse_model.h"
 #include "tests/support/run_on_mesh.h"
-#include "trainer/step.h"
+#include "trainer/session/step.h"
 
 namespace mtf::testing {
 namespace {

@@ -7,8 +7,8 @@
 #include <functional>
 #include <limits>
 
-#include "engine/backend/cpu/fast_math.h"
-#include "engine/core/error.h"
+#include "engine/backend/cpu/elementwise/fast_math.h"
+#include "engine/base/error.h"
 #include "engine/graph/gradients.h"
 #include "tests/support/attention_inputs.h"
 #include "tests/support/evaluate.h"

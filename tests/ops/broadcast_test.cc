@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/graph/gradients.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/reduce.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <functional>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/graph/gradients.h"
 #include "tests/support/component_wise_functions.h"
 #include "tests/support/evaluate.h"

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/graph/gradients.h"
 #include "engine/ops/indexing.h"
 #include "tests/support/evaluate.h"

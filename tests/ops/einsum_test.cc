@@ -6,8 +6,8 @@
 #include <numeric>
 #include <random>
 
-#include "engine/backend/kernel.h"
-#include "engine/core/error.h"
+#include "engine/backend/cpu/registry/kernel_registry.h"
+#include "engine/base/error.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/failure.h"
 #include "tests/support/golden.h"

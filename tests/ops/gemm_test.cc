@@ -1,4 +1,4 @@
-#include "engine/backend/cpu/gemm.h"
+#include "engine/backend/cpu/contractions/gemm.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "engine/backend/kernel.h"
+#include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/graph/graph.h"
 #include "engine/ops/einsum.h"
 

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <random>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/graph/gradients.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/component_wise.h"

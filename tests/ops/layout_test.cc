@@ -4,7 +4,7 @@
 #include <set>
 #include <sstream>
 
-#include "engine/backend/kernel.h"
+#include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/graph/gradients.h"
 #include "tests/support/legality.h"
 #include "tests/support/operation_cases.h"

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/ops/adafactor.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/golden.h"
@@ -172,7 +172,8 @@ TEST(Adafactor, HasTheRecordedTrajectoriesOfItsOptions) {
       default_rate, pow_decay);
 }
 
-/// Two steps of loss = sum of c w^2 from w0 (spec/core.md A.1).
+/// Two steps of loss = sum of c w^2 from w0. The expected weights are those of Mesh TensorFlow 0.1.21 (of
+/// momentum, whose order it leaves open, those of the formula).
 void expect_two_steps(const Optimizer& optimizer, double rate, const Values& first, const Values& second) {
   const Values c{1, -2, 3, -4, 5, 6};
   const Shape shape{{"a", 2}, {"b", 3}};

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/ops/binary.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/run_on_mesh.h"

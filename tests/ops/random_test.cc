@@ -9,7 +9,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/graph/gradients.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/random.h"

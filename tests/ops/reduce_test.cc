@@ -8,9 +8,9 @@
 #include <random>
 #include <span>
 
-#include "engine/backend/kernel.h"
+#include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/squares.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/graph/gradients.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/component_wise.h"

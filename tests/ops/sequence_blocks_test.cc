@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/graph/gradients.h"
 #include "engine/spmd/explain.h"
 #include "tests/support/golden.h"
@@ -156,8 +156,7 @@ TEST_P(SequenceAttention, IsTheSameWhereverTheLengthIsSplit) {
     SCOPED_TRACE(layout + " on " + mesh);
     const MeshRun run = run_on_mesh(built.graph, layouts(mesh, layout), built.feeds);
     // With one key for each query the gradients of queries and keys are rounding alone.
-    for (const auto& [name, values] : one.outputs)
-      expect_close(name, run.outputs.at(name), values, 1e-5);
+    for (const auto& [name, values] : one.outputs) expect_close(name, run.outputs.at(name), values, 1e-5);
   }
 }
 

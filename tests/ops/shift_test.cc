@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/ops/cumsum.h"
 #include "engine/ops/halo.h"
 #include "tests/support/evaluate.h"

@@ -1,6 +1,4 @@
 // Which element-wise operations become one instruction, as lines of partitioned programs, and which do not.
-#include "engine/spmd/chains.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,6 +15,7 @@
 #include "engine/ops/random.h"
 #include "engine/ops/reduce.h"
 #include "engine/runtime/memory_plan.h"
+#include "engine/spmd/passes/passes.h"
 #include "tests/support/run_on_mesh.h"
 
 namespace mtf::testing {

@@ -1,6 +1,4 @@
 // What is fused into contractions, as lines of partitioned programs, and what is not.
-#include "engine/spmd/epilogue.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +10,7 @@
 #include "engine/ops/component_wise.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/reduce.h"
+#include "engine/spmd/passes/passes.h"
 #include "tests/support/run_on_mesh.h"
 
 namespace mtf::testing {

@@ -43,7 +43,7 @@ TEST(Counters, ASumOfTwoPartialContractionsIsReducedOnce) {
   const Tensor z = einsum({graph.input("x", {kA, kB}), graph.input("y", {kB, kC})}, {kA, kC});
   graph.set_output("sum", add(z, z));
   const ProgramFacts facts = explain(partition(graph, layouts("x:2;y:2", "b:x;a:y")));
-  // spec/core.md, appendix A.4.
+  // The counts of Mesh TensorFlow 0.1.21.
   EXPECT_THAT(elements(facts, "einsum"), UnorderedElementsAre(Pair("einsum", 96), Pair("einsum_unique", 96)));
   EXPECT_THAT(elements(facts, "allreduce"), ElementsAre(Pair("allreduce/[0]/einsum_op", 48)));
   EXPECT_EQ(bytes(facts, "allreduce/[0]/einsum_op"), 48 * 4);  // each of 2 sends half of its part twice
@@ -63,7 +63,7 @@ TEST(Counters, AShiftCountsWhatLeavesItsPosition) {
     EXPECT_EQ(sent, facts.bytes_sent * 4) << offset;
     return elements(facts, "shift");
   };
-  // spec/core.md, appendix A.4.
+  // The counts of Mesh TensorFlow 0.1.21.
   EXPECT_THAT(shifted(3, false), UnorderedElementsAre(Pair("shift[1]", 4), Pair("shift[2]", 4)));
   EXPECT_THAT(shifted(-3, true), UnorderedElementsAre(Pair("shift[-2]", 4), Pair("shift[-1]", 4)));
   EXPECT_THAT(shifted(2, false), ElementsAre(Pair("shift[1]", 8)));

@@ -1,8 +1,6 @@
-#include "engine/spmd/flights.h"
-
 #include <gtest/gtest.h>
 
-#include "engine/spmd/in_place.h"
+#include "engine/spmd/passes/passes.h"
 #include "tests/support/program_text.h"
 
 namespace mtf::testing {

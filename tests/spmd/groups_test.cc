@@ -1,8 +1,7 @@
 // Which operations of an update become one instruction.
-#include "engine/spmd/groups.h"
-
 #include <gtest/gtest.h>
 
+#include "engine/spmd/passes/passes.h"
 #include "tests/support/program_text.h"
 
 namespace mtf::testing {

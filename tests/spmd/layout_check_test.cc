@@ -6,7 +6,7 @@
 #include "engine/ops/concat.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/slice.h"
-#include "engine/spmd/partition.h"
+#include "engine/spmd/partition/partition.h"
 
 namespace mtf {
 namespace {

@@ -1,5 +1,5 @@
 // The programs of small networks, as text: what each layout communicates, and nothing else.
-#include "engine/spmd/partition.h"
+#include "engine/spmd/partition/partition.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -250,7 +250,7 @@ TEST(Partition, LoopCarriedValuesAreReduced) {
   });
   graph.set_output("acc", result[0]);
   const MeshRun run = run_on_mesh(graph, layouts("x:2", "a:x"), {{"x", {1, 2, 3, 4}}});
-  EXPECT_EQ(run.outputs.at("acc"), Values{50});  // 30 in the original (spec/core.md §2.9)
+  EXPECT_EQ(run.outputs.at("acc"), Values{50});  // 30 in Mesh TensorFlow, which leaves it partial
   EXPECT_THAT(moves(run.program), ElementsAre("repeat(2)", "  %5 = all_reduce_start(%4, sum, x)"));
 }
 

@@ -1,4 +1,4 @@
-#include "engine/spmd/passes.h"
+#include "engine/spmd/passes/passes.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,6 @@
 #include <ctime>
 #include <iterator>
 
-#include "engine/spmd/in_place.h"
 #include "tests/support/program_text.h"
 
 namespace mtf::testing {
@@ -257,11 +256,6 @@ TEST(ReuseMemory, UpdatesAVariableWhoseNewValueIsWantedUnderTheSameGuardAlone) {
                  "%u = sgd(%w, %g) {in_place 0}\n%d = subtract(%mean, %u)\n%n = sgd(%mean, %d) {in_place 0}\n"
                  "%w = copy(%u) if %finite\n%mean = copy(%n) if %finite",
                  "%u = sgd(%w, %g) if %finite\n%d = subtract(%mean, %u)\n%n = sgd(%mean, %d) if %finite");
-}
-
-TEST(SetMemoryOrders, KeepsDeclaredOrder) {
-  const Program program = set_memory_orders(parse_program("%y = f(%x)"));
-  for (const Value& value : program.values) EXPECT_EQ(value.order, (std::vector<int>{0, 1}));
 }
 
 /// Gradients of many weights, each reduced and sliced far from where it is made, behind a gather for each

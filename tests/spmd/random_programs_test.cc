@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "engine/spmd/flights.h"
-#include "engine/spmd/in_place.h"
-#include "engine/spmd/passes.h"
+#include "engine/spmd/passes/passes.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/run_on_mesh.h"
@@ -108,7 +106,6 @@ const Pass kPasses[] = {
     {"bucket_reductions", [](Program p) { return bucket_reductions(std::move(p), 512); }},
     {"group_segments", group_segments},
     {"split_collectives", split_collectives},
-    {"set_memory_orders", set_memory_orders},
     {"reuse_memory", reuse_memory},
     {"land_collectives",
      [](Program p) { return land_collectives(reuse_memory(split_collectives(std::move(p)))); }},

@@ -1,5 +1,5 @@
 // A reshape leaves the row-major order of the elements alone, whatever splits the old and the new dimensions
-// (spec/core.md §3.4: the original corrupts data in about one of eight such reshapes).
+// (Mesh TensorFlow 0.1.21 corrupts data in about one of eight such reshapes).
 #include "engine/ops/reshape.h"
 
 #include <gmock/gmock.h>

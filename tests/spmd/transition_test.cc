@@ -1,4 +1,4 @@
-#include "engine/spmd/transition.h"
+#include "engine/spmd/partition/transition.h"
 
 #include <gtest/gtest.h>
 

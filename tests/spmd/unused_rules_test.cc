@@ -1,5 +1,5 @@
 // Layout rules for dimensions that no tensor of their kind has.
-#include "engine/spmd/unused_rules.h"
+#include "engine/spmd/partition/unused_rules.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "engine/backend/kernel.h"
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "engine/graph/structural.h"
 #include "tests/support/element_types.h"
 #include "tests/support/test_backend.h"
@@ -156,7 +156,8 @@ void Evaluator::run_kernel(const Operation& operation, int64_t iteration) {
     Buffer& buffer = allocate(t);
     outputs.push_back({buffer.bytes.data(), buffer.begin.data()});
   }
-  testing::run_kernel(*backend_, *backend_->prepare(context), context, inputs, outputs, options_.step, iteration);
+  testing::run_kernel(*backend_, *backend_->prepare(context), context, inputs, outputs, options_.step,
+                      iteration);
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 #include <cmath>
 #include <set>
 
-#include "engine/checkpoint/safetensors.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/graph/gradients.h"
+#include "engine/safetensors/safetensors.h"
 #include "tests/support/evaluate.h"
 
 namespace mtf::testing {

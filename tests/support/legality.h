@@ -1,12 +1,13 @@
-// A second implementation of which layouts are legal (spec/core.md §1.5.1), by brute force: it looks at which
-// elements the positions would hold, not at the rules' names. Tests compare the layout check with it.
+// A second implementation of which layouts are legal (docs/architecture.md "Illegal layouts"), by brute
+// force: it looks at which elements the positions would hold, not at the rules' names. Tests compare the
+// layout check with it.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "engine/graph/graph.h"
-#include "engine/spmd/partition.h"
+#include "engine/spmd/partition/partition.h"
 
 namespace mtf::testing {
 

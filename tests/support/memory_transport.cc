@@ -8,8 +8,8 @@
 #include <tuple>
 #include <vector>
 
-#include "engine/core/check.h"
-#include "engine/core/error.h"
+#include "engine/base/check.h"
+#include "engine/base/error.h"
 
 namespace mtf {
 

@@ -6,9 +6,9 @@
 #include <array>
 #include <cmath>
 
+#include "engine/base/hash.h"
 #include "engine/comm/process/sent_bytes.h"
 #include "engine/comm/remote_groups.h"
-#include "engine/core/hash.h"
 #include "engine/spmd/exchange.h"
 
 namespace mtf::testing {

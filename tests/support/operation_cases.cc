@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 
 namespace mtf::testing {
 namespace {

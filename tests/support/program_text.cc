@@ -5,7 +5,7 @@
 #include <map>
 #include <sstream>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 
 namespace mtf::testing {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "engine/graph/graph.h"
-#include "engine/spmd/partition.h"
+#include "engine/spmd/partition/partition.h"
 #include "tests/support/operation_cases.h"
 
 namespace mtf::testing {

@@ -4,9 +4,9 @@
 #include <limits>
 #include <thread>
 
+#include "engine/base/check.h"
 #include "engine/comm/process/communication_thread.h"
 #include "engine/comm/process/process_communicator.h"
-#include "engine/core/check.h"
 #include "tests/support/element_types.h"
 #include "tests/support/memory_transport.h"
 #include "tests/support/test_backend.h"

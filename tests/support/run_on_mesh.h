@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/runtime/executor.h"
-#include "engine/spmd/partition.h"
+#include "engine/spmd/partition/partition.h"
 #include "tests/support/evaluate.h"
 
 namespace mtf::testing {

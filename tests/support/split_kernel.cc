@@ -1,7 +1,7 @@
 #include "tests/support/split_kernel.h"
 
-#include "engine/backend/kernel.h"
-#include "engine/core/check.h"
+#include "engine/backend/cpu/registry/kernel_registry.h"
+#include "engine/base/check.h"
 
 namespace mtf::testing {
 namespace {

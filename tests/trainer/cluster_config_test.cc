@@ -1,6 +1,6 @@
 // Section `cluster`: its values, its mistakes with their places, and what a
 // run's config.yaml keeps of it.
-#include "trainer/cluster_config.h"
+#include "trainer/config/cluster_config.h"
 
 #include <gmock/gmock.h>
 
@@ -9,7 +9,7 @@
 
 #include "engine/comm/launch/launch.h"
 #include "tests/support/failure.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 
 namespace mtf {
 namespace {

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <limits>
 
-#include "engine/checkpoint/safetensors.h"
-#include "trainer/compare/tensors.h"
+#include "engine/safetensors/safetensors.h"
+#include "trainer/programs/compare/tensors.h"
 
 namespace mtf {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/compare/compare.h"
+#include "trainer/programs/compare/compare.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,10 @@
 #include <fstream>
 #include <limits>
 
+#include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/core/error.h"
 #include "tests/support/failure.h"
-#include "trainer/compare/text.h"
+#include "trainer/programs/compare/text.h"
 
 namespace mtf {
 namespace {
@@ -142,10 +142,11 @@ TEST_F(Compare, VariablesThatBlocksReferToAreNamed) {
 }
 
 TEST_F(Compare, MetricsStepByStep) {
-  const SeriesComparison same = compare_lines(R"({"step":1,"time":0.1,"loss":0.5,"examples_per_second":7,"mfu":0.1,"memory_bytes":1000}
+  const SeriesComparison same =
+      compare_lines(R"({"step":1,"time":0.1,"loss":0.5,"examples_per_second":7,"mfu":0.1,"memory_bytes":1000}
 {"step":2,"loss":null}
 )",
-                                              R"({"step":1,"time":9,"loss":0.5,"examples_per_second":1,"mfu":0.5,"memory_bytes":5000}
+                    R"({"step":1,"time":9,"loss":0.5,"examples_per_second":1,"mfu":0.5,"memory_bytes":5000}
 {"step":2,"loss":null}
 )");
   EXPECT_EQ(same.steps, 2);

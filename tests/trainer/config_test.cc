@@ -1,11 +1,11 @@
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 
 #include <gmock/gmock.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "trainer/run.h"
+#include "trainer/programs/run.h"
 
 namespace mtf {
 namespace {

@@ -1,6 +1,6 @@
 // What a run finds in its directory when it goes on: its configuration, its newest checkpoint, files that are
 // none of its own.
-#include "trainer/continuation.h"
+#include "trainer/train/continuation.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -10,11 +10,11 @@
 #include <limits>
 #include <thread>
 
-#include "engine/core/hash.h"
+#include "engine/base/hash.h"
 #include "tests/checkpoint/testing.h"
 #include "tests/support/failure.h"
-#include "trainer/checkpoints.h"
-#include "trainer/model_dir.h"
+#include "trainer/checkpoint/checkpoints.h"
+#include "trainer/session/model_dir.h"
 
 namespace mtf {
 namespace {

@@ -5,10 +5,10 @@
 #include <set>
 #include <tuple>
 
-#include "engine/core/error.h"
-#include "trainer/convert/config.h"
-#include "trainer/convert/t5.h"
-#include "trainer/convert/t5_config.h"
+#include "engine/base/error.h"
+#include "trainer/programs/convert/config.h"
+#include "trainer/programs/convert/t5.h"
+#include "trainer/programs/convert/t5_config.h"
 
 namespace mtf {
 namespace {

@@ -1,5 +1,5 @@
 // The cores that `run.threads: auto` counts: the affinity mask of this process, and quotas in made files.
-#include "trainer/cores.h"
+#include "trainer/config/cores.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

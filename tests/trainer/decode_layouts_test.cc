@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "data/vocabulary/vocabulary.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/graph/gradients.h"
 #include "tests/support/legality.h"
 #include "tests/support/parse_model.h"

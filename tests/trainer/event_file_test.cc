@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "data/text/tfrecord.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "trainer/report/event.h"
 
 namespace mtf {

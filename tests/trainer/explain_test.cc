@@ -15,9 +15,9 @@
 #include "data/loader.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/remote_traffic.h"
-#include "trainer/evaluate.h"
 #include "trainer/explain/json.h"
 #include "trainer/explain/text.h"
+#include "trainer/session/feed.h"
 
 namespace mtf::testing {
 namespace {

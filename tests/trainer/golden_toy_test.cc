@@ -5,9 +5,9 @@
 
 #include <filesystem>
 
-#include "engine/checkpoint/safetensors.h"
+#include "engine/safetensors/safetensors.h"
 #include "tests/support/golden.h"
-#include "trainer/run.h"
+#include "trainer/programs/run.h"
 
 namespace mtf::testing {
 namespace {

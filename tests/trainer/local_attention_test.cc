@@ -9,7 +9,7 @@
 #include "tests/support/run_on_mesh.h"
 #include "tests/support/test_backend.h"
 #include "tests/trainer/decode_testing.h"
-#include "trainer/step.h"
+#include "trainer/session/step.h"
 
 namespace mtf::testing {
 namespace {

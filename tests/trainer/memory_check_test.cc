@@ -8,6 +8,7 @@
 
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/variable_store.h"
+#include "trainer/decode/decoding_memory.h"
 #include "trainer/memory/check.h"
 
 namespace mtf::testing {
@@ -53,7 +54,9 @@ struct Planned {
     if (evaluation) programs.push_back(&*evaluation);
     return programs;
   }
-  MemoryNeed need(bool snapshot = true) const { return memory_need(session, programs(), snapshot, sets); }
+  MemoryNeed need(bool snapshot = true) const {
+    return memory_need(session, programs(), snapshot, sets, evaluation_decoding(session, sets).bytes);
+  }
 
   Session session;
   Program step;
@@ -74,7 +77,8 @@ int64_t need_of(const std::vector<std::string>& arguments) { return Planned(argu
 std::optional<Problem> refusal(Planned& planned, int64_t limit) {
   planned.session.config.run.memory_limit.value = config::Bytes{limit};
   try {
-    check_memory(planned.session, planned.programs(), true, planned.sets);
+    check_memory(planned.session, planned.programs(), true, planned.sets,
+                 evaluation_decoding(planned.session, planned.sets));
     return std::nullopt;
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kMemory);
@@ -272,7 +276,8 @@ TEST(CheckMemory, NamesOnePositionWherePartialSumsOfManyAreTooLarge) {
 
 TEST(CheckMemory, LetsARunThroughThatTheMachineHasMemoryFor) {
   const Planned planned({});
-  EXPECT_NO_THROW(check_memory(planned.session, planned.programs(), true, planned.sets));
+  EXPECT_NO_THROW(check_memory(planned.session, planned.programs(), true, planned.sets,
+                               evaluation_decoding(planned.session, planned.sets)));
   EXPECT_NE(memory_limit(planned.session.config).source, "run.memory_limit");
 }
 

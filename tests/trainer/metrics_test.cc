@@ -11,7 +11,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "tests/support/failure.h"
 
 namespace mtf {

@@ -125,7 +125,7 @@ TEST(Optimizers, FollowTheRecordedRunsOnEveryLayout) {
   }
 }
 
-/// One weight [0.1 .. 0.6] with loss = sum(c * w^2), as in spec/core.md appendix A.1.
+/// One weight [0.1 .. 0.6] with loss = sum(c * w^2).
 std::vector<Values> two_steps(const UpdateOptions& options) {
   const Shape shape{{"a", 2}, {"b", 3}};
   UpdateRun run({{"w", {shape, DType::kFloat32, {.1, .2, .3, .4, .5, .6}}}}, options);

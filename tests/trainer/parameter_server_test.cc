@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/core/random.h"
 #include "engine/graph/gradients.h"
 #include "engine/ops/binary.h"

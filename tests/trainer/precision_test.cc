@@ -10,7 +10,7 @@
 #include "tests/support/parse_model.h"
 #include "tests/support/run_on_mesh.h"
 #include "tests/support/test_backend.h"
-#include "trainer/step.h"
+#include "trainer/session/step.h"
 
 namespace mtf::testing {
 namespace {

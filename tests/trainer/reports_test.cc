@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include "trainer/interval.h"
+#include "trainer/checkpoint/interval.h"
 
 namespace mtf {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "engine/checkpoint/safetensors.h"
 #include "engine/config/load.h"
+#include "engine/safetensors/safetensors.h"
 
 namespace mtf {
 namespace {

@@ -12,11 +12,11 @@
 #include "engine/comm/rendezvous/tcp_store.h"
 #include "tests/checkpoint/testing.h"
 #include "tests/support/test_backend.h"
-#include "trainer/checkpoints.h"
-#include "trainer/model_dir.h"
+#include "trainer/checkpoint/checkpoints.h"
+#include "trainer/checkpoint/restore.h"
 #include "trainer/optimizer/averages.h"
-#include "trainer/report/run_log.h"
-#include "trainer/restore.h"
+#include "trainer/session/model_dir.h"
+#include "trainer/train/run_log.h"
 
 namespace mtf {
 namespace {

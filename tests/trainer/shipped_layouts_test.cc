@@ -9,8 +9,8 @@
 #include "models/model_options.h"
 #include "tests/support/run_on_mesh.h"
 #include "tests/support/test_backend.h"
-#include "trainer/config.h"
-#include "trainer/step.h"
+#include "trainer/config/config.h"
+#include "trainer/session/step.h"
 
 namespace mtf::testing {
 namespace {

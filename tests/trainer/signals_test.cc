@@ -1,4 +1,4 @@
-#include "trainer/signals.h"
+#include "engine/base/signals.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -7,7 +7,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/parse_model.h"
 #include "tests/support/run_on_mesh.h"
-#include "trainer/step.h"
+#include "trainer/session/step.h"
 
 namespace mtf::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/step.h"
+#include "trainer/session/step.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

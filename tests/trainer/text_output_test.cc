@@ -9,7 +9,7 @@
 #include <sstream>
 #include <thread>
 
-#include "engine/checkpoint/file.h"
+#include "engine/base/file.h"
 #include "tests/support/failure.h"
 #include "trainer/decode/output.h"
 

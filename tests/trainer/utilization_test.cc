@@ -1,4 +1,4 @@
-#include "trainer/report/utilization.h"
+#include "trainer/train/utilization.h"
 
 #include <gtest/gtest.h>
 

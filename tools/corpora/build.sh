@@ -2,11 +2,11 @@
 # Makes the corpora that configs/data reads, out of the documentation in Debian 12 packages: build.sh [ende|enfr|english]...
 # ende and english when nothing is said. MORE=1 adds 350 MB of packages with 30 % more pairs, and more English.
 #
-#   data/ende/{train,dev,test}.en-de.{en,de}     89,000 pairs of sentences (MORE=1: 118,000), 2,000 each for dev and test
-#   data/enfr/{train,dev,test}.en-fr.{en,fr}     88,000 pairs
-#   data/english/{train,valid,test}.txt          387,000 sentences, a blank line between documents
+#   corpora/ende/{train,dev,test}.en-de.{en,de}     89,000 pairs of sentences (MORE=1: 118,000), 2,000 each for dev and test
+#   corpora/enfr/{train,dev,test}.en-fr.{en,fr}     88,000 pairs
+#   corpora/english/{train,valid,test}.txt          387,000 sentences, a blank line between documents
 #
-# The packages stay in data/packages, and are taken from there the next time. A corpus takes one to three minutes.
+# The packages stay in corpora/packages, and are taken from there the next time. A corpus takes one to three minutes.
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")
 cd "$here/../.."
@@ -23,12 +23,12 @@ for corpus in "${corpora[@]}"; do
   esac
 done
 
-bash "$here/fetch.sh" data/packages "${groups[@]}"
+bash "$here/fetch.sh" corpora/packages "${groups[@]}"
 for corpus in "${corpora[@]}"; do
   echo "corpora: data/$corpus"
   case $corpus in
-    ende) python3 "$here/build_parallel.py" data/packages/tree data/ende ;;
-    enfr) python3 "$here/build_parallel.py" data/packages/tree data/enfr --language fr ;;
-    english) python3 "$here/build_english.py" data/packages/tree data/english ;;
+    ende) python3 "$here/build_parallel.py" corpora/packages/tree corpora/ende ;;
+    enfr) python3 "$here/build_parallel.py" corpora/packages/tree corpora/enfr --language fr ;;
+    english) python3 "$here/build_english.py" corpora/packages/tree corpora/english ;;
   esac
 done

@@ -5,13 +5,13 @@
 #include <filesystem>
 #include <map>
 
+#include "engine/base/counted.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/core/convert.h"
-#include "engine/core/counted.h"
-#include "trainer/checkpoints.h"
+#include "trainer/checkpoint/checkpoints.h"
+#include "trainer/checkpoint/restore.h"
 #include "trainer/optimizer/averages.h"
-#include "trainer/restore.h"
-#include "trainer/vocabulary_check.h"
+#include "trainer/session/vocabulary_check.h"
 
 namespace mtf {
 namespace {

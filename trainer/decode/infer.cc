@@ -8,14 +8,14 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/decode/chosen_weights.h"
+#include "trainer/decode/decoding_memory.h"
 #include "trainer/decode/output.h"
 #include "trainer/decode/paired_lines.h"
 #include "trainer/decode/text_codec.h"
 #include "trainer/decode/text_metrics.h"
-#include "trainer/memory/decoding.h"
-#include "trainer/report/device_notes.h"
 #include "trainer/report/progress.h"
-#include "trainer/same_run.h"
+#include "trainer/session/device_notes.h"
+#include "trainer/session/same_run.h"
 
 namespace mtf {
 namespace {

@@ -2,7 +2,7 @@
 // chooses.
 #pragma once
 
-#include "trainer/session.h"
+#include "trainer/session/session.h"
 
 namespace mtf {
 

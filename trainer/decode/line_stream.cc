@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "data/input_file.h"
-#include "data/text/paths.h"
-#include "engine/checkpoint/file.h"
-#include "engine/core/error.h"
+#include "data/paths.h"
+#include "engine/base/error.h"
+#include "engine/base/file.h"
 
 namespace mtf {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "data/text/line_splitter.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 
 namespace mtf {
 

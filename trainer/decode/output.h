@@ -12,8 +12,8 @@
 #include <string>
 #include <string_view>
 
-#include "engine/checkpoint/file.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
+#include "engine/base/file.h"
 #include "trainer/decode/part_file.h"
 
 namespace mtf {

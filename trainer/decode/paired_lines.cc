@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace mtf {
 namespace {

@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include "data/text/file_lock.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
+#include "engine/base/file_lock.h"
 
 namespace mtf {
 namespace {

@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "engine/checkpoint/file.h"
-#include "trainer/signals.h"
+#include "engine/base/file.h"
+#include "engine/base/signals.h"
 
 namespace mtf {
 

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "trainer/config/infer_options.h"
 #include "trainer/decode/programs.h"
-#include "trainer/infer_options.h"
 
 namespace mtf {
 

@@ -15,7 +15,7 @@
 
 #include "engine/runtime/executor.h"
 #include "models/text_decoder.h"
-#include "trainer/session.h"
+#include "trainer/session/session.h"
 
 namespace mtf {
 

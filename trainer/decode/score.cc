@@ -16,8 +16,8 @@
 #include "trainer/decode/output.h"
 #include "trainer/decode/paired_lines.h"
 #include "trainer/decode/text_codec.h"
-#include "trainer/report/device_notes.h"
-#include "trainer/same_run.h"
+#include "trainer/session/device_notes.h"
+#include "trainer/session/same_run.h"
 
 namespace mtf {
 namespace {

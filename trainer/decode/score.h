@@ -1,7 +1,7 @@
 // run.mode=score: the log-probability of each line of score.targets, given the same line of score.inputs.
 #pragma once
 
-#include "trainer/session.h"
+#include "trainer/session/session.h"
 
 namespace mtf {
 

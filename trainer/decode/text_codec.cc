@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "data/text/lowercase.h"
-#include "engine/core/counted.h"
+#include "engine/base/counted.h"
 
 namespace mtf {
 namespace {

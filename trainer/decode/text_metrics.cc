@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "data/metrics/bleu.h"
-#include "data/metrics/chrf.h"
-#include "data/metrics/ter.h"
+#include "trainer/metrics/bleu.h"
+#include "trainer/metrics/chrf.h"
+#include "trainer/metrics/ter.h"
 
 namespace mtf {
 namespace {
@@ -18,13 +18,6 @@ double text_metric(const std::string& name, const std::vector<std::string>& text
 }
 
 }  // namespace
-
-std::vector<std::string> text_metric_names() { return {"bleu", "chrf", "chrf++", "ter"}; }
-
-bool is_text_metric(std::string_view name) {
-  const std::vector<std::string> names = text_metric_names();
-  return std::ranges::find(names, name) != names.end();
-}
 
 std::optional<std::vector<Written>> decode_all(Decoder& decoder, const std::vector<GivenText>& texts,
                                                const std::function<bool()>& stop) {

@@ -18,10 +18,6 @@
 
 namespace mtf {
 
-/// bleu (13a), chrf, chrf++, ter: computed as mtf-bleu does.
-std::vector<std::string> text_metric_names();
-bool is_text_metric(std::string_view name);
-
 /// Texts 0 .. of each in the order of `lines`: those of equal length together, `decoder` at a time. Nothing
 /// when `stop` came true before the end.
 std::optional<std::vector<Written>> decode_all(Decoder& decoder, const std::vector<GivenText>& texts,

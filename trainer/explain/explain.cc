@@ -6,11 +6,11 @@
 #include <limits>
 #include <map>
 
-#include "data/text/paths.h"
+#include "data/paths.h"
 #include "engine/runtime/remote_traffic.h"
-#include "trainer/evaluate.h"
 #include "trainer/explain/json.h"
 #include "trainer/explain/text.h"
+#include "trainer/session/evaluation_sets.h"
 
 namespace mtf {
 namespace {

@@ -10,7 +10,7 @@
 #include "engine/spmd/explain.h"
 #include "trainer/explain/memory.h"
 #include "trainer/explain/splits.h"
-#include "trainer/session.h"
+#include "trainer/session/session.h"
 
 namespace mtf {
 

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "engine/runtime/memory_plan.h"
+#include "trainer/decode/decoding_memory.h"
 
 namespace mtf {
 namespace {
@@ -40,7 +41,8 @@ ExplainedMemory explain_memory(const Session& session, const std::vector<const P
   }
   constexpr bool kSnapshot = true;
   add("checkpoint snapshot", variables[0] + variables[1] + variables[2]);
-  memory.process = memory_need(session, programs, kSnapshot, evaluation_sets);
+  memory.process = memory_need(session, programs, kSnapshot, evaluation_sets,
+                               evaluation_decoding(session, evaluation_sets).bytes);
   memory.limit = memory_limit(session.config);
   return memory;
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "trainer/memory/check.h"
-#include "trainer/session.h"
+#include "trainer/session/session.h"
 
 namespace mtf {
 

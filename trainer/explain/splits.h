@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/spmd/explain.h"
-#include "trainer/session.h"
+#include "trainer/session/session.h"
 
 namespace mtf {
 

@@ -8,8 +8,8 @@
 namespace mtf {
 
 /// In this order: variables; work by layer; collectives; memory; repeated work and the rules that would save
-/// it; if `options` ask for them, every tensor of a step and the counters of spec/core.md §3.11; warnings;
-/// the verdict. Repeated layers share a line ("block_*/kernel  x 12").
+/// it; if `options` ask for them, every tensor of a step and the counters (docs/architecture.md "Counters of
+/// explain"); warnings; the verdict. Repeated layers share a line ("block_*/kernel  x 12").
 std::string explain_text(const Explanation& explanation, const ExplainOptions& options);
 
 /// "batch=200 hidden=1024"; "scalar".

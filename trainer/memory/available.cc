@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trainer/control_groups.h"
+#include "trainer/config/control_groups.h"
 
 namespace mtf {
 namespace {

@@ -6,7 +6,6 @@
 
 #include "engine/runtime/memory_plan.h"
 #include "trainer/memory/advice.h"
-#include "trainer/memory/decoding.h"
 #include "trainer/report/progress.h"
 
 namespace mtf {
@@ -93,9 +92,9 @@ std::string hint_of(const std::vector<std::string>& advice) {
                      fmt::join(advice, "; "));
 }
 
-MemoryUse memory_use(const Session& session, bool snapshot, std::span<const EvaluationSet> evaluation_sets) {
-  return {snapshot, session.config.run.check_replicas, evaluation_sets,
-          evaluation_decoding_bytes(session, evaluation_sets)};
+MemoryUse memory_use(const Session& session, bool snapshot, std::span<const EvaluationSet> evaluation_sets,
+                     int64_t decoding_bytes) {
+  return {snapshot, session.config.run.check_replicas, evaluation_sets, decoding_bytes};
 }
 
 [[noreturn]] void refuse(const Session& session, const MemoryNeed& need, const MemoryLimit& limit,
@@ -112,8 +111,8 @@ MemoryUse memory_use(const Session& session, bool snapshot, std::span<const Eval
 }  // namespace
 
 MemoryNeed memory_need(const Session& session, const std::vector<const Program*>& programs, bool snapshot,
-                       std::span<const EvaluationSet> evaluation_sets) {
-  return memory_need(session, programs, memory_use(session, snapshot, evaluation_sets));
+                       std::span<const EvaluationSet> evaluation_sets, int64_t decoding_bytes) {
+  return memory_need(session, programs, memory_use(session, snapshot, evaluation_sets, decoding_bytes));
 }
 
 MemoryLimit memory_limit(const Config& config) {
@@ -122,15 +121,14 @@ MemoryLimit memory_limit(const Config& config) {
 }
 
 void check_memory(const Session& session, const std::vector<const Program*>& programs, bool snapshot,
-                  std::span<const EvaluationSet> evaluation_sets) {
-  const MemoryUse use = memory_use(session, snapshot, evaluation_sets);
+                  std::span<const EvaluationSet> evaluation_sets, const DecodingNeed& decoding) {
+  const MemoryUse use = memory_use(session, snapshot, evaluation_sets, decoding.bytes);
   const MemoryNeed need = memory_need(session, programs, use);
   const MemoryLimit limit = memory_limit(session.config);
   if (need.total() <= limit.bytes) return;
   std::vector<std::string> advice = memory_advice(session, programs, use, limit.bytes);
-  std::ranges::move(
-      evaluation_decoding_advice(session, evaluation_sets, limit.bytes - need.total() + use.decoding),
-      std::back_inserter(advice));
+  if (decoding.advice)
+    std::ranges::move(decoding.advice(limit.bytes - need.total() + use.decoding), std::back_inserter(advice));
   refuse(session, need, limit, advice,
          largest_tensors(programs, use.check_replicas, hosting_of(session.config)));
 }

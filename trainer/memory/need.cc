@@ -9,6 +9,7 @@
 #include "engine/runtime/collective_scratch.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/prepared_program.h"
+#include "trainer/session/feed.h"
 
 namespace mtf {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "engine/spmd/program.h"
-#include "trainer/evaluate.h"
-#include "trainer/session.h"
+#include "trainer/session/evaluation_sets.h"
+#include "trainer/session/session.h"
 
 namespace mtf {
 

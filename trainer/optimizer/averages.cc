@@ -16,18 +16,6 @@ double average_rate(double decay, int64_t step) {
   return 1 - std::min(decay, (1 + t) / (10 + t));
 }
 
-WeightFilter averaged_weights(const Config& config) {
-  const RunMode mode = config.run.mode;
-  if (!config.train.ema_decay || (mode != RunMode::kTrain && mode != RunMode::kExplain)) return {};
-  return [trainable = config.train.trainable](const std::string& weight) {
-    return matches_any(weight, trainable);
-  };
-}
-
-Restore evaluated_weights(const Config& config) {
-  return config.train.ema_decay ? Restore::kAverages : Restore::kWeights;
-}
-
 void start_average(const std::string& average, VariableStore& variables) {
   const std::string name = averaged_weight(average);
   if (variables.lie_alike(name, average)) {

@@ -16,8 +16,6 @@
 
 #include "engine/runtime/variable_store.h"
 #include "layers/context.h"
-#include "trainer/config.h"
-#include "trainer/restore.h"
 
 namespace mtf {
 
@@ -25,13 +23,6 @@ bool is_average(const Variable& variable);
 
 /// 1 - d of the step before which `step` steps are done.
 double average_rate(double decay, int64_t step);
-
-/// The weights that evaluations within a training run read as running means; null: none, for there are none
-/// or the mode restores a checkpoint of its own.
-WeightFilter averaged_weights(const Config& config);
-
-/// What a mode that does not train takes from a checkpoint.
-Restore evaluated_weights(const Config& config);
 
 /// Sets a running mean to the weight that it is of, or all of them. Every process of the run calls it.
 void start_average(const std::string& average, VariableStore& variables);

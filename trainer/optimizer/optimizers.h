@@ -49,7 +49,7 @@ inline constexpr std::string_view kLearningRateInput = "optimizer/learning_rate"
 Tensors gradient_squares(Graph& graph, const std::vector<VariableGradient>& gradients);
 
 /// Appends the update of all variables that have a gradient, and of the running means of all variables in
-/// `gradients`. Slots are called as in spec/core.md §5.
+/// `gradients`. Names of slots: docs/file_formats.md "Names of variables".
 ///
 /// With g clipped to clip_norm (g * clip_norm / max(norm, clip_norm)), lr the learning rate, w the weight:
 ///   sgd                 w -= lr g

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "engine/runtime/slicing.h"
 
 namespace mtf {
@@ -112,8 +112,8 @@ std::span<const std::byte> pushed_part(const Executor& executor, const GradientP
     const TreeNode node = tree[open.back()];
     open.pop_back();
     if (node.left < 0) {
-      inputs[node.member] =
-          executor.slice(plan.output, slice.positions[node.member], device_slices[static_cast<size_t>(node.member)]);
+      inputs[node.member] = executor.slice(plan.output, slice.positions[node.member],
+                                           device_slices[static_cast<size_t>(node.member)]);
     } else {
       open.insert(open.end(), {node.left, node.right});
     }

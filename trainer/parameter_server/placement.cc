@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "engine/backend/squares.h"
-#include "engine/core/nearest.h"
-#include "trainer/parameter_server/strategy.h"
+#include "engine/base/nearest.h"
+#include "trainer/config/strategy.h"
 
 namespace mtf {
 namespace {
@@ -136,13 +136,6 @@ class Placing {
 };
 
 }  // namespace
-
-std::vector<std::string> server_addresses(const Config& config) {
-  for (const auto& [job, tasks] : config.launch.jobs) {
-    if (job == "ps") return tasks;
-  }
-  return {};
-}
 
 std::vector<PlacedWeight> place_weights(const Program& program, const Config& config,
                                         Diagnostics& diagnostics) {

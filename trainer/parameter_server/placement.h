@@ -14,13 +14,10 @@
 
 #include "engine/graph/graph.h"
 #include "engine/spmd/program.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 #include "trainer/optimizer/optimizers.h"
 
 namespace mtf {
-
-/// host:port of the job `ps`, by task.
-std::vector<std::string> server_addresses(const Config& config);
 
 /// Rows [begin, end) of a weight on a server.
 struct WeightPart {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/core/hash.h"
-#include "trainer/same_run.h"
+#include "engine/base/hash.h"
+#include "trainer/session/same_run.h"
 
 namespace mtf {
 namespace {
@@ -42,8 +42,6 @@ std::vector<ParameterServerPlan::Gradient> plan_gradients(const ParameterServerP
 }
 
 }  // namespace
-
-int worker_count(const Config& config) { return config.launch.size; }
 
 std::optional<ParameterServerPlan> plan_parameter_servers(const Session& session, Diagnostics& diagnostics) {
   const Config& config = session.config;

@@ -7,7 +7,7 @@
 #include "engine/comm/parameters/parameter_protocol.h"
 #include "trainer/parameter_server/gradient_plan.h"
 #include "trainer/parameter_server/placement.h"
-#include "trainer/session.h"
+#include "trainer/session/session.h"
 
 namespace mtf {
 
@@ -34,8 +34,5 @@ struct ParameterServerPlan {
 
 /// Errors of the configuration go to `diagnostics`; nothing then.
 std::optional<ParameterServerPlan> plan_parameter_servers(const Session& session, Diagnostics& diagnostics);
-
-/// Processes that compute, without the servers.
-int worker_count(const Config& config);
 
 }  // namespace mtf

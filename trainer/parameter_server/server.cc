@@ -6,12 +6,12 @@
 #include <mutex>
 
 #include "engine/backend/squares.h"
+#include "engine/base/check.h"
+#include "engine/base/signals.h"
 #include "engine/comm/parameters/parameter_service.h"
-#include "engine/core/check.h"
 #include "trainer/parameter_server/plan.h"
 #include "trainer/report/progress.h"
-#include "trainer/signals.h"
-#include "trainer/stop.h"
+#include "trainer/steps/stop.h"
 
 namespace mtf {
 namespace {

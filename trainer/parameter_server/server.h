@@ -2,7 +2,7 @@
 // that a run without servers would use.
 #pragma once
 
-#include "trainer/session.h"
+#include "trainer/session/session.h"
 
 namespace mtf {
 

@@ -8,12 +8,12 @@
 #include <map>
 
 #include "engine/backend/squares.h"
-#include "trainer/evaluate.h"
+#include "engine/base/signals.h"
 #include "trainer/optimizer/averages.h"
-#include "trainer/report/profiler.h"
 #include "trainer/report/progress.h"
-#include "trainer/signals.h"
-#include "trainer/stop.h"
+#include "trainer/session/feed.h"
+#include "trainer/session/profiler.h"
+#include "trainer/steps/stop.h"
 
 namespace mtf {
 namespace {

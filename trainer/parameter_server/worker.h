@@ -10,7 +10,7 @@
 
 #include "engine/comm/parameters/parameter_client.h"
 #include "trainer/parameter_server/plan.h"
-#include "trainer/step_runner.h"
+#include "trainer/steps/step_runner.h"
 
 namespace mtf {
 

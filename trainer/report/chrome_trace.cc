@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/checkpoint/file.h"
+#include "engine/base/file.h"
 
 namespace mtf {
 namespace {

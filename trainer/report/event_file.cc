@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "data/text/tfrecord.h"
-#include "engine/core/error.h"
-#include "engine/core/fault.h"
+#include "engine/base/error.h"
+#include "engine/base/fault.h"
 #include "trainer/report/event.h"
 
 namespace mtf {

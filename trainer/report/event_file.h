@@ -3,7 +3,7 @@
 //   EventFile events("runs/mnist", 0);   // of a run at step 0
 //   events.write(100, {{"train/loss", 0.31}, {"train/learning_rate", 0.01}});
 //
-// The format: records (data/text/tfrecord.h) of TensorFlow's Event message (trainer/event.proto), in files
+// The format: records (data/text/tfrecord.h) of TensorFlow's Event message (event.cc), in files
 // named events.out.tfevents.<seconds>.<host>.<pid>.0. A run that continues writes a file of its own.
 #pragma once
 
@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "trainer/report/append_file.h"
+#include "engine/base/append_file.h"
 #include "trainer/report/metrics.h"
 
 namespace mtf {

@@ -11,8 +11,8 @@
 #include <optional>
 #include <system_error>
 
-#include "engine/core/error.h"
-#include "engine/core/fault.h"
+#include "engine/base/error.h"
+#include "engine/base/fault.h"
 
 namespace mtf {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/report/append_file.h"
+#include "engine/base/append_file.h"
 
 namespace mtf {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/core/counted.h"
+#include "engine/base/counted.h"
 
 namespace spdlog {
 class logger;

@@ -4,10 +4,11 @@
 #include <cstring>
 
 #include "engine/backend/backend.h"
-#include "engine/backend/cpu/gemm_kernels.h"
+#include "engine/backend/cpu/contractions/gemm_kernels.h"
+#include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/element.h"
-#include "engine/core/check.h"
-#include "engine/core/error.h"
+#include "engine/base/check.h"
+#include "engine/base/error.h"
 
 namespace mtf {
 namespace {

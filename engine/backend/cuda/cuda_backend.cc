@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "engine/backend/cuda/chains/chain.h"
-#include "engine/backend/cuda/device_kernel.h"
-#include "engine/backend/cuda/moves.h"
+#include "engine/backend/cuda/device/chain_kernels.h"
+#include "engine/backend/cuda/device/device_kernel.h"
+#include "engine/backend/cuda/movement/moves.h"
 
 namespace mtf::cuda {
 namespace {

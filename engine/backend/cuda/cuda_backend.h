@@ -8,8 +8,8 @@
 
 #include "engine/backend/backend.h"
 #include "engine/backend/cuda/collectives/peer_watch.h"
-#include "engine/backend/cuda/device.h"
-#include "engine/backend/cuda/staging.h"
+#include "engine/backend/cuda/device/device.h"
+#include "engine/backend/cuda/device/staging.h"
 
 namespace mtf::cuda {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/backend/cuda/device_kernel.h"
+#include "engine/backend/cuda/device/device_kernel.h"
 
 namespace mtf::cuda {
 namespace {

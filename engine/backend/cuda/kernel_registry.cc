@@ -1,5 +1,5 @@
-#include "engine/backend/cuda/chains/chain.h"
-#include "engine/backend/cuda/device_kernel.h"
+#include "engine/backend/cuda/device/chain_kernels.h"
+#include "engine/backend/cuda/device/device_kernel.h"
 #include "engine/backend/kernel_table.h"
 
 namespace mtf::cuda {

@@ -1,6 +1,6 @@
 // What the shared object shows.
 #include "engine/backend/cuda/collectives/device_collectives.h"
-#include "engine/backend/cuda/collectives/nccl_communicator.h"
+#include "engine/backend/cuda/nccl_communicator.h"
 #include "engine/backend/device_plugin.h"
 
 namespace mtf::cuda {

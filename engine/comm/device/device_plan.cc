@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "engine/base/check.h"
 #include "engine/comm/device/plan_builder.h"
-#include "engine/core/check.h"
 
 namespace mtf {
 

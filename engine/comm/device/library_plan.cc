@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/base/check.h"
 #include "engine/comm/device/plan_builder.h"
 #include "engine/comm/move_plan.h"
 #include "engine/comm/process/moved_stretches.h"
-#include "engine/core/check.h"
 
 namespace mtf {
 namespace {

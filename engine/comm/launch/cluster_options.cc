@@ -6,8 +6,8 @@
 #include <charconv>
 #include <set>
 
-#include "engine/core/counted.h"
-#include "engine/core/nearest.h"
+#include "engine/base/counted.h"
+#include "engine/base/nearest.h"
 
 namespace mtf {
 namespace {

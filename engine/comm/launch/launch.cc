@@ -6,12 +6,12 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/comm/launch/complete_launch.h"
 #include "engine/comm/launch/launched_process.h"
 #include "engine/comm/launch/launcher_environment.h"
 #include "engine/comm/launch/named_task.h"
 #include "engine/comm/launch/tf_config.h"
-#include "engine/core/error.h"
 
 namespace mtf {
 namespace {

@@ -5,10 +5,10 @@
 #include <charconv>
 #include <utility>
 
+#include "engine/base/error.h"
+#include "engine/base/hash.h"
 #include "engine/comm/launch/complete_launch.h"
 #include "engine/comm/launch/slurm_nodes.h"
-#include "engine/core/error.h"
-#include "engine/core/hash.h"
 
 namespace mtf {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/comm/launch/complete_launch.h"
 #include "engine/comm/launch/launcher_environment.h"
-#include "engine/core/error.h"
 
 namespace mtf {
 namespace {

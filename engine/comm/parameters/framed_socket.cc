@@ -13,9 +13,9 @@
 #include <thread>
 #include <utility>
 
+#include "engine/base/crc32c.h"
+#include "engine/base/error.h"
 #include "engine/comm/security/authentication.h"
-#include "engine/core/crc32c.h"
-#include "engine/core/error.h"
 
 namespace mtf {
 namespace {

@@ -16,9 +16,9 @@
 #include <span>
 #include <string>
 
-#include "engine/comm/rendezvous/socket.h"
 #include "engine/comm/security/access.h"
 #include "engine/comm/security/gate.h"
+#include "engine/comm/sockets/socket.h"
 
 namespace mtf {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <thread>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace mtf {
 namespace {

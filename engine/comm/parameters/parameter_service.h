@@ -22,11 +22,11 @@
 #include <thread>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/comm/parameters/batch_dealer.h"
 #include "engine/comm/parameters/framed_socket.h"
 #include "engine/comm/parameters/parameter_protocol.h"
 #include "engine/comm/parameters/parameter_storage.h"
-#include "engine/core/error.h"
 
 namespace mtf {
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace mtf {
 

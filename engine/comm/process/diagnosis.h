@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/comm/rendezvous/store.h"
-#include "engine/core/error.h"
 
 namespace mtf {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 
 namespace mtf {
 

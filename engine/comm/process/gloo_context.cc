@@ -7,7 +7,7 @@
 
 #include <utility>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 
 namespace mtf {
 

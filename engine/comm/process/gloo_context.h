@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/comm/rendezvous/socket.h"
+#include "engine/comm/sockets/socket.h"
 
 namespace mtf {
 

@@ -15,12 +15,12 @@
 #include <regex>
 #include <thread>
 
+#include "engine/base/check.h"
+#include "engine/base/error.h"
+#include "engine/base/periodic_thread.h"
 #include "engine/comm/process/diagnosis.h"
 #include "engine/comm/process/gloo_context.h"
 #include "engine/comm/process/peer_sockets.h"
-#include "engine/core/check.h"
-#include "engine/core/error.h"
-#include "engine/core/periodic_thread.h"
 
 namespace mtf {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "engine/core/hash.h"
+#include "engine/base/hash.h"
 
 namespace mtf {
 namespace {

@@ -8,8 +8,8 @@
 #include <optional>
 #include <thread>
 
+#include "engine/base/error.h"
 #include "engine/comm/security/gate.h"
-#include "engine/core/error.h"
 
 namespace mtf {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/comm/process/gloo_transport.h"
-#include "engine/comm/rendezvous/socket.h"
+#include "engine/comm/sockets/socket.h"
 
 namespace mtf {
 

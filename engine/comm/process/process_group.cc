@@ -8,7 +8,8 @@
 #include <optional>
 #include <span>
 
-#include "engine/checkpoint/file.h"
+#include "engine/base/check.h"
+#include "engine/base/file.h"
 #include "engine/comm/process/communication_thread.h"
 #include "engine/comm/process/diagnosis.h"
 #include "engine/comm/process/flight_record.h"
@@ -21,7 +22,6 @@
 #include "engine/comm/rendezvous/handshake.h"
 #include "engine/comm/rendezvous/heartbeat.h"
 #include "engine/comm/rendezvous/meeting.h"
-#include "engine/core/check.h"
 
 namespace mtf {
 

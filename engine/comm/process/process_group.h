@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/comm/communicator.h"
 #include "engine/comm/launch/launch.h"
 #include "engine/comm/rendezvous/store.h"
 #include "engine/comm/security/access.h"
-#include "engine/core/error.h"
 #include "engine/core/profile.h"
 
 namespace mtf {

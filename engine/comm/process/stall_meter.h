@@ -7,8 +7,8 @@
 #include <chrono>
 #include <mutex>
 
+#include "engine/base/periodic_thread.h"
 #include "engine/comm/rendezvous/store.h"
-#include "engine/core/periodic_thread.h"
 
 namespace mtf {
 

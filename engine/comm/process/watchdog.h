@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/periodic_thread.h"
 #include "engine/comm/process/diagnosis.h"
 #include "engine/comm/process/flight_record.h"
 #include "engine/comm/rendezvous/store.h"
-#include "engine/core/periodic_thread.h"
 
 namespace mtf {
 

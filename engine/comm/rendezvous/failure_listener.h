@@ -6,8 +6,8 @@
 #include <functional>
 #include <optional>
 
+#include "engine/base/periodic_thread.h"
 #include "engine/comm/rendezvous/store.h"
-#include "engine/core/periodic_thread.h"
 
 namespace mtf {
 

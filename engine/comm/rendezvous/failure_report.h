@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "engine/base/error.h"
 #include "engine/comm/rendezvous/store.h"
-#include "engine/core/error.h"
 
 namespace mtf {
 

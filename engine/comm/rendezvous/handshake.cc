@@ -7,8 +7,8 @@
 #include <climits>
 #include <nlohmann/json.hpp>
 
+#include "engine/base/error.h"
 #include "engine/comm/security/secret.h"
-#include "engine/core/error.h"
 
 namespace mtf {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace mtf {
 namespace {

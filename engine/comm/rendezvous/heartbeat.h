@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/base/periodic_thread.h"
 #include "engine/comm/rendezvous/store.h"
-#include "engine/core/periodic_thread.h"
 
 namespace mtf {
 

@@ -13,12 +13,12 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/comm/launch/launch.h"
 #include "engine/comm/rendezvous/handshake.h"
 #include "engine/comm/rendezvous/signed_store.h"
 #include "engine/comm/rendezvous/store.h"
 #include "engine/comm/rendezvous/tcp_store.h"
-#include "engine/core/error.h"
 
 namespace mtf {
 

@@ -8,11 +8,11 @@
 #include <cerrno>
 #include <thread>
 
+#include "engine/base/error.h"
 #include "engine/comm/launch/cluster_options.h"
-#include "engine/comm/rendezvous/socket.h"
 #include "engine/comm/rendezvous/tcp_store_protocol.h"
 #include "engine/comm/security/authentication.h"
-#include "engine/core/error.h"
+#include "engine/comm/sockets/socket.h"
 
 namespace mtf {
 

@@ -13,10 +13,10 @@
 #include <thread>
 #include <unordered_map>
 
+#include "engine/base/error.h"
 #include "engine/comm/rendezvous/tcp_store.h"
 #include "engine/comm/rendezvous/tcp_store_protocol.h"
 #include "engine/comm/security/gate.h"
-#include "engine/core/error.h"
 
 namespace mtf {
 

@@ -7,10 +7,10 @@
 
 #include <string>
 
+#include "engine/base/error.h"
 #include "engine/comm/launch/launch.h"
-#include "engine/comm/rendezvous/socket.h"
 #include "engine/comm/security/secret.h"
-#include "engine/core/error.h"
+#include "engine/comm/sockets/socket.h"
 
 namespace mtf {
 

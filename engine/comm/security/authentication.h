@@ -14,8 +14,8 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/comm/rendezvous/socket.h"
 #include "engine/comm/security/secret.h"
+#include "engine/comm/sockets/socket.h"
 
 namespace mtf {
 

@@ -8,7 +8,7 @@
 #include <map>
 #include <utility>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 
 namespace mtf {
 namespace {

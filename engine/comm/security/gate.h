@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/comm/rendezvous/socket.h"
 #include "engine/comm/security/authentication.h"
+#include "engine/comm/sockets/socket.h"
 
 namespace mtf {
 

@@ -6,8 +6,8 @@
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 
-#include "engine/core/check.h"
-#include "engine/core/error.h"
+#include "engine/base/check.h"
+#include "engine/base/error.h"
 
 namespace mtf {
 

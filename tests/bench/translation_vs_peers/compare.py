@@ -69,7 +69,7 @@ def main():
     parser.add_argument("what", choices=["train", "decode", "all"], nargs="?", default="all")
     parser.add_argument("--mtf-train", default="build/bin/mtf-train")
     parser.add_argument(
-        "--data", default="data/ende", help="directory of train.en-de.en, train.en-de.de and of test.en-de.*"
+        "--data", default="corpora/ende", help="directory of train.en-de.en, train.en-de.de and of test.en-de.*"
     )
     parser.add_argument(
         "--work",

@@ -12,7 +12,7 @@
 #include "engine/backend/cuda/attention/attention_mma.h"
 #include "engine/backend/cuda/attention/attention_plan.h"
 #include "engine/backend/cuda/attention/attention_rows.h"
-#include "engine/backend/cuda/device_kernel.h"
+#include "engine/backend/cuda/device/device_kernel.h"
 
 namespace mtf::cuda {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "engine/backend/cuda/attention/attention_norm.h"
 #include "engine/backend/cuda/attention/attention_terms.h"
-#include "engine/backend/cuda/device_kernel.h"
+#include "engine/backend/cuda/device/device_kernel.h"
 
 namespace mtf::cuda {
 

@@ -1,5 +1,5 @@
-// Which entries of the memory a query sees (engine/backend/cpu/attention_masks.h), and what tiles of queries
-// see of tiles of the memory.
+// Which entries of the memory a query sees (engine/backend/cpu/attention/attention_masks.h), and what tiles
+// of queries see of tiles of the memory.
 #pragma once
 
 #include <limits>

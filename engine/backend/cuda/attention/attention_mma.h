@@ -4,7 +4,7 @@
 
 #include "engine/backend/cuda/attention/attention_backward.h"
 #include "engine/backend/cuda/attention/attention_masks.h"
-#include "engine/backend/cuda/device_kernel.h"
+#include "engine/backend/cuda/device/device_kernel.h"
 
 namespace mtf::cuda {
 

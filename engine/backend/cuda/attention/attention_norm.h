@@ -5,7 +5,7 @@
 
 #include "engine/backend/cuda/attention/attention_view.h"
 #include "engine/backend/cuda/attention/tile_mma.h"
-#include "engine/backend/cuda/math.h"
+#include "engine/backend/cuda/device/math.h"
 
 namespace mtf::cuda {
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "engine/backend/cuda/attention/attention_view.h"
-#include "engine/backend/cuda/device.h"
+#include "engine/backend/cuda/device/device.h"
 #include "engine/backend/kernel.h"
 #include "engine/ops/attention.h"
 

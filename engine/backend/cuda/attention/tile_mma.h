@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "engine/backend/cuda/block.h"
+#include "engine/backend/cuda/device/block.h"
 #include "engine/core/dtype.h"
 
 #if !defined(__CUDACC__)

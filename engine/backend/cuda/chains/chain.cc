@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/backend/cuda/chains/chain_steps.h"
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/broadcast.h"

@@ -1,18 +1,11 @@
-// A chain of element-wise operations (engine/ops/fused_elementwise.h) as its kernel is made from it, and what
-// makes and launches such kernels.
+// A chain of element-wise operations (engine/ops/fused_elementwise.h) as its kernel is made from it.
 #pragma once
 
-#include <cstddef>
-#include <span>
-#include <string>
 #include <vector>
 
 #include "engine/ops/fused_elementwise.h"
 
 namespace mtf::cuda {
-
-struct LaunchShape;
-struct Stream;
 
 /// Everything but sizes, parameters and memory. Values are numbered as those of the operation are.
 struct Chain {
@@ -53,20 +46,5 @@ struct Chain {
 
 /// ChainArguments::parameters of an operation.
 std::vector<double> chain_parameters(const FusedElementwise& operation);
-
-/// Kernels of one device.
-class ChainKernels {
- public:
-  virtual ~ChainKernels() = default;
-  /// What the bits of results depend on, "nvrtc 13.0"; empty: nothing.
-  virtual std::string version() const { return {}; }
-  /// A number for launch(); chains that are alike have one. `in_batches`: launch() is told a BatchOf.
-  virtual int add(const Chain& chain, bool in_batches) = 0;
-  /// Makes the kernels of all chains that have none yet.
-  virtual void compile() = 0;
-  /// `arguments`: ChainArguments and what lies behind them. Where `guard` is false, nothing is written.
-  virtual void launch(Stream stream, const LaunchShape& shape, const bool* guard, int kernel,
-                      std::span<const std::byte> arguments) = 0;
-};
 
 }  // namespace mtf::cuda

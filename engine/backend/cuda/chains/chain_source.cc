@@ -7,7 +7,7 @@
 
 #include "engine/backend/cuda/chains/chain_steps.h"
 #include "engine/backend/cuda/chains/formula_lists.h"
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/component_wise.h"
 

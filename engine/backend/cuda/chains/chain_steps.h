@@ -5,10 +5,10 @@
 
 #include <type_traits>
 
-#include "engine/backend/cuda/batch_of.h"
+#include "engine/backend/cuda/device/batch_of.h"
+#include "engine/backend/cuda/device/noise.h"
+#include "engine/backend/cuda/device/walk.h"
 #include "engine/backend/cuda/elementwise/formulas.h"
-#include "engine/backend/cuda/noise.h"
-#include "engine/backend/cuda/walk.h"
 #include "engine/backend/element.h"
 
 namespace mtf::cuda {

@@ -7,9 +7,10 @@
 
 #include "engine/backend/cuda/chains/chain.h"
 #include "engine/backend/cuda/chains/chain_steps.h"
-#include "engine/backend/cuda/device_kernel.h"
+#include "engine/backend/cuda/device/chain_kernels.h"
+#include "engine/backend/cuda/device/device_kernel.h"
 #include "engine/backend/cuda/elementwise/broadcast_operand.h"
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "engine/ops/random.h"
 
 namespace mtf::cuda {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "engine/backend/cuda/collectives/tree_reduction.h"
-#include "engine/backend/cuda/copy_blocks.h"
-#include "engine/backend/cuda/moves.h"
+#include "engine/backend/cuda/movement/copy_blocks.h"
+#include "engine/backend/cuda/movement/moves.h"
 #include "engine/comm/move_plan.h"
 
 namespace mtf::cuda {

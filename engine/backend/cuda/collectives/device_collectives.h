@@ -15,7 +15,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/backend/cuda/device.h"
+#include "engine/backend/cuda/device/device.h"
 #include "engine/backend/device_plugin.h"
 #include "engine/comm/communicator.h"
 

@@ -11,8 +11,8 @@
 #include <functional>
 #include <mutex>
 
+#include "engine/base/periodic_thread.h"
 #include "engine/comm/rendezvous/store.h"
-#include "engine/core/periodic_thread.h"
 
 namespace mtf::cuda {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "engine/backend/cuda/collectives/tree_reduction.h"
-#include "engine/backend/cuda/copy_blocks.h"
+#include "engine/backend/cuda/movement/copy_blocks.h"
 
 namespace mtf::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/backend/cuda/device_kernel.h"
+#include "engine/backend/cuda/device/device_kernel.h"
 #include "engine/comm/tree_sum.h"
 
 namespace mtf::cuda {

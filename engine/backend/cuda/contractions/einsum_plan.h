@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "engine/backend/cuda/contractions/matmul.h"
+#include "engine/backend/cuda/device/matmul.h"
 #include "engine/backend/kernel.h"
 #include "engine/backend/strided.h"
 

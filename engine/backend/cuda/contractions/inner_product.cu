@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "engine/backend/cuda/contractions/inner_product.h"
-#include "engine/backend/cuda/device_kernel.h"
-#include "engine/backend/cuda/indexing.h"
+#include "engine/backend/cuda/device/device_kernel.h"
+#include "engine/backend/cuda/device/indexing.h"
 
 namespace mtf::cuda {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "engine/backend/cuda/block.h"
 #include "engine/backend/cuda/contractions/einsum_plan.h"
-#include "engine/backend/cuda/device.h"
+#include "engine/backend/cuda/device/block.h"
+#include "engine/backend/cuda/device/device.h"
 #include "engine/backend/element.h"
 
 namespace mtf::cuda {

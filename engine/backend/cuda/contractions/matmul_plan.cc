@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 
 namespace mtf::cuda {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/backend/cuda/contractions/matmul.h"
+#include "engine/backend/cuda/device/matmul.h"
 
 namespace mtf::cuda {
 

@@ -5,10 +5,10 @@
 #include <string_view>
 #include <type_traits>
 
-#include "engine/backend/cuda/device_kernel.h"
+#include "engine/backend/cuda/device/device_kernel.h"
+#include "engine/backend/cuda/device/indexing.h"
 #include "engine/backend/cuda/elementwise/broadcast_operand.h"
 #include "engine/backend/cuda/elementwise/formulas.h"
-#include "engine/backend/cuda/indexing.h"
 #include "engine/backend/element.h"
 #include "engine/backend/visit_type.h"
 

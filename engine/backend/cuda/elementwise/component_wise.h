@@ -4,12 +4,12 @@
 #include <memory>
 #include <string_view>
 
-#include "engine/backend/cuda/device_kernel.h"
+#include "engine/backend/cuda/device/device_kernel.h"
+#include "engine/backend/cuda/device/indexing.h"
 #include "engine/backend/cuda/elementwise/formulas.h"
-#include "engine/backend/cuda/indexing.h"
 #include "engine/backend/element.h"
 #include "engine/backend/visit_type.h"
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 #include "engine/ops/component_wise.h"
 
 namespace mtf::cuda {

@@ -4,8 +4,8 @@
 
 #include <type_traits>
 
-#include "engine/backend/cuda/block.h"
-#include "engine/backend/cuda/math.h"
+#include "engine/backend/cuda/device/block.h"
+#include "engine/backend/cuda/device/math.h"
 #include "engine/backend/integer_division.h"
 
 namespace mtf::cuda::formulas {

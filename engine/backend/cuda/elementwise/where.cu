@@ -1,5 +1,5 @@
 // The kernel of `where`: moves elements of any type, so that what is not selected is never computed with.
-#include "engine/backend/cuda/device_kernel.h"
+#include "engine/backend/cuda/device/device_kernel.h"
 #include "engine/backend/cuda/elementwise/broadcast_operand.h"
 
 namespace mtf::cuda {

@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "engine/backend/cuda/chains/chain_source.h"
-#include "engine/backend/cuda/device.h"
-#include "engine/backend/cuda/launch.h"
+#include "engine/backend/cuda/device/device.h"
+#include "engine/backend/cuda/device/launch.h"
 #include "engine/backend/cuda/nvidia/errors.h"
 #include "engine/backend/cuda/nvidia/nvrtc.h"
-#include "engine/core/counted.h"
+#include "engine/base/counted.h"
 
 namespace mtf::cuda {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "engine/backend/backend.h"
 #include "engine/backend/cuda/chains/chain.h"
+#include "engine/backend/cuda/device/chain_kernels.h"
 
 namespace mtf::cuda {
 

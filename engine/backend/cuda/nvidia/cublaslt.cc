@@ -12,8 +12,8 @@
 
 #include "engine/backend/cuda/contractions/matmul_plan.h"
 #include "engine/backend/cuda/nvidia/shared_library.h"
-#include "engine/core/check.h"
-#include "engine/core/error.h"
+#include "engine/base/check.h"
+#include "engine/base/error.h"
 
 namespace mtf::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "engine/backend/cuda/launch.h"
+#include "engine/backend/cuda/device/launch.h"
 
 namespace mtf::cuda {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace mtf::cuda {
 

@@ -1,7 +1,7 @@
 // NCCL, in its mode in which no call blocks: each is followed until it is over, so that a process that is
 // lost meanwhile is noticed. Builds without nccl.h have no collectives between GPUs.
 #include "engine/backend/cuda/collectives/device_collectives.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 #if !__has_include(<nccl.h>)
 
@@ -33,7 +33,7 @@ std::unique_ptr<DeviceCollectives> open_collectives(Device&, Communicator&, cons
 #include <utility>
 
 #include "engine/backend/cuda/nvidia/shared_library.h"
-#include "engine/core/check.h"
+#include "engine/base/check.h"
 
 namespace mtf::cuda {
 namespace {

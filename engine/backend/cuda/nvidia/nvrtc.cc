@@ -7,7 +7,7 @@
 
 #include "engine/backend/cuda/chains/chain_source.h"
 #include "engine/backend/cuda/nvidia/shared_library.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace mtf::cuda {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "engine/backend/cuda/device.h"
+#include "engine/backend/cuda/device/device.h"
 
 namespace mtf::cuda {
 

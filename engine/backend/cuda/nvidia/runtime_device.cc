@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/backend/cuda/chains/chain.h"
-#include "engine/backend/cuda/device.h"
+#include "engine/backend/cuda/device/chain_kernels.h"
+#include "engine/backend/cuda/device/device.h"
 #include "engine/backend/cuda/nvidia/compiled_chains.h"
 #include "engine/backend/cuda/nvidia/cublaslt.h"
 #include "engine/backend/cuda/nvidia/errors.h"

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace mtf::cuda {
 namespace {

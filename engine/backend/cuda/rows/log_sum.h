@@ -4,8 +4,8 @@
 
 #include <limits>
 
-#include "engine/backend/cuda/block.h"
-#include "engine/backend/cuda/math.h"
+#include "engine/backend/cuda/device/block.h"
+#include "engine/backend/cuda/device/math.h"
 
 namespace mtf::cuda {
 

@@ -1,6 +1,6 @@
 // Layer norm and RMS norm and their gradients with respect to x: a row stays in registers between its
 // statistics and the result.
-#include "engine/backend/cuda/math.h"
+#include "engine/backend/cuda/device/math.h"
 #include "engine/backend/cuda/rows/row_functions.h"
 #include "engine/ops/normalization.h"
 

@@ -1,8 +1,8 @@
 // Gradients of the scale and the bias of layer norm and RMS norm: sums over all rows, in two launches. The
 // first adds up some rows and writes partial sums [part, scale or bias, column], the second adds up the
 // parts.
-#include "engine/backend/cuda/device_kernel.h"
-#include "engine/backend/cuda/rows/row_teams.h"
+#include "engine/backend/cuda/device/device_kernel.h"
+#include "engine/backend/cuda/device/row_teams.h"
 #include "engine/backend/element.h"
 #include "engine/ops/normalization.h"
 

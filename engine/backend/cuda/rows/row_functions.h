@@ -24,8 +24,8 @@
 #include <cstddef>
 #include <memory>
 
-#include "engine/backend/cuda/device_kernel.h"
-#include "engine/backend/cuda/rows/row_teams.h"
+#include "engine/backend/cuda/device/device_kernel.h"
+#include "engine/backend/cuda/device/row_teams.h"
 #include "engine/backend/element.h"
 
 namespace mtf::cuda {

@@ -1,0 +1,87 @@
+#include "data/sources/mixed_source.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "engine/base/check.h"
+
+namespace mtf {
+namespace {
+
+constexpr int kShareBits = 53;
+
+/// floor(row * share): rows that a share of the stream has had before `row`.
+int64_t rows_before(int64_t row, uint64_t share) {
+  return static_cast<int64_t>(static_cast<unsigned __int128>(row) * share >> kShareBits);
+}
+
+}  // namespace
+
+MixtureSchedule::MixtureSchedule(const std::vector<double>& weights) {
+  double rest = std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (size_t k = 0; k + 1 < weights.size(); ++k) {
+    MTF_CHECK(weights[k] > 0, "weight {}", weights[k]);
+    shares_.push_back(static_cast<uint64_t>(std::ldexp(std::min(1.0, weights[k] / rest), kShareBits)));
+    rest -= weights[k];
+  }
+}
+
+/// The first source against all others, of whose rows the second has its share, and so on.
+MixtureSchedule::Turn MixtureSchedule::turn(int64_t row) const {
+  for (size_t k = 0; k < shares_.size(); ++k) {
+    const int64_t before = rows_before(row, shares_[k]);
+    if (rows_before(row + 1, shares_[k]) > before) return {static_cast<int64_t>(k), before};
+    row -= before;
+  }
+  return {static_cast<int64_t>(shares_.size()), row};
+}
+
+MixedSource::MixedSource(std::vector<std::unique_ptr<Source>> sources, const std::vector<double>& weights)
+    : sources_(std::move(sources)), first_({0}) {
+  MTF_CHECK(!sources_.empty() && (weights.empty() || weights.size() == sources_.size()),
+            "{} sources with {} weights", sources_.size(), weights.size());
+  for (const std::unique_ptr<Source>& source : sources_) {
+    MTF_CHECK(source->features() == features(), "sources of different features");
+    first_.push_back(first_.back() + source->examples());
+  }
+  if (!weights.empty()) schedule_.emplace(weights);
+}
+
+void MixedSource::read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const {
+  constexpr size_t kMostFeatures = 16;
+  const size_t count = features().size();
+  MTF_CHECK(count <= kMostFeatures, "{} features", count);
+  std::array<std::byte*, kMostFeatures> output;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto after = std::ranges::upper_bound(first_, rows[i]);
+    MTF_CHECK(rows[i] >= 0 && after != first_.end(), "row {} of {}", rows[i], examples());
+    const int64_t row = rows[i] - *(after - 1);
+    for (size_t f = 0; f < count; ++f)
+      output[f] = outputs[f] + static_cast<int64_t>(i) * features()[f].bytes();
+    sources_[after - 1 - first_.begin()]->read({&row, 1}, std::span(output).first(count));
+  }
+}
+
+int64_t MixedSource::stream_example(int64_t row, std::optional<uint64_t> seed) const {
+  if (!schedule_) return Source::stream_example(row, seed);
+  const MixtureSchedule::Turn turn = schedule_->turn(row);
+  return first_[turn.source] + sources_[turn.source]->stream_example(turn.row, seed);
+}
+
+int64_t MixedSource::bytes_in_memory() const {
+  int64_t bytes = 0;
+  for (const std::unique_ptr<Source>& source : sources_) bytes += source->bytes_in_memory();
+  return bytes;
+}
+
+void MixedSource::check_labels(int64_t classes) const {
+  for (const std::unique_ptr<Source>& source : sources_) source->check_labels(classes);
+}
+
+void MixedSource::check_aligned(const Mark& mark) const {
+  for (const std::unique_ptr<Source>& source : sources_) source->check_aligned(mark);
+}
+
+}  // namespace mtf

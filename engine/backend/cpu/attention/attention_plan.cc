@@ -1,0 +1,213 @@
+#include "engine/backend/cpu/attention/attention_plan.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/base/clones.h"
+
+namespace mtf {
+namespace {
+
+using Operand = AttentionOperation::Operand;
+
+template <class T>
+MTF_CLONES void load(const AttentionPlan& plan, const AttentionPlan::Entry& entry,
+                     std::span<const AttentionRow> rows, int operand, const T* data, int64_t columns,
+                     Computed<T>* to) {
+  const int64_t width = padded(columns);
+  for (const AttentionRow& row : rows) {
+    const T* from = data + plan.offset(entry, row, operand);
+#pragma GCC ivdep
+    for (int64_t j = 0; j < columns; ++j) to[j] = widen(from[j]);
+    for (int64_t j = columns; j < width; ++j) to[j] = 0;
+    to += width;
+  }
+}
+
+template <class T>
+MTF_CLONES void save(const AttentionPlan& plan, const AttentionPlan::Entry& entry,
+                     std::span<const AttentionRow> rows, int operand, const Computed<T>* from,
+                     const Computed<T>* scales, int64_t columns, T* data) {
+  for (const AttentionRow& row : rows) {
+    const Computed<T> scale = scales != nullptr ? *scales++ : Computed<T>(1);
+    T* to = data + plan.offset(entry, row, operand);
+#pragma GCC ivdep
+    for (int64_t j = 0; j < columns; ++j) to[j] = narrow<T>(from[j] * scale);
+    from += padded(columns);
+  }
+}
+
+}  // namespace
+
+AttentionPlan::AttentionPlan(const KernelContext& context) {
+  using enum Operand;
+  const auto& operation = static_cast<const AttentionOperation&>(context.operation);
+  const AttentionOptions& options = operation.options;
+  index_ = operation.index;
+  std::array<const LocalTensor*, kOperands> operands{};
+  for (int i = 0; i < AttentionOperation::kOperands; ++i) {
+    if (has(i)) operands[i] = &context.inputs[index_[i]];
+  }
+  if (dynamic_cast<const AttentionGradient*>(&operation)) {
+    const size_t inputs = context.inputs.size();
+    operands[kResult] = &context.inputs[inputs - 3];
+    operands[kLogSum] = &context.inputs[inputs - 2];
+    if (has(kBiasTable)) operands[kDBias] = &context.outputs[3];
+    for (int i : {kQ, kK, kV})
+      MTF_CHECK(context.outputs[i].strides == operands[i]->strides, "gradient {} lies otherwise", i);
+    MTF_CHECK(context.inputs.back().strides == operands[kResult]->strides, "gradients lie otherwise");
+  } else {
+    operands[kResult] = &context.outputs[0];
+    operands[kLogSum] = &context.outputs[1];
+  }
+  const auto stride = [&](int operand, const std::string& dimension) -> int64_t {
+    const auto axis = operands[operand] ? operands[operand]->global.find(dimension) : std::nullopt;
+    return axis ? operands[operand]->strides[*axis] : 0;
+  };
+
+  const LocalTensor &q = *operands[kQ], &k = *operands[kK];
+  memory = k.local.dimension(options.memory_length).size;
+  key = q.local.dimension(options.key).size;
+  value = operands[kV]->local.dimension(options.value).size;
+  key_stride = stride(kK, options.memory_length);
+  value_stride = stride(kV, options.memory_length);
+  for (int operand : {kMemorySegment, kMemoryPriority, kMemoryPosition, kNoise})
+    MTF_CHECK(!has(operand) || stride(operand, options.memory_length) == 1, "operand {} is strided", operand);
+  MTF_CHECK(stride(kQ, options.key) == 1 && stride(kK, options.key) == 1 && stride(kV, options.value) == 1,
+            "{} is strided", options.key);
+
+  const auto length = q.global.find(options.query_length);
+  length_axis_ = length ? *length : -1;
+  queries = 1;
+  StridedAxes<kOperands> head_axes;
+  for (int axis = 0; axis < q.global.rank(); ++axis) {
+    const std::string& name = q.global[axis].name;
+    if (name == options.key) continue;
+    StridedAxis<kOperands> strided{q.local[axis].size, {}};
+    for (int i = 0; i < kOperands; ++i) strided.strides[i] = stride(i, name);
+    if (axis == length_axis_) {
+      length_strides_ = strided.strides;
+      if (operation.within_sequence()) {  // all queries have the same memory
+        for (int i : {kK, kV, kMemorySegment, kMemoryPriority, kMemoryPosition, kNoise})
+          length_strides_[i] = 0;
+      }
+      queries = strided.size;
+    } else {
+      (k.global.contains(name) ? entries_ : head_axes).push_back(strided);
+    }
+  }
+  entries = size_of(entries_);
+  heads = size_of(head_axes);
+  for_each_offset(head_axes, 0, heads, [&](const Offsets<kOperands>& at) { heads_.push_back(at); });
+
+  by_priority = operation.has_priorities();
+  min_relative = options.min_relative;
+  max_relative = options.max_relative;
+  masked = has(kMemorySegment) || by_priority || min_relative || max_relative;
+  for (int operand = kQuerySegment; operand <= kMemoryPosition; ++operand)
+    masked_by_head |= heads_.back()[operand] != 0;
+  extra_logit = options.extra_logit.value_or(-std::numeric_limits<double>::infinity());
+  if (has(kBiasTable)) {
+    const Shape& table = operands[kBiasTable]->local;
+    bucket_count = table[table.rank() - 1].size;
+    max_distance = options.max_distance;
+    const RelativeBuckets bucket{options.bidirectional, bucket_count, max_distance};
+    for (int64_t relative = -max_distance; relative <= max_distance; ++relative)
+      buckets.push_back(static_cast<int32_t>(bucket(relative)));
+  }
+}
+
+AttentionIds::AttentionIds(const AttentionPlan& plan, const KernelCall& call)
+    : plan_(plan), first_query_(plan.first_query(call)) {
+  for (int i = Operand::kQuerySegment; i <= Operand::kMemoryPosition; ++i) {
+    ids_[i] = plan.input<int32_t>(call, static_cast<Operand>(i));
+    any_ids_ |= ids_[i] != nullptr;
+  }
+  common_.by_segment = plan.has(Operand::kMemorySegment);
+  common_.by_priority = plan.by_priority;
+  common_.min_relative = plan.min_relative;
+  common_.max_relative = plan.max_relative;
+}
+
+QueryMasks AttentionIds::masks(const AttentionPlan::Entry& entry, const AttentionRow& row) const {
+  using enum Operand;
+  QueryMasks masks = common_;
+  masks.priority = masks.position = first_query_ + row.query;
+  if (!any_ids_) return masks;
+  const auto of_memory = [&](int operand, const int32_t*& ids) {
+    if (ids_[operand] != nullptr) ids = ids_[operand] + plan_.offset(entry, row, operand);
+  };
+  const auto of_query = [&](int operand, int64_t& id) {
+    if (ids_[operand] != nullptr) id = ids_[operand][plan_.offset(entry, row, operand)];
+  };
+  of_query(kQuerySegment, masks.segment);
+  of_memory(kMemorySegment, masks.segments);
+  of_query(kQueryPriority, masks.priority);
+  of_memory(kMemoryPriority, masks.priorities);
+  of_query(kQueryPosition, masks.position);
+  of_memory(kMemoryPosition, masks.positions);
+  return masks;
+}
+
+const int32_t* AttentionIds::positions(const AttentionPlan::Entry& entry, const AttentionRow& row) const {
+  const int32_t* positions = ids_[Operand::kMemoryPosition];
+  return positions != nullptr ? positions + plan_.offset(entry, row, Operand::kMemoryPosition) : nullptr;
+}
+
+void AttentionIds::find(const AttentionPlan::Entry& entry, int64_t begin, std::span<AttentionRow> rows,
+                        int32_t* counts, float* addends) const {
+  int64_t query = begin / plan_.heads, head = begin % plan_.heads;
+  for (size_t i = 0; i < rows.size(); ++i, addends += plan_.memory) {
+    AttentionRow& row = rows[i];
+    row.query = query;
+    row.head = head;
+    if (++head == plan_.heads) head = 0, ++query;
+    if (!plan_.masked && plan_.buckets.empty()) {
+      row.visible = {0, plan_.memory};
+    } else if (i > 0 && rows[i - 1].query == row.query && !plan_.masked_by_head) {
+      row.visible = rows[i - 1].visible;
+      row.position = rows[i - 1].position;
+    } else {
+      const QueryMasks mask = masks(entry, row);
+      row.position = mask.position;
+      row.visible = visible_entries(mask, plan_.memory, counts, addends);
+    }
+  }
+}
+
+std::pair<int64_t, int64_t> seen_by(std::span<const AttentionRow> rows, int64_t unit) {
+  int64_t first = std::numeric_limits<int64_t>::max(), last = 0;
+  for (const AttentionRow& row : rows) {
+    first = std::min(first, row.visible.begin);
+    last = std::max(last, row.visible.end);
+  }
+  return {first / unit * unit, last};
+}
+
+template <class T>
+void load_rows(const AttentionPlan& plan, const AttentionPlan::Entry& entry,
+               std::span<const AttentionRow> rows, int operand, const T* data, int64_t columns,
+               Computed<T>* to) {
+  load(plan, entry, rows, operand, data, columns, to);
+}
+template void load_rows(const AttentionPlan&, const AttentionPlan::Entry&, std::span<const AttentionRow>, int,
+                        const float*, int64_t, float*);
+template void load_rows(const AttentionPlan&, const AttentionPlan::Entry&, std::span<const AttentionRow>, int,
+                        const double*, int64_t, double*);
+template void load_rows(const AttentionPlan&, const AttentionPlan::Entry&, std::span<const AttentionRow>, int,
+                        const BFloat16*, int64_t, float*);
+
+template <class T>
+void save_rows(const AttentionPlan& plan, const AttentionPlan::Entry& entry,
+               std::span<const AttentionRow> rows, int operand, const Computed<T>* from,
+               const Computed<T>* scales, int64_t columns, T* data) {
+  save(plan, entry, rows, operand, from, scales, columns, data);
+}
+template void save_rows(const AttentionPlan&, const AttentionPlan::Entry&, std::span<const AttentionRow>, int,
+                        const float*, const float*, int64_t, float*);
+template void save_rows(const AttentionPlan&, const AttentionPlan::Entry&, std::span<const AttentionRow>, int,
+                        const double*, const double*, int64_t, double*);
+template void save_rows(const AttentionPlan&, const AttentionPlan::Entry&, std::span<const AttentionRow>, int,
+                        const float*, const float*, int64_t, BFloat16*);
+
+}  // namespace mtf

@@ -1,0 +1,145 @@
+// How the attention kernels walk over their operands. An *entry* is one place of the dimensions that k has
+// (batch, heads): it has a memory of its own. Its *rows* are the queries that look into it: those of the
+// length, at each of them the dimensions that k lacks (all heads, in multi-query attention).
+#pragma once
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "engine/backend/cpu/attention/attention_blocks.h"
+#include "engine/backend/cpu/attention/attention_masks.h"
+#include "engine/backend/element.h"
+#include "engine/backend/kernel.h"
+#include "engine/backend/strided.h"
+#include "engine/ops/attention.h"
+
+namespace mtf {
+
+/// Consecutive parts of a kernel's scratch; without memory it only counts.
+class ScratchParts {
+ public:
+  explicit ScratchParts(std::byte* scratch) : scratch_(scratch) {}
+  template <class T>
+  T* take(int64_t elements) {
+    T* part = reinterpret_cast<T*>(scratch_ + bytes_);
+    bytes_ += (static_cast<size_t>(elements) * sizeof(T) + 63) / 64 * 64;
+    return part;
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* scratch_;
+  size_t bytes_ = 0;
+};
+
+/// One row, and what it sees.
+struct AttentionRow {
+  int64_t query = 0, head = 0;
+  VisibleEntries visible;
+  int64_t position = 0;
+};
+
+class AttentionPlan {
+ public:
+  /// Operands beside those of the operation. Gradients lie as what they are gradients of.
+  enum PlanOperand { kResult = AttentionOperation::kOperands, kLogSum, kDBias, kOperands };
+
+  explicit AttentionPlan(const KernelContext& context);
+
+  /// Offsets of an entry in each operand.
+  using Entry = Offsets<kOperands>;
+  Entry entry(int64_t index) const { return offsets_of(entries_, index); }
+  /// Offset of a row of that entry.
+  int64_t offset(const Entry& entry, const AttentionRow& row, int operand) const {
+    return entry[operand] + row.query * length_strides_[operand] + heads_[row.head][operand];
+  }
+
+  int64_t length_stride(int operand) const { return length_strides_[operand]; }
+  /// Rows of so many columns lie at equal distances in whole vectors.
+  bool rows_in_place(int64_t columns) const { return heads == 1 && columns == padded(columns); }
+  bool has(int operand) const { return index_[operand] >= 0; }
+  /// Null where the operand is absent.
+  template <class T>
+  const T* input(const KernelCall& call, AttentionOperation::Operand operand) const {
+    return has(operand) ? call.input<T>(index_[operand]) : nullptr;
+  }
+
+  int64_t entries, queries, heads;  ///< row i of an entry is query i / heads, head i % heads
+  int64_t memory, key, value;
+  int64_t key_stride, value_stride;  ///< of memory_length in k and in v
+  bool masked, masked_by_head = false;
+  bool by_priority;
+  std::optional<int64_t> min_relative, max_relative;
+  double extra_logit;
+  /// Of the bias, by relative position from -max_distance to max_distance; empty: no bias.
+  std::vector<int32_t> buckets;
+  int64_t bucket_count = 0;
+  int64_t max_distance = 0;
+
+  int64_t rows() const { return queries * heads; }
+  /// Index of the first query of the slice.
+  int64_t first_query(const KernelCall& call) const {
+    return length_axis_ < 0 ? 0 : call.inputs[0].begin[length_axis_];
+  }
+  /// FLOPs of so many rows for so many contractions over `key` and over `value`.
+  int64_t flops(int64_t rows, int over_key, int over_value) const {
+    return 2 * rows * memory * (over_key * key + over_value * value);
+  }
+
+ private:
+  StridedAxes<kOperands> entries_;
+  std::vector<Offsets<kOperands>> heads_;
+  Offsets<kOperands> length_strides_{};
+  std::array<int, AttentionOperation::kOperands> index_;
+  int length_axis_;
+};
+
+/// Ids of queries and memory, for one run of a kernel.
+class AttentionIds {
+ public:
+  AttentionIds(const AttentionPlan& plan, const KernelCall& call);
+
+  /// Sets rows begin, begin + 1, ... of an entry. `counts`: [memory]; `addends`: [rows.size()][memory].
+  void find(const AttentionPlan::Entry& entry, int64_t begin, std::span<AttentionRow> rows, int32_t* counts,
+            float* addends) const;
+  /// Positions of the memory for a row, null: the index.
+  const int32_t* positions(const AttentionPlan::Entry& entry, const AttentionRow& row) const;
+
+ private:
+  QueryMasks masks(const AttentionPlan::Entry& entry, const AttentionRow& row) const;
+
+  const AttentionPlan& plan_;
+  int64_t first_query_;
+  std::array<const int32_t*, AttentionOperation::kOperands> ids_{};
+  bool any_ids_ = false;
+  QueryMasks common_;  ///< what all rows have in common
+};
+
+/// The interval of the memory that holds all that these rows see, its begin a multiple of `unit`.
+std::pair<int64_t, int64_t> seen_by(std::span<const AttentionRow> rows, int64_t unit);
+
+/// Rows of an entry in one operand. to[i] [padded(columns)] = the part of row i.
+template <class T>
+void load_rows(const AttentionPlan& plan, const AttentionPlan::Entry& entry,
+               std::span<const AttentionRow> rows, int operand, const T* data, int64_t columns,
+               Computed<T>* to);
+/// The rows where they lie, if they can be an operand of a product there, else loaded into `scratch`.
+template <class T>
+BlockRows<const Computed<T>> block_rows(const AttentionPlan& plan, const AttentionPlan::Entry& entry,
+                                        std::span<const AttentionRow> rows, int operand, const T* data,
+                                        int64_t columns, Computed<T>* scratch) {
+  if constexpr (std::is_same_v<T, Computed<T>>) {
+    if (plan.rows_in_place(columns))
+      return {data + plan.offset(entry, rows[0], operand), plan.length_stride(operand)};
+  }
+  load_rows(plan, entry, rows, operand, data, columns, scratch);
+  return {scratch, padded(columns)};
+}
+/// The other way round of load_rows, times scales[i] (null: 1).
+template <class T>
+void save_rows(const AttentionPlan& plan, const AttentionPlan::Entry& entry,
+               std::span<const AttentionRow> rows, int operand, const Computed<T>* from,
+               const Computed<T>* scales, int64_t columns, T* data);
+
+}  // namespace mtf

@@ -1,0 +1,309 @@
+// Contraction of two tensors as strided loops around 2-D matrix products.
+//
+// The dimensions of each class (batch, rows, columns, summed) are joined where the strides of all operands
+// allow it. One axis of each class forms the product, with all of the summed ones; the rest are loops. An
+// output whose columns are not contiguous, or in bfloat16, is made in scratch first.
+//
+// The bits of an entry do not depend on how rows, columns and batch are cut (gemm.h), so that tasks that
+// follow each other are joined, and layouts do not change results.
+#include "engine/ops/einsum.h"
+
+#include <algorithm>
+
+#include "engine/backend/cpu/contractions/gemm.h"
+#include "engine/backend/cpu/registry/kernel_registry.h"
+#include "engine/backend/element.h"
+#include "engine/backend/strided.h"
+
+namespace mtf {
+namespace {
+
+/// Strides of an axis in a, b and the output.
+enum : size_t { kA = 0, kB = 1, kOut = 2 };
+using Axis = StridedAxis<3>;
+using Axes = StridedAxes<3>;
+
+/// Tasks are cut along loops into about this many FLOPs, and a product into tasks of at least twice as many
+/// until there are kMostTasks.
+constexpr int64_t kFlopsPerTask = 4 << 20;
+constexpr int64_t kMostTasks = 32;
+constexpr int64_t kColumnUnit = 64, kRowUnit = 28;  ///< two tiles
+/// An output in scratch has at most this many elements (or one unit of rows).
+constexpr int64_t kPackedElements = 1 << 20;
+
+struct Plan {
+  Axes loops;          ///< batch dimensions, and rows and columns that could not be joined
+  Axes sums;           ///< summed dimensions, in the order of the first input
+  Axis rows, columns;  ///< of one product
+};
+
+Axes axes_of(const Shape& dimensions, const KernelContext& context, size_t order) {
+  Axes axes;
+  for (const Dimension& d : dimensions) {
+    Axis axis;
+    const LocalTensor* operands[] = {&context.inputs[0], &context.inputs[1], &context.outputs[0]};
+    for (size_t i = 0; i < 3; ++i) {
+      const std::optional<int> position = operands[i]->global.find(d.name);
+      if (!position) continue;
+      axis.size = operands[i]->local[*position].size;
+      axis.strides[i] = operands[i]->strides[*position];
+    }
+    axes.push_back(axis);
+  }
+  std::stable_sort(axes.begin(), axes.end(),
+                   [order](const Axis& x, const Axis& y) { return x.strides[order] > y.strides[order]; });
+  return joined(axes);
+}
+
+/// Takes the axis that is best as one side of a product: of at least 16 entries and contiguous in one of the
+/// operands, preferably the output; else the longest.
+Axis take_best(Axes& axes, size_t preferred, size_t second) {
+  if (axes.empty()) return Axis{};
+  const auto score = [&](const Axis& axis) {
+    const int64_t contiguous = axis.strides[preferred] == 1 ? 2 : axis.strides[second] == 1 ? 1 : 0;
+    return std::pair(axis.size >= 16 ? contiguous : 0, axis.size);
+  };
+  const auto best = std::max_element(axes.begin(), axes.end(),
+                                     [&](const Axis& x, const Axis& y) { return score(x) < score(y); });
+  const Axis axis = *best;
+  axes.erase(best);
+  return axis;
+}
+
+void swap_operands(Axes& axes) {
+  for (Axis& axis : axes) std::swap(axis.strides[kA], axis.strides[kB]);
+}
+
+Plan make_plan(const KernelContext& context) {
+  const ContractionClasses classes =
+      classify(context.inputs[0].global, context.inputs[1].global, context.outputs[0].global);
+  Plan plan;
+  plan.loops = axes_of(classes.batch, context, kOut);
+  Axes rows = axes_of(classes.rows, context, kOut), columns = axes_of(classes.columns, context, kOut);
+  plan.sums = axes_of(classes.summed, context, kA);
+  plan.rows = take_best(rows, kOut, kA);
+  plan.columns = take_best(columns, kOut, kB);
+  for (const Axes* rest : {&rows, &columns}) plan.loops.insert(plan.loops.end(), rest->begin(), rest->end());
+  return plan;
+}
+
+/// With operands swapped, the columns of the output become its rows.
+bool better_swapped(const Plan& plan) {
+  if (plan.rows.size == 1 || plan.columns.size == 1) return plan.columns.size == 1 && plan.rows.size > 1;
+  return plan.columns.strides[kOut] != 1 && plan.rows.strides[kOut] == 1;
+}
+
+/// Part `part` of `parts` of `size` entries, in multiples of `unit`, begins here.
+int64_t begin_of(int64_t part, int64_t parts, int64_t size, int64_t unit) {
+  return std::min(size, (size + unit - 1) / unit * part / parts * unit);
+}
+
+/// Of elements T to an output of Out, which is T or float32.
+template <class T, class Out>
+class EinsumKernel final : public Kernel {
+ public:
+  explicit EinsumKernel(Plan plan) : plan_(std::move(plan)), swapped_(better_swapped(plan_)) {
+    if (swapped_) {
+      std::swap(plan_.rows, plan_.columns);
+      swap_operands(plan_.loops);
+      swap_operands(plan_.sums);
+      for (Axis* axis : {&plan_.rows, &plan_.columns}) std::swap(axis->strides[kA], axis->strides[kB]);
+    }
+    for (const Axis& axis : plan_.sums) summed_.push_back({axis.size, axis.strides[kA], axis.strides[kB]});
+    depth_ = size_of(plan_.sums);
+    out_in_scratch_ = !std::is_same_v<Out, C> || (plan_.columns.size > 1 && plan_.columns.strides[kOut] != 1);
+    rows_at_once_ = plan_.rows.size;
+    if (out_in_scratch_) {
+      const int64_t units =
+          std::max(kPackedElements / std::max<int64_t>(1, plan_.columns.size) / kRowUnit, int64_t{1});
+      rows_at_once_ = std::min(rows_at_once_, units * kRowUnit);
+    }
+    cut_tasks();
+  }
+
+  int64_t tasks() const override { return loop_groups_ * column_blocks_ * row_blocks_; }
+
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(out_elements() + product_scratch(rows_at_once_, plan_.columns.size, depth_)) *
+           sizeof(C);
+  }
+
+  int64_t run(const KernelCall& call, int64_t begin, int64_t end) const override {
+    const int64_t loops = size_of(plan_.loops), blocks = column_blocks_ * row_blocks_;
+    int64_t flops = 0;
+    for (int64_t task = begin; task < end;) {
+      const int64_t group = task / blocks;
+      const Rectangle rectangle = joined_blocks(task % blocks, std::min(end - group * blocks, blocks));
+      for_each_offset(plan_.loops, group * loops_per_task_, std::min(loops, (group + 1) * loops_per_task_),
+                      [&](const Offsets<3>& at) { flops += run_product(call, at, rectangle); });
+      task += rectangle.blocks;
+    }
+    return flops;
+  }
+
+ private:
+  using C = Computed<T>;
+
+  /// Entries of a product, of so many tasks.
+  struct Rectangle {
+    int64_t row, end_row, column, end_column, blocks;
+  };
+
+  /// Large products are cut into kMostTasks blocks, the ones with the least to be packed.
+  void cut_tasks() {
+    const int64_t loops = size_of(plan_.loops), rows = plan_.rows.size, columns = plan_.columns.size;
+    const int64_t flops = 2 * rows * columns * depth_;
+    loops_per_task_ = std::clamp<int64_t>(kFlopsPerTask / std::max<int64_t>(1, flops), 1, loops);
+    loop_groups_ = (loops + loops_per_task_ - 1) / loops_per_task_;
+    const int64_t wanted = std::min(flops / (2 * kFlopsPerTask), kMostTasks / loop_groups_);
+    int64_t most = 1, least_packed = rows + columns;
+    for (int64_t across = 1; across <= std::min(wanted, columns / (2 * kColumnUnit)); ++across) {
+      const int64_t down = std::clamp<int64_t>(rows / (3 * kRowUnit), 1, (wanted + across - 1) / across);
+      const int64_t packed = across * rows + down * columns, blocks = std::min(wanted, across * down);
+      if (std::pair(blocks, -packed) <= std::pair(most, -least_packed)) continue;
+      most = blocks;
+      least_packed = packed;
+      column_blocks_ = across;
+      row_blocks_ = down;
+    }
+  }
+
+  /// As many of the blocks begin ... end - 1, which are counted down the rows first, as make a rectangle.
+  Rectangle joined_blocks(int64_t begin, int64_t end) const {
+    const int64_t column = begin / row_blocks_, row = begin % row_blocks_;
+    const int64_t rows = std::min(end - begin, row_blocks_ - row);
+    const int64_t columns = rows == row_blocks_ ? (end - begin) / row_blocks_ : 1;
+    const auto row_at = [&](int64_t i) { return begin_of(i, row_blocks_, plan_.rows.size, kRowUnit); };
+    const auto column_at = [&](int64_t i) {
+      return begin_of(i, column_blocks_, plan_.columns.size, kColumnUnit);
+    };
+    return {row_at(row), row_at(row + rows), column_at(column), column_at(column + columns), rows * columns};
+  }
+
+  int64_t out_elements() const {
+    return out_in_scratch_ ? (rows_at_once_ * plan_.columns.size + 15) / 16 * 16 : 0;
+  }
+
+  int64_t run_product(const KernelCall& call, const Offsets<3>& at, const Rectangle& rectangle) const {
+    const int64_t columns = rectangle.end_column - rectangle.column;
+    const T* a = call.input<T>(swapped_ ? 1 : 0) + at[kA];
+    const T* b = call.input<T>(swapped_ ? 0 : 1) + at[kB] + rectangle.column * plan_.columns.strides[kB];
+    Out* out = call.output<Out>(0) + at[kOut] + rectangle.column * plan_.columns.strides[kOut];
+    C* scratch = reinterpret_cast<C*>(call.scratch);
+    for (int64_t row = rectangle.row; row < rectangle.end_row; row += rows_at_once_) {
+      const int64_t rows = std::min(rows_at_once_, rectangle.end_row - row);
+      Out* rows_out = out + row * plan_.rows.strides[kOut];
+      Product<T> product{rows,
+                         columns,
+                         summed_,
+                         a + row * plan_.rows.strides[kA],
+                         plan_.rows.strides[kA],
+                         b,
+                         plan_.columns.strides[kB],
+                         scratch,
+                         columns};
+      if constexpr (std::is_same_v<Out, C>) {
+        if (!out_in_scratch_) {
+          product.c = rows_out;
+          product.c_row_stride = plan_.rows.strides[kOut];
+        }
+      }
+      multiply(product, scratch + out_elements());
+      if (out_in_scratch_) store(scratch, rows_out, rows, columns);
+    }
+    return 2 * (rectangle.end_row - rectangle.row) * columns * depth_;
+  }
+
+  void store(const C* from, Out* out, int64_t rows, int64_t columns) const {
+    for (int64_t i = 0; i < rows; ++i) {
+      Out* to = out + i * plan_.rows.strides[kOut];
+      for (int64_t j = 0; j < columns; ++j)
+        to[j * plan_.columns.strides[kOut]] = narrow<Out>(from[i * columns + j]);
+    }
+  }
+
+  Plan plan_;
+  bool swapped_;
+  std::vector<SummedAxis> summed_;
+  int64_t depth_;
+  bool out_in_scratch_;
+  int64_t rows_at_once_;  ///< of an output in scratch
+  int64_t loops_per_task_ = 1, loop_groups_ = 1, column_blocks_ = 1, row_blocks_ = 1;
+};
+
+constexpr int64_t kProductsPerTask = 512;
+
+/// Without rows and columns, when the innermost batch axis is contiguous in all operands: that axis is the
+/// vector. Sums are made in the blocks of a matrix product, so that they have its bits.
+template <class T, class Out>
+class ElementwiseKernel final : public Kernel {
+ public:
+  ElementwiseKernel(Plan plan, int64_t size)
+      : plan_(std::move(plan)),
+        size_(size),
+        vectors_((size + kProductsPerTask - 1) / kProductsPerTask),
+        depth_(size_of(plan_.sums)) {}
+  int64_t tasks() const override { return size_of(plan_.loops) * vectors_; }
+  size_t scratch_bytes() const override { return 2 * kProductsPerTask * sizeof(Computed<T>); }
+  int64_t run(const KernelCall& call, int64_t begin, int64_t end) const override {
+    auto* total = reinterpret_cast<Computed<T>*>(call.scratch);
+    int64_t flops = 0;
+    for (int64_t task = begin; task < end; ++task) {
+      const Offsets<3> at = offsets_of(plan_.loops, task / vectors_);
+      const int64_t first = task % vectors_ * kProductsPerTask, n = std::min(kProductsPerTask, size_ - first);
+      const int64_t block = depth_block(depth_);
+      for (int64_t k = 0; k < depth_; k += block) {
+        Computed<T>* sums = k == 0 ? total : total + kProductsPerTask;
+        std::fill(sums, sums + n, Computed<T>(0));
+        add_block(call.input<T>(0) + at[kA] + first, call.input<T>(1) + at[kB] + first, n, k,
+                  std::min(depth_, k + block), sums);
+        for (int64_t j = 0; k > 0 && j < n; ++j) total[j] += sums[j];
+      }
+      flops += 2 * depth_ * n;
+      Out* out = call.output<Out>(0) + at[kOut] + first;
+      for (int64_t j = 0; j < n; ++j) out[j] = narrow<Out>(total[j]);
+    }
+    return flops;
+  }
+
+ private:
+  /// Depths k ... end - 1, run by run of the innermost summed axis.
+  void add_block(const T* a, const T* b, int64_t n, int64_t k, int64_t end, Computed<T>* sums) const {
+    const Axis inner = plan_.sums.empty() ? Axis{} : plan_.sums.back();
+    while (k < end) {
+      const Offsets<3> sum = offsets_of(plan_.sums, k);
+      const int64_t run = std::min(end - k, inner.size - k % inner.size);
+      add_products(Products<T>{a + sum[kA], b + sum[kB], inner.strides[kA], inner.strides[kB], run, n}, sums);
+      k += run;
+    }
+  }
+
+  Plan plan_;
+  int64_t size_, vectors_, depth_;
+};
+
+template <class T, class Out>
+std::unique_ptr<Kernel> einsum_into(const KernelContext& context) {
+  Plan plan = make_plan(context);
+  if (plan.rows.size == 1 && plan.columns.size == 1 && !plan.loops.empty()) {
+    const Axis inner = plan.loops.back();
+    if (inner.size >= 8 && inner.strides == Offsets<3>{1, 1, 1}) {
+      plan.loops.pop_back();
+      return std::make_unique<ElementwiseKernel<T, Out>>(std::move(plan), inner.size);
+    }
+  }
+  return std::make_unique<EinsumKernel<T, Out>>(std::move(plan));
+}
+
+template <class T>
+std::unique_ptr<Kernel> einsum_kernel(const KernelContext& context) {
+  const bool widens = context.outputs[0].dtype != DTypeOf<T>::value;
+  return widens ? einsum_into<T, Computed<T>>(context) : einsum_into<T, T>(context);
+}
+
+const KernelRegistration einsum_f32("einsum", {DType::kFloat32}, einsum_kernel<float>);
+const KernelRegistration einsum_f64("einsum", {DType::kFloat64}, einsum_kernel<double>);
+const KernelRegistration einsum_bf16("einsum", {DType::kBFloat16}, einsum_kernel<BFloat16>);
+
+}  // namespace
+}  // namespace mtf

@@ -1,0 +1,409 @@
+#include "engine/backend/cpu/contractions/gemm.h"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/check.h"
+#include "engine/base/clones.h"
+
+namespace mtf {
+namespace {
+
+/// A strip of B of this depth (48 KiB in 32 columns) streams from L2 past a panel of A that stays in L1.
+constexpr int64_t kMostDepth = 384;
+constexpr int64_t kDepthUnit = 16;
+/// Rows of A or columns of B that are packed at a time: enough to hide the packing of the other operand, and
+/// the more the shorter the depth is.
+constexpr int64_t kUsualWidth = 512, kMostWidth = 1024;
+/// Elements that are packed at a time: most of an L2 cache of 2 MiB.
+constexpr int64_t kPackedElements = 416 << 10;
+/// A is resident when the depth is at least kLongDepth and A has at most kFewRows, or fewer rows than a B of
+/// contiguous columns has columns.
+constexpr int64_t kLongDepth = 192, kFewRows = 64;
+constexpr int64_t kLine = 16;  ///< elements of a cache line
+/// With fewer strips of B, A is read where it stands.
+constexpr int64_t kStripsToPackA = 5;
+/// With fewer panels of A, B is read where it stands.
+constexpr int64_t kPanelsToPackB = 3;
+/// Rows of A that are read where they stand when they lie a multiple of kSetStride bytes apart, so that their
+/// cache lines fall into one set of L1.
+constexpr int64_t kRowsOfOneSet = 8, kSetStride = 4096;
+/// Rows of B are fetched this many steps ahead: from L2 when packed, from memory when not.
+constexpr int64_t kPrefetchedRows = 8, kPrefetchedRowsInPlace = 10;
+
+int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t round_up(int64_t a, int64_t unit) { return ceil_divide(a, unit) * unit; }
+
+/// The largest part of `size` of about equal parts, each a multiple of `unit` and at most `most`.
+int64_t balanced(int64_t size, int64_t most, int64_t unit) {
+  const int64_t parts = ceil_divide(size, std::max(most / unit, int64_t{1}) * unit);
+  return round_up(ceil_divide(size, std::max(parts, int64_t{1})), unit);
+}
+
+const GemmKernels& best_gemm_kernels() {
+  static const GemmKernels& kernels = *available_gemm_kernels().front();
+  return kernels;
+}
+
+void pack(const GemmKernels& kernels, const Strip<float>& strip, float* to, int64_t to_stride) {
+  kernels.pack(strip, to, to_stride);
+}
+void pack(const GemmKernels& kernels, const Strip<BFloat16>& strip, float* to, int64_t to_stride) {
+  kernels.pack_bf16(strip, to, to_stride);
+}
+
+int64_t depth_of(std::span<const SummedAxis> summed) {
+  int64_t depth = 1;
+  for (const SummedAxis& axis : summed) depth *= axis.size;
+  return depth;
+}
+
+/// Parts of about equal sizes, at most `most`.
+struct Parts {
+  int64_t count, size, longer;  ///< the first `longer` parts have size + 1 entries
+
+  Parts(int64_t all, int64_t most) : count(ceil_divide(all, most)), size(all / count), longer(all % count) {}
+  int64_t rows(int64_t part) const { return part < longer ? size + 1 : size; }
+  int64_t begin(int64_t part) const { return part * size + std::min(part, longer); }
+};
+
+/// What is multiplied at a time. One operand stays in L2, packed; of the other, one panel or strip at a time
+/// is in L1. Resident B lets C be written row by row, resident A saves much packing of B when A has few rows.
+struct Blocks {
+  bool a_resident;
+  int64_t depth, group;   ///< of one block, of those for which the resident operand is packed together
+  int64_t rows, columns;  ///< of the resident operand; all of the other
+
+  Blocks(int64_t all_rows, int64_t all_columns, int64_t all_depth, bool b_by_columns,
+         const GemmKernels& kernels)
+      : a_resident(all_depth >= kLongDepth && all_rows <= (b_by_columns ? all_columns : kFewRows)),
+        depth(depth_block(all_depth)) {
+    const int64_t width = std::clamp(kPackedElements / round_up(all_depth, depth), kUsualWidth, kMostWidth);
+    rows = a_resident ? balanced(all_rows, width, kernels.tile_rows) : all_rows;
+    columns = a_resident ? all_columns : balanced(all_columns, width, 2 * kernels.vector_width);
+    group = balanced(all_depth, std::max(depth, kPackedElements / (a_resident ? rows : columns)), depth);
+  }
+  /// Elements of packed A, with those by which the last vector is wider than a panel.
+  int64_t elements_a(const GemmKernels& kernels) const {
+    return round_up(a_resident ? rows * group : kernels.tile_rows * depth, kLine) + kLine;
+  }
+};
+
+template <class T>
+class BlockedProduct {
+ public:
+  BlockedProduct(const Product<T>& product, const GemmKernels& kernels, float* scratch)
+      : product_(product),
+        kernels_(kernels),
+        inner_(product.summed.empty() ? SummedAxis{} : product.summed.back()),
+        in_place_(std::is_same_v<T, float> && product.summed.size() <= 1),
+        strip_(2 * kernels.vector_width),
+        depth_(depth_of(product.summed)),
+        blocks_(product.rows, product.columns, depth_, inner_.b_stride == 1, kernels),
+        packed_a_(scratch),
+        packed_b_(scratch + blocks_.elements_a(kernels)) {
+    const bool few_strips = ceil_divide(product.columns, strip_) < kStripsToPackA;
+    const int64_t line = product.a_row_stride * static_cast<int64_t>(sizeof(T)) % kSetStride;
+    const bool one_set = inner_.a_stride == 1 && std::min(line, kSetStride - line) < kSetStride / 16;
+    fetches_ahead_ = !few_strips && product.summed.size() <= 1;
+    a_in_place_ = in_place_ && (few_strips || (inner_.a_stride == 1 && !one_set));
+    most_rows_ =
+        std::min<int64_t>(a_in_place_ && one_set ? kRowsOfOneSet : kernels.tile_rows, kernels.tile_rows);
+  }
+
+  void run() const {
+    for (int64_t row = 0; row < product_.rows; row += blocks_.rows) {
+      for (int64_t column = 0; column < product_.columns; column += blocks_.columns) {
+        for (int64_t k = 0; k < depth_; k += blocks_.group) {
+          run({row, std::min(product_.rows, row + blocks_.rows), column,
+               std::min(product_.columns, column + blocks_.columns), k, std::min(depth_, k + blocks_.group)});
+        }
+      }
+    }
+  }
+
+ private:
+  struct Range {
+    int64_t row, end_row, column, end_column, k, end_k;
+  };
+
+  void run(const Range& range) const {
+    if (blocks_.a_resident) {
+      run_past_resident_a(range);
+    } else {
+      run_past_resident_b(range);
+    }
+  }
+
+  void run_past_resident_b(const Range& range) const {
+    const Parts panels(range.end_row - range.row, most_rows_);
+    const int64_t packed_columns = round_up(range.end_column - range.column, kernels_.vector_width);
+    Tile tile;
+    tile.c_row_stride = product_.c_row_stride;
+    for (int64_t panel = 0; panel < panels.count; ++panel) {
+      const int64_t row = range.row + panels.begin(panel), rows = panels.rows(panel);
+      for (int64_t k = range.k; k < range.end_k; k += blocks_.depth) {
+        set_depth(tile, range, k);
+        set_a(tile, row, rows, k, packed_a_, true);
+        Lines next = k + blocks_.depth < range.end_k ? lines_of_a(row, rows, k + blocks_.depth)
+                     : panel + 1 < panels.count      ? lines_of_a(row + rows, panels.rows(panel + 1), range.k)
+                                                     : Lines{};
+        const int64_t lines = ceil_divide(next.count * strip_, range.end_column - range.column);
+        float* packed = packed_b_ + (k - range.k) * packed_columns;
+        for (int64_t column = range.column; column < range.end_column; column += strip_) {
+          next.fetch(lines);
+          set_b(tile, range, column, k, packed, panel == 0, panels.count);
+          multiply_tile(tile, row, rows, column);
+          packed += strip_ * tile.depth;
+        }
+      }
+    }
+  }
+
+  void run_past_resident_a(const Range& range) const {
+    const Parts panels(range.end_row - range.row, most_rows_);
+    Tile tile;
+    tile.c_row_stride = product_.c_row_stride;
+    for (int64_t column = range.column; column < range.end_column; column += strip_) {
+      for (int64_t k = range.k; k < range.end_k; k += blocks_.depth) {
+        set_depth(tile, range, k);
+        float* packed = packed_a_ + (k - range.k) * (range.end_row - range.row);
+        for (int64_t panel = 0; panel < panels.count; ++panel) {
+          const int64_t row = range.row + panels.begin(panel), rows = panels.rows(panel);
+          set_a(tile, row, rows, k, packed, column == range.column);
+          set_b(tile, range, column, k, packed_b_, panel == 0, panels.count);
+          multiply_tile(tile, row, rows, column);
+          packed += rows * tile.depth;
+        }
+      }
+    }
+  }
+
+  void set_depth(Tile& tile, const Range& range, int64_t k) const {
+    tile.depth = std::min(range.end_k - k, blocks_.depth);
+    tile.add = k > 0;
+  }
+
+  void multiply_tile(Tile& tile, int64_t row, int64_t rows, int64_t column) const {
+    tile.c = product_.c + row * product_.c_row_stride + column;
+    const int vectors = tile.columns > kernels_.vector_width ? 2 : 1;
+    (a_in_place_ ? kernels_.strided : kernels_.packed)[vectors - 1][rows - 1](tile);
+  }
+
+  /// Where a panel of A lies; it comes into L2 while the one before it is multiplied.
+  struct Lines {
+    const T* data = nullptr;
+    int64_t count = 0, stride = 0, length = 0;
+
+    void fetch(int64_t n) {
+      for (n = std::min(n, count), count -= n; n > 0; --n, data += stride) {
+        for (int64_t i = 0; i < length; i += kLine) __builtin_prefetch(data + i, 0, 2);
+      }
+    }
+  };
+  Lines lines_of_a(int64_t row, int64_t rows, int64_t k) const {
+    if (!fetches_ahead_) return {};
+    const T* data = product_.a + row * product_.a_row_stride + k * inner_.a_stride;
+    const int64_t depth = std::min(depth_ - k, blocks_.depth);
+    if (inner_.a_stride == 1) return {data, rows, product_.a_row_stride, depth};
+    return {data, depth, inner_.a_stride, 1};
+  }
+
+  void set_a(Tile& tile, int64_t row, int64_t rows, int64_t k, float* packed, bool first) const {
+    const T* a = product_.a + row * product_.a_row_stride;
+    if (a_in_place_) {
+      tile.a = unpacked(a + k * inner_.a_stride);
+      tile.a_row_stride = product_.a_row_stride;
+      tile.a_depth_stride = inner_.a_stride;
+    } else {
+      if (first) pack({a, rows, product_.a_row_stride}, &SummedAxis::a_stride, k, tile.depth, packed, rows);
+      tile.a = packed;
+    }
+  }
+
+  /// Contiguous columns are read where they stand by the first panel, and copied for the others meanwhile.
+  void set_b(Tile& tile, const Range& range, int64_t column, int64_t k, float* packed, bool first,
+             int64_t panels) const {
+    tile.columns = std::min(strip_, range.end_column - column);
+    const int64_t width = tile.columns > kernels_.vector_width ? strip_ : kernels_.vector_width;
+    const T* b = product_.b + column * product_.b_column_stride;
+    const bool copies = panels >= kPanelsToPackB;
+    if (in_place_ && product_.b_column_stride == 1 && tile.columns == width && (first || !copies)) {
+      tile.b = unpacked(b + k * inner_.b_stride);
+      tile.b_depth_stride = inner_.b_stride;
+      tile.b_prefetch = kPrefetchedRowsInPlace * inner_.b_stride;
+      tile.packed_b = copies ? packed : nullptr;
+    } else {
+      if (first)
+        pack({b, tile.columns, product_.b_column_stride}, &SummedAxis::b_stride, k, tile.depth, packed,
+             width);
+      tile.b = packed;
+      tile.b_depth_stride = width;
+      tile.b_prefetch = kPrefetchedRows * width;
+      tile.packed_b = nullptr;
+    }
+  }
+
+  static const float* unpacked(const T* data) {
+    if constexpr (std::is_same_v<T, float>) return data;
+    MTF_CHECK(false, "bfloat16 is always packed");
+  }
+
+  /// Depths k ... k + depth - 1 of a strip, run by run of the innermost summed axis.
+  void pack(Strip<T> strip, int64_t SummedAxis::*stride, int64_t k, int64_t depth, float* to,
+            int64_t to_stride) const {
+    const T* data = strip.data;
+    strip.depth_stride = inner_.*stride;
+    for (const int64_t end = k + depth; k < end; k += strip.depth, to += strip.depth * to_stride) {
+      int64_t offset = 0, rest = k;
+      for (size_t i = product_.summed.size(); i-- > 0; rest /= product_.summed[i].size)
+        offset += rest % product_.summed[i].size * (product_.summed[i].*stride);
+      strip.data = data + offset;
+      strip.depth = std::min(inner_.size - k % inner_.size, end - k);
+      mtf::pack(kernels_, strip, to, to_stride);
+    }
+  }
+
+  const Product<T>& product_;
+  const GemmKernels& kernels_;
+  const SummedAxis inner_;
+  const bool in_place_;  ///< operands can be read where they stand
+  const int64_t strip_, depth_;
+  const Blocks blocks_;
+  float *const packed_a_, *const packed_b_;
+  bool a_in_place_, fetches_ahead_;
+  int64_t most_rows_;  ///< of a panel
+};
+
+/// out[j] (+)= sum over k of a[k] * b[k][j], rows of b contiguous: four of them are added in each pass over
+/// `out`.
+MTF_INLINE void add_scaled_rows(const SummedAxis& axis, int64_t columns, const double* a, const double* b,
+                                double* out, bool accumulate) {
+  if (!accumulate) std::fill(out, out + columns, 0.0);
+  int64_t k = 0;
+  for (; k + 4 <= axis.size; k += 4) {
+    const double a0 = a[k * axis.a_stride], a1 = a[(k + 1) * axis.a_stride], a2 = a[(k + 2) * axis.a_stride],
+                 a3 = a[(k + 3) * axis.a_stride];
+    const double *b0 = b + k * axis.b_stride, *b1 = b0 + axis.b_stride, *b2 = b1 + axis.b_stride,
+                 *b3 = b2 + axis.b_stride;
+    for (int64_t j = 0; j < columns; ++j) out[j] += a0 * b0[j] + a1 * b1[j] + a2 * b2[j] + a3 * b3[j];
+  }
+  for (; k < axis.size; ++k) {
+    const double scale = a[k * axis.a_stride];
+    for (int64_t j = 0; j < columns; ++j) out[j] += scale * b[k * axis.b_stride + j];
+  }
+}
+
+MTF_INLINE double dot(const SummedAxis& axis, const double* a, const double* b) {
+  double sum = 0;
+  if (axis.a_stride == 1 && axis.b_stride == 1) {
+    for (int64_t k = 0; k < axis.size; ++k) sum += a[k] * b[k];
+  } else {
+    for (int64_t k = 0; k < axis.size; ++k) sum += a[k * axis.a_stride] * b[k * axis.b_stride];
+  }
+  return sum;
+}
+
+/// The part of the product at one place of the outer summed axes.
+MTF_CLONES void multiply_by_loops(const Product<double>& product, const SummedAxis& axis, const double* a,
+                                  const double* b, bool accumulate) {
+  for (int64_t i = 0; i < product.rows; ++i) {
+    const double* row = a + i * product.a_row_stride;
+    double* out = product.c + i * product.c_row_stride;
+    if (product.b_column_stride == 1 && product.columns > 1) {
+      add_scaled_rows(axis, product.columns, row, b, out, accumulate);
+      continue;
+    }
+    for (int64_t j = 0; j < product.columns; ++j) {
+      const double sum = dot(axis, row, b + j * product.b_column_stride);
+      out[j] = accumulate ? out[j] + sum : sum;
+    }
+  }
+}
+
+bool machine_has(const char* instruction_set) {
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+  return instruction_set == std::string_view("avx512") ? __builtin_cpu_supports("x86-64-v4")
+                                                       : __builtin_cpu_supports("x86-64-v3");
+#else
+  return instruction_set == std::string_view("portable");
+#endif
+}
+
+}  // namespace
+
+std::span<const GemmKernels* const> available_gemm_kernels() {
+  static const std::vector<const GemmKernels*> available = [] {
+    std::vector<const GemmKernels*> kernels;
+    for (const GemmKernels* set : {avx512_gemm_kernels(), avx2_gemm_kernels()}) {
+      if (set && machine_has(set->name)) kernels.push_back(set);
+    }
+    kernels.push_back(portable_gemm_kernels());
+    return kernels;
+  }();
+  return available;
+}
+
+int64_t depth_block(int64_t depth) {
+  const int64_t blocks = std::max<int64_t>(1, ceil_divide(depth, kMostDepth));
+  return std::max<int64_t>(1, round_up(ceil_divide(depth, blocks), kDepthUnit));
+}
+
+int64_t product_scratch(int64_t rows, int64_t columns, int64_t depth) {
+  const int64_t block = depth_block(depth), whole = round_up(depth, block);
+  const auto resident = [&](int64_t extent, int64_t unit) {
+    const int64_t width = std::min(kMostWidth, round_up(extent, unit));
+    return std::min(width * whole, std::max(std::min(width, kUsualWidth) * block, kPackedElements));
+  };
+  int64_t most = 0;
+  for (const GemmKernels* kernels : available_gemm_kernels()) {
+    const int64_t strip = 2 * kernels->vector_width;
+    most = std::max({most, resident(rows, kernels->tile_rows) + strip * block,
+                     resident(columns, strip) + kernels->tile_rows * block});
+  }
+  return most + 2 * kLine;
+}
+
+void multiply(const Product<float>& product, float* scratch) {
+  multiply(product, scratch, best_gemm_kernels());
+}
+void multiply(const Product<BFloat16>& product, float* scratch) {
+  multiply(product, scratch, best_gemm_kernels());
+}
+void multiply(const Product<float>& product, float* scratch, const GemmKernels& kernels) {
+  BlockedProduct<float>(product, kernels, scratch).run();
+}
+void multiply(const Product<BFloat16>& product, float* scratch, const GemmKernels& kernels) {
+  BlockedProduct<BFloat16>(product, kernels, scratch).run();
+}
+
+void add_products(const Products<float>& products, float* sums) {
+  best_gemm_kernels().add_products(products, sums);
+}
+void add_products(const Products<BFloat16>& products, float* sums) {
+  best_gemm_kernels().add_products_bf16(products, sums);
+}
+MTF_CLONES void add_products(const Products<double>& products, double* sums) {
+  for (int64_t k = 0; k < products.depth; ++k) {
+    const double *a = products.a + k * products.a_stride, *b = products.b + k * products.b_stride;
+    for (int64_t j = 0; j < products.size; ++j) sums[j] += a[j] * b[j];
+  }
+}
+
+void multiply(const Product<double>& product, double*) {
+  const SummedAxis inner = product.summed.empty() ? SummedAxis{} : product.summed.back();
+  const int64_t outer = depth_of(product.summed) / std::max<int64_t>(1, inner.size);
+  for (int64_t entry = 0; entry < outer; ++entry) {
+    const double *a = product.a, *b = product.b;
+    int64_t rest = entry;
+    for (size_t i = product.summed.size() - (product.summed.empty() ? 0 : 1); i-- > 0;
+         rest /= product.summed[i].size) {
+      a += rest % product.summed[i].size * product.summed[i].a_stride;
+      b += rest % product.summed[i].size * product.summed[i].b_stride;
+    }
+    multiply_by_loops(product, inner, a, b, entry > 0);
+  }
+}
+
+}  // namespace mtf

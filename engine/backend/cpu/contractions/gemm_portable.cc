@@ -1,0 +1,11 @@
+// The kernels of the matrix product for any machine: vectors of four entries, tiles of up to 4 x 8.
+#include "engine/backend/cpu/contractions/gemm_tiles.h"
+
+namespace mtf {
+
+const GemmKernels* portable_gemm_kernels() {
+  static constexpr GemmKernels kKernels = make_kernels<4, 4>("portable");
+  return &kKernels;
+}
+
+}  // namespace mtf

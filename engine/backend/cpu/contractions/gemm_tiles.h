@@ -1,0 +1,219 @@
+// The source of the kernels in gemm_kernels.h, as templates of the vector width. Each gemm_INSTRUCTIONSET.cc
+// includes it last, after the instruction set's target pragma; the unnamed namespace keeps what is compiled
+// for one set out of the others.
+#pragma once
+
+#include <cstring>
+#include <utility>
+
+#include "engine/backend/cpu/contractions/gemm_kernels.h"
+#include "engine/backend/element.h"
+#include "engine/base/clones.h"
+
+namespace mtf {
+namespace {
+
+template <int kWidth>
+struct VectorOf {
+  typedef float Type __attribute__((vector_size(kWidth * sizeof(float))));
+  typedef uint32_t Word __attribute__((vector_size(kWidth * sizeof(float))));
+  typedef uint16_t Half __attribute__((vector_size(kWidth * sizeof(uint16_t))));
+};
+template <int kWidth>
+using Vector = typename VectorOf<kWidth>::Type;
+
+template <int kWidth>
+MTF_INLINE void load(const float* from, Vector<kWidth>& to) {
+  std::memcpy(&to, from, sizeof to);
+}
+
+template <int kWidth>
+MTF_INLINE void load(const BFloat16* from, Vector<kWidth>& to) {
+  typename VectorOf<kWidth>::Half half;
+  std::memcpy(&half, from, sizeof half);
+  const auto word = __builtin_convertvector(half, typename VectorOf<kWidth>::Word) << 16;
+  std::memcpy(&to, &word, sizeof to);
+}
+
+template <int kWidth>
+MTF_INLINE void store(const Vector<kWidth>& from, float* to) {
+  std::memcpy(to, &from, sizeof from);
+}
+
+/// From this depth on, a tile of C is fetched while the sums are made.
+constexpr int64_t kLongDepth = 128;
+
+/// kRows * kVectors sums stay in registers. The rows of a strided A are reached from every third one, which
+/// needs fewer address registers.
+template <int kWidth, int kRows, int kVectors, bool kPacked>
+void multiply(const Tile& tile) {
+  constexpr int kBases = (kRows + 2) / 3;
+  Vector<kWidth> sums[kRows][kVectors] = {};
+  const int64_t row_stride = kPacked ? 1 : tile.a_row_stride;
+  const int64_t depth_stride = kPacked ? kRows : tile.a_depth_stride;
+  const float* bases[kBases];
+#pragma GCC unroll 8
+  for (int i = 0; i < kBases; ++i) bases[i] = tile.a + 3 * i * row_stride;
+  const float* b = tile.b;
+  if (tile.depth >= kLongDepth) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) __builtin_prefetch(tile.c + r * tile.c_row_stride + v * kWidth);
+    }
+  }
+  float* packed_b = tile.packed_b;
+  for (int64_t k = 0; k < tile.depth; ++k) {
+    Vector<kWidth> column[kVectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      load<kWidth>(b + v * kWidth, column[v]);
+      __builtin_prefetch(b + tile.b_prefetch + v * kWidth);
+    }
+    b += tile.b_depth_stride;
+    if (packed_b) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) store<kWidth>(column[v], packed_b + v * kWidth);
+      packed_b += kVectors * kWidth;
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      const float value = kPacked ? tile.a[k * kRows + r] : bases[r / 3][r % 3 * row_stride];
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) sums[r][v] += value * column[v];
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kBases; ++i) bases[i] += depth_stride;
+  }
+  if (tile.columns == kVectors * kWidth) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) {
+        float* c = tile.c + r * tile.c_row_stride + v * kWidth;
+        if (tile.add) {
+          Vector<kWidth> before;
+          load<kWidth>(c, before);
+          sums[r][v] = before + sums[r][v];
+        }
+        store<kWidth>(sums[r][v], c);
+      }
+    }
+    return;
+  }
+  float edge[kRows][kVectors * kWidth];
+  std::memcpy(edge, sums, sizeof edge);
+  for (int r = 0; r < kRows; ++r) {
+    float* c = tile.c + r * tile.c_row_stride;
+    for (int64_t j = 0; j < tile.columns; ++j) c[j] = tile.add ? c[j] + edge[r][j] : edge[r][j];
+  }
+}
+
+/// rows[i][j] <-> rows[j][i]: exchanges the off-diagonal halves of ever smaller blocks.
+template <int kWidth, int kBlock, size_t... kLanes>
+MTF_INLINE void exchange(Vector<kWidth>& x, Vector<kWidth>& y, std::index_sequence<kLanes...>) {
+  const Vector<kWidth> low =
+      __builtin_shufflevector(x, y, (kLanes & kBlock ? kWidth + kLanes - kBlock : kLanes)...);
+  y = __builtin_shufflevector(x, y, (kLanes & kBlock ? kWidth + kLanes : kLanes + kBlock)...);
+  x = low;
+}
+template <int kWidth, int kBlock = kWidth / 2>
+MTF_INLINE void transpose(Vector<kWidth> (&rows)[kWidth]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kWidth; ++i) {
+    if (!(i & kBlock))
+      exchange<kWidth, kBlock>(rows[i], rows[i + kBlock], std::make_index_sequence<kWidth>());
+  }
+  if constexpr (kBlock > 1) transpose<kWidth, kBlock / 2>(rows);
+}
+
+/// Entries that are fetched ahead while packing.
+constexpr int64_t kPrefetchedDepth = 64, kPrefetchedRows = 16;
+
+/// Depth contiguous: square blocks are transposed in registers. Missing entries repeat the last one.
+template <int kWidth, class T>
+MTF_INLINE void pack_along_depth(const Strip<T>& strip, float* to, int64_t to_stride) {
+  const int64_t whole = strip.depth / kWidth * kWidth;
+  for (int64_t first = 0; first < strip.width; first += kWidth) {
+    const int64_t last = (strip.width - first < kWidth ? strip.width - first : kWidth) - 1;
+    const T* from[kWidth];
+#pragma GCC unroll 16
+    for (int i = 0; i < kWidth; ++i) from[i] = strip.data + (first + (i < last ? i : last)) * strip.stride;
+    for (int64_t k = 0; k < whole; k += kWidth) {
+      Vector<kWidth> rows[kWidth];
+#pragma GCC unroll 16
+      for (int i = 0; i < kWidth; ++i) {
+        load<kWidth>(from[i] + k, rows[i]);
+        __builtin_prefetch(from[i] + k + kPrefetchedDepth, 0, 2);
+      }
+      transpose<kWidth>(rows);
+#pragma GCC unroll 16
+      for (int i = 0; i < kWidth; ++i) store<kWidth>(rows[i], to + (k + i) * to_stride + first);
+    }
+  }
+  for (int64_t k = whole; k < strip.depth; ++k) {
+    for (int64_t i = 0; i < strip.width; ++i) to[k * to_stride + i] = widen(strip.data[i * strip.stride + k]);
+    for (int64_t i = strip.width; i < to_stride; ++i) to[k * to_stride + i] = 0;
+  }
+}
+
+template <int kWidth, class T>
+void pack(const Strip<T>& strip, float* to, int64_t to_stride) {
+  if (strip.depth_stride == 1 && strip.stride != 1) {
+    pack_along_depth<kWidth>(strip, to, to_stride);
+    return;
+  }
+  // The rest of a row is read as a whole vector too where the next row lies behind it; what comes of it is
+  // overwritten or padding.
+  const int64_t whole = strip.stride == 1 ? strip.width / kWidth * kWidth : 0;
+  const bool reads_on = strip.stride == 1 && strip.depth_stride >= kWidth;
+  for (int64_t k = 0; k < strip.depth; ++k, to += to_stride) {
+    const T* from = strip.data + k * strip.depth_stride;
+    const int64_t end = reads_on && k + 1 < strip.depth ? strip.width : whole;
+    __builtin_prefetch(from + kPrefetchedRows * strip.depth_stride);
+    int64_t i = 0;
+    for (; i < end; i += kWidth) {
+      Vector<kWidth> entries;
+      load<kWidth>(from + i, entries);
+      store<kWidth>(entries, to + i);
+    }
+    for (; i < strip.width; ++i) to[i] = widen(from[i * strip.stride]);
+    for (; i < to_stride; ++i) to[i] = 0;
+  }
+}
+
+template <class T>
+void add_products(const Products<T>& products, float* __restrict__ sums) {
+  for (int64_t k = 0; k < products.depth; ++k) {
+    const T *a = products.a + k * products.a_stride, *b = products.b + k * products.b_stride;
+    for (int64_t j = 0; j < products.size; ++j) sums[j] += widen(a[j]) * widen(b[j]);
+  }
+}
+
+template <int kWidth, int kVectors, bool kPacked, size_t... kRows>
+constexpr void fill(GemmKernels::Multiply* by_rows, std::index_sequence<kRows...>) {
+  ((by_rows[kRows] = multiply<kWidth, kRows + 1, kVectors, kPacked>), ...);
+}
+
+template <int kWidth, int kTileRows>
+constexpr GemmKernels make_kernels(const char* name) {
+  static_assert(kTileRows <= kMaximalTileRows);
+  GemmKernels kernels{name,
+                      kTileRows,
+                      kWidth,
+                      {},
+                      {},
+                      pack<kWidth, float>,
+                      pack<kWidth, BFloat16>,
+                      add_products<float>,
+                      add_products<BFloat16>};
+  const auto rows = std::make_index_sequence<kTileRows>();
+  fill<kWidth, 1, true>(kernels.packed[0], rows);
+  fill<kWidth, 2, true>(kernels.packed[1], rows);
+  fill<kWidth, 1, false>(kernels.strided[0], rows);
+  fill<kWidth, 2, false>(kernels.strided[1], rows);
+  return kernels;
+}
+
+}  // namespace
+}  // namespace mtf

@@ -1,0 +1,191 @@
+// Largest entries of rows: one pass for k = 1, insertion into a short sorted list for small k, selection
+// otherwise. Entries are ordered by value, NaN first, then by index, which makes the result unique. Gradient:
+// the values go back to their places.
+#include "engine/ops/top_k.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "engine/backend/cpu/registry/kernel_registry.h"
+#include "engine/backend/element.h"
+#include "engine/backend/strided.h"
+#include "engine/base/clones.h"
+
+namespace mtf {
+namespace {
+
+/// True when `a` ranks before `b` whatever their indices.
+template <class T>
+MTF_INLINE bool larger(T a, T b) {
+  return a > b || (a != a && b == b);
+}
+
+/// Maxima of 32 interleaved sequences, compared side by side; whether there is a NaN.
+template <class T>
+MTF_INLINE bool lane_maxima(const T* x, int64_t n, Computed<T>* maxima) {
+  int32_t nans[32] = {};
+  for (int lane = 0; lane < 32; ++lane) maxima[lane] = widen(x[0]);
+  for (int64_t i = 0; i + 32 <= n; i += 32) {
+    for (int lane = 0; lane < 32; ++lane) {
+      const Computed<T> value = widen(x[i + lane]);
+      maxima[lane] = value > maxima[lane] ? value : maxima[lane];
+      nans[lane] |= value != value;
+    }
+  }
+  int32_t any = 0;
+  for (int lane = 0; lane < 32; ++lane) any |= nans[lane];
+  for (int64_t i = n / 32 * 32; i < n; ++i) {
+    const Computed<T> value = widen(x[i]);
+    maxima[0] = value > maxima[0] ? value : maxima[0];
+    any |= value != value;
+  }
+  return any != 0;
+}
+
+MTF_CLONES bool maxima_of(const float* x, int64_t n, float* maxima) { return lane_maxima(x, n, maxima); }
+MTF_CLONES bool maxima_of(const BFloat16* x, int64_t n, float* maxima) { return lane_maxima(x, n, maxima); }
+MTF_CLONES bool maxima_of(const double* x, int64_t n, double* maxima) { return lane_maxima(x, n, maxima); }
+MTF_CLONES bool maxima_of(const int32_t* x, int64_t n, int32_t* maxima) { return lane_maxima(x, n, maxima); }
+
+/// Index of the largest entry, of the first NaN if there is one.
+template <class T>
+int64_t largest(const T* x, int64_t n) {
+  Computed<T> maxima[32];
+  if (maxima_of(x, n, maxima)) {
+    return std::find_if(x, x + n, [](T value) { return widen(value) != widen(value); }) - x;
+  }
+  const Computed<T> maximum = *std::max_element(maxima, maxima + 32);
+  return std::find_if(x, x + n, [maximum](T value) { return widen(value) == maximum; }) - x;
+}
+
+/// `best` holds indices of the k largest entries seen so far, in order; most entries fail the first
+/// comparison.
+template <class T>
+void insert_largest(const T* x, int64_t n, int64_t k, int32_t* best) {
+  int64_t held = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const Computed<T> value = widen(x[i]);
+    if (held == k && !larger(value, widen(x[best[k - 1]]))) continue;
+    int64_t rank = held < k ? held++ : k - 1;
+    for (; rank > 0 && larger(value, widen(x[best[rank - 1]])); --rank) best[rank] = best[rank - 1];
+    best[rank] = static_cast<int32_t>(i);
+  }
+}
+
+/// Orders all indices far enough that the first k are those of the k largest entries.
+template <class T>
+void select_largest(const T* x, int64_t n, int64_t k, int32_t* indices) {
+  const auto before = [x](int32_t a, int32_t b) {
+    const Computed<T> left = widen(x[a]), right = widen(x[b]);
+    return larger(left, right) || (!larger(right, left) && a < b);
+  };
+  std::iota(indices, indices + n, 0);
+  if (k < n) std::nth_element(indices, indices + k, indices + n, before);
+  std::sort(indices, indices + k, before);
+}
+
+constexpr int64_t kInsertionLimit = 32;
+
+/// Strides of x (or of its gradient) along all dimensions but the one searched.
+StridedAxes<1> rows_of(const Shape& shape, int axis) {
+  StridedAxes<1> rows;
+  const std::vector<int64_t> strides = shape.strides();
+  for (int a = 0; a < shape.rank(); ++a) {
+    if (a != axis) rows.push_back({shape[a].size, {strides[a]}});
+  }
+  return joined(rows);
+}
+
+template <class T>
+class TopKKernel final : public Kernel {
+ public:
+  explicit TopKKernel(const KernelContext& context) {
+    const auto& operation = static_cast<const TopK&>(context.operation);
+    const Shape& local = context.inputs[0].local;
+    const int axis = *local.find(operation.dimension);
+    n_ = local[axis].size;
+    stride_ = local.strides()[axis];
+    k_ = context.outputs[0].local.dimension(operation.k_dimension).size;
+    rows_ = rows_of(local, axis);
+    rows_per_task_ = std::max<int64_t>(1, kElementsPerTask / n_);
+  }
+
+  int64_t tasks() const override { return (size_of(rows_) + rows_per_task_ - 1) / rows_per_task_; }
+  /// Indices of a row, and its entries side by side where they are not in memory.
+  size_t scratch_bytes() const override { return index_bytes() + sizeof(T) * static_cast<size_t>(n_); }
+
+  int64_t run(const KernelCall& call, int64_t begin, int64_t end) const override {
+    const int64_t first = begin * rows_per_task_, last = std::min(end * rows_per_task_, size_of(rows_));
+    int64_t row = first;
+    for_each_offset(rows_, first, last,
+                    [&](const Offsets<1>& at) { run_row(call, call.input<T>(0) + at[0], row++); });
+    return 0;
+  }
+
+ private:
+  size_t index_bytes() const { return (sizeof(int32_t) * static_cast<size_t>(n_) + 63) / 64 * 64; }
+
+  void run_row(const KernelCall& call, const T* x, int64_t row) const {
+    if (stride_ != 1) {
+      T* dense = reinterpret_cast<T*>(call.scratch + index_bytes());
+      for (int64_t i = 0; i < n_; ++i) dense[i] = x[i * stride_];
+      x = dense;
+    }
+    auto* indices = reinterpret_cast<int32_t*>(call.scratch);
+    if (k_ == 1) {
+      indices[0] = static_cast<int32_t>(largest(x, n_));
+    } else if (k_ <= kInsertionLimit) {
+      insert_largest(x, n_, k_, indices);
+    } else {
+      select_largest(x, n_, k_, indices);
+    }
+    for (int64_t i = 0; i < k_; ++i) {
+      call.output<T>(0)[row * k_ + i] = x[indices[i]];
+      call.output<int32_t>(1)[row * k_ + i] = indices[i];
+    }
+  }
+
+  int64_t n_, stride_, k_, rows_per_task_;
+  StridedAxes<1> rows_;
+};
+
+template <class T>
+std::unique_ptr<Kernel> top_k_kernel(const KernelContext& context) {
+  return std::make_unique<TopKKernel<T>>(context);
+}
+
+/// A row of dx is cleared, then each value is put where it came from if that is in this position's slice.
+template <class T>
+std::unique_ptr<Kernel> top_k_gradient_kernel(const KernelContext& context) {
+  const auto& operation = static_cast<const TopKGradient&>(context.operation);
+  const Shape& local = context.outputs[0].local;
+  const int axis = *local.find(operation.dimension);
+  const int64_t n = local[axis].size, stride = local.strides()[axis];
+  const int64_t k = context.inputs[0].local.dimension(operation.k_dimension).size;
+  const StridedAxes<1> rows = rows_of(local, axis);
+  return make_kernel(size_of(rows), std::max<int64_t>(1, kElementsPerTask / n),
+                     [=](const KernelCall& call, int64_t begin, int64_t end) {
+                       const int64_t first = call.outputs[0].begin[axis];
+                       int64_t row = begin;
+                       for_each_offset(rows, begin, end, [&](const Offsets<1>& at) {
+                         T* dx = call.output<T>(0) + at[0];
+                         for (int64_t i = 0; i < n; ++i) dx[i * stride] = T{};
+                         for (int64_t i = row * k; i < (row + 1) * k; ++i) {
+                           const int64_t index = call.input<int32_t>(1)[i] - first;
+                           if (index >= 0 && index < n) dx[index * stride] = call.input<T>(0)[i];
+                         }
+                         ++row;
+                       });
+                     });
+}
+
+const KernelRegistration f32("top_k", {DType::kFloat32}, top_k_kernel<float>);
+const KernelRegistration bf16("top_k", {DType::kBFloat16}, top_k_kernel<BFloat16>);
+const KernelRegistration f64("top_k", {DType::kFloat64}, top_k_kernel<double>);
+const KernelRegistration i32("top_k", {DType::kInt32}, top_k_kernel<int32_t>);
+const KernelRegistration gradient_f32("top_k_gradient", {DType::kFloat32}, top_k_gradient_kernel<float>);
+const KernelRegistration gradient_bf16("top_k_gradient", {DType::kBFloat16}, top_k_gradient_kernel<BFloat16>);
+const KernelRegistration gradient_f64("top_k_gradient", {DType::kFloat64}, top_k_gradient_kernel<double>);
+
+}  // namespace
+}  // namespace mtf

@@ -1,0 +1,184 @@
+// What a kernel sees of the threads that run it. Kernels are function objects over a Block, compiled by nvcc
+// for a GPU and, word for word, by the host's compiler for the emulator (tests/emulated_gpu), which
+// runs them thread by thread, checks barriers and lets sanitizers look at every access.
+//
+//   struct RowSum {
+//     const float* x;
+//     float* y;
+//     int64_t n;
+//     MTF_DEVICE void operator()(const Block& block) const {       // one block for each row
+//       float sum = 0;
+//       for (int64_t i = block.thread(); i < n; i += block.threads()) sum += x[block.index() * n + i];
+//       sum = reduce_block(block, sum, Sum{}, block.shared<float>());
+//       if (block.thread() == 0) y[block.index()] = sum;
+//     }
+//   };
+//
+// Rules: blocks of whole warps; every thread of a block comes to every barrier, every lane of a warp to every
+// exchange; no static variables; memory that threads share is block.shared().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__CUDACC__)
+#define MTF_DEVICE __device__ __forceinline__
+#define MTF_HOST_DEVICE __host__ __device__ __forceinline__
+#else
+#define MTF_DEVICE inline
+#define MTF_HOST_DEVICE inline
+#endif
+
+#define MTF_PRAGMA(text) _Pragma(#text)
+/// Before a loop over elements of an array: unrolled, so that the array is in registers.
+#if defined(__CUDA_ARCH__)
+#define MTF_UNROLL(count) MTF_PRAGMA(unroll count)
+#else
+#define MTF_UNROLL(count)
+#endif
+
+namespace mtf::cuda {
+
+/// Threads that run in step and exchange registers.
+inline constexpr int kWarp = 32;
+
+#if defined(__CUDACC__)
+
+class Block {
+ public:
+  MTF_DEVICE Block() : index_(blockIdx.x), blocks_(gridDim.x) {}
+  MTF_DEVICE int thread() const { return static_cast<int>(threadIdx.x); }
+  MTF_DEVICE int threads() const { return static_cast<int>(blockDim.x); }
+  MTF_DEVICE void sync() const { __syncthreads(); }
+  MTF_DEVICE void sync_warp() const { __syncwarp(); }
+  /// The value of another lane.
+  template <class T>
+  MTF_DEVICE T shuffle(T value, int lane) const {
+    return __shfl_sync(0xffffffffu, value, lane);
+  }
+  template <class T>
+  MTF_DEVICE T shuffle_xor(T value, int mask) const {
+    return __shfl_xor_sync(0xffffffffu, value, mask);
+  }
+  /// Bit i: lane i says so.
+  MTF_DEVICE uint32_t ballot(bool value) const { return __ballot_sync(0xffffffffu, value); }
+  /// The memory that the threads of a block share, 16-byte aligned, LaunchShape::shared_bytes long.
+  template <class T>
+  MTF_DEVICE T* shared(int64_t byte_offset = 0) const {
+    extern __shared__ __align__(16) unsigned char memory[];
+    return reinterpret_cast<T*>(memory + byte_offset);
+  }
+
+#else
+
+namespace emulator {
+void sync_block();
+void sync_warp();
+/// Copies `bytes` bytes of what lane `lane` of the warp gives in the same call.
+void exchange(const void* mine, size_t bytes, int lane, void* result);
+/// Of all lanes, one after the other.
+void exchange_all(const void* mine, size_t bytes, void* results);
+uint32_t ballot(bool value);
+}  // namespace emulator
+
+class Block {
+ public:
+  Block(int64_t index, int64_t blocks, int thread, int threads, unsigned char* shared)
+      : index_(index), blocks_(blocks), thread_(thread), threads_(threads), shared_(shared) {}
+  int thread() const { return thread_; }
+  int threads() const { return threads_; }
+  void sync() const { emulator::sync_block(); }
+  void sync_warp() const { emulator::sync_warp(); }
+  template <class T>
+  T shuffle(T value, int lane) const {
+    T result;
+    emulator::exchange(&value, sizeof(T), lane % kWarp, &result);
+    return result;
+  }
+  template <class T>
+  T shuffle_xor(T value, int mask) const {
+    return shuffle(value, this->lane() ^ mask);
+  }
+  uint32_t ballot(bool value) const { return emulator::ballot(value); }
+  template <class T>
+  T* shared(int64_t byte_offset = 0) const {
+    return reinterpret_cast<T*>(shared_ + byte_offset);
+  }
+
+#endif
+
+  MTF_DEVICE int64_t index() const { return index_; }
+  MTF_DEVICE int64_t blocks() const { return blocks_; }
+  /// The same threads as block `index` of a grid of `blocks`.
+  MTF_DEVICE Block as(int64_t index, int64_t blocks) const {
+    Block block = *this;
+    block.index_ = index;
+    block.blocks_ = blocks;
+    return block;
+  }
+  MTF_DEVICE int lane() const { return thread() % kWarp; }
+  MTF_DEVICE int warp() const { return thread() / kWarp; }
+  MTF_DEVICE int warps() const { return threads() / kWarp; }
+  /// This thread's number in the whole grid, and the number of its threads: for loops over elements.
+  MTF_DEVICE int64_t first() const { return index() * threads() + thread(); }
+  MTF_DEVICE int64_t stride() const { return blocks() * threads(); }
+
+ private:
+  int64_t index_, blocks_;
+#if !defined(__CUDACC__)
+  int thread_, threads_;
+  unsigned char* shared_;
+#endif
+};
+
+MTF_DEVICE int count_bits(uint32_t bits) {
+#if defined(__CUDACC__)
+  return __popc(bits);
+#else
+  return __builtin_popcount(bits);
+#endif
+}
+
+struct Sum {
+  template <class T>
+  MTF_HOST_DEVICE T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+/// NaN where either is.
+struct Max {
+  template <class T>
+  MTF_HOST_DEVICE T operator()(T a, T b) const {
+    return a > b || a != a ? a : b;
+  }
+};
+struct Min {
+  template <class T>
+  MTF_HOST_DEVICE T operator()(T a, T b) const {
+    return a < b || a != a ? a : b;
+  }
+};
+
+/// The values of the lanes of a warp, combined in a fixed order; every lane gets the result. `combine` must
+/// be commutative, so that all lanes get the same bits.
+template <class T, class Combine>
+MTF_DEVICE T reduce_warp(const Block& block, T value, Combine combine) {
+  for (int mask = kWarp / 2; mask > 0; mask /= 2) value = combine(value, block.shuffle_xor(value, mask));
+  return value;
+}
+
+/// Of all threads of a block; `shared`: one T for each warp. Every thread gets the result. Shared memory may
+/// be used again after the next barrier.
+template <class T, class Combine>
+MTF_DEVICE T reduce_block(const Block& block, T value, Combine combine, T* shared) {
+  value = reduce_warp(block, value, combine);
+  if (block.warps() == 1) return value;
+  if (block.lane() == 0) shared[block.warp()] = value;
+  block.sync();
+  value = shared[0];
+  for (int warp = 1; warp < block.warps(); ++warp) value = combine(value, shared[warp]);
+  block.sync();
+  return value;
+}
+
+}  // namespace mtf::cuda

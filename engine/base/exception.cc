@@ -1,0 +1,50 @@
+#include "engine/base/exception.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
+namespace mtf {
+namespace {
+
+/// "[json.exception.type_error.302] type must be string" without what stands in brackets.
+std::string_view without_name(std::string_view what) {
+  const size_t end = what.starts_with('[') ? what.find("] ") : std::string_view::npos;
+  return end == std::string_view::npos ? what : what.substr(end + 2);
+}
+
+}  // namespace
+
+Error as_error(const std::exception& error, std::string_view program) {
+  if (const auto* own = dynamic_cast<const Error*>(&error)) return *own;
+  // A container that is asked for more than any memory has says `length_error`.
+  if (dynamic_cast<const std::bad_alloc*>(&error) || dynamic_cast<const std::length_error*>(&error))
+    return {ErrorKind::kMemory, fmt::format("{}: there is not enough memory", program),
+            "less at a time, or a machine or a control group with more"};
+  if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error))
+    return {ErrorKind::kSystem,
+            fmt::format("{}: {}", file->path1().string(), system_message(file->code().value()))};
+  if (const auto* refused = dynamic_cast<const std::system_error*>(&error)) {
+    const bool no_more = refused->code() == std::errc::resource_unavailable_try_again;
+    return {ErrorKind::kSystem,
+            fmt::format("{}: the system refuses {}: {}", program,
+                        no_more ? "another thread" : "what it was asked for", refused->code().message()),
+            no_more ? "fewer threads (`run.threads`), or a higher limit (`ulimit -u`)" : ""};
+  }
+  return {ErrorKind::kSystem,
+          fmt::format("{}: a mistake in the program: {}", program, without_name(error.what())),
+          "please report it with the command"};
+}
+
+int report_failure(const std::exception& error, std::string_view program) {
+  const Error described = as_error(error, program);
+  std::fputs(fmt::format("{}\n", described.what()).c_str(), stderr);  // fmt::print throws where it cannot
+  return described.exit_code();
+}
+
+}  // namespace mtf

@@ -1,0 +1,121 @@
+#include "engine/base/fault.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/base/check.h"
+
+namespace mtf {
+namespace {
+
+constexpr const char* variable = "MTF_FAULT";
+
+constexpr std::array<std::pair<std::string_view, int>, 6> error_names = {{{"ENOSPC", ENOSPC},
+                                                                          {"EIO", EIO},
+                                                                          {"EROFS", EROFS},
+                                                                          {"EACCES", EACCES},
+                                                                          {"EFBIG", EFBIG},
+                                                                          {"EINVAL", EINVAL}}};
+
+/// What the variable asks for.
+struct Fault {
+  std::string name;
+  int64_t passing = 1;  ///< counted from 1
+  int error = 0;        ///< 0: the process is killed
+};
+
+[[noreturn]] void refuse(std::string_view text, const std::string& legal) {
+  fmt::print(stderr, "{}={}: {}\n", variable, text, legal);
+  std::_Exit(2);
+}
+
+/// NAME[@K][=ERROR].
+Fault parse_fault(std::string_view text) {
+  Fault fault;
+  std::string_view rest = text;
+  if (const size_t equal = rest.find('='); equal != std::string_view::npos) {
+    const std::string_view error = rest.substr(equal + 1);
+    const auto* entry = std::ranges::find(error_names, error, &std::pair<std::string_view, int>::first);
+    if (entry == error_names.end()) {
+      std::vector<std::string_view> names;
+      for (const auto& [name, number] : error_names) names.push_back(name);
+      refuse(text, fmt::format("errors are {}", fmt::join(names, ", ")));
+    }
+    fault.error = entry->second;
+    rest = rest.substr(0, equal);
+  }
+  if (const size_t at = rest.find('@'); at != std::string_view::npos) {
+    const std::string_view passing = rest.substr(at + 1);
+    const auto [end, status] =
+        std::from_chars(passing.data(), passing.data() + passing.size(), fault.passing);
+    if (status != std::errc() || end != passing.data() + passing.size() || fault.passing < 1)
+      refuse(text, "after @ stands a number of at least 1");
+    rest = rest.substr(0, at);
+  }
+  if (std::ranges::find(fault_points(), rest) == fault_points().end())
+    refuse(text, fmt::format("places are {}", fmt::join(fault_points(), ", ")));
+  fault.name = rest;
+  return fault;
+}
+
+/// Counts how often the place was passed that MTF_FAULT names. A new value of the variable starts anew, so
+/// that one test program can try several.
+class PassingCounter {
+ public:
+  /// The fault when this is the passing that `text` asks for.
+  std::optional<Fault> pass(const char* text, std::string_view name) {
+    const std::lock_guard lock(mutex_);
+    if (text_ != text) {
+      fault_ = parse_fault(text);
+      text_ = text;
+      passed_ = 0;
+    }
+    if (name != fault_.name || ++passed_ != fault_.passing) return std::nullopt;
+    return fault_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string text_;
+  Fault fault_;
+  int64_t passed_ = 0;
+};
+
+}  // namespace
+
+const std::vector<std::string_view>& fault_points() {
+  static const std::vector<std::string_view> names = {
+      "checkpoint.begin",  "checkpoint.create",   "checkpoint.write", "checkpoint.written",
+      "checkpoint.file",   "checkpoint.manifest", "checkpoint.sync",  "checkpoint.rename",
+      "checkpoint.parent", "checkpoint.remove",   "save.done",        "metrics.line",
+      "resume.config",     "resume.cut"};
+  return names;
+}
+
+int fault_point(std::string_view name) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr) return 0;
+  MTF_CHECK(std::ranges::find(fault_points(), name) != fault_points().end(), "no fault point {}", name);
+  static PassingCounter counter;
+  const std::optional<Fault> fault = counter.pass(text, name);
+  if (!fault) return 0;
+  if (fault->error != 0) return fault->error;
+  ::kill(::getpid(), SIGKILL);
+  for (;;) ::pause();
+}
+
+}  // namespace mtf

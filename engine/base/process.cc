@@ -1,0 +1,35 @@
+#include "engine/base/process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <span>
+#include <vector>
+
+#include "engine/base/hash.h"
+
+namespace mtf {
+
+void prepare_process() {
+  ::signal(SIGXFSZ, SIG_IGN);
+  // The lowest free number is taken, so that these three come out of closed streams alone.
+  for (int descriptor = 0; descriptor <= STDERR_FILENO;) {
+    descriptor = ::open("/dev/null", O_RDWR);
+    if (descriptor > STDERR_FILENO) ::close(descriptor);
+    if (descriptor < 0) break;
+  }
+}
+
+std::string build_of_program(std::string_view version) {
+  Hash128 hash;
+  std::ifstream file("/proc/self/exe", std::ios::binary);
+  std::vector<char> piece(1 << 20);
+  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())), file.gcount() > 0)
+    hash.add(std::as_bytes(std::span(piece).first(static_cast<size_t>(file.gcount()))));
+  return fmt::format("{}, program file {}", version, hash.hex());
+}
+
+}  // namespace mtf

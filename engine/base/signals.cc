@@ -1,0 +1,96 @@
+#include "engine/base/signals.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <climits>
+#include <csignal>
+#include <ctime>
+
+#include "engine/base/check.h"
+
+namespace mtf {
+namespace {
+
+volatile std::sig_atomic_t received_signal = 0;
+/// When this process itself has got one, in seconds since the machine was started; 0: it has not.
+volatile std::sig_atomic_t received_at = 0;
+
+std::sig_atomic_t seconds_now() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::sig_atomic_t>(now.tv_sec);
+}
+
+/// A second signal ends the process. Not one that comes at once: `timeout` sends each twice, and a terminal
+/// and a launcher may both send one.
+void remember(int signal) {
+  if (received_at == 0) {
+    received_at = seconds_now();
+    StopSignals::receive(signal);
+  } else if (seconds_now() - received_at > 1) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);  // comes behind this
+  }
+}
+
+void handle(int signal, void (*handler)(int), unsigned flags) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = static_cast<int>(flags);
+  sigemptyset(&action.sa_mask);
+  sigaction(signal, &action, nullptr);
+}
+
+constexpr std::array kEnding = {SIGHUP, SIGINT, SIGTERM, SIGPIPE};
+volatile std::sig_atomic_t has_path = 0;
+std::array<char, PATH_MAX> path_to_remove;
+
+/// The signal comes again behind this, when it has its usual meaning.
+void remove_and_end(int signal) {
+  if (has_path != 0) ::unlink(path_to_remove.data());
+  ::raise(signal);
+}
+
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  received_signal = 0;
+  received_at = 0;
+  for (const int signal : {SIGTERM, SIGINT}) handle(signal, remember, SA_RESTART);
+}
+
+StopSignals::~StopSignals() {
+  for (const int signal : {SIGTERM, SIGINT}) handle(signal, SIG_DFL, 0);
+}
+
+int StopSignals::received() { return received_signal; }
+
+void StopSignals::receive(int signal) {
+  if (received_signal == 0) received_signal = signal;
+}
+
+RemovedBySignal::RemovedBySignal(const std::string& path) {
+  MTF_CHECK(has_path == 0, "two files to be removed by signals: {}", path);
+  if (path.size() >= path_to_remove.size()) return;  // no file can be called so
+  path.copy(path_to_remove.data(), path.size());
+  path_to_remove[path.size()] = '\0';
+  has_path = 1;
+  for (const int signal : kEnding) {
+    if (!is_ignored(signal)) handle(signal, remove_and_end, SA_RESETHAND);
+  }
+}
+
+RemovedBySignal::~RemovedBySignal() {
+  for (const int signal : kEnding) {
+    if (!is_ignored(signal)) handle(signal, SIG_DFL, 0);
+  }
+  has_path = 0;
+}
+
+}  // namespace mtf

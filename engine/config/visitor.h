@@ -1,0 +1,206 @@
+// The description of a struct: what `describe` of schema.h says of each key, and how a type is read, written
+// and explained.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/config/known_keys.h"
+#include "engine/config/node.h"
+#include "engine/core/dtype.h"
+#include "engine/core/layout.h"
+#include "engine/core/shape.h"
+
+namespace mtf::config {
+
+class Type;
+class Visitor;
+
+/// What may happen to a key when a run is continued with another value. kInherit: as the section around it.
+enum class Resume { kInherit, kFree, kReported, kError };
+
+/// Bounds of a number, or the legal texts.
+struct Constraint {
+  std::optional<double> low, high;
+  bool above_low = false;  ///< low itself is not allowed
+  std::vector<std::string> words;
+
+  /// "greater than 0", "from 0 to 1"; empty without bounds.
+  std::string to_string() const;
+  bool allows(double value) const;
+};
+
+/// One key of a struct.
+struct Field {
+  std::string name;
+  std::string meaning;
+  const Type* type = nullptr;  ///< nullptr: comes later
+  void* value = nullptr;
+  Constraint constraint;
+  bool required = false;
+  std::string_view off;  ///< the value that others write as null, which is the default here; may be empty
+  Resume resume = Resume::kInherit;
+  Resume resume_type = Resume::kInherit;  ///< of the `type` of a sum type; kInherit: as the others
+};
+
+/// Where a value stands while it is parsed.
+struct Place {
+  Diagnostics& diagnostics;
+  std::string path;  ///< "train.steps"; empty at the top
+  Constraint constraint;
+  Language language = nullptr;  ///< for hints at unknown keys; nullptr: keys of the same map only
+
+  Place at(std::string_view key) const;
+  /// "`train.steps`".
+  std::string name() const;
+  /// "`train.steps` must be a whole number, not the text `abc`".
+  void wrong_type(const Node& node, std::string_view expected, std::string hint = {}) const;
+};
+
+/// For checks over several keys of one struct (Visitor::check): reports at a key's place.
+class Report {
+ public:
+  Report(const Node& node, const Place& place) : node_(node), place_(place) {}
+  void error(std::string_view key, std::string message, std::string hint = {}) const;
+  /// The place of `key`'s value; of the map when it is not given.
+  const Mark& mark(std::string_view key) const;
+  bool given(std::string_view key) const { return node_.find(key) != nullptr; }
+
+ private:
+  const Node& node_;
+  const Place& place_;
+};
+
+/// Fields of a struct or of one alternative, for help. `owner` keeps the values alive.
+struct Section {
+  std::string title;  ///< "" for a struct, "type: adam" for an alternative
+  std::vector<Field> fields;
+  std::shared_ptr<void> owner;
+};
+
+/// How one C++ type is read, written and explained; one stateless object for each type.
+class Type {
+ public:
+  virtual ~Type() = default;
+  /// "whole number", "list of texts".
+  virtual std::string name() const = 0;
+  /// True when the kind of node can be this type; chooses among alternatives.
+  virtual bool accepts(const Node& node) const = 0;
+  /// Sets *value, which holds the default, from `node` (not null); reports what is wrong and then leaves the
+  /// default.
+  virtual void parse(const Node& node, void* value, const Place& place) const = 0;
+  virtual Node dump(const void* value) const = 0;
+  /// The keys below; `value` may be nullptr (then of a default value).
+  virtual std::vector<Section> sections(const void* /*value*/) const { return {}; }
+};
+
+// --- attributes of a field
+// -------------------------------------------------------------------------------------------
+
+struct Bounds {
+  std::optional<double> low, high;
+  bool above_low = false;
+  void apply(Field& field) const;
+};
+inline constexpr Bounds positive{0.0, std::nullopt, true};
+inline constexpr Bounds non_negative{0.0, std::nullopt, false};
+inline constexpr Bounds probability{0.0, 1.0, false};
+inline constexpr Bounds at_least(double low) { return {low, std::nullopt, false}; }
+inline constexpr Bounds at_most(double high) { return {std::nullopt, high, false}; }
+
+struct OneOf {
+  std::vector<std::string> words;
+  void apply(Field& field) const { field.constraint.words = words; }
+};
+inline OneOf one_of(std::vector<std::string> words) { return {std::move(words)}; }
+
+struct Required {
+  void apply(Field& field) const { field.required = true; }
+};
+inline constexpr Required required;
+
+/// This value turns the feature off that the key is about. A null, which is the default here, gets a hint.
+struct OffAt {
+  std::string_view value;
+  void apply(Field& field) const { field.off = value; }
+};
+inline constexpr OffAt off_at(std::string_view value) { return {value}; }
+
+struct OnResume {
+  Resume resume;
+  void apply(Field& field) const { field.resume = resume; }
+};
+inline constexpr OnResume free_on_resume{Resume::kFree};
+inline constexpr OnResume reported_on_resume{Resume::kReported};
+inline constexpr OnResume fixed_on_resume{Resume::kError};
+
+/// Of a sum type: its `type` may not change when a run is continued, whatever holds for its options.
+struct FixedType {
+  void apply(Field& field) const { field.resume_type = Resume::kError; }
+};
+inline constexpr FixedType fixed_type_on_resume;
+
+// --- the visitor
+// -----------------------------------------------------------------------------------------------------
+
+template <class T>
+const Type& type_of();
+
+/// Collects the fields of one value; `describe` calls it once for each key.
+class Visitor {
+ public:
+  template <class T, class... Attributes>
+  void operator()(std::string_view name, T& value, std::string_view meaning,
+                  const Attributes&... attributes) {
+    Field field;
+    field.name = name;
+    field.meaning = meaning;
+    field.type = &type_of<T>();
+    field.value = &value;
+    (attributes.apply(field), ...);
+    fields_.push_back(std::move(field));
+  }
+  /// A key that is known but whose feature is not there yet: using it is an error that says so.
+  void later(std::string_view name, std::string_view meaning);
+  /// Of these keys at most (exactly) one may be given.
+  void at_most_one_of(std::vector<std::string> keys) { groups_.push_back({std::move(keys), false}); }
+  void exactly_one_of(std::vector<std::string> keys) { groups_.push_back({std::move(keys), true}); }
+  /// Runs after all keys were parsed without error.
+  void check(std::function<void(const Report&)> check) { checks_.push_back(std::move(check)); }
+
+  const std::vector<Field>& fields() const { return fields_; }
+  /// Sets the fields from a map; reports unknown keys, missing keys and all that is wrong below.
+  void parse(const Node& node, const Place& place) const;
+  /// A map of all fields, defaults included.
+  Node dump() const;
+
+ private:
+  struct Group {
+    std::vector<std::string> keys;
+    bool exactly;
+  };
+  void parse_entry(const Entry& entry, const Place& place) const;
+  void report_unknown(const Entry& entry, const Place& place) const;
+  std::vector<std::string> unknown_keys(const Node& node) const;
+  void check_presence(const Node& node, const Place& place) const;
+
+  std::vector<Field> fields_;
+  std::vector<Group> groups_;
+  std::vector<std::function<void(const Report&)>> checks_;
+};
+
+template <class T>
+concept Described = requires(Visitor& visit, T& options) {
+  describe(visit, options);
+};
+
+}  // namespace mtf::config

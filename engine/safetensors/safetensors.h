@@ -1,0 +1,90 @@
+// Tensors in a file, in the safetensors format (github.com/huggingface/safetensors): an 8-byte length, a JSON
+// header with dtype, shape and place of each tensor, and the tensors themselves, little endian and row-major.
+//
+//   const SafetensorsFile file("weights.safetensors");              // mapped; the whole header is checked
+//   std::vector<float> kernel = file.at("layer_1/kernel").values<float>();
+//   write_safetensors("out.safetensors", tensors, {{"step", "100"}});
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "engine/base/check.h"
+#include "engine/base/file.h"
+#include "engine/core/dtype.h"
+
+namespace mtf {
+
+/// A tensor in a file, or to be written to one. `data` belongs to the file or to the caller.
+struct StoredTensor {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  std::vector<int64_t> shape = {};
+  std::vector<std::string> dimensions = {};  ///< names in declared order; empty when the file has none
+  std::span<const std::byte> data = {};      ///< not necessarily aligned to the element
+  int64_t offset = 0;                        ///< of `data` in the file, in bytes; not used for writing
+
+  int64_t size() const { return static_cast<int64_t>(data.size() / size_of(dtype)); }
+  /// A copy of the elements; the dtype must be T's. (Booleans: one byte of `data` each.)
+  template <class T>
+  std::vector<T> values() const;
+};
+
+/// A safetensors file, mapped for reading. The constructor checks all of the header: throws Error
+/// (kCheckpoint) that names the file, the tensor and what is wrong.
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(const std::string& path) : SafetensorsFile(MappedFile(path)) {}
+  explicit SafetensorsFile(MappedFile file);
+
+  const std::string& path() const { return file_.path(); }
+  /// In the order in which they lie in the file.
+  const std::vector<StoredTensor>& tensors() const { return tensors_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+
+  /// nullptr when there is none.
+  const StoredTensor* find(std::string_view name) const;
+  /// Throws Error (kCheckpoint) when there is none.
+  const StoredTensor& at(std::string_view name) const;
+
+ private:
+  MappedFile file_;
+  std::vector<StoredTensor> tensors_;
+  std::map<std::string, size_t, std::less<>> index_;
+  std::map<std::string, std::string> metadata_;
+};
+
+/// Where tensors lie in a file that is to be written: after `header`, in `order`, without gaps. Wider
+/// elements come first, so that all are aligned; equal widths by name. Dimension names are kept in the
+/// metadata as "dimensions/NAME": "batch,hidden".
+struct SafetensorsPlan {
+  std::string header;                      ///< the 8 bytes of its length and the JSON text
+  std::vector<const StoredTensor*> order;  ///< into the tensors that were given
+};
+SafetensorsPlan plan_safetensors(std::span<const StoredTensor> tensors,
+                                 std::map<std::string, std::string> metadata = {});
+
+/// Writes `tensors` so that a reader sees the old file or the whole new one, also after a crash: a temporary
+/// name in the same directory, synced, then renamed. Throws Error (kSystem) with the system's reason; the
+/// temporary file is removed.
+void write_safetensors(const std::string& path, std::span<const StoredTensor> tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+
+template <class T>
+std::vector<T> StoredTensor::values() const {
+  static_assert(!std::is_same_v<T, bool>, "std::vector<bool> holds bits");
+  MTF_CHECK(dtype == DTypeOf<T>::value, "{} is {}, read as {}", name, name_of(dtype),
+            name_of(DTypeOf<T>::value));
+  std::vector<T> copy(size());
+  if (!data.empty()) std::memcpy(copy.data(), data.data(), data.size());
+  return copy;
+}
+
+}  // namespace mtf

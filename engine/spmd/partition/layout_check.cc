@@ -1,0 +1,333 @@
+// Every illegal layout (docs/architecture.md "Illegal layouts"), found from shapes and names alone, before
+// anything is partitioned.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "engine/base/nearest.h"
+#include "engine/graph/graph.h"
+#include "engine/graph/structural.h"
+#include "engine/spmd/partition/liveness.h"
+#include "engine/spmd/partition/partition.h"
+
+namespace mtf {
+namespace {
+
+/// Problems of one kind with one rule, and the tensors that it concerns.
+struct Finding {
+  Mark mark;
+  std::string message;
+  std::string hint;
+  std::vector<std::string> tensors;
+};
+
+std::string join(const std::vector<std::string>& words, std::string_view last = ", ") {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? std::string(last) : ", ") + words[i];
+  return text;
+}
+
+/// "used by a, b and 3 more", in lines; tensors of the same name once.
+std::string used_by(const std::vector<std::string>& tensors) {
+  constexpr size_t kShown = 6, kWidth = 110;
+  std::vector<std::string> shown;
+  std::set<std::string> names;
+  for (const std::string& tensor : tensors) {
+    if (names.insert(tensor.substr(0, tensor.find(' '))).second && shown.size() < kShown)
+      shown.push_back(tensor);
+  }
+  if (shown.empty()) return {};
+  std::string text = "used by", line = text;
+  for (size_t i = 0; i < shown.size(); ++i) {
+    const std::string word = shown[i] + (i + 1 < shown.size() ? "," : "");
+    if (line.size() + 1 + word.size() > kWidth) {
+      text += "\n ";
+      line = " ";
+    }
+    text += " " + word;
+    line += " " + word;
+  }
+  const size_t left = tensors.size() - shown.size();
+  return left == 0 ? text : fmt::format("{} and {} more", text, left);
+}
+
+class LayoutCheck {
+ public:
+  /// `advises`: looks for layouts that would be legal; one that is only tried does not.
+  LayoutCheck(const Graph& graph, const Layouts& layouts, Diagnostics& diagnostics, bool advises)
+      : graph_(graph),
+        layouts_(layouts),
+        diagnostics_(diagnostics),
+        advises_(advises),
+        live_(live_operations(graph)) {}
+
+  void run() {
+    check_mesh_dimensions();
+    check_block(graph_.root());
+    for (const auto& variable : graph_.variables()) {
+      check_tensor(variable->name, variable->shape, domain_of(*variable));
+    }
+    for (const auto& [key, finding] : findings_) report(finding);
+  }
+
+ private:
+  const LayoutRules& rules(Domain domain) const {
+    return domain == Domain::kActivation  ? layouts_.activation
+           : domain == Domain::kParameter ? layouts_.parameter
+                                          : layouts_.optimizer;
+  }
+  /// The section that a rule comes from.
+  std::string section(const LayoutRule& rule) const {
+    const auto holds = [&rule](const LayoutRules& section) {
+      const std::vector<LayoutRule>& all = section.rules();
+      return std::any_of(all.begin(), all.end(), [&rule](const LayoutRule& other) {
+        return other.dimension == rule.dimension && other.mesh_dimensions == rule.mesh_dimensions;
+      });
+    };
+    return holds(layouts_.activation)  ? "layout"
+           : holds(layouts_.parameter) ? "parameter_layout"
+                                       : "optimizer_layout";
+  }
+  /// Sizes of the rule's mesh dimensions that exist, multiplied.
+  int64_t parts(const LayoutRule& rule) const {
+    int64_t n = 1;
+    for (const std::string& name : rule.mesh_dimensions) {
+      if (const auto axis = layouts_.mesh.shape().find(name)) n *= layouts_.mesh.size(*axis);
+    }
+    return n;
+  }
+
+  void check_mesh_dimensions();
+  std::string hint_for_mesh_dimension(const LayoutRule& rule, const std::string& name) const;
+  void check_block(const Block& block);
+  void check_operation(const Operation& operation);
+  void check_tensor(const std::string& name, const Shape& shape, Domain domain);
+  void check_repeated_rules(const std::string& name, const Shape& shape, Domain domain);
+  void check_shared(const std::string& name, const Shape& shape, Domain domain, const std::string& what);
+  void check_divisible(const std::string& name, const Shape& shape, Domain domain);
+  void check_unsplittable(const Operation& operation);
+  std::vector<std::string> splittable_instead(const Operation& operation, const LayoutRule& rule) const;
+  void find(const std::string& key, const LayoutRule& rule, const std::string& message,
+            const std::string& hint, const std::string& tensor);
+  void report(const Finding& finding);
+
+  const Graph& graph_;
+  const Layouts& layouts_;
+  Diagnostics& diagnostics_;
+  const bool advises_;
+  const OperationSet live_;
+  std::map<std::string, Finding> findings_;
+  std::set<std::string> unsplittable_;  ///< dimensions that some operation cannot have split
+  Microbatching microbatching_;         ///< of the loop that is looked into
+};
+
+std::string LayoutCheck::hint_for_mesh_dimension(const LayoutRule& rule, const std::string& name) const {
+  std::vector<std::string> names, quoted;
+  for (const Dimension& d : layouts_.mesh.shape()) {
+    names.push_back(d.name);
+    quoted.push_back("`" + d.name + "`");
+  }
+  if (names.empty()) return "there is no `mesh`: add one, for example {" + name + ": 2}";
+  if (const std::optional<std::string> close = nearest(name, names))
+    return fmt::format("did you mean `{}`?", *close);
+  if (layouts_.mesh.shape().contains(rule.dimension))
+    return fmt::format("the dimension of the tensors stands first: {{{}: {}}}", name, rule.dimension);
+  return "the mesh has " + join(quoted, " and ");
+}
+
+void LayoutCheck::check_mesh_dimensions() {
+  std::set<std::string> seen;
+  for (const LayoutRules* rules : {&layouts_.activation, &layouts_.parameter, &layouts_.optimizer}) {
+    for (const LayoutRule& rule : rules->rules()) {
+      for (const std::string& name : rule.mesh_dimensions) {
+        if (layouts_.mesh.shape().contains(name)) continue;
+        if (!seen.insert(rule.dimension + ":" + name).second) continue;
+        diagnostics_.error(rule.mark,
+                           fmt::format("{} splits `{}` over `{}`, which is no dimension of the mesh",
+                                       section(rule), rule.dimension, name),
+                           hint_for_mesh_dimension(rule, name));
+      }
+    }
+  }
+}
+
+void LayoutCheck::check_block(const Block& block) {
+  for (const auto& operation : block) {
+    if (!live_.contains(operation.get())) continue;
+    check_operation(*operation);
+    if (const auto* loop = dynamic_cast<const Repeat*>(operation.get())) {
+      const Microbatching outer = std::exchange(microbatching_, loop->microbatching);
+      check_block(loop->body);
+      microbatching_ = outer;
+    }
+  }
+}
+
+void LayoutCheck::check_operation(const Operation& operation) {
+  const Domain domain = operation.provenance().domain;
+  std::string name = operation.provenance().path;
+  name += (name.empty() ? "" : "/") + std::string(operation.name());
+  if (const auto* input = dynamic_cast<const Input*>(&operation)) name = input->input_name;
+  if (const auto* read = dynamic_cast<const ReadVariable*>(&operation)) name = read->variable->name;
+  for (const Tensor& input : operation.inputs()) {
+    if (input.operation().name() == "variable") {
+      check_tensor(static_cast<const ReadVariable&>(input.operation()).variable->name, input.shape(), domain);
+    } else {
+      check_tensor(name, input.shape(), domain);
+    }
+  }
+  for (const OutputInfo& output : operation.outputs()) check_tensor(name, output.shape, domain);
+  check_shared(name, operation.joint_shape(), domain, "the operands of one operation");
+  check_unsplittable(operation);
+}
+
+void LayoutCheck::check_tensor(const std::string& name, const Shape& shape, Domain domain) {
+  check_repeated_rules(name, shape, domain);
+  check_shared(name, shape, domain, "one tensor");
+  check_divisible(name, shape, domain);
+}
+
+void LayoutCheck::check_repeated_rules(const std::string& name, const Shape& shape, Domain domain) {
+  const std::vector<LayoutRule>& all = rules(domain).rules();
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (all[i].dimension != all[j].dimension || !shape.contains(all[i].dimension)) continue;
+      const std::vector<std::string>&before = all[j].mesh_dimensions, &after = all[i].mesh_dimensions;
+      const bool overlap = std::ranges::any_of(
+          after, [&](const std::string& name) { return std::ranges::find(before, name) != before.end(); });
+      find("L1 " + all[i].dimension, all[i],
+           before == after
+               ? fmt::format("{} splits `{}` over `{}` twice", section(all[i]), all[i].dimension, join(after))
+               : fmt::format("{} splits `{}` twice, over `{}` and over `{}`", section(all[i]),
+                             all[i].dimension, join(before), join(after)),
+           overlap ? "leave one of the two rules out"
+                   : fmt::format("leave one, or write {}: [{}, {}] to split it over both", all[i].dimension,
+                                 join(before), join(after)),
+           name + " " + shape.to_string());
+    }
+  }
+}
+
+void LayoutCheck::check_shared(const std::string& name, const Shape& shape, Domain domain,
+                               const std::string& what) {
+  std::map<std::string, std::string> user;  // mesh dimension -> tensor dimension
+  for (const Dimension& d : shape) {
+    const LayoutRule* rule = rules(domain).find(d.name);
+    if (!rule) continue;
+    for (const std::string& mesh_dimension : rule->mesh_dimensions) {
+      const std::optional<int> axis = layouts_.mesh.shape().find(mesh_dimension);
+      if (!axis) continue;
+      const auto [other, added] = user.emplace(mesh_dimension, d.name);
+      if (added) continue;
+      const bool twice = other->second == d.name;
+      if (!twice && layouts_.mesh.size(*axis) == 1) continue;  // it splits neither
+      find(fmt::format("L2 {} {} {}", d.name, other->second, mesh_dimension), *rule,
+           twice ? fmt::format("{} splits `{}` over mesh dimension `{}` twice", section(*rule), d.name,
+                               mesh_dimension)
+                 : fmt::format("{} splits `{}` and `{}`, both of {}, over mesh dimension `{}`",
+                               section(*rule), other->second, d.name, what, mesh_dimension),
+           twice ? "name it once" : "split one of them over another mesh dimension or not at all",
+           name + " " + shape.to_string());
+    }
+  }
+}
+
+void LayoutCheck::check_divisible(const std::string& name, const Shape& shape, Domain domain) {
+  for (const Dimension& d : shape) {
+    const LayoutRule* rule = rules(domain).find(d.name);
+    if (!rule || d.size % parts(*rule) == 0) continue;
+    std::vector<std::string> legal;
+    for (int64_t n = 1; n <= std::min<int64_t>(d.size, 4096); ++n) {
+      if (d.size % n == 0 && legal.size() < 12) legal.push_back(std::to_string(n));
+    }
+    const bool several = rule->mesh_dimensions.size() > 1;
+    std::vector<std::string> axes;
+    for (const std::string& axis : rule->mesh_dimensions) axes.push_back("`" + axis + "`");
+    const bool in_microbatch = microbatching_.count > 1 && d.name == microbatching_.dimension;
+    const std::string size = in_microbatch
+                                 ? fmt::format("{} in each of {} microbatches", d.size, microbatching_.count)
+                                 : fmt::to_string(d.size);
+    find(fmt::format("L4 {} {} {}", d.name, d.size, join(axes)), *rule,
+         fmt::format("{} splits `{}` ({}) over mesh dimension{} {} ({}), which {} not divide it",
+                     section(*rule), d.name, size, several ? "s" : "", join(axes, " and "), parts(*rule),
+                     several ? "do" : "does"),
+         fmt::format("{} could be {}{}", several ? "their product" : axes[0], join(legal, " or "),
+                     in_microbatch ? ", or the microbatches fewer" : ""),
+         name + " " + shape.to_string());
+  }
+}
+
+void LayoutCheck::check_unsplittable(const Operation& operation) {
+  for (const std::string& dimension : operation.unsplittable()) {
+    const LayoutRule* rule = rules(operation.provenance().domain).find(dimension);
+    if (!rule || parts(*rule) == 1) continue;
+    // What a gradient cannot do follows from its forward operation, which comes first.
+    const bool forward = operation.provenance().phase == Phase::kForward;
+    if (!forward && unsplittable_.contains(dimension)) continue;
+    unsplittable_.insert(dimension);
+    const std::string key = fmt::format("L6 {} {}", dimension, operation.name());
+    std::string hint = fmt::format("leave `{}` unsplit", dimension);
+    if (advises_ && !findings_.contains(key)) {
+      const std::vector<std::string> others = splittable_instead(operation, *rule);
+      if (!others.empty())
+        hint = fmt::format("split {} over `{}` instead, or {}", join(others, " or "),
+                           fmt::join(rule->mesh_dimensions, "`, `"), hint);
+    }
+    find(key, *rule,
+         fmt::format("{} splits `{}`, along which {} cannot be split", section(*rule), dimension,
+                     operation.name()),
+         hint,
+         operation.provenance().path.empty() ? std::string(operation.name()) : operation.provenance().path);
+  }
+}
+
+/// Dimensions of the operation's inputs, each in quotes, with which in its place the rule would be legal.
+std::vector<std::string> LayoutCheck::splittable_instead(const Operation& operation,
+                                                         const LayoutRule& rule) const {
+  std::vector<std::string> found;
+  std::set<std::string> names;
+  for (const Tensor& input : operation.inputs()) {
+    for (const Dimension& d : input.shape()) names.insert(d.name);
+  }
+  for (const std::string& name : names) {
+    if (rules(operation.provenance().domain).find(name)) continue;
+    const auto replaced = [&](const LayoutRules& section) {
+      std::vector<LayoutRule> all = section.rules();
+      for (LayoutRule& other : all) {
+        if (other.dimension == rule.dimension) other.dimension = name;
+      }
+      return LayoutRules(std::move(all));
+    };
+    const Layouts other{layouts_.mesh, replaced(layouts_.activation), replaced(layouts_.parameter),
+                        replaced(layouts_.optimizer)};
+    Diagnostics diagnostics;
+    LayoutCheck(graph_, other, diagnostics, false).run();
+    if (!diagnostics.has_errors()) found.push_back("`" + name + "`");
+  }
+  return found;
+}
+
+void LayoutCheck::find(const std::string& key, const LayoutRule& rule, const std::string& message,
+                       const std::string& hint, const std::string& tensor) {
+  Finding& finding = findings_[key];
+  if (finding.message.empty()) finding = {rule.mark, message, hint, {}};
+  if (std::find(finding.tensors.begin(), finding.tensors.end(), tensor) == finding.tensors.end()) {
+    finding.tensors.push_back(tensor);
+  }
+}
+
+void LayoutCheck::report(const Finding& finding) {
+  diagnostics_.error(finding.mark, finding.message, finding.hint, used_by(finding.tensors));
+}
+
+}  // namespace
+
+void check_layouts(const Graph& graph, const Layouts& layouts, Diagnostics& diagnostics) {
+  LayoutCheck(graph, layouts, diagnostics, true).run();
+}
+
+}  // namespace mtf

@@ -1,0 +1,83 @@
+#include <optional>
+#include <unordered_map>
+
+#include "engine/base/check.h"
+#include "engine/spmd/instruction_uses.h"
+#include "engine/spmd/passes/passes.h"
+#include "engine/spmd/passes/rewrite_blocks.h"
+
+namespace mtf {
+namespace {
+
+/// Replaces `reduce` (all_reduce of one value) and the slice of its result by a reduce_scatter, followed by
+/// an all_reduce over the mesh dimensions that are left.
+std::vector<Instruction> scatter(Program& program, const Instruction& reduce, const Instruction& slice) {
+  const ValueId input = reduce.inputs[0], output = slice.outputs[0];
+  Instruction scattered = reduce;
+  scattered.kind = InstructionKind::kReduceScatter;
+  scattered.axes = slice.axes;
+  scattered.dimension = slice.dimension;
+  scattered.outputs = {output};
+  const AxisMask rest = reduce.axes & ~slice.axes;
+  if (!rest) return {scattered};
+  Value partial = program.values[output];
+  partial.name.clear();
+  partial.layout.partial |= rest;
+  partial.varies |= rest;
+  scattered.outputs = {program.add_value(std::move(partial))};
+  Instruction reduced = reduce;
+  reduced.axes = rest;
+  reduced.inputs = scattered.outputs;
+  reduced.outputs = {output};
+  MTF_CHECK(input != output, "a slice of itself");
+  return {scattered, reduced};
+}
+
+/// In one walk: what takes the place of a slice is looked at when the walk comes there.
+void fuse_block(Program& program, std::vector<Instruction>& block,
+                const std::unordered_map<ValueId, int>& uses) {
+  std::unordered_map<ValueId, size_t> slices;  // by what they slice
+  for (size_t i = 0; i < block.size(); ++i) {
+    if (block[i].kind == InstructionKind::kSlice) slices.emplace(block[i].inputs[0], i);
+  }
+  /// The slice that alone reads what the instruction at `place` reduces, if both can be one.
+  const auto slice_of = [&](const Instruction& reduce, size_t place) -> std::optional<size_t> {
+    if (reduce.kind != InstructionKind::kAllReduce || reduce.outputs.size() != 1) return std::nullopt;
+    const auto used = uses.find(reduce.outputs[0]);
+    const auto slice = slices.find(reduce.outputs[0]);
+    if (used == uses.end() || used->second != 1 || slice == slices.end() || slice->second <= place ||
+        (block[slice->second].axes & ~reduce.axes)) {
+      return std::nullopt;
+    }
+    return slice->second;
+  };
+  std::unordered_map<size_t, std::vector<Instruction>> fused;  // by the place of the slice
+  std::vector<Instruction> result;
+  result.reserve(block.size());
+  for (size_t i = 0; i < block.size(); ++i) {
+    const auto add = [&](Instruction& instruction) {
+      if (const std::optional<size_t> slice = slice_of(instruction, i)) {
+        fused[*slice] = scatter(program, instruction, block[*slice]);
+      } else {
+        result.push_back(std::move(instruction));
+      }
+    };
+    const auto found = fused.find(i);
+    if (found == fused.end()) {
+      add(block[i]);
+    } else {
+      for (Instruction& instruction : std::vector<Instruction>(std::move(found->second))) add(instruction);
+    }
+  }
+  block = std::move(result);
+}
+
+}  // namespace
+
+Program fuse_reduce_scatter(Program program) {
+  const std::unordered_map<ValueId, int> uses = count_uses(program);
+  for_each_block(program.instructions, [&](auto& block) { fuse_block(program, block, uses); });
+  return program;
+}
+
+}  // namespace mtf

@@ -1,0 +1,57 @@
+#include <iterator>
+#include <unordered_set>
+
+#include "engine/spmd/instruction_uses.h"
+#include "engine/spmd/passes/passes.h"
+#include "engine/spmd/passes/rewrite_blocks.h"
+
+namespace mtf {
+namespace {
+
+AxisMask varies(const Program& program, const Instruction& instruction) {
+  AxisMask mask = 0;
+  for (ValueId id : instruction.inputs) mask |= program.values[id].varies;
+  for (ValueId id : instruction.outputs) mask |= program.values[id].varies;
+  return mask;
+}
+
+/// Reorders block[begin, end): repeatedly everything that is ready and varies over the same dimensions as the
+/// first.
+void group_window(const Program& program, std::vector<Instruction>& block, size_t begin, size_t end) {
+  std::vector<Instruction> pending(
+      std::make_move_iterator(block.begin() + static_cast<std::ptrdiff_t>(begin)),
+      std::make_move_iterator(block.begin() + static_cast<std::ptrdiff_t>(end)));
+  size_t out = begin;
+  while (!pending.empty()) {
+    const AxisMask mask = varies(program, pending.front());
+    std::unordered_set<ValueId> unmade;  // results of instructions that are passed over
+    std::vector<Instruction> rest;
+    for (Instruction& instruction : pending) {
+      std::vector<ValueId> used = reads(instruction);
+      for (ValueId& id : used) id = program.root(id);
+      if (varies(program, instruction) == mask && !intersects(used, unmade)) {
+        block[out++] = std::move(instruction);
+      } else {
+        for (ValueId id : instruction.outputs) unmade.insert(program.root(id));
+        rest.push_back(std::move(instruction));
+      }
+    }
+    pending = std::move(rest);
+  }
+}
+
+}  // namespace
+
+Program group_segments(Program program) {
+  for_each_block(program.instructions, [&](std::vector<Instruction>& block) {
+    for (size_t begin = 0; begin < block.size();) {
+      size_t end = begin;
+      while (end < block.size() && block[end].kind == InstructionKind::kLocal) ++end;
+      group_window(program, block, begin, end);
+      begin = end + 1;
+    }
+  });
+  return program;
+}
+
+}  // namespace mtf

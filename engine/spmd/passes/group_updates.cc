@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "engine/ops/grouped.h"
+#include "engine/spmd/instruction_uses.h"
+#include "engine/spmd/passes/passes.h"
+
+namespace mtf {
+namespace {
+
+/// By place in the block: the places whose instructions must run before. Values are told apart by their
+/// memory.
+std::vector<std::vector<size_t>> predecessors(const Program& program, const std::vector<Instruction>& block) {
+  std::vector<std::vector<size_t>> before(block.size());
+  std::unordered_map<ValueId, size_t> written;               // last, by root
+  std::unordered_map<ValueId, std::vector<size_t>> readers;  // since then
+  for (size_t i = 0; i < block.size(); ++i) {
+    const auto write = [&](ValueId id) {
+      const ValueId root = program.root(id);
+      if (const auto last = written.find(root); last != written.end()) before[i].push_back(last->second);
+      before[i].insert(before[i].end(), readers[root].begin(), readers[root].end());
+      readers[root].clear();
+      written[root] = i;
+    };
+    for (ValueId id : reads(block[i])) {
+      const ValueId root = program.root(id);
+      if (const auto last = written.find(root); last != written.end()) before[i].push_back(last->second);
+      readers[root].push_back(i);
+    }
+    for (ValueId id : writes(block[i])) write(id);
+    if (block[i].kind == InstructionKind::kDone) {  // what collectives make is there from now on
+      for (ValueId id : block[i].inputs) write(id);
+    }
+    std::erase(before[i], i);
+  }
+  return before;
+}
+
+bool updates(const Instruction& instruction) {
+  return instruction.kind == InstructionKind::kLocal && instruction.provenance.phase == Phase::kUpdate;
+}
+bool is_member(const Instruction& instruction) {
+  return updates(instruction) && is_groupable(*instruction.operation);
+}
+
+/// Equal for those that one instruction can do: name, type, guard, and the mesh dimensions over which the
+/// results vary.
+using MemberKind = std::tuple<std::string_view, DType, ValueId, AxisMask>;
+MemberKind kind_of(const Program& program, const Instruction& member) {
+  return {member.operation->name(), member.operation->kernel_dtype(), member.guard,
+          program.values[member.outputs[0]].varies};
+}
+
+/// Of results that have memory of their own.
+int64_t new_bytes(const Program& program, const Instruction& instruction) {
+  int64_t bytes = 0;
+  for (ValueId id : instruction.outputs)
+    if (program.values[id].alias == kNoValue) bytes += program.local_bytes(id);
+  return bytes;
+}
+
+/// "optimizer" of "optimizer/a/kernel" and "optimizer/b".
+std::string common_scope(const std::string& a, const std::string& b) {
+  const std::string first = a + '/', second = b + '/';
+  const auto same = static_cast<size_t>(std::ranges::mismatch(first, second).in1 - first.begin());
+  const size_t end = first.substr(0, same).rfind('/');
+  return end == std::string::npos ? std::string() : first.substr(0, end);
+}
+
+Instruction grouped(const std::vector<Instruction>& block, const std::vector<size_t>& members) {
+  Instruction result = block[members[0]];
+  if (members.size() == 1) return result;
+  Grouped::Members operations = {result.operation};
+  for (size_t i = 1; i < members.size(); ++i) {
+    const Instruction& member = block[members[i]];
+    result.inputs.insert(result.inputs.end(), member.inputs.begin(), member.inputs.end());
+    result.outputs.insert(result.outputs.end(), member.outputs.begin(), member.outputs.end());
+    result.provenance.path = common_scope(result.provenance.path, member.provenance.path);
+    operations.push_back(member.operation);
+  }
+  result.operation = std::make_shared<Grouped>(std::move(operations));
+  return result;
+}
+
+/// Takes instructions in their order; with the first of a group all that can join it.
+class UpdateGroups {
+ public:
+  explicit UpdateGroups(Program& program)
+      : program_(program),
+        block_(program.instructions),
+        before_(predecessors(program, block_)),
+        state_(block_.size(), State::kWaits) {
+    for (size_t i = 0; i < block_.size(); ++i) {
+      if (!is_member(block_[i])) continue;
+      Waiting& waiting = waiting_[kind_of(program_, block_[i])];
+      waiting.places.push_back(i);
+      waiting.bytes.insert(new_bytes(program_, block_[i]));
+    }
+  }
+
+  void run() {
+    for (size_t i = 0; i < block_.size(); ++i) {
+      if (state_[i] != State::kWaits) continue;
+      if (!is_member(block_[i])) {
+        take(i);
+        continue;
+      }
+      const std::vector<size_t> members = group_of(i);
+      result_.push_back(grouped(block_, members));
+      for (size_t member : members) state_[member] = State::kTaken;
+    }
+    block_ = std::move(result_);
+  }
+
+ private:
+  enum class State { kWaits, kJoins, kTaken };
+
+  /// Members of one kind that have no group yet.
+  struct Waiting {
+    std::vector<size_t> places;  ///< ascending; some have one by now
+    std::multiset<int64_t> bytes;
+  };
+
+  /// Member i and all that can join it.
+  std::vector<size_t> group_of(size_t i) {
+    std::vector<size_t> members;
+    Waiting& waiting = waiting_.at(kind_of(program_, block_[i]));
+    int64_t bytes = 0;
+    const auto join = [&](size_t j, int64_t more) {
+      members.push_back(j);
+      state_[j] = State::kJoins;
+      waiting.bytes.erase(waiting.bytes.find(new_bytes(program_, block_[j])));
+      bytes += more;
+    };
+    join(i, new_bytes(program_, block_[i]));
+    const auto is_full = [&] {
+      return waiting.bytes.empty() || bytes + *waiting.bytes.begin() > kGroupBytes;
+    };
+    if (is_full()) return members;
+    std::erase_if(waiting.places, [&](size_t j) { return state_[j] != State::kWaits; });
+    for (const size_t j : waiting.places) {
+      if (is_full()) break;
+      std::set<size_t> needed;
+      if (!can_come(j, needed)) continue;
+      int64_t more = new_bytes(program_, block_[j]);
+      for (size_t k : needed) more += new_bytes(program_, block_[k]);
+      if (bytes + more > kGroupBytes) continue;
+      for (size_t k : needed) take(k);
+      join(j, more);
+    }
+    return members;
+  }
+
+  void take(size_t i) {
+    result_.push_back(block_[i]);
+    state_[i] = State::kTaken;
+  }
+
+  /// Instruction i can run now, behind those in `needed`, to which it adds.
+  bool can_come(size_t i, std::set<size_t>& needed) const {
+    return std::ranges::all_of(before_[i], [&](size_t k) {
+      if (state_[k] == State::kTaken || needed.contains(k)) return true;
+      if (state_[k] == State::kJoins || !updates(block_[k]) || is_member(block_[k])) return false;
+      if (!can_come(k, needed)) return false;
+      needed.insert(k);
+      return true;
+    });
+  }
+
+  Program& program_;
+  std::vector<Instruction>& block_;
+  const std::vector<std::vector<size_t>> before_;
+  std::vector<State> state_;
+  std::map<MemberKind, Waiting> waiting_;
+  std::vector<Instruction> result_;
+};
+
+}  // namespace
+
+Program group_updates(Program program) {
+  UpdateGroups(program).run();
+  return program;
+}
+
+}  // namespace mtf

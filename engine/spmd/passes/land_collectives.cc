@@ -1,0 +1,186 @@
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "engine/spmd/instruction_uses.h"
+#include "engine/spmd/lifetimes.h"
+#include "engine/spmd/passes/passes.h"
+
+namespace mtf {
+namespace {
+
+/// Without `more`, this part of the largest need may be added to it.
+constexpr int64_t kPart = 50;
+
+class Landing {
+ public:
+  Landing(Program& program, const FlightOptions& options)
+      : program_(program), lifetimes_(lifetimes(program)), in_use_(bytes_in_use(program, lifetimes_)) {
+    const int64_t most = in_use_.empty() ? 0 : *std::ranges::max_element(in_use_);
+    const int64_t more = options.more.value_or(most / kPart);
+    limit_ = most + more;
+    if (options.scratch) find_scratch(program.instructions, options);
+    for (const auto& [result, bytes] : scratch_) scratch_limit_ = std::max(scratch_limit_, bytes);
+    scratch_limit_ = std::max(scratch_limit_, more);
+  }
+
+  void run() { block(program_.instructions); }
+
+ private:
+  struct Flight {
+    int64_t number = 0;  ///< in the order of starts
+    std::vector<ValueId> operands, results;
+    int64_t scratch = 0;
+  };
+  using Flights = std::deque<Flight>;  ///< of one block, the oldest first
+
+  /// Operands of flights, by root.
+  struct Held {
+    int flights = 0;
+    int64_t last = 0;  ///< number of the flight that lands last
+  };
+
+  void find_scratch(const std::vector<Instruction>& instructions, const FlightOptions& options) {
+    for (const Instruction& instruction : instructions) {
+      find_scratch(instruction.body, options);
+      if (instruction.started) scratch_[instruction.outputs[0]] = options.scratch(program_, instruction);
+    }
+  }
+
+  int64_t scratch_of(const Instruction& instruction) const {
+    const auto found = instruction.started ? scratch_.find(instruction.outputs[0]) : scratch_.end();
+    return found == scratch_.end() ? 0 : found->second;
+  }
+
+  void block(std::vector<Instruction>& instructions) {
+    std::vector<Instruction> result;
+    Flights flights;
+    for (Instruction& instruction : instructions) {
+      pass(++time_);
+      if (instruction.kind == InstructionKind::kDone) {
+        land(flights, last_of(instruction.inputs), result);
+        continue;
+      }
+      land(flights, last_overwritten(instruction), result);
+      const int64_t need = need_of(instruction), scratch = scratch_of(instruction);
+      const auto is_too_much = [&] {
+        return need + held_bytes_ > limit_ || (scratch > 0 && scratch + scratch_bytes_ > scratch_limit_);
+      };
+      while (!flights.empty() && is_too_much()) land(flights, flights.front().number, result);
+      if (instruction.kind == InstructionKind::kRepeat) {
+        block(instruction.body);
+        pass(++time_);
+      }
+      if (instruction.started) take_off(flights, instruction);
+      result.push_back(std::move(instruction));
+    }
+    if (!flights.empty()) land(flights, flights.back().number, result);
+    instructions = std::move(result);
+  }
+
+  /// Operands that nothing but flights has read since before `time` are theirs alone.
+  void pass(int64_t time) {
+    for (; !ends_.empty() && ends_.begin()->first < time; ends_.erase(ends_.begin())) {
+      const ValueId root = ends_.begin()->second;
+      if (held_.contains(root) && alone_.insert(root).second) held_bytes_ += bytes_of(root);
+    }
+  }
+
+  /// Bytes that the instruction, with its body, needs beside the operands of flights.
+  int64_t need_of(const Instruction& instruction) const {
+    const auto end = std::min(time_ + moments(instruction), std::ssize(in_use_));
+    return time_ < end ? *std::max_element(in_use_.begin() + time_, in_use_.begin() + end) : 0;
+  }
+  static int64_t moments(const Instruction& instruction) {
+    int64_t moments = instruction.kind == InstructionKind::kRepeat ? 2 : 1;
+    for (const Instruction& inner : instruction.body) moments += Landing::moments(inner);
+    return moments;
+  }
+
+  int64_t last_of(const std::vector<ValueId>& results) const {
+    int64_t last = 0;
+    for (ValueId id : results) {
+      if (const auto found = flight_of_.find(id); found != flight_of_.end())
+        last = std::max(last, found->second);
+    }
+    return last;
+  }
+
+  int64_t last_overwritten(const Instruction& instruction) const {
+    int64_t last = 0;
+    for (ValueId id : writes(instruction)) {
+      if (const auto found = held_.find(program_.root(id)); found != held_.end())
+        last = std::max(last, found->second.last);
+    }
+    return last;
+  }
+
+  int64_t bytes_of(ValueId root) const {
+    return program_.values[root].storage == Value::Storage::kTemporary ? aligned(program_.local_bytes(root))
+                                                                       : 0;
+  }
+
+  std::vector<ValueId> roots_of(const std::vector<ValueId>& ids) const {
+    std::vector<ValueId> roots;
+    for (ValueId id : ids) roots.push_back(program_.root(id));
+    std::ranges::sort(roots);
+    roots.erase(std::ranges::unique(roots).begin(), roots.end());
+    return roots;
+  }
+
+  void take_off(Flights& flights, const Instruction& instruction) {
+    const int64_t number = ++started_;
+    for (ValueId root : roots_of(instruction.inputs)) {
+      Held& held = held_[root];
+      ++held.flights;
+      held.last = number;
+      ends_.emplace(lifetimes_[root].end, root);
+    }
+    for (ValueId id : instruction.outputs) flight_of_[id] = number;
+    flights.push_back({number, instruction.inputs, instruction.outputs, scratch_of(instruction)});
+    scratch_bytes_ += flights.back().scratch;
+  }
+
+  /// Awaits the flights up to number `last`.
+  void land(Flights& flights, int64_t last, std::vector<Instruction>& result) {
+    Instruction done;
+    done.kind = InstructionKind::kDone;
+    for (; !flights.empty() && flights.front().number <= last; flights.pop_front()) {
+      const Flight& flight = flights.front();
+      done.inputs.insert(done.inputs.end(), flight.results.begin(), flight.results.end());
+      done.kept.insert(done.kept.end(), flight.operands.begin(), flight.operands.end());
+      for (ValueId id : flight.results) flight_of_.erase(id);
+      scratch_bytes_ -= flight.scratch;
+      for (ValueId root : roots_of(flight.operands)) {
+        if (--held_.at(root).flights > 0) continue;
+        held_.erase(root);
+        if (alone_.erase(root)) held_bytes_ -= bytes_of(root);
+      }
+    }
+    if (!done.inputs.empty()) result.push_back(std::move(done));
+  }
+
+  Program& program_;
+  const std::vector<Lifetime> lifetimes_;
+  const std::vector<int64_t> in_use_;
+  int64_t limit_ = 0;
+  int64_t time_ = 0, started_ = 0;
+  std::unordered_map<ValueId, int64_t> flight_of_;  ///< by result
+  std::unordered_map<ValueId, Held> held_;
+  std::multimap<int64_t, ValueId> ends_;          ///< lifetimes of operands of flights
+  std::unordered_set<ValueId> alone_;             ///< operands that only flights keep
+  int64_t held_bytes_ = 0;                        ///< of these
+  std::unordered_map<ValueId, int64_t> scratch_;  ///< by first result
+  int64_t scratch_bytes_ = 0, scratch_limit_ = 0;
+};
+
+}  // namespace
+
+Program land_collectives(Program program, const FlightOptions& options) {
+  Landing(program, options).run();
+  return program;
+}
+
+}  // namespace mtf

@@ -1,0 +1,190 @@
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "engine/spmd/instruction_uses.h"
+#include "engine/spmd/passes/passes.h"
+
+namespace mtf {
+namespace {
+
+/// Turns copies into variables into updates where they stand.
+class VariableUpdates {
+ public:
+  explicit VariableUpdates(Program& program) : program_(program), block_(program.instructions) {
+    for (size_t i = 0; i < block_.size(); ++i) {
+      for (ValueId id : reads(block_[i])) last_read_[program_.root(id)] = i;
+      if (block_[i].kind == InstructionKind::kDone) {
+        for (ValueId id : block_[i].inputs) ready_[id] = i;
+      }
+      for (ValueId id : block_[i].outputs) {
+        producer_.emplace(id, i);
+        ready_[id] = i;
+      }
+    }
+    for (const auto& [name, id] : program.outputs) want(id, kNoValue);
+    for (auto instruction = block_.rbegin(); instruction != block_.rend(); ++instruction)
+      want_operands(*instruction);
+  }
+
+  void run() {
+    std::unordered_map<size_t, std::vector<size_t>> copies_of;  // producer -> copies of its results
+    for (size_t i = 0; i < block_.size(); ++i) {
+      if (!is_variable_copy(block_[i])) continue;
+      const auto found = producer_.find(block_[i].inputs[0]);
+      if (found != producer_.end()) copies_of[found->second].push_back(i);
+    }
+    std::unordered_set<size_t> removed;
+    for (const auto& [producer, copies] : copies_of) {
+      if (!replaceable(producer, copies)) continue;
+      for (size_t copy : copies) {
+        program_.values[block_[copy].inputs[0]].alias = block_[copy].outputs[0];
+        block_[producer].guard = block_[copy].guard;
+        removed.insert(copy);
+      }
+    }
+    std::vector<Instruction> kept;
+    for (size_t i = 0; i < block_.size(); ++i) {
+      if (!removed.contains(i)) kept.push_back(std::move(block_[i]));
+    }
+    block_ = std::move(kept);
+  }
+
+ private:
+  bool is_variable_copy(const Instruction& instruction) const {
+    return instruction.kind == InstructionKind::kCopy &&
+           program_.values[instruction.outputs[0]].storage == Value::Storage::kVariable;
+  }
+
+  void want(ValueId id, ValueId guard) {
+    const auto [known, is_new] = wanted_.emplace(program_.root(id), guard);
+    if (!is_new && known->second != guard) known->second = kNoValue;
+  }
+
+  /// An operand is wanted where the instruction runs and one of its results is wanted. Its readers are known.
+  void want_operands(const Instruction& instruction) {
+    if (instruction.kind == InstructionKind::kDone) return;
+    ValueId guard = instruction.guard;
+    if (instruction.kind != InstructionKind::kRepeat && guard == kNoValue) {
+      std::optional<ValueId> common;
+      for (ValueId id : instruction.outputs) {
+        const ValueId root = program_.root(id);
+        const auto found = wanted_.find(root);
+        const bool is_temporary = program_.values[root].storage == Value::Storage::kTemporary;
+        if (is_temporary && found == wanted_.end()) continue;
+        const ValueId of_output = is_temporary ? found->second : kNoValue;
+        common = !common || *common == of_output ? of_output : kNoValue;
+      }
+      if (!common) return;
+      guard = *common;
+    }
+    for (ValueId id : reads(instruction)) want(id, id == instruction.guard ? kNoValue : guard);
+  }
+
+  /// Every result of the producer goes into a variable, whose old value nothing reads any more, under one
+  /// guard that is known before the producer runs.
+  bool replaceable(size_t producer, const std::vector<size_t>& copies) const {
+    const Instruction& instruction = block_[producer];
+    if (instruction.kind == InstructionKind::kRepeat || instruction.guard != kNoValue ||
+        copies.size() != instruction.outputs.size()) {
+      return false;
+    }
+    const ValueId guard = block_[copies[0]].guard;
+    if (guard != kNoValue) {
+      const auto known = ready_.find(program_.root(guard));
+      if (known != ready_.end() && known->second >= producer) return false;
+    }
+    return std::all_of(copies.begin(), copies.end(), [&](size_t copy) {
+      return block_[copy].guard == guard && fits(producer, block_[copy]);
+    });
+  }
+
+  bool fits(size_t producer, const Instruction& copy) const {
+    const Instruction& instruction = block_[producer];
+    const ValueId result = copy.inputs[0], variable = copy.outputs[0];
+    const Value& from = program_.values[result];
+    const Value& to = program_.values[variable];
+    if (from.storage != Value::Storage::kTemporary || from.alias != kNoValue || from.varies != to.varies ||
+        from.layout != to.layout || from.dtype != to.dtype) {
+      return false;
+    }
+    // Others may want a guarded result even where the guard does not hold.
+    if (copy.guard != kNoValue && wanted_.at(result) != copy.guard) return false;
+    const auto last = last_read_.find(variable);
+    if (last == last_read_.end() || last->second < producer) return true;
+    if (last->second > producer || instruction.kind != InstructionKind::kLocal) return false;
+    // The producer itself reads the old value: it must be able to overwrite just that operand.
+    const auto position = std::find(instruction.outputs.begin(), instruction.outputs.end(), result);
+    const std::optional<int> operand =
+        instruction.operation->in_place(static_cast<int>(position - instruction.outputs.begin()));
+    return operand && instruction.inputs[*operand] == variable &&
+           std::count_if(instruction.inputs.begin(), instruction.inputs.end(),
+                         [&](ValueId id) { return program_.root(id) == variable; }) == 1;
+  }
+
+  Program& program_;
+  std::vector<Instruction>& block_;
+  std::unordered_map<ValueId, size_t> last_read_;
+  /// By root: the guard without which nobody wants the value; kNoValue: it is wanted in any case.
+  std::unordered_map<ValueId, ValueId> wanted_;
+  std::unordered_map<ValueId, size_t> producer_;
+  std::unordered_map<ValueId, size_t> ready_;  ///< the instruction after which a value can be read
+};
+
+/// Lets results take over operands that die. `fixed`: values that must keep memory of their own.
+void reuse_operands(Program& program, std::vector<Instruction>& block,
+                    const std::unordered_set<ValueId>& fixed) {
+  std::unordered_map<ValueId, size_t> last_read;
+  std::unordered_set<ValueId> made;
+  for (size_t i = 0; i < block.size(); ++i) {
+    for (ValueId id : reads(block[i])) last_read[program.root(id)] = i;
+  }
+  for (size_t i = 0; i < block.size(); ++i) {
+    Instruction& instruction = block[i];
+    if (instruction.kind == InstructionKind::kRepeat) reuse_operands(program, instruction.body, fixed);
+    if (instruction.kind == InstructionKind::kLocal && instruction.guard == kNoValue) {
+      for (size_t k = 0; k < instruction.outputs.size(); ++k) {
+        const ValueId output = instruction.outputs[k];
+        const std::optional<int> operand = instruction.operation->in_place(static_cast<int>(k));
+        if (!operand || program.values[output].alias != kNoValue || fixed.contains(output)) continue;
+        const ValueId input = instruction.inputs[*operand], root = program.root(input);
+        if (!made.contains(root) || fixed.contains(root) || last_read[root] != i) continue;
+        if (program.values[root].varies != program.values[output].varies ||
+            program.local_bytes(root) != program.local_bytes(output) || root == output) {
+          continue;
+        }
+        if (std::count_if(instruction.inputs.begin(), instruction.inputs.end(),
+                          [&](ValueId id) { return program.root(id) == root; }) != 1) {
+          continue;
+        }
+        program.values[output].alias = input;
+        last_read[root] = std::max(last_read[root], last_read[output]);
+      }
+    }
+    for (ValueId id : instruction.outputs) made.insert(id);
+  }
+}
+
+/// Accumulators, carried values and placed batches: written more than once, or read by the next iteration.
+void collect_fixed(const std::vector<Instruction>& block, std::unordered_set<ValueId>& fixed) {
+  for (const Instruction& instruction : block) {
+    if (instruction.kind == InstructionKind::kCopy || instruction.kind == InstructionKind::kAccumulate ||
+        instruction.kind == InstructionKind::kPlace) {
+      fixed.insert(instruction.outputs.begin(), instruction.outputs.end());
+    }
+    collect_fixed(instruction.body, fixed);
+  }
+}
+
+}  // namespace
+
+Program reuse_memory(Program program) {
+  VariableUpdates(program).run();
+  std::unordered_set<ValueId> fixed;
+  collect_fixed(program.instructions, fixed);
+  for (const auto& [name, id] : program.outputs) fixed.insert(program.root(id));
+  reuse_operands(program, program.instructions, fixed);
+  return program;
+}
+
+}  // namespace mtf

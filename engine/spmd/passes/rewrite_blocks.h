@@ -1,0 +1,39 @@
+// What passes share: they rewrite the blocks of a program, bodies of loops first.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/spmd/program.h"
+
+namespace mtf {
+
+/// Applies `rewrite` to every block, bodies first.
+template <class Rewrite>
+void for_each_block(std::vector<Instruction>& block, const Rewrite& rewrite) {
+  for (Instruction& instruction : block) {
+    if (instruction.kind == InstructionKind::kRepeat) for_each_block(instruction.body, rewrite);
+  }
+  rewrite(block);
+}
+
+inline bool intersects(const std::vector<ValueId>& ids, const std::unordered_set<ValueId>& set) {
+  return std::any_of(ids.begin(), ids.end(), [&set](ValueId id) { return set.contains(id); });
+}
+
+/// Orders the instructions by their keys.
+template <class Key>
+void reorder(std::vector<Instruction>& block, const std::vector<Key>& keys) {
+  std::vector<size_t> order(block.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&keys](size_t i) -> const Key& { return keys[i]; });
+  std::vector<Instruction> result;
+  result.reserve(block.size());
+  for (const size_t i : order) result.push_back(std::move(block[i]));
+  block = std::move(result);
+}
+
+}  // namespace mtf

@@ -1,0 +1,55 @@
+#include <algorithm>
+
+#include "engine/spmd/passes/passes.h"
+#include "engine/spmd/passes/rewrite_blocks.h"
+
+namespace mtf {
+namespace {
+
+bool is_parameter_gather(const Program& program, const Instruction& instruction) {
+  return instruction.kind == InstructionKind::kAllGather &&
+         program.values[instruction.inputs[0]].storage == Value::Storage::kVariable &&
+         instruction.provenance.phase != Phase::kUpdate;
+}
+
+void gather_ahead(const Program& program, std::vector<Instruction>& block, int layers) {
+  // Instructions of one phase and layer that follow each other, gathers aside.
+  struct Run {
+    Phase phase;
+    int layer;
+    size_t begin;  ///< number of its first instruction, gathers not counted
+    size_t first;  ///< the run from which on all are of the same phase, each of a layer
+  };
+  std::vector<Run> runs;
+  std::vector<size_t> places;  // twice the number of an instruction, or one less: a gather in front of it
+  size_t others = 0;
+  for (const Instruction& instruction : block) {
+    const Provenance& from = instruction.provenance;
+    if (!is_parameter_gather(program, instruction)) {
+      if (runs.empty() || runs.back().phase != from.phase || runs.back().layer != from.layer) {
+        const bool continues =
+            !runs.empty() && runs.back().phase == from.phase && runs.back().layer >= 0 && from.layer >= 0;
+        runs.push_back({from.phase, from.layer, others, continues ? runs.back().first : runs.size()});
+      }
+      places.push_back(2 * ++others);
+      continue;
+    }
+    size_t before = others;
+    if (from.layer >= 0 && !runs.empty() && runs.back().phase == from.phase && runs.back().layer >= 0) {
+      const size_t ahead = static_cast<size_t>(layers) + (runs.back().layer == from.layer ? 1 : 0);
+      const size_t possible = runs.size() - runs.back().first;
+      if (ahead > 0) before = runs[runs.size() - std::min(ahead, possible)].begin;
+    }
+    places.push_back(2 * before + 1);
+  }
+  reorder(block, places);
+}
+
+}  // namespace
+
+Program schedule_gathers(Program program, int layers) {
+  for_each_block(program.instructions, [&](auto& block) { gather_ahead(program, block, layers); });
+  return program;
+}
+
+}  // namespace mtf

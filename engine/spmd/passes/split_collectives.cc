@@ -1,0 +1,45 @@
+#include <algorithm>
+#include <unordered_set>
+
+#include "engine/spmd/instruction_uses.h"
+#include "engine/spmd/passes/passes.h"
+#include "engine/spmd/passes/rewrite_blocks.h"
+
+namespace mtf {
+namespace {
+
+void split_block(const Program& program, std::vector<Instruction>& block) {
+  std::vector<Instruction> result;
+  std::unordered_set<ValueId> waiting;
+  const auto wait = [&](const std::vector<ValueId>& ids) {
+    Instruction done;
+    done.kind = InstructionKind::kDone;
+    for (ValueId id : ids) {
+      if (waiting.erase(id)) done.inputs.push_back(id);
+    }
+    if (!done.inputs.empty()) result.push_back(std::move(done));
+  };
+  for (Instruction& instruction : block) {
+    std::vector<ValueId> used = reads(instruction);
+    for (ValueId& id : used) id = program.root(id);
+    wait(used);
+    if (instruction.is_collective()) {
+      instruction.started = true;
+      waiting.insert(instruction.outputs.begin(), instruction.outputs.end());
+    }
+    result.push_back(std::move(instruction));
+  }
+  std::vector<ValueId> rest(waiting.begin(), waiting.end());
+  std::sort(rest.begin(), rest.end());
+  wait(rest);
+  block = std::move(result);
+}
+
+}  // namespace
+
+Program split_collectives(Program program) {
+  for_each_block(program.instructions, [&](auto& block) { split_block(program, block); });
+  return program;
+}
+
+}  // namespace mtf

@@ -1,0 +1,50 @@
+#include <algorithm>
+#include <unordered_map>
+
+#include "engine/spmd/instruction_uses.h"
+#include "engine/spmd/passes/passes.h"
+#include "engine/spmd/passes/rewrite_blocks.h"
+
+namespace mtf {
+namespace {
+
+void start_early(const Program& program, std::vector<Instruction>& block) {
+  // The place of an instruction that has moved is that of the one that it follows, and a number: of several,
+  // the last comes first.
+  using Place = std::vector<int64_t>;
+  std::vector<Place> places;
+  std::unordered_map<ValueId, Place> made;  // by root: by its last writer so far
+  for (const Instruction& instruction : block) {
+    const auto number = static_cast<int64_t>(places.size());
+    Place place{number};
+    if (instruction.kind == InstructionKind::kAllReduce ||
+        instruction.kind == InstructionKind::kReduceScatter) {
+      Place ready;
+      for (ValueId id : instruction.inputs) {
+        const auto found = made.find(program.root(id));
+        if (found != made.end()) ready = std::max(ready, found->second);
+      }
+      // An input that nothing in this block makes is ready at once, but the collective stays where it is
+      // wanted.
+      if (!ready.empty()) {
+        ready.push_back(-number);
+        place = std::move(ready);
+      }
+    }
+    for (ValueId id : writes(instruction)) {
+      Place& last = made[program.root(id)];
+      if (last < place) last = place;
+    }
+    places.push_back(std::move(place));
+  }
+  reorder(block, places);
+}
+
+}  // namespace
+
+Program start_reductions_early(Program program) {
+  for_each_block(program.instructions, [&](auto& block) { start_early(program, block); });
+  return program;
+}
+
+}  // namespace mtf

@@ -1,0 +1,228 @@
+#include "tests/emulated_gpu/emulated_device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "engine/base/check.h"
+#include "engine/base/counted.h"
+#include "engine/base/error.h"
+#include "tests/emulated_gpu/grid.h"
+
+namespace mtf::cuda {
+namespace emulator {
+namespace {
+
+class EmulatedPinnedMemory final : public PinnedMemory {
+ public:
+  explicit EmulatedPinnedMemory(int64_t bytes) : memory_(Memory::Kind::kPinned, bytes) {}
+  ~EmulatedPinnedMemory() override {
+    const std::lock_guard lock(emulator_mutex());
+    run_all_streams();
+  }
+  std::byte* data() override { return memory_.data(); }
+
+ private:
+  Memory memory_;
+};
+
+class EmulatedRecording final : public Recording {
+ public:
+  EmulatedRecording(EmulatedDevice& device, std::vector<RecordedWork> work)
+      : device_(device), work_(std::move(work)) {}
+  void replay() override {
+    for (const RecordedWork& recorded : work_)
+      device_.enqueue(device_.compute(), recorded.work, recorded.when);
+  }
+
+ private:
+  EmulatedDevice& device_;
+  std::vector<RecordedWork> work_;
+};
+
+class EmulatedClock final : public DeviceClock {
+ public:
+  explicit EmulatedClock(EmulatedDevice& device) : device_(device) {}
+  void mark() override {
+    device_.check_not_recording("mark()");
+    device_.enqueue(device_.compute(), [times = times_] { times->push_back(Profile::now()); });
+  }
+  std::vector<int64_t> read() override {
+    device_.wait(device_.compute());
+    return std::exchange(*times_, {});
+  }
+
+ private:
+  EmulatedDevice& device_;
+  const std::shared_ptr<std::vector<int64_t>> times_ = std::make_shared<std::vector<int64_t>>();
+};
+
+}  // namespace
+
+EmulatedDevice::EmulatedDevice(DeviceInfo info)
+    : info_(std::move(info)), matmuls_(make_matmul_library(*this)) {
+  make_stream();
+}
+
+EmulatedDevice::~EmulatedDevice() {
+  const std::lock_guard lock(emulator_mutex());
+  run_all_streams();
+  MTF_CHECK(memory_.empty(), "{} of GPU {} not freed",
+            counted(static_cast<int64_t>(memory_.size()), "allocation"), info_.index);
+}
+
+std::byte* EmulatedDevice::allocate(int64_t bytes) {
+  const std::lock_guard lock(emulator_mutex());
+  check_not_recording("allocate()");
+  MTF_CHECK(bytes > 0, "{} bytes of memory", bytes);
+  if (bytes > info_.memory_bytes - used_) {
+    throw Error(ErrorKind::kMemory,
+                fmt::format("GPU {} ({}) has {} of {} bytes free; {} are needed", info_.index, info_.name,
+                            info_.memory_bytes - used_, info_.memory_bytes, bytes),
+                "use smaller batches, `train.microbatches`, or split more dimensions");
+  }
+  auto memory = std::make_unique<Memory>(Memory::Kind::kDevice, bytes);
+  std::byte* data = memory->data();
+  memory_.emplace(data, std::move(memory));
+  used_ += bytes;
+  return data;
+}
+
+void EmulatedDevice::free(std::byte* memory) {
+  const std::lock_guard lock(emulator_mutex());
+  check_not_recording("free()");
+  const auto found = memory_.find(memory);
+  MTF_CHECK(found != memory_.end(), "free() of what is not allocated on GPU {}", info_.index);
+  run_all_streams();
+  used_ -= found->second->bytes();
+  memory_.erase(found);
+}
+
+std::unique_ptr<PinnedMemory> EmulatedDevice::allocate_pinned(int64_t bytes) {
+  const std::lock_guard lock(emulator_mutex());
+  check_not_recording("allocate_pinned()");
+  return std::make_unique<EmulatedPinnedMemory>(bytes);
+}
+
+Stream EmulatedDevice::make_stream() {
+  const std::lock_guard lock(emulator_mutex());
+  streams_.push_back(std::make_unique<EmulatedStream>(*this));
+  return streams_.back()->handle();
+}
+
+void EmulatedDevice::enqueue(Stream stream, Work work, When when) {
+  const std::lock_guard lock(emulator_mutex());
+  EmulatedStream::of(stream).enqueue(std::move(work), when);
+}
+
+void EmulatedDevice::check_memory(Stream stream, const std::byte* begin, int64_t bytes) const {
+  const std::lock_guard lock(emulator_mutex());
+  const Memory* memory = Memory::find(begin, bytes);
+  MTF_CHECK(memory != nullptr, "{} bytes at {} are neither memory of a device nor pinned memory", bytes,
+            static_cast<const void*>(begin));
+  MTF_CHECK(memory->kind() == Memory::Kind::kDevice || !EmulatedStream::of(stream).captured(),
+            "pinned memory in a recording");
+}
+
+void EmulatedDevice::copy(Stream stream, std::byte* to, const std::byte* from, int64_t bytes) {
+  if (bytes == 0) return;
+  check_memory(stream, to, bytes);
+  check_memory(stream, from, bytes);
+  MTF_CHECK(to + bytes <= from || from + bytes <= to, "a copy of {} bytes onto themselves", bytes);
+  enqueue(stream, [=] {
+    MemoryAccess::open(to);
+    MemoryAccess::open(from);
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  });
+}
+
+void EmulatedDevice::zero(Stream stream, std::byte* to, int64_t bytes) {
+  if (bytes == 0) return;
+  check_memory(stream, to, bytes);
+  enqueue(stream, [=] {
+    MemoryAccess::open(to);
+    std::memset(to, 0, static_cast<size_t>(bytes));
+  });
+}
+
+void EmulatedDevice::wait(Stream stream) {
+  const std::lock_guard lock(emulator_mutex());
+  check_not_recording("wait()");
+  EmulatedStream::of(stream).run_all();
+}
+
+std::unique_ptr<Recording> EmulatedDevice::record(const std::function<void()>& enqueue) {
+  const std::lock_guard lock(emulator_mutex());
+  check_not_recording("record()");
+  Capture capture(*streams_.front());
+  recording_ = true;
+  struct End {
+    bool& recording;
+    ~End() { recording = false; }
+  } const end{recording_};
+  enqueue();
+  return std::make_unique<EmulatedRecording>(*this, capture.finish());
+}
+
+std::unique_ptr<DeviceClock> EmulatedDevice::make_clock() { return std::make_unique<EmulatedClock>(*this); }
+
+void EmulatedDevice::check_not_recording(const char* call) const {
+  MTF_CHECK(!recording_, "{} is called while work is recorded", call);
+}
+
+void launch(Stream stream, const LaunchShape& shape, int max_threads, const bool* guard, Body body) {
+  check_shape(shape, max_threads, body);
+  if (shape.blocks == 0) return;
+  const std::lock_guard lock(emulator_mutex());
+  EmulatedDevice& device = EmulatedStream::of(stream).device();
+  device.enqueue(stream, [&device, shape, guard, body = std::move(body)] {
+    MemoryAccess::open_all();
+    if (guard == nullptr || *guard) run_grid(shape, body, device.next_launch());
+  });
+}
+
+}  // namespace emulator
+
+namespace {
+
+constexpr int64_t kMemoryBytes = int64_t{16} << 30;
+
+int device_count() {
+  const char* count = std::getenv("MTF_EMULATED_DEVICES");
+  return count == nullptr ? 1 : std::atoi(count);
+}
+
+}  // namespace
+
+std::vector<DeviceInfo> visible_devices() {
+  const int count = device_count();
+  if (count <= 0) throw Error(ErrorKind::kSystem, "there is no GPU that CUDA can use", "use `devices: cpu`");
+  std::vector<DeviceInfo> devices;
+  for (int index = 0; index < count; ++index) {
+    devices.push_back({.index = index,
+                       .name = "emulated GPU",
+                       .memory_bytes = kMemoryBytes,
+                       .pci = fmt::format("0000:{:02x}:00.0", index + 1),
+                       .major = 9,
+                       .minor = 0,
+                       .multiprocessors = 4,
+                       .peers = std::vector<bool>(static_cast<size_t>(count), true)});
+  }
+  return devices;
+}
+
+std::unique_ptr<Device> open_device(int index) {
+  const std::vector<DeviceInfo> devices = visible_devices();
+  if (index < 0 || index >= std::ssize(devices)) {
+    throw Error(ErrorKind::kSystem,
+                fmt::format("there is no GPU {}: {} visible", index,
+                            counted(std::ssize(devices), "GPU") + (devices.size() == 1 ? " is" : " are")),
+                "`mtf-train --list-devices` lists them");
+  }
+  return std::make_unique<emulator::EmulatedDevice>(devices[static_cast<size_t>(index)]);
+}
+
+}  // namespace mtf::cuda

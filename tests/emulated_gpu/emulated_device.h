@@ -1,0 +1,59 @@
+// A GPU in the host's memory. What is enqueued runs on the thread that waits for it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "engine/backend/cuda/device/device.h"
+#include "tests/emulated_gpu/interpreted_chains.h"
+#include "tests/emulated_gpu/memory.h"
+#include "tests/emulated_gpu/streams.h"
+
+namespace mtf::cuda::emulator {
+
+class EmulatedDevice final : public Device {
+ public:
+  explicit EmulatedDevice(DeviceInfo info);
+  /// Aborts if memory was not freed.
+  ~EmulatedDevice() override;
+
+  const DeviceInfo& info() const override { return info_; }
+  std::byte* allocate(int64_t bytes) override;
+  void free(std::byte* memory) override;
+  std::unique_ptr<PinnedMemory> allocate_pinned(int64_t bytes) override;
+  Stream compute() override { return streams_.front()->handle(); }
+  std::unique_ptr<Event> make_event() override { return make_emulated_event(*this); }
+  Stream make_stream() override;
+  /// Aborts where memory is neither a device's nor pinned, and in a recording where it is pinned.
+  void copy(Stream stream, std::byte* to, const std::byte* from, int64_t bytes) override;
+  void zero(Stream stream, std::byte* to, int64_t bytes) override;
+  void wait(Stream stream) override;
+  std::unique_ptr<Recording> record(const std::function<void()>& enqueue) override;
+  MatmulLibrary& matmuls() override { return *matmuls_; }
+  ChainKernels* chains() override { return chains_.get(); }
+  std::unique_ptr<DeviceClock> make_clock() override;
+
+  void enqueue(Stream stream, Work work, When when = When::kAwaited);
+  /// Aborts during record().
+  void check_not_recording(const char* call) const;
+  /// A number for each launch that runs.
+  uint64_t next_launch() { return launches_++; }
+
+ private:
+  void check_memory(Stream stream, const std::byte* begin, int64_t bytes) const;
+
+  DeviceInfo info_;
+  int64_t used_ = 0;
+  std::map<std::byte*, std::unique_ptr<Memory>> memory_;
+  std::vector<std::unique_ptr<EmulatedStream>> streams_;
+  bool recording_ = false;
+  uint64_t launches_ = 0;
+  std::unique_ptr<MatmulLibrary> matmuls_;
+  const std::unique_ptr<ChainKernels> chains_ = make_interpreted_chains();
+};
+
+std::unique_ptr<MatmulLibrary> make_matmul_library(EmulatedDevice& device);
+
+}  // namespace mtf::cuda::emulator

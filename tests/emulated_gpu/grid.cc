@@ -1,0 +1,284 @@
+#include "tests/emulated_gpu/grid.h"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/check.h"
+#include "tests/emulated_gpu/fiber.h"
+#include "tests/emulated_gpu/shared_memory.h"
+
+namespace mtf::cuda::emulator {
+namespace {
+
+/// Why a thread stopped.
+enum class Stop : uint8_t { kStart, kSync, kSyncWarp, kExchange, kEnd };
+
+const char* words_for(Stop stop) {
+  constexpr const char* kNames[] = {"has not begun", "waits at sync()", "waits at sync_warp()",
+                                    "waits for an exchange", "has ended"};
+  return kNames[static_cast<int>(stop)];
+}
+
+/// memcpy() without a call where it matters.
+void copy_value(void* to, const void* from, size_t bytes) {
+  switch (bytes) {
+    case 4:
+      std::memcpy(to, from, 4);
+      break;
+    case 8:
+      std::memcpy(to, from, 8);
+      break;
+    default:
+      std::memcpy(to, from, bytes);
+  }
+}
+
+/// As the source names the function object's type.
+std::string name_of(const Body& body) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(
+      abi::__cxa_demangle(body.target_type().name(), nullptr, nullptr, &status), std::free);
+  return status == 0 ? name.get() : body.target_type().name();
+}
+
+/// The fibers of a thread of the host, and the block that runs on them.
+class Grid {
+ public:
+  void run(const LaunchShape& shape, const Body& body, uint64_t order);
+  bool running() const { return body_ != nullptr; }
+
+  // Called on fibers.
+  /// Returns when the others have come as far.
+  void stop(Stop why);
+  struct Slot {
+    std::array<std::byte, 32> bytes;
+    size_t size = 0;
+  };
+  using Slots = std::array<Slot, kWarp>;
+  /// What the lanes of the warp give.
+  const Slots& exchange(const void* mine, size_t bytes);
+
+ private:
+  struct Thread {
+    Fiber* fiber = nullptr;  ///< of a thread that waits
+    Stop stop = Stop::kStart;
+  };
+
+  void choose_order(uint64_t order);
+  void run_block();
+  void run_warp(int warp);
+  static void run_threads(void* grid) noexcept;  ///< of a fiber
+  /// The fiber of the next lane of this round: after the last one, the host's.
+  Fiber& next();
+  Fiber& free_fiber();
+  void switch_to(Fiber& fiber);
+  /// False if all have ended.
+  bool all_at_sync() const;
+  /// False if all have come to the end or to a barrier of the block.
+  bool all_at_exchange() const;
+  void check_same_stop(int a, int b) const;
+
+  const Body* body_ = nullptr;
+  LaunchShape shape_;
+  unsigned char* shared_ = nullptr;
+  std::vector<int> warps_;  ///< in the order in which they run
+  std::array<int, kWarp> lanes_ = {};
+
+  int64_t block_ = 0;
+  std::vector<Thread> threads_;
+  int warp_ = 0;    ///< that runs
+  int thread_ = 0;  ///< that runs
+  /// Every lane of a warp runs once in a round, from one stop to the next.
+  uint64_t round_ = 0;
+  int lanes_run_ = 0;           ///< in this round
+  std::array<Slots, 2> slots_;  ///< of this round, and of the one before, which some lanes have yet to read
+
+  Fiber host_;
+  Fiber* fiber_ = &host_;  ///< that runs
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<Fiber*> free_fibers_;  ///< without a thread
+};
+
+Grid& this_grid() {
+  thread_local Grid grid;
+  return grid;
+}
+
+void Grid::choose_order(uint64_t order) {
+  warps_.resize(static_cast<size_t>(shape_.threads / kWarp));
+  std::iota(warps_.begin(), warps_.end(), 0);
+  std::iota(lanes_.begin(), lanes_.end(), 0);
+  switch (order % 4) {
+    case 0:
+      return;
+    case 1:
+      std::reverse(warps_.begin(), warps_.end());
+      std::reverse(lanes_.begin(), lanes_.end());
+      return;
+    default:
+      std::minstd_rand random(static_cast<unsigned>(order * 0x9e3779b9));
+      std::shuffle(warps_.begin(), warps_.end(), random);
+      std::shuffle(lanes_.begin(), lanes_.end(), random);
+  }
+}
+
+void Grid::run(const LaunchShape& shape, const Body& body, uint64_t order) {
+  MTF_CHECK(!running(), "{} is launched by {}", name_of(body), name_of(*body_));
+  body_ = &body;
+  shape_ = shape;
+  choose_order(order);
+  SharedMemory shared(shape.shared_bytes);
+  shared_ = shared.data();
+  for (int64_t i = 0; i < shape.blocks; ++i) {
+    block_ = order % 2 == 0 ? i : shape.blocks - 1 - i;
+    shared.fill();
+    run_block();
+    MTF_CHECK(shared.intact(), "{} wrote behind its {} bytes of shared memory", name_of(body),
+              shape.shared_bytes);
+  }
+  body_ = nullptr;
+}
+
+void Grid::run_block() {
+  threads_.assign(static_cast<size_t>(shape_.threads), Thread());
+  do {
+    for (int warp : warps_) run_warp(warp);
+  } while (all_at_sync());
+}
+
+void Grid::run_warp(int warp) {
+  warp_ = warp;
+  do {
+    ++round_;
+    lanes_run_ = 0;
+    switch_to(next());
+  } while (all_at_exchange());
+}
+
+void Grid::run_threads(void* grid) noexcept {
+  Grid& self = *static_cast<Grid*>(grid);
+  for (;;) {
+    const int thread = self.thread_;
+    (*self.body_)(Block(self.block_, self.shape_.blocks, thread, self.shape_.threads, self.shared_));
+    self.threads_[thread] = {nullptr, Stop::kEnd};
+    self.free_fibers_.push_back(self.fiber_);
+    self.switch_to(self.next());  // to itself where the next lane has yet to begin
+  }
+}
+
+Fiber& Grid::next() {
+  if (lanes_run_ == kWarp) return host_;
+  thread_ = warp_ * kWarp + lanes_[lanes_run_++];
+  Fiber* waiting = threads_[thread_].fiber;
+  return waiting != nullptr ? *waiting : free_fiber();
+}
+
+Fiber& Grid::free_fiber() {
+  if (free_fibers_.empty()) {
+    fibers_.push_back(std::make_unique<Fiber>(&run_threads, this));
+    return *fibers_.back();
+  }
+  Fiber* fiber = free_fibers_.back();
+  free_fibers_.pop_back();
+  return *fiber;
+}
+
+void Grid::switch_to(Fiber& fiber) {
+  if (&fiber == fiber_) return;
+  std::exchange(fiber_, &fiber)->switch_to(fiber);
+}
+
+void Grid::stop(Stop why) {
+  threads_[thread_] = {fiber_, why};
+  switch_to(next());
+}
+
+const Grid::Slots& Grid::exchange(const void* mine, size_t bytes) {
+  Slots& slots = slots_[round_ % 2];
+  Slot& slot = slots[thread_ % kWarp];
+  MTF_CHECK(bytes <= slot.bytes.size(), "{} exchanges values of {} bytes", name_of(*body_), bytes);
+  copy_value(slot.bytes.data(), mine, bytes);
+  slot.size = bytes;
+  stop(Stop::kExchange);
+  return slots;
+}
+
+bool Grid::all_at_sync() const {
+  for (int thread = kWarp; thread < shape_.threads; thread += kWarp) check_same_stop(0, thread);
+  return threads_[0].stop == Stop::kSync;
+}
+
+bool Grid::all_at_exchange() const {
+  const int first = warp_ * kWarp;
+  for (int lane = 1; lane < kWarp; ++lane) check_same_stop(first, first + lane);
+  return threads_[first].stop == Stop::kExchange || threads_[first].stop == Stop::kSyncWarp;
+}
+
+void Grid::check_same_stop(int a, int b) const {
+  MTF_CHECK(threads_[a].stop == threads_[b].stop, "in block {} of {}, thread {} {}, but thread {} {}", block_,
+            name_of(*body_), a, words_for(threads_[a].stop), b, words_for(threads_[b].stop));
+}
+
+Grid& of_this_kernel() {
+  Grid& grid = this_grid();
+  MTF_CHECK(grid.running(), "a barrier outside of a kernel");
+  return grid;
+}
+
+}  // namespace
+
+void check_shape(const LaunchShape& shape, int max_threads, const Body& body) {
+  MTF_CHECK(shape.blocks >= 0 && shape.blocks < int64_t{1} << 31, "{} is launched with {} blocks",
+            name_of(body), shape.blocks);
+  MTF_CHECK(shape.threads > 0 && shape.threads % kWarp == 0 && shape.threads <= max_threads,
+            "{} is launched with {} threads; it must be a multiple of {} up to its kMaxThreads of {}",
+            name_of(body), shape.threads, kWarp, max_threads);
+  MTF_CHECK(max_threads <= kMostThreads, "kMaxThreads of {} is {}", name_of(body), max_threads);
+  MTF_CHECK(shape.shared_bytes >= 0 && shape.shared_bytes <= kMostSharedBytes,
+            "{} is launched with {} bytes of shared memory", name_of(body), shape.shared_bytes);
+}
+
+void run_grid(const LaunchShape& shape, const Body& body, uint64_t order) {
+  this_grid().run(shape, body, order);
+}
+
+void sync_block() { of_this_kernel().stop(Stop::kSync); }
+void sync_warp() { of_this_kernel().stop(Stop::kSyncWarp); }
+
+void exchange(const void* mine, size_t bytes, int lane, void* result) {
+  MTF_CHECK(lane >= 0 && lane < kWarp, "an exchange with lane {}", lane);
+  const auto& slot = of_this_kernel().exchange(mine, bytes)[lane];
+  MTF_CHECK(slot.size == bytes, "an exchange of {} bytes with {} bytes", bytes, slot.size);
+  copy_value(result, slot.bytes.data(), bytes);
+}
+
+void exchange_all(const void* mine, size_t bytes, void* results) {
+  auto* to = static_cast<std::byte*>(results);
+  for (const auto& slot : of_this_kernel().exchange(mine, bytes)) {
+    MTF_CHECK(slot.size == bytes, "an exchange of {} bytes with {} bytes", bytes, slot.size);
+    copy_value(to, slot.bytes.data(), bytes);
+    to += bytes;
+  }
+}
+
+uint32_t ballot(bool value) {
+  uint32_t bits = 0, bit = 1;
+  for (const auto& slot : of_this_kernel().exchange(&value, sizeof(value))) {
+    MTF_CHECK(slot.size == sizeof(value), "a ballot meets an exchange of {} bytes", slot.size);
+    if (slot.bytes[0] != std::byte{0}) bits |= bit;
+    bit <<= 1;
+  }
+  return bits;
+}
+
+}  // namespace mtf::cuda::emulator

@@ -1,0 +1,157 @@
+// Products in the terms of cuBLASLt (matmul_plan.h), in an order of sums that only the shapes decide.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <vector>
+
+#include "engine/backend/cuda/contractions/matmul_plan.h"
+#include "engine/backend/cuda/elementwise/formulas.h"
+#include "engine/backend/element.h"
+#include "engine/base/check.h"
+#include "tests/emulated_gpu/emulated_device.h"
+
+namespace mtf::cuda::emulator {
+namespace {
+
+/// Filled with NaN by every product.
+constexpr int64_t kWorkspaceBytes = 1024;
+/// Columns of the output that are computed together.
+constexpr int64_t kColumns = 8;
+
+/// With 10 bits of mantissa, as tensor cores read it.
+float to_tf32(float x) { return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & 0xffffe000u); }
+double to_tf32(double x) { return x; }
+
+/// to[column * rows + row] = element (row, column) of what is multiplied.
+template <class Sum, class T>
+void widen_matrix(const ColumnMajorMatrix& matrix, const T* from, bool tf32, Sum* to) {
+  const int64_t rows = matrix.transpose ? matrix.columns : matrix.rows;
+  const int64_t columns = matrix.transpose ? matrix.rows : matrix.columns;
+  for (int64_t column = 0; column < columns; ++column) {
+    for (int64_t row = 0; row < rows; ++row) {
+      const Sum x =
+          widen(matrix.transpose ? from[row * matrix.leading + column] : from[column * matrix.leading + row]);
+      to[column * rows + row] = tf32 ? to_tf32(x) : x;
+    }
+  }
+}
+
+/// kColumns columns of first x second; all dense, column by column.
+template <class Sum>
+void multiply(const Sum* __restrict first, const Sum* __restrict second, Sum* __restrict output, int64_t rows,
+              int64_t summed) {
+  std::fill(output, output + kColumns * rows, Sum{0});
+  for (int64_t l = 0; l < summed; ++l) {
+    for (int64_t column = 0; column < kColumns; ++column) {
+      const Sum x = second[column * summed + l];
+      for (int64_t row = 0; row < rows; ++row) output[column * rows + row] += first[l * rows + row] * x;
+    }
+  }
+}
+
+template <class Sum>
+Sum apply(Epilogue epilogue, Sum x) {
+  switch (epilogue) {
+    case Epilogue::kNone:
+      return x;
+    case Epilogue::kGelu:
+      return formulas::Gelu::f(x, Sum{0});
+  }
+  MTF_CHECK(false, "unknown epilogue");
+}
+
+/// Addresses of run().
+struct Operands {
+  const void* a;
+  const void* b;
+  void* c;
+  const void* bias;
+};
+
+template <class Input, class Output>
+void run_part(const MatmulProblem& problem, int64_t begin, const Operands& operands) {
+  using Sum = Computed<Input>;
+  const ColumnMajorProblem matrices = column_major(problem);
+  const int64_t rows = problem.n, columns = problem.m, summed = problem.k;
+  std::vector<Sum> first(static_cast<size_t>(rows * summed));
+  std::vector<Sum> second(static_cast<size_t>(summed * (columns + kColumns)));
+  std::vector<Sum> sums(static_cast<size_t>(rows * kColumns));
+  for (int64_t batch = begin; batch < begin + problem.batch; ++batch) {
+    widen_matrix(matrices.first, static_cast<const Input*>(operands.b) + batch * matrices.first.batch_stride,
+                 problem.tf32, first.data());
+    widen_matrix(matrices.second,
+                 static_cast<const Input*>(operands.a) + batch * matrices.second.batch_stride, problem.tf32,
+                 second.data());
+    Output* output = static_cast<Output*>(operands.c) + batch * matrices.output.batch_stride;
+    for (int64_t begun = 0; begun < columns; begun += kColumns) {
+      multiply(first.data(), second.data() + begun * summed, sums.data(), rows, summed);
+      for (int64_t i = 0; i < std::min(kColumns, columns - begun); ++i) {
+        Output* column = output + (begun + i) * matrices.output.leading;
+        for (int64_t row = 0; row < rows; ++row) {
+          Sum sum = sums[static_cast<size_t>(i * rows + row)];
+          if (problem.accumulate) sum += static_cast<Sum>(widen(column[row]));
+          if (problem.bias) sum += static_cast<Sum>(widen(static_cast<const Output*>(operands.bias)[row]));
+          column[row] = narrow<Output>(apply(problem.epilogue, sum));
+        }
+      }
+    }
+  }
+}
+
+void run_part(const MatmulProblem& problem, int64_t begin, const Operands& operands) {
+  switch (problem.input) {
+    case DType::kFloat32:
+      return run_part<float, float>(problem, begin, operands);
+    case DType::kFloat64:
+      return run_part<double, double>(problem, begin, operands);
+    default:
+      return problem.output == DType::kFloat32 ? run_part<BFloat16, float>(problem, begin, operands)
+                                               : run_part<BFloat16, BFloat16>(problem, begin, operands);
+  }
+}
+
+class EmulatedMatmul final : public Matmul {
+ public:
+  EmulatedMatmul(EmulatedDevice& device, const MatmulProblem& problem) : device_(device), problem_(problem) {}
+  int64_t workspace_bytes() const override { return kWorkspaceBytes; }
+  void run(const void* a, const void* b, void* c, void* workspace, const void* bias) const override {
+    MTF_CHECK((bias != nullptr) == problem_.bias, "a bias, or none");
+    const auto alignment = static_cast<uintptr_t>(problem_.alignment);
+    for (const void* address : {a, b, static_cast<const void*>(c), bias}) {
+      MTF_CHECK(reinterpret_cast<uintptr_t>(address) % alignment == 0, "{} is not a multiple of {}", address,
+                alignment);
+    }
+    device_.enqueue(device_.compute(), [problem = problem_, operands = Operands{a, b, c, bias}, workspace] {
+      MemoryAccess::open_all();
+      std::memset(workspace, 0xff, kWorkspaceBytes);
+      for (const MatmulPart& part : parts_of(problem)) run_part(part.problem, part.begin, operands);
+    });
+  }
+
+ private:
+  EmulatedDevice& device_;
+  MatmulProblem problem_;
+};
+
+class EmulatedMatmulLibrary final : public MatmulLibrary {
+ public:
+  explicit EmulatedMatmulLibrary(EmulatedDevice& device) : device_(device) {}
+  std::string version() const override { return "emulated"; }
+  std::shared_ptr<const Matmul> prepare(const MatmulProblem& problem) override {
+    return plans_.find_or_make(problem, [&](const MatmulProblem& canonical) {
+      return std::make_shared<const EmulatedMatmul>(device_, canonical);
+    });
+  }
+
+ private:
+  EmulatedDevice& device_;
+  MatmulCache plans_;
+};
+
+}  // namespace
+
+std::unique_ptr<MatmulLibrary> make_matmul_library(EmulatedDevice& device) {
+  return std::make_unique<EmulatedMatmulLibrary>(device);
+}
+
+}  // namespace mtf::cuda::emulator

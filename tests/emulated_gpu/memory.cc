@@ -1,0 +1,98 @@
+#include "tests/emulated_gpu/memory.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <map>
+
+#include "engine/base/check.h"
+#include "engine/base/error.h"
+#include "tests/emulated_gpu/sanitizers.h"
+
+namespace mtf::cuda::emulator {
+namespace {
+
+constexpr int64_t kAlignment = 256;
+constexpr int64_t kPage = 4096;
+
+int64_t round_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+/// By their beginnings.
+std::map<const std::byte*, const Memory*>& all_memory() {
+  static std::map<const std::byte*, const Memory*> memory;
+  return memory;
+}
+
+int accesses = 0;  ///< that live
+
+}  // namespace
+
+std::recursive_mutex& emulator_mutex() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
+Memory::Memory(Kind kind, int64_t bytes) : kind_(kind), bytes_(bytes) {
+  const int64_t used = round_up(bytes, kAlignment), pages = round_up(used, kPage);
+  pages_bytes_ = static_cast<size_t>(pages);
+  void* mapped =
+      mmap(nullptr, pages_bytes_ + kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED)
+    throw Error(ErrorKind::kMemory, fmt::format("cannot get {} bytes of memory", bytes));
+  pages_ = static_cast<std::byte*>(mapped);
+  data_ = pages_ + pages - used;
+#if defined(MTF_ADDRESS_SANITIZER)
+  __asan_poison_memory_region(pages_, static_cast<size_t>(pages - used));
+  __asan_poison_memory_region(data_ + bytes, static_cast<size_t>(used - bytes));
+#endif
+  const std::lock_guard lock(emulator_mutex());
+  if (kind == Kind::kPinned) open();
+  all_memory()[data_] = this;
+}
+
+Memory::~Memory() {
+  const std::lock_guard lock(emulator_mutex());
+  all_memory().erase(data_);
+#if defined(MTF_ADDRESS_SANITIZER)
+  __asan_unpoison_memory_region(pages_, pages_bytes_);  // others get these pages
+#endif
+  munmap(pages_, pages_bytes_ + kPage);
+}
+
+void Memory::open() const {
+  if (is_open_) return;
+  MTF_CHECK(mprotect(pages_, pages_bytes_, PROT_READ | PROT_WRITE) == 0, "mprotect");
+  is_open_ = true;
+}
+
+void Memory::close() const {
+  if (!is_open_ || kind_ == Kind::kPinned) return;
+  MTF_CHECK(mprotect(pages_, pages_bytes_, PROT_NONE) == 0, "mprotect");
+  is_open_ = false;
+}
+
+const Memory* Memory::find(const std::byte* begin, int64_t bytes) {
+  auto found = all_memory().upper_bound(begin);
+  if (found == all_memory().begin()) return nullptr;
+  const Memory* memory = (--found)->second;
+  return begin + bytes <= memory->data_ + memory->bytes_ ? memory : nullptr;
+}
+
+MemoryAccess::MemoryAccess() { ++accesses; }
+
+MemoryAccess::~MemoryAccess() {
+  if (--accesses > 0) return;
+  for (const auto& [begin, memory] : all_memory()) memory->close();
+}
+
+void MemoryAccess::open(const std::byte* address) {
+  const Memory* memory = Memory::find(address, 1);
+  MTF_CHECK(memory != nullptr, "the memory at {} was freed", static_cast<const void*>(address));
+  memory->open();
+}
+
+void MemoryAccess::open_all() {
+  for (const auto& [begin, memory] : all_memory()) memory->open();
+}
+
+}  // namespace mtf::cuda::emulator

@@ -1,0 +1,84 @@
+// Streams and events. Work waits in its stream until the host waits for it, so that what nobody has waited
+// for has not happened yet.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "engine/backend/cuda/device/device.h"
+
+namespace mtf::cuda::emulator {
+
+class EmulatedDevice;
+class EmulatedStream;
+using Work = std::function<void()>;
+/// When work runs: once the host waits for it, or as soon as it is enqueued, or replayed.
+enum class When { kAwaited, kAtOnce };
+struct RecordedWork {
+  Work work;
+  When when;
+};
+
+/// Work that streams keep for a recording instead of running it: of one stream, and of those that wait for
+/// it.
+class Capture {
+ public:
+  explicit Capture(EmulatedStream& origin);
+  /// Streams run their work again.
+  ~Capture();
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  /// Aborts if the first stream does not wait for all work of the others.
+  std::vector<RecordedWork> finish();
+
+ private:
+  friend class EmulatedStream;
+  friend class EmulatedEvent;
+  /// By stream, how many pieces of its work are over.
+  using Past = std::map<EmulatedStream*, int64_t>;
+
+  uint64_t number_;
+  EmulatedStream& origin_;
+  std::map<EmulatedStream*, Past> streams_;  ///< what each waits for, and its own work
+  std::vector<RecordedWork> work_;
+};
+
+/// What Stream::handle points to.
+class EmulatedStream {
+ public:
+  explicit EmulatedStream(EmulatedDevice& device);
+  ~EmulatedStream();
+  EmulatedStream(const EmulatedStream&) = delete;
+  EmulatedStream& operator=(const EmulatedStream&) = delete;
+
+  /// Aborts if there is none.
+  static EmulatedStream& of(Stream stream);
+  Stream handle() { return {this}; }
+  EmulatedDevice& device() const { return device_; }
+
+  void enqueue(Work work, When when = When::kAwaited);
+  bool captured() const { return capture_ != nullptr; }
+  /// Runs the first `count` pieces of all that was ever enqueued.
+  void run_until(int64_t count);
+  void run_all() { run_until(enqueued_); }
+
+ private:
+  friend class Capture;
+  friend class EmulatedEvent;
+
+  EmulatedDevice& device_;
+  std::deque<Work> waiting_;
+  int64_t enqueued_ = 0;
+  Capture* capture_ = nullptr;
+};
+
+/// Runs all work of all devices.
+void run_all_streams();
+
+std::unique_ptr<Event> make_emulated_event(EmulatedDevice& device);
+
+}  // namespace mtf::cuda::emulator

@@ -1,0 +1,352 @@
+#include "trainer/checkpoint/checkpoints.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <list>
+#include <set>
+#include <span>
+#include <sstream>
+#include <utility>
+
+#include "engine/base/fault.h"
+#include "engine/base/hash.h"
+#include "engine/checkpoint/blocks.h"
+#include "engine/comm/rendezvous/handshake.h"
+#include "engine/core/convert.h"
+#include "engine/runtime/slicing.h"
+#include "models/model.h"
+#include "trainer/optimizer/averages.h"
+#include "trainer/session/model_dir.h"
+#include "trainer/session/vocabulary_check.h"
+
+namespace mtf {
+namespace {
+
+/// Steps, rows, tokens and seconds are below this, with room for the sums and products that are made of them.
+constexpr double kMostCounted = 0x1p53;
+
+/// Data set under which the next row of training is kept.
+constexpr const char* kTrainRows = "train";
+
+std::map<std::string, double> numbers_of(const RunState& state, bool kept) {
+  std::map<std::string, double> numbers{
+      {"seconds", state.seconds},
+      {"evaluation_seconds", state.evaluation_seconds},
+      {"rate_scale", state.rate_scale},
+      {"tokens", static_cast<double>(state.tokens)},
+      {"worse_evaluations", static_cast<double>(state.worse_evaluations)},
+      {"evaluation_pending", state.evaluation_pending ? 1 : 0},
+      {"kept", kept ? 1 : 0},
+  };
+  if (state.best) numbers["best"] = *state.best;
+  return numbers;
+}
+
+std::optional<double> number(const std::map<std::string, double>& numbers, const std::string& name) {
+  const auto found = numbers.find(name);
+  return found == numbers.end() ? std::nullopt : std::optional(found->second);
+}
+
+/// `a` is better than `b` in this metric ("DATASET/METRIC").
+bool better(const std::string& metric, double a, double b) {
+  return greater_is_better(metric.substr(metric.rfind('/') + 1)) ? a > b : a < b;
+}
+
+/// The manifest; nothing when it is damaged.
+std::optional<Manifest> try_manifest(const SavedCheckpoint& saved) {
+  try {
+    return read_manifest(saved.path);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// The steps that are not removed.
+class Kept {
+ public:
+  explicit Kept(const CheckpointOptions& options) : options_(options) {}
+
+  void choose(const std::vector<SavedCheckpoint>& saved) {
+    for (const SavedCheckpoint& checkpoint : saved) add(checkpoint);
+    const size_t last = std::min(saved.size(), static_cast<size_t>(options_.keep_last));
+    for (size_t i = saved.size() - last; i < saved.size(); ++i) steps_.push_back(saved[i].step);
+    if (!options_.keep_best) return;
+    const std::vector<SavedValue> values = best_first(saved, options_.keep_best->metric);
+    for (size_t i = 0; i < std::min(values.size(), static_cast<size_t>(options_.keep_best->count)); ++i)
+      steps_.push_back(values[i].step);
+  }
+  bool contains(int64_t step) const { return std::ranges::find(steps_, step) != steps_.end(); }
+
+ private:
+  void add(const SavedCheckpoint& checkpoint) {
+    const std::optional<Manifest> manifest = try_manifest(checkpoint);
+    // What cannot be read is not ours to remove.
+    if (!manifest || number(manifest->state, "kept").value_or(0) != 0) steps_.push_back(checkpoint.step);
+  }
+
+  const CheckpointOptions& options_;
+  std::vector<int64_t> steps_;
+};
+
+}  // namespace
+
+std::vector<SavedValue> best_first(const std::vector<SavedCheckpoint>& saved, const std::string& metric) {
+  std::vector<SavedValue> values;
+  for (const SavedCheckpoint& checkpoint : saved) {
+    const std::optional<Manifest> manifest = try_manifest(checkpoint);
+    if (!manifest) continue;
+    if (const auto value = number(manifest->metrics, metric)) values.push_back({checkpoint.step, *value});
+  }
+  std::ranges::stable_sort(
+      values, [&](const SavedValue& a, const SavedValue& b) { return better(metric, a.value, b.value); });
+  return values;
+}
+
+RunState run_state(const Manifest& manifest, const std::string& checkpoint) {
+  const auto check = [&](const std::string& name, double value) {
+    if (value >= 0 && value <= kMostCounted) return;
+    throw_damaged(fmt::format("{}/{}", checkpoint, Manifest::kFile),
+                  fmt::format("`{}` is {}, where no run can stand", name, value));
+  };
+  check("step", static_cast<double>(manifest.step));
+  for (const auto& [name, row] : manifest.next_rows)
+    check(fmt::format("{}` of `next_rows", name), static_cast<double>(row));
+  for (const auto& [name, value] : manifest.state) {
+    if (name != "best") check(name, value);  // of a metric
+  }
+  const auto value = [&](const char* name, double otherwise) {
+    return number(manifest.state, name).value_or(otherwise);
+  };
+  RunState state;
+  state.step = manifest.step;
+  const auto row = manifest.next_rows.find(kTrainRows);
+  if (row == manifest.next_rows.end()) {
+    throw Error(ErrorKind::kCheckpoint,
+                fmt::format("{} holds no place in the training data", checkpoint_name(manifest.step)),
+                "it holds weights only; `checkpoint.init.path` starts a fresh run from them");
+  }
+  state.next_row = row->second;
+  state.seconds = value("seconds", 0);
+  state.evaluation_seconds = value("evaluation_seconds", 0);
+  state.rate_scale = value("rate_scale", 1);
+  state.tokens = static_cast<int64_t>(value("tokens", 0));
+  state.best = number(manifest.state, "best");
+  state.worse_evaluations = static_cast<int64_t>(value("worse_evaluations", 0));
+  state.evaluation_pending = value("evaluation_pending", 0) != 0;
+  return state;
+}
+
+bool is_better(const std::string& metric, double value, const std::optional<double>& before) {
+  return std::isfinite(value) && (!before || better(metric, value, *before));
+}
+
+std::string checkpoints_directory(const Config& config) { return in_model_dir(config, "checkpoints"); }
+
+Checkpoints::Checkpoints(const Session& session, const VariableStore& variables, const RunState& start)
+    : session_(session),
+      options_(session.config.checkpoint),
+      variables_(variables),
+      directory_(checkpoints_directory(session.config)),
+      config_(resolved_yaml(session.config)),
+      keep_clock_(options_.keep_every.value_or(config::Interval{}), position(start)) {
+  if (session.processes->is_first()) remove_unfinished(directory_);
+  if (options_.keep_best) best_ = saved_values();
+}
+
+/// Of the metric of checkpoint.keep_best, as process 0 finds them: all processes decide alike.
+std::vector<SavedValue> Checkpoints::saved_values() const {
+  std::string found;
+  if (session_.processes->is_first()) {
+    for (const auto& [step, value] : best_first(list_checkpoints(directory_), options_.keep_best->metric))
+      found += fmt::format("{} {}\n", step, value);
+  }
+  std::istringstream lines(broadcast(session_.processes->communicator(), found, "metrics of checkpoints"));
+  std::vector<SavedValue> values;
+  for (SavedValue saved; lines >> saved.step >> saved.value;) values.push_back(saved);
+  return values;
+}
+
+Checkpoints::~Checkpoints() {
+  if (pending_.valid()) pending_.wait();
+}
+
+RunPosition Checkpoints::position(const RunState& state) const {
+  return {state.step,
+          static_cast<double>(state.next_row) / static_cast<double>(session_.train_data->examples()),
+          state.seconds - state.evaluation_seconds};
+}
+
+void Checkpoints::save(const RunState& state, const Metrics& metrics) {
+  Profile* const profile = session_.profile.get();
+  const ProfileSpan span = span_on(profile, kMainTrack, "snapshot", ProfileCategory::kCheckpoint);
+  wait();
+  copy_variables();
+  Manifest manifest;
+  manifest.step = state.step;
+  manifest.seed = static_cast<uint64_t>(session_.config.run.seed);
+  manifest.config_hash = hash128_hex(config_);
+  manifest.config = config_;
+  manifest.next_rows[kTrainRows] = state.next_row;
+  manifest.instruction_set = session_.backend->instruction_set();
+  manifest.mesh = session_.layouts.mesh.to_string();
+  manifest.vocabularies = fingerprints(session_.vocabularies);
+  manifest.state = numbers_of(state, keep_clock_.due(position(state)));
+  for (const auto& [name, value] : metrics) {
+    if (!std::isfinite(value)) continue;
+    manifest.metrics[name] = value;
+    if (options_.keep_best && name == options_.keep_best->metric) best_.push_back({state.step, value});
+  }
+  in_hand_ = true;
+  pending_ = std::async(std::launch::async, [this, manifest = std::move(manifest),
+                                             name = fmt::format("checkpoint/{}/{}", state.step, ++saves_),
+                                             profile] {
+    const ProfileSpan span = span_on(profile, "checkpoint", "write checkpoint", ProfileCategory::kCheckpoint);
+    write(manifest, name);
+  });
+}
+
+bool Checkpoints::is_best(const Metrics& metrics) const {
+  if (!options_.keep_best) return false;
+  const std::string& metric = options_.keep_best->metric;
+  for (const auto& [name, value] : metrics) {
+    if (name != metric || !std::isfinite(value)) continue;
+    const auto ahead = std::ranges::count_if(
+        best_, [&, mine = value](const SavedValue& other) { return !better(metric, mine, other.value); });
+    return ahead < options_.keep_best->count;
+  }
+  return false;
+}
+
+void Checkpoints::check() {
+  if (pending_.valid() && is_written(std::chrono::milliseconds(0))) pending_.get();
+}
+
+bool Checkpoints::is_written(std::chrono::milliseconds patience) const {
+  return !pending_.valid() || pending_.wait_for(patience) == std::future_status::ready;
+}
+
+void Checkpoints::wait() {
+  if (!std::exchange(in_hand_, false)) return;
+  // Until all have written they tell each other so: a process that is lost ends the wait.
+  Communicator& communicator = session_.processes->communicator();
+  for (bool all = false; !all;) {
+    check();
+    const std::string mine = is_written(std::chrono::milliseconds(100)) ? "" : "writes";
+    all = std::ranges::all_of(all_gather(communicator, mine, "wait for the checkpoint"), &std::string::empty);
+  }
+  check();
+}
+
+/// One process alone saves whole variables, several save slices.
+void Checkpoints::add_pieces(const Variable& variable) {
+  std::vector<VariableStore::StoredSlice> slices = variables_.slices(variable.name);
+  if (session_.processes->size() == 1) {
+    snapshot_.push_back({&variable, {}, variable.shape, std::move(slices), {}});
+    return;
+  }
+  std::set<std::vector<int64_t>> begins;  // with run.check_replicas positions hold copies
+  for (VariableStore::StoredSlice& slice : slices) {
+    if (!slice.first || !begins.insert(slice.begin).second) continue;
+    const std::vector<int64_t> begin =
+        std::exchange(slice.begin, std::vector<int64_t>(slice.begin.size(), 0));
+    snapshot_.push_back({&variable, begin, slice.shape, {slice}, {}});
+  }
+}
+
+void Checkpoints::copy_variables() {
+  if (snapshot_.empty()) {
+    for (const std::string& name : variables_.names()) add_pieces(variables_.variable(name));
+  }
+  for (Piece& piece : snapshot_) {
+    const size_t element_bytes = size_of(piece.variable->dtype);
+    piece.bytes.resize(static_cast<size_t>(piece.shape.size()) * element_bytes);
+    for (const VariableStore::StoredSlice& slice : piece.slices) {
+      copy_from_slice(piece.shape, slice.shape, slice.begin, element_bytes, slice.on_host(device_bytes_),
+                      piece.bytes.data());
+    }
+  }
+}
+
+/// Beside the collectives: the processes agree through their store. `name`: of this save.
+void Checkpoints::write(const Manifest& manifest, const std::string& name) {
+  ProcessGroup& processes = *session_.processes;
+  const bool is_first = processes.is_first();
+  CheckpointWriter writer(directory_, manifest.step);
+  processes.first_then_others(name + "/begin", [&] {
+    if (is_first) writer.begin();
+  });
+  std::string written;  // empty: it failed
+  std::optional<Error> failure;
+  try {
+    WrittenPart part = write_pieces(writer);
+    part.writer = hello_of_this_process(processes.launch(), "", "").name();
+    written = to_json(part);
+  } catch (const Error& error) {
+    failure = error;
+  }
+  const std::vector<std::string> texts = processes.collect(name + "/parts", written);
+  processes.first_then_others(name + "/written", [] {});  // nobody writes into the directory any more
+  if (failure) processes.refuse(*failure);
+  processes.first_then_others(name + "/end", [&] {
+    if (!is_first) return;
+    std::vector<WrittenPart> parts;
+    for (const std::string& text : texts) {
+      if (text.empty()) processes.collect(name + "/failed", "");  // throws what that process tells
+      parts.push_back(parse_part(text));
+    }
+    writer.finish(manifest, parts);
+    remove_old();
+    fault_point("save.done");
+  });
+}
+
+WrittenPart Checkpoints::write_pieces(CheckpointWriter& writer) const {
+  CheckpointFile weights{file_name("weights"), {}}, slots{file_name("optimizer"), {}},
+      averages{file_name("averages"), {}};
+  const auto file_of = [&](const Variable& variable) -> CheckpointFile& {
+    if (is_average(variable)) return averages;
+    return variable.kind == Variable::Kind::kSlot ? slots : weights;
+  };
+  const DType master = precision_of(session_.config).master;
+  std::list<std::vector<std::byte>> converted;  // until they are written
+  for (const Piece& piece : snapshot_) {
+    const Variable& variable = *piece.variable;
+    const DType dtype = variable.kind == Variable::Kind::kWeight ? master : variable.dtype;
+    std::span<const std::byte> bytes = piece.bytes;
+    if (dtype != variable.dtype) {
+      const int64_t elements = piece.shape.size();
+      std::vector<std::byte>& other = converted.emplace_back(static_cast<size_t>(elements) * size_of(dtype));
+      convert_elements(piece.bytes.data(), variable.dtype, other.data(), dtype, elements);
+      bytes = other;
+    }
+    file_of(variable).tensors.push_back({variable.name, dtype, variable.shape, piece.begin,
+                                         piece.begin.empty() ? std::vector<int64_t>{} : sizes_of(piece.shape),
+                                         bytes});
+  }
+  std::vector<CheckpointFile> files;
+  for (CheckpointFile* file : {&weights, &slots, &averages}) {
+    if (!file->tensors.empty()) files.push_back(std::move(*file));
+  }
+  return writer.write(files);
+}
+
+/// "weights.safetensors", of several processes "weights-00002-of-00004.safetensors".
+std::string Checkpoints::file_name(const char* stem) const {
+  const ProcessGroup& processes = *session_.processes;
+  if (processes.size() == 1) return fmt::format("{}.safetensors", stem);
+  return fmt::format("{}-{:05}-of-{:05}.safetensors", stem, processes.rank() + 1, processes.size());
+}
+
+void Checkpoints::remove_old() {
+  const std::vector<SavedCheckpoint> saved = list_checkpoints(directory_);
+  Kept kept(options_);
+  kept.choose(saved);
+  for (const SavedCheckpoint& checkpoint : saved) {
+    if (!kept.contains(checkpoint.step)) remove_checkpoint(checkpoint);
+  }
+}
+
+}  // namespace mtf

@@ -1,0 +1,341 @@
+#include "trainer/checkpoint/restore.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <numeric>
+#include <regex>
+
+#include "engine/base/printable.h"
+#include "engine/core/convert.h"
+#include "layers/context.h"
+#include "trainer/checkpoint/checkpoints.h"
+#include "trainer/optimizer/averages.h"
+#include "trainer/optimizer/optimizers.h"
+
+namespace mtf {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<int64_t> sizes(const Shape& shape) {
+  std::vector<int64_t> result;
+  for (const Dimension& d : shape) result.push_back(d.size);
+  return result;
+}
+
+[[noreturn]] void wrong_shape(const std::string& path, const Variable& variable, DType dtype,
+                              const std::string& shape, const std::string& hint = {}) {
+  throw Error(ErrorKind::kCheckpoint,
+              fmt::format("{}: variable `{}` is {} {}, and the model has {} {}", path, variable.name,
+                          name_of(dtype), shape, name_of(variable.dtype), variable.shape.to_string()),
+              hint);
+}
+
+/// Throws Error when a tensor of a file cannot be the value of a variable.
+void check_stored(const SafetensorsFile& file, const StoredTensor& stored, const Variable& variable,
+                  const std::string& hint = {}) {
+  if (!are_elements_of(stored.shape, variable.shape) || !convertible(stored.dtype, variable.dtype)) {
+    wrong_shape(file.path(), variable, stored.dtype, fmt::format("[{}]", fmt::join(stored.shape, ", ")),
+                hint);
+  }
+}
+
+/// Sets a variable from a tensor of a file.
+void set_stored(const SafetensorsFile& file, const StoredTensor& stored, const Variable& variable,
+                VariableStore& variables) {
+  check_stored(file, stored, variable);
+  HostTensor tensor(variable.shape, variable.dtype);
+  convert_elements(stored.data.data(), stored.dtype, tensor.bytes.data(), tensor.dtype, tensor.shape.size());
+  variables.set(variable.name, tensor);
+}
+
+/// "FILE lacks 2 of the model's variables: ...".
+[[noreturn]] void throw_missing(const std::string& path, const Mark& mark,
+                                const std::vector<std::string>& missing,
+                                const std::vector<std::string>& there, const std::string& advice) {
+  constexpr size_t kListed = 8;
+  throw Error(ErrorKind::kCheckpoint, mark,
+              fmt::format("{} lacks {} of the model's variables: {}", path, missing.size(),
+                          list_names(missing, kListed)),
+              fmt::format("it has {}{}", list_names(there, kListed), advice));
+}
+
+/// Reads the slices of a variable of the same shape.
+void read_slices(CheckpointReader& reader, const CheckpointVariable& saved, const Variable& variable,
+                 VariableStore& variables) {
+  std::vector<std::byte> buffer;
+  for (const VariableStore::StoredSlice& slice : variables.slices(variable.name)) {
+    const int64_t elements = slice.shape.size();
+    buffer.resize(saved.dtype == variable.dtype ? 0 : static_cast<size_t>(elements) * size_of(saved.dtype));
+    slice.fill([&](std::byte* to) {
+      reader.read(saved.name, slice.begin, sizes(slice.shape), buffer.empty() ? to : buffer.data());
+      if (!buffer.empty()) convert_elements(buffer.data(), saved.dtype, to, variable.dtype, elements);
+    });
+  }
+}
+
+void restore(CheckpointReader& reader, const CheckpointVariable& saved, const Variable& variable,
+             VariableStore& variables) {
+  if (saved.shape != variable.shape || !convertible(saved.dtype, variable.dtype))
+    wrong_shape(reader.path(), variable, saved.dtype, saved.shape.to_string());
+  read_slices(reader, saved, variable, variables);
+}
+
+/// The newest checkpoint of a run's directory.
+std::string latest_of(const std::string& run, const Mark& mark) {
+  std::error_code ignored;
+  if (!fs::exists(run, ignored))
+    throw Error(ErrorKind::kConfig, mark, fmt::format("there is no directory {}", run),
+                "the directory of a run");
+  const std::vector<SavedCheckpoint> saved = list_checkpoints((fs::path(run) / "checkpoints").string());
+  if (saved.empty()) throw Error(ErrorKind::kCheckpoint, mark, run + " holds no checkpoint");
+  return saved.back().path;
+}
+
+/// A safetensors file, a checkpoint's directory, or the newest checkpoint of a run's directory.
+std::string checkpoint_at(const config::Path& path) {
+  std::error_code error;
+  if (fs::is_regular_file(path.text, error) || fs::exists(fs::path(path.text) / Manifest::kFile, error))
+    return path.text;
+  if (!fs::is_directory(path.text, error)) {
+    const fs::file_type type = fs::status(path.text, error).type();
+    throw Error(ErrorKind::kConfig, path.mark,
+                type == fs::file_type::not_found ? "there is no " + path.text
+                : type == fs::file_type::none ? fmt::format("cannot read {}: {}", path.text, error.message())
+                                              : path.text + " is no checkpoint",
+                "the directory of a run or of a checkpoint, or a .safetensors file");
+  }
+  return latest_of(path.text, path.mark);
+}
+
+std::string of_step(const Config& config, int64_t step, const Mark& mark) {
+  const std::vector<SavedCheckpoint> saved = list_checkpoints(checkpoints_directory(config));
+  std::vector<std::string> steps;
+  for (const SavedCheckpoint& checkpoint : saved) {
+    if (checkpoint.step == step) return checkpoint.path;
+    steps.push_back(fmt::format("{}", checkpoint.step));
+  }
+  throw Error(ErrorKind::kCheckpoint, mark,
+              fmt::format("{} has no checkpoint of step {}", config.run.model_dir.text, step),
+              steps.empty() ? "it has none at all" : fmt::format("it has {}", fmt::join(steps, ", ")));
+}
+
+std::string best(const Config& config, const Mark& mark) {
+  const auto& keep_best = config.checkpoint.keep_best;
+  if (!keep_best) {
+    throw Error(ErrorKind::kConfig, mark, "nothing says by which metric `best` is meant",
+                "for example `checkpoint.keep_best: {metric: DATASET/METRIC}`");
+  }
+  const auto values = best_first(list_checkpoints(checkpoints_directory(config)), keep_best->metric);
+  if (values.empty()) {
+    throw Error(
+        ErrorKind::kCheckpoint, mark,
+        fmt::format("no checkpoint of {} has the metric `{}`", config.run.model_dir.text, keep_best->metric));
+  }
+  return of_step(config, values.front().step, mark);
+}
+
+/// Weights by the name that they have in the model.
+class WeightSource {
+ public:
+  explicit WeightSource(const InitOptions& options) : options_(options) {
+    const std::string path = checkpoint_at(options.path);
+    std::error_code ignored;
+    if (fs::is_regular_file(path, ignored)) {
+      file_.emplace(path);
+      for (const StoredTensor& tensor : file_->tensors()) add(tensor.name);
+    } else {
+      reader_.emplace(path);
+      for (const CheckpointVariable& variable : reader_->manifest().variables) add(variable.name);
+    }
+  }
+
+  const std::string& path() const { return file_ ? file_->path() : reader_->path(); }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& [name, stored] : stored_names_) names.push_back(name);
+    return names;
+  }
+  /// False when there is none of this name. Throws Error when it has another shape.
+  bool fits(const Variable& variable) const {
+    const auto found = stored_names_.find(variable.name);
+    if (found == stored_names_.end()) return false;
+    if (file_) {
+      check_stored(*file_, file_->at(found->second), variable, exclusion(variable));
+    } else {  // names of dimensions may differ: only sizes count
+      const CheckpointVariable& saved = *reader_->find(found->second);
+      if (!are_elements_of(sizes(saved.shape), variable.shape) || !convertible(saved.dtype, variable.dtype))
+        wrong_shape(path(), variable, saved.dtype, saved.shape.to_string(), exclusion(variable));
+    }
+    return true;
+  }
+  /// Sets a variable that fits().
+  void set(const Variable& variable, VariableStore& variables) {
+    const std::string& stored_name = stored_names_.at(variable.name);
+    if (file_) return set_stored(*file_, file_->at(stored_name), variable, variables);
+    const CheckpointVariable& saved = *reader_->find(stored_name);
+    if (saved.shape.rank() == variable.shape.rank()) return read_slices(*reader_, saved, variable, variables);
+    HostTensor stored(saved.shape, saved.dtype), tensor(variable.shape, variable.dtype);
+    reader_->read(saved.name, std::vector<int64_t>(static_cast<size_t>(saved.shape.rank())),
+                  sizes(saved.shape), stored.bytes.data());
+    convert_elements(stored.bytes.data(), stored.dtype, tensor.bytes.data(), tensor.dtype,
+                     tensor.shape.size());
+    variables.set(variable.name, tensor);
+  }
+
+ private:
+  void add(const std::string& stored) {
+    std::string name = stored;
+    for (const auto& [pattern, replacement] : options_.rename)
+      name = std::regex_replace(name, std::regex(pattern), replacement);
+    if (!stored_names_.emplace(name, stored).second) {
+      throw Error(ErrorKind::kConfig, options_.path.mark,
+                  fmt::format("`checkpoint.init.rename` gives `{}` and `{}` the same name `{}`", stored,
+                              stored_names_.at(name), name));
+    }
+  }
+  static std::string exclusion(const Variable& variable) {
+    return fmt::format("`checkpoint.init.exclude: [{}]` leaves it as it is", variable.name);
+  }
+
+  const InitOptions& options_;
+  std::optional<SafetensorsFile> file_;
+  std::optional<CheckpointReader> reader_;
+  std::map<std::string, std::string> stored_names_;  ///< by name in the model
+};
+
+/// Those of `variables` that section checkpoint.init takes from `source`, which has them all.
+std::vector<const Variable*> taken_variables(const InitOptions& options, const WeightSource& source,
+                                             const std::vector<const Variable*>& variables) {
+  std::vector<const Variable*> taken;
+  std::vector<std::string> missing, names;
+  for (const Variable* variable : variables) {
+    names.push_back(variable->name);
+    if (!matches_any(variable->name, options.include) || matches_any(variable->name, options.exclude))
+      continue;
+    if (source.fits(*variable)) {
+      taken.push_back(variable);
+    } else {
+      missing.push_back(variable->name);
+    }
+  }
+  constexpr size_t kListed = 8;
+  if (!missing.empty())
+    throw_missing(
+        source.path(), options.path.mark, missing, source.names(),
+        "; `checkpoint.init.rename` maps names, `checkpoint.init.exclude` leaves variables as they are");
+  if (taken.empty()) {
+    throw Error(ErrorKind::kConfig, options.path.mark,
+                fmt::format("`include` and `exclude` of `checkpoint.init` leave none of {} variables",
+                            variables.size()),
+                fmt::format("regular expressions that find some of {}", list_names(names, kListed)));
+  }
+  return taken;
+}
+
+}  // namespace
+
+Restore evaluated_weights(const Config& config) {
+  return config.train.ema_decay ? Restore::kAverages : Restore::kWeights;
+}
+
+std::vector<std::string> restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what) {
+  std::vector<std::string> kept;
+  for (const std::string& name : variables.names()) {
+    const Variable& variable = variables.variable(name);
+    const bool slot = variable.kind == Variable::Kind::kSlot;
+    const bool weights_alone = what == Restore::kWeights || what == Restore::kAverages;
+    const CheckpointVariable* saved = reader.find(slot ? name : restored_name(reader, name, what));
+    if (saved && !(slot && weights_alone)) {
+      restore(reader, *saved, variable, variables);
+    } else if (what == Restore::kAll && is_average(variable)) {
+      start_average(name, variables);  // names are in order: the weight comes first
+    } else if (what == Restore::kAll || (weights_alone && !slot)) {
+      throw Error(ErrorKind::kCheckpoint, fmt::format("{} lacks the variable `{}`", reader.path(), name));
+    } else {
+      kept.push_back(name);
+    }
+  }
+  return kept;
+}
+
+bool are_elements_of(const std::vector<int64_t>& stored, const Shape& shape) {
+  const std::vector<int64_t> here = sizes(shape);
+  if (stored == here) return true;
+  const std::optional<int> heads = shape.find("heads"), entries = shape.find("d_kv");
+  if (!heads) return false;
+  const int64_t first = *heads, run = entries ? *entries - first + 1 : 1,
+                stored_run = std::ssize(stored) - shape.rank() + run;
+  if (stored_run < 1 || (run > 1) == (stored_run > 1)) return false;
+  const auto product = [&](const std::vector<int64_t>& all, int64_t count) {
+    return std::accumulate(all.begin() + first, all.begin() + first + count, int64_t{1}, std::multiplies<>());
+  };
+  return std::equal(here.begin(), here.begin() + first, stored.begin()) &&
+         std::equal(here.begin() + first + run, here.end(), stored.begin() + first + stored_run) &&
+         product(here, run) == product(stored, stored_run);
+}
+
+void restore_weights(const SafetensorsFile& file, VariableStore& variables, Restore what) {
+  std::vector<std::string> missing, there;
+  for (const std::string& name : variables.names()) {
+    const Variable& variable = variables.variable(name);
+    if (variable.kind == Variable::Kind::kSlot) continue;
+    const StoredTensor* average = what == Restore::kAverages ? file.find(average_name(name)) : nullptr;
+    if (const StoredTensor* stored = average ? average : file.find(name)) {
+      set_stored(file, *stored, variable, variables);
+    } else {
+      missing.push_back(name);
+    }
+  }
+  if (missing.empty()) return;
+  for (const StoredTensor& stored : file.tensors()) there.push_back(stored.name);
+  throw_missing(file.path(), {}, missing, there, {});
+}
+
+Manifest manifest_of(const SafetensorsFile& file) {
+  const auto found = file.metadata().find(Manifest::kFile);
+  return found == file.metadata().end() ? Manifest{} : parse_manifest(found->second, file.path());
+}
+
+std::string restored_name(const CheckpointReader& reader, const std::string& weight, Restore what) {
+  if (what != Restore::kAverages) return weight;
+  std::string average = average_name(weight);
+  return reader.find(average) ? average : weight;
+}
+
+std::string find_checkpoint(const Config& config, const CheckpointChoice& choice, std::string_view key) {
+  const Mark mark = config.mark(key);
+  if (const auto* step = std::get_if<int64_t>(&choice)) return of_step(config, *step, mark);
+  if (const auto* path = std::get_if<config::Path>(&choice)) return checkpoint_at(*path);
+  return std::get<CheckpointWord>(choice) == CheckpointWord::kBest
+             ? best(config, mark)
+             : latest_of(config.run.model_dir.text, config.mark("run.model_dir"));
+}
+
+void check_initial_weights(const InitOptions& options, const Graph* graph) {
+  const WeightSource source(options);
+  if (graph == nullptr) return;
+  std::vector<const Variable*> weights;
+  for (const auto& variable : graph->variables()) {
+    if (variable->kind != Variable::Kind::kSlot) weights.push_back(variable.get());
+  }
+  std::ranges::sort(weights, {}, &Variable::name);
+  taken_variables(options, source, weights);
+}
+
+std::string initialize_weights(const InitOptions& options, VariableStore& variables) {
+  WeightSource source(options);
+  std::vector<const Variable*> weights;
+  for (const std::string& name : variables.names()) {
+    const Variable& variable = variables.variable(name);
+    if (variable.kind != Variable::Kind::kSlot) weights.push_back(&variable);
+  }
+  const std::vector<const Variable*> taken = taken_variables(options, source, weights);
+  for (const Variable* variable : taken) source.set(*variable, variables);
+  return fmt::format("{} of {} variables start from {}", taken.size(), weights.size(), source.path());
+}
+
+}  // namespace mtf

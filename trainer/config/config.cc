@@ -1,0 +1,221 @@
+#include "trainer/config/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "models/model_options.h"
+#include "trainer/config/config_check.h"
+#include "trainer/config/config_mesh.h"
+#include "trainer/config/cores.h"
+
+namespace mtf {
+namespace {
+
+namespace fs = std::filesystem;
+using config::Node;
+
+/// First line of the file that resolved_yaml makes.
+bool is_resolved_file(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return false;  // a pipe is read once
+  std::ifstream file(path);
+  std::string line;
+  return std::getline(file, line) && line == kResolvedHeader;
+}
+
+config::Path default_model_dir(const std::vector<std::string>& files) {
+  if (files.empty()) return {};
+  const fs::path first(files.front());
+  if (first.filename() == "config.yaml" && is_resolved_file(first)) {
+    const fs::path parent = first.parent_path();
+    return {parent.empty() ? "." : parent.string()};
+  }
+  return {(fs::path("runs") / first.stem()).string()};
+}
+
+std::string absolute(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }
+
+template <class Source>
+void make_absolute(Source& source) {
+  for (config::Path* path : paths_of(source)) path->text = absolute(path->text);
+}
+
+/// Files of the sections `infer` and `score`; "-" and nothing are none.
+std::vector<std::string*> decoding_files(Config& config) {
+  std::vector<std::string*> files{&config.infer.input,  &config.infer.output,  &config.infer.prefix,
+                                  &config.score.inputs, &config.score.targets, &config.score.output};
+  std::erase_if(files, [](const std::string* file) { return file->empty() || *file == "-"; });
+  return files;
+}
+
+/// A key of the root, with everything below it as it stands, replaced by `value`.
+Node with_section(const Node& root, const std::string& key, const Node& value) {
+  return root.with(config::Entry{key, {}, value});
+}
+
+}  // namespace
+
+Mark Config::mark(std::string_view path) const {
+  const Node* node = &root;
+  Mark mark = root.mark();
+  while (!path.empty() && node) {
+    const size_t dot = path.find('.');
+    const std::string_view key = path.substr(0, dot);
+    if (const std::optional<int64_t> index = node->is_list() ? config::to_integer(key) : std::nullopt) {
+      if (*index < 0 || *index >= static_cast<int64_t>(node->elements().size())) break;
+      node = &node->elements()[*index];
+      mark = node->mark();
+    } else {
+      const config::Entry* entry = node->entry(key);
+      if (!entry) break;
+      mark = entry->value.mark().known() ? entry->value.mark() : entry->mark;
+      node = &entry->value;
+    }
+    path = dot == std::string_view::npos ? std::string_view() : path.substr(dot + 1);
+  }
+  return mark;
+}
+
+bool is_below(std::string_view path, std::string_view section) {
+  return path == section || (path.starts_with(section) && path[section.size()] == '.');
+}
+
+bool is_allowed_change(const Config& config, std::string_view path) {
+  return std::ranges::any_of(config.run.allow_change,
+                             [&](const std::string& key) { return is_below(path, key); });
+}
+
+const std::vector<config::KnownKey>& configuration_keys() {
+  static const std::vector<config::KnownKey> keys = [] {
+    std::vector<config::KnownKey> all = config::known_keys<Config>();
+    const std::vector<config::KnownKey> of_models = config::known_keys<ModelOptions>("model");
+    all.insert(all.end(), of_models.begin(), of_models.end());
+    for (const char* key : {"include", "vars"}) all.push_back({key, {}});
+    return all;
+  }();
+  return keys;
+}
+
+/// What evaluate.infer does not give is as in section `infer`, but for the method.
+static void complete_evaluation_infer(Config& config) {
+  const Node* evaluate = config.root.find("evaluate");
+  const Node* own = evaluate != nullptr ? evaluate->find("infer") : nullptr;
+  const auto missing = [&](const char* key) { return own == nullptr || own->find(key) == nullptr; };
+  DecodeOptions& infer = config.evaluate.infer;
+  if (missing("beam_size")) infer.beam_size = config.infer.beam_size;
+  if (missing("length_penalty")) infer.length_penalty = config.infer.length_penalty;
+  if (missing("max_length")) infer.max_length = config.infer.max_length;
+  if (missing("batch_size")) infer.batch_size = config.infer.batch_size;
+}
+
+/// Which process of how many this is, as far as section `cluster` is right.
+static void find_launch(Config& config, Diagnostics& diagnostics) {
+  try {
+    config.launch = detect_launch(cluster_options(config), environment_of_process());
+  } catch (const Error& error) {
+    diagnostics.add(error);
+  }
+}
+
+/// `model_dir`: where the files name none.
+static Config typed(const Node& root, const config::Path& model_dir, Diagnostics& diagnostics) {
+  Config config = config::parse<Config>(root, diagnostics, {}, {}, &configuration_keys);
+  config.root = root;
+  complete_evaluation_infer(config);
+  for (std::string* file : decoding_files(config)) *file = config::expand_home(*file);
+  if (config.run.model_dir.empty()) config.run.model_dir = model_dir;
+  find_launch(config, diagnostics);
+  check_config(config, diagnostics);
+  return config;
+}
+
+Config load_config(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
+                   Diagnostics& diagnostics) {
+  return typed(config::load(files, arguments, diagnostics), default_model_dir(files), diagnostics);
+}
+
+Config load_resolved(const std::string& text, const std::string& name, Diagnostics& diagnostics) {
+  const std::vector<std::string> here{"devices=cpu", "cluster={launcher: none}"};
+  return typed(config::load_text(text, name, here, diagnostics), {}, diagnostics);
+}
+
+Hosting hosting_of(const Config& config) {
+  if (config.hosts_all || is_asynchronous(config)) return {};
+  return {config.launch.size, config.launch.rank};
+}
+
+Layouts make_layouts(const Config& config) {
+  const Mesh mesh = resolve_mesh(config);
+  return Layouts::make(mesh, config.layout, config.parameter_layout, config.optimizer_layout);
+}
+
+int64_t longest_row(const Config& config) {
+  const BySide<int64_t> lengths = sequence_lengths(*config.data.sequence_length);
+  return std::max(lengths.inputs, lengths.targets);
+}
+
+int64_t train_batch_size(const Config& config, const Layouts& layouts) {
+  if (const auto* size = std::get_if<int64_t>(&config.train.batch_size)) return *size;
+  const auto& relative = std::get<RelativeBatchSize>(config.train.batch_size);
+  const int64_t replicas = relative.tokens ? 1 : LayoutMap(layouts.mesh, layouts.activation).parts("batch");
+  if (relative.per_replica) return replicas * *relative.per_replica;
+  return replicas * (*relative.all_tokens() / longest_row(config));
+}
+
+int64_t evaluate_batch_size(const Config& config, const Layouts& layouts) {
+  if (const auto* size = std::get_if<int64_t>(&config.evaluate.batch_size)) return *size;
+  return train_batch_size(config, layouts);
+}
+
+int thread_count(const Config& config) {
+  if (config.run.threads.value) return static_cast<int>(*config.run.threads.value);
+  return usable_cores(config.launch.local_size);
+}
+
+Precision precision_of(const Config& config) {
+  const auto dtype = [](ElementType type) {
+    return type == ElementType::kBFloat16 ? DType::kBFloat16 : DType::kFloat32;
+  };
+  return {dtype(config.precision.master), dtype(config.precision.slice), dtype(config.precision.activation),
+          config.precision.matmul == MatmulPrecision::kTf32};
+}
+
+Config resolved(const Config& config) {
+  Config resolved = config;
+  const Layouts layouts = make_layouts(config);
+  resolved.train.batch_size = train_batch_size(config, layouts);
+  resolved.evaluate.batch_size = evaluate_batch_size(config, layouts);
+  if (resolved.mesh) {
+    for (int axis = 0; axis < layouts.mesh.rank(); ++axis)
+      resolved.mesh->axes[axis].size = layouts.mesh.size(axis);
+  }
+  if (resolved.data.train) make_absolute(*resolved.data.train);
+  if (resolved.data.vocabulary) make_absolute(*resolved.data.vocabulary);
+  for (auto& [name, dataset] : resolved.evaluate.datasets) make_absolute(dataset);
+  for (config::Path* path : {&resolved.data.cache, &resolved.trace.input, &resolved.trace.output,
+                             &resolved.checkpoint.init.path}) {
+    if (!path->empty()) path->text = absolute(path->text);
+  }
+  for (InferCheckpoints* checkpoint :
+       {&resolved.evaluate.checkpoint, &resolved.infer.checkpoint, &resolved.score.checkpoint}) {
+    if (auto* path = std::get_if<config::Path>(checkpoint)) path->text = absolute(path->text);
+  }
+  for (std::string* file : decoding_files(resolved)) *file = absolute(*file);
+  resolved.cluster = without_processes(config.cluster);
+  return resolved;
+}
+
+std::string resolved_yaml(const Config& config) {
+  Node root = config::dump(resolved(config));
+  root = with_section(root, "run", root.find("run")->without("model_dir"));
+  if (!config.model.is_null()) {
+    const Node variables = config::deferred_variables(config.model);
+    if (!variables.entries().empty()) root = with_section(root, "vars", variables);
+  }
+  return fmt::format("{}\n{}", kResolvedHeader, config::to_yaml(root));
+}
+
+}  // namespace mtf

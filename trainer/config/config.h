@@ -1,0 +1,297 @@
+// The configuration of a run as typed values: one struct for each section of the YAML files. `describe` of
+// each gives parsing, validation, help and dump; after load_config nothing is looked up by name.
+//
+//   const Config config = load_config({"mnist.yaml"}, {"train.epochs=2"}, diagnostics);
+//   diagnostics.throw_if_errors();
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "data/sources/options.h"
+#include "engine/comm/launch/launch.h"
+#include "engine/config/load.h"
+#include "engine/config/schema.h"
+#include "engine/core/hosted_mesh.h"
+#include "engine/spmd/partition/partition.h"
+#include "layers/context.h"
+#include "trainer/config/cluster_config.h"
+#include "trainer/config/infer_options.h"
+#include "trainer/config/strategy.h"
+#include "trainer/optimizer/optimizer_options.h"
+#include "trainer/optimizer/schedules.h"
+
+namespace mtf {
+
+enum class RunMode { kTrain, kEvaluate, kInfer, kScore, kExplain, kTrace };
+enum class OnExisting { kResume, kFail };
+enum class InstructionSet { kAuto, kAvx2, kAvx512 };
+
+struct RunOptions {
+  RunMode mode = RunMode::kTrain;
+  config::Path model_dir;  ///< empty in the files: runs/NAME, NAME the stem of the first file
+  int64_t seed = 1;
+  OnExisting on_existing = OnExisting::kResume;
+  std::vector<std::string> allow_change;
+  config::Auto<int64_t> threads;
+  bool check_replicas = false;
+  InstructionSet instruction_set = InstructionSet::kAuto;
+  config::Auto<config::Bytes> memory_limit;
+  config::Auto<double> peak_flops;
+};
+
+enum class ElementType { kFloat32, kBFloat16 };
+enum class MatmulPrecision { kFull, kTf32, kFp8 };
+enum class InferPrecision { kSame, kInt8 };
+
+struct PrecisionOptions {
+  ElementType activation = ElementType::kFloat32;
+  ElementType slice = ElementType::kFloat32;
+  ElementType master = ElementType::kFloat32;
+  MatmulPrecision matmul = MatmulPrecision::kFull;
+  InferPrecision infer = InferPrecision::kSame;
+};
+
+/// Examples or tokens (rows x the longest sequence_length), of the whole batch or times the number of parts
+/// into which the layout cuts it. Exactly one is given.
+struct RelativeBatchSize {
+  std::optional<int64_t> tokens, per_replica, tokens_per_replica;
+
+  std::optional<int64_t> all_tokens() const { return tokens ? tokens : tokens_per_replica; }
+};
+using BatchSize = std::variant<int64_t, RelativeBatchSize>;
+
+enum class RecomputeWord { kNone, kBlock };
+enum class OnDamage { kAuto, kFail, kPrevious };
+enum class OnDivergence { kStop, kSkip, kRestore };
+
+/// The run ends when `metric` ("DATASET/METRIC") was not better than before in so many evaluations in a row.
+struct PatienceOptions {
+  std::string metric;
+  int64_t evaluations = 8;
+};
+
+struct TrainOptions {
+  std::optional<int64_t> steps;
+  std::optional<double> epochs;
+  std::optional<config::Duration> time;
+  std::optional<PatienceOptions> patience;
+  BatchSize batch_size = int64_t{64};
+  int64_t microbatches = 1;
+  std::variant<RecomputeWord, std::vector<std::string>> recompute = RecomputeWord::kNone;
+  std::vector<std::string> trainable = {".*"};
+  std::optional<double> ema_decay;
+  config::Interval log_every = config::Interval::steps(100);
+  OnDivergence on_divergence = OnDivergence::kStop;
+  int gather_ahead = 1;
+  bool keep_gathered = false;
+  TrainStrategy strategy;
+};
+
+enum class SameWord { kSame };
+
+enum class CheckpointWord { kLatest, kBest };
+/// latest, best, a step, or the path of a checkpoint, of a run's directory or of a safetensors file.
+using CheckpointChoice = std::variant<CheckpointWord, int64_t, config::Path>;
+
+struct EvaluateOptions {
+  config::Interval every = config::Interval::steps(1000);
+  config::Named<EvaluationSourceOptions> datasets;
+  std::variant<SameWord, int64_t> batch_size = SameWord::kSame;
+  InferCheckpoints checkpoint = InferCheckpointWord::kLatest;
+  /// For metrics of written texts. What it does not give is as in section `infer`, but for the method.
+  DecodeOptions infer = {.method = GreedyMethod{}};
+};
+
+/// Checkpoints that are kept because no other has a better `metric` ("DATASET/METRIC").
+struct KeepBestOptions {
+  std::string metric;
+  int64_t count = 1;
+};
+
+/// Where a fresh run takes its weights from. Names of variables match a pattern when it occurs in them;
+/// `rename` replaces patterns in the names of the checkpoint.
+struct InitOptions {
+  config::Path path;
+  std::vector<std::string> include = {".*"};
+  std::vector<std::string> exclude;
+  config::Named<std::string> rename;
+};
+
+struct CheckpointOptions {
+  config::Interval every = config::Interval::steps(1000);
+  int64_t keep_last = 3;
+  std::optional<config::Interval> keep_every;
+  std::optional<KeepBestOptions> keep_best;
+  OnDamage on_damage = OnDamage::kAuto;
+  InitOptions init;
+};
+
+enum class ExplainFormat { kText, kJson };
+
+struct ExplainOptions {
+  ExplainFormat format = ExplainFormat::kText;
+  bool tensors = true;
+  bool detail = false;
+};
+
+struct TraceOptions {
+  config::Path input;
+  config::Path output;
+  int64_t steps = 0;
+  std::vector<std::string> tensors;
+};
+
+struct ProfileOptions {
+  int64_t steps = 0;
+  int64_t skip = 10;
+};
+
+struct Config {
+  RunOptions run;
+  std::optional<config::MeshSizes> mesh;
+  std::vector<std::string> devices = {"cpu"};
+  LayoutRules layout;
+  LayoutRules parameter_layout;
+  LayoutRules optimizer_layout;
+  std::vector<std::string> shared_layout;  ///< dimensions of rules that a model may lack
+  PrecisionOptions precision;
+  DataOptions data;
+  config::Node model;
+  Optimizer optimizer;
+  std::vector<Schedule> learning_rate;
+  TrainOptions train;
+  EvaluateOptions evaluate;
+  CheckpointOptions checkpoint;
+  InferOptions infer;
+  ScoreOptions score;
+  ClusterConfig cluster;
+  ExplainOptions explain;
+  TraceOptions trace;
+  ProfileOptions profile;
+
+  config::Node root;       ///< the merged files: the places of keys
+  Launch launch;           ///< which process of how many this is
+  bool hosts_all = false;  ///< the mesh has mistakes: nothing is said of how processes share it
+  /// The place of the innermost key of `path` ("train.steps") that is given.
+  Mark mark(std::string_view path) const;
+};
+
+void describe(config::Visitor& visit, RunOptions& options);
+void describe(config::Visitor& visit, PrecisionOptions& options);
+void describe(config::Visitor& visit, RelativeBatchSize& options);
+void describe(config::Visitor& visit, TrainOptions& options);
+void describe(config::Visitor& visit, PatienceOptions& options);
+void describe(config::Visitor& visit, EvaluateOptions& options);
+void describe(config::Visitor& visit, KeepBestOptions& options);
+void describe(config::Visitor& visit, InitOptions& options);
+void describe(config::Visitor& visit, CheckpointOptions& options);
+void describe(config::Visitor& visit, ExplainOptions& options);
+void describe(config::Visitor& visit, TraceOptions& options);
+void describe(config::Visitor& visit, ProfileOptions& options);
+void describe(config::Visitor& visit, Config& config);
+
+inline config::EnumNames enum_names(RunMode) {
+  return {{"train", RunMode::kTrain}, {"evaluate", RunMode::kEvaluate}, {"infer", RunMode::kInfer},
+          {"score", RunMode::kScore}, {"explain", RunMode::kExplain},   {"trace", RunMode::kTrace}};
+}
+inline config::CommonNames common_names(RunMode) {
+  static constexpr std::array names = {
+      CommonName{"eval", "`evaluate`"},     CommonName{"test", "`evaluate`"},
+      CommonName{"validate", "`evaluate`"}, CommonName{"fit", "`train`"},
+      CommonName{"finetune", "`train`"},    CommonName{"decode", "`infer`"},
+      CommonName{"predict", "`infer`"},     CommonName{"generate", "`infer`"},
+      CommonName{"translate", "`infer`"},   CommonName{"sample", "`infer`"},
+      CommonName{"inference", "`infer`"},   CommonName{"plan", "`explain`"},
+      CommonName{"dry_run", "`explain`"}};
+  return names;
+}
+inline config::EnumNames enum_names(OnExisting) {
+  return {{"resume", OnExisting::kResume}, {"fail", OnExisting::kFail}};
+}
+inline config::EnumNames enum_names(InstructionSet) {
+  return {{"auto", InstructionSet::kAuto},
+          {"avx2", InstructionSet::kAvx2, true},
+          {"avx512", InstructionSet::kAvx512, true}};
+}
+inline config::EnumNames enum_names(ElementType) {
+  return {{"float32", ElementType::kFloat32},
+          {"bfloat16", ElementType::kBFloat16},
+          {"fp32", ElementType::kFloat32},
+          {"f32", ElementType::kFloat32},
+          {"bf16", ElementType::kBFloat16}};
+}
+inline config::CommonNames common_names(ElementType) {
+  static constexpr std::string_view kHalf = "`bfloat16`, the one type of 16 bits here";
+  static constexpr std::array names = {CommonName{"float16", kHalf}, CommonName{"fp16", kHalf},
+                                       CommonName{"f16", kHalf}, CommonName{"half", kHalf},
+                                       CommonName{"mixed", kHalf}};
+  return names;
+}
+inline config::EnumNames enum_names(MatmulPrecision) {
+  return {{"full", MatmulPrecision::kFull},
+          {"tf32", MatmulPrecision::kTf32},
+          {"fp8", MatmulPrecision::kFp8, true}};
+}
+inline config::EnumNames enum_names(InferPrecision) {
+  return {{"same", InferPrecision::kSame}, {"int8", InferPrecision::kInt8, true}};
+}
+inline config::EnumNames enum_names(RecomputeWord) {
+  return {{"none", RecomputeWord::kNone}, {"block", RecomputeWord::kBlock}};
+}
+inline config::EnumNames enum_names(OnDivergence) {
+  return {{"stop", OnDivergence::kStop}, {"skip", OnDivergence::kSkip}, {"restore", OnDivergence::kRestore}};
+}
+inline config::EnumNames enum_names(OnDamage) {
+  return {{"auto", OnDamage::kAuto}, {"fail", OnDamage::kFail}, {"previous", OnDamage::kPrevious}};
+}
+inline config::EnumNames enum_names(SameWord) { return {{"same", SameWord::kSame}}; }
+inline config::EnumNames enum_names(CheckpointWord) {
+  return {{"latest", CheckpointWord::kLatest}, {"best", CheckpointWord::kBest}};
+}
+inline config::EnumNames enum_names(ExplainFormat) {
+  return {{"text", ExplainFormat::kText}, {"json", ExplainFormat::kJson}};
+}
+
+/// `path` is the key `section` or one in it.
+bool is_below(std::string_view path, std::string_view section);
+/// run.allow_change names the key `path` or a section above it.
+bool is_allowed_change(const Config& config, std::string_view path);
+
+/// Every key of a configuration, those of the models included, for hints.
+const std::vector<config::KnownKey>& configuration_keys();
+
+/// Reads files and `key=value` arguments, checks every key and what must fit together, and completes
+/// run.model_dir. Everything that is wrong goes to `diagnostics`.
+Config load_config(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
+                   Diagnostics& diagnostics);
+
+/// Reads what resolved_yaml has made, `text`, for a comparison: where and by how many processes it was run is
+/// left out. `name`: of the text, in messages.
+Config load_resolved(const std::string& text, const std::string& name, Diagnostics& diagnostics);
+
+/// How many processes share the mesh, and which of them this is.
+Hosting hosting_of(const Config& config);
+/// The mesh and the three sets of layout rules of the configuration, with `auto` sizes resolved.
+Layouts make_layouts(const Config& config);
+/// Tokens of a row of the longest feature; `data.sequence_length` is given.
+int64_t longest_row(const Config& config);
+/// Examples in a training batch over all positions, and in a batch of evaluation.
+int64_t train_batch_size(const Config& config, const Layouts& layouts);
+int64_t evaluate_batch_size(const Config& config, const Layouts& layouts);
+/// Worker threads: run.threads, or the cores that this process may use.
+int thread_count(const Config& config);
+Precision precision_of(const Config& config);
+
+/// The configuration with sizes resolved and paths absolute.
+Config resolved(const Config& config);
+/// First line of a config.yaml that stands for the directory in which it lies: its run.model_dir.
+inline constexpr std::string_view kResolvedHeader = "# Resolved configuration of this run.";
+/// The resolved configuration as YAML, without run.model_dir.
+std::string resolved_yaml(const Config& config);
+
+}  // namespace mtf

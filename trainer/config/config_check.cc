@@ -1,0 +1,276 @@
+#include "trainer/config/config_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <regex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/nearest.h"
+#include "trainer/config/config.h"
+#include "trainer/config/config_mesh.h"
+
+namespace mtf {
+namespace {
+
+using config::Node;
+
+/// "2 or 4": the divisors of `n` next to `wanted`, which is none.
+std::string nearest_divisors(int64_t n, int64_t wanted) {
+  constexpr int64_t kTried = 1'000'000;
+  int64_t below = std::min(wanted, n), above = wanted;
+  while (n % below != 0 && wanted - below < kTried) --below;
+  while (above < n && n % above != 0 && above - wanted < kTried) ++above;
+  return above > n || n % above != 0 ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
+}
+
+/// The names of the keys in a section of the configuration; empty: those at the top.
+std::vector<std::string> names_in(std::string_view section) {
+  std::vector<std::string> names;
+  for (const config::KnownKey& known : configuration_keys()) {
+    std::string_view path = known.path;
+    if (!section.empty()) {
+      if (path == section || !is_below(path, section)) continue;
+      path.remove_prefix(section.size() + 1);
+    }
+    names.emplace_back(path.substr(0, path.find('.')));
+  }
+  return names;
+}
+
+/// The sections in which nothing is wrong. In the others values that are wrong have their defaults, which say
+/// nothing about what fits together.
+class SoundSections {
+ public:
+  explicit SoundSections(const Node& root) {
+    Config scratch;
+    config::Visitor visitor;
+    describe(visitor, scratch);
+    for (const config::Field& field : visitor.fields()) {
+      Diagnostics diagnostics;
+      const config::Entry* entry = root.entry(field.name);
+      if (entry && field.type && !entry->value.is_null())
+        field.type->parse(entry->value, field.value, {diagnostics, field.name, {}});
+      const bool known = entry ? entry->value.is_complete() : !root.incomplete();
+      if (known && !diagnostics.has_errors()) names_.insert(field.name);
+    }
+  }
+
+  void remove(std::string_view section) { names_.erase(std::string(section)); }
+  bool contains(std::initializer_list<std::string_view> sections) const {
+    return std::ranges::all_of(sections, [this](std::string_view name) { return names_.contains(name); });
+  }
+
+ private:
+  std::set<std::string, std::less<>> names_;
+};
+
+class ConfigCheck {
+ public:
+  /// Sections that turn out to be wrong go from `sound`.
+  ConfigCheck(const Config& config, SoundSections& sound, Diagnostics& diagnostics)
+      : config_(config), sound_(sound), diagnostics_(diagnostics) {}
+
+  void run() {
+    if (sound_.contains({"train", "run"})) check_limits();
+    if (sound_.contains({"run"})) check_allowed_changes();
+    if (sound_.contains({"evaluate"})) check_size("evaluate.batch_size", config_.evaluate.batch_size);
+    if (sound_.contains({"train", "run", "optimizer", "learning_rate"})) check_learning_rate();
+    if (sound_.contains({"mesh", "devices"})) check_mesh();
+    if (sound_.contains({"data"})) check_sources();
+    if (sound_.contains({"run", "trace"})) check_trace();
+    if (sound_.contains({"cluster"})) check_cluster(cluster_options(config_), diagnostics_);
+    if (sound_.contains({"cluster", "train"})) check_strategy(config_, diagnostics_);
+    if (sound_.contains({"cluster", "devices"})) check_collectives();
+    check_patterns("train.trainable", config_.train.trainable);
+    check_patterns("trace.tensors", config_.trace.tensors);
+    check_patterns("optimizer.no_decay", common_options(config_.optimizer).no_decay);
+    check_patterns("checkpoint.init.include", config_.checkpoint.init.include);
+    check_patterns("checkpoint.init.exclude", config_.checkpoint.init.exclude);
+    if (config_.model.is_null() && sound_.contains({"model"}))
+      error("model", "`model` is missing", "a map with `type` and `layers`");
+  }
+
+ private:
+  void error(std::string_view path, std::string message, std::string hint = {}) {
+    diagnostics_.error(config_.mark(path), std::move(message), std::move(hint));
+  }
+
+  /// `key` names a list of patterns.
+  void check_patterns(const std::string& key, const std::vector<std::string>& patterns) {
+    constexpr size_t kLongestPattern = 500;  // std::regex calls itself for each bracket
+    for (size_t i = 0; i < patterns.size(); ++i) {
+      const std::string& pattern = patterns[i];
+      const std::string path = fmt::format("{}.{}", key, i);
+      if (pattern.size() > kLongestPattern) {
+        error(path, fmt::format("`{}`: a pattern of more than {} characters", key, kLongestPattern));
+        sound_.remove(key.substr(0, key.find('.')));
+        continue;
+      }
+      try {
+        const std::regex regex(pattern);
+      } catch (const std::regex_error& wrong) {
+        error(path, fmt::format("`{}`: `{}` is not a regular expression: {}", key, pattern, wrong.what()));
+        sound_.remove(key.substr(0, key.find('.')));
+      }
+    }
+  }
+
+  /// More examples than any memory holds would overflow products with it.
+  template <class Size>
+  void check_size(std::string_view key, const Size& size) {
+    constexpr int64_t kLargestBatch = int64_t{1} << 40;
+    const auto* number = std::get_if<int64_t>(&size);
+    if (!number || *number <= kLargestBatch) return;
+    error(key, fmt::format("`{}` cannot be as large as {}", key, *number));
+    sound_.remove(key.substr(0, key.find('.')));
+  }
+
+  void check_limits() {
+    const TrainOptions& train = config_.train;
+    if (config_.run.mode == RunMode::kTrain && !train.steps && !train.epochs && !train.time) {
+      error("train.steps", "nothing says when training ends",
+            "`train.steps`, `train.epochs` or `train.time`");
+    }
+    check_size("train.batch_size", train.batch_size);
+    if (const auto* relative = std::get_if<RelativeBatchSize>(&train.batch_size)) {
+      check_size("train.batch_size.per_replica", BatchSize(relative->per_replica.value_or(1)));
+      if (relative->all_tokens()) check_tokens(*relative);
+    }
+    if (const auto* batch = std::get_if<int64_t>(&train.batch_size)) {
+      if (*batch % train.microbatches != 0) {
+        error("train.microbatches",
+              fmt::format("`train.microbatches` ({}) does not divide `train.batch_size` ({})",
+                          train.microbatches, *batch),
+              "it could be " + nearest_divisors(*batch, train.microbatches));
+        sound_.remove("train");
+      }
+    }
+  }
+
+  /// The first two names of each key are known; what stands below may be of a type that is not chosen now.
+  void check_allowed_changes() {
+    const std::vector<std::string>& allowed = config_.run.allow_change;
+    for (size_t i = 0; i < allowed.size(); ++i) {
+      const size_t dot = allowed[i].find('.');
+      const std::string top = allowed[i].substr(0, dot);
+      const std::string name =
+          dot == std::string::npos ? "" : allowed[i].substr(dot + 1, allowed[i].find('.', dot + 1) - dot - 1);
+      const std::vector<std::string> tops = names_in(""), below = names_in(top);
+      const bool known = std::ranges::find(tops, top) != tops.end();
+      const bool any_below = below.empty() || name.empty() || name == "type" || config::to_integer(name);
+      if (known && (any_below || std::ranges::find(below, name) != below.end())) continue;
+      const std::string key = known ? top + "." + name : top;
+      error(fmt::format("run.allow_change.{}", i),
+            fmt::format("`run.allow_change`: there is no key `{}`", key),
+            config::hint_for_unknown_key(key, known ? below : tops, configuration_keys()));
+    }
+  }
+
+  void check_tokens(const RelativeBatchSize& batch) {
+    const std::string key = batch.tokens ? "train.batch_size.tokens" : "train.batch_size.tokens_per_replica";
+    check_size(key, BatchSize(*batch.all_tokens()));
+    if (!sound_.contains({"data"})) return;
+    if (!config_.data.sequence_length) {
+      error(key, fmt::format("`{}` needs `data.sequence_length`, which says how many tokens a row has", key),
+            "`train.batch_size: 64`, in examples, does without");
+      sound_.remove("train");
+    } else if (const int64_t length = longest_row(config_); *batch.all_tokens() % length != 0) {
+      error(key,
+            fmt::format("`{}` ({}) is not a whole number of rows of {} tokens (`data.sequence_length`)", key,
+                        *batch.all_tokens(), length),
+            nearest_multiples(length, *batch.all_tokens()));
+      sound_.remove("train");
+    }
+  }
+
+  void check_learning_rate() {
+    const bool adafactor = std::holds_alternative<AdafactorOptimizerOptions>(config_.optimizer);
+    if (config_.learning_rate.empty() && !adafactor) {
+      const Node optimizer = config::dump(config_.optimizer);
+      error("optimizer", fmt::format("`{}` needs a `learning_rate`", optimizer.find("type")->text()),
+            "for example `learning_rate: 0.001`; adafactor alone has one of its own");
+    }
+    const TrainOptions& train = config_.train;
+    if (config_.run.mode == RunMode::kTrain && needs_total(config_.learning_rate) && !train.steps &&
+        !train.epochs) {
+      error("learning_rate",
+            "the schedule depends on the length of the run, which `train.time` does not give in steps",
+            "`total_steps` in the schedule, or `train.steps`");
+    }
+  }
+
+  void check_mesh() {
+    try {
+      resolve_mesh(config_);
+    } catch (const Error& wrong) {
+      diagnostics_.add(wrong);
+      sound_.remove("mesh");
+    }
+  }
+
+  void check_sources() {
+    const RunMode mode = config_.run.mode;
+    const bool reads_others =
+        mode == RunMode::kInfer || mode == RunMode::kScore || mode == RunMode::kEvaluate;
+    if (!config_.data.train && !reads_others) {
+      error("data", "`data.train` is missing",
+            "a map with `type`, for example idx with `images` and `labels`");
+    }
+  }
+
+  void check_collectives() {
+    const bool has_gpus = std::ranges::any_of(
+        config_.devices, [](const std::string& device) { return device.starts_with("cuda"); });
+    if (config_.cluster.collectives != Collectives::kNccl || has_gpus) return;
+    error("cluster.collectives", "`cluster.collectives: nccl` goes from GPU to GPU, and `devices` names none",
+          "`gloo`, or `devices: cuda`");
+  }
+
+  void check_trace() {
+    if (config_.run.mode != RunMode::kTrace) return;
+    if (config_.trace.input.empty()) error("trace", "`trace.input` is missing", "a safetensors file");
+    if (config_.trace.output.empty()) error("trace", "`trace.output` is missing", "a safetensors file");
+  }
+
+  const Config& config_;
+  SoundSections& sound_;
+  Diagnostics& diagnostics_;
+};
+
+/// Takes what stands in sections with mistakes out of the configuration, so that building the model reports
+/// only what is wrong for certain.
+void forget_unsound(Config& config, const SoundSections& sound) {
+  if (!sound.contains({"mesh", "devices", "layout", "parameter_layout", "optimizer_layout"})) {
+    config.mesh.reset();
+    config.devices = {"cpu"};
+    config.layout = config.parameter_layout = config.optimizer_layout = {};
+    config.hosts_all = true;
+  }
+  const RelativeBatchSize smallest{.tokens = {}, .per_replica = 1, .tokens_per_replica = {}};
+  if (!sound.contains({"train"})) {
+    config.train = {};
+    config.train.batch_size = smallest;
+  }
+  if (!sound.contains({"data"})) {
+    config.data.train.reset();
+    config.data.sequence_length.reset();
+    if (std::holds_alternative<RelativeBatchSize>(config.train.batch_size))
+      config.train.batch_size = smallest;
+  }
+  if (!sound.contains({"evaluate"})) config.evaluate = {};
+  if (!sound.contains({"model"})) config.model = Node();
+}
+
+}  // namespace
+
+void check_config(Config& config, Diagnostics& diagnostics) {
+  SoundSections sound(config.root);
+  ConfigCheck(config, sound, diagnostics).run();
+  forget_unsound(config, sound);
+}
+
+}  // namespace mtf

@@ -1,0 +1,215 @@
+// The keys of the configuration: names, defaults (in config.h), meanings, and what may change when a run is
+// continued.
+#include "trainer/config/config.h"
+
+namespace mtf {
+
+using config::at_least;
+using config::fixed_on_resume;
+using config::fixed_type_on_resume;
+using config::free_on_resume;
+using config::non_negative;
+using config::positive;
+using config::reported_on_resume;
+using config::required;
+
+namespace {
+
+constexpr config::Bounds kEmaDecay{0.0, 0.9999999, true};
+constexpr config::Bounds kThreads{0.0, 4096.0, true};  // more than cores of any machine
+
+}  // namespace
+
+void describe(config::Visitor& visit, RunOptions& options) {
+  visit("mode", options.mode, "what to do", free_on_resume);
+  visit("model_dir", options.model_dir,
+        "directory of the run; by default runs/NAME, NAME the first file without .yaml", free_on_resume);
+  visit("seed", options.seed, "of initial values, dropout and the order of examples", non_negative,
+        fixed_on_resume);
+  visit("on_existing", options.on_existing, "when model_dir holds a run already", free_on_resume);
+  visit("allow_change", options.allow_change, "keys that may differ from those of the run that is continued",
+        free_on_resume);
+  visit("threads", options.threads,
+        "worker threads; auto: the cores that the affinity mask and the processor quotas of control groups "
+        "(part of a "
+        "core counts as one) let this process use, shared out among the processes of the run on this machine",
+        kThreads, free_on_resume);
+  visit("check_replicas", options.check_replicas,
+        "every position computes all it holds, and copies are compared bit for bit", free_on_resume);
+  visit("instruction_set", options.instruction_set, "highest instruction set that kernels use",
+        free_on_resume);
+  visit(
+      "memory_limit", options.memory_limit,
+      "memory that this process may use, such as 8GiB; auto: what the machine or its control group has free",
+      free_on_resume);
+  visit(
+      "peak_flops", options.peak_flops,
+      "floating-point operations that the device of one process can do in a second, such as 989e12, for the "
+      "utilization (mfu) in logs; auto: known of A100, H100 and H200 at the run's precision",
+      positive, free_on_resume);
+}
+
+void describe(config::Visitor& visit, PrecisionOptions& options) {
+  visit("activation", options.activation,
+        "element type of what layers compute; losses, softmax, statistics, sums and the optimizer stay "
+        "float32");
+  visit("slice", options.slice,
+        "element type of weights in memory; bfloat16 loses updates that are small against the weight");
+  visit("master", options.master,
+        "element type of weights in checkpoints; bfloat16 with slice float32: a run that goes on starts from "
+        "rounded weights");
+  visit("matmul", options.matmul,
+        "precision of contractions of float32; tf32: GPUs round the factors to 10 bits of mantissa, which is "
+        "several times as fast");
+  visit("infer", options.infer, "precision of inference");
+}
+
+void describe(config::Visitor& visit, RelativeBatchSize& options) {
+  visit("tokens", options.tokens, "rows of the batch, times the longest `data.sequence_length`", positive);
+  visit("per_replica", options.per_replica, "examples for each part into which the layout cuts the batch",
+        positive);
+  visit("tokens_per_replica", options.tokens_per_replica,
+        "tokens for each part into which the layout cuts the batch", positive);
+  visit.exactly_one_of({"tokens", "per_replica", "tokens_per_replica"});
+}
+
+void describe(config::Visitor& visit, TrainOptions& options) {
+  visit("steps", options.steps, "the run ends after so many steps", positive, free_on_resume);
+  visit("epochs", options.epochs, "the run ends after so many passes over data.train", positive,
+        free_on_resume);
+  visit("time", options.time, "the run ends after so much time", free_on_resume);
+  visit("patience", options.patience, "the run ends when a metric no longer improves", free_on_resume);
+  visit("batch_size", options.batch_size,
+        "examples in a step, over all positions; or {tokens: N}, {per_replica: N}, {tokens_per_replica: N}",
+        positive, fixed_on_resume);
+  visit("microbatches", options.microbatches, "parts of a batch that are worked on one after the other",
+        positive);
+  visit("recompute", options.recompute,
+        "none, block (each `block` and `residual`), or a list of layers (kinds or names) whose forward pass "
+        "is repeated in the backward pass instead of being kept",
+        free_on_resume);
+  visit("trainable", options.trainable, "patterns of variables; the others keep their values");
+  visit("ema_decay", options.ema_decay,
+        "running means of the weights, such as 0.999, that evaluation, decoding and scoring use instead: "
+        "mean += (1 - d) * (weight - mean) after each step, from the initial weights on, d = min(ema_decay, "
+        "(1 + t) / (10 + t)) after t steps",
+        kEmaDecay);
+  visit("log_every", options.log_every, "interval between lines of metrics.jsonl", free_on_resume);
+  visit("on_divergence", options.on_divergence, "when loss or gradients are not finite", free_on_resume);
+  visit("strategy", options.strategy, "how processes share the work", free_on_resume);
+  visit("gather_ahead", options.gather_ahead, "layers by which gathers of parameters run ahead", non_negative,
+        free_on_resume);
+  visit("keep_gathered", options.keep_gathered, "gathered parameters are kept for the backward pass",
+        free_on_resume);
+}
+
+void describe(config::Visitor& visit, EvaluateOptions& options) {
+  visit("every", options.every, "interval between evaluations; 0: only at the end", free_on_resume);
+  visit("datasets", options.datasets, "sources by name, each with `metrics` and `limit`", free_on_resume);
+  visit("batch_size", options.batch_size, "examples at a time; same: as in training", positive,
+        free_on_resume);
+  visit(
+      "infer", options.infer,
+      "how texts are written for bleu, chrf, chrf++ and ter; what is not given is as in `infer`, but for the "
+      "method, greedy",
+      free_on_resume);
+  visit("checkpoint", options.checkpoint,
+        "which run.mode=evaluate takes: latest, best, a step, a path, all, a list of steps, or {average: N}",
+        free_on_resume);
+}
+
+void describe(config::Visitor& visit, PatienceOptions& options) {
+  visit("metric", options.metric, "DATASET/METRIC of evaluate.datasets", required);
+  visit("evaluations", options.evaluations, "so many in a row without a better value end the run", positive);
+}
+
+void describe(config::Visitor& visit, KeepBestOptions& options) {
+  visit("metric", options.metric, "DATASET/METRIC of evaluate.datasets; its direction is the metric's own",
+        required);
+  visit("count", options.count, "how many of the best are kept", positive);
+}
+
+void describe(config::Visitor& visit, InitOptions& options) {
+  visit("path", options.path,
+        "a run's directory, a checkpoint or a .safetensors file: weights for a fresh run");
+  visit("include", options.include, "patterns of variables that are taken");
+  visit("exclude", options.exclude, "patterns of variables that keep their initial values");
+  visit("rename", options.rename,
+        "pattern in a name of the checkpoint: what stands there in the model's name");
+}
+
+void describe(config::Visitor& visit, CheckpointOptions& options) {
+  visit("every", options.every, "interval between checkpoints; 0: only at the end");
+  visit("keep_last", options.keep_last, "newest checkpoints that are kept", positive);
+  visit("keep_every", options.keep_every, "interval of checkpoints that are kept for good");
+  visit("keep_best", options.keep_best, "checkpoints with the best value of a metric are kept too");
+  visit("on_damage", options.on_damage,
+        "when the newest checkpoint of a run that goes on is damaged: fail; previous (it is set aside as "
+        "damaged-step-N, and the run goes on from the one before it); auto: previous where a launcher has "
+        "started the run again (mtf-launch --restarts, torchrun, Slurm), else fail");
+  visit("init", options.init, "weights that a fresh run starts from");
+}
+
+void describe(config::Visitor& visit, ExplainOptions& options) {
+  visit("format", options.format, "form of the answer");
+  visit("tensors", options.tensors,
+        "with the program: each tensor's shape and layout, each collective's bytes");
+  visit("detail", options.detail, "text: with counters of each kind of operation; json has them in any case");
+}
+
+void describe(config::Visitor& visit, TraceOptions& options) {
+  visit("input", options.input, "safetensors file with input/FEATURE and, if wanted, weight/VARIABLE");
+  visit("output", options.output, "safetensors file for the results");
+  visit("steps", options.steps, "training steps on this one batch; 0: forward and backward only",
+        non_negative);
+  visit("tensors", options.tensors, "patterns of further tensors to write");
+}
+
+void describe(config::Visitor& visit, ProfileOptions& options) {
+  visit("steps", options.steps,
+        "so many steps of training are written as a timeline to profile.json in run.model_dir (of several "
+        "processes each its own profile.rank-N.json), for ui.perfetto.dev; 0: none",
+        non_negative);
+  visit("skip", options.skip, "steps before them, from the start of the process on", non_negative);
+}
+
+void describe(config::Visitor& visit, Config& config) {
+  visit("run", config.run, "what to do, and where");
+  visit("mesh", config.mesh, "names and sizes of the array of processors, such as {rows: 2, cols: 4}",
+        free_on_resume);
+  visit("devices", config.devices,
+        "processors, in mesh order: cpu, cpu*N for N positions; cuda for as many GPUs as the mesh needs, "
+        "[cuda:0, "
+        "cuda:1], cuda:0*N for N positions on one",
+        free_on_resume);
+  visit("layout", config.layout, "tensor dimension: mesh dimension that splits it", free_on_resume);
+  visit("parameter_layout", config.parameter_layout, "variables at rest: layout plus these rules (FSDP)",
+        free_on_resume);
+  visit("optimizer_layout", config.optimizer_layout,
+        "optimizer slots: parameter_layout plus these rules (ZeRO-1)", free_on_resume);
+  visit("precision", config.precision, "element types", reported_on_resume);
+  visit("data", config.data, "training examples");
+  visit("model", config.model,
+        "the network: `--help-config model` has its types and their keys, `--list-layers` the layers",
+        fixed_on_resume);
+  visit("optimizer", config.optimizer, "how weights follow gradients", fixed_type_on_resume);
+  visit("learning_rate", config.learning_rate,
+        "a number, a schedule, or a list: their product; null: adafactor's own", non_negative);
+  visit("train", config.train, "length of the run, batches, reports");
+  visit("evaluate", config.evaluate, "data sets that are evaluated during and after training");
+  visit("checkpoint", config.checkpoint, "saving, keeping and restoring", free_on_resume);
+  visit("infer", config.infer, "writing texts: run.mode=infer", free_on_resume);
+  visit("score", config.score, "probabilities of given texts: run.mode=score", free_on_resume);
+  visit("cluster", config.cluster, "several processes", free_on_resume);
+  visit("explain", config.explain, "options of run.mode=explain", free_on_resume);
+  visit("trace", config.trace, "options of run.mode=trace", free_on_resume);
+  visit("profile", config.profile, "where the time of training goes", free_on_resume);
+  visit(
+      "shared_layout", config.shared_layout,
+      "true in a file of layouts that is made for several models: its rules may name dimensions that a model "
+      "lacks, which otherwise is a mistake; or a list of those dimensions. It concerns the rules of its own "
+      "file only",
+      free_on_resume);
+}
+
+}  // namespace mtf

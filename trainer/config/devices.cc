@@ -1,0 +1,189 @@
+#include "trainer/config/devices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "engine/backend/device_plugin.h"
+#include "trainer/config/config.h"
+#include "trainer/config/cores.h"
+#include "trainer/config/strategy.h"
+
+namespace mtf {
+namespace {
+
+constexpr int64_t kMostDevices = 1'000'000;
+
+/// One entry of the list.
+struct Entry {
+  bool is_cuda = false;
+  std::optional<int64_t> gpu;  ///< nothing: any
+  std::optional<int64_t> times;
+  Mark mark;
+  std::string text;
+
+  int64_t positions() const { return times.value_or(1); }
+};
+
+[[noreturn]] void wrong(const Entry& entry, const std::string& hint) {
+  throw Error(ErrorKind::kConfig, entry.mark, fmt::format("`devices`: `{}` is not a device", entry.text),
+              hint);
+}
+
+/// "cpu", "cpu*8", "cuda", "cuda:0", "cuda:0*4".
+Entry parse(const std::string& text, const Mark& mark) {
+  constexpr const char* kForms = "`cpu`, `cpu*8`, `cuda`, `cuda:0` or `cuda:0*8`";
+  Entry entry{.is_cuda = text.starts_with("cuda"), .gpu = {}, .times = {}, .mark = mark, .text = text};
+  std::string name = text;
+  if (const size_t star = text.find('*'); star != std::string::npos) {
+    entry.times = config::to_integer(text.substr(star + 1)).value_or(0);
+    if (*entry.times < 1 || *entry.times > kMostDevices) wrong(entry, kForms);
+    name = text.substr(0, star);
+  }
+  if (name == "cpu") return entry;
+  if (name == "cuda" && entry.times)
+    wrong(entry, fmt::format("`cuda:0*{}` for {} positions on one GPU", *entry.times, *entry.times));
+  if (name == "cuda") return entry;
+  if (name.starts_with("cuda:")) entry.gpu = config::to_integer(name.substr(5));
+  if (!entry.gpu || *entry.gpu < 0) wrong(entry, kForms);
+  return entry;
+}
+
+/// Throws Error (kSystem) with the place of `devices`. The devices are asked once.
+int64_t visible_gpus(const Entry& entry) {
+  try {
+    static const auto count = static_cast<int64_t>(device_plugin().devices().size());
+    return count;
+  } catch (const Error& error) {
+    const Problem& problem = error.problems().front();
+    throw Error(problem.kind, entry.mark, fmt::format("`devices: {}`: {}", entry.text, problem.message),
+                problem.hint);
+  }
+}
+
+std::string counted_gpus(int64_t count) { return count == 1 ? "1 GPU" : fmt::format("{} GPUs", count); }
+
+/// `cuda`: each process of this machine takes the GPU of its local rank; one alone as many as the mesh needs.
+Devices any_gpus(const Config& config, const Entry& entry) {
+  const int64_t visible = visible_gpus(entry);
+  const Launch& launch = config.launch;
+  if (launch.several()) {
+    if (launch.local_size > visible) {
+      throw Error(
+          ErrorKind::kConfig, entry.mark,
+          fmt::format("{} processes on this machine have {}", launch.local_size, counted_gpus(visible)),
+          "`devices: cuda:0` puts the positions of all of them on the first");
+    }
+    return {.is_cuda = true, .positions = 1, .gpu = launch.local_rank};
+  }
+  int64_t needed = 1;
+  if (config.mesh) {
+    for (const auto& axis : config.mesh->axes) needed *= axis.size.value_or(1);
+    if (config.mesh->has_auto()) needed = visible;
+  }
+  if (needed > visible) {
+    throw Error(ErrorKind::kConfig, entry.mark,
+                fmt::format("`mesh` has {} positions, and there {} {}", needed, visible == 1 ? "is" : "are",
+                            counted_gpus(visible)),
+                fmt::format("`devices: cuda:0*{}` puts all positions on one GPU", needed));
+  }
+  return {.is_cuda = true, .positions = needed, .gpu = 0, .processes = static_cast<int>(needed)};
+}
+
+/// `cuda:0`, `[cuda:0, cuda:1]`: with several processes each takes its own entry, or all the only one.
+Devices named_gpus(const Config& config, const std::vector<Entry>& entries) {
+  const int64_t visible = visible_gpus(entries.front());
+  for (const Entry& entry : entries) {
+    if (*entry.gpu >= visible) {
+      throw Error(ErrorKind::kConfig, entry.mark,
+                  fmt::format("`devices`: there is no `{}`; this machine shows {}", entry.text,
+                              counted_gpus(visible)),
+                  visible == 1 ? "`cuda:0`" : fmt::format("`cuda:0` to `cuda:{}`", visible - 1));
+    }
+    if (entry.positions() != entries.front().positions()) {
+      throw Error(
+          ErrorKind::kConfig, entry.mark, "`devices`: GPUs with different numbers of positions",
+          fmt::format("`{}*{}`", entry.text.substr(0, entry.text.find('*')), entries.front().positions()));
+    }
+  }
+  const Launch& launch = config.launch;
+  const auto count = static_cast<int>(entries.size());
+  const int64_t positions = entries.front().positions();
+  if (!launch.several())
+    return {.is_cuda = true,
+            .positions = positions * count,
+            .gpu = static_cast<int>(*entries[0].gpu),
+            .processes = count};
+  if (count != 1 && count != launch.local_size) {
+    throw Error(ErrorKind::kConfig, entries.front().mark,
+                fmt::format("`devices` names {} for the {} processes of this machine", counted_gpus(count),
+                            launch.local_size),
+                "one for each process, or one for all");
+  }
+  const Entry& own = entries[count == 1 ? 0 : static_cast<size_t>(launch.local_rank)];
+  return {.is_cuda = true, .positions = positions, .gpu = static_cast<int>(*own.gpu)};
+}
+
+/// Which GPUs reach the memory of which others: "  1 .", a row for each.
+std::string peer_matrix(const std::vector<DeviceInfo>& devices) {
+  std::string text = "peers: x = the row's GPU reaches the memory of the column's\n      ";
+  for (const DeviceInfo& device : devices) text += fmt::format("{:>4}", device.index);
+  for (const DeviceInfo& device : devices) {
+    text += fmt::format("\n  {:>4}", device.index);
+    for (size_t other = 0; other < device.peers.size(); ++other)
+      text += fmt::format("{:>4}", static_cast<int>(other) == device.index ? "-"
+                                   : device.peers[other]                   ? "x"
+                                                                           : ".");
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+Devices resolve_devices(const Config& config) {
+  if (is_parameter_server(config)) return {};
+  std::vector<Entry> entries;
+  for (size_t i = 0; i < config.devices.size(); ++i)
+    entries.push_back(parse(config.devices[i], config.mark(fmt::format("devices.{}", i))));
+  for (const Entry& entry : entries) {
+    if (entry.is_cuda == entries.front().is_cuda) continue;
+    throw Error(ErrorKind::kConfig, entry.mark, "`devices` mixes processors and GPUs",
+                "either of them alone");
+  }
+  if (entries.empty()) return {};
+  if (entries.front().is_cuda) {
+    const auto any = std::ranges::find_if(entries, [](const Entry& entry) { return !entry.gpu; });
+    if (any == entries.end()) return named_gpus(config, entries);
+    if (entries.size() > 1) wrong(*any, "`cuda` alone, or `cuda:0` for one of them");
+    return any_gpus(config, *any);
+  }
+  if (entries.size() == 1 && !entries.front().times) return {};
+  int64_t positions = 0;
+  for (const Entry& entry : entries) positions += entry.positions();
+  return {.is_cuda = false, .positions = positions};
+}
+
+std::unique_ptr<Backend> make_backend(const Config& config) {
+  const Devices devices = resolve_devices(config);
+  return devices.is_cuda ? device_plugin().make_backend(devices.gpu) : make_cpu_backend();
+}
+
+std::string list_devices() {
+  std::string text =
+      fmt::format("cpu     {} threads, {}\n", usable_cores(), make_cpu_backend()->instruction_set());
+  std::vector<DeviceInfo> devices;
+  try {
+    devices = device_plugin().devices();
+  } catch (const Error& error) {
+    return text + fmt::format("no GPU: {}\n", error.what());
+  }
+  for (const DeviceInfo& device : devices) {
+    text += fmt::format("cuda:{:<2} {}, {:.1f} GiB, PCI {}, {}, {} multiprocessors\n", device.index,
+                        device.name, static_cast<double>(device.memory_bytes) / (1 << 30), device.pci,
+                        device.architecture(), device.multiprocessors);
+  }
+  return devices.size() > 1 ? text + peer_matrix(devices) : text;
+}
+
+}  // namespace mtf

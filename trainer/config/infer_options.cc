@@ -1,0 +1,98 @@
+#include "trainer/config/infer_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mtf {
+
+void describe(config::Visitor&, BeamMethod&) {}
+void describe(config::Visitor&, GreedyMethod&) {}
+
+void describe(config::Visitor& visit, SampleMethod& options) {
+  visit("temperature", options.temperature, "what logits are divided by; 0: the likeliest token",
+        config::non_negative);
+  visit("top_k", options.top_k, "only so many of the likeliest tokens; 0: all", config::non_negative);
+  visit("top_p", options.top_p, "only the likeliest tokens that have this probability together",
+        config::probability);
+  visit("samples", options.samples, "texts for each line", config::positive);
+}
+
+void describe(config::Visitor& visit, RelativeLength& options) {
+  visit("times", options.times, "so many times the tokens of the input", config::non_negative);
+  visit("plus", options.plus, "and so many more", config::non_negative);
+}
+
+int64_t DecodeOptions::limit(int64_t input_tokens) const {
+  if (const auto* tokens = std::get_if<int64_t>(&max_length)) return *tokens;
+  const auto& relative = std::get<RelativeLength>(max_length);
+  const double most =
+      std::floor(relative.times * static_cast<double>(input_tokens)) + static_cast<double>(relative.plus);
+  return std::max<int64_t>(1, static_cast<int64_t>(std::min(most, 1e9)));
+}
+
+void describe(config::Visitor& visit, DecodeOptions& options) {
+  visit("method", options.method, "how tokens are chosen: beam search, greedily, or drawn at random");
+  visit("beam_size", options.beam_size, "hypotheses of beam search", config::positive);
+  visit("length_penalty", options.length_penalty,
+        "alpha: beam search ranks by log-probability / ((5 + length) / 6)^alpha", config::non_negative);
+  visit("max_length", options.max_length, "tokens at most: a number, or by the input's length",
+        config::positive);
+  visit("batch_size", options.batch_size, "texts at a time", config::positive);
+}
+
+void describe(config::Visitor& visit, AverageOfCheckpoints& options) {
+  visit("average", options.average, "so many of the newest checkpoints", config::positive);
+}
+
+namespace {
+
+/// "" is no file.
+void check_named(const config::Report& report, const std::string& section, const std::string& key,
+                 const std::string& file) {
+  if (file.empty()) report.error(key, fmt::format("`{}.{}` names no file", section, key), "a path, or \"-\"");
+}
+
+}  // namespace
+
+void describe(config::Visitor& visit, InferOptions& options) {
+  visit("input", options.input, "file of lines; \"-\": standard input");
+  visit("output", options.output,
+        "file; \"-\": standard output; with several checkpoints {step} in its name");
+  visit("prefix", options.prefix, "file of lines that the texts begin with");
+  visit("checkpoint", options.checkpoint,
+        "latest, best, a step, all, a list of steps, {average: N}, or a path: a checkpoint, a run or a "
+        ".safetensors file");
+  describe(visit, static_cast<DecodeOptions&>(options));
+  visit("n_best", options.n_best, "so many of a beam search's texts, as LINE ||| TEXT ||| SCORE",
+        config::positive);
+  visit("echo", options.echo, "language models: the text begins with what was given");
+  visit("format", options.format, "text, or jsonl: a JSON object for each text, with tokens and scores");
+  visit.check([&options](const config::Report& report) {
+    check_named(report, "infer", "input", options.input);
+    check_named(report, "infer", "output", options.output);
+    if (options.n_best <= options.hypotheses()) return;
+    report.error("n_best",
+                 fmt::format("`infer.n_best` ({}) is more than the number of hypotheses ({})", options.n_best,
+                             options.hypotheses()),
+                 options.is_beam()    ? "a larger `beam_size`"
+                 : options.sampling() ? "as many `samples` of the method"
+                                      : "`method: beam`");
+  });
+}
+
+void describe(config::Visitor& visit, ScoreOptions& options) {
+  visit("inputs", options.inputs,
+        "file of lines that the encoder reads, or that stand in front of the targets");
+  visit("targets", options.targets, "file of lines whose probability is asked for");
+  visit("output", options.output, "file; \"-\": standard output");
+  visit("per_token", options.per_token, "JSON lines with the log-probability of each token");
+  visit("checkpoint", options.checkpoint,
+        "latest, best, a step, all, a list of steps, {average: N}, or a path: a checkpoint, a run or a "
+        ".safetensors file");
+  visit.check(
+      [&options](const config::Report& report) { check_named(report, "score", "output", options.output); });
+}
+
+}  // namespace mtf

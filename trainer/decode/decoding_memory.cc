@@ -1,0 +1,169 @@
+#include "trainer/decode/decoding_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/runtime/memory_plan.h"
+#include "trainer/decode/text_codec.h"
+
+namespace mtf {
+
+/// The longest batch of some texts: its programs in the beginning, and the room of its caches at the end.
+struct DecodingMemory::Sizes {
+  DecodePlan first;
+  int64_t memory = 1;
+
+  std::array<int64_t, 4> numbers() const {
+    return {first.sizes.texts, first.sizes.inputs, first.sizes.prefix, memory};
+  }
+};
+
+namespace {
+
+/// Bytes of a program's outputs, which are fetched.
+int64_t fetched_bytes(const Program& program) {
+  int64_t bytes = 0;
+  for (const auto& [name, id] : program.outputs)
+    bytes += program.values[id].shape.size() * static_cast<int64_t>(size_of(program.values[id].dtype));
+  return bytes;
+}
+
+/// Two whole caches: where rows are in several processes they are copied as a whole from one stage to the
+/// next; in one process decoding was measured to take about as much beside its stages.
+int64_t copied_bytes(const Program& program) {
+  int64_t most = 0;
+  for (const ProgramVariable& v : program.variables) {
+    if (v.variable.kind == Variable::Kind::kSession)
+      most = std::max(most, v.variable.shape.size() * static_cast<int64_t>(size_of(v.variable.dtype)));
+  }
+  return 2 * most;
+}
+
+/// What is resident of stages that are made in this order, by the rules of Decoder.
+int64_t kept_bytes(std::span<const int64_t> stages) {
+  int64_t most = 0, kept = 0;
+  size_t oldest = 0;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    kept += stages[i];
+    while (oldest + 1 < i && (i - oldest >= kKeptStages || kept > kKeptStageBytes)) kept -= stages[oldest++];
+    most = std::max(most, kept);
+  }
+  return most;
+}
+
+}  // namespace
+
+DecodingMemory::DecodingMemory(DecodePrograms& programs, const DecodeOptions& options)
+    : programs_(programs), options_(options), planner_(programs.environment(), options) {}
+
+DecodingMemory::Sizes DecodingMemory::sizes_of(std::span<const GivenText> texts) const {
+  std::vector<GivenText> longest(texts.begin(), texts.end());
+  std::ranges::stable_sort(longest, std::ranges::greater{}, &GivenText::length);
+  longest.resize(std::min(longest.size(), static_cast<size_t>(options_.batch_size)));
+  longest.resize(planner_.fitting(longest));
+  int64_t tokens = 1;
+  for (const GivenText& given : longest)
+    tokens = std::max(tokens, std::ssize(given.prefix) + planner_.limit(given));
+  Sizes sizes{planner_.first(longest), 1};
+  sizes.memory = std::max(sizes.first.sizes.memory, planner_.memory(tokens));
+  return sizes;
+}
+
+int64_t DecodingMemory::bytes(std::span<const GivenText> texts) const {
+  const Sizes sizes = sizes_of(texts);
+  DecodePlan last = sizes.first;
+  last.sizes.memory = sizes.memory;
+  const auto stage = [](const DecodeProgram& step) { return step.bytes + step.cache_bytes; };
+  const int64_t prefill = programs_.prefill(sizes.first).bytes, least = stage(programs_.step(sizes.first));
+  const DecodeProgram& step = programs_.step(last);
+  // Between the two, caches grow with the tokens; behind them texts leave.
+  const int64_t begin = sizes.first.sizes.memory, most = stage(step);
+  std::vector<int64_t> stages{least + prefill};
+  for (int64_t memory = begin; memory < sizes.memory;) {
+    memory = std::min(planner_.memory(memory + 1), sizes.memory);
+    stages.push_back(least + (most - least) * (memory - begin) / std::max<int64_t>(1, sizes.memory - begin));
+  }
+  for (int64_t part = 2; part <= last.sizes.texts; part *= 2) stages.push_back(most / part);
+  return kept_bytes(stages) + copied_bytes(step.program) + fetched_bytes(step.program);
+}
+
+MemoryNeed DecodingMemory::need(std::span<const GivenText> texts) const {
+  const Program& program = programs_.prefill(sizes_of(texts).first).program;
+  const Config& config = programs_.environment().session.config;
+  const HostedMesh mesh(program.mesh, hosting_of(config));
+  int64_t weights = 0;
+  for (const ProgramVariable& v : program.variables) {
+    if (v.variable.kind != Variable::Kind::kSession)
+      weights += process_bytes(v, mesh, config.run.check_replicas);
+  }
+  return {{{"weights", weights}, {"decoding", bytes(texts)}, {"program itself", process_itself_bytes()}}};
+}
+
+void DecodingMemory::check(std::span<const GivenText> texts, const std::string& key) {
+  if (texts.empty()) return;
+  const std::array<int64_t, 4> numbers = sizes_of(texts).numbers();
+  const auto covers = [&](const std::array<int64_t, 4>& other) {
+    return std::ranges::equal(numbers, other, std::ranges::less_equal{});
+  };
+  if (std::ranges::any_of(checked_, covers)) return;
+  check_memory(programs_.environment().session, need(texts), [&](int64_t limit) {
+    std::vector<std::string> advice;
+    DecodeOptions smaller = options_;
+    while (advice.empty() && smaller.batch_size > 1) {
+      smaller.batch_size /= 2;
+      if (DecodingMemory(programs_, smaller).need(texts).total() <= limit)
+        advice.push_back(fmt::format("`{}: {}`", key, smaller.batch_size));
+    }
+    return advice;
+  });
+  checked_.push_back(numbers);
+}
+
+namespace {
+
+/// What is written for a data set. Where nothing reads its texts (run.mode=explain): as many as are worked on
+/// at a time, as long as the rows, or as the model has positions.
+std::vector<GivenText> texts_of(const Session& session, const DecodeOptions& options,
+                                const EvaluationSet& set) {
+  if (!set.texts.inputs.empty()) return TextCodec(session, options).given_lines(set.texts.inputs);
+  const auto inputs = std::ranges::find(set.source->features(), "inputs", &Feature::name);
+  const bool known = session.model->decoder() && inputs != set.source->features().end();
+  if (set.metrics_of(true).empty() || !known) return {};
+  const int64_t row = inputs->shape.size(),
+                length = std::min(row, session.model->decoder()->longest_text().value_or(row));
+  const GivenText text{.inputs = std::vector<int32_t>(static_cast<size_t>(length)),
+                       .prefix = {},
+                       .limit = options.limit(length)};
+  return std::vector<GivenText>(static_cast<size_t>(options.batch_size), text);
+}
+
+/// The most of the data sets, which take turns.
+int64_t bytes_of(const Session& session, const DecodeOptions& options, std::span<const EvaluationSet> sets) {
+  int64_t most = 0;
+  for (const EvaluationSet& set : sets) {
+    const std::vector<GivenText> texts = texts_of(session, options, set);
+    if (texts.empty()) continue;
+    DecodePrograms programs(session);
+    most = std::max(most, DecodingMemory(programs, options).bytes(texts));
+  }
+  return most;
+}
+
+}  // namespace
+
+DecodingNeed evaluation_decoding(const Session& session, std::span<const EvaluationSet> sets) {
+  const int64_t bytes = bytes_of(session, session.config.evaluate.infer, sets);
+  if (bytes == 0) return {};
+  return {bytes, [&session, sets](int64_t limit) -> std::vector<std::string> {
+            DecodeOptions smaller = session.config.evaluate.infer;
+            while (limit > 0 && smaller.batch_size > 1) {
+              smaller.batch_size /= 2;
+              if (bytes_of(session, smaller, sets) <= limit)
+                return {fmt::format("`evaluate.infer.batch_size: {}`", smaller.batch_size)};
+            }
+            return {};
+          }};
+}
+
+}  // namespace mtf

@@ -1,0 +1,167 @@
+#include "trainer/evaluation/evaluate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "engine/base/nearest.h"
+#include "trainer/checkpoint/restore.h"
+#include "trainer/decode/chosen_weights.h"
+#include "trainer/decode/decoding_memory.h"
+#include "trainer/memory/check.h"
+#include "trainer/optimizer/averages.h"
+#include "trainer/report/progress.h"
+#include "trainer/session/device_notes.h"
+#include "trainer/session/feed.h"
+#include "trainer/session/same_run.h"
+
+namespace mtf {
+namespace {
+
+bool asks_for_texts(const EvaluationSet& set) { return !set.texts.inputs.empty(); }
+
+/// What run.mode=evaluate measures, for a person.
+std::string title_of(const ChosenWeights& weights, const Config& config) {
+  if (weights.is_file()) return weights.description();
+  const CheckpointReader newest(weights.paths.back());
+  const bool averaged = evaluated_weights(config) == Restore::kAverages &&
+                        std::ranges::any_of(newest.manifest().variables, [](const auto& saved) {
+                          return !averaged_weight(saved.name).empty();
+                        });
+  return (weights.paths.size() == 1 ? newest.path() : weights.description()) +
+         (averaged ? " (running means of the weights)" : "");
+}
+
+/// One number from the batches of an evaluation: a mean, a sum or a maximum, as the program's outputs say.
+class RunningMetric {
+ public:
+  explicit RunningMetric(const std::string& name) : name_(name) {}
+
+  void add(const Executor& executor) {
+    const auto has = [&](const std::string& output) { return executor.program().output(output) != kNoValue; };
+    is_mean_ = has("weight/" + name_);
+    if (has("maximum/" + name_)) {
+      value_ = std::max(value_, executor.scalar("maximum/" + name_));
+    } else {
+      value_ += executor.scalar("sum/" + name_);
+      if (is_mean_) weight_ += executor.scalar("weight/" + name_);
+    }
+  }
+  std::pair<std::string, double> result() const {
+    if (!is_mean_) return {name_, value_};
+    return {name_, finish_metric(name_, weight_ > 0 ? value_ / weight_ : 0)};
+  }
+
+ private:
+  std::string name_;
+  double value_ = 0, weight_ = 0;
+  bool is_mean_ = false;
+};
+
+}  // namespace
+
+Evaluator::Evaluator(const Session& session, std::vector<EvaluationSet> sets, Program program,
+                     VariableStore& variables)
+    : sets_(std::move(sets)),
+      batch_size_(evaluate_batch_size(session.config, session.layouts)),
+      rows_(rows_of(program, hosting_of(session.config))),
+      executor_(std::move(program), *session.backend, variables, executor_options(session)) {
+  if (std::ranges::any_of(sets_, asks_for_texts))
+    text_metrics_ = std::make_unique<TextMetrics>(session, variables);
+}
+
+std::optional<std::vector<Evaluation>> Evaluator::run(int64_t step, const std::function<bool()>& stop) {
+  std::vector<Evaluation> results;
+  for (const EvaluationSet& set : sets_) {
+    std::optional<Evaluation> result = evaluate(set, step, stop);
+    if (!result) return std::nullopt;
+    results.push_back(std::move(*result));
+  }
+  return results;
+}
+
+std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t step,
+                                              const std::function<bool()>& stop) {
+  const auto start = std::chrono::steady_clock::now();
+  const BatchStream stream(set.source, EvaluationBatches{.batch_size = batch_size_, .limit = set.limit},
+                           rows_);
+  Prefetcher batches(stream);
+  std::vector<RunningMetric> metrics;
+  for (const std::string& name : set.metrics_of(false)) metrics.emplace_back(name);
+  const bool counts_tokens = executor_.program().output("tokens") != kNoValue;
+  double examples = 0, tokens = 0;
+  while (const Batch* batch = batches.next()) {
+    if (stop && stop()) return std::nullopt;
+    feed_batch(executor_, *set.source, *batch);
+    executor_.feed(std::string(kWeightsInput), batch->weights.data(), batch->first);
+    executor_.run(static_cast<uint64_t>(step));
+    for (RunningMetric& metric : metrics) metric.add(executor_);
+    examples += executor_.scalar("examples");
+    if (counts_tokens) tokens += executor_.scalar("tokens");
+  }
+  Evaluation result{set.name, {}, static_cast<int64_t>(examples), std::nullopt, 0};
+  if (counts_tokens) result.tokens = static_cast<int64_t>(tokens);
+  for (const RunningMetric& metric : metrics) result.metrics.push_back(metric.result());
+  if (asks_for_texts(set)) {
+    const auto of_texts = text_metrics_->evaluate(set.texts, set.metrics_of(true), stop);
+    if (!of_texts) return std::nullopt;
+    result.metrics.insert(result.metrics.end(), of_texts->begin(), of_texts->end());
+  }
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+Metrics evaluation_numbers(int64_t step, const Evaluation& evaluation) {
+  Metrics numbers{{"step", step}};
+  numbers.insert(numbers.end(), evaluation.metrics.begin(), evaluation.metrics.end());
+  numbers.emplace_back("examples", evaluation.examples);
+  if (evaluation.tokens) numbers.emplace_back("tokens", *evaluation.tokens);
+  numbers.emplace_back("seconds", evaluation.seconds);
+  return numbers;
+}
+
+void evaluate(Session& session, Diagnostics& diagnostics) {
+  const Config& config = session.config;
+  std::vector<EvaluationSet> sets = open_evaluation_sets(session, diagnostics);
+  if (config.evaluate.datasets.empty())
+    diagnostics.error(config.mark("evaluate"), "`evaluate.datasets` is missing",
+                      "sources by name, with `metrics`");
+  // The model is built for the examples that it is measured with; data.train may be elsewhere.
+  if (!sets.empty()) session.train_data = std::make_shared<DeclaredSource>(sets.front().source->features());
+  check_layout_rules(session, diagnostics);
+  const std::unique_ptr<Graph> graph = build_evaluation(session, diagnostics);
+  diagnostics.throw_if_errors();
+  Program program = compile(session, *graph);
+  check_memory(session, {&program}, false, sets, evaluation_decoding(session, sets));
+  const std::vector<ChosenWeights> chosen =
+      choose_weights(config, config.evaluate.checkpoint, "evaluate.checkpoint");
+  std::vector<std::pair<std::string, std::string>> fields{{"weights", descriptions(chosen)}};
+  for (const EvaluationSet& set : sets)
+    fields.emplace_back("examples of evaluate.datasets." + set.name, fmt::to_string(set.source->examples()));
+  check_same_run(session, {&program}, std::move(fields));
+  show_device_notes(session);
+  VariableStore variables(*session.backend, program.mesh, program.variables, variable_store_options(session));
+  Evaluator evaluator(session, std::move(sets), std::move(program), variables);
+  for (const ChosenWeights& weights : chosen) {
+    load_weights(weights, session, variables);
+    const std::string title = title_of(weights, config);
+    const auto results = evaluator.run(weights.step);
+    if (!session.processes->is_first()) continue;
+    for (const Evaluation& result : *results) {
+      fmt::print(stderr, "{}:{}\n", title, evaluation_line(result));
+      fmt::print("{}\n", json_line(evaluation_numbers(weights.step, result), {{"dataset", result.dataset}}));
+    }
+  }
+}
+
+std::string evaluation_line(const Evaluation& evaluation) {
+  std::string line = fmt::format("  {}", evaluation.dataset);
+  for (const auto& [name, value] : evaluation.metrics)
+    line +=
+        fmt::format("  {} {}", name, is_count(name) ? with_thousands(value) : fmt::format("{:.4f}", value));
+  return line + fmt::format("  ({} examples in {})", with_thousands(static_cast<double>(evaluation.examples)),
+                            duration_text(evaluation.seconds));
+}
+
+}  // namespace mtf

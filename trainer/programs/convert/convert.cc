@@ -1,0 +1,152 @@
+#include "trainer/programs/convert/convert.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <set>
+
+#include "data/vocabulary/train_vocabulary.h"
+#include "engine/base/error.h"
+#include "engine/base/nearest.h"
+#include "trainer/programs/convert/config.h"
+#include "trainer/programs/convert/files.h"
+#include "trainer/programs/convert/t5.h"
+#include "trainer/programs/convert/weights.h"
+#include "trainer/report/progress.h"
+
+namespace mtf {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSuffix = ".safetensors";
+
+std::string name_of(WeightFormat format) {
+  for (const config::EnumName& name : enum_names(format)) {
+    if (static_cast<WeightFormat>(name.value) == format) return name.name;
+  }
+  return {};
+}
+
+WeightFormat format_of_source(const std::string& path) {
+  const fs::path from(path);
+  std::error_code ignored;
+  if (fs::is_regular_file(from, ignored)) return WeightFormat::kSafetensors;
+  if (fs::exists(from / "config.json", ignored)) return WeightFormat::kHuggingFaceT5;
+  if (fs::exists(from / "checkpoints", ignored) || fs::exists(from / "manifest.json", ignored))
+    return WeightFormat::kModel;
+  if (!fs::exists(from, ignored))
+    throw Error(ErrorKind::kCheckpoint, "there is no " + path, did_you_mean_file(path));
+  throw Error(ErrorKind::kCheckpoint, path + " holds no weights",
+              "the directory of a run or a checkpoint, one with config.json and model.safetensors, or a "
+              ".safetensors file");
+}
+
+WeightFormat format_of_target(const ConvertOptions& options, WeightFormat from) {
+  const bool is_file = options.to.ends_with(kSuffix);
+  if (!options.format) {
+    if (is_file) return WeightFormat::kSafetensors;
+    if (from != WeightFormat::kModel) return WeightFormat::kModel;
+    throw Error(ErrorKind::kUsage, fmt::format("which format is {} to have?", options.to),
+                "`--to hf-t5`, `--to model`, or a name that ends in .safetensors");
+  }
+  if (is_file != (*options.format == WeightFormat::kSafetensors)) {
+    throw Error(ErrorKind::kUsage,
+                is_file ? fmt::format("{} is the name of a file, and --to {} makes a directory", options.to,
+                                      name_of(*options.format))
+                        : fmt::format("--to safetensors: {} does not end in {}", options.to, kSuffix));
+  }
+  return *options.format;
+}
+
+/// Options that the formats have no use for.
+void check(const ConvertOptions& options, WeightFormat from, WeightFormat to) {
+  const auto needs = [&](bool given, bool fits, const char* option, const char* what) {
+    if (given && !fits)
+      throw Error(ErrorKind::kUsage, fmt::format("{}: {} is {}", option, options.from, what));
+  };
+  const bool run = from == WeightFormat::kModel;
+  needs(options.step.has_value(), run, "--step", "no directory of a run");
+  needs(options.raw, run, "--raw", "no directory of a run");
+  needs(options.all, run, "--all", "no directory of a run");
+  needs(!options.config.empty(), from == WeightFormat::kSafetensors, "--config", "no .safetensors file");
+  if (options.all && to == WeightFormat::kHuggingFaceT5)
+    throw Error(ErrorKind::kUsage, "--all: the state of a training has no place in hf-t5");
+  std::error_code ignored;
+  if (fs::equivalent(options.from, options.to, ignored))
+    throw Error(ErrorKind::kUsage, fmt::format("{} is both what is read and what is written", options.from));
+}
+
+struct Read {
+  ModelWeights model;
+  std::vector<std::pair<std::string, std::string>> files;
+  std::vector<std::string> notes;
+};
+
+Read read(const ConvertOptions& options, WeightFormat from) {
+  switch (from) {
+    case WeightFormat::kModel:
+      return {read_checkpoint_weights(options.from, {options.step, options.all, options.raw}), {}, {}};
+    case WeightFormat::kSafetensors:
+      return {read_weights_file(options.from, options.config), {}, {}};
+    case WeightFormat::kHuggingFaceT5:
+      break;
+  }
+  // A last slash would come before the names of files.
+  T5Import t5 =
+      import_t5(options.from, (fs::absolute(options.to) / "").lexically_normal().parent_path().string());
+  return {std::move(t5.model), std::move(t5.files), std::move(t5.notes)};
+}
+
+/// A file of weights has no vocabulary: one that a run has trained for itself lies in its directory.
+std::vector<std::string> missing_vocabularies(const ModelWeights& model, const std::string& to) {
+  const Config config = ConfigText(model.config, to).load();
+  if (!config.data.vocabulary) return {};
+  const BySide<LanguageVocabulary> languages = by_side(*config.data.vocabulary);
+  std::set<std::string> notes;
+  for (const Side side : kSides) {
+    if (!is_trained(languages[side])) continue;
+    notes.insert(fmt::format("{} has no vocabulary, which texts need: copy the one of the run to {}", to,
+                             trained_vocabulary_path(*config.data.vocabulary, side, to)));
+  }
+  return {notes.begin(), notes.end()};
+}
+
+void write(const ConvertOptions& options, WeightFormat to, Read& read) {
+  if (to != WeightFormat::kSafetensors && read.model.config.empty())
+    throw Error(ErrorKind::kCheckpoint,
+                options.from + " lies in no run, so it is not known which model it is of");
+  if (to == WeightFormat::kSafetensors) return write_weights_file(read.model, options.to);
+  NewDirectory directory(options.to, options.force);
+  if (to == WeightFormat::kModel) {
+    write_model_directory(read.model, directory.path());
+    if (read.model.directory.empty() && read.files.empty())
+      std::ranges::move(missing_vocabularies(read.model, options.to), std::back_inserter(read.notes));
+    for (const auto& [name, bytes] : read.files) write_text_file(directory.path() + "/" + name, bytes);
+  } else {
+    for (std::string& note : export_t5(read.model, options.from, directory.path()))
+      read.notes.push_back(std::move(note));
+  }
+  directory.publish();
+}
+
+}  // namespace
+
+std::vector<std::string> convert(const ConvertOptions& options) {
+  const WeightFormat from = format_of_source(options.from), to = format_of_target(options, from);
+  check(options, from, to);
+  if (to == WeightFormat::kSafetensors) check_new_file(options.to, options.force);
+  Read read = mtf::read(options, from);
+  write(options, to, read);
+  int64_t numbers = 0;
+  for (const ModelWeight& weight : read.model.weights) numbers += weight.value.shape.size();
+  std::vector<std::string> lines = std::move(read.notes);
+  lines.push_back(fmt::format("{}: {} variables with {} numbers, from {} as {}", options.to,
+                              read.model.weights.size(), with_thousands(static_cast<double>(numbers)),
+                              name_of(from), name_of(to)));
+  return lines;
+}
+
+}  // namespace mtf

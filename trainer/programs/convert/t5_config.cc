@@ -1,0 +1,172 @@
+#include "trainer/programs/convert/t5_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "data/vocabulary/vocabulary.h"
+#include "engine/base/error.h"
+#include "engine/base/json.h"
+
+namespace mtf {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Distance from which all are alike, here.
+constexpr int64_t kMaxDistance = 128;
+
+/// `feed_forward_proj`; the first name of several is the one that is written.
+struct FeedForwardName {
+  std::string_view name;
+  std::vector<Activation> activation;
+};
+const std::vector<FeedForwardName>& feed_forward_names() {
+  using enum Activation;
+  static const std::vector<FeedForwardName> names = {
+      {"relu", {kRelu}},
+      {"gelu_new", {kGelu}},
+      {"silu", {kSwish}},
+      {"swish", {kSwish}},
+      {"gated-gelu", {kGelu, kLinear}},
+      {"gated-gelu_new", {kGelu, kLinear}},
+      {"gated-relu", {kRelu, kLinear}},
+      {"gated-silu", {kSwish, kLinear}},
+      {"gated-swish", {kSwish, kLinear}},
+  };
+  return names;
+}
+
+/// Keys of config.json with their types.
+class T5Json {
+ public:
+  T5Json(const std::string& text, const std::string& path) : path_(path) {
+    try {
+      json_ = parse_json(text, [&](const std::string& key) { fail(fmt::format("`{}` occurs twice", key)); });
+    } catch (const Json::exception& error) {
+      fail(fmt::format("it is no valid JSON ({})", message_of(error)));
+    }
+    if (!json_.is_object()) fail("it is no JSON object");
+  }
+
+  [[noreturn]] void fail(const std::string& what, const std::string& hint = {}) const {
+    throw Error(ErrorKind::kCheckpoint, fmt::format("{}: {}", path_, what), hint);
+  }
+
+  int64_t size(const char* key, int64_t otherwise) const {
+    if (!has(key)) return otherwise;
+    constexpr int64_t most = std::numeric_limits<int32_t>::max();
+    if (!json_[key].is_number_unsigned() || json_[key] < 1 || json_[key] > most)
+      fail(fmt::format("`{}` is {}, no size", key, json_[key].dump()));
+    return json_[key].get<int64_t>();
+  }
+  double number(const char* key, double otherwise) const {
+    if (!has(key)) return otherwise;
+    if (!json_[key].is_number() || json_[key] < 0 || json_[key] >= 1)
+      fail(fmt::format("`{}` is {}, no number from 0 to 1", key, json_[key].dump()));
+    return json_[key].get<double>();
+  }
+  std::string text(const char* key, const std::string& otherwise) const {
+    if (!has(key)) return otherwise;
+    if (!json_[key].is_string()) fail(fmt::format("`{}` is {}, no text", key, json_[key].dump()));
+    return json_[key].get<std::string>();
+  }
+  bool flag(const char* key, bool otherwise) const {
+    if (!has(key)) return otherwise;
+    if (!json_[key].is_boolean()) fail(fmt::format("`{}` is {}, not true or false", key, json_[key].dump()));
+    return json_[key].get<bool>();
+  }
+  /// Where `key` is given it must have this value.
+  void require(const char* key, int64_t value, const char* why) const {
+    if (has(key) && json_[key] != value)
+      fail(fmt::format("`{}` is {}, and only {} can be converted", key, json_[key].dump(), value), why);
+  }
+  bool has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
+
+ private:
+  std::string path_;
+  Json json_;
+};
+
+std::vector<Activation> parse_feed_forward(const T5Json& json) {
+  const std::string given = json.text("feed_forward_proj", "relu");
+  std::vector<std::string_view> known;
+  for (const FeedForwardName& entry : feed_forward_names()) {
+    if (entry.name == given) return entry.activation;
+    known.push_back(entry.name);
+  }
+  json.fail(fmt::format("`feed_forward_proj` is {}, which cannot be converted", given),
+            fmt::format("one of {}", fmt::join(known, ", ")));
+}
+
+}  // namespace
+
+bool has_feed_forward_name(const std::vector<Activation>& activation) {
+  return std::ranges::any_of(feed_forward_names(),
+                             [&](const FeedForwardName& name) { return name.activation == activation; });
+}
+
+T5Config parse_t5_config(const std::string& text, const std::string& path) {
+  const T5Json json(text, path);
+  if (const std::string type = json.text("model_type", "none"); type != "t5" && type != "mt5")
+    json.fail(fmt::format("`model_type` is {}, which cannot be converted", type), "t5 or mt5");
+  const char* const ids = "padding, and the start of a decoder, is id 0, the end of a sequence id 1";
+  json.require("pad_token_id", 0, ids);
+  json.require("decoder_start_token_id", 0, ids);
+  json.require("eos_token_id", 1, ids);
+  json.require("relative_attention_max_distance", kMaxDistance,
+               "all distances from 128 on share a bucket of the relative positions");
+  T5Config t5;
+  t5.vocab_size = json.size("vocab_size", t5.vocab_size);
+  t5.d_model = json.size("d_model", t5.d_model);
+  t5.d_kv = json.size("d_kv", t5.d_kv);
+  t5.d_ff = json.size("d_ff", t5.d_ff);
+  t5.num_layers = json.size("num_layers", t5.num_layers);
+  t5.num_decoder_layers = json.size("num_decoder_layers", t5.num_layers);
+  t5.num_heads = json.size("num_heads", t5.num_heads);
+  t5.num_buckets = json.size("relative_attention_num_buckets", t5.num_buckets);
+  t5.dropout = json.number("dropout_rate", t5.dropout);
+  t5.epsilon = json.number("layer_norm_epsilon", t5.epsilon);
+  t5.activation = parse_feed_forward(json);
+  t5.tied = json.flag("tie_word_embeddings", true);
+  // Newer files say it themselves; in older ones unscaled logits went with softmax weights of their own.
+  t5.scaled_logits = json.flag("scale_decoder_outputs", t5.tied);
+  return t5;
+}
+
+std::string t5_json(const T5Config& t5) {
+  const auto name = std::ranges::find(feed_forward_names(), t5.activation, &FeedForwardName::activation);
+  const bool gated = t5.activation.size() > 1;
+  const std::string_view function = name->name.substr(gated ? std::string_view("gated-").size() : 0);
+  const nlohmann::ordered_json json = {
+      {"architectures", {"T5ForConditionalGeneration"}},
+      {"model_type", "t5"},
+      {"is_encoder_decoder", true},
+      {"vocab_size", t5.vocab_size},
+      {"d_model", t5.d_model},
+      {"d_kv", t5.d_kv},
+      {"d_ff", t5.d_ff},
+      {"num_layers", t5.num_layers},
+      {"num_decoder_layers", t5.num_decoder_layers},
+      {"num_heads", t5.num_heads},
+      {"relative_attention_num_buckets", t5.num_buckets},
+      {"relative_attention_max_distance", kMaxDistance},
+      {"dropout_rate", t5.dropout},
+      {"layer_norm_epsilon", t5.epsilon},
+      {"initializer_factor", 1.0},
+      {"feed_forward_proj", name->name},
+      {"is_gated_act", gated},
+      {"dense_act_fn", function == "gelu" ? "gelu_new" : function},
+      {"tie_word_embeddings", t5.tied},
+      {"scale_decoder_outputs", t5.scaled_logits},
+      {"pad_token_id", kPadId},
+      {"eos_token_id", kEosId},
+      {"decoder_start_token_id", kPadId},
+      {"use_cache", true},
+      {"torch_dtype", "float32"},
+  };
+  return json.dump(2) + "\n";
+}
+
+}  // namespace mtf

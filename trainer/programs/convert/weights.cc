@@ -1,0 +1,232 @@
+#include "trainer/programs/convert/weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <span>
+
+#include "engine/base/error.h"
+#include "engine/base/file.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/safetensors/safetensors.h"
+#include "trainer/checkpoint/restore.h"
+#include "trainer/programs/convert/config.h"
+#include "trainer/programs/convert/files.h"
+
+namespace mtf {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Keys of a file's metadata. A further entry for each file of the checkpoint but that of the weights: the
+/// names of its variables, one a line.
+constexpr const char* kConfigKey = "config.yaml";
+constexpr const char* kWeightsFile = "weights.safetensors";
+constexpr std::string_view kStateFileSuffix = ".safetensors";
+/// What the name of a running mean has behind that of its weight.
+constexpr std::string_view kAverageSuffix = "/ema";
+
+std::vector<int64_t> sizes_of(const Shape& shape) {
+  std::vector<int64_t> sizes;
+  for (const Dimension& d : shape) sizes.push_back(d.size);
+  return sizes;
+}
+
+/// The step directory that `path` is, or the chosen one of the run that lies there.
+std::string checkpoint_in(const std::string& path, const std::optional<int64_t>& step) {
+  if (fs::exists(fs::path(path) / Manifest::kFile)) {
+    if (step)
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("{} is one checkpoint, and --step chooses among several", path),
+                  "the directory of the run");
+    return path;
+  }
+  const std::vector<SavedCheckpoint> saved = list_checkpoints((fs::path(path) / "checkpoints").string());
+  if (saved.empty()) throw Error(ErrorKind::kCheckpoint, path + " holds no checkpoint");
+  if (!step) return saved.back().path;
+  std::vector<int64_t> steps;
+  for (const SavedCheckpoint& checkpoint : saved) {
+    if (checkpoint.step == *step) return checkpoint.path;
+    steps.push_back(checkpoint.step);
+  }
+  throw Error(ErrorKind::kCheckpoint, fmt::format("{} has no checkpoint of step {}", path, *step),
+              fmt::format("it has {}", fmt::join(steps, ", ")));
+}
+
+/// The directory of the run that a checkpoint belongs to; empty when there is none.
+std::string run_of(const std::string& checkpoint) {
+  const fs::path run = fs::absolute(checkpoint).lexically_normal().parent_path().parent_path();
+  return fs::exists(run / "config.yaml") ? run.string() : std::string();
+}
+
+/// Without what only a training that goes on needs.
+void keep_weights_only(Manifest& manifest) {
+  manifest.next_rows.clear();
+  manifest.state.clear();
+}
+
+HostTensor read(CheckpointReader& reader, const CheckpointVariable& variable, const std::string& name) {
+  HostTensor value(variable.shape, variable.dtype);
+  reader.read(name, std::vector<int64_t>(static_cast<size_t>(variable.shape.rank()), 0),
+              sizes_of(variable.shape), value.bytes.data());
+  return value;
+}
+
+/// The shape of a tensor in a file that names its dimensions.
+std::optional<Shape> named_shape(const StoredTensor& tensor) {
+  if (tensor.dimensions.size() != tensor.shape.size()) return std::nullopt;
+  std::vector<Dimension> dimensions;
+  for (size_t i = 0; i < tensor.shape.size(); ++i)
+    dimensions.push_back({tensor.dimensions[i], tensor.shape[i]});
+  return Shape(std::move(dimensions));
+}
+
+/// The files of a checkpoint in which variables belong that are no weights.
+std::map<std::string, std::string> files_of_state(const SafetensorsFile& file) {
+  std::map<std::string, std::string> files;
+  for (const auto& [key, names] : file.metadata()) {
+    if (!key.ends_with(kStateFileSuffix)) continue;
+    if (key.find('/') != std::string::npos)
+      throw Error(ErrorKind::kCheckpoint, fmt::format("{}: `{}` is no name of a file", file.path(), key));
+    for (size_t begin = 0; begin < names.size();) {
+      const size_t end = std::min(names.find('\n', begin), names.size());
+      files[names.substr(begin, end - begin)] = key;
+      begin = end + 1;
+    }
+  }
+  return files;
+}
+
+/// Names the dimensions of tensors after the variables of the model, which must all be there.
+class DimensionsOfModel {
+ public:
+  DimensionsOfModel(const ModelWeights& model, const std::string& path)
+      : path_(path), variables_(ConfigText(model.config, path).variables()) {}
+
+  Shape shape(const StoredTensor& tensor) const {
+    const auto found = std::ranges::find(variables_, tensor.name, &Variable::name);
+    if (found == variables_.end())
+      throw Error(ErrorKind::kCheckpoint,
+                  fmt::format("{}: the model has no variable `{}`", path_, tensor.name));
+    if (!are_elements_of(tensor.shape, found->shape))
+      throw Error(ErrorKind::kCheckpoint,
+                  fmt::format("{}: `{}` is [{}], and the model has {}", path_, tensor.name,
+                              fmt::join(tensor.shape, ", "), found->shape.to_string()));
+    return found->shape;
+  }
+
+  void check_complete(const SafetensorsFile& file) const {
+    for (const Variable& variable : variables_) {
+      if (!file.find(variable.name))
+        throw Error(ErrorKind::kCheckpoint,
+                    fmt::format("{} lacks the model's variable `{}`", path_, variable.name));
+    }
+  }
+
+ private:
+  const std::string& path_;
+  std::vector<Variable> variables_;
+};
+
+/// A file that has been written anew without some of its tensors still names the dimensions of all.
+void check_none_lost(const SafetensorsFile& file) {
+  constexpr std::string_view prefix = "dimensions/";
+  if (file.tensors().empty()) throw Error(ErrorKind::kCheckpoint, file.path() + " has no tensors");
+  for (const auto& [key, names] : file.metadata()) {
+    if (key.starts_with(prefix) && !file.find(key.substr(prefix.size())))
+      throw Error(ErrorKind::kCheckpoint,
+                  fmt::format("{} names the dimensions of `{}`, and has no such tensor", file.path(),
+                              key.substr(prefix.size())));
+  }
+}
+
+void add_tensors(const SafetensorsFile& file, ModelWeights& model) {
+  check_none_lost(file);
+  const bool named =
+      std::ranges::all_of(file.tensors(), [](const StoredTensor& t) { return named_shape(t).has_value(); });
+  std::optional<DimensionsOfModel> dimensions;
+  if (!named) dimensions.emplace(model, file.path()).check_complete(file);
+  const std::map<std::string, std::string> state = files_of_state(file);
+  for (const StoredTensor& tensor : file.tensors()) {
+    HostTensor value(named ? *named_shape(tensor) : dimensions->shape(tensor), tensor.dtype);
+    std::ranges::copy(tensor.data, value.bytes.begin());
+    const auto found = state.find(tensor.name);
+    model.weights.push_back(
+        {tensor.name, std::move(value), found == state.end() ? kWeightsFile : found->second});
+  }
+}
+
+}  // namespace
+
+ModelWeights read_checkpoint_weights(const std::string& path, const CheckpointSelection& part) {
+  CheckpointReader reader(checkpoint_in(path, part.step));
+  ModelWeights model{
+      .config = {}, .directory = run_of(reader.path()), .manifest = reader.manifest(), .weights = {}};
+  if (!model.directory.empty()) model.config = read_text_file(model.directory + "/config.yaml");
+  model.manifest.files.clear();
+  model.manifest.variables.clear();
+  if (!part.all) keep_weights_only(model.manifest);
+  for (const CheckpointVariable& variable : reader.manifest().variables) {
+    const std::string& file = variable.blocks.front().file;
+    if (!part.all && file != kWeightsFile) continue;
+    const std::string average = variable.name + std::string(kAverageSuffix);
+    const bool averaged = !part.all && !part.raw && reader.find(average);
+    model.weights.push_back(
+        {variable.name, read(reader, variable, averaged ? average : variable.name), file});
+  }
+  return model;
+}
+
+ModelWeights read_weights_file(const std::string& path, const std::string& config) {
+  const SafetensorsFile file(path);
+  ModelWeights model{.config = {}, .directory = {}, .manifest = manifest_of(file), .weights = {}};
+  const auto found = file.metadata().find(kConfigKey);
+  if (!config.empty()) {
+    model.config = resolved_yaml(load_model_config(config));
+  } else if (found != file.metadata().end()) {
+    model.config = found->second;
+  } else {
+    throw Error(
+        ErrorKind::kUsage, path + " does not say of which model it is",
+        "`--config FILE.yaml`, the configuration of the model; of a T5 in Hugging Face form the directory");
+  }
+  add_tensors(file, model);
+  return model;
+}
+
+void write_model_directory(const ModelWeights& model, const std::string& directory) {
+  write_text_file(directory + "/config.yaml", model.config);
+  if (!model.directory.empty()) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(model.directory)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.starts_with("vocabulary.") || !entry.is_regular_file()) continue;
+      write_text_file(fmt::format("{}/{}", directory, name), read_text_file(entry.path().string()));
+    }
+  }
+  std::vector<CheckpointFile> files{{kWeightsFile, {}}};
+  for (const ModelWeight& weight : model.weights) {
+    auto file = std::ranges::find(files, weight.file, &CheckpointFile::name);
+    if (file == files.end()) file = files.insert(files.end(), {weight.file, {}});
+    file->tensors.push_back(
+        {weight.name, weight.value.dtype, weight.value.shape, {}, {}, weight.value.bytes});
+  }
+  write_checkpoint(directory + "/checkpoints", model.manifest, files);
+}
+
+void write_weights_file(const ModelWeights& model, const std::string& path) {
+  std::map<std::string, std::string> metadata{{Manifest::kFile, to_json(model.manifest)}};
+  if (!model.config.empty()) metadata[kConfigKey] = model.config;
+  std::vector<StoredTensor> tensors;
+  for (const ModelWeight& weight : model.weights) {
+    StoredTensor tensor{
+        weight.name, weight.value.dtype, sizes_of(weight.value.shape), {}, weight.value.bytes};
+    for (const Dimension& d : weight.value.shape) tensor.dimensions.push_back(d.name);
+    tensors.push_back(std::move(tensor));
+    if (weight.file != kWeightsFile) metadata[weight.file] += weight.name + '\n';
+  }
+  write_safetensors(path, tensors, metadata);
+}
+
+}  // namespace mtf

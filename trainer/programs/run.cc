@@ -1,0 +1,257 @@
+#include "trainer/programs/run.h"
+
+#include <fmt/format.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <iterator>
+
+#include "engine/base/exception.h"
+#include "engine/base/nearest.h"
+#include "engine/base/process.h"
+#include "engine/comm/process/process_group.h"
+#include "layers/registry.h"
+#include "models/model_options.h"
+#include "trainer/config/devices.h"
+#include "trainer/decode/infer.h"
+#include "trainer/decode/score.h"
+#include "trainer/evaluation/evaluate.h"
+#include "trainer/explain/explain.h"
+#include "trainer/programs/launch/launcher.h"
+#include "trainer/session/model_dir.h"
+#include "trainer/session/profiler.h"
+#include "trainer/session/session.h"
+#include "trainer/trace/trace.h"
+#include "trainer/train/train.h"
+#include "trainer/train/train_plan.h"
+
+namespace mtf {
+namespace {
+
+constexpr std::string_view kVersion = "0.1.0";
+constexpr std::string_view kProgram = "mtf-train";
+/// A process with a wrong configuration looks so long for others to tell them.
+constexpr Milliseconds kTell(200);
+
+constexpr std::string_view kHelp =
+    R"(mtf-train: trains neural networks described in YAML on any arrangement of processors described in YAML;
+the arrangement never changes the result.
+
+usage: mtf-train FILE.yaml... [key=value...]
+       mtf-train --help | --help-config [SECTION] | --list-layers [LAYER] | --version
+
+Files are merged from left to right, then the arguments; the later one wins.
+
+  mtf-train configs/models/mnist.yaml                                      one position
+  mtf-train configs/models/mnist.yaml configs/layouts/data_parallel.yaml   the same run on eight
+  mtf-train configs/models/mnist.yaml train.epochs=2 run.model_dir=runs/short
+  mtf-train configs/models/mnist.yaml run.mode=explain                     what it would do, without doing it
+
+run.mode    train     trains, and evaluates in between (default); goes on where run.model_dir holds a run
+            evaluate  measures evaluate.datasets with a checkpoint (evaluate.checkpoint: latest, best, STEP, PATH)
+            infer     writes a text for each line of infer.input (default: standard input) to infer.output
+            score     log-probabilities of the lines of score.targets, given those of score.inputs
+            explain   prints shapes, memory, work and communication of a training step
+            trace     runs one batch from a file, writes loss, gradients and weights to a file
+
+A run writes into run.model_dir (default runs/NAME of the first file): config.yaml (the configuration with all
+defaults), metrics.jsonl (a line per logged step), evaluate.jsonl (a line per evaluation), events.out.tfevents.*
+(for TensorBoard), checkpoints/step-N/ (safetensors and manifest.json), log.txt.
+
+  mtf-train runs/mnist/config.yaml                         goes on with a run that was stopped or killed
+  mtf-train runs/mnist/config.yaml configs/layouts/fsdp.yaml        the same on another mesh
+  mtf-train runs/mnist/config.yaml run.mode=evaluate
+  mtf-train runs/mnist/config.yaml run.model_dir=runs/again         repeats it from step 0
+  mtf-train runs/ende/config.yaml run.mode=infer < in.en > out.de   translates, by beam search
+  mtf-compare runs/mnist runs/again                        where two runs differ first
+
+A layout says which tensor dimension is split over which mesh dimension:
+  mesh: {rows: 2, cols: 4}
+  layout: {batch: rows, hidden: cols}          in a file for several models beside `shared_layout: true`
+
+Processes, on one machine or on several, share its positions evenly; the result stays the same to the last bit:
+  mtf-launch -n 4 -- mtf-train FILE.yaml...                torchrun --no-python, mpirun and srun do it, too;
+  mtf-train FILE.yaml... cluster.address=a:29500 cluster.processes=4 cluster.process=3        or by hand
+
+  --help-config [SECTION]   every key with type, default and meaning: run, mesh, layout, data, model, optimizer, ...
+  --list-devices            the processor and the GPUs that `devices` can name
+  --list-layers [LAYER]     every layer that a model can use, or one, with its formula and options
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 loss or gradients not finite, 75 another process of
+the run was lost, 130 and 143 stopped by SIGINT and SIGTERM after saving.
+)";
+
+/// Help of the section `model` is that of its types.
+std::string config_help(const std::string& section) {
+  if (section == "model") return config::help<ModelOptions>();
+  if (section.starts_with("model.")) return config::help<ModelOptions>(section.substr(6));
+  return config::help<Config>(section);
+}
+
+/// The other processes of the run. Explain needs none.
+std::shared_ptr<ProcessGroup> join_processes(const Config& config, Profile* profile,
+                                             Diagnostics& diagnostics) {
+  const bool alone = !config.launch.several() || is_parameter_server(config) || is_asynchronous(config);
+  if (config.run.mode == RunMode::kExplain || alone) return one_process();
+  Access access;
+  try {
+    access = cluster_access(config);
+  } catch (const Error& error) {
+    diagnostics.add(error);
+    return one_process();  // the others would not believe it
+  }
+  if (diagnostics.has_errors())
+    return absent_process(config.launch, access, build_of_program(kVersion), kTell);
+  ProcessGroupOptions options;
+  options.access = access;
+  options.connect_timeout = in_milliseconds(config.cluster.connect_timeout);
+  options.collective_timeout = in_milliseconds(config.cluster.collective_timeout);
+  options.flight_record = in_model_dir(config, flight_record_name(config.launch.rank));
+  options.build = build_of_program(kVersion);
+  options.prepare_thread = [] { make_cpu_backend()->prepare_thread(); };
+  options.log = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); };
+  options.profile = profile;
+  const std::string warning = insecure_warning(access, config.launch.host);
+  if (!warning.empty() && config.launch.rank == 0) options.log(warning);
+  return connect_processes(config.launch, options);
+}
+
+int run_mode(Config config, const std::shared_ptr<ProcessGroup>& processes,
+             const std::shared_ptr<Profile>& profile, Diagnostics& diagnostics) {
+  Session session = open_session(std::move(config), processes, diagnostics, check_before_texts);
+  session.profile = profile;
+  switch (session.config.run.mode) {
+    case RunMode::kTrain:
+      return train(session, diagnostics);
+    case RunMode::kExplain:
+      explain(session, diagnostics);
+      break;
+    case RunMode::kTrace:
+      trace(session, diagnostics);
+      break;
+    case RunMode::kEvaluate:
+      evaluate(session, diagnostics);
+      break;
+    case RunMode::kInfer:
+      infer(session, diagnostics);
+      break;
+    case RunMode::kScore:
+      score(session, diagnostics);
+      break;
+  }
+  return 0;
+}
+
+/// This program with the same words as one process for each GPU.
+int run_on_gpus(const CommandLine& command_line, int processes) {
+  LaunchCommand command{
+      .processes = processes, .jobs = {}, .command = {std::filesystem::read_symlink("/proc/self/exe")}};
+  std::ranges::copy(command_line.files, std::back_inserter(command.command));
+  std::ranges::copy(command_line.arguments, std::back_inserter(command.command));
+  return launch(command);
+}
+
+int run_files(const CommandLine& command_line) {
+  Diagnostics diagnostics;
+  Config config = load_config(command_line.files, command_line.arguments, diagnostics);
+  if (!diagnostics.has_errors() && config.run.mode != RunMode::kExplain) {
+    const int processes = resolve_devices(config).processes;
+    if (processes > 1) return run_on_gpus(command_line, processes);
+  }
+  const std::shared_ptr<Profile> profile = make_profile(config);
+  const std::shared_ptr<ProcessGroup> processes = join_processes(config, profile.get(), diagnostics);
+  try {
+    const int code = run_mode(std::move(config), processes, profile, diagnostics);
+    processes->leave();
+    return code;
+  } catch (const std::exception& error) {
+    throw processes->fail(as_error(error, kProgram));
+  }
+}
+
+}  // namespace
+
+/// A path of keys, such as `train.steps`.
+static bool is_key(const std::string& word) {
+  return word.find('.') != std::string::npos &&
+         std::ranges::any_of(configuration_keys(),
+                             [&](const config::KnownKey& key) { return key.path == word; });
+}
+
+CommandLine parse_command_line(const std::vector<std::string>& words) {
+  CommandLine result;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "--help" || word == "-h") {
+      result.help = true;
+    } else if (word == "--version") {
+      result.version = true;
+    } else if (word == "--list-devices") {
+      result.list_devices = true;
+    } else if (word == "--list-layers") {
+      result.list_layers = true;
+      if (i + 1 < words.size() && !words[i + 1].starts_with("-")) result.layer = words[++i];
+    } else if (word == "--help-config") {
+      result.help_config = true;
+      if (i + 1 < words.size() && !words[i + 1].starts_with("-")) result.section = words[++i];
+    } else if (word.starts_with("-")) {
+      const std::string key = word.substr(std::min(word.find_first_not_of('-'), word.size()));
+      if (key.find('=') != std::string::npos) {
+        throw Error(ErrorKind::kUsage, fmt::format("unknown option `{}`", word),
+                    fmt::format("keys have no dashes in front: `{}`", key));
+      }
+      throw Error(
+          ErrorKind::kUsage, fmt::format("unknown option `{}`", word),
+          did_you_mean(word, {"--help", "--help-config", "--list-devices", "--list-layers", "--version"}));
+    } else if (word.find('=') != std::string::npos) {
+      result.arguments.push_back(word);
+    } else if (!result.arguments.empty()) {
+      throw Error(ErrorKind::kUsage, fmt::format("`{}` stands after `{}`", word, result.arguments.back()),
+                  result.arguments.back() == "=" ? "write key=value without blanks"
+                                                 : "files come first, then key=value");
+    } else if (is_key(word) && !std::filesystem::exists(word) &&
+               (i + 1 == words.size() || words[i + 1] != "=")) {
+      throw Error(ErrorKind::kUsage, fmt::format("`{}` is a key, and no file of that name is here", word),
+                  fmt::format("write `{}=VALUE`, without blanks", word));
+    } else {
+      result.files.push_back(word);
+    }
+  }
+  return result;
+}
+
+int run(const CommandLine& command_line) {
+  if (command_line.help) {
+    fmt::print("{}", kHelp);
+  } else if (command_line.version) {
+    fmt::print("mtf-train {}\n", kVersion);
+  } else if (command_line.list_devices) {
+    fmt::print("{}", list_devices());
+  } else if (command_line.list_layers) {
+    fmt::print("{}", list_layers(command_line.layer));
+  } else if (command_line.help_config) {
+    fmt::print("{}", config_help(command_line.section));
+  } else if (command_line.files.empty()) {
+    throw Error(ErrorKind::kUsage, "no configuration file",
+                "`mtf-train FILE.yaml...`; `mtf-train --help` explains");
+  } else {
+    return run_files(command_line);
+  }
+  return 0;
+}
+
+int run_main(const std::vector<std::string>& words) {
+  prepare_process();
+  // Freed blocks of this size go back to the system at once: a run holds the memory of its plan and no more.
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  try {
+    return run(parse_command_line(words));
+  } catch (const std::exception& error) {
+    return report_failure(error, kProgram);
+  }
+}
+
+}  // namespace mtf

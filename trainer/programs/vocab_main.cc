@@ -1,0 +1,318 @@
+#include "trainer/programs/vocab_main.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cxxopts.hpp>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <unordered_map>
+
+#include "data/text/line_reader.h"
+#include "data/text/line_splitter.h"
+#include "data/text/text_problems.h"
+#include "data/vocabulary/train_vocabulary.h"
+#include "engine/base/error.h"
+#include "engine/base/exception.h"
+#include "engine/base/file.h"
+#include "engine/base/nearest.h"
+#include "engine/base/printable.h"
+#include "engine/base/process.h"
+#include "engine/config/node.h"
+#include "trainer/report/progress.h"
+
+namespace mtf {
+namespace {
+
+constexpr std::string_view kHelp =
+    R"(mtf-vocab: trains a SentencePiece vocabulary on texts, and shows what a vocabulary does to a text.
+
+usage: mtf-vocab --output FILE.model [--size 32000] [option...] TEXT...
+       mtf-vocab --encode VOCABULARY [--pieces] < text
+       mtf-vocab --decode VOCABULARY [--pieces] < tokens
+
+TEXT is a file of UTF-8 text, plain or .gz, a sentence a line; - is standard input.
+
+  mtf-vocab --size 8000 --output ende.model train.en.gz train.de.gz
+  echo "Ein Haus." | mtf-vocab --encode ende.model --pieces
+  mtf-vocab --encode ende.model < dev.en | mtf-vocab --decode ende.model
+
+  --output FILE         the model; the list of its pieces goes to a file beside it, which ends in .vocab
+  --size N              pieces, with padding (id 0), end of sequence (1) and unknown text (2); default 32000
+  --model unigram|bpe   how pieces are chosen: by a unigram language model (default) or byte pair encoding
+  --coverage SHARE      share of the characters that get pieces of their own, 0.98 to 1; default 0.9995
+  --no-byte-fallback    other characters are unknown; otherwise they are spelled in bytes (256 of the pieces)
+  --normalization nmt_nfkc|none    characters and blanks are unified (default), or texts kept as they are
+  --sentences N         at most so many lines, drawn from all of them, are trained on; default 2000000
+
+  --encode VOCABULARY   reads lines of text, writes lines of ids
+  --decode VOCABULARY   reads lines of ids, writes lines of text
+  --pieces              writes, or reads, the tokens themselves in the place of their ids
+  --max-line-bytes N    a longer line of a text or of standard input is an error; default 67108864 (64 MiB)
+VOCABULARY is a SentencePiece model, a file of tensor2tensor that ends in .subwords, or the word `bytes`.
+
+The same texts in the same order give the same vocabulary on every machine. In a configuration:
+  data: {vocabulary: {type: sentencepiece, path: ende.model}}
+
+Exit codes: 0 done, 1 failed, 2 wrong usage.
+)";
+
+struct Options {
+  bool help = false;
+  std::string encode, decode;  ///< the vocabulary; empty: something else is to be done
+  bool pieces = false;
+  std::string output;
+  SentencePieceOptions vocabulary;
+  int64_t sentences = TextSample::default_most;
+  TextLimit limit{.setting = "--max-line-bytes"};
+  std::vector<std::string> texts;
+};
+
+[[noreturn]] void wrong_usage(const std::string& message, const std::string& hint) {
+  throw Error(ErrorKind::kUsage, message, hint);
+}
+
+double parse_number(const cxxopts::ParseResult& parsed, const std::string& name, double least, double most) {
+  const std::string text = parsed[name].as<std::string>();
+  const std::optional<double> number = config::to_number(text);
+  if (!number || !(*number >= least && *number <= most))
+    wrong_usage(fmt::format("--{}: `{}` is not a number from {} to {}", name, text, least, most),
+                "`mtf-vocab --help` explains");
+  return *number;
+}
+
+int64_t parse_count(const cxxopts::ParseResult& parsed, const std::string& name, int64_t least) {
+  const std::string text = parsed[name].as<std::string>();
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < least || number > 1'000'000'000)
+    wrong_usage(fmt::format("--{}: `{}` is not a whole number from {}", name, text, least),
+                fmt::format("write for example `--{} 8000`", name));
+  return number;
+}
+
+template <class E>
+E parse_word(const cxxopts::ParseResult& parsed, const std::string& name) {
+  const std::string text = parsed[name].as<std::string>();
+  std::vector<std::string> words;
+  for (const config::EnumName& word : enum_names(E{})) {
+    if (word.name == text) return static_cast<E>(word.value);
+    words.push_back(word.name);
+  }
+  wrong_usage(fmt::format("--{}: unknown value `{}`", name, text), did_you_mean(text, words));
+}
+
+cxxopts::ParseResult parse_words(const std::vector<std::string>& words) {
+  cxxopts::Options parser("mtf-vocab");
+  const auto text = [](const char* value) { return cxxopts::value<std::string>()->default_value(value); };
+  parser.add_options()("h,help", "")("pieces", "")("no-byte-fallback", "");
+  parser.add_options()("encode", "", text(""))("decode", "", text(""))("output", "", text(""));
+  parser.add_options()("size", "", text("32000"))("model", "", text("unigram"))("coverage", "",
+                                                                                text("0.9995"));
+  parser.add_options()("normalization", "", text("nmt_nfkc"))("sentences", "", text("2000000"));
+  parser.add_options()("max-line-bytes", "", text("67108864"));
+  parser.add_options()("texts", "", cxxopts::value<std::vector<std::string>>());
+  parser.parse_positional({"texts"});
+  std::vector<const char*> arguments{"mtf-vocab"};
+  for (const std::string& word : words) arguments.push_back(word.c_str());
+  try {
+    return parser.parse(static_cast<int>(arguments.size()), arguments.data());
+  } catch (const cxxopts::exceptions::exception& error) {
+    wrong_usage(error.what(), "`mtf-vocab --help` explains");
+  }
+}
+
+void check(const Options& options) {
+  const int actions = !options.encode.empty() + !options.decode.empty() + !options.output.empty();
+  if (actions != 1)
+    wrong_usage(actions == 0 ? "nothing to do" : "only one of --output, --encode and --decode",
+                "`mtf-vocab --output FILE.model TEXT...`; `mtf-vocab --help` explains");
+  if (options.output.empty() && !options.texts.empty())
+    wrong_usage(fmt::format("`{}`: the filters read standard input", options.texts[0]),
+                fmt::format("`mtf-vocab ... < {}`", options.texts[0]));
+  if (!options.output.empty() && options.texts.empty())
+    wrong_usage("no text to train on", "`mtf-vocab --output FILE.model TEXT...`; `-` is standard input");
+  if (options.output.empty()) return;
+  const std::filesystem::path output = options.output;
+  if (output.extension() == ".vocab")
+    wrong_usage(fmt::format("--output: {} would be the list of pieces", options.output),
+                "a name that ends in .model");
+  std::error_code ignored;
+  if (!output.has_filename() || std::filesystem::is_directory(output, ignored))
+    wrong_usage(fmt::format("--output: {} is a directory", options.output), "a name that ends in .model");
+  for (const std::string& text : options.texts) {
+    for (const std::filesystem::path& written :
+         {output, std::filesystem::path(output).replace_extension(".vocab")}) {
+      if (std::filesystem::equivalent(written, text, ignored))
+        wrong_usage(fmt::format("--output: {} would be written over the text {}", written.string(), text),
+                    "a name that ends in .model, before the texts");
+    }
+  }
+}
+
+Options parse(const std::vector<std::string>& words) {
+  const cxxopts::ParseResult parsed = parse_words(words);
+  Options options;
+  options.help = parsed["help"].as<bool>();
+  if (options.help) return options;
+  options.encode = parsed["encode"].as<std::string>();
+  options.decode = parsed["decode"].as<std::string>();
+  options.output = parsed["output"].as<std::string>();
+  options.pieces = parsed["pieces"].as<bool>();
+  options.vocabulary.size = parse_count(parsed, "size", 4);
+  options.vocabulary.model = parse_word<SentencePieceModel>(parsed, "model");
+  options.vocabulary.normalization = parse_word<TextNormalization>(parsed, "normalization");
+  options.vocabulary.character_coverage = parse_number(parsed, "coverage", 0.98, 1);
+  options.vocabulary.byte_fallback = !parsed["no-byte-fallback"].as<bool>();
+  options.sentences = parse_count(parsed, "sentences", 1);
+  options.limit.bytes = parse_count(parsed, "max-line-bytes", 1);
+  if (parsed.count("texts") > 0) options.texts = parsed["texts"].as<std::vector<std::string>>();
+  check(options);
+  return options;
+}
+
+TextSample read_texts(const Options& options) {
+  TextSample sample(options.sentences);
+  TextProblems problems;
+  for (const std::string& path : options.texts) {
+    LineReader lines(path == "-" ? "/dev/stdin" : path, problems, options.limit);
+    while (const std::optional<std::string_view> line = lines.next()) sample.add(*line);
+  }
+  problems.throw_if_any();
+  return sample;
+}
+
+void train(const Options& options) {
+  // Found now rather than after the training.
+  const std::string directory = directory_of(options.output);
+  if (::access(directory.c_str(), W_OK) != 0)
+    throw Error(ErrorKind::kSystem,
+                fmt::format("{}: cannot be written: {}", options.output, system_message(errno)));
+  Progress progress({});
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  const TextSample sample = read_texts(options);
+  const auto kept = static_cast<double>(sample.texts().size());
+  progress.info(fmt::format("training {} pieces on {} of {} texts, read in {}",
+                            with_thousands(static_cast<double>(*options.vocabulary.size)),
+                            with_thousands(kept), with_thousands(static_cast<double>(sample.added())),
+                            duration_text(seconds())));
+  write_vocabulary(train_sentencepiece(sample, options.vocabulary), options.output);
+  progress.info(fmt::format("{} is there after {}", options.output, duration_text(seconds())));
+}
+
+std::unique_ptr<Vocabulary> open(const std::string& name) {
+  if (name == "bytes") return read_vocabulary(BytesOptions{});
+  if (name.ends_with(".subwords")) return read_vocabulary(T2tOptions{{name}});
+  SentencePieceOptions options;
+  options.path.text = name;
+  return read_vocabulary(options);
+}
+
+/// A token as one word: tensor2tensor's have blanks.
+std::string one_word(const std::string& piece) {
+  std::string word;
+  for (const char character : printable(piece)) {
+    if (character == ' ') {
+      word += "\u2423";
+    } else {
+      word += character;
+    }
+  }
+  return word;
+}
+
+void write_line(const std::string& line) {
+  if (std::fwrite(line.data(), 1, line.size(), stdout) != line.size() || std::fputc('\n', stdout) == EOF)
+    throw Error(ErrorKind::kSystem, "standard output: cannot be written: " + system_message(errno));
+}
+
+/// What training data would be of the line: without the mark in front of a file. Throws Error (kData) when it
+/// is no UTF-8.
+std::string_view text_of(std::string_view line, int64_t number) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (number == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
+  TextProblems problems;
+  check_utf8(line, "standard input", "line", number, problems);
+  problems.throw_if_any();
+  return line;
+}
+
+/// Calls `convert` with each line of standard input and writes what it returns.
+void filter(const TextLimit& limit,
+            const std::function<std::string(std::string_view line, int64_t number)>& convert) {
+  LineSplitter lines("standard input", read_from(STDIN_FILENO, "standard input"), limit);
+  while (const std::optional<std::string_view> line = lines.next()) write_line(convert(*line, lines.line()));
+  if (std::fflush(stdout) != 0)
+    throw Error(ErrorKind::kSystem, "standard output: cannot be written: " + system_message(errno));
+}
+
+void encode(const Options& options) {
+  const std::unique_ptr<Vocabulary> vocabulary = open(options.encode);
+  filter(options.limit, [&](std::string_view line, int64_t number) {
+    std::string tokens;
+    for (const int32_t id : vocabulary->encode(text_of(line, number))) {
+      if (!tokens.empty()) tokens += ' ';
+      tokens += options.pieces ? one_word(vocabulary->piece(id)) : fmt::to_string(id);
+    }
+    return tokens;
+  });
+}
+
+void decode(const Options& options) {
+  const std::unique_ptr<Vocabulary> vocabulary = open(options.decode);
+  std::unordered_map<std::string, int32_t> ids;
+  for (int32_t id = 0; id < vocabulary->size(); ++id)
+    ids.emplace(options.pieces ? one_word(vocabulary->piece(id)) : fmt::to_string(id), id);
+  filter(options.limit, [&](std::string_view line, int64_t number) {
+    std::vector<int32_t> tokens;
+    std::istringstream words{std::string(line)};
+    for (std::string word; words >> word;) {
+      const auto found = ids.find(word);
+      if (found == ids.end())
+        throw Error(ErrorKind::kData,
+                    fmt::format("line {} of standard input: the vocabulary has no token `{}`", number,
+                                printable(word)),
+                    options.pieces ? "the pieces of `mtf-vocab --encode --pieces`"
+                                   : fmt::format("ids from 0 to {}", vocabulary->size() - 1));
+      tokens.push_back(found->second);
+    }
+    return vocabulary->decode(tokens);
+  });
+}
+
+void run(const Options& options) {
+  if (options.help) {
+    std::fputs(kHelp.data(), stdout);
+  } else if (!options.encode.empty()) {
+    encode(options);
+  } else if (!options.decode.empty()) {
+    decode(options);
+  } else {
+    train(options);
+  }
+}
+
+}  // namespace
+
+int vocab_main(const std::vector<std::string>& words) {
+  prepare_process();
+  try {
+    run(parse(words));
+    return 0;
+  } catch (const std::exception& error) {
+    return report_failure(error, "mtf-vocab");
+  }
+}
+
+}  // namespace mtf

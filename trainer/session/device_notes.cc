@@ -1,0 +1,17 @@
+#include "trainer/session/device_notes.h"
+
+namespace mtf {
+
+void show_device_notes(const Session& session, Progress& progress) {
+  for (const BackendNote& note : session.backend->take_notes())
+    note.is_warning ? progress.warning(note.text) : progress.record(note.text);
+  if (!session.wire.description.empty()) progress.info(session.wire.description);
+}
+
+void show_device_notes(const Session& session) {
+  if (!session.processes->is_first()) return;
+  Progress progress(ProgressOptions{});
+  show_device_notes(session, progress);
+}
+
+}  // namespace mtf

@@ -1,0 +1,131 @@
+#include "trainer/session/evaluation_sets.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/base/nearest.h"
+#include "models/text_decoder.h"
+
+namespace mtf {
+namespace {
+
+/// `written`: texts can be written for the data set.
+void check_metrics(const EvaluationSet& set, const Model& model, bool written, const Mark& mark,
+                   Diagnostics& diagnostics) {
+  std::vector<std::string> known = model.metrics();
+  if (written) std::ranges::copy(text_metric_names(), std::back_inserter(known));
+  for (const std::string& metric : set.metrics) {
+    if (std::find(known.begin(), known.end(), metric) != known.end()) continue;
+    diagnostics.error(
+        mark, fmt::format("`evaluate.datasets.{}.metrics`: the model has no metric `{}`", set.name, metric),
+        did_you_mean(metric, known));
+  }
+}
+
+/// What the examples of all data sets must look like, and whose examples do.
+struct ExpectedExamples {
+  const Source& source;
+  std::string name;  ///< "data.train"
+};
+
+/// The model's features must look the same in both.
+void check_features(const EvaluationSet& set, const ExpectedExamples& examples, const Model& model,
+                    const Mark& mark, Diagnostics& diagnostics) {
+  const std::vector<Feature>&here = set.source->features(), &there = examples.source.features();
+  for (const std::string& name : model.features()) {
+    const auto expected = std::ranges::find(there, name, &Feature::name);
+    const auto found = std::ranges::find(here, name, &Feature::name);
+    if (expected == there.end()) continue;
+    if (found == here.end()) {
+      diagnostics.error(mark, fmt::format("`evaluate.datasets.{}` has no feature `{}`", set.name, name));
+    } else if (*found != *expected) {
+      diagnostics.error(mark,
+                        fmt::format("`evaluate.datasets.{}`: `{}` is {} {}, and in {} {} {}", set.name, name,
+                                    name_of(found->dtype), found->shape.to_string(), examples.name,
+                                    name_of(expected->dtype), expected->shape.to_string()));
+    }
+  }
+}
+
+EvaluationTexts read_texts(const TextSourceOptions& source, const EvaluationSet& set,
+                           const std::vector<config::Path>& references, const Session& session,
+                           const Mark& mark) {
+  EvaluationTexts texts =
+      read_evaluation_texts(source, references, session.vocabularies, mark, session.config.data.text_limit());
+  const size_t most = set.limit ? static_cast<size_t>(*set.limit) : texts.inputs.size();
+  if (most < texts.inputs.size()) {
+    texts.inputs.resize(most);
+    for (auto& reference : texts.references) reference.resize(most);
+  }
+  return texts;
+}
+
+/// Texts can be written for the data set, and measured.
+bool writes_texts(const Session& session, const EvaluationSourceOptions& dataset) {
+  const TextDecoder* decoder = session.model->decoder();
+  return text_source(source_of(dataset)) && decoder != nullptr && decoder->has_encoder();
+}
+
+/// Of those that are measured by default.
+std::vector<std::string> default_metrics(const Model& model) {
+  std::vector<std::string> names = model.metrics();
+  std::erase_if(names, [](const std::string& name) { return !measured_by_default(name); });
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> text_metric_names() { return {"bleu", "chrf", "chrf++", "ter"}; }
+
+bool is_text_metric(std::string_view name) {
+  const std::vector<std::string> names = text_metric_names();
+  return std::ranges::find(names, name) != names.end();
+}
+
+std::vector<std::string> EvaluationSet::metrics_of(bool texts) const {
+  std::vector<std::string> names;
+  std::ranges::copy_if(metrics, std::back_inserter(names),
+                       [&](const std::string& name) { return is_text_metric(name) == texts; });
+  return names;
+}
+
+std::vector<EvaluationSet> declared_evaluation_sets(const Session& session, Diagnostics& diagnostics) {
+  std::vector<EvaluationSet> sets;
+  const Config& config = session.config;
+  for (const auto& [name, dataset] : config.evaluate.datasets) {
+    EvaluationSet set{name, nullptr, metrics_of(dataset), limit_of(dataset)};
+    if (session.model) {
+      if (set.metrics.empty()) set.metrics = default_metrics(*session.model);
+      check_metrics(set, *session.model, writes_texts(session, dataset),
+                    config.mark("evaluate.datasets." + name + ".metrics"), diagnostics);
+    }
+    sets.push_back(std::move(set));
+  }
+  return sets;
+}
+
+std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnostics& diagnostics) {
+  std::vector<EvaluationSet> opened;
+  const Config& config = session.config;
+  for (EvaluationSet& set : declared_evaluation_sets(session, diagnostics)) {
+    const Mark mark = config.mark("evaluate.datasets." + set.name);
+    const EvaluationSourceOptions& dataset = *config.evaluate.datasets.find(set.name);
+    set.source = open_source(session, source_of(dataset), mark, diagnostics);
+    if (!session.model || !set.source) continue;
+    if (!session.train_data && config.run.mode != RunMode::kEvaluate) continue;
+    if (writes_texts(session, dataset) && session.vocabularies.targets && !set.metrics_of(true).empty()) {
+      set.texts = read_texts(*text_source(source_of(dataset)), set, references_of(dataset), session, mark);
+    }
+    const EvaluationSet& first = opened.empty() ? set : opened.front();
+    const ExpectedExamples expected =
+        session.train_data ? ExpectedExamples{*session.train_data, "data.train"}
+                           : ExpectedExamples{*first.source, "evaluate.datasets." + first.name};
+    check_features(set, expected, *session.model, mark, diagnostics);
+    if (session.model->is_aligned()) set.source->check_aligned(mark);
+    opened.push_back(std::move(set));
+  }
+  return opened;
+}
+
+}  // namespace mtf

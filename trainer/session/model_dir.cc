@@ -1,0 +1,212 @@
+#include "trainer/session/model_dir.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <span>
+#include <sstream>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine/base/fault.h"
+#include "engine/base/file.h"
+#include "engine/comm/rendezvous/handshake.h"
+
+namespace mtf {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Time for a process that was killed to be gone, with its memory and devices.
+constexpr std::chrono::seconds kLockPatience{5};
+constexpr std::chrono::milliseconds kBetweenLocks{50};
+
+/// Writes a file so that it is the old one or the whole new one. Throws Error (kSystem).
+void write_whole(const std::string& path, const std::string& text) {
+  const int error = write_file(path, std::as_bytes(std::span(text)));
+  if (error == 0) return;
+  throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be written: {}", path, system_message(error)));
+}
+
+constexpr std::string_view kFlightRecord = "flight.rank-";
+
+/// A file that a run appends to, cuts or truncates where it lies.
+bool is_written_in_place(std::string_view name) {
+  constexpr std::array<std::string_view, 5> beginnings = {"metrics.jsonl", "evaluate.jsonl", "log.",
+                                                          "events.out.tfevents.", "profile."};
+  return std::ranges::any_of(beginnings, [&](std::string_view begin) { return name.starts_with(begin); });
+}
+
+/// Names in the directory of a run that has none yet, too.
+std::vector<std::string> names_in(const fs::path& directory) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+/// Files that a run opens by their names: a link may lead anywhere, a pipe never ends.
+void check_files(const fs::path& directory, const Mark& mark, Diagnostics& diagnostics) {
+  for (const std::string& name : names_in(directory)) {
+    const bool in_place = is_written_in_place(name);
+    if (!in_place && name != "config.yaml") continue;
+    const fs::path file = directory / name;
+    std::error_code ignored;
+    if (in_place && fs::is_symlink(file, ignored)) {
+      diagnostics.error(mark,
+                        fmt::format("{} is a symbolic link (to {}), and a run would cut and write what it "
+                                    "leads to",
+                                    file.string(), fs::read_symlink(file, ignored).string()),
+                        "put the file itself there, or remove the link");
+    } else if (!fs::is_regular_file(file, ignored)) {
+      diagnostics.error(mark, fmt::format("{} is no regular file, but a run writes one there", file.string()),
+                        "remove it, or `run.model_dir=NEW`");
+    }
+  }
+}
+
+/// The file that shows process 0 that process `rank` sees its directory.
+std::string token_path(const Config& config, int rank) {
+  return in_model_dir(config, fmt::format(".rank-{}", rank));
+}
+
+/// Written where that is possible, and removed at the end of its life.
+class TokenFile {
+ public:
+  TokenFile(std::string path, const std::string& token) : path_(std::move(path)) {
+    write_file(path_, std::as_bytes(std::span(token)));
+  }
+  ~TokenFile() { ::unlink(path_.c_str()); }
+  TokenFile(const TokenFile&) = delete;
+  TokenFile& operator=(const TokenFile&) = delete;
+
+ private:
+  const std::string path_;
+};
+
+/// In process 0: `tokens` of the processes, and what their files hold.
+void compare_tokens(const Config& config, const std::vector<std::string>& tokens) {
+  std::vector<std::string> blind;
+  for (size_t rank = 1; rank < tokens.size(); ++rank) {
+    if (read_text(token_path(config, static_cast<int>(rank))) != tokens[rank]) blind.push_back(tokens[rank]);
+  }
+  if (blind.empty()) return;
+  throw Error(ErrorKind::kSystem,
+              fmt::format("{} {} not see {} of rank 0, or cannot write into it", fmt::join(blind, ", "),
+                          blind.size() == 1 ? "does" : "do", config.run.model_dir.text),
+              "`run.model_dir` must be on a disk that all processes share");
+}
+
+/// False when another process keeps the lock. File systems that know no locks give another error; then nobody
+/// is kept out.
+bool lock_soon(int descriptor) {
+  const auto deadline = std::chrono::steady_clock::now() + kLockPatience;
+  while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(kBetweenLocks);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string in_model_dir(const Config& config, const std::string& name) {
+  return (fs::path(config.run.model_dir.text) / name).string();
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+bool holds_run(const Config& config, Diagnostics& diagnostics) {
+  const fs::path directory(config.run.model_dir.text);
+  std::error_code ignored;
+  if (fs::exists(directory, ignored) && !fs::is_directory(directory, ignored)) {
+    diagnostics.error(config.mark("run.model_dir"),
+                      fmt::format("`run.model_dir`: {} is not a directory", directory.string()));
+    return false;
+  }
+  check_files(directory, config.mark("run.model_dir"), diagnostics);
+  if (fs::exists(directory / "config.yaml", ignored)) return true;
+  for (const char* file : {"metrics.jsonl", "checkpoints"}) {
+    if (!fs::exists(directory / file, ignored)) continue;
+    diagnostics.error(config.mark("run.model_dir"),
+                      fmt::format("{} holds {} but no config.yaml, so it is not known what it is a run of",
+                                  directory.string(), file),
+                      "`run.model_dir=NEW` starts in another directory; or remove this one");
+  }
+  return false;
+}
+
+ModelDirLock::ModelDirLock(const Config& config) : directory_(config.run.model_dir.text) {
+  const std::string& path = config.run.model_dir.text;
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor_ < 0)
+    throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be opened: {}", path, system_message(errno)));
+  if (lock_soon(descriptor_)) return;
+  ::close(descriptor_);
+  throw Error(ErrorKind::kSystem, fmt::format("another process is training in {}", path),
+              "wait for its end, or take another `run.model_dir`");
+}
+
+ModelDirLock::~ModelDirLock() { ::close(descriptor_); }
+
+void check_model_dir_is_shared(const Config& config, ProcessGroup& processes) {
+  if (processes.size() == 1) return;
+  const std::string name = "run.model_dir";
+  const std::string token = hello_of_this_process(processes.launch(), "", "").name();
+  std::optional<TokenFile> file;
+  if (!processes.is_first()) file.emplace(token_path(config, processes.rank()), token);
+  const std::vector<std::string> tokens = processes.collect(name, token);
+  processes.first_then_others(name, [&] {
+    if (processes.is_first()) compare_tokens(config, tokens);
+  });
+}
+
+void write_config(const Config& config, int64_t step, const std::string& trained_with) {
+  const std::string path = in_model_dir(config, "config.yaml");
+  const std::string text = resolved_yaml(config), there = read_text(path);
+  const std::string& before = trained_with.empty() || trained_with == text ? there : trained_with;
+  if (!before.empty() && before != text) {
+    const std::string kept = in_model_dir(config, fmt::format("config.step-{}.yaml", step));
+    if (!fs::exists(kept)) write_whole(kept, before);
+    fault_point("resume.config");
+  }
+  if (there != text) write_whole(path, text);
+}
+
+std::optional<Error> model_dir_error(const Config& config, const HeldDirectory& held) {
+  const std::string change = held.change();
+  if (change.empty()) return std::nullopt;
+  const bool removed = change == "was removed";
+  return Error(ErrorKind::kSystem,
+               fmt::format("{} {} while the run was writing into it", config.run.model_dir.text, change),
+               removed ? "what the run had saved is gone; a new start begins at step 0"
+                       : "give it its name back and start again: the run goes on from its last checkpoint");
+}
+
+std::string flight_record_name(int rank) { return fmt::format("{}{}.json", kFlightRecord, rank); }
+
+void remove_flight_records(const Config& config) {
+  for (const std::string& name : names_in(config.run.model_dir.text)) {
+    if (name.starts_with(kFlightRecord)) ::unlink(in_model_dir(config, name).c_str());
+  }
+}
+
+}  // namespace mtf

@@ -1,0 +1,54 @@
+#include "trainer/session/same_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "trainer/session/vocabulary_check.h"
+
+namespace mtf {
+namespace {
+
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+/// Keys that may differ from machine to machine: they touch no result.
+bool is_own(std::string_view path) {
+  constexpr std::array<std::string_view, 8> own = {"run.threads",  "run.memory_limit", "devices",
+                                                   "cluster",      "data.cache",       "infer.output",
+                                                   "score.output", "explain"};
+  return std::ranges::any_of(own, [&](std::string_view key) { return is_below(path, key); });
+}
+
+/// Each value below `node` under the path of its key; lists are values.
+void add_values(const config::Node& node, const std::string& path, Fields& fields) {
+  if (is_own(path)) return;
+  if (node.is_map() && !node.entries().empty()) {
+    for (const config::Entry& entry : node.entries())
+      add_values(entry.value, path.empty() ? entry.key : path + "." + entry.key, fields);
+  } else {
+    fields.emplace_back(path, config::to_flow_yaml(node));
+  }
+}
+
+}  // namespace
+
+Fields fields_of_run(const Session& session, const std::vector<const Program*>& programs, Fields fields) {
+  Fields all{{"instruction set of the kernels", session.backend->instruction_set()}};
+  add_values(config::dump(resolved(session.config)), "", all);
+  if (session.train_data && session.config.data.train)
+    all.emplace_back("examples of data.train", fmt::to_string(session.train_data->examples()));
+  for (const auto& [name, hash] : fingerprints(session.vocabularies))
+    all.emplace_back(name + " of data.vocabulary", hash);
+  all.insert(all.end(), fields.begin(), fields.end());
+  for (size_t i = 0; i < programs.size(); ++i)
+    all.emplace_back(fmt::format("program {}", i + 1), program_hash(*programs[i]));
+  return all;
+}
+
+void check_same_run(Session& session, const std::vector<const Program*>& programs, Fields fields) {
+  session.processes->agree(fields_of_run(session, programs, std::move(fields)));
+  session.wire = choose_wire(session);
+}
+
+}  // namespace mtf

@@ -1,0 +1,369 @@
+#include "trainer/session/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "data/vocabulary/train_vocabulary.h"
+#include "engine/base/nearest.h"
+#include "engine/runtime/collective_scratch.h"
+#include "engine/spmd/partition/unused_rules.h"
+#include "models/model_options.h"
+#include "trainer/config/devices.h"
+#include "trainer/report/progress.h"
+
+namespace mtf {
+namespace {
+
+uint64_t data_seed(const Config& config) {
+  return static_cast<uint64_t>(config.data.seed.value_or(config.run.seed));
+}
+
+/// `build()`; its errors of configuration are collected.
+template <class Build>
+void collect_errors(const Build& build, Diagnostics& diagnostics) {
+  try {
+    build();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kConfig) throw;
+    diagnostics.add(error);
+  }
+}
+
+/// Shows what a source of text is busy with, and for training what became of its texts.
+void show_progress(TextSettings& settings) {
+  const auto progress = std::make_shared<Progress>(ProgressOptions{});
+  const auto waiting = std::make_shared<bool>(false);
+  settings.progress = [progress, waiting](TextStage stage, int64_t done, int64_t total) {
+    if (stage == TextStage::kWait) {
+      if (!std::exchange(*waiting, true))
+        progress->info("waiting for another process that tokenises the same texts");
+      return;
+    }
+    const std::string_view what = stage == TextStage::kCheck      ? "checking texts"
+                                  : stage == TextStage::kTokenise ? "tokenising"
+                                                                  : "packing";
+    progress->update(WorkState{what, done, total});
+  };
+  settings.note = [progress](const std::string& line) { progress->info(line); };
+  if (settings.purpose == TextPurpose::kTraining)
+    settings.report = [progress](const TextReport& report) { progress->info(report.to_string()); };
+}
+
+template <class Options>
+std::shared_ptr<const Source> open(const Session& session, const Options& options, TextPurpose purpose,
+                                   const Mark& mark, Diagnostics& diagnostics) {
+  try {
+    SourceContext context{.seed = data_seed(session.config), .mark = mark};
+    context.text = text_settings(session.config.data, session.vocabularies);
+    context.text.purpose = purpose;
+    context.text.threads = thread_count(session.config);
+    if (session.processes->is_first()) show_progress(context.text);
+    return make_source(options, context);
+  } catch (const Error& error) {
+    if (diagnostics.has_errors()) return nullptr;  // the errors of the configuration come first
+    if (error.kind() != ErrorKind::kConfig) throw;
+    diagnostics.add(error);
+    return nullptr;
+  }
+}
+
+void make_model_of(Session& session, Diagnostics& diagnostics) {
+  if (session.config.model.is_null()) return;
+  const size_t errors = diagnostics.errors().size();
+  const auto options =
+      config::parse<ModelOptions>(session.config.model, diagnostics, "model", {}, &configuration_keys);
+  std::unique_ptr<Model> model = make_model(options, diagnostics);
+  session.outputs = {"logits"};
+  if (const auto* regression = std::get_if<RegressionOptions>(&options))
+    session.outputs.push_back(regression->target.text);
+  const bool sound = diagnostics.errors().size() == errors && session.config.model.is_complete();
+  if (sound) session.model = std::move(model);
+}
+
+BySide<int64_t> declared_sizes(const Config& config) {
+  const BySide<LanguageVocabulary> languages = by_side(*config.data.vocabulary);
+  return {vocabulary_size(languages.inputs, config.mark("data.vocabulary")),
+          vocabulary_size(languages.targets, config.mark("data.vocabulary"))};
+}
+
+/// The training data of modes that look at no example, and of a run whose vocabulary is still to be trained:
+/// what the configuration says of them. Null where only the files tell.
+std::shared_ptr<const Source> declared_source(const Config& config, const TrainSourceOptions& options) {
+  const bool has_sizes = config.data.vocabulary && config.data.sequence_length;
+  if (has_texts(options) && !has_sizes) return nullptr;
+  auto features = has_sizes ? declared_features(options, sequence_lengths(*config.data.sequence_length),
+                                                declared_sizes(config))
+                            : declared_features(options, {}, {});
+  return features ? std::make_shared<DeclaredSource>(std::move(*features)) : nullptr;
+}
+
+bool looks_at_examples(const Config& config) {
+  return config.run.mode != RunMode::kExplain && config.run.mode != RunMode::kTrace;
+}
+
+/// Trains what `data.vocabulary` lacks, when nothing else is wrong with the run, and opens it.
+void open_vocabularies(Session& session, const BeforeTexts& before_texts, Diagnostics& diagnostics) {
+  const Config& config = session.config;
+  if (!config.data.vocabulary || diagnostics.has_errors()) return;
+  if (config.run.mode == RunMode::kTrain && config.data.train) {
+    session.train_data = declared_source(config, *config.data.train);
+    std::optional<TrainStep> step;
+    if (session.train_data) {
+      const int64_t any = std::numeric_limits<int64_t>::max();
+      Diagnostics first_look;  // what is odd is said of the step that is run
+      step = build_step(session, train_step_options(config, session.layouts, any), first_look);
+      for (const Problem& problem : first_look.errors()) diagnostics.add(problem);
+    }
+    diagnostics.throw_if_errors();
+    if (before_texts) before_texts(session, step ? step->graph.get() : nullptr, diagnostics);
+    const Mark mark = config.mark("data.train");
+    train_missing_vocabularies(
+        *config.data.vocabulary, config.run.model_dir.text,
+        [&](const std::function<void(Side, std::string_view)>& use) {
+          for_each_text(config.data, mark, use);
+        },
+        [](const std::string& line) { fmt::print(stderr, "{}\n", line); }, config.mark("data.vocabulary"));
+  }
+  session.vocabularies =
+      read_vocabularies(*config.data.vocabulary, config.run.model_dir.text, config.mark("data.vocabulary"));
+}
+
+/// Of modes that read texts from elsewhere: what the model reads and writes, without any example.
+std::shared_ptr<const Source> declared_texts(const Session& session) {
+  std::vector<Feature> features;
+  for (const Side side : kSides) {
+    if (const auto& vocabulary = session.vocabularies[side])
+      features.push_back({std::string(name_of(side)), {{"length", 1}}, DType::kInt32, vocabulary->size()});
+  }
+  return std::make_shared<DeclaredSource>(std::move(features));
+}
+
+void open_training_data(Session& session, const BeforeTexts& before_texts, Diagnostics& diagnostics) {
+  const Config& config = session.config;
+  if (config.run.mode == RunMode::kInfer || config.run.mode == RunMode::kScore) {
+    open_vocabularies(session, before_texts, diagnostics);
+    session.train_data = declared_texts(session);
+    return;
+  }
+  if (!looks_at_examples(config) && config.data.train) {
+    session.train_data = declared_source(config, *config.data.train);
+    const bool brings_examples = config.run.mode == RunMode::kTrace && !has_texts(*config.data.train);
+    if (session.train_data || brings_examples) return;
+  }
+  open_vocabularies(session, before_texts, diagnostics);
+  if (config.run.mode == RunMode::kEvaluate) return;
+  if (!config.data.train) return;
+  session.train_data =
+      open(session, *config.data.train, TextPurpose::kTraining, config.mark("data.train"), diagnostics);
+}
+
+/// Does the layout cut `evaluate.batch_size` evenly? Where it does not, that key is what is to be changed.
+bool divides_evaluation_batch(const Session& session, Diagnostics& diagnostics) {
+  const auto* size = std::get_if<int64_t>(&session.config.evaluate.batch_size);
+  const int64_t parts = LayoutMap(session.layouts.mesh, session.layouts.activation).parts("batch");
+  if (!size || *size % parts == 0) return true;
+  diagnostics.error(
+      session.config.mark("evaluate.batch_size"),
+      fmt::format("`layout` cuts `batch` into {} parts, which do not divide `evaluate.batch_size` ({})",
+                  parts, *size),
+      nearest_multiples(parts, *size));
+  return false;
+}
+
+LayoutSections layout_sections(const Config& config) {
+  return {config.layout, config.parameter_layout, config.optimizer_layout, config.shared_layout};
+}
+
+/// Rules that the graphs of `names` do not use may be about what only evaluation or training has.
+DimensionNames dimensions_of_model(const Session& session, const std::vector<Feature>& features,
+                                   DimensionNames names) {
+  const LayoutSections sections = layout_sections(session.config);
+  if (!all_rules_used(sections, names)) {
+    names.add(*build_evaluation(*session.model, features, 1,
+                                {precision_of(session.config), averaged_weights(session.config)}));
+  }
+  if (!all_rules_used(sections, names)) {
+    const TrainStepOptions options{.precision = precision_of(session.config), .update = {}};
+    names.add(*build_train_step(*session.model, features, options).graph);
+  }
+  return names;
+}
+
+/// The graph of the training step has passed check_layouts.
+void check_rules(const Session& session, const Graph& step, Diagnostics& diagnostics) {
+  DimensionNames names;
+  names.add(step);
+  check_unused_rules(layout_sections(session.config), session.layouts.mesh,
+                     dimensions_of_model(session, session.train_data->features(), std::move(names)),
+                     diagnostics);
+}
+
+bool has_training_step(RunMode mode) {
+  return mode == RunMode::kTrain || mode == RunMode::kExplain || mode == RunMode::kTrace;
+}
+
+}  // namespace
+
+void check_layout_rules(const Session& session, Diagnostics& diagnostics) {
+  const Config& config = session.config;
+  if (!session.model || diagnostics.has_errors()) return;
+  std::shared_ptr<const Source> examples = session.train_data;
+  if (!examples && config.data.train) examples = declared_source(config, *config.data.train);
+  if (!examples) return;
+  Diagnostics of_rules;
+  try {
+    check_unused_rules(layout_sections(config), session.layouts.mesh,
+                       dimensions_of_model(session, examples->features(), {}), of_rules);
+  } catch (const Error& error) {  // the graphs of the mode itself tell what is wrong with the model
+    if (error.kind() != ErrorKind::kConfig) throw;
+  }
+  for (const Problem& problem : of_rules.errors()) diagnostics.add(problem);
+}
+
+namespace {
+
+/// float32 is the default on every device.
+void hint_at_precision(const Session& session, Diagnostics& diagnostics) {
+  const PrecisionOptions& precision = session.config.precision;
+  if (session.backend->is_host() || session.config.run.mode != RunMode::kTrain ||
+      precision.activation != ElementType::kFloat32 || precision.matmul != MatmulPrecision::kFull)
+    return;
+  diagnostics.note(
+      "the GPU computes in float32; precision.activation=bfloat16 or precision.matmul=tf32 is several times "
+      "as fast");
+}
+
+}  // namespace
+
+Session open_session(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
+                     Diagnostics& diagnostics) {
+  return open_session(load_config(files, arguments, diagnostics), one_process(), diagnostics);
+}
+
+Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Diagnostics& diagnostics,
+                     const BeforeTexts& before_texts) {
+  Session session{std::move(config), std::move(processes), {}, nullptr, nullptr, {}, {}, nullptr};
+  collect_errors([&] { session.backend = make_backend(session.config); }, diagnostics);
+  if (!session.backend) session.backend = make_cpu_backend();  // to look for further mistakes
+  hint_at_precision(session, diagnostics);
+  make_model_of(session, diagnostics);
+  collect_errors([&] { session.layouts = make_layouts(session.config); }, diagnostics);
+  // Caches and vocabularies that the first one makes are there for the others.
+  session.processes->first_then_others("data",
+                                       [&] { open_training_data(session, before_texts, diagnostics); });
+  if (!has_training_step(session.config.run.mode)) check_layout_rules(session, diagnostics);
+  return session;
+}
+
+std::shared_ptr<const Source> open_source(const Session& session, const SourceOptions& options,
+                                          const Mark& mark, Diagnostics& diagnostics) {
+  if (!looks_at_examples(session.config) && text_source(options)) {
+    const auto as_training = [](const auto& source) { return TrainSourceOptions(source); };
+    return declared_source(session.config, std::visit(as_training, options));
+  }
+  return open(session, options, TextPurpose::kEvaluation, mark, diagnostics);
+}
+
+std::optional<TrainStep> build_step(const Session& session, const TrainStepOptions& options,
+                                    Diagnostics& diagnostics) {
+  if (!session.model || !session.train_data) return std::nullopt;
+  std::optional<TrainStep> step;
+  collect_errors(
+      [&] {
+        step = build_train_step(*session.model, session.train_data->features(), options);
+        check_layouts(*step->graph, session.layouts, diagnostics);
+        check_rules(session, *step->graph, diagnostics);
+      },
+      diagnostics);
+  return step;
+}
+
+std::unique_ptr<Graph> build_evaluation(const Session& session, Diagnostics& diagnostics) {
+  std::unique_ptr<Graph> graph;
+  if (!session.model || !session.train_data) return graph;
+  const int64_t batch_size = evaluate_batch_size(session.config, session.layouts);
+  collect_errors(
+      [&] {
+        graph = build_evaluation(*session.model, session.train_data->features(), batch_size,
+                                 {precision_of(session.config), averaged_weights(session.config)});
+        // What is wrong or odd with the layout of the training step is so here too: said once.
+        if (diagnostics.has_errors()) return;
+        Diagnostics of_evaluation;
+        check_layouts(*graph, session.layouts, of_evaluation);
+        if (of_evaluation.has_errors() && !divides_evaluation_batch(session, diagnostics)) return;
+        for (const Problem& problem : of_evaluation.errors()) diagnostics.add(problem);
+      },
+      diagnostics);
+  return graph;
+}
+
+std::optional<int64_t> planned_steps(const Session& session, int64_t step, int64_t row) {
+  std::optional<int64_t> steps = session.config.train.steps;
+  if (session.config.train.epochs && session.train_data) {
+    const int64_t batch = train_batch_size(session.config, session.layouts);
+    const int64_t left = std::max<int64_t>(0, rows_of_epochs(session) - row);
+    const int64_t of_epochs = step + (left + batch - 1) / batch;
+    steps = std::min(steps.value_or(of_epochs), of_epochs);
+  }
+  return steps;
+}
+
+int64_t rows_of_epochs(const Session& session) {
+  const auto examples = static_cast<double>(session.train_data->examples());
+  return std::max<int64_t>(1, std::llround(std::ceil(*session.config.train.epochs * examples - 1e-9)));
+}
+
+Program compile(const Session& session, const Graph& graph) {
+  return compile(session, graph, session.layouts);
+}
+
+Program compile(const Session& session, const Graph& graph, const Layouts& layouts) {
+  return partition(graph, layouts, partition_options_of(session));
+}
+
+PartitionOptions partition_options_of(const Session& session) {
+  const TrainOptions& train = session.config.train;
+  const ClusterConfig& cluster = session.config.cluster;
+  const Hosting hosting = hosting_of(session.config);
+  FlightOptions flights;
+  if (const auto& memory = cluster.overlap_memory.value) flights.more = memory->value;
+  if (!session.backend->is_host() && cluster.collectives != Collectives::kGloo) {
+    // All have the program of the first process, and before they know whether they can use NCCL.
+    flights.scratch = [hosting = Hosting{hosting.processes, 0},
+                       replicate = session.config.run.check_replicas](const Program& program,
+                                                                      const Instruction& instruction) {
+      return collective_scratch_bytes(program, instruction, hosting, replicate);
+    };
+  }
+  return {.keep_gathered = train.keep_gathered,
+          .gather_ahead = train.gather_ahead,
+          .asynchronous = hosting.processes > 1 && cluster.overlap,
+          .flights = std::move(flights),
+          .fuse_epilogues = !session.backend->is_host(),
+          .fuse_chains = session.backend->fuses_elementwise(),
+          .group_updates = !session.backend->is_host()};
+}
+
+ExecutorOptions executor_options(const Session& session) {
+  ExecutorOptions options;
+  options.threads = thread_count(session.config);
+  options.seed = static_cast<uint64_t>(session.config.run.seed);
+  options.check_replicas = session.config.run.check_replicas;
+  options.communicator =
+      session.wire.communicator ? session.wire.communicator.get() : &session.processes->communicator();
+  options.overlap = session.config.cluster.overlap;
+  options.profile = session.profile.get();
+  return options;
+}
+
+VariableStoreOptions variable_store_options(const Session& session, const VariableStore* shared) {
+  return {.replicate = session.config.run.check_replicas,
+          .shared = shared,
+          .communicator = &session.processes->communicator()};
+}
+
+}  // namespace mtf

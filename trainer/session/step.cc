@@ -1,0 +1,273 @@
+#include "trainer/session/step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "engine/base/nearest.h"
+#include "engine/graph/gradients.h"
+#include "engine/graph/structural.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/component_wise.h"
+#include "engine/ops/reduce.h"
+
+namespace mtf {
+namespace {
+
+/// The features that the model reads, as inputs of the graph: [batch, shape of the feature].
+Features add_inputs(Graph& graph, const Model& model, const std::vector<Feature>& features,
+                    int64_t batch_size) {
+  std::vector<std::string> wanted = model.features();
+  const bool missing = std::ranges::any_of(wanted, [&](const std::string& name) {
+    return std::ranges::find(features, name, &Feature::name) == features.end();
+  });
+  std::ranges::copy(model.optional_features(), std::back_inserter(wanted));
+  Features inputs;
+  for (const Feature& feature : features) {
+    // Where one is missing the model's message names all that there are.
+    if (!missing && std::ranges::find(wanted, feature.name) == wanted.end()) continue;
+    const Shape shape = Shape{{std::string(kBatch), batch_size}} + feature.shape;
+    inputs[feature.name] = graph.input(feature.name, shape, feature.dtype);
+  }
+  return inputs;
+}
+
+/// Loss, gradients and what else is kept of one batch or microbatch.
+struct Pass {
+  Tensor loss;
+  Tensor tokens;  ///< []: predicted tokens that count; null: not of texts
+  std::vector<VariableGradient> gradients;
+  Tensor prediction;
+  std::optional<Dimension> classes;
+};
+
+std::vector<std::string> recomputed_layers(
+    const std::variant<RecomputeWord, std::vector<std::string>>& recompute) {
+  if (const auto* layers = std::get_if<std::vector<std::string>>(&recompute)) return *layers;
+  if (std::get<RecomputeWord>(recompute) == RecomputeWord::kNone) return {};
+  return {"block", "residual"};
+}
+
+/// Every pattern must match a variable.
+void check_trainable(const Graph& graph, const TrainStepOptions& options) {
+  std::vector<std::string> names;
+  for (const auto& variable : graph.variables()) names.push_back(variable->name);
+  for (const std::string& pattern : options.trainable) {
+    const auto matches = [&pattern](const std::string& name) { return matches_any(name, {pattern}); };
+    if (names.empty() || std::ranges::any_of(names, matches)) continue;
+    throw Error(ErrorKind::kConfig, options.trainable_mark,
+                fmt::format("`train.trainable`: no variable matches `{}`", pattern),
+                did_you_mean(pattern, names));
+  }
+}
+
+void check_recomputed(const Context& context, const std::vector<std::string>& layers, const Mark& mark) {
+  for (const std::string& layer : layers) {
+    if (context.was_recomputed(layer)) continue;
+    throw Error(ErrorKind::kConfig, mark,
+                fmt::format("`train.recompute` names `{}`, but the model has no such layer", layer),
+                "write kinds or names of layers of `model.layers` (of nested ones the outermost counts)");
+  }
+}
+
+/// `sizes`: of the features' vocabularies.
+Pass forward_and_backward(Graph& graph, const Model& model, const Features& features,
+                          const std::map<std::string, int64_t>& sizes, int64_t batch_size,
+                          const TrainStepOptions& options) {
+  Context context(graph, Mode::kTrain, options.precision, {std::string(kBatch), batch_size});
+  context.set_vocabularies(sizes);
+  context.set_recompute(recomputed_layers(options.recompute));
+  const ModelOutput output = model.build(context, features);
+  if (const auto* layers = std::get_if<std::vector<std::string>>(&options.recompute))
+    check_recomputed(context, *layers, options.recompute_mark);
+  check_trainable(graph, options);
+  Pass pass{output.loss, {}, {}, output.logits, output.classes};
+  if (output.tokens && (options.update || options.keep_tokens))
+    pass.tokens = reduce_sum(output.tokens, Shape{});
+  if (options.microbatches > 1)
+    pass.loss = scalar_multiply(pass.loss, 1.0 / static_cast<double>(options.microbatches));
+  Tensors weights;
+  for (const auto& variable : graph.variables()) {
+    if (!variable->trainable() || !matches_any(variable->name, options.trainable)) continue;
+    pass.gradients.push_back({variable.get(), {}});
+    weights.push_back(graph.read(*variable));
+  }
+  const Tensors gradients_of_weights = gradients({pass.loss}, weights);
+  for (size_t i = 0; i < weights.size(); ++i) pass.gradients[i].gradient = gradients_of_weights[i];
+  return pass;
+}
+
+std::vector<std::string> without_gradient(const std::vector<VariableGradient>& gradients) {
+  std::vector<std::string> names;
+  for (const VariableGradient& g : gradients) {
+    if (!g.gradient) names.push_back(g.variable->name);
+  }
+  return names;
+}
+
+/// The same by a loop over microbatches.
+Pass microbatched(Graph& graph, const Model& model, const Features& features,
+                  const std::map<std::string, int64_t>& sizes, const TrainStepOptions& options) {
+  const int64_t count = options.microbatches;
+  if (options.batch_size % count != 0) {
+    throw Error(ErrorKind::kConfig, options.microbatches_mark,
+                fmt::format("{} examples cannot be cut into {} microbatches", options.batch_size, count),
+                "`train.microbatches` must divide the batch");
+  }
+  Pass pass;
+  const auto build = [&](const Tensors&) -> LoopResult {
+    Features part;
+    for (const auto& [name, tensor] : features) part[name] = microbatch_slice(tensor);
+    pass = forward_and_backward(graph, model, part, sizes, options.batch_size / count, options);
+    if (const auto names = without_gradient(pass.gradients); !names.empty()) {
+      throw Error(
+          ErrorKind::kConfig,
+          fmt::format("under microbatching every variable needs a gradient; the loss does not depend on {}",
+                      fmt::join(names, ", ")),
+          "remove the layers that do not reach the loss, or leave them out of `train.trainable`");
+    }
+    LoopResult result;
+    result.sums.push_back(pass.loss);
+    for (const VariableGradient& g : pass.gradients) result.sums.push_back(g.gradient);
+    if (pass.tokens) result.sums.push_back(pass.tokens);
+    if (options.keep_prediction) result.placed.push_back(pass.prediction);
+    return result;
+  };
+  const Tensors results = repeat(graph, count, {}, {std::string(kBatch), count}, build, Domain::kParameter);
+  size_t next = 0;
+  pass.loss = results[next++];
+  for (VariableGradient& g : pass.gradients) g.gradient = results[next++];
+  if (pass.tokens) pass.tokens = results[next++];
+  if (options.keep_prediction) pass.prediction = results[next++];
+  return pass;
+}
+
+/// Forward tensors outside loops by name: scope path, operation, and a number from the second of the same
+/// name on.
+std::vector<std::pair<std::string, Tensor>> named_tensors(const Graph& graph) {
+  std::vector<std::pair<std::string, Tensor>> result;
+  std::map<std::string, int> seen;
+  for (const auto& operation : graph.root()) {
+    const Provenance& from = operation->provenance();
+    if (from.phase != Phase::kForward || operation->outputs().empty()) continue;
+    std::string name = from.path.empty() ? std::string(operation->name())
+                                         : fmt::format("{}/{}", from.path, operation->name());
+    if (const int count = seen[name]++; count > 0) name += fmt::format("_{}", count);
+    for (size_t i = 0; i < operation->outputs().size(); ++i) {
+      result.emplace_back(i == 0 ? name : fmt::format("{}:{}", name, i),
+                          operation->output(static_cast<int>(i)));
+    }
+  }
+  return result;
+}
+
+void keep_tensors(Graph& graph, const std::vector<std::string>& patterns) {
+  if (patterns.empty()) return;
+  for (const auto& [name, tensor] : named_tensors(graph)) {
+    if (matches_any(name, patterns)) graph.set_output("tensor/" + name, tensor);
+  }
+}
+
+void add_square_outputs(Graph& graph, const Pass& pass) {
+  const Tensors squares = gradient_squares(graph, pass.gradients);
+  for (size_t i = 0; i < squares.size(); ++i) graph.set_output(fmt::format("square/{}", i), squares[i]);
+}
+
+}  // namespace
+
+std::map<std::string, int64_t> vocabulary_sizes(const std::vector<Feature>& features) {
+  std::map<std::string, int64_t> sizes;
+  for (const Feature& feature : features) {
+    if (feature.vocabulary > 0) sizes[feature.name] = feature.vocabulary;
+  }
+  return sizes;
+}
+
+TrainStepOptions train_step_options(const Config& config, const Layouts& layouts, int64_t total_steps) {
+  TrainStepOptions options;
+  options.batch_size = train_batch_size(config, layouts);
+  options.microbatches = config.train.microbatches;
+  options.precision = precision_of(config);
+  options.trainable = config.train.trainable;
+  options.recompute = config.train.recompute;
+  options.trainable_mark = config.mark("train.trainable");
+  options.recompute_mark = config.mark("train.recompute");
+  options.microbatches_mark = config.mark("train.microbatches");
+  options.update = UpdateOptions{config.optimizer, config.learning_rate, total_steps, config.train.ema_decay};
+  return options;
+}
+
+TrainStep build_train_step(const Model& model, const std::vector<Feature>& features,
+                           const TrainStepOptions& options) {
+  TrainStep step{std::make_unique<Graph>(), {}, {}, {}};
+  Graph& graph = *step.graph;
+  const Features inputs = add_inputs(graph, model, features, options.batch_size);
+  const std::map<std::string, int64_t> sizes = vocabulary_sizes(features);
+  const Pass pass = options.microbatches > 1
+                        ? microbatched(graph, model, inputs, sizes, options)
+                        : forward_and_backward(graph, model, inputs, sizes, options.batch_size, options);
+  step.classes = pass.classes;
+  if (const auto names = without_gradient(pass.gradients); !names.empty()) {
+    step.warnings.push_back(fmt::format(
+        "the loss does not depend on these variables, which keep their values: {}", fmt::join(names, ", ")));
+  }
+  graph.set_output("loss", pass.loss);
+  if (options.keep_prediction) graph.set_output("output/logits", pass.prediction);
+  keep_tensors(graph, options.keep);
+  if (!options.update) {
+    for (const VariableGradient& g : pass.gradients) {
+      if (g.gradient) graph.set_output("grad/" + g.variable->name, g.gradient);
+    }
+    if (pass.tokens) graph.set_output("tokens", pass.tokens);
+    if (options.keep_squares) add_square_outputs(graph, pass);
+    return step;
+  }
+  const Update update = add_update(graph, pass.loss, pass.gradients, *options.update);
+  graph.set_output("grad_norm", update.grad_norm);
+  graph.set_output("finite", update.finite);
+  if (pass.tokens) graph.set_output("tokens", pass.tokens);
+  step.scalars = update.scalars;
+  return step;
+}
+
+WeightFilter averaged_weights(const Config& config) {
+  const RunMode mode = config.run.mode;
+  if (!config.train.ema_decay || (mode != RunMode::kTrain && mode != RunMode::kExplain)) return {};
+  return [trainable = config.train.trainable](const std::string& weight) {
+    return matches_any(weight, trainable);
+  };
+}
+
+std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Feature>& features,
+                                        int64_t batch_size, const EvaluationGraphOptions& options) {
+  auto graph = std::make_unique<Graph>();
+  const Dimension batch{std::string(kBatch), batch_size};
+  const Features inputs = add_inputs(*graph, model, features, batch_size);
+  Context context(*graph, Mode::kEvaluate, options.precision, batch);
+  context.set_averaged(options.averaged);
+  context.set_vocabularies(vocabulary_sizes(features));
+  const ModelOutput output = model.build(context, inputs);
+  const Tensor weights = graph->input(std::string(kWeightsInput), {batch});
+  const Tensor zeros = graph->constant(0, DType::kFloat32, {batch});
+  // Selected, not multiplied: what a filling row gives may not be finite.
+  const auto counted = [&](const Tensor& x) {
+    return where(greater(weights, graph->constant(0)), multiply(weights, x), zeros);
+  };
+  const auto sum = [&](const Tensor& x) { return reduce_sum(counted(x), Shape{}); };
+  const Tensor examples = reduce_sum(weights, Shape{});
+  for (const auto& [name, metric] : output.metrics) {
+    if (metric.total == MetricTotal::kMaximum) {
+      graph->set_output("maximum/" + name, reduce_max(counted(metric.value), Shape{}));
+      continue;
+    }
+    graph->set_output("sum/" + name, sum(metric.value));
+    if (metric.total == MetricTotal::kMean)
+      graph->set_output("weight/" + name, metric.weight ? sum(metric.weight) : examples);
+  }
+  graph->set_output("examples", examples);
+  if (output.tokens) graph->set_output("tokens", sum(output.tokens));
+  return graph;
+}
+
+}  // namespace mtf

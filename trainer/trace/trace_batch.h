@@ -1,0 +1,51 @@
+// The batch that run.mode=trace reads from a safetensors file: tensors input/FEATURE [batch, ...].
+//
+//   const SafetensorsFile file(config.trace.input.text);
+//   const TraceBatch batch(session, file);
+//   batch.feed(executor);
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/runtime/executor.h"
+#include "engine/safetensors/safetensors.h"
+#include "trainer/session/session.h"
+
+namespace mtf {
+
+/// `stored` as a tensor of this shape and dtype. Throws Error (kData) when it is of others.
+HostTensor to_host(const SafetensorsFile& file, const StoredTensor& stored, const Shape& shape, DType dtype);
+
+/// The features that the model needs, and those that it can use where the file has them.
+class TraceBatch {
+ public:
+  /// Throws Error (kData): what is missing, what is no feature of data.train, shapes that do not fit, ids and
+  /// positions that the model does not have.
+  TraceBatch(const Session& session, const SafetensorsFile& file);
+
+  int64_t size() const { return size_; }
+  const std::vector<Feature>& features() const { return features_; }
+  /// Throws Error (kData) when a label is no class.
+  void check_labels(const std::optional<Dimension>& classes) const;
+  void feed(Executor& executor) const;
+
+ private:
+  void add(const Feature& feature, const StoredTensor& stored);
+  /// Throws Error (kData) at the first value of an int32 feature that is not from `least` to `most`.
+  void check_range(const std::string& feature, int64_t least, int64_t most, const std::string& what) const;
+
+  const SafetensorsFile& file_;
+  int64_t size_ = 0;
+  std::vector<Feature> features_;
+  /// A feature, and its tensor with the name in the file.
+  struct Input {
+    std::string feature, name;
+    HostTensor tensor;
+  };
+  std::vector<Input> inputs_;
+};
+
+}  // namespace mtf

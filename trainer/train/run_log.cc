@@ -1,0 +1,77 @@
+#include "trainer/train/run_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "trainer/session/model_dir.h"
+
+namespace mtf {
+namespace {
+
+constexpr const char* kMetrics = "metrics.jsonl";
+constexpr const char* kEvaluations = "evaluate.jsonl";
+constexpr const char* kTrainTag = "train/";
+
+/// Numbers that count instead of measuring: no curves.
+bool is_counter(const std::string& name) {
+  constexpr std::array<std::string_view, 4> counters = {"step", "epoch", "examples", "tokens"};
+  return std::ranges::find(counters, name) != counters.end();
+}
+
+void add_scalar(Metrics& scalars, const std::string& tag, double value) {
+  if (std::isfinite(value)) scalars.emplace_back(tag, value);
+}
+
+}  // namespace
+
+RunLog::RunLog(const Config& config, const RunState& state, int rank)
+    : config_(config),
+      is_first_(rank == 0),
+      progress_({.log_file = path(is_first_ ? "log.txt" : fmt::format("log.rank-{}.txt", rank)),
+                 .append = state.step > 0,
+                 .quiet = !is_first_}) {
+  cut_back(state);
+}
+
+std::string RunLog::path(const std::string& name) const { return in_model_dir(config_, name); }
+
+void RunLog::cut_back(const RunState& state) {
+  if (!is_first_) return;
+  metrics_.reset();
+  evaluations_.reset();
+  events_.reset();
+  cut_json_lines(path(kMetrics), state.step);
+  const int64_t evaluated = state.evaluation_pending ? state.step - 1 : state.step;
+  cut_json_lines(path(kEvaluations), evaluated);
+  cut_event_files(config_.run.model_dir.text, [&](int64_t step, std::string_view tag) {
+    return step <= (tag.starts_with(kTrainTag) ? state.step : evaluated);
+  });
+  metrics_.emplace(path(kMetrics));
+  events_.emplace(config_.run.model_dir.text, state.step);
+}
+
+void RunLog::step(const Metrics& numbers) {
+  if (!is_first_) return;
+  metrics_->write(numbers);
+  Metrics scalars;
+  for (const auto& [name, value] : numbers) {
+    if (!is_counter(name)) add_scalar(scalars, kTrainTag + name, value);
+  }
+  events_->write(static_cast<int64_t>(numbers.front().second), scalars);
+}
+
+void RunLog::evaluation(int64_t step, const Evaluation& evaluation) {
+  info(fmt::format("evaluation at step {}:{}", step, evaluation_line(evaluation)));
+  if (!is_first_) return;
+  if (!evaluations_) evaluations_.emplace(path(kEvaluations));
+  evaluations_->write(evaluation_numbers(step, evaluation), {{"dataset", evaluation.dataset}});
+  Metrics scalars;
+  for (const auto& [name, value] : evaluation.metrics)
+    add_scalar(scalars, evaluation.dataset + "/" + name, value);
+  events_->write(step, scalars);
+}
+
+}  // namespace mtf

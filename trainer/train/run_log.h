@@ -1,0 +1,55 @@
+// Everything that a run tells: messages and progress, metrics.jsonl, evaluate.jsonl, TensorBoard's events,
+// log.txt. Of several processes the first one tells it; the others only keep their messages, in
+// log.rank-N.txt.
+//
+//   RunLog log(config, state);   // goes on after state.step: what the files say of later steps is cut
+//   log.info("training on 60,000 examples");
+//   log.step({{"step", 1100}, {"loss", 0.31}});
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "trainer/checkpoint/checkpoints.h"
+#include "trainer/config/config.h"
+#include "trainer/evaluation/evaluate.h"
+#include "trainer/report/event_file.h"
+#include "trainer/report/metrics.h"
+#include "trainer/report/progress.h"
+
+namespace mtf {
+
+class RunLog {
+ public:
+  /// Opens the files of run.model_dir. Throws Error (kSystem). `rank`: of this process.
+  RunLog(const Config& config, const RunState& state, int rank = 0);
+
+  /// Forgets the numbers of all steps after state.step, and of an evaluation that is to be repeated.
+  void cut_back(const RunState& state);
+
+  Progress& messages() { return progress_; }
+  void info(const std::string& message) { progress_.info(message); }
+  void warning(const std::string& message) { progress_.warning(message); }
+  /// To the log file alone.
+  void record(const std::string& message) { progress_.record(message); }
+  void progress(const ProgressState& state) {
+    if (is_first_) progress_.update(state);
+  }
+  void finish_progress() { progress_.finish(); }
+
+  /// A logged step; `numbers` begin with "step". Throws Error (kSystem), as does evaluation().
+  void step(const Metrics& numbers);
+  void evaluation(int64_t step, const Evaluation& evaluation);
+
+ private:
+  std::string path(const std::string& name) const;
+
+  const Config& config_;
+  const bool is_first_;  ///< of the processes: has files of numbers
+  Progress progress_;
+  std::optional<JsonLines> metrics_;
+  std::optional<JsonLines> evaluations_;
+  std::optional<EventFile> events_;
+};
+
+}  // namespace mtf

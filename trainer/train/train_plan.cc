@@ -1,0 +1,144 @@
+#include "trainer/train/train_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "data/vocabulary/train_vocabulary.h"
+#include "engine/base/nearest.h"
+#include "trainer/checkpoint/restore.h"
+#include "trainer/decode/decoding_memory.h"
+#include "trainer/memory/check.h"
+#include "trainer/session/vocabulary_check.h"
+#include "trainer/train/utilization.h"
+
+namespace mtf {
+namespace {
+
+/// The metric that `key` names must be measured: "DATASET/METRIC".
+void check_metric(const Config& config, const std::vector<EvaluationSet>& sets, const std::string& metric,
+                  const std::string& key, Diagnostics& diagnostics) {
+  std::vector<std::string> measured;
+  for (const EvaluationSet& set : sets) {
+    for (const std::string& name : set.metrics) measured.push_back(set.name + "/" + name);
+  }
+  if (std::ranges::find(measured, metric) != measured.end()) return;
+  diagnostics.error(config.mark(key), fmt::format("`{}`: no evaluation measures `{}`", key, metric),
+                    measured.empty() ? "`evaluate.datasets` with `metrics`" : did_you_mean(metric, measured));
+}
+
+/// The metrics by which the run ends and its checkpoints are chosen.
+void check_chosen_metrics(const Config& config, const std::vector<EvaluationSet>& sets,
+                          Diagnostics& diagnostics) {
+  if (config.train.patience)
+    check_metric(config, sets, config.train.patience->metric, "train.patience.metric", diagnostics);
+  if (config.checkpoint.keep_best)
+    check_metric(config, sets, config.checkpoint.keep_best->metric, "checkpoint.keep_best.metric",
+                 diagnostics);
+}
+
+/// Texts of packed rows may be longer than the table of positions; what is behind its end has none.
+void warn_of_positions(const Session& session, Diagnostics& diagnostics) {
+  const TextDecoder* decoder = session.model ? session.model->decoder() : nullptr;
+  if (decoder == nullptr || !decoder->longest_text() || !session.train_data) return;
+  const int64_t positions = *decoder->longest_text();
+  for (const Feature& feature : session.train_data->features()) {
+    if (!feature.name.ends_with("_position")) continue;
+    const int64_t row = feature.shape.dimension("length").size,
+                  longest = std::min(row, session.config.data.filter.max_length.value_or(row));
+    if (longest <= positions) continue;
+    diagnostics.warning(
+        session.config.mark("model"),
+        fmt::format("texts may have {} tokens, but `model.max_length` has positions for the first {}; "
+                    "the others get none (`data.filter.max_length` leaves such texts out)",
+                    longest, positions));
+    return;
+  }
+}
+
+void check_labels(const Session& session, const std::optional<Dimension>& classes,
+                  const std::vector<EvaluationSet>& sets) {
+  if (!classes) return;
+  session.train_data->check_labels(classes->size);
+  for (const EvaluationSet& set : sets) set.source->check_labels(classes->size);
+}
+
+}  // namespace
+
+std::vector<const Program*> programs_of(const TrainPlan& plan) {
+  std::vector<const Program*> programs{&plan.program};
+  if (plan.evaluation) programs.push_back(&*plan.evaluation);
+  return programs;
+}
+
+void check_vocabulary(const Session& session, Continuation& old, Diagnostics& diagnostics) {
+  if (!has_other_vocabulary(session, read_manifest(old.checkpoint->path))) return;
+  const Config& config = session.config;
+  const std::string line = "the vocabulary is not the one of the run so far";
+  if (is_allowed_change(config, "data.vocabulary")) {
+    old.changes.push_back(line);
+    return;
+  }
+  diagnostics.error(config.mark("data.vocabulary"),
+                    fmt::format("{}, so the ids of {} would mean other tokens", line, old.checkpoint->path),
+                    "put its file back, or `run.model_dir=NEW`");
+}
+
+void check_before_texts(const Session& session, const Graph* step, Diagnostics& diagnostics) {
+  Config config = session.config;
+  const bool is_fresh = list_checkpoints(checkpoints_directory(config)).empty();
+  if (is_fresh && !config.checkpoint.init.path.empty()) check_initial_weights(config.checkpoint.init, step);
+  if (!lacks_vocabulary(*config.data.vocabulary, config.run.model_dir.text)) return;
+  const std::optional<Continuation> old = find_continuation(config, diagnostics);
+  if (old && old->checkpoint && !diagnostics.has_errors() && !is_allowed_change(config, "data.vocabulary")) {
+    diagnostics.error(config.mark("data.vocabulary"),
+                      fmt::format("{} has checkpoints, but not the vocabulary that they were trained with",
+                                  config.run.model_dir.text),
+                      "put its file back, or `run.model_dir=NEW`");
+  }
+  check_chosen_metrics(config, declared_evaluation_sets(session, diagnostics), diagnostics);
+  if (!config.evaluate.datasets.empty()) build_evaluation(session, diagnostics);
+  diagnostics.throw_if_errors();
+  for (const auto& [name, dataset] : config.evaluate.datasets) {
+    const auto texts = text_source(source_of(dataset));
+    const Mark mark = config.mark("evaluate.datasets." + name);
+    if (texts) read_evaluation_texts(*texts, references_of(dataset), {}, mark, config.data.text_limit());
+  }
+}
+
+TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
+  TrainPlan plan;
+  const Config& config = session.config;
+  if (!diagnostics.has_errors()) plan.continuation = find_continuation(session.config, diagnostics);
+  const TrainStepOptions options = train_step_options(
+      config, session.layouts, planned_steps(session).value_or(std::numeric_limits<int64_t>::max()));
+  std::optional<TrainStep> step = build_step(session, options, diagnostics);
+  plan.evaluation_sets = open_evaluation_sets(session, diagnostics);
+  if (!diagnostics.has_errors()) {
+    check_chosen_metrics(config, plan.evaluation_sets, diagnostics);
+    if (plan.continuation && plan.continuation->checkpoint)
+      check_vocabulary(session, *plan.continuation, diagnostics);
+  }
+  std::unique_ptr<Graph> evaluation;
+  if (!plan.evaluation_sets.empty()) evaluation = build_evaluation(session, diagnostics);
+  diagnostics.throw_if_errors();
+  warn_of_positions(session, diagnostics);
+  check_labels(session, step->classes, plan.evaluation_sets);
+  if (session.model->is_aligned()) session.train_data->check_aligned(config.mark("data.train"));
+  plan.update = *options.update;
+  plan.program = compile(session, *step->graph);
+  plan.model_flops = model_flops(plan.program);
+  if (evaluation) plan.evaluation = compile(session, *evaluation);
+  step->graph.reset();
+  plan.step = std::move(*step);
+  if (parameter_servers(config)) {
+    plan.servers = plan_parameter_servers(session, diagnostics);
+    diagnostics.throw_if_errors();
+  }
+  check_memory(session, programs_of(plan), true, plan.evaluation_sets,
+               evaluation_decoding(session, plan.evaluation_sets));
+  return plan;
+}
+
+}  // namespace mtf
