@@ -1,7 +1,8 @@
 // Tables of token embeddings: from ids to vectors, and from vectors to logits.
 //
-//   const std::unique_ptr<TokenEmbedding> embedding = make_embedding(options, {"vocab", 32128}, {"d_model",
-//   512}); Tensor x = embedding->embed(context, ids);       // variables in the current scope
+//   const std::unique_ptr<TokenEmbedding> embedding =
+//       make_embedding(options, {"vocab", 32128}, {"d_model", 512});
+//   Tensor x = embedding->embed(context, ids);       // variables in the current scope
 #pragma once
 
 #include <memory>

@@ -5,15 +5,17 @@
 //     static constexpr std::string_view shorthand = "factor";   // scale: 0.5
 //     double factor = 1;
 //   };
-//   void describe(config::Visitor& visit, ScaleOptions& options) { visit("factor", options.factor,
-//   "multiplies x"); }
+//   void describe(config::Visitor& visit, ScaleOptions& options) {
+//     visit("factor", options.factor, "multiplies x");
+//   }
 //
 //   class ScaleLayer final : public Layer {
 //    public:
 //     using Options = ScaleOptions;
 //     explicit ScaleLayer(const Options& options) : options_(options) {}
-//     Tensor operator()(Context& context, const Tensor& x) const override { return scalar_multiply(x,
-//     options_.factor); }
+//     Tensor operator()(Context& context, const Tensor& x) const override {
+//       return scalar_multiply(x, options_.factor);
+//     }
 //     ...
 //   };
 //   const LayerRegistration<ScaleLayer> scale_registration("scale", "y = factor * x");

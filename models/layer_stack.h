@@ -1,8 +1,8 @@
 // The layers of a Transformer: a block of layers, so many times, each within the same sublayers.
 //
 //   block: [SelfAttention, DenseReluDense]
-//   sublayers: {initial: [dropout], per_layer: [rms_norm, call_layer, dropout, residual], final: [rms_norm,
-//   dropout]}
+//   sublayers:
+//     {initial: [dropout], per_layer: [rms_norm, call_layer, dropout, residual], final: [rms_norm, dropout]}
 #pragma once
 
 #include <string>

@@ -2,8 +2,8 @@
 // kept in the cache directory beside the tokens.
 //
 //   const RowStore rows = open_row_store(store, rules, key, cache_directory);
-//   for (int64_t p = rows.first(r); p < rows.first(r + 1); ++p) use(rows.begin(side, p), rows.length(side,
-//   p));
+//   for (int64_t p = rows.first(r); p < rows.first(r + 1); ++p)
+//     use(rows.begin(side, p), rows.length(side, p));
 //
 // A safetensors file with `first` int64 [rows + 1] and, of each piece of text in the rows, `SIDE/begin` int64
 // and `SIDE/length` int32.

@@ -2,8 +2,9 @@
 // wins.
 //
 //   Diagnostics diagnostics;
-//   const Node root = load({"mnist.yaml", "data_parallel.yaml"}, {"train.steps=100", "layout.hidden=cols"},
-//   diagnostics); const Options options = parse<Options>(root, diagnostics);   // schema.h
+//   const Node root =
+//       load({"mnist.yaml", "data_parallel.yaml"}, {"train.steps=100", "layout.hidden=cols"}, diagnostics);
+//   const Options options = parse<Options>(root, diagnostics);   // schema.h
 //   diagnostics.throw_if_errors();
 //
 // Maps merge by key; lists and scalars replace; null returns a key to its default. A map whose `type` changes

@@ -16,11 +16,10 @@
 // structs, optional, vector (a single value is a list of one), map, Named, variant (sum types), Node (left to
 // another schema), Shape, LayoutRules and the types of types.h. A struct may have
 //   static constexpr std::string_view type_name = "adam";   its name as an alternative of a std::variant
-//   static constexpr std::string_view shorthand = "value";  a scalar or list in place of the map is this
-//   field static constexpr bool type_required = true;             `type` must be written: no alternative is a
-//   default static constexpr bool later = true;                     an alternative that is known but not
-//   there yet static constexpr std::array common_names = {CommonName{...}};  an alternative's names in other
-//   programs
+//   static constexpr std::string_view shorthand = "value";  a scalar or list in place of the map is this field
+//   static constexpr bool type_required = true;             `type` must be written: no alternative is a default
+//   static constexpr bool later = true;                     an alternative that is known but not there yet
+//   static constexpr std::array common_names = {CommonName{...}};  an alternative's names in other programs
 // For an enum `CommonNames common_names(E)` may stand beside `enum_names`.
 #pragma once
 

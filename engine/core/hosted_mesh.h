@@ -3,9 +3,9 @@
 // The processes of a run host equal, contiguous runs of positions in mesh order: process r of p has positions
 // [r * n / p, (r + 1) * n / p).
 //
-//   const HostedMesh hosted(mesh, {4, 1});                 // process 1 of 4
-//   const HostedCopies copies = hosted.copies(mask);      // distinct slices of a value that varies over
-//   `mask` for (int64_t c = 0; c < copies.size(); ++c) use(copies.position(c));
+//   const HostedMesh hosted(mesh, {4, 1});             // process 1 of 4
+//   const HostedCopies copies = hosted.copies(mask);   // distinct slices of a value that varies over `mask`
+//   for (int64_t c = 0; c < copies.size(); ++c) use(copies.position(c));
 #pragma once
 
 #include <optional>

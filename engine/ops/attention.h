@@ -3,8 +3,8 @@
 // by row and made again in the gradient.
 //
 //   attention({.q = q, .k = k, .v = v, .query_segment = s, .memory_segment = t}, {.causal = true})
-//   // q: [batch, length, heads, d_kv]; k, v: [batch, memory_length, heads, d_kv] -> [batch, length, heads,
-//   d_kv]
+//   // q: [batch, length, heads, d_kv]; k, v: [batch, memory_length, heads, d_kv]
+//   // -> [batch, length, heads, d_kv]
 //
 // Logits, weights and sums are float32 for bfloat16 operands (docs/numerics.md "What stays float32").
 #pragma once

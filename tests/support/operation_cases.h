@@ -1,7 +1,8 @@
 // One small example of each operation, from which the gradient, layout and completeness tests are made.
 //
-//   const CaseRegistration relu_case("relu", [](CaseBuilder& c) { return Tensors{relu(c.input("x", {{"a", 4},
-//   {"b", 6}}))}; });
+//   const CaseRegistration relu_case("relu", [](CaseBuilder& c) {
+//     return Tensors{relu(c.input("x", {{"a", 4}, {"b", 6}}))};
+//   });
 //
 // Dimension sizes should be divisible by 2 (better 4, one by 3) so that many layouts are legal.
 #pragma once

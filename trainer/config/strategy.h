@@ -1,8 +1,7 @@
 // Section train.strategy: how processes share the work of a training step.
 //
 //   strategy: all_reduce                                       # one program over all processes
-//   strategy: {type: parameter_server, mode: async}            # servers (`ps` of cluster.jobs) keep the
-//   variables
+//   strategy: {type: parameter_server, mode: async}   # servers (`ps` of cluster.jobs) keep the variables
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Evaluation of data sets: each example counts once, the last partial batch too.
 //
-//   Evaluator evaluator(sets, program, batch_size, backend, variables, executor_options(session));
+//   Evaluator evaluator(session, sets, program, variables);
 //   for (const Evaluation& e : evaluator.run(step)) ...   // e.metrics: {"loss", 0.32}, {"accuracy", 0.89}
 #pragma once
 

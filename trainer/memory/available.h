@@ -13,8 +13,8 @@ namespace mtf {
 
 struct MemoryLimit {
   int64_t bytes = 0;
-  std::string
-      source;  ///< "run.memory_limit", "control group /sys/fs/cgroup/...", "free memory of the machine"
+  /// "run.memory_limit", "control group /sys/fs/cgroup/...", "free memory of the machine".
+  std::string source;
 };
 
 /// `processes`: that share it, this one included, and have as much as it has already. `root`: where /proc and

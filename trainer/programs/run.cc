@@ -31,7 +31,7 @@
 namespace mtf {
 namespace {
 
-constexpr std::string_view kVersion = "0.1.0";
+constexpr std::string_view kVersion = MTF_VERSION;
 constexpr std::string_view kProgram = "mtf-train";
 /// A process with a wrong configuration looks so long for others to tell them.
 constexpr Milliseconds kTell(200);

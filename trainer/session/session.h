@@ -2,10 +2,9 @@
 //
 //   Diagnostics diagnostics;
 //   Session session = open_session(load_config(...), one_process(), diagnostics);
-//   const TrainStep step = build(session, ...);
-//   check_graph(session, *step.graph, diagnostics);
+//   const std::optional<TrainStep> step = build_step(session, options, diagnostics);
 //   diagnostics.throw_if_errors();                     // all that is wrong with the run, at once
-//   const Program program = compile(session, *step.graph);
+//   const Program program = compile(session, *step->graph);
 #pragma once
 
 #include <functional>

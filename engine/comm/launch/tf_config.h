@@ -1,8 +1,8 @@
 // The environment variable TF_CONFIG: a JSON text that names the tasks of a cluster, and which of them this
 // is.
 //
-//   {"cluster": {"chief": ["a:2222"], "worker": ["b:2222"], "ps": ["c:2222"]}, "task": {"type": "worker",
-//   "index": 0}}
+//   {"cluster": {"chief": ["a:2222"], "worker": ["b:2222"], "ps": ["c:2222"]},
+//    "task": {"type": "worker", "index": 0}}
 #pragma once
 
 #include <cstdint>

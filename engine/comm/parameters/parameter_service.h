@@ -1,8 +1,9 @@
 // One parameter server: keeps variables, gives them to workers, and applies the gradients that they push (a
 // ParameterStorage does the arithmetic).
 //
-//   ParameterService service(FramedListener({"10.0.0.1", 2222}, access, kParameterPurpose), storage,
-//   options); service.serve();                 // returns when the workers have left
+//   FramedListener listener({"10.0.0.1", 2222}, access, kParameterPurpose);
+//   ParameterService service(std::move(listener), storage, options);
+//   service.serve();                 // returns when the workers have left
 //
 // Synchronous: an update is made of the gradients of all workers; the chief (worker 0) asks for it.
 // Asynchronous: each worker's gradient is an update of its own; server 0 hands out the batches

@@ -1,7 +1,7 @@
 // Which keys differ between the configurations of two runs.
 //
-//   for (const ConfigDifference& difference : compare_configs("runs/one/config.yaml",
-//   "runs/mesh/config.yaml")) ...
+//   const std::string one = "runs/one/config.yaml", mesh = "runs/mesh/config.yaml";
+//   for (const ConfigDifference& difference : compare_configs(one, mesh)) ...
 //
 // Trees are compared, not typed options: what an older or newer program wrote can be compared as well.
 #pragma once

@@ -1,7 +1,8 @@
 // Where the metrics of two runs differ: metrics.jsonl and evaluate.jsonl, step by step.
 //
-//   const SeriesComparison training = compare_metrics("runs/one/metrics.jsonl", "runs/mesh/metrics.jsonl",
-//   1e-5); if (training.first) fmt::print("step {}: {}", training.first->step, training.first->values);
+//   const SeriesComparison training =
+//       compare_metrics("runs/one/metrics.jsonl", "runs/mesh/metrics.jsonl", 1e-5);
+//   if (training.first) fmt::print("step {}: {}", training.first->step, training.first->values);
 //
 // Only steps and metrics that both have are compared. Times, speeds and memory are not: `time`, `seconds`,
 // `*_seconds`, `*_ms`, `*_per_second`, `mfu`, `*_bytes`.

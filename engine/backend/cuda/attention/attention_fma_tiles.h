@@ -4,10 +4,13 @@
 //
 // Tiles of attention (these and those of attention_mma_tiles.h) have
 //   Scores, Output        registers: [kThreadRows][kThreadColumns], [kThreadRows][kThreadOutputs]
-//   row(i), column(j), output_column(j)     which elements of a tile they are; column_step(j) = column(j) -
-//   column(0) begin(operand, rows)  starts to load a tile of rows; ready() waits for all that has begun, for
-//   the whole block add_transposed_product(scores, a, b)    scores += a b^T add_product(output, scores, b,
-//   begin)   output += scores b, of columns begin, begin + 1, ... of b weight(logit, top)    exp(logit - top)
+//   row(i), column(j), output_column(j)     which elements of a tile they are
+//   column_step(j)        column(j) - column(0)
+//   begin(operand, rows)  starts to load a tile of rows
+//   ready()               waits for all that has begun, for the whole block
+//   add_transposed_product(scores, a, b)    scores += a b^T
+//   add_product(output, scores, b, begin)   output += scores b, of columns begin, begin + 1, ... of b
+//   weight(logit, top)    exp(logit - top)
 //   kAllTerms             noise by row and long biases too
 #pragma once
 

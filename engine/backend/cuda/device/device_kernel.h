@@ -1,16 +1,15 @@
 // Kernels of the CUDA backend: a Kernel with one task, which enqueues launches on the device's compute
 // stream.
 //
-//   const DeviceKernelRegistration relu("relu", {DType::kFloat32}, [](const KernelContext& context, Device&
-//   device) {
-//     const int64_t n = context.outputs[0].local.size();
-//     return make_device_kernel(device, [n](const Launcher& launch, const KernelCall& call) {
-//       launch(over(n), Relu{call.input<float>(0), call.output<float>(0), n});
-//     });
-//   });
+//   const DeviceKernelRegistration relu(
+//       "relu", {DType::kFloat32}, [](const KernelContext& context, Device& device) {
+//         const int64_t n = context.outputs[0].local.size();
+//         return make_device_kernel(device, [n](const Launcher& launch, const KernelCall& call) {
+//           launch(over(n), Relu{call.input<float>(0), call.output<float>(0), n});
+//         });
+//       });
 //
-// What enqueue(launch, call) reads on the host (slices' begins, iteration) is fixed when a program is
-// recorded;
+// What enqueue(launch, call) reads on the host (slices' begins, iteration) is fixed when a program is recorded;
 // `*call.step` is memory of the device, to be read by kernels.
 #pragma once
 

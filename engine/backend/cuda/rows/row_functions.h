@@ -14,11 +14,11 @@
 //     void finish(Row&, int64_t row, const State& whole, bool writes) const;      // one thread writes
 //     void apply(const Row&, const E& elements, float (&y)[N]) const;
 //   };
-//   const DeviceKernelRegistration softmax("softmax", {DType::kFloat32}, [](const KernelContext& context,
-//   Device& d) {
-//     return row_kernel<Softmax>(rows_along(context.inputs[0], "vocab"), d, [](const KernelCall& call) { ...
-//     });
-//   });
+//   const DeviceKernelRegistration softmax(
+//       "softmax", {DType::kFloat32}, [](const KernelContext& context, Device& d) {
+//         return row_kernel<Softmax>(rows_along(context.inputs[0], "vocab"), d,
+//                                    [](const KernelCall& call) { ... });
+//       });
 #pragma once
 
 #include <cstddef>
