@@ -112,6 +112,7 @@ expect_text "Nonsense"
 
 # Stores that no run has used for 30 days go when another is made, and only these; a run that uses one keeps it.
 sed 's|cache: cache|cache: aging|' run.yaml > aging.yaml
+sleep 2.1  # hashes of files that are younger than two seconds are not kept
 expect_exit 0 "$mtf_train" aging.yaml run.model_dir=aging_first
 touch -d "40 days ago" aging/tokens-* aging/rows-* aging/files/*
 echo mine > aging/mine.safetensors
