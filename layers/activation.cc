@@ -3,7 +3,7 @@
 #include <array>
 
 #include "engine/base/check.h"
-#include "engine/ops/component_wise.h"
+#include "engine/ops/unary.h"
 #include "layers/registry.h"
 
 namespace mtf {

@@ -30,7 +30,7 @@ enum class Activation {
 config::EnumNames enum_names(Activation);
 config::CommonNames common_names(Activation);
 
-/// Formulas: engine/ops/component_wise.h. gelu is the tanh approximation, leaky_relu has slope 0.2, swish is
+/// Formulas: engine/ops/unary.h. gelu is the tanh approximation, leaky_relu has slope 0.2, swish is
 /// x sigmoid(x).
 Tensor activate(const Tensor& x, Activation activation);
 

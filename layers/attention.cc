@@ -6,12 +6,12 @@
 
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/concat.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/reshape.h"
 #include "engine/ops/slice.h"
+#include "engine/ops/unary.h"
 
 namespace mtf {
 

@@ -1,10 +1,10 @@
 #include "layers/decoding.h"
 
-#include "engine/ops/advance_cache.h"
 #include "engine/ops/broadcast.h"
-#include "engine/ops/put.h"
+#include "engine/ops/dynamic_update_slice.h"
 #include "engine/ops/slice.h"
 #include "engine/ops/transpose.h"
+#include "engine/ops/update_kv_cache.h"
 #include "layers/context.h"
 
 namespace mtf {
@@ -56,8 +56,8 @@ Tensor Decoding::remember(Context& context, const std::string& name, const Tenso
   const Shape shape = cache_shape(x.shape(), memory_);
   const Variable& variable = session_variable(context, name, shape, x.dtype());
   const Tensor before = graph.read(variable);
-  const Tensor cache = parent_ ? advance_cache(before, x, position_, parent_, beam_.name, memory_.name)
-                               : put(before, x, position_, memory_.name);
+  const Tensor cache = parent_ ? update_kv_cache(before, x, position_, parent_, beam_.name, memory_.name)
+                               : dynamic_update_slice(before, x, position_, memory_.name);
   graph.assign(variable, cache);
   return cache;
 }

@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "engine/ops/component_wise.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/indexing.h"
+#include "engine/ops/unary.h"
 
 namespace mtf {
 

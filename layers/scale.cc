@@ -1,4 +1,4 @@
-#include "engine/ops/component_wise.h"
+#include "engine/ops/unary.h"
 #include "layers/registry.h"
 
 namespace mtf {

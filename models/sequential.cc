@@ -8,8 +8,8 @@
 #include "engine/base/nearest.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
 #include "layers/registry.h"
 
 namespace mtf {

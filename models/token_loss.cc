@@ -2,10 +2,10 @@
 
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/top_k.h"
+#include "engine/ops/unary.h"
 
 namespace mtf {
 

@@ -6,11 +6,11 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/broadcast.h"
 #include "engine/ops/cast.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/cumsum.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/random.h"
 #include "engine/ops/shift.h"
+#include "engine/ops/unary.h"
 #include "layers/dense.h"
 
 namespace mtf {

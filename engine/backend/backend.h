@@ -96,7 +96,7 @@ class Backend {
   /// A tool of this kind of device that looks on; null: none.
   virtual ProfileObserver* profile_observer() { return nullptr; }
 
-  /// It makes kernels for chains of element-wise operations (FusedElementwise).
+  /// It makes kernels for fusions of elementwise operations (FusedElementwise).
   virtual bool fuses_elementwise() { return false; }
   /// Makes what the kernels prepared so far wait for, all at once; else each does when it first runs.
   virtual void compile() {}

@@ -47,7 +47,7 @@ struct KernelContext {
   uint64_t seed = 0;         ///< run.seed
   bool guarded = false;      ///< calls may have a guard
   bool accumulates = false;  ///< adds to the output, except in iteration 0; only devices are asked to
-  bool grouped = false;      ///< of a member of Grouped
+  bool grouped = false;      ///< of a member of MultiTensor
 };
 
 /// One position's slice: its data, and the global index of its first element along each declared axis.
@@ -96,7 +96,7 @@ inline constexpr std::initializer_list<DType> kNumberTypes = {DType::kFloat32, D
 inline constexpr std::initializer_list<DType> kAllTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
                                                            DType::kInt32,   DType::kInt64,    DType::kBool};
 
-/// Elements of a component-wise task: large enough to amortise the call, small enough to stay in L2.
+/// Elements of a elementwise task: large enough to amortise the call, small enough to stay in L2.
 inline constexpr int64_t kElementsPerTask = 1 << 15;
 
 /// A kernel over `size` units (elements, rows) that are cut into tasks of `per_task`: body(call, begin_unit,

@@ -37,7 +37,7 @@ struct RemotePart {
   std::vector<RemoteGroup> groups;  ///< those of which this process is a consumer or a supplier; by base
   /// The same in all processes: processes that have all of their groups in common (remote_groups.h). Empty:
   /// there are others.
-  std::vector<std::vector<int>> teams;
+  std::vector<std::vector<int>> process_groups;
   /// For communicators on a device, in its memory: where it is false, the results are left as they are. All
   /// parts have the same.
   const bool* guard = nullptr;

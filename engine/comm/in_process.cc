@@ -37,7 +37,7 @@ class Reduce final : public PreparedCollective {
              int64_t end, const bool*) const override {
     const int64_t last = std::min(end * kTaskElements, extent_.outer * part_);
     for (int64_t i = begin * kTaskElements; i < last;) {
-      // A stretch of the result that is contiguous in the inputs too.
+      // A segment of the result that is contiguous in the inputs too.
       const int64_t row = i / part_, column = i % part_;
       const int64_t count = std::min(part_ - column, last - i);
       const int64_t source = scatter_ ? row * extent_.size * extent_.inner + member * part_ + column : i;
@@ -77,7 +77,7 @@ class Move final : public PreparedCollective {
     for (int64_t row = begin * rows_per_task_; row < std::min(end * rows_per_task_, plan_.rows); ++row) {
       std::byte* out = result + row * plan_.result_row;
       if (plan_.zero) std::memset(out, 0, static_cast<size_t>(plan_.result_row));
-      for (const MovePiece& piece : plan_.of(member)) {
+      for (const StridedCopy& piece : plan_.of(member)) {
         const std::byte* in = inputs[piece.source] + row * plan_.source_row + piece.source_begin;
         for (int64_t k = 0; k < piece.count; ++k) {
           std::memcpy(out + piece.begin + k * piece.step, in + k * piece.source_step,
@@ -118,7 +118,7 @@ std::vector<double> bytes_received(const Collective& c) {
   const MovePlan plan = plan_moves(c);
   std::vector<double> bytes(members);
   for (size_t member = 0; member < members; ++member) {
-    for (const MovePiece& piece : plan.of(static_cast<int64_t>(member))) {
+    for (const StridedCopy& piece : plan.of(static_cast<int64_t>(member))) {
       if (piece.source != static_cast<int64_t>(member))
         bytes[member] += static_cast<double>(plan.rows * piece.count * piece.length);
     }

@@ -10,7 +10,7 @@ namespace {
 MovePlan plan_gather(const Collective& c) {
   const AxisExtent extent(c.input, c.dimension);
   const int64_t row = extent.size * extent.inner * static_cast<int64_t>(size_of(c.dtype));
-  std::vector<MovePiece> pieces;
+  std::vector<StridedCopy> pieces;
   for (int64_t m = 0; m < c.members(); ++m) {
     pieces.push_back(
         {.source = m, .length = row, .source_begin = 0, .source_step = 0, .begin = m * row, .step = 0});
@@ -35,7 +35,7 @@ MovePlan plan_all_to_all(const Collective& c) {
   plan.pieces.resize(n);
   for (int64_t member = 0; member < n; ++member) {
     for (int64_t source = 0; source < n; ++source) {
-      MovePiece piece{.source = source, .count = kept_first * middle, .length = kept_second * inner};
+      StridedCopy piece{.source = source, .count = kept_first * middle, .length = kept_second * inner};
       piece.source_step = b.size * inner;
       piece.step = out_second * inner;
       piece.source_begin =
@@ -73,14 +73,14 @@ AxisExtent::AxisExtent(const std::vector<int64_t>& sizes, int axis) {
   }
 }
 
-std::vector<MovePiece> MovePlan::zeros(int64_t member) const {
-  std::vector<MovePiece> runs;
+std::vector<StridedCopy> MovePlan::zeros(int64_t member) const {
+  std::vector<StridedCopy> runs;
   if (!zero) return runs;
-  std::vector<MovePiece> sorted = of(member);
-  std::ranges::sort(sorted, {}, &MovePiece::begin);
+  std::vector<StridedCopy> sorted = of(member);
+  std::ranges::sort(sorted, {}, &StridedCopy::begin);
   sorted.push_back({.begin = result_row});
   int64_t end = 0;
-  for (const MovePiece& piece : sorted) {
+  for (const StridedCopy& piece : sorted) {
     MTF_CHECK(piece.count == 1, "{} runs beside zeros", piece.count);
     if (piece.begin > end) runs.push_back({.source = -1, .length = piece.begin - end, .begin = end});
     end = piece.begin + piece.length;

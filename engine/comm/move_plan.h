@@ -14,7 +14,7 @@ namespace mtf {
 
 /// `count` runs of `length` bytes within a row: run k goes from source_begin + k * source_step of the
 /// source's row to begin + k * step of the result's.
-struct MovePiece {
+struct StridedCopy {
   int64_t source = 0;  ///< member
   int64_t count = 1, length = 0;
   int64_t source_begin = 0, source_step = 0;
@@ -23,13 +23,13 @@ struct MovePiece {
 
 struct MovePlan {
   int64_t rows = 1;
-  int64_t source_row = 0, result_row = 0;      ///< bytes
-  std::vector<std::vector<MovePiece>> pieces;  ///< by member; one entry: the same for all
-  bool zero = false;                           ///< what no piece covers is zero
+  int64_t source_row = 0, result_row = 0;        ///< bytes
+  std::vector<std::vector<StridedCopy>> pieces;  ///< by member; one entry: the same for all
+  bool zero = false;                             ///< what no piece covers is zero
 
-  const std::vector<MovePiece>& of(int64_t member) const { return pieces[pieces.size() == 1 ? 0 : member]; }
+  const std::vector<StridedCopy>& of(int64_t member) const { return pieces[pieces.size() == 1 ? 0 : member]; }
   /// What no piece covers in a row of this member's result, where that is zero: runs without a source.
-  std::vector<MovePiece> zeros(int64_t member) const;
+  std::vector<StridedCopy> zeros(int64_t member) const;
 };
 
 MovePlan plan_moves(const Collective& collective);

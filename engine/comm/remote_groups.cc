@@ -129,23 +129,26 @@ std::vector<RemoteGroup> remote_groups(const HostedMesh& hosted, const RemoteGro
   return result;
 }
 
-std::vector<std::vector<int>> even_teams(const HostedMesh& hosted, const RemoteGroupRequest& request) {
+std::vector<std::vector<int>> even_process_groups(const HostedMesh& hosted,
+                                                  const RemoteGroupRequest& request) {
   using Kind = Collective::Kind;
   if (request.kind == Kind::kAllToAll || request.kind == Kind::kExchange) return {};
-  std::vector<std::vector<int>> teams;
-  std::vector<bool> has_team(static_cast<size_t>(hosted.processes()));
+  std::vector<std::vector<int>> process_groups;
+  std::vector<bool> has_process_group(static_cast<size_t>(hosted.processes()));
   for (const auto& [base, group] : all_groups(hosted, request)) {
     if (!is_spread_evenly(request.kind, group)) return {};
-    std::vector<int> team = processes_of(group);
-    if (team.size() == 1) return {};
-    if (std::ranges::find(teams, team) != teams.end()) continue;
-    for (const int process : team) {
-      if (has_team[static_cast<size_t>(process)]) return {};
-      has_team[static_cast<size_t>(process)] = true;
+    std::vector<int> process_group = processes_of(group);
+    if (process_group.size() == 1) return {};
+    if (std::ranges::find(process_groups, process_group) != process_groups.end()) continue;
+    for (const int process : process_group) {
+      if (has_process_group[static_cast<size_t>(process)]) return {};
+      has_process_group[static_cast<size_t>(process)] = true;
     }
-    teams.push_back(std::move(team));
+    process_groups.push_back(std::move(process_group));
   }
-  return std::ranges::find(has_team, false) == has_team.end() ? teams : std::vector<std::vector<int>>();
+  return std::ranges::find(has_process_group, false) == has_process_group.end()
+             ? process_groups
+             : std::vector<std::vector<int>>();
 }
 
 }  // namespace mtf

@@ -40,10 +40,11 @@ bool crosses_processes(const HostedMesh& hosted, const RemoteGroupRequest& reque
 /// kind (all_reduce, all_gather) are one member with several places.
 std::vector<RemoteGroup> remote_groups(const HostedMesh& hosted, const RemoteGroupRequest& request);
 
-/// Teams of processes, where each process is in one and each group is spread evenly over one: all of the team
+/// Process groups, where each process is in one and each group is spread evenly over one: all of the process group
 /// want results of it, as many each where they are scattered, and give inputs to all, as many each where they
-/// are gathered. Then the group's collective is one of the team, each process with what its members have. By
+/// are gathered. Then the group's collective is one of the process group, each process with what its members have. By
 /// their first groups, ascending; empty: some group is spread otherwise, or nothing is summed or gathered.
-std::vector<std::vector<int>> even_teams(const HostedMesh& hosted, const RemoteGroupRequest& request);
+std::vector<std::vector<int>> even_process_groups(const HostedMesh& hosted,
+                                                  const RemoteGroupRequest& request);
 
 }  // namespace mtf

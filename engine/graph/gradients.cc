@@ -21,8 +21,8 @@ class CustomGradient final : public OperationBase<CustomGradient> {
   std::string_view name() const override { return "custom_gradient"; }
   bool is_view() const override { return true; }
 
-  Placement place(const PlacementRequest& request) const override {
-    Placement placement{request.inputs, {}};
+  ShardingRule sharding_rule(const ShardingRequest& request) const override {
+    ShardingRule placement{request.inputs, {}};
     for (size_t i = 0; i < results_; ++i) placement.outputs.push_back(request.inputs[i]);
     return placement;
   }

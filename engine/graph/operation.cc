@@ -8,7 +8,9 @@ namespace mtf {
 
 Tensors Operation::gradient(const Tensors&) const { return Tensors(inputs_.size()); }
 
-Placement Operation::place(const PlacementRequest& request) const { return place_by_name(*this, request); }
+ShardingRule Operation::sharding_rule(const ShardingRequest& request) const {
+  return shard_by_name(*this, request);
+}
 
 Tensors Operation::expand(const Tensors&, const LayoutMap&) const {
   MTF_CHECK(false, "{} has no expansion", name());

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/graph/placement.h"
+#include "engine/graph/sharding_rule.h"
 #include "engine/graph/tensor.h"
 
 namespace mtf {
@@ -65,8 +65,8 @@ class Operation {
   /// dependency. The default has none.
   virtual Tensors gradient(const Tensors& dy) const;
 
-  /// Layout rule. The default is place_by_name.
-  virtual Placement place(const PlacementRequest& request) const;
+  /// Layout rule. The default is shard_by_name.
+  virtual ShardingRule sharding_rule(const ShardingRequest& request) const;
   /// Names of dimensions that no layout may split here (docs/architecture.md "Illegal layouts").
   virtual std::vector<std::string> unsplittable() const { return {}; }
   /// Dimensions that may not share a mesh dimension although no single operand holds them all; the default is
@@ -74,7 +74,7 @@ class Operation {
   virtual Shape joint_shape() const { return {}; }
   /// True when the operation cannot run on slices under these layouts; the partitioner then takes `expand`
   /// instead.
-  virtual bool needs_expansion(const PlacementRequest&) const { return false; }
+  virtual bool needs_expansion(const ShardingRequest&) const { return false; }
   /// The same function of `inputs` as plain operations that can (the collectives fall between them).
   virtual Tensors expand(const Tensors& inputs, const LayoutMap& rules) const;
 

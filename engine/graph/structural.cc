@@ -29,10 +29,10 @@ AddN::AddN(Tensors terms) : OperationBase(terms, {{terms.at(0).shape(), terms.at
 
 Tensors AddN::gradient(const Tensors& dy) const { return Tensors(inputs().size(), dy[0]); }
 
-Placement AddN::place(const PlacementRequest& request) const {
+ShardingRule AddN::sharding_rule(const ShardingRequest& request) const {
   std::vector<int> all(inputs().size());
   std::iota(all.begin(), all.end(), 0);
-  return place_linear(*this, request, all);
+  return shard_linear(*this, request, all);
 }
 
 Tensor add_n(const Tensors& terms) {

@@ -56,7 +56,7 @@ class AddN final : public OperationBase<AddN> {
   explicit AddN(Tensors terms);
   std::string_view name() const override { return "add_n"; }
   Tensors gradient(const Tensors& dy) const override;
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
 };
 /// The sum of one or more tensors with the same shape.
 Tensor add_n(const Tensors& terms);

@@ -7,9 +7,9 @@
 
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/fused.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
 
 namespace mtf {
 namespace {
@@ -210,8 +210,8 @@ std::string AdafactorSums::attributes() const {
 
 std::vector<std::string> AdafactorSums::unsplittable() const { return {std::string(kBlock)}; }
 
-Placement AdafactorSums::place(const PlacementRequest& request) const {
-  Placement placement = place_by_name(*this, request);
+ShardingRule AdafactorSums::sharding_rule(const ShardingRequest& request) const {
+  ShardingRule placement = shard_by_name(*this, request);
   for (int i = 0; i < summed.rank(); ++i) placement.outputs[i].partial = axes_of(request.rules, {summed[i]});
   if (weight_sums) placement.outputs.back().partial = axes_of(request.rules, input(0).shape() - *weight_sums);
   return placement;
@@ -224,8 +224,8 @@ AdafactorUpdateSquares::AdafactorUpdateSquares(Tensors inputs)
 
 std::vector<std::string> AdafactorUpdateSquares::unsplittable() const { return {std::string(kBlock)}; }
 
-Placement AdafactorUpdateSquares::place(const PlacementRequest& request) const {
-  return place_reduction(*this, request, input(0).shape(), Reduction::kSum);
+ShardingRule AdafactorUpdateSquares::sharding_rule(const ShardingRequest& request) const {
+  return shard_reduction(*this, request, input(0).shape(), Reduction::kSum);
 }
 
 AdafactorApply::AdafactorApply(Tensors inputs, double beta1)

@@ -75,7 +75,7 @@ class AdafactorSums final : public OperationBase<AdafactorSums> {
   std::string attributes() const override;
   Tensors gradient(const Tensors& dy) const override;
   std::vector<std::string> unsplittable() const override;
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
 
   Shape summed;
   std::optional<Shape> weight_sums;
@@ -102,7 +102,7 @@ class AdafactorUpdateSquares final : public OperationBase<AdafactorUpdateSquares
   std::string_view name() const override { return "adafactor_update_squares"; }
   Tensors gradient(const Tensors& dy) const override;
   std::vector<std::string> unsplittable() const override;
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
 };
 
 /// d = scale * x, with x as above; m' = beta1 m + (1 - beta1) d; w' = w - m' (w - d without m).

@@ -6,7 +6,6 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/broadcast.h"
 #include "engine/ops/cast.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/reduce.h"
@@ -14,6 +13,7 @@
 #include "engine/ops/sequence_blocks.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/transpose.h"
+#include "engine/ops/unary.h"
 #include "engine/ops/whole_dimension.h"
 
 namespace mtf {
@@ -315,8 +315,8 @@ Shape AttentionOperation::joint_shape() const {
 }
 
 /// By name, but for the buckets, which every position needs.
-Placement AttentionOperation::place(const PlacementRequest& request) const {
-  Placement placement = place_by_name(*this, request);
+ShardingRule AttentionOperation::sharding_rule(const ShardingRequest& request) const {
+  ShardingRule placement = shard_by_name(*this, request);
   const Tensor table = operand(Operand::kBiasTable);
   return table ? with_whole_dimension(std::move(placement), *this, buckets_of(table)) : placement;
 }
@@ -349,7 +349,7 @@ AttentionInputs AttentionOperation::unpack(const Tensors& inputs) const {
           of(inputs, kNoise)};
 }
 
-bool AttentionOperation::splits_reduction(const PlacementRequest& request) const {
+bool AttentionOperation::splits_reduction(const ShardingRequest& request) const {
   return request.rules.splits(options.memory_length) || request.rules.splits(options.key);
 }
 
@@ -402,8 +402,8 @@ AttentionGradient::AttentionGradient(Tensors inputs, const AttentionOptions& opt
                                      const OperandIndex& index)
     : AttentionOperation(inputs, gradient_outputs(inputs, options, index), options, index) {}
 
-Placement AttentionGradient::place(const PlacementRequest& request) const {
-  Placement placement = AttentionOperation::place(request);
+ShardingRule AttentionGradient::sharding_rule(const ShardingRequest& request) const {
+  ShardingRule placement = AttentionOperation::sharding_rule(request);
   const Shape& q = operand(Operand::kQ).shape();
   const auto partial = [&](const Shape& shape) {
     AxisMask axes = 0;

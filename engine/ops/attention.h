@@ -100,7 +100,7 @@ class AttentionOperation : public Operation, public AttentionOperands {
   std::string attributes() const override;
   /// All dimensions of logits and result, and the buckets.
   Shape joint_shape() const override;
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
 
   /// The memory is the queries' own sequence.
   bool within_sequence() const;
@@ -121,7 +121,7 @@ class AttentionOperation : public Operation, public AttentionOperands {
   Cost contractions(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs, int over_key,
                     int over_value) const;
   /// Whether a contraction or the softmax would run over a split dimension.
-  bool splits_reduction(const PlacementRequest& request) const;
+  bool splits_reduction(const ShardingRequest& request) const;
 };
 
 /// Outputs: the result, and log(sum(exp(logits))) [q without `key`], of the logits relative to the smallest
@@ -132,7 +132,7 @@ class Attention final : public AttentionOperation {
   std::string_view name() const override { return "attention"; }
   std::unique_ptr<Operation> clone() const override { return std::make_unique<Attention>(*this); }
   Tensors gradient(const Tensors& dy) const override;
-  bool needs_expansion(const PlacementRequest& request) const override { return splits_reduction(request); }
+  bool needs_expansion(const ShardingRequest& request) const override { return splits_reduction(request); }
   /// Within a sequence: attention to a memory under another name, of what each position needs
   /// (sequence_blocks.h). Otherwise the composed form.
   Tensors expand(const Tensors& inputs, const LayoutMap& rules) const override;
@@ -155,8 +155,8 @@ class AttentionGradient final : public AttentionOperation {
   std::string_view name() const override { return "attention_gradient"; }
   std::unique_ptr<Operation> clone() const override { return std::make_unique<AttentionGradient>(*this); }
   Tensors gradient(const Tensors&) const override { not_differentiable(*this); }
-  Placement place(const PlacementRequest& request) const override;
-  bool needs_expansion(const PlacementRequest& request) const override {
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
+  bool needs_expansion(const ShardingRequest& request) const override {
     return splits_reduction(request) || request.rules.splits(options.value);
   }
   /// The gradients of what attention expands to.

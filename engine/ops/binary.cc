@@ -2,54 +2,38 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <type_traits>
 
 #include "engine/base/check.h"
 #include "engine/graph/graph.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
 
 namespace mtf {
 namespace {
 
-enum Operands : unsigned { kFloats = 1, kIntegers = 2, kBools = 4, kNumbers = kFloats | kIntegers };
-
 struct BinaryInfo {
-  BinaryFunction function;
   std::string_view name;
   unsigned operands;
-  bool to_bool = false;
+  bool to_bool;
 };
+
+template <template <class> class Formula>
+constexpr BinaryInfo info_of(std::string_view name) {
+  using F = Formula<void>;
+  using Operand = std::conditional_t<F::kOperands == formulas::kBools, bool, float>;
+  return {name, F::kOperands, std::is_same_v<decltype(F::f(Operand(), Operand())), bool>};
+}
+
+constexpr BinaryInfo kBinaryFunctions[] = {
+#define MTF_INFO(Formula, name) info_of<formulas::Formula>(#name),
+    MTF_BINARY_FUNCTIONS(MTF_INFO)
+#undef MTF_INFO
+};
+
+const BinaryInfo& info(BinaryFunction function) { return kBinaryFunctions[static_cast<size_t>(function)]; }
 
 using enum BinaryFunction;
-constexpr std::array kBinaryFunctions{
-    BinaryInfo{kAdd, "add", kNumbers},
-    BinaryInfo{kSubtract, "subtract", kNumbers},
-    BinaryInfo{kMultiply, "multiply", kNumbers},
-    BinaryInfo{kDivide, "divide", kFloats},
-    BinaryInfo{kMinimum, "minimum", kNumbers},
-    BinaryInfo{kMaximum, "maximum", kNumbers},
-    BinaryInfo{kFloorDivide, "floor_divide", kNumbers},
-    BinaryInfo{kModulo, "modulo", kNumbers},
-    BinaryInfo{kLess, "less", kNumbers, true},
-    BinaryInfo{kGreater, "greater", kNumbers, true},
-    BinaryInfo{kLessEqual, "less_equal", kNumbers, true},
-    BinaryInfo{kGreaterEqual, "greater_equal", kNumbers, true},
-    BinaryInfo{kEqual, "equal", kNumbers | kBools, true},
-    BinaryInfo{kNotEqual, "not_equal", kNumbers | kBools, true},
-    BinaryInfo{kLogicalAnd, "logical_and", kBools, true},
-    BinaryInfo{kLogicalOr, "logical_or", kBools, true},
-};
-
-const BinaryInfo& info(BinaryFunction function) {
-  const BinaryInfo& found = kBinaryFunctions[static_cast<size_t>(function)];
-  MTF_CHECK(found.function == function, "the table of functions is out of order at {}", found.name);
-  return found;
-}
-
-unsigned kind_of(DType dtype) {
-  return is_floating(dtype) ? kFloats : dtype == DType::kBool ? kBools : kIntegers;
-}
 
 void check_dtypes(std::string_view operation, const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) {
@@ -115,7 +99,7 @@ Binary::Binary(BinaryFunction function, const Tensor& a, const Tensor& b, const 
     : OperationBase({a, b}, {{output, info(function).to_bool ? DType::kBool : a.dtype()}}),
       function(function) {
   check_dtypes(name(), a, b);
-  if ((info(function).operands & kind_of(a.dtype())) == 0) {
+  if ((info(function).operands & formulas::kind_of(a.dtype())) == 0) {
     shape_error(name(), fmt::format("not defined for {}", name_of(a.dtype())), "cast the operands first");
   }
   check_output(name(), a, output);
@@ -126,18 +110,18 @@ std::string_view Binary::name() const { return info(function).name; }
 
 std::optional<int> Binary::in_place(int) const { return operand_like_output(*this, 0); }
 
-Placement Binary::place(const PlacementRequest& request) const {
+ShardingRule Binary::sharding_rule(const ShardingRequest& request) const {
   const Shape &a = input(0).shape(), &b = input(1).shape(), &y = outputs()[0].shape;
   const bool additive = function == kAdd || function == kSubtract;
-  if (additive && same_dimensions(a, b) && same_dimensions(a, y)) return place_linear(*this, request, {0, 1});
+  if (additive && same_dimensions(a, b) && same_dimensions(a, y)) return shard_linear(*this, request, {0, 1});
   const bool partial_b = request.inputs[1].partial != 0 && request.inputs[0].partial == 0;
   if (function == kMultiply && a.rank() == 0 && same_dimensions(b, y) && (b.rank() > 0 || partial_b)) {
-    return place_linear(*this, request, {1});
+    return shard_linear(*this, request, {1});
   }
   if ((function == kMultiply || function == kDivide) && b.rank() == 0 && same_dimensions(a, y)) {
-    return place_linear(*this, request, {0});
+    return shard_linear(*this, request, {0});
   }
-  return place_by_name(*this, request);
+  return shard_by_name(*this, request);
 }
 
 Tensors Binary::gradient(const Tensors& dys) const {

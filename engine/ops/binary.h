@@ -10,26 +10,14 @@
 #pragma once
 
 #include "engine/graph/operation.h"
+#include "engine/ops/binary_formulas.h"
 
 namespace mtf {
 
 enum class BinaryFunction {
-  kAdd,
-  kSubtract,
-  kMultiply,
-  kDivide,
-  kMinimum,
-  kMaximum,
-  kFloorDivide,
-  kModulo,
-  kLess,
-  kGreater,
-  kLessEqual,
-  kGreaterEqual,
-  kEqual,
-  kNotEqual,
-  kLogicalAnd,
-  kLogicalOr,
+#define MTF_ENUMERATOR(Formula, name) k##Formula,
+  MTF_BINARY_FUNCTIONS(MTF_ENUMERATOR)
+#undef MTF_ENUMERATOR
 };
 
 class Binary final : public OperationBase<Binary> {
@@ -40,7 +28,7 @@ class Binary final : public OperationBase<Binary> {
   Tensors gradient(const Tensors& dy) const override;
   /// add and subtract of equal shapes keep partial sums over the same mesh dimensions; multiply and divide by
   /// a 0-dimensional tensor keep those of the other operand.
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
   std::optional<int> in_place(int) const override;
 
   BinaryFunction function;

@@ -48,10 +48,10 @@ Tensors Concat::gradient(const Tensors& dy) const {
   return split(dy[0], dimension, sizes);
 }
 
-Placement Concat::place(const PlacementRequest& request) const {
+ShardingRule Concat::sharding_rule(const ShardingRequest& request) const {
   std::vector<int> all(inputs().size());
   std::iota(all.begin(), all.end(), 0);
-  return place_linear(*this, request, all);
+  return shard_linear(*this, request, all);
 }
 
 Tensor concat(const Tensors& xs, DimensionName dimension) {
@@ -84,7 +84,9 @@ Tensors Split::gradient(const Tensors& dy) const {
   return {concat(parts, dimension)};
 }
 
-Placement Split::place(const PlacementRequest& request) const { return place_linear(*this, request, {0}); }
+ShardingRule Split::sharding_rule(const ShardingRequest& request) const {
+  return shard_linear(*this, request, {0});
+}
 
 Tensors split(const Tensor& x, DimensionName dimension, const std::vector<int64_t>& sizes) {
   if (sizes.size() == 1 && sizes[0] == x.shape().dimension(dimension).size) return {x};

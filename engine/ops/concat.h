@@ -31,7 +31,7 @@ class Concat final : public OperationBase<Concat> {
   std::string attributes() const override { return "dimension=" + dimension; }
   /// split(dy) by the inputs' sizes.
   Tensors gradient(const Tensors& dy) const override;
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
   std::vector<std::string> unsplittable() const override { return {dimension}; }
 
   std::string dimension;
@@ -45,7 +45,7 @@ class Split final : public OperationBase<Split> {
   std::string attributes() const override;
   /// concat of the given gradients, zeros where there is none.
   Tensors gradient(const Tensors& dy) const override;
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
   std::vector<std::string> unsplittable() const override { return {dimension}; }
 
   std::string dimension;

@@ -5,8 +5,8 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/broadcast.h"
 #include "engine/ops/cast.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
 
 namespace mtf {
 namespace {
@@ -128,8 +128,8 @@ std::string CrossEntropySums::attributes() const {
   return fmt::format("vocab={}, label_smoothing={}", vocab, label_smoothing);
 }
 
-Placement CrossEntropySums::place(const PlacementRequest& request) const {
-  return place_reduction(*this, request, {input(0).shape().dimension(vocab)}, Reduction::kSum);
+ShardingRule CrossEntropySums::sharding_rule(const ShardingRequest& request) const {
+  return shard_reduction(*this, request, {input(0).shape().dimension(vocab)}, Reduction::kSum);
 }
 
 }  // namespace mtf

@@ -53,7 +53,7 @@ class SoftmaxCrossEntropy final : public OperationBase<SoftmaxCrossEntropy> {
   std::string_view name() const override { return "softmax_cross_entropy"; }
   std::string attributes() const override;
   Tensors gradient(const Tensors& dy) const override;
-  bool needs_expansion(const PlacementRequest& request) const override { return request.rules.splits(vocab); }
+  bool needs_expansion(const ShardingRequest& request) const override { return request.rules.splits(vocab); }
   /// Maximum, sums of exponentials and of targets (partial), then the loss.
   Tensors expand(const Tensors& inputs, const LayoutMap&) const override;
 
@@ -85,7 +85,7 @@ class CrossEntropySums final : public OperationBase<CrossEntropySums> {
   Tensors gradient(const Tensors&) const override { not_differentiable(*this); }
   std::string_view name() const override { return "cross_entropy_sums"; }
   std::string attributes() const override;
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
 
   std::string vocab;
   double label_smoothing;

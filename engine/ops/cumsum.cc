@@ -20,8 +20,8 @@ Tensors Cumsum::gradient(const Tensors& dy) const {
   return {cumsum(dy[0], dimension, {.exclusive = options.exclusive, .reverse = !options.reverse})};
 }
 
-Placement Cumsum::place(const PlacementRequest& request) const {
-  return with_whole_dimension(place_linear(*this, request, {0}), *this, dimension);
+ShardingRule Cumsum::sharding_rule(const ShardingRequest& request) const {
+  return with_whole_dimension(shard_linear(*this, request, {0}), *this, dimension);
 }
 
 Tensor cumsum(const Tensor& x, DimensionName dimension, CumsumOptions options) {

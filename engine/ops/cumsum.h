@@ -27,7 +27,7 @@ class Cumsum final : public OperationBase<Cumsum> {
   std::string attributes() const override;
   /// The same scan from the other end.
   Tensors gradient(const Tensors& dy) const override;
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
   std::optional<int> in_place(int) const override { return 0; }
 
   std::string dimension;

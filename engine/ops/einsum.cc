@@ -152,9 +152,9 @@ Tensors Einsum::gradient(const Tensors& dy) const {
   return {einsum({narrow, input(1)}, input(0).shape()), einsum({narrow, input(0)}, input(1).shape())};
 }
 
-Placement Einsum::place(const PlacementRequest& request) const {
+ShardingRule Einsum::sharding_rule(const ShardingRequest& request) const {
   const Shape summed = classify(input(0).shape(), input(1).shape(), outputs()[0].shape).summed;
-  Placement placement = place_reduction(*this, request, summed, Reduction::kSum);
+  ShardingRule placement = shard_reduction(*this, request, summed, Reduction::kSum);
   const Mesh& mesh = request.rules.mesh();
   const auto local_size = [&](const Shape& shape, const Layout& layout) {
     return slice_shape(shape, layout.reduced(), mesh).size();

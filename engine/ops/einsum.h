@@ -44,7 +44,7 @@ class Einsum final : public OperationBase<Einsum> {
   /// Any dimension may be split. The output is a partial sum over mesh dimensions that split summed
   /// dimensions; a partial input passes through when the other input is the same along that mesh dimension
   /// and the output is no larger than it.
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
   /// The union of the dimensions of both inputs.
   Shape joint_shape() const override;
   /// 2 FLOPs for each element of the union.

@@ -6,8 +6,8 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/broadcast.h"
 #include "engine/ops/cast.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/random.h"
+#include "engine/ops/unary.h"
 
 namespace mtf {
 namespace {
@@ -30,7 +30,7 @@ std::vector<OutputInfo> outputs_of(const Tensors& inputs, const std::vector<Fuse
 bool is_elementwise(const Operation& operation) {
   const DType dtype = operation.kernel_dtype();
   if (is_one_of<AddN, Dropout>(operation)) return is_floating(dtype) || dtype == DType::kInt32;
-  return is_one_of<ComponentWise, ComponentWiseGradient, Binary, Where, Cast, Broadcast, Constant>(operation);
+  return is_one_of<Unary, UnaryGradient, Binary, Where, Cast, Broadcast, Constant>(operation);
 }
 
 FusedElementwise::FusedElementwise(const Tensors& inputs, std::vector<Step> steps,

@@ -1,5 +1,5 @@
 // Element-wise operations done in one pass over memory. Made by a pass over programs
-// (engine/spmd/passes/fuse_chains.cc) for devices that make kernels for them; graphs have the operations one
+// (engine/spmd/passes/fuse_elementwise.cc) for devices that make kernels for them; graphs have the operations one
 // by one.
 #pragma once
 

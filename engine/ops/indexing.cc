@@ -59,8 +59,8 @@ Tensors Gather::gradient(const Tensors& dy) const {
           {}};
 }
 
-Placement Gather::place(const PlacementRequest& request) const {
-  return place_reduction(*this, request, {input(0).shape().dimension(dimension)}, Reduction::kSum);
+ShardingRule Gather::sharding_rule(const ShardingRequest& request) const {
+  return shard_reduction(*this, request, {input(0).shape().dimension(dimension)}, Reduction::kSum);
 }
 
 Tensor gather(const Tensor& table, const Tensor& ids, DimensionName dimension, const Shape& output) {
@@ -86,12 +86,12 @@ Tensors GatherGradient::gradient(const Tensors& ddtable) const {
   return {gather(cast(ddtable[0], input(0).dtype()), input(1), dimension, input(0).shape()), {}};
 }
 
-Placement GatherGradient::place(const PlacementRequest& request) const {
+ShardingRule GatherGradient::sharding_rule(const ShardingRequest& request) const {
   std::vector<Dimension> summed;
   for (const Dimension& d : input(1).shape()) {
     if (!outputs()[0].shape.contains(d.name)) summed.push_back(d);
   }
-  return place_reduction(*this, request, summed, Reduction::kSum);
+  return shard_reduction(*this, request, summed, Reduction::kSum);
 }
 
 }  // namespace mtf

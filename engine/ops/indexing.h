@@ -56,7 +56,7 @@ class Gather final : public OperationBase<Gather> {
   std::string attributes() const override { return "dimension=" + dimension; }
   Tensors gradient(const Tensors& dy) const override;
   /// Splitting `dimension` leaves a partial sum.
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
   Shape joint_shape() const override { return input(0).shape() + input(1).shape(); }
 
   std::string dimension;
@@ -72,7 +72,7 @@ class GatherGradient final : public OperationBase<GatherGradient> {
   std::string attributes() const override { return "dimension=" + dimension; }
   Tensors gradient(const Tensors& ddtable) const override;
   /// Splitting a dimension of ids that the table lacks leaves a partial sum.
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
   Shape joint_shape() const override { return outputs()[0].shape + input(1).shape(); }
 
   std::string dimension;

@@ -4,9 +4,9 @@
 
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
 
 namespace mtf {
 namespace {
@@ -126,8 +126,8 @@ NormalizationParameterGradient::NormalizationParameterGradient(Tensors inputs, c
                                 {Shape{inputs[0].shape().dimension(dimension)}, inputs[2].dtype()})),
       dimension(dimension) {}
 
-Placement NormalizationParameterGradient::place(const PlacementRequest& request) const {
-  return place_reduction(*this, request, rows_of(input(0).shape(), dimension), Reduction::kSum);
+ShardingRule NormalizationParameterGradient::sharding_rule(const ShardingRequest& request) const {
+  return shard_reduction(*this, request, rows_of(input(0).shape(), dimension), Reduction::kSum);
 }
 
 }  // namespace mtf

@@ -27,7 +27,7 @@ class Normalization final : public OperationBase<Normalization> {
   std::string_view name() const override { return centered() ? "layer_norm" : "rms_norm"; }
   std::string attributes() const override;
   Tensors gradient(const Tensors& dy) const override;
-  bool needs_expansion(const PlacementRequest& request) const override {
+  bool needs_expansion(const ShardingRequest& request) const override {
     return request.rules.splits(dimension);
   }
   Tensors expand(const Tensors& inputs, const LayoutMap&) const override;
@@ -46,7 +46,7 @@ class NormalizationGradient final : public OperationBase<NormalizationGradient> 
   Tensors gradient(const Tensors&) const override { not_differentiable(*this); }
   std::string_view name() const override { return centered() ? "layer_norm_gradient" : "rms_norm_gradient"; }
   std::string attributes() const override { return "dimension=" + dimension; }
-  bool needs_expansion(const PlacementRequest& request) const override {
+  bool needs_expansion(const ShardingRequest& request) const override {
     return request.rules.splits(dimension);
   }
   Tensors expand(const Tensors& inputs, const LayoutMap&) const override;
@@ -67,7 +67,7 @@ class NormalizationParameterGradient final : public OperationBase<NormalizationP
     return centered() ? "layer_norm_parameter_gradient" : "rms_norm_parameter_gradient";
   }
   std::string attributes() const override { return "dimension=" + dimension; }
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
   bool centered() const { return inputs().size() == 4; }
 
   std::string dimension;

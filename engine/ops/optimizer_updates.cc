@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "engine/ops/cast.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/fused.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
 
 namespace mtf {
 namespace {

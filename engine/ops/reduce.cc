@@ -7,7 +7,7 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/broadcast.h"
 #include "engine/ops/cast.h"
-#include "engine/ops/component_wise.h"
+#include "engine/ops/unary.h"
 
 namespace mtf {
 namespace {
@@ -80,9 +80,9 @@ Tensors Reduce::gradient(const Tensors& dy) const {
   }
 }
 
-Placement Reduce::place(const PlacementRequest& request) const {
+ShardingRule Reduce::sharding_rule(const ShardingRequest& request) const {
   const Shape reduced = input(0).shape() - outputs()[0].shape;
-  Placement placement = place_reduction(*this, request, reduced, reduction_of(function));
+  ShardingRule placement = shard_reduction(*this, request, reduced, reduction_of(function));
   if (function == ReduceFunction::kSum) {
     const AxisMask partial = request.inputs[0].partial & ~placement.inputs[0].split_axes();
     placement.inputs[0].partial = partial;
@@ -95,8 +95,8 @@ Tensors ReduceFirst::gradient(const Tensors& dy) const {
   return {graph().add<ReduceFirstGradient>(dy[0], dimension, input(0).shape()).output()};
 }
 
-Placement ReduceFirst::place(const PlacementRequest& request) const {
-  return place_reduction(*this, request, {dimension}, Reduction::kSum);
+ShardingRule ReduceFirst::sharding_rule(const ShardingRequest& request) const {
+  return shard_reduction(*this, request, {dimension}, Reduction::kSum);
 }
 
 Tensors ReduceFirstGradient::gradient(const Tensors& dy) const {
@@ -113,8 +113,8 @@ Tensors SumOfSquares::gradient(const Tensors& dy) const {
   return {multiply(input(0), cast(scalar_multiply(dy[0], 2), input(0).dtype()))};
 }
 
-Placement SumOfSquares::place(const PlacementRequest& request) const {
-  return place_reduction(*this, request, input(0).shape(), Reduction::kSum);
+ShardingRule SumOfSquares::sharding_rule(const ShardingRequest& request) const {
+  return shard_reduction(*this, request, input(0).shape(), Reduction::kSum);
 }
 
 Tensor reduce_sum(const Tensor& x, const Shape& output) { return reduce(ReduceFunction::kSum, x, output); }

@@ -26,7 +26,7 @@ class Reduce final : public OperationBase<Reduce> {
   std::string_view name() const override;
   Tensors gradient(const Tensors& dy) const override;
   /// A split of a reduced dimension leaves a partial result; sums also pass the partial sums of x.
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
 
   ReduceFunction function;
 };
@@ -39,7 +39,7 @@ class ReduceFirst final : public OperationBase<ReduceFirst> {
   std::string_view name() const override { return "reduce_first"; }
   std::string attributes() const override { return dimension.name; }
   Tensors gradient(const Tensors& dy) const override;
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
 
   Dimension dimension;
 };
@@ -62,7 +62,7 @@ class SumOfSquares final : public OperationBase<SumOfSquares> {
   explicit SumOfSquares(const Tensor& x);
   std::string_view name() const override { return "sum_of_squares"; }
   Tensors gradient(const Tensors& dy) const override;
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
 };
 
 Tensor reduce_sum(const Tensor& x, const Shape& output);

@@ -60,7 +60,7 @@ Reshape::Reshape(const Tensor& x, const Shape& shape) : OperationBase({x}, {{sha
 
 Tensors Reshape::gradient(const Tensors& dy) const { return {reshape(dy[0], input(0).shape())}; }
 
-Placement Reshape::place(const PlacementRequest& request) const {
+ShardingRule Reshape::sharding_rule(const ShardingRequest& request) const {
   const Mesh& mesh = request.rules.mesh();
   const Shape& before = input(0).shape();
   const Shape& after = outputs()[0].shape;
@@ -89,7 +89,7 @@ Placement Reshape::place(const PlacementRequest& request) const {
     const auto old = old_boundaries.find(axis);
     if (!keep(axis, boundary) && old != old_boundaries.end()) keep(axis, old->second);
   }
-  Placement placement{{*layout_with(before, kept, mesh)}, {*layout_with(after, kept, mesh)}};
+  ShardingRule placement{{*layout_with(before, kept, mesh)}, {*layout_with(after, kept, mesh)}};
   const AxisMask partial = request.inputs[0].partial & ~placement.inputs[0].split_axes();
   placement.inputs[0].partial = partial;
   placement.outputs[0].partial = partial;

@@ -23,7 +23,7 @@ class Reshape final : public OperationBase<Reshape> {
   /// Ownership by element (the formula stands in reshape.cc): a mesh dimension that splits at the same
   /// row-major boundary before and after stays; one that moves is moved before the reshape if the old shape
   /// has the new boundary, after it if the new shape has the old one; otherwise its parts are gathered.
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
   bool is_view() const override { return true; }
 };
 

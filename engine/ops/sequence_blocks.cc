@@ -5,10 +5,10 @@
 #include "engine/graph/gradients.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/halo.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/reshape.h"
+#include "engine/ops/unary.h"
 
 namespace mtf {
 namespace {

@@ -18,7 +18,9 @@ std::string Shift::attributes() const {
 
 Tensors Shift::gradient(const Tensors& dy) const { return {shift(dy[0], -offset, dimension, wrap)}; }
 
-Placement Shift::place(const PlacementRequest& request) const { return place_linear(*this, request, {0}); }
+ShardingRule Shift::sharding_rule(const ShardingRequest& request) const {
+  return shard_linear(*this, request, {0});
+}
 
 Tensor shift(const Tensor& x, int64_t offset, DimensionName dimension, bool wrap) {
   const int64_t size = x.shape().dimension(dimension).size;
@@ -50,8 +52,8 @@ Tensors DynamicShift::gradient(const Tensors& dy) const {
   return {graph().add<DynamicShift>(dy[0], input(1), dimension, wrap, !backward).output(), {}};
 }
 
-Placement DynamicShift::place(const PlacementRequest& request) const {
-  return with_whole_dimension(place_by_name(*this, request), *this, dimension);
+ShardingRule DynamicShift::sharding_rule(const ShardingRequest& request) const {
+  return with_whole_dimension(shard_by_name(*this, request), *this, dimension);
 }
 
 Tensor dynamic_shift(const Tensor& x, const Tensor& offset, DimensionName dimension, bool wrap) {

@@ -27,7 +27,7 @@ class Shift final : public OperationBase<Shift> {
   std::string attributes() const override;
   /// shift(dy, -offset).
   Tensors gradient(const Tensors& dy) const override;
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
 
   std::string dimension;
   int64_t offset;
@@ -43,7 +43,7 @@ class DynamicShift final : public OperationBase<DynamicShift> {
   std::string attributes() const override;
   /// The shift of dy by -offset.
   Tensors gradient(const Tensors& dy) const override;
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
 
   std::string dimension;
   bool wrap;

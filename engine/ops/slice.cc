@@ -36,8 +36,8 @@ Tensors DimensionSlice::gradient(const Tensors& dy) const {
   return {pad(dy[0], dimension, begin, input(0).shape().dimension(dimension).size - begin - size)};
 }
 
-Placement DimensionSlice::place(const PlacementRequest& request) const {
-  return place_linear(*this, request, {0});
+ShardingRule DimensionSlice::sharding_rule(const ShardingRequest& request) const {
+  return shard_linear(*this, request, {0});
 }
 
 Tensor slice(const Tensor& x, DimensionName dimension, int64_t begin, int64_t size) {
@@ -58,7 +58,9 @@ Tensors Pad::gradient(const Tensors& dy) const {
   return {slice(dy[0], dimension, before, input(0).shape().dimension(dimension).size)};
 }
 
-Placement Pad::place(const PlacementRequest& request) const { return place_linear(*this, request, {0}); }
+ShardingRule Pad::sharding_rule(const ShardingRequest& request) const {
+  return shard_linear(*this, request, {0});
+}
 
 Tensor pad(const Tensor& x, DimensionName dimension, int64_t before, int64_t after) {
   if (before == 0 && after == 0) return x;

@@ -27,7 +27,7 @@ class DimensionSlice final : public OperationBase<DimensionSlice> {
   std::string attributes() const override;
   /// pad(dy, begin, rest).
   Tensors gradient(const Tensors& dy) const override;
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
   std::vector<std::string> unsplittable() const override { return {dimension}; }
 
   std::string dimension;
@@ -41,7 +41,7 @@ class Pad final : public OperationBase<Pad> {
   std::string attributes() const override;
   /// slice(dy, before, size of x).
   Tensors gradient(const Tensors& dy) const override;
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
   std::vector<std::string> unsplittable() const override { return {dimension}; }
 
   std::string dimension;

@@ -4,9 +4,9 @@
 
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
 
 namespace mtf {
 namespace {

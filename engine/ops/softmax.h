@@ -32,7 +32,7 @@ class AlongDimension : public Operation {
         dimension(std::move(dimension)),
         extra_logit(extra_logit) {}
   std::string attributes() const override;
-  bool needs_expansion(const PlacementRequest& request) const override {
+  bool needs_expansion(const ShardingRequest& request) const override {
     return request.rules.splits(dimension);
   }
 
@@ -57,7 +57,7 @@ class LogSumExpGradient final : public AlongDimension {
   Tensors gradient(const Tensors&) const override { not_differentiable(*this); }
   std::string_view name() const override { return "logsumexp_gradient"; }
   std::unique_ptr<Operation> clone() const override { return std::make_unique<LogSumExpGradient>(*this); }
-  bool needs_expansion(const PlacementRequest&) const override { return false; }
+  bool needs_expansion(const ShardingRequest&) const override { return false; }
   std::optional<int> in_place(int) const override { return 0; }
 };
 

@@ -40,10 +40,10 @@ Stack::Stack(const Tensors& xs, std::string_view dimension, int axis)
 
 Tensors Stack::gradient(const Tensors& dy) const { return unstack(dy[0], dimension); }
 
-Placement Stack::place(const PlacementRequest& request) const {
+ShardingRule Stack::sharding_rule(const ShardingRequest& request) const {
   std::vector<int> all(inputs().size());
   std::iota(all.begin(), all.end(), 0);
-  return place_linear(*this, request, all);
+  return shard_linear(*this, request, all);
 }
 
 Tensor stack(const Tensors& xs, DimensionName dimension, int axis) {
@@ -68,7 +68,9 @@ Tensors Unstack::gradient(const Tensors& dy) const {
   return {stack(parts, dimension, *input(0).shape().find(dimension))};
 }
 
-Placement Unstack::place(const PlacementRequest& request) const { return place_linear(*this, request, {0}); }
+ShardingRule Unstack::sharding_rule(const ShardingRequest& request) const {
+  return shard_linear(*this, request, {0});
+}
 
 Tensors unstack(const Tensor& x, DimensionName dimension) {
   const Unstack& operation = x.graph().add<Unstack>(x, dimension);

@@ -28,7 +28,7 @@ class Stack final : public OperationBase<Stack> {
   std::string_view name() const override { return "stack"; }
   std::string attributes() const override { return "dimension=" + dimension; }
   Tensors gradient(const Tensors& dy) const override;
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
   std::vector<std::string> unsplittable() const override { return {dimension}; }
 
   std::string dimension;
@@ -43,7 +43,7 @@ class Unstack final : public OperationBase<Unstack> {
   std::string attributes() const override { return "dimension=" + dimension; }
   /// stack of the given gradients, zeros where there is none.
   Tensors gradient(const Tensors& dy) const override;
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
   std::vector<std::string> unsplittable() const override { return {dimension}; }
 
   std::string dimension;

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "engine/ops/component_wise.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/reshape.h"
 #include "engine/ops/slice.h"
+#include "engine/ops/unary.h"
 #include "engine/ops/whole_dimension.h"
 
 namespace mtf {
@@ -43,8 +43,8 @@ Tensors TopK::gradient(const Tensors& dy) const {
   return {graph().add<TopKGradient>(dy[0], output(1), dimension, k_dimension, input(0).shape()).output()};
 }
 
-Placement TopK::place(const PlacementRequest& request) const {
-  return with_whole_dimension(place_by_name(*this, request), *this, dimension);
+ShardingRule TopK::sharding_rule(const ShardingRequest& request) const {
+  return with_whole_dimension(shard_by_name(*this, request), *this, dimension);
 }
 
 TopKResult top_k(const Tensor& x, DimensionName dimension, const Dimension& k_dimension) {

@@ -39,7 +39,7 @@ class TopK final : public OperationBase<TopK> {
   std::string_view name() const override { return "top_k"; }
   std::string attributes() const override;
   Tensors gradient(const Tensors& dy) const override;
-  Placement place(const PlacementRequest& request) const override;
+  ShardingRule sharding_rule(const ShardingRequest& request) const override;
   std::vector<std::string> unsplittable() const override { return {k_dimension}; }
 
   std::string dimension;

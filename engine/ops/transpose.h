@@ -10,8 +10,8 @@ class Transpose final : public OperationBase<Transpose> {
   Transpose(const Tensor& x, const Shape& shape);
   std::string_view name() const override { return "transpose"; }
   Tensors gradient(const Tensors& dy) const override;
-  Placement place(const PlacementRequest& request) const override {
-    return place_linear(*this, request, {0});
+  ShardingRule sharding_rule(const ShardingRequest& request) const override {
+    return shard_linear(*this, request, {0});
   }
 };
 

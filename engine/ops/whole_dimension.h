@@ -1,4 +1,4 @@
-// Placement of operations that need all entries of one dimension at once (scans, top-k): the partitioner
+// ShardingRule of operations that need all entries of one dimension at once (scans, top-k): the partitioner
 // gathers the dimension before them and cuts it again behind them.
 #pragma once
 
@@ -9,8 +9,8 @@
 namespace mtf {
 
 /// `placement` with `dimension` not split in any operand.
-inline Placement with_whole_dimension(Placement placement, const Operation& operation,
-                                      std::string_view dimension) {
+inline ShardingRule with_whole_dimension(ShardingRule placement, const Operation& operation,
+                                         std::string_view dimension) {
   for (size_t i = 0; i < placement.inputs.size(); ++i) {
     if (const auto axis = operation.input(static_cast<int>(i)).shape().find(dimension)) {
       placement.inputs[i].split[*axis].clear();

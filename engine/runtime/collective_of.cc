@@ -134,7 +134,7 @@ std::vector<RemotePart> remote_parts(const Program& program, const Instruction& 
     request.result = [&](int64_t position) { return address(output, position); };
     parts.push_back({.collective = collective_of(program, instruction, input),
                      .groups = remote_groups(mesh, request),
-                     .teams = even_teams(mesh, request)});
+                     .process_groups = even_process_groups(mesh, request)});
   }
   return parts;
 }

@@ -9,7 +9,7 @@
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/runtime/prepared_program.h"
-#include "engine/runtime/profile.h"
+#include "engine/runtime/program_profile.h"
 #include "engine/runtime/recorded_segments.h"
 #include "engine/runtime/slicing.h"
 #include "engine/runtime/thread_pool.h"

@@ -22,24 +22,24 @@ RecordedSegments::RecordedSegments(Backend& backend, std::span<const PreparedSeg
   for (size_t begin = 0, end = 0; begin < segments.size(); begin = end) {
     const bool recordable = is_recordable(segments[begin]);
     while (end < segments.size() && is_recordable(segments[end]) == recordable) ++end;
-    stretches_.push_back({segments.subspan(begin, end - begin), recordable, nullptr, {}});
+    segments_.push_back({segments.subspan(begin, end - begin), recordable, nullptr, {}});
   }
 }
 
 void RecordedSegments::run(const std::function<void(std::span<const PreparedSegment>)>& enqueue, Work& work) {
-  for (Stretch& stretch : stretches_) {
-    if (!has_run_ || !stretch.is_recordable) {
-      enqueue(stretch.segments);
+  for (Segment& segment : segments_) {
+    if (!has_run_ || !segment.is_recordable) {
+      enqueue(segment.segments);
       continue;
     }
-    if (!stretch.recording) {
+    if (!segment.recording) {
       const Work before = work;
-      stretch.recording = backend_.record([&] { enqueue(stretch.segments); });
-      stretch.work = work - before;
+      segment.recording = backend_.record([&] { enqueue(segment.segments); });
+      segment.work = work - before;
     } else {
-      work = work + stretch.work;
+      work = work + segment.work;
     }
-    stretch.recording->replay();
+    segment.recording->replay();
   }
   has_run_ = true;
 }

@@ -35,14 +35,14 @@ class RecordedSegments {
   void run(const std::function<void(std::span<const PreparedSegment>)>& enqueue, Work& work);
 
  private:
-  struct Stretch {
+  struct Segment {
     std::span<const PreparedSegment> segments;
     bool is_recordable = false;
     std::unique_ptr<Recording> recording;
     Work work;  ///< of the recording
   };
   Backend& backend_;
-  std::vector<Stretch> stretches_;
+  std::vector<Segment> segments_;
   bool has_run_ = false;
 };
 

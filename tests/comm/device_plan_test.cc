@@ -43,7 +43,7 @@ DevicePlan plan_of(const Case& c) {
   const HostedMesh hosted(mesh, {c.processes, 0});
   return plan_on_device({{.collective = collective,
                           .groups = remote_groups(hosted, request),
-                          .teams = even_teams(hosted, request),
+                          .process_groups = even_process_groups(hosted, request),
                           .guard = c.is_guarded ? &guard : nullptr}},
                         0, c.processes);
 }
@@ -126,13 +126,13 @@ TEST(OwnedElements, SharesBeginAtMultiplesOfAUnitOfEachGroup) {
       Collective collective;
       collective.group = {3};
       collective.input = {size};
-      parts.push_back({.collective = collective, .groups = {group}, .teams = {}});
+      parts.push_back({.collective = collective, .groups = {group}, .process_groups = {}});
     }
-    const std::vector<ReducedBundle> bundles = reduced_bundles(parts);
-    ASSERT_EQ(bundles.size(), 1u);
+    const std::vector<ReduceBucket> buckets = reduce_buckets(parts);
+    ASSERT_EQ(buckets.size(), 1u);
     std::vector<int64_t> ends(sizes.size());  // elements
     for (size_t owner = 0; owner < 3; ++owner) {
-      for (const OwnedElements& e : owned_elements(bundles[0], owner, unit)) {
+      for (const OwnedElements& e : owned_elements(buckets[0], owner, unit)) {
         EXPECT_EQ(e.input.begin / 4, ends[e.group]);
         EXPECT_EQ(ends[e.group] % unit, 0);
         ends[e.group] += e.runs.bytes() / 4;

@@ -291,7 +291,7 @@ TEST(GlooTransportDeathTest, TellsTheCollectiveWhenGlooEndsTheProcess) {
     });
   };
   EXPECT_EXIT(exchange_of_unequal_sizes(), testing::ExitedWithCode(75),
-              "the wire between the processes failed in all_reduce w over data \\(collective 7\\)");
+              "the connection between the processes failed in all_reduce w over data \\(collective 7\\)");
 }
 
 TEST(GlooTransport, NeedsAnAddress) {

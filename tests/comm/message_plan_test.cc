@@ -44,9 +44,9 @@ TEST(Shares, AreEqualUpToOneElement) {
   EXPECT_EQ(share_begin(0, 4, 3), 0);
 }
 
-TEST(Stretches, KnowWhereTheyAreInOnePiece) {
-  const Stretch runs{.rows = 2, .count = 3, .length = 4};
-  const RunPlaces dense{.begin = 100, .row = 12, .step = 4}, rows{.begin = 100, .row = 50, .step = 4},
+TEST(Segments, KnowWhereTheyAreInOnePiece) {
+  const Segment runs{.rows = 2, .count = 3, .length = 4};
+  const SegmentStrides dense{.begin = 100, .row = 12, .step = 4}, rows{.begin = 100, .row = 50, .step = 4},
       apart{.begin = 100, .row = 50, .step = 10};
   EXPECT_EQ(runs.contiguous(dense, 3, 23), 103);
   EXPECT_EQ(runs.contiguous(rows, 2, 12), 102);
@@ -56,9 +56,9 @@ TEST(Stretches, KnowWhereTheyAreInOnePiece) {
   EXPECT_EQ(runs.contiguous(apart, 3, 5), std::nullopt);
 }
 
-TEST(Stretches, PackAndUnpackAnyPart) {
-  const Stretch runs{.rows = 2, .count = 2, .length = 3};
-  const RunPlaces places{.begin = 1, .row = 10, .step = 4};
+TEST(Segments, PackAndUnpackAnyPart) {
+  const Segment runs{.rows = 2, .count = 2, .length = 3};
+  const SegmentStrides places{.begin = 1, .row = 10, .step = 4};
   std::vector<std::byte> source(20), message(12), result(20);
   for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::byte>(i);
   pack(runs, places, source.data(), 0, 12, message.data());
@@ -129,10 +129,10 @@ RemotePart part_of(Collective::Kind kind, std::vector<int64_t> input,
 TEST(OwnedElements, AllReduceSharesTheWholeBucketEqually) {
   const std::vector<RemotePart> parts{part_of(Collective::Kind::kAllReduce, {1, 3}, {{0}, {0}}),
                                       part_of(Collective::Kind::kAllReduce, {2, 2}, {{0}, {0}})};
-  const std::vector<ReducedBundle> bundles = reduced_bundles(parts);
-  ASSERT_EQ(bundles.size(), 1u);
-  const std::vector<OwnedElements> first = owned_elements(bundles[0], 0),
-                                   second = owned_elements(bundles[0], 1);
+  const std::vector<ReduceBucket> buckets = reduce_buckets(parts);
+  ASSERT_EQ(buckets.size(), 1u);
+  const std::vector<OwnedElements> first = owned_elements(buckets[0], 0),
+                                   second = owned_elements(buckets[0], 1);
   ASSERT_EQ(first.size(), 2u);  // 3 elements of the first part and 1 of the second
   EXPECT_EQ(first[0].runs.bytes(), 12);
   EXPECT_EQ(first[1].runs.bytes(), 4);
@@ -146,17 +146,17 @@ TEST(OwnedElements, AllReduceSharesTheWholeBucketEqually) {
 
 TEST(OwnedElements, ReduceScatterGivesEachMemberItsPart) {
   const std::vector<RemotePart> parts{part_of(Collective::Kind::kReduceScatter, {5, 4, 3}, {{0}, {1}})};
-  const std::vector<OwnedElements> second = owned_elements(reduced_bundles(parts)[0], 1);
+  const std::vector<OwnedElements> second = owned_elements(reduce_buckets(parts)[0], 1);
   ASSERT_EQ(second.size(), 1u);
-  EXPECT_EQ(second[0].runs, (Stretch{5, 1, 2 * 3 * 4}));
-  EXPECT_EQ(second[0].input, (RunPlaces{2 * 3 * 4, 4 * 3 * 4, 0}));
-  EXPECT_EQ(second[0].output, (RunPlaces{0, 2 * 3 * 4, 0}));
+  EXPECT_EQ(second[0].runs, (Segment{5, 1, 2 * 3 * 4}));
+  EXPECT_EQ(second[0].input, (SegmentStrides{2 * 3 * 4, 4 * 3 * 4, 0}));
+  EXPECT_EQ(second[0].output, (SegmentStrides{0, 2 * 3 * 4, 0}));
 }
 
 TEST(OwnedElements, GroupsThatAreSpreadDifferentlyAreReducedApart) {
   RemotePart other = part_of(Collective::Kind::kAllReduce, {1, 3}, {{0}, {0}});
   other.groups[0].consumers.pop_back();
-  EXPECT_EQ(reduced_bundles({part_of(Collective::Kind::kAllReduce, {1, 3}, {{0}, {0}}), other}).size(), 2u);
+  EXPECT_EQ(reduce_buckets({part_of(Collective::Kind::kAllReduce, {1, 3}, {{0}, {0}}), other}).size(), 2u);
 }
 
 TEST(MessageMarks, TellMessagesApart) {

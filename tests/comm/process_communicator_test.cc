@@ -1,4 +1,4 @@
-// Collectives between processes (threads that share a wire in memory) against those within one process: the
+// Collectives between processes (threads that share a network in memory) against those within one process: the
 // same bits for every spread of a mesh over processes.
 #include "engine/comm/process/process_communicator.h"
 
@@ -30,20 +30,20 @@ Backend& cpu() {
 
 /// Runs `action` in a thread for each process; rethrows what the first of them threw.
 void run_processes(int count, const std::function<void(Communicator&)>& action) {
-  MemoryWire wire(count);
+  MemoryNetwork network(count);
   std::vector<std::exception_ptr> errors(count);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < count; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        const std::unique_ptr<Transport> transport = wire.transport(rank);
+        const std::unique_ptr<Transport> transport = network.transport(rank);
         FlightRecord record(100);
         CommunicationThread thread(record);
         ProcessCommunicator communicator(*transport, thread);
         action(communicator);
       } catch (...) {
         errors[rank] = std::current_exception();
-        wire.lose(rank);
+        network.lose(rank);
       }
     });
   }

@@ -9,10 +9,10 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Kind = Collective::Kind;
-using Teams = std::vector<std::vector<int>>;
+using ProcessGroups = std::vector<std::vector<int>>;
 
 /// Of a collective over `axes` as all processes see it, which is the same.
-Teams teams_of(const char* text, int processes, AxisMask axes, Kind kind, AxisMask varies) {
+ProcessGroups process_groups_of(const char* text, int processes, AxisMask axes, Kind kind, AxisMask varies) {
   const Mesh mesh(Shape::parse(text));
   const bool same = kind == Kind::kAllReduce || kind == Kind::kAllGather;
   const RemoteGroupRequest request{.kind = kind,
@@ -21,24 +21,24 @@ Teams teams_of(const char* text, int processes, AxisMask axes, Kind kind, AxisMa
                                    .stored = varies,
                                    .input = {},
                                    .result = {}};
-  const Teams teams = even_teams(HostedMesh(mesh, {processes, 0}), request);
+  const ProcessGroups process_groups = even_process_groups(HostedMesh(mesh, {processes, 0}), request);
   for (int process = 1; process < processes; ++process)
-    EXPECT_EQ(even_teams(HostedMesh(mesh, {processes, process}), request), teams);
-  return teams;
+    EXPECT_EQ(even_process_groups(HostedMesh(mesh, {processes, process}), request), process_groups);
+  return process_groups;
 }
 
 constexpr AxisMask kFirst = 1, kSecond = 2, kBoth = 3;
 
-TEST(EvenTeams, RowsAndColumnsWithAPositionInEachProcess) {
-  EXPECT_THAT(teams_of("rows:2;cols:3", 6, kSecond, Kind::kAllReduce, kSecond),
+TEST(EvenProcessGroups, RowsAndColumnsWithAPositionInEachProcess) {
+  EXPECT_THAT(process_groups_of("rows:2;cols:3", 6, kSecond, Kind::kAllReduce, kSecond),
               ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4, 5)));
-  EXPECT_THAT(teams_of("rows:2;cols:3", 6, kFirst, Kind::kReduceScatter, kBoth),
+  EXPECT_THAT(process_groups_of("rows:2;cols:3", 6, kFirst, Kind::kReduceScatter, kBoth),
               ElementsAre(ElementsAre(0, 3), ElementsAre(1, 4), ElementsAre(2, 5)));
-  EXPECT_THAT(teams_of("rows:2;cols:3", 6, kBoth, Kind::kAllGather, kBoth),
+  EXPECT_THAT(process_groups_of("rows:2;cols:3", 6, kBoth, Kind::kAllGather, kBoth),
               ElementsAre(ElementsAre(0, 1, 2, 3, 4, 5)));
 }
 
-TEST(EvenTeams, RanksCountAsMembersDoOnEveryMeshWithAPositionInEachProcess) {
+TEST(EvenProcessGroups, RanksCountAsMembersDoOnEveryMeshWithAPositionInEachProcess) {
   for (const char* text :
        {"a:2", "a:5", "a:2;b:2", "a:3;b:2", "a:2;b:3;c:2", "a:2;b:1;c:4", "a:2;b:2;c:2;d:2"}) {
     const Mesh mesh(Shape::parse(text));
@@ -48,13 +48,14 @@ TEST(EvenTeams, RanksCountAsMembersDoOnEveryMeshWithAPositionInEachProcess) {
       for (const Kind kind : {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather}) {
         for (const AxisMask varies : {axes, mesh.all_axes()}) {
           SCOPED_TRACE(::testing::Message() << text << " over " << mesh.names(axes));
-          const Teams teams = teams_of(text, static_cast<int>(mesh.size()), axes, kind, varies);
-          ASSERT_EQ(std::ssize(teams), mesh.size() / mesh.size_of(axes));
-          for (const std::vector<int>& team : teams) {
-            ASSERT_EQ(std::ssize(team), mesh.size_of(axes));
-            for (size_t rank = 0; rank < team.size(); ++rank) {
-              EXPECT_EQ(mesh.project(team[rank], axes), static_cast<int64_t>(rank));
-              EXPECT_EQ(mesh.project(team[rank], others), mesh.project(team[0], others));
+          const ProcessGroups process_groups =
+              process_groups_of(text, static_cast<int>(mesh.size()), axes, kind, varies);
+          ASSERT_EQ(std::ssize(process_groups), mesh.size() / mesh.size_of(axes));
+          for (const std::vector<int>& process_group : process_groups) {
+            ASSERT_EQ(std::ssize(process_group), mesh.size_of(axes));
+            for (size_t rank = 0; rank < process_group.size(); ++rank) {
+              EXPECT_EQ(mesh.project(process_group[rank], axes), static_cast<int64_t>(rank));
+              EXPECT_EQ(mesh.project(process_group[rank], others), mesh.project(process_group[0], others));
             }
           }
         }
@@ -63,25 +64,29 @@ TEST(EvenTeams, RanksCountAsMembersDoOnEveryMeshWithAPositionInEachProcess) {
   }
 }
 
-TEST(EvenTeams, SeveralPositionsInAProcess) {
-  EXPECT_THAT(teams_of("a:8", 2, kFirst, Kind::kReduceScatter, kFirst), ElementsAre(ElementsAre(0, 1)));
+TEST(EvenProcessGroups, SeveralPositionsInAProcess) {
+  EXPECT_THAT(process_groups_of("a:8", 2, kFirst, Kind::kReduceScatter, kFirst),
+              ElementsAre(ElementsAre(0, 1)));
   // Two groups in each process: one position of each group, or two.
-  EXPECT_THAT(teams_of("a:2;b:2", 2, kFirst, Kind::kAllReduce, kBoth), ElementsAre(ElementsAre(0, 1)));
-  EXPECT_THAT(teams_of("a:4;b:2", 2, kFirst, Kind::kAllGather, kBoth), ElementsAre(ElementsAre(0, 1)));
-  EXPECT_THAT(teams_of("a:2;b:4", 4, kSecond, Kind::kAllReduce, kBoth),
+  EXPECT_THAT(process_groups_of("a:2;b:2", 2, kFirst, Kind::kAllReduce, kBoth),
+              ElementsAre(ElementsAre(0, 1)));
+  EXPECT_THAT(process_groups_of("a:4;b:2", 2, kFirst, Kind::kAllGather, kBoth),
+              ElementsAre(ElementsAre(0, 1)));
+  EXPECT_THAT(process_groups_of("a:2;b:4", 4, kSecond, Kind::kAllReduce, kBoth),
               ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
 }
 
-TEST(EvenTeams, NoneWhereGroupsAreSpreadOtherwise) {
+TEST(EvenProcessGroups, NoneWhereGroupsAreSpreadOtherwise) {
   // Columns of three over two positions in each process: the second process has parts of both rows.
-  EXPECT_THAT(teams_of("rows:2;cols:3", 3, kSecond, Kind::kAllReduce, kBoth), IsEmpty());
+  EXPECT_THAT(process_groups_of("rows:2;cols:3", 3, kSecond, Kind::kAllReduce, kBoth), IsEmpty());
   // The second row is whole in its process, the others are not.
-  EXPECT_THAT(teams_of("rows:4;cols:2", 2, kSecond, Kind::kAllReduce, kBoth), IsEmpty());
+  EXPECT_THAT(process_groups_of("rows:4;cols:2", 2, kSecond, Kind::kAllReduce, kBoth), IsEmpty());
   // Both processes are in both groups, with one member and with two: that does for all_reduce alone.
-  EXPECT_THAT(teams_of("a:3;b:2", 2, kFirst, Kind::kAllReduce, kBoth), ElementsAre(ElementsAre(0, 1)));
-  EXPECT_THAT(teams_of("a:3;b:2", 2, kFirst, Kind::kReduceScatter, kBoth), IsEmpty());
-  EXPECT_THAT(teams_of("a:3;b:2", 2, kFirst, Kind::kAllGather, kBoth), IsEmpty());
-  EXPECT_THAT(teams_of("a:2", 2, kFirst, Kind::kExchange, kFirst), IsEmpty());
+  EXPECT_THAT(process_groups_of("a:3;b:2", 2, kFirst, Kind::kAllReduce, kBoth),
+              ElementsAre(ElementsAre(0, 1)));
+  EXPECT_THAT(process_groups_of("a:3;b:2", 2, kFirst, Kind::kReduceScatter, kBoth), IsEmpty());
+  EXPECT_THAT(process_groups_of("a:3;b:2", 2, kFirst, Kind::kAllGather, kBoth), IsEmpty());
+  EXPECT_THAT(process_groups_of("a:2", 2, kFirst, Kind::kExchange, kFirst), IsEmpty());
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "engine/graph/gradients.h"
 #include "tests/cuda/kernel_comparison.h"
 #include "tests/support/attention_inputs.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 
 namespace mtf::testing {
 namespace {

@@ -7,10 +7,10 @@
 #include <random>
 
 #include "engine/ops/binary.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/fused_einsum.h"
+#include "engine/ops/unary.h"
 #include "tests/cuda/kernel_comparison.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 #include "tests/support/golden.h"
 
 namespace mtf::testing {

@@ -9,12 +9,12 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/broadcast.h"
 #include "engine/ops/cast.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/random.h"
 #include "engine/ops/relative_bucket.h"
 #include "engine/ops/transpose.h"
+#include "engine/ops/unary.h"
 #include "tests/cuda/kernel_comparison.h"
-#include "tests/support/component_wise_functions.h"
+#include "tests/support/unary_cases.h"
 
 namespace mtf::testing {
 namespace {
@@ -47,7 +47,7 @@ Values magnitudes() {
   return values;
 }
 
-using Function = ComponentWiseFunction;
+using Function = mtf::testing::UnaryCase;
 
 void expect_same_function(const Function& function, DType dtype, const Values& x) {
   Graph graph;
@@ -57,8 +57,8 @@ void expect_same_function(const Function& function, DType dtype, const Values& x
   expect_same(comparison);
 }
 
-TEST(ComponentWise, FunctionsAreThoseOfTheProcessor) {
-  for (const Function& function : kComponentWiseFunctions) {
+TEST(Unary, FunctionsAreThoseOfTheProcessor) {
+  for (const Function& function : kUnaryCases) {
     for (DType dtype : kFloating) {
       expect_same_function(function, dtype, magnitudes());
       expect_same_function(function, dtype, {0.7});
@@ -66,7 +66,7 @@ TEST(ComponentWise, FunctionsAreThoseOfTheProcessor) {
   }
 }
 
-TEST(ComponentWise, FunctionsOfWholeNumbers) {
+TEST(Unary, FunctionsOfWholeNumbers) {
   for (DType dtype : kIntegers) {
     for (const Function& function : std::initializer_list<Function>{
              negative, square, abs, sign, [](const Tensor& x) { return scalar_multiply(x, 3); },
@@ -77,17 +77,14 @@ TEST(ComponentWise, FunctionsOfWholeNumbers) {
   expect_same_function(logical_not, DType::kBool, random_whole_values(1003, 0, 2, 1));
 }
 
-TEST(ComponentWise, GradientsAreThoseOfTheProcessor) {
-  for (UnaryFunction function :
-       {UnaryFunction::kRelu, UnaryFunction::kLeakyRelu, UnaryFunction::kElu, UnaryFunction::kSelu,
-        UnaryFunction::kSoftplus, UnaryFunction::kSigmoid, UnaryFunction::kTanh, UnaryFunction::kSwish,
-        UnaryFunction::kGelu, UnaryFunction::kSquaredRelu}) {
+TEST(Unary, GradientsAreThoseOfTheProcessor) {
+  for (const UnaryFunction function : mtf::testing::kWithGradientKernel) {
     for (DType dtype : kFloating) {
       Graph graph;
       const Values x = magnitudes();
       const Shape shape{{"a", static_cast<int64_t>(x.size())}};
       const Tensor dy = graph.input("dy", shape, dtype), v = graph.input("x", shape, dtype);
-      KernelComparison comparison(graph.add<ComponentWiseGradient>(function, dy, v, 0.3).output());
+      KernelComparison comparison(graph.add<UnaryGradient>(function, dy, v, 0.3).output());
       comparison.inputs[1].values = x;
       comparison.tolerance = kTolerance;
       expect_same(comparison);

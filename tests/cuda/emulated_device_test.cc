@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/backend/cuda/device/launch.h"
+#include "engine/backend/cuda/device/kernel_launch.h"
 #include "engine/base/error.h"
 #include "tests/cuda/device_array.h"
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "engine/backend/cuda/device/launch.h"
+#include "engine/backend/cuda/device/kernel_launch.h"
 #include "tests/cuda/device_array.h"
 
 namespace mtf::cuda {

@@ -1,11 +1,11 @@
-#include "engine/backend/cuda/device/indexing.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <numeric>
 #include <random>
 #include <vector>
+
+#include "engine/backend/cuda/device/element_walk.h"
 
 namespace mtf::cuda {
 namespace {

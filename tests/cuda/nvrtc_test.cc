@@ -3,27 +3,27 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/backend/cuda/chains/chain_source.h"
+#include "engine/backend/cuda/fusion/fusion_source.h"
 #include "engine/base/error.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/broadcast.h"
 #include "engine/ops/cast.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/random.h"
-#include "tests/support/component_wise_functions.h"
+#include "engine/ops/unary.h"
+#include "tests/support/unary_cases.h"
 
 namespace mtf::cuda {
 namespace {
 
-using Kind = Chain::Step::Kind;
+using Kind = Fusion::Step::Kind;
 constexpr DType kFloating[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat64};
 constexpr DType kIntegers[] = {DType::kInt32, DType::kInt64};
 constexpr DType kAll[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
                           DType::kInt32,   DType::kInt64,    DType::kBool};
 
 /// Operations of a graph, each from inputs of its own, some of them smaller.
-class Chains {
+class Fusions {
  public:
   Graph graph;
   Shape shape{{"a", 4}, {"b", 8}};
@@ -35,11 +35,11 @@ class Chains {
 
   /// A kernel for each operation, every fifth one for batches.
   std::string text() const {
-    std::vector<ChainKernelSource> kernels;
+    std::vector<FusionKernelSource> kernels;
     for (const Operation* operation : operations_)
       kernels.push_back(
-          {"chain_" + std::to_string(kernels.size()), source(*operation), kernels.size() % 5 == 0});
-    return chain_program(kernels);
+          {"fusion_" + std::to_string(kernels.size()), source(*operation), kernels.size() % 5 == 0});
+    return fusion_program(kernels);
   }
 
  private:
@@ -54,55 +54,51 @@ class Chains {
     const FusedElementwise fused(operation.inputs(),
                                  {{std::shared_ptr<const Operation>(operation.clone()), operands}},
                                  {{result, {}}});
-    return chain_source(Chain(fused, walks));
+    return fusion_source(Fusion(fused, walks));
   }
 
   std::vector<const Operation*> operations_;
   int inputs_ = 0;
 };
 
-void add_functions(Chains& chains) {
-  Graph& graph = chains.graph;
+void add_functions(Fusions& fusions) {
+  Graph& graph = fusions.graph;
   for (DType dtype : kFloating) {
-    for (const auto function : mtf::testing::kComponentWiseFunctions)
-      chains.add(function(chains.input(dtype)));
-    for (int f = static_cast<int>(UnaryFunction::kRelu); f <= static_cast<int>(UnaryFunction::kSquaredRelu);
-         ++f) {
-      chains.add(graph
-                     .add<ComponentWiseGradient>(static_cast<UnaryFunction>(f), chains.input(dtype),
-                                                 chains.input(dtype), 0.3)
-                     .output());
-    }
+    for (const auto function : mtf::testing::kUnaryCases) fusions.add(function(fusions.input(dtype)));
+    for (const UnaryFunction function : mtf::testing::kWithGradientKernel)
+      fusions.add(
+          graph.add<UnaryGradient>(function, fusions.input(dtype), fusions.input(dtype), 0.3).output());
   }
   for (DType dtype : kIntegers) {
-    for (const auto function : {negative, square, mtf::abs, sign}) chains.add(function(chains.input(dtype)));
-    chains.add(scalar_multiply(chains.input(dtype), 3));
-    chains.add(scalar_add(chains.input(dtype), 3));
+    for (const auto function : {negative, square, mtf::abs, sign})
+      fusions.add(function(fusions.input(dtype)));
+    fusions.add(scalar_multiply(fusions.input(dtype), 3));
+    fusions.add(scalar_add(fusions.input(dtype), 3));
   }
-  chains.add(logical_not(chains.input(DType::kBool)));
+  fusions.add(logical_not(fusions.input(DType::kBool)));
 }
 
-void add_others(Chains& chains) {
+void add_others(Fusions& fusions) {
   for (DType dtype : kAll) {
     for (int f = 0; f <= static_cast<int>(BinaryFunction::kLogicalOr); ++f) {
       const auto function = static_cast<BinaryFunction>(f);
       try {
-        const Tensor a = chains.input(dtype), b = chains.input(dtype, f % 2 == 0);
-        chains.add(chains.graph.add<Binary>(function, a, b, chains.shape).output());
+        const Tensor a = fusions.input(dtype), b = fusions.input(dtype, f % 2 == 0);
+        fusions.add(fusions.graph.add<Binary>(function, a, b, fusions.shape).output());
       } catch (const Error&) {  // not defined for the type
       }
     }
     for (DType to : kAll) {
-      if (to != dtype) chains.add(cast(chains.input(dtype), to));
+      if (to != dtype) fusions.add(cast(fusions.input(dtype), to));
     }
-    chains.add(
-        where(chains.input(DType::kBool, true), chains.input(dtype), chains.input(dtype), chains.shape));
-    chains.add(broadcast(chains.input(dtype, true), chains.shape));
-    chains.add(chains.graph.constant(1, dtype, chains.shape));
+    fusions.add(
+        where(fusions.input(DType::kBool, true), fusions.input(dtype), fusions.input(dtype), fusions.shape));
+    fusions.add(broadcast(fusions.input(dtype, true), fusions.shape));
+    fusions.add(fusions.graph.constant(1, dtype, fusions.shape));
     if (dtype == DType::kInt64 || dtype == DType::kBool) continue;
-    chains.add(dropout(chains.input(dtype), 0.5));
-    chains.add(dropout(chains.input(dtype), 0.5, {{"b", 8}}));
-    chains.add(add_n({chains.input(dtype), chains.input(dtype), chains.input(dtype)}));
+    fusions.add(dropout(fusions.input(dtype), 0.5));
+    fusions.add(dropout(fusions.input(dtype), 0.5, {{"b", 8}}));
+    fusions.add(add_n({fusions.input(dtype), fusions.input(dtype), fusions.input(dtype)}));
   }
 }
 
@@ -116,10 +112,10 @@ TEST_P(Nvrtc, CompilesEveryStep) {
     GTEST_SKIP() << error.what();
   }
   EXPECT_TRUE(compiler->version().starts_with("nvrtc 13.")) << compiler->version();
-  for (void (*add)(Chains&) : {add_functions, add_others}) {
-    Chains chains;
-    add(chains);
-    EXPECT_FALSE(compiler->compile(chains.text()).empty());
+  for (void (*add)(Fusions&) : {add_functions, add_others}) {
+    Fusions fusions;
+    add(fusions);
+    EXPECT_FALSE(compiler->compile(fusions.text()).empty());
   }
 }
 

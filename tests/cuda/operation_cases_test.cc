@@ -9,7 +9,7 @@
 #include "engine/graph/structural.h"
 #include "engine/ops/cast.h"
 #include "tests/cuda/kernel_comparison.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 
 namespace mtf::testing {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "engine/ops/reduce.h"
 #include "tests/cuda/kernel_comparison.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 
 namespace mtf::testing {
 namespace {

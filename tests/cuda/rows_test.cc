@@ -7,7 +7,7 @@
 #include "engine/ops/normalization.h"
 #include "engine/ops/softmax.h"
 #include "tests/cuda/kernel_comparison.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 
 namespace mtf::testing {
 namespace {
@@ -53,7 +53,7 @@ const auto kShortRows = ::testing::Values(
     contiguous(2, 1000), contiguous(2, 2056), contiguous(1, 4099), RowShape{{{"n", 3}, {"a", 2}}},
     RowShape{{{"a", 3}, {"n", 5}, {"b", 3}}}, RowShape{{{"a", 2}, {"n", 70}, {"b", 40}}},
     RowShape{{{"n", 1500}, {"b", 5}}}, RowShape{{{"b", 2}, {"n", 200}, {"a", 1}}});
-/// 1024 threads keep the first; the last is divided among teams and has no alignment.
+/// 1024 threads keep the first; the last is divided among groups and has no alignment.
 const auto kLongRows = ::testing::Values(contiguous(1, 16384), contiguous(1, 33000), contiguous(1, 70001));
 
 class NotFinite : public RowFunctions {};

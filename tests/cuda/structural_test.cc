@@ -2,14 +2,14 @@
 // sums.
 #include <gtest/gtest.h>
 
-#include "engine/ops/advance_cache.h"
 #include "engine/ops/concat.h"
 #include "engine/ops/cumsum.h"
+#include "engine/ops/dynamic_update_slice.h"
 #include "engine/ops/indexing.h"
-#include "engine/ops/put.h"
 #include "engine/ops/shift.h"
 #include "engine/ops/slice.h"
 #include "engine/ops/stack.h"
+#include "engine/ops/update_kv_cache.h"
 #include "tests/cuda/kernel_comparison.h"
 
 namespace mtf::testing {
@@ -115,7 +115,7 @@ TEST(DynamicShift, ByOffsetsOfPlaces) {
   });
 }
 
-TEST(Put, InPlaceAndElsewhere) {
+TEST(DynamicUpdateSlice, InPlaceAndElsewhere) {
   for_each_tensor(5, [](const Tensor& x) {
     Graph& graph = x.graph();
     const Dimension outer = x.shape()[0], inner = x.shape()[2];
@@ -123,7 +123,7 @@ TEST(Put, InPlaceAndElsewhere) {
       const Tensor entry = graph.input("entry" + entries.to_string(), entries, x.dtype());
       for (const Shape& places : {Shape{}, Shape{outer}, Shape{inner, outer}}) {
         const Tensor index = graph.input(entries.to_string() + places.to_string(), places, DType::kInt32);
-        KernelComparison comparison(put(x, entry, index, "length"));
+        KernelComparison comparison(dynamic_update_slice(x, entry, index, "length"));
         comparison.inputs[2].values = random_whole_values(places.size(), -1, 7, 6);
         comparison.expect_same();
         comparison.in_place = true;
@@ -131,7 +131,8 @@ TEST(Put, InPlaceAndElsewhere) {
       }
     }
     const Tensor column = graph.input("column", {outer, {"length", 5}}, x.dtype());
-    KernelComparison comparison(put(x, column, graph.input("index", {outer}, DType::kInt32), "inner"));
+    KernelComparison comparison(
+        dynamic_update_slice(x, column, graph.input("index", {outer}, DType::kInt32), "inner"));
     comparison.expect_same();
     comparison.in_place = true;
     comparison.expect_same();
@@ -154,7 +155,7 @@ void expect_same_cache(int64_t rows, const std::string& order, DType dtype, int6
   const Tensor position = graph.input("position", shape_in("b"), DType::kInt32);
   const Tensor parent = graph.input("parent", shape_in("br"), DType::kInt32);
   for (int64_t at : {0, 3, 5}) {
-    KernelComparison comparison(advance_cache(cache, entry, position, parent, "r", "m"));
+    KernelComparison comparison(update_kv_cache(cache, entry, position, parent, "r", "m"));
     comparison.inputs[2].values = {static_cast<double>(at), static_cast<double>(at == 0 ? -1 : 6)};
     comparison.inputs[3].values = random_whole_values(2 * rows, -1, rows + 1, 7);
     comparison.expect_same();
@@ -163,7 +164,7 @@ void expect_same_cache(int64_t rows, const std::string& order, DType dtype, int6
   }
 }
 
-TEST(AdvanceCache, InAnyOrder) {
+TEST(UpdateKvCache, InAnyOrder) {
   for (DType dtype : kSizes) {
     for (const char* order : {"brmd", "rbmd", "dmbr", "mrbd", "bmrd"}) {
       for (int64_t inner : kInner) expect_same_cache(4, order, dtype, inner);
@@ -171,7 +172,7 @@ TEST(AdvanceCache, InAnyOrder) {
   }
 }
 
-TEST(AdvanceCache, OfMoreHypothesesThanSharedMemoryHolds) {
+TEST(UpdateKvCache, OfMoreHypothesesThanSharedMemoryHolds) {
   expect_same_cache(200, "brmd", DType::kFloat32, 8);
   expect_same_cache(200, "dmbr", DType::kFloat64, 3);
 }

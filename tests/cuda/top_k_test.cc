@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cuda/kernel_comparison.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 
 namespace mtf::testing {
 namespace {

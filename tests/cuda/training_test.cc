@@ -1,4 +1,4 @@
-// Training steps with fused element-wise operations and grouped updates give the bits of those without.
+// Training steps with fused elementwise operations and grouped updates give the bits of those without.
 #include <gtest/gtest.h>
 
 #include "engine/runtime/memory_plan.h"
@@ -65,7 +65,7 @@ TEST(FusedTraining, OfLanguageModelsHasTheSameBits) {
       const TrainStep step = build_step(*model, optimizer, {.activation = activation}, 0.9);
       for (const auto& [mesh, layout] : {std::pair("p:1", ""), std::pair("p:2", "batch:p")}) {
         const Program plain = partition(*step.graph, layouts(mesh, layout)),
-                      fused = partition(*step.graph, layouts(mesh, layout), {.fuse_chains = true});
+                      fused = partition(*step.graph, layouts(mesh, layout), {.fuse_elementwise = true});
         EXPECT_LT(fused.instructions.size() + 20, plain.instructions.size());
         EXPECT_LE(plan_memory(fused).temporary_bytes, plan_memory(plain).temporary_bytes * 1.01);
         expect_same_bits(train(step, fused), train(step, plain));
@@ -93,7 +93,7 @@ TEST(GroupedUpdates, OfAllOptimizersHaveTheSameBits) {
         const Program plain = partition(*step.graph, layouts(mesh, layout)),
                       grouped = partition(
                           *step.graph, layouts(mesh, layout),
-                          {.fuse_chains = cuda_device().fuses_elementwise(), .group_updates = true});
+                          {.fuse_elementwise = cuda_device().fuses_elementwise(), .group_updates = true});
         EXPECT_LT(grouped.instructions.size() + 5, plain.instructions.size());
         EXPECT_LE(plan_memory(grouped).temporary_bytes, plan_memory(plain).temporary_bytes + kGroupBytes);
         expect_same_bits(train(step, grouped), train(step, plain));

@@ -3,7 +3,7 @@
 #include "engine/ops/adafactor.h"
 #include "engine/ops/optimizer_updates.h"
 #include "tests/cuda/kernel_comparison.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 
 namespace mtf::testing {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/backend/cuda/device/device.h"
-#include "tests/emulated_gpu/interpreted_chains.h"
+#include "tests/emulated_gpu/interpreted_fusions.h"
 #include "tests/emulated_gpu/memory.h"
 #include "tests/emulated_gpu/streams.h"
 
@@ -32,7 +32,7 @@ class EmulatedDevice final : public Device {
   void wait(Stream stream) override;
   std::unique_ptr<Recording> record(const std::function<void()>& enqueue) override;
   MatmulLibrary& matmuls() override { return *matmuls_; }
-  ChainKernels* chains() override { return chains_.get(); }
+  FusionKernels* fusions() override { return fusions_.get(); }
   std::unique_ptr<DeviceClock> make_clock() override;
 
   void enqueue(Stream stream, Work work, When when = When::kAwaited);
@@ -51,7 +51,7 @@ class EmulatedDevice final : public Device {
   bool recording_ = false;
   uint64_t launches_ = 0;
   std::unique_ptr<MatmulLibrary> matmuls_;
-  const std::unique_ptr<ChainKernels> chains_ = make_interpreted_chains();
+  const std::unique_ptr<FusionKernels> fusions_ = make_interpreted_fusions();
 };
 
 std::unique_ptr<MatmulLibrary> make_matmul_library(EmulatedDevice& device);

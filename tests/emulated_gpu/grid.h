@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "engine/backend/cuda/device/launch.h"
+#include "engine/backend/cuda/device/kernel_launch.h"
 
 namespace mtf::cuda::emulator {
 

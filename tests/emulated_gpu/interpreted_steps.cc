@@ -1,16 +1,15 @@
 #include "tests/emulated_gpu/interpreted_steps.h"
 
-#include "engine/backend/cuda/chains/chain_steps.h"
-#include "engine/backend/cuda/chains/formula_lists.h"
+#include "engine/backend/cuda/fusion/fusion_steps.h"
 #include "engine/backend/visit_type.h"
 #include "engine/base/check.h"
 #include "engine/ops/binary.h"
-#include "engine/ops/component_wise.h"
+#include "engine/ops/unary.h"
 
 namespace mtf::cuda::emulator {
 namespace {
 
-using Step = Chain::Step;
+using Step = Fusion::Step;
 using Kind = Step::Kind;
 
 template <class T>
@@ -60,93 +59,52 @@ Slot constant(const Operands&, const Slot*, const Given& given) {
   return slot(narrow<T>(given.parameter));
 }
 
-template <class T>
-inline constexpr bool kIsFloating = std::is_floating_point_v<Computed<T>>;
+/// Whether a formula is defined for operands of type T.
+template <class F, class T>
+inline constexpr bool kTakes = (F::kOperands & (std::is_floating_point_v<Computed<T>> ? mtf::formulas::kFloats
+                                                : std::is_same_v<T, bool>             ? mtf::formulas::kBools
+                                                                          : mtf::formulas::kIntegers)) != 0;
 
-#define MTF_UNARY(name)        \
-  case UnaryFunction::k##name: \
-    return unary<formulas::name, T>;
-#define MTF_GRADIENT(name)     \
-  case UnaryFunction::k##name: \
-    return gradient<formulas::name, T>;
-#define MTF_BINARY(name)        \
-  case BinaryFunction::k##name: \
-    return binary<formulas::name, T>;
-
-template <class T>
-Evaluate find(UnaryFunction function) {
-  if constexpr (std::is_same_v<T, bool>) {
-    switch (function) {
-      MTF_UNARY_BOOL_FORMULAS(MTF_UNARY)
-      default:
-        return nullptr;
-    }
-  } else {
-    switch (function) {
-      MTF_UNARY_NUMBER_FORMULAS(MTF_UNARY)
-      default:
-        break;
-    }
-    if constexpr (kIsFloating<T>) {
-      switch (function) {
-        MTF_UNARY_FLOATING_FORMULAS(MTF_UNARY)
-        default:
-          break;
-      }
-    }
-    return nullptr;
-  }
+template <class F, class T>
+constexpr Evaluate unary_of() {
+  if constexpr (kTakes<F, T>) return unary<F, T>;
+  return nullptr;
+}
+template <class F, class T>
+constexpr Evaluate gradient_of() {
+  if constexpr (requires { F::kGradientOf; }) return gradient<F, T>;
+  return nullptr;
+}
+template <class F, class T>
+constexpr Evaluate binary_of() {
+  if constexpr (kTakes<F, T>) return binary<F, T>;
+  return nullptr;
 }
 
+// By function.
+#define MTF_UNARY(Formula, name) unary_of<formulas::Formula, T>(),
+#define MTF_GRADIENT(Formula, name) gradient_of<formulas::Formula, T>(),
+#define MTF_BINARY(Formula, name) binary_of<formulas::Formula, T>(),
 template <class T>
-Evaluate find_gradient(UnaryFunction function) {
-  switch (function) {
-    MTF_ACTIVATION_FORMULAS(MTF_GRADIENT)
-    default:
-      return nullptr;
-  }
-}
-
+constexpr Evaluate kUnarySteps[] = {MTF_UNARY_FUNCTIONS(MTF_UNARY)};
 template <class T>
-Evaluate find(BinaryFunction function) {
-  if constexpr (std::is_same_v<T, bool>) {
-    switch (function) {
-      MTF_BINARY_BOOL_FORMULAS(MTF_BINARY)
-      default:
-        return nullptr;
-    }
-  } else {
-    switch (function) {
-      MTF_BINARY_NUMBER_FORMULAS(MTF_BINARY)
-      default:
-        break;
-    }
-    if constexpr (kIsFloating<T>) {
-      switch (function) {
-        MTF_BINARY_FLOATING_FORMULAS(MTF_BINARY)
-        default:
-          break;
-      }
-    }
-    return nullptr;
-  }
-}
+constexpr Evaluate kGradientSteps[] = {MTF_UNARY_FUNCTIONS(MTF_GRADIENT)};
+template <class T>
+constexpr Evaluate kBinarySteps[] = {MTF_BINARY_FUNCTIONS(MTF_BINARY)};
+#undef MTF_UNARY
+#undef MTF_GRADIENT
+#undef MTF_BINARY
 
 Evaluate find(const Step& step, DType operand) {
   const auto of_any = [](DType dtype, const auto& visit) -> Evaluate { return visit_any_type(dtype, visit); };
   switch (step.kind) {
     case Kind::kUnary:
-      return of_any(operand, [&]<class T>(std::type_identity<T>) {
-        return find<T>(static_cast<UnaryFunction>(step.function));
-      });
+      return of_any(operand, [&]<class T>(std::type_identity<T>) { return kUnarySteps<T>[step.function]; });
     case Kind::kGradient:
-      return visit_floating_type(operand, [&]<class T>(std::type_identity<T>) {
-        return find_gradient<T>(static_cast<UnaryFunction>(step.function));
-      });
+      return visit_floating_type(
+          operand, [&]<class T>(std::type_identity<T>) { return kGradientSteps<T>[step.function]; });
     case Kind::kBinary:
-      return of_any(operand, [&]<class T>(std::type_identity<T>) {
-        return find<T>(static_cast<BinaryFunction>(step.function));
-      });
+      return of_any(operand, [&]<class T>(std::type_identity<T>) { return kBinarySteps<T>[step.function]; });
     case Kind::kWhere:
       return of_any(step.result, []<class T>(std::type_identity<T>) -> Evaluate { return where<T>; });
     case Kind::kCast:

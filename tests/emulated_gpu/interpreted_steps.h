@@ -1,4 +1,4 @@
-// The steps of chains of element-wise operations as functions.
+// The steps of fusions of elementwise operations as functions.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "engine/backend/cuda/chains/chain.h"
+#include "engine/backend/cuda/fusion/fusion.h"
 
 namespace mtf::cuda::emulator {
 
@@ -32,10 +32,10 @@ struct Given {
 };
 
 using Operands = std::vector<int>;
-/// `values`: all of the chain; `operands`: their numbers.
+/// `values`: all of the fusion; `operands`: their numbers.
 using Evaluate = Slot (*)(const Operands& operands, const Slot* values, const Given& given);
 
 /// `operand`: the type of the first, or of the result where there is none. Aborts where there is no formula.
-Evaluate function_of(const Chain::Step& step, DType operand);
+Evaluate function_of(const Fusion::Step& step, DType operand);
 
 }  // namespace mtf::cuda::emulator

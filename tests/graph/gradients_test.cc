@@ -6,10 +6,10 @@
 
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/random.h"
 #include "engine/ops/reduce.h"
-#include "tests/support/evaluate.h"
+#include "engine/ops/unary.h"
+#include "tests/support/evaluate_tensors.h"
 #include "tests/support/run_on_mesh.h"
 
 namespace mtf::testing {

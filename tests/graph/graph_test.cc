@@ -4,7 +4,7 @@
 
 #include "engine/base/error.h"
 #include "engine/graph/structural.h"
-#include "engine/ops/component_wise.h"
+#include "engine/ops/unary.h"
 
 namespace mtf {
 namespace {

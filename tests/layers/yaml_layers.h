@@ -11,7 +11,7 @@
 
 #include "engine/config/variables.h"
 #include "layers/registry.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 
 namespace mtf::testing {
 

@@ -6,7 +6,7 @@
 #include "engine/config/load.h"
 #include "engine/graph/gradients.h"
 #include "models/model_options.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 #include "tests/support/golden.h"
 
 namespace mtf::testing {

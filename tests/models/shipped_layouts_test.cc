@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "engine/config/load.h"
-#include "engine/graph/placement.h"
+#include "engine/graph/sharding_rule.h"
 #include "models/model_options.h"
 
 namespace mtf {

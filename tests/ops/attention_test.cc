@@ -7,11 +7,11 @@
 #include <functional>
 #include <limits>
 
-#include "engine/backend/cpu/elementwise/fast_math.h"
+#include "engine/backend/cpu/elementwise/cpu_math.h"
 #include "engine/base/error.h"
 #include "engine/graph/gradients.h"
 #include "tests/support/attention_inputs.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_on_mesh.h"
 
@@ -326,13 +326,13 @@ TEST(ExponentialOfNonpositive, IsThatOfTheLibraryAndKeepsNaN) {
   for (int i = 0; i < 8690; ++i) {
     const float x = static_cast<float>(-i) / 100;
     const double expected = std::exp(static_cast<double>(x));
-    EXPECT_NEAR(fast::exp_of_nonpositive(x), expected, 1e-7 * (2 - x) * expected) << x;
+    EXPECT_NEAR(CpuMath::exp_of_nonpositive(x), expected, 1e-7 * (2 - x) * expected) << x;
   }
   const float infinity = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(fast::exp_of_nonpositive(0.0f), 1);
-  for (float x : {-88.0f, -1e3f, -1e9f, -1e30f, -infinity}) EXPECT_EQ(fast::exp_of_nonpositive(x), 0) << x;
-  EXPECT_TRUE(std::isnan(fast::exp_of_nonpositive(std::nanf(""))));
-  EXPECT_TRUE(std::isnan(fast::exp_of_nonpositive(-std::nanf(""))));
+  EXPECT_EQ(CpuMath::exp_of_nonpositive(0.0f), 1);
+  for (float x : {-88.0f, -1e3f, -1e9f, -1e30f, -infinity}) EXPECT_EQ(CpuMath::exp_of_nonpositive(x), 0) << x;
+  EXPECT_TRUE(std::isnan(CpuMath::exp_of_nonpositive(std::nanf(""))));
+  EXPECT_TRUE(std::isnan(CpuMath::exp_of_nonpositive(-std::nanf(""))));
 }
 
 TEST(RelativeBuckets, AreThoseOfT5) {

@@ -8,7 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/graph/gradients.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 #include "tests/support/failure.h"
 #include "tests/support/operation_cases.h"
 
@@ -163,7 +163,7 @@ TEST(Binary, SumsOfPartialSumsStayPartial) {
   const LayoutMap rules(mesh, LayoutRules());
   const Layout over_both{{{}}, axis_bit(0) | axis_bit(1)}, over_rows{{{}}, axis_bit(0)}, whole{{{}}, 0};
   const auto output = [&](const Tensor& y, const Layout& first, const Layout& second) {
-    return y.operation().place({rules, {first, second}}).outputs[0].partial;
+    return y.operation().sharding_rule({rules, {first, second}}).outputs[0].partial;
   };
   EXPECT_EQ(output(a + b, over_both, over_rows), axis_bit(0));
   EXPECT_EQ(output(a - b, over_rows, whole), 0u);

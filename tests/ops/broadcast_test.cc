@@ -10,7 +10,7 @@
 #include "engine/ops/cast.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/transpose.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 #include "tests/support/failure.h"
 #include "tests/support/golden.h"
 
@@ -94,8 +94,8 @@ TEST(Transpose, PassesPartialSumsButBroadcastReducesThemFirst) {
   const Mesh mesh(Shape::parse("rows:2"));
   const LayoutMap rules(mesh, LayoutRules::parse("k:rows"));
   const Layout partial{{{}, {}}, axis_bit(0)};
-  EXPECT_EQ(transpose(x, {n, m}).operation().place({rules, {partial}}).outputs[0], partial);
-  EXPECT_EQ(broadcast(x, {k, m, n}).operation().place({rules, {partial}}).inputs[0].partial, 0u);
+  EXPECT_EQ(transpose(x, {n, m}).operation().sharding_rule({rules, {partial}}).outputs[0], partial);
+  EXPECT_EQ(broadcast(x, {k, m, n}).operation().sharding_rule({rules, {partial}}).inputs[0].partial, 0u);
 }
 
 TEST(Broadcast, RejectsAnOutputThatLacksADimension) {

@@ -8,7 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/graph/gradients.h"
 #include "engine/ops/indexing.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 #include "tests/support/golden.h"
 
 namespace mtf::testing {

@@ -8,7 +8,7 @@
 
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/base/error.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 #include "tests/support/failure.h"
 #include "tests/support/golden.h"
 
@@ -213,14 +213,14 @@ TEST(Einsum, CountsTheFlopsThatItDoes) {
   EXPECT_EQ(kernel->run({in, result, scratch}, 0, kernel->tasks()), 2 * 2 * 4 * 6 * 8);
 }
 
-class EinsumPlacement : public ::testing::Test {
+class EinsumSharding : public ::testing::Test {
  protected:
-  Placement place(const LayoutRules& rules, AxisMask partial_x, AxisMask partial_w) {
+  ShardingRule rule_for(const LayoutRules& rules, AxisMask partial_x, AxisMask partial_w) {
     const LayoutMap map(mesh_, rules);
-    PlacementRequest request{map, {map.of(x_.shape()), map.of(w_.shape())}};
+    ShardingRequest request{map, {map.of(x_.shape()), map.of(w_.shape())}};
     request.inputs[0].partial = partial_x;
     request.inputs[1].partial = partial_w;
-    return y_.operation().place(request);
+    return y_.operation().sharding_rule(request);
   }
 
   const Mesh mesh_{Shape::parse("rows:2;cols:2")};
@@ -228,19 +228,19 @@ class EinsumPlacement : public ::testing::Test {
   Tensor x_ = graph_.input("x", {i, k}), w_ = graph_.input("w", {k, b}), y_ = einsum({x_, w_}, {i, b});
 };
 
-TEST_F(EinsumPlacement, LeavesAPartialSumWhereASummedDimensionIsSplit) {
-  const Placement placement = place(LayoutRules::parse("k:cols;i:rows"), 0, 0);
-  EXPECT_EQ(placement.outputs[0].partial, axis_bit(1));
-  EXPECT_EQ(placement.outputs[0].split[0], std::vector<int>{0});
-  EXPECT_EQ(placement.inputs[1].split[0], std::vector<int>{1});
+TEST_F(EinsumSharding, LeavesAPartialSumWhereASummedDimensionIsSplit) {
+  const ShardingRule rule = rule_for(LayoutRules::parse("k:cols;i:rows"), 0, 0);
+  EXPECT_EQ(rule.outputs[0].partial, axis_bit(1));
+  EXPECT_EQ(rule.outputs[0].split[0], std::vector<int>{0});
+  EXPECT_EQ(rule.inputs[1].split[0], std::vector<int>{1});
 }
 
-TEST_F(EinsumPlacement, PassesAPartialSumOfTheLargerInput) {
-  EXPECT_EQ(place({}, axis_bit(0), 0).outputs[0].partial, axis_bit(0)) << "[i, k] is larger than [i, b]";
-  EXPECT_EQ(place({}, axis_bit(0), axis_bit(1)).outputs[0].partial, axis_bit(0) | axis_bit(1));
-  EXPECT_EQ(place({}, axis_bit(0), axis_bit(0)).outputs[0].partial, 0u)
+TEST_F(EinsumSharding, PassesAPartialSumOfTheLargerInput) {
+  EXPECT_EQ(rule_for({}, axis_bit(0), 0).outputs[0].partial, axis_bit(0)) << "[i, k] is larger than [i, b]";
+  EXPECT_EQ(rule_for({}, axis_bit(0), axis_bit(1)).outputs[0].partial, axis_bit(0) | axis_bit(1));
+  EXPECT_EQ(rule_for({}, axis_bit(0), axis_bit(0)).outputs[0].partial, 0u)
       << "a product of sums is no sum of products";
-  EXPECT_EQ(place(LayoutRules::parse("b:rows"), axis_bit(0), 0).outputs[0].partial, 0u)
+  EXPECT_EQ(rule_for(LayoutRules::parse("b:rows"), axis_bit(0), 0).outputs[0].partial, 0u)
       << "w varies over rows";
 }
 

@@ -9,7 +9,7 @@
 
 #include "engine/graph/gradients.h"
 #include "engine/graph/structural.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 #include "tests/support/golden.h"
 #include "tests/support/operation_cases.h"
 
@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Operations, Gradient, ::testing::ValuesIn(operation_cas
   return first_name(info.param) + "_" + std::to_string(info.index);
 });
 
-TEST(OperationCases, CoverTheComponentWiseOperations) {
+TEST(OperationCases, CoverTheUnaryOperations) {
   std::set<std::string> covered;
   for (const OperationCase& operation_case : operation_cases()) {
     std::istringstream names(operation_case.operations);

@@ -12,10 +12,10 @@
 #include "engine/base/error.h"
 #include "engine/graph/gradients.h"
 #include "engine/ops/binary.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/cumsum.h"
 #include "engine/ops/top_k.h"
-#include "tests/support/evaluate.h"
+#include "engine/ops/unary.h"
+#include "tests/support/evaluate_tensors.h"
 #include "tests/support/golden.h"
 #include "tests/support/split_kernel.h"
 
@@ -129,7 +129,7 @@ TEST(Gather, ASplitTableLeavesAPartialSum) {
   const Mesh mesh(Shape::parse("rows:2;cols:2"));
   const LayoutMap rules(mesh, LayoutRules::parse("vocab:rows;n:cols"));
   const auto place = [&](const Operation& operation) {
-    return operation.place(
+    return operation.sharding_rule(
         {rules, {rules.of(operation.input(0).shape()), rules.of(operation.input(1).shape())}});
   };
   EXPECT_EQ(place(y.operation()).outputs[0], (Layout{{{1}, {}}, axis_bit(0)}));

@@ -7,7 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/graph/gradients.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 #include "tests/support/golden.h"
 
 namespace mtf::testing {

@@ -13,7 +13,7 @@
 #include "engine/graph/gradients.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/random.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 #include "tests/support/split_kernel.h"
 
 namespace mtf::testing {

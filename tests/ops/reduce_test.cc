@@ -13,8 +13,8 @@
 #include "engine/base/error.h"
 #include "engine/graph/gradients.h"
 #include "engine/ops/binary.h"
-#include "engine/ops/component_wise.h"
-#include "tests/support/evaluate.h"
+#include "engine/ops/unary.h"
+#include "tests/support/evaluate_tensors.h"
 #include "tests/support/failure.h"
 #include "tests/support/golden.h"
 #include "tests/support/test_backend.h"
@@ -179,7 +179,7 @@ TEST(Reduce, OverASplitDimensionLeavesAPartialResult) {
   const Mesh mesh(Shape::parse("rows:2;cols:2"));
   const LayoutMap rules(mesh, LayoutRules::parse("m:rows"));
   const auto place = [&](const Tensor& y, AxisMask partial) {
-    return y.operation().place({rules, {Layout{{{0}, {}}, partial}}});
+    return y.operation().sharding_rule({rules, {Layout{{{0}, {}}, partial}}});
   };
   EXPECT_EQ(place(reduce_sum(x, {n}), 0).outputs[0].partial, axis_bit(0));
   EXPECT_EQ(place(reduce_sum(x, {m}), 0).outputs[0].partial, 0u);

@@ -9,7 +9,7 @@
 
 #include "engine/base/error.h"
 #include "engine/graph/gradients.h"
-#include "engine/spmd/explain.h"
+#include "engine/spmd/program_facts.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_on_mesh.h"
 
@@ -124,7 +124,7 @@ std::vector<Problem> problems() {
                  .add = [](CaseBuilder& c, AttentionInputs& in) {
                    in.bias_table = c.input("table", {kHeads, {"buckets", 8}});
                  }});
-  all.push_back({.name = "grouped",
+  all.push_back({.name = "multi_tensor",
                  .options = {.causal = true, .min_relative = -6},
                  .queries = {kHeads, {"query_heads", 3}, kLength, kKey, kBatch}});
   return all;

@@ -7,7 +7,7 @@
 #include "engine/base/error.h"
 #include "engine/ops/cumsum.h"
 #include "engine/ops/halo.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 #include "tests/support/golden.h"
 #include "tests/support/split_kernel.h"
 
@@ -165,7 +165,7 @@ TEST(Cumsum, AsksForTheWholeDimension) {
   const Operation& operation = cumsum(graph.input("x", {{"a", 4}, {"n", 4}}), "n").operation();
   const Mesh mesh(Shape::parse("rows:2;cols:2"));
   const LayoutMap rules(mesh, LayoutRules::parse("a:rows;n:cols"));
-  const Placement placement = operation.place({rules, {rules.of({{"a", 4}, {"n", 4}})}});
+  const ShardingRule placement = operation.sharding_rule({rules, {rules.of({{"a", 4}, {"n", 4}})}});
   const Layout expected{{{0}, {}}, 0};
   EXPECT_EQ(placement.inputs[0], expected);
   EXPECT_EQ(placement.outputs[0], expected);

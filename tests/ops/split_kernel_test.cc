@@ -11,7 +11,7 @@
 
 #include "engine/graph/gradients.h"
 #include "engine/ops/shift.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 
 namespace mtf::testing {
 namespace {

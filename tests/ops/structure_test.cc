@@ -6,7 +6,6 @@
 #include "engine/graph/gradients.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/broadcast.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/concat.h"
 #include "engine/ops/pool_1d.h"
 #include "engine/ops/reduce.h"
@@ -14,7 +13,8 @@
 #include "engine/ops/shift.h"
 #include "engine/ops/slice.h"
 #include "engine/ops/stack.h"
-#include "tests/support/evaluate.h"
+#include "engine/ops/unary.h"
+#include "tests/support/evaluate_tensors.h"
 #include "tests/support/failure.h"
 #include "tests/support/golden.h"
 
@@ -165,12 +165,12 @@ TEST(Structure, PartialSumsPassThroughWhenAllOperandsArePartial) {
   const LayoutMap rules(mesh, LayoutRules::parse("a:rows"));
   const Layout whole = rules.of(x.shape()), partial{whole.split, axis_bit(1)};
   const Operation& joined = concat({x, y}, "n").operation();
-  EXPECT_EQ(joined.place({rules, {partial, partial}}).outputs[0], partial);
-  EXPECT_EQ(joined.place({rules, {partial, whole}}).outputs[0], whole);
-  EXPECT_EQ(slice(x, "n", 0, 2).operation().place({rules, {partial}}).outputs[0], partial);
-  EXPECT_EQ(pad(x, "n", 0, 2).operation().place({rules, {partial}}).outputs[0], partial);
-  EXPECT_EQ(split(x, "n", 2)[0].operation().place({rules, {partial}}).outputs[1], partial);
-  EXPECT_EQ(stack({x, y}, "m").operation().place({rules, {partial, partial}}).outputs[0].partial,
+  EXPECT_EQ(joined.sharding_rule({rules, {partial, partial}}).outputs[0], partial);
+  EXPECT_EQ(joined.sharding_rule({rules, {partial, whole}}).outputs[0], whole);
+  EXPECT_EQ(slice(x, "n", 0, 2).operation().sharding_rule({rules, {partial}}).outputs[0], partial);
+  EXPECT_EQ(pad(x, "n", 0, 2).operation().sharding_rule({rules, {partial}}).outputs[0], partial);
+  EXPECT_EQ(split(x, "n", 2)[0].operation().sharding_rule({rules, {partial}}).outputs[1], partial);
+  EXPECT_EQ(stack({x, y}, "m").operation().sharding_rule({rules, {partial, partial}}).outputs[0].partial,
             axis_bit(1));
 }
 

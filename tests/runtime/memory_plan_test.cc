@@ -5,10 +5,10 @@
 #include <set>
 
 #include "engine/graph/gradients.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/optimizer_updates.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
 #include "engine/runtime/prepared_program.h"
 #include "engine/spmd/instruction_uses.h"
 #include "engine/spmd/passes/passes.h"
@@ -220,7 +220,7 @@ double growth(const Layouts& layouts, PartitionOptions options = {}) {
 }
 
 TEST(MemoryPlan, APositionInAProcessOfItsOwnTakesATenthMoreAtMost) {
-  const PartitionOptions cpu, cuda{.fuse_epilogues = true, .fuse_chains = true, .group_updates = true};
+  const PartitionOptions cpu, cuda{.fuse_epilogues = true, .fuse_elementwise = true, .group_updates = true};
   for (const PartitionOptions& options : {cpu, cuda}) {
     EXPECT_LE(growth(layouts("all:8", "batch:all"), options), 1.1) << "data parallel";
     EXPECT_LE(growth(layouts("all:8", "batch:all", "", "even:all"), options), 1.1) << "ZeRO";

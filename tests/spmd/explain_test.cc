@@ -1,16 +1,15 @@
 // Facts about programs: the counters of the original system, and work and traffic that are those that the
 // executor counts.
-#include "engine/spmd/explain.h"
-
 #include <gmock/gmock.h>
 
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/reshape.h"
 #include "engine/ops/shift.h"
+#include "engine/ops/unary.h"
+#include "engine/spmd/program_facts.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/run_on_mesh.h"
 

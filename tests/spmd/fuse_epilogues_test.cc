@@ -7,9 +7,9 @@
 #include "engine/graph/gradients.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
 #include "engine/spmd/passes/passes.h"
 #include "tests/support/run_on_mesh.h"
 

@@ -23,7 +23,7 @@ TEST(GroupUpdates, JoinsThoseOfOneKind) {
   expect_groups(
       "%a = sgd_update(%v, %f) {update}\n%b = sgd_update(%w, %g) {update}\n"
       "%c = sum_of_squares(%h) {update}\n%d = sgd_update(%x, %h) {update}",
-      "%a, %b, %d = grouped(%v, %f, %w, %g, %x, %h, 3 sgd_update)\n%c = sum_of_squares(%h)");
+      "%a, %b, %d = multi_tensor(%v, %f, %w, %g, %x, %h, 3 sgd_update)\n%c = sum_of_squares(%h)");
 }
 
 TEST(GroupUpdates, LeavesOperationsOutsideTheUpdateAndThoseItDoesNotKnow) {
@@ -40,7 +40,7 @@ TEST(GroupUpdates, KeepsGuardsTypesAndSpreadsApart) {
       "param %z: f32[batch=8/data, d_model=8]\n%a = sgd_update(%v, %f) {update}\n"
       "%b = sgd_update(%z, %g) {update}");
   expect_groups("%a = sgd_update(%v, %f) if %p {update}\n%b = sgd_update(%w, %g) if %p {update}",
-                "%a, %b = grouped(%v, %f, %w, %g, 2 sgd_update) if %p");
+                "%a, %b = multi_tensor(%v, %f, %w, %g, 2 sgd_update) if %p");
 }
 
 TEST(GroupUpdates, OneMemberDoesNotReadOrOverwriteWhatAnotherHas) {
@@ -54,7 +54,7 @@ TEST(GroupUpdates, BringsWhatLaterMembersNeed) {
   expect_groups(
       "%y = relu(%f) {update}\n%a = sgd_update(%v, %y) {update}\n%z = relu(%g) {update}\n"
       "%b = sgd_update(%w, %z) {update}\n%r = relu(%b) {update}",
-      "%y = relu(%f)\n%z = relu(%g)\n%a, %b = grouped(%v, %y, %w, %z, 2 sgd_update)\n%r = relu(%b)");
+      "%y = relu(%f)\n%z = relu(%g)\n%a, %b = multi_tensor(%v, %y, %w, %z, 2 sgd_update)\n%r = relu(%b)");
 }
 
 TEST(GroupUpdates, LeavesWhatWaitsForACollective) {
@@ -64,7 +64,7 @@ TEST(GroupUpdates, LeavesWhatWaitsForACollective) {
   expect_groups(
       "%a = sgd_update(%v, %f) {update}\n%s = all_reduce(%g, sum, data)\n"
       "%b = sgd_update(%w, %f) {update}",
-      "%a, %b = grouped(%v, %f, %w, %f, 2 sgd_update)\n%s = all_reduce(%g, sum, data)");
+      "%a, %b = multi_tensor(%v, %f, %w, %f, 2 sgd_update)\n%s = all_reduce(%g, sum, data)");
 }
 
 TEST(GroupUpdates, MakesLittleBeforeItIsWanted) {
@@ -73,8 +73,8 @@ TEST(GroupUpdates, MakesLittleBeforeItIsWanted) {
   for (const char* name : {"a", "b", "c", "d"})
     text += "%" + std::string(name) + " = multiply(%" + name + "_g, %f) : f32[batch=8, d_model=" + third +
             "] {update}\n";
-  expect_groups(text,
-                "%a, %b, %c = grouped(%a_g, %f, %b_g, %f, %c_g, %f, 3 multiply)\n%d = multiply(%d_g, %f)");
+  expect_groups(
+      text, "%a, %b, %c = multi_tensor(%a_g, %f, %b_g, %f, %c_g, %f, 3 multiply)\n%d = multiply(%d_g, %f)");
 }
 
 }  // namespace

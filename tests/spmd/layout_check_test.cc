@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "engine/graph/structural.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/concat.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/slice.h"
+#include "engine/ops/unary.h"
 #include "engine/spmd/partition/partition.h"
 
 namespace mtf {

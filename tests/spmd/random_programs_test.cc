@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "engine/spmd/passes/passes.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/run_on_mesh.h"
 

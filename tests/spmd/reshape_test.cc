@@ -8,7 +8,7 @@
 #include <numeric>
 #include <random>
 
-#include "engine/ops/component_wise.h"
+#include "engine/ops/unary.h"
 #include "tests/support/run_on_mesh.h"
 
 namespace mtf::testing {

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/ops/component_wise.h"
 #include "engine/ops/einsum.h"
+#include "engine/ops/unary.h"
 
 namespace mtf {
 namespace {

@@ -1,11 +1,11 @@
 // Cases of contractions, softmax, losses, normalisation and optimizer updates.
 #include "engine/ops/adafactor.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/normalization.h"
 #include "engine/ops/optimizer_updates.h"
 #include "engine/ops/softmax.h"
+#include "engine/ops/unary.h"
 #include "tests/support/operation_cases.h"
 
 namespace mtf::testing {

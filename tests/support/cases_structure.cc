@@ -1,17 +1,17 @@
 // Cases of the operations that move, select and draw elements.
-#include "engine/ops/advance_cache.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/concat.h"
 #include "engine/ops/cumsum.h"
+#include "engine/ops/dynamic_update_slice.h"
 #include "engine/ops/halo.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/pool_1d.h"
-#include "engine/ops/put.h"
 #include "engine/ops/random.h"
 #include "engine/ops/shift.h"
 #include "engine/ops/slice.h"
 #include "engine/ops/stack.h"
 #include "engine/ops/top_k.h"
+#include "engine/ops/update_kv_cache.h"
 #include "tests/support/operation_cases.h"
 
 namespace mtf::testing {
@@ -92,24 +92,26 @@ const CaseRegistration dynamic_shift_case("dynamic_shift", [](CaseBuilder& c) {
                  dynamic_shift(x, c.ids("offset_of_d", {d}, -7, 8), "length", true)};
 });
 
-const CaseRegistration put_case("put", [](CaseBuilder& c) {
+const CaseRegistration dynamic_update_slice_case("dynamic_update_slice", [](CaseBuilder& c) {
   const Tensor x = c.input("x", {batch, length, d});
   const Tensor entry = c.input("entry", {d, batch});
-  return Tensors{put(x, entry, c.ids("of_batch", {batch}, 0, x.shape()[1].size), "length"),
-                 put(x, entry, c.ids("of_both", {d, batch}, -1, x.shape()[1].size + 1), "length"),
-                 put(x, c.input("column", {batch, length}), c.ids("one", {}, 0, x.shape()[2].size), "d")};
+  return Tensors{
+      dynamic_update_slice(x, entry, c.ids("of_batch", {batch}, 0, x.shape()[1].size), "length"),
+      dynamic_update_slice(x, entry, c.ids("of_both", {d, batch}, -1, x.shape()[1].size + 1), "length"),
+      dynamic_update_slice(x, c.input("column", {batch, length}), c.ids("one", {}, 0, x.shape()[2].size),
+                           "d")};
 });
 
-const CaseRegistration advance_cache_case("advance_cache", [](CaseBuilder& c) {
+const CaseRegistration update_kv_cache_case("update_kv_cache", [](CaseBuilder& c) {
   const Dimension beam{"beam", 3};
   const auto values = [&](const char* name, const Shape& shape) {
     return cast(c.ids(name, shape, 0, 100), c.floating);  // not differentiated
   };
   const Tensor position = c.ids("position", {batch}, 0, 6), parent = c.ids("parent", {batch, beam}, 0, 3);
-  return Tensors{advance_cache(values("cache", {batch, beam, length, d}), values("entry", {beam, batch, d}),
-                               position, parent, "beam", "length"),
-                 advance_cache(values("apart", {d, length, batch, beam}), values("other", {batch, d, beam}),
-                               position, parent, "beam", "length")};
+  return Tensors{update_kv_cache(values("cache", {batch, beam, length, d}), values("entry", {beam, batch, d}),
+                                 position, parent, "beam", "length"),
+                 update_kv_cache(values("apart", {d, length, batch, beam}), values("other", {batch, d, beam}),
+                                 position, parent, "beam", "length")};
 });
 
 const CaseRegistration halo_case("shift slice concat", [](CaseBuilder& c) {

@@ -11,7 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/graph/gradients.h"
 #include "engine/safetensors/safetensors.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 
 namespace mtf::testing {
 namespace {

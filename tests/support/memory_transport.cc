@@ -42,8 +42,8 @@ struct Posted {
 
 }  // namespace
 
-struct MemoryWireState {
-  MemoryWireState(size_t size, std::chrono::milliseconds timeout)
+struct MemoryNetworkState {
+  MemoryNetworkState(size_t size, std::chrono::milliseconds timeout)
       : timeout(timeout), lost(size), aborted(size) {}
 
   const std::chrono::milliseconds timeout;
@@ -58,7 +58,7 @@ namespace {
 
 class MemoryBuffer final : public MessageBuffer {
  public:
-  MemoryBuffer(MemoryWireState& state, int rank, std::span<std::byte> memory)
+  MemoryBuffer(MemoryNetworkState& state, int rank, std::span<std::byte> memory)
       : state_(state), rank_(rank), memory_(memory) {}
 
   ~MemoryBuffer() override {
@@ -134,7 +134,7 @@ class MemoryBuffer final : public MessageBuffer {
     --traffic.ended;
   }
 
-  MemoryWireState& state_;
+  MemoryNetworkState& state_;
   const int rank_;
   const std::span<std::byte> memory_;
   Traffic sends_, receives_;
@@ -142,7 +142,7 @@ class MemoryBuffer final : public MessageBuffer {
 
 class MemoryTransport final : public Transport {
  public:
-  MemoryTransport(MemoryWireState& state, int rank) : state_(state), rank_(rank) {}
+  MemoryTransport(MemoryNetworkState& state, int rank) : state_(state), rank_(rank) {}
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(state_.lost.size()); }
@@ -163,22 +163,22 @@ class MemoryTransport final : public Transport {
   }
 
  private:
-  MemoryWireState& state_;
+  MemoryNetworkState& state_;
   const int rank_;
 };
 
 }  // namespace
 
-MemoryWire::MemoryWire(int size, std::chrono::milliseconds timeout)
-    : state_(std::make_unique<MemoryWireState>(static_cast<size_t>(size), timeout)) {}
+MemoryNetwork::MemoryNetwork(int size, std::chrono::milliseconds timeout)
+    : state_(std::make_unique<MemoryNetworkState>(static_cast<size_t>(size), timeout)) {}
 
-MemoryWire::~MemoryWire() = default;
+MemoryNetwork::~MemoryNetwork() = default;
 
-std::unique_ptr<Transport> MemoryWire::transport(int rank) {
+std::unique_ptr<Transport> MemoryNetwork::transport(int rank) {
   return std::make_unique<MemoryTransport>(*state_, rank);
 }
 
-void MemoryWire::lose(int rank) {
+void MemoryNetwork::lose(int rank) {
   const std::lock_guard lock(state_->mutex);
   state_->lost[static_cast<size_t>(rank)] = true;
   state_->changed.notify_all();

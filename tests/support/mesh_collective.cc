@@ -224,7 +224,7 @@ CollectiveSide::CollectiveSide(const MeshCollective& c, Communicator& communicat
     request.result = [&](int64_t position) { return results_.back()[*results.find(position)]->data(); };
     parts.push_back({.collective = collective,
                      .groups = remote_groups(hosted_, request),
-                     .teams = even_teams(hosted_, request)});
+                     .process_groups = even_process_groups(hosted_, request)});
     if (options.guard) parts.back().guard = reinterpret_cast<const bool*>(guard_->data());
   }
   planned_bytes_ = sent_bytes(parts, communicator.process(), communicator.processes());

@@ -7,13 +7,13 @@
 #include "engine/graph/gradients.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/concat.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/reshape.h"
 #include "engine/ops/shift.h"
 #include "engine/ops/slice.h"
+#include "engine/ops/unary.h"
 
 namespace mtf::testing {
 namespace {

@@ -21,7 +21,7 @@ struct RandomGraph {
   std::map<std::string, Values> variables;  ///< initial values
 };
 
-/// About a dozen contractions, sums, maxima, component-wise operations, shifts, halves exchanged and
+/// About a dozen contractions, sums, maxima, elementwise operations, shifts, halves exchanged and
 /// reshapes, a loop over microbatches in every third, gradients, and guarded updates of the variables.
 /// Dimensions: a=4, b=6, c=8, d=12, e=2 (p, q after reshapes).
 RandomGraph random_graph(uint32_t seed);

@@ -82,11 +82,11 @@ std::vector<MeshRun> run_on_processes(int processes, const Graph& graph, const L
 }
 
 void on_processes(int processes, const std::function<void(int process, Communicator&)>& run) {
-  MemoryWire wire(processes);
+  MemoryNetwork network(processes);
   std::vector<std::thread> threads;
   for (int process = 0; process < processes; ++process) {
     threads.emplace_back([&, process] {
-      const std::unique_ptr<Transport> transport = wire.transport(process);
+      const std::unique_ptr<Transport> transport = network.transport(process);
       FlightRecord record(100);
       CommunicationThread thread(record);
       ProcessCommunicator communicator(*transport, thread);

@@ -9,7 +9,7 @@
 
 #include "engine/runtime/executor.h"
 #include "engine/spmd/partition/partition.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 
 namespace mtf::testing {
 
@@ -38,12 +38,12 @@ MeshRun run_program(Program program, const std::map<std::string, Values>& feeds,
 MeshRun run_on_mesh(const Graph& graph, const Layouts& layouts, const std::map<std::string, Values>& feeds,
                     const MeshRunOptions& options = {});
 
-/// The same shared by `processes`, which are threads with a wire in memory: what each of them got.
+/// The same shared by `processes`, which are threads with a network in memory: what each of them got.
 std::vector<MeshRun> run_on_processes(int processes, const Graph& graph, const Layouts& layouts,
                                       const std::map<std::string, Values>& feeds,
                                       const MeshRunOptions& options = {});
 
-/// Calls `run` for each of `processes`, which are threads with a wire in memory.
+/// Calls `run` for each of `processes`, which are threads with a network in memory.
 void on_processes(int processes, const std::function<void(int process, Communicator&)>& run);
 
 /// Largest |a - b| / max(1e-6, largest |b|); infinite where sizes differ or a value is not finite in one of

@@ -74,9 +74,9 @@ std::vector<Values> evaluate_split(const Operation& operation, const std::vector
                                    const Mesh& mesh, const LayoutRules& rules, const EvaluateOptions& options,
                                    int64_t iteration) {
   const LayoutMap map(mesh, rules);
-  PlacementRequest request{map, {}};
+  ShardingRequest request{map, {}};
   for (const Tensor& t : operation.inputs()) request.inputs.push_back(map.of(t.shape()));
-  const Placement placement = operation.place(request);
+  const ShardingRule placement = operation.sharding_rule(request);
   std::vector<Values> results;
   for (const OutputInfo& info : operation.outputs()) results.emplace_back(info.shape.size());
   for (int64_t position = 0; position < mesh.size(); ++position) {

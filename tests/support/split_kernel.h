@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/core/mesh.h"
-#include "tests/support/evaluate.h"
+#include "tests/support/evaluate_tensors.h"
 
 namespace mtf::testing {
 

@@ -12,7 +12,7 @@
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "tests/support/failure.h"
-#include "trainer/programs/compare/text.h"
+#include "trainer/programs/compare/difference_text.h"
 
 namespace mtf {
 namespace {

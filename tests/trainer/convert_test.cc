@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "engine/base/error.h"
-#include "trainer/programs/convert/config.h"
+#include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/t5.h"
 #include "trainer/programs/convert/t5_config.h"
 

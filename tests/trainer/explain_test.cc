@@ -15,8 +15,8 @@
 #include "data/loader.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/remote_traffic.h"
-#include "trainer/explain/json.h"
-#include "trainer/explain/text.h"
+#include "trainer/explain/explanation_json.h"
+#include "trainer/explain/explanation_text.h"
 #include "trainer/session/feed.h"
 
 namespace mtf::testing {
@@ -374,9 +374,9 @@ TEST(Explain, PlansOfManyLayersTakeSeconds) {
   const TrainStep step = build_train_step(*session.model, session.train_data->features(),
                                           train_step_options(session.config, session.layouts, 3));
   const std::clock_t start = std::clock();
-  const Program program =
-      partition(*step.graph, session.layouts,
-                {.asynchronous = true, .fuse_epilogues = true, .fuse_chains = true, .group_updates = true});
+  const Program program = partition(
+      *step.graph, session.layouts,
+      {.asynchronous = true, .fuse_epilogues = true, .fuse_elementwise = true, .group_updates = true});
   EXPECT_GT(program.instructions.size(), 6'500u);
   EXPECT_GT(plan_memory(program, false, {8, 3}).temporary_bytes, 0);
   EXPECT_GT(remote_traffic(program, {8, 3}), 0);

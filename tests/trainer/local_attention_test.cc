@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "engine/spmd/explain.h"
+#include "engine/spmd/program_facts.h"
 #include "tests/support/parse_model.h"
 #include "tests/support/run_on_mesh.h"
 #include "tests/support/test_backend.h"

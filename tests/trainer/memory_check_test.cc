@@ -1,3 +1,5 @@
+#include "trainer/memory/memory_check.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +11,6 @@
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/variable_store.h"
 #include "trainer/decode/decoding_memory.h"
-#include "trainer/memory/check.h"
 
 namespace mtf::testing {
 namespace {

@@ -11,7 +11,7 @@
 #include "engine/ops/reduce.h"
 #include "tests/support/failure.h"
 #include "trainer/parameter_server/gradient_plan.h"
-#include "trainer/parameter_server/placement.h"
+#include "trainer/parameter_server/weight_placement.h"
 
 namespace mtf {
 namespace {

@@ -15,7 +15,7 @@
 #include "engine/base/hash.h"
 #include "engine/checkpoint/blocks.h"
 #include "engine/comm/rendezvous/handshake.h"
-#include "engine/core/convert.h"
+#include "engine/core/convert_elements.h"
 #include "engine/runtime/slicing.h"
 #include "models/model.h"
 #include "trainer/optimizer/averages.h"

@@ -9,7 +9,7 @@
 #include <regex>
 
 #include "engine/base/printable.h"
-#include "engine/core/convert.h"
+#include "engine/core/convert_elements.h"
 #include "layers/context.h"
 #include "trainer/checkpoint/checkpoints.h"
 #include "trainer/optimizer/averages.h"

@@ -7,7 +7,7 @@
 
 #include "engine/base/counted.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/core/convert.h"
+#include "engine/core/convert_elements.h"
 #include "trainer/checkpoint/checkpoints.h"
 #include "trainer/checkpoint/restore.h"
 #include "trainer/optimizer/averages.h"

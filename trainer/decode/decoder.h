@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "trainer/decode/plan.h"
+#include "trainer/decode/decode_plan.h"
 #include "trainer/decode/search.h"
 
 namespace mtf {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/decode/plan.h"
-#include "trainer/memory/check.h"
+#include "trainer/decode/decode_plan.h"
+#include "trainer/memory/memory_check.h"
 
 namespace mtf {
 

@@ -8,10 +8,10 @@
 #include <limits>
 
 #include "engine/ops/binary.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/top_k.h"
+#include "engine/ops/unary.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/prepared_program.h"
 #include "layers/positions.h"

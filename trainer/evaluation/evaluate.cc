@@ -9,7 +9,7 @@
 #include "trainer/checkpoint/restore.h"
 #include "trainer/decode/chosen_weights.h"
 #include "trainer/decode/decoding_memory.h"
-#include "trainer/memory/check.h"
+#include "trainer/memory/memory_check.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/report/progress.h"
 #include "trainer/session/device_notes.h"

@@ -8,8 +8,8 @@
 
 #include "data/paths.h"
 #include "engine/runtime/remote_traffic.h"
-#include "trainer/explain/json.h"
-#include "trainer/explain/text.h"
+#include "trainer/explain/explanation_json.h"
+#include "trainer/explain/explanation_text.h"
 #include "trainer/session/evaluation_sets.h"
 
 namespace mtf {

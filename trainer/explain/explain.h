@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/spmd/explain.h"
-#include "trainer/explain/memory.h"
+#include "engine/spmd/program_facts.h"
+#include "trainer/explain/explained_memory.h"
 #include "trainer/explain/splits.h"
 #include "trainer/session/session.h"
 

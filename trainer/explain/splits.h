@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/spmd/explain.h"
+#include "engine/spmd/program_facts.h"
 #include "trainer/session/session.h"
 
 namespace mtf {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/core/convert.h"
+#include "engine/core/convert_elements.h"
 #include "trainer/optimizer/optimizers.h"
 
 namespace mtf {

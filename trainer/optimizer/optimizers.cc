@@ -9,9 +9,9 @@
 #include "engine/ops/adafactor.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/optimizer_updates.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
 #include "layers/context.h"
 #include "trainer/optimizer/averages.h"
 

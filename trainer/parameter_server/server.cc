@@ -9,7 +9,7 @@
 #include "engine/base/check.h"
 #include "engine/base/signals.h"
 #include "engine/comm/parameters/parameter_service.h"
-#include "trainer/parameter_server/plan.h"
+#include "trainer/parameter_server/server_plan.h"
 #include "trainer/report/progress.h"
 #include "trainer/steps/stop.h"
 

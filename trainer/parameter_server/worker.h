@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "engine/comm/parameters/parameter_client.h"
-#include "trainer/parameter_server/plan.h"
+#include "trainer/parameter_server/server_plan.h"
 #include "trainer/steps/step_runner.h"
 
 namespace mtf {

@@ -5,7 +5,7 @@ namespace mtf {
 void show_device_notes(const Session& session, Progress& progress) {
   for (const BackendNote& note : session.backend->take_notes())
     note.is_warning ? progress.warning(note.text) : progress.record(note.text);
-  if (!session.wire.description.empty()) progress.info(session.wire.description);
+  if (!session.collective_backend.description.empty()) progress.info(session.collective_backend.description);
 }
 
 void show_device_notes(const Session& session) {

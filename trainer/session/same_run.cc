@@ -48,7 +48,7 @@ Fields fields_of_run(const Session& session, const std::vector<const Program*>& 
 
 void check_same_run(Session& session, const std::vector<const Program*>& programs, Fields fields) {
   session.processes->agree(fields_of_run(session, programs, std::move(fields)));
-  session.wire = choose_wire(session);
+  session.collective_backend = choose_collective_backend(session);
 }
 
 }  // namespace mtf

@@ -344,7 +344,7 @@ PartitionOptions partition_options_of(const Session& session) {
           .asynchronous = hosting.processes > 1 && cluster.overlap,
           .flights = std::move(flights),
           .fuse_epilogues = !session.backend->is_host(),
-          .fuse_chains = session.backend->fuses_elementwise(),
+          .fuse_elementwise = session.backend->fuses_elementwise(),
           .group_updates = !session.backend->is_host()};
 }
 
@@ -353,8 +353,9 @@ ExecutorOptions executor_options(const Session& session) {
   options.threads = thread_count(session.config);
   options.seed = static_cast<uint64_t>(session.config.run.seed);
   options.check_replicas = session.config.run.check_replicas;
-  options.communicator =
-      session.wire.communicator ? session.wire.communicator.get() : &session.processes->communicator();
+  options.communicator = session.collective_backend.communicator
+                             ? session.collective_backend.communicator.get()
+                             : &session.processes->communicator();
   options.overlap = session.config.cluster.overlap;
   options.profile = session.profile.get();
   return options;

@@ -18,8 +18,8 @@
 #include "engine/spmd/partition/partition.h"
 #include "models/model.h"
 #include "trainer/config/config.h"
+#include "trainer/session/collective_backend.h"
 #include "trainer/session/step.h"
-#include "trainer/session/wire.h"
 
 namespace mtf {
 
@@ -34,8 +34,8 @@ struct Session {
   /// Null where it could not be opened for errors that are reported. In modes that do not train: features
   /// without examples, those of the examples that are evaluated or traced; null until these are known.
   std::shared_ptr<const Source> train_data;
-  std::shared_ptr<Profile> profile = {};  ///< null: the run is not profiled
-  Wire wire = {};                         ///< between GPUs, once the processes have been compared
+  std::shared_ptr<Profile> profile = {};      ///< null: the run is not profiled
+  CollectiveBackend collective_backend = {};  ///< between GPUs, once the processes have been compared
 };
 
 /// Looks at a session whose model is made and whose vocabularies are not open yet. `step`: the graph of the

@@ -9,8 +9,8 @@
 #include "engine/graph/gradients.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
 
 namespace mtf {
 namespace {

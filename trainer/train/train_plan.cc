@@ -9,7 +9,7 @@
 #include "engine/base/nearest.h"
 #include "trainer/checkpoint/restore.h"
 #include "trainer/decode/decoding_memory.h"
-#include "trainer/memory/check.h"
+#include "trainer/memory/memory_check.h"
 #include "trainer/session/vocabulary_check.h"
 #include "trainer/train/utilization.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "trainer/evaluation/evaluate.h"
-#include "trainer/parameter_server/plan.h"
+#include "trainer/parameter_server/server_plan.h"
 #include "trainer/session/session.h"
 #include "trainer/train/continuation.h"
 

@@ -2,9 +2,9 @@
 
 #include <array>
 
-#include "engine/spmd/explain.h"
+#include "engine/spmd/program_facts.h"
 #include "trainer/memory/available.h"
-#include "trainer/parameter_server/plan.h"
+#include "trainer/parameter_server/server_plan.h"
 
 namespace mtf {
 namespace {

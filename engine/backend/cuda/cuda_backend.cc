@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "engine/backend/cuda/device/chain_kernels.h"
 #include "engine/backend/cuda/device/device_kernel.h"
+#include "engine/backend/cuda/device/fusion_kernels.h"
 #include "engine/backend/cuda/movement/moves.h"
 
 namespace mtf::cuda {
@@ -50,14 +50,14 @@ std::unique_ptr<PreparedCollective> CudaBackend::prepare(const Collective& colle
 }
 
 void CudaBackend::compile() {
-  if (device_->chains() != nullptr) device_->chains()->compile();
+  if (device_->fusions() != nullptr) device_->fusions()->compile();
 }
 
 std::string CudaBackend::instruction_set() const {
   const DeviceInfo& info = device_->info();
-  const std::string chains = device_->chains() == nullptr ? "" : device_->chains()->version();
+  const std::string fusions = device_->fusions() == nullptr ? "" : device_->fusions()->version();
   return fmt::format("{}x{} {}{}{}", info.architecture(), info.multiprocessors, device_->matmuls().version(),
-                     chains.empty() ? "" : " ", chains);
+                     fusions.empty() ? "" : " ", fusions);
 }
 
 }  // namespace mtf::cuda

@@ -42,7 +42,7 @@ class CudaBackend final : public Backend {
   int64_t memory_bytes() const override { return *allocated_; }
   std::unique_ptr<DeviceClock> make_clock() override { return device_->make_clock(); }
   ProfileObserver* profile_observer() override { return device_->profile_observer(); }
-  bool fuses_elementwise() override { return device_->chains() != nullptr; }
+  bool fuses_elementwise() override { return device_->fusions() != nullptr; }
   void compile() override;
   std::vector<BackendNote> take_notes() override { return device_->take_notes(); }
 

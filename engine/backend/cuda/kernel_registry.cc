@@ -1,5 +1,5 @@
-#include "engine/backend/cuda/device/chain_kernels.h"
 #include "engine/backend/cuda/device/device_kernel.h"
+#include "engine/backend/cuda/device/fusion_kernels.h"
 #include "engine/backend/kernel_table.h"
 
 namespace mtf::cuda {
@@ -12,11 +12,11 @@ KernelTable<DeviceKernelFactory>& table() {
 
 }  // namespace
 
-void Launcher::chain(const LaunchShape& shape, int kernel, std::span<const std::byte> arguments) const {
+void Launcher::fusion(const LaunchShape& shape, int kernel, std::span<const std::byte> arguments) const {
   if (batch_ == nullptr) {
-    device_.chains()->launch(device_.compute(), shape, guard_, kernel, arguments);
+    device_.fusions()->launch(device_.compute(), shape, guard_, kernel, arguments);
   } else {
-    batch_->add_chain(*device_.chains(), kernel, shape, arguments);
+    batch_->add_fusion(*device_.fusions(), kernel, shape, arguments);
   }
 }
 

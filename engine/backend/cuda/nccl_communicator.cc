@@ -29,27 +29,28 @@ NcclCommunicator::~NcclCommunicator() {
 std::vector<DeviceCollectives*> NcclCommunicator::all_collectives() {
   const std::lock_guard lock(mutex_);
   std::vector<DeviceCollectives*> all = {world_.get()};
-  for (const auto& [teams, group] : groups_) all.push_back(group.get());
+  for (const auto& [process_groups, group] : groups_) all.push_back(group.get());
   return all;
 }
 
-DeviceCollectives& NcclCommunicator::collectives_of(const std::vector<std::vector<int>>& teams) {
-  if (teams.size() == 1) return *world_;
-  if (const auto found = groups_.find(teams); found != groups_.end()) return *found->second;
-  const auto own = std::ranges::find_if(
-      teams, [&](const std::vector<int>& team) { return std::ranges::find(team, process()) != team.end(); });
+DeviceCollectives& NcclCommunicator::collectives_of(const std::vector<std::vector<int>>& process_groups) {
+  if (process_groups.size() == 1) return *world_;
+  if (const auto found = groups_.find(process_groups); found != groups_.end()) return *found->second;
+  const auto own = std::ranges::find_if(process_groups, [&](const std::vector<int>& process_group) {
+    return std::ranges::find(process_group, process()) != process_group.end();
+  });
   std::unique_ptr<DeviceCollectives> made;
-  watch_.during([&] { made = world_->split(static_cast<int>(own - teams.begin()), process()); });
+  watch_.during([&] { made = world_->split(static_cast<int>(own - process_groups.begin()), process()); });
   const std::lock_guard lock(mutex_);
-  return *groups_.emplace(teams, std::move(made)).first->second;
+  return *groups_.emplace(process_groups, std::move(made)).first->second;
 }
 
 std::unique_ptr<RemoteCollective> NcclCommunicator::prepare(std::vector<RemotePart> parts,
                                                             const std::string&) {
   DevicePlan plan = plan_on_device(parts, process(), processes());
-  DeviceCollectives& wire = plan.is_by_library ? collectives_of(parts.front().teams) : *world_;
+  DeviceCollectives& library = plan.is_by_library ? collectives_of(parts.front().process_groups) : *world_;
   return make_planned_collective({.device = device_,
-                                  .wire = wire,
+                                  .library = library,
                                   .stream = stream_,
                                   .scratch = scratch_,
                                   .watch = watch_,

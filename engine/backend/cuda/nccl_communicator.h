@@ -32,8 +32,8 @@ class NcclCommunicator final : public Communicator {
   void check() override { host_.check(); }
 
  private:
-  /// Of the process's team; made at the teams' first collective, by all processes.
-  DeviceCollectives& collectives_of(const std::vector<std::vector<int>>& teams);
+  /// Of the process's process group; made at the process groups' first collective, by all processes.
+  DeviceCollectives& collectives_of(const std::vector<std::vector<int>>& process_groups);
   std::vector<DeviceCollectives*> all_collectives();
   void look();
   void abort();
@@ -45,7 +45,7 @@ class NcclCommunicator final : public Communicator {
   ScratchBlocks scratch_;
   std::unique_ptr<DeviceCollectives> world_;
   std::mutex mutex_;                                                                    ///< of groups_
-  std::map<std::vector<std::vector<int>>, std::unique_ptr<DeviceCollectives>> groups_;  ///< by teams
+  std::map<std::vector<std::vector<int>>, std::unique_ptr<DeviceCollectives>> groups_;  ///< by process groups
   PeerWatch watch_;
 };
 

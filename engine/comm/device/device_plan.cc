@@ -89,8 +89,9 @@ DevicePlan plan_on_device(const std::vector<RemotePart>& parts, int process, int
   MTF_CHECK(!parts.empty(), "a collective without parts");
   const Collective& first = parts.front().collective;
   const bool in_teams =
-      !parts.front().teams.empty() &&
-      std::ranges::all_of(parts, [&](const RemotePart& part) { return part.teams == parts.front().teams; });
+      !parts.front().process_groups.empty() && std::ranges::all_of(parts, [&](const RemotePart& part) {
+        return part.process_groups == parts.front().process_groups;
+      });
   if (first.kind == Collective::Kind::kAllReduce || first.kind == Collective::Kind::kReduceScatter) {
     const bool by_library = in_teams && first.reduction == Reduction::kSum && library_sums(first.dtype);
     return by_library ? plan_library_sum(parts, process) : plan_owners_sum(parts, process);

@@ -5,7 +5,7 @@
 //   enqueue(plan.before);
 //   for (const DeviceRound& round : plan.rounds) { send(round); enqueue(round.after); }
 //
-// Sums of float32 and the like between teams are left to the library that connects the devices, which rounds
+// Sums of float32 and the like between process groups are left to the library that connects the devices, which rounds
 // once for each addition. The others (bfloat16, maxima, which keep NaN, groups that are spread unevenly) are
 // made by the owner of each share in the order of the tree: with the bits of one process. Data goes through
 // scratch memory where it does not lie together at either end, and where a guard decides later whether it is
@@ -41,11 +41,11 @@ using DeviceSource = DevicePlace<const std::byte>;
 using DeviceTarget = DevicePlace<std::byte>;
 
 struct DeviceCopy {
-  Stretch runs;
+  Segment runs;
   std::optional<DeviceSource> from;  ///< none: zeros
-  RunPlaces from_places;
+  SegmentStrides from_places;
   DeviceTarget to;
-  RunPlaces to_places;
+  SegmentStrides to_places;
 };
 
 /// In no order.
@@ -82,7 +82,7 @@ struct DeviceRound {
     DeviceTarget data;
     int64_t bytes;
   };
-  /// kAllReduce, kReduceScatter or kAllGather of the library, among the processes of the team.
+  /// kAllReduce, kReduceScatter or kAllGather of the library, among the processes of the process group.
   struct Call {
     Collective::Kind kind;
     DeviceSource in;

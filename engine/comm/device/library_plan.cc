@@ -1,4 +1,4 @@
-// Collectives that the library carries out among the processes of a team: each adds or packs what its members
+// Collectives that the library carries out among the processes of a process group: each adds or packs what its members
 // have, and hands on what comes out.
 #include <algorithm>
 #include <numeric>
@@ -6,14 +6,14 @@
 #include "engine/base/check.h"
 #include "engine/comm/device/plan_builder.h"
 #include "engine/comm/move_plan.h"
-#include "engine/comm/process/moved_stretches.h"
+#include "engine/comm/process/moved_segments.h"
 
 namespace mtf {
 namespace {
 
 const RemoteGroup::Consumer& own_consumer(const RemoteGroup& group, int process) {
   const auto own = std::ranges::find(group.consumers, process, &RemoteGroup::Consumer::process);
-  MTF_CHECK(own != group.consumers.end(), "process {} has no part in a group of its team", process);
+  MTF_CHECK(own != group.consumers.end(), "process {} has no part in a group of its process_group", process);
   return *own;
 }
 
@@ -105,7 +105,7 @@ class LibrarySum {
     const DeviceTarget packed = plan_.reserve(std::ssize(order) * extent.outer * part);
     for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
       for (end = begin + 1; end < order.size() && order[end] == order[end - 1] + 1;) ++end;
-      const Stretch runs{static_cast<int64_t>(end - begin), extent.outer, part};
+      const Segment runs{static_cast<int64_t>(end - begin), extent.outer, part};
       packed_.copies.push_back({.runs = runs,
                                 .from = sum,
                                 .from_places = {order[begin] * part, part, part * c.members()},
@@ -139,18 +139,18 @@ class LibraryGather {
   DevicePlan take() { return plan_.take(); }
 
  private:
-  using Stretches = std::vector<MovedStretch>;
+  using Segments = std::vector<MovedSegment>;
 
   void add(const RemotePart& part, const RemoteGroup& group, DeviceRound& round) {
-    RemotePart one{.collective = part.collective, .groups = {group}, .teams = {}};
+    RemotePart one{.collective = part.collective, .groups = {group}, .process_groups = {}};
     const std::vector<std::byte*>& places = group.results.front();
     if (!plan_.is_guarded()) one.groups[0].results = {{places.front()}};
-    const MovedStretches moved = moved_stretches({&one, 1}, process_, processes_);
-    std::vector<const Stretches*> by_rank;
+    const MovedSegments moved = moved_segments({&one, 1}, process_, processes_);
+    std::vector<const Segments*> by_rank;
     for (const RemoteGroup::Consumer& consumer : group.consumers)
       by_rank.push_back(&moved.from[static_cast<size_t>(consumer.process)]);
     int64_t bytes = 0;
-    for (const MovedStretch& stretch : *by_rank.front()) bytes += stretch.runs.bytes();
+    for (const MovedSegment& segment : *by_rank.front()) bytes += segment.runs.bytes();
     const bool is_in_place = !plan_.is_guarded() && are_in_order(by_rank);
     const DeviceTarget gathered =
         is_in_place ? DeviceTarget{places.front(), 0} : plan_.reserve(bytes * std::ssize(group.consumers));
@@ -166,46 +166,46 @@ class LibraryGather {
   }
 
   /// What comes from each rank follows what comes from the one before it in the result, too.
-  static bool are_in_order(const std::vector<const Stretches*>& by_rank) {
+  static bool are_in_order(const std::vector<const Segments*>& by_rank) {
     int64_t end = 0;
-    for (const Stretches* stretches : by_rank) {
-      for (const MovedStretch& stretch : *stretches) {
-        const int64_t bytes = stretch.runs.bytes();
-        if (stretch.runs.contiguous(stretch.targets.front().places, 0, bytes) != end) return false;
+    for (const Segments* segments : by_rank) {
+      for (const MovedSegment& segment : *segments) {
+        const int64_t bytes = segment.runs.bytes();
+        if (segment.runs.contiguous(segment.targets.front().places, 0, bytes) != end) return false;
         end += bytes;
       }
     }
     return true;
   }
 
-  DeviceSource source(const Stretches& own, int64_t bytes) {
+  DeviceSource source(const Segments& own, int64_t bytes) {
     const auto place = own.front().runs.contiguous(own.front().places, 0, own.front().runs.bytes());
     if (own.size() == 1 && place) return {own.front().source.data(), *place};
     const DeviceTarget packed = plan_.reserve(bytes);
     DeviceTarget to = packed;
-    for (const MovedStretch& stretch : own) {
-      packed_.copies.push_back({.runs = stretch.runs,
-                                .from = DeviceSource{stretch.source.data(), 0},
-                                .from_places = stretch.places,
+    for (const MovedSegment& segment : own) {
+      packed_.copies.push_back({.runs = segment.runs,
+                                .from = DeviceSource{segment.source.data(), 0},
+                                .from_places = segment.places,
                                 .to = to,
-                                .to_places = dense(stretch.runs)});
-      to = to.at(stretch.runs.bytes());
+                                .to_places = dense(segment.runs)});
+      to = to.at(segment.runs.bytes());
     }
     return packed;
   }
 
-  void arrange(const std::vector<const Stretches*>& by_rank, DeviceTarget from) {
+  void arrange(const std::vector<const Segments*>& by_rank, DeviceTarget from) {
     arranged_.is_guarded = plan_.is_guarded();
-    for (const Stretches* stretches : by_rank) {
-      for (const MovedStretch& stretch : *stretches) {
-        for (const MovedStretch::Target& target : stretch.targets) {
-          arranged_.copies.push_back({.runs = stretch.runs,
+    for (const Segments* segments : by_rank) {
+      for (const MovedSegment& segment : *segments) {
+        for (const MovedSegment::Target& target : segment.targets) {
+          arranged_.copies.push_back({.runs = segment.runs,
                                       .from = from,
-                                      .from_places = dense(stretch.runs),
+                                      .from_places = dense(segment.runs),
                                       .to = {target.result.data(), 0},
                                       .to_places = target.places});
         }
-        from = from.at(stretch.runs.bytes());
+        from = from.at(segment.runs.bytes());
       }
     }
   }

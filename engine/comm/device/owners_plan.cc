@@ -19,7 +19,7 @@ class OwnersSum {
         collects_(collective_.kind == Collective::Kind::kAllReduce),
         plan_(parts.front().guard != nullptr) {
     plan_.plan().rounds.resize(collects_ ? 2 : 1);
-    for (const ReducedBundle& bundle : reduced_bundles(parts)) add(bundle);
+    for (const ReduceBucket& bucket : reduce_buckets(parts)) add(bucket);
     send(round(0), plan_.plan().before, contributions_out_, contributions_in_);
     for (const Share& share : shares_) add_sums(share);
     if (collects_) send(round(1), round(0).after, results_out_, results_in_);
@@ -29,9 +29,9 @@ class OwnersSum {
   DevicePlan take() { return plan_.take(); }
 
  private:
-  /// What this process owns of a bundle.
+  /// What this process owns of a bucket.
   struct Share {
-    const ReducedBundle* bundle;
+    const ReduceBucket* bucket;
     std::vector<OwnedElements> owned;
     OwnerTree tree;
     std::map<std::pair<int, size_t>, DeviceSource> received;  ///< by node and number of the elements
@@ -40,31 +40,31 @@ class OwnersSum {
 
   DeviceRound& round(size_t number) { return plan_.plan().rounds[number]; }
 
-  void add(const ReducedBundle& given) {
-    const ReducedBundle& bundle = bundles_.emplace_back(given);
-    const std::vector<TreeNode> tree = reduction_tree(bundle.groups[0].collective->group);
-    const bool is_consumer = bundle.consumer(process_) != nullptr;
+  void add(const ReduceBucket& given) {
+    const ReduceBucket& bucket = buckets_.emplace_back(given);
+    const std::vector<TreeNode> tree = reduction_tree(bucket.groups[0].collective->group);
+    const bool is_consumer = bucket.consumer(process_) != nullptr;
     std::vector<DeviceTarget> results;
-    if (is_consumer) results = add_results(bundle);
-    for (size_t c = 0; c < bundle.consumers.size(); ++c) {
-      const RemoteGroup::Consumer& owner = bundle.consumers[c];
-      const std::vector<OwnedElements> owned = owned_elements(bundle, c, kUnitBytes / element_);
+    if (is_consumer) results = add_results(bucket);
+    for (size_t c = 0; c < bucket.consumers.size(); ++c) {
+      const RemoteGroup::Consumer& owner = bucket.consumers[c];
+      const std::vector<OwnedElements> owned = owned_elements(bucket, c, kUnitBytes / element_);
       if (owner.process == process_) {
         Share& share = shares_.emplace_back(
-            Share{&bundle, owned, owner_tree(tree, owner.suppliers, owner.process), {}, results});
+            Share{&bucket, owned, owner_tree(tree, owner.suppliers, owner.process), {}, results});
         expect(share, tree, owner.suppliers);
         if (collects_) hand_out(share);
       } else {
-        contribute(bundle, owner, owned, tree);
+        contribute(bucket, owner, owned, tree);
         if (collects_ && is_consumer) collect(owner.process, owned, results);
       }
     }
   }
 
   /// Where the results of all shares come together, or of this process's own. All places get them in the end.
-  std::vector<DeviceTarget> add_results(const ReducedBundle& bundle) {
+  std::vector<DeviceTarget> add_results(const ReduceBucket& bucket) {
     std::vector<DeviceTarget> results;
-    for (const ReducedGroup& group : bundle.groups) {
+    for (const ReducedGroup& group : bucket.groups) {
       int64_t bytes = input_bytes(*group.collective);
       if (!collects_) bytes /= group.collective->members();
       for (const std::vector<std::byte*>& places : group.results) {
@@ -100,7 +100,7 @@ class OwnersSum {
     }
   }
 
-  void contribute(const ReducedBundle& bundle, const RemoteGroup::Consumer& owner,
+  void contribute(const ReduceBucket& bucket, const RemoteGroup::Consumer& owner,
                   const std::vector<OwnedElements>& owned, const std::vector<TreeNode>& tree) {
     const std::map<int, std::vector<int>> supplied = supplied_subtrees(tree, owner.suppliers);
     const auto own = supplied.find(process_);
@@ -110,7 +110,7 @@ class OwnersSum {
       const bool is_leaf = tree[node].left < 0;
       const size_t order = is_leaf ? 0 : tree_of(tree, node);
       for (const OwnedElements& e : owned) {
-        const ReducedGroup& group = bundle.groups[e.group];
+        const ReducedGroup& group = bucket.groups[e.group];
         DeviceBlock<DeviceSource> block{.bytes = block_bytes(tree[node], e), .direct = {}, .stage = {}};
         if (is_leaf) {
           const DeviceSource input{group.inputs[static_cast<size_t>(tree[node].member)], 0};
@@ -163,7 +163,7 @@ class OwnersSum {
     const size_t order = plan_.add_tree({share.tree.tree, collective_.dtype, collective_.reduction, true});
     for (size_t i = 0; i < share.owned.size(); ++i) {
       const OwnedElements& e = share.owned[i];
-      const ReducedGroup& group = share.bundle->groups[e.group];
+      const ReducedGroup& group = share.bucket->groups[e.group];
       DeviceSum sum = sum_of(e, order);
       for (const OwnerTree::Operand& operand : share.tree.operands) {
         const bool is_own = operand.supplier == process_;
@@ -178,7 +178,7 @@ class OwnersSum {
   }
 
   void hand_out(const Share& share) {
-    for (const RemoteGroup::Consumer& consumer : share.bundle->consumers) {
+    for (const RemoteGroup::Consumer& consumer : share.bucket->consumers) {
       if (consumer.process == process_) continue;
       for (const OwnedElements& e : share.owned) {
         const DeviceSource result = share.results[e.group].at(e.output.begin);
@@ -219,7 +219,7 @@ class OwnersSum {
   const int64_t element_;  ///< bytes
   const bool collects_;
   PlanBuilder plan_;
-  std::list<ReducedBundle> bundles_;
+  std::list<ReduceBucket> buckets_;
   std::list<Share> shares_;
   Out contributions_out_, results_out_;
   In contributions_in_, results_in_;

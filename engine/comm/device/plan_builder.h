@@ -45,8 +45,10 @@ class PlanBuilder {
   DevicePlan plan_;
 };
 
-/// Of `stretch`, in a message.
-inline RunPlaces dense(const Stretch& stretch) { return {0, stretch.count * stretch.length, stretch.length}; }
+/// Of `segment`, in a message.
+inline SegmentStrides dense(const Segment& segment) {
+  return {0, segment.count * segment.length, segment.length};
+}
 /// One run.
 DeviceCopy copy_of(const DeviceSource& from, const DeviceTarget& to, int64_t bytes);
 /// A result to the further places that it is wanted in, or all from scratch memory where there is a guard.

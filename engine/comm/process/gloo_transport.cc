@@ -26,7 +26,7 @@ namespace mtf {
 
 namespace {
 
-using WireClock = std::chrono::steady_clock;
+using TransportClock = std::chrono::steady_clock;
 
 /// How often waits look whether their peers are still there.
 constexpr std::chrono::milliseconds kTick{100};
@@ -64,7 +64,7 @@ std::terminate_handler terminate_before = nullptr;
     if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
   } catch (const gloo::EnforceNotMet& error) {
     const FlightRecord* record = record_at_terminate;
-    const std::string text = fmt::format("the wire between the processes failed{}: {}\n",
+    const std::string text = fmt::format("the connection between the processes failed{}: {}\n",
                                          record ? in_collective(*record) : "", error.what());
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
     _exit(75);
@@ -195,7 +195,7 @@ class GlooBuffer final : public MessageBuffer {
   template <class WaitOnce>
   void wait(Outstanding& outstanding, bool sends, const WaitOnce& wait_once) {
     MTF_CHECK(outstanding.count > 0, "a wait for a message that is not posted");
-    const WireClock::time_point begun = WireClock::now();
+    const TransportClock::time_point begun = TransportClock::now();
     bool recorded = false;
     for (;;) {
       transport_.throw_if_aborted();
@@ -211,7 +211,8 @@ class GlooBuffer final : public MessageBuffer {
       transport_.throw_if_lost(outstanding.peers);
       if (!recorded) transport_.record_.waits(outstanding.peers.front());
       recorded = true;
-      if (WireClock::now() - begun > transport_.timeout_) transport_.throw_timeout(outstanding.peers, sends);
+      if (TransportClock::now() - begun > transport_.timeout_)
+        transport_.throw_timeout(outstanding.peers, sends);
     }
     if (recorded) transport_.record_.waits(-1);
   }

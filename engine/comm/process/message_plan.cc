@@ -54,7 +54,7 @@ int add_owner_node(const std::vector<TreeNode>& tree, const std::vector<int>& on
 
 }  // namespace
 
-std::optional<int64_t> Stretch::contiguous(const RunPlaces& places, int64_t begin, int64_t end) const {
+std::optional<int64_t> Segment::contiguous(const SegmentStrides& places, int64_t begin, int64_t end) const {
   const int64_t first = begin / length, last = (end - 1) / length;
   const int64_t place = this->place(places, first) + begin % length;
   const bool row_is_dense = count == 1 || places.step == length;
@@ -64,18 +64,18 @@ std::optional<int64_t> Stretch::contiguous(const RunPlaces& places, int64_t begi
   return std::nullopt;
 }
 
-void pack(const Stretch& stretch, const RunPlaces& places, const std::byte* source, int64_t begin,
+void pack(const Segment& segment, const SegmentStrides& places, const std::byte* source, int64_t begin,
           int64_t end, std::byte* message) {
-  stretch.visit_runs(begin, end, [&](int64_t run, int64_t first, int64_t bytes) {
-    std::memcpy(message, source + stretch.place(places, run) + first, static_cast<size_t>(bytes));
+  segment.visit_runs(begin, end, [&](int64_t run, int64_t first, int64_t bytes) {
+    std::memcpy(message, source + segment.place(places, run) + first, static_cast<size_t>(bytes));
     message += bytes;
   });
 }
 
-void unpack(const Stretch& stretch, const RunPlaces& places, std::byte* result, int64_t begin, int64_t end,
-            const std::byte* message) {
-  stretch.visit_runs(begin, end, [&](int64_t run, int64_t first, int64_t bytes) {
-    std::memcpy(result + stretch.place(places, run) + first, message, static_cast<size_t>(bytes));
+void unpack(const Segment& segment, const SegmentStrides& places, std::byte* result, int64_t begin,
+            int64_t end, const std::byte* message) {
+  segment.visit_runs(begin, end, [&](int64_t run, int64_t first, int64_t bytes) {
+    std::memcpy(result + segment.place(places, run) + first, message, static_cast<size_t>(bytes));
     message += bytes;
   });
 }

@@ -15,19 +15,19 @@
 
 namespace mtf {
 
-/// Where the runs of a stretch begin: run k of row i at begin + i * row + k * step (bytes).
-struct RunPlaces {
+/// Where the runs of a segment begin: run k of row i at begin + i * row + k * step (bytes).
+struct SegmentStrides {
   int64_t begin = 0, row = 0, step = 0;
 
-  friend bool operator==(const RunPlaces&, const RunPlaces&) = default;
+  friend bool operator==(const SegmentStrides&, const SegmentStrides&) = default;
 };
 
 /// rows * count runs of `length` bytes each. In a message they follow each other.
-struct Stretch {
+struct Segment {
   int64_t rows = 1, count = 1, length = 0;
 
   int64_t bytes() const { return rows * count * length; }
-  int64_t place(const RunPlaces& places, int64_t run) const {
+  int64_t place(const SegmentStrides& places, int64_t run) const {
     return places.begin + run / count * places.row + run % count * places.step;
   }
   /// Calls visit(run, byte of the run, number of bytes) for the bytes [begin, end) of the message.
@@ -40,16 +40,16 @@ struct Stretch {
     }
   }
   /// The place of the bytes [begin, end) of the message if they follow each other there too.
-  std::optional<int64_t> contiguous(const RunPlaces& places, int64_t begin, int64_t end) const;
+  std::optional<int64_t> contiguous(const SegmentStrides& places, int64_t begin, int64_t end) const;
 
-  friend bool operator==(const Stretch&, const Stretch&) = default;
+  friend bool operator==(const Segment&, const Segment&) = default;
 };
 
 /// Bytes of a message from runs at `places` of `source`, or to those of `result`.
-void pack(const Stretch& stretch, const RunPlaces& places, const std::byte* source, int64_t begin,
+void pack(const Segment& segment, const SegmentStrides& places, const std::byte* source, int64_t begin,
           int64_t end, std::byte* message);
-void unpack(const Stretch& stretch, const RunPlaces& places, std::byte* result, int64_t begin, int64_t end,
-            const std::byte* message);
+void unpack(const Segment& segment, const SegmentStrides& places, std::byte* result, int64_t begin,
+            int64_t end, const std::byte* message);
 
 /// Sequences of data from this size on are sent from and received into their place where they can be.
 inline constexpr int64_t kAloneBytes = 64 << 10;

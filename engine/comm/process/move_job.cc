@@ -4,20 +4,20 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/comm/process/moved_stretches.h"
+#include "engine/comm/process/moved_segments.h"
 
 namespace mtf {
 namespace {
 
 struct MovedMessage {
   RemoteMessage message;
-  const std::vector<MovedStretch>* stretches = nullptr;  ///< of the peer
+  const std::vector<MovedSegment>* segments = nullptr;  ///< of the peer
   std::vector<MessageSlice> slices;
 
   void pack() const {
     std::byte* out = message.staged;
     for (const MessageSlice& slice : slices) {
-      const MovedStretch& s = (*stretches)[slice.sequence];
+      const MovedSegment& s = (*segments)[slice.sequence];
       mtf::pack(s.runs, s.places, s.source.data(), slice.begin, slice.end, out);
       out += slice.end - slice.begin;
     }
@@ -25,8 +25,8 @@ struct MovedMessage {
   void unpack() const {
     const std::byte* in = message.staged;
     for (const MessageSlice& slice : slices) {
-      const MovedStretch& s = (*stretches)[slice.sequence];
-      for (const MovedStretch::Target& target : s.targets) {
+      const MovedSegment& s = (*segments)[slice.sequence];
+      for (const MovedSegment::Target& target : s.targets) {
         mtf::unpack(s.runs, target.places, target.result.data(), slice.begin, slice.end, in);
       }
       in += slice.end - slice.begin;
@@ -39,7 +39,7 @@ class MoveJob final : public RemoteJob {
   MoveJob(Staging& staging, CommunicationThread& thread, const std::vector<RemotePart>& parts,
           std::string name)
       : RemoteJob(staging, thread, parts.empty() ? DType::kBool : parts[0].collective.dtype, std::move(name)),
-        stretches_(moved_stretches(parts, staging.transport().rank(), staging.transport().size())) {
+        segments_(moved_segments(parts, staging.transport().rank(), staging.transport().size())) {
     for (int peer = 0; peer < staging.transport().size(); ++peer) make_messages(peer);
   }
 
@@ -61,9 +61,9 @@ class MoveJob final : public RemoteJob {
 
   void make_messages(int peer) {
     if (peer == process()) return;
-    make_messages(stretches_.to[peer], sent_, [&](MovedMessage& moved, int64_t bytes, int64_t round) {
+    make_messages(segments_.to[peer], sent_, [&](MovedMessage& moved, int64_t bytes, int64_t round) {
       moved.message = next_sent(peer, MessagePhase::kMove, bytes);
-      const MovedStretch& s = (*moved.stretches)[moved.slices[0].sequence];
+      const MovedSegment& s = (*moved.segments)[moved.slices[0].sequence];
       const auto place = s.runs.contiguous(s.places, moved.slices[0].begin, moved.slices[0].end);
       if (moved.slices.size() == 1 && place) {
         send_in_place(moved.message, s.source, *place);
@@ -71,10 +71,10 @@ class MoveJob final : public RemoteJob {
         stage(moved.message, Use::kContributionOut, peer, round);
       }
     });
-    make_messages(stretches_.from[peer], received_, [&](MovedMessage& moved, int64_t bytes, int64_t round) {
+    make_messages(segments_.from[peer], received_, [&](MovedMessage& moved, int64_t bytes, int64_t round) {
       moved.message = next_received(peer, MessagePhase::kMove, bytes);
-      const MovedStretch& s = (*moved.stretches)[moved.slices[0].sequence];
-      const MovedStretch::Target& target = s.targets[0];
+      const MovedSegment& s = (*moved.segments)[moved.slices[0].sequence];
+      const MovedSegment::Target& target = s.targets[0];
       const auto place = s.runs.contiguous(target.places, moved.slices[0].begin, moved.slices[0].end);
       if (moved.slices.size() == 1 && s.targets.size() == 1 && place) {
         receive_in_place(moved.message, target.result, *place);
@@ -85,14 +85,14 @@ class MoveJob final : public RemoteJob {
   }
 
   template <class Place>
-  void make_messages(const std::vector<MovedStretch>& stretches, Messages& messages, const Place& place) {
+  void make_messages(const std::vector<MovedSegment>& segments, Messages& messages, const Place& place) {
     std::vector<int64_t> lengths;
-    for (const MovedStretch& stretch : stretches) lengths.push_back(stretch.runs.bytes());
+    for (const MovedSegment& segment : segments) lengths.push_back(segment.runs.bytes());
     int64_t round = 0;
     for (std::vector<MessageSlice>& slices : cut_messages(lengths, slot_bytes(), kAloneBytes)) {
       int64_t bytes = 0;
       for (const MessageSlice& slice : slices) bytes += slice.end - slice.begin;
-      MovedMessage moved{{}, &stretches, std::move(slices)};
+      MovedMessage moved{{}, &segments, std::move(slices)};
       place(moved, bytes, round);
       if (static_cast<int64_t>(messages.size()) == round) messages.emplace_back();
       messages[round++].push_back(std::move(moved));
@@ -125,7 +125,7 @@ class MoveJob final : public RemoteJob {
   }
 
   void write_zeros() const {
-    for (const auto& [runs, target] : stretches_.zeros) {
+    for (const auto& [runs, target] : segments_.zeros) {
       runs.visit_runs(0, runs.bytes(), [&](int64_t run, int64_t, int64_t bytes) {
         std::fill_n(target.result.data() + runs.place(target.places, run), bytes, std::byte{});
       });
@@ -134,8 +134,8 @@ class MoveJob final : public RemoteJob {
 
   /// What this process supplies to itself.
   void copy_own() {
-    for (const MovedStretch& s : stretches_.from[process()]) {
-      for (const MovedStretch::Target& target : s.targets) {
+    for (const MovedSegment& s : segments_.from[process()]) {
+      for (const MovedSegment::Target& target : s.targets) {
         s.runs.visit_runs(0, s.runs.bytes(), [&](int64_t run, int64_t, int64_t bytes) {
           std::memcpy(target.result.data() + s.runs.place(target.places, run),
                       s.source.data() + s.runs.place(s.places, run), static_cast<size_t>(bytes));
@@ -144,7 +144,7 @@ class MoveJob final : public RemoteJob {
     }
   }
 
-  const MovedStretches stretches_;
+  const MovedSegments segments_;
   Messages sent_, received_;
 };
 

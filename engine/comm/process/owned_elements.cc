@@ -17,25 +17,25 @@ int64_t elements_of(const Collective& collective) {
 }
 
 /// all_reduce: an equal share of the units of all groups, one after the other.
-std::vector<OwnedElements> owned_share(const ReducedBundle& bundle, int64_t consumer, int64_t unit) {
+std::vector<OwnedElements> owned_share(const ReduceBucket& bucket, int64_t consumer, int64_t unit) {
   const auto units_of = [&](const ReducedGroup& group) {
     return (elements_of(*group.collective) + unit - 1) / unit;
   };
   int64_t units = 0;
-  for (const ReducedGroup& group : bundle.groups) units += units_of(group);
-  const auto shares = static_cast<int64_t>(bundle.consumers.size());
+  for (const ReducedGroup& group : bucket.groups) units += units_of(group);
+  const auto shares = static_cast<int64_t>(bucket.consumers.size());
   const int64_t begin = share_begin(units, shares, consumer), end = share_begin(units, shares, consumer + 1);
   std::vector<OwnedElements> owned;
   int64_t first = 0;  // unit of the group
-  for (size_t g = 0; g < bundle.groups.size(); ++g) {
-    const Collective& collective = *bundle.groups[g].collective;
+  for (size_t g = 0; g < bucket.groups.size(); ++g) {
+    const Collective& collective = *bucket.groups[g].collective;
     const auto bytes = static_cast<int64_t>(size_of(collective.dtype));
-    const int64_t last = first + units_of(bundle.groups[g]);
+    const int64_t last = first + units_of(bucket.groups[g]);
     const auto element = [&](int64_t at) {
       return std::min((std::clamp(at, first, last) - first) * unit, elements_of(collective));
     };
     const int64_t from = element(begin), to = element(end);
-    const RunPlaces places{from * bytes, 0, 0};
+    const SegmentStrides places{from * bytes, 0, 0};
     if (from < to) owned.push_back({g, 0, {1, 1, (to - from) * bytes}, places, places});
     first = last;
   }
@@ -43,11 +43,11 @@ std::vector<OwnedElements> owned_share(const ReducedBundle& bundle, int64_t cons
 }
 
 /// reduce_scatter: the parts of the members whose results the consumer wants.
-std::vector<OwnedElements> owned_parts(const ReducedBundle& bundle, size_t consumer) {
+std::vector<OwnedElements> owned_parts(const ReduceBucket& bucket, size_t consumer) {
   std::vector<OwnedElements> owned;
-  const std::vector<int64_t>& members = bundle.consumers[consumer].members;
-  for (size_t g = 0; g < bundle.groups.size(); ++g) {
-    const Collective& collective = *bundle.groups[g].collective;
+  const std::vector<int64_t>& members = bucket.consumers[consumer].members;
+  for (size_t g = 0; g < bucket.groups.size(); ++g) {
+    const Collective& collective = *bucket.groups[g].collective;
     const AxisExtent extent(collective.input, collective.dimension);
     const int64_t row = extent.size * extent.inner * static_cast<int64_t>(size_of(collective.dtype));
     const int64_t part = row / collective.members();
@@ -61,25 +61,25 @@ std::vector<OwnedElements> owned_parts(const ReducedBundle& bundle, size_t consu
 
 }  // namespace
 
-const RemoteGroup::Consumer* ReducedBundle::consumer(int process) const {
+const RemoteGroup::Consumer* ReduceBucket::consumer(int process) const {
   const auto found = std::find_if(consumers.begin(), consumers.end(),
                                   [&](const auto& consumer) { return consumer.process == process; });
   return found == consumers.end() ? nullptr : &*found;
 }
 
-std::vector<ReducedBundle> reduced_bundles(const std::vector<RemotePart>& parts) {
-  std::vector<ReducedBundle> bundles;
+std::vector<ReduceBucket> reduce_buckets(const std::vector<RemotePart>& parts) {
+  std::vector<ReduceBucket> buckets;
   for (const RemotePart& part : parts) {
     for (const RemoteGroup& group : part.groups) {
-      const auto fits = [&](const ReducedBundle& bundle) {
-        return bundle.groups[0].collective->group == part.collective.group &&
-               std::equal(bundle.consumers.begin(), bundle.consumers.end(), group.consumers.begin(),
+      const auto fits = [&](const ReduceBucket& bucket) {
+        return bucket.groups[0].collective->group == part.collective.group &&
+               std::equal(bucket.consumers.begin(), bucket.consumers.end(), group.consumers.begin(),
                           group.consumers.end(), spread_alike);
       };
-      auto bundle = std::find_if(bundles.begin(), bundles.end(), fits);
-      if (bundle == bundles.end()) bundle = bundles.insert(bundles.end(), {group.consumers, {}});
-      bundle->groups.push_back({&part.collective, group.inputs, group.results});
-      std::vector<std::vector<std::byte*>>& results = bundle->groups.back().results;
+      auto bucket = std::find_if(buckets.begin(), buckets.end(), fits);
+      if (bucket == buckets.end()) bucket = buckets.insert(buckets.end(), {group.consumers, {}});
+      bucket->groups.push_back({&part.collective, group.inputs, group.results});
+      std::vector<std::vector<std::byte*>>& results = bucket->groups.back().results;
       if (part.collective.kind != Collective::Kind::kAllReduce) continue;
       for (size_t i = 1; i < results.size(); ++i) {
         results[0].insert(results[0].end(), results[i].begin(), results[i].end());
@@ -87,13 +87,13 @@ std::vector<ReducedBundle> reduced_bundles(const std::vector<RemotePart>& parts)
       results.resize(std::min<size_t>(1, results.size()));
     }
   }
-  return bundles;
+  return buckets;
 }
 
-std::vector<OwnedElements> owned_elements(const ReducedBundle& bundle, size_t consumer, int64_t unit) {
-  return bundle.groups[0].collective->kind == Collective::Kind::kAllReduce
-             ? owned_share(bundle, static_cast<int64_t>(consumer), unit)
-             : owned_parts(bundle, consumer);
+std::vector<OwnedElements> owned_elements(const ReduceBucket& bucket, size_t consumer, int64_t unit) {
+  return bucket.groups[0].collective->kind == Collective::Kind::kAllReduce
+             ? owned_share(bucket, static_cast<int64_t>(consumer), unit)
+             : owned_parts(bucket, consumer);
 }
 
 }  // namespace mtf

@@ -18,7 +18,7 @@ struct ReducedGroup {
 };
 
 /// Groups whose members and results are spread over the processes alike: they are reduced as one.
-struct ReducedBundle {
+struct ReduceBucket {
   std::vector<RemoteGroup::Consumer> consumers;
   std::vector<ReducedGroup> groups;
 
@@ -27,19 +27,19 @@ struct ReducedBundle {
 };
 
 /// In the order of their first groups: the same order in all processes.
-std::vector<ReducedBundle> reduced_bundles(const std::vector<RemotePart>& parts);
+std::vector<ReduceBucket> reduce_buckets(const std::vector<RemotePart>& parts);
 
 /// Elements that one process owns. Lengths and places count bytes of the element type.
 struct OwnedElements {
   size_t group = 0;
   size_t result = 0;  ///< of the owner
-  Stretch runs;
-  RunPlaces input;   ///< in the members' inputs
-  RunPlaces output;  ///< in the result
+  Segment runs;
+  SegmentStrides input;   ///< in the members' inputs
+  SegmentStrides output;  ///< in the result
 };
 
 /// all_reduce: an equal share of the elements of all groups; in each of them it begins and ends at multiples
 /// of `unit` elements, or at the end.
-std::vector<OwnedElements> owned_elements(const ReducedBundle& bundle, size_t consumer, int64_t unit = 1);
+std::vector<OwnedElements> owned_elements(const ReduceBucket& bucket, size_t consumer, int64_t unit = 1);
 
 }  // namespace mtf

@@ -14,14 +14,14 @@
 #include "engine/comm/process/diagnosis.h"
 #include "engine/comm/process/flight_record.h"
 #include "engine/comm/process/gloo_transport.h"
+#include "engine/comm/process/pause_detector.h"
 #include "engine/comm/process/process_communicator.h"
-#include "engine/comm/process/stall_meter.h"
 #include "engine/comm/process/watchdog.h"
 #include "engine/comm/rendezvous/failure_listener.h"
 #include "engine/comm/rendezvous/failure_report.h"
 #include "engine/comm/rendezvous/handshake.h"
 #include "engine/comm/rendezvous/heartbeat.h"
-#include "engine/comm/rendezvous/meeting.h"
+#include "engine/comm/rendezvous/rendezvous.h"
 
 namespace mtf {
 
@@ -61,7 +61,7 @@ class AbsentProcess final : public OneProcess {
       : absent_(launch), access_(access), build_(build), patience_(patience) {}
   Error fail(const Error& error) noexcept override {
     try {
-      Meeting(absent_, access_, build_, patience_, patience_).decline(error);
+      Rendezvous(absent_, access_, build_, patience_, patience_).decline(error);
     } catch (const std::exception&) {  // nobody is there, or not of this run
     }
     return error;
@@ -79,15 +79,16 @@ class SeveralProcesses final : public ProcessGroup {
   SeveralProcesses(const Launch& launch, const ProcessGroupOptions& options)
       : launch_(launch),
         options_(options),
-        meeting_(launch, options.access, options.build, options.connect_timeout, options.collective_timeout),
+        rendezvous_(launch, options.access, options.build, options.connect_timeout,
+                    options.collective_timeout),
         record_(kRecorded) {}
   ~SeveralProcesses() override {
     if (transport_) transport_->abort("the process ends");  // a job that waits would hold up its thread
   }
 
   void meet() {
-    meeting_.meet();
-    heartbeat_.emplace(meeting_.store(), rank(), std::min(kHeartbeat, options_.collective_timeout / 4));
+    rendezvous_.meet();
+    heartbeat_.emplace(rendezvous_.store(), rank(), std::min(kHeartbeat, options_.collective_timeout / 4));
   }
 
   const Launch& launch() const override { return launch_; }
@@ -95,7 +96,7 @@ class SeveralProcesses final : public ProcessGroup {
   Communicator& communicator() override;
   void first_then_others(const std::string& name, const std::function<void()>& action) override;
   std::vector<std::string> collect(const std::string& name, const std::string& text) override;
-  void refuse(const Error& error) override { meeting_.refuse(error); }
+  void refuse(const Error& error) override { rendezvous_.refuse(error); }
   void leave() override;
   Error fail(const Error& error) noexcept override;
 
@@ -109,11 +110,11 @@ class SeveralProcesses final : public ProcessGroup {
   /// What is to be printed for a lost peer.
   Error explain(const Error& error);
   /// The same, where it is this process that the others have waited for: it was stopped, and has gone on.
-  std::optional<Error> after_stall(const Error& error);
+  std::optional<Error> after_pause(const Error& error);
   void write_flight_record() const;
   /// What messages call each rank.
   std::vector<std::string> peers() const;
-  /// wait_for() of the meeting, until a process that is to set the key has given no sign of life for
+  /// wait_for() of the rendezvous, until a process that is to set the key has given no sign of life for
   /// patience(); then throws Error (kPeerLost) with the words of `late`.
   template <class Late>
   std::string await(const std::string& key, int awaited, const Late& late);
@@ -124,8 +125,8 @@ class SeveralProcesses final : public ProcessGroup {
 
   const Launch launch_;
   const ProcessGroupOptions options_;
-  StallMeter stalls_;
-  Meeting meeting_;
+  PauseDetector pauses_;
+  Rendezvous rendezvous_;
   std::optional<Heartbeat> heartbeat_;
   FlightRecord record_;
   bool has_peers_ = false;  ///< each has begun to connect with every other
@@ -139,38 +140,39 @@ class SeveralProcesses final : public ProcessGroup {
 
 std::vector<std::string> SeveralProcesses::peers() const {
   std::vector<std::string> names;
-  for (const ProcessHello& member : meeting_.members()) names.push_back(member.name());
+  for (const ProcessHello& member : rendezvous_.members()) names.push_back(member.name());
   return names;
 }
 
 template <class Late>
 std::string SeveralProcesses::await(const std::string& key, int awaited, const Late& late) {
   for (Milliseconds waited = patience();; waited += patience()) {
-    const std::string alive = Heartbeat::last(meeting_.store(), awaited);
+    const std::string alive = Heartbeat::last(rendezvous_.store(), awaited);
     const auto deadline = std::chrono::steady_clock::now() + patience();
     while (std::chrono::steady_clock::now() < deadline) {
-      if (std::optional<std::string> value = meeting_.wait_for(key, kBetweenLooks)) return std::move(*value);
+      if (std::optional<std::string> value = rendezvous_.wait_for(key, kBetweenLooks))
+        return std::move(*value);
       if (thread_) thread_->check();  // whoever is waited for may be lost
     }
-    if (alive == Heartbeat::last(meeting_.store(), awaited)) throw Error(ErrorKind::kPeerLost, late());
+    if (alive == Heartbeat::last(rendezvous_.store(), awaited)) throw Error(ErrorKind::kPeerLost, late());
     if (options_.log) {
       options_.log(fmt::format("rank {} waits for {}, which is at work (more than {:g} s)", rank(),
-                               meeting_.name(awaited), std::chrono::duration<double>(waited).count()));
+                               rendezvous_.name(awaited), std::chrono::duration<double>(waited).count()));
     }
   }
 }
 
 void SeveralProcesses::agree(const Fields& fields) {
   MTF_CHECK(!has_peers_, "agree() comes once");
-  meeting_.store().set(fmt::format("fields/{}", rank()), to_text(fields));
+  rendezvous_.store().set(fmt::format("fields/{}", rank()), to_text(fields));
   if (is_first()) {
     compare(fields);
-    meeting_.store().set("agreed", "");
+    rendezvous_.store().set("agreed", "");
   }
   await("agreed", 0, [this] {
-    const std::vector<int> missing = meeting_.missing("fields");
-    return missing.empty() ? fmt::format("{} does not answer", meeting_.name(0))
-                           : fmt::format("{} {} not come to the first step {}", meeting_.names(missing),
+    const std::vector<int> missing = rendezvous_.missing("fields");
+    return missing.empty() ? fmt::format("{} does not answer", rendezvous_.name(0))
+                           : fmt::format("{} {} not come to the first step {}", rendezvous_.names(missing),
                                          missing.size() == 1 ? "has" : "have", within());
   });
   connect();
@@ -179,12 +181,12 @@ void SeveralProcesses::agree(const Fields& fields) {
 void SeveralProcesses::compare(const Fields& fields) {
   for (int other = 1; other < size(); ++other) {
     const std::string text = await(fmt::format("fields/{}", other), other, [&] {
-      return fmt::format("{} has not come to the first step {}", meeting_.name(other), within());
+      return fmt::format("{} has not come to the first step {}", rendezvous_.name(other), within());
     });
     const std::string wrong =
-        difference(meeting_.members()[0], fields, meeting_.members()[other], fields_from_text(text));
+        difference(rendezvous_.members()[0], fields, rendezvous_.members()[other], fields_from_text(text));
     if (!wrong.empty()) {
-      meeting_.refuse(
+      rendezvous_.refuse(
           Error(ErrorKind::kConfig, wrong, "the same program and configuration in all processes"));
     }
   }
@@ -196,27 +198,27 @@ void SeveralProcesses::connect() {
   flight_directory_.emplace(directory_of(options_.flight_record));
   const auto await_address = [this](const std::string& key, int peer) {
     return await(key, peer, [&] {
-      return fmt::format("{} has not begun to connect {}", meeting_.name(peer), within());
+      return fmt::format("{} has not begun to connect {}", rendezvous_.name(peer), within());
     });
   };
-  transport_ = connect_gloo({.store = meeting_.store(),
+  transport_ = connect_gloo({.store = rendezvous_.store(),
                              .await = await_address,
-                             .check = [this] { meeting_.throw_if_failed(); },
+                             .check = [this] { rendezvous_.throw_if_failed(); },
                              .access = options_.access,
-                             .session = meeting_.session(),
+                             .session = rendezvous_.session(),
                              .rank = rank(),
                              .size = size(),
-                             .address = meeting_.members()[rank()].address,
+                             .address = rendezvous_.members()[rank()].address,
                              .connect_timeout = options_.connect_timeout,
                              .collective_timeout = options_.collective_timeout,
                              .record = record_,
                              .peers = peers});
   thread_ = std::make_unique<CommunicationThread>(record_, options_.prepare_thread, options_.profile);
   communicator_ = std::make_unique<ProcessCommunicator>(*transport_, *thread_);
-  watchdog_ = std::make_unique<Watchdog>(record_, meeting_.store(), rank(), peers,
+  watchdog_ = std::make_unique<Watchdog>(record_, rendezvous_.store(), rank(), peers,
                                          options_.collective_timeout, options_.log);
-  listener_ = std::make_unique<FailureListener>(meeting_.store(), size(), [this](int failed) {
-    transport_->abort(meeting_.name(failed) + " has failed");
+  listener_ = std::make_unique<FailureListener>(rendezvous_.store(), size(), [this](int failed) {
+    transport_->abort(rendezvous_.name(failed) + " has failed");
   });
 }
 
@@ -231,28 +233,28 @@ void SeveralProcesses::first_then_others(const std::string& name, const std::fun
     try {
       action();
     } catch (const Error& error) {
-      meeting_.refuse(error);
+      rendezvous_.refuse(error);
     }
-    meeting_.store().set(key, "");
+    rendezvous_.store().set(key, "");
     return;
   }
   await(key, 0,
-        [&] { return fmt::format("{} is not through with {} {}", meeting_.name(0), name, within()); });
+        [&] { return fmt::format("{} is not through with {} {}", rendezvous_.name(0), name, within()); });
   action();
 }
 
 std::vector<std::string> SeveralProcesses::collect(const std::string& name, const std::string& text) {
   const auto key = [&name](int process) { return fmt::format("collect/{}/{}", name, process); };
   if (!is_first()) {
-    meeting_.store().set(key(rank()), text);
+    rendezvous_.store().set(key(rank()), text);
     return {};
   }
   std::vector<std::string> texts = {text};
   for (int other = 1; other < size(); ++other) {
     texts.push_back(await(key(other), other, [&] {
-      return fmt::format("{} has not sent {} {}", meeting_.name(other), name, within());
+      return fmt::format("{} has not sent {} {}", rendezvous_.name(other), name, within());
     }));
-    meeting_.store().set(key(other), "");  // the store need not keep it
+    rendezvous_.store().set(key(other), "");  // the store need not keep it
   }
   return texts;
 }
@@ -261,16 +263,16 @@ void SeveralProcesses::leave() {
   // Over the connections first: they notice a process that has ended.
   if (communicator_) all_gather(*communicator_, "", "leave");
   // Then over the store: a process that closes its connections must not disturb another's last message.
-  Store& store = meeting_.store();
+  Store& store = rendezvous_.store();
   store.set(left_key(rank()), "");
   for (int other = 0; other < size(); ++other) {
     await(left_key(other), other,
-          [&] { return fmt::format("{} has not come to the end {}", meeting_.name(other), within()); });
+          [&] { return fmt::format("{} has not come to the end {}", rendezvous_.name(other), within()); });
   }
   watchdog_.reset();
   listener_.reset();
   heartbeat_.reset();
-  meeting_.part(kPart);
+  rendezvous_.part(kPart);
 }
 
 Error SeveralProcesses::fail(const Error& error) noexcept {
@@ -283,9 +285,9 @@ Error SeveralProcesses::fail(const Error& error) noexcept {
 
 Error SeveralProcesses::own_cause(const Error& error) {
   if (error.kind() != ErrorKind::kPeerLost) return error;
-  meeting_.set_reply_timeout(kFailReply);
+  rendezvous_.set_reply_timeout(kFailReply);
   try {
-    const std::optional<FailureReport> own = read_failure(meeting_.store(), rank());
+    const std::optional<FailureReport> own = read_failure(rendezvous_.store(), rank());
     return own ? error_of_text(own->kind, own->text) : error;
   } catch (const Error&) {  // the store is lost
     return error;
@@ -294,11 +296,11 @@ Error SeveralProcesses::own_cause(const Error& error) {
 
 Error SeveralProcesses::end_with(const Error& error) {
   const auto deadline = std::chrono::steady_clock::now() + kFail;
-  meeting_.set_reply_timeout(kFailReply);
-  const bool is_own = !meeting_.is_known(error);
+  rendezvous_.set_reply_timeout(kFailReply);
+  const bool is_own = !rendezvous_.is_known(error);
   std::string lost_store;  ///< how; empty: it is not
   try {
-    meeting_.publish(error);
+    rendezvous_.publish(error);
   } catch (const Error& lost) {
     lost_store = lost.what();
   }
@@ -306,14 +308,14 @@ Error SeveralProcesses::end_with(const Error& error) {
   write_flight_record();
   Error result = error;
   if (is_own && error.kind() == ErrorKind::kPeerLost) {
-    if (const std::optional<Error> stalled = after_stall(error)) {
-      result = *stalled;
+    if (const std::optional<Error> paused = after_pause(error)) {
+      result = *paused;
     } else if (!lost_store.empty() && !launch_.store_is_served && !is_first()) {
       const bool connects = has_peers_ && !transport_;  // what it waited for may be why process 0 is gone
       result = Error(ErrorKind::kPeerLost,
                      fmt::format("{}{} was lost (killed, stopped, or cut off from the network): {}",
-                                 connects ? std::string(error.what()) + "; meanwhile " : "", meeting_.name(0),
-                                 lost_store));
+                                 connects ? std::string(error.what()) + "; meanwhile " : "",
+                                 rendezvous_.name(0), lost_store));
     } else if (lost_store.empty() && has_peers_) {
       result = explain(error);
     }
@@ -323,7 +325,7 @@ Error SeveralProcesses::end_with(const Error& error) {
   heartbeat_.reset();
   try {
     if (lost_store.empty())
-      meeting_.part(std::chrono::ceil<Milliseconds>(deadline - std::chrono::steady_clock::now()));
+      rendezvous_.part(std::chrono::ceil<Milliseconds>(deadline - std::chrono::steady_clock::now()));
   } catch (const std::exception&) {  // process 0 has ended meanwhile
   }
   return result;
@@ -331,20 +333,20 @@ Error SeveralProcesses::end_with(const Error& error) {
 
 Error SeveralProcesses::explain(const Error& error) {
   try {
-    const std::string cause = root_cause(meeting_.store(), rank(), peers(), error, kFailDiagnosis);
+    const std::string cause = root_cause(rendezvous_.store(), rank(), peers(), error, kFailDiagnosis);
     return error_of_text(ErrorKind::kPeerLost, cause);
   } catch (const std::exception&) {  // the store was lost meanwhile
     return error;
   }
 }
 
-std::optional<Error> SeveralProcesses::after_stall(const Error& error) {
-  const Milliseconds stall = stalls_.last(options_.collective_timeout + kFail);
-  if (stall < patience() / 2) return {};
+std::optional<Error> SeveralProcesses::after_pause(const Error& error) {
+  const Milliseconds pause = pauses_.last(options_.collective_timeout + kFail);
+  if (pause < patience() / 2) return {};
   return Error(ErrorKind::kPeerLost, fmt::format("{} did not run for {:.3g} s (stopped, or its machine was "
                                                  "suspended), and then: {}",
-                                                 meeting_.name(rank()),
-                                                 std::chrono::duration<double>(stall).count(), error.what()));
+                                                 rendezvous_.name(rank()),
+                                                 std::chrono::duration<double>(pause).count(), error.what()));
 }
 
 void SeveralProcesses::write_flight_record() const {

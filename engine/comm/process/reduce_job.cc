@@ -10,7 +10,7 @@ namespace {
 
 /// The elements of one owner in one message.
 struct OwnedMessage {
-  const ReducedBundle* bundle = nullptr;
+  const ReduceBucket* bucket = nullptr;
   const std::vector<OwnedElements>* owned = nullptr;
   std::vector<MessageSlice> slices;  ///< in bytes of the element type
 
@@ -25,18 +25,19 @@ struct OwnedMessage {
     for (const MessageSlice& slice : slices) {
       const OwnedElements& e = (*owned)[slice.sequence];
       e.runs.visit_runs(slice.begin, slice.end, [&](int64_t run, int64_t first, int64_t bytes) {
-        visit(bundle->groups[e.group], e.result, e.runs.place(e.input, run) + first,
+        visit(bucket->groups[e.group], e.result, e.runs.place(e.input, run) + first,
               e.runs.place(e.output, run) + first, bytes);
       });
     }
   }
   /// Where all of it is in an input (a result), if it is in one piece: group and place.
-  std::optional<std::pair<const ReducedGroup*, int64_t>> in_one_piece(RunPlaces OwnedElements::*side) const {
+  std::optional<std::pair<const ReducedGroup*, int64_t>> in_one_piece(
+      SegmentStrides OwnedElements::*side) const {
     if (slices.size() != 1) return std::nullopt;
     const OwnedElements& e = (*owned)[slices[0].sequence];
     const auto place = e.runs.contiguous(e.*side, slices[0].begin, slices[0].end);
     if (!place) return std::nullopt;
-    return std::pair(&bundle->groups[e.group], *place);
+    return std::pair(&bucket->groups[e.group], *place);
   }
 };
 
@@ -68,7 +69,7 @@ struct ResultMessage {
   const OwnedMessage* elements = nullptr;
 };
 
-/// Owners' messages number t of one bundle.
+/// Owners' messages number t of one bucket.
 struct ReduceRound {
   std::vector<Contribution> contributions;
   std::optional<OwnedSum> sum;
@@ -80,8 +81,8 @@ class ReduceJob final : public RemoteJob {
   ReduceJob(Staging& staging, CommunicationThread& thread, std::vector<RemotePart> parts, std::string name)
       : RemoteJob(staging, thread, parts.empty() ? DType::kBool : parts[0].collective.dtype, std::move(name)),
         parts_(std::move(parts)),
-        bundles_(reduced_bundles(parts_)) {
-    for (const ReducedBundle& bundle : bundles_) add_bundle(bundle);
+        buckets_(reduce_buckets(parts_)) {
+    for (const ReduceBucket& bucket : buckets_) add_bucket(bucket);
   }
 
   void run(uint64_t sequence) override {
@@ -100,7 +101,7 @@ class ReduceJob final : public RemoteJob {
   }
 
  private:
-  /// Everything that one owner of a bundle has to do with.
+  /// Everything that one owner of a bucket has to do with.
   struct Owner {
     int process = 0;
     std::map<int, std::vector<int>> supplied;  ///< by process: subtrees; not the owner's own
@@ -109,15 +110,15 @@ class ReduceJob final : public RemoteJob {
     const TreeReduction* reduction = nullptr;  ///< of `tree`, if this process is it
   };
 
-  void add_bundle(const ReducedBundle& bundle) {
-    const Collective& collective = *bundle.groups[0].collective;
+  void add_bucket(const ReduceBucket& bucket) {
+    const Collective& collective = *bucket.groups[0].collective;
     trees_.push_back(std::make_unique<std::vector<TreeNode>>(reduction_tree(collective.group)));
     const std::vector<TreeNode>& tree = *trees_.back();
     const TreeReduction& whole = keep(prepare_reduction(tree, collective.dtype, collective.reduction));
     std::vector<Owner> owners;
     size_t rounds = 0;
-    for (size_t c = 0; c < bundle.consumers.size(); ++c) {
-      owners.push_back(make_owner(bundle, c, tree));
+    for (size_t c = 0; c < bucket.consumers.size(); ++c) {
+      owners.push_back(make_owner(bucket, c, tree));
       rounds = std::max(rounds, owners.back().messages.size());
     }
     for (size_t t = 0; t < rounds; ++t) {
@@ -135,19 +136,19 @@ class ReduceJob final : public RemoteJob {
       }
       rounds_.push_back(std::move(round));
     }
-    keep_copies(bundle);
+    keep_copies(bucket);
   }
 
-  Owner make_owner(const ReducedBundle& bundle, size_t c, const std::vector<TreeNode>& tree) {
-    const Collective& collective = *bundle.groups[0].collective;
-    const RemoteGroup::Consumer& consumer = bundle.consumers[c];
+  Owner make_owner(const ReduceBucket& bucket, size_t c, const std::vector<TreeNode>& tree) {
+    const Collective& collective = *bucket.groups[0].collective;
+    const RemoteGroup::Consumer& consumer = bucket.consumers[c];
     Owner owner{consumer.process, supplied_subtrees(tree, consumer.suppliers), {}, {}, nullptr};
     owner.supplied.erase(owner.process);
     owner.tree = owner_tree(tree, consumer.suppliers, consumer.process);
     if (consumer.process == process()) {
       owner.reduction = &keep(prepare_reduction(owner.tree.tree, collective.dtype, collective.reduction));
     }
-    owned_.push_back(std::make_unique<std::vector<OwnedElements>>(owned_elements(bundle, c)));
+    owned_.push_back(std::make_unique<std::vector<OwnedElements>>(owned_elements(bucket, c)));
     const auto element = static_cast<int64_t>(size_of(collective.dtype));
     std::vector<int64_t> lengths;  // elements
     for (const OwnedElements& e : *owned_.back()) lengths.push_back(e.runs.bytes() / element);
@@ -158,7 +159,7 @@ class ReduceJob final : public RemoteJob {
         slice.end *= element;
       }
       messages_.push_back(
-          std::make_unique<OwnedMessage>(OwnedMessage{&bundle, owned_.back().get(), std::move(slices)}));
+          std::make_unique<OwnedMessage>(OwnedMessage{&bucket, owned_.back().get(), std::move(slices)}));
       owner.messages.push_back(messages_.back().get());
     }
     return owner;
@@ -174,13 +175,13 @@ class ReduceJob final : public RemoteJob {
 
   int64_t contribution_bytes(const OwnedMessage& elements, const std::vector<TreeNode>& tree,
                              const std::vector<int>& nodes) const {
-    const DType dtype = elements.bundle->groups[0].collective->dtype;
+    const DType dtype = elements.bucket->groups[0].collective->dtype;
     return elements.bytes() / static_cast<int64_t>(size_of(dtype)) * element_bytes(tree, nodes, dtype);
   }
 
   OwnedSum make_sum(const Owner& owner, const std::vector<TreeNode>& tree, const OwnedMessage& elements,
                     int64_t round) {
-    const DType dtype = elements.bundle->groups[0].collective->dtype;
+    const DType dtype = elements.bucket->groups[0].collective->dtype;
     const auto element = static_cast<int64_t>(size_of(dtype));
     OwnedSum sum{&elements, {}, owner.reduction, {}};
     std::map<int, const std::byte*> blocks;  // by node of the whole tree
@@ -237,7 +238,7 @@ class ReduceJob final : public RemoteJob {
   }
 
   void add_results(const Owner& owner, const OwnedMessage& elements, int64_t number, ReduceRound& round) {
-    if (!elements.bundle->consumer(process())) return;
+    if (!elements.bucket->consumer(process())) return;
     const auto piece = elements.in_one_piece(&OwnedElements::output);
     if (owner.process != process()) {
       ResultMessage in{next_received(owner.process, MessagePhase::kResult, elements.bytes()), &elements};
@@ -249,7 +250,7 @@ class ReduceJob final : public RemoteJob {
       round.results_in.push_back(in);
       return;
     }
-    for (const RemoteGroup::Consumer& consumer : elements.bundle->consumers) {
+    for (const RemoteGroup::Consumer& consumer : elements.bucket->consumers) {
       if (consumer.process == process()) continue;
       ResultMessage out{next_sent(consumer.process, MessagePhase::kResult, elements.bytes()), &elements};
       if (piece) {
@@ -262,8 +263,8 @@ class ReduceJob final : public RemoteJob {
   }
 
   /// Results that are wanted in further places.
-  void keep_copies(const ReducedBundle& bundle) {
-    for (const ReducedGroup& group : bundle.groups) {
+  void keep_copies(const ReduceBucket& bucket) {
+    for (const ReducedGroup& group : bucket.groups) {
       const Collective& collective = *group.collective;
       int64_t bytes = input_bytes(collective);
       if (collective.kind == Collective::Kind::kReduceScatter) bytes /= collective.members();
@@ -368,7 +369,7 @@ class ReduceJob final : public RemoteJob {
     int64_t bytes;
   };
   std::vector<RemotePart> parts_;
-  std::vector<ReducedBundle> bundles_;
+  std::vector<ReduceBucket> buckets_;
   // What the rounds refer to.
   std::vector<std::unique_ptr<std::vector<TreeNode>>> trees_;
   std::vector<std::unique_ptr<TreeReduction>> reductions_;

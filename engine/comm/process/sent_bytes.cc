@@ -2,25 +2,25 @@
 
 #include <map>
 
-#include "engine/comm/process/moved_stretches.h"
+#include "engine/comm/process/moved_segments.h"
 #include "engine/comm/process/owned_elements.h"
 
 namespace mtf {
 namespace {
 
 /// What the process gives to the owners, and its results where all want them.
-int64_t sent_in_sum(const ReducedBundle& bundle, int process) {
-  const Collective& collective = *bundle.groups[0].collective;
+int64_t sent_in_sum(const ReduceBucket& bucket, int process) {
+  const Collective& collective = *bucket.groups[0].collective;
   const std::vector<TreeNode> tree = reduction_tree(collective.group);
   const auto element = static_cast<int64_t>(size_of(collective.dtype));
-  const auto others = static_cast<int64_t>(bundle.consumers.size()) - 1;
+  const auto others = static_cast<int64_t>(bucket.consumers.size()) - 1;
   const std::vector<int>* suppliers = nullptr;
   int64_t given = 0;  // bytes for one element
   int64_t sent = 0;
-  for (size_t c = 0; c < bundle.consumers.size(); ++c) {
-    const RemoteGroup::Consumer& owner = bundle.consumers[c];
+  for (size_t c = 0; c < bucket.consumers.size(); ++c) {
+    const RemoteGroup::Consumer& owner = bucket.consumers[c];
     int64_t bytes = 0;
-    for (const OwnedElements& owned : owned_elements(bundle, c)) bytes += owned.runs.bytes();
+    for (const OwnedElements& owned : owned_elements(bucket, c)) bytes += owned.runs.bytes();
     if (owner.process == process) {
       if (collective.kind == Collective::Kind::kAllReduce) sent += bytes * others;
       continue;
@@ -43,13 +43,13 @@ int64_t sent_bytes(const std::vector<RemotePart>& parts, int process, int proces
   if (parts.empty()) return sent;
   const Collective::Kind kind = parts[0].collective.kind;
   if (kind == Collective::Kind::kAllReduce || kind == Collective::Kind::kReduceScatter) {
-    for (const ReducedBundle& bundle : reduced_bundles(parts)) sent += sent_in_sum(bundle, process);
+    for (const ReduceBucket& bucket : reduce_buckets(parts)) sent += sent_in_sum(bucket, process);
     return sent;
   }
-  const MovedStretches stretches = moved_stretches(parts, process, processes);
+  const MovedSegments segments = moved_segments(parts, process, processes);
   for (int peer = 0; peer < processes; ++peer) {
     if (peer == process) continue;
-    for (const MovedStretch& stretch : stretches.to[static_cast<size_t>(peer)]) sent += stretch.runs.bytes();
+    for (const MovedSegment& segment : segments.to[static_cast<size_t>(peer)]) sent += segment.runs.bytes();
   }
   return sent;
 }

@@ -1,4 +1,4 @@
-// Messages between the processes of a run: the wire on which collectives between processes are built.
+// Messages between the processes of a run: the layer on which collectives between processes are built.
 //
 //   std::unique_ptr<MessageBuffer> buffer = transport.buffer(memory);
 //   buffer->receive(2, tag, 0, 4096);      // both sides name the same tag and number of bytes
@@ -17,7 +17,7 @@
 
 namespace mtf {
 
-/// A stretch of memory that messages are sent from or received into.
+/// A segment of memory that messages are sent from or received into.
 class MessageBuffer {
  public:
   virtual ~MessageBuffer() = default;

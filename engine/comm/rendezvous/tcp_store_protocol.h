@@ -1,4 +1,4 @@
-// The wire of the rendezvous store: a subset of the protocol of PyTorch's TCPStore, so that our clients can
+// The wire protocol of the rendezvous store: a subset of the protocol of PyTorch's TCPStore, so that our clients can
 // use the agent of torchrun. Our own server is opened by challenge and response (security/authentication.h)
 // in place of kValidate and kPing.
 //

@@ -64,12 +64,13 @@ class Partitioner {
   /// The state of `tensor` that layout rules are told of: reduced if it was reduced before. Transitions start
   /// from the value itself, so that each is made once.
   ValueId current(const Tensor& tensor) const;
-  PlacementRequest request(const Operation& operation) const;
+  ShardingRequest request(const Operation& operation) const;
   ValueId require(ValueId id, const Layout& layout, const std::shared_ptr<const Operation>& consumer,
                   const Provenance& provenance);
   ValueId transition(ValueId id, const TransitionStep& step, const std::shared_ptr<const Operation>& consumer,
                      const Provenance& provenance);
-  std::vector<ValueId> place_inputs(const std::shared_ptr<Operation>& operation, const Placement& placement);
+  std::vector<ValueId> place_inputs(const std::shared_ptr<Operation>& operation,
+                                    const ShardingRule& placement);
   /// Reduces maxima and minima, brings an output to the split that the rules give it, and makes it the
   /// tensor's value.
   void settle(const Tensor& tensor, ValueId id, Reduction reduction,
@@ -160,8 +161,8 @@ ValueId Partitioner::current(const Tensor& tensor) const {
   return found->second;
 }
 
-PlacementRequest Partitioner::request(const Operation& operation) const {
-  PlacementRequest result{rules(operation.provenance().domain), {}};
+ShardingRequest Partitioner::request(const Operation& operation) const {
+  ShardingRequest result{rules(operation.provenance().domain), {}};
   for (const Tensor& input : operation.inputs()) result.inputs.push_back(value(current(input)).layout);
   return result;
 }
@@ -221,7 +222,7 @@ ValueId Partitioner::transition(ValueId id, const TransitionStep& step,
 }
 
 std::vector<ValueId> Partitioner::place_inputs(const std::shared_ptr<Operation>& operation,
-                                               const Placement& placement) {
+                                               const ShardingRule& placement) {
   std::vector<ValueId> inputs;
   for (size_t i = 0; i < placement.inputs.size(); ++i) {
     inputs.push_back(require(values_.at(operation->input(static_cast<int>(i))), placement.inputs[i],
@@ -252,7 +253,7 @@ void Partitioner::settle(const Tensor& tensor, ValueId id, Reduction reduction,
 }
 
 void Partitioner::local(const std::shared_ptr<Operation>& operation) {
-  const Placement placement = operation->place(request(*operation));
+  const ShardingRule placement = operation->sharding_rule(request(*operation));
   const std::vector<ValueId> inputs = place_inputs(operation, placement);
   AxisMask varies = 0;
   for (ValueId id : inputs) varies |= value(id).varies;
@@ -270,7 +271,7 @@ void Partitioner::local(const std::shared_ptr<Operation>& operation) {
 }
 
 void Partitioner::view(const std::shared_ptr<Operation>& operation) {
-  const Placement placement = operation->place(request(*operation));
+  const ShardingRule placement = operation->sharding_rule(request(*operation));
   const std::vector<ValueId> inputs = place_inputs(operation, placement);
   for (size_t i = 0; i < operation->outputs().size(); ++i) {
     const Tensor output = operation->output(static_cast<int>(i));
@@ -438,7 +439,7 @@ Program partition(const Graph& graph, const Layouts& layouts, const PartitionOpt
   program = bucket_reductions(std::move(program), kBucketBytes);
   program = group_segments(std::move(program));
   if (options.fuse_epilogues) program = fuse_epilogues(std::move(program));
-  if (options.fuse_chains) program = fuse_chains(std::move(program));
+  if (options.fuse_elementwise) program = fuse_elementwise(std::move(program));
   program = split_collectives(std::move(program));
   program = reuse_memory(std::move(program));
   if (options.asynchronous) program = land_collectives(std::move(program), options.flights);

@@ -40,10 +40,10 @@ struct PartitionOptions {
   /// Collectives run beside the computation (between processes), so their inputs keep their memory until the
   /// result is awaited.
   bool asynchronous = false;
-  FlightOptions flights = {};   ///< of asynchronous ones
-  bool fuse_epilogues = false;  ///< for devices whose kernels do what follows a contraction
-  bool fuse_chains = false;     ///< for devices that make kernels for element-wise operations
-  bool group_updates = false;   ///< for devices that update many variables at once
+  FlightOptions flights = {};     ///< of asynchronous ones
+  bool fuse_epilogues = false;    ///< for devices whose kernels do what follows a contraction
+  bool fuse_elementwise = false;  ///< for devices that make kernels for elementwise operations
+  bool group_updates = false;     ///< for devices that update many variables at once
   /// Outputs whose names begin so stay partial sums (those that are reduced elsewhere); empty: none.
   std::string partial_outputs = {};
 };

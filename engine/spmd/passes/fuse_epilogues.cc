@@ -2,9 +2,9 @@
 #include <unordered_map>
 
 #include "engine/ops/binary.h"
-#include "engine/ops/component_wise.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/fused_einsum.h"
+#include "engine/ops/unary.h"
 #include "engine/spmd/instruction_uses.h"
 #include "engine/spmd/passes/passes.h"
 
@@ -87,7 +87,7 @@ class Fusion {
 
   bool add_gelu(size_t i) {
     const Instruction& instruction = block_[i];
-    const auto* function = dynamic_cast<const ComponentWise*>(instruction.operation.get());
+    const auto* function = dynamic_cast<const Unary*>(instruction.operation.get());
     if (!function || function->function != UnaryFunction::kGelu) return false;
     const Contraction* found = contraction(instruction.inputs[0], instruction.outputs[0]);
     if (!found || found->gelu || !has_epilogues(*found)) return false;

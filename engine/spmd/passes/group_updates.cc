@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "engine/ops/grouped.h"
+#include "engine/ops/multi_tensor.h"
 #include "engine/spmd/instruction_uses.h"
 #include "engine/spmd/passes/passes.h"
 
@@ -74,7 +74,7 @@ std::string common_scope(const std::string& a, const std::string& b) {
 Instruction grouped(const std::vector<Instruction>& block, const std::vector<size_t>& members) {
   Instruction result = block[members[0]];
   if (members.size() == 1) return result;
-  Grouped::Members operations = {result.operation};
+  MultiTensor::Members operations = {result.operation};
   for (size_t i = 1; i < members.size(); ++i) {
     const Instruction& member = block[members[i]];
     result.inputs.insert(result.inputs.end(), member.inputs.begin(), member.inputs.end());
@@ -82,7 +82,7 @@ Instruction grouped(const std::vector<Instruction>& block, const std::vector<siz
     result.provenance.path = common_scope(result.provenance.path, member.provenance.path);
     operations.push_back(member.operation);
   }
-  result.operation = std::make_shared<Grouped>(std::move(operations));
+  result.operation = std::make_shared<MultiTensor>(std::move(operations));
   return result;
 }
 

@@ -39,13 +39,13 @@ Program group_segments(Program program);
 ///   %5 = einsum(%x, %dy), %6 = accumulate(%5)              into  %6 = accumulate(%x, %dy, einsum)
 Program fuse_epilogues(Program program);
 
-/// Chains and trees of element-wise operations are done in one pass over memory. For devices that make kernels
+/// Fusions and trees of elementwise operations are done in one pass over memory. For devices that make kernels
 /// for them: FusedElementwise.
 ///   %2 = dropout(%x, rate=0.1), %3 = add(%2, %y)   into  %3 = fused_elementwise(%x, %y, #2 = dropout(#0, ..
 /// What others read, too, is a further result; what nobody else reads needs no memory. Constants that
-/// element-wise operations alone read become part of them. Nothing moves across a collective, and nothing
+/// elementwise operations alone read become part of them. Nothing moves across a collective, and nothing
 /// waits for its last reader where that takes more memory than before.
-Program fuse_chains(Program program);
+Program fuse_elementwise(Program program);
 
 /// Turns each collective into a start, where its inputs are ready, and a done, before the first use of a
 /// result.
@@ -80,9 +80,9 @@ Program land_collectives(Program program, const FlightOptions& options = {});
 inline constexpr int64_t kGroupBytes = int64_t{1} << 20;
 
 /// What an optimizer does with each variable is done for many at once. For devices that start one kernel for
-/// all: Grouped. Puts operations of one kind of the update, on different variables, into one where the first
+/// all: MultiTensor. Puts operations of one kind of the update, on different variables, into one where the first
 /// of them is:
-///   %a/new = adam_update(%a, ..), %b/new = adam_update(%b, ..)   into  %a/new, %b/new = grouped(%a, .., %b,
+///   %a/new = adam_update(%a, ..), %b/new = adam_update(%b, ..)   into  %a/new, %b/new = multi_tensor(%a, .., %b,
 ///   ..)
 /// What only its later members need comes before it, too. The last pass: memory is assigned already.
 Program group_updates(Program program);

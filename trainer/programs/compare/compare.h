@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/programs/compare/config.h"
-#include "trainer/programs/compare/metrics.h"
+#include "trainer/programs/compare/config_differences.h"
+#include "trainer/programs/compare/metric_series.h"
 #include "trainer/programs/compare/tensors.h"
 
 namespace mtf {

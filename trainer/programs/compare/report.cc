@@ -6,7 +6,7 @@
 
 #include "engine/base/printable.h"
 #include "trainer/programs/compare/compare.h"
-#include "trainer/programs/compare/text.h"
+#include "trainer/programs/compare/difference_text.h"
 
 namespace mtf {
 namespace {

@@ -12,7 +12,7 @@
 #include "engine/base/check.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/safetensors/safetensors.h"
-#include "trainer/programs/compare/text.h"
+#include "trainer/programs/compare/difference_text.h"
 
 namespace mtf {
 namespace {

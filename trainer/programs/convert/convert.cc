@@ -10,7 +10,7 @@
 #include "data/vocabulary/train_vocabulary.h"
 #include "engine/base/error.h"
 #include "engine/base/nearest.h"
-#include "trainer/programs/convert/config.h"
+#include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
 #include "trainer/programs/convert/t5.h"
 #include "trainer/programs/convert/weights.h"

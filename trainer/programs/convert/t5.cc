@@ -13,9 +13,9 @@
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/base/printable.h"
-#include "engine/core/convert.h"
+#include "engine/core/convert_elements.h"
 #include "engine/safetensors/safetensors.h"
-#include "trainer/programs/convert/config.h"
+#include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
 #include "trainer/programs/convert/t5_config.h"
 

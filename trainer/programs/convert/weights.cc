@@ -12,7 +12,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/safetensors/safetensors.h"
 #include "trainer/checkpoint/restore.h"
-#include "trainer/programs/convert/config.h"
+#include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
 
 namespace mtf {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/backend/cpu/elementwise/fast_math.h"
-#include "engine/backend/cpu/rows/rows.h"
+#include "engine/backend/cpu/elementwise/cpu_math.h"
+#include "engine/backend/cpu/rows/row_buffers.h"
 #include "engine/base/clones.h"
 
 namespace mtf {
@@ -111,14 +111,14 @@ MTF_CLONES void rows_of_exponentials(const AttentionTerms<C>& terms, std::span<c
     if (const C* noise = noise_of(terms, row)) {
 #pragma GCC ivdep
       for (int64_t m = first; m < last; ++m) {
-        const C e = fast::exp_of_nonpositive(x[m] - top);
+        const C e = CpuMath::exp_of_nonpositive(x[m] - top);
         sum += e;
         x[m] = e * noise[m];
       }
     } else {
 #pragma GCC ivdep
       for (int64_t m = first; m < last; ++m) {
-        const C e = fast::exp_of_nonpositive(x[m] - top);
+        const C e = CpuMath::exp_of_nonpositive(x[m] - top);
         sum += e;
         x[m] = e;
       }
@@ -131,11 +131,12 @@ MTF_CLONES void rows_of_exponentials(const AttentionTerms<C>& terms, std::span<c
   if (extra_logit > -std::numeric_limits<C>::infinity()) {
     for (int64_t i = 0; i < count; ++i) {
       const int32_t hidden_by = rows[static_cast<size_t>(i)].visible.hidden_by;
-      scales[i] += fast::exp_of_nonpositive(extra_logit + C(1e9) * static_cast<C>(hidden_by) - log_sums[i]);
+      scales[i] +=
+          CpuMath::exp_of_nonpositive(extra_logit + C(1e9) * static_cast<C>(hidden_by) - log_sums[i]);
     }
   }
   for (int64_t i = 0; i < count; ++i) {
-    log_sums[i] += fast::log(scales[i]);
+    log_sums[i] += CpuMath::log(scales[i]);
     scales[i] = terms.sees_nothing(rows[static_cast<size_t>(i)]) ? C(1) : C(1) / scales[i];
   }
 }
@@ -153,14 +154,14 @@ MTF_CLONES void rows_of_gradients(const AttentionTerms<C>& terms, std::span<cons
     if (const C* noise = noise_of(terms, row)) {
 #pragma GCC ivdep
       for (int64_t m = first; m < last; ++m) {
-        const C weight = fast::exp_of_nonpositive(x[m] - log_sum), multiplier = factor * noise[m];
+        const C weight = CpuMath::exp_of_nonpositive(x[m] - log_sum), multiplier = factor * noise[m];
         d[m] = weight * (d[m] * multiplier - delta);
         x[m] = weight * multiplier;
       }
     } else {
 #pragma GCC ivdep
       for (int64_t m = first; m < last; ++m) {
-        const C weight = fast::exp_of_nonpositive(x[m] - log_sum);
+        const C weight = CpuMath::exp_of_nonpositive(x[m] - log_sum);
         d[m] = weight * (d[m] * factor - delta);
         x[m] = weight * factor;
       }

@@ -2,12 +2,10 @@
 // stored in another order pass through a block in L1.
 #include "engine/ops/binary.h"
 
-#include <cmath>
-
 #include "engine/backend/broadcast_axes.h"
-#include "engine/backend/cpu/elementwise/blocks.h"
+#include "engine/backend/cpu/elementwise/cpu_math.h"
+#include "engine/backend/cpu/elementwise/element_blocks.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
-#include "engine/backend/integer_division.h"
 #include "engine/base/clones.h"
 
 namespace mtf {
@@ -16,113 +14,6 @@ namespace {
 /// y[i] = f(a[i], b[i]).
 template <class T, class R>
 using Loop = void (*)(const T* a, const T* b, R* y, int64_t n);
-
-struct Add {
-  template <class T>
-  MTF_INLINE T f(T a, T b) {
-    return a + b;
-  }
-};
-struct Subtract {
-  template <class T>
-  MTF_INLINE T f(T a, T b) {
-    return a - b;
-  }
-};
-struct Multiply {
-  template <class T>
-  MTF_INLINE T f(T a, T b) {
-    return a * b;
-  }
-};
-struct Divide {
-  template <class T>
-  MTF_INLINE T f(T a, T b) {
-    return a / b;
-  }
-};
-/// NaN if one operand is.
-struct Minimum {
-  template <class T>
-  MTF_INLINE T f(T a, T b) {
-    return a < b || a != a ? a : b;
-  }
-};
-struct Maximum {
-  template <class T>
-  MTF_INLINE T f(T a, T b) {
-    return a > b || a != a ? a : b;
-  }
-};
-struct FloorDivide {
-  template <class T>
-  MTF_INLINE T f(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) {
-      return std::floor(a / b);
-    } else {
-      return floor_divide(a, b);
-    }
-  }
-};
-struct Modulo {
-  template <class T>
-  MTF_INLINE T f(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) {
-      const T rest = std::fmod(a, b);
-      return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-    } else {
-      return floor_modulo(a, b);
-    }
-  }
-};
-struct Less {
-  template <class T>
-  MTF_INLINE bool f(T a, T b) {
-    return a < b;
-  }
-};
-struct Greater {
-  template <class T>
-  MTF_INLINE bool f(T a, T b) {
-    return a > b;
-  }
-};
-struct LessEqual {
-  template <class T>
-  MTF_INLINE bool f(T a, T b) {
-    return a <= b;
-  }
-};
-struct GreaterEqual {
-  template <class T>
-  MTF_INLINE bool f(T a, T b) {
-    return a >= b;
-  }
-};
-struct Equal {
-  template <class T>
-  MTF_INLINE bool f(T a, T b) {
-    return a == b;
-  }
-};
-struct NotEqual {
-  template <class T>
-  MTF_INLINE bool f(T a, T b) {
-    return a != b;
-  }
-};
-struct LogicalAnd {
-  template <class T>
-  MTF_INLINE bool f(T a, T b) {
-    return a & b;
-  }
-};
-struct LogicalOr {
-  template <class T>
-  MTF_INLINE bool f(T a, T b) {
-    return a | b;
-  }
-};
 
 template <class F, class T>
 using Result = decltype(F::template f<T>(T(), T()));
@@ -163,69 +54,43 @@ std::unique_ptr<Kernel> kernel(const KernelContext& context, Loop<Computed<T>, C
 template <class F, class T>
 using Stored = std::conditional_t<std::is_same_v<Result<F, Computed<T>>, bool>, bool, T>;
 
-template <class F>
-KernelRegistration floating(std::string_view name) {
-  return {name, kFloatingTypes, [](const KernelContext& context) {
-            switch (context.inputs[0].dtype) {
-              case DType::kBFloat16:
-                return kernel<BFloat16, Stored<F, BFloat16>>(context, float_loop<F>);
-              case DType::kFloat64:
-                return kernel<double, Stored<F, double>>(context, plain_loop<F, double>);
-              default:
-                return kernel<float, Stored<F, float>>(context, float_loop<F>);
-            }
-          }};
-}
+/// The kernels of one function.
+template <template <class> class Formula>
+class BinaryRegistration {
+ public:
+  explicit BinaryRegistration(std::string_view name) {
+    if constexpr ((F::kOperands & formulas::kFloats) != 0) KernelRegistration(name, kFloatingTypes, floats);
+    if constexpr ((F::kOperands & formulas::kIntegers) != 0)
+      KernelRegistration(name, {DType::kInt32, DType::kInt64}, integers);
+    if constexpr ((F::kOperands & formulas::kBools) != 0) KernelRegistration(name, {DType::kBool}, bools);
+  }
 
-template <class F>
-KernelRegistration integers(std::string_view name) {
-  return {name, {DType::kInt32, DType::kInt64}, [](const KernelContext& context) {
-            return context.inputs[0].dtype == DType::kInt32
-                       ? kernel<int32_t, Stored<F, int32_t>>(context, plain_loop<F, int32_t>)
-                       : kernel<int64_t, Stored<F, int64_t>>(context, plain_loop<F, int64_t>);
-          }};
-}
+ private:
+  using F = Formula<CpuMath>;
 
-template <class F>
-KernelRegistration bools(std::string_view name) {
-  return {name, {DType::kBool}, [](const KernelContext& context) {
-            return kernel<bool, bool>(context, plain_loop<F, bool>);
-          }};
-}
-
-const KernelRegistration registrations[] = {
-    floating<Add>("add"),
-    integers<Add>("add"),
-    floating<Subtract>("subtract"),
-    integers<Subtract>("subtract"),
-    floating<Multiply>("multiply"),
-    integers<Multiply>("multiply"),
-    floating<Divide>("divide"),
-    floating<Minimum>("minimum"),
-    integers<Minimum>("minimum"),
-    floating<Maximum>("maximum"),
-    integers<Maximum>("maximum"),
-    floating<FloorDivide>("floor_divide"),
-    integers<FloorDivide>("floor_divide"),
-    floating<Modulo>("modulo"),
-    integers<Modulo>("modulo"),
-    floating<Less>("less"),
-    integers<Less>("less"),
-    floating<Greater>("greater"),
-    integers<Greater>("greater"),
-    floating<LessEqual>("less_equal"),
-    integers<LessEqual>("less_equal"),
-    floating<GreaterEqual>("greater_equal"),
-    integers<GreaterEqual>("greater_equal"),
-    floating<Equal>("equal"),
-    integers<Equal>("equal"),
-    bools<Equal>("equal"),
-    floating<NotEqual>("not_equal"),
-    integers<NotEqual>("not_equal"),
-    bools<NotEqual>("not_equal"),
-    bools<LogicalAnd>("logical_and"),
-    bools<LogicalOr>("logical_or"),
+  static std::unique_ptr<Kernel> floats(const KernelContext& context) {
+    switch (context.inputs[0].dtype) {
+      case DType::kBFloat16:
+        return kernel<BFloat16, Stored<F, BFloat16>>(context, float_loop<F>);
+      case DType::kFloat64:
+        return kernel<double, Stored<F, double>>(context, plain_loop<F, double>);
+      default:
+        return kernel<float, Stored<F, float>>(context, float_loop<F>);
+    }
+  }
+  static std::unique_ptr<Kernel> integers(const KernelContext& context) {
+    return context.inputs[0].dtype == DType::kInt32
+               ? kernel<int32_t, Stored<F, int32_t>>(context, plain_loop<F, int32_t>)
+               : kernel<int64_t, Stored<F, int64_t>>(context, plain_loop<F, int64_t>);
+  }
+  static std::unique_ptr<Kernel> bools(const KernelContext& context) {
+    return kernel<bool, bool>(context, plain_loop<F, bool>);
+  }
 };
+
+#define MTF_REGISTER(Formula, name) const BinaryRegistration<formulas::Formula> name##_kernels(#name);
+MTF_BINARY_FUNCTIONS(MTF_REGISTER)
+#undef MTF_REGISTER
 
 }  // namespace
 }  // namespace mtf

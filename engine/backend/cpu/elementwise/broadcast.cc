@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "engine/backend/broadcast_axes.h"
-#include "engine/backend/cpu/elementwise/blocks.h"
+#include "engine/backend/cpu/elementwise/element_blocks.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
 
 namespace mtf {

@@ -1,7 +1,7 @@
 // The kernel of `cast`, for every pair of element types.
 #include "engine/ops/cast.h"
 
-#include "engine/backend/cpu/elementwise/blocks.h"
+#include "engine/backend/cpu/elementwise/element_blocks.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/element.h"
 

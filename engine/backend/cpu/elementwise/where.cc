@@ -1,6 +1,6 @@
 // The kernel of `where`: moves elements of any type, so that what is not selected is never computed with.
 #include "engine/backend/broadcast_axes.h"
-#include "engine/backend/cpu/elementwise/blocks.h"
+#include "engine/backend/cpu/elementwise/element_blocks.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/base/clones.h"
 

@@ -5,9 +5,9 @@
 
 #include <cmath>
 
-#include "engine/backend/cpu/elementwise/fast_math.h"
+#include "engine/backend/cpu/elementwise/cpu_math.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
-#include "engine/backend/cpu/rows/rows.h"
+#include "engine/backend/cpu/rows/row_buffers.h"
 #include "engine/base/clones.h"
 
 namespace mtf {
@@ -26,7 +26,7 @@ struct RowSums {
 template <class A>
 MTF_INLINE RowSums<A> sums_with_id(const A* x, int64_t n, A top, int64_t position, const Smoothing& smooth) {
   A exponentials = 0, total = 0;
-  for (int64_t i = 0; i < n; ++i) exponentials += fast::exp(x[i] - top);
+  for (int64_t i = 0; i < n; ++i) exponentials += CpuMath::exp(x[i] - top);
   if (smooth.off != 0) {
     for (int64_t i = 0; i < n; ++i) total += x[i] - top;
   }
@@ -43,7 +43,7 @@ template <class A>
 MTF_INLINE RowSums<A> sums_with_values(const A* x, const A* t, int64_t n, A top) {
   A exponentials = 0, logits = 0, targets = 0;
   for (int64_t i = 0; i < n; ++i) {
-    exponentials += fast::exp(x[i] - top);
+    exponentials += CpuMath::exp(x[i] - top);
     logits += t[i] * (x[i] - top);
     targets += t[i];
   }
@@ -116,13 +116,13 @@ MTF_CLONES void gradient_rows(const Rows& rows, const T* logits, const Targets<T
     if (targets.ids != nullptr) {
       const A shift = off * d_loss;
 #pragma GCC ivdep
-      for (int64_t i = 0; i < rows.length; ++i) dx[i] = fast::exp(x[i] - log_z) * scale - shift;
+      for (int64_t i = 0; i < rows.length; ++i) dx[i] = CpuMath::exp(x[i] - log_z) * scale - shift;
       const int64_t position = targets.ids[r] - targets.begin;
       if (position >= 0 && position < rows.length) dx[position] -= on * d_loss;
     } else {
       const A* t = load_row(rows, targets.values, r, buffer + buffer_size(rows));
 #pragma GCC ivdep
-      for (int64_t i = 0; i < rows.length; ++i) dx[i] = fast::exp(x[i] - log_z) * scale - t[i] * d_loss;
+      for (int64_t i = 0; i < rows.length; ++i) dx[i] = CpuMath::exp(x[i] - log_z) * scale - t[i] * d_loss;
     }
     store_row(rows, dx, d_logits, r);
   }

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "engine/backend/cpu/registry/kernel_registry.h"
-#include "engine/backend/cpu/rows/rows.h"
+#include "engine/backend/cpu/rows/row_buffers.h"
 #include "engine/base/clones.h"
 
 namespace mtf {

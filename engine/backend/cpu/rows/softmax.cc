@@ -5,9 +5,9 @@
 
 #include <cmath>
 
-#include "engine/backend/cpu/elementwise/fast_math.h"
+#include "engine/backend/cpu/elementwise/cpu_math.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
-#include "engine/backend/cpu/rows/rows.h"
+#include "engine/backend/cpu/rows/row_buffers.h"
 #include "engine/base/clones.h"
 
 namespace mtf {
@@ -26,16 +26,16 @@ MTF_INLINE Exponentials<A> exponentials(const A* x, A* y, int64_t n, double extr
   const A extra = static_cast<A>(extra_logit);
   A top = std::max(maximum_of(x, n), extra);
   if (top == -std::numeric_limits<A>::infinity()) top = 0;
-  A sum = fast::exp(extra - top);
+  A sum = CpuMath::exp(extra - top);
   if (y != nullptr) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) {
-      const A e = fast::exp(x[i] - top);
+      const A e = CpuMath::exp(x[i] - top);
       y[i] = e;
       sum += e;
     }
   } else {
-    for (int64_t i = 0; i < n; ++i) sum += fast::exp(x[i] - top);
+    for (int64_t i = 0; i < n; ++i) sum += CpuMath::exp(x[i] - top);
   }
   return {top, sum};
 }
@@ -88,7 +88,7 @@ MTF_CLONES void logsumexp_gradient_rows(const Rows& rows, const T* x, const Comp
     A* out = row_target(rows, dx, r, buffer);
     const A shift = log_z[r], scale = dy[r];
 #pragma GCC ivdep
-    for (int64_t i = 0; i < rows.length; ++i) out[i] = fast::exp(in[i] - shift) * scale;
+    for (int64_t i = 0; i < rows.length; ++i) out[i] = CpuMath::exp(in[i] - shift) * scale;
     store_row(rows, out, dx, r);
   }
 }
@@ -120,7 +120,7 @@ MTF_CLONES void log_softmax_gradient_rows(const Rows& rows, const T* y, const T*
     A sum = 0;
     for (int64_t i = 0; i < rows.length; ++i) sum += g[i];
 #pragma GCC ivdep
-    for (int64_t i = 0; i < rows.length; ++i) out[i] = g[i] - fast::exp(log_p[i]) * sum;
+    for (int64_t i = 0; i < rows.length; ++i) out[i] = g[i] - CpuMath::exp(log_p[i]) * sum;
     store_row(rows, out, dx, r);
   }
 }

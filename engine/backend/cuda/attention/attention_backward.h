@@ -238,7 +238,7 @@ struct AttentionBackward {
           query.log_sum = *view.template row<C>(terms.place, View::kLogSum, view.folded(row));
           query.delta = kernel.rows.deltas[group * view.rows + row];
           const bool sums_all = kernel.rows.least[group * view.rows + row] > 0 && !view.has_extra_logit();
-          if (sums_all) query.factor = math::exp(query.log_sum);
+          if (sums_all) query.factor = Math::exp(query.log_sum);
         }
         queries[i] = query;
       }

@@ -12,7 +12,7 @@ namespace mtf::cuda {
 inline constexpr float kLog2E = 1.44269504088896341f;
 
 MTF_DEVICE float exponential(float x) { return approximate_exp2(x * kLog2E); }
-MTF_DEVICE double exponential(double x) { return math::exp(x); }
+MTF_DEVICE double exponential(double x) { return Math::exp(x); }
 /// b where a is NaN, and the other way round.
 MTF_DEVICE float larger(float a, float b) { return ::fmaxf(a, b); }
 MTF_DEVICE double larger(double a, double b) { return ::fmax(a, b); }
@@ -29,11 +29,11 @@ struct AttentionNorm {
     C factor = 1;
     if (view.has_extra_logit()) {
       const C extra = static_cast<C>(view.extra_logit + 1e9 * least), largest = extra > top ? extra : top;
-      factor = math::exp(top - largest);
-      sum = sum * factor + math::exp(extra - largest);
+      factor = Math::exp(top - largest);
+      sum = sum * factor + Math::exp(extra - largest);
       top = largest;
     }
-    log_sum = top + math::log(sum);
+    log_sum = top + Math::log(sum);
     scale = least > 0 && !view.has_extra_logit() ? C(1) : factor / sum;  // such a row sums all values
   }
 };

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "engine/backend/cuda/device/indexing.h"
+#include "engine/backend/cuda/device/element_walk.h"
 #include "engine/ops/attention.h"
 
 namespace mtf::cuda {

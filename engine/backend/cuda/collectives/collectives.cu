@@ -49,7 +49,7 @@ class Reduce final : public PreparedCollective {
 };
 
 /// From the input of the piece's source to the result.
-BlockCopy copy_of(const MovePlan& plan, const MovePiece& piece, const std::byte* input, std::byte* result) {
+BlockCopy copy_of(const MovePlan& plan, const StridedCopy& piece, const std::byte* input, std::byte* result) {
   return {.from = input + piece.source_begin,
           .to = result + piece.begin,
           .rows = plan.rows,
@@ -62,9 +62,9 @@ BlockCopy copy_of(const MovePlan& plan, const MovePiece& piece, const std::byte*
 }
 
 /// all_gather, all_to_all and exchange.
-class MovePieces final : public PreparedCollective {
+class StridedCopies final : public PreparedCollective {
  public:
-  MovePieces(MovePlan plan, Device& device) : plan_(std::move(plan)), device_(device) {}
+  StridedCopies(MovePlan plan, Device& device) : plan_(std::move(plan)), device_(device) {}
 
   int64_t tasks() const override { return 1; }
 
@@ -72,11 +72,11 @@ class MovePieces final : public PreparedCollective {
              const bool* guard) const override {
     std::vector<BlockCopy> copies;
     int64_t received = 0;
-    for (const MovePiece& piece : plan_.of(member)) {
+    for (const StridedCopy& piece : plan_.of(member)) {
       copies.push_back(copy_of(plan_, piece, inputs[piece.source], result));
       if (piece.source != member) received += plan_.rows * piece.count * piece.length;
     }
-    for (const MovePiece& piece : plan_.zeros(member)) {
+    for (const StridedCopy& piece : plan_.zeros(member)) {
       copies.push_back({.to = result + piece.begin,
                         .rows = plan_.rows,
                         .length = piece.length,
@@ -96,7 +96,7 @@ class MovePieces final : public PreparedCollective {
 std::unique_ptr<PreparedCollective> prepare_device_collective(const Collective& c, Device& device) {
   if (c.kind == Collective::Kind::kAllReduce || c.kind == Collective::Kind::kReduceScatter)
     return std::make_unique<Reduce>(c, device);
-  return std::make_unique<MovePieces>(plan_moves(c), device);
+  return std::make_unique<StridedCopies>(plan_moves(c), device);
 }
 
 }  // namespace mtf::cuda

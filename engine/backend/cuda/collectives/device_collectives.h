@@ -1,5 +1,5 @@
 // Collectives among GPUs of several processes, one GPU each: the primitives of NCCL. Two implementations:
-// nvidia/ (NCCL itself) and emulator/ (over a wire of the host, for tests).
+// nvidia/ (NCCL itself) and emulator/ (over the memory of the host, for tests).
 //
 //   auto world = open_collectives(device, host, timeouts);
 //   auto rows = world->split(color, key);

@@ -49,12 +49,12 @@ class PlannedCollective final : public RemoteCollective {
   void send(const DeviceRound& round) {
     ready_->record(context_.device.compute());
     ready_->wait_in(context_.stream);
-    context_.wire.run(context_.stream, [&] {
+    context_.library.run(context_.stream, [&] {
       for (const DeviceRound::Call& call : round.calls) make(call);
       for (const auto& [peer, data, bytes] : round.sent)
-        context_.wire.send(data.address(scratch_), bytes, peer);
+        context_.library.send(data.address(scratch_), bytes, peer);
       for (const auto& [peer, data, bytes] : round.received)
-        context_.wire.receive(data.address(scratch_), bytes, peer);
+        context_.library.receive(data.address(scratch_), bytes, peer);
     });
     sent_->record(context_.stream);
   }
@@ -64,11 +64,11 @@ class PlannedCollective final : public RemoteCollective {
     std::byte* out = call.out.address(scratch_);
     switch (call.kind) {
       case Collective::Kind::kAllReduce:
-        return context_.wire.all_reduce(in, out, call.count, call.dtype);
+        return context_.library.all_reduce(in, out, call.count, call.dtype);
       case Collective::Kind::kReduceScatter:
-        return context_.wire.reduce_scatter(in, out, call.count, call.dtype);
+        return context_.library.reduce_scatter(in, out, call.count, call.dtype);
       default:
-        return context_.wire.all_gather(in, out, call.count * static_cast<int64_t>(size_of(call.dtype)));
+        return context_.library.all_gather(in, out, call.count * static_cast<int64_t>(size_of(call.dtype)));
     }
   }
 

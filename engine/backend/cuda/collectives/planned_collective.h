@@ -12,8 +12,9 @@ namespace mtf::cuda {
 
 struct PlannedCollectiveContext {
   Device& device;
-  DeviceCollectives& wire;  ///< of the team, where the plan is by the library; else of all processes
-  Stream stream;            ///< of messages
+  DeviceCollectives&
+      library;    ///< of the process group, where the plan is by the library; else of all processes
+  Stream stream;  ///< of messages
   ScratchBlocks& scratch;
   PeerWatch& watch;
   const bool* guard;  ///< null: results are always wanted

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "engine/backend/cuda/collectives/tree_reduction.h"
-#include "engine/backend/cuda/device/indexing.h"
+#include "engine/backend/cuda/device/element_walk.h"
 #include "engine/backend/element.h"
 #include "engine/backend/visit_type.h"
 

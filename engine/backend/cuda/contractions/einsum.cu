@@ -6,7 +6,7 @@
 #include "engine/backend/cuda/contractions/einsum_plan.h"
 #include "engine/backend/cuda/contractions/inner_product.h"
 #include "engine/backend/cuda/device/device_kernel.h"
-#include "engine/backend/cuda/device/indexing.h"
+#include "engine/backend/cuda/device/element_walk.h"
 #include "engine/backend/cuda/elementwise/formulas.h"
 #include "engine/backend/cuda/movement/transpose.h"
 #include "engine/backend/element.h"

@@ -2,7 +2,7 @@
 
 #include "engine/backend/cuda/contractions/inner_product.h"
 #include "engine/backend/cuda/device/device_kernel.h"
-#include "engine/backend/cuda/device/indexing.h"
+#include "engine/backend/cuda/device/element_walk.h"
 
 namespace mtf::cuda {
 namespace {

@@ -15,7 +15,7 @@
 
 namespace mtf::cuda {
 
-class ChainKernels;
+class FusionKernels;
 
 /// Work in the order in which it was enqueued. `handle`: a cudaStream_t, or what the emulator has in its
 /// place.
@@ -66,7 +66,7 @@ class Device {
   virtual std::unique_ptr<Recording> record(const std::function<void()>& enqueue) = 0;
   virtual MatmulLibrary& matmuls() = 0;
   /// Null: no compiler of kernels was found; take_notes() says so.
-  virtual ChainKernels* chains() = 0;
+  virtual FusionKernels* fusions() = 0;
   /// Of the compute stream.
   virtual std::unique_ptr<DeviceClock> make_clock() = 0;
   virtual ProfileObserver* profile_observer() { return nullptr; }

@@ -42,8 +42,8 @@ class Launcher {
       MTF_CHECK(false, "a launch that is not for batches");
     }
   }
-  /// Of ChainKernels.
-  void chain(const LaunchShape& shape, int kernel, std::span<const std::byte> arguments) const;
+  /// Of FusionKernels.
+  void fusion(const LaunchShape& shape, int kernel, std::span<const std::byte> arguments) const;
   Device& device() const { return device_; }
 
  private:

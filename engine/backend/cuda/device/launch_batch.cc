@@ -1,33 +1,33 @@
 #include "engine/backend/cuda/device/launch_batch.h"
 
-#include "engine/backend/cuda/device/chain_kernels.h"
+#include "engine/backend/cuda/device/fusion_kernels.h"
 
 namespace mtf::cuda {
 
-class LaunchBatch::ChainLaunches final : public Launches {
+class LaunchBatch::FusionLaunches final : public Launches {
  public:
-  ChainLaunches(ChainKernels& chains, int kernel, size_t object, int threads)
-      : Launches(object, threads), chains_(chains), kernel_(kernel) {}
+  FusionLaunches(FusionKernels& fusions, int kernel, size_t object, int threads)
+      : Launches(object, threads), fusions_(fusions), kernel_(kernel) {}
   int kernel() const { return kernel_; }
 
  private:
   void launch(Stream stream, const LaunchShape& shape, const bool* guard,
               std::span<const std::byte> batch) const override {
-    chains_.launch(stream, shape, guard, kernel_, batch);
+    fusions_.launch(stream, shape, guard, kernel_, batch);
   }
 
-  ChainKernels& chains_;
+  FusionKernels& fusions_;
   const int kernel_;
 };
 
-void LaunchBatch::add_chain(ChainKernels& chains, int kernel, const LaunchShape& shape,
-                            std::span<const std::byte> arguments) {
+void LaunchBatch::add_fusion(FusionKernels& fusions, int kernel, const LaunchShape& shape,
+                             std::span<const std::byte> arguments) {
   Stage& stage = next_stage();
   for (const auto& launches : stage) {
-    auto* alike = dynamic_cast<ChainLaunches*>(launches.get());
+    auto* alike = dynamic_cast<FusionLaunches*>(launches.get());
     if (alike != nullptr && alike->kernel() == kernel) return alike->add(shape, arguments.data());
   }
-  stage.push_back(std::make_unique<ChainLaunches>(chains, kernel, arguments.size(), shape.threads));
+  stage.push_back(std::make_unique<FusionLaunches>(fusions, kernel, arguments.size(), shape.threads));
   stage.back()->add(shape, arguments.data());
 }
 

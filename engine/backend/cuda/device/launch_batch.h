@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "engine/backend/cuda/device/batch_of.h"
-#include "engine/backend/cuda/device/launch.h"
+#include "engine/backend/cuda/device/kernel_launch.h"
 
 namespace mtf::cuda {
 
-class ChainKernels;
+class FusionKernels;
 
 template <class Body>
 struct LaunchedBatch : BatchOf<Body> {
@@ -44,9 +44,9 @@ class LaunchBatch {
     stage.push_back(std::make_unique<LaunchesOf<Body>>(sizeof(Body), shape.threads));
     stage.back()->add(shape, &body);
   }
-  /// Of a chain that was added for batches, with the arguments of a single one.
-  void add_chain(ChainKernels& chains, int kernel, const LaunchShape& shape,
-                 std::span<const std::byte> arguments);
+  /// Of a fusion that was added for batches, with the arguments of a single one.
+  void add_fusion(FusionKernels& fusions, int kernel, const LaunchShape& shape,
+                  std::span<const std::byte> arguments);
   void run(Stream stream, const bool* guard) const;
 
  private:
@@ -82,7 +82,7 @@ class LaunchBatch {
       mtf::cuda::launch(stream, shape, guard, launched);
     }
   };
-  class ChainLaunches;
+  class FusionLaunches;
   using Stage = std::vector<std::unique_ptr<Launches>>;  ///< they do not depend on each other
 
   Stage& next_stage();

@@ -7,42 +7,45 @@
 
 #include "engine/backend/cuda/device/block.h"
 
-namespace mtf::cuda::math {
+namespace mtf::cuda {
 
-MTF_DEVICE float sqrt(float x) { return ::sqrtf(x); }
-MTF_DEVICE double sqrt(double x) { return ::sqrt(x); }
-MTF_DEVICE float exp(float x) { return ::expf(x); }
-MTF_DEVICE double exp(double x) { return ::exp(x); }
-MTF_DEVICE float expm1(float x) { return ::expm1f(x); }
-MTF_DEVICE double expm1(double x) { return ::expm1(x); }
-MTF_DEVICE float log(float x) { return ::logf(x); }
-MTF_DEVICE double log(double x) { return ::log(x); }
-MTF_DEVICE float log1p(float x) { return ::log1pf(x); }
-MTF_DEVICE double log1p(double x) { return ::log1p(x); }
-MTF_DEVICE float sin(float x) { return ::sinf(x); }
-MTF_DEVICE double sin(double x) { return ::sin(x); }
-MTF_DEVICE float cos(float x) { return ::cosf(x); }
-MTF_DEVICE double cos(double x) { return ::cos(x); }
-MTF_DEVICE float tanh(float x) { return ::tanhf(x); }
-MTF_DEVICE double tanh(double x) { return ::tanh(x); }
-MTF_DEVICE float pow(float x, float p) { return ::powf(x, p); }
-MTF_DEVICE double pow(double x, double p) { return ::pow(x, p); }
-MTF_DEVICE float floor(float x) { return ::floorf(x); }
-MTF_DEVICE double floor(double x) { return ::floor(x); }
-MTF_DEVICE float fmod(float x, float y) { return ::fmodf(x, y); }
-MTF_DEVICE double fmod(double x, double y) { return ::fmod(x, y); }
+/// What kernels and the formulas of engine/ops/unary_formulas.h are made of.
+struct Math {
+  static MTF_DEVICE float sqrt(float x) { return ::sqrtf(x); }
+  static MTF_DEVICE double sqrt(double x) { return ::sqrt(x); }
+  static MTF_DEVICE float exp(float x) { return ::expf(x); }
+  static MTF_DEVICE double exp(double x) { return ::exp(x); }
+  static MTF_DEVICE float expm1(float x) { return ::expm1f(x); }
+  static MTF_DEVICE double expm1(double x) { return ::expm1(x); }
+  static MTF_DEVICE float log(float x) { return ::logf(x); }
+  static MTF_DEVICE double log(double x) { return ::log(x); }
+  static MTF_DEVICE float log1p(float x) { return ::log1pf(x); }
+  static MTF_DEVICE double log1p(double x) { return ::log1p(x); }
+  static MTF_DEVICE float sin(float x) { return ::sinf(x); }
+  static MTF_DEVICE double sin(double x) { return ::sin(x); }
+  static MTF_DEVICE float cos(float x) { return ::cosf(x); }
+  static MTF_DEVICE double cos(double x) { return ::cos(x); }
+  static MTF_DEVICE float tanh(float x) { return ::tanhf(x); }
+  static MTF_DEVICE double tanh(double x) { return ::tanh(x); }
+  static MTF_DEVICE float pow(float x, float p) { return ::powf(x, p); }
+  static MTF_DEVICE double pow(double x, double p) { return ::pow(x, p); }
+  static MTF_DEVICE float floor(float x) { return ::floorf(x); }
+  static MTF_DEVICE double floor(double x) { return ::floor(x); }
+  static MTF_DEVICE float fmod(float x, float y) { return ::fmodf(x, y); }
+  static MTF_DEVICE double fmod(double x, double y) { return ::fmod(x, y); }
 
-/// 1 / (1 + e^-x).
-template <class T>
-MTF_DEVICE T sigmoid(T x) {
-  return T(1) / (T(1) + exp(-x));
-}
+  /// 1 / (1 + e^-x).
+  template <class T>
+  static MTF_DEVICE T sigmoid(T x) {
+    return T(1) / (T(1) + exp(-x));
+  }
 
-/// log(1 + e^x) without overflow.
-template <class T>
-MTF_DEVICE T softplus(T x) {
-  const T magnitude = x < 0 ? -x : x;
-  return (x < 0 ? T(0) : x) + log1p(exp(-magnitude));
-}
+  /// log(1 + e^x) without overflow.
+  template <class T>
+  static MTF_DEVICE T softplus(T x) {
+    const T magnitude = x < 0 ? -x : x;
+    return (x < 0 ? T(0) : x) + log1p(exp(-magnitude));
+  }
+};
 
-}  // namespace mtf::cuda::math
+}  // namespace mtf::cuda

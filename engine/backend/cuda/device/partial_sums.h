@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "engine/backend/cuda/device/indexing.h"
+#include "engine/backend/cuda/device/element_walk.h"
 
 namespace mtf::cuda {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "engine/backend/cuda/device/indexing.h"
+#include "engine/backend/cuda/device/element_walk.h"
 
 namespace mtf::cuda {
 

@@ -1,21 +1,20 @@
-// Kernels of the gradients of the activations of engine/ops/component_wise.h.
-#include "engine/backend/cuda/elementwise/component_wise.h"
+// Kernels of the gradients in one kernel of functions of engine/ops/unary.h.
+#include "engine/backend/cuda/elementwise/unary.h"
 
 namespace mtf::cuda {
 namespace {
 
-const DeviceKernelRegistration activation_gradients_kernels[] = {
-    component_wise_gradient<formulas::Relu>("relu_gradient"),
-    component_wise_gradient<formulas::LeakyRelu>("leaky_relu_gradient"),
-    component_wise_gradient<formulas::Elu>("elu_gradient"),
-    component_wise_gradient<formulas::Selu>("selu_gradient"),
-    component_wise_gradient<formulas::Softplus>("softplus_gradient"),
-    component_wise_gradient<formulas::Sigmoid>("sigmoid_gradient"),
-    component_wise_gradient<formulas::Tanh>("tanh_gradient"),
-    component_wise_gradient<formulas::Swish>("swish_gradient"),
-    component_wise_gradient<formulas::Gelu>("gelu_gradient"),
-    component_wise_gradient<formulas::SquaredRelu>("squared_relu_gradient"),
+template <class F>
+struct GradientRegistration {
+  explicit GradientRegistration(std::string_view name) {
+    if constexpr (kHasGradient<F>) register_floats<F, 2>(name);
+  }
 };
+
+#define MTF_REGISTER(Formula, name) \
+  const GradientRegistration<formulas::Formula> name##_gradient(#name "_gradient");
+MTF_UNARY_FUNCTIONS(MTF_REGISTER)
+#undef MTF_REGISTER
 
 }  // namespace
 }  // namespace mtf::cuda

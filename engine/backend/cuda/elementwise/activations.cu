@@ -1,16 +1,19 @@
-// Kernels of the activations of engine/ops/component_wise.h.
-#include "engine/backend/cuda/elementwise/component_wise.h"
+// Kernels of the functions of engine/ops/unary.h that have a gradient in one kernel.
+#include "engine/backend/cuda/elementwise/unary.h"
 
 namespace mtf::cuda {
 namespace {
 
-const DeviceKernelRegistration activations_kernels[] = {
-    component_wise<formulas::Relu>("relu"),         component_wise<formulas::LeakyRelu>("leaky_relu"),
-    component_wise<formulas::Elu>("elu"),           component_wise<formulas::Selu>("selu"),
-    component_wise<formulas::Softplus>("softplus"), component_wise<formulas::Sigmoid>("sigmoid"),
-    component_wise<formulas::Tanh>("tanh"),         component_wise<formulas::Swish>("swish"),
-    component_wise<formulas::Gelu>("gelu"),         component_wise<formulas::SquaredRelu>("squared_relu"),
+template <class F>
+struct ActivationRegistration {
+  explicit ActivationRegistration(std::string_view name) {
+    if constexpr (kHasGradient<F>) register_floats<F>(name);
+  }
 };
+
+#define MTF_REGISTER(Formula, name) const ActivationRegistration<formulas::Formula> name##_activation(#name);
+MTF_UNARY_FUNCTIONS(MTF_REGISTER)
+#undef MTF_REGISTER
 
 }  // namespace
 }  // namespace mtf::cuda

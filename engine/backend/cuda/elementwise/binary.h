@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "engine/backend/cuda/device/device_kernel.h"
-#include "engine/backend/cuda/device/indexing.h"
+#include "engine/backend/cuda/device/element_walk.h"
 #include "engine/backend/cuda/elementwise/broadcast_operand.h"
 #include "engine/backend/cuda/elementwise/formulas.h"
 #include "engine/backend/element.h"
@@ -45,35 +45,32 @@ struct BinaryMap {
   }
 };
 
-/// `swapped`: F::f(b, a).
 template <class F, class T>
-std::unique_ptr<Kernel> binary_kernel(const KernelContext& context, Device& device, bool swapped = false) {
+std::unique_ptr<Kernel> binary_kernel(const KernelContext& context, Device& device) {
   using Map = BinaryMap<F, T>;
-  const int first = swapped ? 1 : 0, second = 1 - first;
-  const BroadcastOperand<T> a(context, first), b(context, second);
+  const BroadcastOperand<T> a(context, 0), b(context, 1);
   const int64_t size = context.outputs[0].local.size();
   const bool packs = a.in_packs(kPack<T>) && b.in_packs(kPack<T>);
   const LaunchShape shape = packs ? over_packs<kPack<T>>(size) : over(size);
   return make_device_kernel(device, [=](const Launcher& launch, const KernelCall& call) {
-    launch(shape,
-           Map{a.with(call, first), b.with(call, second), call.output<typename Map::R>(0), size, packs});
+    launch(shape, Map{a.with(call, 0), b.with(call, 1), call.output<typename Map::R>(0), size, packs});
   });
 }
 
 template <class F>
-DeviceKernelRegistration floating_binary(std::string_view name, bool swapped = false) {
-  return {name, kFloatingTypes, [swapped](const KernelContext& context, Device& device) {
+DeviceKernelRegistration floating_binary(std::string_view name) {
+  return {name, kFloatingTypes, [](const KernelContext& context, Device& device) {
             return visit_floating_type(context.inputs[0].dtype, [&]<class T>(std::type_identity<T>) {
-              return binary_kernel<F, T>(context, device, swapped);
+              return binary_kernel<F, T>(context, device);
             });
           }};
 }
 
 template <class F>
-DeviceKernelRegistration integer_binary(std::string_view name, bool swapped = false) {
-  return {name, {DType::kInt32, DType::kInt64}, [swapped](const KernelContext& context, Device& device) {
+DeviceKernelRegistration integer_binary(std::string_view name) {
+  return {name, {DType::kInt32, DType::kInt64}, [](const KernelContext& context, Device& device) {
             return visit_integer_type(context.inputs[0].dtype, [&]<class T>(std::type_identity<T>) {
-              return binary_kernel<F, T>(context, device, swapped);
+              return binary_kernel<F, T>(context, device);
             });
           }};
 }

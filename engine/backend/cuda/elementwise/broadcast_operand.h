@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "engine/backend/broadcast_axes.h"
-#include "engine/backend/cuda/device/indexing.h"
+#include "engine/backend/cuda/device/element_walk.h"
 #include "engine/backend/kernel.h"
 
 namespace mtf::cuda {

@@ -1,6 +1,6 @@
 // The kernel of `cast`, for every pair of element types.
 #include "engine/backend/cuda/device/device_kernel.h"
-#include "engine/backend/cuda/device/indexing.h"
+#include "engine/backend/cuda/device/element_walk.h"
 #include "engine/backend/element.h"
 #include "engine/backend/visit_type.h"
 #include "engine/ops/cast.h"

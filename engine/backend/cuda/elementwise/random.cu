@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "engine/backend/cuda/device/device_kernel.h"
-#include "engine/backend/cuda/device/indexing.h"
+#include "engine/backend/cuda/device/element_walk.h"
 #include "engine/backend/cuda/device/math.h"
 #include "engine/backend/cuda/device/noise.h"
 #include "engine/core/normal_quantile.h"
@@ -65,7 +65,7 @@ MTF_DEVICE double sample(const Distribution& distribution, double u) {
     case Distribution::Kind::kNormal:
       return distribution.a + distribution.b * normal_quantile(u);
     default:
-      return distribution.a - distribution.b * math::log(-math::log(u));
+      return distribution.a - distribution.b * Math::log(-Math::log(u));
   }
 }
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "engine/backend/cuda/device/device_kernel.h"
-#include "engine/backend/cuda/device/indexing.h"
+#include "engine/backend/cuda/device/element_walk.h"
 #include "engine/ops/relative_bucket.h"
 
 namespace mtf::cuda {

@@ -1,6 +1,6 @@
 #include <bit>
 
-#include "engine/backend/cuda/device/indexing.h"
+#include "engine/backend/cuda/device/element_walk.h"
 #include "engine/backend/cuda/device/scan.h"
 #include "engine/backend/cuda/movement/key_sort.h"
 #include "engine/base/check.h"

@@ -1,4 +1,4 @@
-#include "engine/backend/cuda/device/indexing.h"
+#include "engine/backend/cuda/device/element_walk.h"
 #include "engine/backend/cuda/movement/copy_blocks.h"
 #include "engine/backend/cuda/movement/moves.h"
 #include "engine/backend/element.h"

@@ -3,7 +3,7 @@
 
 #include "engine/backend/broadcast_axes.h"
 #include "engine/backend/cuda/device/device_kernel.h"
-#include "engine/backend/cuda/device/indexing.h"
+#include "engine/backend/cuda/device/element_walk.h"
 #include "engine/backend/cuda/movement/copy_blocks.h"
 #include "engine/backend/element.h"
 #include "engine/graph/structural.h"

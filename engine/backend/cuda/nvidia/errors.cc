@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "engine/backend/cuda/device/launch.h"
+#include "engine/backend/cuda/device/kernel_launch.h"
 
 namespace mtf::cuda {
 namespace {

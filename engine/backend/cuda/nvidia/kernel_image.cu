@@ -1,4 +1,4 @@
-#include "engine/backend/cuda/device/launch.h"
+#include "engine/backend/cuda/device/kernel_launch.h"
 #include "engine/backend/cuda/nvidia/kernel_image.h"
 
 namespace mtf::cuda {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "engine/backend/cuda/chains/chain_source.h"
+#include "engine/backend/cuda/fusion/fusion_source.h"
 #include "engine/backend/cuda/nvidia/shared_library.h"
 #include "engine/base/error.h"
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/backend/cuda/device/chain_kernels.h"
 #include "engine/backend/cuda/device/device.h"
-#include "engine/backend/cuda/nvidia/compiled_chains.h"
+#include "engine/backend/cuda/device/fusion_kernels.h"
+#include "engine/backend/cuda/nvidia/compiled_fusions.h"
 #include "engine/backend/cuda/nvidia/cublaslt.h"
 #include "engine/backend/cuda/nvidia/errors.h"
 #include "engine/backend/cuda/nvidia/kernel_image.h"
@@ -110,9 +110,9 @@ class RuntimeDevice final : public Device {
     compute_ = make_stream();
     matmuls_ = open_cublaslt(*this);
     try {
-      chains_ = make_compiled_chains(info_.architecture(), notes_);
+      fusions_ = make_compiled_fusions(info_.architecture(), notes_);
     } catch (const Error& error) {
-      notes_.push_back({true, fmt::format("element-wise operations run one by one: {}", error.what())});
+      notes_.push_back({true, fmt::format("elementwise operations run one by one: {}", error.what())});
     }
   }
 
@@ -186,9 +186,9 @@ class RuntimeDevice final : public Device {
   }
 
   MatmulLibrary& matmuls() override { return *matmuls_; }
-  ChainKernels* chains() override {
-    if (chains_) use();
-    return chains_.get();
+  FusionKernels* fusions() override {
+    if (fusions_) use();
+    return fusions_.get();
   }
   std::unique_ptr<DeviceClock> make_clock() override { return make_runtime_clock(*this); }
   ProfileObserver* profile_observer() override { return &nvtx_observer(); }
@@ -230,7 +230,7 @@ class RuntimeDevice final : public Device {
   Stream compute_;
   std::unique_ptr<MatmulLibrary> matmuls_;
   std::vector<BackendNote> notes_;
-  std::unique_ptr<ChainKernels> chains_;  ///< null: there is no NVRTC
+  std::unique_ptr<FusionKernels> fusions_;  ///< null: there is no NVRTC
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Running sums. Where many lie side by side (indices behind the dimension), a thread adds up each of them, or
 // a part of it. Otherwise a warp or a block works on a row. bfloat16 is summed in float32.
 #include "engine/backend/cuda/device/device_kernel.h"
-#include "engine/backend/cuda/device/indexing.h"
+#include "engine/backend/cuda/device/element_walk.h"
 #include "engine/backend/cuda/device/scan.h"
 #include "engine/backend/element.h"
 #include "engine/ops/cumsum.h"

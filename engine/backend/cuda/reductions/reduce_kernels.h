@@ -1,11 +1,11 @@
 // Reductions over any axes (engine/backend/reductions.h). The input is walked in its memory order. Where its
-// fast axis is reduced, teams of threads add up rows; where it is kept, threads add up columns, some side by
-// side. Sums of long rows and columns for few outputs are divided among teams, whose results a second launch
+// fast axis is reduced, groups of threads add up rows; where it is kept, threads add up columns, some side by
+// side. Sums of long rows and columns for few outputs are divided among groups, whose results a second launch
 // combines.
 #pragma once
 
 #include "engine/backend/cuda/device/device_kernel.h"
-#include "engine/backend/cuda/device/row_teams.h"
+#include "engine/backend/cuda/device/thread_groups.h"
 #include "engine/backend/element.h"
 #include "engine/backend/reductions.h"
 
@@ -64,10 +64,10 @@ struct ReductionOperands {
   typename R::Total* partials;  ///< [part, output]; null: there is one part
   Strided<2> kept;              ///< outputs: offset of the first element in x, and place in y
   Strided<1> reduced;           ///< elements of an output
-  RowTeams teams;
+  ThreadGroups groups;
 };
 
-/// Rows of x: a team for each output, or for a part of its elements.
+/// Rows of x: a group for each output, or for a part of its elements.
 template <class R, class T>
 struct ReducedRows : ReductionOperands<R, T> {
   static constexpr bool kBatched = std::is_same_v<R, reductions::SumOfSquares<T>>;
@@ -84,10 +84,10 @@ struct ReducedRows : ReductionOperands<R, T> {
 
   MTF_DEVICE void operator()(const Block& block) const {
     constexpr int N = kPack<T>;
-    const Team team(block, this->teams);
-    const Offsets<2> at = this->kept.at(team.row());
-    const int64_t begin = team.begin();
-    const int count = team.count();
+    const ThreadGroup group(block, this->groups);
+    const Offsets<2> at = this->kept.at(group.row());
+    const int64_t begin = group.begin();
+    const int count = group.count();
     const auto place = [&](int i) { return this->x + at[0] + this->reduced.at(begin + i)[0]; };
     int head = 0;
     if (elements == Elements::kRun) head = elements_before_pack<N>(at[0] + begin, count);
@@ -96,7 +96,7 @@ struct ReducedRows : ReductionOperands<R, T> {
     for (Lane& lane : lanes) lane = R::kIdentity;
     Total total = R::kIdentity;
     visit_packs<N>(
-        count, head, team.rank(), team.size(),
+        count, head, group.rank(), group.size(),
         [&](int i) { lanes[0] = R::combine(lanes[0], R::load(*place(i))); },
         [&](int i) { return load<N>(place(i)); },
         [&](const Pack<T, N>& pack) {
@@ -110,17 +110,17 @@ struct ReducedRows : ReductionOperands<R, T> {
           for (Lane& lane : lanes) lane = R::kIdentity;
         });
     const auto combine = [](Total a, Total b) { return R::combine(a, b); };
-    total = team.reduce_adjacent(block, total, Total(R::kIdentity), combine);
-    if (!team.leads()) return;
+    total = group.reduce_adjacent(block, total, Total(R::kIdentity), combine);
+    if (!group.leads()) return;
     if (this->partials != nullptr) {
-      this->partials[team.part() * this->teams.rows + team.row()] = total;
+      this->partials[group.part() * this->groups.rows + group.row()] = total;
     } else {
       this->y.store(at[1], total);
     }
   }
 };
 
-/// Columns of x: a team for N neighbouring outputs, or for a part of their elements. With N = 1 also for
+/// Columns of x: a group for N neighbouring outputs, or for a part of their elements. With N = 1 also for
 /// rows, an element at a time.
 template <class R, class T, int N>
 struct ReducedColumns : ReductionOperands<R, T> {
@@ -134,24 +134,24 @@ struct ReducedColumns : ReductionOperands<R, T> {
   };
 
   MTF_DEVICE void operator()(const Block& block) const {
-    const Team team(block, this->teams);
-    const Offsets<2> at = this->kept.at(team.row() * N);
-    const int count = team.count(), size = team.size();
+    const ThreadGroup group(block, this->groups);
+    const Offsets<2> at = this->kept.at(group.row() * N);
+    const int count = group.count(), size = group.size();
     Totals totals;
     for (Total& total : totals.values) total = R::kIdentity;
-    for (int i = team.rank(); i < count;) {
+    for (int i = group.rank(); i < count;) {
       Lane lanes[N];
       for (Lane& lane : lanes) lane = R::kIdentity;
       MTF_UNROLL(1)
-      for (int k = 0; k < kToCarry && i < count; ++k, i += kAtOnce * size) add(lanes, at[0], team, i, count);
+      for (int k = 0; k < kToCarry && i < count; ++k, i += kAtOnce * size) add(lanes, at[0], group, i, count);
       for (int n = 0; n < N; ++n)
         totals.values[n] = R::combine(totals.values[n], static_cast<Total>(lanes[n]));
     }
-    combine(block, team, totals);
-    if (!team.leads()) return;
+    combine(block, group, totals);
+    if (!group.leads()) return;
     for (int n = 0; n < N; ++n) {
       if (this->partials != nullptr) {
-        this->partials[(team.part() * this->teams.rows + team.row()) * N + n] = totals.values[n];
+        this->partials[(group.part() * this->groups.rows + group.row()) * N + n] = totals.values[n];
       } else {
         this->y.store(at[1] + n * this->kept.inner_stride(1), totals.values[n]);
       }
@@ -160,27 +160,27 @@ struct ReducedColumns : ReductionOperands<R, T> {
 
  private:
   /// Elements i, i + size, ..., kAtOnce of them or less.
-  MTF_DEVICE void add(Lane (&lanes)[N], int64_t offset, const Team& team, int i, int count) const {
+  MTF_DEVICE void add(Lane (&lanes)[N], int64_t offset, const ThreadGroup& group, int i, int count) const {
     Pack<T, N> packs[kAtOnce];
     MTF_UNROLL(kAtOnce)
     for (int k = 0; k < kAtOnce; ++k) {
-      const int at = i + k * team.size();
-      if (at < count) packs[k] = load<N>(this->x + offset + this->reduced.at(team.begin() + at)[0]);
+      const int at = i + k * group.size();
+      if (at < count) packs[k] = load<N>(this->x + offset + this->reduced.at(group.begin() + at)[0]);
     }
     MTF_UNROLL(kAtOnce)
     for (int k = 0; k < kAtOnce; ++k) {
-      if (i + k * team.size() < count) {
+      if (i + k * group.size() < count) {
         for (int n = 0; n < N; ++n) lanes[n] = R::combine(lanes[n], R::load(packs[k][n]));
       }
     }
   }
 
-  MTF_DEVICE static void combine(const Block& block, const Team& team, Totals& totals) {
+  MTF_DEVICE static void combine(const Block& block, const ThreadGroup& group, Totals& totals) {
     if constexpr (N == 1) {
-      totals.values[0] = team.reduce(block, totals.values[0], Total(R::kIdentity),
-                                     [](Total a, Total b) { return R::combine(a, b); });
+      totals.values[0] = group.reduce(block, totals.values[0], Total(R::kIdentity),
+                                      [](Total a, Total b) { return R::combine(a, b); });
     } else {
-      totals = team.reduce_interleaved(block, totals, [](const Totals& a, const Totals& b) {
+      totals = group.reduce_interleaved(block, totals, [](const Totals& a, const Totals& b) {
         Totals both;
         for (int n = 0; n < N; ++n) both.values[n] = R::combine(a.values[n], b.values[n]);
         return both;
@@ -204,13 +204,13 @@ std::unique_ptr<Kernel> reduction_kernel(const KernelContext& context, Device& d
                                          const ReductionWalk& walk, const First& first, size_t state_bytes) {
   using Total = typename R::Total;
   using Second = ReducedColumns<typename OfTotals<R>::Type, Total, 1>;
-  const int64_t parts = first.teams.parts, outputs = walk.dense.size();
+  const int64_t parts = first.groups.parts, outputs = walk.dense.size();
   const size_t scratch = parts == 1 ? 0 : static_cast<size_t>(parts * outputs) * sizeof(Total);
   Second second{};
   if (parts > 1) {
     second.kept = walk.dense;
     second.reduced = Strided<1>(StridedAxes<1>{{parts, {outputs}}});
-    second.teams = interleaved_teams(outputs, parts, outputs);
+    second.groups = interleaved_groups(outputs, parts, outputs);
   }
   return make_device_kernel(
       device,
@@ -220,12 +220,12 @@ std::unique_ptr<Kernel> reduction_kernel(const KernelContext& context, Device& d
         begin.x = call.input<T>(0);
         begin.y = {call.output<std::byte>(0), dtype};
         begin.partials = scratch == 0 ? nullptr : reinterpret_cast<Total*>(call.scratch);
-        launch(begin.teams.shape(state_bytes), begin);
+        launch(begin.groups.shape(state_bytes), begin);
         if (scratch == 0) return;
         auto end = second;
         end.x = begin.partials;
         end.y = begin.y;
-        launch(end.teams.shape(sizeof(Total)), end);
+        launch(end.groups.shape(sizeof(Total)), end);
       },
       scratch);
 }
@@ -238,7 +238,7 @@ std::unique_ptr<Kernel> row_reduction(const KernelContext& context, Device& devi
   Rows rows{};
   rows.kept = walk.kept;
   rows.reduced = walk.reduced;
-  rows.teams = divided(contiguous_teams(walk.kept.size(), walk.reduced.size(), N), N);
+  rows.groups = divided(contiguous_groups(walk.kept.size(), walk.reduced.size(), N), N);
   // x is dense: the strides of other axes are multiples of the fast run.
   rows.elements = walk.reduced.rank() <= 1      ? Rows::Elements::kRun
                   : walk.reduced.in_packs(0, N) ? Rows::Elements::kPacks
@@ -254,9 +254,9 @@ std::unique_ptr<Kernel> column_reduction(const KernelContext& context, Device& d
   Columns columns{};
   columns.kept = walk.kept;
   columns.reduced = walk.reduced;
-  columns.teams =
-      divided(walk.fast_is_reduced ? contiguous_teams(outputs, length, 1)
-                                   : interleaved_teams(outputs, length, walk.kept.inner_size() / N));
+  columns.groups =
+      divided(walk.fast_is_reduced ? contiguous_groups(outputs, length, 1)
+                                   : interleaved_groups(outputs, length, walk.kept.inner_size() / N));
   return reduction_kernel<R, T>(context, device, walk, columns, sizeof(typename Columns::Totals));
 }
 

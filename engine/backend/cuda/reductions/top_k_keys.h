@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "engine/backend/cuda/device/block.h"
-#include "engine/backend/cuda/device/indexing.h"
+#include "engine/backend/cuda/device/element_walk.h"
 #include "engine/backend/element.h"
 
 namespace mtf::cuda {

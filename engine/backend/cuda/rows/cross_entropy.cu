@@ -87,7 +87,7 @@ struct CrossEntropyRows : Operands<T, Values> {
   MTF_DEVICE void finish(const Row& row, int64_t r, const State& state, bool writes) const {
     const A top = maximum == nullptr ? state.exponentials.top : row.maximum;
     // NaN where all logits are -infinity.
-    const A exponentials = state.exponentials.sum * math::exp(state.exponentials.top - top);
+    const A exponentials = state.exponentials.sum * Math::exp(state.exponentials.top - top);
     A logits, targets;
     if constexpr (Values) {
       logits = state.logits - (top - row.shift) * state.targets;
@@ -107,7 +107,7 @@ struct CrossEntropyRows : Operands<T, Values> {
       out[0][r] = exponentials;
       out[1][r] = logits;
     } else {
-      const A log_sum = math::log(exponentials), log_z = log_sum + top;
+      const A log_sum = Math::log(exponentials), log_z = log_sum + top;
       out[0][r] = targets * log_sum - logits + z_loss * log_z * log_z;
       out[1][r] = log_z;
     }
@@ -136,7 +136,7 @@ struct GradientRows : Operands<T, Values> {
   template <class E>
   MTF_DEVICE void apply(const Row& row, const E& e, A (&dx)[E::kCount]) const {
     for (int n = 0; n < E::kCount; ++n) {
-      const A product = math::exp(e.in[0][n] - row.log_z) * row.scale;
+      const A product = Math::exp(e.in[0][n] - row.log_z) * row.scale;
       if constexpr (Values) {
         dx[n] = product - e.in[1][n] * row.d_loss;
       } else {

@@ -25,7 +25,7 @@ struct LogSum {
 
   /// Where there is nothing but -infinity, 0.
   MTF_DEVICE A reference() const { return top == kNone ? A(0) : top; }
-  MTF_DEVICE A log() const { return math::log(sum) + reference(); }
+  MTF_DEVICE A log() const { return Math::log(sum) + reference(); }
 
   template <int N>
   MTF_DEVICE void add(const A (&x)[N]) {
@@ -33,18 +33,18 @@ struct LogSum {
     for (int n = 0; n < N; ++n) top = x[n] > top ? x[n] : top;
     const A reference = this->reference();
     A terms[N];
-    for (int n = 0; n < N; ++n) terms[n] = math::exp(x[n] - reference);
+    for (int n = 0; n < N; ++n) terms[n] = Math::exp(x[n] - reference);
     for (int width = N / 2; width > 0; width /= 2) {
       for (int n = 0; n < width; ++n) terms[n] += terms[n + width];
     }
-    sum = sum * math::exp(before - reference) + terms[0];
+    sum = sum * Math::exp(before - reference) + terms[0];
   }
 
   MTF_DEVICE LogSum operator+(const LogSum& other) const {
     const bool first = top >= other.top;
     const LogSum high = first ? *this : other, low = first ? other : *this;
     // Equal infinities have no difference.
-    return {high.top, high.sum + low.sum * (low.top == high.top ? A(1) : math::exp(low.top - high.top))};
+    return {high.top, high.sum + low.sum * (low.top == high.top ? A(1) : Math::exp(low.top - high.top))};
   }
 };
 

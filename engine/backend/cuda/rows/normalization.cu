@@ -57,7 +57,7 @@ struct NormalizedRows : RowOperands<T, 1> {
   }
   static MTF_DEVICE State combine(const State& a, const State& b) { return a + b; }
   MTF_DEVICE void finish(Row& row, int64_t r, const State& state, bool writes) const {
-    row = {state.mean, A(1) / math::sqrt(state.squares / state.count + epsilon)};
+    row = {state.mean, A(1) / Math::sqrt(state.squares / state.count + epsilon)};
     if (!writes) return;
     rstds[r] = row.rstd;
     if (bias != nullptr) means[r] = row.mean;

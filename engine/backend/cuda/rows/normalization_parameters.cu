@@ -2,7 +2,7 @@
 // first adds up some rows and writes partial sums [part, scale or bias, column], the second adds up the
 // parts.
 #include "engine/backend/cuda/device/device_kernel.h"
-#include "engine/backend/cuda/device/row_teams.h"
+#include "engine/backend/cuda/device/thread_groups.h"
 #include "engine/backend/element.h"
 #include "engine/ops/normalization.h"
 
@@ -101,7 +101,7 @@ struct ColumnSums {
   }
 };
 
-/// Partial sums of rows whose elements are `stride` apart: a team has a column and some rows.
+/// Partial sums of rows whose elements are `stride` apart: a group has a column and some rows.
 template <class T>
 struct ScatteredColumnSums {
   using A = Computed<T>;
@@ -109,16 +109,16 @@ struct ScatteredColumnSums {
 
   NormalizedOperands<T> in;
   A* partials;
-  RowTeams teams;  ///< columns for rows, and rows for elements
+  ThreadGroups groups;  ///< columns for rows, and rows for elements
   Divisor stride;
 
   MTF_DEVICE void operator()(const Block& block) const {
-    const Team team(block, teams);
-    const int64_t column = team.row(), columns = teams.rows;
+    const ThreadGroup group(block, groups);
+    const int64_t column = group.row(), columns = groups.rows;
     ParameterSums<A> whole, some;
     int count = 0;
-    for (int i = team.rank(); i < team.count(); i += team.size()) {
-      const int64_t r = team.begin() + i;
+    for (int i = group.rank(); i < group.count(); i += group.size()) {
+      const int64_t r = group.begin() + i;
       const Division row = stride(r);
       const int64_t at = (row.quotient * columns + column) * stride.value() + row.remainder;
       some.add(widen(in.x[at]), widen(in.dy[at]), in.row(r));
@@ -128,10 +128,10 @@ struct ScatteredColumnSums {
       }
     }
     const auto add = [](const ParameterSums<A>& a, const ParameterSums<A>& b) { return a + b; };
-    const ParameterSums<A> sum = team.reduce_adjacent(block, whole + some, ParameterSums<A>(), add);
+    const ParameterSums<A> sum = group.reduce_adjacent(block, whole + some, ParameterSums<A>(), add);
     const bool has_bias = in.means != nullptr;
-    if (team.leads())
-      sum.store(partials + team.part() * columns * (has_bias ? 2 : 1), column, columns, has_bias);
+    if (group.leads())
+      sum.store(partials + group.part() * columns * (has_bias ? 2 : 1), column, columns, has_bias);
   }
 };
 
@@ -142,16 +142,16 @@ struct AddParts {
   const A* partials;
   A *d_scale, *d_bias;
   int64_t columns;
-  RowTeams teams;
+  ThreadGroups groups;
 
   MTF_DEVICE void operator()(const Block& block) const {
-    const Team team(block, teams);
+    const ThreadGroup group(block, groups);
     A sum = 0;
-    for (int i = team.rank(); i < team.count(); i += team.size())
-      sum += partials[team.offset() + i * team.stride()];
-    sum = team.reduce(block, sum, A(0), Sum());
-    if (!team.leads()) return;
-    const int64_t row = team.row();
+    for (int i = group.rank(); i < group.count(); i += group.size())
+      sum += partials[group.offset() + i * group.stride()];
+    sum = group.reduce(block, sum, A(0), Sum());
+    if (!group.leads()) return;
+    const int64_t row = group.row();
     (row < columns ? d_scale[row] : d_bias[row - columns]) = sum;
   }
 };
@@ -174,7 +174,7 @@ std::unique_ptr<Kernel> two_launches(Device& device, const Rows& rows, int64_t p
                                      const FirstLaunch& first) {
   using A = Computed<T>;
   const int64_t sums = rows.length * (centered ? 2 : 1);
-  const RowTeams teams = interleaved_teams(sums, parts, sums);
+  const ThreadGroups groups = interleaved_groups(sums, parts, sums);
   return make_device_kernel(
       device,
       [=](const Launcher& launch, const KernelCall& call) {
@@ -183,9 +183,9 @@ std::unique_ptr<Kernel> two_launches(Device& device, const Rows& rows, int64_t p
               NormalizedOperands<T>{call.input<T>(0), call.input<T>(1), call.input<A>(2),
                                     centered ? call.input<A>(3) : nullptr},
               partials);
-        launch(teams.shape(sizeof(A)),
+        launch(groups.shape(sizeof(A)),
                AddParts<A>{partials, call.output<A>(0), centered ? call.output<A>(1) : nullptr, rows.length,
-                           teams});
+                           groups});
       },
       static_cast<size_t>(parts * sums) * sizeof(A));
 }
@@ -213,12 +213,12 @@ std::unique_ptr<Kernel> parameter_gradient_kernel(const KernelContext& context, 
     return rows.length % N == 0 ? contiguous_kernel<T, N>(device, rows, centered)
                                 : contiguous_kernel<T, 1>(device, rows, centered);
   }
-  const RowTeams teams = divided(contiguous_teams(rows.length, rows.count, 1));
-  return two_launches<T>(device, rows, teams.parts, centered,
-                         [teams, stride = Divisor(rows.stride, rows.count)](
+  const ThreadGroups groups = divided(contiguous_groups(rows.length, rows.count, 1));
+  return two_launches<T>(device, rows, groups.parts, centered,
+                         [groups, stride = Divisor(rows.stride, rows.count)](
                              const Launcher& launch, const NormalizedOperands<T>& in, Computed<T>* partials) {
-                           launch(teams.shape(sizeof(ParameterSums<Computed<T>>)),
-                                  ScatteredColumnSums<T>{in, partials, teams, stride});
+                           launch(groups.shape(sizeof(ParameterSums<Computed<T>>)),
+                                  ScatteredColumnSums<T>{in, partials, groups, stride});
                          });
 }
 

@@ -25,7 +25,7 @@
 #include <memory>
 
 #include "engine/backend/cuda/device/device_kernel.h"
-#include "engine/backend/cuda/device/row_teams.h"
+#include "engine/backend/cuda/device/thread_groups.h"
 #include "engine/backend/element.h"
 
 namespace mtf::cuda {
@@ -110,13 +110,13 @@ MTF_DEVICE auto load_packed(const F& f, const RowPlace& place, int first) {
   return elements;
 }
 
-/// visit(elements) for the team's elements, and flush() now and then and at the end.
+/// visit(elements) for the group's elements, and flush() now and then and at the end.
 template <class F, class Visit, class Flush>
-MTF_DEVICE void visit_scattered(const F& f, const RowPlace& place, const Team& team, const Visit& visit,
-                                const Flush& flush) {
+MTF_DEVICE void visit_scattered(const F& f, const RowPlace& place, const ThreadGroup& group,
+                                const Visit& visit, const Flush& flush) {
   constexpr int N = kScattered<typename F::Element>;
-  const int size = team.size(), count = team.count();
-  int i = team.rank();
+  const int size = group.size(), count = group.count();
+  int i = group.rank();
   while (i + (N - 1) * size < count) {
     for (int group = 0; group < kGroups && i + (N - 1) * size < count; ++group, i += N * size) {
       visit(load_scattered<N>(f, place, i, size));
@@ -131,12 +131,12 @@ MTF_DEVICE void visit_scattered(const F& f, const RowPlace& place, const Team& t
 
 /// Of contiguous rows, whatever their alignment.
 template <class F, class Visit, class Flush>
-MTF_DEVICE void visit_packed(const F& f, const RowPlace& place, const Team& team, const Visit& visit,
+MTF_DEVICE void visit_packed(const F& f, const RowPlace& place, const ThreadGroup& group, const Visit& visit,
                              const Flush& flush) {
   constexpr int N = kPack<typename F::Element>;
-  const int begin = static_cast<int>(team.begin()), count = team.count();
+  const int begin = static_cast<int>(group.begin()), count = group.count();
   visit_packs<N>(
-      count, elements_before_pack<N>(place.offset + begin, count), team.rank(), team.size(),
+      count, elements_before_pack<N>(place.offset + begin, count), group.rank(), group.size(),
       [&](int i) { visit(load_scattered<1>(f, place, begin + i, 1)); },
       [&](int i) { return load_packed<Access::kPacked>(f, place, begin + i); }, visit, flush);
 }
@@ -156,7 +156,9 @@ MTF_DEVICE void map(const F& f, const typename F::Row& row, const RowPlace& plac
   }
 }
 
-MTF_DEVICE RowPlace place_of(const Team& team) { return {team.row(), team.offset(), team.stride()}; }
+MTF_DEVICE RowPlace place_of(const ThreadGroup& group) {
+  return {group.row(), group.offset(), group.stride()};
+}
 
 /// The state of a thread's elements.
 template <class F, class VisitAll>
@@ -173,32 +175,32 @@ MTF_DEVICE typename F::State fold(const F& f, const typename F::Row& row, const 
 
 }  // namespace rows_detail
 
-/// Contiguous rows of whole packs that fit into the registers of a team.
+/// Contiguous rows of whole packs that fit into the registers of a group.
 template <class F>
 struct KeptRows {
   static constexpr int kMaxThreads = rows_detail::kKeepingThreads;
   F f;
-  RowTeams teams;
+  ThreadGroups groups;
 
   MTF_DEVICE void operator()(const Block& block) const {
     using namespace rows_detail;
     constexpr int N = kPack<typename F::Element>, kPacks = kKeptPacks<F>;
-    const Team team(block, teams);
-    const RowPlace place = place_of(team);
+    const ThreadGroup group(block, groups);
+    const RowPlace place = place_of(group);
     typename F::Row row = f.begin(place);
     Elements<F, N, Access::kAligned> kept[kPacks];
     const auto for_each = [&](const auto& visit) {
       MTF_UNROLL(kPacks)
       for (int p = 0; p < kPacks; ++p) {
-        const int first = (p * team.size() + team.rank()) * N;
-        if (first < team.count()) visit(kept[p], first);
+        const int first = (p * group.size() + group.rank()) * N;
+        if (first < group.count()) visit(kept[p], first);
       }
     };
     for_each([&](auto& elements, int first) { elements = load_packed<Access::kAligned>(f, place, first); });
     typename F::State state = f.identity(row);
     for_each([&](const auto& elements, int) { f.take(row, state, elements); });
-    state = team.reduce_adjacent(block, state, f.identity(row), F::combine);
-    f.finish(row, team.row(), state, team.leads());
+    state = group.reduce_adjacent(block, state, f.identity(row), F::combine);
+    f.finish(row, group.row(), state, group.leads());
     for_each([&](const auto& elements, int) { map(f, row, place, elements); });
   }
 };
@@ -208,23 +210,23 @@ template <class F>
 struct ScatteredRows {
   static constexpr int kMaxThreads = 512;
   F f;
-  RowTeams teams;
+  ThreadGroups groups;
 
   MTF_DEVICE void operator()(const Block& block) const {
     using namespace rows_detail;
-    const Team team(block, teams);
-    const RowPlace place = place_of(team);
+    const ThreadGroup group(block, groups);
+    const RowPlace place = place_of(group);
     typename F::Row row = f.begin(place);
     if constexpr (F::kReduces) {
       const auto visit_all = [&](const auto& visit, const auto& flush) {
-        visit_scattered(f, place, team, visit, flush);
+        visit_scattered(f, place, group, visit, flush);
       };
       const typename F::State state = fold(f, row, visit_all);
-      f.finish(row, team.row(), team.reduce(block, state, f.identity(row), F::combine), team.leads());
+      f.finish(row, group.row(), group.reduce(block, state, f.identity(row), F::combine), group.leads());
     }
     if constexpr (F::kMaps) {
       visit_scattered(
-          f, place, team, [&](const auto& elements) { map(f, row, place, elements); }, [] {});
+          f, place, group, [&](const auto& elements) { map(f, row, place, elements); }, [] {});
     }
   }
 };
@@ -234,50 +236,50 @@ template <class F>
 struct PackedReduction {
   static constexpr int kMaxThreads = 512;
   F f;
-  RowTeams teams;
+  ThreadGroups groups;
   typename F::State* states;  ///< [row, part] of what is to be finished by another kernel; null: nothing
 
   MTF_DEVICE void operator()(const Block& block) const {
     using namespace rows_detail;
-    const Team team(block, teams);
-    const RowPlace place = place_of(team);
+    const ThreadGroup group(block, groups);
+    const RowPlace place = place_of(group);
     typename F::Row row = f.begin(place);
     const auto visit_all = [&](const auto& visit, const auto& flush) {
-      visit_packed(f, place, team, visit, flush);
+      visit_packed(f, place, group, visit, flush);
     };
     typename F::State state = fold(f, row, visit_all);
-    state = team.reduce_adjacent(block, state, f.identity(row), F::combine);
+    state = group.reduce_adjacent(block, state, f.identity(row), F::combine);
     if (states == nullptr) {
-      f.finish(row, team.row(), state, team.leads());
-    } else if (team.leads()) {
-      states[team.row() * teams.parts + team.part()] = state;
+      f.finish(row, group.row(), state, group.leads());
+    } else if (group.leads()) {
+      states[group.row() * groups.parts + group.part()] = state;
     }
   }
 };
 
-/// Finishes reductions: the team of a row combines the states of its parts.
+/// Finishes reductions: the group of a row combines the states of its parts.
 template <class F>
-MTF_DEVICE void finish_parts(const Block& block, const F& f, const Team& team, typename F::Row& row,
+MTF_DEVICE void finish_parts(const Block& block, const F& f, const ThreadGroup& group, typename F::Row& row,
                              const typename F::State* states, int parts, bool writes) {
   typename F::State state = f.identity(row);
-  for (int part = team.rank(); part < parts; part += team.size()) {
-    state = F::combine(state, states[team.row() * parts + part]);
+  for (int part = group.rank(); part < parts; part += group.size()) {
+    state = F::combine(state, states[group.row() * parts + part]);
   }
-  state = team.reduce_adjacent(block, state, f.identity(row), F::combine);
-  f.finish(row, team.row(), state, writes);
+  state = group.reduce_adjacent(block, state, f.identity(row), F::combine);
+  f.finish(row, group.row(), state, writes);
 }
 
 template <class F>
 struct FinishedRows {
   F f;
-  RowTeams teams;
+  ThreadGroups groups;
   const typename F::State* states;
   int parts;
 
   MTF_DEVICE void operator()(const Block& block) const {
-    const Team team(block, teams);
-    typename F::Row row = f.begin(rows_detail::place_of(team));
-    finish_parts(block, f, team, row, states, parts, team.leads());
+    const ThreadGroup group(block, groups);
+    typename F::Row row = f.begin(rows_detail::place_of(group));
+    finish_parts(block, f, group, row, states, parts, group.leads());
   }
 };
 
@@ -286,20 +288,20 @@ template <class F>
 struct PackedMap {
   static constexpr int kMaxThreads = 512;
   F f;
-  RowTeams teams;
+  ThreadGroups groups;
   const std::byte* states;
 
   MTF_DEVICE void operator()(const Block& block) const {
     using namespace rows_detail;
-    const Team team(block, teams);
-    const RowPlace place = place_of(team);
+    const ThreadGroup group(block, groups);
+    const RowPlace place = place_of(group);
     typename F::Row row = f.begin(place);
     if constexpr (F::kReduces) {
-      finish_parts(block, f, team, row, reinterpret_cast<const typename F::State*>(states), teams.parts,
-                   team.leads() && team.part() == 0);
+      finish_parts(block, f, group, row, reinterpret_cast<const typename F::State*>(states), groups.parts,
+                   group.leads() && group.part() == 0);
     }
     visit_packed(
-        f, place, team, [&](const auto& elements) { map(f, row, place, elements); }, [] {});
+        f, place, group, [&](const auto& elements) { map(f, row, place, elements); }, [] {});
   }
 };
 
@@ -307,7 +309,7 @@ struct PackedMap {
 struct RowPlan {
   enum class Kind { kKept, kScattered, kPacked };
   Kind kind = Kind::kScattered;
-  RowTeams teams;
+  ThreadGroups groups;
   size_t scratch = 0;
 };
 
@@ -319,45 +321,45 @@ RowPlan plan_rows(const Rows& rows) {
   constexpr int N = kPack<T>;
   constexpr int64_t kShort = 4096;
   MTF_CHECK(rows.length < int64_t{1} << 30, "a row of {} elements", rows.length);
-  if (rows.stride != 1) return {Kind::kScattered, interleaved_teams(rows.count, rows.length, rows.stride)};
-  const RowPlan scattered{Kind::kScattered, contiguous_teams(rows.count, rows.length, kScattered<T>)};
+  if (rows.stride != 1) return {Kind::kScattered, interleaved_groups(rows.count, rows.length, rows.stride)};
+  const RowPlan scattered{Kind::kScattered, contiguous_groups(rows.count, rows.length, kScattered<T>)};
   if (std::is_same_v<T, double>) return scattered;
   if (F::kReduces && F::kMaps) {
     if (rows.length % N == 0 && rows.length <= N * kKeptPacks<F> * kKeepingThreads)
-      return {Kind::kKept, contiguous_teams(rows.count, rows.length, N, kKeptPacks<F>, kKeepingThreads)};
+      return {Kind::kKept, contiguous_groups(rows.count, rows.length, N, kKeptPacks<F>, kKeepingThreads)};
     if (rows.length <= kShort) return scattered;
   }
-  const RowTeams teams = divided(contiguous_teams(rows.count, rows.length, N), N);
+  const ThreadGroups groups = divided(contiguous_groups(rows.count, rows.length, N), N);
   size_t scratch = 0;
   if constexpr (F::kReduces) {
-    if (F::kMaps || teams.parts > 1)
-      scratch = static_cast<size_t>(rows.count * teams.parts) * sizeof(typename F::State);
+    if (F::kMaps || groups.parts > 1)
+      scratch = static_cast<size_t>(rows.count * groups.parts) * sizeof(typename F::State);
   }
-  return {Kind::kPacked, teams, scratch};
+  return {Kind::kPacked, groups, scratch};
 }
 
 template <class F>
 void launch_rows(const Launcher& launch, const RowPlan& plan, const F& f, std::byte* scratch) {
-  const RowTeams& teams = plan.teams;
+  const ThreadGroups& groups = plan.groups;
   size_t state_bytes = 0;
   if constexpr (F::kReduces) state_bytes = sizeof(typename F::State);
-  const LaunchShape shape = teams.shape(state_bytes);
-  if (plan.kind == RowPlan::Kind::kScattered) return launch(shape, ScatteredRows<F>{f, teams});
+  const LaunchShape shape = groups.shape(state_bytes);
+  if (plan.kind == RowPlan::Kind::kScattered) return launch(shape, ScatteredRows<F>{f, groups});
   if constexpr (!std::is_same_v<typename F::Element, double>) {
     if constexpr (F::kReduces && F::kMaps) {
-      if (plan.kind == RowPlan::Kind::kKept) return launch(shape, KeptRows<F>{f, teams});
+      if (plan.kind == RowPlan::Kind::kKept) return launch(shape, KeptRows<F>{f, groups});
     }
     if constexpr (F::kReduces) {
       auto* states = reinterpret_cast<typename F::State*>(plan.scratch == 0 ? nullptr : scratch);
-      launch(shape, PackedReduction<F>{f, teams, states});
+      launch(shape, PackedReduction<F>{f, groups, states});
       if constexpr (!F::kMaps) {
-        if (teams.parts == 1) return;
-        RowTeams finishing = contiguous_teams(teams.rows, teams.parts, 1);
-        finishing.length = teams.length;  // where rows begin
-        launch(finishing.shape(state_bytes), FinishedRows<F>{f, finishing, states, teams.parts});
+        if (groups.parts == 1) return;
+        ThreadGroups finishing = contiguous_groups(groups.rows, groups.parts, 1);
+        finishing.length = groups.length;  // where rows begin
+        launch(finishing.shape(state_bytes), FinishedRows<F>{f, finishing, states, groups.parts});
       }
     }
-    if constexpr (F::kMaps) launch(shape, PackedMap<F>{f, teams, scratch});
+    if constexpr (F::kMaps) launch(shape, PackedMap<F>{f, groups, scratch});
   }
 }
 

@@ -48,7 +48,7 @@ struct SoftmaxRows : Exponentials<T> {
     if (logarithm) {
       for (int n = 0; n < E::kCount; ++n) y[n] = x.in[0][n] - row.log_z;
     } else {
-      for (int n = 0; n < E::kCount; ++n) y[n] = math::exp(x.in[0][n] - row.top) * row.scale;
+      for (int n = 0; n < E::kCount; ++n) y[n] = Math::exp(x.in[0][n] - row.top) * row.scale;
     }
   }
 };
@@ -91,7 +91,7 @@ struct SoftmaxGradientRows : RowOperands<T, 2> {
   MTF_DEVICE void apply(const Row& sum, const E& e, A (&dx)[E::kCount]) const {
     const auto &y = e.in[0], &dy = e.in[1];
     if (logarithm) {
-      for (int n = 0; n < E::kCount; ++n) dx[n] = dy[n] - math::exp(y[n]) * sum;
+      for (int n = 0; n < E::kCount; ++n) dx[n] = dy[n] - Math::exp(y[n]) * sum;
     } else {
       for (int n = 0; n < E::kCount; ++n) dx[n] = y[n] * (dy[n] - sum);
     }
@@ -112,7 +112,7 @@ struct LogSumExpGradientRows : RowOperands<T, 1> {
   MTF_DEVICE Row begin(const RowPlace& place) const { return {log_z[place.row], dy[place.row]}; }
   template <class E>
   MTF_DEVICE void apply(const Row& row, const E& x, A (&dx)[E::kCount]) const {
-    for (int n = 0; n < E::kCount; ++n) dx[n] = math::exp(x.in[0][n] - row.log_z) * row.dy;
+    for (int n = 0; n < E::kCount; ++n) dx[n] = Math::exp(x.in[0][n] - row.log_z) * row.dy;
   }
 };
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "engine/backend/cuda/device/device_kernel.h"
-#include "engine/backend/cuda/device/indexing.h"
+#include "engine/backend/cuda/device/element_walk.h"
 #include "engine/backend/cuda/device/partial_sums.h"
 #include "engine/backend/element.h"
 #include "engine/ops/adafactor.h"

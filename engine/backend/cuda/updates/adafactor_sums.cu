@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/backend/cuda/device/device_kernel.h"
-#include "engine/backend/cuda/device/indexing.h"
+#include "engine/backend/cuda/device/element_walk.h"
 #include "engine/backend/cuda/device/partial_sums.h"
 #include "engine/backend/element.h"
 #include "engine/ops/adafactor.h"
@@ -256,14 +256,14 @@ class SumsKernel final : public DeviceKernel {
 };
 
 template <class T>
-std::unique_ptr<Kernel> sums_kernel(const KernelContext& context, Device& device) {
+std::unique_ptr<Kernel> adafactor_sums_kernel(const KernelContext& context, Device& device) {
   return std::make_unique<SumsKernel<T>>(context, device);
 }
 
 const DeviceKernelRegistration adafactor_sums_kernels[] = {
-    {"adafactor_sums", {DType::kFloat32}, sums_kernel<float>},
-    {"adafactor_sums", {DType::kFloat64}, sums_kernel<double>},
-    {"adafactor_sums", {DType::kBFloat16}, sums_kernel<BFloat16>},
+    {"adafactor_sums", {DType::kFloat32}, adafactor_sums_kernel<float>},
+    {"adafactor_sums", {DType::kFloat64}, adafactor_sums_kernel<double>},
+    {"adafactor_sums", {DType::kBFloat16}, adafactor_sums_kernel<BFloat16>},
 };
 
 }  // namespace

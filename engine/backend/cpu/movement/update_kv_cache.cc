@@ -1,0 +1,119 @@
+// Caches of hypotheses that follow other hypotheses: the entries in use of those that change go through
+// scratch memory, so that the cache is updated where it stands.
+#include "engine/ops/update_kv_cache.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "engine/backend/cpu/registry/kernel_registry.h"
+#include "engine/backend/strided.h"
+
+namespace mtf {
+namespace {
+
+/// One text (and head) at a time.
+class UpdateKvCacheKernel final : public Kernel {
+ public:
+  explicit UpdateKvCacheKernel(const KernelContext& context)
+      : bytes_(static_cast<int64_t>(size_of(context.inputs[0].dtype))) {
+    const auto& operation = static_cast<const UpdateKvCache&>(context.operation);
+    const Shape& cache = context.inputs[0].local;
+    const auto stride = [&](size_t input, const std::string& dimension) -> int64_t {
+      const Shape& shape = context.inputs[input].local;
+      const auto axis = shape.find(dimension);
+      return axis ? shape.strides()[static_cast<size_t>(*axis)] : 0;
+    };
+    for (const Dimension& d : cache) {
+      if (d.name == operation.rows || d.name == operation.memory) continue;
+      places_.push_back(
+          {d.size, {stride(0, d.name), stride(1, d.name), stride(2, d.name), stride(3, d.name)}});
+    }
+    rows_ = cache.dimension(operation.rows).size;
+    memory_ = cache.dimension(operation.memory).size;
+    row_stride_ = stride(0, operation.rows);
+    memory_stride_ = stride(0, operation.memory);
+    entry_stride_ = stride(1, operation.rows);
+    parent_stride_ = stride(3, operation.rows);
+    join_runs();
+  }
+
+  int64_t tasks() const override { return size_of(places_); }
+  size_t scratch_bytes() const override { return static_cast<size_t>(rows_ * memory_ * run_ * bytes_); }
+
+  int64_t run(const KernelCall& call, int64_t begin, int64_t end) const override {
+    for_each_offset(places_, begin, end, [&](const Offsets<4>& at) {
+      const std::byte* x = call.input<std::byte>(0) + at[0] * bytes_;
+      std::byte* y = call.output<std::byte>(0) + at[0] * bytes_;
+      if (x != y) copy_all(x, y);
+      const int64_t position = call.input<int32_t>(2)[at[2]];
+      reorder(y, call.input<int32_t>(3) + at[3], std::clamp<int64_t>(position, 0, memory_), call.scratch);
+      if (position < 0 || position >= memory_) return;
+      const std::byte* entry = call.input<std::byte>(1) + at[1] * bytes_;
+      for (int64_t row = 0; row < rows_; ++row) {
+        std::memcpy(y + (row * row_stride_ + position * memory_stride_) * bytes_,
+                    entry + row * entry_stride_ * bytes_, static_cast<size_t>(run_ * bytes_));
+      }
+    });
+    return 0;
+  }
+
+ private:
+  /// The innermost elements that lie behind each other in cache and entry become one place.
+  void join_runs() {
+    places_ = joined(places_);
+    if (places_.empty() || places_.back().strides != Offsets<4>{1, 1, 0, 0}) return;
+    const int64_t size = places_.back().size;
+    run_ = std::gcd(size, std::min(row_stride_, memory_stride_));
+    places_.back() = {size / run_, {run_, run_, 0, 0}};
+    places_ = joined(places_);
+  }
+
+  void copy_all(const std::byte* x, std::byte* y) const {
+    for (int64_t row = 0; row < rows_; ++row)
+      copy_row(x + row * row_stride_ * bytes_, memory_stride_, y + row * row_stride_ * bytes_, memory_stride_,
+               memory_);
+  }
+
+  /// `count` entries.
+  void copy_row(const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride,
+                int64_t count) const {
+    if (from_stride == run_ && to_stride == run_) {
+      std::memcpy(to, from, static_cast<size_t>(count * run_ * bytes_));
+      return;
+    }
+    for (int64_t m = 0; m < count; ++m)
+      std::memcpy(to + m * to_stride * bytes_, from + m * from_stride * bytes_,
+                  static_cast<size_t>(run_ * bytes_));
+  }
+
+  /// Rows of y become those of their parents, as far as `count` entries.
+  void reorder(std::byte* y, const int32_t* parents, int64_t count, std::byte* scratch) const {
+    const auto parent_of = [&](int64_t row) -> int64_t {
+      const int64_t parent = parents[row * parent_stride_];
+      return parent >= 0 && parent < rows_ ? parent : row;
+    };
+    const int64_t kept = count * run_ * bytes_;
+    for (int64_t row = 0; row < rows_; ++row) {
+      if (const int64_t parent = parent_of(row); parent != row)
+        copy_row(y + parent * row_stride_ * bytes_, memory_stride_, scratch + row * kept, run_, count);
+    }
+    for (int64_t row = 0; row < rows_; ++row) {
+      if (parent_of(row) != row)
+        copy_row(scratch + row * kept, run_, y + row * row_stride_ * bytes_, memory_stride_, count);
+    }
+  }
+
+  int64_t bytes_;
+  StridedAxes<4> places_;  ///< strides of cache, entry, position and parent
+  int64_t rows_ = 1, memory_ = 1, run_ = 1;
+  int64_t row_stride_ = 0, memory_stride_ = 0, entry_stride_ = 0, parent_stride_ = 0;
+};
+
+const KernelRegistration kernels("update_kv_cache", kAllTypes,
+                                 [](const KernelContext& context) -> std::unique_ptr<Kernel> {
+                                   return std::make_unique<UpdateKvCacheKernel>(context);
+                                 });
+
+}  // namespace
+}  // namespace mtf

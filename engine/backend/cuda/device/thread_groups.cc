@@ -1,0 +1,71 @@
+#include "engine/backend/cuda/device/thread_groups.h"
+
+namespace mtf::cuda {
+namespace {
+
+constexpr int kGroupsThreads = 128;       // of a block with several groups
+constexpr int kInterleavedThreads = 512;  // at most
+constexpr int kTimesInPart = 16;          // that a thread handles elements before a row is divided
+
+ThreadGroups groups_of(int64_t rows, int64_t length) {
+  ThreadGroups groups;
+  groups.rows = rows;
+  groups.length = groups.part_length = length;
+  return groups;
+}
+
+int64_t ceiling(int64_t n, int64_t divisor) { return (n + divisor - 1) / divisor; }
+/// The least power of two that is not below n.
+int power_of_two_from(int64_t n) { return static_cast<int>(std::bit_ceil(static_cast<uint64_t>(n))); }
+int log2_of(int power_of_two) { return std::countr_zero(static_cast<unsigned>(power_of_two)); }
+
+/// What follows from the other members.
+ThreadGroups completed(ThreadGroups groups) {
+  const int64_t blocks = ceiling(groups.rows, groups.slots);
+  groups.blocks = Divisor(blocks, blocks * groups.parts);
+  return groups;
+}
+
+}  // namespace
+
+ThreadGroups contiguous_groups(int64_t rows, int64_t length, int pack, int times, int most_threads) {
+  ThreadGroups groups = groups_of(rows, length);
+  const int64_t packs = ceiling(length, pack);
+  if (packs <= kWarp * times) {
+    groups.size = power_of_two_from(ceiling(packs, times));
+    while (groups.size < std::min<int64_t>(kWarp, packs) && rows * groups.size < kBusyThreads)
+      groups.size *= 2;
+    groups.slots = kGroupsThreads / groups.size;
+    groups.shift = log2_of(groups.size);
+  } else {
+    groups.size = static_cast<int>(std::min<int64_t>(most_threads, ceiling(packs, kWarp * times) * kWarp));
+    groups.shift = 30;
+  }
+  return completed(groups);
+}
+
+ThreadGroups interleaved_groups(int64_t rows, int64_t length, int64_t stride) {
+  ThreadGroups groups = groups_of(rows, length);
+  groups.stride = Divisor(stride, rows);
+  groups.interleaved = true;
+  const int neighbours = power_of_two_from(std::min<int64_t>(kWarp, stride));
+  const int most = power_of_two_from(std::min<int64_t>(kInterleavedThreads / neighbours, length));
+  groups.size = power_of_two_from(std::clamp<int64_t>(ceiling(kBusyThreads, rows), 1, most));
+  groups.slots = std::max(neighbours, kGroupsThreads / groups.size);
+  groups.shift = log2_of(groups.slots);
+  return completed(groups);
+}
+
+ThreadGroups divided(ThreadGroups groups, int pack) {
+  const int64_t at_once = int64_t{groups.size} * pack;
+  const int64_t possible = groups.length / (at_once * kTimesInPart);
+  const int64_t parts = std::min(ceiling(kBusyThreads, groups.rows * groups.size), possible);
+  if (parts > 1) {
+    groups.part_length = ceiling(ceiling(groups.length, parts), at_once) * at_once;
+    groups.parts = static_cast<int>(ceiling(groups.length, groups.part_length));
+  }
+  MTF_CHECK(groups.part_length < int64_t{1} << 30, "a row of {} elements", groups.length);
+  return completed(groups);
+}
+
+}  // namespace mtf::cuda

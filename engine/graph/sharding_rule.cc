@@ -1,0 +1,79 @@
+#include "engine/graph/sharding_rule.h"
+
+#include <algorithm>
+
+#include "engine/base/check.h"
+#include "engine/graph/operation.h"
+
+namespace mtf {
+
+LayoutMap::LayoutMap(const Mesh& mesh, const LayoutRules& rules) : mesh_(&mesh) {
+  for (const LayoutRule& rule : rules.rules()) {
+    std::vector<int> axes;
+    for (const std::string& name : rule.mesh_dimensions) {
+      const std::optional<int> axis = mesh.shape().find(name);
+      if (axis && mesh.size(*axis) > 1) axes.push_back(*axis);
+    }
+    if (!axes.empty()) axes_.emplace_back(rule.dimension, std::move(axes));
+  }
+}
+
+const std::vector<int>& LayoutMap::axes(const std::string& name) const {
+  static const std::vector<int> none;
+  for (const auto& [dimension, axes] : axes_) {
+    if (dimension == name) return axes;
+  }
+  return none;
+}
+
+int64_t LayoutMap::parts(const std::string& name) const {
+  int64_t parts = 1;
+  for (const int axis : axes(name)) parts *= mesh_->size(axis);
+  return parts;
+}
+
+Layout LayoutMap::of(const Shape& shape) const {
+  Layout layout = Layout::replicated(shape.rank());
+  for (int i = 0; i < shape.rank(); ++i) layout.split[i] = axes(shape[i].name);
+  return layout;
+}
+
+ShardingRule shard_by_name(const Operation& operation, const ShardingRequest& request) {
+  ShardingRule placement;
+  for (const Tensor& input : operation.inputs()) placement.inputs.push_back(request.rules.of(input.shape()));
+  for (const OutputInfo& output : operation.outputs())
+    placement.outputs.push_back(request.rules.of(output.shape));
+  return placement;
+}
+
+ShardingRule shard_linear(const Operation& operation, const ShardingRequest& request,
+                          const std::vector<int>& linear_inputs) {
+  ShardingRule placement = shard_by_name(operation, request);
+  AxisMask partial = request.rules.mesh().all_axes();
+  for (size_t i = 0; i < placement.inputs.size(); ++i) {
+    const bool linear =
+        std::find(linear_inputs.begin(), linear_inputs.end(), static_cast<int>(i)) != linear_inputs.end();
+    partial &= linear ? request.inputs[i].partial & ~placement.inputs[i].split_axes()
+                      : ~placement.inputs[i].varies();
+  }
+  for (int i : linear_inputs) placement.inputs[i].partial = partial;
+  for (Layout& output : placement.outputs) {
+    MTF_CHECK((output.split_axes() & partial) == 0, "{} cannot keep a partial sum", operation.name());
+    output.partial = partial;
+  }
+  return placement;
+}
+
+ShardingRule shard_reduction(const Operation& operation, const ShardingRequest& request, const Shape& reduced,
+                             Reduction reduction) {
+  ShardingRule placement = shard_by_name(operation, request);
+  placement.reduction = reduction;
+  AxisMask partial = 0;
+  for (const Dimension& d : reduced) {
+    for (int axis : request.rules.axes(d.name)) partial |= axis_bit(axis);
+  }
+  for (Layout& output : placement.outputs) output.partial = partial;
+  return placement;
+}
+
+}  // namespace mtf

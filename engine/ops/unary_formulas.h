@@ -1,0 +1,314 @@
+// The formulas of the functions of one tensor (engine/ops/unary.h), for every backend.
+//
+//   template <class Math>
+//   struct Softsign {
+//     static constexpr unsigned kOperands = kFloats;
+//     static constexpr Operand kGradientOf = Operand::kInput;
+//     template <class T>
+//     MTF_FORMULA T f(T x, T) { return x / (1 + (x < 0 ? -x : x)); }
+//     template <class T>
+//     MTF_FORMULA T g(T dy, T x, T) { ... }
+//   };
+//
+// kOperands says which types x may have. y = f(x, p), where p is the number that the operation was made with.
+// A function with kGradientOf has its gradient in one kernel: dx = g(dy, x or y, p); the gradients of the others
+// are made of operations (Unary::gradient). Comparisons are such that NaN comes out where it went in.
+#pragma once
+
+#include "engine/ops/formula.h"
+
+// clang-format off
+/// The functions of x alone: X(formula, name of the operation).
+#define MTF_UNARY_FUNCTIONS_OF_X(X)         \
+  X(Negative, negative)                     \
+  X(Reciprocal, reciprocal)                 \
+  X(Square, square)                         \
+  X(Sqrt, sqrt)                             \
+  X(Rsqrt, rsqrt)                           \
+  X(Exp, exp)                               \
+  X(Log, log)                               \
+  X(Sin, sin)                               \
+  X(Cos, cos)                               \
+  X(Abs, abs)                               \
+  X(Sign, sign)                             \
+  X(LogicalNot, logical_not)                \
+  X(Relu, relu)                             \
+  X(Elu, elu)                               \
+  X(Selu, selu)                             \
+  X(Softplus, softplus)                     \
+  X(Sigmoid, sigmoid)                       \
+  X(Tanh, tanh)                             \
+  X(Swish, swish)                           \
+  X(Gelu, gelu)                             \
+  X(SquaredRelu, squared_relu)
+/// All functions; those named here have a number p.
+#define MTF_UNARY_FUNCTIONS(X)              \
+  X(Pow, pow)                               \
+  X(ScalarMultiply, scalar_multiply)        \
+  X(ScalarAdd, scalar_add)                  \
+  X(LeakyRelu, leaky_relu)                  \
+  MTF_UNARY_FUNCTIONS_OF_X(X)
+// clang-format on
+
+namespace mtf::formulas {
+
+template <class Math>
+struct Negative {
+  static constexpr unsigned kOperands = kNumbers;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return -x;
+  }
+};
+template <class Math>
+struct Reciprocal {
+  static constexpr unsigned kOperands = kFloats;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return 1 / x;
+  }
+};
+template <class Math>
+struct Square {
+  static constexpr unsigned kOperands = kNumbers;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return x * x;
+  }
+};
+template <class Math>
+struct Sqrt {
+  static constexpr unsigned kOperands = kFloats;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return Math::sqrt(x);
+  }
+};
+template <class Math>
+struct Rsqrt {
+  static constexpr unsigned kOperands = kFloats;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return 1 / Math::sqrt(x);
+  }
+};
+template <class Math>
+struct Exp {
+  static constexpr unsigned kOperands = kFloats;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return Math::exp(x);
+  }
+};
+template <class Math>
+struct Log {
+  static constexpr unsigned kOperands = kFloats;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return Math::log(x);
+  }
+};
+template <class Math>
+struct Sin {
+  static constexpr unsigned kOperands = kFloats;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return Math::sin(x);
+  }
+};
+template <class Math>
+struct Cos {
+  static constexpr unsigned kOperands = kFloats;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return Math::cos(x);
+  }
+};
+template <class Math>
+struct Abs {
+  static constexpr unsigned kOperands = kNumbers;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return x < 0 ? -x : x;
+  }
+};
+template <class Math>
+struct Sign {
+  static constexpr unsigned kOperands = kNumbers;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return x > 0 ? T(1) : x < 0 ? T(-1) : x;
+  }
+};
+template <class Math>
+struct Pow {
+  static constexpr unsigned kOperands = kFloats;
+  template <class T>
+  MTF_FORMULA T f(T x, T p) {
+    return Math::pow(x, p);
+  }
+};
+template <class Math>
+struct ScalarMultiply {
+  static constexpr unsigned kOperands = kNumbers;
+  template <class T>
+  MTF_FORMULA T f(T x, T p) {
+    return x * p;
+  }
+};
+template <class Math>
+struct ScalarAdd {
+  static constexpr unsigned kOperands = kNumbers;
+  template <class T>
+  MTF_FORMULA T f(T x, T p) {
+    return x + p;
+  }
+};
+template <class Math>
+struct LogicalNot {
+  static constexpr unsigned kOperands = kBools;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return !x;
+  }
+};
+template <class Math>
+struct Relu {
+  static constexpr unsigned kOperands = kFloats;
+  static constexpr Operand kGradientOf = Operand::kOutput;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return x < 0 ? T(0) : x;
+  }
+  template <class T>
+  MTF_FORMULA T g(T dy, T y, T) {
+    return y > 0 ? dy : T(0);
+  }
+};
+template <class Math>
+struct LeakyRelu {
+  static constexpr unsigned kOperands = kFloats;
+  static constexpr Operand kGradientOf = Operand::kInput;
+  template <class T>
+  MTF_FORMULA T f(T x, T p) {
+    return x > 0 ? x : p * x;
+  }
+  template <class T>
+  MTF_FORMULA T g(T dy, T x, T p) {
+    return x > 0 ? dy : p * dy;
+  }
+};
+template <class Math>
+struct Elu {
+  static constexpr unsigned kOperands = kFloats;
+  static constexpr Operand kGradientOf = Operand::kOutput;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return x > 0 ? x : Math::expm1(x);
+  }
+  template <class T>
+  MTF_FORMULA T g(T dy, T y, T) {
+    return y > 0 ? dy : dy * (y + 1);
+  }
+};
+template <class Math>
+struct Selu {
+  static constexpr unsigned kOperands = kFloats;
+  static constexpr Operand kGradientOf = Operand::kOutput;
+  static constexpr double kAlpha = 1.6732632423543772, kLambda = 1.0507009873554805;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return T(kLambda) * (x > 0 ? x : T(kAlpha) * Math::expm1(x));
+  }
+  template <class T>
+  MTF_FORMULA T g(T dy, T y, T) {
+    return dy * (y >= 0 ? T(kLambda) : y + T(kLambda * kAlpha));
+  }
+};
+template <class Math>
+struct Softplus {
+  static constexpr unsigned kOperands = kFloats;
+  static constexpr Operand kGradientOf = Operand::kInput;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return Math::softplus(x);
+  }
+  template <class T>
+  MTF_FORMULA T g(T dy, T x, T) {
+    return dy * Math::sigmoid(x);
+  }
+};
+template <class Math>
+struct Sigmoid {
+  static constexpr unsigned kOperands = kFloats;
+  static constexpr Operand kGradientOf = Operand::kOutput;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return Math::sigmoid(x);
+  }
+  template <class T>
+  MTF_FORMULA T g(T dy, T y, T) {
+    return dy * (y * (1 - y));
+  }
+};
+template <class Math>
+struct Tanh {
+  static constexpr unsigned kOperands = kFloats;
+  static constexpr Operand kGradientOf = Operand::kOutput;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return Math::tanh(x);
+  }
+  template <class T>
+  MTF_FORMULA T g(T dy, T y, T) {
+    return dy * (1 - y * y);
+  }
+};
+template <class Math>
+struct Swish {
+  static constexpr unsigned kOperands = kFloats;
+  static constexpr Operand kGradientOf = Operand::kInput;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return x * Math::sigmoid(x);
+  }
+  template <class T>
+  MTF_FORMULA T g(T dy, T x, T) {
+    const T s = Math::sigmoid(x);
+    return dy * (s + x * (s * (1 - s)));
+  }
+};
+/// (1 + tanh(u)) / 2 = sigmoid(2u), with u = sqrt(2/pi) (x + 0.044715 x^3).
+template <class Math>
+struct Gelu {
+  static constexpr unsigned kOperands = kFloats;
+  static constexpr Operand kGradientOf = Operand::kInput;
+  static constexpr double kTwoU = 2 * 0.7978845608028654, kCubic = 0.044715;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return x * Math::sigmoid(T(kTwoU) * (x + T(kCubic) * x * x * x));
+  }
+  template <class T>
+  MTF_FORMULA T g(T dy, T x, T) {
+    const T square = x * x;
+    const T s = Math::sigmoid(T(kTwoU) * (x + T(kCubic) * x * square));
+    // Beyond x = 100 the slope of s is 0 and must not meet an overflowing cube.
+    const T slope = square < 10000 ? x * (T(kTwoU) * (1 + T(3 * kCubic) * square)) : T(0);
+    return dy * (s + slope * (s * (1 - s)));
+  }
+};
+template <class Math>
+struct SquaredRelu {
+  static constexpr unsigned kOperands = kFloats;
+  static constexpr Operand kGradientOf = Operand::kInput;
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return x < 0 ? T(0) : x * x;
+  }
+  template <class T>
+  MTF_FORMULA T g(T dy, T x, T) {
+    return dy * (x > 0 ? 2 * x : T(0));
+  }
+};
+
+}  // namespace mtf::formulas

@@ -1,0 +1,329 @@
+#include "engine/spmd/program_facts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <unordered_map>
+
+#include "engine/base/check.h"
+
+namespace mtf {
+namespace {
+
+/// Names of operations as the counters have them: all reductions are one kind.
+std::string counter_name(const std::string& operation) {
+  const bool reduction = operation.starts_with("reduce_") && !operation.starts_with("reduce_first");
+  return (reduction ? "reduce" : operation) + "_op";
+}
+
+/// "[0, 2]".
+std::string axes_text(AxisMask axes, int rank) {
+  std::string text;
+  for (int axis = 0; axis < rank; ++axis) {
+    if (has_axis(axes, axis)) text += fmt::format("{}{}", text.empty() ? "" : ", ", axis);
+  }
+  return "[" + text + "]";
+}
+
+class Explainer {
+ public:
+  explicit Explainer(const Program& program)
+      : program_(program), positions_(static_cast<double>(program.mesh.size())) {
+    find_makers(program.instructions, 1);
+  }
+
+  ProgramFacts run();
+
+ private:
+  struct Maker {
+    const Instruction* instruction;
+    int64_t times;
+  };
+
+  void find_makers(const std::vector<Instruction>& block, int64_t times);
+  void block(const std::vector<Instruction>& block, int64_t times);
+  void tensors(const Instruction& instruction, int64_t times);
+  void local(const Instruction& instruction, int64_t times);
+  void contraction(const Instruction& instruction, double flops, int64_t times);
+  void collective(const Instruction& instruction, int64_t times);
+  void count_collective(const CollectiveFact& fact, ValueId input, const Instruction& instruction);
+  void count_shift(const Instruction& instruction, double laid_out, double bytes);
+  void count_variables();
+  void count_views();
+  void count_output(const std::string& operation, ValueId id, int64_t times);
+
+  const Maker* maker(ValueId id) const;
+  Origin origin(const Instruction& instruction) const;
+  Origin origin_of_sum(ValueId id, AxisMask axes) const;
+  Origin origin_of(const Instruction& instruction, ValueId input) const;
+  std::string variable_of(ValueId input, ValueId result) const;
+  /// Elements on all positions together, replicas included.
+  double laid_out(ValueId id) const {
+    return static_cast<double>(program_.local_shape(id).size()) * positions_;
+  }
+  void count(const std::string& name, double elements, double bytes) {
+    ProgramCounter& counter = facts_.counters[name];
+    counter.elements += elements;
+    counter.bytes += bytes;
+  }
+
+  const Program& program_;
+  const double positions_;
+  std::unordered_map<ValueId, Maker> makers_;  ///< the first instruction that writes a value
+  int64_t next_message_ = 0;
+  ProgramFacts facts_;
+};
+
+ProgramFacts Explainer::run() {
+  count_variables();
+  for (const auto& [name, id] : program_.inputs) count_output("input", id, 1);
+  count_views();
+  block(program_.instructions, 1);
+  return std::move(facts_);
+}
+
+void Explainer::find_makers(const std::vector<Instruction>& block, int64_t times) {
+  for (const Instruction& instruction : block) {
+    for (ValueId id : instruction.outputs) makers_.emplace(id, Maker{&instruction, times});
+    find_makers(instruction.body, times * instruction.count);
+  }
+}
+
+void Explainer::block(const std::vector<Instruction>& block, int64_t times) {
+  for (const Instruction& instruction : block) {
+    tensors(instruction, times);
+    if (instruction.runs_operation()) local(instruction, times);
+    if (instruction.is_collective()) collective(instruction, times);
+    if (instruction.kind == InstructionKind::kRepeat)
+      this->block(instruction.body, times * instruction.count);
+  }
+}
+
+void Explainer::tensors(const Instruction& instruction, int64_t times) {
+  for (size_t i = 0; i < instruction.outputs.size(); ++i) {
+    const ValueId id = instruction.outputs[i];
+    if (program_.values[id].storage == Value::Storage::kVariable) continue;
+    Origin from =
+        instruction.is_collective() ? origin_of(instruction, instruction.inputs[i]) : origin(instruction);
+    from.operation = name_of(instruction);
+    facts_.tensors.push_back({id, std::move(from), times});
+  }
+}
+
+void Explainer::local(const Instruction& instruction, int64_t times) {
+  const Operation& operation = *instruction.operation;
+  std::vector<Shape> inputs, outputs;
+  for (ValueId id : instruction.inputs) inputs.push_back(program_.local_shape(id));
+  for (ValueId id : instruction.outputs) outputs.push_back(program_.local_shape(id));
+  for (ValueId id : instruction.outputs) count_output(std::string(operation.name()), id, times);
+  const double flops = operation.cost(inputs, outputs).flops * static_cast<double>(times);
+  if (flops > 0) contraction(instruction, flops, times);
+}
+
+void Explainer::contraction(const Instruction& instruction, double flops, int64_t times) {
+  ContractionFact fact{origin(instruction), {}, {}, times, flops, 0, 0};
+  for (ValueId id : instruction.inputs) {
+    const Value& value = program_.values[id];
+    for (int i = 0; i < value.shape.rank(); ++i) {
+      if (fact.volume.contains(value.shape[i].name)) continue;
+      fact.volume = fact.volume + value.shape[i];
+      fact.layout.split.push_back(value.layout.split[i]);
+    }
+  }
+  for (int axis = 0; axis < program_.mesh.rank(); ++axis) {
+    if (program_.mesh.size(axis) > 1 && !has_axis(fact.layout.split_axes(), axis))
+      fact.repeated |= axis_bit(axis);
+  }
+  fact.unique_flops = flops * positions_ / static_cast<double>(program_.mesh.size_of(fact.repeated));
+  facts_.flops += flops;
+  facts_.unique_flops += fact.unique_flops;
+  if (!instruction.provenance.recomputed) facts_.model_flops += fact.unique_flops;
+  facts_.repeated_flops += flops * (1 - 1 / static_cast<double>(program_.mesh.size_of(fact.repeated)));
+  count(fact.origin.operation, flops * positions_ / 2, 0);
+  count(fact.origin.operation + "_unique", fact.unique_flops / 2, 0);
+  facts_.contractions.push_back(std::move(fact));
+}
+
+void Explainer::collective(const Instruction& instruction, int64_t times) {
+  const int64_t message = next_message_++;
+  Instruction part = instruction;
+  for (size_t i = 0; i < instruction.inputs.size(); ++i) {
+    const ValueId input = instruction.inputs[i];
+    part.inputs = {input};
+    CollectiveFact fact{name_of(instruction),
+                        instruction.axes,
+                        origin_of(instruction, input),
+                        variable_of(input, instruction.outputs[i]),
+                        instruction.outputs[i],
+                        message,
+                        times,
+                        bytes_sent(program_, part)};
+    count_collective(fact, input, instruction);
+    const double bytes = fact.bytes_sent * static_cast<double>(times);
+    facts_.bytes_sent += bytes;
+    facts_.traffic[fact.axes].bytes_sent += bytes;
+    facts_.collectives.push_back(std::move(fact));
+  }
+  facts_.messages += times;
+  facts_.traffic[instruction.axes].messages += times;
+}
+
+void Explainer::count_collective(const CollectiveFact& fact, ValueId input, const Instruction& instruction) {
+  const auto times = static_cast<double>(fact.times);
+  const double bytes = fact.bytes_sent * positions_ * times;
+  const std::string operation = counter_name(fact.origin.operation);
+  const std::string axes = axes_text(fact.axes, program_.mesh.rank());
+  const std::string axis = axes.substr(1, axes.size() - 2);
+  switch (instruction.kind) {
+    case InstructionKind::kAllReduce:
+      return count(fmt::format("allreduce/{}/{}", axes, operation), laid_out(input) * times, bytes);
+    case InstructionKind::kReduceScatter:
+      return count(fmt::format("reducescatter/{}/{}", axes, operation), laid_out(input) * times, bytes);
+    case InstructionKind::kAllGather:
+      return count(fmt::format("allconcat/{}/{}", axis, operation), laid_out(fact.result) * times, bytes);
+    case InstructionKind::kAllToAll:
+      return count(fmt::format("alltoall/{}/{}", axis, operation), laid_out(input) * times, bytes);
+    default:
+      MTF_CHECK(instruction.kind == InstructionKind::kExchange, "not a collective");
+      return count_shift(instruction, laid_out(input) * times, bytes);
+  }
+}
+
+/// A shift by whole * part + rest moves the first part - rest entries of each part by `whole` coordinates and
+/// the others by one more. What stays on its position is not counted.
+void Explainer::count_shift(const Instruction& instruction, double laid_out, double bytes) {
+  const int64_t part = program_.local_shape(instruction.inputs[0])[instruction.dimension].size;
+  const int64_t parts = program_.mesh.size_of(instruction.axes);
+  if (!instruction.wrap && std::abs(instruction.offset) >= part * parts) return;
+  const int64_t rest = (instruction.offset % part + part) % part;
+  const int64_t whole = (instruction.offset - rest) / part;
+  struct Piece {
+    int64_t by, entries;
+    double sent;  ///< entries that leave their position, on all of them
+  };
+  std::vector<Piece> pieces{{whole, part - rest, 0}, {whole + 1, rest, 0}};
+  double all_sent = 0;
+  for (Piece& piece : pieces) {
+    const bool stays = piece.by % parts == 0;
+    const int64_t senders = stays              ? 0
+                            : instruction.wrap ? parts
+                                               : std::max<int64_t>(0, parts - std::abs(piece.by));
+    piece.sent = static_cast<double>(piece.entries * senders);
+    all_sent += piece.sent;
+  }
+  for (const Piece& piece : pieces) {
+    if (piece.sent == 0) continue;
+    count(fmt::format("shift[{}]", piece.by),
+          laid_out * static_cast<double>(piece.entries) / static_cast<double>(part),
+          bytes * piece.sent / all_sent);
+  }
+}
+
+void Explainer::count_variables() {
+  for (const ProgramVariable& v : program_.variables) {
+    const auto elements = static_cast<double>(v.variable.shape.size());
+    count(v.variable.trainable() ? "variables/trainable" : "variables/untrainable", elements,
+          elements * static_cast<double>(size_of(v.variable.dtype)));
+    if (v.value != kNoValue) count_output("variable", v.value, 1);
+  }
+}
+
+/// Reshapes are the values that no instruction makes: other dimensions of memory that is already there.
+void Explainer::count_views() {
+  for (ValueId id = 0; id < static_cast<ValueId>(program_.values.size()); ++id) {
+    if (program_.values[id].alias == kNoValue || makers_.contains(id)) continue;
+    const Maker* made = maker(id);
+    count_output("reshape", id, made ? made->times : 1);
+  }
+}
+
+void Explainer::count_output(const std::string& operation, ValueId id, int64_t times) {
+  const Value& value = program_.values[id];
+  const auto size = static_cast<double>(size_of(value.dtype));
+  const double elements = laid_out(id) * static_cast<double>(times);
+  const double unique = static_cast<double>(value.shape.size()) * static_cast<double>(times);
+  count("output/" + operation, elements, elements * size);
+  count("output_unique/" + operation, unique, unique * size);
+}
+
+const Explainer::Maker* Explainer::maker(ValueId id) const {
+  while (id != kNoValue) {
+    const auto found = makers_.find(id);
+    if (found != makers_.end()) return &found->second;
+    id = program_.values[id].alias;
+  }
+  return nullptr;
+}
+
+/// What a loop adds up or puts together belongs where its terms come from.
+Origin Explainer::origin(const Instruction& instruction) const {
+  const bool collects = !instruction.runs_operation() && (instruction.kind == InstructionKind::kAccumulate ||
+                                                          instruction.kind == InstructionKind::kPlace);
+  if (const Maker* made = collects ? maker(instruction.inputs[0]) : nullptr) {
+    Origin from = made->instruction->is_collective()
+                      ? origin_of(*made->instruction, made->instruction->inputs[0])
+                      : origin(*made->instruction);
+    return {name_of(instruction), from.path, from.phase};
+  }
+  const std::string name =
+      instruction.runs_operation() ? std::string(instruction.operation->name()) : name_of(instruction);
+  return {name, instruction.provenance.path, instruction.provenance.phase};
+}
+
+/// Sums pass through additions, scalings and loops: the operation that first left `id` partial over `axes`.
+Origin Explainer::origin_of_sum(ValueId id, AxisMask axes) const {
+  Origin result;
+  for (const Maker* made = maker(id); made;) {
+    result = origin(*made->instruction);
+    const Maker* before = nullptr;
+    for (ValueId input : made->instruction->inputs) {
+      if (!before && (program_.values[input].layout.partial & axes) == axes) before = maker(input);
+    }
+    made = before;
+  }
+  return result;
+}
+
+Origin Explainer::origin_of(const Instruction& instruction, ValueId input) const {
+  const bool sum =
+      instruction.kind == InstructionKind::kAllReduce || instruction.kind == InstructionKind::kReduceScatter;
+  if (sum) return origin_of_sum(input, instruction.axes);
+  if (instruction.operation) {
+    return {std::string(instruction.operation->name()), instruction.provenance.path,
+            instruction.provenance.phase};
+  }
+  const Maker* made = maker(input);
+  return made ? origin(*made->instruction) : origin(instruction);
+}
+
+std::string Explainer::variable_of(ValueId input, ValueId result) const {
+  for (ValueId id : {input, result}) {
+    const Value& root = program_.values[program_.root(id)];
+    if (root.storage == Value::Storage::kVariable) return root.name;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view name_of(Phase phase) {
+  return phase == Phase::kForward ? "forward" : phase == Phase::kBackward ? "backward" : "update";
+}
+
+ProgramFacts explain(const Program& program) { return Explainer(program).run(); }
+
+ProgramCounters counter_totals(const ProgramCounters& counters) {
+  ProgramCounters totals;
+  for (const auto& [name, counter] : counters) {
+    for (size_t end = name.find('/');; end = name.find('/', end + 1)) {
+      ProgramCounter& total = totals[name.substr(0, end)];
+      total.elements += counter.elements;
+      total.bytes += counter.bytes;
+      if (end == std::string::npos) break;
+    }
+  }
+  return totals;
+}
+
+}  // namespace mtf

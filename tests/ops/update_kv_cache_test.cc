@@ -1,0 +1,77 @@
+// Caches of hypotheses that continue others, by the definition, wherever the dimensions stand.
+#include "engine/ops/update_kv_cache.h"
+
+#include <gmock/gmock.h>
+
+#include "engine/core/random.h"
+#include "tests/support/evaluate_tensors.h"
+#include "tests/support/run_on_mesh.h"
+
+namespace mtf::testing {
+namespace {
+
+const Dimension batch{"batch", 4}, beam{"beam", 3}, heads{"heads", 2}, memory{"memory", 5}, d{"d", 4};
+
+Values numbers(const std::string& name, int64_t count, int64_t below) {
+  Values values;
+  const PhiloxKey key = random_key(name, 1);
+  for (int64_t i = 0; i < count; ++i)
+    values.push_back(static_cast<double>(random_bits(key, RandomStream::kData, 0, i) % below));
+  return values;
+}
+
+/// The element of a tensor at the coordinates of `shape` that `at` (row-major in `all`) has.
+double element(const Shape& shape, const Values& values, const std::map<std::string, int64_t>& at) {
+  int64_t index = 0;
+  for (const Dimension& dimension : shape) index = index * dimension.size + at.at(dimension.name);
+  return values[static_cast<size_t>(index)];
+}
+
+class UpdateKvCacheTest : public ::testing::Test {
+ protected:
+  void expect_on(const Shape& shape, const Shape& of_entry, const std::string& mesh,
+                 const std::string& layout) {
+    const std::map<std::string, Values> feeds = {{"cache", numbers("cache", shape.size(), 1000)},
+                                                 {"entry", numbers("entry", of_entry.size(), 1000)},
+                                                 {"position", {0, 2, 4, 7}},
+                                                 {"parent", {0, 1, 2, 2, 0, 0, 1, 2, 0, -1, 5, 0}}};
+    Graph graph;
+    const Tensor y = update_kv_cache(graph.input("cache", shape), graph.input("entry", of_entry),
+                                     graph.input("position", {batch}, DType::kInt32),
+                                     graph.input("parent", {batch, beam}, DType::kInt32), "beam", "memory");
+    graph.set_output("y", y);
+    const Layouts on = mesh.empty() ? Layouts::single() : layouts(mesh, layout);
+    const Values result = run_on_mesh(graph, on, feeds).outputs.at("y");
+    for (int64_t i = 0; i < shape.size(); ++i) {
+      std::map<std::string, int64_t> at;
+      const std::vector<int64_t> strides = shape.strides();
+      for (int a = 0; a < shape.rank(); ++a) at[shape[a].name] = i / strides[a] % shape[a].size;
+      const auto position = static_cast<int64_t>(element({batch}, feeds.at("position"), at));
+      const auto parent = static_cast<int64_t>(element({batch, beam}, feeds.at("parent"), at));
+      double expected = element(shape, feeds.at("cache"), at);
+      if (at.at("memory") == position) expected = element(of_entry, feeds.at("entry"), at);
+      if (at.at("memory") < position && parent >= 0 && parent < beam.size) {
+        at["beam"] = parent;
+        expected = element(shape, feeds.at("cache"), at);
+      }
+      ASSERT_EQ(result[static_cast<size_t>(i)], expected) << shape.to_string() << " " << i;
+    }
+  }
+};
+
+TEST_F(UpdateKvCacheTest, WhereverTheDimensionsStand) {
+  expect_on({batch, beam, heads, memory, d}, {batch, beam, heads, d}, "", "");
+  expect_on({batch, beam, memory, heads, d}, {batch, beam, heads, d}, "", "");
+  expect_on({d, memory, batch, heads, beam}, {heads, d, beam, batch}, "", "");
+  expect_on({memory, beam, batch}, {batch, beam}, "", "");
+}
+
+TEST_F(UpdateKvCacheTest, OnMeshes) {
+  for (const char* layout : {"batch:x;heads:y", "batch:x;d:y", "d:x;heads:y"}) {
+    SCOPED_TRACE(layout);
+    expect_on({batch, beam, heads, memory, d}, {batch, beam, heads, d}, "x:2;y:2", layout);
+  }
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,52 @@
+#include "trainer/decode/decode_plan.h"
+
+#include <algorithm>
+
+namespace mtf {
+namespace {
+
+/// Tokens of a text above which fewer texts than batch_size are worked on at a time.
+constexpr size_t kLongText = 512;
+/// Tokens for which caches have room in the beginning.
+constexpr int64_t kFirstSteps = 8;
+
+}  // namespace
+
+DecodePlanner::DecodePlanner(const DecodeEnvironment& environment, const DecodeOptions& options)
+    : environment_(environment),
+      options_(options),
+      vocabulary_(vocabulary_sizes(environment.session.train_data->features()).at("targets")) {}
+
+size_t DecodePlanner::fitting(std::span<const GivenText> texts) const {
+  size_t longest = 1;
+  for (const GivenText& given : texts) longest = std::max(longest, given.length());
+  const size_t rows = static_cast<size_t>(options_.batch_size) * kLongText / longest;
+  return std::clamp<size_t>(rows, 1, texts.size());
+}
+
+int64_t DecodePlanner::limit(const GivenText& given) const {
+  if (!longest()) return given.limit;
+  return std::max<int64_t>(1, std::min(given.limit, *longest() - std::ssize(given.prefix)));
+}
+
+DecodePlan DecodePlanner::first(std::span<const GivenText> texts) const {
+  int64_t inputs = 0, prefix = 0, memory = 0;
+  for (const GivenText& given : texts) {
+    inputs = std::max(inputs, std::ssize(given.inputs));
+    prefix = std::max(prefix, std::ssize(given.prefix) + 1);
+    memory = std::max(memory, std::ssize(given.prefix) + std::min(kFirstSteps, limit(given)));
+  }
+  DecodePlan plan;
+  DecodeSizes& sizes = plan.sizes;
+  sizes.texts = text_bucket(std::ssize(texts), environment_);
+  sizes.beam = options_.hypotheses();
+  sizes.inputs = environment_.decoder.has_encoder() ? length_bucket(inputs, longest()) : 0;
+  sizes.prefix = prefix == 1 ? 1 : length_bucket(prefix, longest());
+  sizes.memory = std::max(sizes.prefix, length_bucket(memory, longest()));
+  plan.answer = options_.sampling() ? DecodeAnswer::kLogProbs : DecodeAnswer::kCandidates;
+  plan.candidates = options_.is_beam() ? std::min(2 * options_.beam_size, vocabulary_) : 1;
+  plan.reorders = options_.is_beam() && options_.beam_size > 1;
+  return plan;
+}
+
+}  // namespace mtf

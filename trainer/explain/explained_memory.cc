@@ -1,0 +1,50 @@
+#include "trainer/explain/explained_memory.h"
+
+#include <array>
+
+#include "engine/runtime/memory_plan.h"
+#include "trainer/decode/decoding_memory.h"
+
+namespace mtf {
+namespace {
+
+/// Bytes at rest on one position, by Variable::Kind.
+std::array<int64_t, 3> variable_bytes(const Program& program) {
+  std::array<int64_t, 3> bytes{};
+  for (const ProgramVariable& v : program.variables) {
+    const Shape local = slice_shape(v.variable.shape, v.layout, program.mesh);
+    bytes[static_cast<size_t>(v.variable.kind)] +=
+        local.size() * static_cast<int64_t>(size_of(v.variable.dtype));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+ExplainedMemory explain_memory(const Session& session, const std::vector<const Program*>& programs,
+                               std::span<const EvaluationSet> evaluation_sets) {
+  ExplainedMemory memory;
+  const auto add = [&](const std::string& name, int64_t bytes) {
+    if (bytes > 0) memory.position.push_back({name, bytes});
+    memory.position_bytes += bytes;
+  };
+  const std::array<int64_t, 3> variables = variable_bytes(*programs[0]);
+  add("weights", variables[static_cast<size_t>(Variable::Kind::kWeight)]);
+  add("optimizer slots", variables[static_cast<size_t>(Variable::Kind::kSlot)]);
+  add("statistics", variables[static_cast<size_t>(Variable::Kind::kStatistic)]);
+  for (const Program* program : programs) {
+    const MemoryPlan plan = plan_memory(*program, session.config.run.check_replicas);
+    const std::string of = program == programs[0] ? "" : " of the evaluation";
+    if (program == programs[0]) memory.step_bytes = plan.position_bytes();
+    add("inputs" + of, plan.input_bytes);
+    add("temporaries" + of, plan.temporary_bytes);
+  }
+  constexpr bool kSnapshot = true;
+  add("checkpoint snapshot", variables[0] + variables[1] + variables[2]);
+  memory.process = memory_need(session, programs, kSnapshot, evaluation_sets,
+                               evaluation_decoding(session, evaluation_sets).bytes);
+  memory.limit = memory_limit(session.config);
+  return memory;
+}
+
+}  // namespace mtf

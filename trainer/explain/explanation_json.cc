@@ -1,0 +1,215 @@
+#include "trainer/explain/explanation_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace mtf {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string_view name_of(Variable::Kind kind) {
+  return kind == Variable::Kind::kWeight ? "weight" : kind == Variable::Kind::kSlot ? "slot" : "statistic";
+}
+
+Json names_of(AxisMask axes, const Mesh& mesh) {
+  Json names = Json::array();
+  for (int axis = 0; axis < mesh.rank(); ++axis) {
+    if (has_axis(axes, axis)) names.push_back(mesh.name(axis));
+  }
+  return names;
+}
+
+void add_origin(const Origin& origin, Json& object) {
+  object["operation"] = origin.operation;
+  object["layer"] = origin.path;
+  object["phase"] = name_of(origin.phase);
+}
+
+void add_shape(const Shape& shape, const Layout& layout, const Mesh& mesh, Json& object) {
+  Json names = Json::array(), sizes = Json::array(), split = Json::array();
+  for (int i = 0; i < shape.rank(); ++i) {
+    names.push_back(shape[i].name);
+    sizes.push_back(shape[i].size);
+    Json over = Json::array();
+    for (int axis : layout.split[i]) over.push_back(mesh.name(axis));
+    split.push_back(std::move(over));
+  }
+  object["dimensions"] = std::move(names);
+  object["shape"] = std::move(sizes);
+  object["split"] = std::move(split);
+}
+
+void add_tensor(const Shape& shape, const Layout& layout, DType dtype, const Mesh& mesh, Json& object) {
+  add_shape(shape, layout, mesh, object);
+  const Shape local = slice_shape(shape, layout, mesh);
+  Json sizes = Json::array();
+  for (const Dimension& d : local) sizes.push_back(d.size);
+  object["local_shape"] = std::move(sizes);
+  object["partial_over"] = names_of(layout.partial, mesh);
+  object["dtype"] = name_of(dtype);
+  object["bytes"] = local.size() * static_cast<int64_t>(size_of(dtype));
+}
+
+void add_value(const Program& program, ValueId id, Json& object) {
+  const Value& value = program.values[id];
+  add_tensor(value.shape, value.layout, value.dtype, program.mesh, object);
+}
+
+Json mesh_json(const Mesh& mesh) {
+  Json dimensions = Json::array();
+  for (const Dimension& d : mesh.shape()) dimensions.push_back({{"name", d.name}, {"size", d.size}});
+  return {{"dimensions", dimensions}, {"positions", mesh.size()}};
+}
+
+Json processes_json(const ExplainedProcesses& processes) {
+  return {
+      {"count", processes.count}, {"positions", processes.positions}, {"bytes_sent", processes.bytes_sent}};
+}
+
+Json variables_json(const Program& program) {
+  Json variables = Json::array();
+  for (const ProgramVariable& v : program.variables) {
+    Json object{{"name", v.variable.name}, {"kind", name_of(v.variable.kind)}};
+    add_tensor(v.variable.shape, v.layout, v.variable.dtype, program.mesh, object);
+    variables.push_back(std::move(object));
+  }
+  return variables;
+}
+
+Json tensors_json(const ExplainedProgram& step) {
+  Json tensors = Json::array();
+  for (const TensorFact& t : step.facts.tensors) {
+    Json object = Json::object();
+    add_origin(t.origin, object);
+    object["times"] = t.times;
+    object["in_place"] = step.program.values[t.value].alias != kNoValue;
+    add_value(step.program, t.value, object);
+    tensors.push_back(std::move(object));
+  }
+  return tensors;
+}
+
+Json contractions_json(const ExplainedProgram& step) {
+  Json contractions = Json::array();
+  for (const ContractionFact& c : step.facts.contractions) {
+    Json object = Json::object();
+    add_origin(c.origin, object);
+    object["times"] = c.times;
+    add_shape(c.volume, c.layout, step.program.mesh, object);
+    object["flops"] = c.flops;
+    object["unique_flops"] = c.unique_flops;
+    object["repeated_over"] = names_of(c.repeated, step.program.mesh);
+    contractions.push_back(std::move(object));
+  }
+  return contractions;
+}
+
+Json collectives_json(const ExplainedProgram& step) {
+  Json collectives = Json::array();
+  for (const CollectiveFact& c : step.facts.collectives) {
+    Json object{{"kind", c.kind}, {"mesh_dimensions", names_of(c.axes, step.program.mesh)}};
+    add_origin(c.origin, object);
+    object["variable"] = c.variable.empty() ? Json() : Json(c.variable);
+    object["message"] = c.message;
+    object["times"] = c.times;
+    object["bytes_sent"] = c.bytes_sent;
+    add_value(step.program, c.result, object);
+    collectives.push_back(std::move(object));
+  }
+  return collectives;
+}
+
+Json traffic_json(const ExplainedProgram& step) {
+  Json traffic = Json::array();
+  for (const auto& [axes, sent] : step.facts.traffic) {
+    traffic.push_back({{"mesh_dimensions", names_of(axes, step.program.mesh)},
+                       {"collectives", sent.messages},
+                       {"bytes_sent", sent.bytes_sent}});
+  }
+  return traffic;
+}
+
+Json layers_json(const std::vector<LayerWork>& layers) {
+  Json result = Json::array();
+  for (const LayerWork& layer : layers) {
+    Json flops = Json::object();
+    for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kUpdate})
+      flops[std::string(name_of(phase))] = layer.flops[static_cast<size_t>(phase)];
+    result.push_back({{"layer", layer.path},
+                      {"parameters", layer.parameters},
+                      {"flops", flops},
+                      {"bytes_sent", layer.bytes_sent}});
+  }
+  return result;
+}
+
+Json totals_json(const ProgramFacts& facts) {
+  return {{"flops", facts.flops},
+          {"unique_flops", facts.unique_flops},
+          {"bytes_sent", facts.bytes_sent},
+          {"collectives", facts.messages},
+          {"bytes_per_flop", facts.flops > 0 ? Json(facts.bytes_sent / facts.flops) : Json()}};
+}
+
+Json evaluation_json(const Explanation& explanation) {
+  if (!explanation.evaluation) return {};
+  Json object{{"batch_size", explanation.evaluation->batch_size}};
+  object.update(totals_json(explanation.evaluation->facts));
+  return object;
+}
+
+Json parts_json(const std::vector<MemoryNeed::Part>& parts, int64_t bytes, bool fits) {
+  Json named = Json::object();
+  for (const MemoryNeed::Part& part : parts) named[part.name] = part.bytes;
+  return {{"parts", named}, {"bytes", bytes}, {"fits", fits}};
+}
+
+Json memory_json(const ExplainedMemory& memory) {
+  return {{"position", parts_json(memory.position, memory.position_bytes, memory.position_fits())},
+          {"process", parts_json(memory.process.parts, memory.process.total(), memory.process_fits())},
+          {"limit", {{"bytes", memory.limit.bytes}, {"source", memory.limit.source}}}};
+}
+
+Json splits_json(const std::vector<SplitTrial>& splits) {
+  Json result = Json::array();
+  for (const SplitTrial& split : splits) {
+    result.push_back({{"dimension", split.dimension},
+                      {"mesh_dimensions", split.mesh_dimensions},
+                      {"flops", split.flops},
+                      {"bytes_sent", split.bytes_sent},
+                      {"position_bytes", split.position_bytes}});
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string explain_json(const Explanation& explanation, bool tensors) {
+  const ExplainedProgram& step = explanation.step;
+  Json counters = Json::object();
+  for (const auto& [name, counter] : step.facts.counters)
+    counters[name] = {{"elements", counter.elements}, {"bytes", counter.bytes}};
+  Json result{{"version", 1},
+              {"mesh", mesh_json(step.program.mesh)},
+              {"processes", processes_json(explanation.processes)},
+              {"batch_size", step.batch_size},
+              {"microbatches", explanation.microbatches},
+              {"variables", variables_json(step.program)}};
+  if (tensors) result["tensors"] = tensors_json(step);
+  result["contractions"] = contractions_json(step);
+  result["collectives"] = collectives_json(step);
+  result["traffic"] = traffic_json(step);
+  result["layers"] = layers_json(explanation.layers);
+  result["counters"] = std::move(counters);
+  result["step"] = totals_json(step.facts);
+  result["evaluation"] = evaluation_json(explanation);
+  result["memory"] = memory_json(explanation.memory);
+  result["repeated_flops"] = step.facts.repeated_flops;
+  result["splits"] = splits_json(explanation.splits);
+  result["unused_mesh_dimensions"] = names_of(explanation.unused_axes, step.program.mesh);
+  result["warnings"] = explanation.warnings;
+  result["notes"] = explanation.notes;
+  return result.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace mtf

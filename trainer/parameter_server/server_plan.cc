@@ -1,0 +1,88 @@
+#include "trainer/parameter_server/server_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/base/hash.h"
+#include "trainer/session/same_run.h"
+
+namespace mtf {
+namespace {
+
+/// Workers pull whole variables.
+void check_whole(const Session& session, const Program& program, Diagnostics& diagnostics) {
+  const HostedMesh hosted(program.mesh, {hosting_of(session.config).processes, 0});
+  for (const ProgramVariable& v : program.variables) {
+    if (hosted.all_hold(v.layout.varies())) continue;
+    diagnostics.error(
+        session.config.mark("layout"),
+        fmt::format("the layout splits `{}` ({}) between processes, but with parameter servers each "
+                    "worker has whole variables",
+                    v.variable.name, to_string(v.variable.shape, v.layout, program.mesh)),
+        "split variables only over mesh dimensions within a process, or `train.strategy: all_reduce`");
+    return;
+  }
+}
+
+std::vector<ParameterServerPlan::Gradient> plan_gradients(const ParameterServerPlan& plan,
+                                                          const Hosting& hosting) {
+  std::vector<ParameterServerPlan::Gradient> gradients;
+  for (size_t i = 0; i < plan.weights.size(); ++i) {
+    const PlacedWeight& weight = plan.weights[i];
+    if (!weight.gradient) continue;
+    const GradientPlan whole = plan_gradient(plan.program, "grad/" + weight.variable.name, hosting);
+    for (const WeightPart& part : weight.parts) {
+      gradients.push_back(
+          {part.server, i, weight.is_split() ? rows_of_gradient(whole, part.begin, part.end) : whole});
+    }
+  }
+  return gradients;
+}
+
+}  // namespace
+
+std::optional<ParameterServerPlan> plan_parameter_servers(const Session& session, Diagnostics& diagnostics) {
+  const Config& config = session.config;
+  if (server_addresses(config).empty()) {
+    diagnostics.error(
+        config.mark("train.strategy"), "`train.strategy: parameter_server` needs servers",
+        "`cluster.jobs: {ps: [HOST:PORT, ...], worker: [HOST:PORT, ...]}`, or the same in TF_CONFIG");
+    return std::nullopt;
+  }
+  TrainStepOptions options = train_step_options(
+      config, session.layouts, planned_steps(session).value_or(std::numeric_limits<int64_t>::max()));
+  ParameterServerPlan plan;
+  plan.update = *options.update;
+  options.update.reset();
+  options.keep_tokens = true;
+  options.keep_squares = is_asynchronous(config);  // those of a sum are the servers' business
+  const std::optional<TrainStep> step = build_step(session, options, diagnostics);
+  if (!step || diagnostics.has_errors()) return std::nullopt;
+  plan.warnings = step->warnings;
+  PartitionOptions partition_options = partition_options_of(session);
+  if (!is_asynchronous(config)) partition_options.partial_outputs = "grad/";
+  plan.program = partition(*step->graph, session.layouts, partition_options);
+  check_whole(session, plan.program, diagnostics);
+  plan.weights = place_weights(plan.program, config, diagnostics);
+  if (diagnostics.has_errors()) return std::nullopt;
+  plan.variables =
+      served_variables(plan.weights, static_cast<int>(server_addresses(config).size()), plan.update);
+  plan.places =
+      describe_placement(plan.weights, plan.variables, static_cast<int>(server_addresses(config).size()));
+  plan.gradients = plan_gradients(plan, hosting_of(config));
+  plan.squares = static_cast<size_t>(std::ranges::count_if(
+      plan.weights, [](const PlacedWeight& weight) { return weight.gradient.has_value(); }));
+  std::string places;
+  for (const ServedVariable& v : plan.variables)
+    places += fmt::format("{} {} {} {} {}\n", v.id, v.server, v.variable.name, v.first_row,
+                          v.variable.shape.to_string());
+  plan.fields = fields_of_run(session, {&plan.program},
+                              {{"parameter server protocol", fmt::to_string(kParameterProtocol)},
+                               {"number of workers", fmt::to_string(worker_count(config))},
+                               {"variables on the servers", hash128_hex(places)}});
+  return plan;
+}
+
+}  // namespace mtf

@@ -1,0 +1,171 @@
+#include "trainer/programs/compare/metric_series.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "trainer/programs/compare/difference_text.h"
+
+namespace mtf {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Metrics of one step, in the order of the line.
+using Line = std::vector<std::pair<std::string, Json>>;
+/// Lines by step.
+using Series = std::map<int64_t, Line>;
+/// Series by data set, in the order of the file.
+using AllSeries = std::vector<std::pair<std::string, Series>>;
+
+/// Of the machine and not of the run.
+bool is_measured(std::string_view metric) {
+  return metric == "time" || metric == "seconds" || metric.ends_with("_seconds") || metric.ends_with("_ms") ||
+         metric.ends_with("_per_second") || metric.ends_with("_bytes") || metric == "mfu";
+}
+
+[[noreturn]] void damaged(const std::string& file, int64_t number, const std::string& what) {
+  throw Error(ErrorKind::kData, fmt::format("{}:{}: {}", file, number, what));
+}
+
+Series& series_of(AllSeries& all, const std::string& dataset) {
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const auto& entry) { return entry.first == dataset; });
+  return found != all.end() ? found->second : all.emplace_back(dataset, Series()).second;
+}
+
+/// Puts the line into its series. `repeated`: a step may occur again and then replaces the line before.
+void add_line(AllSeries& all, const Json& json, const std::string& file, int64_t number, bool repeated) {
+  const auto step = json.find("step");
+  if (step == json.end() || !step->is_number_integer())
+    damaged(file, number, "there is no whole number `step`");
+  const auto dataset = json.find("dataset");
+  Line line;
+  for (const auto& [metric, value] : json.items()) {
+    if (metric != "step" && metric != "dataset" && !is_measured(metric)) line.emplace_back(metric, value);
+  }
+  Series& series =
+      series_of(all, dataset != json.end() && dataset->is_string() ? dataset->get<std::string>() : "");
+  if (!series.insert_or_assign(step->get<int64_t>(), std::move(line)).second && !repeated)
+    damaged(file, number, fmt::format("step {} occurs a second time", step->get<int64_t>()));
+}
+
+AllSeries read(const std::string& file, bool repeated) {
+  std::ifstream stream(file);
+  if (!stream)
+    throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be read: {}", file, std::strerror(errno)));
+  AllSeries all;
+  std::string text;
+  for (int64_t number = 1; std::getline(stream, text); ++number) {
+    if (stream.eof()) break;  // the end of the line is missing
+    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) damaged(file, number, "this is no JSON object");
+    add_line(all, json, file, number, repeated);
+  }
+  return all;
+}
+
+/// What is not finite is written as null.
+double number_in(const Json& value) {
+  return value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
+}
+
+bool is_numeric(const Json& value) { return value.is_number() || value.is_null(); }
+
+double relative(const Json& a, const Json& b) {
+  if (is_numeric(a) && is_numeric(b)) return relative_difference(number_in(a), number_in(b));
+  return a == b ? 0 : std::numeric_limits<double>::infinity();
+}
+
+std::string both(const Json& a, const Json& b) {
+  if (is_numeric(a) && is_numeric(b)) return against(number_in(a), number_in(b));
+  return fmt::format("{} against {}", a.dump(), b.dump());
+}
+
+const Json* find(const Line& line, const std::string& metric) {
+  const auto found =
+      std::find_if(line.begin(), line.end(), [&](const auto& entry) { return entry.first == metric; });
+  return found == line.end() ? nullptr : &found->second;
+}
+
+void add_name(std::vector<std::string>& names, const std::string& name) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+}
+
+MetricDifference& difference_of(SeriesComparison& comparison, const std::string& metric) {
+  const auto found =
+      std::find_if(comparison.metrics.begin(), comparison.metrics.end(),
+                   [&](const MetricDifference& difference) { return difference.metric == metric; });
+  return found != comparison.metrics.end() ? *found
+                                           : comparison.metrics.emplace_back(MetricDifference{metric});
+}
+
+void compare_step(SeriesComparison& comparison, int64_t step, const Line& a, const Line& b,
+                  double tolerance) {
+  bool differs = false;
+  for (const auto& [metric, value] : a) {
+    const Json* other = find(b, metric);
+    if (!other) {
+      add_name(comparison.metrics_only_a, metric);
+      continue;
+    }
+    const double difference = relative(value, *other);
+    MetricDifference& of_metric = difference_of(comparison, metric);
+    if (difference > of_metric.largest) {
+      of_metric.largest = difference;
+      of_metric.largest_at_step = step;
+    }
+    if (difference <= tolerance) continue;
+    differs = true;
+    ++of_metric.differing;
+    if (!comparison.first) comparison.first = FirstDifference{step, metric, both(value, *other), difference};
+  }
+  for (const auto& [metric, value] : b) {
+    if (!find(a, metric)) add_name(comparison.metrics_only_b, metric);
+  }
+  comparison.differing += differs;
+}
+
+SeriesComparison compare(const std::string& dataset, const Series& a, const Series& b, double tolerance) {
+  SeriesComparison comparison;
+  comparison.dataset = dataset;
+  for (const auto& [step, line] : a) {
+    const auto other = b.find(step);
+    if (other == b.end()) {
+      ++comparison.only_a;
+      continue;
+    }
+    if (comparison.steps++ == 0) comparison.first_step = step;
+    comparison.last_step = step;
+    compare_step(comparison, step, line, other->second, tolerance);
+  }
+  comparison.only_b = static_cast<int64_t>(b.size()) - comparison.steps;
+  return comparison;
+}
+
+}  // namespace
+
+SeriesComparison compare_metrics(const std::string& file_a, const std::string& file_b, double tolerance) {
+  AllSeries a = read(file_a, /*repeated=*/false), b = read(file_b, /*repeated=*/false);
+  return compare({}, series_of(a, {}), series_of(b, {}), tolerance);
+}
+
+std::vector<SeriesComparison> compare_evaluations(const std::string& file_a, const std::string& file_b,
+                                                  double tolerance) {
+  AllSeries a = read(file_a, /*repeated=*/true), b = read(file_b, /*repeated=*/true);
+  std::vector<SeriesComparison> comparisons;
+  for (const auto& [dataset, series] : b) series_of(a, dataset);  // those that only `b` has come last
+  for (const auto& [dataset, series] : a)
+    comparisons.push_back(compare(dataset, series, series_of(b, dataset), tolerance));
+  return comparisons;
+}
+
+}  // namespace mtf

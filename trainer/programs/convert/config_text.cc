@@ -1,0 +1,75 @@
+#include "trainer/programs/convert/config_text.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+
+#include "engine/base/file.h"
+#include "trainer/session/session.h"
+
+namespace mtf {
+namespace {
+
+/// Says of which text an error is instead of the temporary file.
+[[noreturn]] void throw_renamed(const Error& error, const std::string& path, const std::string& name) {
+  std::vector<Problem> problems = error.problems();
+  for (Problem& problem : problems) {
+    if (problem.mark.file == path) problem.mark.file = name + ": config.yaml";
+  }
+  throw Error(std::move(problems));
+}
+
+}  // namespace
+
+ConfigText::ConfigText(const std::string& text, const std::string& name)
+    : name_(name), path_((std::filesystem::temp_directory_path() / "mtf-convert-XXXXXX").string()) {
+  const int descriptor = ::mkstemp(path_.data());
+  int error = errno;
+  if (descriptor >= 0) {
+    ::close(descriptor);
+    error = write_file(path_, std::as_bytes(std::span(text)));
+    if (error == 0) return;
+    ::unlink(path_.c_str());
+  }
+  throw Error(ErrorKind::kSystem,
+              fmt::format("{}: cannot be taken apart: no temporary file can be written as {}: {}", name_,
+                          path_, system_message(error)),
+              "a directory with room, as TMPDIR");
+}
+
+ConfigText::~ConfigText() { ::unlink(path_.c_str()); }
+
+Config load_model_config(const std::string& path) {
+  Diagnostics diagnostics;
+  Config config = load_config({path}, {"run.mode=infer"}, diagnostics);
+  diagnostics.throw_if_errors();
+  config.run.mode = RunOptions().mode;
+  return config;
+}
+
+Config ConfigText::load() const {
+  try {
+    return load_model_config(path_);
+  } catch (const Error& error) {
+    throw_renamed(error, path_, name_);
+  }
+}
+
+std::vector<Variable> ConfigText::variables() const {
+  try {
+    Diagnostics diagnostics;
+    const Session session = open_session({path_}, {"run.mode=explain"}, diagnostics);
+    const std::unique_ptr<Graph> graph = build_evaluation(session, diagnostics);
+    diagnostics.throw_if_errors();
+    std::vector<Variable> variables;
+    for (const auto& variable : graph->variables()) variables.push_back(*variable);
+    return variables;
+  } catch (const Error& error) {
+    throw_renamed(error, path_, name_);
+  }
+}
+
+}  // namespace mtf
