@@ -116,7 +116,7 @@ class ActivationLayer final : public Layer {
  public:
   using Options = ActivationOptions;
   explicit ActivationLayer(const Options& options) : function_(options.function) {}
-  Tensor operator()(Context&, const Tensor& x) const override { return activate(x, function_); }
+  LayerTensor operator()(Context&, const LayerTensor& x) const override { return activate(x, function_); }
 
  private:
   Activation function_;

@@ -19,7 +19,7 @@ class AddLayer final : public Layer {
  public:
   using Options = AddOptions;
   explicit AddLayer(const Options& options) : with_(options.with) {}
-  Tensor operator()(Context& context, const Tensor& x) const override {
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     const Tensor saved = context.saved(with_);
     if (!x.shape().contains_all(saved.shape())) {
       throw Error(ErrorKind::kConfig, with_.mark,

@@ -22,7 +22,9 @@ class BlockLayer final : public Layer {
         layers_(options.use.empty() ? LayerList() : parser.parse_block(options.use, options.arguments)) {}
   std::string_view default_name() const override { return use_; }
   bool is_group() const override { return true; }
-  Tensor operator()(Context& context, const Tensor& x) const override { return layers_(context, x); }
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
+    return layers_(context, x);
+  }
 
  private:
   std::string use_;

@@ -29,8 +29,8 @@ class BranchesLayer final : public Layer {
     for (const config::Node& path : options.paths.elements()) paths_.push_back(parse_path(path, parser));
   }
 
-  Tensor operator()(Context& context, const Tensor& x) const override {
-    Tensors results;
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
+    std::vector<LayerTensor> results;
     for (size_t i = 0; i < paths_.size(); ++i) {
       const auto scope = context.graph().scope(fmt::format("path_{}", i));
       results.push_back(paths_[i](context, x));
@@ -44,9 +44,7 @@ class BranchesLayer final : public Layer {
             "all other dimensions must be the same in all");
       }
     }
-    const Tensor y = concat(results, along_.text);
-    context.inherit_made(y, results[0]);
-    return y;
+    return LayerTensor(concat({results.begin(), results.end()}, along_.text)).made_from(results[0]);
   }
 
  private:

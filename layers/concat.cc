@@ -21,7 +21,7 @@ class ConcatLayer final : public Layer {
  public:
   using Options = ConcatOptions;
   explicit ConcatLayer(const Options& options) : options_(options) {}
-  Tensor operator()(Context& context, const Tensor& x) const override {
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     const Dimension along = find_dimension(x, options_.along);
     const Tensor saved = context.saved(options_.with);
     if (!can_be_joined(x, saved, along.name)) {

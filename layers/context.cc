@@ -39,7 +39,7 @@ Sequence& Context::sequence(std::string_view layer) const {
               "it belongs into the `block` of a model of type lm, delimited_lm, aligned or bitransformer");
 }
 
-Tensor Context::saved(const config::Name& name) const {
+LayerTensor Context::saved(const config::Name& name) const {
   const auto found = saved_.find(name.text);
   if (found != saved_.end()) return found->second;
   std::vector<std::string> names;
@@ -49,24 +49,13 @@ Tensor Context::saved(const config::Name& name) const {
                             : did_you_mean(name.text, names));
 }
 
-Shape Context::made(const Tensor& x) const {
-  const auto found = made_.find(x);
-  if (found != made_.end()) return found->second;
+Shape Context::made(const LayerTensor& x) const {
+  if (x.made()) return *x.made();
   std::vector<Dimension> dimensions;
   for (const Dimension& d : x.shape()) {
     if (d.name != batch_.name) dimensions.push_back(d);
   }
   return Shape(std::move(dimensions));
-}
-
-void Context::inherit_made(const Tensor& y, const Tensor& x) {
-  const auto found = made_.find(x);
-  if (found == made_.end() || made_.contains(y)) return;
-  std::vector<Dimension> kept;
-  for (const Dimension& d : found->second) {
-    if (y.shape().contains(d.name)) kept.push_back(y.shape().dimension(d.name));
-  }
-  if (!kept.empty()) made_[y] = Shape(std::move(kept));
 }
 
 const Dimension& find_dimension(const Tensor& x, const config::Name& name) {

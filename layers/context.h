@@ -11,11 +11,11 @@
 #include <map>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "engine/config/types.h"
 #include "engine/graph/graph.h"
+#include "layers/layer_tensor.h"
 #include "layers/sequence.h"
 
 namespace mtf {
@@ -95,16 +95,13 @@ class Context {
   [[nodiscard]] SequenceScope enter(Sequence& sequence) { return {*this, sequence}; }
 
   /// Keeps a tensor; a later one of the same name replaces it.
-  void save(const std::string& name, const Tensor& tensor) { saved_[name] = tensor; }
+  void save(const std::string& name, const LayerTensor& tensor) { saved_[name] = tensor; }
   /// Throws Error with the nearest name when nothing was kept under `name`.
-  Tensor saved(const config::Name& name) const;
+  LayerTensor saved(const config::Name& name) const;
 
   /// The dimensions of x that the layer before it made: what the next dense layer contracts when it is not
   /// told. All but the batch where no layer made one.
-  Shape made(const Tensor& x) const;
-  void set_made(const Tensor& x, const Shape& dimensions) { made_[x] = dimensions; }
-  /// y comes from x by a layer that made no dimensions: those of x that y still has count as made.
-  void inherit_made(const Tensor& y, const Tensor& x);
+  Shape made(const LayerTensor& x) const;
 
  private:
   Graph& graph_;
@@ -116,8 +113,7 @@ class Context {
   std::set<std::string> found_;
   Sequence* sequence_ = nullptr;
   std::map<std::string, int64_t> vocabularies_;
-  std::map<std::string, Tensor> saved_;
-  std::unordered_map<Tensor, Shape, TensorHash> made_;
+  std::map<std::string, LayerTensor> saved_;
 };
 
 /// The dimension of x called `name`; throws Error that says which there are and which is nearest.

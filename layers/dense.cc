@@ -93,15 +93,14 @@ class DenseLayer final : public Layer {
   using Options = DenseOptions;
   explicit DenseLayer(const Options& options) : options_(options) {}
 
-  Tensor operator()(Context& context, const Tensor& x) const override {
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     const DenseArguments arguments{
         .over = options_.over.empty() ? context.made(x) : find_dimensions(x, options_.over),
         .bias = options_.bias,
         .kernel_initializer = options_.kernel_initializer};
     const std::string name = options_.activation.size() == 1 ? "" : "wi";
     const Tensor y = dense_product(context, name, x, options_.output, options_.activation, arguments);
-    context.set_made(y, options_.output);
-    return y;
+    return {y, options_.output};
   }
 
  private:

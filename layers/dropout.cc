@@ -30,7 +30,7 @@ class DropoutLayer final : public Layer {
  public:
   using Options = DropoutOptions;
   explicit DropoutLayer(const Options& options) : options_(options) {}
-  Tensor operator()(Context& context, const Tensor& x) const override {
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     if (!context.training()) return x;  // a step of decoding has no `length` to share
     return dropout(context, x, options_.rate, find_dimensions(x, options_.share));
   }

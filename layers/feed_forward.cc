@@ -27,15 +27,14 @@ class FeedForwardLayer final : public Layer {
   using Options = FeedForwardOptions;
   explicit FeedForwardLayer(const Options& options) : options_(options) {}
 
-  Tensor operator()(Context& context, const Tensor& x) const override {
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     const Sequence& sequence = context.sequence("DenseReluDense");
     const Shape model = context.made(x), hidden{{"d_ff", options_.hidden_size}};
     const DenseArguments inwards{.over = model, .bias = options_.bias};
     Tensor h = dense_product(context, "wi", x, hidden, options_.activation, inwards);
     h = dropout(context, h, options_.dropout, Shape{sequence.length});
     const Tensor y = dense(context, "wo", h, model, {.over = hidden, .bias = options_.bias});
-    context.set_made(y, model);
-    return y;
+    return {y, model};
   }
 
  private:

@@ -16,7 +16,7 @@ Error with_mark(const Error& error, const Mark& mark) {
 
 namespace {
 
-Tensor apply(Context& context, const LayerList::Item& item, const Tensor& x) {
+LayerTensor apply(Context& context, const LayerList::Item& item, const LayerTensor& x) {
   const bool has_own_name = item.named || item.name != item.kind;
   const bool transparent = item.layer->is_transparent(has_own_name);
   const auto scope = context.graph().scope(transparent ? "" : item.name, item.mark);
@@ -37,32 +37,29 @@ bool is_recomputed(Context& context, const std::vector<std::string>& names) {
 
 }  // namespace
 
-Tensor apply_layer(Context& context, const std::vector<std::string>& names,
-                   const std::function<Tensor(const Tensor&)>& layer, const Tensor& x) {
+LayerTensor apply_layer(Context& context, const std::vector<std::string>& names, const LayerFunction& layer,
+                        const LayerTensor& x) {
   if (!is_recomputed(context, names)) return layer(x);
   const std::vector<std::string> recomputed = context.recomputed();
   context.set_recompute({});  // layers inside are repeated with this one
-  Tensor kept;
+  LayerTensor kept;
   const auto inner = [&](const Tensors& inputs) {
-    kept = layer(inputs[0]);
+    kept = layer(LayerTensor(inputs[0]).made_from(x));
     return Tensors{kept};
   };
-  const Tensor y = recompute(inner, {x})[0];
+  const LayerTensor y(recompute(inner, {x})[0]);
   context.set_recompute(recomputed);
-  context.inherit_made(y, kept);
-  return y;
+  return y.made_from(kept);
 }
 
-Tensor LayerList::operator()(Context& context, const Tensor& x) const {
-  Tensor y = x;
+LayerTensor LayerList::operator()(Context& context, const LayerTensor& x) const {
+  LayerTensor y = x;
   for (const Item& item : items_) {
     try {
-      const Tensor next = apply_layer(
-          context, {item.kind, item.name}, [&](const Tensor& input) { return apply(context, item, input); },
-          y);
+      const auto layer = [&](const LayerTensor& input) { return apply(context, item, input); };
+      const LayerTensor next = apply_layer(context, {item.kind, item.name}, layer, y);
       check_elements(item.name, next.shape());
-      context.inherit_made(next, y);
-      y = next;
+      y = next.made_from(y);
     } catch (const Error& error) {
       throw with_mark(error, item.mark);
     }

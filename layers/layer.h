@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "layers/context.h"
+#include "layers/layer_tensor.h"
 
 namespace mtf {
 
@@ -20,7 +21,7 @@ class Layer {
   virtual ~Layer() = default;
 
   /// The layer applied to x. Variables go to the current scope, which is the layer's own.
-  virtual Tensor operator()(Context& context, const Tensor& x) const = 0;
+  virtual LayerTensor operator()(Context& context, const LayerTensor& x) const = 0;
   /// The scope when the configuration gives no `name`; empty: the name under which the layer is registered.
   virtual std::string_view default_name() const { return {}; }
   /// True when the layer's variables go to the scope around it (call_layer). `has_own_name`: the
@@ -33,8 +34,8 @@ class Layer {
 
 /// layer(x); where one of `names` is to be computed again in the backward pass (Context::set_recompute), it
 /// is.
-Tensor apply_layer(Context& context, const std::vector<std::string>& names,
-                   const std::function<Tensor(const Tensor&)>& layer, const Tensor& x);
+LayerTensor apply_layer(Context& context, const std::vector<std::string>& names, const LayerFunction& layer,
+                        const LayerTensor& x);
 /// Gives errors that have no place this one.
 Error with_mark(const Error& error, const Mark& mark);
 
@@ -54,7 +55,7 @@ class LayerList {
   explicit LayerList(std::vector<Item> items) : items_(std::move(items)) {}
 
   /// Errors of operations get the place of the layer that they happen in.
-  Tensor operator()(Context& context, const Tensor& x) const;
+  LayerTensor operator()(Context& context, const LayerTensor& x) const;
   const std::vector<Item>& items() const { return items_; }
   bool empty() const { return items_.empty(); }
   /// The place of the last layer; there must be one.

@@ -6,7 +6,7 @@
 
 namespace mtf {
 
-std::string normalized_dimension(const Context& context, const Tensor& x, const config::Name& over) {
+std::string normalized_dimension(const Context& context, const LayerTensor& x, const config::Name& over) {
   if (!over.empty()) return find_dimension(x, over).name;
   const Shape made = context.made(x);
   if (made.rank() != 1) {
@@ -41,7 +41,7 @@ class LayerNormLayer final : public Layer {
  public:
   using Options = LayerNormOptions;
   explicit LayerNormLayer(const Options& options) : options_(options) {}
-  Tensor operator()(Context& context, const Tensor& x) const override {
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     return layer_norm(context, x, normalized_dimension(context, x, options_.over), options_.epsilon);
   }
 

@@ -6,12 +6,10 @@
 
 namespace mtf {
 
-Tensor mask_padding(Context& context, const Tensor& x) {
+LayerTensor mask_padding(Context& context, const LayerTensor& x) {
   const Sequence* sequence = context.find_sequence();
   if (sequence == nullptr || !sequence->mask) return x;
-  const Tensor y = multiply(x, cast(sequence->mask, x.dtype()), x.shape());
-  context.inherit_made(y, x);
-  return y;
+  return LayerTensor(multiply(x, cast(sequence->mask, x.dtype()), x.shape())).made_from(x);
 }
 
 namespace {
@@ -23,7 +21,7 @@ class MaskPaddingLayer final : public Layer {
  public:
   using Options = NoOptions;
   explicit MaskPaddingLayer(const Options&) {}
-  Tensor operator()(Context& context, const Tensor& x) const override {
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     context.sequence("mask_padding");
     return mask_padding(context, x);
   }
@@ -35,7 +33,7 @@ class CallLayer final : public Layer {
   using Options = NoOptions;
   explicit CallLayer(const Options&) {}
   bool is_transparent(bool) const override { return true; }
-  Tensor operator()(Context& context, const Tensor& x) const override {
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     const Sequence& sequence = context.sequence("call_layer");
     if (sequence.layer == nullptr) {
       throw Error(ErrorKind::kConfig, "call_layer has no layer to call",

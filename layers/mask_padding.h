@@ -6,6 +6,6 @@
 namespace mtf {
 
 /// x [batch, length, ...] with zeros where the sequence has padding; x itself without segments.
-Tensor mask_padding(Context& context, const Tensor& x);
+LayerTensor mask_padding(Context& context, const LayerTensor& x);
 
 }  // namespace mtf

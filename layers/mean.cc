@@ -17,7 +17,7 @@ class MeanLayer final : public Layer {
  public:
   using Options = MeanOptions;
   explicit MeanLayer(const Options& options) : over_(options.over) {}
-  Tensor operator()(Context&, const Tensor& x) const override {
+  LayerTensor operator()(Context&, const LayerTensor& x) const override {
     return reduce_mean(x, x.shape() - find_dimensions(x, over_));
   }
 

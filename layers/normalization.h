@@ -17,6 +17,6 @@ Tensor rms_norm(Context& context, const Tensor& x, const std::string& dimension,
 
 /// The dimension that a normalisation without `over` works on: the one that the layer before made. Throws
 /// Error when it made several.
-std::string normalized_dimension(const Context& context, const Tensor& x, const config::Name& over);
+std::string normalized_dimension(const Context& context, const LayerTensor& x, const config::Name& over);
 
 }  // namespace mtf

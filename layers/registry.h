@@ -13,7 +13,7 @@
 //    public:
 //     using Options = ScaleOptions;
 //     explicit ScaleLayer(const Options& options) : options_(options) {}
-//     Tensor operator()(Context& context, const Tensor& x) const override {
+//     LayerTensor operator()(Context& context, const LayerTensor& x) const override {
 //       return scalar_multiply(x, options_.factor);
 //     }
 //     ...

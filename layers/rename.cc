@@ -21,7 +21,7 @@ class RenameLayer final : public Layer {
   using Options = RenameOptions;
   explicit RenameLayer(const Options& options) : options_(options) {}
 
-  Tensor operator()(Context& context, const Tensor& x) const override {
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     const std::string from = find_dimension(x, options_.from).name, to = options_.to.text;
     if (to != from && x.shape().contains(to)) {
       throw Error(ErrorKind::kConfig, options_.to.mark,
@@ -30,8 +30,7 @@ class RenameLayer final : public Layer {
     }
     const Tensor y = rename(x, from, to);
     const Shape made = context.made(x);
-    context.set_made(y, made.contains(from) ? made.renamed(from, to) : made);
-    return y;
+    return {y, made.contains(from) ? made.renamed(from, to) : made};
   }
 
  private:

@@ -25,7 +25,7 @@ class RepeatLayer final : public Layer {
         layers_(options.layers.is_null() ? LayerList() : parser.parse(options.layers)) {}
   bool is_group() const override { return true; }
 
-  Tensor operator()(Context& context, const Tensor& x) const override {
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     const CopyLimit limit(context.graph());
     Tensor y = x;
     for (int64_t i = 0; i < times_; ++i) {

@@ -24,7 +24,7 @@ class ReshapeLayer final : public Layer {
   using Options = ReshapeOptions;
   explicit ReshapeLayer(const Options& options) : options_(options) {}
 
-  Tensor operator()(Context& context, const Tensor& x) const override {
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     const Shape from = options_.over.empty() ? context.made(x) : find_dimensions(x, options_.over);
     if (from.size() != options_.output.size()) {
       throw Error(ErrorKind::kConfig,
@@ -33,8 +33,7 @@ class ReshapeLayer final : public Layer {
                   "both need the same number of entries");
     }
     const Tensor y = replace_dimensions(x, from, options_.output);
-    context.set_made(y, options_.output);
-    return y;
+    return {y, options_.output};
   }
 
  private:

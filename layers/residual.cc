@@ -22,7 +22,7 @@ class ResidualLayer final : public Layer {
   ResidualLayer(const Options& options, LayerParser& parser)
       : layers_(options.layers.is_null() ? LayerList() : parser.parse(options.layers)) {}
 
-  Tensor operator()(Context& context, const Tensor& x) const override {
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     if (layers_.empty()) return sum(layer_input(context), x);
     return sum(x, layers_(context, x));
   }

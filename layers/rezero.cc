@@ -18,7 +18,7 @@ class RezeroLayer final : public Layer {
   using Options = RezeroOptions;
   explicit RezeroLayer(const Options& options) : options_(options) {}
   bool is_transparent(bool has_own_name) const override { return !has_own_name; }
-  Tensor operator()(Context& context, const Tensor& x) const override {
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     return multiply(x, context.variable("rezero_weight", {}, Initializer::constant(options_.initial_value)));
   }
 

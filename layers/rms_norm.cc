@@ -26,7 +26,7 @@ class RmsNormLayer final : public Layer {
  public:
   using Options = RmsNormOptions;
   explicit RmsNormLayer(const Options& options) : options_(options) {}
-  Tensor operator()(Context& context, const Tensor& x) const override {
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     return rms_norm(context, x, normalized_dimension(context, x, options_.over), options_.epsilon);
   }
 

@@ -16,7 +16,7 @@ class SaveLayer final : public Layer {
  public:
   using Options = SaveOptions;
   explicit SaveLayer(const Options& options) : as_(options.as) {}
-  Tensor operator()(Context& context, const Tensor& x) const override {
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     context.save(as_, x);
     return x;
   }

@@ -17,7 +17,9 @@ class ScaleLayer final : public Layer {
  public:
   using Options = ScaleOptions;
   explicit ScaleLayer(const Options& options) : factor_(options.factor) {}
-  Tensor operator()(Context&, const Tensor& x) const override { return scalar_multiply(x, factor_); }
+  LayerTensor operator()(Context&, const LayerTensor& x) const override {
+    return scalar_multiply(x, factor_);
+  }
 
  private:
   double factor_;

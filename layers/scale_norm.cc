@@ -21,7 +21,7 @@ class ScaleNormLayer final : public Layer {
  public:
   using Options = ScaleNormOptions;
   explicit ScaleNormLayer(const Options& options) : options_(options) {}
-  Tensor operator()(Context& context, const Tensor& x) const override {
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     const std::string dimension = normalized_dimension(context, x, options_.over);
     const Tensor scale = context.variable("scale", {}, Initializer::ones());
     const Shape whole{x.shape().dimension(dimension)};

@@ -65,13 +65,13 @@ struct SelfAttention {
   const HeadOptions& options;
   AttentionOptions mixing;
 
-  Tensor operator()(Context& context, const Tensor& x, const Tensor& bias_table,
-                    const std::optional<double>& rotary_base) {
+  LayerTensor operator()(Context& context, const LayerTensor& x, const Tensor& bias_table,
+                         const std::optional<double>& rotary_base) {
     const Sequence& sequence = context.sequence("self-attention");
     const std::string& length = sequence.length.name;
     const Dimension model = context.made(x)[0];
     const AttentionProjections projections(context, options, model);
-    const Tensor memory = sequence.is_step() ? x : as_memory(x, length);
+    const Tensor memory = sequence.is_step() ? Tensor(x) : as_memory(x, length);
     AttentionInputs inputs;
     inputs.q = projections.query(x);
     inputs.k = projections.key(memory);
@@ -98,8 +98,7 @@ struct SelfAttention {
     mixing.extra_logit = options.extra_logit;
     mixing.causal = sequence.causal && !sequence.read_priority;
     const Tensor y = projections.output(attention(inputs, mixing));
-    context.set_made(y, {model});
-    return y;
+    return {y, {model}};
   }
 
  private:
@@ -125,7 +124,7 @@ class SelfAttentionLayer final : public Layer {
   using Options = SelfAttentionOptions;
   explicit SelfAttentionLayer(const Options& options) : options_(options) {}
 
-  Tensor operator()(Context& context, const Tensor& x) const override {
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     AttentionOptions mixing;
     mixing.bidirectional = context.sequence("SelfAttention").looks_ahead();
     check_buckets(mixing);
@@ -181,7 +180,7 @@ class LocalSelfAttentionLayer final : public Layer {
   using Options = LocalSelfAttentionOptions;
   explicit LocalSelfAttentionLayer(const Options& options) : options_(options) {}
 
-  Tensor operator()(Context& context, const Tensor& x) const override {
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     AttentionOptions mixing;
     mixing.min_relative = 1 - options_.radius;
     const Sequence& sequence = context.sequence("LocalSelfAttention");
@@ -200,7 +199,7 @@ class EncDecAttentionLayer final : public Layer {
   using Options = HeadOptions;
   explicit EncDecAttentionLayer(const Options& options) : options_(options) {}
 
-  Tensor operator()(Context& context, const Tensor& x) const override {
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     const Sequence& sequence = context.sequence("EncDecAttention");
     const Dimension model = context.made(x)[0];
     if (!sequence.is_step()) check_memory(sequence, model);
@@ -235,8 +234,7 @@ class EncDecAttentionLayer final : public Layer {
     mixing.query_length = sequence.length.name;
     mixing.extra_logit = options_.extra_logit;
     const Tensor y = projections.output(attention(inputs, mixing));
-    context.set_made(y, {model});
-    return y;
+    return {y, {model}};
   }
 
  private:

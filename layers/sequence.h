@@ -11,6 +11,7 @@
 
 #include "engine/graph/tensor.h"
 #include "layers/decoding.h"
+#include "layers/layer_tensor.h"
 
 namespace mtf {
 
@@ -38,8 +39,8 @@ struct Sequence {
   Tensor mask = {};
   /// Of a stack of layers: the layer in hand, for `call_layer`, and its input, for `residual`. Null where no
   /// sublayers are at work, and within the layer itself.
-  const std::function<Tensor(const Tensor& x)>* layer = nullptr;
-  Tensor layer_input = {};
+  const LayerFunction* layer = nullptr;
+  LayerTensor layer_input = {};
   /// Tensors that layers of one kind share, by a name that says which.
   std::map<std::string, Tensor> shared = {};
 };

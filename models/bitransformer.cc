@@ -68,8 +68,7 @@ Bitransformer::Tables Bitransformer::tables(const Context& context) const {
                             target.size),
                 "one vocabulary for both, or `model.shared_embedding: false`");
   }
-  return {source, target, make_embedding(options_.embedding, source, model),
-          make_embedding(options_.embedding, target, model)};
+  return {source, target, options_.embedding->make(source, model), options_.embedding->make(target, model)};
 }
 
 Bitransformer::Memory Bitransformer::encode(Context& context, const Tables& tables,
@@ -144,4 +143,13 @@ Tensor Bitransformer::step(Context& context, const DecodeSizes& sizes, const Ste
   return decode(context, embeddings, sequence, input.token, input.position, {});
 }
 
+std::unique_ptr<Model> BitransformerOptions::make(Diagnostics& diagnostics) const {
+  return std::make_unique<Bitransformer>(*this, diagnostics);
+}
+
+namespace {
+
+const config::Registration<ModelOptions, BitransformerOptions> bitransformer;
+
+}  // namespace
 }  // namespace mtf

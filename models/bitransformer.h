@@ -9,7 +9,7 @@
 
 namespace mtf {
 
-struct BitransformerOptions : TokenModelOptions {
+struct BitransformerOptions final : ModelOptions, TokenModelOptions {
   static constexpr std::string_view type_name = "bitransformer";
   static constexpr std::array common_names = {
       CommonName{"encoder_decoder", "`bitransformer`"}, CommonName{"seq2seq", "`bitransformer`"},
@@ -17,6 +17,8 @@ struct BitransformerOptions : TokenModelOptions {
       CommonName{"nmt", "`bitransformer`"}};
   StackOptions encoder, decoder;
   bool shared_embedding = true;
+
+  std::unique_ptr<Model> make(Diagnostics& diagnostics) const override;
 };
 void describe(config::Visitor& visit, BitransformerOptions& options);
 

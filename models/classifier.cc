@@ -1,19 +1,57 @@
-#include "models/classifier.h"
-
+// One label for each example: a list of layers from the input to logits, softmax cross-entropy, accuracy.
 #include <fmt/format.h>
+
+#include <array>
 
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
-#include "engine/ops/cross_entropy.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/top_k.h"
+#include "models/loss.h"
+#include "models/model.h"
+#include "models/sequential.h"
 
 namespace mtf {
+namespace {
+
+struct ClassifierOptions final : ModelOptions, SequentialOptions {
+  static constexpr std::string_view type_name = "classifier";
+  static constexpr std::array common_names = {CommonName{"classification", "`classifier`"},
+                                              CommonName{"mlp", "`classifier` or `regression`"},
+                                              CommonName{"sequential", "`classifier` or `regression`"},
+                                              CommonName{"feed_forward", "`classifier` or `regression`"}};
+  static constexpr bool type_required = true;
+  ClassifierOptions() { input = "image"; }
+
+  config::Name labels = "labels";
+  LossOptions loss = "cross_entropy";
+  double label_smoothing = 0;
+  double z_loss = 0;
+
+  std::unique_ptr<Model> make(Diagnostics& diagnostics) const override;
+};
+
+/// The dimension that the last layer makes is that of the classes. Labels: int32, the dimensions of the
+/// logits without the classes. Loss: mean over the examples of the cross-entropy with smoothed labels, in
+/// training plus z_loss * log_z^2.
+class Classifier final : public Model {
+ public:
+  Classifier(const ClassifierOptions& options, Diagnostics& diagnostics);
+  std::vector<std::string> features() const override { return {layers_.input(), options_.labels.text}; }
+  std::vector<std::string> metrics() const override { return {"loss", "accuracy"}; }
+  ModelOutput build(Context& context, const Features& features) const override;
+
+ private:
+  Dimension classes(const Context& context, const LayerTensor& logits, const Tensor& labels) const;
+
+  ClassifierOptions options_;
+  Sequential layers_;
+};
 
 void describe(config::Visitor& visit, ClassifierOptions& options) {
   describe_sequential(visit, options);
   visit("labels", options.labels, "the feature with the numbers of the classes", config::fixed_on_resume);
-  describe_loss(visit, options.loss, {"cross_entropy"});
+  describe_loss(visit, options.loss, LossTarget::kClasses);
   visit("label_smoothing", options.label_smoothing, "part of the target that is spread over all classes",
         config::probability);
   visit("z_loss", options.z_loss, "factor of log_z^2, which keeps logits near zero; in training only",
@@ -23,7 +61,7 @@ void describe(config::Visitor& visit, ClassifierOptions& options) {
 Classifier::Classifier(const ClassifierOptions& options, Diagnostics& diagnostics)
     : options_(options), layers_(options, diagnostics) {}
 
-Dimension Classifier::classes(const Context& context, const Tensor& logits, const Tensor& labels) const {
+Dimension Classifier::classes(const Context& context, const LayerTensor& logits, const Tensor& labels) const {
   const Shape made = context.made(logits);
   if (made.rank() != 1) {
     throw Error(
@@ -45,17 +83,17 @@ Dimension Classifier::classes(const Context& context, const Tensor& logits, cons
 ModelOutput Classifier::build(Context& context, const Features& features) const {
   const Tensor& labels = layers_.feature(features, options_.labels);
   ModelOutput output;
-  const Tensor prediction = layers_(context, features);
-  output.logits = cast(prediction, DType::kFloat32);
-  context.inherit_made(output.logits, prediction);
-  output.classes = classes(context, output.logits, labels);
+  const LayerTensor prediction = layers_(context, features);
+  const LayerTensor logits = LayerTensor(cast(prediction, DType::kFloat32)).made_from(prediction);
+  output.logits = logits;
+  output.classes = classes(context, logits, labels);
   const auto scope = context.graph().scope("loss", layers_.mark());
-  const CrossEntropyOptions terms{.z_loss = context.training() ? options_.z_loss : 0,
-                                  .label_smoothing = options_.label_smoothing};
-  const Tensor losses = weighted_loss(options_.loss, [&](const std::string&) {
-    return mean_of_examples(context,
-                            softmax_cross_entropy(output.logits, labels, output.classes->name, terms).loss);
-  });
+  const Tensor losses = mean_of_examples(
+      context, weighted_loss(options_.loss, {.prediction = output.logits,
+                                             .target = labels,
+                                             .classes = output.classes->name,
+                                             .label_smoothing = options_.label_smoothing,
+                                             .z_loss = context.training() ? options_.z_loss : 0}));
   output.metrics["loss"] = {losses};
   output.loss = reduce_mean(losses, Shape{});
   if (!context.training()) {
@@ -65,4 +103,11 @@ ModelOutput Classifier::build(Context& context, const Features& features) const 
   return output;
 }
 
+std::unique_ptr<Model> ClassifierOptions::make(Diagnostics& diagnostics) const {
+  return std::make_unique<Classifier>(*this, diagnostics);
+}
+
+const config::Registration<ModelOptions, ClassifierOptions> classifier;
+
+}  // namespace
 }  // namespace mtf

@@ -59,8 +59,8 @@ class LayerInHand {
 
  private:
   Sequence& sequence_;
-  const std::function<Tensor(const Tensor&)>* layer_;
-  Tensor input_;
+  const LayerFunction* layer_;
+  LayerTensor input_;
 };
 
 }  // namespace
@@ -90,24 +90,22 @@ LayerStack::LayerStack(const StackOptions& options, const SublayerOptions& aroun
   per_layer_mark_ = around.sublayers.per_layer.mark();
 }
 
-Tensor LayerStack::apply(Context& context, const LayerList::Item& item, const std::string& scope,
-                         const Tensor& x) const {
+LayerTensor LayerStack::apply(Context& context, const LayerList::Item& item, const std::string& scope,
+                              const LayerTensor& x) const {
   Sequence& sequence = context.sequence("a stack of layers");
   const auto outer = context.graph().scope(scope, item.mark);
   const auto layer = context.graph().layer();
   bool called = false;
-  const std::function<Tensor(const Tensor&)> call = [&](const Tensor& input) {
+  const LayerFunction call = [&](const LayerTensor& input) {
     called = true;
     const auto inner = context.graph().scope(item.kind, item.mark);
     const LayerInHand none(sequence);
-    const Tensor y = (*item.layer)(context, input);
-    context.inherit_made(y, input);
-    return y;
+    return (*item.layer)(context, input).made_from(input);
   };
   const LayerInHand before(sequence);
   sequence.layer_input = x;
   sequence.layer = &call;
-  const Tensor y = per_layer_(context, x);
+  const LayerTensor y = per_layer_(context, x);
   if (!called) {
     throw Error(ErrorKind::kConfig, per_layer_mark_,
                 "`sublayers.per_layer` leaves out the layers of the block",
@@ -121,8 +119,8 @@ Tensor LayerStack::apply(Context& context, const LayerList::Item& item, const st
   return y;
 }
 
-Tensor LayerStack::around(Context& context, const LayerList& list, const Tensor& x) {
-  const Tensor y = list(context, x);
+LayerTensor LayerStack::around(Context& context, const LayerList& list, const LayerTensor& x) {
+  const LayerTensor y = list(context, x);
   const Shape rows = x.shape() - Shape{x.shape()[x.shape().rank() - 1]};
   const bool keeps = y.shape().rank() == x.shape().rank() &&
                      std::ranges::all_of(rows, [&y](const Dimension& d) { return y.shape().contains(d); });
@@ -132,9 +130,9 @@ Tensor LayerStack::around(Context& context, const LayerList& list, const Tensor&
               fmt::format("a vector for each entry of {}", rows.to_string()));
 }
 
-Tensor LayerStack::operator()(Context& context, const Tensor& input) const {
+LayerTensor LayerStack::operator()(Context& context, const LayerTensor& input) const {
   const CopyLimit limit(context.graph());
-  Tensor x = around(context, initial_, input);
+  LayerTensor x = around(context, initial_, input);
   for (int64_t b = 0; b < num_layers_; ++b) {
     for (size_t l = 0; l < block_.items().size(); ++l) {
       const LayerList::Item& item = block_.items()[l];
@@ -144,19 +142,15 @@ Tensor LayerStack::operator()(Context& context, const Tensor& input) const {
       const std::string name = item.named ? item.name : fmt::format("layer_{:03}", number);
       const std::string scope = block_scope_ ? fmt::format("block_{:03}/{}", b, name) : name;
       try {
-        const auto layer = [&](const Tensor& y) { return apply(context, item, scope, y); };
-        const Tensor y = apply_layer(context, {"block", item.kind, item.name}, layer, x);
-        context.inherit_made(y, x);
-        x = y;
+        const auto layer = [&](const LayerTensor& y) { return apply(context, item, scope, y); };
+        x = apply_layer(context, {"block", item.kind, item.name}, layer, x).made_from(x);
       } catch (const Error& error) {
         throw with_mark(error, item.mark);
       }
     }
     if (b == 0) limit.check("num_layers", num_layers_, block_mark_);
   }
-  const Tensor y = mask_padding(context, around(context, final_, x));
-  context.inherit_made(y, x);
-  return y;
+  return mask_padding(context, around(context, final_, x)).made_from(x);
 }
 
 }  // namespace mtf

@@ -41,13 +41,13 @@ class LayerStack {
 
   /// x: [batch, length, model]. Layer l of block b has the scope block_BBB/layer_LLL (docs/file_formats.md
   /// "Names of variables"); positions of padding come out as zeros.
-  Tensor operator()(Context& context, const Tensor& x) const;
+  LayerTensor operator()(Context& context, const LayerTensor& x) const;
 
  private:
   /// initial_ or final_ of x [rows.., vector], whose result is [rows.., another vector].
-  static Tensor around(Context& context, const LayerList& list, const Tensor& x);
-  Tensor apply(Context& context, const LayerList::Item& item, const std::string& scope,
-               const Tensor& x) const;
+  static LayerTensor around(Context& context, const LayerList& list, const LayerTensor& x);
+  LayerTensor apply(Context& context, const LayerList::Item& item, const std::string& scope,
+                    const LayerTensor& x) const;
 
   int64_t num_layers_;
   bool block_scope_;

@@ -27,4 +27,12 @@ double finish_metric(std::string_view metric, double mean) {
   return metric == "perplexity" ? std::exp(mean) : mean;
 }
 
+std::unique_ptr<Model> make_model(const ModelChoice& choice, Diagnostics& diagnostics) {
+  return choice.empty() ? nullptr : choice->make(diagnostics);
+}
+
+std::unique_ptr<Model> make_model(const config::Node& section, Diagnostics& diagnostics) {
+  return make_model(config::parse<ModelChoice>(section, diagnostics, "model"), diagnostics);
+}
+
 }  // namespace mtf

@@ -4,15 +4,26 @@
 //
 // A batch of evaluation may be filled up with rows that do not count. Models therefore return metrics per
 // example; the trainer sums value and weight over the examples that count and divides.
-// model_options.h makes models.
+//
+//   const std::unique_ptr<Model> model = make_model(section, diagnostics);   // section `model` of a configuration
+//   diagnostics.throw_if_errors();
+//
+// A model's own source file registers it with its options:
+//   struct ClassifierOptions final : ModelOptions {
+//     static constexpr std::string_view type_name = "classifier";
+//     std::unique_ptr<Model> make(Diagnostics& diagnostics) const override;
+//   };
+//   const config::Registration<ModelOptions, ClassifierOptions> classifier;
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/config/choice.h"
 #include "layers/context.h"
 
 namespace mtf {
@@ -55,12 +66,26 @@ class Model {
   virtual bool is_aligned() const { return false; }
   /// Names of the metrics in evaluation.
   virtual std::vector<std::string> metrics() const = 0;
+  /// Names under which a user may ask for the prediction.
+  virtual std::vector<std::string> outputs() const { return {"logits"}; }
   /// Adds the model to the graph. Throws Error with a place in the configuration when a feature is missing or
   /// shapes do not fit.
   virtual ModelOutput build(Context& context, const Features& features) const = 0;
   /// Null: the model writes no texts.
   virtual const TextDecoder* decoder() const { return nullptr; }
 };
+
+/// The options of a model (section `model`).
+struct ModelOptions {
+  virtual ~ModelOptions() = default;
+  /// What is wrong with the layers goes to `diagnostics`.
+  virtual std::unique_ptr<Model> make(Diagnostics& diagnostics) const = 0;
+};
+/// The model that `type:` chooses.
+using ModelChoice = config::Choice<ModelOptions>;
+/// The model, or nullptr for a type that was reported.
+std::unique_ptr<Model> make_model(const ModelChoice& choice, Diagnostics& diagnostics);
+std::unique_ptr<Model> make_model(const config::Node& section, Diagnostics& diagnostics);
 
 /// Whether a metric (a name of Model::metrics()) grows as the model gets better; losses and errors do not.
 bool greater_is_better(std::string_view metric);

@@ -1,18 +1,43 @@
-#include "models/regression.h"
-
+// Numbers for each example: a list of layers from the input to the target's dimensions.
 #include <fmt/format.h>
 
-#include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/reduce.h"
-#include "engine/ops/unary.h"
+#include "models/loss.h"
+#include "models/model.h"
+#include "models/sequential.h"
 
 namespace mtf {
+namespace {
+
+struct RegressionOptions final : ModelOptions, SequentialOptions {
+  static constexpr std::string_view type_name = "regression";
+  RegressionOptions() { input = "x"; }
+
+  config::Name target = "y";
+  LossOptions loss = "mean_squared_error";
+
+  std::unique_ptr<Model> make(Diagnostics& diagnostics) const override;
+};
+
+/// Loss: the mean over all elements.
+class Regression final : public Model {
+ public:
+  Regression(const RegressionOptions& options, Diagnostics& diagnostics);
+  std::vector<std::string> features() const override { return {layers_.input(), options_.target.text}; }
+  std::vector<std::string> metrics() const override { return {"loss"}; }
+  std::vector<std::string> outputs() const override { return {"logits", options_.target.text}; }
+  ModelOutput build(Context& context, const Features& features) const override;
+
+ private:
+  RegressionOptions options_;
+  Sequential layers_;
+};
 
 void describe(config::Visitor& visit, RegressionOptions& options) {
   describe_sequential(visit, options);
   visit("target", options.target, "the feature that is to be predicted", config::fixed_on_resume);
-  describe_loss(visit, options.loss, {"mean_squared_error", "mean_absolute_error"});
+  describe_loss(visit, options.loss, LossTarget::kNumbers);
 }
 
 Regression::Regression(const RegressionOptions& options, Diagnostics& diagnostics)
@@ -29,13 +54,18 @@ ModelOutput Regression::build(Context& context, const Features& features) const 
                 "the last layer must make the dimensions of the target");
   }
   const auto scope = context.graph().scope("loss", layers_.mark());
-  const Tensor difference = subtract(output.logits, target);
-  const Tensor losses = weighted_loss(options_.loss, [&](const std::string& name) {
-    return mean_of_examples(context, name == "mean_squared_error" ? square(difference) : abs(difference));
-  });
+  const Tensor losses = mean_of_examples(
+      context, weighted_loss(options_.loss, {.prediction = output.logits, .target = target}));
   output.metrics["loss"] = {losses};
   output.loss = reduce_mean(losses, Shape{});
   return output;
 }
 
+std::unique_ptr<Model> RegressionOptions::make(Diagnostics& diagnostics) const {
+  return std::make_unique<Regression>(*this, diagnostics);
+}
+
+const config::Registration<ModelOptions, RegressionOptions> regression;
+
+}  // namespace
 }  // namespace mtf

@@ -1,10 +1,7 @@
-// What models made of one list of layers share: the way from an input feature through the layers, and losses
-// by name.
+// What models made of one list of layers share: the way from an input feature through the layers.
 #pragma once
 
-#include <functional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "engine/config/schema.h"
@@ -33,7 +30,7 @@ class Sequential {
   /// Where the last layer stands: what it makes must fit the loss.
   const Mark& mark() const { return mark_; }
   /// Variables are called NAME/LAYER/... (LAYER/... without a name). Inputs are cast to the activation dtype.
-  Tensor operator()(Context& context, const Features& features) const;
+  LayerTensor operator()(Context& context, const Features& features) const;
   /// Feature `name`; throws Error with the nearest name when the data has none.
   const Tensor& feature(const Features& features, const config::Name& name) const;
 
@@ -43,14 +40,6 @@ class Sequential {
   Mark mark_;
   LayerList list_;
 };
-
-/// One loss by name, or several with weights.
-using LossOptions = std::variant<std::string, config::Named<double>>;
-/// The key `loss`; legal names are `names`.
-void describe_loss(config::Visitor& visit, LossOptions& options, const std::vector<std::string>& names);
-/// Sum of weight * loss_of(name).
-Tensor weighted_loss(const LossOptions& options,
-                     const std::function<Tensor(const std::string& name)>& loss_of);
 
 /// x: [batch, ...] -> [batch], the mean of each example.
 Tensor mean_of_examples(const Context& context, const Tensor& x);

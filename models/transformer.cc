@@ -120,8 +120,7 @@ Tensor TransformerStack::layers(Context& context, Sequence& sequence, const Tens
     sequence.mask = cast(not_equal(sequence.segment, padding), DType::kFloat32);
   }
   const auto entered = context.enter(sequence);
-  context.set_made(x, Shape{x.shape()[x.shape().rank() - 1]});
-  return layers_(context, x);
+  return layers_(context, {x, Shape{x.shape()[x.shape().rank() - 1]}});
 }
 
 Tensor autoregressive_inputs(const Tensor& targets, const Tensor& segment, const Dimension& length) {
@@ -193,7 +192,7 @@ ModelOutput LanguageModel::build(Context& context, const Features& features) con
   const Dimension& length = targets.shape().dimension("length");
   const Dimension vocabulary = padded_vocabulary(context, "targets", options_.vocab_divisor);
   const Dimension model{"d_model", options_.d_model};
-  const auto embedding = make_embedding(options_.embedding, vocabulary, model);
+  const auto embedding = options_.embedding->make(vocabulary, model);
   const auto scope = context.graph().scope(options_.name);
   Sequence sequence{.length = length,
                     .segment = optional_feature(features, "targets_segmentation"),
@@ -229,7 +228,7 @@ Tensor LanguageModel::hidden(Context& context, const TokenEmbedding& embedding, 
 
 Tensor LanguageModel::prefill(Context& context, const DecodeSizes& sizes, const Prefill& input) const {
   const Dimension vocabulary = padded_vocabulary(context, "targets", options_.vocab_divisor);
-  const auto embedding = make_embedding(options_.embedding, vocabulary, {"d_model", options_.d_model});
+  const auto embedding = options_.embedding->make(vocabulary, {"d_model", options_.d_model});
   const auto scope = context.graph().scope(options_.name);
   const Decoding decoding = Decoding::prefill(sizes.beam_dimension(), sizes.memory_dimension());
   Sequence sequence{.length = input.prefix.shape().dimension("length"),
@@ -247,7 +246,7 @@ Tensor LanguageModel::prefill(Context& context, const DecodeSizes& sizes, const 
 
 Tensor LanguageModel::step(Context& context, const DecodeSizes& sizes, const Step& input) const {
   const Dimension vocabulary = padded_vocabulary(context, "targets", options_.vocab_divisor);
-  const auto embedding = make_embedding(options_.embedding, vocabulary, {"d_model", options_.d_model});
+  const auto embedding = options_.embedding->make(vocabulary, {"d_model", options_.d_model});
   const auto scope = context.graph().scope(options_.name);
   const Decoding decoding =
       Decoding::step(sizes.beam_dimension(), sizes.memory_dimension(), input.position, input.parent);
@@ -282,7 +281,7 @@ ModelOutput AlignedModel::build(Context& context, const Features& features) cons
   const Dimension read = padded_vocabulary(context, "inputs", options_.vocab_divisor);
   const Dimension predicted = padded_vocabulary(context, "targets", options_.vocab_divisor);
   const Dimension model{"d_model", options_.d_model};
-  const auto embedding = make_embedding(options_.embedding, read, model);
+  const auto embedding = options_.embedding->make(read, model);
   const auto scope = context.graph().scope(options_.name);
   Sequence sequence{.length = length, .segment = optional_feature(features, "targets_segmentation")};
   Tensor x = stack_.embed(context, *embedding, inputs);
@@ -295,4 +294,19 @@ ModelOutput AlignedModel::build(Context& context, const Features& features) cons
   return output;
 }
 
+std::unique_ptr<Model> LanguageModelOptions::make(Diagnostics& diagnostics) const {
+  return std::make_unique<LanguageModel>(*this, diagnostics);
+}
+
+std::unique_ptr<Model> AlignedOptions::make(Diagnostics& diagnostics) const {
+  return std::make_unique<AlignedModel>(*this, diagnostics);
+}
+
+namespace {
+
+const config::Registration<ModelOptions, LanguageModelOptions> language_model;
+const config::Registration<ModelOptions, DelimitedLanguageModelOptions> delimited_language_model;
+const config::Registration<ModelOptions, AlignedOptions> aligned_model;
+
+}  // namespace
 }  // namespace mtf

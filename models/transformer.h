@@ -31,7 +31,7 @@ struct TokenModelOptions {
   SublayerOptions around;
   double token_dropout = 0;
   int64_t vocab_divisor = 128;
-  EmbeddingOptions embedding;
+  Embedding embedding;
   bool shared_embedding_and_softmax = true;
   TokenLossOptions loss;
   config::Node layer_defaults;
@@ -76,7 +76,7 @@ Tensor autoregressive_inputs(const Tensor& targets, const Tensor& segment, const
 Tensor token_logits(Context& context, const TokenModelOptions& options, const TokenEmbedding& embedding,
                     const Tensor& hidden, const Dimension& vocabulary);
 
-struct LanguageModelOptions : TokenModelOptions, StackOptions {
+struct LanguageModelOptions : ModelOptions, TokenModelOptions, StackOptions {
   static constexpr std::string_view type_name = "lm";
   static constexpr std::array common_names = {
       CommonName{"transformer", "`lm`, `delimited_lm`, `aligned` or `bitransformer`"},
@@ -91,20 +91,24 @@ struct LanguageModelOptions : TokenModelOptions, StackOptions {
   bool input_full_attention = false;
   bool loss_on_targets_only = false;
   bool delimited = false;  ///< not a key: rows hold inputs, end of sequence, targets, end of sequence, ...
+
+  std::unique_ptr<Model> make(Diagnostics& diagnostics) const override;
 };
 void describe(config::Visitor& visit, LanguageModelOptions& options);
 
-struct AlignedOptions : TokenModelOptions, StackOptions {
+struct AlignedOptions final : ModelOptions, TokenModelOptions, StackOptions {
   static constexpr std::string_view type_name = "aligned";
   static constexpr std::array common_names = {
       CommonName{"bert", "`aligned`"}, CommonName{"encoder", "`aligned`"},
       CommonName{"encoder_only", "`aligned`"}, CommonName{"masked_lm", "`aligned`"},
       CommonName{"tagger", "`aligned`"}};
   std::string name = "transformer";
+
+  std::unique_ptr<Model> make(Diagnostics& diagnostics) const override;
 };
 void describe(config::Visitor& visit, AlignedOptions& options);
 
-struct DelimitedLanguageModelOptions : LanguageModelOptions {
+struct DelimitedLanguageModelOptions final : LanguageModelOptions {
   static constexpr std::string_view type_name = "delimited_lm";
   static constexpr std::array common_names = {
       CommonName{"prefix_lm", "`delimited_lm`, or `lm` with `input_full_attention`"}};

@@ -127,8 +127,9 @@ TEST(GlooTransport, MovesMessagesOfAnySizeBothWaysAtOnce) {
 }
 
 TEST(GlooTransport, NamesThePeerWhoseConnectionCloses) {
-  Everyone met(2);
+  Everyone connected(3), met(2);
   run_gloo_ranks(3, [&](Transport& transport, FlightRecord& record) {
+    connected.arrive_and_wait();
     if (transport.rank() == 2) return;  // closes its connections
     record.queued(5, "all_reduce w over data", 8);
     record.begun(5);

@@ -5,6 +5,7 @@
 #include "engine/spmd/passes/passes.h"
 #include "tests/cuda/run_on.h"
 #include "tests/support/parse_model.h"
+#include "tests/support/parse_optimizer.h"
 #include "trainer/session/step.h"
 
 namespace mtf::testing {
@@ -60,8 +61,7 @@ TEST(FusedTraining, OfLanguageModelsHasTheSameBits) {
   if (!cuda_device().fuses_elementwise()) GTEST_SKIP() << "the device compiles no kernels";
   const auto model = small_language_model();
   for (const DType activation : {DType::kFloat32, DType::kBFloat16}) {
-    for (const Optimizer& optimizer :
-         std::initializer_list<Optimizer>{AdafactorOptimizerOptions{}, AdamOptimizerOptions{}}) {
+    for (const Optimizer& optimizer : {parse_optimizer("adafactor"), parse_optimizer("adam")}) {
       const TrainStep step = build_step(*model, optimizer, {.activation = activation}, 0.9);
       for (const auto& [mesh, layout] : {std::pair("p:1", ""), std::pair("p:2", "batch:p")}) {
         const Program plain = partition(*step.graph, layouts(mesh, layout)),
@@ -76,20 +76,13 @@ TEST(FusedTraining, OfLanguageModelsHasTheSameBits) {
 
 TEST(GroupedUpdates, OfAllOptimizersHaveTheSameBits) {
   const auto model = small_language_model();
-  AdafactorOptimizerOptions factored;
-  factored.min_dim_size_to_factor = 8;
-  factored.beta1 = 0.9;
-  AdamWeightDecayOptions clipped;
-  clipped.clip_norm = 0.1;
-  clipped.weight_decay = 0.1;
-  MomentumOptions decayed;
-  decayed.weight_decay = 0.1;
-  for (const Optimizer& optimizer : std::initializer_list<Optimizer>{AdafactorOptimizerOptions{}, factored,
-                                                                     clipped, decayed, SgdOptions{}}) {
+  for (const std::string optimizer : {"adafactor", "{type: adafactor, min_dim_size_to_factor: 8, beta1: 0.9}",
+                                      "{type: adam_weight_decay, clip_norm: 0.1, weight_decay: 0.1}",
+                                      "{type: momentum, weight_decay: 0.1}", "sgd"}) {
     for (const Precision& precision : {Precision{}, Precision{.slice = DType::kBFloat16}}) {
-      const TrainStep step = build_step(*model, optimizer, precision, std::nullopt);
+      const TrainStep step = build_step(*model, parse_optimizer(optimizer), precision, std::nullopt);
       for (const auto& [mesh, layout] : {std::pair("p:1", ""), std::pair("p:2", "batch:p;d_ff:p")}) {
-        SCOPED_TRACE(::testing::Message() << "optimizer " << optimizer.index() << ", " << mesh);
+        SCOPED_TRACE(::testing::Message() << optimizer << ", " << mesh);
         const Program plain = partition(*step.graph, layouts(mesh, layout)),
                       grouped = partition(
                           *step.graph, layouts(mesh, layout),

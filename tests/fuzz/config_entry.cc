@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "engine/base/check.h"
-#include "models/model_options.h"
+#include "models/model.h"
 #include "tests/fuzz/entries.h"
 #include "tests/fuzz/expectations.h"
 #include "trainer/config/config.h"

@@ -24,11 +24,10 @@ struct AttentionLayerRun {
           graph.constant(0, DType::kInt32, Shape{shape[0], row});
     }
     const auto entered = context.enter(sequence);
-    context.set_made(x, Shape{model});
     Diagnostics diagnostics;
     const LayerList layers = parse_layers("[" + layer + "]", diagnostics);
     diagnostics.throw_if_errors();
-    const Tensor y = layers(context, x);
+    const Tensor y = layers(context, {x, Shape{model}});
     graph.set_output("y", y);
     const Tensor dy = graph.input("dy", y.shape());
     Tensors xs{x};

@@ -5,7 +5,7 @@
 
 #include "engine/config/load.h"
 #include "engine/graph/gradients.h"
-#include "models/model_options.h"
+#include "models/model.h"
 #include "tests/support/evaluate_tensors.h"
 #include "tests/support/golden.h"
 

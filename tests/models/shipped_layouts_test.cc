@@ -7,7 +7,7 @@
 
 #include "engine/config/load.h"
 #include "engine/graph/sharding_rule.h"
-#include "models/model_options.h"
+#include "models/model.h"
 
 namespace mtf {
 

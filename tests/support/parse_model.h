@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "engine/config/node.h"
-#include "models/model_options.h"
+#include "engine/config/load.h"
+#include "models/model.h"
 
 namespace mtf::testing {
 

@@ -9,6 +9,7 @@
 
 #include "tests/support/golden.h"
 #include "tests/support/parse_model.h"
+#include "tests/support/parse_optimizer.h"
 #include "tests/support/run_on_mesh.h"
 #include "tests/support/test_backend.h"
 #include "trainer/session/step.h"
@@ -46,8 +47,7 @@ struct Training {
     options.batch_size = kBatchSize;
     options.precision = precision;
     options.trainable = trainable;
-    AdamOptimizerOptions adam;
-    options.update = UpdateOptions{adam, {0.05}, kSteps, kDecay};
+    options.update = UpdateOptions{parse_optimizer("adam"), {0.05}, kSteps, kDecay};
     step = build_train_step(*model, kFeatures, options);
     Program program = partition(*step.graph, layouts);
     variables.emplace(*backend, program.mesh, program.variables, VariableStoreOptions{.replicate = true});

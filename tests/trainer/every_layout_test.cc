@@ -16,8 +16,9 @@
 #include "engine/ops/reshape.h"
 #include "engine/ops/unary.h"
 #include "tests/support/legality.h"
+#include "tests/support/parse_optimizer.h"
 #include "tests/support/run_on_mesh.h"
-#include "trainer/optimizer/optimizers.h"
+#include "trainer/optimizer/update.h"
 
 namespace mtf::testing {
 namespace {
@@ -87,9 +88,7 @@ void microbatched_mlp(Graph& graph) {
   std::vector<VariableGradient> gradient;
   for (size_t i = 1; i < sums.size(); ++i) gradient.push_back({graph.variables()[i - 1].get(), sums[i]});
   UpdateOptions options;
-  AdafactorOptimizerOptions adafactor;
-  adafactor.clip_norm = 0.1;
-  options.optimizer = adafactor;
+  options.optimizer = parse_optimizer("{type: adafactor, clip_norm: 0.1}");
   const Update update = add_update(graph, sums[0], gradient, options);
   graph.set_output("loss", sums[0]);
   graph.set_output("grad_norm", update.grad_norm);

@@ -7,6 +7,7 @@
 
 #include "tests/support/golden.h"
 #include "tests/support/parse_model.h"
+#include "tests/support/parse_optimizer.h"
 #include "tests/support/run_on_mesh.h"
 #include "tests/support/test_backend.h"
 #include "trainer/session/step.h"
@@ -49,8 +50,8 @@ const std::vector<std::vector<std::string>> kLayouts = {
 /// Runs `steps` steps of Adafactor on the recorded batch; the losses before each.
 std::vector<double> train(const Model& model, const Recorded& recorded, const Layouts& layout, int64_t steps,
                           std::map<std::string, Values>& weights, int64_t least_factored = 16) {
-  AdafactorOptimizerOptions adafactor;
-  adafactor.min_dim_size_to_factor = least_factored;
+  const Optimizer adafactor =
+      parse_optimizer(fmt::format("{{type: adafactor, min_dim_size_to_factor: {}}}", least_factored));
   TrainStepOptions options;
   options.batch_size = recorded.batch_size;
   options.update = UpdateOptions{adafactor, {}, 1000};

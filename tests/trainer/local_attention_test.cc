@@ -6,6 +6,7 @@
 
 #include "engine/spmd/program_facts.h"
 #include "tests/support/parse_model.h"
+#include "tests/support/parse_optimizer.h"
 #include "tests/support/run_on_mesh.h"
 #include "tests/support/test_backend.h"
 #include "tests/trainer/decode_testing.h"
@@ -56,7 +57,7 @@ std::vector<double> local_losses(const Model& model, const PackedRows& rows, con
   options.batch_size = 4;
   options.microbatches = microbatches;
   if (microbatches > 1) options.recompute = std::vector<std::string>{"LocalSelfAttention"};
-  options.update = UpdateOptions{AdafactorOptimizerOptions{}, {}, 1000};
+  options.update = UpdateOptions{parse_optimizer("adafactor"), {}, 1000};
   const TrainStep step = build_train_step(model, rows.features, options);
   Diagnostics diagnostics;
   check_layouts(*step.graph, layout, diagnostics);

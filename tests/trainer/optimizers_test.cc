@@ -1,5 +1,3 @@
-#include "trainer/optimizer/optimizers.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -9,7 +7,9 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
 #include "tests/support/golden.h"
+#include "tests/support/parse_optimizer.h"
 #include "tests/support/run_on_mesh.h"
+#include "trainer/optimizer/update.h"
 
 namespace mtf::testing {
 namespace {
@@ -17,8 +17,7 @@ namespace {
 UpdateOptions update_options(const std::string& optimizer, const std::string& learning_rate = {}) {
   Diagnostics diagnostics;
   UpdateOptions options;
-  options.optimizer =
-      config::parse<Optimizer>(config::parse_yaml(optimizer, "test.yaml", diagnostics), diagnostics);
+  options.optimizer = parse_optimizer(optimizer);
   if (!learning_rate.empty()) {
     options.learning_rate = config::parse<std::vector<Schedule>>(
         config::parse_yaml(learning_rate, "test.yaml", diagnostics), diagnostics);

@@ -10,6 +10,7 @@
 #include "engine/ops/einsum.h"
 #include "engine/ops/reduce.h"
 #include "tests/support/failure.h"
+#include "tests/support/parse_optimizer.h"
 #include "trainer/parameter_server/gradient_plan.h"
 #include "trainer/parameter_server/weight_placement.h"
 
@@ -118,7 +119,7 @@ PlacedWeight weight(const std::string& name, int64_t size, std::vector<WeightPar
 TEST(ServedVariables, AreTheWeightsAndTheRowsOfThemWithTheirSlots) {
   const std::vector<PlacedWeight> weights{weight("a", 3, {{0, 0, 3}}), weight("b", 5, {{0, 0, 2}, {1, 2, 5}}),
                                           weight("c", 7, {{0, 0, 7}})};
-  const UpdateOptions options{.optimizer = AdamOptimizerOptions{}, .learning_rate = {0.1}};
+  const UpdateOptions options{.optimizer = testing::parse_optimizer("adam"), .learning_rate = {0.1}};
   std::vector<std::string> names;
   for (const ServedVariable& v : served_variables(weights, 2, options)) {
     names.push_back(fmt::format("{} {} {} at byte {}", v.server, v.variable.name, v.variable.shape.size(),
@@ -134,7 +135,7 @@ TEST(ServedVariables, AreTheWeightsAndTheRowsOfThemWithTheirSlots) {
 /// A configuration with this many servers.
 Config with_servers(size_t servers, ServerPlacement placement = PlacementWord::kBytes) {
   Config config;
-  config.optimizer = SgdOptions{};
+  config.optimizer = testing::parse_optimizer("sgd");
   config.train.strategy = ParameterServerStrategy{.placement = std::move(placement)};
   config.launch.jobs = {{"ps", std::vector<std::string>(servers, "127.0.0.1:1")}};
   return config;
@@ -184,7 +185,7 @@ TEST(Placement, SplitsInRowsWhatWouldBeTooMuchForOneServer) {
 
 TEST(Placement, KeepsWeightsWholeThatAnOptimizerUpdatesAsAWhole) {
   Config config = with_servers(2);
-  config.optimizer = AdafactorOptimizerOptions{};
+  config.optimizer = testing::parse_optimizer("adafactor");
   EXPECT_EQ(places({{{"vocab", 32768}, {"d_model", 64}}, {{"d_ff", 256}}}, config),
             "a: 0 [0, 32768)\nb: 1 [0, 256)\n");
 }

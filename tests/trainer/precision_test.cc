@@ -8,6 +8,7 @@
 #include "engine/graph/structural.h"
 #include "tests/support/golden.h"
 #include "tests/support/parse_model.h"
+#include "tests/support/parse_optimizer.h"
 #include "tests/support/run_on_mesh.h"
 #include "tests/support/test_backend.h"
 #include "trainer/session/step.h"
@@ -72,7 +73,7 @@ Values losses(const Case& c, const Precision& precision, const Layouts& layouts 
   options.microbatches = microbatches;
   options.recompute = recompute;
   options.precision = precision;
-  options.update = UpdateOptions{AdamOptimizerOptions{}, {0.01}, 1000, 0.9};
+  options.update = UpdateOptions{parse_optimizer("adam"), {0.01}, 1000, 0.9};
   const TrainStep step = build_train_step(*model, c.features, options);
   Program program = partition(*step.graph, layouts);
   const auto backend = make_test_backend();

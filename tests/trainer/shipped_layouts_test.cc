@@ -6,7 +6,7 @@
 #include <cmath>
 #include <functional>
 
-#include "models/model_options.h"
+#include "models/model.h"
 #include "tests/support/run_on_mesh.h"
 #include "tests/support/test_backend.h"
 #include "trainer/config/config.h"
@@ -60,7 +60,7 @@ TrainedRun train(const std::string& model_name, const std::string& layout,
   const Config config = load_config({config_path("models/" + model_name), config_path("layouts/" + layout)},
                                     {fmt::format("train.batch_size={}", batch_size)}, diagnostics);
   const std::unique_ptr<Model> model =
-      make_model(config::parse<ModelOptions>(config.model, diagnostics, "model"), diagnostics);
+      make_model(config::parse<ModelChoice>(config.model, diagnostics, "model"), diagnostics);
   diagnostics.throw_if_errors();
   const Layouts layouts = make_layouts(config);
   const TrainStep step = build_train_step(*model, features, train_step_options(config, layouts, kSteps));

@@ -13,7 +13,7 @@
 #include "layers/context.h"
 #include "trainer/checkpoint/checkpoints.h"
 #include "trainer/optimizer/averages.h"
-#include "trainer/optimizer/optimizers.h"
+#include "trainer/optimizer/update.h"
 
 namespace mtf {
 namespace {

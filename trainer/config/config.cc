@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "models/model_options.h"
+#include "models/model.h"
 #include "trainer/config/config_check.h"
 #include "trainer/config/config_mesh.h"
 #include "trainer/config/cores.h"
@@ -91,7 +91,7 @@ bool is_allowed_change(const Config& config, std::string_view path) {
 const std::vector<config::KnownKey>& configuration_keys() {
   static const std::vector<config::KnownKey> keys = [] {
     std::vector<config::KnownKey> all = config::known_keys<Config>();
-    const std::vector<config::KnownKey> of_models = config::known_keys<ModelOptions>("model");
+    const std::vector<config::KnownKey> of_models = config::known_keys<ModelChoice>("model");
     all.insert(all.end(), of_models.begin(), of_models.end());
     for (const char* key : {"include", "vars"}) all.push_back({key, {}});
     return all;

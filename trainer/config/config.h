@@ -22,7 +22,7 @@
 #include "trainer/config/cluster_config.h"
 #include "trainer/config/infer_options.h"
 #include "trainer/config/strategy.h"
-#include "trainer/optimizer/optimizer_options.h"
+#include "trainer/optimizer/optimizer.h"
 #include "trainer/optimizer/schedules.h"
 
 namespace mtf {

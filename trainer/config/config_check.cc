@@ -87,7 +87,7 @@ class ConfigCheck {
     if (sound_.contains({"cluster", "devices"})) check_collectives();
     check_patterns("train.trainable", config_.train.trainable);
     check_patterns("trace.tensors", config_.trace.tensors);
-    check_patterns("optimizer.no_decay", common_options(config_.optimizer).no_decay);
+    check_patterns("optimizer.no_decay", config_.optimizer->no_decay);
     check_patterns("checkpoint.init.include", config_.checkpoint.init.include);
     check_patterns("checkpoint.init.exclude", config_.checkpoint.init.exclude);
     if (config_.model.is_null() && sound_.contains({"model"}))
@@ -188,10 +188,8 @@ class ConfigCheck {
   }
 
   void check_learning_rate() {
-    const bool adafactor = std::holds_alternative<AdafactorOptimizerOptions>(config_.optimizer);
-    if (config_.learning_rate.empty() && !adafactor) {
-      const Node optimizer = config::dump(config_.optimizer);
-      error("optimizer", fmt::format("`{}` needs a `learning_rate`", optimizer.find("type")->text()),
+    if (config_.learning_rate.empty() && !config_.optimizer->own_learning_rate(0)) {
+      error("optimizer", fmt::format("`{}` needs a `learning_rate`", config_.optimizer.type()),
             "for example `learning_rate: 0.001`; adafactor alone has one of its own");
     }
     const TrainOptions& train = config_.train;

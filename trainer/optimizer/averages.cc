@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/core/convert_elements.h"
-#include "trainer/optimizer/optimizers.h"
+#include "trainer/optimizer/update.h"
 
 namespace mtf {
 

@@ -32,14 +32,6 @@ Variable part_of(const Variable& variable, const WeightPart& part) {
   return result;
 }
 
-/// The new value of an element depends on no other element but through the norm of all gradients.
-bool updates_each_element_alone(const Optimizer& optimizer) {
-  return std::holds_alternative<SgdOptions>(optimizer) ||
-         std::holds_alternative<MomentumOptions>(optimizer) ||
-         std::holds_alternative<AdamOptimizerOptions>(optimizer) ||
-         std::holds_alternative<AdamWeightDecayOptions>(optimizer);
-}
-
 /// Rows between places where a weight may be split: whole blocks of the sum of squares.
 int64_t rows_of_block(const Shape& shape) {
   const int64_t of_row = shape.size() / rows_of(shape);
@@ -49,7 +41,7 @@ int64_t rows_of_block(const Shape& shape) {
 class Placing {
  public:
   Placing(std::vector<PlacedWeight>& weights, size_t servers, const Optimizer& optimizer)
-      : weights_(weights), bytes_(servers), splits_(servers > 1 && updates_each_element_alone(optimizer)) {}
+      : weights_(weights), bytes_(servers), splits_(servers > 1 && optimizer->is_elementwise()) {}
 
   /// Weights of a pattern stay whole.
   void place_chosen(const config::Named<int64_t>& tasks, const Mark& mark, Diagnostics& diagnostics) {

@@ -15,7 +15,7 @@
 #include "engine/graph/graph.h"
 #include "engine/spmd/program.h"
 #include "trainer/config/config.h"
-#include "trainer/optimizer/optimizers.h"
+#include "trainer/optimizer/update.h"
 
 namespace mtf {
 

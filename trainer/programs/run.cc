@@ -14,7 +14,7 @@
 #include "engine/base/process.h"
 #include "engine/comm/process/process_group.h"
 #include "layers/registry.h"
-#include "models/model_options.h"
+#include "models/model.h"
 #include "trainer/config/devices.h"
 #include "trainer/decode/infer.h"
 #include "trainer/decode/score.h"
@@ -86,8 +86,8 @@ the run was lost, 130 and 143 stopped by SIGINT and SIGTERM after saving.
 
 /// Help of the section `model` is that of its types.
 std::string config_help(const std::string& section) {
-  if (section == "model") return config::help<ModelOptions>();
-  if (section.starts_with("model.")) return config::help<ModelOptions>(section.substr(6));
+  if (section == "model") return config::help<ModelChoice>();
+  if (section.starts_with("model.")) return config::help<ModelChoice>(section.substr(6));
   return config::help<Config>(section);
 }
 

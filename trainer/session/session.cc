@@ -11,7 +11,7 @@
 #include "engine/base/nearest.h"
 #include "engine/runtime/collective_scratch.h"
 #include "engine/spmd/partition/unused_rules.h"
-#include "models/model_options.h"
+#include "models/model.h"
 #include "trainer/config/devices.h"
 #include "trainer/report/progress.h"
 
@@ -75,11 +75,9 @@ void make_model_of(Session& session, Diagnostics& diagnostics) {
   if (session.config.model.is_null()) return;
   const size_t errors = diagnostics.errors().size();
   const auto options =
-      config::parse<ModelOptions>(session.config.model, diagnostics, "model", {}, &configuration_keys);
+      config::parse<ModelChoice>(session.config.model, diagnostics, "model", {}, &configuration_keys);
   std::unique_ptr<Model> model = make_model(options, diagnostics);
-  session.outputs = {"logits"};
-  if (const auto* regression = std::get_if<RegressionOptions>(&options))
-    session.outputs.push_back(regression->target.text);
+  session.outputs = model ? model->outputs() : std::vector<std::string>{"logits"};
   const bool sound = diagnostics.errors().size() == errors && session.config.model.is_complete();
   if (sound) session.model = std::move(model);
 }

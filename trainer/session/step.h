@@ -16,7 +16,7 @@
 #include "data/source.h"
 #include "models/model.h"
 #include "trainer/config/config.h"
-#include "trainer/optimizer/optimizers.h"
+#include "trainer/optimizer/update.h"
 
 namespace mtf {
 

@@ -4,7 +4,8 @@
 #include "engine/base/printable.h"
 #include "engine/config/load.h"
 #include "layers/attention.h"
-#include "models/model_options.h"
+#include "layers/embeddings/vocab.h"
+#include "models/bitransformer.h"
 #include "trainer/programs/convert/t5_config.h"
 
 namespace mtf {
@@ -140,7 +141,7 @@ void check_model(const BitransformerOptions& options, const Mark& mark) {
   require(options.shared_embedding, "inputs and targets have embeddings of their own",
           "shared_embedding: true");
   require(options.around.block_scope, "`block_scope` is false", "block_scope: true");
-  const auto* embedding = std::get_if<VocabEmbedding>(&options.embedding);
+  const auto* embedding = options.embedding.get_if<VocabEmbedding>();
   require(embedding && !embedding->scale_like_classifier, "it has another embedding", "embedding: vocab");
   const SublayerLists& lists = options.around.sublayers;
   require(lists.initial.is_null() && lists.per_layer.is_null() && lists.final.is_null(),
@@ -161,9 +162,9 @@ std::string activation_text(const std::vector<Activation>& activation) {
 T5Config t5_of(const Config& config) {
   const Mark mark = config.mark("model");
   Diagnostics diagnostics;
-  const auto options = config::parse<ModelOptions>(config.model, diagnostics, "model");
+  const auto options = config::parse<ModelChoice>(config.model, diagnostics, "model");
   diagnostics.throw_if_errors();
-  const auto* model = std::get_if<BitransformerOptions>(&options);
+  const auto* model = options.get_if<BitransformerOptions>();
   if (!model) not_t5(mark, "it is no encoder with a decoder", "type: bitransformer");
   check_model(*model, mark);
   const T5Block encoder(model->encoder.block, model->layer_defaults, "encoder");
@@ -174,7 +175,7 @@ T5Config t5_of(const Config& config) {
   t5.num_decoder_layers = model->decoder.num_layers;
   t5.dropout = model->around.dropout;
   t5.tied = model->shared_embedding_and_softmax;
-  t5.scaled_logits = t5.tied && std::get<VocabEmbedding>(model->embedding).scale_logits;
+  t5.scaled_logits = t5.tied && model->embedding.get_if<VocabEmbedding>()->scale_logits;
   Heads heads(mark, t5);
   heads.add_self(encoder.layer<T5SelfAttention>(0));
   heads.add_self(decoder.layer<T5SelfAttention>(0));

@@ -13,7 +13,8 @@
 #include <vector>
 
 #include "engine/graph/graph.h"
-#include "trainer/optimizer/optimizer_options.h"
+#include "trainer/optimizer/optimizer.h"
+#include "trainer/optimizer/schedules.h"
 
 namespace mtf {
 
@@ -21,12 +22,6 @@ namespace mtf {
 struct VariableGradient {
   const Variable* variable;
   Tensor gradient;
-};
-
-/// A 0-dimensional input whose value is a function of the step (from 0).
-struct StepScalar {
-  std::string input;
-  std::function<double(int64_t step)> value;
 };
 
 struct UpdateOptions {
@@ -42,22 +37,13 @@ struct Update {
   std::vector<StepScalar> scalars;
 };
 
-/// Name of the input with the learning rate.
-inline constexpr std::string_view kLearningRateInput = "optimizer/learning_rate";
-
 /// The sum of squares of each gradient ([], float64), of which the norm is made, without those that are null.
 Tensors gradient_squares(Graph& graph, const std::vector<VariableGradient>& gradients);
 
 /// Appends the update of all variables that have a gradient, and of the running means of all variables in
 /// `gradients`. Names of slots: docs/file_formats.md "Names of variables".
-///
-/// With g clipped to clip_norm (g * clip_norm / max(norm, clip_norm)), lr the learning rate, w the weight:
-///   sgd                 w -= lr g
-///   momentum            v = lr g + momentum v;  w -= v
-///   adam                Kingma and Ba 2015, algorithm 1 with bias correction
-///   adam_weight_decay   the same without bias correction (Devlin et al. 2018)
-///   adafactor           Shazeer and Stern 2018, algorithms 4 and 5 with relative steps
-/// Weight decay is decoupled: w -= lr weight_decay w on top, for variables that match no pattern of no_decay.
+/// Gradients are clipped to clip_norm: g * clip_norm / max(norm, clip_norm). Weight decay spares the variables that match
+/// a pattern of no_decay. The formulas are those of the optimizers (optimizers/*.cc).
 ///
 /// `squares`: of the gradients of all variables, where `gradients` are some of them (parameter servers);
 /// empty: of these.

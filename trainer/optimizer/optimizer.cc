@@ -1,0 +1,43 @@
+#include "trainer/optimizer/optimizer.h"
+
+#include "engine/ops/binary.h"
+#include "engine/ops/cast.h"
+#include "engine/ops/unary.h"
+
+namespace mtf {
+
+Tensor UpdateContext::scalar(std::string_view name, const std::function<double(int64_t step)>& value) {
+  if (const auto found = inputs_.find(name); found != inputs_.end()) return found->second;
+  scalars_.push_back({std::string(name), value});
+  return inputs_[std::string(name)] = graph_.input(std::string(name), {});
+}
+
+void UpdateContext::set_learning_rate(const std::function<double(int64_t step)>& rate) {
+  scaled_rates_[1] = scalar(kLearningRateInput, rate);
+}
+
+Tensor UpdateContext::learning_rate(double scale) {
+  Tensor& rate = scaled_rates_[scale];
+  if (!rate) rate = scalar_multiply(scaled_rates_.at(1), scale);
+  return rate;
+}
+
+const Variable& UpdateContext::slot(const std::string& name, const Shape& shape) {
+  return graph_.variable(name, shape, DType::kFloat32, Initializer::zeros(), Variable::Kind::kSlot);
+}
+
+Tensor UpdateContext::decayed(const Tensor& updated, const WeightUpdate& w) {
+  if (w.decay == 0) return updated;
+  const Tensor rate = cast(scalar_multiply(learning_rate(), w.decay), w.weight.dtype());
+  return subtract(updated, multiply(w.weight, rate));
+}
+
+void describe_common(config::Visitor& visit, OptimizerOptions& options) {
+  visit("clip_norm", options.clip_norm,
+        "all gradients are scaled down so that their common norm is at most this", config::positive);
+  visit("weight_decay", options.weight_decay, "weights also move by -learning_rate * weight_decay * weight",
+        config::non_negative);
+  visit("no_decay", options.no_decay, "patterns of variables without weight decay");
+}
+
+}  // namespace mtf

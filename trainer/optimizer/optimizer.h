@@ -1,0 +1,97 @@
+// Optimizers: how the weights follow the gradients (section `optimizer`). Each optimizer is one file of optimizers/ with
+// its options, its slots, its formula and its registration:
+//
+//   struct Sgd final : OptimizerOptions {
+//     static constexpr std::string_view type_name = "sgd";
+//     Tensor update(UpdateContext& context, const WeightUpdate& w) const override {
+//       return sgd_update(w.weight, w.gradient, context.learning_rate());
+//     }
+//   };
+//   void describe(config::Visitor& visit, Sgd& options) { describe_common(visit, options); }
+//   const config::Registration<OptimizerOptions, Sgd> sgd;
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/config/choice.h"
+#include "engine/graph/graph.h"
+
+namespace mtf {
+
+/// A 0-dimensional input whose value is a function of the step (from 0).
+struct StepScalar {
+  std::string input;
+  std::function<double(int64_t step)> value;
+};
+
+/// The input with the learning rate.
+inline constexpr std::string_view kLearningRateInput = "optimizer/learning_rate";
+
+/// One weight and its gradient, which is clipped already.
+struct WeightUpdate {
+  const Variable& variable;
+  Tensor weight;
+  Tensor gradient;
+  double decay = 0;  ///< the weight decay of this variable
+};
+
+/// What an optimizer works with while it adds its updates to the graph.
+class UpdateContext {
+ public:
+  /// Slots change only where `guard` (bool, 0-dimensional) holds. What has to be fed goes to `scalars`.
+  UpdateContext(Graph& graph, const Tensor& guard, std::vector<StepScalar>& scalars)
+      : graph_(graph), guard_(guard), scalars_(scalars) {}
+
+  Graph& graph() { return graph_; }
+  /// A 0-dimensional float32 input that is fed with value(step); one input for each name.
+  Tensor scalar(std::string_view name, const std::function<double(int64_t step)>& value);
+  /// The learning rate of the step (0-dimensional) times `scale`.
+  Tensor learning_rate(double scale = 1);
+  void set_learning_rate(const std::function<double(int64_t step)>& rate);
+
+  /// A float32 variable beside the weights that begins with zeros. Names: docs/file_formats.md "Names of variables".
+  const Variable& slot(const std::string& name, const Shape& shape);
+  Tensor read(const Variable& slot) { return graph_.read(slot); }
+  void assign(const Variable& variable, const Tensor& value) { graph_.assign(variable, value, guard_); }
+
+  /// updated - learning rate * decay * weight, for updates that do not have the decoupled weight decay built in.
+  Tensor decayed(const Tensor& updated, const WeightUpdate& w);
+
+ private:
+  Graph& graph_;
+  const Tensor guard_;
+  std::vector<StepScalar>& scalars_;
+  std::map<std::string, Tensor, std::less<>> inputs_;
+  std::map<double, Tensor> scaled_rates_;
+};
+
+/// The options that all optimizers have, and what an optimizer does.
+struct OptimizerOptions {
+  static constexpr std::string_view default_type = "adafactor";
+  std::optional<double> clip_norm;
+  double weight_decay = 0;
+  std::vector<std::string> no_decay = {"bias", "scale"};
+
+  virtual ~OptimizerOptions() = default;
+  /// Appends the update of one variable and of its slots; returns the new value of the weight. Weight decay is
+  /// decoupled (Loshchilov and Hutter 2019): w -= learning rate * decay * w on top.
+  virtual Tensor update(UpdateContext& context, const WeightUpdate& w) const = 0;
+  /// The learning rate of a step where the configuration gives none; nothing: it has to.
+  virtual std::optional<double> own_learning_rate(int64_t /*step*/) const { return std::nullopt; }
+  /// Each element of a weight is updated from its own gradient and slots alone, so that a weight can be cut.
+  virtual bool is_elementwise() const { return true; }
+};
+using Optimizer = config::Choice<OptimizerOptions>;
+
+/// The keys that all optimizers have.
+void describe_common(config::Visitor& visit, OptimizerOptions& options);
+
+/// The bounds of the decay rate of a running mean.
+inline constexpr config::Bounds kDecayRate{0.0, 0.9999999};
+
+}  // namespace mtf
