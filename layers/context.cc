@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/base/check.h"
 #include "engine/base/nearest.h"
 #include "engine/ops/cast.h"
 
@@ -31,6 +32,31 @@ Tensor Context::variable(const std::string& name, const Shape& shape, const Init
   // The cast belongs to the variable at rest: what is gathered is the narrower type.
   const auto domain = graph_.domain(Domain::kParameter);
   return cast(value, precision_.activation);
+}
+
+Tensor Context::statistic(const std::string& name, const Shape& shape, const Initializer& initializer) {
+  const std::string full = graph_.scoped(name);
+  check_elements(full, shape);
+  return graph_.read(graph_.variable(full, shape, DType::kFloat32, initializer, Variable::Kind::kStatistic));
+}
+
+void Context::update_statistic(const std::string& name, const Tensor& value,
+                               std::function<Tensor(const Tensor&, const Tensor&)> updated) {
+  if (!training()) return;
+  const std::string full = graph_.scoped(name);
+  const Variable* variable = graph_.find_variable(full);
+  MTF_CHECK(variable != nullptr && variable->kind == Variable::Kind::kStatistic, "{} is no statistic", full);
+  terms_.push_back({LayerTerm::Kind::kStatistic, full, value, variable, std::move(updated)});
+}
+
+void Context::add_loss(const std::string& name, const Tensor& loss) {
+  MTF_CHECK(loss.shape().rank() == 0, "the loss {} has the shape {}", name, loss.shape().to_string());
+  if (training()) terms_.push_back({LayerTerm::Kind::kLoss, name, cast(loss, DType::kFloat32)});
+}
+
+void Context::report(const std::string& name, const Tensor& value) {
+  MTF_CHECK(value.shape().rank() == 0, "the report {} has the shape {}", name, value.shape().to_string());
+  if (training()) terms_.push_back({LayerTerm::Kind::kReport, name, cast(value, DType::kFloat32)});
 }
 
 Sequence& Context::sequence(std::string_view layer) const {

@@ -33,6 +33,17 @@ struct Precision {
 /// Which weights are meant, by name; null: none.
 using WeightFilter = std::function<bool(const std::string& weight)>;
 
+/// What a layer says beside its result, in training: a loss, a number for the log, or what a running statistic moves by.
+struct LayerTerm {
+  enum class Kind { kLoss, kReport, kStatistic };
+  Kind kind = Kind::kLoss;
+  std::string name;                    ///< of a statistic: its variable
+  Tensor value;                        ///< of one microbatch; 0-dimensional, of a statistic any shape
+  const Variable* variable = nullptr;  ///< the statistic
+  /// The statistic after the step, from the one before and the mean of `value` over the microbatches.
+  std::function<Tensor(const Tensor& before, const Tensor& value)> updated = {};
+};
+
 /// The variable that holds the running mean of a weight (train.ema_decay): float32, laid out like optimizer
 /// slots.
 std::string average_name(const std::string& weight);
@@ -58,6 +69,23 @@ class Context {
   /// Error when it exists with another shape. `step_scale`: see Variable.
   Tensor variable(const std::string& name, const Shape& shape, const Initializer& initializer,
                   double step_scale = 1);
+  /// A float32 variable SCOPE/`name` that no gradient moves but update_statistic(): running means and the like. It is
+  /// saved and laid out as weights are.
+  Tensor statistic(const std::string& name, const Shape& shape, const Initializer& initializer);
+  /// After each training step the statistic becomes updated(before, value), with the mean of `value` over the
+  /// microbatches; evaluations leave it. `value` may have any shape. Where one layer is applied several times, the mean
+  /// over its values counts.
+  void update_statistic(const std::string& name, const Tensor& value,
+                        std::function<Tensor(const Tensor& before, const Tensor& value)> updated);
+
+  /// Adds a loss of the layer (0-dimensional) to the one that training minimises, times `train.loss_weights.NAME`. The
+  /// log has the sum over the layers as loss/NAME.
+  void add_loss(const std::string& name, const Tensor& loss);
+  /// The log of training has the mean over the layers of such numbers (0-dimensional) as report/NAME.
+  void report(const std::string& name, const Tensor& value);
+  /// All of them so far.
+  std::vector<LayerTerm>& terms() { return terms_; }
+
   /// These weights are read as their running means, which the store of the variables must have.
   void set_averaged(WeightFilter averaged) { averaged_ = std::move(averaged); }
 
@@ -67,6 +95,9 @@ class Context {
     return found == vocabularies_.end() ? 0 : found->second;
   }
   void set_vocabularies(std::map<std::string, int64_t> sizes) { vocabularies_ = std::move(sizes); }
+  /// Number of ids of the feature that goes into the first layer; 0: it does not hold ids.
+  int64_t input_vocabulary() const { return input_vocabulary_; }
+  void set_input_vocabulary(int64_t size) { input_vocabulary_ = size; }
 
   /// Kinds or names of layers that are computed again in the backward pass instead of being kept; of nested
   /// ones the outermost.
@@ -113,6 +144,8 @@ class Context {
   std::set<std::string> found_;
   Sequence* sequence_ = nullptr;
   std::map<std::string, int64_t> vocabularies_;
+  int64_t input_vocabulary_ = 0;
+  std::vector<LayerTerm> terms_;
   std::map<std::string, LayerTensor> saved_;
 };
 

@@ -43,13 +43,18 @@ LayerTensor apply_layer(Context& context, const std::vector<std::string>& names,
   const std::vector<std::string> recomputed = context.recomputed();
   context.set_recompute({});  // layers inside are repeated with this one
   LayerTensor kept;
+  std::vector<LayerTerm>& terms = context.terms();
+  const size_t first = terms.size();  // of those that the layer adds: they are results too
   const auto inner = [&](const Tensors& inputs) {
     kept = layer(LayerTensor(inputs[0]).made_from(x));
-    return Tensors{kept};
+    Tensors results{kept};
+    for (size_t i = first; i < terms.size(); ++i) results.push_back(terms[i].value);
+    return results;
   };
-  const LayerTensor y(recompute(inner, {x})[0]);
+  const Tensors results = recompute(inner, {x});
   context.set_recompute(recomputed);
-  return y.made_from(kept);
+  for (size_t i = first; i < terms.size(); ++i) terms[i].value = results[1 + i - first];
+  return LayerTensor(results[0]).made_from(kept);
 }
 
 LayerTensor LayerList::operator()(Context& context, const LayerTensor& x) const {

@@ -34,6 +34,7 @@ LayerTensor Sequential::operator()(Context& context, const Features& features) c
   const Tensor& input = feature(features, input_);
   check_elements("`" + input_.text + "`", input.shape());
   const Tensor x = is_floating(input.dtype()) ? cast(input, context.precision().activation) : input;
+  context.set_input_vocabulary(context.vocabulary(input_.text));
   if (name_.empty()) return list_(context, x);
   const auto scope = context.graph().scope(name_);
   return list_(context, x);

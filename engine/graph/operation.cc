@@ -26,6 +26,8 @@ Cost Operation::cost(const std::vector<Shape>& inputs, const std::vector<Shape>&
   return cost;
 }
 
+Tensor Operation::wide_sum() const { return {}; }
+
 std::optional<int> Operation::in_place(int) const { return std::nullopt; }
 
 DType Operation::kernel_dtype() const {

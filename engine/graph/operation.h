@@ -48,6 +48,32 @@ struct Cost {
   double bytes = 0;  ///< read and written
 };
 
+/// An operation whose result's elements depend on one element of each operand alone, as a step of a fused kernel
+/// (engine/ops/fused_elementwise.h).
+struct ElementwiseStep {
+  enum class Kind {
+    kUnary,          ///< a UnaryFunction
+    kUnaryGradient,  ///< the gradient of a UnaryFunction
+    kBinary,         ///< a BinaryFunction
+    kWhere,
+    kCast,
+    kDropout,
+    kSum,       ///< all operands, added in their order
+    kCopy,      ///< the operand, which the kernel repeats where it loads it
+    kConstant,  ///< the parameter
+  };
+  Kind kind = Kind::kCopy;
+  int function = 0;
+  std::optional<double> parameter = {};
+};
+
+/// The result is the input moved along a dimension: between neighbours, where that is split.
+struct NeighbourShift {
+  std::string dimension;
+  int64_t offset = 0;
+  bool wrap = false;
+};
+
 class Operation {
  public:
   Operation(Tensors inputs, std::vector<OutputInfo> outputs)
@@ -85,6 +111,14 @@ class Operation {
   /// The input whose buffer `output` may overwrite: kernels read an element before they write it. Nothing:
   /// none.
   virtual std::optional<int> in_place(int output) const;
+  /// The operation as a step of a fused kernel; nothing: it is no such step.
+  virtual std::optional<ElementwiseStep> elementwise_step() const { return std::nullopt; }
+  /// An update of one variable or a part of it: devices do many of them in one kernel (engine/ops/multi_tensor.h).
+  virtual bool is_groupable() const { return false; }
+  /// The sum that the first output is, made again with a float32 result; null: it is no sum.
+  virtual Tensor wide_sum() const;
+  /// A shift that the partitioner carries out between neighbours; nothing: it is none.
+  virtual std::optional<NeighbourShift> neighbour_shift() const { return std::nullopt; }
   /// Kernels are registered by name and this dtype: that of the first input, else of the first output.
   DType kernel_dtype() const;
 

@@ -27,6 +27,11 @@ AddN::AddN(Tensors terms) : OperationBase(terms, {{terms.at(0).shape(), terms.at
   }
 }
 
+std::optional<ElementwiseStep> AddN::elementwise_step() const {
+  if (!is_floating(kernel_dtype()) && kernel_dtype() != DType::kInt32) return std::nullopt;
+  return ElementwiseStep{ElementwiseStep::Kind::kSum};
+}
+
 Tensors AddN::gradient(const Tensors& dy) const { return Tensors(inputs().size(), dy[0]); }
 
 ShardingRule AddN::sharding_rule(const ShardingRequest& request) const {

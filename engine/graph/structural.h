@@ -25,6 +25,9 @@ class Constant final : public OperationBase<Constant> {
   Constant(double value, DType dtype, const Shape& shape)
       : OperationBase({}, {{shape, dtype}}), value(value) {}
   std::string_view name() const override { return "constant"; }
+  std::optional<ElementwiseStep> elementwise_step() const override {
+    return ElementwiseStep{ElementwiseStep::Kind::kConstant, 0, value};
+  }
   std::string attributes() const override;
 
   double value;
@@ -55,6 +58,7 @@ class AddN final : public OperationBase<AddN> {
  public:
   explicit AddN(Tensors terms);
   std::string_view name() const override { return "add_n"; }
+  std::optional<ElementwiseStep> elementwise_step() const override;
   Tensors gradient(const Tensors& dy) const override;
   ShardingRule sharding_rule(const ShardingRequest& request) const override;
 };

@@ -72,6 +72,7 @@ class AdafactorSums final : public OperationBase<AdafactorSums> {
   AdafactorSums(const Tensor& w, const Tensor& g, const Shape& summed,
                 const std::optional<Shape>& weight_sums);
   std::string_view name() const override { return "adafactor_sums"; }
+  bool is_groupable() const override { return true; }
   std::string attributes() const override;
   Tensors gradient(const Tensors& dy) const override;
   std::vector<std::string> unsplittable() const override;
@@ -87,6 +88,7 @@ class AdafactorSecondMoment final : public OperationBase<AdafactorSecondMoment> 
   AdafactorSecondMoment(const Tensor& v, const Tensor& g, const Tensor& decay, double epsilon1)
       : OperationBase({v, g, decay}, {{v.shape(), v.dtype()}}), epsilon1(epsilon1) {}
   std::string_view name() const override { return "adafactor_second_moment"; }
+  bool is_groupable() const override { return true; }
   std::string attributes() const override;
   Tensors gradient(const Tensors& dy) const override;
   std::optional<int> in_place(int) const override { return 0; }
@@ -100,6 +102,7 @@ class AdafactorUpdateSquares final : public OperationBase<AdafactorUpdateSquares
  public:
   explicit AdafactorUpdateSquares(Tensors inputs);
   std::string_view name() const override { return "adafactor_update_squares"; }
+  bool is_groupable() const override { return true; }
   Tensors gradient(const Tensors& dy) const override;
   std::vector<std::string> unsplittable() const override;
   ShardingRule sharding_rule(const ShardingRequest& request) const override;
@@ -111,6 +114,7 @@ class AdafactorApply final : public OperationBase<AdafactorApply> {
  public:
   AdafactorApply(Tensors inputs, double beta1);
   std::string_view name() const override { return "adafactor_apply"; }
+  bool is_groupable() const override { return true; }
   std::string attributes() const override;
   Tensors gradient(const Tensors& dy) const override;
   std::optional<int> in_place(int output) const override { return output == 0 ? 0 : 3; }

@@ -24,6 +24,11 @@ class Binary final : public OperationBase<Binary> {
  public:
   Binary(BinaryFunction function, const Tensor& a, const Tensor& b, const Shape& output);
   std::string_view name() const override;
+  std::optional<ElementwiseStep> elementwise_step() const override {
+    return ElementwiseStep{ElementwiseStep::Kind::kBinary, static_cast<int>(function)};
+  }
+  /// Gradients are scaled and weights decay by products.
+  bool is_groupable() const override { return function == BinaryFunction::kMultiply; }
   /// Summed down to each operand's shape.
   Tensors gradient(const Tensors& dy) const override;
   /// add and subtract of equal shapes keep partial sums over the same mesh dimensions; multiply and divide by
@@ -39,6 +44,9 @@ class Where final : public OperationBase<Where> {
  public:
   Where(const Tensor& condition, const Tensor& a, const Tensor& b, const Shape& output);
   std::string_view name() const override { return "where"; }
+  std::optional<ElementwiseStep> elementwise_step() const override {
+    return ElementwiseStep{ElementwiseStep::Kind::kWhere};
+  }
   Tensors gradient(const Tensors& dy) const override;
   std::optional<int> in_place(int) const override;
 };

@@ -10,6 +10,9 @@ class Broadcast final : public OperationBase<Broadcast> {
  public:
   Broadcast(const Tensor& x, const Shape& shape);
   std::string_view name() const override { return "broadcast"; }
+  std::optional<ElementwiseStep> elementwise_step() const override {
+    return ElementwiseStep{ElementwiseStep::Kind::kCopy};
+  }
   Tensors gradient(const Tensors& dy) const override;
 };
 

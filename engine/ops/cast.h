@@ -9,6 +9,9 @@ class Cast final : public OperationBase<Cast> {
  public:
   Cast(const Tensor& x, DType dtype) : OperationBase({x}, {{x.shape(), dtype}}) {}
   std::string_view name() const override { return "cast"; }
+  std::optional<ElementwiseStep> elementwise_step() const override {
+    return ElementwiseStep{ElementwiseStep::Kind::kCast};
+  }
   std::string attributes() const override;
   Tensors gradient(const Tensors& dy) const override;
 };

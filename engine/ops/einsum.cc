@@ -147,6 +147,10 @@ ContractionClasses classify(const Shape& a, const Shape& b, const Shape& output)
   return classes;
 }
 
+Tensor Einsum::wide_sum() const {
+  return graph().add<Einsum>(input(0), input(1), output().shape(), DType::kFloat32).output();
+}
+
 Tensors Einsum::gradient(const Tensors& dy) const {
   const Tensor narrow = cast(dy[0], input(0).dtype());
   return {einsum({narrow, input(1)}, input(0).shape()), einsum({narrow, input(0)}, input(1).shape())};

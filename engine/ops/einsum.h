@@ -37,6 +37,7 @@ class Einsum final : public OperationBase<Einsum> {
   Einsum(const Tensor& a, const Tensor& b, const Shape& output, DType dtype)
       : OperationBase({a, b}, {{output, dtype}}), tf32(a.dtype() == DType::kFloat32 && a.graph().tf32()) {}
   std::string_view name() const override { return "einsum"; }
+  Tensor wide_sum() const override;
   std::string attributes() const override { return tf32 ? "tf32" : ""; }
 
   /// d a = einsum({dy, b}) with the shape of a, and likewise for b.

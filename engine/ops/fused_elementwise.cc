@@ -2,20 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "engine/graph/structural.h"
-#include "engine/ops/binary.h"
-#include "engine/ops/broadcast.h"
-#include "engine/ops/cast.h"
-#include "engine/ops/random.h"
-#include "engine/ops/unary.h"
-
 namespace mtf {
 namespace {
-
-template <class... Operations>
-bool is_one_of(const Operation& operation) {
-  return (... || (dynamic_cast<const Operations*>(&operation) != nullptr));
-}
 
 std::vector<OutputInfo> outputs_of(const Tensors& inputs, const std::vector<FusedElementwise::Step>& steps,
                                    const std::vector<FusedElementwise::Result>& results) {
@@ -26,12 +14,6 @@ std::vector<OutputInfo> outputs_of(const Tensors& inputs, const std::vector<Fuse
 }
 
 }  // namespace
-
-bool is_elementwise(const Operation& operation) {
-  const DType dtype = operation.kernel_dtype();
-  if (is_one_of<AddN, Dropout>(operation)) return is_floating(dtype) || dtype == DType::kInt32;
-  return is_one_of<Unary, UnaryGradient, Binary, Where, Cast, Broadcast, Constant>(operation);
-}
 
 FusedElementwise::FusedElementwise(const Tensors& inputs, std::vector<Step> steps,
                                    std::vector<Result> results)

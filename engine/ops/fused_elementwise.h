@@ -12,9 +12,6 @@
 
 namespace mtf {
 
-/// One element of the result depends on one element of each operand alone, and FusedElementwise has it.
-bool is_elementwise(const Operation& operation);
-
 /// Values are numbered: first the inputs, then the results of the steps, the last of which is the output.
 /// Each result is rounded to its dtype as if it went through memory.
 class FusedElementwise final : public OperationBase<FusedElementwise> {
@@ -33,6 +30,7 @@ class FusedElementwise final : public OperationBase<FusedElementwise> {
   /// Inputs have some of the outputs' dimensions.
   FusedElementwise(const Tensors& inputs, std::vector<Step> steps, std::vector<Result> results);
   std::string_view name() const override { return "fused_elementwise"; }
+  bool is_groupable() const override { return true; }
   /// "#2 = dropout(#0, rate=0.1, name=a/dropout); #3 = add(#2, #1)"; of several results "; results #3, #2".
   std::string attributes() const override;
   std::optional<int> in_place(int output) const override {

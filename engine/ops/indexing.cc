@@ -82,6 +82,12 @@ GatherGradient::GatherGradient(const Tensor& dy, const Tensor& ids, std::string_
                                const Shape& table, DType dtype)
     : OperationBase({dy, ids}, {{table, dtype}}), dimension(dimension) {}
 
+Tensor GatherGradient::wide_sum() const {
+  return graph()
+      .add<GatherGradient>(input(0), input(1), dimension, output().shape(), DType::kFloat32)
+      .output();
+}
+
 Tensors GatherGradient::gradient(const Tensors& ddtable) const {
   return {gather(cast(ddtable[0], input(0).dtype()), input(1), dimension, input(0).shape()), {}};
 }

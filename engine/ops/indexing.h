@@ -69,6 +69,7 @@ class GatherGradient final : public OperationBase<GatherGradient> {
   GatherGradient(const Tensor& dy, const Tensor& ids, std::string_view dimension, const Shape& table,
                  DType dtype);
   std::string_view name() const override { return "gather_gradient"; }
+  Tensor wide_sum() const override;
   std::string attributes() const override { return "dimension=" + dimension; }
   Tensors gradient(const Tensors& ddtable) const override;
   /// Splitting a dimension of ids that the table lacks leaves a partial sum.

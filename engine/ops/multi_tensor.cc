@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-
 namespace mtf {
 namespace {
 
@@ -23,14 +20,6 @@ std::vector<OutputInfo> outputs_of(const MultiTensor::Members& members) {
 }
 
 }  // namespace
-
-bool is_groupable(const Operation& operation) {
-  constexpr std::array<std::string_view, 10> names = {
-      "adafactor_apply", "adafactor_second_moment", "adafactor_sums",  "adafactor_update_squares",
-      "adam_update",     "fused_elementwise",       "momentum_update", "multiply",
-      "sgd_update",      "sum_of_squares"};
-  return std::ranges::find(names, operation.name()) != names.end();
-}
 
 MultiTensor::MultiTensor(Members members)
     : OperationBase(inputs_of(members), outputs_of(members)), members_(std::move(members)) {}

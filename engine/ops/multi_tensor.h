@@ -11,9 +11,6 @@
 
 namespace mtf {
 
-/// MultiTensor may have it: an optimizer's work on one variable.
-bool is_groupable(const Operation& operation);
-
 /// Inputs and outputs are those of the members, one member after the other.
 class MultiTensor final : public OperationBase<MultiTensor> {
  public:

@@ -53,6 +53,7 @@ class SgdUpdate final : public OperationBase<SgdUpdate> {
       : OperationBase({w, g, learning_rate}, {{w.shape(), w.dtype()}}) {}
   Tensors gradient(const Tensors& dy) const override;
   std::string_view name() const override { return "sgd_update"; }
+  bool is_groupable() const override { return true; }
   std::optional<int> in_place(int) const override { return 0; }
 };
 
@@ -65,6 +66,7 @@ class MomentumStep final : public OperationBase<MomentumStep> {
         momentum(momentum) {}
   Tensors gradient(const Tensors& dy) const override;
   std::string_view name() const override { return "momentum_update"; }
+  bool is_groupable() const override { return true; }
   std::string attributes() const override;
   std::optional<int> in_place(int output) const override { return output == 0 ? 0 : 2; }
 
@@ -81,6 +83,7 @@ class AdamStep final : public OperationBase<AdamStep> {
         options(options) {}
   Tensors gradient(const Tensors& dy) const override;
   std::string_view name() const override { return "adam_update"; }
+  bool is_groupable() const override { return true; }
   std::string attributes() const override;
   std::optional<int> in_place(int output) const override { return output == 0 ? 0 : output + 1; }
 

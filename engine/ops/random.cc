@@ -73,6 +73,12 @@ std::string Dropout::attributes() const {
              : fmt::format("rate={}, noise={}, name={}", rate, noise_shape.to_string(), source.name);
 }
 
+std::optional<ElementwiseStep> Dropout::elementwise_step() const {
+  const bool scales = is_floating(kernel_dtype());
+  if (!scales && kernel_dtype() != DType::kInt32) return std::nullopt;
+  return ElementwiseStep{ElementwiseStep::Kind::kDropout, 0, scales ? 1 / (1 - rate) : 1.0};
+}
+
 Tensors Dropout::gradient(const Tensors& dy) const {
   return {graph().add<Dropout>(dy[0], rate, noise_shape, source).output()};
 }

@@ -67,6 +67,7 @@ class Dropout final : public OperationBase<Dropout> {
  public:
   Dropout(const Tensor& x, double rate, const Shape& noise_shape, RandomSource source);
   std::string_view name() const override { return "dropout"; }
+  std::optional<ElementwiseStep> elementwise_step() const override;
   std::string attributes() const override;
   /// The same mask and scale on dy.
   Tensors gradient(const Tensors& dy) const override;

@@ -65,6 +65,11 @@ std::string_view Reduce::name() const {
   MTF_CHECK(false, "reduction {}", static_cast<int>(function));
 }
 
+Tensor Reduce::wide_sum() const {
+  if (function != ReduceFunction::kSum) return {};
+  return graph().add<Reduce>(ReduceFunction::kSum, input(0), output().shape(), DType::kFloat32).output();
+}
+
 Tensors Reduce::gradient(const Tensors& dy) const {
   const Tensor& x = input(0);
   switch (function) {

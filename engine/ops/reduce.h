@@ -24,6 +24,7 @@ class Reduce final : public OperationBase<Reduce> {
   /// `dtype`: that of x; of sums of bfloat16 also float32.
   Reduce(ReduceFunction function, const Tensor& x, const Shape& output, DType dtype);
   std::string_view name() const override;
+  Tensor wide_sum() const override;
   Tensors gradient(const Tensors& dy) const override;
   /// A split of a reduced dimension leaves a partial result; sums also pass the partial sums of x.
   ShardingRule sharding_rule(const ShardingRequest& request) const override;
@@ -61,6 +62,7 @@ class SumOfSquares final : public OperationBase<SumOfSquares> {
  public:
   explicit SumOfSquares(const Tensor& x);
   std::string_view name() const override { return "sum_of_squares"; }
+  bool is_groupable() const override { return true; }
   Tensors gradient(const Tensors& dy) const override;
   ShardingRule sharding_rule(const ShardingRequest& request) const override;
 };

@@ -24,6 +24,9 @@ class Shift final : public OperationBase<Shift> {
  public:
   Shift(const Tensor& x, int64_t offset, std::string_view dimension, bool wrap);
   std::string_view name() const override { return "shift"; }
+  std::optional<NeighbourShift> neighbour_shift() const override {
+    return NeighbourShift{dimension, offset, wrap};
+  }
   std::string attributes() const override;
   /// shift(dy, -offset).
   Tensors gradient(const Tensors& dy) const override;

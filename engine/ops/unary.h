@@ -22,6 +22,9 @@ class Unary final : public OperationBase<Unary> {
  public:
   Unary(UnaryFunction function, const Tensor& x, double parameter);
   std::string_view name() const override;
+  std::optional<ElementwiseStep> elementwise_step() const override {
+    return ElementwiseStep{ElementwiseStep::Kind::kUnary, static_cast<int>(function), parameter};
+  }
   std::string attributes() const override;
   Tensors gradient(const Tensors& dy) const override;
   /// Linear functions pass partial sums.
@@ -38,6 +41,9 @@ class UnaryGradient final : public OperationBase<UnaryGradient> {
  public:
   UnaryGradient(UnaryFunction function, const Tensor& dy, const Tensor& x_or_y, double parameter);
   std::string_view name() const override;
+  std::optional<ElementwiseStep> elementwise_step() const override {
+    return ElementwiseStep{ElementwiseStep::Kind::kUnaryGradient, static_cast<int>(function), parameter};
+  }
   std::string attributes() const override;
   /// Throws Error: there are no second derivatives.
   Tensors gradient(const Tensors& dy) const override;

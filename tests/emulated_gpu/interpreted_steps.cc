@@ -100,7 +100,7 @@ Evaluate find(const Step& step, DType operand) {
   switch (step.kind) {
     case Kind::kUnary:
       return of_any(operand, [&]<class T>(std::type_identity<T>) { return kUnarySteps<T>[step.function]; });
-    case Kind::kGradient:
+    case Kind::kUnaryGradient:
       return visit_floating_type(
           operand, [&]<class T>(std::type_identity<T>) { return kGradientSteps<T>[step.function]; });
     case Kind::kBinary:

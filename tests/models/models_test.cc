@@ -213,5 +213,42 @@ TEST(ShippedModels, ToyAlternatesOddAndEvenHiddenLayers) {
                                              "layer_2/kernel [hidden_odd=16, io=16]"));
 }
 
+TEST(TokenEmbeddingLayer, ReadsTheIdsOfTheModelsInput) {
+  const auto model = parse_model(
+      "{type: classifier, input: inputs, labels: targets, layers: [embedding: {output: {d_model: 8}}, dense: "
+      "{output: "
+      "{tags: "
+      "5}}]}");
+  Graph graph;
+  const Dimension batch{"batch", 2}, length{"length", 6};
+  Context context(graph, Mode::kTrain, {}, batch);
+  context.set_vocabularies({{"inputs", 130}});
+  const ModelOutput output =
+      model->build(context, {{"inputs", graph.input("inputs", {batch, length}, DType::kInt32)},
+                             {"targets", graph.input("targets", {batch, length}, DType::kInt32)}});
+  EXPECT_EQ(output.logits.shape(), (Shape{batch, length, {"tags", 5}}));
+  ASSERT_NE(graph.find_variable("embedding/embedding"), nullptr);
+  EXPECT_EQ(graph.find_variable("embedding/embedding")->shape, (Shape{{"vocab", 256}, {"d_model", 8}}));
+}
+
+TEST(TokenEmbeddingLayer, NeedsIdsAndTheirNumber) {
+  const auto fails = [](const std::string& layer, DType dtype) {
+    const auto model = parse_model("{type: regression, layers: [" + layer + "]}");
+    Graph graph;
+    const Dimension batch{"batch", 2}, length{"length", 6};
+    Context context(graph, Mode::kTrain, {}, batch);
+    try {
+      model->build(context,
+                   {{"x", graph.input("x", {batch, length}, dtype)}, {"y", graph.input("y", {batch})}});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(fails("embedding: {output: {d_model: 8}}", DType::kInt32),
+              HasSubstr("it is not known how many ids there are"));
+  EXPECT_THAT(fails("embedding: {output: {d_model: 8}, size: 9}", DType::kFloat32), HasSubstr("not ids"));
+}
+
 }  // namespace
 }  // namespace mtf::testing

@@ -84,6 +84,10 @@ void describe(config::Visitor& visit, TrainOptions& options) {
         positive, fixed_on_resume);
   visit("microbatches", options.microbatches, "parts of a batch that are worked on one after the other",
         positive);
+  visit("loss_weights", options.loss_weights,
+        "factors of the losses that layers add to the model's, by name, such as {activity: 0.1}; 1 where "
+        "none is given",
+        config::non_negative);
   visit("recompute", options.recompute,
         "none, block (each `block` and `residual`), or a list of layers (kinds or names) whose forward pass "
         "is repeated in the backward pass instead of being kept",

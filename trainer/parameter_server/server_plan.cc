@@ -60,6 +60,13 @@ std::optional<ParameterServerPlan> plan_parameter_servers(const Session& session
   options.keep_squares = is_asynchronous(config);  // those of a sum are the servers' business
   const std::optional<TrainStep> step = build_step(session, options, diagnostics);
   if (!step || diagnostics.has_errors()) return std::nullopt;
+  if (!step->statistics.empty()) {
+    diagnostics.error(config.mark("train.strategy"),
+                      fmt::format("parameter servers keep no running statistics, and this model has {}",
+                                  step->statistics.front()),
+                      "another `train.strategy`, or a model without such layers");
+    return std::nullopt;
+  }
   plan.warnings = step->warnings;
   PartitionOptions partition_options = partition_options_of(session);
   if (!is_asynchronous(config)) partition_options.partial_outputs = "grad/";

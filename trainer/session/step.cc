@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "engine/base/nearest.h"
 #include "engine/graph/gradients.h"
@@ -40,7 +41,28 @@ struct Pass {
   std::vector<VariableGradient> gradients;
   Tensor prediction;
   std::optional<Dimension> classes;
+  std::vector<LayerTerm> terms;  ///< values: means over the batch
 };
+
+/// The factor of a loss that layers add.
+double loss_weight(const TrainStepOptions& options, const std::string& name) {
+  const double* weight = options.loss_weights.find(name);
+  return weight ? *weight : 1;
+}
+
+/// Each factor must be that of a loss that some layer adds.
+void check_loss_weights(const std::vector<LayerTerm>& terms, const TrainStepOptions& options) {
+  std::vector<std::string> names;
+  for (const LayerTerm& term : terms) {
+    if (term.kind == LayerTerm::Kind::kLoss) names.push_back(term.name);
+  }
+  for (const auto& [name, weight] : options.loss_weights) {
+    if (std::ranges::find(names, name) != names.end()) continue;
+    throw Error(ErrorKind::kConfig, options.loss_weights_mark,
+                fmt::format("`train.loss_weights`: no layer adds a loss `{}`", name),
+                names.empty() ? "the layers of this model add none" : did_you_mean(name, names));
+  }
+}
 
 std::vector<std::string> recomputed_layers(
     const std::variant<RecomputeWord, std::vector<std::string>>& recompute) {
@@ -82,11 +104,20 @@ Pass forward_and_backward(Graph& graph, const Model& model, const Features& feat
   if (const auto* layers = std::get_if<std::vector<std::string>>(&options.recompute))
     check_recomputed(context, *layers, options.recompute_mark);
   check_trainable(graph, options);
-  Pass pass{output.loss, {}, {}, output.logits, output.classes};
+  check_loss_weights(context.terms(), options);
+  Pass pass{output.loss, {}, {}, output.logits, output.classes, std::move(context.terms())};
+  for (const LayerTerm& term : pass.terms) {
+    if (term.kind != LayerTerm::Kind::kLoss) continue;
+    const double weight = loss_weight(options, term.name);
+    pass.loss = add(pass.loss, weight == 1 ? term.value : scalar_multiply(term.value, weight));
+  }
   if (output.tokens && (options.update || options.keep_tokens))
     pass.tokens = reduce_sum(output.tokens, Shape{});
-  if (options.microbatches > 1)
-    pass.loss = scalar_multiply(pass.loss, 1.0 / static_cast<double>(options.microbatches));
+  if (options.microbatches > 1) {
+    const double part = 1.0 / static_cast<double>(options.microbatches);
+    pass.loss = scalar_multiply(pass.loss, part);
+    for (LayerTerm& term : pass.terms) term.value = scalar_multiply(term.value, part);
+  }
   Tensors weights;
   for (const auto& variable : graph.variables()) {
     if (!variable->trainable() || !matches_any(variable->name, options.trainable)) continue;
@@ -131,6 +162,7 @@ Pass microbatched(Graph& graph, const Model& model, const Features& features,
     result.sums.push_back(pass.loss);
     for (const VariableGradient& g : pass.gradients) result.sums.push_back(g.gradient);
     if (pass.tokens) result.sums.push_back(pass.tokens);
+    for (const LayerTerm& term : pass.terms) result.sums.push_back(term.value);
     if (options.keep_prediction) result.placed.push_back(pass.prediction);
     return result;
   };
@@ -139,6 +171,7 @@ Pass microbatched(Graph& graph, const Model& model, const Features& features,
   pass.loss = results[next++];
   for (VariableGradient& g : pass.gradients) g.gradient = results[next++];
   if (pass.tokens) pass.tokens = results[next++];
+  for (LayerTerm& term : pass.terms) term.value = results[next++];
   if (options.keep_prediction) pass.prediction = results[next++];
   return pass;
 }
@@ -174,6 +207,50 @@ void add_square_outputs(Graph& graph, const Pass& pass) {
   for (size_t i = 0; i < squares.size(); ++i) graph.set_output(fmt::format("square/{}", i), squares[i]);
 }
 
+/// The values of the terms of one kind, by name.
+std::map<std::string, Tensors> values_by_name(const std::vector<LayerTerm>& terms, LayerTerm::Kind kind) {
+  std::map<std::string, Tensors> values;
+  for (const LayerTerm& term : terms) {
+    if (term.kind == kind) values[term.name].push_back(term.value);
+  }
+  return values;
+}
+
+Tensor mean_of(const Tensors& values) {
+  if (values.size() == 1) return values[0];
+  return scalar_multiply(add_n(values), 1.0 / static_cast<double>(values.size()));
+}
+
+/// The outputs loss/NAME, summed over the layers, and report/NAME, the means over them.
+void add_term_outputs(Graph& graph, const std::vector<LayerTerm>& terms) {
+  for (const auto& [name, values] : values_by_name(terms, LayerTerm::Kind::kLoss))
+    graph.set_output("loss/" + name, values.size() == 1 ? values[0] : add_n(values));
+  for (const auto& [name, values] : values_by_name(terms, LayerTerm::Kind::kReport))
+    graph.set_output("report/" + name, mean_of(values));
+}
+
+/// Moves the running statistics where `finite` holds.
+void update_statistics(Graph& graph, const std::vector<LayerTerm>& terms, const Tensor& finite) {
+  const auto values = values_by_name(terms, LayerTerm::Kind::kStatistic);
+  const auto phase = graph.phase(Phase::kUpdate);
+  const auto domain = graph.domain(Domain::kParameter);
+  std::set<const Variable*> done;
+  for (const LayerTerm& term : terms) {
+    if (term.kind != LayerTerm::Kind::kStatistic || !done.insert(term.variable).second) continue;
+    const auto scope = graph.scope(term.name);
+    const Tensor before = graph.read(*term.variable);
+    graph.assign(*term.variable, term.updated(before, mean_of(values.at(term.name))), finite);
+  }
+}
+
+std::vector<std::string> statistics_of(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const auto& variable : graph.variables()) {
+    if (variable->kind == Variable::Kind::kStatistic) names.push_back(variable->name);
+  }
+  return names;
+}
+
 }  // namespace
 
 std::map<std::string, int64_t> vocabulary_sizes(const std::vector<Feature>& features) {
@@ -191,16 +268,18 @@ TrainStepOptions train_step_options(const Config& config, const Layouts& layouts
   options.precision = precision_of(config);
   options.trainable = config.train.trainable;
   options.recompute = config.train.recompute;
+  options.loss_weights = config.train.loss_weights;
   options.trainable_mark = config.mark("train.trainable");
   options.recompute_mark = config.mark("train.recompute");
   options.microbatches_mark = config.mark("train.microbatches");
+  options.loss_weights_mark = config.mark("train.loss_weights");
   options.update = UpdateOptions{config.optimizer, config.learning_rate, total_steps, config.train.ema_decay};
   return options;
 }
 
 TrainStep build_train_step(const Model& model, const std::vector<Feature>& features,
                            const TrainStepOptions& options) {
-  TrainStep step{std::make_unique<Graph>(), {}, {}, {}};
+  TrainStep step{std::make_unique<Graph>(), {}, {}, {}, {}};
   Graph& graph = *step.graph;
   const Features inputs = add_inputs(graph, model, features, options.batch_size);
   const std::map<std::string, int64_t> sizes = vocabulary_sizes(features);
@@ -212,7 +291,9 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
     step.warnings.push_back(fmt::format(
         "the loss does not depend on these variables, which keep their values: {}", fmt::join(names, ", ")));
   }
+  step.statistics = statistics_of(graph);
   graph.set_output("loss", pass.loss);
+  add_term_outputs(graph, pass.terms);
   if (options.keep_prediction) graph.set_output("output/logits", pass.prediction);
   keep_tensors(graph, options.keep);
   if (!options.update) {
@@ -224,6 +305,7 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
     return step;
   }
   const Update update = add_update(graph, pass.loss, pass.gradients, *options.update);
+  update_statistics(graph, pass.terms, update.finite);
   graph.set_output("grad_norm", update.grad_norm);
   graph.set_output("finite", update.finite);
   if (pass.tokens) graph.set_output("tokens", pass.tokens);

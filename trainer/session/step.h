@@ -1,7 +1,8 @@
 // The graphs of a run: the training step (forward, backward, update) and the evaluation of a batch.
 //
 //   TrainStep step = build_train_step(*model, source->features(), options);
-//   // inputs: each feature of the model, step.scalars; outputs: loss, grad_norm, finite, tokens (of texts)
+//   // inputs: each feature of the model, step.scalars; outputs: loss, grad_norm, finite, tokens (of texts),
+//   // loss/NAME and report/NAME (what layers add)
 //   std::unique_ptr<Graph> evaluation = build_evaluation(*model, source->features(), 200, {precision});
 //   // inputs: features, evaluation/weights [batch]; outputs: sum/METRIC, weight/METRIC, examples, tokens
 #pragma once
@@ -32,8 +33,10 @@ struct TrainStepOptions {
   std::vector<std::string> trainable = {".*"};
   /// Layers that are computed again in the backward pass.
   std::variant<RecomputeWord, std::vector<std::string>> recompute = RecomputeWord::kNone;
-  /// Where the two stand in the configuration, for messages.
-  Mark trainable_mark = {}, recompute_mark = {}, microbatches_mark = {};
+  /// Factors of the losses that layers add, by name; 1 where there is none.
+  config::Named<double> loss_weights = {};
+  /// Where these stand in the configuration, for messages.
+  Mark trainable_mark = {}, recompute_mark = {}, microbatches_mark = {}, loss_weights_mark = {};
   /// Nothing: no update; the gradients are outputs instead, as grad/VARIABLE.
   std::optional<UpdateOptions> update;
   /// Without `update`: also what an update elsewhere needs, the output tokens, and the sums of squares of the
@@ -51,6 +54,7 @@ struct TrainStep {
   std::vector<StepScalar> scalars;
   std::optional<Dimension> classes;
   std::vector<std::string> warnings;
+  std::vector<std::string> statistics;  ///< variables that the update moves without a gradient
 };
 
 /// The options that a configuration gives. `total_steps`: length of the run for schedules.

@@ -94,6 +94,14 @@ class Trainer {
   bool stopped() const { return signal_ != 0; }
   RunPosition position() const;
   bool counts_tokens() const { return executor_.program().output("tokens") != kNoValue; }
+  /// The numbers that layers give beside their results: loss/NAME, report/NAME.
+  std::vector<std::string> layer_outputs() const {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : executor_.program().outputs) {
+      if (name.starts_with("loss/") || name.starts_with("report/")) names.push_back(name);
+    }
+    return names;
+  }
   double training_seconds() const { return state_.seconds - state_.evaluation_seconds; }
   /// The same as of now, by the clock of this process: for reports, not for decisions.
   double measured_seconds() const { return clock() - state_.evaluation_seconds; }
@@ -450,6 +458,7 @@ void Trainer::log(bool force) {
       line.emplace_back("tokens_per_second",
                         static_cast<double>(state_.tokens - logged_tokens_) / (seconds - logged_seconds_));
     }
+    for (const std::string& output : layer_outputs()) line.emplace_back(output, executor_.scalar(output));
     line.emplace_back("model_flops_per_second", plan_.model_flops / step_seconds);
     if (const auto mfu = utilization(step_seconds)) line.emplace_back("mfu", *mfu);
     memory_bytes_ = memory_in_use(*session_.backend);

@@ -8,7 +8,6 @@
 
 #include "engine/base/check.h"
 #include "engine/graph/structural.h"
-#include "engine/ops/shift.h"
 #include "engine/spmd/partition/liveness.h"
 #include "engine/spmd/partition/transition.h"
 #include "engine/spmd/passes/passes.h"
@@ -54,7 +53,7 @@ class Partitioner {
   void local(const std::shared_ptr<Operation>& operation);
   void view(const std::shared_ptr<Operation>& operation);
   void expand(const Operation& operation);
-  void shift(const std::shared_ptr<Operation>& operation, const Shift& shift);
+  void shift(const std::shared_ptr<Operation>& operation, const NeighbourShift& shift);
   void read(const ReadVariable& read);
   void repeat(const Repeat& loop);
   void carry(const std::vector<ValueId>& carried, const Tensors& results, const Provenance& provenance);
@@ -140,7 +139,7 @@ void Partitioner::operation(const std::shared_ptr<Operation>& operation) {
     return;  // made by repeat()
   } else if (operation->is_view()) {
     view(operation);
-  } else if (const auto* moved = dynamic_cast<const Shift*>(operation.get());
+  } else if (const std::optional<NeighbourShift> moved = operation->neighbour_shift();
              moved && rules(operation->provenance().domain).splits(moved->dimension)) {
     shift(operation, *moved);
   } else if (operation->needs_expansion(request(*operation))) {
@@ -300,7 +299,7 @@ void Partitioner::expand(const Operation& operation) {
   }
 }
 
-void Partitioner::shift(const std::shared_ptr<Operation>& operation, const Shift& shift) {
+void Partitioner::shift(const std::shared_ptr<Operation>& operation, const NeighbourShift& shift) {
   const Tensor output = operation->output();
   const int dimension = *output.shape().find(shift.dimension);
   const LayoutMap& map = rules(operation->provenance().domain);

@@ -50,7 +50,7 @@ class ElementwiseFusion {
  private:
   static bool is_member(const Instruction& instruction) {
     return instruction.kind == InstructionKind::kLocal && instruction.guard == kNoValue &&
-           instruction.outputs.size() == 1 && is_elementwise(*instruction.operation);
+           instruction.outputs.size() == 1 && instruction.operation->elementwise_step();
   }
   bool is_constant(size_t member) const {
     return dynamic_cast<const Constant*>(block_[member].operation.get()) != nullptr;

@@ -44,7 +44,7 @@ bool updates(const Instruction& instruction) {
   return instruction.kind == InstructionKind::kLocal && instruction.provenance.phase == Phase::kUpdate;
 }
 bool is_member(const Instruction& instruction) {
-  return updates(instruction) && is_groupable(*instruction.operation);
+  return updates(instruction) && instruction.operation->is_groupable();
 }
 
 /// Equal for those that one instruction can do: name, type, guard, and the mesh dimensions over which the

@@ -4,12 +4,6 @@
 
 #include "engine/backend/cuda/fusion/fusion_steps.h"
 #include "engine/base/check.h"
-#include "engine/graph/structural.h"
-#include "engine/ops/binary.h"
-#include "engine/ops/broadcast.h"
-#include "engine/ops/cast.h"
-#include "engine/ops/random.h"
-#include "engine/ops/unary.h"
 
 namespace mtf::cuda {
 namespace {
@@ -20,28 +14,10 @@ static_assert(FusedElementwise::kMostInputs <= kMostFusionInputs &&
 
 using Step = Fusion::Step;
 
-/// The step without its operands, and its parameter.
-std::pair<Step, std::optional<double>> step_of(const Operation& operation) {
-  using Kind = Step::Kind;
-  const auto step = [](Kind kind, auto function) {
-    return Step{kind, static_cast<int>(function), {}, {}, -1, -1};
-  };
-  if (const auto* unary = dynamic_cast<const Unary*>(&operation))
-    return {step(Kind::kUnary, unary->function), unary->parameter};
-  if (const auto* gradient = dynamic_cast<const UnaryGradient*>(&operation))
-    return {step(Kind::kGradient, gradient->function), gradient->parameter};
-  if (const auto* binary = dynamic_cast<const Binary*>(&operation))
-    return {step(Kind::kBinary, binary->function), {}};
-  if (dynamic_cast<const Where*>(&operation)) return {step(Kind::kWhere, 0), {}};
-  if (dynamic_cast<const Cast*>(&operation)) return {step(Kind::kCast, 0), {}};
-  if (dynamic_cast<const AddN*>(&operation)) return {step(Kind::kSum, 0), {}};
-  if (dynamic_cast<const Broadcast*>(&operation)) return {step(Kind::kCopy, 0), {}};
-  if (const auto* constant = dynamic_cast<const Constant*>(&operation))
-    return {step(Kind::kConstant, 0), constant->value};
-  const auto* dropout = dynamic_cast<const Dropout*>(&operation);
-  MTF_CHECK(dropout != nullptr, "{} is no step of a fusion", operation.name());
-  const bool scales = is_floating(operation.kernel_dtype());
-  return {step(Kind::kDropout, 0), scales ? 1 / (1 - dropout->rate) : 1.0};
+ElementwiseStep step_of(const Operation& operation) {
+  const std::optional<ElementwiseStep> step = operation.elementwise_step();
+  MTF_CHECK(step.has_value(), "{} is no step of a fusion", operation.name());
+  return *step;
 }
 
 }  // namespace
@@ -50,10 +26,13 @@ Fusion::Fusion(const FusedElementwise& operation, std::vector<bool> walks) : wal
   for (const Tensor& input : operation.inputs()) inputs.push_back(input.dtype());
   int parameters = 0, dropouts = 0;
   for (const FusedElementwise::Step& made_of : operation.steps()) {
-    auto [step, parameter] = step_of(*made_of.operation);
+    const ElementwiseStep made = step_of(*made_of.operation);
+    Step step;
+    step.kind = made.kind;
+    step.function = made.function;
     step.result = made_of.operation->outputs()[0].dtype;
     step.operands = made_of.operands;
-    if (parameter) step.parameter = parameters++;
+    if (made.parameter) step.parameter = parameters++;
     if (step.kind == Step::Kind::kDropout) step.dropout = dropouts++;
     steps.push_back(std::move(step));
   }
@@ -82,7 +61,7 @@ int Fusion::dropouts() const {
 std::vector<double> fusion_parameters(const FusedElementwise& operation) {
   std::vector<double> parameters;
   for (const FusedElementwise::Step& step : operation.steps()) {
-    if (const std::optional<double> parameter = step_of(*step.operation).second)
+    if (const std::optional<double> parameter = step_of(*step.operation).parameter)
       parameters.push_back(*parameter);
   }
   return parameters;

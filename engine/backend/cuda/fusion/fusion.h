@@ -10,17 +10,7 @@ namespace mtf::cuda {
 /// Everything but sizes, parameters and memory. Values are numbered as those of the operation are.
 struct Fusion {
   struct Step {
-    enum class Kind {
-      kUnary,     ///< a UnaryFunction
-      kGradient,  ///< of a UnaryFunction
-      kBinary,    ///< a BinaryFunction
-      kWhere,
-      kCast,
-      kDropout,
-      kSum,       ///< of all operands, in order
-      kCopy,      ///< of an operand, which the kernel has repeated where it was loaded
-      kConstant,  ///< the parameter
-    };
+    using Kind = ElementwiseStep::Kind;
     Kind kind = Kind::kCopy;
     int function = 0;
     DType result = DType::kFloat32;

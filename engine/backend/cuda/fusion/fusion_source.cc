@@ -123,7 +123,7 @@ class Writer {
       case Kind::kUnary:
         return rounded(
             fmt::format("steps::unary<{}>({}, {})", kUnaryFormulas[step.function], all, parameter));
-      case Kind::kGradient:
+      case Kind::kUnaryGradient:
         return rounded(
             fmt::format("steps::gradient<{}>({}, {})", kUnaryFormulas[step.function], all, parameter));
       case Kind::kBinary:
