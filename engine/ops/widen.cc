@@ -10,7 +10,7 @@
 namespace mtf {
 namespace {
 
-/// The sum that makes x, with a float32 result; null: x is none.
+/// Returns the sum that computes x with a float32 result, or null if x is not a sum.
 Tensor wide_sum(const Tensor& x) {
   const Operation& operation = x.operation();
   Graph& graph = x.graph();
@@ -39,7 +39,8 @@ Tensor widened(const Tensor& x, DType dtype) {
   }
   Tensor wide;
   {
-    // What is made again is laid out as what it replaces, not as the variable that it is the gradient of.
+    // The new operations have the layout of those that they replace, not that of the variable whose gradient
+    // this is.
     const Graph::Scope scope = x.graph().with(operation.provenance());
     if (dynamic_cast<const AddN*>(&operation)) {
       Tensors terms;
