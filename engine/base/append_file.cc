@@ -49,8 +49,8 @@ void AppendFile::write(std::string_view block) {
   const off_t before = ::lseek(file_.get(), 0, SEEK_END);
   const int error = file_.write(std::as_bytes(std::span(block)));
   if (error == 0) return;
-  // On a full disk the beginning of the block may be there. What cannot be truncated (a device) keeps
-  // nothing.
+  // When the disk is full, the beginning of the block may have been written. Files that cannot be truncated
+  // (devices) keep nothing.
   if (before >= 0) std::ignore = ::ftruncate(file_.get(), before);
   throw_not_written(path_, error);
 }
@@ -66,7 +66,7 @@ void add_range(std::vector<ByteRange>& ranges, ByteRange range) {
 void keep_ranges(const std::string& path, const std::vector<ByteRange>& ranges) {
   const std::string copy = std::filesystem::path(path).replace_filename("cut.tmp").string();
   std::error_code ignored;
-  std::filesystem::remove(copy, ignored);  // of a call that was killed
+  std::filesystem::remove(copy, ignored);  // left by a call that was killed
 
   const File file(path, O_RDWR | O_CLOEXEC);
   check(path, file.error());

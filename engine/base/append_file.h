@@ -1,5 +1,6 @@
-// A file that grows by whole blocks: each is written in one system call, or nothing of it stays in the file.
-// And cutting such a file back. The base of metrics.jsonl, evaluate.jsonl and TensorBoard's event files.
+// AppendFile writes a file that grows by whole blocks: a block is written completely, or the file is
+// truncated to where it ended before. keep_ranges() cuts such a file back.
+// metrics.jsonl, evaluate.jsonl and TensorBoard's event files are written with them.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +14,13 @@ namespace mtf {
 
 class AppendFile {
  public:
-  /// Creates the file when it is missing. Throws Error (kSystem): "PATH: cannot be written: REASON".
+  /// Creates the file if it does not exist. Throws Error (kSystem): "PATH: cannot be written: REASON".
   explicit AppendFile(std::string path);
 
   const std::string& path() const { return path_; }
 
-  /// Throws Error (kSystem) when the block cannot be written whole; the file then ends as before.
+  /// Appends `block`. Throws Error (kSystem) if it cannot be written completely; the file then ends where it
+  /// ended before.
   void write(std::string_view block);
 
  private:
@@ -32,15 +34,17 @@ struct ByteRange {
   int64_t end = 0;
 };
 
-/// Appends a range to ascending `ranges`; ranges that touch become one.
+/// Appends `range` to the ascending `ranges`; a range that begins where the last one ends is merged into it.
 void add_range(std::vector<ByteRange>& ranges, ByteRange range);
 
-/// Removes all bytes outside the ascending `ranges`. A beginning alone is kept by truncating the file;
-/// otherwise what is kept is copied to `cut.tmp` beside it, synced and renamed. Killed at any moment, the
-/// file is the old or the new one, and the next call removes the copy. Throws Error (kSystem).
+/// Removes all bytes outside the ascending `ranges`. If only the beginning of the file is kept, the file is
+/// truncated; otherwise the ranges are copied to `cut.tmp` beside it, which is synced and renamed. If the
+/// process is killed at any moment, the file is either the old or the new one, and the next call removes the
+/// copy. Throws Error (kSystem).
 void keep_ranges(const std::string& path, const std::vector<ByteRange>& ranges);
 
-/// Throws Error (kSystem): "PATH: cannot be written: REASON", of an error number of the system.
+/// Throws Error (kSystem): "PATH: cannot be written: REASON", where REASON describes `error`, an error number
+/// of the system.
 [[noreturn]] void throw_not_written(const std::string& path, int error);
 
 }  // namespace mtf

@@ -1,9 +1,10 @@
-// MTF_CHECK(condition, "format", ...): a broken invariant of the program itself prints the condition, the
-// message and a stack trace, and aborts. What a user can cause is an Error (error.h) instead.
+// MTF_CHECK(condition, "format", ...) checks an invariant of the program itself: if it is broken, it prints
+// the condition, the message and a stack trace, and aborts. Mistakes of a user are reported as an Error
+// (error.h) instead.
 #pragma once
 
 #if defined(__NVCC__) && !defined(FMT_USE_CONSTEXPR)
-#define FMT_USE_CONSTEXPR 1  // by itself fmt 9 is constexpr only by halves there
+#define FMT_USE_CONSTEXPR 1  // fmt 9 does not set it under nvcc, and is then only partly constexpr
 #endif
 #include <fmt/format.h>
 

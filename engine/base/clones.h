@@ -1,6 +1,6 @@
-// MTF_CLONES before a hot loop: the function is compiled for AVX-512, AVX2 and plain x86-64, and the loader
-// picks the best that the machine has. Whatever the loop calls must be inlined into it (MTF_INLINE), so keep
-// it free of calls.
+// MTF_CLONES before a function with a hot loop compiles it for AVX-512, AVX2 and plain x86-64; the loader
+// picks the best version for the machine. Functions that the loop calls must be inlined into it (MTF_INLINE):
+// a function that is called would be compiled for plain x86-64 only.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \

@@ -1,4 +1,4 @@
-// Numbers in messages for people.
+// Formats numbers and counts for messages.
 //
 //   counted(25000, "row")   // "25,000 rows"
 #pragma once
@@ -9,9 +9,9 @@
 
 namespace mtf {
 
-/// 25000 -> "25,000".
+/// Returns "25,000" for 25000.
 std::string with_thousands(double number);
-/// "1 row", "25,000 rows".
+/// Returns "1 row", "25,000 rows".
 std::string counted(int64_t count, std::string_view noun);
 
 }  // namespace mtf

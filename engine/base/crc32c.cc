@@ -15,7 +15,7 @@ using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
 /// tables[k][b]: the remainder of byte b followed by k zero bytes ("slicing by 8"; Kounavis and Berry, 2005).
 constexpr Tables make_tables() {
-  constexpr uint32_t polynomial = 0x82f63b78;  // bits reversed
+  constexpr uint32_t polynomial = 0x82f63b78;  // 0x1edc6f41 with its bits reversed
   Tables tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {
     uint32_t rest = byte;
@@ -40,7 +40,7 @@ uint64_t load(const char* bytes) {
 }
 
 #if defined(__x86_64__)
-/// 8 bytes in 3 cycles: one dependent chain, several GB/s, which no file delivers.
+/// Takes 8 bytes in 3 cycles, the latency of one instruction: several GB/s, faster than any file is read.
 [[gnu::target("sse4.2")]] uint32_t crc32c_sse42(std::string_view bytes, uint32_t crc) {
   uint64_t rest = ~crc;
   for (; bytes.size() >= 8; bytes.remove_prefix(8)) rest = _mm_crc32_u64(rest, load(bytes.data()));

@@ -16,14 +16,14 @@ std::string Mark::to_string() const { return line > 0 ? fmt::format("{}:{}:{}", 
 
 namespace {
 
-/// The line that a Problem shows, and what stands under it.
+/// The part of a line that a Problem shows, and where it is underlined.
 struct Excerpt {
   std::string text;
-  int caret = 0;  ///< columns before it
-  int width = 1;  ///< columns that it underlines
+  int caret = 0;  ///< number of columns before the caret
+  int width = 1;  ///< number of columns that are underlined
 };
 
-/// At most kShown characters of the line, those around the place.
+/// Returns at most kShown characters of the line around the place.
 Excerpt excerpt_of(const Mark& mark) {
   constexpr int kShown = 110, kBefore = 60;
   const std::string line = printable_columns(mark.text);
@@ -44,7 +44,7 @@ Excerpt excerpt_of(const Mark& mark) {
   return excerpt;
 }
 
-/// The line with its number, and below it the caret.
+/// Returns the line with its number, and the caret below it.
 std::string shown_line(const Mark& mark) {
   const Excerpt excerpt = excerpt_of(mark);
   const std::string number = mark.line > 0 ? std::to_string(mark.line) : "";

@@ -1,10 +1,10 @@
-// Errors that a user can understand: what is wrong, where, and what would be right.
+// Errors for the user: an Error says what is wrong, where, and what would be right.
 //
 //   throw Error(ErrorKind::kData, "images.idx: 3 bytes are missing at the end", "download the file again");
-//   diagnostics.error(mark, "unknown key `stepz`", "`steps`");   // collect all, then
-//   diagnostics.throw_if_errors();                               // report them together
+//   diagnostics.error(mark, "unknown key `stepz`", "`steps`");   // collects problems;
+//   diagnostics.throw_if_errors();                               // reports them together
 //
-// A broken invariant of the program itself is MTF_CHECK (check.h), which aborts.
+// Broken invariants of the program itself are checked by MTF_CHECK (check.h), which aborts.
 #pragma once
 
 #include <exception>
@@ -14,36 +14,37 @@
 
 namespace mtf {
 
-/// Decides the exit code: kUsage and kConfig (of any problem) 2; kDiverged 3; kPeerLost 75; the others 1.
+/// The kind of an error decides the exit code: 2 for kUsage and (if any problem has it) kConfig, 3 for
+/// kDiverged, 75 for kPeerLost, 1 for the others.
 enum class ErrorKind { kUsage, kConfig, kData, kCheckpoint, kSystem, kMemory, kDiverged, kPeerLost };
 
-/// A place in a YAML file or on the command line. Lines and columns count from 1; line 0: no position in a
-/// file.
+/// A place in a YAML file or on the command line. Lines and columns count from 1; line 0 means that the place
+/// has no position in a file.
 struct Mark {
-  std::string file;  ///< path of a file, or "argument 3"
+  std::string file;  ///< the path of a file, or "argument 3"
   int line = 0;
   int column = 0;
-  int length = 1;       ///< characters under the caret
-  std::string text;     ///< the line itself (of a long one what is near) or the argument; may be empty
-  int text_column = 1;  ///< of the first character of `text`
+  int length = 1;       ///< number of characters that are underlined
+  std::string text;     ///< the line (of a long one, the part around the place) or the argument; may be empty
+  int text_column = 1;  ///< the column of the first character of `text`
 
-  /// "FILE:LINE:COL", or "argument 3".
+  /// Returns "FILE:LINE:COL", or "argument 3".
   std::string to_string() const;
   bool known() const { return !file.empty(); }
 };
 
-/// One thing that is wrong. Printed as `PLACE: message; hint`, then the line with a caret, then `details`.
+/// One problem. It is printed as `PLACE: message; hint`, then the line with a caret below it, then `details`.
 struct Problem {
   ErrorKind kind = ErrorKind::kConfig;
   Mark mark;
   std::string message;
-  std::string hint;     ///< what would be right; may be empty
+  std::string hint;     ///< says what would be right; may be empty
   std::string details;  ///< further lines, such as the tensors that a layout rule concerns; may be empty
 
   std::string to_string() const;
 };
 
-/// Carries one or more problems to main(), which prints what() and returns exit_code().
+/// An exception with one or more problems. main() prints what() and returns exit_code().
 class Error : public std::exception {
  public:
   Error(ErrorKind kind, std::string message, std::string hint = {});
@@ -55,7 +56,7 @@ class Error : public std::exception {
   ErrorKind kind() const { return problems_.front().kind; }
   int exit_code() const;
 
-  /// More problems than this are counted, not printed.
+  /// The number of problems that what() prints; further ones are only counted.
   static constexpr size_t kMostPrinted = 20;
 
  private:
@@ -63,10 +64,10 @@ class Error : public std::exception {
   std::string text_;
 };
 
-/// The system's words for an error number: "No space left on device".
+/// Returns the system's message for an error number, such as "No space left on device".
 std::string system_message(int error);
 
-/// Collects errors and warnings of a phase so that all of a run are reported together.
+/// Collects the errors and warnings of a phase, so that all of them are reported together.
 class Diagnostics {
  public:
   void error(Mark mark, std::string message, std::string hint = {}, std::string details = {});
@@ -74,21 +75,22 @@ class Diagnostics {
   void add(const Error& error);
   void warning(Mark mark, std::string message);
   void note(const std::string& message);
-  /// Problems are ordered by the files (and arguments) in the order in which they are named here.
+  /// Names a file or an argument. Problems are ordered by their sources, in the order of these calls.
   void add_source(const std::string& file);
 
   bool has_errors() const { return !errors_.empty(); }
   const std::vector<Problem>& errors() const { return errors_; }
   const std::vector<Problem>& warnings() const { return warnings_; }
   const std::vector<std::string>& notes() const { return notes_; }
-  /// Throws one Error with all problems, ordered by place, each once.
+  /// Throws one Error with all problems, ordered by their marks and without duplicates; returns if there is
+  /// none.
   void throw_if_errors() const;
 
  private:
   std::vector<Problem> errors_;
   std::vector<Problem> warnings_;
   std::vector<std::string> notes_;
-  std::map<std::string, int> sources_;  ///< their order
+  std::map<std::string, int> sources_;  ///< position of each source in the order of add_source()
 };
 
 }  // namespace mtf

@@ -12,7 +12,7 @@
 namespace mtf {
 namespace {
 
-/// "[json.exception.type_error.302] type must be string" without what stands in brackets.
+/// Removes the name in brackets from "[json.exception.type_error.302] type must be string".
 std::string_view without_name(std::string_view what) {
   const size_t end = what.starts_with('[') ? what.find("] ") : std::string_view::npos;
   return end == std::string_view::npos ? what : what.substr(end + 2);
@@ -22,7 +22,7 @@ std::string_view without_name(std::string_view what) {
 
 Error as_error(const std::exception& error, std::string_view program) {
   if (const auto* own = dynamic_cast<const Error*>(&error)) return *own;
-  // A container that is asked for more than any memory has says `length_error`.
+  // A container of more elements than any memory can hold throws `length_error`.
   if (dynamic_cast<const std::bad_alloc*>(&error) || dynamic_cast<const std::length_error*>(&error))
     return {ErrorKind::kMemory, fmt::format("{}: there is not enough memory", program),
             "less at a time, or a machine or a control group with more"};
@@ -43,7 +43,7 @@ Error as_error(const std::exception& error, std::string_view program) {
 
 int report_failure(const std::exception& error, std::string_view program) {
   const Error described = as_error(error, program);
-  std::fputs(fmt::format("{}\n", described.what()).c_str(), stderr);  // fmt::print throws where it cannot
+  std::fputs(fmt::format("{}\n", described.what()).c_str(), stderr);  // fmt::print can throw
   return described.exit_code();
 }
 

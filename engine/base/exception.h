@@ -1,4 +1,4 @@
-// Exceptions of the libraries below, in words for the one who started the program.
+// Turns exceptions of any library into an Error with a message for the user.
 //
 //   } catch (const std::exception& error) {
 //     throw as_error(error, "mtf-train");
@@ -12,12 +12,11 @@
 
 namespace mtf {
 
-/// `error` itself where it is an Error; else one of kind kMemory or kSystem that says what went wrong: no
-/// more memory, what the system refused, and of anything else that `program` has a mistake.
+/// Returns `error` itself if it is an Error; otherwise an Error of kind kMemory (memory is exhausted) or
+/// kSystem (the system refused something, or, for any other exception, `program` has a bug).
 Error as_error(const std::exception& error, std::string_view program);
 
-/// What a program's main() does with an exception: says it on the standard error output. Returns the exit
-/// code.
+/// Prints an exception on the standard error output, for a program's main(). Returns the exit code.
 int report_failure(const std::exception& error, std::string_view program);
 
 }  // namespace mtf

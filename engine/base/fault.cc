@@ -31,10 +31,10 @@ constexpr std::array<std::pair<std::string_view, int>, 6> error_names = {{{"ENOS
                                                                           {"EFBIG", EFBIG},
                                                                           {"EINVAL", EINVAL}}};
 
-/// What the variable asks for.
+/// The value of the variable, parsed.
 struct Fault {
   std::string name;
-  int64_t passing = 1;  ///< counted from 1
+  int64_t passing = 1;  ///< which passing of the place fails, counted from 1
   int error = 0;        ///< 0: the process is killed
 };
 
@@ -43,7 +43,7 @@ struct Fault {
   std::_Exit(2);
 }
 
-/// NAME[@K][=ERROR].
+/// Parses NAME[@K][=ERROR].
 Fault parse_fault(std::string_view text) {
   Fault fault;
   std::string_view rest = text;
@@ -72,11 +72,11 @@ Fault parse_fault(std::string_view text) {
   return fault;
 }
 
-/// Counts how often the place was passed that MTF_FAULT names. A new value of the variable starts anew, so
-/// that one test program can try several.
+/// Counts how often the place that MTF_FAULT names was passed. A new value of the variable restarts the
+/// count, so that one test program can try several values.
 class PassingCounter {
  public:
-  /// The fault when this is the passing that `text` asks for.
+  /// Returns the fault if this is the passing that `text` asks for.
   std::optional<Fault> pass(const char* text, std::string_view name) {
     const std::lock_guard lock(mutex_);
     if (text_ != text) {

@@ -24,7 +24,7 @@ File::~File() {
 }
 
 int File::write(std::span<const std::byte> bytes) const {
-  constexpr size_t most_at_once = 1 << 30;  // the system takes at most 2 GiB
+  constexpr size_t most_at_once = 1 << 30;  // Linux writes at most 2 GiB per call
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), std::min(bytes.size(), most_at_once));
     if (written < 0 && errno == EINTR) continue;
@@ -102,7 +102,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   const auto cannot = [&](const std::string& why) {
     throw Error(ErrorKind::kCheckpoint, fmt::format("cannot read {}: {}", path, why));
   };
-  const File file(path, O_RDONLY | O_NONBLOCK);  // a pipe of that name does not stop the program
+  const File file(path, O_RDONLY | O_NONBLOCK);  // so that opening a named pipe does not block
   struct stat status {};
   if (!file.open()) cannot(system_message(file.error()));
   if (::fstat(file.get(), &status) != 0) cannot(system_message(errno));

@@ -1,5 +1,5 @@
-// Files as the system gives them: descriptors that close themselves, mappings, and writes that are on the
-// disk when they say so. Functions that return int return 0 or the system's error number.
+// Files of the operating system: descriptors that close themselves, memory mappings, and durable writes.
+// Functions that return int return 0 or the system's error number.
 #pragma once
 
 #include <cstddef>
@@ -9,25 +9,25 @@
 
 namespace mtf {
 
-/// A file descriptor that is closed at the end of its life.
+/// A file descriptor that its destructor closes.
 class File {
  public:
-  /// As open(2).
+  /// Opens the file as open(2) does, with O_CLOEXEC.
   File(const std::string& path, int flags, int mode = 0);
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
   bool open() const { return descriptor_ >= 0; }
-  /// Why it is not open.
+  /// The system's error number if the file could not be opened, otherwise 0.
   int error() const { return error_; }
   int get() const { return descriptor_; }
 
   /// Appends all of `bytes`.
   int write(std::span<const std::byte> bytes) const;
-  /// Comes back when all that was written is on the disk.
+  /// Returns when everything that was written is on the disk.
   int sync() const;
-  /// Lets the disk begin with what was written so far.
+  /// Starts to write to the disk what was written so far, without waiting for it.
   void start_sync() const;
 
  private:
@@ -35,37 +35,39 @@ class File {
   int error_;
 };
 
-/// Comes back when the names in a directory are on the disk. File systems that cannot do this are trusted.
+/// Returns when the entries of a directory are on the disk. File systems that do not support this are
+/// trusted.
 int sync_directory(const std::string& path);
 
-/// Writes a file so that it is the old one or the whole new one; the new one is on the disk.
+/// Replaces a file atomically and durably: at any moment it is the old or the complete new file, and on
+/// return the new one is on the disk.
 int write_file(const std::string& path, std::span<const std::byte> bytes);
 
-/// The directory in which `path` lies: "." when it has no other.
+/// Returns the directory of `path`: "." if it names none.
 std::string directory_of(const std::string& path);
 
-/// A directory, made with those above it where they are not there. Those that it made and that are empty at
-/// the end of its life go with it.
+/// Creates a directory and its missing parents. The destructor removes those that it created and that are
+/// empty.
 class MadeDirectory {
  public:
-  /// Throws Error (kSystem) when it cannot be created.
+  /// Throws Error (kSystem) if the directory cannot be created.
   explicit MadeDirectory(const std::string& path);
   ~MadeDirectory();
   MadeDirectory(const MadeDirectory&) = delete;
   MadeDirectory& operator=(const MadeDirectory&) = delete;
 
  private:
-  std::vector<std::string> made_;  ///< the deepest first
+  std::vector<std::string> made_;  ///< the deepest comes first
 };
 
-/// A directory that is held open, to notice when its path no longer leads to it.
+/// Holds a directory open, to notice when its path no longer leads to it.
 class HeldDirectory {
  public:
   explicit HeldDirectory(std::string path);
 
   const std::string& path() const { return path_; }
-  /// What has become of it: "was renamed to /runs/old", "was removed"; empty: the path leads to it, or that
-  /// cannot be told.
+  /// Says what happened to the directory: "was renamed to /runs/old" or "was removed"; empty if its path
+  /// still leads to it, or if this cannot be determined.
   std::string change() const;
 
  private:
@@ -73,8 +75,8 @@ class HeldDirectory {
   File directory_;
 };
 
-/// The bytes of a file, mapped read-only. The constructor throws Error (kCheckpoint) when there is no such
-/// file or it cannot be read.
+/// A file that is mapped read-only. The constructor throws Error (kCheckpoint) if there is no such regular
+/// file or if it cannot be read.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);

@@ -32,11 +32,11 @@ FileLock::FileLock(std::string path, const std::function<void()>& waiting) : pat
                   fmt::format("{}: cannot be written: {}", guarded, system_message(file_->error())));
     }
     if (::flock(file_->get(), LOCK_EX | LOCK_NB) == 0) continue;
-    if (errno != EWOULDBLOCK) return;  // a file system without locks
+    if (errno != EWOULDBLOCK) return;  // the file system has no locks
     if (waiting && !waited) waiting();
     waited = true;
     while (::flock(file_->get(), LOCK_EX) != 0 && errno == EINTR) continue;
-  } while (!has_name(*file_, path_));  // the holder before may have removed it
+  } while (!has_name(*file_, path_));  // the previous holder may have removed it
 }
 
 FileLock::~FileLock() {

@@ -1,4 +1,4 @@
-// One process at a time, by a file that lies beside what it guards.
+// FileLock lets only one process at a time make a file: it locks another file beside it.
 //
 //   const FileLock lock(path + ".lock", [&] { progress.info("another process makes " + path); });
 //   if (!exists(path)) make(path);
@@ -12,15 +12,15 @@
 
 namespace mtf {
 
-/// True when the file that is open still has this name: another process may have removed it.
+/// True if `path` still names the file that is open; another process may have removed it.
 bool has_name(const File& file, const std::string& path);
 
-/// Keeps out other processes, and other locks of this one, during its life; the file goes with it. Where the
-/// file system knows no locks nobody is kept out: then work may be done twice.
+/// Excludes other processes, and other locks of this process, until it is destroyed; the destructor removes
+/// the lock file. On a file system without locks nobody is excluded: work may then be done twice.
 class FileLock {
  public:
-  /// Waits; `waiting` (may be empty) is called once when another holds the lock. Throws Error (kSystem) when
-  /// the file cannot be made.
+  /// Waits for the lock; `waiting` (may be empty) is called once if another process holds it. Throws Error
+  /// (kSystem) if the lock file cannot be created.
   FileLock(std::string path, const std::function<void()>& waiting);
   ~FileLock();
   FileLock(const FileLock&) = delete;

@@ -1,4 +1,4 @@
-// XXH3 hashes: 64 bits for names, 128 bits (as text) for caches, the program hash and checkpoint blocks.
+// XXH3 hashes: 64 bits for names; 128 bits, as text, for caches, the program and checkpoint blocks.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,20 @@ struct XXH3_state_s;
 
 namespace mtf {
 
-/// XXH3_64 of `text` with `seed`.
+/// Returns XXH3_64 of `text` with `seed`.
 uint64_t hash64(std::string_view text, uint64_t seed = 0);
 
-/// XXH3_128 as 32 lower-case hexadecimal digits, the most significant first: what `xxhsum -H128` prints.
+/// Returns XXH3_128 as 32 lower-case hexadecimal digits, the most significant first, as `xxhsum -H128` prints
+/// it.
 std::string hash128_hex(std::span<const std::byte> bytes);
 std::string hash128_hex(std::string_view text);
 
-/// The same of bytes that come in pieces.
+/// Computes hash128_hex() of bytes that come in pieces.
 class Hash128 {
  public:
   Hash128();
   void add(std::span<const std::byte> bytes);
-  /// Of all bytes so far.
+  /// Returns the hash of all bytes so far.
   std::string hex() const;
 
  private:

@@ -1,4 +1,4 @@
-// Division of integers that rounds down, as kernels of every device do it; by 0 it gives 0.
+// Division of integers that rounds down; division by 0 gives 0. The kernels of every device use it.
 #pragma once
 
 #include <type_traits>

@@ -19,7 +19,7 @@ class TooDeep final : public nlohmann::json::exception {
 
 nlohmann::json parse_json(std::string_view text, const std::function<void(const std::string& key)>& twice) {
   using Event = nlohmann::json::parse_event_t;
-  std::vector<std::set<std::string>> open;  // keys of the objects in which the parser is
+  std::vector<std::set<std::string>> open;  // keys so far of each object that is open
   const auto callback = [&](int depth, Event event, const nlohmann::json& parsed) {
     if (depth >= kDeepestJson && (event == Event::object_start || event == Event::array_start))
       throw TooDeep(fmt::format("lists and objects are nested more than {} deep", kDeepestJson));
@@ -38,7 +38,7 @@ std::string message_of(const nlohmann::json::exception& error) {
   std::string message(text.substr(name == std::string_view::npos ? 0 : name + 2));
   if (message.size() <= kLongestMessage) return message;
   size_t end = kLongestMessage;
-  while (end > 0 && (message[end] & 0xC0) == 0x80) --end;  // not within a character
+  while (end > 0 && (message[end] & 0xC0) == 0x80) --end;  // so that no character is cut in two
   return message.substr(0, end) + "...";
 }
 

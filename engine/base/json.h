@@ -1,4 +1,4 @@
-// JSON that a damaged or hostile file may hold.
+// Parses JSON safely: a damaged or hostile file cannot exhaust the memory.
 #pragma once
 
 #include <functional>
@@ -10,13 +10,13 @@ namespace mtf {
 
 inline constexpr int kDeepestJson = 1000;
 
-/// Parses `text`; throws nlohmann::json::exception, also for lists and objects that are nested more than
-/// kDeepestJson deep, which take a hundred times the memory of their text. A key that occurs twice in an
-/// object, which JSON libraries pass over in silence, is handed to `twice`, which throws.
+/// Parses `text`. Throws nlohmann::json::exception if it is not JSON, or if lists and objects are nested more
+/// than kDeepestJson deep, because these take a hundred times the memory of their text. JSON libraries accept
+/// a key that occurs twice in an object; here it is passed to `twice`, which must throw.
 nlohmann::json parse_json(std::string_view text, const std::function<void(const std::string& key)>& twice);
 
-/// What is wrong, without the name and number that the library gives to the error. Of a long message, which
-/// quotes the text, only the beginning.
+/// Returns the message without the name and the number that the library puts before it. A long message, which
+/// quotes the text, is cut.
 std::string message_of(const nlohmann::json::exception& error);
 
 }  // namespace mtf

@@ -14,7 +14,7 @@ bool same_letter(char a, char b) {
   return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
 }
 
-/// In lower case, without what joins words.
+/// Returns the name in lower case without `_` and `-`.
 std::string letters_of(std::string_view name) {
   std::string letters;
   for (const char c : name) {

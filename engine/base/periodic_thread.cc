@@ -7,9 +7,9 @@
 namespace mtf {
 namespace {
 
-/// False: the thread is to stop.
+/// Waits for `pause`, or until a stop is requested. Returns false if the thread must stop.
 bool rest(const std::stop_token& stop, std::chrono::milliseconds pause) {
-  std::mutex mutex;  // nobody else's: only a stop ends the wait early
+  std::mutex mutex;  // local, because only a stop request ends the wait early
   std::unique_lock lock(mutex);
   std::condition_variable_any stopped;
   stopped.wait_for(lock, stop, pause, [] { return false; });

@@ -13,7 +13,7 @@ unsigned char byte_at(std::string_view text, size_t i) {
   return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
 }
 
-/// ASCII and Latin-1 control characters (two bytes in UTF-8).
+/// True for ASCII and Latin-1 control characters (the latter have two bytes in UTF-8).
 bool is_control(std::string_view character) {
   const unsigned char first = byte_at(character, 0);
   return first < 0x20 || first == 0x7f || (first == 0xc2 && byte_at(character, 1) < 0xa0);
@@ -30,7 +30,7 @@ std::string escaped(std::string_view bytes) {
 
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0u) == 0x80u; }
 
-/// The number of the first character of `text` in Unicode.
+/// Returns the Unicode code point of the first character of `text`.
 char32_t code_point(std::string_view text) {
   const size_t length = utf8_length(text);
   if (length < 2) return byte_at(text, 0);
@@ -40,7 +40,7 @@ char32_t code_point(std::string_view text) {
 }
 
 using Ranges = std::array<std::pair<char32_t, char32_t>, 12>;
-/// The blocks of Unicode whose characters are wide (East Asian Width W and F), and those that combine.
+/// Unicode blocks of wide characters (East Asian Width W and F), and of combining ones.
 constexpr Ranges kWide = {{{0x1100, 0x115f},
                            {0x2e80, 0x303e},
                            {0x3041, 0xa4cf},
@@ -62,7 +62,7 @@ bool is_in(const Ranges& ranges, char32_t point) {
   });
 }
 
-/// `text` with `replace(bytes)` for what cannot be printed.
+/// Returns `text` with `replace(bytes)` in place of each part that cannot be printed.
 template <class Replace>
 std::string replaced(std::string_view text, const Replace& replace) {
   std::string result;
@@ -75,10 +75,10 @@ std::string replaced(std::string_view text, const Replace& replace) {
   return result;
 }
 
-/// Characters that a message shows of what it quotes, and of a word such as the path of a file.
+/// The number of characters that a message shows of a quoted part, and of a word such as the path of a file.
 constexpr int kLongestQuote = 200, kLongestWord = 500;
 
-/// At most about `most` characters of it: its front and its end.
+/// Returns about `most` characters of a longer text: its front and its end.
 std::string without_middle(std::string_view text, int most) {
   constexpr int kEnd = 20;
   const int count = character_count(text);

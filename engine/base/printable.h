@@ -1,5 +1,5 @@
-// Text from files as it can be shown on a terminal: whatever stands in a file, a message stays one line of
-// UTF-8. Characters and columns of UTF-8 text; lists of names.
+// Makes any text printable on a terminal: whatever a file contains, a message stays one line of UTF-8. Also
+// counts characters and columns of UTF-8 text, and prints lists of names.
 //
 //   printable("a\n\x1b\xff")   // "a\\n\\x1b\\xff"
 //   character_count("größe")    // 5, in 7 bytes
@@ -13,27 +13,29 @@
 
 namespace mtf {
 
-/// Bytes of the UTF-8 character that `text` begins with; 0 when it begins with none.
+/// Returns the number of bytes of the UTF-8 character at the front of `text`; 0 if there is no valid one.
 size_t utf8_length(std::string_view text);
-/// `text` with control characters and bytes that are no UTF-8 as \n, \t, \r or \x1b.
+/// Returns `text` with control characters and invalid bytes escaped as \n, \t, \r or \x1b.
 std::string printable(std::string_view text);
-/// The same, but ends of lines stay.
+/// The same, but keeps newlines.
 std::string printable_lines(std::string_view text);
-/// The same with one � for each of them, so that columns still count characters.
+/// Replaces each of them by one � instead, so that columns still count characters.
 std::string printable_columns(std::string_view line);
 
-/// Characters (not bytes) of UTF-8 text.
+/// Returns the number of characters (not bytes) of UTF-8 text.
 int character_count(std::string_view text);
-/// Offset of the byte at which character `index` (from 0) begins; the size of `text` when it has fewer.
+/// Returns the offset of the byte at which character `index` (from 0) begins; the size of `text` if it has
+/// fewer.
 size_t byte_of_character(std::string_view text, int index);
-/// Columns of a terminal that the text fills: East Asian characters two, combining ones none.
+/// Returns the number of terminal columns of the text: East Asian wide characters take two, combining ones
+/// none.
 int display_width(std::string_view text);
 
-/// `text`, where parts in backquotes and words that are very long lose their middle: what a message quotes
-/// may be a whole file.
+/// Returns `text` without the middle of very long words and parts in backquotes, because what a message
+/// quotes may be a whole file.
 std::string shortened(std::string_view text);
 
-/// "a, b, c and 7 more": no more than `most` of the names.
+/// Lists at most `most` of the names: "a, b, c and 7 more".
 std::string list_names(const std::vector<std::string>& names, size_t most);
 
 }  // namespace mtf

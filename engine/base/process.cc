@@ -15,7 +15,7 @@ namespace mtf {
 
 void prepare_process() {
   ::signal(SIGXFSZ, SIG_IGN);
-  // The lowest free number is taken, so that these three come out of closed streams alone.
+  // open() takes the lowest free descriptor, so /dev/null replaces exactly the streams that are closed.
   for (int descriptor = 0; descriptor <= STDERR_FILENO;) {
     descriptor = ::open("/dev/null", O_RDWR);
     if (descriptor > STDERR_FILENO) ::close(descriptor);

@@ -1,4 +1,4 @@
-// What a run needs of its process, before anything else.
+// Prepares the process of a run, before anything else is done.
 #pragma once
 
 #include <string>
@@ -6,12 +6,12 @@
 
 namespace mtf {
 
-/// A file that reaches the limit of its size (`ulimit -f`) is an error of the write instead of the process's
-/// end. Standard streams that are closed become /dev/null: no file of the run can get the number of one, and
-/// messages into itself.
+/// Makes a write beyond the file size limit (`ulimit -f`) return an error instead of ending the process, and
+/// opens /dev/null for closed standard streams: otherwise a file of the run could get the descriptor of such
+/// a stream, and messages would be written into it.
 void prepare_process();
 
-/// The version and a hash of the program's file: what the processes of a run must have in common.
+/// Returns the version and a hash of the program's file; all processes of a run must have the same.
 std::string build_of_program(std::string_view version);
 
 }  // namespace mtf

@@ -13,7 +13,8 @@ namespace mtf {
 namespace {
 
 volatile std::sig_atomic_t received_signal = 0;
-/// When this process itself has got one, in seconds since the machine was started; 0: it has not.
+/// The time of the first signal that this process received itself, in seconds since the machine was started;
+/// 0: none.
 volatile std::sig_atomic_t received_at = 0;
 
 std::sig_atomic_t seconds_now() {
@@ -22,15 +23,15 @@ std::sig_atomic_t seconds_now() {
   return static_cast<std::sig_atomic_t>(now.tv_sec);
 }
 
-/// A second signal ends the process. Not one that comes at once: `timeout` sends each twice, and a terminal
-/// and a launcher may both send one.
+/// Lets a second signal end the process, but not one that comes at once: `timeout` sends each signal twice,
+/// and a terminal and a launcher may both send one.
 void remember(int signal) {
   if (received_at == 0) {
     received_at = seconds_now();
     StopSignals::receive(signal);
   } else if (seconds_now() - received_at > 1) {
     std::signal(signal, SIG_DFL);
-    std::raise(signal);  // comes behind this
+    std::raise(signal);  // delivered when this handler has returned
   }
 }
 
@@ -46,7 +47,8 @@ constexpr std::array kEnding = {SIGHUP, SIGINT, SIGTERM, SIGPIPE};
 volatile std::sig_atomic_t has_path = 0;
 std::array<char, PATH_MAX> path_to_remove;
 
-/// The signal comes again behind this, when it has its usual meaning.
+/// SA_RESETHAND has restored the default action, so that the signal, when it is delivered again, ends the
+/// process.
 void remove_and_end(int signal) {
   if (has_path != 0) ::unlink(path_to_remove.data());
   ::raise(signal);
@@ -77,7 +79,7 @@ void StopSignals::receive(int signal) {
 
 RemovedBySignal::RemovedBySignal(const std::string& path) {
   MTF_CHECK(has_path == 0, "two files to be removed by signals: {}", path);
-  if (path.size() >= path_to_remove.size()) return;  // no file can be called so
+  if (path.size() >= path_to_remove.size()) return;  // too long: no such file can exist
   path.copy(path_to_remove.data(), path.size());
   path_to_remove[path.size()] = '\0';
   has_path = 1;

@@ -1,13 +1,13 @@
-// Signals that end a process. While a run trains, the step in hand is finished and saved; elsewhere a file
-// that is not whole yet goes.
+// Handlers for signals that end a process: a run in training finishes and saves the current step, other
+// programs remove the file that they have not completed.
 #pragma once
 
 #include <string>
 
 namespace mtf {
 
-/// Takes SIGTERM and SIGINT for as long as it lives. A second one, if it comes more than a
-/// second later, ends the process at once.
+/// Handles SIGTERM and SIGINT until it is destroyed. A second signal that comes more than a second after the
+/// first ends the process at once.
 class StopSignals {
  public:
   StopSignals();
@@ -15,13 +15,14 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// The signal that has come; 0: none.
+  /// The first signal that was received, or 0.
   static int received();
-  /// As if `signal` had come, unless one has.
+  /// Acts as if this process had received `signal`, unless it has received one already.
   static void receive(int signal);
 };
 
-/// SIGHUP, SIGINT, SIGTERM and SIGPIPE remove a file before they end the process as ever. One at a time.
+/// Removes a file when SIGHUP, SIGINT, SIGTERM or SIGPIPE ends the process. Only one object may exist at a
+/// time.
 class RemovedBySignal {
  public:
   explicit RemovedBySignal(const std::string& path);

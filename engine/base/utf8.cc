@@ -10,7 +10,7 @@
 namespace mtf {
 namespace {
 
-/// Bytes at the front of `text` that are ASCII; may stop a little early.
+/// Returns the number of leading ASCII bytes of `text`, in whole words: it may stop a little early.
 size_t ascii_length(std::string_view text) {
   size_t length = 0;
   for (uint64_t word; length + sizeof word <= text.size(); length += sizeof word) {

@@ -1,4 +1,4 @@
-// UTF-8 text as characters.
+// Reads and writes UTF-8 text character by character.
 //
 //   for (size_t at = 0; at < text.size();) use(next_character(text, at));
 #pragma once
@@ -10,13 +10,13 @@
 
 namespace mtf {
 
-/// The character at `at`, which moves behind it; U+FFFD for a byte that is no UTF-8.
+/// Returns the character at offset `at` and moves `at` behind it; U+FFFD for an invalid byte.
 char32_t next_character(std::string_view text, size_t& at);
-/// All characters of the text.
+/// Returns all characters of the text.
 std::u32string decode_utf8(std::string_view text);
-/// What is no character is written as `otherwise`.
+/// Appends a character to `text`; if it is not a valid code point, appends `otherwise` in its place.
 void append_utf8(char32_t character, std::string& text, char32_t otherwise = U'\ufffd');
-/// Offset of the first byte that is no UTF-8.
+/// Returns the offset of the first byte that is not valid UTF-8.
 std::optional<size_t> first_invalid_byte(std::string_view text);
 
 }  // namespace mtf

@@ -20,14 +20,15 @@ uint64_t multiply(uint64_t a, uint64_t b) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b % prime);
 }
 
-/// A random number below `prime` for each bound (0 .. size) of each axis.
+/// Returns a random number below `prime` for each bound (0 .. size) of each axis.
 uint64_t random_at(uint64_t axis, int64_t bound) {
   const std::array<uint64_t, 2> key = {axis, static_cast<uint64_t>(bound)};
   return hash64({reinterpret_cast<const char*>(key.data()), sizeof(key)}) % prime;
 }
 
-/// Every element of a variable has a weight, the product over its axes of r(axis, index + 1) - r(axis, index)
-/// with random r. The weights of a rectangle add up to this product, without a look at the elements.
+/// Returns the weight of a rectangle: the sum of the weights of its elements. The weight of an element is the
+/// product over the axes of r(axis, index + 1) - r(axis, index) with random r, so that the sum is a product
+/// of differences over the rectangle.
 uint64_t weight_of(std::span<const int64_t> begin, std::span<const int64_t> size) {
   uint64_t weight = 1;
   for (size_t axis = 0; axis < begin.size(); ++axis) {
@@ -37,7 +38,7 @@ uint64_t weight_of(std::span<const int64_t> begin, std::span<const int64_t> size
   return weight;
 }
 
-/// Bytes of a variable or block, or -1 when they exceed int64.
+/// Returns the number of bytes of a variable or block, or -1 if it exceeds int64.
 int64_t bytes_of(std::span<const int64_t> size, DType dtype) {
   auto bytes = static_cast<int64_t>(size_of(dtype));
   for (const int64_t entry : size)
@@ -55,7 +56,7 @@ std::string problem_of_file(const CheckpointFileInfo& file) {
   return {};
 }
 
-/// `file`: nullptr when there is none of that name.
+/// Returns what is wrong with a block, or an empty string. `file` is null if there is no file of that name.
 std::string problem_of_block(const CheckpointBlock& block, const std::vector<int64_t>& shape, DType dtype,
                              const CheckpointFileInfo* file) {
   if (block.begin.size() != shape.size() || block.size.size() != shape.size())
@@ -78,9 +79,9 @@ std::string problem_of_block(const CheckpointBlock& block, const std::vector<int
   return {};
 }
 
-/// The blocks, each within the variable, must hold every element once. Counting elements finds what is
-/// missing; a set of blocks that holds some twice and others not at all has the random weight of the variable
-/// only with probability rank / 2^61 (lemma of Schwartz and Zippel).
+/// Checks that the blocks, each of which lies within the variable, hold every element exactly once. The count
+/// of bytes shows if elements are missing. A set of blocks that holds some elements twice and others not at
+/// all has the variable's random weight only with probability rank / 2^61 (Schwartz-Zippel lemma).
 std::string problem_of_cover(const CheckpointVariable& variable, const std::vector<int64_t>& shape) {
   const int64_t bytes = bytes_of(shape, variable.dtype);
   uint64_t weight = 0;
@@ -110,8 +111,8 @@ std::string problem_of_variable(const CheckpointVariable& variable, const FilesB
   return problem_of_cover(variable, shape);
 }
 
-/// Header and blocks of each file must follow each other without gaps, so that a checksum protects every
-/// byte.
+/// Checks that the header and the blocks of each file follow each other without gaps, so that a checksum
+/// protects every byte.
 std::string problem_of_places(const Manifest& manifest) {
   struct Place {
     std::string_view file;

@@ -1,11 +1,10 @@
-// Checkpoints: directories of safetensors files and a manifest, written whole or not at all, read by any
-// mesh.
+// Checkpoints: directories of safetensors files with a manifest. They are published atomically and can be
+// read on any mesh.
 //
 //   write_checkpoint("runs/mnist/checkpoints", manifest, {{"weights.safetensors", tensors}});
 //   for (const SavedCheckpoint& saved : list_checkpoints("runs/mnist/checkpoints")) ...   // by step
 //   CheckpointReader reader(saved.path);
-//   reader.read("layer_1/kernel", begin, size, slice);   // any rectangle of the variable, from whatever
-//   blocks hold it
+//   reader.read("layer_1/kernel", begin, size, slice);   // any rectangle of the variable, across its blocks
 #pragma once
 
 #include <cstddef>
@@ -21,26 +20,26 @@
 
 namespace mtf {
 
-/// A variable, or one rectangle of it, to be written. `data` is row-major and belongs to the caller.
+/// A variable, or a rectangle of it, to be written. The caller owns `data`, which is row-major.
 struct CheckpointTensor {
   std::string name;
   DType dtype = DType::kFloat32;
-  Shape shape;                 ///< of the whole variable
-  std::vector<int64_t> begin;  ///< of the rectangle along each axis; empty: the whole variable
+  Shape shape;                 ///< shape of the whole variable
+  std::vector<int64_t> begin;  ///< first index of the rectangle along each axis; empty: the whole variable
   std::vector<int64_t> size;
   std::span<const std::byte> data;
 };
 
 struct CheckpointFile {
-  std::string name;  ///< "weights.safetensors"
+  std::string name;  ///< such as "weights.safetensors"
   std::vector<CheckpointTensor> tensors;
 };
 
-/// Writes `directory`/step-N (N = manifest.step): all files under a temporary name, synced, the manifest
-/// last, then renamed; a reader sees the whole checkpoint or none, also after a crash. A checkpoint of the
-/// same step is replaced. `manifest.files` and `manifest.variables` are filled in here. Throws Error
-/// (kSystem) with the system's reason; nothing is left behind then. Tensors that are whole lie in the files
-/// under their own names, rectangles under NAME@BEGIN.
+/// Writes `directory`/step-N (N = manifest.step): writes and syncs all files in a temporary directory, the
+/// manifest last, and then renames it. A reader sees the complete checkpoint or none, even after a crash. A
+/// checkpoint of the same step is replaced. The function fills in `manifest.files` and `manifest.variables`.
+/// Throws Error (kSystem) with the system's reason, and then leaves nothing behind. In the files, whole
+/// tensors have their own names, rectangles NAME@BEGIN.
 void write_checkpoint(const std::string& directory, Manifest manifest, std::span<const CheckpointFile> files);
 
 struct SavedCheckpoint {
@@ -48,18 +47,20 @@ struct SavedCheckpoint {
   std::string path;
 };
 
-/// The complete checkpoints in `directory`, by step; none when there is no such directory.
+/// Returns the complete checkpoints in `directory`, by step; none if there is no such directory.
 std::vector<SavedCheckpoint> list_checkpoints(const std::string& directory);
-/// Removes what interrupted saves left in `directory`. Throws Error (kSystem).
+/// Removes what interrupted saves left in `directory`, and restores a checkpoint whose replacement was
+/// interrupted. Throws Error (kSystem).
 void remove_unfinished(const std::string& directory);
-/// Gives a damaged checkpoint a name under which nothing takes it for one, and returns its new path. Throws
-/// Error (kSystem).
+/// Renames a damaged checkpoint, so that it is no longer taken for a checkpoint, and returns its new path.
+/// Throws Error (kSystem).
 std::string set_checkpoint_aside(const SavedCheckpoint& saved);
-/// Removes one checkpoint so that a crash in between leaves it whole or invisible. Throws Error (kSystem).
+/// Removes one checkpoint; after a crash in between it is either complete or not listed. Throws Error
+/// (kSystem).
 void remove_checkpoint(const SavedCheckpoint& saved);
 
-/// Opens a checkpoint. The constructor checks the manifest, the sizes and the headers of all files; the data
-/// of a block are checked against their hash before the first byte of it is handed out. Throws
+/// Reads a checkpoint. The constructor checks the manifest, and the sizes and headers of all files. The data
+/// of a block are checked against their hash before the first byte is returned. Errors are thrown as
 /// DamagedCheckpoint, an Error (kCheckpoint) that names the file, the variable and what is wrong.
 class CheckpointReader {
  public:
@@ -69,13 +70,13 @@ class CheckpointReader {
 
   const std::string& path() const;
   const Manifest& manifest() const;
-  /// nullptr when there is none.
+  /// Returns the variable of this name, or nullptr.
   const CheckpointVariable* find(std::string_view name) const;
   /// Copies the elements begin .. begin + size of a variable to `to`, row-major. The variable must exist and
-  /// the rectangle lie within it.
+  /// contain the rectangle.
   void read(const std::string& name, std::span<const int64_t> begin, std::span<const int64_t> size,
             std::byte* to);
-  /// Checks the data of every block.
+  /// Checks the data of all blocks.
   void verify();
 
  private:

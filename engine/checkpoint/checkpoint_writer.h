@@ -1,10 +1,10 @@
-// A checkpoint on its way to the disk, written by one process or by several in one directory that all see:
-// the first one begins and finishes it, and in between each writes files of its own.
+// Writes a checkpoint from one process or from several that share a directory: the first process begins and
+// finishes it; in between each process writes its own files.
 //
 //   CheckpointWriter writer("runs/mnist/checkpoints", manifest.step);
-//   writer.begin();                                        // the first process; then the others go on
-//   const WrittenPart part = writer.write(files);       // each
-//   writer.finish(manifest, parts);                        // the first one, with the parts of all
+//   writer.begin();                                   // in the first process, before the others continue
+//   const WrittenPart part = writer.write(files);     // in each process
+//   writer.finish(manifest, parts);                   // in the first process, with the parts of all
 #pragma once
 
 #include <span>
@@ -17,19 +17,19 @@ namespace mtf {
 
 class File;
 
-/// What one process has written of a checkpoint.
+/// The part of a checkpoint that one process has written.
 struct WrittenPart {
-  std::string writer;  ///< what messages call the process
+  std::string writer;  ///< name of the process in messages
   std::vector<CheckpointFileInfo> files;
-  std::vector<CheckpointVariable> variables;  ///< with the blocks that are in these files
+  std::vector<CheckpointVariable> variables;  ///< only the blocks that are in these files
 };
 
 std::string to_json(const WrittenPart& part);
-/// Reads what to_json() wrote.
+/// Parses the text that to_json() returned.
 WrittenPart parse_part(const std::string& text);
 
-/// Each call throws Error (kSystem) with the system's reason. What was begun and not finished goes away with
-/// the object that began it.
+/// Writes one checkpoint. Each function throws Error (kSystem) with the system's reason. The destructor of
+/// the object that began a checkpoint removes it if it is not finished.
 class CheckpointWriter {
  public:
   CheckpointWriter(const std::string& directory, int64_t step);
@@ -37,13 +37,13 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  /// Makes the directory that the files are written into, under its temporary name, and `directory`; those
-  /// above it must be there.
+  /// Creates the directory for the files under its temporary name, and `directory` if it does not exist; the
+  /// parent of `directory` must exist.
   void begin();
   /// Writes files, and returns when they are on the disk.
   WrittenPart write(std::span<const CheckpointFile> files);
-  /// Writes the manifest, with the files and variables of all parts, and gives the checkpoint its name. A
-  /// file that is not in this directory is an error that names its writer.
+  /// Writes the manifest with the files and variables of all parts, and gives the checkpoint its name. A file
+  /// that is missing in the directory is an error that names its writer.
   void finish(Manifest manifest, std::span<const WrittenPart> parts);
 
  private:
@@ -58,9 +58,9 @@ class CheckpointWriter {
   void publish();
 
   const std::string directory_, path_, temporary_, replaced_;
-  bool begun_ = false;     ///< by this object
-  int64_t files_ = 0;      ///< written so far
-  size_t not_synced_ = 0;  ///< bytes
+  bool begun_ = false;     ///< true if this object began the checkpoint
+  int64_t files_ = 0;      ///< number of files written so far
+  size_t not_synced_ = 0;  ///< number of bytes since the last start_sync()
 };
 
 }  // namespace mtf

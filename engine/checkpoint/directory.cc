@@ -22,13 +22,13 @@ constexpr std::string_view prefix = "step-";
 constexpr std::string_view unfinished_suffix = ".tmp";
 constexpr std::string_view replaced_suffix = ".old";
 
-/// The step of ".step-00001000SUFFIX".
+/// Returns the step of ".step-00001000SUFFIX".
 std::optional<int64_t> step_of_hidden(std::string_view name, std::string_view suffix) {
   if (!name.starts_with('.') || !name.ends_with(suffix)) return std::nullopt;
   return step_of(name.substr(1, name.size() - 1 - suffix.size()));
 }
 
-/// Names in a directory; none when there is no such directory.
+/// Returns the names in a directory; none if it does not exist.
 std::vector<std::string> names_in(const std::string& directory) {
   std::vector<std::string> names;
   std::error_code error;
@@ -113,7 +113,7 @@ void remove_unfinished(const std::string& directory) {
 
 std::string set_checkpoint_aside(const SavedCheckpoint& saved) {
   const std::string name = fmt::format("{}/{}", directory_of(saved.path), set_aside_name(saved.step));
-  remove_or_throw(name, name);  // an earlier one of this step
+  remove_or_throw(name, name);  // an earlier checkpoint of the same step
   rename_or_throw(saved.path, name);
   sync_directory(directory_of(saved.path));
   return name;
@@ -121,9 +121,9 @@ std::string set_checkpoint_aside(const SavedCheckpoint& saved) {
 
 void remove_checkpoint(const SavedCheckpoint& saved) {
   const std::string hidden = fmt::format("{}/{}", directory_of(saved.path), unfinished_name(saved.step));
-  remove_or_throw(hidden, saved.path);  // of a removal that was interrupted
+  remove_or_throw(hidden, saved.path);  // left by a removal that was interrupted
   rename_or_throw(saved.path, hidden);
-  sync_directory(directory_of(saved.path));  // the name goes before the files do
+  sync_directory(directory_of(saved.path));  // the name must be gone before any of the files
   remove_or_throw(hidden, saved.path);
 }
 

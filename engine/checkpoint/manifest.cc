@@ -55,7 +55,7 @@ OrderedJson to_json(const std::map<std::string, double>& numbers) {
   return OrderedJson(numbers);
 }
 
-/// A list with one line for each entry.
+/// Returns a JSON list with one line for each entry.
 template <class T>
 std::string lines_of(const std::vector<T>& entries) {
   std::string text = "[";
@@ -63,7 +63,7 @@ std::string lines_of(const std::vector<T>& entries) {
   return text + (entries.empty() ? "]" : "\n  ]");
 }
 
-/// What follows the text whose hash it states.
+/// Returns the end of a manifest: the hash of the `text` before it.
 std::string closing(std::string_view text) {
   return fmt::format("  \"xxh128\": \"{}\"\n}}\n", hash128_hex(text));
 }
@@ -72,10 +72,10 @@ bool is_hash(std::string_view text) {
   return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-/// A JSON object with known keys: each must be there, and no other.
+/// A JSON object with known keys: it must have each of them, and no others.
 class Fields {
  public:
-  /// `place`: "" or such as "variable `x`: ", for messages.
+  /// `place` precedes messages: empty, or for example "variable `x`: ".
   Fields(const Json& json, const std::string& path, std::string place,
          std::initializer_list<const char*> keys, std::initializer_list<const char*> optional_keys = {})
       : json_(json), path_(path), place_(std::move(place)) {
@@ -153,7 +153,7 @@ class Fields {
   std::string place_;
 };
 
-/// "variable `x`: ", or "variable 3: " when it has no name.
+/// Returns "variable `x`: ", or "variable 3: " if it has no name.
 std::string place_of(const char* kind, const Json& json, size_t index) {
   if (json.is_object() && json.contains("name") && json["name"].is_string())
     return fmt::format("{} `{}`: ", kind, json["name"].get<std::string>());
@@ -179,7 +179,7 @@ CheckpointBlock parse_block(const Json& json, const std::string& path, const std
           .xxh128 = fields.hash("xxh128")};
 }
 
-/// [["d_model", 512], ...]
+/// Parses [["d_model", 512], ...].
 Shape parse_shape(const Fields& fields) {
   const Json& list = fields.list("shape");
   if (list.size() > most_dimensions) fields.fail(fmt::format("`shape` has {} dimensions", list.size()));
@@ -221,7 +221,7 @@ Json parse_text(const std::string& text, const std::string& path) {
   }
 }
 
-/// The text must end with the hash of all before it.
+/// Checks that the text ends with the hash of everything before it.
 void check_hash(const std::string& text, const std::string& path) {
   static const size_t length = closing("").size();
   const std::string_view whole = text, body = whole.substr(0, whole.size() - std::min(whole.size(), length));

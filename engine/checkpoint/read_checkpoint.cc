@@ -15,7 +15,7 @@
 namespace mtf {
 namespace {
 
-/// Opens a file of the checkpoint; its size and header must be those of the manifest.
+/// Opens a file of the checkpoint; checks its size and header against the manifest.
 SafetensorsFile open_file(const std::string& directory, const CheckpointFileInfo& info) {
   const std::string path = fmt::format("{}/{}", directory, info.name);
   if (!std::filesystem::exists(path)) throw_damaged(path, "it is missing");
@@ -49,7 +49,7 @@ class CheckpointReader::Implementation {
   void verify();
 
  private:
-  /// A block of the manifest and its data.
+  /// A block of the manifest with its data.
   struct Block {
     const CheckpointBlock* place;
     Shape shape;
@@ -64,8 +64,8 @@ class CheckpointReader::Implementation {
   std::string path_;
   Manifest manifest_;
   std::map<std::string, SafetensorsFile, std::less<>> files_;
-  std::map<std::string, size_t, std::less<>> variables_;  ///< indices in the manifest
-  std::vector<std::vector<Block>> blocks_;                ///< by variable, as in the manifest
+  std::map<std::string, size_t, std::less<>> variables_;  ///< index of each variable in the manifest
+  std::vector<std::vector<Block>> blocks_;                ///< blocks of each variable of the manifest
 };
 
 CheckpointReader::Implementation::Implementation(const std::string& directory)
@@ -77,7 +77,7 @@ CheckpointReader::Implementation::Implementation(const std::string& directory)
   for (const CheckpointFileInfo& info : manifest_.files)
     files_.emplace(info.name, open_file(directory, info));
 
-  std::map<std::string_view, size_t> tensors;  // of the manifest, by file
+  std::map<std::string_view, size_t> tensors;  // number of tensors of the manifest in each file
   for (const CheckpointVariable& variable : manifest_.variables) {
     variables_.emplace(variable.name, blocks_.size());
     std::vector<Block>& blocks = blocks_.emplace_back();
@@ -92,7 +92,7 @@ CheckpointReader::Implementation::Implementation(const std::string& directory)
                                              tensors[name]));
 }
 
-/// The header of the file must say of the block what the manifest says.
+/// Finds the block in its file, whose header must agree with the manifest.
 CheckpointReader::Implementation::Block CheckpointReader::Implementation::find_block(
     const CheckpointVariable& variable, const CheckpointBlock& place) const {
   const SafetensorsFile& file = files_.find(place.file)->second;
@@ -139,7 +139,7 @@ void CheckpointReader::Implementation::read(const std::string& name, std::span<c
 
   const Shape wanted = resized(variable.shape, size);
   for (Block& block : blocks_[entry->second]) {
-    // What both have: its size, and its first element in the block and in what is wanted.
+    // The common rectangle: its size, and its first element within the block and within the wanted rectangle.
     std::vector<int64_t> common(rank), in_block(rank), in_wanted(rank);
     bool is_empty = false;
     for (size_t axis = 0; axis < rank; ++axis) {

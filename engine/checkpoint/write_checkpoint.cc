@@ -23,12 +23,14 @@
 namespace mtf {
 namespace {
 
-/// Bytes that are hashed and then written: the write finds them in the second-level cache.
+/// The number of bytes that are hashed and then written, so that the write finds them in the second-level
+/// cache.
 constexpr size_t piece_bytes = 512 << 10;
-/// Bytes after which the disk begins to work, so that only a rest is waited for at the end.
+/// The number of bytes after which writing to the disk is started, so that the sync at the end waits only for
+/// the rest.
 constexpr size_t bytes_between_syncs = 16 << 20;
 
-/// Collects the blocks of variables, from several files and processes.
+/// Collects the blocks of variables from several files and processes.
 class Variables {
  public:
   explicit Variables(std::vector<CheckpointVariable>& all) : all_(all) {
@@ -63,7 +65,8 @@ CheckpointWriter::~CheckpointWriter() {
   if (begun_) std::filesystem::remove_all(temporary_, ignored);
 }
 
-/// Each system call stands behind the fault point of what was done before it.
+/// Throws an Error for an error number of the system. The fault point before a system call is named after
+/// what was done before.
 void CheckpointWriter::check(int error) const {
   if (error != 0)
     throw Error(ErrorKind::kSystem, fmt::format("cannot write {}: {}", path_, system_message(error)));
@@ -76,11 +79,11 @@ void CheckpointWriter::begin() {
   const bool is_new = std::filesystem::create_directory(directory_, error);
   check(error.value());
   if (is_new) check(sync_directory(directory_of(directory_)));
-  check(remove_tree(temporary_));  // of a save that was killed
+  check(remove_tree(temporary_));  // left by a save that was killed
   check(::mkdir(temporary_.c_str(), 0777) == 0 ? 0 : errno);
 }
 
-/// `fill` writes what the file holds.
+/// Creates a file, whose contents `fill` writes, and syncs it.
 template <class Fill>
 void CheckpointWriter::write_synced(const std::string& name, const Fill& fill) {
   check(fault_point(files_++ == 0 ? "checkpoint.create" : "checkpoint.file"));
@@ -91,7 +94,7 @@ void CheckpointWriter::write_synced(const std::string& name, const Fill& fill) {
   check(file.sync());
 }
 
-/// Returns the hash.
+/// Writes the bytes and returns their hash.
 std::string CheckpointWriter::write_hashed(const File& file, std::span<const std::byte> bytes) {
   Hash128 hash;
   while (!bytes.empty()) {
@@ -188,8 +191,9 @@ void CheckpointWriter::write_manifest(const Manifest& manifest) {
                [&](const File& output) { write_hashed(output, std::as_bytes(std::span(text))); });
 }
 
-/// Renames the directory. A checkpoint that has the name gets the temporary one: in the same moment, or a
-/// moment before where the file system cannot exchange two names. `fault` stands for the first call.
+/// Renames the directory. A checkpoint that already has the name gets the temporary name, in the same
+/// operation, or just before on file systems that cannot exchange two names. `fault` replaces the result of
+/// the first call.
 int CheckpointWriter::take_name(bool replaces, int fault) {
   const auto rename = [](const std::string& from, const std::string& to, unsigned flags = 0) {
     return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) == 0 ? 0 : errno;
@@ -213,14 +217,14 @@ void CheckpointWriter::publish() {
   check(take_name(replaces, fault_point("checkpoint.sync")));
   int error = fault_point("checkpoint.rename");
   if (error == 0) error = sync_directory(directory_);
-  if (error != 0) {  // back to what was there before
+  if (error != 0) {  // restores the previous state
     if (replaces)
       take_name(true, 0);
     else
       std::rename(path_.c_str(), temporary_.c_str());
     check(error);
   }
-  // The save has succeeded. What cannot be removed now, remove_unfinished() removes later.
+  // The save has succeeded. Whatever cannot be removed now is removed later by remove_unfinished().
   if (fault_point("checkpoint.parent") == 0) remove_tree(temporary_);
 }
 

@@ -1,4 +1,4 @@
-// Collectives between the processes that host positions of a mesh.
+// Collectives between processes, each of which hosts positions of a mesh.
 #pragma once
 
 #include <cstddef>
@@ -13,86 +13,92 @@
 
 namespace mtf {
 
-/// One group of a collective between processes, as this process sees it: some of the members' inputs are
-/// here, and some of the results are wanted here.
+/// A group of a collective between processes, as seen by this process: it has some of the members' inputs,
+/// and needs some of the results.
 struct RemoteGroup {
-  /// A process that wants results of the group.
+  /// A process that needs results of the group.
   struct Consumer {
     int process = 0;
-    std::vector<int64_t> members;  ///< whose results it wants, each once, ascending; kAllReduce: any one
-    std::vector<int> suppliers;    ///< by member: the process that gives it the member's input (itself, where
-                                   ///< it holds it)
+    /// The members whose results it needs, each once, ascending; for kAllReduce any one member.
+    std::vector<int64_t> members;
+    /// The process that gives it each member's input (itself, if it has that input).
+    std::vector<int> suppliers;
   };
-  int64_t base = 0;                 ///< the group's first mesh position, by which all processes order groups
-  std::vector<Consumer> consumers;  ///< by process
-  std::vector<const std::byte*> inputs;  ///< by member; null where this process does not hold it
-  /// Of the members that this process wants, in the order of Consumer::members; each may be wanted in several
-  /// places (copies of the same bits).
+  int64_t base = 0;                 ///< first mesh position of the group; all processes order groups by it
+  std::vector<Consumer> consumers;  ///< ascending by process
+  std::vector<const std::byte*> inputs;  ///< input of each member; null if this process does not have it
+  /// The destinations of each result that this process needs, in the order of Consumer::members. One result
+  /// may have several destinations, which get the same bits.
   std::vector<std::vector<std::byte*>> results;
 };
 
 /// One input and output value of a collective instruction.
 struct RemotePart {
   Collective collective;
-  std::vector<RemoteGroup> groups;  ///< those of which this process is a consumer or a supplier; by base
-  /// The same in all processes: processes that have all of their groups in common (remote_groups.h). Empty:
-  /// there are others.
+  /// The groups of which this process is a consumer or a supplier, ordered by base.
+  std::vector<RemoteGroup> groups;
+  /// The process groups over which the groups are spread evenly (even_process_groups() in remote_groups.h);
+  /// the same in all processes. Empty: the groups are spread in another way.
   std::vector<std::vector<int>> process_groups;
-  /// For communicators on a device, in its memory: where it is false, the results are left as they are. All
-  /// parts have the same.
+  /// A flag in the memory of the device, for communicators on a device: if it is false, the results are not
+  /// written. All parts have the same guard.
   const bool* guard = nullptr;
 };
 
-/// A collective between processes, prepared once and run many times. All processes start the same ones in the
-/// same order.
+/// A collective between processes, which is prepared once and run many times. All processes must start the
+/// same collectives in the same order.
 class RemoteCollective {
  public:
   virtual ~RemoteCollective() = default;
-  /// Queues it. Until wait() has returned, inputs keep their values and results belong to it.
+  /// Queues the collective. Until wait() returns, the inputs must not change and the results must not be
+  /// used.
   virtual void start() = 0;
-  /// Throws Error (kPeerLost) that names the process that is missing.
+  /// Waits for the end of the collective. Throws Error (kPeerLost) that names the process that is missing.
   virtual void wait() = 0;
-  /// Payload bytes that this process has sent in the last run.
+  /// Returns the payload bytes that this process sent in the last run.
   virtual double bytes_sent() const = 0;
 };
 
-/// Bytes that every process is about to have.
+/// A running gather of bytes from all processes.
 class PendingGather {
  public:
   virtual ~PendingGather() = default;
-  /// Those of each process, by process. Throws Error (kPeerLost).
+  /// Returns the bytes of each process, ordered by rank. Throws Error (kPeerLost).
   virtual std::vector<std::string> wait() = 0;
 };
 
+/// Runs collectives between the processes of a run; by default there is one process.
 class Communicator {
  public:
   virtual ~Communicator() = default;
   virtual int process() const { return 0; }
   virtual int processes() const { return 1; }
-  /// Operands of collectives are in the memory of the backend's device; start() and wait() enqueue. Else they
-  /// are in host memory.
+  /// True if the operands of collectives are in the memory of the backend's device and start() and wait()
+  /// enqueue work on it; false if they are in host memory.
   virtual bool is_on_device() const { return false; }
-  /// For groups over several processes. The parts run as one; they have the same kind, reduction and dtype.
-  /// `name`: what messages call it, such as "all_reduce grads/layer_1/kernel over data".
+  /// Prepares a collective for groups that span several processes. The parts run as one collective; they have
+  /// the same kind, reduction and dtype. `name` is its name in messages, such as "all_reduce
+  /// grads/layer_1/kernel over data".
   virtual std::unique_ptr<RemoteCollective> prepare(std::vector<RemotePart> parts,
                                                     const std::string& name) = 0;
-  /// Sends bytes of the host to all processes, in the order of all other collectives.
+  /// Sends bytes of the host to all processes. Gathers have their place in the order of all collectives.
   virtual std::unique_ptr<PendingGather> start_gather(std::string bytes, const std::string& name) = 0;
-  /// Throws Error (kPeerLost) when another process is known to be lost; does not wait. From any thread.
+  /// Throws Error (kPeerLost) if another process is known to be lost; does not wait. May be called from any
+  /// thread.
   virtual void check() {}
 };
 
-/// Null: one process.
+/// Returns the number of processes and the index of this one; null stands for one process.
 Hosting hosting_of(const Communicator* communicator);
-/// The bytes of each process, by process.
+/// Returns the bytes of each process, ordered by rank.
 std::vector<std::string> all_gather(Communicator& communicator, std::string bytes, const std::string& name);
-/// The bytes that process 0 gives; those of the others are ignored.
+/// Returns the bytes of process 0; those of the other processes are ignored.
 std::string broadcast(Communicator& communicator, std::string bytes, const std::string& name);
 
-/// Of a process that is alone.
+/// The communicator of a run of one process.
 class InProcessCommunicator : public Communicator {
  public:
-  /// There are no other processes: aborts.
+  /// Aborts, because there are no other processes.
   std::unique_ptr<RemoteCollective> prepare(std::vector<RemotePart> parts, const std::string& name) override;
   std::unique_ptr<PendingGather> start_gather(std::string bytes, const std::string& name) override;
 };

@@ -18,7 +18,7 @@ int64_t product(const std::vector<int64_t>& sizes) {
   return result;
 }
 
-/// all_reduce, and reduce_scatter of an axis.
+/// all_reduce, and reduce_scatter along an axis.
 class Reduce final : public PreparedCollective {
  public:
   explicit Reduce(const Collective& c)
@@ -37,7 +37,7 @@ class Reduce final : public PreparedCollective {
              int64_t end, const bool*) const override {
     const int64_t last = std::min(end * kTaskElements, extent_.outer * part_);
     for (int64_t i = begin * kTaskElements; i < last;) {
-      // A segment of the result that is contiguous in the inputs too.
+      // A part of the result that is contiguous in the inputs as well.
       const int64_t row = i / part_, column = i % part_;
       const int64_t count = std::min(part_ - column, last - i);
       const int64_t source = scatter_ ? row * extent_.size * extent_.inner + member * part_ + column : i;
@@ -51,22 +51,22 @@ class Reduce final : public PreparedCollective {
 
  private:
   std::unique_ptr<TreeReduction> reduction_;
-  int64_t bytes_;  ///< of an element
+  int64_t bytes_;  ///< bytes of an element
   int64_t members_;
   bool scatter_;
   AxisExtent extent_;
-  int64_t part_;  ///< elements of the result in one row of the outer axes
+  int64_t part_;  ///< number of elements of the result in one row of the outer axes
 };
 
-/// all_gather, all_to_all and exchange: rows of bytes copied from members. One task per row of the outer
-/// axes.
+/// all_gather, all_to_all and exchange: copies rows of bytes from members. A task copies some rows of the
+/// outer axes.
 class Move final : public PreparedCollective {
  public:
   explicit Move(MovePlan plan) : plan_(std::move(plan)) {
     rows_per_task_ = std::max<int64_t>(1, kTaskElements * 4 / std::max<int64_t>(1, plan_.result_row));
   }
 
-  /// None where rows are empty.
+  /// Returns 0 if the rows are empty.
   int64_t tasks() const override {
     return plan_.result_row == 0 ? 0 : (plan_.rows + rows_per_task_ - 1) / rows_per_task_;
   }
@@ -94,7 +94,7 @@ class Move final : public PreparedCollective {
   int64_t rows_per_task_;
 };
 
-/// Those of the only process.
+/// The gathered bytes of the only process.
 class OwnBytes final : public PendingGather {
  public:
   explicit OwnBytes(std::string bytes) : bytes_(std::move(bytes)) {}

@@ -18,17 +18,18 @@ MovePlan plan_gather(const Collective& c) {
   return {extent.outer, row, row * c.members(), {std::move(pieces)}, false};
 }
 
-/// The axis that comes first divides a row in pieces; rows are those of the axes before both.
+/// Plans all_to_all: the first of the two axes divides a row into pieces; rows are those of the axes before
+/// both.
 MovePlan plan_all_to_all(const Collective& c) {
   const int64_t n = c.members();
   const int first = std::min(c.dimension, c.concat_dimension),
             second = std::max(c.dimension, c.concat_dimension);
   const AxisExtent a(c.input, first), b(c.input, second);
   const int64_t bytes = static_cast<int64_t>(size_of(c.dtype));
-  const int64_t inner = b.inner * bytes;                                            // below both axes
-  const int64_t middle = b.inner * b.size == 0 ? 0 : a.inner / (b.size * b.inner);  // between them
+  const int64_t inner = b.inner * bytes;                                            // bytes below both axes
+  const int64_t middle = b.inner * b.size == 0 ? 0 : a.inner / (b.size * b.inner);  // elements between them
   const bool splits_first = c.dimension == first;
-  const int64_t kept_first = splits_first ? a.size / n : a.size;  // of the first axis, taken from each source
+  const int64_t kept_first = splits_first ? a.size / n : a.size;  // from each source
   const int64_t kept_second = splits_first ? b.size : b.size / n;
   const int64_t out_second = splits_first ? b.size * n : b.size / n;
   MovePlan plan{a.outer, a.size * a.inner * bytes, a.size * a.inner * bytes, {}, false};

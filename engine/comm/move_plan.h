@@ -1,8 +1,8 @@
-// What the collectives that only move data copy from which member to which: all_gather, all_to_all and
+// Plans the copies from member to member of collectives that only move data: all_gather, all_to_all and
 // exchange.
 //
-// Inputs and results are rows of bytes, those of the axes before the ones that the collective is about; every
-// row is treated alike.
+// Inputs and results consist of rows of bytes. The rows are those of the axes before the ones that the
+// collective changes; all rows are treated alike.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace mtf {
 
-/// `count` runs of `length` bytes within a row: run k goes from source_begin + k * source_step of the
-/// source's row to begin + k * step of the result's.
+/// Copies `count` runs of `length` bytes within a row: run k from source_begin + k * source_step of the
+/// source's row to begin + k * step of the result's row.
 struct StridedCopy {
-  int64_t source = 0;  ///< member
+  int64_t source = 0;  ///< member whose input is read
   int64_t count = 1, length = 0;
   int64_t source_begin = 0, source_step = 0;
   int64_t begin = 0, step = 0;
@@ -23,22 +23,23 @@ struct StridedCopy {
 
 struct MovePlan {
   int64_t rows = 1;
-  int64_t source_row = 0, result_row = 0;        ///< bytes
-  std::vector<std::vector<StridedCopy>> pieces;  ///< by member; one entry: the same for all
-  bool zero = false;                             ///< what no piece covers is zero
+  int64_t source_row = 0, result_row = 0;        ///< bytes of a row
+  std::vector<std::vector<StridedCopy>> pieces;  ///< copies to each member; one entry: the same for all
+  bool zero = false;                             ///< bytes that no piece covers become zero
 
   const std::vector<StridedCopy>& of(int64_t member) const { return pieces[pieces.size() == 1 ? 0 : member]; }
-  /// What no piece covers in a row of this member's result, where that is zero: runs without a source.
+  /// Returns the parts of a row of this member's result that no piece covers, if these become zero; they have
+  /// no source.
   std::vector<StridedCopy> zeros(int64_t member) const;
 };
 
 MovePlan plan_moves(const Collective& collective);
 
-/// Bytes that each member of any collective receives from others when every slice is reduced by its owner
-/// (reduce-scatter, then all-gather), by member: what PreparedCollective::run counts.
+/// Returns the bytes that each member of any collective receives from others if each slice is reduced by its
+/// owner (reduce-scatter, then all-gather), as PreparedCollective::run() counts them.
 std::vector<double> bytes_received(const Collective& collective);
 
-/// Sizes before, along and after one axis.
+/// The sizes before, along and after one axis.
 struct AxisExtent {
   int64_t outer = 1, size = 1, inner = 1;
 

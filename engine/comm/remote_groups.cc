@@ -6,12 +6,12 @@
 namespace mtf {
 namespace {
 
-/// The results that one process wants of one group.
+/// The results that one process needs of one group.
 struct WantedResults {
-  std::vector<std::pair<int64_t, int64_t>> copies;  ///< member, hosted position; ascending
+  std::vector<std::pair<int64_t, int64_t>> copies;  ///< (member, hosted position), ascending
 };
 
-/// By base: what `hosted` wants.
+/// Returns the results that `hosted` needs, by base of the group.
 std::map<int64_t, WantedResults> wanted_results(const HostedMesh& hosted, const RemoteGroupRequest& request) {
   const Mesh& mesh = hosted.mesh();
   const AxisMask others = ~request.axes & mesh.all_axes();
@@ -47,7 +47,7 @@ RemoteGroup::Consumer make_consumer(const HostedMesh& hosted, const RemoteGroupR
   return consumer;
 }
 
-/// The groups of all processes, by base; without addresses.
+/// Returns the groups of all processes, by base, without addresses.
 std::map<int64_t, RemoteGroup> all_groups(const HostedMesh& hosted, const RemoteGroupRequest& request) {
   std::map<int64_t, RemoteGroup> groups;
   for (int process = 0; process < hosted.processes(); ++process) {

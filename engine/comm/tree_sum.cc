@@ -18,7 +18,7 @@ class Builder {
  public:
   explicit Builder(const std::vector<int64_t>& group) : group_(group) {}
 
-  /// The subtree for coordinate prefix `base` at mesh dimension `level`.
+  /// Adds the subtree for coordinate prefix `base` at mesh dimension `level`; returns its index.
   int level(size_t level, int64_t base) {
     if (level == group_.size()) return add({base, -1, -1});
     return range(level, base, 0, group_[level]);
@@ -42,7 +42,7 @@ class Builder {
   std::vector<TreeNode> nodes_;
 };
 
-/// The type that elements are combined in.
+/// The type in which elements are combined.
 template <class T>
 using Accumulator = std::conditional_t<std::is_same_v<T, BFloat16>, float, T>;
 
@@ -53,7 +53,7 @@ A combine(A a, A b, Reduction reduction) {
   return a < b || a != a ? a : b;
 }
 
-/// sum[k] = left[k] + right[k]; `sum` may be `left`.
+/// Computes sum[k] = left[k] + right[k]; `sum` may be `left`.
 template <class A>
 MTF_CLONES void add_blocks(const A* left, const A* right, int64_t count, A* sum) {
 #pragma GCC ivdep
@@ -89,8 +89,8 @@ class TypedReduction final : public TreeReduction {
   }
 
  private:
-  /// Elements [begin, begin + count) of a subtree, where they stand if it is a leaf in the accumulator's
-  /// type, else in `sum`.
+  /// Returns elements [begin, begin + count) of a subtree: where they are if it is a leaf in the
+  /// accumulator's type, otherwise in `sum`.
   const Accumulator<T>* add_block(std::span<const std::byte* const> inputs, int node, int64_t begin,
                                   int64_t count, Accumulator<T>* sum) const {
     const TreeNode& tree = tree_[node];

@@ -20,7 +20,7 @@ bool check_bounds(const Node& node, double value, const Place& place) {
   return false;
 }
 
-/// "write 100 without quotes" when that is all that is wrong.
+/// Returns the hint "write 100 without quotes" if the quotes are the only mistake.
 std::string hint_unquoted(const Node& node, bool fits) {
   return node.is_scalar() && node.quoted() && fits ? fmt::format("write {} without quotes", node.text()) : "";
 }
@@ -54,7 +54,7 @@ class IntegerType final : public Type {
                             fmt::format("{} cannot be as large as {}", place.name(), node.text()));
   }
 
-  /// 1e5 is a fraction in YAML.
+  /// Suggests how to write the number: YAML reads 1e5 as a fraction.
   static std::string hint(const Node& node) {
     const auto number = to_number(node.text());
     if (is_plain_scalar(node) && number && std::abs(*number) < 1e15 && *number == std::floor(*number)) {

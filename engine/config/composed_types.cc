@@ -1,4 +1,4 @@
-// Types made of other types: structs, enums, optional values, lists, maps, sum types.
+// Types that contain other types: structs, enums, optional values, lists, maps, sum types.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace mtf::config::internal {
 namespace {
 
-/// "a, b or c".
+/// Returns "a, b or c".
 std::string alternatives_text(const std::vector<std::string>& words) {
   std::string text;
   for (size_t i = 0; i < words.size(); ++i)
@@ -24,7 +24,8 @@ std::vector<std::string> in_backquotes(const std::vector<std::string>& words) {
   return result;
 }
 
-/// What a value may be, for messages: "a whole number", "`none` or `block`", "a map with `per_replica`".
+/// Describes the values of a type for messages: "a whole number", "`none` or `block`", "a map with
+/// `per_replica`".
 std::string in_words(const Type& type) {
   if (const auto* words = dynamic_cast<const EnumBase*>(&type))
     return alternatives_text(in_backquotes(words->words()));
@@ -41,7 +42,7 @@ std::string in_words(const Type& type) {
   return (std::string_view("aeiou").find(name.front()) == std::string_view::npos ? "a " : "an ") + name;
 }
 
-/// The field that a user meant who wrote `node` in the place of the whole map.
+/// Returns the field that the user probably meant by writing `node` in place of the whole map.
 const Field* meant_field(const std::vector<Field>& fields, const Node& node) {
   for (const Field& field : fields) {
     if (field.type && field.required && field.type->accepts(node)) return &field;
@@ -53,7 +54,7 @@ const Field* meant_field(const std::vector<Field>& fields, const Node& node) {
   return known == fields.end() ? nullptr : &*known;
 }
 
-/// False for a map none of whose keys is one of the struct `type`.
+/// False for a map that has no key of the struct `type`.
 bool shares_a_key(const Type& type, const Node& node) {
   if (!node.is_map() || !dynamic_cast<const StructBase*>(&type)) return true;
   const std::vector<Section> sections = type.sections(nullptr);
@@ -61,15 +62,14 @@ bool shares_a_key(const Type& type, const Node& node) {
                              [&](const Field& field) { return node.find(field.name) != nullptr; });
 }
 
-/// True when `node` is the word for one of the alternatives of a sum type.
+/// True if `node` is the name of an alternative of a sum type.
 bool names_a_type(const Type& type, const Node& node) {
   return node.is_word() && dynamic_cast<const VariantBase*>(&type) && type.accepts(node);
 }
 
 }  // namespace
 
-// --- structs
-// ---------------------------------------------------------------------------------------------------------
+// Structs.
 
 bool StructBase::accepts(const Node& node) const {
   if (node.is_map()) return true;
@@ -121,8 +121,7 @@ std::vector<Section> StructBase::sections(const void* value) const {
   return {{"", visitor.fields(), instance}};
 }
 
-// --- enums
-// -----------------------------------------------------------------------------------------------------------
+// Enums.
 
 std::vector<std::string> EnumBase::words() const {
   std::vector<std::string> result;
@@ -167,8 +166,7 @@ Node EnumBase::dump(const void* value) const {
   return Node();
 }
 
-// --- optional values, lists, maps
-// ------------------------------------------------------------------------------------
+// Optional values, lists, maps.
 
 std::string OptionalBase::name() const {
   return word_.empty() ? element_.name() : fmt::format("{}, or {}", element_.name(), word_);
@@ -255,8 +253,7 @@ Node MapBase::dump(const void* value) const {
   return Node::map(std::move(entries));
 }
 
-// --- sum types
-// -------------------------------------------------------------------------------------------------------
+// Sum types.
 
 const VariantBase::Alternative* VariantBase::named(std::string_view type_name) const {
   for (const Alternative& alternative : alternatives_) {

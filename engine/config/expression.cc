@@ -46,8 +46,8 @@ Number calculate(char operation, const Number& a, const Number& b) {
   return operation == '+' ? x + y : operation == '-' ? x - y : operation == '*' ? x * y : x / y;
 }
 
-/// Recursive descent: sum = product {(+|-) product}; product = factor {(*|/) factor}; factor = number | name
-/// | (sum) | -factor.
+/// A recursive descent parser: sum = product {(+|-) product}; product = factor {(*|/) factor}; factor =
+/// number | name | (sum) | -factor.
 class Parser {
  public:
   Parser(std::string_view text, const NumberOf& number_of) : text_(text), number_of_(number_of) {}

@@ -1,4 +1,4 @@
-// Arithmetic in `${...}`: + - * / and brackets over numbers and variables.
+// Evaluates the arithmetic in `${...}`: + - * / and parentheses over numbers and variables.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace mtf::config {
 
-/// Finds the text of a variable that is a number; throws ExpressionError when there is none.
+/// Returns the text of a variable that is a number; throws ExpressionError if there is no such variable.
 using NumberOf = std::function<std::string(std::string_view name)>;
 
 struct ExpressionError {
@@ -16,11 +16,12 @@ struct ExpressionError {
   std::string hint;
 };
 
-/// The value as text. Whole numbers stay whole; `/` gives a whole number where it divides. Throws
-/// ExpressionError.
+/// Returns the value of the expression as text. Whole numbers stay whole, and so does a quotient that has no
+/// remainder. Throws ExpressionError.
 std::string evaluate_expression(std::string_view text, const NumberOf& number_of);
 
-/// Length of the name (letters, digits, `_`; no digit first) at the front of `text`; 0 when there is none.
+/// Returns the length of the name (letters, digits, `_`; no digit first) at the front of `text`; 0 if there
+/// is none.
 size_t name_length(std::string_view text);
 
 }  // namespace mtf::config

@@ -1,4 +1,4 @@
-// help(): the keys of a struct as commented YAML, from the same description as parsing.
+// help(): prints the keys of a struct as commented YAML, from the same description as parsing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kCommentColumn = 34;
 constexpr size_t kWidth = 110;
 
-/// "left   # right", the right wrapped.
+/// Returns "left   # right", with `right` wrapped.
 std::string line(const std::string& left, const std::string& right) {
   std::string result = left;
   size_t column = left.size();
@@ -54,8 +54,8 @@ std::string comment_of(const Field& field) {
   return comment.empty() ? field.meaning : comment + ": " + field.meaning;
 }
 
-/// The types of a sum type that stand elsewhere already: their names, where, and the keys that they have only
-/// here.
+/// Types of a sum type that were printed elsewhere: their names, the path where they were printed, and the
+/// keys that they have only here.
 struct Repeated {
   std::string names, path;
   std::vector<Field> more;
@@ -66,7 +66,8 @@ bool same_keys(const std::vector<Field>& a, const std::vector<Field>& b) {
       a, b, [](const Field& x, const Field& y) { return x.name == y.name && x.meaning == y.meaning; });
 }
 
-/// Prints each type of a sum type once; where it stands again, its name and the keys that it has only there.
+/// Prints each type of a sum type once; further occurrences print its name and the keys that it has only
+/// there.
 class Printer {
  public:
   void print(const Field& field, const std::string& indentation, const std::string& around = {}) {
@@ -91,7 +92,7 @@ class Printer {
     print_sections(sections, field.type, below, path);
   }
 
-  /// `path`: of the key that they are below; empty at the top.
+  /// `path` is the path of the key that has these sections; empty at the top.
   void print_sections(const std::vector<Section>& sections, const Type* type, const std::string& indentation,
                       const std::string& path) {
     std::optional<Repeated> repeated;
@@ -124,13 +125,14 @@ class Printer {
 
   void print_fields(const Section& section, const Type* type, const std::string& indentation,
                     const std::string& path) {
-    if (std::count(open_.begin(), open_.end(), type) > 0) return;  // a type that holds itself
+    if (std::count(open_.begin(), open_.end(), type) > 0) return;  // the type contains itself
     open_.push_back(type);
     for (const Field& field : section.fields) print(field, indentation, path);
     open_.pop_back();
   }
 
-  /// Keys with the same names and meanings make the same type.
+  /// Returns where the type of the section was printed; types are the same if their keys have the same names
+  /// and meanings.
   std::optional<Repeated> find_repeated(const Section& section) const {
     const auto has = [](const std::vector<Field>& fields, const Field& field) {
       return std::ranges::any_of(fields, [&](const Field& other) {
@@ -162,7 +164,7 @@ class Printer {
   std::vector<const Type*> open_;
 };
 
-/// The field at `path` below `sections`; the sections that hold it stay alive in `owners`.
+/// Returns the field at `path` below `sections`; `owners` keeps the sections that contain it alive.
 Field find(const std::vector<Section>& sections, std::string_view path, std::vector<Section>& owners) {
   const size_t dot = std::min(path.find('.'), path.size());
   const std::string_view key = path.substr(0, dot);

@@ -20,7 +20,7 @@ std::string_view parent_of(std::string_view path) {
 
 std::string_view last_of(std::string_view path) { return path.substr(path.rfind('.') + 1); }
 
-/// What other programs call a key, and what it is called here.
+/// Names that other programs use for a key, each with the name here.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 34> kCommonKeys = {{
     {"lr", "learning_rate"},
     {"eps", "epsilon"},
@@ -65,7 +65,8 @@ std::string_view called_here(std::string_view key) {
   return key;
 }
 
-/// True when `path` is `known` with names that the user chose in the place of NAME, and indices of lists.
+/// True if `path` matches `known`: names that the user chose match NAME, and indices of list entries are
+/// skipped.
 bool same_place(std::string_view path, std::string_view known) {
   while (!path.empty() && !known.empty()) {
     const std::string_view key = path.substr(0, path.find('.')), other = known.substr(0, known.find('.'));
@@ -92,7 +93,7 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-/// `words` without repetitions, in their order.
+/// Returns `words` without repetitions, in their order.
 std::vector<std::string> each_once(const std::vector<std::string>& words) {
   std::vector<std::string> result;
   for (const std::string& word : words) {
@@ -101,14 +102,14 @@ std::vector<std::string> each_once(const std::vector<std::string>& words) {
   return result;
 }
 
-/// Leaves only the keys of the section of `path`, if there are any.
+/// Keeps only the keys of the same section as `path`, if there are any.
 void keep_same_section(std::vector<std::string>& keys, std::string_view path) {
   const auto section_of = [](std::string_view key) { return key.substr(0, key.find('.')); };
   const auto elsewhere = [&](const std::string& key) { return section_of(key) != section_of(path); };
   if (!std::ranges::all_of(keys, elsewhere)) std::erase_if(keys, elsewhere);
 }
 
-/// "`a` is a key of `type: adam`" when the key stands beside another `type`.
+/// Returns "it is a key of `type: adam`" if `path` is a key of other types than the one that is used.
 std::string hint_of_type(std::string_view path, const std::vector<KnownKey>& language) {
   std::vector<std::string> types;
   for (const KnownKey& known : language) {
@@ -127,7 +128,7 @@ std::string hint_for_unknown_key(std::string_view path, const std::vector<std::s
   for (const KnownKey& known : language) elsewhere.emplace_back(last_of(known.path));
   const std::optional<std::string> near_here = nearest(key, here);
   std::optional<std::string> near_elsewhere = nearest(key, elsewhere);
-  // In a whole language much is a little like any word.
+  // A whole language is so large that some key resembles almost any word a little.
   constexpr int64_t kLettersPerMistake = 4;
   if (const int64_t distance = distance_to(key, near_elsewhere);
       near_elsewhere && distance * kLettersPerMistake > static_cast<int64_t>(key.size())) {
@@ -161,7 +162,7 @@ namespace {
 class KeyCollector {
  public:
   void collect(const std::vector<Section>& sections, const Type* type, const std::string& prefix) {
-    if (std::ranges::find(open_, type) != open_.end()) return;  // a type that holds itself
+    if (std::ranges::find(open_, type) != open_.end()) return;  // the type contains itself
     open_.push_back(type);
     for (const Section& section : sections) {
       constexpr std::string_view kType = "type: ";

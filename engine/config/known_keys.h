@@ -1,4 +1,4 @@
-// Every key of a language by its path, and what to say to a key that is none of them.
+// All keys of the configuration language with their paths, and hints for unknown keys.
 //
 //   const std::vector<KnownKey> language = known_keys<Config>();
 //   hint_for_unknown_key("run.steps", {"mode", "seed"}, language);   // "did you mean `train.steps`?"
@@ -10,20 +10,20 @@
 
 namespace mtf::config {
 
-/// Stands for a name that the user chooses in the path of a key.
+/// In the path of a key, stands for a name that the user chooses.
 constexpr std::string_view kChosenName = "NAME";
 
-/// A key somewhere in a language.
+/// A key of a language.
 struct KnownKey {
-  std::string path;  ///< "optimizer.beta1"
-  std::string type;  ///< the `type` of the map that it belongs to: "adam"; empty where there is none
+  std::string path;  ///< such as "optimizer.beta1"
+  std::string type;  ///< the `type` of the map that has the key, such as "adam"; empty if there is none
 };
 
-/// Supplies the keys when a hint needs them.
+/// A function that returns the keys; it is called only when a hint needs them.
 using Language = const std::vector<KnownKey>& (*)();
 
-/// The nearest key of the same map (`here`) or, if none is as near, of the whole language; else the keys of
-/// the map. `path`: where the unknown key stands, "train.stepz".
+/// Returns a hint for the unknown key at `path` ("train.stepz"): the nearest key of the same map (`here`), or
+/// of the whole language if that one is nearer; otherwise it lists the keys of the map.
 std::string hint_for_unknown_key(std::string_view path, const std::vector<std::string>& here,
                                  const std::vector<KnownKey>& language);
 

@@ -20,12 +20,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A larger file is no configuration; without a limit some devices never end.
+/// The largest size of a configuration file. Without a limit, reading some devices would never end.
 constexpr size_t kLongestFile = 1 << 20;
 constexpr int kMostFiles = 1000;
 constexpr std::string_view kSharedLayout = "shared_layout";
 
-/// merge() with the sections that are replaced whole.
+/// Merges as merge() does, but replaces the sections that `rules` says are replaced completely.
 Node merge_roots(const Node& base, const Node& over, const Rules& rules) {
   Node start = base;
   for (const std::string& key : rules.replaced_whole) {
@@ -38,14 +38,14 @@ class FileLoader {
  public:
   FileLoader(const Rules& rules, Diagnostics& diagnostics) : rules_(rules), diagnostics_(diagnostics) {}
 
-  /// The file with its includes below it. `where`: the `include` that names it.
+  /// Loads a file and the files that it includes. `where` is the place of the `include` that names it.
   Node load(const std::string& path, const Mark& where) {
     if (++files_ > kMostFiles) {
       if (files_ == kMostFiles + 1)
         diagnostics_.error(where, fmt::format("more than {} files are included", kMostFiles));
       return Node::map({}).as_incomplete();
     }
-    std::error_code not_canonical;  // read() says what is wrong with the path
+    std::error_code not_canonical;  // ignored: read() reports what is wrong with the path
     const std::string canonical = fs::weakly_canonical(path, not_canonical).string();
     if (const auto first = std::find(open_.begin(), open_.end(), canonical); first != open_.end()) {
       report_circle(path, first - open_.begin(), where);
@@ -63,14 +63,14 @@ class FileLoader {
     return result;
   }
 
-  /// The dimensions whose rules in the merged `root` all come from files that share them.
+  /// Returns the dimensions all of whose rules in the merged `root` come from files that share them.
   std::vector<std::string> shared_dimensions(const Node& root) const {
     std::map<std::string, bool> shared;
     std::vector<std::string> dimensions;
     for (const std::string& section : rules_.layouts) {
       const Node* rules = root.find(section);
       if (rules == nullptr) continue;
-      Diagnostics ignored;  // the parse of the section reports them
+      Diagnostics ignored;  // they are reported when the section is parsed
       const Node map = rules->is_scalar() ? pairs_to_map(*rules, "", ignored) : *rules;
       for (const Entry& rule : map.entries()) {
         const auto [known, added] = shared.emplace(rule.key, true);
@@ -82,7 +82,7 @@ class FileLoader {
     return dimensions;
   }
 
-  /// The map that a text is, without the mark of shared layouts, which is noted; what is no map is reported.
+  /// Parses a text into a map without `shared_layout`, which is recorded; reports anything else than a map.
   Node root_of(const std::string& text, const std::string& name) {
     const Node node = parse_yaml(text, name, diagnostics_);
     if (node.is_null()) return node.incomplete() ? Node::map({}).as_incomplete() : Node::map({});
@@ -131,7 +131,7 @@ class FileLoader {
     };
     std::error_code ignored;
     if (fs::is_directory(path, ignored)) return fail("is a directory, not a YAML file");
-    // The files of the command line may be pipes, as `<(...)` of a shell makes them.
+    // Files on the command line may be pipes, such as those that a shell makes for `<(...)`.
     if (where.known() && fs::exists(path, ignored) && !fs::is_regular_file(path, ignored))
       return fail("is no regular file", "only files can be included; name a pipe on the command line");
     const std::unique_ptr<std::FILE, decltype(&std::fclose)> file(std::fopen(path.c_str(), "rb"),
@@ -185,10 +185,10 @@ class FileLoader {
 
   const Rules& rules_;
   Diagnostics& diagnostics_;
-  std::vector<std::string> open_;       ///< canonical paths of the files that include each other
-  std::vector<std::string> names_;      ///< the same as they are written
-  std::map<std::string, Node> shared_;  ///< `shared_layout` by file
-  int files_ = 0;                       ///< so far
+  std::vector<std::string> open_;       ///< canonical paths of the chain of includes
+  std::vector<std::string> names_;      ///< the same paths as they are written
+  std::map<std::string, Node> shared_;  ///< `shared_layout` of each file
+  int files_ = 0;                       ///< number of files so far
 };
 
 void collect_references(const Node& node, std::set<std::string>& names) {
@@ -200,8 +200,8 @@ void collect_references(const Node& node, std::set<std::string>& names) {
   }
 }
 
-/// A variable that an argument sets is one that the files give a value to or use: a resolved configuration
-/// has none, and names are mistyped.
+/// Reports a variable that an argument sets, but that the files neither set nor use: its name may be
+/// mistyped, and a resolved configuration has no variables.
 void check_set_variables(const Node& root, const Node& of_files, Diagnostics& diagnostics) {
   const Node* vars = root.find("vars");
   if (!vars || root.incomplete()) return;
@@ -220,7 +220,7 @@ void check_set_variables(const Node& root, const Node& of_files, Diagnostics& di
   }
 }
 
-/// Arguments and variables, on top of what `count` files, which `loader` has read, say.
+/// Applies arguments and resolves variables in the tree of `count` files, which `loader` has read.
 Node with_arguments(const FileLoader& loader, const Node& of_files, size_t count,
                     const std::vector<std::string>& arguments, Diagnostics& diagnostics, const Rules& rules) {
   Node root = of_files;

@@ -1,5 +1,5 @@
-// From files and `key=value` arguments to one tree: includes, files, arguments, then variables; the later one
-// wins.
+// Loads YAML files and `key=value` arguments into one tree. Includes, files and arguments are merged in this
+// order, so that the later one wins; then variables are resolved.
 //
 //   Diagnostics diagnostics;
 //   const Node root =
@@ -7,8 +7,8 @@
 //   const Options options = parse<Options>(root, diagnostics);   // schema.h
 //   diagnostics.throw_if_errors();
 //
-// Maps merge by key; lists and scalars replace; null returns a key to its default. A map whose `type` changes
-// is replaced whole, and so are the sections that `Rules` names.
+// Maps are merged by key; lists and scalars are replaced; null resets a key to its default. A map whose
+// `type` changes is replaced completely, and so are the sections that `Rules` names.
 #pragma once
 
 #include <string>
@@ -19,54 +19,57 @@
 
 namespace mtf::config {
 
-/// Which keys of the language have a meaning for merging.
+/// The keys of the language that are merged in a special way.
 struct Rules {
-  /// Top-level keys that are replaced whole. A text "a:b;c:d" there is a map for paths such as
-  /// `layout.hidden=cols`.
+  /// Top-level keys that are replaced completely. A text "a:b;c:d" at such a key becomes a map, so that paths
+  /// such as `layout.hidden=cols` apply to it.
   std::vector<std::string> replaced_whole = {"mesh", "devices", "layout", "parameter_layout",
                                              "optimizer_layout"};
-  /// Sections with layout rules, which `shared_layout` is about.
+  /// The sections with layout rules, to which `shared_layout` applies.
   std::vector<std::string> layouts = {"layout", "parameter_layout", "optimizer_layout"};
-  /// Below this path `$names` stay as they are until substitute().
+  /// At this path and below, `$names` stay unresolved until substitute().
   std::vector<std::string> deferred = {"model", "blocks"};
 };
 
 /// Loads and merges `files` (each with its includes), then `arguments`, then resolves `$names` with `vars`.
-/// The result is a map without `include` and `vars`. `shared_layout` (true, or a list of dimensions) holds
-/// for the layout rules of the file in which it stands; the result has the list of all dimensions whose rules
-/// it covers. Everything that is wrong goes to `diagnostics`; the result is as complete as it can be. The
-/// place of an argument is "argument N": its number on the command line, after the files.
+/// The result is a map without `include` and `vars`. `shared_layout` (true, or a list of dimensions) applies
+/// to the layout rules of the file that contains it; in the result it is the list of all dimensions whose
+/// rules are shared. All errors are added to `diagnostics`; the result is then as complete as possible. The
+/// place of an argument is "argument N", its number on the command line, where the files are counted first.
 Node load(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
           Diagnostics& diagnostics, const Rules& rules = {});
 
-/// The same of one text without includes instead of files. `name`: of the text, in messages.
+/// Does the same for one text, which has no includes, instead of files. `name` is the name of the text in
+/// messages.
 Node load_text(const std::string& text, const std::string& name, const std::vector<std::string>& arguments,
                Diagnostics& diagnostics, const Rules& rules = {});
 
-/// One YAML document. `file` names it in messages. Duplicate keys, `<<`, keys without a blank after the
-/// colon, tags, and a second document are errors. An empty text is null.
+/// Parses one YAML document. `file` is its name in messages. Duplicate keys, `<<`, keys without a blank after
+/// the colon, tags, and a second document are errors. An empty text is null.
 Node parse_yaml(std::string_view text, const std::string& file, Diagnostics& diagnostics);
 
-/// `over` on top of `base`: maps merge by key, all else replaces (null too: it stays in the tree and means
-/// the default).
+/// Merges `over` into `base`: maps are merged by key, everything else is replaced. A null also replaces; it
+/// stays in the tree and stands for the default.
 Node merge(const Node& base, const Node& over);
 
 /// Applies one `key=value` or `key+=value`. A path addresses entries of a list by index, by `name`, or by
-/// layer (then all of that layer); no match is an error. `mark.file` is the argument's name ("argument 3").
+/// layer (then all entries of that layer); it is an error if none matches. `mark.file` is the name of the
+/// argument ("argument 3").
 Node apply_argument(const Node& root, std::string_view argument, const Mark& mark, Diagnostics& diagnostics,
                     const Rules& rules = {});
 
-/// Resolves `$name`, `${expression}` and `$$` in `node`, keys included: from `arguments` (a map), then from
-/// the variables of the configuration (which a deferred node carries). An unknown name is an error.
+/// Resolves `$name`, `${expression}` and `$$` in the values and keys of `node`: first from `arguments` (a
+/// map), then from the variables of the configuration, which deferred nodes carry. An unknown name is an
+/// error.
 Node substitute(const Node& node, const Node& arguments, Diagnostics& diagnostics);
 
-/// The variables that deferred texts in `node` still refer to, as a map: the `vars` that a dump of `node`
-/// needs.
+/// Returns the variables to which deferred texts in `node` still refer, as a map: a dump of `node` needs them
+/// as its `vars`.
 Node deferred_variables(const Node& node);
 
-/// YAML text that parse_yaml + substitute read back to the same values.
+/// Returns YAML text from which parse_yaml() and substitute() read the same values.
 std::string to_yaml(const Node& node);
-/// The same in one line: "{steps: 100, tensors: [a, b]}".
+/// The same on one line: "{steps: 100, tensors: [a, b]}".
 std::string to_flow_yaml(const Node& node);
 
 }  // namespace mtf::config

@@ -1,4 +1,4 @@
-// merge() and apply_argument(): how later files and `key=value` arguments change what stands already.
+// merge() and apply_argument(): apply later files and `key=value` arguments to a tree.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,12 +12,12 @@
 namespace mtf::config {
 namespace {
 
-/// `optimizer: adam` is short for `optimizer: {type: adam}`.
+/// Expands `optimizer: adam`, which is short for `optimizer: {type: adam}`.
 Node word_as_type(const Node& word) {
   return Node::map({{"type", word.mark(), word, /*implied=*/true}}, word.mark());
 }
 
-/// The type changes, appears, or (null) goes.
+/// True if `over` changes, adds or (with null) removes the type.
 bool type_differs(const Node& base, const Node& over) {
   const Entry* type = over.entry("type");
   if (!type) return false;
@@ -35,13 +35,13 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-/// Places in a `key=value` argument.
+/// A `key=value` argument, and places in it.
 class ArgumentText {
  public:
-  /// `name`: "argument 3".
+  /// `name` is the name of the argument, such as "argument 3".
   ArgumentText(const std::string& name, std::string_view text) : text_(text), source_(name, text) {}
 
-  /// The place of `part`, which must be a part of the text.
+  /// Returns the place of `part`, which must be a part of the text.
   Mark mark(std::string_view part) const {
     auto begin = static_cast<size_t>(part.data() - text_.data());
     int line = 0;
@@ -52,9 +52,9 @@ class ArgumentText {
     return without_line(source_.mark(line, static_cast<int>(begin), part.size()));
   }
 
-  /// YAML from `part` to the end of the text.
+  /// Parses the YAML from `part` to the end of the text.
   Node parse(std::string_view part, Diagnostics& diagnostics) const {
-    // Blanks in front, so that places are those in the argument.
+    // Blanks in front of it give the nodes the same places as in the argument.
     const auto begin = static_cast<size_t>(part.data() - text_.data());
     std::string padded(begin, ' ');
     padded += part;
@@ -73,7 +73,7 @@ class ArgumentText {
     return mark;
   }
 
-  /// What stood in front of the padded text is shown again.
+  /// Restores, in the line of a mark, the text that was replaced by blanks.
   Mark in_argument(Mark mark) const {
     const std::string_view line = source_.line(0);
     for (size_t i = 0; mark.line == 1 && i < mark.text.size(); ++i) {
@@ -102,7 +102,7 @@ class ArgumentText {
   SourceText source_;
 };
 
-/// One `key=value` on its way down the tree.
+/// Applies one `key=value` to the tree, from the top down.
 class Assignment {
  public:
   Assignment(std::string_view path, bool append, Node value, const ArgumentText& text, const Rules& rules,
@@ -167,11 +167,11 @@ class Assignment {
     return Node::list(std::move(elements), value_.mark());
   }
 
-  /// An entry of a list as seen by paths: the name of its layer, and its options.
+  /// An entry of a list as paths address it: the name of its layer, and its options.
   struct Element {
-    std::string layer;  ///< empty: a map with several keys, or a value
+    std::string layer;  ///< empty for a map with several keys, or a value
     Node options;
-    std::string name;  ///< of `name:` in the options
+    std::string name;  ///< value of `name:` in the options
   };
 
   static Element look_at(const Node& node) {
@@ -188,7 +188,7 @@ class Assignment {
     return element;
   }
 
-  /// `node` with `change` applied to its options.
+  /// Returns `node` with `change` applied to its options.
   Node change_options(const Node& node, const std::function<Node(const Node&)>& change) const {
     const Element element = look_at(node);
     const Node changed = change(element.options);
@@ -223,8 +223,8 @@ class Assignment {
     return Node::list(std::move(elements), list.mark());
   }
 
-  /// After an index the layer's name may be repeated or left out: `block.0.SelfAttention.dropout`,
-  /// `block.0.dropout`.
+  /// Sets a key of an entry that is addressed by index. After the index the layer's name may be repeated or
+  /// left out: `block.0.SelfAttention.dropout`, `block.0.dropout`.
   Node set_by_index(const Node& element, size_t depth) const {
     if (depth == keys_.size()) return append_ ? appended(element) : value_;
     const std::string layer = look_at(element).layer;
@@ -261,8 +261,8 @@ class Assignment {
   Diagnostics& diagnostics_;
 };
 
-/// The value of an argument: lists, maps and quoted texts are YAML; all else is a text as it stands, so that
-/// `*.gz`, `-` and `a: b` need no second quoting.
+/// Parses the value of an argument: lists, maps and quoted texts are YAML; everything else is taken
+/// literally, so that `*.gz`, `-` and `a: b` need no second pair of quotes.
 Node argument_value(std::string_view value, const ArgumentText& text, Diagnostics& diagnostics) {
   if (value == "null" || value == "~") return Node::null(text.mark(value));
   if (std::string_view("[{\"'").find(value.front()) == std::string_view::npos)

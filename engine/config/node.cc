@@ -200,7 +200,7 @@ namespace {
 
 constexpr std::string_view kSeparators = " ,.;\t\n";
 
-/// The end of the pair that begins at `begin`: the first separator that stands in no brackets.
+/// Returns the end of the pair that begins at `begin`: the first separator outside brackets.
 size_t end_of_pair(std::string_view text, size_t begin) {
   const size_t open = text.find('[', begin),
                separator = std::min(text.find_first_of(kSeparators, begin), text.size());
@@ -210,7 +210,7 @@ size_t end_of_pair(std::string_view text, size_t begin) {
                                          : std::min(text.find_first_of(kSeparators, close), text.size());
 }
 
-/// What stands behind the colon of a pair: a word, or words in brackets as a list.
+/// Returns the value of a pair, behind its colon: a word, or a list of the words in brackets.
 Node value_of_pair(const Node& scalar, size_t begin, size_t end) {
   const std::string_view value = std::string_view(scalar.text()).substr(begin, end - begin);
   const Mark mark = scalar.mark_within(begin, value.size());
@@ -233,7 +233,7 @@ Node pairs_to_map(const Node& scalar, std::string_view example, Diagnostics& dia
   std::vector<Entry> entries;
   for (size_t begin = text.find_first_not_of(kSeparators); begin != std::string_view::npos;) {
     size_t end = end_of_pair(text, begin), value = std::string_view::npos;
-    if (text[end - 1] == ':' && end < text.size() && text[end] == ' ') {  // "rows: 2"
+    if (text[end - 1] == ':' && end < text.size() && text[end] == ' ') {  // as in "rows: 2"
       value = text.find_first_not_of(' ', end);
       if (value != std::string_view::npos) end = end_of_pair(text, value);
     }

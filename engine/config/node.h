@@ -1,5 +1,6 @@
-// The merged configuration as a tree: null, scalar, list, or map in the order of writing. Every node and
-// every key knows where it was written. Copies are cheap: nodes are immutable and shared.
+// The merged configuration as a tree: a node is null, a scalar, a list, or a map in the order in which it was
+// written. Every node and every key knows its place in the text. Nodes are immutable and shared, so that
+// copies are cheap.
 //
 //   const Node* steps = root.find("train")->find("steps");   // nullptr: absent or null
 //   diagnostics.error(steps->mark(), "...");
@@ -19,21 +20,22 @@ namespace mtf::config {
 struct Entry;
 struct Variables;
 
-/// Lists and maps that a configuration can hold in each other: trees are walked recursively.
+/// The depth to which lists and maps may be nested; trees are walked recursively.
 constexpr int kDeepestNesting = 64;
-/// Values that a configuration can have, those of aliases and variables wherever they are used.
+/// The number of values that a configuration may have. Aliases and variables count wherever they are used.
 constexpr int64_t kMostValues = 30'000;
-/// Bytes of a key: with all of them escaped, YAML still reads it back (1024 characters).
+/// The number of bytes that a key may have: even if all are escaped, it is shorter than the 1024 characters
+/// that YAML can read.
 constexpr size_t kLongestKey = 200;
 
 class Node {
  public:
   enum class Kind { kNull, kScalar, kList, kMap };
 
-  /// Null, without a place.
+  /// A null without a place.
   Node();
   static Node null(Mark mark);
-  /// `quoted`: a string even if it looks like a number.
+  /// A `quoted` scalar is a string even if it looks like a number.
   static Node scalar(std::string text, Mark mark = {}, bool quoted = false);
   static Node list(std::vector<Node> elements, Mark mark = {});
   static Node map(std::vector<Entry> entries, Mark mark = {});
@@ -45,44 +47,46 @@ class Node {
   bool is_map() const { return kind() == Kind::kMap; }
 
   const Mark& mark() const;
-  /// The place of the characters [offset, offset + length) of a scalar's text, where the scalar stands on one
-  /// line.
+  /// Returns the place of the characters [offset, offset + length) of a scalar's text, if the scalar is
+  /// written on one line.
   Mark mark_within(size_t offset, size_t length) const;
 
-  const std::string& text() const;            ///< of a scalar; empty for the others
-  bool quoted() const;                        ///< of a scalar
-  const std::vector<Node>& elements() const;  ///< of a list; empty for the others
-  const std::vector<Entry>& entries() const;  ///< of a map; empty for the others
+  const std::string& text() const;            ///< text of a scalar; empty for other kinds
+  bool quoted() const;                        ///< true for a scalar that was written in quotes
+  const std::vector<Node>& elements() const;  ///< elements of a list; empty for other kinds
+  const std::vector<Entry>& entries() const;  ///< entries of a map; empty for other kinds
 
-  /// A scalar that is a bare word (letters, digits, `_`, `-`; a letter first), such as a type name.
+  /// True for a scalar that is a bare word (letters, digits, `_`, `-`; a letter first), such as a type name.
   bool is_word() const;
-  /// The entry called `key`, null or not; nullptr when absent.
+  /// Returns the entry called `key`, whose value may be null; nullptr if there is none.
   const Entry* entry(std::string_view key) const;
-  /// The value of `key`; nullptr when absent or null.
+  /// Returns the value of `key`; nullptr if there is none or if it is null.
   const Node* find(std::string_view key) const;
-  /// This map (null counts as an empty one) with `entry` in the place of the one with its key, or at the end.
+  /// Returns this map (null counts as an empty one) with `entry`, which replaces the entry of the same key or
+  /// becomes the last one.
   Node with(Entry entry) const;
   Node without(std::string_view key) const;
-  /// The same value at another place.
+  /// Returns the same value at another place.
   Node at(Mark mark) const;
 
-  /// A value whose mistake has been reported: null, and a cause of no further messages.
+  /// Returns a null in the place of a value whose error has been reported; it causes no further messages.
   static Node unknown(Mark mark);
-  /// A map that a syntax error cut short (keys may be missing without fault), or an unknown value.
+  /// True for an unknown value, and for a map that a syntax error cut short: missing keys are then not
+  /// reported.
   bool incomplete() const;
   Node as_incomplete() const;
-  /// True when neither this nor anything in it is incomplete.
+  /// True if neither this node nor any node in it is incomplete.
   bool is_complete() const;
 
-  /// The variables of a scalar, or of a map's keys, whose `$names` are resolved later (block arguments); else
-  /// nullptr.
+  /// Returns the variables for the `$names` of a scalar or of a map's keys that are resolved later (arguments
+  /// of blocks); otherwise nullptr.
   const std::shared_ptr<const Variables>& variables() const;
   static Node deferred(const Node& node, std::shared_ptr<const Variables> variables);
 
-  /// "null", "true", "the number 3", "the text `abc`", "a list", "a map": for messages.
+  /// Describes the node for messages: "null", "true", "the number 3", "the text `abc`", "a list", "a map".
   std::string describe() const;
 
-  /// Same values; places do not count.
+  /// Compares values; places are ignored.
   friend bool operator==(const Node& a, const Node& b);
 
  private:
@@ -94,35 +98,36 @@ class Node {
 /// One entry of a map.
 struct Entry {
   std::string key;
-  Mark mark;  ///< of the key
+  Mark mark;  ///< place of the key
   Node value;
-  /// `type` that came from a bare word (`optimizer: adam`, then `optimizer.clip_norm=1`): ignored where no
-  /// type is meant.
+  /// True for a `type` that came from a bare word (`optimizer: adam`, then `optimizer.clip_norm=1`): it is
+  /// ignored where the map has no type.
   bool implied = false;
 };
 
-/// Values by name for `$name`.
+/// The variables, by name, that `$name` refers to.
 struct Variables {
   std::vector<Entry> values;
-  bool complete = true;  ///< false: a syntax error hides some
+  bool complete = true;  ///< false if a syntax error hides some of them
   const Node* find(std::string_view name) const;
 };
 
-/// A layer as it stands in a list: `name` or `{name: options}`.
+/// An entry of a list of layers: `name` or `{name: options}`.
 struct LayerEntry {
   std::string name;
-  Mark mark;     ///< of the name
-  Node options;  ///< null when there are none
+  Mark mark;     ///< place of the name
+  Node options;  ///< null if there are none
 };
-/// Reports anything but `name` or a map with one key; then returns an empty name.
+/// Reads an entry; reports anything but `name` or a map with one key, and then returns an empty name.
 LayerEntry layer_entry(const Node& node, Diagnostics& diagnostics);
 
-/// The grammar "rows:2;cols:4" (separators space , . ;) as a map from names to texts with their places;
-/// "batch:[pod,data]" has a list. A pair that is none is reported with `example` as hint; a name may occur
+/// Parses "rows:2;cols:4" (separators space , . ;) into a map from names to texts with their places;
+/// "batch:[pod,data]" gives a list. A malformed pair is reported with `example` as hint. A name may occur
 /// twice.
 Node pairs_to_map(const Node& scalar, std::string_view example, Diagnostics& diagnostics);
 
-/// Numbers and booleans as YAML writes them; nothing for other text. Infinity and NaN are no numbers.
+/// Parse numbers and booleans as YAML writes them; nothing for other text. Infinity and NaN are not numbers
+/// here.
 std::optional<int64_t> to_integer(std::string_view text);
 std::optional<double> to_number(std::string_view text);
 std::optional<bool> to_bool(std::string_view text);

@@ -1,5 +1,5 @@
-// parse_yaml(): yaml-cpp's events become Nodes with places; what yaml-cpp accepts silently but the language
-// does not becomes Problems (for its own errors see syntax_error.h).
+// parse_yaml(): converts yaml-cpp's events to Nodes with places, and reports what yaml-cpp accepts but the
+// language does not (for yaml-cpp's own errors see syntax_error.h).
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/parser.h>
@@ -15,13 +15,13 @@
 namespace mtf::config {
 namespace {
 
-/// A value with all below it, aliases followed.
+/// The size of a value with everything in it, where aliases are followed.
 struct Extent {
   int64_t values = 1;
-  int depth = 0;  ///< lists and maps in each other
+  int depth = 0;  ///< nesting depth of lists and maps
 };
 
-/// Thrown out of the parser when it need not go on.
+/// Thrown to leave the parser early.
 struct Stop {};
 
 class TreeBuilder final : public YAML::EventHandler {
@@ -30,18 +30,18 @@ class TreeBuilder final : public YAML::EventHandler {
       : source_(source), diagnostics_(diagnostics) {}
 
   Node root() const { return root_; }
-  /// The innermost `{` or `[` that is open, if any.
+  /// Returns the innermost `{` or `[` that is open, if any.
   std::optional<OpenBracket> open_bracket() const {
     if (frames_.empty() || !frames_.back().flow) return std::nullopt;
     return frames_.back().begin;
   }
-  /// Names of the anchors so far.
+  /// Returns the names of the anchors so far.
   const std::vector<std::string>& anchors() const { return anchor_names_; }
-  /// A quote that is not closed was reported: what follows it is no news.
+  /// True if a quote that is not closed was reported: errors that follow from it are not reported.
   bool quote_is_open() const { return quote_is_open_; }
 
-  /// After a syntax error: the sections that are complete stay; the one in which it is has a value that is
-  /// not known.
+  /// Ends the tree after a syntax error: complete sections stay; the value of the section with the error is
+  /// unknown.
   void abandon() {
     if (!frames_.empty() && frames_.front().is_map) {
       Frame& top = frames_.front();
@@ -115,14 +115,15 @@ class TreeBuilder final : public YAML::EventHandler {
     OpenBracket begin;
     Mark mark;
     YAML::anchor_t anchor = 0;
-    std::optional<Node> key;  ///< waits for its value
+    std::optional<Node> key;  ///< a key that waits for its value
     std::vector<Node> elements;
     std::vector<Entry> entries;
-    std::unordered_map<std::string, int> lines;  ///< of the keys so far
+    std::unordered_map<std::string, int> lines;  ///< line of each key so far
     Extent extent = {.values = 1, .depth = 1};
   };
 
-  /// The place of a value that is left out, whose mark is that of what follows: its key, or its `-`.
+  /// Returns the place of a value that is left out: its key or its `-`, because yaml-cpp gives the mark of
+  /// what follows.
   Mark place_of_nothing(const YAML::Mark& mark) const {
     if (frames_.empty() || frames_.back().flow) return source_.value_mark(mark.line, mark.column);
     if (frames_.back().key) return frames_.back().key->mark();
@@ -136,7 +137,7 @@ class TreeBuilder final : public YAML::EventHandler {
     return source_.value_mark(mark.line, mark.column);
   }
 
-  /// The column of a value whose mark may be that of an anchor or a tag in front of it.
+  /// Returns the column of a value, skipping the anchor or the tag at which its mark may be.
   int after_properties(int line, int column) const {
     for (std::string_view text = source_.rest(line, column);
          text.starts_with('&') || text.starts_with('!');) {
@@ -150,7 +151,7 @@ class TreeBuilder final : public YAML::EventHandler {
     return column;
   }
 
-  /// `mark`: of the tag, or of an anchor in front of it.
+  /// Reports a tag. `mark` is the place of the tag, or of an anchor before it.
   void check_tag(const std::string& tag, const YAML::Mark& mark) {
     if (tag.empty() || tag == "?" || tag == "!") return;
     const std::string_view text = source_.rest(mark.line, mark.column);
@@ -167,7 +168,7 @@ class TreeBuilder final : public YAML::EventHandler {
     const int column = after_properties(mark.line, mark.column);
     check_tag(tag, mark);
     const bool flow = style == YAML::EmitterStyle::Flow;
-    // A list or map over several lines stands where its key is.
+    // The place of a list or map over several lines is that of its key.
     const bool below_key = !flow && !frames_.empty() && frames_.back().key;
     const Mark place = below_key ? frames_.back().key->mark() : source_.value_mark(mark.line, column);
     frames_.push_back({is_map, flow, {mark.line, column}, place, anchor, {}, {}, {}, {}});
@@ -186,7 +187,7 @@ class TreeBuilder final : public YAML::EventHandler {
     diagnostics_.error(place, message, hint);
     throw Stop{};
   }
-  /// What is too large is not looked into any further.
+  /// Reports something that is too large, and drops the tree, so that it is not processed any further.
   [[noreturn]] void stop_too_large(const Mark& place, const std::string& message) {
     frames_.clear();
     root_ = Node();
@@ -264,7 +265,7 @@ class TreeBuilder final : public YAML::EventHandler {
   bool quote_is_open_ = false;
 };
 
-/// yaml-cpp passes over lines that begin with `%`.
+/// Reports lines that begin with `%`, which yaml-cpp ignores.
 void report_directives(const SourceText& source, Diagnostics& diagnostics) {
   for (int line = 0; line < source.lines(); ++line) {
     if (!source.line(line).starts_with('%')) continue;

@@ -114,7 +114,7 @@ void Visitor::check_presence(const Node& node, const Place& place) const {
     const Entry* given = node.entry(field.name);
     if (!field.type || (given && (!given->value.is_null() || given->value.incomplete()))) continue;
     const Place below = place.at(field.name);
-    if (field.required && nearest(field.name, unknown)) continue;  // misspelt, which was said
+    if (field.required && nearest(field.name, unknown)) continue;  // a misspelt key has already been reported
     if (field.required) {
       place.diagnostics.error(given && given->mark.known() ? given->mark : node.mark(),
                               fmt::format("{} is missing", below.name()), field.meaning);
@@ -168,7 +168,7 @@ void add_change(const std::string& path, const Node& before, const Node& after, 
                     resume == Resume::kInherit ? Resume::kReported : resume});
 }
 
-/// Lists of the same length whose elements differ in keys, not as a whole.
+/// True for lists of the same length in which no scalar, and no element's kind, differs.
 bool differ_within(const std::vector<Node>& before, const std::vector<Node>& after) {
   if (before.size() != after.size()) return false;
   for (size_t i = 0; i < before.size(); ++i) {
@@ -177,8 +177,8 @@ bool differ_within(const std::vector<Node>& before, const std::vector<Node>& aft
   return true;
 }
 
-/// The differences of two trees, by key where both are maps of the same type, by index where both are lists
-/// of such maps.
+/// Adds the differences between two trees: by key if both are maps of the same type, by index if both are
+/// lists of such maps.
 void compare_trees(const std::string& path, const Node& before, const Node& after, const Field& field,
                    Resume resume, std::vector<Change>& result) {
   if (before == after) return;

@@ -1,5 +1,5 @@
-// Typed options from a Node: one description of a struct gives parsing, validation, help, dump and the
-// comparison on resume.
+// Reads typed options from a Node. One description of a struct gives parsing, validation, help, dump and the
+// comparison when a run is resumed.
 //
 //   struct TrainOptions {
 //     std::optional<int64_t> steps;
@@ -12,15 +12,15 @@
 //   }
 //   const auto options = config::parse<TrainOptions>(node, diagnostics);
 //
-// Field types: bool, int, int64_t, float, double, std::string, DType, enums (with `enum_names`), described
-// structs, optional, vector (a single value is a list of one), map, Named, variant (sum types), Node (left to
-// another schema), Shape, LayoutRules and the types of types.h. A struct may have
-//   static constexpr std::string_view type_name = "adam";   its name as an alternative of a std::variant
-//   static constexpr std::string_view shorthand = "value";  a scalar or list in place of the map is this field
-//   static constexpr bool type_required = true;             `type` must be written: no alternative is a default
-//   static constexpr bool later = true;                     an alternative that is known but not there yet
-//   static constexpr std::array common_names = {CommonName{...}};  an alternative's names in other programs
-// For an enum `CommonNames common_names(E)` may stand beside `enum_names`.
+// The type of a field is bool, int, int64_t, float, double, std::string, DType, an enum (with `enum_names`),
+// a described struct, optional, vector (a single value is a list of one), map, Named, variant (a sum type),
+// Node (another schema reads it), Shape, LayoutRules or a type of types.h. A struct may have
+//   static constexpr std::string_view type_name = "adam";   the name of this alternative of a std::variant
+//   static constexpr std::string_view shorthand = "value";  the field that a scalar or list sets
+//   static constexpr bool type_required = true;             `type` is required: no alternative is the default
+//   static constexpr bool later = true;                     the alternative is known but not implemented yet
+//   static constexpr std::array common_names = {CommonName{...}};  names of the alternative in other programs
+// An enum may have `CommonNames common_names(E)` beside `enum_names`.
 #pragma once
 
 #include <string>
@@ -36,7 +36,7 @@ namespace mtf::config {
 /// A difference between two values of a described struct.
 struct Change {
   std::string path;           ///< "train.batch_size"
-  std::string before, after;  ///< as YAML in one line
+  std::string before, after;  ///< in one-line YAML
   Resume resume = Resume::kReported;
 };
 
@@ -47,8 +47,8 @@ std::vector<KnownKey> known_keys(const std::vector<Section>& sections, std::stri
 std::vector<Change> changes(const Visitor& before, const Visitor& after);
 }  // namespace internal
 
-/// `defaults` with everything that `node` says. Errors go to `diagnostics`; `path` is where `node` stands
-/// ("train"). Hints at unknown keys name keys of `language` too.
+/// Returns `defaults` with the values of `node`. Errors are added to `diagnostics`; `path` is the path of
+/// `node` ("train"). Hints for unknown keys also search the keys of `language`.
 template <class T>
 T parse(const Node& node, Diagnostics& diagnostics, std::string path = {}, T defaults = {},
         Language language = nullptr) {
@@ -56,33 +56,34 @@ T parse(const Node& node, Diagnostics& diagnostics, std::string path = {}, T def
   return defaults;
 }
 
-/// The value as a tree with all defaults visible. load() of to_yaml(dump(x)) parses to x again.
+/// Returns the value as a tree that includes all defaults. load() of to_yaml(dump(x)) parses to x again.
 template <class T>
 Node dump(const T& value) {
   return type_of<T>().dump(&value);
 }
 
-/// Every key of `T` below `path` ("train", "infer.checkpoint"; empty: all) with default, type and meaning, as
-/// commented YAML. An unknown path is an Error of kind kUsage with the nearest key.
+/// Returns every key of `T` at and below `path` ("train", "infer.checkpoint"; empty: all) with its default,
+/// type and meaning, as commented YAML. Throws Error (kUsage) with the nearest key if the path is unknown.
 template <class T>
 std::string help(std::string_view path = {}) {
   return internal::help(type_of<T>().sections(nullptr), path);
 }
 
-/// The top-level keys of `T`.
+/// Returns the top-level keys of `T`.
 template <class T>
 std::vector<std::string> keys() {
   return internal::keys(type_of<T>().sections(nullptr));
 }
 
-/// Every key of `T` and of all below it; `path` is where a `T` stands in the language.
+/// Returns all keys of `T` and of the structs in it; `path` is the path of `T` in the language.
 template <class T>
 std::vector<KnownKey> known_keys(std::string_view path = {}) {
   return internal::known_keys(type_of<T>().sections(nullptr), path);
 }
 
-/// Which keys differ, and whether that is allowed when a run is continued. Keys say so with free_on_resume,
-/// reported_on_resume, fixed_on_resume; a section's word holds for the keys in it; without any: reported.
+/// Returns the keys whose values differ, and whether they may differ when a run is resumed. A key says so
+/// with free_on_resume, reported_on_resume or fixed_on_resume; a section's attribute applies to the keys in
+/// it; the default is reported.
 template <Described T>
 std::vector<Change> changes(T before, T after) {
   Visitor visit_before, visit_after;

@@ -7,10 +7,11 @@
 namespace mtf::config {
 namespace {
 
-/// Every value keeps the line it stands on; of a longer one so many bytes around its place.
+/// Each value keeps its line, or this many bytes of a longer one around its place.
 constexpr size_t kLongestLineKept = 400;
 
-/// Position after the first `quote` from text[begin] on that ends a text; npos when the line ends before.
+/// Returns the position after the `quote` that closes a text whose content begins at text[begin]; npos if the
+/// line does not have it.
 size_t end_of_quoted(std::string_view text, char quote, size_t begin) {
   for (size_t i = begin; i < text.size(); ++i) {
     if (quote == '"' && text[i] == '\\') {
@@ -26,13 +27,13 @@ size_t end_of_quoted(std::string_view text, char quote, size_t begin) {
   return std::string_view::npos;
 }
 
-/// True when a text in quotes begins at text[i] (an apostrophe within a word is none).
+/// True if a quoted text begins at text[i]; an apostrophe within a word does not begin one.
 bool opens_quote(std::string_view text, size_t i) {
   const bool at_front = i == 0 || text[i - 1] == ' ' || text[i - 1] == '[' || text[i - 1] == '{';
   return text[i] == '"' || (text[i] == '\'' && at_front);
 }
 
-/// Position after the bracket that closes the one at text[0]; npos when the line ends before.
+/// Returns the position after the bracket that closes the one at text[0]; npos if the line does not have it.
 size_t end_of_bracketed(std::string_view text) {
   int depth = 0;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -1,5 +1,5 @@
-// The text of one YAML file, and places in it. Lines and columns count from 0 here, columns in bytes, as
-// yaml-cpp counts.
+// The text of one YAML file, and places in it. As in yaml-cpp, lines and columns count from 0, and columns
+// count bytes.
 #pragma once
 
 #include <optional>
@@ -15,32 +15,35 @@ class SourceText {
  public:
   SourceText(std::string file, std::string_view text);
 
-  /// Line `line` without its end; empty past the last one.
+  /// Returns line `line` without its newline; empty after the last line.
   std::string_view line(int line) const;
   int lines() const { return static_cast<int>(lines_.size()); }
-  /// The line from `column` on.
+  /// Returns the part of the line from `column` on.
   std::string_view rest(int line, int column) const;
-  /// `length` bytes from `column` on. Of a long line the mark keeps what is near.
+  /// Returns the place of `length` bytes at `column`. If the line is long, the mark keeps only the part
+  /// around them.
   Mark mark(int line, int column, size_t length = 1) const;
-  /// The place of the scalar, list or map that begins at `column`: to its end where that stands on the same
-  /// line.
+  /// Returns the place of the scalar, list or map that begins at `column`; it extends to the end of the value
+  /// if that is on the same line.
   Mark value_mark(int line, int column, std::string_view value = {}) const;
-  /// The place of the first byte that is no UTF-8 or a control character other than a tab, if there is one.
+  /// Returns the place of the first byte that is not valid UTF-8 or is a control character other than a tab,
+  /// if there is one.
   std::optional<Mark> first_no_text() const;
-  /// True when the text is in UTF-16 with a byte order mark.
+  /// True if the text is UTF-16 with a byte order mark.
   bool is_utf16() const;
-  /// True when the quoted text that begins at `column` ends somewhere.
+  /// True if the quoted text that begins at `column` is closed somewhere.
   bool quote_is_closed(int line, int column) const;
-  /// True when the `{` or `[` at `column` is closed somewhere.
+  /// True if the `{` or `[` at `column` is closed somewhere.
   bool bracket_is_closed(int line, int column) const;
 
  private:
-  /// Characters of line `line` in front of byte `column`.
+  /// Returns the number of characters of line `line` before byte `column`.
   int characters_before(int line, size_t column) const;
 
   std::string file_;
   std::vector<std::string> lines_;
-  /// Where characters were counted last: places are asked for from left to right, and lines may be long.
+  /// The result of the last count of characters: places are requested from left to right, and lines may be
+  /// long.
   struct Counted {
     int line = -1;
     size_t byte = 0;

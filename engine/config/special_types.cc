@@ -1,4 +1,4 @@
-// Types with a notation of their own: shapes, meshes, layout rules, intervals, durations, byte sizes, paths.
+// Types with their own notation: shapes, meshes, layout rules, intervals, durations, byte sizes, paths.
 #include <fmt/format.h>
 #include <pwd.h>
 #include <unistd.h>
@@ -43,7 +43,8 @@ Mesh MeshSizes::resolve(int64_t positions) const {
 
 namespace {
 
-/// A map, or a text "a:2;b:4" as a map; nothing when it is neither (reported). `example` of both.
+/// Returns a map; a text "a:2;b:4" is converted to one. Reports anything else and returns nothing. `example`
+/// shows both notations.
 std::optional<Node> as_pairs(const Node& node, const std::string& expected, const std::string& example,
                              const Place& place) {
   if (node.is_map()) return node;
@@ -55,7 +56,7 @@ std::optional<Node> as_pairs(const Node& node, const std::string& expected, cons
 
 bool occurs_before(const Node& map, const Entry& entry) { return map.entry(entry.key) != &entry; }
 
-/// A size of at least 1; nothing (and a report) otherwise.
+/// Returns a size of at least 1; reports anything else and returns nothing.
 std::optional<int64_t> size_of(const Entry& entry, const Place& place) {
   const Place below = place.at(entry.key);
   const auto size = entry.value.quoted() ? std::nullopt : to_integer(entry.value.text());
@@ -160,7 +161,7 @@ class MeshType final : public Type {
   }
 };
 
-/// Key and value of a rule in one place, where they stand on one line.
+/// Returns the place of the key and the value of a rule together, if they are on one line.
 Mark mark_of_rule(const Entry& entry) {
   const Mark& value = entry.value.mark();
   Mark mark = entry.mark;
@@ -212,7 +213,7 @@ class LayoutType final : public Type {
   }
 };
 
-/// A number and the unit behind it: "10min" is 10 and "min".
+/// A number with a unit: "10min" is 10 and "min".
 struct Quantity {
   double number = 0;
   std::string unit;
@@ -228,7 +229,7 @@ std::optional<Quantity> quantity_of(const Node& node) {
   return Quantity{*number, text.substr(unit)};
 }
 
-/// Seconds of a length of time; nothing without a unit of time.
+/// Returns a length of time in seconds, or nothing if the unit is not one of time.
 std::optional<double> seconds_of(const Quantity& quantity) {
   const std::string& unit = quantity.unit;
   const double seconds = quantity.number * (unit == "s" ? 1 : unit == "min" ? 60 : unit == "h" ? 3600 : 0);
@@ -236,7 +237,7 @@ std::optional<double> seconds_of(const Quantity& quantity) {
   return seconds;
 }
 
-/// The shortest digits that read back as `number`, without an exponent: a unit follows.
+/// Returns the shortest digits that read back as `number`, without an exponent, because a unit follows.
 std::string digits_of(double number) {
   std::array<char, 512> text;
   const auto end =
@@ -306,7 +307,7 @@ class IntervalType final : public Type {
   }
 
  private:
-  static constexpr int64_t kMostSteps = int64_t{1} << 53;  // a double holds them exactly
+  static constexpr int64_t kMostSteps = int64_t{1} << 53;  // up to which a double holds every integer exactly
 };
 
 class BytesType final : public Type {

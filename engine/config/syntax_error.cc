@@ -15,7 +15,7 @@ std::string_view without_indentation(std::string_view line) {
   return line.substr(std::min(line.find_first_not_of(" \t"), line.size()));
 }
 
-/// "steps" when the line is `steps:100`: a colon without a blank, which YAML takes for a text.
+/// Returns "steps" for the line `steps:100`: the colon lacks a blank, so that YAML reads a text.
 std::string_view key_without_blank(std::string_view line) {
   line = without_indentation(line);
   const size_t end =
@@ -24,7 +24,7 @@ std::string_view key_without_blank(std::string_view line) {
   return line[end + 1] == ' ' || line[end + 1] == '/' ? std::string_view{} : line.substr(0, end);
 }
 
-/// The word that begins at the front of `text`.
+/// Returns the word at the front of `text`.
 std::string_view first_word(std::string_view text) {
   return text.substr(0, std::min(text.find_first_of(" \t,]}"), text.size()));
 }
@@ -79,7 +79,7 @@ class SyntaxError {
     diagnostics_.error(source_.mark(line_, column, length), std::move(message), std::move(hint));
   }
 
-  /// `${` opens a map inside brackets.
+  /// Reports an unquoted `${` inside brackets, where YAML takes its `{` for a map.
   bool report_expression() const {
     if (!bracket_ || column_ == 0 || !source_.rest(line_, column_ - 1).starts_with("${")) return false;
     const std::string_view text = source_.rest(line_, column_ - 1);
@@ -90,7 +90,7 @@ class SyntaxError {
     return true;
   }
 
-  /// A tab before the first character of the line where the error is, or of the one above.
+  /// Reports a tab in the indentation of the line of the error or of the line above.
   bool report_tab() const {
     for (int i = line_; i >= std::max(0, line_ - 1); --i) {
       const std::string_view text = source_.line(i);
@@ -120,7 +120,7 @@ class SyntaxError {
           fmt::format("close that with `{}`", closing_bracket()));
   }
 
-  /// A `: ` where none can be.
+  /// Reports a `: ` in a place where YAML allows none.
   void report_map_value() const {
     int above = line_ - 1;
     while (above >= 0 && without_indentation(source_.line(above)).empty()) --above;
@@ -143,7 +143,7 @@ class SyntaxError {
     }
   }
 
-  /// Something follows that belongs neither to the list or map before it nor to the one around that.
+  /// Reports text that belongs neither to the list or map before it nor to the one around that.
   void report_place() const {
     const std::string_view before = line().substr(0, std::min(static_cast<size_t>(column_), line().size()));
     if (without_indentation(before).empty()) {
@@ -175,7 +175,7 @@ class SyntaxError {
                           : did_you_mean(name, anchors));
   }
 
-  /// A `*` or `&` that begins neither alias nor anchor.
+  /// Reports a `*` or `&` that begins neither an alias nor an anchor.
   void report_sign() const {
     const size_t sign = line().find_last_of("*&", static_cast<size_t>(column_));
     if (sign == std::string_view::npos) return error(column_, 1, "not YAML: " + what_);

@@ -1,4 +1,4 @@
-// What yaml-cpp's syntax errors mean, in words of the configuration language.
+// Reports yaml-cpp's syntax errors in terms of the configuration language.
 #pragma once
 
 #include <yaml-cpp/exceptions.h>
@@ -12,13 +12,13 @@
 
 namespace mtf::config {
 
-/// A `{` or `[` that is open where the error is. Line and column count from 0, as yaml-cpp counts.
+/// The innermost `{` or `[` that is open at the error. Line and column count from 0, as yaml-cpp counts.
 struct OpenBracket {
   int line = 0;
   int column = 0;
 };
 
-/// Reports `error` at the place of its cause. `anchors`: names of the anchors before it.
+/// Reports `error` at the place of its cause. `anchors` are the names of the anchors before the error.
 void report_syntax_error(const YAML::ParserException& error, const SourceText& source,
                          const std::optional<OpenBracket>& bracket, const std::vector<std::string>& anchors,
                          Diagnostics& diagnostics);

@@ -1,5 +1,5 @@
-// to_yaml(): maps in blocks, lists and maps that fit on a line in one line, texts quoted where YAML would
-// read them as something else.
+// to_yaml(): writes maps as blocks, lists and maps that fit on a line in flow style, and quotes texts that
+// YAML would read as something else.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kLineWidth = 110;
 
-/// A text that YAML would take for null, a boolean or a number.
+/// True for a text that YAML would read as null, a boolean or a number.
 bool looks_typed(const std::string& text) {
   std::string lower = text;
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -23,7 +23,7 @@ bool looks_typed(const std::string& text) {
   return to_number(text).has_value();
 }
 
-/// A text that stays itself without quotes, in blocks and in {...}.
+/// True for a text that needs no quotes, in blocks and in {...}.
 bool is_plain(const std::string& text) {
   const auto safe = [](unsigned char c) {
     return std::isalnum(c) ||
@@ -90,7 +90,7 @@ bool holds_map(const Node& node) {
   return node.is_map() || std::any_of(node.elements().begin(), node.elements().end(), holds_map);
 }
 
-/// A map of plain values, or anything without maps, that fits.
+/// True for a map of plain values, or a value without maps in it, if it fits on the line.
 bool fits_on_line(const Node& node, size_t used) {
   if (node.entries().size() > 4) return false;
   for (const Entry& entry : node.entries()) {

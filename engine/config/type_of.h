@@ -1,4 +1,4 @@
-// Which Type object reads which C++ type. The templates only forward to the bases, which do the work
+// Maps each C++ type to its Type object. The templates only forward to base classes, which do the work
 // without templates.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace mtf::config::internal {
 
-/// A described struct.
+/// The type of a described struct.
 class StructBase : public Type {
  public:
   std::string name() const override { return "map of options"; }
@@ -19,8 +19,8 @@ class StructBase : public Type {
   std::vector<Section> sections(const void* value) const override;
 
   virtual void visit(Visitor& visitor, void* value) const = 0;
-  virtual std::shared_ptr<void> copy(const void* value) const = 0;  ///< nullptr: of a default value
-  virtual std::string_view shorthand() const = 0;  ///< the field that a scalar or list stands for
+  virtual std::shared_ptr<void> copy(const void* value) const = 0;  ///< nullptr: copies a default value
+  virtual std::string_view shorthand() const = 0;  ///< name of the field that a scalar or list sets
 };
 
 template <class T>
@@ -43,7 +43,7 @@ class EnumBase : public Type {
   bool accepts(const Node& node) const override;
   void parse(const Node& node, void* value, const Place& place) const override;
   Node dump(const void* value) const override;
-  /// The words that are there already, without others for the same.
+  /// Returns the words that are implemented, one for each value.
   std::vector<std::string> words() const;
 
   virtual int64_t get(const void* value) const = 0;
@@ -70,7 +70,7 @@ class EnumType final : public EnumBase {
   void set(void* value, int64_t number) const override { *static_cast<E*>(value) = static_cast<E>(number); }
 };
 
-/// A value, or a word (`null`, `auto`) in its place.
+/// The type of a value in whose place a word (`null`, `auto`) may stand.
 class OptionalBase : public Type {
  public:
   OptionalBase(const Type& element, std::string_view word) : element_(element), word_(word) {}
@@ -80,7 +80,7 @@ class OptionalBase : public Type {
   Node dump(const void* value) const override;
   std::vector<Section> sections(const void* value) const override;
 
-  virtual const void* get(const void* value) const = 0;  ///< nullptr: the word
+  virtual const void* get(const void* value) const = 0;  ///< nullptr: the word stands there
   virtual void* emplace(void* value) const = 0;
   virtual void reset(void* value) const = 0;
 
@@ -149,7 +149,7 @@ class ListType final : public ListBase {
   void clear(void* list) const override { static_cast<std::vector<T>*>(list)->clear(); }
 };
 
-/// A map from names that the user chooses.
+/// The type of a map whose keys are names that the user chooses.
 class MapBase : public Type {
  public:
   explicit MapBase(const Type& element) : element_(element) {}
@@ -187,15 +187,15 @@ class MapType final : public MapBase {
   void clear(void* map) const override { static_cast<Map*>(map)->clear(); }
 };
 
-/// A sum type. `type:` or a bare word chooses among the alternatives that have a type_name; else the kind of
-/// node does.
+/// A sum type. `type:` or a bare word selects one of the alternatives with a type_name; otherwise the kind of
+/// the node does.
 class VariantBase : public Type {
  public:
   struct Alternative {
     std::string_view type_name;
-    const Type* type;  ///< nullptr: monostate, or comes later
+    const Type* type;  ///< nullptr: monostate, or not implemented yet
     bool later;
-    bool type_required = false;  ///< a map without `type` is no default of any alternative
+    bool type_required = false;  ///< a map without `type` does not select this alternative by default
     CommonNames common_names = {};
   };
   explicit VariantBase(std::vector<Alternative> alternatives) : alternatives_(std::move(alternatives)) {}
@@ -208,7 +208,7 @@ class VariantBase : public Type {
   virtual size_t index(const void* value) const = 0;
   virtual const void* get(const void* value) const = 0;
   virtual void* emplace(void* value,
-                        size_t index) const = 0;  ///< keeps the value when it is this alternative already
+                        size_t index) const = 0;  ///< keeps the value if it already is this alternative
 
  private:
   const Alternative* named(std::string_view type_name) const;
@@ -294,7 +294,7 @@ const Type& type_of() {
   return kType;
 }
 
-// Types without parameters: basic_types.cc and special_types.cc.
+// Types without parameters are defined in basic_types.cc and special_types.cc.
 template <>
 const Type& type_of<bool>();
 template <>

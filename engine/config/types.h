@@ -1,4 +1,4 @@
-// Values with a notation of their own: intervals, durations, byte sizes, meshes, `auto`, named maps.
+// Types of values with their own notation: intervals, durations, byte sizes, meshes, `auto`, named maps.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,14 @@
 
 namespace mtf::config {
 
-/// A length of time: `30s`, `10min`, `2h`.
+/// A duration: `30s`, `10min`, `2h`.
 struct Duration {
   double seconds = 0;
   friend bool operator==(const Duration&, const Duration&) = default;
 };
 
-/// How often something happens: steps (`500`; 0: never), time (`10min`) or epochs (`1epoch`).
+/// How often something happens: every number of steps (`500`; 0: never), of seconds (`10min`) or of epochs
+/// (`1epoch`).
 struct Interval {
   enum class Unit { kSteps, kSeconds, kEpochs };
   double value = 0;
@@ -34,28 +35,29 @@ struct Interval {
   friend bool operator==(const Interval&, const Interval&) = default;
 };
 
-/// A size of memory: a number of bytes, or with KB MB GB TB (powers of 1000) or KiB MiB GiB TiB (powers of
-/// 1024).
+/// A memory size: a number of bytes, or a number with KB MB GB TB (powers of 1000) or KiB MiB GiB TiB (powers
+/// of 1024).
 struct Bytes {
   int64_t value = 0;
   friend bool operator==(const Bytes&, const Bytes&) = default;
 };
 
-/// Path of a file or directory; `~` at the front became the home directory.
+/// The path of a file or directory, in which a leading `~` was replaced by the home directory.
 struct Path {
   std::string text;
-  Mark mark = {};  ///< where it was written
+  Mark mark = {};  ///< its place in the configuration
   bool empty() const { return text.empty(); }
   friend bool operator==(const Path& a, const Path& b) { return a.text == b.text; }
 };
-/// `~` and `~/x` with the home directory ($HOME; where it is empty, that of the user database).
+/// Replaces `~` in `~` and `~/x` by the home directory ($HOME, or that of the user database if $HOME is
+/// empty).
 std::string expand_home(std::string_view path);
 
-/// A name of something that is defined elsewhere, and where it was written: for the message when there is no
-/// such thing.
+/// A name of something that is defined elsewhere, with its place, for the error message if nothing has this
+/// name.
 struct Name {
   std::string text;
-  Mark mark;  ///< unknown where the name is a default
+  Mark mark;  ///< unknown if the name is a default
 
   Name() = default;
   Name(std::string text, Mark mark = {}) : text(std::move(text)), mark(std::move(mark)) {}
@@ -64,7 +66,7 @@ struct Name {
   friend bool operator==(const Name& a, const Name& b) { return a.text == b.text; }
 };
 
-/// Names and sizes of a mesh; a size may be open (`auto`) until the number of positions is known.
+/// The dimensions of a mesh; a size may be `auto` until the number of positions is known.
 struct MeshSizes {
   struct Axis {
     std::string name;
@@ -73,8 +75,8 @@ struct MeshSizes {
   };
   std::vector<Axis> axes;
 
-  /// The mesh when there are `positions` positions. Throws Error (kConfig) when the sizes given do not divide
-  /// it.
+  /// Returns the mesh for `positions` positions. Throws Error (kConfig) if the sizes that are given do not
+  /// divide it.
   Mesh resolve(int64_t positions) const;
   bool has_auto() const;
   friend bool operator==(const MeshSizes&, const MeshSizes&) = default;
@@ -87,7 +89,8 @@ struct Auto {
   friend bool operator==(const Auto&, const Auto&) = default;
 };
 
-/// A map from names that the user chooses to values, in the order of writing. `name: null` removes an entry.
+/// A map from names that the user chooses to values, in the order in which they are written. `name: null`
+/// removes an entry.
 template <class T>
 struct Named : std::vector<std::pair<std::string, T>> {
   using std::vector<std::pair<std::string, T>>::vector;
@@ -99,7 +102,7 @@ struct Named : std::vector<std::pair<std::string, T>> {
   }
 };
 
-/// The words of an enum, found by `EnumNames enum_names(E)` next to the enum:
+/// A word of an enum. `EnumNames enum_names(E)` beside the enum lists them:
 ///   inline config::EnumNames enum_names(Mode) { return {{"train", Mode::kTrain}, {"trace", Mode::kTrace}}; }
 struct EnumName {
   template <class E>
@@ -107,11 +110,11 @@ struct EnumName {
       : name(name), value(static_cast<int64_t>(value)), later(later) {}
   std::string name;
   int64_t value;
-  bool later;  ///< known, but the feature is not there yet
+  bool later;  ///< known, but not implemented yet
 };
-/// Where several names have one value, config.yaml has the first; the others mean the same.
+/// If several names have the same value, dumps write the first; the others are synonyms.
 using EnumNames = std::vector<EnumName>;
-/// What other programs call the words of an enum or others that are near, for hints.
+/// Names that other programs use for the words of an enum, or words that are near; used for hints.
 using CommonNames = std::span<const CommonName>;
 
 }  // namespace mtf::config

@@ -14,12 +14,12 @@
 namespace mtf::config {
 namespace {
 
-/// A piece of a text: as it stands, or a reference.
+/// A part of a text: a literal or a reference.
 struct Piece {
   enum class Kind { kLiteral, kName, kExpression, kBroken };
   Kind kind;
   std::string text;              ///< the literal, the name, or the expression
-  size_t begin = 0, length = 0;  ///< where it stands in the whole text
+  size_t begin = 0, length = 0;  ///< its place in the whole text
 };
 
 std::vector<Piece> pieces_of(std::string_view text) {
@@ -58,12 +58,12 @@ std::vector<Piece> pieces_of(std::string_view text) {
   return pieces;
 }
 
-/// Counts what variables put in their places, so that variables made of variables cannot fill the memory.
+/// Limits the size of what variables insert, so that variables made of variables cannot exhaust the memory.
 class Expansion {
  public:
   explicit Expansion(Diagnostics& diagnostics) : diagnostics_(diagnostics) {}
 
-  /// `value`, or nothing (reported once) when the configuration would be too large or too deep with it.
+  /// Returns `value`, or nothing (reported once) if it makes the configuration too large or too deep.
   std::optional<Node> take(const Node& value, const Mark& mark) {
     if (left_ >= 0 && !fits(value, kDeepestNesting)) {
       left_ = -1;
@@ -76,7 +76,7 @@ class Expansion {
   }
 
  private:
-  /// Takes the size of `node` from what is left.
+  /// Subtracts the size of `node` from what is left.
   bool fits(const Node& node, int levels) {
     constexpr size_t kBytesPerValue = 100;
     left_ -= 1 + static_cast<int64_t>(node.text().size() / kBytesPerValue);
@@ -88,10 +88,10 @@ class Expansion {
   }
 
   Diagnostics& diagnostics_;
-  int64_t left_ = kMostValues;  ///< values that may still be put somewhere; below 0: too large already
+  int64_t left_ = kMostValues;  ///< how many values may still be inserted; negative: too many
 };
 
-/// Looks a name up; nothing when it is unknown (or was reported already).
+/// Returns the value of a name; nothing if the name is unknown or its error has been reported.
 using LookUp = std::function<std::optional<Node>(std::string_view name, const Mark& mark)>;
 
 class Resolver {
@@ -99,7 +99,8 @@ class Resolver {
   Resolver(LookUp look_up, Diagnostics& diagnostics)
       : look_up_(std::move(look_up)), diagnostics_(diagnostics) {}
 
-  /// A scalar with its references resolved. A text that is one reference becomes the value of any kind.
+  /// Returns a scalar with its references resolved. A text that is a single reference becomes the value
+  /// itself, of any kind.
   Node resolve_scalar(const Node& scalar) const {
     if (scalar.text().find('$') == std::string::npos)
       return Node::scalar(scalar.text(), scalar.mark(), scalar.quoted());
@@ -180,7 +181,7 @@ std::vector<std::string> names_of(const std::vector<Entry>& entries) {
   return names;
 }
 
-/// `node` rebuilt, with `change` for scalars and `key` for keys.
+/// Returns a copy of `node` in which `change` was applied to scalars and `key` to keys.
 Node rebuild(const Node& node, const std::function<Node(const Node&)>& change,
              const std::function<std::string(const Entry&)>& key) {
   Node result = node;
@@ -243,7 +244,7 @@ Node resolve_below(const Node& node, const Resolver& resolver,
   return node.incomplete() ? result.as_incomplete() : result;
 }
 
-/// Resolves variables that refer to each other, each once.
+/// Resolves variables that refer to each other; each is resolved once.
 class VariableResolver {
  public:
   VariableResolver(const Node& vars, Diagnostics& diagnostics)

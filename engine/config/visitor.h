@@ -1,5 +1,5 @@
-// The description of a struct: what `describe` of schema.h says of each key, and how a type is read, written
-// and explained.
+// The description of a struct: the fields and attributes that `describe` (schema.h) gives for each key, and
+// the interface that reads, writes and explains a type.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,16 @@ namespace mtf::config {
 class Type;
 class Visitor;
 
-/// What may happen to a key when a run is continued with another value. kInherit: as the section around it.
+/// Says whether a key may have another value when a run is resumed. kInherit: the section around it decides.
 enum class Resume { kInherit, kFree, kReported, kError };
 
-/// Bounds of a number, or the legal texts.
+/// The bounds of a number, or the valid texts.
 struct Constraint {
   std::optional<double> low, high;
-  bool above_low = false;  ///< low itself is not allowed
+  bool above_low = false;  ///< true if `low` itself is not allowed
   std::vector<std::string> words;
 
-  /// "greater than 0", "from 0 to 1"; empty without bounds.
+  /// Returns "greater than 0", "from 0 to 1"; empty without bounds.
   std::string to_string() const;
   bool allows(double value) const;
 };
@@ -43,35 +43,35 @@ struct Constraint {
 struct Field {
   std::string name;
   std::string meaning;
-  const Type* type = nullptr;  ///< nullptr: comes later
+  const Type* type = nullptr;  ///< nullptr: not implemented yet
   void* value = nullptr;
   Constraint constraint;
   bool required = false;
-  std::string_view off;  ///< the value that others write as null, which is the default here; may be empty
+  std::string_view off;  ///< the value that turns the feature off, for users who write null; may be empty
   Resume resume = Resume::kInherit;
-  Resume resume_type = Resume::kInherit;  ///< of the `type` of a sum type; kInherit: as the others
+  Resume resume_type = Resume::kInherit;  ///< applies to the `type` of a sum type; kInherit: as its options
 };
 
-/// Where a value stands while it is parsed.
+/// The path of a value that is being parsed, with what is needed to report its errors.
 struct Place {
   Diagnostics& diagnostics;
   std::string path;  ///< "train.steps"; empty at the top
   Constraint constraint;
-  Language language = nullptr;  ///< for hints at unknown keys; nullptr: keys of the same map only
+  Language language = nullptr;  ///< for hints at unknown keys; nullptr: only keys of the same map are named
 
   Place at(std::string_view key) const;
-  /// "`train.steps`".
+  /// Returns "`train.steps`".
   std::string name() const;
-  /// "`train.steps` must be a whole number, not the text `abc`".
+  /// Reports "`train.steps` must be a whole number, not the text `abc`".
   void wrong_type(const Node& node, std::string_view expected, std::string hint = {}) const;
 };
 
-/// For checks over several keys of one struct (Visitor::check): reports at a key's place.
+/// Reports errors of checks over several keys of one struct (Visitor::check), at the place of a key.
 class Report {
  public:
   Report(const Node& node, const Place& place) : node_(node), place_(place) {}
   void error(std::string_view key, std::string message, std::string hint = {}) const;
-  /// The place of `key`'s value; of the map when it is not given.
+  /// Returns the place of `key`'s value, or of the map if the key is not given.
   const Mark& mark(std::string_view key) const;
   bool given(std::string_view key) const { return node_.find(key) != nullptr; }
 
@@ -80,31 +80,29 @@ class Report {
   const Place& place_;
 };
 
-/// Fields of a struct or of one alternative, for help. `owner` keeps the values alive.
+/// The fields of a struct or of one alternative, for help. `owner` keeps their values alive.
 struct Section {
   std::string title;  ///< "" for a struct, "type: adam" for an alternative
   std::vector<Field> fields;
   std::shared_ptr<void> owner;
 };
 
-/// How one C++ type is read, written and explained; one stateless object for each type.
+/// Reads, writes and explains one C++ type. There is one stateless object for each type.
 class Type {
  public:
   virtual ~Type() = default;
-  /// "whole number", "list of texts".
+  /// Returns a description such as "whole number" or "list of texts".
   virtual std::string name() const = 0;
-  /// True when the kind of node can be this type; chooses among alternatives.
+  /// True if a node of this kind can have this type; selects the alternative of a sum type.
   virtual bool accepts(const Node& node) const = 0;
-  /// Sets *value, which holds the default, from `node` (not null); reports what is wrong and then leaves the
-  /// default.
+  /// Sets *value, which holds the default, from `node` (not null). Reports errors; the default is then kept.
   virtual void parse(const Node& node, void* value, const Place& place) const = 0;
   virtual Node dump(const void* value) const = 0;
-  /// The keys below; `value` may be nullptr (then of a default value).
+  /// Returns the keys in this type; with `value` = nullptr, those of a default value.
   virtual std::vector<Section> sections(const void* /*value*/) const { return {}; }
 };
 
-// --- attributes of a field
-// -------------------------------------------------------------------------------------------
+// Attributes of a field.
 
 struct Bounds {
   std::optional<double> low, high;
@@ -128,7 +126,8 @@ struct Required {
 };
 inline constexpr Required required;
 
-/// This value turns the feature off that the key is about. A null, which is the default here, gets a hint.
+/// An attribute that names the value that turns the feature of a key off. A user who writes null, which
+/// stands for the default here, gets it as a hint.
 struct OffAt {
   std::string_view value;
   void apply(Field& field) const { field.off = value; }
@@ -143,14 +142,13 @@ inline constexpr OnResume free_on_resume{Resume::kFree};
 inline constexpr OnResume reported_on_resume{Resume::kReported};
 inline constexpr OnResume fixed_on_resume{Resume::kError};
 
-/// Of a sum type: its `type` may not change when a run is continued, whatever holds for its options.
+/// An attribute of a sum type: its `type` must not change when a run is resumed, whatever its options allow.
 struct FixedType {
   void apply(Field& field) const { field.resume_type = Resume::kError; }
 };
 inline constexpr FixedType fixed_type_on_resume;
 
-// --- the visitor
-// -----------------------------------------------------------------------------------------------------
+// The visitor.
 
 template <class T>
 const Type& type_of();
@@ -169,18 +167,18 @@ class Visitor {
     (attributes.apply(field), ...);
     fields_.push_back(std::move(field));
   }
-  /// A key that is known but whose feature is not there yet: using it is an error that says so.
+  /// Declares a key that is known but not implemented yet: using it is an error that says so.
   void later(std::string_view name, std::string_view meaning);
-  /// Of these keys at most (exactly) one may be given.
+  /// At most (or exactly) one of these keys may be given.
   void at_most_one_of(std::vector<std::string> keys) { groups_.push_back({std::move(keys), false}); }
   void exactly_one_of(std::vector<std::string> keys) { groups_.push_back({std::move(keys), true}); }
-  /// Runs after all keys were parsed without error.
+  /// Adds a check that runs after all keys were parsed without errors.
   void check(std::function<void(const Report&)> check) { checks_.push_back(std::move(check)); }
 
   const std::vector<Field>& fields() const { return fields_; }
-  /// Sets the fields from a map; reports unknown keys, missing keys and all that is wrong below.
+  /// Sets the fields from a map; reports unknown keys, missing keys and all errors below.
   void parse(const Node& node, const Place& place) const;
-  /// A map of all fields, defaults included.
+  /// Returns a map of all fields, including defaults.
   Node dump() const;
 
  private:

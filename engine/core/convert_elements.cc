@@ -7,7 +7,7 @@
 namespace mtf {
 namespace {
 
-/// Bytes of files need not be aligned.
+/// Converts element by element through memcpy, because bytes of files need not be aligned.
 template <class From, class To>
 void convert(const std::byte* from, std::byte* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// Elements of one type as those of another: variables of float32 and bfloat16 in memory and in files.
+// Converts arrays between float32 and bfloat16: a variable may have one type in memory and another in a file.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,11 @@
 
 namespace mtf {
 
-/// True between equal types, and between float32 and bfloat16.
+/// True if the types are equal, or are float32 and bfloat16.
 bool convertible(DType from, DType to);
 
-/// Copies `count` elements; a type that is narrower rounds to nearest even. The types must be convertible.
+/// Copies `count` elements; a conversion to a narrower type rounds to nearest even. The types must be
+/// convertible().
 void convert_elements(const std::byte* from, DType from_type, std::byte* to, DType to_type, int64_t count);
 
 }  // namespace mtf

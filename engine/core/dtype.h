@@ -1,5 +1,5 @@
-// Element types of tensors, and bfloat16 as a storage type: kernels widen it to float32 and round once on
-// store.
+// Element types of tensors. bfloat16 is only a storage type: kernels widen it to float32 and round once when
+// they store.
 #pragma once
 
 #include <bit>
@@ -12,18 +12,18 @@ namespace mtf {
 
 enum class DType : uint8_t { kFloat32, kBFloat16, kFloat64, kInt32, kInt64, kBool };
 
-/// Bytes of one element.
+/// Returns the number of bytes of one element.
 size_t size_of(DType dtype);
-/// "f32", "bf16", "f64", "i32", "i64", "bool": as programs print them.
+/// Returns the name in the text of programs: "f32", "bf16", "f64", "i32", "i64" or "bool".
 std::string_view short_name(DType dtype);
-/// "float32", "bfloat16", ...: as configurations name them.
+/// Returns the name in configurations: "float32", "bfloat16", ...
 std::string_view name_of(DType dtype);
 std::optional<DType> parse_dtype(std::string_view name);
 inline bool is_floating(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat64;
 }
 
-/// Brain floating point; rounds to nearest even, keeps NaN.
+/// Brain floating point. The conversion from float32 rounds to nearest even and keeps NaN.
 struct BFloat16 {
   uint16_t bits = 0;
 

@@ -27,7 +27,7 @@ HostedCopies HostedMesh::copies(AxisMask mask) const {
   copies.whole_ = processes() == 1;
   copies.size_ = mesh_.size_of(mask);
   if (copies.whole_) return copies;
-  std::map<int64_t, int64_t> first;  // coordinate -> position
+  std::map<int64_t, int64_t> first;  // from coordinate to position
   for (int64_t position = begin(); position < begin() + positions(); ++position)
     first.emplace(mesh_.project(position, mask), position);
   copies.size_ = static_cast<int64_t>(first.size());

@@ -1,7 +1,7 @@
-// Which positions of a mesh this process hosts, and which slices it therefore holds.
+// The positions of a mesh that this process hosts, and the slices that it therefore holds.
 //
-// The processes of a run host equal, contiguous runs of positions in mesh order: process r of p has positions
-// [r * n / p, (r + 1) * n / p).
+// The processes of a run host equal, contiguous ranges of positions in mesh order: process r of p hosts
+// positions [r * n / p, (r + 1) * n / p) of n.
 //
 //   const HostedMesh hosted(mesh, {4, 1});             // process 1 of 4
 //   const HostedCopies copies = hosted.copies(mask);   // distinct slices of a value that varies over `mask`
@@ -15,29 +15,30 @@
 
 namespace mtf {
 
-/// The coordinates along some mesh dimensions that the hosted positions have: a process stores and computes
-/// one copy for each of them.
+/// The distinct coordinates of the hosted positions along some mesh dimensions. A process stores and computes
+/// one copy of a value for each of them.
 class HostedCopies {
  public:
   int64_t size() const { return size_; }
-  /// The first hosted position with the coordinate of copy `copy`.
+  /// Returns the first hosted position with the coordinate of copy `copy`.
   int64_t position(int64_t copy) const {
     return whole_ ? mesh_.first_position(copy, mask_) : positions_[copy];
   }
-  /// The copy that has the coordinate of `position`, any position of the mesh; nothing: not in this process.
+  /// Returns the copy with the coordinate of `position`, which may be any position of the mesh, or nothing if
+  /// this process does not have it.
   std::optional<int64_t> find(int64_t position) const;
 
  private:
   friend class HostedMesh;
   Mesh mesh_;
   AxisMask mask_ = 0;
-  bool whole_ = true;  ///< all positions: the copies are the coordinates in their order
+  bool whole_ = true;  ///< the process hosts all positions: copy i has coordinate i
   int64_t size_ = 1;
-  std::vector<int64_t> coordinates_;  ///< ascending, by copy
-  std::vector<int64_t> positions_;    ///< by copy
+  std::vector<int64_t> coordinates_;  ///< coordinate of each copy, ascending
+  std::vector<int64_t> positions_;    ///< position(copy) of each copy
 };
 
-/// How many processes a run has, and which of them this is.
+/// The number of processes of a run, and the index of this process.
 struct Hosting {
   int processes = 1;
   int process = 0;
@@ -45,28 +46,29 @@ struct Hosting {
 
 class HostedMesh {
  public:
-  /// The processes must divide the positions. A mesh alone: one process hosts them all.
+  /// The number of processes must divide the number of positions. By default one process hosts all positions.
   HostedMesh(Mesh mesh = {}, Hosting hosting = {});
 
   const Mesh& mesh() const { return mesh_; }
   int processes() const { return hosting_.processes; }
   int process() const { return hosting_.process; }
-  /// Hosted positions: [begin, begin + positions).
+  /// The hosted positions are [begin, begin + positions).
   int64_t begin() const { return hosting_.process * positions(); }
   int64_t positions() const { return mesh_.size() / hosting_.processes; }
   bool hosts(int64_t position) const { return host(position) == hosting_.process; }
-  /// The process that hosts a position.
+  /// Returns the process that hosts a position.
   int host(int64_t position) const { return static_cast<int>(position / positions()); }
-  /// The same mesh, seen by another process.
+  /// Returns the same mesh as another process sees it.
   HostedMesh of(int process) const { return {mesh_, {hosting_.processes, process}}; }
   HostedCopies copies(AxisMask mask) const;
-  /// Every process holds all slices of a value that varies over `mask`.
+  /// True if every process holds all slices of a value that varies over `mask`.
   bool all_hold(AxisMask mask) const;
-  /// No process before this one holds the slice that `position` holds of a value that varies over `mask`.
+  /// True if this process holds the slice of `position`, for a value that varies over `mask`, and no process
+  /// before it does.
   bool holds_first(int64_t position, AxisMask mask) const {
     return hosts(mesh_.first_position(mesh_.project(position, mask), mask));
   }
-  /// copies(mask).size().
+  /// Returns copies(mask).size().
   int64_t size_of(AxisMask mask) const { return copies(mask).size(); }
 
  private:

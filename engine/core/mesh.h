@@ -1,4 +1,4 @@
-// A mesh: an n-dimensional array of processors with named dimensions, and sets of its dimensions.
+// A mesh: an n-dimensional array of processors with named dimensions. Also sets of its dimensions.
 //
 //   const Mesh mesh(Shape::parse("rows:2;cols:4"));
 //   mesh.coordinates(5);   // {1, 1}: row-major, the last dimension varies fastest
@@ -21,7 +21,7 @@ inline AxisMask axis_bit(int axis) { return AxisMask{1} << axis; }
 
 class Mesh {
  public:
-  /// One position.
+  /// A mesh without dimensions, which has one position.
   Mesh() = default;
   explicit Mesh(Shape shape);
 
@@ -32,18 +32,18 @@ class Mesh {
   const std::string& name(int axis) const { return shape_[axis].name; }
   AxisMask all_axes() const { return (AxisMask{1} << rank()) - 1; }
 
-  /// Number of distinct coordinates along the dimensions in `mask`: the product of their sizes.
+  /// Returns the number of distinct coordinates along the dimensions in `mask`: the product of their sizes.
   int64_t size_of(AxisMask mask) const;
-  /// Coordinates of a position, one for each mesh dimension.
+  /// Returns the coordinate of a position along each mesh dimension.
   std::vector<int64_t> coordinates(int64_t position) const;
-  /// Row-major index of `position` among the coordinates along `mask` only.
+  /// Returns the row-major index of `position` among the coordinates along `mask`.
   int64_t project(int64_t position, AxisMask mask) const;
-  /// The first position whose coordinates along `mask` have row-major index `index` (0 along all other
-  /// dimensions).
+  /// Returns the first position whose coordinates along `mask` have the row-major index `index`; its other
+  /// coordinates are 0.
   int64_t first_position(int64_t index, AxisMask mask) const;
-  /// "rows, cols": the names of the dimensions in `mask`.
+  /// Returns the names of the dimensions in `mask`: "rows, cols".
   std::string names(AxisMask mask) const;
-  /// "rows=2 cols=4".
+  /// Returns text such as "rows=2 cols=4", or "one position".
   std::string to_string() const;
 
  private:

@@ -1,20 +1,20 @@
-// The inverse of the normal distribution function, for the host and for devices.
+// The inverse of the normal distribution function, computed in the same way on the host and on devices.
 #pragma once
 
 #include <cmath>
 
 namespace mtf {
 
-/// Polynomial with the constant term first.
+/// Evaluates a polynomial; the constant term comes first.
 constexpr double polynomial(double, double constant) { return constant; }
 template <class... Coefficients>
 constexpr double polynomial(double x, double constant, Coefficients... rest) {
   return polynomial(x, rest...) * x + constant;
 }
 
-/// z with Phi(z) = p, 0 < p < 1, to about 1 part in 10^16. Wichura, Algorithm AS 241 (PPND16), Applied
-/// Statistics 37 (1988), 477-484: rational approximations for |p - 0.5| <= 0.425, for the tails up to
-/// exp(-25), and beyond.
+/// Returns z with Phi(z) = p, 0 < p < 1, with a relative error of about 10^-16. Wichura, Algorithm AS 241
+/// (PPND16), Applied Statistics 37 (1988), 477-484: rational approximations for |p - 0.5| <= 0.425, for the
+/// tails down to exp(-25), and for the rest of the tails.
 constexpr double normal_quantile(double p) {
   const double q = p - 0.5;
   if (std::abs(q) <= 0.425) {

@@ -32,7 +32,7 @@ void ProfileTrack::add(const ProfileLabel* label, int64_t begin, int64_t end, in
   count_.store(count + 1, std::memory_order_release);
 }
 
-/// Pages that no span reaches are never touched.
+/// The memory is not initialised, so that pages without spans are never touched.
 void ProfileTrack::reserve() {
   if (spans_ == nullptr) spans_ = std::make_unique_for_overwrite<Span[]>(static_cast<size_t>(capacity_));
 }

@@ -1,4 +1,5 @@
-// What ran when in this process: spans of time on tracks, one track for each thread or queue of a device.
+// A profile records what runs in this process and when: spans of time on tracks, one track for each thread or
+// device queue.
 //
 //   Profile profile;
 //   ProfileTrack* track = profile.track("worker 0");                  // before the first step
@@ -11,8 +12,8 @@
 //   profile.stop();
 //   for (const ProfileTrack* track : profile.tracks()) ... track->spans()
 //
-// Where nothing is profiled there is no Profile: tracks are null, and a span costs a comparison. Before
-// start() and after stop() it costs two. Memory is bounded: a full track counts what it drops.
+// If nothing is profiled there is no Profile: tracks are null, and a span costs one comparison; before
+// start() and after stop() it costs two. Memory is bounded: a full track only counts the spans that it drops.
 #pragma once
 
 #include <atomic>
@@ -31,17 +32,17 @@
 namespace mtf {
 
 enum class ProfileCategory : uint8_t { kStep, kCompute, kCommunication, kData, kCheckpoint, kEvaluation };
-/// "step", "compute", "communication", ...
+/// Returns "step", "compute", "communication", ...
 std::string_view name_of(ProfileCategory category);
 
-/// What a span is called.
+/// The name and category of a span.
 struct ProfileLabel {
   std::string name;
   ProfileCategory category = ProfileCategory::kCompute;
-  std::string detail;  ///< such as the instruction's text; empty: none
+  std::string detail;  ///< for example the text of an instruction; may be empty
 };
 
-/// A tool outside of the process that is told of spans as they happen (NVTX), in the thread where they do.
+/// An external tool (NVTX) that is notified of spans as they happen, in the thread in which they happen.
 class ProfileObserver {
  public:
   virtual ~ProfileObserver() = default;
@@ -51,13 +52,14 @@ class ProfileObserver {
   virtual void end() = 0;
 };
 
-/// One thread at a time adds spans. Lives as long as its Profile.
+/// The spans of one thread or queue. Only one thread at a time may add spans. A track lives as long as its
+/// Profile.
 class ProfileTrack {
  public:
   struct Span {
     const ProfileLabel* label;
-    int64_t begin, end;  ///< Profile::now()
-    int64_t part;        ///< of what the label names: a mesh coordinate, a step; -1: all of it
+    int64_t begin, end;  ///< by Profile::now()
+    int64_t part;        ///< a mesh coordinate or a step that the span concerns; -1: none in particular
   };
 
   ProfileTrack(std::string name, int64_t capacity, const std::atomic<bool>& on,
@@ -66,7 +68,8 @@ class ProfileTrack {
 
   const std::string& name() const { return name_; }
   bool is_on() const { return on_.load(std::memory_order_acquire); }
-  /// While the profile is on. Spans that contain one another may come in any order; others do not overlap.
+  /// Adds a span; it is dropped if the profile was never started. Spans may contain one another, in any
+  /// order, but must not overlap partially.
   void add(const ProfileLabel* label, int64_t begin, int64_t end, int64_t part = -1);
   std::span<const Span> spans() const { return {spans_.get(), static_cast<size_t>(count_.load())}; }
   int64_t dropped() const { return dropped_.load(); }
@@ -84,35 +87,37 @@ class ProfileTrack {
   std::atomic<int64_t> count_{0}, dropped_{0};
 };
 
-/// The track of the thread that runs the steps.
+/// The name of the track of the thread that runs the steps.
 inline constexpr const char* kMainTrack = "main thread";
 
 class Profile {
  public:
-  /// `capacity`: spans that each track keeps.
+  /// `capacity` is the number of spans that each track keeps.
   explicit Profile(int64_t capacity = 1 << 18) : capacity_(capacity) {}
 
-  /// The track of this name, made when it is first asked for. Thread safe, as is label().
+  /// Returns the track of this name, which the first call creates. Thread safe, as is label().
   ProfileTrack* track(const std::string& name);
-  /// The same for the same arguments; lives as long as the profile. Allocates only the first time.
+  /// Returns the label with these parts, which lives as long as the profile. Only the first call with the
+  /// same parts allocates.
   const ProfileLabel* label(std::string_view name, ProfileCategory category, std::string_view detail = {});
-  /// Null: none. Before start(); outlives the profile.
+  /// Sets the observer, or none (null). Must be called before start(); the observer must outlive the profile.
   void set_observer(ProfileObserver* observer) { observer_ = observer; }
 
   void start();
   void stop();
   bool is_on() const { return on_.load(std::memory_order_acquire); }
-  /// In the order in which they were made. What they hold is complete once their threads rest after stop().
+  /// Returns the tracks in the order of their creation. Their spans are complete once the threads have
+  /// stopped adding after stop().
   std::vector<const ProfileTrack*> tracks() const;
 
-  /// Nanoseconds of a clock that all processes of a machine share.
+  /// Returns the time in nanoseconds, by a clock that all processes of a machine share.
   static int64_t now() {
     const auto time = std::chrono::steady_clock::now().time_since_epoch();
     return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
   }
 
  private:
-  /// Finds labels by their parts, which need not be strings of their own.
+  /// Compares labels by their parts, so that a label is found without making strings.
   struct Before {
     using is_transparent = void;
     using Parts = std::tuple<std::string_view, ProfileCategory, std::string_view>;
@@ -129,7 +134,7 @@ class Profile {
   std::set<ProfileLabel, Before> labels_;
 };
 
-/// The time from construction to destruction. Nothing where `track` or `label` is null.
+/// Records the time from its construction to its destruction; does nothing if `track` or `label` is null.
 class ProfileSpan {
  public:
   ProfileSpan(ProfileTrack* track, const ProfileLabel* label, int64_t part = -1) {
@@ -155,7 +160,8 @@ class ProfileSpan {
   int64_t begin_ = 0;
 };
 
-/// A span for what happens a few times in a step: track and label are looked up. `profile` may be null.
+/// Returns a span whose track and label are looked up, for events that happen only a few times per step.
+/// `profile` may be null.
 inline ProfileSpan span_on(Profile* profile, const std::string& track, std::string_view name,
                            ProfileCategory category, int64_t part = -1) {
   if (profile == nullptr || !profile->is_on()) return {nullptr, nullptr};

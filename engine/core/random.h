@@ -1,11 +1,12 @@
-// Counter-based random numbers: every value is a pure function of (name, seed, stream, step, element), so no
-// layout, thread count, microbatching, device or restart changes it. The generator is Philox4x32-10.
+// Counter-based random numbers (Philox4x32-10). Every number is a pure function of (name, seed, stream, step,
+// element), so that it does not depend on the layout, the number of threads, microbatches, the device or a
+// restart.
 //
 //   const PhiloxKey key = random_key("layer_1/kernel", seed);
 //   const float value = normal(key, RandomStream::kInitialValues, 0, element);
 //
-// `element` is the global row-major index in the declared order of the noise shape. Four consecutive elements
-// share one block: kernels call philox() once for elements 4b .. 4b+3.
+// `element` is the global row-major index in the declared dimension order of the noise shape. Four
+// consecutive elements share one block: kernels call philox() once for elements 4b .. 4b+3.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace mtf {
 
-/// What the numbers are for. Streams of one key never share a block.
+/// The use of the numbers. Streams with the same key never share a block.
 enum class RandomStream : uint32_t { kInitialValues = 0, kDropout = 1, kSampling = 2, kData = 3 };
 
 struct PhiloxKey {
@@ -23,17 +24,18 @@ struct PhiloxKey {
   friend bool operator==(const PhiloxKey&, const PhiloxKey&) = default;
 };
 
-/// 128 bits: a counter, or the four random words made from it (word i belongs to element 4 * block + i).
+/// 128 bits: a counter, or the four random words computed from it (word i belongs to element 4 * block + i).
 struct PhiloxBlock {
   uint32_t words[4] = {0, 0, 0, 0};
 
   friend bool operator==(const PhiloxBlock&, const PhiloxBlock&) = default;
 };
 
-/// The two halves of XXH3_64(name, seed). `name`: variable name, or scope path + operation name + occurrence.
+/// Returns the two halves of XXH3_64(name, seed). `name` is the name of a variable, or scope path + operation
+/// name + occurrence.
 PhiloxKey random_key(std::string_view name, uint64_t seed);
 
-/// Counter of the block of four elements 4 * block .. 4 * block + 3:
+/// Returns the counter of the block of elements 4 * block .. 4 * block + 3:
 ///   word 0 = block bits 0..31, word 1 = block bits 32..63, word 2 = step bits 0..31,
 ///   word 3 = step bits 32..55 << 8 | stream.       0 <= step < 2^56.
 [[gnu::always_inline]] constexpr PhiloxBlock philox_counter(RandomStream stream, uint64_t step,
@@ -42,11 +44,12 @@ PhiloxKey random_key(std::string_view name, uint64_t seed);
            static_cast<uint32_t>(step >> 32) << 8 | static_cast<uint32_t>(stream)}};
 }
 
-/// What the key grows by from round to round: the golden ratio and sqrt(3) - 1.
+/// The increments of the key from round to round (Weyl sequences): the fractions of the golden ratio and of
+/// sqrt(3).
 inline constexpr uint32_t philox_weyl0 = 0x9E3779B9;
 inline constexpr uint32_t philox_weyl1 = 0xBB67AE85;
 
-/// One round of Philox4x32 on the counter words c0 .. c3.
+/// Performs one round of Philox4x32 on the counter words c0 .. c3.
 [[gnu::always_inline]] constexpr void philox_round(uint32_t& c0, uint32_t& c1, uint32_t& c2, uint32_t& c3,
                                                    uint32_t k0, uint32_t k1) {
   const uint64_t product0 = uint64_t{0xD2511F53} * c0;
@@ -70,18 +73,18 @@ inline constexpr uint32_t philox_weyl1 = 0xBB67AE85;
   return counter;
 }
 
-/// 32 random bits of one element.
+/// Returns the 32 random bits of one element.
 constexpr uint32_t random_bits(PhiloxKey key, RandomStream stream, int64_t step, int64_t element) {
   const auto index = static_cast<uint64_t>(element);
   return philox(philox_counter(stream, static_cast<uint64_t>(step), index / 4), key).words[index % 4];
 }
 
-/// Elements that random_bits_batch() makes at once.
+/// The number of elements that random_bits_batch() computes at once.
 inline constexpr int64_t random_batch = 128;
 
-/// The bits of the elements 4 * block .. 4 * block + 127, for kernels: inlined, its loops run over 32 blocks
-/// side by side and are vectorised for the caller's instruction set (0.8 ns per element on one AVX-512 core;
-/// philox() in a loop over blocks: 4 ns).
+/// Computes the bits of the elements 4 * block .. 4 * block + 127, for kernels. It is inlined, so that its
+/// loops over 32 blocks are vectorised for the caller's instruction set (0.8 ns per element on one AVX-512
+/// core; a loop over philox() takes 4 ns).
 [[gnu::always_inline]] inline void random_bits_batch(PhiloxKey key, RandomStream stream, uint64_t step,
                                                      uint64_t block, uint32_t (&bits)[random_batch]) {
   constexpr int blocks = random_batch / 4;
@@ -107,34 +110,35 @@ inline constexpr int64_t random_batch = 128;
   }
 }
 
-/// (bits >> 8) * 2^-24 + 2^-25, exact: the 2^24 midpoints of equal intervals of (0, 1).
+/// Returns (bits >> 8) * 2^-24 + 2^-25, which is exact: one of the 2^24 midpoints of equal intervals of (0,
+/// 1).
 constexpr double uniform_from_bits(uint32_t bits) { return (bits >> 8) * 0x1p-24 + 0x1p-25; }
 
-/// The same, rounded once to float32 (the upper half of the values needs the rounding; the largest becomes
-/// 1).
+/// The same, rounded once to float32. Only values of at least 0.5 are rounded; the largest becomes 1.
 [[gnu::always_inline]] constexpr float uniform_float_from_bits(uint32_t bits) {
   return static_cast<float>(static_cast<int32_t>(bits >> 8)) * 0x1p-24f + 0x1p-25f;
 }
 
-/// Dropout keeps an element iff its bits < keep_threshold(keep) = floor(keep * 2^32); `keep` in 0..1. 2^32
-/// keeps all.
+/// Returns floor(keep * 2^32) for `keep` in 0..1. Dropout keeps an element iff its bits are below this
+/// threshold; 2^32 keeps all elements.
 inline uint64_t keep_threshold(double keep) { return static_cast<uint64_t>(keep * 0x1p32); }
 
-/// Uniform on (0, 1].
+/// Returns a number that is uniform on (0, 1].
 float uniform(PhiloxKey key, RandomStream stream, int64_t step, int64_t element);
-/// Uniform on [low, high]: low + (high - low) * u in double, rounded once.
+/// Returns a number that is uniform on [low, high]: low + (high - low) * u in double, rounded once.
 float uniform(PhiloxKey key, RandomStream stream, int64_t step, int64_t element, double low, double high);
 
-/// Normal by the inverse distribution function of the uniform value, in double, rounded once to float32.
+/// Returns a normal number: the inverse distribution function of the uniform number, in double, rounded once
+/// to float32.
 float normal(PhiloxKey key, RandomStream stream, int64_t step, int64_t element, double mean = 0,
              double stddev = 1);
 
-/// Normal restricted to mean +- 2 stddev: the uniform value mapped into (Phi(-2), Phi(2)), then as normal().
-/// Its own standard deviation is 0.8796 * stddev.
+/// Returns a normal number within mean +- 2 stddev: the uniform number is mapped into (Phi(-2), Phi(2)), then
+/// as in normal(). Its standard deviation is 0.8796 * stddev.
 float truncated_normal(PhiloxKey key, RandomStream stream, int64_t step, int64_t element, double mean = 0,
                        double stddev = 1);
 
-/// z with Phi(z) = p, 0 < p < 1, to about 1 part in 10^16 (normal_quantile).
+/// Returns normal_quantile(p); checks that 0 < p < 1.
 double inverse_normal_cdf(double p);
 
 }  // namespace mtf

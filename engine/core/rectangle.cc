@@ -5,8 +5,8 @@
 namespace mtf {
 namespace {
 
-/// Offset, in elements, of an element of the rectangle in the array. `index` counts row-major over the axes
-/// of the rectangle before `axes`; along the others the element is the first.
+/// Returns the offset, in elements, of an element of the rectangle in the array. `index` is its row-major
+/// index over the first `axes` axes of the rectangle; along the other axes it is the first element.
 int64_t offset_in(const RectanglePlace& place, const Shape& rectangle, int axes, int64_t index) {
   int64_t offset = 0, stride = 1;
   for (int axis = rectangle.rank() - 1; axis >= 0; --axis) {
@@ -29,7 +29,7 @@ void copy_rectangle(const Shape& rectangle, size_t element_bytes, const std::byt
     return rectangle[axis].size == from_place.array[axis].size &&
            rectangle[axis].size == to_place.array[axis].size;
   };
-  // Axes that are whole in both arrays, and the one before them, lie in one piece.
+  // Elements along the axes that are whole in both arrays, and along the one before these, are contiguous.
   int axes = rectangle.rank();
   int64_t piece = 1;
   while (axes > 0 && whole(axes - 1)) piece *= rectangle[--axes].size;

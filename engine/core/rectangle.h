@@ -9,15 +9,15 @@
 
 namespace mtf {
 
-/// Where a rectangle lies in a row-major array: index of its first element along each axis. No indices: the
-/// rectangle is the array.
+/// The place of a rectangle in a row-major array: the index of its first element along each axis. Without
+/// indices the rectangle is the whole array.
 struct RectanglePlace {
   const Shape& array;
   std::span<const int64_t> begin = {};
 };
 
-/// Copies the elements of a rectangle of shape `rectangle`; dimensions are matched by position. Allocates
-/// nothing.
+/// Copies the elements of a rectangle of shape `rectangle` from one array to another; dimensions correspond
+/// by position. Allocates no memory.
 void copy_rectangle(const Shape& rectangle, size_t element_bytes, const std::byte* from,
                     const RectanglePlace& from_place, std::byte* to, const RectanglePlace& to_place);
 

@@ -1,5 +1,5 @@
 // Named dimensions and shapes. Operations match dimensions by name, never by position; the declared order of
-// a shape only decides files, the element index of random numbers, and printing.
+// a shape only determines files, the element index of random numbers, and printing.
 //
 //   const Dimension batch{"batch", 64}, hidden{"hidden", 1024};
 //   Shape shape{batch, hidden};             // [batch=64, hidden=1024]
@@ -22,14 +22,14 @@ struct Dimension {
   friend bool operator==(const Dimension&, const Dimension&) = default;
 };
 
-/// An ordered list of dimensions with distinct names and sizes of at least 1; throws Error (kConfig)
-/// otherwise.
+/// An ordered list of dimensions with distinct names and sizes of at least 1. The constructors throw Error
+/// (kConfig) otherwise.
 class Shape {
  public:
   Shape() = default;
   Shape(std::initializer_list<Dimension> dimensions);
   Shape(std::vector<Dimension> dimensions);
-  /// Parses "batch:4;model:2"; separators between pairs are space , . or ;.
+  /// Parses "batch:4;model:2"; the separators between pairs are space , . or ;.
   static Shape parse(std::string_view text);
 
   int rank() const { return static_cast<int>(dimensions_.size()); }
@@ -37,26 +37,26 @@ class Shape {
   auto begin() const { return dimensions_.begin(); }
   auto end() const { return dimensions_.end(); }
   const std::vector<Dimension>& dimensions() const { return dimensions_; }
-  /// Product of all sizes; 1 for a scalar.
+  /// Returns the product of all sizes; 1 for a scalar.
   int64_t size() const;
 
-  /// Position of the dimension called `name`, or nothing.
+  /// Returns the position of the dimension called `name`, or nothing.
   std::optional<int> find(std::string_view name) const;
   bool contains(std::string_view name) const { return find(name).has_value(); }
   bool contains(const Dimension& dimension) const;
-  /// True when every dimension of `other` occurs here (same name and size), in any order.
+  /// True if every dimension of `other` occurs here (same name and size), in any order.
   bool contains_all(const Shape& other) const;
-  /// The dimension called `name`; throws Error when absent.
+  /// Returns the dimension called `name`; throws Error if there is none.
   const Dimension& dimension(std::string_view name) const;
 
   Shape renamed(std::string_view from, std::string_view to) const;
   Shape resized(std::string_view name, int64_t size) const;
-  /// Exclusive prefix products: element i is the product of the sizes before axis i.
+  /// Returns the exclusive prefix products: element i is the product of the sizes before axis i.
   std::vector<int64_t> cumulative_products() const;
-  /// Row-major strides in elements.
+  /// Returns the row-major strides, in elements.
   std::vector<int64_t> strides() const;
 
-  /// "[batch=64, hidden=1024]".
+  /// Returns text such as "[batch=64, hidden=1024]".
   std::string to_string() const;
 
   friend bool operator==(const Shape&, const Shape&) = default;
@@ -68,16 +68,17 @@ class Shape {
 /// Appends the dimensions of `b` that `a` lacks.
 Shape operator+(const Shape& a, const Shape& b);
 Shape operator+(const Shape& a, const Dimension& b);
-/// Removes; absent dimensions of a Shape are ignored, an absent single Dimension is an error.
+/// Removes dimensions. Dimensions of a Shape that `a` lacks are ignored; a single Dimension that `a` lacks is
+/// an error.
 Shape operator-(const Shape& a, const Shape& b);
 Shape operator-(const Shape& a, const Dimension& b);
-/// The same where there is no such dimension.
+/// Returns the shape without the dimension of this name, if there is one.
 Shape without(const Shape& shape, std::string_view dimension);
-/// True when both have the same dimensions in any order.
+/// True if both have the same dimensions in any order.
 bool same_dimensions(const Shape& a, const Shape& b);
 
-/// Splits "key:value" pairs separated by space , . or ; — the grammar that shapes, meshes and layouts share.
-/// Throws Error (kConfig) that quotes `text` when a pair has not exactly one colon.
+/// Splits "key:value" pairs separated by space , . or ; as in shapes, meshes and layouts. Throws Error
+/// (kConfig) that quotes `text` if a pair does not have exactly one colon.
 std::vector<std::pair<std::string, std::string>> parse_pairs(std::string_view text);
 
 }  // namespace mtf

@@ -11,7 +11,8 @@ namespace {
 
 using TensorSet = std::unordered_set<Tensor, TensorHash>;
 
-/// The inputs that carry the result of custom_gradient: outputs first, then the tensors that gradients go to.
+/// An operation that passes on the results of custom_gradient. Its inputs are the results, then the tensors
+/// to which the gradients go.
 class CustomGradient final : public OperationBase<CustomGradient> {
  public:
   CustomGradient(const Tensors& results, const Tensors& targets, GradientFunction gradient)
@@ -53,7 +54,7 @@ class CustomGradient final : public OperationBase<CustomGradient> {
   GradientFunction gradient_;
 };
 
-/// Tensors of `block` that depend on one of `xs`.
+/// Returns the tensors of `block` that depend on one of `xs`.
 TensorSet downstream(const Block& block, const Tensors& xs) {
   TensorSet reached(xs.begin(), xs.end());
   for (const auto& operation : block) {
@@ -67,7 +68,8 @@ TensorSet downstream(const Block& block, const Tensors& xs) {
   return reached;
 }
 
-/// Floating tensors made outside `block` that its operations use, or that are among its results.
+/// Returns the floating-point tensors from outside `block` that its operations use or that are among its
+/// results. Variables that it reads count as outside.
 Tensors outside_tensors(const Block& block, const Tensors& results) {
   std::unordered_set<const Operation*> inside;
   TensorSet seen;
@@ -88,10 +90,11 @@ Tensors outside_tensors(const Block& block, const Tensors& results) {
   return found;
 }
 
-/// Tensors and what stands for them in a copy.
+/// Maps tensors to their copies.
 using TensorMap = std::unordered_map<Tensor, Tensor, TensorHash>;
 
-/// Appends copies of the operations of `block` that read what `copies` says; returns the copies of `wanted`.
+/// Appends copies of the operations of `block`, which read the copies of tensors that have one; returns the
+/// copies of `wanted`.
 Tensors clone_block(Graph& graph, const Block& block, const Tensors& wanted, TensorMap copies) {
   const auto mapped = [&copies](const Tensor& t) {
     const auto found = copies.find(t);
@@ -115,14 +118,14 @@ Tensors clone_block(Graph& graph, const Block& block, const Tensors& wanted, Ten
   return result;
 }
 
-/// The operations of the current block from number `first` on: a copy, as others are appended while it is
-/// walked.
+/// Returns the operations of the current block from number `first` on. It is a copy of the list, because
+/// operations are appended while the caller walks over it.
 Block operations_since(Graph& graph, size_t first) {
   const Block& block = graph.current_block();
   return {block.begin() + static_cast<std::ptrdiff_t>(first), block.end()};
 }
 
-/// gradients() through the operations of `block` alone.
+/// Computes gradients() through the operations of `block` only.
 Tensors gradients_through(const Block& block, const Tensors& ys, const Tensors& xs, const Tensors& grad_ys) {
   Graph& graph = ys[0].graph();
   const TensorSet reached = downstream(block, xs);
@@ -196,8 +199,8 @@ Tensors recompute(const std::function<Tensors(const Tensors&)>& fn, const Tensor
   const Tensors targets = outside_tensors(body, results);
   return custom_gradient([&results](const Tensors&) { return Tensors(results); }, targets,
                          [=, &graph](const Tensors& sources, const Tensors&, const Tensors& dy) {
-                           // In a copy of this operation (recomputation in recomputation) the sources are
-                           // copies too.
+                           // If this operation was copied (nested recomputation), the sources are copies as
+                           // well.
                            TensorMap sources_of;
                            for (size_t i = 0; i < targets.size(); ++i) sources_of[targets[i]] = sources[i];
                            const size_t begin = graph.current_block().size();
@@ -208,7 +211,7 @@ Tensors recompute(const std::function<Tensors(const Tensors&)>& fn, const Tensor
                              ys.push_back(copies[i]);
                              seeds.push_back(dy[i]);
                            }
-                           // Not through what comes before: one source may depend on another.
+                           // The gradients end at the sources, because one source may depend on another.
                            return gradients_through(operations_since(graph, begin), ys, sources, seeds);
                          });
 }

@@ -1,4 +1,4 @@
-// Reverse-mode differentiation as graph, gradients of one's own, and recomputation.
+// Reverse-mode differentiation, which adds operations to the graph; custom gradients, and recomputation.
 #pragma once
 
 #include <functional>
@@ -7,23 +7,24 @@
 
 namespace mtf {
 
-/// Gradients of sum_i <ys[i], grad_ys[i]> with respect to `xs`; grad_ys default to ones. Null for an x that
-/// no y depends on. Contributions to one tensor are added by one add_n, so that partial sums add before they
-/// are reduced.
+/// Returns the gradients of sum_i <ys[i], grad_ys[i]> with respect to `xs`; grad_ys default to ones. The
+/// gradient of an x on which no y depends is null. Contributions to one tensor are added by one add_n, so
+/// that partial sums are added before they are reduced.
 Tensors gradients(const Tensors& ys, const Tensors& xs, const Tensors& grad_ys = {});
 
-/// Given d outputs, the gradients with respect to `inputs` of custom_gradient (null: none).
+/// Returns the gradients with respect to the `inputs` of custom_gradient (null: none), given those with
+/// respect to its outputs.
 using GradientFunction =
     std::function<Tensors(const Tensors& inputs, const Tensors& outputs, const Tensors& dy)>;
 
-/// fn(inputs) with a gradient of one's own. `inputs` must hold every tensor that fn's result should send
-/// gradients to (variables read inside included).
+/// Returns fn(inputs) with a custom gradient. `inputs` must contain every tensor to which gradients of fn's
+/// result go, including variables that fn reads.
 Tensors custom_gradient(const std::function<Tensors(const Tensors&)>& fn, const Tensors& inputs,
                         const GradientFunction& gradient);
 
-/// fn(inputs), computed again in the backward pass instead of being kept. Random operations repeat their
-/// values, as their bits are a function of name, step and element. Gradients also reach the outside tensors
-/// that fn uses.
+/// Returns fn(inputs), which is computed again in the backward pass instead of being kept. Random operations
+/// repeat their values, because these are a function of name, step and element. Gradients also go to tensors
+/// from outside that fn uses.
 Tensors recompute(const std::function<Tensors(const Tensors&)>& fn, const Tensors& inputs);
 
 }  // namespace mtf

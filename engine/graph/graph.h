@@ -1,4 +1,5 @@
-// The whole step as one static graph with global shapes: append-only, creation order is topological.
+// The graph of a whole step, with global shapes. It is append-only, so that the order of creation is
+// topological.
 //
 //   Graph graph;
 //   Tensor x = graph.input("image", {batch, pixels});
@@ -6,7 +7,7 @@
 //   Tensor y = relu(einsum({x, w}, {batch, hidden}));
 //   graph.set_output("logits", y);
 //
-// Operations are appended to the current block: the root, or the body of the `repeat` being built
+// Operations are appended to the current block: the root, or the body of the `repeat` that is being built
 // (structural.h).
 #pragma once
 
@@ -23,16 +24,16 @@
 
 namespace mtf {
 
-/// Operations in order. Shared: programs keep the operations that they run.
+/// A list of operations in order. They are shared with programs, which keep the operations that they run.
 using Block = std::vector<std::shared_ptr<Operation>>;
 
-/// The rules that lay a variable out at rest.
+/// Returns the layout rules that apply to a variable between steps.
 inline Domain domain_of(const Variable& variable) {
   if (variable.kind == Variable::Kind::kSession) return Domain::kActivation;
   return variable.kind == Variable::Kind::kSlot ? Domain::kOptimizer : Domain::kParameter;
 }
 
-/// The loop that is being built: microbatch j of `count` takes examples i*count + j of `dimension`
+/// The microbatch loop that is being built: microbatch j of `count` takes examples i*count + j of `dimension`
 /// (docs/numerics.md "Microbatches").
 struct Microbatching {
   std::string dimension;
@@ -53,46 +54,46 @@ class Graph {
     append(std::move(operation));
     return result;
   }
-  /// Appends a copy of `operation` that reads `inputs` (recomputation).
+  /// Appends a copy of `operation` that reads `inputs`; for recomputation.
   Operation& add_clone(const Operation& operation, Tensors inputs);
 
-  /// A tensor that is fed before each step.
+  /// Adds a tensor that is fed before each step.
   Tensor input(const std::string& name, const Shape& shape, DType dtype = DType::kFloat32);
-  /// A 0-dimensional or constant-filled tensor.
+  /// Adds a tensor whose elements are all `value`; by default a scalar.
   Tensor constant(double value, DType dtype = DType::kFloat32, const Shape& shape = {});
 
-  /// The variable called `name`, created on first use; throws Error when it exists with another shape or
-  /// dtype.
+  /// Returns the variable called `name`, which the first call creates; throws Error if it exists with another
+  /// shape or dtype.
   const Variable& variable(const std::string& name, const Shape& shape, DType dtype,
                            const Initializer& initializer, Variable::Kind kind = Variable::Kind::kWeight,
                            double step_scale = 1);
   const std::vector<std::unique_ptr<Variable>>& variables() const { return variables_; }
   const Variable* find_variable(const std::string& name) const;
-  /// The variable's value before this step's updates.
+  /// Returns the variable's value before the updates of this step.
   Tensor read(const Variable& variable);
-  /// Sets the variable at the end of the step, if `guard` (bool, 0-dimensional; null: always) holds.
+  /// Sets the variable at the end of the step, if `guard` (a scalar bool; null: always) is true.
   void assign(const Variable& variable, const Tensor& value, const Tensor& guard = {});
 
-  /// Keeps a tensor to the end of the step so that it can be fetched by `name`.
+  /// Keeps a tensor until the end of the step, so that it can be fetched as `name`.
   void set_output(const std::string& name, const Tensor& tensor);
   const std::vector<std::pair<std::string, Tensor>>& outputs() const { return outputs_; }
 
   const Block& root() const { return root_; }
-  /// The block that operations are appended to.
+  /// Returns the block to which operations are appended.
   Block& current_block() { return *blocks_.back(); }
 
-  /// The current scope path joined with `name`.
+  /// Returns the current scope path joined with `name`.
   std::string scoped(const std::string& name) const;
-  /// scoped(name), made unique by a suffix _1, _2, ... (compared without case).
+  /// Returns scoped(name), made unique by a suffix _1, _2, ... (ignoring case).
   std::string unique_name(const std::string& name);
   const Provenance& provenance() const { return provenance_; }
   const Microbatching& microbatching() const { return microbatching_; }
-  /// Contractions of float32 that are added from now on may round their operands to tf32 (10 bits of
-  /// mantissa) on devices that multiply such numbers faster.
+  /// With `tf32`, float32 contractions that are added from now on may round their operands to tf32 (10 bits
+  /// of mantissa), on devices that multiply such numbers faster.
   void set_tf32(bool tf32) { tf32_ = tf32; }
   bool tf32() const { return tf32_; }
 
-  /// Restores the previous provenance when it goes out of scope.
+  /// Restores the previous provenance when it is destroyed.
   class Scope {
    public:
     Scope(Graph& graph, const Provenance& inner) : graph_(graph), saved_(graph.provenance_) {
@@ -105,16 +106,17 @@ class Graph {
     Graph& graph_;
     Provenance saved_;
   };
-  /// Enters a named scope: variables and operations made inside are called PATH/name/...
+  /// Enters a named scope: variables and operations that are created inside are called PATH/name/...
   [[nodiscard]] Scope scope(const std::string& name, const Mark& mark = {});
   [[nodiscard]] Scope domain(Domain domain);
   [[nodiscard]] Scope phase(Phase phase);
-  /// Starts the next layer (Provenance::layer).
+  /// Begins the next layer (Provenance::layer).
   [[nodiscard]] Scope layer();
-  /// Operations made inside take this provenance (gradients and clones keep that of their origin).
+  /// Gives this provenance to operations that are created inside; gradients and clones thus keep that of
+  /// their origin.
   [[nodiscard]] Scope with(const Provenance& provenance);
 
-  /// Runs `build` with operations going to a fresh block, which is returned.
+  /// Calls `build` with a new block as the current block, and returns that block.
   Block capture(const Microbatching& microbatching, const std::function<void()>& build);
 
  private:

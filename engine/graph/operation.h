@@ -1,5 +1,5 @@
-// One node of the graph. Everything about an operation lives in its class: output shapes, gradient (as
-// graph), layout rule, cost; its kernels sit in backend/*/ under the same name.
+// Operation is one node of the graph. Its class holds everything about it: output shapes, gradient (as graph
+// operations), sharding rule, cost. Its kernels are in backend/*/ under the same name.
 //
 //   class Negative final : public OperationBase<Negative> {
 //    public:
@@ -27,25 +27,25 @@ struct OutputInfo {
   DType dtype = DType::kFloat32;
 };
 
-/// Which rules lay a tensor out: `layout`, `parameter_layout` (variables at rest) or `optimizer_layout`
-/// (slots, updates).
+/// Selects the rules that lay out a tensor: `layout`, `parameter_layout` (variables between steps) or
+/// `optimizer_layout` (slots, updates).
 enum class Domain { kActivation, kParameter, kOptimizer };
 enum class Phase { kForward, kBackward, kUpdate };
 
-/// Where an operation comes from.
+/// The origin of an operation.
 struct Provenance {
-  std::string path;  ///< scope: "decoder/block_000/layer_001"
-  Mark mark;         ///< the layer's place in the configuration
+  std::string path;  ///< scope path: "decoder/block_000/layer_001"
+  Mark mark;         ///< place of the layer in the configuration
   Domain domain = Domain::kActivation;
   Phase phase = Phase::kForward;
-  int layer = -1;  ///< running number of the outermost layer; gathers of parameters are scheduled by it
-  bool recomputed = false;  ///< the forward pass has computed the same
+  int layer = -1;           ///< number of the outermost layer; gathers of parameters are scheduled by it
+  bool recomputed = false;  ///< repeats a computation of the forward pass
 };
 
-/// Work on one position.
+/// The work on one mesh position.
 struct Cost {
-  double flops = 0;  ///< of contractions: 2 per multiply-add
-  double bytes = 0;  ///< read and written
+  double flops = 0;  ///< only contractions are counted: 2 per multiply-add
+  double bytes = 0;  ///< bytes read and written
 };
 
 /// An operation whose result's elements depend on one element of each operand alone, as a step of a fused kernel
@@ -80,36 +80,37 @@ class Operation {
       : inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
   virtual ~Operation() = default;
 
-  /// The operation's name; kernels are found under it.
+  /// Returns the name of the operation, under which its kernels are registered.
   virtual std::string_view name() const = 0;
-  /// Attributes as printed in programs, for example "dimension=hidden, begin=2"; empty: none.
+  /// Returns the attributes as programs print them, such as "dimension=hidden, begin=2"; may be empty.
   virtual std::string attributes() const { return {}; }
-  /// A copy with the same attributes; the graph then sets its inputs.
+  /// Returns a copy with the same attributes; the graph then sets its inputs.
   virtual std::unique_ptr<Operation> clone() const = 0;
 
-  /// Gradients with respect to the inputs, given those with respect to the outputs (null: zero). Null: no
-  /// dependency. The default has none.
+  /// Returns the gradients with respect to the inputs (null: an input without gradient), given those with
+  /// respect to the outputs (null: zero). By default no input has a gradient.
   virtual Tensors gradient(const Tensors& dy) const;
 
-  /// Layout rule. The default is shard_by_name.
+  /// Returns the layouts of the inputs and outputs. The default is shard_by_name().
   virtual ShardingRule sharding_rule(const ShardingRequest& request) const;
-  /// Names of dimensions that no layout may split here (docs/architecture.md "Illegal layouts").
+  /// Returns the names of dimensions that no layout may split here (docs/architecture.md "Illegal layouts").
   virtual std::vector<std::string> unsplittable() const { return {}; }
-  /// Dimensions that may not share a mesh dimension although no single operand holds them all; the default is
-  /// empty.
+  /// Returns dimensions that must not be split over the same mesh dimension although no single operand has
+  /// them all. The default is empty.
   virtual Shape joint_shape() const { return {}; }
-  /// True when the operation cannot run on slices under these layouts; the partitioner then takes `expand`
-  /// instead.
+  /// True if the operation cannot run on slices under these layouts; the partitioner then uses expand().
   virtual bool needs_expansion(const ShardingRequest&) const { return false; }
-  /// The same function of `inputs` as plain operations that can (the collectives fall between them).
+  /// Computes the same function of `inputs` by operations that can run on slices, with collectives between
+  /// them.
   virtual Tensors expand(const Tensors& inputs, const LayoutMap& rules) const;
 
-  /// Work for these local shapes. The default counts the bytes of all operands.
+  /// Returns the work for these local shapes. The default counts the bytes of all operands.
   virtual Cost cost(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs) const;
-  /// The output is the input's bytes under another shape or name: no instruction runs (identity, reshape).
+  /// True if the output consists of the input's bytes under another shape or name, so that no instruction
+  /// runs (identity, reshape).
   virtual bool is_view() const { return false; }
-  /// The input whose buffer `output` may overwrite: kernels read an element before they write it. Nothing:
-  /// none.
+  /// Returns the input whose buffer `output` may overwrite, because kernels read each element before they
+  /// write it; or nothing.
   virtual std::optional<int> in_place(int output) const;
   /// The operation as a step of a fused kernel; nothing: it is no such step.
   virtual std::optional<ElementwiseStep> elementwise_step() const { return std::nullopt; }
@@ -119,7 +120,8 @@ class Operation {
   virtual Tensor wide_sum() const;
   /// A shift that the partitioner carries out between neighbours; nothing: it is none.
   virtual std::optional<NeighbourShift> neighbour_shift() const { return std::nullopt; }
-  /// Kernels are registered by name and this dtype: that of the first input, else of the first output.
+  /// Returns the dtype of the first input, or of the first output if there is no input. Kernels are
+  /// registered under the name and this dtype.
   DType kernel_dtype() const;
 
   const Tensors& inputs() const { return inputs_; }
@@ -137,7 +139,7 @@ class Operation {
   Provenance provenance_;
 };
 
-/// Supplies clone().
+/// Implements clone().
 template <class Derived>
 class OperationBase : public Operation {
  public:

@@ -1,5 +1,5 @@
-// The operations that the graph itself is made of: inputs, constants, reading and assigning variables, the
-// sum of gradient contributions, loops. Everything else is in ops/.
+// The operations of the graph's own structure: inputs, constants, reads and assignments of variables, sums of
+// gradient contributions, loops. All other operations are in ops/.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ class Input final : public OperationBase<Input> {
   std::string input_name;
 };
 
-/// Every element is `value`.
+/// A tensor whose elements are all `value`.
 class Constant final : public OperationBase<Constant> {
  public:
   Constant(double value, DType dtype, const Shape& shape)
@@ -43,7 +43,7 @@ class ReadVariable final : public OperationBase<ReadVariable> {
   const Variable* variable;
 };
 
-/// Inputs: the new value, and the guard if there is one. No outputs.
+/// Sets a variable. The inputs are the new value and, optionally, the guard. There are no outputs.
 class Assign final : public OperationBase<Assign> {
  public:
   Assign(const Variable& variable, const Tensor& value, const Tensor& guard);
@@ -53,7 +53,7 @@ class Assign final : public OperationBase<Assign> {
   const Variable* variable;
 };
 
-/// Sum of tensors with the same dimensions and dtype; stays a partial sum where all of them are.
+/// The sum of tensors with the same dimensions and dtype; it is a partial sum if all of them are.
 class AddN final : public OperationBase<AddN> {
  public:
   explicit AddN(Tensors terms);
@@ -62,10 +62,10 @@ class AddN final : public OperationBase<AddN> {
   Tensors gradient(const Tensors& dy) const override;
   ShardingRule sharding_rule(const ShardingRequest& request) const override;
 };
-/// The sum of one or more tensors with the same shape.
+/// Returns the sum of one or more tensors with the same shape.
 Tensor add_n(const Tensors& terms);
 
-/// Inside a loop body: the value that the previous iteration left (initially `initial`).
+/// Inside a loop body, the value from the previous iteration (in the first one `initial`).
 class LoopValue final : public OperationBase<LoopValue> {
  public:
   explicit LoopValue(const Tensor& initial)
@@ -73,15 +73,15 @@ class LoopValue final : public OperationBase<LoopValue> {
   std::string_view name() const override { return "loop_value"; }
 };
 
-/// What a loop body returns.
+/// The results of a loop body.
 struct LoopResult {
-  Tensors carried;  ///< new values of the carried tensors, same shapes
-  Tensors sums;     ///< summed over the iterations; may stay partial until after the loop
-  Tensors placed;  ///< tensors with the smaller microbatch dimension: iteration j becomes entries i*count + j
+  Tensors carried;  ///< new values of the carried tensors, with the same shapes
+  Tensors sums;     ///< tensors to sum over the iterations; a sum may stay partial until after the loop
+  Tensors placed;   ///< tensors with the smaller microbatch dimension: iteration j gives entries i*count + j
 };
 
-/// `count` iterations of a block. Outputs: final carried values, sums, placed tensors, in this order.
-/// Operations of the body may use tensors from outside. No gradient passes through.
+/// Runs a block `count` times. The outputs are the final carried values, the sums and the placed tensors, in
+/// this order. Operations of the body may use tensors from outside. No gradient passes through a loop.
 class Repeat final : public OperationBase<Repeat> {
  public:
   Repeat(int64_t count, Block body, Tensors loop_values, LoopResult result, std::vector<OutputInfo> outputs,
@@ -91,21 +91,22 @@ class Repeat final : public OperationBase<Repeat> {
 
   int64_t count;
   Block body;
-  Tensors loop_values;  ///< LoopValue outputs in the body, one for each carried tensor
-  LoopResult result;    ///< tensors of the body
+  Tensors loop_values;  ///< outputs of the LoopValue operations in the body, one for each carried tensor
+  LoopResult result;    ///< the tensors of the body that it returns
   Microbatching microbatching;
-  Domain sums_domain;  ///< where these rules split a sum over a mesh dimension that it is partial over, it is
-                       ///< scattered inside
+  /// A sum that is partial over a mesh dimension over which these rules split it is reduced and scattered in
+  /// each iteration.
+  Domain sums_domain;
 };
 
-/// Builds a loop. `build` receives the carried tensors as the body sees them. `microbatching.dimension` may
-/// be empty when nothing is placed.
+/// Builds a loop. `build` receives the carried tensors as seen by the body. `microbatching.dimension` may be
+/// empty if nothing is placed.
 Tensors repeat(Graph& graph, int64_t count, const Tensors& initial, const Microbatching& microbatching,
                const std::function<LoopResult(const Tensors&)>& build,
                Domain sums_domain = Domain::kActivation);
 
-/// Inside a microbatch loop: the part of `x` that this iteration works on; x: [batch=B, ...] ->
-/// [batch=B/count, ...], entry i is x's entry i*count + iteration, so that a split batch stays local.
+/// Inside a microbatch loop, the part of `x` on which the iteration works; x: [batch=B, ...] ->
+/// [batch=B/count, ...]. Entry i is entry i*count + iteration of x, so that a split batch stays local.
 class MicrobatchSlice final : public OperationBase<MicrobatchSlice> {
  public:
   MicrobatchSlice(const Tensor& x, const Microbatching& microbatching);

@@ -1,4 +1,5 @@
-// A tensor of the graph: a handle on one output of an operation. Cheap to copy; lives as long as its graph.
+// A tensor of the graph: a handle to one output of an operation. It is cheap to copy and valid as long as its
+// graph.
 #pragma once
 
 #include <functional>
@@ -15,7 +16,7 @@ class Operation;
 
 class Tensor {
  public:
-  /// No tensor: as a gradient, "does not depend on it".
+  /// The null tensor; as a gradient it means that there is no dependency.
   Tensor() = default;
   Tensor(Operation* operation, int index) : operation_(operation), index_(index) {}
 
@@ -23,7 +24,7 @@ class Tensor {
   const Shape& shape() const;
   DType dtype() const;
   Operation& operation() const { return *operation_; }
-  /// Which output of the operation.
+  /// The index of this output of the operation.
   int index() const { return index_; }
   Graph& graph() const;
 

@@ -1,6 +1,6 @@
-// State that outlives a step: weights, optimizer slots, statistics. A variable belongs to the graph; its
-// values belong to the executor. Initial values depend on the seed, the name and the global element index,
-// never on the layout.
+// Variables: state that outlives a step, such as weights, optimizer slots and statistics. A variable belongs
+// to the graph; its values belong to the executor. Initial values depend on the seed, the name and the global
+// element index, never on the layout.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace mtf {
 
-/// A distribution of initial values. Normal and truncated normal (redrawn beyond two standard deviations,
-/// without a variance correction) have mean 0.
+/// A distribution of initial values. Normal and truncated normal (truncated at two standard deviations,
+/// without a correction of the variance) have mean 0.
 struct Initializer {
   enum class Kind { kConstant, kUniform, kNormal, kTruncatedNormal };
   Kind kind = Kind::kConstant;
-  double value = 0;  ///< constant: the value; uniform: half width; normal: standard deviation
+  double value = 0;  ///< constant: the value; uniform: half the width; normal: standard deviation
 
   static Initializer constant(double value) { return {Kind::kConstant, value}; }
   static Initializer zeros() { return constant(0); }
   static Initializer ones() { return constant(1); }
-  /// Uniform on [-limit, limit).
+  /// Uniform on [-limit, limit].
   static Initializer uniform(double limit) { return {Kind::kUniform, limit}; }
   static Initializer normal(double stddev) { return {Kind::kNormal, stddev}; }
   static Initializer truncated_normal(double stddev) { return {Kind::kTruncatedNormal, stddev}; }
@@ -31,17 +31,17 @@ struct Initializer {
 };
 
 struct Variable {
-  /// kSession: laid out like an activation, never saved (caches of decoding).
+  /// kSession: has the layout of an activation and is never saved (caches of decoding).
   enum class Kind { kWeight, kSlot, kStatistic, kSession };
 
-  std::string name;  ///< full path; unique in the graph
+  std::string name;  ///< full path, unique in the graph
   Shape shape;
-  DType dtype = DType::kFloat32;  ///< of the resident slice that is updated
+  DType dtype = DType::kFloat32;  ///< dtype of the resident slice that is updated
   Initializer initializer;
   Kind kind = Kind::kWeight;
-  /// This variable is `step_scale` times the one of the parametrisation in which rates of Adam are usually
-  /// given (embeddings of variance 1 / d_model, queries scaled after their projection): Adam's steps are
-  /// multiplied by it.
+  /// Adam's steps are multiplied by this factor, if its options say so. The variable is `step_scale` times
+  /// the one of the parametrisation for which Adam's learning rates are usually given (embeddings of variance
+  /// 1 / d_model, queries scaled after their projection).
   double step_scale = 1;
   int index = 0;  ///< position in Graph::variables()
 

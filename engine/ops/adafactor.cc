@@ -18,13 +18,13 @@ constexpr std::string_view kBlock = "adafactor_block";
 constexpr int64_t kElementsPerBlock = 1 << 18;
 constexpr int64_t kMaximalBlocks = 16;
 
-/// `shape` with the block dimension of a weight in front.
+/// Returns `shape`, preceded by the block dimension of the weight if it has one.
 Shape blocked(const Shape& weight, const Shape& shape) {
   const std::optional<Dimension> blocks = adafactor_blocks(weight);
   return blocks ? Shape{*blocks} + shape : shape;
 }
 
-/// The sum of the blocks of an output.
+/// Returns the sum of the blocks of an output.
 Tensor unblocked(const Tensor& x) {
   return x.shape().contains(kBlock) ? reduce_sum(x, without(x.shape(), kBlock)) : x;
 }
@@ -74,7 +74,7 @@ void check(const Tensor& weight, const Tensor& gradient, const Tensors& slots,
   }
 }
 
-/// The update of one weight while it is composed.
+/// Composes the update of one weight.
 class Composer {
  public:
   Composer(const Tensor& weight, const Tensor& gradient, const Tensors& slots, const Tensor& learning_rate,
@@ -103,7 +103,7 @@ class Composer {
  private:
   Graph& graph() const { return w_.graph(); }
 
-  /// decay * slot + (1 - decay) * (sum / n + epsilon1).
+  /// Returns decay * slot + (1 - decay) * (sum / n + epsilon1).
   Tensor decayed(const Tensor& slot, const Tensor& sum, int64_t n) const {
     const Tensor mean = scalar_add(scalar_multiply(sum, 1.0 / static_cast<double>(n)), options_.epsilon1);
     const Tensor rest = scalar_add(negative(decay_), 1);
@@ -111,7 +111,7 @@ class Composer {
                slot.shape());
   }
 
-  /// The new second moments. Sets the factors of the update and the sums of w^2.
+  /// Returns the new second moments; sets the factors of the update and the sums of w^2.
   Tensors second_moments() {
     const Shape kept = stacked(w_.shape(), options_);
     const std::optional<Shape> weight_sums =
@@ -134,8 +134,8 @@ class Composer {
     return {row, column};
   }
 
-  /// learning rate * size of the weight / clipping, in float64; one value for each entry of the stacked
-  /// dimensions.
+  /// Returns learning rate * size of the weight / clipping, in float64: one value for each entry of the
+  /// stacked dimensions.
   Tensor update_scale() const {
     Tensor scale = learning_rate_;
     if (options_.clipping_threshold) {
@@ -160,8 +160,8 @@ class Composer {
   Tensors slots_;
   Tensor learning_rate_, decay_;
   std::optional<FactoredDimensions> dimensions_;
-  Tensors factors_;        ///< row and column factor, or v
-  Tensor weight_squares_;  ///< [stacked dimensions]; null without parameter scaling
+  Tensors factors_;        ///< the row and column factors, or v
+  Tensor weight_squares_;  ///< [stacked dimensions]; null without parameter scale
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Adafactor (Shazeer and Stern 2018): second moments factored over the two largest dimensions, update
-// clipping, step size relative to the size of the weight. With s = g^2 + epsilon1, r the decay, d0 and d1 the
-// largest and the second largest dimension:
+// clipping, and a step size relative to the size of the weight. With s = g^2 + epsilon1, r the decay, and d0
+// and d1 the largest and the second largest dimension:
 //   factored        vr = r vr + (1 - r) mean_d0(s);  vc = r vc + (1 - r) mean_d1(s)
 //                   x = g / sqrt(vr / mean_d1(vr)) / sqrt(vc)
 //   not factored    v = r v + (1 - r) s;  x = g / sqrt(v)
@@ -9,13 +9,13 @@
 //   beta1 > 0       m = beta1 m + (1 - beta1) d;  d = m
 //   w = w - d
 //
-// The update passes over the big tensors three times and stores no temporary of their size: one pass for the
-// sums of g^2 along each factored dimension and of w^2, one for the size of the update (when it is clipped),
-// one that applies it. The sums are partial sums where a dimension is split; what happens between the passes
-// is small plain operations. Sums and what follows from them are float64 until the last rounding, so the step
-// size has the same bits under any layout.
+// The update passes over the large tensors three times and stores no temporary of their size: the first pass
+// computes the sums of g^2 along each factored dimension and of w^2, the second one the size of the update
+// (if it is clipped), the third one applies it. The sums are partial sums where a dimension is split; small
+// plain operations run between the passes. Sums and the values computed from them are float64 until the last
+// rounding, so that the step size has the same bits under any layout.
 //
-//   slots = variables for adafactor_slots(w.shape(), options), read;
+//   slots = one variable for each of adafactor_slots(w.shape(), options), read
 //   const AdafactorUpdate u = adafactor_update(w, g, slots, learning_rate, decay, options);
 #pragma once
 
@@ -36,20 +36,20 @@ struct AdafactorOptions {
   double epsilon1 = 1e-30;
   double epsilon2 = 1e-3;
   int64_t min_dim_size_to_factor = 128;
-  /// Never factored; each of their entries has a scale of its own.
+  /// Dimensions that are never factored; each of their entries has its own scale.
   std::vector<std::string> stacked_dim_names = {};
 };
 
-/// Which dimensions are factored: of those that are not stacked the largest and the second largest (in
-/// declared order on ties), when the second has at least min_dim_size_to_factor entries.
+/// The dimensions that are factored: of those that are not stacked, the largest and the second largest (the
+/// first in declared order on ties), if the second has at least min_dim_size_to_factor entries.
 struct FactoredDimensions {
   Dimension largest, second;
 };
 std::optional<FactoredDimensions> factored_dimensions(const Shape& shape, const AdafactorOptions& options);
 
-/// Suffixes and shapes of a variable's slots, in the order that adafactor_update takes them: "_slot_vr"
-/// (without the largest) and "_slot_vc" (without the second), or "_slot_v"; then "_slot_m" when beta1 > 0.
-/// Zero at the start.
+/// Returns the suffixes and shapes of a variable's slots, in the order in which adafactor_update() takes
+/// them: "_slot_vr" (without the largest dimension) and "_slot_vc" (without the second largest), or
+/// "_slot_v"; then "_slot_m" if beta1 > 0. Slots start at zero.
 std::vector<std::pair<std::string, Shape>> adafactor_slots(const Shape& shape,
                                                            const AdafactorOptions& options);
 
@@ -57,16 +57,17 @@ struct AdafactorUpdate {
   Tensor weight;
   Tensors slots;
 };
-/// `learning_rate` and `decay` (of the second moments) are 0-dimensional. The gradient is cast to the slots'
-/// dtype, float32 for a bfloat16 weight. Throws Error when shapes or the number of slots do not fit.
+/// Returns the new weight and slots. `learning_rate` and `decay` (of the second moments) are scalars. The
+/// gradient is cast to the slots' dtype, which is float32 for a bfloat16 weight. Throws Error if shapes or
+/// the number of slots do not fit.
 AdafactorUpdate adafactor_update(const Tensor& weight, const Tensor& gradient, const Tensors& slots,
                                  const Tensor& learning_rate, const Tensor& decay,
                                  const AdafactorOptions& options);
 
 /// One pass over a weight and its gradient. Inputs: w, g. Outputs: for each dimension of `summed`, g^2 summed
 /// along it; and w^2 summed to `weight_sums` if that is given. Outputs of a large weight have a leading
-/// dimension `adafactor_block` whose entries are partial results, still to be summed: its tasks are
-/// independent, with the same result for any number of threads.
+/// dimension `adafactor_block`, whose entries are partial results that must still be summed; therefore the
+/// tasks are independent and the result does not depend on the number of threads.
 class AdafactorSums final : public OperationBase<AdafactorSums> {
  public:
   AdafactorSums(const Tensor& w, const Tensor& g, const Shape& summed,
@@ -82,7 +83,7 @@ class AdafactorSums final : public OperationBase<AdafactorSums> {
   std::optional<Shape> weight_sums;
 };
 
-/// v' = decay * v + (1 - decay) * (g^2 + epsilon1). Inputs: v, g, decay.
+/// Computes v' = decay * v + (1 - decay) * (g^2 + epsilon1). Inputs: v, g, decay.
 class AdafactorSecondMoment final : public OperationBase<AdafactorSecondMoment> {
  public:
   AdafactorSecondMoment(const Tensor& v, const Tensor& g, const Tensor& decay, double epsilon1)
@@ -96,8 +97,8 @@ class AdafactorSecondMoment final : public OperationBase<AdafactorSecondMoment> 
   double epsilon1;
 };
 
-/// Sum of x^2 for the update x = g * row_factor * column_factor, or x = g / sqrt(v). Inputs: g, and the two
-/// factors or v. Output: 0-dimensional, or [adafactor_block].
+/// Sums x^2 of the update x = g * row_factor * column_factor, or x = g / sqrt(v). Inputs: g, and the two
+/// factors or v. Output: a scalar, or [adafactor_block].
 class AdafactorUpdateSquares final : public OperationBase<AdafactorUpdateSquares> {
  public:
   explicit AdafactorUpdateSquares(Tensors inputs);
@@ -108,7 +109,7 @@ class AdafactorUpdateSquares final : public OperationBase<AdafactorUpdateSquares
   ShardingRule sharding_rule(const ShardingRequest& request) const override;
 };
 
-/// d = scale * x, with x as above; m' = beta1 m + (1 - beta1) d; w' = w - m' (w - d without m).
+/// Computes d = scale * x with x as above; m' = beta1 m + (1 - beta1) d; w' = w - m' (w - d without m).
 /// Inputs: w, g, scale, m if beta1 > 0, and the two factors or v. Outputs: w, and m if beta1 > 0.
 class AdafactorApply final : public OperationBase<AdafactorApply> {
  public:
@@ -123,8 +124,7 @@ class AdafactorApply final : public OperationBase<AdafactorApply> {
   double beta1;
 };
 
-/// The dimension that separates independent partial results for a weight of this size; nothing for small
-/// ones.
+/// Returns the dimension of the partial results for a weight of this shape, or nothing if it is small.
 std::optional<Dimension> adafactor_blocks(const Shape& shape);
 
 }  // namespace mtf

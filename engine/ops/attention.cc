@@ -24,7 +24,7 @@ constexpr int64_t kFarthestDistance = 1 << 20;
 
 using Operand = AttentionOperation::Operand;
 
-/// `x` with `dimension` declared last.
+/// Returns `x` with `dimension` declared last.
 Tensor with_last(const Tensor& x, const std::string& dimension) {
   if (!x) return x;
   const Dimension last = x.shape().dimension(dimension);
@@ -33,20 +33,21 @@ Tensor with_last(const Tensor& x, const std::string& dimension) {
 
 const std::string& buckets_of(const Tensor& table) { return table.shape()[table.shape().rank() - 1].name; }
 
-/// `key` of the shape of q replaced by the dimension `value` of the shape of v.
+/// Returns the shape of q with `key` replaced by the dimension `value` of v.
 Shape result_shape(const Shape& q, const Shape& v, const AttentionOptions& options) {
   std::vector<Dimension> dimensions = q.dimensions();
   dimensions[*q.find(options.key)] = v.dimension(options.value);
   return Shape(std::move(dimensions));
 }
 
-/// The dimensions of a table of the bias for each query head: q's but length and key, then the buckets.
+/// Returns the dimensions of a bias table with an entry for each query head: those of q except length and
+/// key, then the buckets.
 Shape bias_shape(const Tensor& q, const Tensor& table, const AttentionOptions& options) {
   return without(without(q.shape(), options.query_length), options.key) +
          table.shape().dimension(buckets_of(table));
 }
 
-/// Collects what does not fit.
+/// Checks the operands; throws Error if one does not fit.
 class Check {
  public:
   explicit Check(const AttentionInputs& inputs, const AttentionOptions& options)
@@ -126,7 +127,7 @@ class Check {
   const AttentionOptions& options_;
 };
 
-/// Attention from plain operations.
+/// Attention composed of plain operations.
 class Composed {
  public:
   struct Results {
@@ -154,7 +155,7 @@ class Composed {
     const Tensor log_sum = sum_of_exponentials(logits, least);
     Tensor weights = exp(subtract(logits, log_sum, all));
     if (least && !options_.extra_logit) {
-      // Rows that see nothing: beside the mask the logarithm of the count vanishes.
+      // In rows that see nothing, the logarithm of the count vanishes beside the mask.
       const Tensor addend = multiply(log_sum, cast(less(least, graph_.constant(0, dtype_)), dtype_));
       weights = multiply(weights, exp(stop_gradient(addend)), all);
     }
@@ -204,7 +205,7 @@ class Composed {
     if (options_.max_relative) mask(greater(relative_position(), constant(*options_.max_relative)));
   }
 
-  /// Logarithm of the sum of exp(logits), and of the extra logit relative to `least`.
+  /// Returns the logarithm of the sum of exp(logits) and of the extra logit, relative to `least`.
   Tensor sum_of_exponentials(const Tensor& logits, const Tensor& least) {
     if (!least || !options_.extra_logit) return reduce_logsumexp(logits, memory_.name, options_.extra_logit);
     const Tensor sum = reduce_logsumexp(logits, memory_.name);
@@ -222,7 +223,7 @@ class Composed {
   Tensor penalty_;
 };
 
-/// Inputs of the operation, in the forms that its kernels read.
+/// Returns the inputs of the operation, in the form that its kernels read.
 Tensors pack(const AttentionInputs& in, const AttentionOptions& options,
              AttentionOperation::OperandIndex& index) {
   const DType dtype = accumulation_dtype(in.q.dtype());
@@ -314,7 +315,7 @@ Shape AttentionOperation::joint_shape() const {
   return table ? joint + table.shape() : joint;
 }
 
-/// By name, but for the buckets, which every position needs.
+/// Splits by name, except for the buckets, which every position needs.
 ShardingRule AttentionOperation::sharding_rule(const ShardingRequest& request) const {
   ShardingRule placement = shard_by_name(*this, request);
   const Tensor table = operand(Operand::kBiasTable);
@@ -419,7 +420,7 @@ ShardingRule AttentionGradient::sharding_rule(const ShardingRequest& request) co
 Tensors AttentionGradient::expand(const Tensors& inputs, const LayoutMap& rules) const {
   if (within_sequence()) return in_blocks(inputs, rules);
   AttentionInputs in = unpack(inputs);
-  // Handles of their own, as operands may be the same tensor.
+  // New handles, because several operands may be the same tensor.
   for (Tensor* x : {&in.q, &in.k, &in.v}) *x = identity(*x);
   Tensors xs{in.q, in.k, in.v};
   if (in.bias_table) {

@@ -51,7 +51,7 @@ void check_output(std::string_view operation, const Tensor& operand, const Shape
   }
 }
 
-/// True when `a` is `b` with some dimensions left out.
+/// True if `a` is `b` without some of its dimensions.
 bool is_subsequence(const Shape& a, const Shape& b) {
   int matched = 0;
   for (const Dimension& d : b) {
@@ -60,7 +60,7 @@ bool is_subsequence(const Shape& a, const Shape& b) {
   return matched == a.rank();
 }
 
-/// The input among `first` .. that has the output's shape and dtype.
+/// Returns the first input from `first` on that has the output's shape and dtype.
 std::optional<int> operand_like_output(const Operation& operation, int first) {
   const OutputInfo& output = operation.outputs()[0];
   for (int i = first; i < static_cast<int>(operation.inputs().size()); ++i) {

@@ -1,12 +1,12 @@
-// Functions of two tensors, element by element, with broadcasting by name.
+// Elementwise functions of two tensors, with broadcasting by name.
 //
 //   Tensor y = x + bias;                            // x: [batch, hidden], bias: [hidden] -> [batch, hidden]
-//   Tensor y = multiply(x, y, {hidden, batch});     // result in an order of one's own
+//   Tensor y = multiply(x, y, {hidden, batch});     // result with explicit dimension order
 //
-// Output shape without an explicit one: that of the operand of which the other is a subsequence; else the
-// first's dimensions followed by the second's new ones. Both operands have the same dtype. Throws Error for
-// dtypes that differ or do not fit, for dimensions of one name and two sizes, and for an output that lacks a
-// dimension.
+// Without an explicit output shape, the output has the shape of the operand of which the other one is a
+// subsequence; otherwise the dimensions of the first operand followed by the new ones of the second. Both
+// operands must have the same dtype. Throws Error if dtypes differ or are not supported, if a dimension has
+// two sizes, or if the output lacks a dimension.
 #pragma once
 
 #include "engine/graph/operation.h"
@@ -29,10 +29,10 @@ class Binary final : public OperationBase<Binary> {
   }
   /// Gradients are scaled and weights decay by products.
   bool is_groupable() const override { return function == BinaryFunction::kMultiply; }
-  /// Summed down to each operand's shape.
+  /// The gradients are summed down to each operand's shape.
   Tensors gradient(const Tensors& dy) const override;
   /// add and subtract of equal shapes keep partial sums over the same mesh dimensions; multiply and divide by
-  /// a 0-dimensional tensor keep those of the other operand.
+  /// a scalar tensor keep those of the other operand.
   ShardingRule sharding_rule(const ShardingRequest& request) const override;
   std::optional<int> in_place(int) const override;
 
@@ -51,34 +51,34 @@ class Where final : public OperationBase<Where> {
   std::optional<int> in_place(int) const override;
 };
 
-/// The output shape for operands of shapes `a` and `b`.
+/// Returns the output shape for operands of shapes `a` and `b`.
 Shape broadcast_shape(std::string_view operation, const Shape& a, const Shape& b);
 
-// Of floating-point and integer tensors.
+// Functions of floating-point and integer tensors.
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor add(const Tensor& a, const Tensor& b, const Shape& output);
 Tensor subtract(const Tensor& a, const Tensor& b);
 Tensor subtract(const Tensor& a, const Tensor& b, const Shape& output);
 Tensor multiply(const Tensor& a, const Tensor& b);
 Tensor multiply(const Tensor& a, const Tensor& b, const Shape& output);
-/// The gradient goes in full to every operand that equals the result (to both in a tie). NaN if one operand
-/// is.
+/// The gradient goes in full to every operand that equals the result (to both in a tie). The result is NaN if
+/// one operand is.
 Tensor minimum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b, const Shape& output);
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor maximum(const Tensor& a, const Tensor& b, const Shape& output);
-/// Quotient rounded down, and the remainder with the divisor's sign: -3 = -1 * 4 + 1. No gradient; integers
-/// divided by 0 give 0.
+/// The quotient rounded down, and the remainder, which has the sign of the divisor: -3 = -1 * 4 + 1. They
+/// have no gradient. Integers divided by 0 give 0.
 Tensor floor_divide(const Tensor& a, const Tensor& b);
 Tensor floor_divide(const Tensor& a, const Tensor& b, const Shape& output);
 Tensor modulo(const Tensor& a, const Tensor& b);
 Tensor modulo(const Tensor& a, const Tensor& b, const Shape& output);
 
-// Of floating-point tensors.
+// Functions of floating-point tensors.
 Tensor divide(const Tensor& a, const Tensor& b);
 Tensor divide(const Tensor& a, const Tensor& b, const Shape& output);
 
-// To bool, without gradient; equal and not_equal also compare bool.
+// Comparisons: the result is bool and has no gradient. equal and not_equal also compare bool tensors.
 Tensor less(const Tensor& a, const Tensor& b);
 Tensor less(const Tensor& a, const Tensor& b, const Shape& output);
 Tensor greater(const Tensor& a, const Tensor& b);
@@ -92,14 +92,15 @@ Tensor equal(const Tensor& a, const Tensor& b, const Shape& output);
 Tensor not_equal(const Tensor& a, const Tensor& b);
 Tensor not_equal(const Tensor& a, const Tensor& b, const Shape& output);
 
-// Of bool.
+// Functions of bool tensors.
 Tensor logical_and(const Tensor& a, const Tensor& b);
 Tensor logical_and(const Tensor& a, const Tensor& b, const Shape& output);
 Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_or(const Tensor& a, const Tensor& b, const Shape& output);
 
-/// a where condition holds, else b: a selection, so a NaN in the other branch stays there, in the gradient
-/// too. Without an output shape: that of a and b, then of the result and the condition.
+/// Selects a where the condition is true, otherwise b. A NaN in the operand that is not selected has no
+/// effect, not even on the gradient. Without an explicit output shape: the broadcast shape of a and b, then
+/// of that and the condition.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, const Shape& output);
 

@@ -1,5 +1,5 @@
-// The formulas y = f(a, b) of the functions of two tensors (engine/ops/binary.h), for every backend. kOperands says
-// which types a and b may have.
+// The formulas y = f(a, b) of the functions of two tensors (engine/ops/binary.h), for every backend.
+// kOperands lists the types that a and b may have.
 #pragma once
 
 #include <type_traits>
@@ -7,7 +7,7 @@
 #include "engine/base/integer_division.h"
 #include "engine/ops/formula.h"
 
-/// All functions: X(formula, name of the operation).
+/// Lists all functions: X(formula, name of the operation).
 // clang-format off
 #define MTF_BINARY_FUNCTIONS(X)         \
   X(Add, add)                           \
@@ -62,7 +62,7 @@ struct Divide {
     return a / b;
   }
 };
-/// NaN if one operand is.
+/// NaN if one operand is NaN.
 template <class Math>
 struct Minimum {
   static constexpr unsigned kOperands = kNumbers;

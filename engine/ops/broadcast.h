@@ -1,4 +1,4 @@
-// Copies of a tensor along new dimensions.
+// Repeats a tensor along new dimensions.
 #pragma once
 
 #include "engine/graph/operation.h"
@@ -16,9 +16,9 @@ class Broadcast final : public OperationBase<Broadcast> {
   Tensors gradient(const Tensors& dy) const override;
 };
 
-/// x in `shape`, which has all of x's dimensions, in any order, and further ones along which x is repeated.
-/// The gradient is summed over these. x itself if it has this shape. Throws Error when a dimension of x is
-/// missing.
+/// Returns x in `shape`, which has all of x's dimensions in any order, and other dimensions along which x is
+/// repeated. The gradient is summed over these. Returns x itself if it has this shape. Throws Error if a
+/// dimension of x is missing.
 Tensor broadcast(const Tensor& x, const Shape& shape);
 
 }  // namespace mtf

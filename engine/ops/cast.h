@@ -1,4 +1,4 @@
-// Conversion between element types.
+// Converts between element types.
 #pragma once
 
 #include "engine/graph/operation.h"
@@ -16,8 +16,9 @@ class Cast final : public OperationBase<Cast> {
   Tensors gradient(const Tensors& dy) const override;
 };
 
-/// x with elements of `dtype`; x itself if it has them. To integers: towards zero; to bool: x != 0; to
-/// bfloat16: to nearest even. A gradient passes between floating-point types only.
+/// Returns x with elements of `dtype`; x itself if it has this dtype. Conversions round to integers towards
+/// zero and to bfloat16 to nearest even; to bool they compute x != 0. Gradients pass only between
+/// floating-point types.
 Tensor cast(const Tensor& x, DType dtype);
 
 }  // namespace mtf

@@ -17,7 +17,7 @@ Shape rows_of(const Tensor& logits, const std::string& vocab) {
   return logits.shape() - logits.shape().dimension(vocab);
 }
 
-/// One statistic of each row.
+/// Describes an output with one number for each row.
 OutputInfo per_row(const Tensor& logits, const std::string& vocab) {
   return {rows_of(logits, vocab), accumulation_dtype(logits.dtype())};
 }
@@ -103,7 +103,7 @@ Tensors SoftmaxCrossEntropy::expand(const Tensors& inputs, const LayoutMap&) con
       logits.graph().add<CrossEntropySums>(logits, inputs[1], top, vocab, options.label_smoothing);
   const Tensor log_sum = log(sums.output(0)), target_logit = sums.output(1), target_sum = sums.output(2);
   const Tensor log_z = log_sum + top;
-  // target_logit is relative to the maximum, and so is log_sum.
+  // target_logit and log_sum are both relative to the maximum.
   Tensor loss = target_sum * log_sum - target_logit;
   if (options.z_loss != 0) loss = loss + scalar_multiply(square(log_z), options.z_loss);
   return {loss, log_z, target_sum};

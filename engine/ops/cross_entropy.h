@@ -1,10 +1,10 @@
-// Cross-entropy losses. The softmax cross-entropy is fused: neither one-hot targets nor probabilities are
-// ever stored.
+// Cross-entropy losses. The softmax cross-entropy is fused: it stores neither one-hot targets nor
+// probabilities.
 //
 //   const CrossEntropy e = softmax_cross_entropy(logits, targets, "vocab", {.z_loss = 1e-4});
 //   // logits: [batch, length, vocab], targets: int [batch, length]; e.loss, e.log_z: [batch, length]
 //
-// With W = sum of the targets t of a row (1 for an id within range):
+// With W = the sum of the targets t of a row (1 for an id within range):
 //   loss = W * log_z - sum(t * logits) + z_loss * log_z^2,   log_z = logsumexp(logits)
 #pragma once
 
@@ -17,32 +17,32 @@ namespace mtf {
 
 struct CrossEntropyOptions {
   double z_loss = 0;
-  /// Integer targets only: the id's target is 1 - label_smoothing + label_smoothing / vocab, all others
-  /// label_smoothing / vocab.
+  /// For integer targets: the target of the id is 1 - label_smoothing + label_smoothing / vocab, all others
+  /// are label_smoothing / vocab.
   double label_smoothing = 0;
 };
 
-/// The targets of a row that is given by an id.
+/// The targets of a row whose target is given as an id.
 struct Smoothing {
-  double on = 1;   ///< what the id's entry has beyond `off`
-  double off = 0;  ///< every entry
+  double on = 1;   ///< what the id's entry has in addition to `off`
+  double off = 0;  ///< value of every entry
 };
 inline Smoothing smoothing(double label_smoothing, int64_t vocab) {
   return {1 - label_smoothing, label_smoothing / static_cast<double>(vocab)};
 }
 
 struct CrossEntropy {
-  Tensor loss;   ///< logits without the vocabulary dimension; float32 when the logits are bfloat16
-  Tensor log_z;  ///< log-sum-exp of the logits, same shape
+  Tensor loss;   ///< shape of the logits without the vocabulary dimension; float32 if the logits are bfloat16
+  Tensor log_z;  ///< log-sum-exp of the logits, with the same shape
 };
 
-/// `targets`: integer ids [logits without `vocab`] (an id out of range adds no target term), or targets of
-/// the logits' dtype with the logits' dimensions. Throws Error on other shapes, and on label smoothing of
-/// floating targets.
+/// `targets` are integer ids [logits without `vocab`], where an id out of range adds no target term, or have
+/// the logits' dtype and dimensions. Throws Error for other shapes, and for label smoothing of floating-point
+/// targets.
 CrossEntropy softmax_cross_entropy(const Tensor& logits, const Tensor& targets, const std::string& vocab,
                                    const CrossEntropyOptions& options = {});
 
-/// relu(x) - x * z + log(1 + exp(-|x|)) for each element; x: logits, z: targets, same dimensions.
+/// Returns relu(x) - x * z + log(1 + exp(-|x|)) for logits x and targets z with the same dimensions.
 Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& targets);
 
 /// Inputs: logits, targets. Outputs: loss, log_z, and the sum of the targets of each row.
@@ -54,15 +54,15 @@ class SoftmaxCrossEntropy final : public OperationBase<SoftmaxCrossEntropy> {
   std::string attributes() const override;
   Tensors gradient(const Tensors& dy) const override;
   bool needs_expansion(const ShardingRequest& request) const override { return request.rules.splits(vocab); }
-  /// Maximum, sums of exponentials and of targets (partial), then the loss.
+  /// Expands to the maximum, then the sums of exponentials and of targets (partial sums), then the loss.
   Tensors expand(const Tensors& inputs, const LayoutMap&) const override;
 
   std::string vocab;
   CrossEntropyOptions options;
 };
 
-/// d logits = exp(logits - log_z) * (dloss * (W + 2 * z_loss * log_z) + dlog_z) - t * dloss.
-/// Inputs: logits, targets, log_z, W, dloss, dlog_z. Local however the vocabulary is split.
+/// Computes d logits = exp(logits - log_z) * (dloss * (W + 2 * z_loss * log_z) + dlog_z) - t * dloss. Inputs:
+/// logits, targets, log_z, W, dloss, dlog_z. It needs no communication, however the vocabulary is split.
 class SoftmaxCrossEntropyGradient final : public OperationBase<SoftmaxCrossEntropyGradient> {
  public:
   SoftmaxCrossEntropyGradient(Tensors inputs, const std::string& vocab, const CrossEntropyOptions& options);
@@ -75,9 +75,9 @@ class SoftmaxCrossEntropyGradient final : public OperationBase<SoftmaxCrossEntro
   CrossEntropyOptions options;
 };
 
-/// One pass over the logits of a slice of the vocabulary. Inputs: logits, targets, maximum (of each row, at
-/// least that of the slice). Outputs: sum(exp(logits - maximum)), sum(t * (logits - maximum)), sum(t);
-/// partial sums where the vocabulary is split.
+/// One pass over the logits of a slice of the vocabulary. Inputs: logits, targets, and the maximum of each
+/// row, at least that of the slice. Outputs: sum(exp(logits - maximum)), sum(t * (logits - maximum)), sum(t);
+/// they are partial sums if the vocabulary is split.
 class CrossEntropySums final : public OperationBase<CrossEntropySums> {
  public:
   CrossEntropySums(const Tensor& logits, const Tensor& targets, const Tensor& maximum,

@@ -1,4 +1,4 @@
-// Running sums along one dimension.
+// Cumulative sums along one dimension.
 //
 //   cumsum(x, "length")                       // [0, 1, 2, 3] -> [0, 1, 3, 6]
 //   cumsum(x, "length", {.exclusive = true})  // [0, 1, 2, 3] -> [0, 0, 1, 3]
@@ -13,11 +13,11 @@
 namespace mtf {
 
 struct CumsumOptions {
-  bool exclusive = false;  ///< entry i is the sum of the entries before i, without i itself
-  bool reverse = false;    ///< sums run from the end
+  bool exclusive = false;  ///< entry i is the sum of the entries before i, without entry i
+  bool reverse = false;    ///< the sums run from the end
 };
 
-/// Same shape as x. A dimension that is split is gathered first.
+/// Returns the sums in the shape of x. If the dimension is split, it is gathered first.
 Tensor cumsum(const Tensor& x, DimensionName dimension, CumsumOptions options = {});
 
 class Cumsum final : public OperationBase<Cumsum> {
@@ -25,7 +25,7 @@ class Cumsum final : public OperationBase<Cumsum> {
   Cumsum(const Tensor& x, std::string_view dimension, CumsumOptions options);
   std::string_view name() const override { return "cumsum"; }
   std::string attributes() const override;
-  /// The same scan from the other end.
+  /// Returns the cumulative sum of dy from the other end.
   Tensors gradient(const Tensors& dy) const override;
   ShardingRule sharding_rule(const ShardingRequest& request) const override;
   std::optional<int> in_place(int) const override { return 0; }

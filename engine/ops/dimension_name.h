@@ -1,4 +1,4 @@
-// A dimension as an argument of an operation: by name, or the dimension itself. Only the name counts.
+// A parameter of an operation that names a dimension: a name or a Dimension, of which only the name is used.
 //
 //   cumsum(x, length);  cumsum(x, "length");
 #pragma once

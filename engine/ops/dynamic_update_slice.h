@@ -1,6 +1,6 @@
-// Writing one entry along a dimension: what a cache of keys and values needs.
+// Writes one entry along a dimension, as a cache of keys and values needs it.
 //
-//   dynamic_update_slice(cache, key, position, "memory_length")   // cache[.., position, ..] = key, the rest stays
+//   dynamic_update_slice(cache, key, position, "memory_length")   // cache[.., position, ..] = key
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@
 
 namespace mtf {
 
-/// x with `entry` in place of what x has at `index` along `dimension`. entry: the dimensions of x but
-/// `dimension`; index: int32, any of these. An index outside 0 .. size-1 changes nothing.
+/// Returns x with `entry` in place of the entry at `index` along `dimension`. entry: the dimensions of x
+/// except `dimension`; index: int32, any of these. An index outside 0 .. size-1 changes nothing.
 Tensor dynamic_update_slice(const Tensor& x, const Tensor& entry, const Tensor& index,
                             DimensionName dimension);
 
-/// Inputs: x, entry, index. A dimension that is split is gathered first.
+/// Inputs: x, entry, index. If the dimension is split, it is gathered first.
 class DynamicUpdateSlice final : public OperationBase<DynamicUpdateSlice> {
  public:
   DynamicUpdateSlice(const Tensor& x, const Tensor& entry, const Tensor& index, std::string_view dimension);

@@ -14,7 +14,7 @@
 namespace mtf {
 namespace {
 
-/// Dimensions that occur in more than one place must have one size; throws Error that names both sizes.
+/// Adds the dimensions of `shape` to `known`; throws Error if a dimension has two sizes.
 void check_sizes(Shape& known, const Shape& shape) {
   for (const Dimension& d : shape) {
     const std::optional<int> axis = known.find(d.name);
@@ -26,7 +26,7 @@ void check_sizes(Shape& known, const Shape& shape) {
   }
 }
 
-/// The union of the dimensions of all inputs, in order of first appearance.
+/// Checks the inputs; returns the union of their dimensions in order of first appearance.
 Shape check_inputs(const Tensors& inputs) {
   if (inputs.empty()) shape_error("einsum", "no inputs");
   Shape all;
@@ -41,7 +41,7 @@ Shape check_inputs(const Tensors& inputs) {
   return all;
 }
 
-/// The dimensions of `shape` that `keep` accepts.
+/// Returns the dimensions of `shape` that `keep` accepts.
 template <class Keep>
 Shape filtered(const Shape& shape, Keep keep) {
   std::vector<Dimension> result;
@@ -57,7 +57,7 @@ int count_inputs(const Tensors& inputs, const Dimension& d) {
   return count;
 }
 
-/// The product of a and b summed down to `output`, whose dimensions are among theirs.
+/// Returns the product of a and b summed down to `output`, whose dimensions are among theirs.
 Tensor contract(const Tensor& a, const Tensor& b, const Shape& output) {
   const Shape all = a.shape() + b.shape();
   if (all.rank() == output.rank()) return multiply(a, b, output);
@@ -65,8 +65,8 @@ Tensor contract(const Tensor& a, const Tensor& b, const Shape& output) {
   return a.graph().add<Einsum>(a, b, output).output();
 }
 
-/// Replaces the pair that is cheapest to contract (the smallest union of dimensions; the first of several) by
-/// its product. Dimensions are kept when the output or another term has them.
+/// Replaces the pair of terms that is cheapest to contract (the one with the smallest union of dimensions;
+/// the first of several) by its product. A dimension is kept if the output or another term has it.
 void contract_cheapest_pair(Tensors& terms, const Shape& output) {
   size_t first = 0, second = 1;
   int64_t cheapest = std::numeric_limits<int64_t>::max();

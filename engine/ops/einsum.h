@@ -2,35 +2,35 @@
 //
 //   einsum({x, w}, {batch, hidden});          // x: [batch, pixels], w: [pixels, hidden]
 //   einsum({q, k}, {batch, heads, query, key});
-//   einsum_over({a, b, c}, {j});              // sums j, keeps everything else
+//   einsum_over({a, b, c}, {j});              // sums over j, keeps all other dimensions
 //
-// The builders normalise: a dimension that one input alone has and the output lacks is summed first, more
-// than two inputs are contracted pairwise in a cheap order, a product without summed dimensions is a
-// multiply, dimensions that no input has are broadcast at the end. What remains is the class Einsum: a
-// contraction of two inputs.
+// These functions normalise a contraction: a dimension that only one input has and the output lacks is summed
+// first; more than two inputs are contracted pairwise in a cheap order; a product without summed dimensions
+// is a multiply; dimensions that no input has are broadcast at the end. What remains is a contraction of two
+// inputs, the class Einsum.
 #pragma once
 
 #include "engine/graph/graph.h"
 
 namespace mtf {
 
-/// The inputs are broadcast to the union of their dimensions, multiplied, and summed down to `output`, which
-/// may have dimensions that no input has (the result is repeated along them). Throws Error when dtypes differ
-/// or sizes disagree.
+/// Broadcasts the inputs to the union of their dimensions, multiplies them, and sums the product down to
+/// `output`, which may have dimensions that no input has (the result is repeated along them). Throws Error if
+/// dtypes differ or a dimension has several sizes.
 Tensor einsum(const Tensors& inputs, const Shape& output);
-/// Sums the dimensions that two or more inputs have; the others stay, in order of first appearance.
+/// Sums over the dimensions that two or more inputs have; the others stay, in order of first appearance.
 Tensor einsum(const Tensors& inputs);
-/// Sums `reduced`; the other dimensions stay, in order of first appearance.
+/// Sums over `reduced`; the other dimensions stay, in order of first appearance.
 Tensor einsum_over(const Tensors& inputs, const Shape& reduced);
-/// As einsum(inputs, output); throws Error unless exactly the dimensions `reduced` are summed.
+/// Like einsum(inputs, output); throws Error unless exactly the dimensions `reduced` are summed.
 Tensor einsum(const Tensors& inputs, const Shape& output, const Shape& reduced);
-/// einsum({a, b}, output); without `output`, dimensions that both have are summed.
+/// Returns einsum({a, b}, output); without `output`, dimensions that both inputs have are summed.
 Tensor matmul(const Tensor& a, const Tensor& b);
 Tensor matmul(const Tensor& a, const Tensor& b, const Shape& output);
 
-/// Contraction of two inputs. Each dimension is in two or three of (a, b, output): batch dimensions in all,
-/// rows in a and output, columns in b and output, summed dimensions in a and b. There is at least one summed
-/// dimension. The result has the dtype of the inputs, or float32 where they are bfloat16.
+/// A contraction of two inputs. Each dimension is in two or three of (a, b, output): batch dimensions in all
+/// three, rows in a and output, columns in b and output, summed dimensions in a and b. There is at least one
+/// summed dimension. The result has the dtype of the inputs, or float32 if they are bfloat16.
 class Einsum final : public OperationBase<Einsum> {
  public:
   Einsum(const Tensor& a, const Tensor& b, const Shape& output) : Einsum(a, b, output, a.dtype()) {}
@@ -40,21 +40,21 @@ class Einsum final : public OperationBase<Einsum> {
   Tensor wide_sum() const override;
   std::string attributes() const override { return tf32 ? "tf32" : ""; }
 
-  /// d a = einsum({dy, b}) with the shape of a, and likewise for b.
+  /// Returns d a = einsum({dy, b}) with the shape of a, and likewise for b.
   Tensors gradient(const Tensors& dy) const override;
   /// Any dimension may be split. The output is a partial sum over mesh dimensions that split summed
-  /// dimensions; a partial input passes through when the other input is the same along that mesh dimension
-  /// and the output is no larger than it.
+  /// dimensions. A partial sum of an input passes through if the other input is the same along that mesh
+  /// dimension and the output is not larger than the input.
   ShardingRule sharding_rule(const ShardingRequest& request) const override;
-  /// The union of the dimensions of both inputs.
+  /// Returns the union of the dimensions of both inputs.
   Shape joint_shape() const override;
-  /// 2 FLOPs for each element of the union.
+  /// Counts 2 FLOPs for each element of the union.
   Cost cost(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs) const override;
 
-  bool tf32;  ///< Graph::set_tf32
+  bool tf32;  ///< see Graph::set_tf32()
 };
 
-/// The dimensions of a contraction by class; in the order of a, those of `columns` in the order of b.
+/// The dimensions of a contraction by class; `columns` are in the order of b, the others in the order of a.
 struct ContractionClasses {
   Shape batch, rows, columns, summed;
 };

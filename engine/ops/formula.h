@@ -1,6 +1,6 @@
-// What the formulas of elementwise functions are written with. They are text for every compiler: the CPU's kernels,
-// CUDA's, the kernels that are generated at run time, and the tests' emulator have the same formulas, each over the
-// functions (exp, log, ...) of its own `Math`.
+// Definitions for the formulas of elementwise functions. Every compiler compiles the same text: the CPU's
+// kernels, CUDA's, the kernels that are generated at run time, and the tests' emulator instantiate the
+// formulas with the functions (exp, log, ...) of their own `Math`.
 #pragma once
 
 #include "engine/core/dtype.h"
@@ -13,10 +13,10 @@
 
 namespace mtf::formulas {
 
-/// Which types of operands a function is defined for.
+/// Flags for the operand types for which a function is defined.
 inline constexpr unsigned kFloats = 1, kIntegers = 2, kBools = 4, kNumbers = kFloats | kIntegers;
 
-/// The one of these that a dtype is.
+/// Returns the flag of a dtype.
 inline unsigned kind_of(DType dtype) {
   return is_floating(dtype) ? kFloats : dtype == DType::kBool ? kBools : kIntegers;
 }

@@ -1,6 +1,6 @@
-// Element-wise operations done in one pass over memory. Made by a pass over programs
-// (engine/spmd/passes/fuse_elementwise.cc) for devices that make kernels for them; graphs have the operations one
-// by one.
+// A sequence of elementwise operations that runs in one pass over memory. A pass over programs
+// (engine/spmd/passes/fuse_elementwise.cc) creates it for devices that generate kernels for it; graphs
+// contain the separate operations.
 #pragma once
 
 #include <memory>
@@ -12,26 +12,27 @@
 
 namespace mtf {
 
-/// Values are numbered: first the inputs, then the results of the steps, the last of which is the output.
-/// Each result is rounded to its dtype as if it went through memory.
+/// Values have numbers: first the inputs, then the results of the steps. Each result is rounded to its dtype,
+/// as if it were stored in memory.
 class FusedElementwise final : public OperationBase<FusedElementwise> {
  public:
   struct Step {
     std::shared_ptr<const Operation> operation;
-    std::vector<int> operands;  ///< numbers of values
+    std::vector<int> operands;  ///< numbers of the values
   };
 
-  /// An output: a value, and the input whose memory it may take.
+  /// An output: the number of its value, and the input whose memory it may overwrite.
   struct Result {
     int value = 0;
     std::optional<int> overwritten;
   };
 
-  /// Inputs have some of the outputs' dimensions.
+  /// The inputs have some of the outputs' dimensions.
   FusedElementwise(const Tensors& inputs, std::vector<Step> steps, std::vector<Result> results);
   std::string_view name() const override { return "fused_elementwise"; }
   bool is_groupable() const override { return true; }
-  /// "#2 = dropout(#0, rate=0.1, name=a/dropout); #3 = add(#2, #1)"; of several results "; results #3, #2".
+  /// Returns "#2 = dropout(#0, rate=0.1, name=a/dropout); #3 = add(#2, #1)", followed by "; results #3, #2"
+  /// if there are several outputs.
   std::string attributes() const override;
   std::optional<int> in_place(int output) const override {
     return results_[static_cast<size_t>(output)].overwritten;
@@ -39,8 +40,8 @@ class FusedElementwise final : public OperationBase<FusedElementwise> {
 
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<Result>& results() const { return results_; }
-  /// Largest numbers of inputs, of inputs that are repeated along a dimension, of dropouts, of steps, and of
-  /// results: kernels hold an element of each, and the way to it.
+  /// The largest numbers of inputs, of inputs that are repeated along a dimension, of dropouts, of steps and
+  /// of outputs, because kernels hold an element of each, and its address.
   static constexpr int kMostInputs = 8, kMostRepeated = 4, kMostDropouts = 2, kMostSteps = 24,
                        kMostResults = 3;
 

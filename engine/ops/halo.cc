@@ -9,7 +9,7 @@
 namespace mtf {
 namespace {
 
-/// The `halo` entries before each block, nearest last: the end of a block, then whole blocks.
+/// Returns the `halo` entries before each block, the nearest last: the end of a block, then whole blocks.
 Tensors left_margin(const Tensor& x, DimensionName blocks, DimensionName block_size, int64_t halo,
                     bool wrap) {
   const int64_t size = x.shape().dimension(block_size).size;
@@ -20,7 +20,7 @@ Tensors left_margin(const Tensor& x, DimensionName blocks, DimensionName block_s
   return margin;
 }
 
-/// The `halo` entries behind each block, nearest first: whole blocks, then the beginning of one.
+/// Returns the `halo` entries behind each block, the nearest first: whole blocks, then the beginning of one.
 Tensors right_margin(const Tensor& x, DimensionName blocks, DimensionName block_size, int64_t halo,
                      bool wrap) {
   const int64_t size = x.shape().dimension(block_size).size;

@@ -1,6 +1,6 @@
-// Operations of one kind on different tensors, done as one. Made by a pass over programs
-// (engine/spmd/passes/group_updates.cc) for devices that start one kernel for all; graphs have the operations
-// one by one.
+// Several operations of one kind on different tensors, run as one. A pass over programs
+// (engine/spmd/passes/group_updates.cc) creates it for devices that start one kernel for all of them; graphs
+// contain the separate operations.
 #pragma once
 
 #include <memory>
@@ -11,15 +11,15 @@
 
 namespace mtf {
 
-/// Inputs and outputs are those of the members, one member after the other.
+/// The inputs and outputs are those of the members, one member after the other.
 class MultiTensor final : public OperationBase<MultiTensor> {
  public:
   using Members = std::vector<std::shared_ptr<const Operation>>;
 
-  /// Of one name and kernel_dtype(); none reads what another makes.
+  /// All members have the same name and kernel_dtype(); none reads what another one writes.
   explicit MultiTensor(Members members);
   std::string_view name() const override { return "multi_tensor"; }
-  /// "51 adam_update".
+  /// Returns for example "51 adam_update".
   std::string attributes() const override;
   std::optional<int> in_place(int output) const override;
 

@@ -44,7 +44,7 @@ std::vector<OutputInfo> normalization_outputs(const Tensors& inputs, const std::
   return outputs;
 }
 
-/// (x - mean) * rstd, widened. A null mean is zero.
+/// Returns (x - mean) * rstd in the dtype of rstd. A null mean counts as zero.
 Tensor normal(const Tensor& x, const Tensor& rstd, const Tensor& mean) {
   const Tensor wide = cast(x, rstd.dtype());
   const Tensor centered = mean ? subtract(wide, mean, x.shape()) : wide;

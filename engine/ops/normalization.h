@@ -1,6 +1,6 @@
 // Layer normalisation (Ba et al. 2016) and RMS normalisation (Zhang and Sennrich 2019) over one named
-// dimension, fused; they return what the gradient needs. When the dimension is split they expand into plain
-// operations.
+// dimension, as fused operations that also return what their gradients need. If the dimension is split, they
+// expand to plain operations.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace mtf {
 
-/// (x - mean) * rsqrt(variance + epsilon) * scale + bias; mean and biased variance over `dimension`.
-/// x: [..., dimension, ...]; scale, bias: [dimension].
+/// Returns (x - mean) * rsqrt(variance + epsilon) * scale + bias, with the mean and biased variance over
+/// `dimension`. x: [..., dimension, ...]; scale, bias: [dimension].
 Tensor layer_norm(const Tensor& x, const std::string& dimension, const Tensor& scale, const Tensor& bias,
                   double epsilon = 1e-6);
-/// x * rsqrt(mean of x^2 + epsilon) * scale; the mean over `dimension`. x: [..., dimension, ...]; scale:
-/// [dimension].
+/// Returns x * rsqrt(mean of x^2 + epsilon) * scale, with the mean over `dimension`. x: [..., dimension,
+/// ...]; scale: [dimension].
 Tensor rms_norm(const Tensor& x, const std::string& dimension, const Tensor& scale, double epsilon = 1e-6);
 
-/// Layer norm when `centered`, else RMS norm. Inputs: x, scale, and bias when centered. Outputs: y, the
-/// reciprocal standard deviation [x - dimension], and when centered the mean [x - dimension]; both float32
-/// when x is bfloat16.
+/// Layer norm if centered(), otherwise RMS norm. Inputs: x, scale, and bias if centered. Outputs: y, the
+/// reciprocal standard deviation [x without dimension], and if centered the mean [x without dimension]; both
+/// statistics are float32 if x is bfloat16.
 class Normalization final : public OperationBase<Normalization> {
  public:
   Normalization(Tensors inputs, const std::string& dimension, double epsilon);
@@ -38,8 +38,9 @@ class Normalization final : public OperationBase<Normalization> {
   double epsilon;
 };
 
-/// Inputs: x, scale, dy, rstd, and mean when centered. With g = dy * scale and n = (x - mean) * rstd:
+/// With g = dy * scale and n = (x - mean) * rstd, computes
 ///   dx = rstd * (g - mean(g) [centered] - n * mean(g * n)).
+/// Inputs: x, scale, dy, rstd, and mean if centered.
 class NormalizationGradient final : public OperationBase<NormalizationGradient> {
  public:
   NormalizationGradient(Tensors inputs, const std::string& dimension);
@@ -56,9 +57,9 @@ class NormalizationGradient final : public OperationBase<NormalizationGradient> 
   std::string dimension;
 };
 
-/// Inputs: x, dy, rstd, and mean when centered. Outputs, [dimension] each: d scale = sum over the rows of dy
-/// * n, and when centered d bias = sum of dy; partial sums over mesh dimensions that split the rows. A task
-/// sums all rows of some columns, so the bits do not depend on threads.
+/// Inputs: x, dy, rstd, and mean if centered. Outputs, [dimension] each: d scale = the sum over the rows of
+/// dy * n, and if centered d bias = the sum of dy; they are partial sums over mesh dimensions that split the
+/// rows. A task sums all rows of some columns, so that the bits do not depend on the number of threads.
 class NormalizationParameterGradient final : public OperationBase<NormalizationParameterGradient> {
  public:
   NormalizationParameterGradient(Tensors inputs, const std::string& dimension);

@@ -1,11 +1,11 @@
 // Optimizer updates as fused operations: they read weight, gradient and slots once and return the new values,
-// which may take the buffers of the old ones. Learning rates and decays are 0-dimensional tensors that the
-// host feeds.
+// which may take the buffers of the old ones. Learning rates and decays are scalar tensors that the host
+// feeds.
 //
 //   const AdamUpdate u = adam_update(w, g, m, v, learning_rate, {.weight_decay = 0.01});
 //   graph.assign(weight, u.weight, finite); ...
 //
-// Slots and scalars have the accumulation dtype of the weight: its own, or float32 when it is bfloat16.
+// Slots and scalars have the accumulation dtype of the weight: its own dtype, or float32 if that is bfloat16.
 // Gradients are cast to it. Adafactor is in adafactor.h.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace mtf {
 
-/// w - learning_rate * g.
+/// Returns w - learning_rate * g.
 Tensor sgd_update(const Tensor& weight, const Tensor& gradient, const Tensor& learning_rate);
 
 struct MomentumUpdate {
@@ -29,7 +29,8 @@ struct AdamOptions {
   double epsilon = 1e-6;
   double weight_decay = 0;  ///< decoupled (Loshchilov and Hutter 2019)
 };
-/// 1 / (1 - beta1^T) and 1 / (1 - beta2^T), T = steps done including this one; null: no bias correction.
+/// 1 / (1 - beta1^T) and 1 / (1 - beta2^T), where T is the number of steps including this one; null: no bias
+/// correction.
 struct BiasCorrection {
   Tensor first, second;
 };
@@ -43,7 +44,7 @@ AdamUpdate adam_update(const Tensor& weight, const Tensor& gradient, const Tenso
                        const Tensor& second_moment, const Tensor& learning_rate,
                        const AdamOptions& options = {}, const BiasCorrection& correction = {});
 
-/// True (bool, 0-dimensional) when every element of every tensor is neither infinite nor NaN.
+/// Returns true (a scalar bool) if every element of every tensor is finite.
 Tensor all_finite(const Tensors& tensors);
 
 /// Inputs: w, g, learning rate.
@@ -90,7 +91,7 @@ class AdamStep final : public OperationBase<AdamStep> {
   AdamOptions options;
 };
 
-/// Inputs: 0-dimensional tensors of one dtype. Output: bool.
+/// Inputs: scalar tensors of one dtype. Output: bool.
 class AllFinite final : public OperationBase<AllFinite> {
  public:
   explicit AllFinite(Tensors scalars) : OperationBase(std::move(scalars), {{{}, DType::kBool}}) {}

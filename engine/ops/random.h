@@ -1,6 +1,7 @@
 // Random tensors and dropout. Every number is a function of the operation's name, run.seed, the step and the
-// element's global index in the whole batch (engine/core/random.h), so no layout, thread count, microbatching
-// or restart changes it, and a copy made for recomputation repeats it.
+// element's global index in the whole batch (engine/core/random.h). Therefore it does not depend on the
+// layout, the number of threads, microbatches or restarts, and a copy of an operation for recomputation
+// repeats it.
 //
 //   hidden = dropout(hidden, 0.1, hidden.shape() - length);   // one mask for all of `length`
 #pragma once
@@ -14,17 +15,17 @@
 
 namespace mtf {
 
-/// What makes an operation's random numbers its own.
+/// Identifies the random numbers of an operation.
 struct RandomSource {
   std::string name;  ///< scope path + operation name + occurrence
-  /// The loop around the operation: its example i is example i * count + iteration of the batch.
+  /// The loop around the operation: example i of an iteration is example i * count + iteration of the batch.
   Microbatching microbatching;
 
-  /// A new source: takes the next free name in the current scope.
+  /// Returns a new source, with the next free name in the current scope.
   static RandomSource make(Graph& graph, const std::string& operation);
 };
 
-/// A distribution, and numbers drawn from it.
+/// A distribution of random numbers.
 struct Distribution {
   enum class Kind { kUniform, kNormal, kGumbel };
   Kind kind = Kind::kUniform;
@@ -32,25 +33,25 @@ struct Distribution {
   double a = 0, b = 1;
 };
 
-/// Uniform on [low, high].
+/// Returns numbers that are uniform on [low, high].
 Tensor random_uniform(Graph& graph, const Shape& shape, double low = 0, double high = 1,
                       DType dtype = DType::kFloat32);
 Tensor random_normal(Graph& graph, const Shape& shape, double mean = 0, double stddev = 1,
                      DType dtype = DType::kFloat32);
-/// location - scale * log(-log u), u uniform on (0, 1).
+/// Returns location - scale * log(-log u), with u uniform on (0, 1).
 Tensor random_gumbel(Graph& graph, const Shape& shape, double location = 0, double scale = 1,
                      DType dtype = DType::kFloat32);
 
 /// Sets each entry to zero with probability `rate` and scales the others by 1 / (1 - rate); integers are not
-/// scaled. Entries that differ only in dimensions of x that `noise_shape` lacks live and die together. The
-/// identity when rate is 0 (which still takes a name, so that other masks do not change). Throws Error unless
-/// 0 <= rate < 1 and noise_shape has only dimensions of x.
+/// scaled. Entries that differ only in dimensions that `noise_shape` lacks are kept or dropped together. With
+/// rate 0 it is the identity, which still takes a name, so that other masks do not change. Throws Error
+/// unless 0 <= rate < 1 and noise_shape has only dimensions of x.
 Tensor dropout(const Tensor& x, double rate, const Shape& noise_shape);
 Tensor dropout(const Tensor& x, double rate);
 
-/// One index (int32) along `dimension` for each of the other entries, with probability softmax(logits /
-/// temperature), by the Gumbel-max trick in float32; the largest logit when temperature is 0. Throws Error
-/// when it is negative.
+/// Samples an index (int32) along `dimension` for each combination of the other dimensions, with probability
+/// softmax(logits / temperature), by the Gumbel-max trick in float32; with temperature 0, the index of the
+/// largest logit. Throws Error if the temperature is negative.
 Tensor sample_with_temperature(const Tensor& logits, DimensionName dimension, double temperature = 1);
 
 class Random final : public OperationBase<Random> {
@@ -69,7 +70,7 @@ class Dropout final : public OperationBase<Dropout> {
   std::string_view name() const override { return "dropout"; }
   std::optional<ElementwiseStep> elementwise_step() const override;
   std::string attributes() const override;
-  /// The same mask and scale on dy.
+  /// Applies the same mask and scale to dy.
   Tensors gradient(const Tensors& dy) const override;
   std::optional<int> in_place(int) const override { return 0; }
 

@@ -1,13 +1,13 @@
-// Reductions: sums, extrema, ... over the dimensions that the output shape lacks.
+// Reductions (sums, extrema, ...) over the dimensions that the output shape lacks.
 //
-//   Tensor loss = reduce_mean(error, {});               // a 0-dimensional tensor
+//   Tensor loss = reduce_mean(error, {});               // a scalar tensor
 //   Tensor bias_gradient = reduce_sum(dy, {hidden});    // dy: [batch, hidden]
 //   Tensor largest = reduce_max(logits, vocabulary);    // over one dimension
 //
-// The output may have any subset of x's dimensions in any order. With all of them in x's order, x itself is
-// returned. Sums of float32 and bfloat16 are as exact as float32 allows (blocks in float32, their sums in
-// float64) and do not depend on the number of threads. Throws Error for dimensions that x lacks and for
-// dtypes that do not fit.
+// The output may have any subset of x's dimensions in any order. If it has all of them in x's order, x itself
+// is returned. Sums of float32 and bfloat16 are as exact as float32 allows (blocks in float32, their sums in
+// float64) and do not depend on the number of threads. Throws Error if x lacks a dimension or its dtype is
+// not supported.
 #pragma once
 
 #include <concepts>
@@ -21,18 +21,18 @@ enum class ReduceFunction { kSum, kMax, kMin, kAll, kAny };
 
 class Reduce final : public OperationBase<Reduce> {
  public:
-  /// `dtype`: that of x; of sums of bfloat16 also float32.
+  /// `dtype` is that of x; sums of bfloat16 may also have float32.
   Reduce(ReduceFunction function, const Tensor& x, const Shape& output, DType dtype);
   std::string_view name() const override;
   Tensor wide_sum() const override;
   Tensors gradient(const Tensors& dy) const override;
-  /// A split of a reduced dimension leaves a partial result; sums also pass the partial sums of x.
+  /// If a reduced dimension is split, the output is a partial result. Sums also pass on partial sums of x.
   ShardingRule sharding_rule(const ShardingRequest& request) const override;
 
   ReduceFunction function;
 };
 
-/// The elements with index 0 along `dimension`.
+/// Selects the elements with index 0 along `dimension`.
 class ReduceFirst final : public OperationBase<ReduceFirst> {
  public:
   ReduceFirst(const Tensor& x, const Dimension& dimension)
@@ -45,7 +45,7 @@ class ReduceFirst final : public OperationBase<ReduceFirst> {
   Dimension dimension;
 };
 
-/// dy at index 0 along `dimension` of `shape`, 0 elsewhere.
+/// Places dy at index 0 along `dimension` of `shape`, and 0 elsewhere.
 class ReduceFirstGradient final : public OperationBase<ReduceFirstGradient> {
  public:
   ReduceFirstGradient(const Tensor& dy, const Dimension& dimension, const Shape& shape)
@@ -57,7 +57,7 @@ class ReduceFirstGradient final : public OperationBase<ReduceFirstGradient> {
   Dimension dimension;
 };
 
-/// The sum of all x[i]^2, 0-dimensional, in float64, so that norms do not depend on how x is split.
+/// The sum of all x[i]^2 as a float64 scalar, so that norms do not depend on how x is split.
 class SumOfSquares final : public OperationBase<SumOfSquares> {
  public:
   explicit SumOfSquares(const Tensor& x);
@@ -68,16 +68,16 @@ class SumOfSquares final : public OperationBase<SumOfSquares> {
 };
 
 Tensor reduce_sum(const Tensor& x, const Shape& output);
-/// The gradient goes in full to every element that equals the extremum. NaN if an element is.
+/// The gradient goes in full to every element that equals the extremum. The result is NaN if an element is.
 Tensor reduce_max(const Tensor& x, const Shape& output);
 Tensor reduce_min(const Tensor& x, const Shape& output);
-/// Of floating-point tensors.
+/// Computes the mean of a floating-point tensor.
 Tensor reduce_mean(const Tensor& x, const Shape& output);
-/// Of bool: whether all elements hold, whether any does.
+/// Return whether all elements, or any elements, of a bool tensor are true.
 Tensor reduce_all(const Tensor& x, const Shape& output);
 Tensor reduce_any(const Tensor& x, const Shape& output);
 
-// Over one dimension. (Templates, so that {hidden} always means the output shape.)
+// Reductions over one dimension. (They are templates, so that {hidden} always means the output shape.)
 template <std::same_as<Dimension> D>
 Tensor reduce_sum(const Tensor& x, const D& reduced) {
   return reduce_sum(x, x.shape() - reduced);

@@ -1,4 +1,4 @@
-// Buckets of relative positions, by which a bias of attention is looked up.
+// Buckets of relative positions, which index the relative position bias of attention.
 //
 //   relative_bucket(memory_position - query_position, {.bidirectional = false})    // int32 -> int32
 #pragma once
@@ -9,10 +9,10 @@
 
 namespace mtf {
 
-/// Buckets of relative positions, memory - query (Raffel et al., T5, 2020, §2.1). Of b buckets the first e =
-/// b / 2 are for one distance each, the others grow logarithmically up to max_distance: a distance n >= e has
-/// bucket e + floor((b - e) ln(n / e) / ln(max_distance / e)), at most the last. Bidirectional: each
-/// direction has half of the buckets; otherwise all entries behind the query are in bucket 0.
+/// The buckets of relative positions, memory - query (Raffel et al., T5, 2020, §2.1). Of b buckets the first
+/// e = b / 2 are for one distance each; the others grow logarithmically up to max_distance: a distance n >= e
+/// has bucket e + floor((b - e) ln(n / e) / ln(max_distance / e)), at most the last one. If bidirectional,
+/// each direction has half of the buckets; otherwise all entries behind the query are in bucket 0.
 struct RelativeBuckets {
   bool bidirectional = true;
   int64_t buckets = 32;
@@ -20,7 +20,7 @@ struct RelativeBuckets {
 
   int64_t operator()(int64_t relative) const;
 };
-/// The bucket of each element; relative: int32, any shape.
+/// Returns the bucket of each element. relative: int32, any shape.
 Tensor relative_bucket(const Tensor& relative, const RelativeBuckets& buckets);
 
 class RelativeBucket final : public OperationBase<RelativeBucket> {

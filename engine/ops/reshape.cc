@@ -8,9 +8,9 @@
 namespace mtf {
 namespace {
 
-/// For each mesh dimension that splits the tensor: how many equal row-major blocks lie outside of its split.
-/// The element with row-major index e of N lives at coordinate floor((e mod (N / b)) * b * n / N) of a mesh
-/// dimension of size n with boundary b.
+/// The boundary of each mesh dimension that splits the tensor: the number of equal row-major blocks outside
+/// of its split. With boundary b, the element with row-major index e of N is at coordinate floor((e mod (N /
+/// b)) * b * n / N) of a mesh dimension of size n.
 using Boundaries = std::map<int, int64_t>;
 
 Boundaries boundaries(const Shape& shape, const Layout& layout, const Mesh& mesh) {
@@ -26,7 +26,8 @@ Boundaries boundaries(const Shape& shape, const Layout& layout, const Mesh& mesh
   return result;
 }
 
-/// The layout of `shape` with exactly these boundaries, or nothing when a dimension cannot be cut there.
+/// Returns the layout of `shape` with exactly these boundaries, or nothing if a dimension cannot be split
+/// there.
 std::optional<Layout> layout_with(const Shape& shape, const Boundaries& wanted, const Mesh& mesh) {
   Layout layout = Layout::replicated(shape.rank());
   size_t placed = 0;
@@ -74,8 +75,8 @@ ShardingRule Reshape::sharding_rule(const ShardingRequest& request) const {
     if (possible) kept = std::move(more);
     return possible;
   };
-  // Outer boundaries first, as inner ones are only possible inside of them; what stays takes precedence over
-  // what moves.
+  // Outer boundaries come first, because inner ones are only possible inside of them. Mesh dimensions that
+  // stay take precedence over those that move.
   std::vector<std::pair<int64_t, int>> stay, move;
   for (const auto& [axis, boundary] : new_boundaries) {
     const auto old = old_boundaries.find(axis);

@@ -13,7 +13,7 @@
 namespace mtf {
 namespace {
 
-/// A name that no rule splits and no operand has.
+/// Returns a name that no rule splits and no operand has.
 std::string free_name(std::string name, const AttentionInputs& in, const LayoutMap& rules) {
   while (rules.splits(name) || in.q.shape().contains(name) || in.v.shape().contains(name)) name += '_';
   return name;
@@ -21,7 +21,7 @@ std::string free_name(std::string name, const AttentionInputs& in, const LayoutM
 
 bool has_priorities(const AttentionInputs& in) { return in.query_priority || in.memory_priority; }
 
-/// The farthest entry behind a query that it sees, by index; nothing: no limit.
+/// Returns the largest index, relative to a query, of an entry that it sees; nothing if there is no limit.
 std::optional<int64_t> max_relative(const AttentionInputs& in, const AttentionOptions& options) {
   if (!options.causal || has_priorities(in)) return options.max_relative;
   return std::min<int64_t>(options.max_relative.value_or(0), 0);
@@ -36,7 +36,7 @@ SequenceBlocks::SequenceBlocks(const AttentionInputs& in, const AttentionOptions
       queries_{free_name("query_block", in, rules), length_.size / blocks_.size},
       entries_(free_name("memory_block", in, rules)),
       in_blocks_(narrow_band(in, options)),
-      // Handles of their own, as operands may be the same tensor.
+      // New handles, because operands may be the same tensor.
       k_(identity(in.k)),
       v_(in.v == in.k ? k_ : identity(in.v)),
       inputs_(in),
@@ -61,7 +61,7 @@ SequenceBlocks::SequenceBlocks(const AttentionInputs& in, const AttentionOptions
 
 bool SequenceBlocks::narrow_band(const AttentionInputs& in, const AttentionOptions& options) {
   const std::optional<int64_t> last = max_relative(in, options);
-  // Positions and buckets of the bias are of the whole sequence.
+  // Given positions and the buckets of the bias refer to the whole sequence.
   const bool by_index = !in.query_position && !in.memory_position && !in.bias_table;
   if (blocks_.size == 1 || !by_index || !options.min_relative || !last) return false;
   left_only_ = *last <= 0;
@@ -86,7 +86,7 @@ Tensor SequenceBlocks::extended(const Tensor& x) const {
                     : halo_exchange(cut, blocks_, entries_, reach_);
 }
 
-/// Halos beyond the ends are zero: 0 becomes the segment of what is not there.
+/// Halos beyond the ends are zero, so segment 0 stands for entries that do not exist.
 void SequenceBlocks::set_segments(const AttentionInputs& in) {
   Graph& graph = in.q.graph();
   if (in.memory_segment) {
@@ -106,7 +106,7 @@ void SequenceBlocks::set_segments(const AttentionInputs& in) {
   inputs_.memory_segment = cast(inside, DType::kInt32);
 }
 
-/// Those by index are in max_relative.
+/// Masks by index are contained in max_relative.
 void SequenceBlocks::set_priorities(const AttentionInputs& in) {
   options_.causal = false;
   if (!has_priorities(in)) return;

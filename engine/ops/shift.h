@@ -1,4 +1,4 @@
-// Moving entries along a dimension: y[i] = x[i - offset].
+// Shifts entries along a dimension: y[i] = x[i - offset].
 //
 //   shift(x, 2, "length", false)   // [1, 2, 3, 4] -> [0, 0, 1, 2]
 //   shift(x, -1, "length", true)   // [1, 2, 3, 4] -> [2, 3, 4, 1]
@@ -12,14 +12,15 @@
 
 namespace mtf {
 
-/// y[i] = x[i - offset] along `dimension`; entries that come from outside are zero, or with `wrap` those of
-/// the other end. Any offset is legal: without `wrap` one of at least the size gives zeros.
+/// Returns y[i] = x[i - offset] along `dimension`. Entries from outside are zero, or with `wrap` those of the
+/// other end. Any offset is valid: without `wrap`, an offset of at least the size gives zeros.
 Tensor shift(const Tensor& x, int64_t offset, DimensionName dimension, bool wrap);
 
-/// The same with an offset for each place. offset: int32, dimensions of x other than `dimension`.
+/// The same with an offset for each combination of other dimensions. offset: int32, dimensions of x except
+/// `dimension`.
 Tensor dynamic_shift(const Tensor& x, const Tensor& offset, DimensionName dimension, bool wrap);
 
-/// Where `dimension` is split, neighbours exchange entries; the kernel runs only where it is not.
+/// If `dimension` is split, neighbours exchange entries instead; the kernel only runs if it is not split.
 class Shift final : public OperationBase<Shift> {
  public:
   Shift(const Tensor& x, int64_t offset, std::string_view dimension, bool wrap);
@@ -28,7 +29,7 @@ class Shift final : public OperationBase<Shift> {
     return NeighbourShift{dimension, offset, wrap};
   }
   std::string attributes() const override;
-  /// shift(dy, -offset).
+  /// Returns shift(dy, -offset).
   Tensors gradient(const Tensors& dy) const override;
   ShardingRule sharding_rule(const ShardingRequest& request) const override;
 
@@ -37,14 +38,14 @@ class Shift final : public OperationBase<Shift> {
   bool wrap;
 };
 
-/// Inputs: x, offset. A dimension that is split is gathered first.
+/// Inputs: x, offset. If the dimension is split, it is gathered first.
 class DynamicShift final : public OperationBase<DynamicShift> {
  public:
   DynamicShift(const Tensor& x, const Tensor& offset, std::string_view dimension, bool wrap,
                bool backward = false);
   std::string_view name() const override { return "dynamic_shift"; }
   std::string attributes() const override;
-  /// The shift of dy by -offset.
+  /// Shifts dy by -offset.
   Tensors gradient(const Tensors& dy) const override;
   ShardingRule sharding_rule(const ShardingRequest& request) const override;
 

@@ -1,5 +1,5 @@
-// A range of one dimension, and its reverse: padding one dimension with zeros. The dimension may not be split
-// by a layout; a partial sum passes through.
+// Selects a range of one dimension; and the inverse, padding with zeros. The dimension must not be split by a
+// layout. Partial sums pass through.
 //
 //   slice(x, "length", 1, 3)     // entries 1, 2, 3: [batch, length=6] -> [batch, length=3]
 //   pad(y, "length", 1, 2)       // [batch, length=3] -> [batch, length=6]
@@ -13,11 +13,12 @@
 
 namespace mtf {
 
-/// Entries begin .. begin + size - 1 of `dimension`, which keeps its name. Throws Error when they are not all
-/// there.
+/// Returns entries begin .. begin + size - 1 of `dimension`, which keeps its name. Throws Error if some of
+/// them do not exist.
 Tensor slice(const Tensor& x, DimensionName dimension, int64_t begin, int64_t size);
 
-/// `before` zeros in front of `dimension` and `after` behind it. Throws Error when one is negative.
+/// Adds `before` zeros in front of `dimension` and `after` behind it. Throws Error if one of them is
+/// negative.
 Tensor pad(const Tensor& x, DimensionName dimension, int64_t before, int64_t after);
 
 class DimensionSlice final : public OperationBase<DimensionSlice> {
@@ -25,7 +26,7 @@ class DimensionSlice final : public OperationBase<DimensionSlice> {
   DimensionSlice(const Tensor& x, std::string_view dimension, int64_t begin, int64_t size);
   std::string_view name() const override { return "slice"; }
   std::string attributes() const override;
-  /// pad(dy, begin, rest).
+  /// Returns pad(dy, begin, rest).
   Tensors gradient(const Tensors& dy) const override;
   ShardingRule sharding_rule(const ShardingRequest& request) const override;
   std::vector<std::string> unsplittable() const override { return {dimension}; }
@@ -39,7 +40,7 @@ class Pad final : public OperationBase<Pad> {
   Pad(const Tensor& x, std::string_view dimension, int64_t before, int64_t after);
   std::string_view name() const override { return "pad"; }
   std::string attributes() const override;
-  /// slice(dy, before, size of x).
+  /// Returns slice(dy, before, size of x).
   Tensors gradient(const Tensors& dy) const override;
   ShardingRule sharding_rule(const ShardingRequest& request) const override;
   std::vector<std::string> unsplittable() const override { return {dimension}; }

@@ -19,10 +19,10 @@ void check(std::string_view operation, const Tensor& x, const std::string& dimen
   }
 }
 
-/// x in the dtype that sums are made in.
+/// Returns x in the dtype of its sums.
 Tensor widened(const Tensor& x) { return cast(x, accumulation_dtype(x.dtype())); }
 
-/// log(sum(exp(x - m))) + m with m the maximum, as plain operations.
+/// Composes log(sum(exp(x - m))) + m of plain operations, with m the maximum.
 Tensor composed_logsumexp(const Tensor& x, const std::string& dimension, std::optional<double> extra_logit) {
   const Shape rows = without(x.shape(), dimension);
   Tensor maximum_of_row = reduce_max(x, rows);
@@ -36,7 +36,7 @@ Tensor composed_logsumexp(const Tensor& x, const std::string& dimension, std::op
   return add(log(sum), maximum_of_row);
 }
 
-/// sum(a * b) over `dimension`.
+/// Returns sum(a * b) over `dimension`.
 Tensor sum_of_products(const Tensor& a, const Tensor& b, const std::string& dimension) {
   return einsum({a, b}, without(a.shape(), dimension));
 }

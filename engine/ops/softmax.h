@@ -1,9 +1,9 @@
-// Softmax and its relatives along one named dimension, as fused operations: one pass over a row that stays in
-// cache, the same for the gradient. When the dimension is split they expand into plain operations with the
-// collectives in between.
+// Softmax, log-softmax and log-sum-exp along one named dimension as fused operations, which make one pass
+// over rows that stay in the cache; the same holds for the gradients. If the dimension is split, they expand
+// to plain operations with collectives in between.
 //
-// `extra_logit` (a host scalar) acts as one more class that is dropped from the output: softmax([1, 2], extra
-// 0) = [0.244728, 0.665241].
+// `extra_logit` (a number of the host) acts as one more class that is dropped from the output: softmax([1,
+// 2], extra 0) = [0.244728, 0.665241].
 #pragma once
 
 #include <optional>
@@ -14,16 +14,16 @@
 
 namespace mtf {
 
-/// log(sum over `dimension` of exp(x) [+ exp(extra_logit)]): x without `dimension`; float32 when x is
-/// bfloat16.
+/// Returns log(sum over `dimension` of exp(x) [+ exp(extra_logit)]) in the shape of x without `dimension`;
+/// float32 if x is bfloat16.
 Tensor reduce_logsumexp(const Tensor& x, const std::string& dimension,
                         std::optional<double> extra_logit = {});
-/// exp(x) / (sum over `dimension` of exp(x) [+ exp(extra_logit)]), the shape of x.
+/// Returns exp(x) / (sum over `dimension` of exp(x) [+ exp(extra_logit)]) in the shape of x.
 Tensor softmax(const Tensor& x, const std::string& dimension, std::optional<double> extra_logit = {});
-/// log(softmax(x)), the shape of x.
+/// Returns log(softmax(x)) in the shape of x.
 Tensor log_softmax(const Tensor& x, const std::string& dimension, std::optional<double> extra_logit = {});
 
-/// Common parts of the operations that normalise over one dimension of their first input.
+/// Common base of the operations that normalise over one dimension of their first input.
 class AlongDimension : public Operation {
  public:
   AlongDimension(Tensors inputs, std::vector<OutputInfo> outputs, std::string dimension,
@@ -49,7 +49,8 @@ class LogSumExp final : public AlongDimension {
   Tensors expand(const Tensors& inputs, const LayoutMap&) const override;
 };
 
-/// dx = exp(x - logsumexp) * dy. Inputs: x, logsumexp, dy. Local however x is split.
+/// Computes dx = exp(x - logsumexp) * dy. Inputs: x, logsumexp, dy. It needs no communication, however x is
+/// split.
 class LogSumExpGradient final : public AlongDimension {
  public:
   LogSumExpGradient(const Tensor& x, const Tensor& logsumexp, const Tensor& dy, const std::string& dimension)
@@ -72,7 +73,7 @@ class Softmax final : public AlongDimension {
   std::optional<int> in_place(int) const override { return 0; }
 };
 
-/// dx = y * (dy - sum(y * dy)). Inputs: y, dy.
+/// Computes dx = y * (dy - sum(y * dy)). Inputs: y, dy.
 class SoftmaxGradient final : public AlongDimension {
  public:
   SoftmaxGradient(const Tensor& y, const Tensor& dy, const std::string& dimension)
@@ -95,7 +96,7 @@ class LogSoftmax final : public AlongDimension {
   std::optional<int> in_place(int) const override { return 0; }
 };
 
-/// dx = dy - exp(y) * sum(dy). Inputs: y, dy.
+/// Computes dx = dy - exp(y) * sum(dy). Inputs: y, dy.
 class LogSoftmaxGradient final : public AlongDimension {
  public:
   LogSoftmaxGradient(const Tensor& y, const Tensor& dy, const std::string& dimension)

@@ -23,7 +23,7 @@ Shape ranked(const Tensor& x, std::string_view dimension, const Dimension& k) {
   return others + k;
 }
 
-/// A name for a dimension of one entry that is removed again at once.
+/// Returns a temporary dimension of one entry, which is removed again at once.
 Dimension only_rank(int64_t size) { return {"_rank", size}; }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The largest entries along a dimension. Ties go to the lower index; a NaN counts as larger than any number,
-// so that it is seen.
+// The largest entries along a dimension. On ties the lower index comes first; a NaN counts as larger than any
+// number, so that it is noticed.
 //
 //   const auto [values, indices] = top_k(logits, "vocab", {"beam", 4});   // both [batch, beam=4]
 #pragma once
@@ -14,21 +14,21 @@ namespace mtf {
 
 struct TopKResult {
   Tensor values;
-  Tensor indices;  ///< int32, along the dimension searched
+  Tensor indices;  ///< int32; indices along the searched dimension
 };
 
-/// The k = k_dimension.size largest entries along `dimension` in descending order. x: [..., dimension, ...]
-/// -> the other dimensions of x, then k_dimension, which a layout may not split; `dimension` is
-/// gathered where it is split. Throws Error when k exceeds the dimension. No gradient passes through the
+/// Returns the k = k_dimension.size largest entries along `dimension` in descending order. x: [...,
+/// dimension, ...] -> the other dimensions of x, then k_dimension, which a layout must not split. If
+/// `dimension` is split, it is gathered. Throws Error if k exceeds its size. No gradient passes through the
 /// indices.
 TopKResult top_k(const Tensor& x, DimensionName dimension, const Dimension& k_dimension);
 
-/// The largest entry and its index, without `dimension`.
+/// Returns the largest entry and its index, without `dimension`.
 TopKResult top_1(const Tensor& x, DimensionName dimension);
-/// Index (int32) of the largest entry.
+/// Returns the index (int32) of the largest entry.
 Tensor argmax(const Tensor& x, DimensionName dimension);
 
-/// The entry of rank n along `dimension`: n = 0 is the largest (smallest) one.
+/// Returns the entry of rank n along `dimension`; n = 0 is the largest (or smallest) one.
 Tensor nth_largest_element(const Tensor& x, int64_t n, DimensionName dimension);
 Tensor nth_smallest_element(const Tensor& x, int64_t n, DimensionName dimension);
 
@@ -46,7 +46,7 @@ class TopK final : public OperationBase<TopK> {
   std::string k_dimension;
 };
 
-/// Inputs: dvalues, indices (distinct along k_dimension). Zeros with dvalues at indices.
+/// Writes dvalues at indices, and zeros elsewhere. Inputs: dvalues, indices (distinct along k_dimension).
 class TopKGradient final : public OperationBase<TopKGradient> {
  public:
   TopKGradient(const Tensor& dvalues, const Tensor& indices, std::string_view dimension,

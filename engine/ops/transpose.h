@@ -1,4 +1,4 @@
-// Changes of the declared order of dimensions.
+// Changes the declared order of dimensions.
 #pragma once
 
 #include "engine/graph/operation.h"
@@ -15,7 +15,7 @@ class Transpose final : public OperationBase<Transpose> {
   }
 };
 
-/// x with its dimensions in the order of `shape`; x itself if it has this order. Throws Error when the
+/// Returns x with its dimensions in the order of `shape`; x itself if it has this order. Throws Error if the
 /// dimensions differ.
 Tensor transpose(const Tensor& x, const Shape& shape);
 

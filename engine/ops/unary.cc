@@ -15,7 +15,7 @@ namespace {
 struct UnaryInfo {
   std::string_view name, gradient_name;
   unsigned operands;
-  std::optional<formulas::Operand> gradient_of;  ///< nothing: the gradient is made of operations
+  std::optional<formulas::Operand> gradient_of;  ///< nothing: the gradient is composed of operations
 };
 
 template <template <class> class Formula>

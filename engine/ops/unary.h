@@ -1,5 +1,5 @@
-// Functions of one tensor, element by element: y[i] = f(x[i]). The output has the input's shape and dtype;
-// any layout is local. The formulas are in unary_formulas.h. NaN in gives NaN out.
+// Elementwise functions of one tensor: y[i] = f(x[i]). The output has the input's shape and dtype; no layout
+// needs communication. The formulas are in unary_formulas.h. A NaN gives NaN.
 //
 //   Tensor hidden = gelu(einsum({x, wi}, {batch, d_ff}));
 #pragma once
@@ -17,7 +17,7 @@ enum class UnaryFunction {
 #undef MTF_ENUMERATOR
 };
 
-/// y = f(x), for functions with a number in them f(x, parameter).
+/// Computes y = f(x), or f(x, parameter) for functions with a parameter.
 class Unary final : public OperationBase<Unary> {
  public:
   Unary(UnaryFunction function, const Tensor& x, double parameter);
@@ -27,7 +27,7 @@ class Unary final : public OperationBase<Unary> {
   }
   std::string attributes() const override;
   Tensors gradient(const Tensors& dy) const override;
-  /// Linear functions pass partial sums.
+  /// Linear functions pass on partial sums.
   ShardingRule sharding_rule(const ShardingRequest& request) const override;
   std::optional<int> in_place(int) const override { return 0; }
 
@@ -36,7 +36,8 @@ class Unary final : public OperationBase<Unary> {
   double parameter;
 };
 
-/// dx = dy * f'(x) in one pass, called "<name>_gradient". Inputs: dy, and x or y as the formula says.
+/// Computes dx = dy * f'(x) in one pass, called "<name>_gradient". Inputs: dy, and x or y as the formula
+/// says.
 class UnaryGradient final : public OperationBase<UnaryGradient> {
  public:
   UnaryGradient(UnaryFunction function, const Tensor& dy, const Tensor& x_or_y, double parameter);
@@ -45,7 +46,7 @@ class UnaryGradient final : public OperationBase<UnaryGradient> {
     return ElementwiseStep{ElementwiseStep::Kind::kUnaryGradient, static_cast<int>(function), parameter};
   }
   std::string attributes() const override;
-  /// Throws Error: there are no second derivatives.
+  /// Throws Error, because there are no second derivatives.
   Tensors gradient(const Tensors& dy) const override;
   std::optional<int> in_place(int) const override { return 0; }
 
@@ -53,7 +54,7 @@ class UnaryGradient final : public OperationBase<UnaryGradient> {
   double parameter;
 };
 
-/// x itself under another handle (identity), which for stop_gradient sends no gradient back. A view.
+/// A view of x under another handle; stop_gradient() sends no gradient back.
 class Identity final : public OperationBase<Identity> {
  public:
   Identity(const Tensor& x, bool stop) : OperationBase({x}, {{x.shape(), x.dtype()}}), stop(stop) {}
@@ -71,17 +72,17 @@ class Identity final : public OperationBase<Identity> {
 Tensor identity(const Tensor& x);
 Tensor stop_gradient(const Tensor& x);
 
-// Of floating-point and integer tensors. Throws Error for other dtypes, as all functions here do.
+// Functions of floating-point and integer tensors. Like all functions here they throw Error for other dtypes.
 Tensor negative(const Tensor& x);
 Tensor square(const Tensor& x);
 Tensor abs(const Tensor& x);
-/// -1, 0 or 1; no gradient. The gradient of abs is 0 at 0.
+/// Returns -1, 0 or 1; it has no gradient. The gradient of abs is 0 at 0.
 Tensor sign(const Tensor& x);
-/// x * c and x + c for a number c; of integers, c is a whole number.
+/// Return x * c and x + c for a number c, which must be whole for integers.
 Tensor scalar_multiply(const Tensor& x, double c);
 Tensor scalar_add(const Tensor& x, double c);
 
-// Of floating-point tensors.
+// Functions of floating-point tensors.
 Tensor reciprocal(const Tensor& x);
 Tensor sqrt(const Tensor& x);
 /// 1 / sqrt(x).
@@ -90,15 +91,15 @@ Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);
 Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
-/// x^p; for negative x only with a whole p.
+/// x^p; a negative x needs a whole p.
 Tensor pow(const Tensor& x, double p);
 
-// Activations, of floating-point tensors.
+// Activations of floating-point tensors.
 /// max(x, 0); the gradient at 0 is 0.
 Tensor relu(const Tensor& x);
-/// x where x > 0, else alpha * x.
+/// x where x > 0, otherwise alpha * x.
 Tensor leaky_relu(const Tensor& x, double alpha = 0.2);
-/// x where x > 0, else e^x - 1.
+/// x where x > 0, otherwise e^x - 1.
 Tensor elu(const Tensor& x);
 /// lambda * elu with alpha = 1.6732632423543772, lambda = 1.0507009873554805 (Klambauer et al. 2017).
 Tensor selu(const Tensor& x);
@@ -114,7 +115,7 @@ Tensor gelu(const Tensor& x);
 /// max(x, 0)^2.
 Tensor squared_relu(const Tensor& x);
 
-/// Of bool.
+/// Negates a bool tensor.
 Tensor logical_not(const Tensor& x);
 
 }  // namespace mtf

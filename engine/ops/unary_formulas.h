@@ -10,15 +10,15 @@
 //     MTF_FORMULA T g(T dy, T x, T) { ... }
 //   };
 //
-// kOperands says which types x may have. y = f(x, p), where p is the number that the operation was made with.
-// A function with kGradientOf has its gradient in one kernel: dx = g(dy, x or y, p); the gradients of the others
-// are made of operations (Unary::gradient). Comparisons are such that NaN comes out where it went in.
+// kOperands lists the types that x may have. y = f(x, p), where p is the parameter of the operation. The
+// gradient of a function with kGradientOf is computed by one kernel: dx = g(dy, x or y, p); the other
+// gradients are composed of operations (Unary::gradient). Comparisons are written such that a NaN gives NaN.
 #pragma once
 
 #include "engine/ops/formula.h"
 
 // clang-format off
-/// The functions of x alone: X(formula, name of the operation).
+/// Lists the functions of x alone: X(formula, name of the operation).
 #define MTF_UNARY_FUNCTIONS_OF_X(X)         \
   X(Negative, negative)                     \
   X(Reciprocal, reciprocal)                 \
@@ -41,7 +41,7 @@
   X(Swish, swish)                           \
   X(Gelu, gelu)                             \
   X(SquaredRelu, squared_relu)
-/// All functions; those named here have a number p.
+/// Lists all functions; those named here have a parameter p.
 #define MTF_UNARY_FUNCTIONS(X)              \
   X(Pow, pow)                               \
   X(ScalarMultiply, scalar_multiply)        \
@@ -278,7 +278,7 @@ struct Swish {
     return dy * (s + x * (s * (1 - s)));
   }
 };
-/// (1 + tanh(u)) / 2 = sigmoid(2u), with u = sqrt(2/pi) (x + 0.044715 x^3).
+/// Uses (1 + tanh(u)) / 2 = sigmoid(2u), with u = sqrt(2/pi) (x + 0.044715 x^3).
 template <class Math>
 struct Gelu {
   static constexpr unsigned kOperands = kFloats;
@@ -292,7 +292,7 @@ struct Gelu {
   MTF_FORMULA T g(T dy, T x, T) {
     const T square = x * x;
     const T s = Math::sigmoid(T(kTwoU) * (x + T(kCubic) * x * square));
-    // Beyond x = 100 the slope of s is 0 and must not meet an overflowing cube.
+    // Beyond |x| = 100 the derivative of s is 0; it must not be multiplied by an overflowing cube.
     const T slope = square < 10000 ? x * (T(kTwoU) * (1 + T(3 * kCubic) * square)) : T(0);
     return dy * (s + slope * (s * (1 - s)));
   }

@@ -1,6 +1,6 @@
-// A cache of keys or values of hypotheses, one token further: hypotheses take over the cache of those that
-// they continue, and each gets the entry of its new token. One operation, so that it runs where the cache
-// stands and touches what is in use only.
+// Advances a cache of the keys or values of hypotheses by one token: each hypothesis takes over the cache of
+// the one that it continues, and gets the entry of its new token. It is one operation, so that it runs in
+// place and only touches the part that is in use.
 //
 //   update_kv_cache(cache, key, position, parent, "beam", "memory_length")
 #pragma once
@@ -14,10 +14,10 @@
 
 namespace mtf {
 
-/// With h, m the indices along `rows` and `memory`: y[h, m] = cache[parent[h], m] for m < position,
-/// entry[h] for m = position, and what the cache had behind it. entry: the dimensions of the cache but
-/// `memory`; position: int32, any of these but `rows`; parent: int32, these and `rows`. A parent that is no
-/// index along `rows` counts as the hypothesis itself. Not differentiable.
+/// Returns y, where h and m are the indices along `rows` and `memory`: y[h, m] is cache[parent[h], m] for m <
+/// position, entry[h] for m = position, and unchanged behind it. entry: the dimensions of the cache except
+/// `memory`; position: int32, any of these except `rows`; parent: int32, these and `rows`. If a parent is not
+/// an index along `rows`, the hypothesis continues itself. Not differentiable.
 Tensor update_kv_cache(const Tensor& cache, const Tensor& entry, const Tensor& position, const Tensor& parent,
                        DimensionName rows, DimensionName memory);
 

@@ -1,5 +1,5 @@
-// ShardingRule of operations that need all entries of one dimension at once (scans, top-k): the partitioner
-// gathers the dimension before them and cuts it again behind them.
+// The sharding rule of operations that need all entries of one dimension at once (scans, top-k): the
+// partitioner gathers the dimension before them and splits it again after them.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace mtf {
 
-/// `placement` with `dimension` not split in any operand.
+/// Returns the rule with `dimension` not split in any operand.
 inline ShardingRule with_whole_dimension(ShardingRule placement, const Operation& operation,
                                          std::string_view dimension) {
   for (size_t i = 0; i < placement.inputs.size(); ++i) {

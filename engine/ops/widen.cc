@@ -14,7 +14,8 @@ Tensor widened(const Tensor& x, DType dtype) {
   }
   Tensor wide;
   {
-    // What is made again is laid out as what it replaces, not as the variable that it is the gradient of.
+    // The new operations have the layout of those that they replace, not that of the variable whose gradient
+    // this is.
     const Graph::Scope scope = x.graph().with(operation.provenance());
     if (dynamic_cast<const AddN*>(&operation)) {
       Tensors terms;

@@ -53,7 +53,7 @@ std::string_view name_in_file(DType dtype) {
   damaged(path, fmt::format("tensor `{}` {}", tensor, what));
 }
 
-/// "a,b" -> {"a", "b"}; "" -> {}.
+/// Splits "a,b" into {"a", "b"}, and "" into {}.
 std::vector<std::string> split_names(std::string_view text) {
   std::vector<std::string> names;
   while (!text.empty()) {
@@ -64,7 +64,7 @@ std::vector<std::string> split_names(std::string_view text) {
   return names;
 }
 
-/// Non-negative integers of a JSON array, or nothing.
+/// Returns the non-negative integers of a JSON array, or nothing if it is anything else.
 std::optional<std::vector<int64_t>> sizes(const nlohmann::json& json) {
   if (!json.is_array()) return std::nullopt;
   std::vector<int64_t> values;
@@ -77,7 +77,7 @@ std::optional<std::vector<int64_t>> sizes(const nlohmann::json& json) {
   return values;
 }
 
-/// Bytes of a tensor, or nothing when they exceed int64.
+/// Returns the number of bytes of a tensor, or nothing if it exceeds int64.
 std::optional<int64_t> bytes_of(const std::vector<int64_t>& shape, DType dtype) {
   int64_t bytes = static_cast<int64_t>(size_of(dtype));
   for (const int64_t size : shape)
@@ -106,7 +106,7 @@ std::map<std::string, std::string> parse_metadata(const std::string& path, const
   return metadata;
 }
 
-/// One entry of the header; `payload` is the part of the file after the header, which starts at
+/// Parses one entry of the header. `payload` is the part of the file after the header, at offset
 /// `payload_offset`.
 StoredTensor parse_tensor(const std::string& path, const std::string& name, const nlohmann::json& json,
                           std::span<const std::byte> payload, int64_t payload_offset) {
@@ -146,7 +146,7 @@ StoredTensor parse_tensor(const std::string& path, const std::string& name, cons
   return tensor;
 }
 
-/// The tensors must cover the data exactly, each byte once. `tensors` are sorted by offset.
+/// Checks that the tensors cover the data exactly, each byte once. `tensors` are sorted by offset.
 void check_coverage(const std::string& path, const std::vector<StoredTensor>& tensors, int64_t begin,
                     int64_t end) {
   int64_t covered = begin;
@@ -162,7 +162,8 @@ void check_coverage(const std::string& path, const std::vector<StoredTensor>& te
   if (covered != end) damaged(path, fmt::format("{} bytes at the end belong to no tensor", end - covered));
 }
 
-/// Wider elements first, so that every tensor is aligned; then by name.
+/// Returns the tensors in the order of the file: wider elements first, so that every tensor is aligned, then
+/// by name.
 std::vector<const StoredTensor*> file_order(std::span<const StoredTensor> tensors) {
   std::vector<const StoredTensor*> order;
   for (const StoredTensor& tensor : tensors) order.push_back(&tensor);
@@ -195,7 +196,7 @@ std::string make_header(const std::vector<const StoredTensor*>& order,
   }
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  text.resize((length_bytes + text.size() + 63) / 64 * 64 - length_bytes, ' ');  // the data start aligned
+  text.resize((length_bytes + text.size() + 63) / 64 * 64 - length_bytes, ' ');  // aligns the data
   const uint64_t length = text.size();
   return std::string(reinterpret_cast<const char*>(&length), length_bytes) + text;
 }
@@ -283,7 +284,7 @@ void write_safetensors(const std::string& path, std::span<const StoredTensor> te
     ::unlink(temporary.c_str());
     throw Error(ErrorKind::kSystem, fmt::format("cannot write {}: {}", path, system_message(error)));
   }
-  sync_directory(directory_of(path));  // the file is there, if perhaps not yet on the disk under its new name
+  sync_directory(directory_of(path));  // an error is ignored: the file exists under its new name
 }
 
 }  // namespace mtf

@@ -1,5 +1,6 @@
-// Tensors in a file, in the safetensors format (github.com/huggingface/safetensors): an 8-byte length, a JSON
-// header with dtype, shape and place of each tensor, and the tensors themselves, little endian and row-major.
+// Files of tensors in the safetensors format (github.com/huggingface/safetensors): the 8-byte length of the
+// header, a JSON header with dtype, shape and offsets of each tensor, and the tensors, little endian and
+// row-major.
 //
 //   const SafetensorsFile file("weights.safetensors");              // mapped; the whole header is checked
 //   std::vector<float> kernel = file.at("layer_1/kernel").values<float>();
@@ -22,22 +23,22 @@
 
 namespace mtf {
 
-/// A tensor in a file, or to be written to one. `data` belongs to the file or to the caller.
+/// A tensor in a file, or one to be written. The file or the caller owns `data`.
 struct StoredTensor {
   std::string name;
   DType dtype = DType::kFloat32;
   std::vector<int64_t> shape = {};
-  std::vector<std::string> dimensions = {};  ///< names in declared order; empty when the file has none
-  std::span<const std::byte> data = {};      ///< not necessarily aligned to the element
-  int64_t offset = 0;                        ///< of `data` in the file, in bytes; not used for writing
+  std::vector<std::string> dimensions = {};  ///< names in declared order; empty if the file has none
+  std::span<const std::byte> data = {};      ///< may not be aligned to the element
+  int64_t offset = 0;                        ///< offset of `data` in the file, in bytes; ignored when writing
 
   int64_t size() const { return static_cast<int64_t>(data.size() / size_of(dtype)); }
-  /// A copy of the elements; the dtype must be T's. (Booleans: one byte of `data` each.)
+  /// Returns a copy of the elements; the dtype must be that of T. (Booleans have one byte of `data` each.)
   template <class T>
   std::vector<T> values() const;
 };
 
-/// A safetensors file, mapped for reading. The constructor checks all of the header: throws Error
+/// A safetensors file that is mapped for reading. The constructor checks the whole header; it throws Error
 /// (kCheckpoint) that names the file, the tensor and what is wrong.
 class SafetensorsFile {
  public:
@@ -45,13 +46,13 @@ class SafetensorsFile {
   explicit SafetensorsFile(MappedFile file);
 
   const std::string& path() const { return file_.path(); }
-  /// In the order in which they lie in the file.
+  /// The tensors in the order of the file.
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
-  /// nullptr when there is none.
+  /// Returns the tensor of this name, or nullptr.
   const StoredTensor* find(std::string_view name) const;
-  /// Throws Error (kCheckpoint) when there is none.
+  /// Returns the tensor of this name; throws Error (kCheckpoint) if there is none.
   const StoredTensor& at(std::string_view name) const;
 
  private:
@@ -61,19 +62,19 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-/// Where tensors lie in a file that is to be written: after `header`, in `order`, without gaps. Wider
-/// elements come first, so that all are aligned; equal widths by name. Dimension names are kept in the
-/// metadata as "dimensions/NAME": "batch,hidden".
+/// The layout of a file to be written: the tensors follow `header` in `order`, without gaps. Wider elements
+/// come first, so that all are aligned; tensors of equal width are ordered by name. Dimension names are
+/// stored in the metadata, as in "dimensions/NAME": "batch,hidden".
 struct SafetensorsPlan {
-  std::string header;                      ///< the 8 bytes of its length and the JSON text
-  std::vector<const StoredTensor*> order;  ///< into the tensors that were given
+  std::string header;                      ///< the 8 bytes of its length, and the JSON text
+  std::vector<const StoredTensor*> order;  ///< pointers to the given tensors
 };
 SafetensorsPlan plan_safetensors(std::span<const StoredTensor> tensors,
                                  std::map<std::string, std::string> metadata = {});
 
-/// Writes `tensors` so that a reader sees the old file or the whole new one, also after a crash: a temporary
-/// name in the same directory, synced, then renamed. Throws Error (kSystem) with the system's reason; the
-/// temporary file is removed.
+/// Writes `tensors` to a file atomically: a reader sees the old file or the complete new one, even after a
+/// crash. The file is written under a temporary name in the same directory, synced, then renamed. Throws
+/// Error (kSystem) with the system's reason; the temporary file is then removed.
 void write_safetensors(const std::string& path, std::span<const StoredTensor> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

@@ -9,7 +9,7 @@ namespace {
 
 using Checksum = uint32_t (*)(std::string_view, uint32_t);
 
-/// Both ways of computing it; the parameter is whether by table.
+/// Runs each test for both implementations; the parameter is true for the one with tables.
 class Crc32c : public ::testing::TestWithParam<bool> {
  protected:
   const Checksum crc = GetParam() ? &crc32c_by_table : &crc32c;
@@ -24,7 +24,7 @@ std::string counting(int first, int step) {
   return bytes;
 }
 
-/// RFC 3720, appendix B.4. (The RFC prints the bytes of the checksum in the order of the wire.)
+/// The values are those of RFC 3720, appendix B.4, which prints the bytes of a checksum in network order.
 TEST_P(Crc32c, HasTheValuesOfRfc3720) {
   EXPECT_EQ(crc(std::string(32, '\0'), 0), 0x8a9136aau);
   EXPECT_EQ(crc(std::string(32, '\xff'), 0), 0x62a8ab43u);

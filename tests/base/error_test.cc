@@ -1,4 +1,4 @@
-// How problems are printed and ordered.
+// Tests how problems are printed and ordered.
 #include "engine/base/error.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Exceptions of libraries in words for people.
+// Tests the messages that as_error() makes of libraries' exceptions.
 #include "engine/base/exception.h"
 
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 namespace mtf {
 namespace {
 
-/// Passes a place three times and returns what it was told, such as "0 28 0".
+/// Passes a place three times and returns what fault_point() returned, such as "0 28 0".
 std::string told(const std::string& fault, std::string_view place) {
   ::setenv("MTF_FAULT", fault.c_str(), 1);
   std::string errors;

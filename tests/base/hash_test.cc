@@ -6,7 +6,7 @@ namespace mtf {
 namespace {
 
 TEST(Hash, Is64BitXxh3WithSeed) {
-  EXPECT_EQ(hash64(""), 0x2d06800538d394c2u);  // XXH3_64bits of nothing, from xxHash's own test vectors
+  EXPECT_EQ(hash64(""), 0x2d06800538d394c2u);  // XXH3_64bits of no bytes, from xxHash's own test vectors
   EXPECT_NE(hash64("layer_1/kernel", 1), hash64("layer_1/kernel", 2));
   EXPECT_NE(hash64("layer_1/kernel", 1), hash64("layer_2/kernel", 1));
 }

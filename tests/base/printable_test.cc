@@ -1,4 +1,4 @@
-// Text of any file as one line of UTF-8.
+// Tests that any text is printed as one line of UTF-8.
 #include "engine/base/printable.h"
 
 #include <gmock/gmock.h>
@@ -41,7 +41,7 @@ TEST(Printable, LongValuesLoseTheirMiddle) {
   EXPECT_LT(shortened("not " + std::string(200'000, '7')).size(), 550u);
   std::string umlauts;
   for (int i = 0; i < 1000; ++i) umlauts += "ü";
-  EXPECT_EQ(printable(shortened(umlauts)), shortened(umlauts));  // cut between characters
+  EXPECT_EQ(printable(shortened(umlauts)), shortened(umlauts));  // characters are not cut in two
   const Problem problem{ErrorKind::kConfig, {}, "value `" + std::string(200'000, 'x') + "`", "write `1`", {}};
   EXPECT_LT(problem.to_string().size(), 300u);
 }

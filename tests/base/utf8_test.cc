@@ -12,8 +12,8 @@ TEST(Utf8, TheFirstInvalidByteIsFoundAtEveryOffset) {
     EXPECT_EQ(first_invalid_byte(front + "ä€🙂"), std::nullopt);
     EXPECT_EQ(first_invalid_byte(front + "\xff"), before);
     EXPECT_EQ(first_invalid_byte(front + "ä\xe2\x82"), before + 2);  // cut off
-    EXPECT_EQ(first_invalid_byte(front + "\xc0\x80"), before);       // longer than need be
-    EXPECT_EQ(first_invalid_byte(front + "\xed\xa0\x80"), before);   // half of a pair of UTF-16
+    EXPECT_EQ(first_invalid_byte(front + "\xc0\x80"), before);       // overlong encoding of NUL
+    EXPECT_EQ(first_invalid_byte(front + "\xed\xa0\x80"), before);   // half of a surrogate pair
   }
 }
 

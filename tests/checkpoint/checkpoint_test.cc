@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 
 class Checkpoints : public CheckpointTest {
  protected:
-  /// Writes a checkpoint that holds `variable` as a whole.
+  /// Writes a checkpoint that contains `variable` as a whole.
   void save(int64_t step, const SourceVariable& variable) const {
     write_checkpoint(directory(), small_manifest(step),
                      std::vector<CheckpointFile>{{"weights.safetensors", {whole_tensor(variable)}}});
@@ -151,14 +151,14 @@ TEST_F(Checkpoints, AreRemovedOneByOne) {
 }
 
 TEST_F(Checkpoints, RemovingTheUnfinishedSparesAllElse) {
-  remove_unfinished(directory());  // no such directory
+  remove_unfinished(directory());  // the directory does not exist
   save(1, kernel_);
   save(2, kernel_);
   std::filesystem::create_directories(directory() + "/.step-00000003.tmp/folder");
   std::ofstream(directory() + "/.step-00000003.tmp/weights.safetensors") << "abc";
   std::filesystem::create_directories(directory() + "/.step-3.tmp");
-  std::filesystem::create_directories(directory() + "/.step-00000002.old");  // replaced by step 2
-  std::filesystem::rename(path_of(1), directory() + "/.step-00000001.old");  // not yet replaced
+  std::filesystem::create_directories(directory() + "/.step-00000002.old");  // was replaced by step 2
+  std::filesystem::rename(path_of(1), directory() + "/.step-00000001.old");  // was not replaced
   remove_unfinished(directory());
   EXPECT_THAT(names_in(directory()), ElementsAre(".step-3.tmp", "step-00000001", "step-00000002"));
   CheckpointReader(path_of(1)).verify();

@@ -9,7 +9,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// A checkpoint of two files, of which tests damage copies.
+/// A checkpoint of two files; the tests damage copies of them.
 class DamageTest : public CheckpointTest {
  protected:
   DamageTest() {
@@ -25,7 +25,7 @@ class DamageTest : public CheckpointTest {
     for (const std::string& name : names_in(path_of(7))) intact_[name] = contents_of(path_of(7) + "/" + name);
   }
 
-  /// The message with which opening or verifying the checkpoint fails when one file holds something else.
+  /// Returns the message of the error in opening or verifying the checkpoint if a file has these contents.
   std::string failure(const std::string& name, const std::string& contents) const {
     const std::string file = path_of(7) + "/" + name;
     write_contents(file, contents);
@@ -37,7 +37,7 @@ class DamageTest : public CheckpointTest {
     return message;
   }
 
-  /// Which variable the byte of a file belongs to; none for headers and the manifest.
+  /// Returns the variable to which a byte of a file belongs; empty for headers and the manifest.
   std::string variable_at(const std::string& name, size_t position) const {
     for (const CheckpointVariable& variable : read_manifest(path_of(7)).variables)
       for (const CheckpointBlock& block : variable.blocks)
@@ -85,7 +85,7 @@ TEST_F(DamageTest, AMissingFileIsNoticed) {
 
 TEST_F(DamageTest, IsNoCheckpointOnceItIsSetAside) {
   const std::string aside = directory() + "/damaged-step-00000007";
-  for (int time = 0; time < 2; ++time) {  // also where an earlier one of this step is there
+  for (int time = 0; time < 2; ++time) {  // the second time, an earlier one exists
     EXPECT_EQ(set_checkpoint_aside({7, path_of(7)}), aside);
     EXPECT_TRUE(list_checkpoints(directory()).empty());
     remove_unfinished(directory());
@@ -107,7 +107,7 @@ TEST_F(DamageTest, BytesAtTheEndAreNoticed) {
   for (const auto& [name, intact] : intact_) EXPECT_NE(failure(name, intact + "x"), "") << name;
 }
 
-/// What a crash leaves of a file that was not synced: its length, but zeros for the last pages.
+/// A crash may leave a file that was not synced with its full length, but with zeros in its last pages.
 TEST_F(DamageTest, EveryTornTailIsNoticed) {
   for (const auto& [name, intact] : intact_)
     for (size_t kept = 0; kept < intact.size(); ++kept) {
@@ -137,7 +137,7 @@ TEST_F(DamageTest, IntactVariablesCanStillBeRead) {
   CheckpointReader reader(path_of(7));
   EXPECT_EQ(read_elements(reader, "bias", bias_.whole()), bias_.elements);
   EXPECT_EQ(read_elements(reader, "kernel", {{1, 0}, {2, 2}}), elements_of(kernel_, {{1, 0}, {2, 2}}));
-  for (int time = 0; time < 2; ++time)  // also when it has been asked for before
+  for (int time = 0; time < 2; ++time)  // the second time, the block has been requested before
     EXPECT_THAT(message_of([&] {
                   read_elements(reader, "kernel", {{3, 5}, {1, 1}});
                 }),

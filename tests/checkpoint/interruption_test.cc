@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// While it lives, a test that root runs is nobody's: root may write everywhere.
+/// Runs as user nobody while it exists, if the test is run by root, who may write everywhere.
 class Unprivileged {
  public:
   Unprivileged() { become(user_ == 0 ? 65534 : user_); }
@@ -23,7 +23,7 @@ class Unprivileged {
   const uid_t user_ = ::geteuid();
 };
 
-/// Saves step 1 in peace; what follows meets with faults.
+/// Saves step 1 without faults; the tests inject faults into what follows.
 class InterruptedSave : public CheckpointTest {
  protected:
   InterruptedSave() { save(1, old_); }
@@ -34,7 +34,7 @@ class InterruptedSave : public CheckpointTest {
                                                  {"optimizer.safetensors", {whole_tensor(slot_)}}});
   }
 
-  /// Runs `action` in a process of its own with MTF_FAULT; true when it was killed, false when it ended.
+  /// Runs `action` with MTF_FAULT in a child process. Returns true if it was killed, false if it ended.
   template <class Action>
   static bool is_killed(const std::string& fault, const Action& action) {
     const pid_t child = ::fork();
@@ -49,7 +49,7 @@ class InterruptedSave : public CheckpointTest {
     return WIFSIGNALED(status);
   }
 
-  /// The steps that are listed; each must be complete and hold the old or the new variable.
+  /// Returns the listed steps; each checkpoint must be complete and contain the old or the new variable.
   std::vector<int64_t> complete_steps() const {
     std::vector<int64_t> steps;
     for (const SavedCheckpoint& saved : list_checkpoints(directory())) {
@@ -143,7 +143,7 @@ TEST_F(InterruptedSave, KilledWhileItRemovesMakesTheCheckpointInvisible) {
 
 TEST_F(InterruptedSave, FailingCallsAreReportedAndNothingIsLeftBehind) {
   std::vector<std::string> points = points_before_rename();
-  points.emplace_back("checkpoint.rename");  // the directory cannot be synced
+  points.emplace_back("checkpoint.rename");  // here the fault is in syncing the directory
   for (const std::string& point : points)
     for (const int64_t step : {1, 2}) {
       const ScopedFault fault(point + "=ENOSPC");

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 const std::string hash(32, 'a');
 
-/// A variable `x` of these blocks, all in file `f` one after the other.
+/// Returns a manifest with a variable `x` of these blocks, which follow each other in file `f`.
 Manifest manifest_of(const Shape& shape, const std::vector<Rectangle>& blocks) {
   Manifest manifest = small_manifest(3);
   CheckpointVariable variable{"x", DType::kFloat32, shape, {}};
@@ -40,7 +40,7 @@ std::string manifest_failure(const std::string& text) {
   return message_of([&] { parse_manifest(text, "run/manifest.json"); });
 }
 
-/// The text with `from` replaced by `to` and the right checksum at its end.
+/// Returns the text with `from` replaced by `to`, and with the right checksum.
 std::string edited(std::string text, const std::string& from, const std::string& to) {
   const size_t place = text.find(from);
   EXPECT_NE(place, std::string::npos) << from;
@@ -49,7 +49,7 @@ std::string edited(std::string text, const std::string& from, const std::string&
   return text + "  \"xxh128\": \"" + hash128_hex(text) + "\"\n}\n";
 }
 
-/// The message for the example with a part of its text replaced.
+/// Returns the message for the example manifest with a part of its text replaced.
 std::string manifest_failure(const std::string& from, const std::string& to) {
   return manifest_failure(edited(to_json(example()), from, to));
 }
@@ -203,21 +203,21 @@ TEST(Manifest, BlocksHoldEachElementOnce) {
   EXPECT_EQ(problem({{{2, 0}, {2, 6}}, {{0, 3}, {2, 3}}, {{0, 0}, {2, 3}}}), "");
   EXPECT_EQ(
       problem({{{0, 0}, {1, 4}}, {{0, 4}, {3, 2}}, {{3, 1}, {1, 5}}, {{1, 0}, {3, 1}}, {{1, 1}, {2, 3}}}),
-      "");  // a windmill: no cut goes through
+      "");  // a pinwheel: no single cut separates the blocks
   EXPECT_THAT(problem({}), HasSubstr("variable `x`: its blocks hold only 0 of its 96 bytes"));
   EXPECT_THAT(problem({{{0, 0}, {4, 5}}}),
               HasSubstr("variable `x`: its blocks hold only 80 of its 96 bytes"));
   EXPECT_THAT(problem({{{0, 0}, {4, 6}}, {{0, 0}, {1, 1}}}), HasSubstr("variable `x`: its blocks overlap"));
   EXPECT_THAT(problem({{{0, 0}, {4, 3}}, {{0, 0}, {4, 3}}}), HasSubstr("variable `x`: its blocks overlap"));
   EXPECT_THAT(problem({{{0, 0}, {4, 4}}, {{0, 3}, {4, 2}}}), HasSubstr("variable `x`: its blocks overlap"));
-  // As many at each index of each axis as there should be, and yet not each once.
+  // Each index of each axis occurs as often as it should, but not every element exactly once.
   EXPECT_THAT(manifest_failure(to_json(
                   manifest_of(Shape::parse("a:2;b:2"),
                               {{{0, 0}, {1, 1}}, {{0, 0}, {1, 1}}, {{1, 1}, {1, 1}}, {{1, 1}, {1, 1}}}))),
               HasSubstr("its blocks overlap"));
 }
 
-/// Against counting, with a block moved, doubled or left out.
+/// Compares with counting elements, for blocks that are moved, doubled or left out.
 TEST(Manifest, EveryCoverThatIsNotExactIsFound) {
   std::mt19937 random(11);
   const Shape shape = Shape::parse("a:3;b:4;c:5");
@@ -251,7 +251,7 @@ TEST(Manifest, ThousandsOfBlocksAreCheckedAtOnce) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));  // takes 0.1 s
 }
 
-/// Nothing that stands in the text makes the parser do more than throw.
+/// Whatever the text contains, the parser only ever throws an Error.
 TEST(Manifest, AnyTextIsParsedOrRefused) {
   const std::string text = to_json(example());
   const std::string body = text.substr(0, text.rfind("  \"xxh128\""));

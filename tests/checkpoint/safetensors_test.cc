@@ -25,7 +25,7 @@ class Safetensors : public testing::Test {
     return (directory_ / name).string();
   }
 
-  /// A file with this header and so many bytes of data.
+  /// Writes a file with this header and `data_bytes` bytes of data; returns its path.
   std::string raw_file(const std::string& header, size_t data_bytes) const {
     const uint64_t length = header.size();
     std::ofstream file(path(), std::ios::binary);
@@ -34,7 +34,7 @@ class Safetensors : public testing::Test {
     return path();
   }
 
-  /// The message with which reading the file fails.
+  /// Returns the message of the error in reading the file.
   std::string failure(const std::string& file) const {
     try {
       SafetensorsFile reader(file);
@@ -128,7 +128,7 @@ TEST_F(Safetensors, WritingReplacesTheOldFileAndLeavesNothingElse) {
   write_safetensors(path(), std::vector{tensor("x", {1}, old_values)});
   const SafetensorsFile old_file(path());
   write_safetensors(path(), std::vector{tensor("x", {1}, new_values)});
-  EXPECT_EQ(old_file.at("x").values<float>(), old_values);  // still mapped
+  EXPECT_EQ(old_file.at("x").values<float>(), old_values);  // its mapping is still valid
   EXPECT_EQ(SafetensorsFile(path()).at("x").values<float>(), new_values);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 1);
 }

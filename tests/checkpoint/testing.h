@@ -1,5 +1,5 @@
-// Checkpoints to test with: a directory that goes away, variables with known elements, and ways to cut them
-// into blocks.
+// Helpers for tests of checkpoints: a temporary directory, variables with known elements, and ways to cut
+// them into blocks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ struct Rectangle {
   std::vector<int64_t> begin, size;
 };
 
-/// A variable and its elements, row-major.
+/// A variable with its elements in row-major order.
 struct SourceVariable {
   std::string name;
   DType dtype = DType::kFloat32;
@@ -44,7 +44,7 @@ inline SourceVariable random_variable(std::string name, DType dtype, Shape shape
   return variable;
 }
 
-/// The elements of a rectangle, one by one.
+/// Returns the elements of a rectangle, copied one by one.
 inline std::vector<std::byte> elements_of(const SourceVariable& variable, const Rectangle& rectangle) {
   const size_t width = size_of(variable.dtype);
   int64_t count = 1;
@@ -63,7 +63,7 @@ inline std::vector<std::byte> elements_of(const SourceVariable& variable, const 
   return elements;
 }
 
-/// Cuts a rectangle into about `count` pieces at random places.
+/// Cuts a rectangle into up to `count` pieces at random places.
 inline std::vector<Rectangle> random_tiling(const Rectangle& whole, size_t count, std::mt19937& random) {
   std::vector<Rectangle> pieces = {whole};
   for (size_t attempt = 1; attempt < count && !whole.size.empty(); ++attempt) {
@@ -96,7 +96,7 @@ inline CheckpointTensor whole_tensor(const SourceVariable& variable) {
   return {variable.name, variable.dtype, variable.shape, {}, {}, variable.elements};
 }
 
-/// A small manifest, without files and variables.
+/// Returns a small manifest without files and variables.
 inline Manifest small_manifest(int64_t step) {
   Manifest manifest;
   manifest.step = step;
@@ -110,7 +110,7 @@ inline Manifest small_manifest(int64_t step) {
   return manifest;
 }
 
-/// The elements of a rectangle as the checkpoint has them.
+/// Returns the elements of a rectangle as read from the checkpoint.
 inline std::vector<std::byte> read_elements(CheckpointReader& reader, const std::string& name,
                                             const Rectangle& rectangle) {
   int64_t count = 1;
@@ -127,13 +127,14 @@ inline std::string contents_of(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// Writes a file anew: over an old one the file system would wait for the disk.
+/// Replaces a file. It removes the old one first, because overwriting would make the file system wait for the
+/// disk.
 inline void write_contents(const std::filesystem::path& file, const std::string& contents) {
   std::filesystem::remove(file);
   std::ofstream(file, std::ios::binary).write(contents.data(), std::ssize(contents));
 }
 
-/// Names in a directory, sorted.
+/// Returns the names in a directory, sorted.
 inline std::vector<std::string> names_in(const std::filesystem::path& directory) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(directory))
@@ -142,7 +143,7 @@ inline std::vector<std::string> names_in(const std::filesystem::path& directory)
   return names;
 }
 
-/// The message of the Error that `action` throws; empty when it throws none.
+/// Returns the message of the Error that `action` throws; empty if it throws none.
 template <class Action>
 std::string message_of(const Action& action, ErrorKind kind = ErrorKind::kCheckpoint) {
   try {
@@ -154,18 +155,18 @@ std::string message_of(const Action& action, ErrorKind kind = ErrorKind::kCheckp
   return {};
 }
 
-/// MTF_FAULT for the life of the object; passings are counted from here.
+/// Sets MTF_FAULT until it is destroyed, and restarts the count of passings.
 class ScopedFault {
  public:
   explicit ScopedFault(const std::string& fault) {
-    ::setenv("MTF_FAULT", "save.done", 1);  // another value ends the count before
+    ::setenv("MTF_FAULT", "save.done", 1);  // a change of the value ends the previous count
     fault_point("checkpoint.begin");
     ::setenv("MTF_FAULT", fault.c_str(), 1);
   }
   ~ScopedFault() { ::unsetenv("MTF_FAULT"); }
 };
 
-/// A test with a directory of its own, `directory()`, which does not exist at first.
+/// A test with its own directory, `directory()`, which does not exist at first.
 class CheckpointTest : public ::testing::Test {
  protected:
   CheckpointTest() {

@@ -1,4 +1,4 @@
-// Checkpoints that several processes write, each some of the files.
+// Tests checkpoints that several processes write, each some of the files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 
 class CheckpointOfSeveral : public CheckpointTest {
  protected:
-  /// Writes rows [begin, begin + 2) of the kernel, and hands the part on as text.
+  /// Writes rows [begin, begin + 2) of the kernel, and returns the part after a round trip through text.
   WrittenPart write_rows(int64_t begin) {
     const Rectangle rows{{begin, 0}, {2, 6}};
     const std::vector<std::byte> data = elements_of(kernel_, rows);
@@ -27,7 +27,7 @@ class CheckpointOfSeveral : public CheckpointTest {
     return parse_part(to_json(part));
   }
 
-  /// The message of the first process's finish().
+  /// Returns the message of the error of the first process's finish().
   std::string finish_error(CheckpointWriter& first, const std::vector<WrittenPart>& parts) const {
     return message_of([&] { first.finish(small_manifest(1), parts); }, ErrorKind::kSystem);
   }
@@ -80,7 +80,7 @@ TEST_F(CheckpointOfSeveral, IsBegunByTheFirstAlone) {
   {
     CheckpointWriter first(directory(), 1);
     first.begin();
-    write_rows(0);  // the end of its writer leaves the directory alone
+    write_rows(0);  // its writer did not begin the checkpoint, so it leaves the directory alone
     EXPECT_THAT(names_in(directory()), ElementsAre(".step-00000001.tmp"));
   }
   EXPECT_THAT(names_in(directory()), IsEmpty());

@@ -16,7 +16,7 @@ TEST(BatchDealer, KeepsTheBoundWithoutEverStandingStill) {
   for (const int64_t bound : {0, 1, 2, 3, 8}) {
     BatchDealer dealer(5, bound);
     dealer.start({.step = 0, .next_row = 0, .last_step = 500});
-    std::map<int, std::pair<int64_t, int64_t>> in_hand;  // worker: row and version
+    std::map<int, std::pair<int64_t, int64_t>> in_hand;  // row and version of each worker
     std::multiset<int64_t> done;
     while (!dealer.has_ended() || !dealer.is_idle()) {
       bool moved = false;
@@ -30,7 +30,7 @@ TEST(BatchDealer, KeepsTheBoundWithoutEverStandingStill) {
             moved = true;
           } else if (dealer.may_apply(worker)) {
             moved = true;
-            if (worker == 4 && in_hand.size() > 1 && random() % 10 != 0) continue;  // a slow one
+            if (worker == 4 && in_hand.size() > 1 && random() % 10 != 0) continue;  // worker 4 is slow
             const auto [row, version] = in_hand[worker];
             const int64_t staleness = dealer.state().step - version;
             EXPECT_EQ(dealer.apply(worker).staleness, staleness);

@@ -38,7 +38,7 @@ TEST(CommunicationThread, RunsJobsInTheOrderInWhichTheyWereStarted) {
   for (int i = 0; i < 3; ++i) last = thread.start(job);
   thread.wait(last);
   EXPECT_THAT(order, ElementsAre(1, 2, 3));
-  thread.wait(1);  // has ended long ago
+  thread.wait(1);  // this job has ended long ago
 }
 
 TEST(CommunicationThread, QueuesAnyNumberWhileAJobRuns) {
@@ -72,7 +72,7 @@ TEST(CommunicationThread, AfterAFailureAllLaterJobsFailAlike) {
   EXPECT_THAT(failure([&] { thread.wait(d); }, ErrorKind::kPeerLost), HasSubstr("rank 2 was lost"));
   thread.wait(a);
   EXPECT_FALSE(later_ran);
-  // The report of the failure shows where it happened.
+  // The report of a failure shows where it happened.
   ASSERT_TRUE(record.current());
   EXPECT_EQ(record.current()->sequence, b);
 }

@@ -1,4 +1,4 @@
-// What plans of collectives between devices consist of; that they do what they are for is tested on devices.
+// Tests the contents of plans of collectives between devices; their results are tested on devices.
 #include "engine/comm/device/device_plan.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ struct Case {
   bool is_guarded = false;
 };
 
-/// Of process 0. Every value is at a place of its own.
+/// Returns the plan of process 0. Every value has a place of its own.
 DevicePlan plan_of(const Case& c) {
   const Mesh mesh(Shape::parse(c.mesh));
   Collective collective{
@@ -48,7 +48,7 @@ DevicePlan plan_of(const Case& c) {
                         0, c.processes);
 }
 
-/// Copies, sums and messages or calls.
+/// The numbers of copies, sums, and messages or calls.
 struct Counts {
   int64_t copies = 0, sums = 0, messages = 0, calls = 0, scratch_bytes = 0;
 
@@ -93,13 +93,13 @@ TEST(DevicePlan, AGuardedResultIsCopiedOnceItIsThere) {
 TEST(DevicePlan, MembersOfAProcessAreAddedBeforeTheLibraryAdds) {
   EXPECT_EQ(counts_of(plan_of({"a:8", 2, 1, Kind::kAllReduce, DType::kFloat32, {8, 6}})),
             (Counts{.sums = 1, .calls = 1}));
-  // Into scratch memory, and the results of the four members out of there.
+  // The sum goes into scratch memory, and the results of the four members are copied from there.
   EXPECT_EQ(counts_of(plan_of({"a:8", 2, 1, Kind::kReduceScatter, DType::kFloat32, {8, 6}})),
             (Counts{.copies = 4, .sums = 1, .calls = 1, .scratch_bytes = 256 + 256}));
 }
 
 TEST(DevicePlan, OwnersOfSharesAddBFloat16) {
-  // Shares of 128 elements come from where they are, and go there.
+  // Shares of 128 elements are sent from and received into their places.
   EXPECT_EQ(counts_of(plan_of({"a:2", 2, 1, Kind::kAllReduce, DType::kBFloat16, {256}})),
             (Counts{.sums = 1, .messages = 2 + 2, .scratch_bytes = 256}));
 }
@@ -130,7 +130,7 @@ TEST(OwnedElements, SharesBeginAtMultiplesOfAUnitOfEachGroup) {
     }
     const std::vector<ReduceBucket> buckets = reduce_buckets(parts);
     ASSERT_EQ(buckets.size(), 1u);
-    std::vector<int64_t> ends(sizes.size());  // elements
+    std::vector<int64_t> ends(sizes.size());  // in elements
     for (size_t owner = 0; owner < 3; ++owner) {
       for (const OwnedElements& e : owned_elements(buckets[0], owner, unit)) {
         EXPECT_EQ(e.input.begin / 4, ends[e.group]);

@@ -1,4 +1,4 @@
-// Who is let in at a port of a run: those who know its secret, however many others there are.
+// Tests who is admitted at a port of a run: those who know its secret, however many others try.
 #include "engine/comm/security/gate.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ const Secret kSecret("the secret of this run");
 
 GateClock::time_point in(seconds time) { return GateClock::now() + time; }
 
-/// A gate that serves in a thread.
+/// A gate that runs in a thread.
 class ServedGate {
  public:
   explicit ServedGate(const Secret& secret, const std::string& purpose = "test")
@@ -119,7 +119,7 @@ TEST(Gate, StrangersKeepNobodyWaiting) {
   for (int i = 0; i < 600; ++i) {
     strangers.push_back(visit(gate.port()));
     ASSERT_TRUE(strangers.back().open());
-    // Some begin what could be a response, and go on as slowly as they like.
+    // Some send the beginning of a possible response, and continue slowly.
     if (i % 2 == 0) ::send(strangers.back().get(), kAuthenticationMagic.data(), 1 + i % 8, MSG_NOSIGNAL);
   }
   const auto begin = GateClock::now();
@@ -149,7 +149,7 @@ TEST(Gate, AnotherProtocolEndsAtItsFirstWrongByteAndASlowOneInTime) {
   EXPECT_TRUE(gate.ranks().empty());
 }
 
-// --- access.h
+// Access (access.h).
 
 std::string written(const std::string& text) {
   const std::string path = ::testing::TempDir() + "secret-" + std::to_string(::getpid());
@@ -213,7 +213,7 @@ TEST(Access, NothingListensBesideTheAddressThatWasGiven) {
     EXPECT_EQ(connect_to("127.0.0.1", port, in(seconds(5))).error, "Connection refused");
     EXPECT_EQ(connect_to("::1", port, in(seconds(5))).socket.open(), false);
   }
-  // 192.0.2.0/24 is nobody's (RFC 5737).
+  // No machine has an address of 192.0.2.0/24 (RFC 5737).
   EXPECT_THAT(failure(
                   [&] {
                     listen_for_members({"192.0.2.7", 1}, {.secret = kSecret}, "the store");

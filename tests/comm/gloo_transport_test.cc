@@ -43,7 +43,7 @@ GlooOptions gloo_options(Store& store, int rank, int size, const std::string& ad
       .peers = gloo_peer_names(size)};
 }
 
-/// Threads that play processes, each with its transport.
+/// Runs threads that act as processes, each with its transport.
 void run_gloo_ranks(int size, const std::function<void(Transport& transport, FlightRecord& record)>& play,
                     Milliseconds timeout = Milliseconds(60'000)) {
   MemoryStore store;
@@ -57,7 +57,7 @@ void run_gloo_ranks(int size, const std::function<void(Transport& transport, Fli
   for (std::thread& rank : ranks) rank.join();
 }
 
-/// Nobody closes its connections before all have come so far.
+/// A barrier: no process closes its connections before all have arrived.
 class Everyone {
  public:
   explicit Everyone(int size) : missing_(size) {}
@@ -93,7 +93,7 @@ TEST(GlooTransport, DeliversMessagesByTagFromEveryRankToEveryOther) {
         sent[at] = value(own, peer, n);
         out->send(peer, static_cast<uint64_t>(n), 8 * at, 8);
       }
-      // In the other order.
+      // The receives are posted in reverse order.
       for (int n = kMessages; n-- > 0;)
         in->receive(peer, static_cast<uint64_t>(n), 8 * static_cast<size_t>(peer * kMessages + n), 8);
     }
@@ -144,7 +144,7 @@ TEST(GlooTransport, NamesThePeerWhoseConnectionCloses) {
     EXPECT_THAT(error, AllOf(HasSubstr("the connection to rank 2 (here) was lost"),
                              HasSubstr("in all_reduce w over data (collective 5)")));
     met.arrive_and_wait();
-    // The others can go on.
+    // The other processes can continue.
     std::byte sent{7}, received{};
     const auto to = transport.buffer({&sent, 1}), from = transport.buffer({&received, 1});
     const int peer = 1 - transport.rank();
@@ -208,7 +208,8 @@ TEST(GlooTransport, StrangersTakeNobodysPlace) {
   constexpr int kSize = 3;
   MemoryStore store;
   const Secret secret("the secret of this run");
-  // As soon as a rank can be reached: one that is silent, one that speaks as Gloo does, one of another run.
+  // As soon as a rank can be reached, strangers connect: one is silent, one speaks as Gloo does, one is of
+  // another run.
   std::vector<Socket> strangers;
   std::mutex mutex;
   std::vector<std::thread> visits;
@@ -219,7 +220,7 @@ TEST(GlooTransport, StrangersTakeNobodysPlace) {
           *parse_host_port(*store.get("gloo/" + std::to_string(rank), Milliseconds(20'000)));
       for (int i = 0; i < 30; ++i) {
         Socket socket = std::move(connect_to(address.host, address.port, deadline).socket);
-        if (!socket.open()) break;  // all have come
+        if (!socket.open()) break;  // all processes are connected
         if (i % 3 == 1) ::send(socket.get(), std::string(48, '\1').data(), 48, MSG_NOSIGNAL);
         if (i % 3 == 2) {
           const std::string other_run = "data, rank " + std::to_string(rank) + ", another run";
@@ -234,7 +235,7 @@ TEST(GlooTransport, StrangersTakeNobodysPlace) {
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < kSize; ++rank)
     ranks.emplace_back([&, rank] {
-      // The strangers are first.
+      // The strangers connect first.
       if (rank == kSize - 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
       FlightRecord record(10);
       GlooOptions options = gloo_options(store, rank, kSize, "127.0.0.1", record);
@@ -263,7 +264,7 @@ TEST(GlooTransport, StrangersTakeNobodysPlace) {
 TEST(GlooTransport, TheFailureOfTheRunEndsTheWaitForAPeer) {
   MemoryStore store;
   FlightRecord record(10);
-  store.set("gloo/1", "127.0.0.1:1");  // it has begun to connect, and does not go on
+  store.set("gloo/1", "127.0.0.1:1");  // rank 1 has begun to connect, but does not continue
   GlooOptions options = gloo_options(store, 0, 2, "127.0.0.1", record);
   options.check = [] { throw Error(ErrorKind::kPeerLost, "rank 5 failed first: no disk"); };
   EXPECT_THAT(failure([&] { connect_gloo(options); }, ErrorKind::kPeerLost),

@@ -1,5 +1,5 @@
-// Collectives against definitions written with index sets: member m's element at a multi-index comes from
-// which member's element at which multi-index.
+// Tests collectives against definitions with index sets: which member's element at which multi-index each
+// element of a result comes from.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -50,11 +50,11 @@ Sizes result_sizes(const Collective& c) {
 }
 
 struct Outcome {
-  std::vector<Bytes> results;  ///< by member
+  std::vector<Bytes> results;  ///< result of each member
   std::vector<double> bytes;   ///< received by each member
 };
 
-/// Runs for all members, task by task in a shuffled order, into memory that is not zero.
+/// Runs the collective for all members, with the tasks in random order, into memory that is not zero.
 Outcome run(const Collective& c, const std::vector<Bytes>& inputs) {
   const std::unique_ptr<PreparedCollective> prepared = prepare_in_process(c);
   std::vector<const std::byte*> pointers;
@@ -106,8 +106,8 @@ T at(const Bytes& bytes, int64_t element) {
   return value;
 }
 
-/// The sum of the members [base, ...) of one subgroup by the recursive definition of docs/numerics.md "Sums
-/// over mesh dimensions".
+/// Returns the sum of the members [base, ...) of one subgroup by the recursive definition in docs/numerics.md
+/// "Sums over mesh dimensions".
 template <class A>
 A tree_sum(const Sizes& group, size_t level, int64_t base, const std::function<A(int64_t)>& value) {
   if (level == group.size()) return value(base);
@@ -120,7 +120,7 @@ A tree_sum(const Sizes& group, size_t level, int64_t base, const std::function<A
   return sum(0, group[level]);
 }
 
-/// The element of the inputs that becomes `index` of member's result of a reduction.
+/// Returns the index of the input element that becomes `index` of a member's result of a reduction.
 Sizes source_index(const Collective& c, Sizes index, int64_t member) {
   if (c.kind == Kind::kReduceScatter) index[c.dimension] += member * (c.input[c.dimension] / c.members());
   return index;
@@ -144,7 +144,7 @@ void expect_sums(const Collective& c) {
   }
 }
 
-/// Every element of every result comes from (member, element) `source`, or is zero (member -1).
+/// Checks that every element of every result comes from (member, element) `source`, or is zero (member -1).
 template <class T>
 void expect_moves(const Collective& c,
                   const std::function<std::pair<int64_t, Sizes>(int64_t member, Sizes index)>& source) {
@@ -210,7 +210,7 @@ TEST(ReduceScatter, FollowsTheTreeAlongEveryAxis) {
 TEST(AllReduce, AddsInt32Exactly) {
   Collective c = collective(Kind::kAllReduce, DType::kInt32, {2}, {1});
   std::vector<Bytes> inputs(2, Bytes(4));
-  const int32_t a = (1 << 30) + 1, b = 2, expected = (1 << 30) + 3;  // not a float32
+  const int32_t a = (1 << 30) + 1, b = 2, expected = (1 << 30) + 3;  // not representable in float32
   std::memcpy(inputs[0].data(), &a, 4);
   std::memcpy(inputs[1].data(), &b, 4);
   EXPECT_EQ(at<int32_t>(run(c, inputs).results[1], 0), expected);

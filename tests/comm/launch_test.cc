@@ -1,4 +1,4 @@
-// Which process this is, by the variables that launchers set, and by section `cluster`.
+// Tests the detection of the launch from the variables of launchers and from section `cluster`.
 #include "engine/comm/launch/launch.h"
 
 #include <gmock/gmock.h>

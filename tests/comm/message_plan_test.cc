@@ -1,4 +1,4 @@
-// How collectives between processes are cut into messages.
+// Tests how collectives between processes are divided into messages.
 #include "engine/comm/process/message_plan.h"
 
 #include <gmock/gmock.h>
@@ -74,7 +74,7 @@ TEST(Segments, PackAndUnpackAnyPart) {
   }
 }
 
-/// "(01)2": the subtree of members 0 and 1, and the leaf 2.
+/// Returns the tree as text: "(01)2" is the subtree of members 0 and 1, then the leaf 2.
 std::string text(const std::vector<TreeNode>& tree, int node) {
   if (tree[node].left < 0) return std::to_string(tree[node].member);
   return "(" + text(tree, tree[node].left) + text(tree, tree[node].right) + ")";
@@ -101,7 +101,7 @@ TEST(SuppliedSubtrees, AreTheLargestCompleteOnes) {
 
 TEST(OwnerTrees, HaveLeavesForWhatOthersSend) {
   const OwnerTree owner = owner_tree(reduction_tree({6}), {0, 0, 0, 1, 1, 1}, 0);
-  // ((0 1) (2 3)) (4 5): the owner has 0, 1 and 2; it gets 3 as it is, and 4 + 5 added.
+  // ((0 1) (2 3)) (4 5): the owner has 0, 1 and 2; it receives 3 as it is, and the sum 4 + 5.
   EXPECT_EQ(text(owner.tree, static_cast<int>(owner.tree.size()) - 1), "(((01)(23))4)");
   ASSERT_EQ(owner.operands.size(), 5u);
   EXPECT_EQ(owner.operands[2].member, 2);

@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// Variables of one number each, `ids`, that an update lessens by the sum of the gradients.
+/// A storage of variables with one number each; an update subtracts the sum of the gradients.
 class Numbers final : public ParameterStorage {
  public:
   explicit Numbers(std::vector<uint32_t> ids)
@@ -66,7 +66,7 @@ class Numbers final : public ParameterStorage {
   std::vector<double> values_, sums_;
 };
 
-/// A server in a thread.
+/// A server that runs in a thread.
 class Server {
  public:
   Server(std::vector<uint32_t> ids, ParameterServiceOptions options, const Access& access = {})
@@ -89,7 +89,7 @@ class Server {
   }
   std::string address() const { return fmt::format("127.0.0.1:{}", service_->port()); }
   int port() const { return service_->port(); }
-  /// How serve() ended: "ended", "stopped" before the run, or its error.
+  /// Returns how serve() ended: "ended", "stopped" (before the run), or its error.
   std::string end() { return end_.get(); }
   std::string log() {
     const std::lock_guard lock(mutex_);
@@ -123,7 +123,7 @@ ParameterClientOptions worker(int number, std::vector<std::string> servers) {
 
 std::span<const std::byte> bytes_of(const double& value) { return std::as_bytes(std::span(&value, 1)); }
 
-/// One synchronous step of a worker of servers with a variable each.
+/// Runs one synchronous step of a worker, with servers that have one variable each.
 void step(ParameterClient& client, bool chief, int64_t version, double gradient) {
   for (int server = 0; server < client.servers(); ++server)
     client.push(server, 0, version, bytes_of(gradient));
@@ -211,7 +211,7 @@ TEST(ParameterService, AddsUpEachGradientOnceWhileOthersAreOnTheirWay) {
   EXPECT_EQ(server.end(), "ended");
 }
 
-/// Sends bytes to a port and closes the connection, or keeps it open.
+/// Sends bytes to a port, and returns the connection's descriptor.
 int strange_connection(int port, const std::string& bytes) {
   const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -314,7 +314,8 @@ TEST(ParameterService, ASynchronousRunGoesBackWhenTheChiefSetsItsVariablesAgain)
   step(chief, true, 3, 1);
   other.pull(4, everything(other, values));
   EXPECT_EQ(values[0], 8);
-  // What the other pulls now is of the second start, though the server has a later version of the first.
+  // The other worker now pulls from the second start, although the server has a later version of the first
+  // one.
   other.await_start();
   auto pulled = std::async(std::launch::async, [&] { return other.pull(3, everything(other, values)); });
   EXPECT_EQ(pulled.wait_for(milliseconds(100)), std::future_status::timeout);
@@ -405,7 +406,7 @@ TEST(ParameterService, AbsentServersAreNamed) {
               AllOf(HasSubstr("parameter server 0: nothing answers at 127.0.0.1:1 within 0.2 s")));
 }
 
-/// Works on batches until the run has ended.
+/// Processes batches until the run has ended; returns their rows.
 std::vector<int64_t> work(ParameterClient& client) {
   std::vector<int64_t> rows;
   for (;;) {
@@ -465,7 +466,8 @@ TEST(ParameterService, AWorkerThatStopsIsGivenUpAndNotWhoWaitsForIt) {
   ParameterClient chief(worker(0, {server.address()})), stopped(worker(1, {server.address()}));
   start(chief, {.last_step = 4});
   EXPECT_EQ(stopped.next().row, 0);
-  // The second update would be the second after the other's reading of the weights: it waits for it.
+  // The second update would be the second one since the other worker read the weights: it waits for that
+  // worker.
   EXPECT_EQ(work(chief), (std::vector<int64_t>{1, 2, 0, 3}));
   EXPECT_EQ(chief.staleness().dealt_again, 1);
   EXPECT_THAT(failure(
@@ -497,7 +499,7 @@ TEST(ParameterService, AnAsynchronousRunEndsWithItsChief) {
               AllOf(HasSubstr("worker 0 ("), HasSubstr("the chief, was lost")));
 }
 
-/// The update of a worker that has a batch.
+/// Sends the update of a worker that has a batch.
 Committed commit(ParameterClient& client, double loss) {
   const std::vector<double> squares{1, 1};
   client.push(0, 0, 0, bytes_of(1));

@@ -18,7 +18,7 @@ TEST(PauseDetector, KnowsNothingOfAProcessThatRuns) {
   EXPECT_EQ(pauses.last(kMinute), Milliseconds(0));
 }
 
-/// In a process of its own, which is stopped for 0.8 s.
+/// Runs in a child process, which is stopped for 0.8 s.
 int pauses_of_stopped_process() {
   PauseDetector pauses;
   const pid_t self = ::getpid();

@@ -1,5 +1,5 @@
-// Collectives between processes (threads that share a network in memory) against those within one process: the
-// same bits for every spread of a mesh over processes.
+// Tests collectives between processes (threads that share a network in memory) against those within one
+// process: the bits must be the same however a mesh is spread over processes.
 #include "engine/comm/process/process_communicator.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ Backend& cpu() {
   return *backend;
 }
 
-/// Runs `action` in a thread for each process; rethrows what the first of them threw.
+/// Runs `action` in a thread for each process; rethrows the first exception.
 void run_processes(int count, const std::function<void(Communicator&)>& action) {
   MemoryNetwork network(count);
   std::vector<std::exception_ptr> errors(count);
@@ -53,7 +53,8 @@ void run_processes(int count, const std::function<void(Communicator&)>& action) 
   }
 }
 
-/// Runs them all at once, twice over. Returns the bytes that all processes sent for each.
+/// Runs all collectives at the same time, twice. Returns the number of bytes that all processes sent for
+/// each.
 std::vector<double> run_on(int processes, const std::vector<MeshCollective>& collectives) {
   std::mutex mutex;
   std::vector<double> bytes(collectives.size());
@@ -134,12 +135,12 @@ TEST(ProcessCommunicator, LongBucketsInSeveralMessages) {
 }
 
 TEST(ProcessCommunicator, APreaddedHalfTravelsOnce) {
-  // Eight positions in two processes: each sends half of the elements, added over its four members, and then
-  // the other half's result.
+  // Eight positions in two processes: each process sends half of the elements, summed over its four members,
+  // and then the result of its own half.
   MeshCollective c{Mesh(Shape::parse("a:8")), 1, 1, false, {}, 1};
   c.parts = {make_part(c, Kind::kAllReduce, DType::kFloat32, Reduction::kSum, {1000}, 0, 0, 0)};
   EXPECT_EQ(run_on(2, {c})[0], 2 * 2 * 500 * 4);
-  c.parts[0].dtype = DType::kBFloat16;  // what is pre-added is float32
+  c.parts[0].dtype = DType::kBFloat16;  // sums that are sent are float32
   EXPECT_EQ(run_on(2, {c})[0], 2 * 500 * (4 + 2));
 }
 
@@ -170,7 +171,7 @@ TEST(ProcessCommunicator, GathersBytesOfTheHostBetweenOtherCollectives) {
     CollectiveSide side(c, communicator, cpu());
     for (int round = 0; round < 3; ++round) {
       side.start(round);
-      // Lengths differ: 0, 100000 and 200000 bytes.
+      // The lengths differ: 0, 100000 and 200000 bytes.
       const auto pending = communicator.start_gather(
           std::string(communicator.process() * 100000, static_cast<char>('a' + round)), "words");
       { const auto dropped = communicator.start_gather("x", "not waited for"); }

@@ -28,9 +28,9 @@ using ::testing::StartsWith;
 
 constexpr Milliseconds kEnough(20'000);
 
-/// How one process ended.
+/// How a process ended.
 struct Ending {
-  std::string text;  ///< empty: well
+  std::string text;  ///< empty: successfully
   int exit_code = 0;
 };
 
@@ -40,7 +40,7 @@ std::vector<std::string> texts_of(const std::vector<Ending>& endings) {
   return texts;
 }
 
-/// What a process of a run does: it ends well or throws Error.
+/// What a process of a run does; it returns or throws Error.
 using Work = std::function<void(ProcessGroup&)>;
 
 struct TestProcess {
@@ -48,7 +48,7 @@ struct TestProcess {
   ProcessGroupOptions options;
   Work work;
 
-  /// As a program's main() does it.
+  /// Runs the process as a program's main() does.
   Ending run() const {
     try {
       const std::unique_ptr<ProcessGroup> group = connect_processes(launch, options);
@@ -77,7 +77,7 @@ std::vector<Ending> run_all(const std::vector<TestProcess>& processes) {
 
 int free_port() { return port_of(listen_at({"127.0.0.1"}, 0).sockets.front()); }
 
-/// Processes of one run, all alike, which meet at a port of their own.
+/// Returns the processes of a run, which all do the same work and meet at a port of their own.
 std::vector<TestProcess> processes(int size, const Work& work) {
   const int port = free_port();
   std::vector<TestProcess> result(size);
@@ -95,7 +95,7 @@ std::vector<TestProcess> processes(int size, const Work& work) {
   return result;
 }
 
-/// The same, for a launcher that serves the store.
+/// Returns the same processes with a launcher that serves the store.
 std::vector<TestProcess> served_by(const TcpStoreServer& server, std::vector<TestProcess> run) {
   for (TestProcess& process : run) {
     process.launch.port = server.port();
@@ -137,7 +137,7 @@ TEST(ProcessGroup, TheProcessesOfARunMeetAgreeAndPart) {
 
 TEST(ProcessGroup, ALauncherMayServeTheStore) {
   const TcpStoreServer server;
-  for (const char* job : {"run/0", "run/1"}) {  // one after the other in one store
+  for (const char* job : {"run/0", "run/1"}) {  // two runs that use the same store, one after the other
     auto run = served_by(server, processes(3, [](ProcessGroup& group) {
                            group.agree({});
                            group.leave();
@@ -250,7 +250,7 @@ TEST(Handshake, AnEarlierBuildIsNamedAsAnotherBuild) {
 }
 
 TEST(Handshake, AMachineWithALoopbackNameIsReachedWhereItsStoreIs) {
-  // On the first machine /etc/hosts has "127.0.1.1 node-a"; the third process is on another.
+  // On the first machine /etc/hosts has "127.0.1.1 node-a"; the third process is on another machine.
   EXPECT_THAT(replaced({{"127.0.1.1", "127.0.1.1"}, {"127.0.1.1", "127.0.1.1"}, {"10.0.0.2", "10.0.0.1"}}),
               ElementsAre("10.0.0.1", "10.0.0.1", "10.0.0.2"));
   EXPECT_THAT(replaced({{"::1", "::1"}, {"fd00::2", "fd00::1"}}), ElementsAre("fd00::1", "fd00::2"));
@@ -349,7 +349,7 @@ TEST(ProcessGroup, WhatAThreadHasToldIsTheErrorOfItsProcess) {
   const auto endings = run_all(processes(2, [](ProcessGroup& group) {
     group.agree({});
     if (group.is_first()) {
-      // As in a thread that writes a checkpoint.
+      // as in a thread that writes a checkpoint
       const auto writes = [&] {
         group.first_then_others("save", [] { throw Error(ErrorKind::kSystem, "the disk is full"); });
       };
@@ -387,7 +387,7 @@ TEST(ProcessGroup, AFailureThatNobodyReportsBlamesNobody) {
                           group.agree({});
                           store.set("failed", "7");
                           all_gather(group.communicator(), "", "step");
-                          std::this_thread::sleep_for(Milliseconds(600));  // two looks
+                          std::this_thread::sleep_for(Milliseconds(600));  // long enough for two checks
                           all_gather(group.communicator(), "", "step");
                           group.leave();
                         })));
@@ -434,7 +434,7 @@ TEST(ProcessGroup, AProcessThatDoesNotComeAlongIsNamed) {
 TEST(ProcessGroup, AnotherProgramAtThePortIsNamed) {
   auto run = processes(2, do_nothing);
   const Socket other =
-      std::move(listen_at({"127.0.0.1"}, 0).sockets.front());  // takes connections, and is silent
+      std::move(listen_at({"127.0.0.1"}, 0).sockets.front());  // accepts connections and is silent
   for (TestProcess& process : run) {
     process.launch.port = port_of(other);
     process.options.connect_timeout = Milliseconds(500);
@@ -458,7 +458,7 @@ TEST(ProcessGroup, ARunKeepsAwayThoseThatAreNotOfIt) {
   const Work work = [&](ProcessGroup& group) {
     group.agree({});
     if (group.is_first()) refused = run_all({late, of_another, first_of_another});
-    group.collect("done", "");  // nobody has heard of a failure
+    group.collect("done", "");  // no process has heard of a failure
     group.leave();
   };
   for (TestProcess& process : run) process.work = work;

@@ -11,7 +11,7 @@ using ::testing::IsEmpty;
 using Kind = Collective::Kind;
 using ProcessGroups = std::vector<std::vector<int>>;
 
-/// Of a collective over `axes` as all processes see it, which is the same.
+/// Returns the process groups of a collective over `axes`; checks that all processes compute the same ones.
 ProcessGroups process_groups_of(const char* text, int processes, AxisMask axes, Kind kind, AxisMask varies) {
   const Mesh mesh(Shape::parse(text));
   const bool same = kind == Kind::kAllReduce || kind == Kind::kAllGather;
@@ -67,7 +67,7 @@ TEST(EvenProcessGroups, RanksCountAsMembersDoOnEveryMeshWithAPositionInEachProce
 TEST(EvenProcessGroups, SeveralPositionsInAProcess) {
   EXPECT_THAT(process_groups_of("a:8", 2, kFirst, Kind::kReduceScatter, kFirst),
               ElementsAre(ElementsAre(0, 1)));
-  // Two groups in each process: one position of each group, or two.
+  // Two groups in each process, with one position of each group, or with two.
   EXPECT_THAT(process_groups_of("a:2;b:2", 2, kFirst, Kind::kAllReduce, kBoth),
               ElementsAre(ElementsAre(0, 1)));
   EXPECT_THAT(process_groups_of("a:4;b:2", 2, kFirst, Kind::kAllGather, kBoth),
@@ -79,9 +79,9 @@ TEST(EvenProcessGroups, SeveralPositionsInAProcess) {
 TEST(EvenProcessGroups, NoneWhereGroupsAreSpreadOtherwise) {
   // Columns of three over two positions in each process: the second process has parts of both rows.
   EXPECT_THAT(process_groups_of("rows:2;cols:3", 3, kSecond, Kind::kAllReduce, kBoth), IsEmpty());
-  // The second row is whole in its process, the others are not.
+  // The second row is completely within its process, the others are not.
   EXPECT_THAT(process_groups_of("rows:4;cols:2", 2, kSecond, Kind::kAllReduce, kBoth), IsEmpty());
-  // Both processes are in both groups, with one member and with two: that does for all_reduce alone.
+  // Both processes are in both groups, with one member and with two, which is even only for all_reduce.
   EXPECT_THAT(process_groups_of("a:3;b:2", 2, kFirst, Kind::kAllReduce, kBoth),
               ElementsAre(ElementsAre(0, 1)));
   EXPECT_THAT(process_groups_of("a:3;b:2", 2, kFirst, Kind::kReduceScatter, kBoth), IsEmpty());

@@ -1,4 +1,4 @@
-// What strangers put into a store that lets them write counts as not there.
+// Tests that values that strangers put into a store count as not set.
 #include "engine/comm/rendezvous/signed_store.h"
 
 #include <gmock/gmock.h>

@@ -37,7 +37,7 @@ void send_all(const Socket& socket, const std::string& bytes) {
             static_cast<ssize_t>(bytes.size()));
 }
 
-/// Whether the other side closes the connection.
+/// Returns whether the other end closes the connection.
 bool is_closed(const Socket& socket) {
   const auto deadline = StoreTestClock::now() + kLong;
   char bytes[256];
@@ -46,7 +46,7 @@ bool is_closed(const Socket& socket) {
   return false;
 }
 
-/// A connection that was let in.
+/// Returns a connection that was admitted.
 Socket member_connection_to(int port) {
   Socket socket = connection_to(port);
   const Authentication result =
@@ -61,7 +61,7 @@ std::string request_of(StoreRequest request) {
   return bytes;
 }
 
-/// Another program at a port: takes connections, says `greeting`, and closes them.
+/// Another program at a port: it accepts connections, sends `greeting`, and closes them.
 class OtherProgram {
  public:
   explicit OtherProgram(std::string greeting)
@@ -124,7 +124,7 @@ TEST(TcpStore, WaitsForAValueAndNoLongerThanItIsTold) {
   EXPECT_EQ(store.get("late", Milliseconds(0)), std::nullopt);
   EXPECT_EQ(store.get("late", kShort), std::nullopt);
   auto late = std::async(std::launch::async, [&store] { return store.get("late", kLong); });
-  // The call that waits holds up no other one of the same client.
+  // A call that waits does not delay other calls of the same client.
   EXPECT_EQ(store.add("n", 1), 1);
   EXPECT_EQ(store.get("never", kShort), std::nullopt);
   EXPECT_EQ(late.wait_for(Milliseconds(0)), std::future_status::timeout);
@@ -170,7 +170,7 @@ TEST(TcpStore, OtherProgramsNeitherStallNorEndTheServer) {
   StoreWriter(half_request).text("half").number(uint64_t{1000});
   send_all(half, half_request);
   EXPECT_EQ(store.add("n", 1), 1);
-  // Both are given up after a while, also where a byte comes now and then.
+  // Both connections are closed after a while, even if a byte comes now and then.
   std::jthread drips([&half](const std::stop_token& stop) {
     while (!stop.stop_requested() && ::send(half.get(), "", 1, MSG_NOSIGNAL) > 0)
       std::this_thread::sleep_for(Milliseconds(500));
@@ -186,7 +186,7 @@ TEST(TcpStore, NobodyWritesWhoDoesNotKnowTheSecret) {
   TcpStoreOptions options = client_of(server);
   options.access = access;
   TcpStore store(options);
-  // As a client of torchrun's store would.
+  // Connects as a client of torchrun's store would.
   const Socket stranger = connection_to(server.port());
   std::string forged = request_of(StoreRequest::kValidate);
   StoreWriter(forged).number(kStoreMagic).number(StoreRequest::kSet).text("failed").text("1");
@@ -200,7 +200,7 @@ TEST(TcpStore, NobodyWritesWhoDoesNotKnowTheSecret) {
       "the rendezvous store at 127.0.0.1:" + std::to_string(server.port()) +
           " has another secret than this process (it does not admit this process); the same secret in all "
           "processes, by MTF_SECRET or `cluster.secret_file`");
-  // The server notes it after it has answered.
+  // The server records it after it has answered.
   for (int look = 0; look < 1000 && server.refused().empty(); ++look)
     std::this_thread::sleep_for(Milliseconds(5));
   EXPECT_THAT(server.refused(), HasSubstr("127.0.0.1:"));
@@ -216,7 +216,7 @@ TEST(TcpStore, TakesNoMoreBytesThanItsLimit) {
   });
   EXPECT_THAT(refused, HasSubstr("it closed the connection"));
   EXPECT_EQ(taken, 9u);
-  store.set("large/0", "");  // makes room
+  store.set("large/0", "");  // frees memory
   store.set("more", large);
 }
 
@@ -277,7 +277,7 @@ TEST(TcpStore, AServerThatIsGoneIsALostPeer) {
 }
 
 TEST(TcpStore, AServerThatIsSilentIsALostPeer) {
-  // Greets as a server does, and then says nothing.
+  // This server greets and then is silent.
   const Socket listener = std::move(listen_at({"127.0.0.1"}, 0).sockets.front());
   std::promise<void> over;
   std::thread greets([&listener, end = over.get_future()] {

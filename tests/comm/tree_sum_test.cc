@@ -8,7 +8,7 @@
 namespace mtf {
 namespace {
 
-/// The tree as text: "((0+1)+2)".
+/// Returns the tree as text: "((0+1)+2)".
 std::string to_text(const std::vector<TreeNode>& tree, int node) {
   const TreeNode& n = tree[node];
   if (n.left < 0) return std::to_string(n.member);

@@ -15,7 +15,7 @@ using testing::StartsWith;
 const std::vector<std::string> kWatchedPeers = {
     "rank 0 (node-a, process 810)", "rank 1 (node-a, process 811)", "rank 2 (node-b, process 812)"};
 
-/// What a watchdog has logged.
+/// The lines that a watchdog has logged.
 class LoggedLines {
  public:
   void add(const std::string& line) {
@@ -23,7 +23,7 @@ class LoggedLines {
     lines_.push_back(line);
     added_.notify_all();
   }
-  /// The first `count` lines, as soon as there are so many.
+  /// Returns the first `count` lines as soon as there are that many.
   std::vector<std::string> first(size_t count) {
     std::unique_lock lock(mutex_);
     added_.wait_for(lock, std::chrono::seconds(60), [&] { return lines_.size() >= count; });
@@ -99,11 +99,11 @@ TEST(Watchdog, EndsAtOnce) {
 
 TEST(Disagreement, OfWaitsIsOnlyWhatNoCorrectRunCanShow) {
   const PublishedWait zero{17, "all_reduce a over rows", 200, 1};
-  // Rank 1 is behind, and waits for a third.
+  // Rank 1 is behind, and waits for a third rank.
   EXPECT_FALSE(disagreement("r1", 1, {12, "all_gather b over cols", 100, 2}, "r0", 0, zero));
-  // The same collective, uneven shares; rank 1 waits for a third.
+  // Both are in the same collective, with uneven shares; rank 1 waits for a third rank.
   EXPECT_FALSE(disagreement("r1", 1, {17, "all_reduce a over rows", 204, 2}, "r0", 0, zero));
-  // They wait for each other.
+  // Both wait for each other.
   EXPECT_FALSE(disagreement("r1", 1, {17, "all_reduce a over rows", 200, 0}, "r0", 0, zero));
   EXPECT_TRUE(disagreement("r1", 1, {17, "all_reduce a over rows", 400, 0}, "r0", 0, zero));
   EXPECT_TRUE(disagreement("r1", 1, {16, "all_reduce a over rows", 200, 0}, "r0", 0, zero));
@@ -133,7 +133,7 @@ TEST(RootCause, IsTheFirstFailureThatIsNoConsequence) {
 
 TEST(RootCause, IsTheProcessThatEndedWithoutAWord) {
   MemoryStore store;
-  // Rank 1 has noticed before, and ended.
+  // Rank 1 has noticed the loss before, and has ended.
   publish(store, 1, lost_peer(lost_connection_text(kWatchedPeers[2], " in a", "Connection closed by peer")));
   EXPECT_THAT(
       cause_for_rank_0(store, lost_peer(lost_connection_text(kWatchedPeers[1], " in a", "reset by peer"))),
@@ -148,7 +148,7 @@ TEST(RootCause, IsTheProcessThatDoesNotAnswerAndWaitsForNobody) {
   EXPECT_THAT(
       cause_for_rank_0(store, lost_peer(no_answer_text(kWatchedPeers[1], false, timeout, " in a"))),
       StartsWith(kWatchedPeers[2] + " does not answer: stopped, hanging, or cut off from the network"));
-  // Rank 1 was the first whose time was over, and has closed its connections.
+  // Rank 1 was the first to time out, and has closed its connections.
   publish(store, 1, lost_peer(no_answer_text(kWatchedPeers[2], false, timeout, " in a")));
   EXPECT_THAT(cause_for_rank_0(store, lost_peer(lost_connection_text(kWatchedPeers[1], " in a", "closed"))),
               StartsWith(kWatchedPeers[2] + " does not answer"));
@@ -163,7 +163,7 @@ TEST(RootCause, IsADisagreementOfThoseThatWaitForEachOther) {
               HasSubstr("do not run the same program"));
 }
 
-/// Its server has gone.
+/// A store whose server is gone.
 class UnreachableStore final : public Store {
  public:
   void set(const std::string&, const std::string&) override { gone(); }

@@ -1,4 +1,4 @@
-// Hints at unknown keys: from the same map, from elsewhere in the language, from other types.
+// Tests hints for unknown keys: from the same map, from elsewhere in the language, from other types.
 #include "engine/config/known_keys.h"
 
 #include "tests/config/testing.h"
@@ -64,7 +64,7 @@ const std::vector<KnownKey>& language() {
   return keys;
 }
 
-/// The hint at the only mistake of a text.
+/// Returns the hint of the only error in a text.
 std::string hint(const std::string& yaml) {
   Diagnostics diagnostics;
   parse<Options>(parse_yaml(yaml, "a.yaml", diagnostics), diagnostics, {}, {}, &language);

@@ -1,4 +1,4 @@
-// Merging: includes, files, arguments.
+// Tests the merging of includes, files and arguments.
 #include <sys/stat.h>
 
 #include <thread>
@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// Loads "a.yaml" and "b.yaml" on top.
+/// Returns "a.yaml" merged with "b.yaml", which wins.
 std::string merged(const std::string& a, const std::string& b) {
   Files files;
   files.write("a.yaml", a);
@@ -91,7 +91,7 @@ TEST(Include, CyclesAndMissingFilesAreErrors) {
 
 TEST(Include, OfAPipeOrADeviceIsAnErrorAtOnce) {
   Files files;
-  ASSERT_EQ(::mkfifo("pipe", 0600), 0);  // to which nobody writes
+  ASSERT_EQ(::mkfifo("pipe", 0600), 0);  // a pipe that nobody writes to
   files.write("a.yaml", "include: [pipe, /dev/zero]\n");
   Diagnostics diagnostics;
   load({"a.yaml", "/dev/zero"}, {}, diagnostics);
@@ -152,7 +152,7 @@ TEST(Arguments, PairsMayHaveLists) {
             "{a: 1, layout: {vocab: [v, b], batch: [x, y]}}");
 }
 
-/// The dimensions that `shared_layout` covers, for files shared.yaml and a.yaml and arguments.
+/// Returns the dimensions that `shared_layout` covers, for the files shared.yaml and a.yaml and arguments.
 std::string shared_of(const std::string& shared, const std::string& own,
                       const std::vector<std::string>& arguments = {}) {
   Files files;

@@ -1,4 +1,4 @@
-// Places of nodes, and the messages for text that YAML reads otherwise than meant.
+// Tests the places of nodes, and the messages for text that YAML reads differently than the user meant.
 #include "tests/config/testing.h"
 
 namespace mtf::config {

@@ -1,4 +1,4 @@
-// Typed options: parsing, errors, dump, help, comparison; one description for all.
+// Tests typed options: parsing, errors, dump, help and comparison, all from one description.
 #include "tests/config/testing.h"
 
 namespace mtf::config {
@@ -60,7 +60,7 @@ struct Noam {
   static constexpr std::string_view type_name = "noam";
   int64_t warmup_steps = 0;
 };
-// A template over the visitor is as good.
+// `describe` may also be a template over the visitor.
 template <class V>
 void describe(V& visit, Noam& options) {
   visit("warmup_steps", options.warmup_steps, "steps of linear growth", required);

@@ -1,4 +1,4 @@
-// Files for a test and the text of its errors.
+// Helpers for tests of the configuration: files, and the text of errors.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@
 
 namespace mtf::config {
 
-/// A directory of YAML files that is the working directory while it lives.
+/// A directory of YAML files; it is the working directory until it is destroyed.
 class Files {
  public:
   Files() : before_(std::filesystem::current_path()) {
@@ -38,7 +38,7 @@ class Files {
   std::filesystem::path before_, directory_;
 };
 
-/// Each error as it is printed, ordered by place.
+/// Returns each error as it is printed, ordered by place.
 inline std::vector<std::string> errors_of(const Diagnostics& diagnostics) {
   std::vector<std::string> lines;
   try {
@@ -49,7 +49,7 @@ inline std::vector<std::string> errors_of(const Diagnostics& diagnostics) {
   return lines;
 }
 
-/// The tree of one YAML text in one line. Errors fail the test.
+/// Returns the tree of one YAML text on one line. Errors fail the test.
 inline std::string loaded(const std::string& yaml, const std::vector<std::string>& arguments = {}) {
   Files files;
   files.write("a.yaml", yaml);
@@ -59,7 +59,7 @@ inline std::string loaded(const std::string& yaml, const std::vector<std::string
   return to_flow_yaml(node);
 }
 
-/// The errors of one YAML text (a.yaml) and arguments.
+/// Returns the errors of one YAML text (a.yaml) and arguments.
 inline std::vector<std::string> load_errors(const std::string& yaml,
                                             const std::vector<std::string>& arguments = {}) {
   Files files;
@@ -69,7 +69,7 @@ inline std::vector<std::string> load_errors(const std::string& yaml,
   return errors_of(diagnostics);
 }
 
-/// Parses YAML text as `T`; the text must be right.
+/// Parses YAML text as `T`. Errors fail the test.
 template <class T>
 T parsed(const std::string& yaml) {
   Diagnostics diagnostics;
@@ -78,7 +78,7 @@ T parsed(const std::string& yaml) {
   return value;
 }
 
-/// The errors of YAML text as `T`, without the lines that show the place.
+/// Returns the errors of YAML text that is parsed as `T`, without the lines that show the place.
 template <class T>
 std::vector<std::string> parse_errors(const std::string& yaml) {
   Diagnostics diagnostics;

@@ -1,4 +1,4 @@
-// Shapes, meshes, layout rules, intervals, durations, byte sizes, paths.
+// Tests shapes, meshes, layout rules, intervals, durations, byte sizes and paths.
 #include "engine/config/types.h"
 
 #include "tests/config/testing.h"

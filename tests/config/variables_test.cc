@@ -1,4 +1,4 @@
-// `$name`, `${expression}`, `$$`, and arguments of blocks.
+// Tests `$name`, `${expression}`, `$$`, and arguments of blocks.
 #include <fmt/format.h>
 
 #include "tests/config/testing.h"
@@ -86,7 +86,8 @@ TEST(Variables, BadExpressionsAndReferences) {
               ElementsAre(testing::StartsWith("a.yaml:1:8: `a-b` cannot be the name of a variable")));
 }
 
-/// v0: FIRST, v1: LATER with v0, ..., v60.
+/// Returns variables that refer to each other: v0 is `first`, and each of v1 .. v60 is `later` with the name
+/// before it.
 std::string chain(const std::string& first, const std::string& later) {
   std::string text = "vars:\n  v0: " + first + "\n";
   for (int i = 1; i <= 60; ++i) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr RandomStream initial = RandomStream::kInitialValues;
 
-// Random123 1.14, kat_vectors: philox4x32 10.
+// The answers are from Random123 1.14, kat_vectors, philox4x32 10.
 TEST(Philox, GivesTheKnownAnswersOfRandom123) {
   EXPECT_EQ(philox({{0, 0, 0, 0}}, {0, 0}), (PhiloxBlock{{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}}));
   constexpr uint32_t ones = 0xffffffff;
@@ -50,7 +50,7 @@ TEST(Random, BatchGivesTheBitsOfItsElements) {
     EXPECT_EQ(bits[i], random_bits(key, RandomStream::kDropout, 9, static_cast<int64_t>(4 * block) + i));
 }
 
-// The definition of the numbers: a change of any of these values changes every run of every user.
+// These values define the numbers: a change of any of them changes every run of every user.
 TEST(Random, TwentyValuesThatNeverChange) {
   const PhiloxKey key = random_key("layer_1/kernel", 1);
   const std::vector<uint32_t> bits = {0xf1740674, 0xd538ef33, 0x741e98be, 0x380aa724, 0xf0bd7457};

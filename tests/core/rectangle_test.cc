@@ -11,10 +11,10 @@ namespace {
 
 struct Array {
   Shape shape;
-  std::vector<int64_t> begin;  ///< of the rectangle
+  std::vector<int64_t> begin;  ///< index of the rectangle's first element
   std::vector<int32_t> elements;
 
-  /// Around a rectangle of these sizes, with room on both sides of some axes.
+  /// An array around a rectangle of these sizes, with a margin on both sides of some axes.
   Array(const std::vector<int64_t>& sizes, std::mt19937& random) {
     std::vector<Dimension> dimensions;
     for (const int64_t size : sizes) {
@@ -25,7 +25,7 @@ struct Array {
     shape = Shape(dimensions);
     elements.resize(static_cast<size_t>(shape.size()));
   }
-  /// The element of the rectangle with this index along each axis.
+  /// Returns the element of the rectangle with this index along each axis.
   int32_t& at(const std::vector<int64_t>& index) {
     const std::vector<int64_t> strides = shape.strides();
     int64_t offset = 0;

@@ -1,9 +1,9 @@
-// A whole configuration. Lines that begin with %%% cut the input into parts:
+// The entry for a whole configuration. Lines that begin with %%% cut the input into parts:
 //
 //   include: b.yaml             the first part is a.yaml
-//   %%% file                    the next file (b.yaml, c.yaml, ...), also on the command line
-//   %%% included                the next file, only there to be included
-//   %%% arguments               key=value, one a line
+//   %%% file                    the next file (b.yaml, c.yaml, ...), which is also on the command line
+//   %%% included                the next file, which can only be included
+//   %%% arguments               key=value, one per line
 #include <fmt/format.h>
 
 #include "engine/base/check.h"
@@ -30,7 +30,7 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-/// Writes the files of the input and removes those of the input before.
+/// Writes the files of the input and removes those of the previous input.
 CommandLine command_line_of(std::string_view input) {
   CommandLine result;
   std::string kind = "file", text;

@@ -1,5 +1,5 @@
-// Every input of the corpus, former findings among them, through its reader: read, or refused with an Error
-// that can be printed (the entries check it), in little time and memory.
+// Feeds every input of the corpus, which contains former findings, to its reader. The reader must accept it
+// or refuse it with an Error that can be printed (the entries check this), in little time and memory.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

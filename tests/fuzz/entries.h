@@ -1,5 +1,5 @@
-// The readers of files from outside, each as a function of the bytes of one input: for the fuzzers
-// (fuzzer.cc) and for the test that feeds them the corpus (corpus_test.cc).
+// The readers of external files, each as a function of the bytes of one input: for the fuzzers (fuzzer.cc)
+// and for the test that feeds them the corpus (corpus_test.cc).
 //
 //   entry_called("safetensors").run(bytes);
 #pragma once
@@ -9,15 +9,15 @@
 
 namespace mtf::fuzz {
 
-/// One reader. `run` returns when the input was read, or refused by an Error that can be printed. A broken
-/// promise (a dump that reads back as something else, an Error without a message) fails an MTF_CHECK.
+/// One reader. `run` returns when the input was accepted, or was refused by an Error that can be printed. A
+/// broken promise (a dump that reads back differently, an Error without a message) fails an MTF_CHECK.
 struct Entry {
-  std::string_view name;  ///< also of its folder in corpus/
+  std::string_view name;  ///< also the name of its folder in corpus/
   void (*run)(std::string_view input);
 };
 
 std::span<const Entry> entries();
-/// There must be one.
+/// Returns the entry of this name, which must exist.
 const Entry& entry_called(std::string_view name);
 
 void run_yaml(std::string_view input);         ///< a YAML document

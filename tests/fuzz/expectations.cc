@@ -10,7 +10,8 @@
 namespace mtf::fuzz {
 namespace {
 
-/// Bytes of the UTF-8 character at the front of `text`; 0 when there is none, or one that moves the cursor.
+/// Returns the number of bytes of the UTF-8 character at the front of `text`; 0 if it is invalid or moves the
+/// cursor.
 size_t printable_length(std::string_view text) {
   const auto byte = [text](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   const auto continues = [&](size_t i) { return (byte(i) & 0xc0u) == 0x80u; };
@@ -42,7 +43,7 @@ void expect_printable_problem(const Problem& problem) {
   expect_printable_text(problem.to_string());
 }
 
-/// Removes itself with all files when the process ends.
+/// A directory that is removed with all its files when the process ends.
 class InputDirectory {
  public:
   InputDirectory() {

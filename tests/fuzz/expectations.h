@@ -1,4 +1,4 @@
-// What every reader promises, and the files that the entries read from.
+// Checks of what every reader promises, and the files that the entries read.
 #pragma once
 
 #include <filesystem>
@@ -9,13 +9,13 @@
 
 namespace mtf::fuzz {
 
-/// Every problem has a message, and all that is printed is UTF-8 without control characters other than the
-/// ends of lines.
+/// Checks that every problem has a message, and that everything printed is UTF-8 without control characters
+/// other than newlines.
 void expect_printable(const Error& error);
-/// The same for all that was collected.
+/// The same for all collected problems.
 void expect_printable(const Diagnostics& diagnostics);
 
-/// Runs `read`; true when it threw no Error. An Error must be printable.
+/// Runs `read`; returns true if it threw no Error. An Error must be printable.
 template <class Read>
 bool succeeds(const Read& read) {
   try {
@@ -27,12 +27,12 @@ bool succeeds(const Read& read) {
   }
 }
 
-/// The path of `name` in a directory of this process, in memory where there is /dev/shm; it goes with the
-/// process.
+/// Returns the path of `name` in a directory of this process, which is in memory if there is /dev/shm, and is
+/// removed when the process ends.
 std::string input_path(const std::string& name);
-/// Writes a file there and returns its path.
+/// Writes a file into that directory and returns its path.
 std::string write_input(const std::string& name, std::string_view bytes);
-/// Removes a file there, if there is one.
+/// Removes a file of that directory, if it exists.
 void remove_input(const std::string& name);
 
 }  // namespace mtf::fuzz

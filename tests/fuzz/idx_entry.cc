@@ -1,4 +1,5 @@
-// An IDX file of images or of labels, as it is (it may be compressed) and compressed here.
+// The entry for IDX files of images or labels: the input as it is (it may be compressed), and compressed
+// here.
 #include <zlib.h>
 
 #include <array>

@@ -1,5 +1,5 @@
-// The manifest of a checkpoint, as it is and with the checksum that fits: to_json() of what was read reads
-// back to the same.
+// The entry for the manifest of a checkpoint: the input as it is, and with a checksum that matches. to_json()
+// of what was read must read back to the same manifest.
 #include <fmt/format.h>
 
 #include "engine/base/check.h"
@@ -11,7 +11,7 @@
 namespace mtf::fuzz {
 namespace {
 
-/// `text` without its last entry, closed with the checksum of what is left.
+/// Replaces the last entry of `text` by a checksum of what is before it.
 std::string with_checksum(std::string_view text) {
   const std::string_view body = text.substr(0, text.rfind("  \"xxh128\": \""));
   return fmt::format("{}  \"xxh128\": \"{}\"\n}}\n", body, hash128_hex(body));

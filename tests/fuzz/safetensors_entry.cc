@@ -1,4 +1,5 @@
-// A safetensors file: every byte that a tensor says it has can be read, and writing it gives an equal file.
+// The entry for safetensors files: every byte that a tensor claims to have can be read, and writing the
+// tensors again gives an equal file.
 #include <algorithm>
 #include <numeric>
 

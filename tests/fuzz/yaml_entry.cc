@@ -1,4 +1,4 @@
-// A YAML document alone: to_yaml() of what was read reads back to the same.
+// The entry for a single YAML document: to_yaml() of what was read must read back to the same tree.
 #include "engine/base/check.h"
 #include "engine/config/load.h"
 #include "engine/config/variables.h"
@@ -10,7 +10,7 @@ namespace {
 
 using config::Node;
 
-/// The tree of a text that to_yaml() made: `$$` is a dollar sign again.
+/// Returns the tree of a text that to_yaml() wrote, in which `$$` is a dollar sign again.
 Node read_back(const std::string& text) {
   Diagnostics diagnostics;
   const Node node = config::parse_yaml(text, "dump.yaml", diagnostics);

@@ -40,7 +40,7 @@ TEST(Gradients, StartFromGivenCotangents) {
   EXPECT_EQ(evaluate(graph, {dx}, {{"x", {5, 10}}, {"seed", {2, 3}}})[0], (Values{20, 60}));
 }
 
-/// x^2 + x at [5, 10] with cotangents [2, 3].
+// Differentiates x^2 + x at [5, 10] with cotangents [2, 3].
 TEST(CustomGradient, IsUsedInPlaceOfTheDerivedOne) {
   Graph graph;
   const Tensor x = graph.input("x", kPair), seed = graph.input("seed", kPair);
@@ -55,7 +55,8 @@ TEST(CustomGradient, IsUsedInPlaceOfTheDerivedOne) {
   EXPECT_EQ(values[1], (Values{22, 63}));
 }
 
-/// A chain of layers with weights and dropout; `wrap` decides what is computed again.
+/// Returns gradients of a sequence of layers with weights and dropout; `wrap` decides which layers are
+/// recomputed.
 Tensors chain(
     Graph& graph,
     const std::function<Tensor(const std::function<Tensor(const Tensor&)>&, const Tensor&, int)>& wrap) {
@@ -109,11 +110,11 @@ TEST(Recompute, WhatComesBeforeAnInputIsDifferentiatedOnce) {
   for (int layer = 0; layer < 3; ++layer)
     y = recompute([&](const Tensors& in) { return Tensors{multiply(in[0], x)}; }, {y})[0];
   const Tensor dx = gradients({y}, {x})[0];
-  EXPECT_EQ(evaluate(graph, {dx}, {{"x", {2, 3}}})[0], (Values{32, 108}));  // of x^4
+  EXPECT_EQ(evaluate(graph, {dx}, {{"x", {2, 3}}})[0], (Values{32, 108}));  // y is x^4
 }
 
-/// Gradients of a random function by three inputs: functions of functions, to a depth of three, that read
-/// whatever was made before.
+/// Returns the gradients of a random function by its three inputs. The function contains functions, to a
+/// depth of three, that read any tensor made before.
 std::vector<Values> random_gradients(uint32_t seed, bool again) {
   Graph graph;
   std::mt19937 random(seed);

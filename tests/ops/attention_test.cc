@@ -18,13 +18,14 @@
 namespace mtf::testing {
 namespace {
 
-/// A problem: its operands, built in a graph of a dtype.
+/// A problem: builds operands in a graph of any dtype.
 struct Problem {
   std::function<AttentionInputs(CaseBuilder&)> inputs;
   AttentionOptions options = {};
 };
 
-/// Results, and gradients of q, k, v and the table, for cotangents that differ from element to element.
+/// Returns the results and the gradients of q, k, v and the table, for cotangents that differ between
+/// elements.
 std::vector<Values> values_and_gradients(const Problem& problem, DType dtype, bool fused) {
   Graph graph;
   CaseBuilder build(graph, dtype);
@@ -45,7 +46,7 @@ void expect_same(const std::vector<Values>& actual, const std::vector<Values>& e
   for (size_t i = 0; i < actual.size(); ++i) expect_close(names[i], actual[i], expected[i], tolerance);
 }
 
-/// In float32 and float64, against the composed form in float64.
+/// Checks float32 and float64 results against the composed form in float64.
 void expect_composed(const Problem& problem) {
   const std::vector<Values> expected = values_and_gradients(problem, DType::kFloat64, false);
   {
@@ -76,7 +77,7 @@ TEST(Attention, SeesItsSegmentOnly) {
     AttentionInputs in = multi_head(c, 3, 2, 40, 40, 8);
     in.query_segment = c.values("s", {batch(3), length(40)}, DType::kInt32, packed_segments(3, 40, 11, 5));
     in.memory_segment =
-        c.values("t", {memory(40), batch(3)}, DType::kInt32, [] {  // transposed, as any order will do
+        c.values("t", {memory(40), batch(3)}, DType::kInt32, [] {  // transposed, because any order is valid
           Values ids;
           const Values rows = packed_segments(3, 40, 11, 5);
           for (size_t i = 0; i < 40; ++i) {
@@ -230,7 +231,7 @@ TEST(Attention, ReadsNoEntriesBehindTheVisibleOnes) {
 TEST(Attention, SumsAllValuesForAQueryThatSeesNothing) {
   const auto inputs = [](CaseBuilder& c) {
     AttentionInputs in = multi_head(c, 1, 2, 20, 24, 8);
-    // Queries 0 to 4 see nothing; of the entries hidden from them, some are hidden twice.
+    // Queries 0 to 4 see nothing; some of the entries are hidden from them by two masks.
     Values query(20, 1.0), ids(24, 1.0);
     std::fill(query.begin(), query.begin() + 5, 9.0);
     in.query_segment = c.values("s", {length(20)}, DType::kInt32, query);
@@ -275,7 +276,7 @@ TEST(Attention, RoundsBFloat16Once) {
                           return in;
                         },
                         {.causal = true, .max_distance = 16}};
-  // The composed form rounds its results at the same places.
+  // The composed form rounds at the same places.
   const auto expected = values_and_gradients(problem, DType::kBFloat16, false);
   expect_same(values_and_gradients(problem, DType::kBFloat16, true), expected, 1e-2);
 }
@@ -284,12 +285,12 @@ TEST(Attention, ShowsNaN) {
   Graph graph;
   CaseBuilder c(graph, DType::kFloat32);
   AttentionInputs in = multi_head(c, 1, 1, 6, 6, 4);
-  c.feeds["k"][9] = std::nan("");  // of entry 2
+  c.feeds["k"][9] = std::nan("");  // an element of entry 2
   const Values y = evaluate(graph, {attention(in, {.causal = true})}, c.feeds)[0];
   for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i >= 8) << i;
 }
 
-/// A graph with attention and its gradients as outputs, causal, with bias and noise.
+/// Builds a graph whose outputs are causal attention with bias and noise, and its gradients.
 void build_outputs(Graph& graph, std::map<std::string, Values>& feeds) {
   CaseBuilder c(graph, DType::kFloat32);
   AttentionInputs in = multi_head(c, 4, 4, 50, 50, 24);
@@ -336,7 +337,7 @@ TEST(ExponentialOfNonpositive, IsThatOfTheLibraryAndKeepsNaN) {
 }
 
 TEST(RelativeBuckets, AreThoseOfT5) {
-  // Recorded from the original: where each bucket begins.
+  // Where each bucket begins, recorded from the original implementation.
   const RelativeBuckets both{};
   const std::vector<std::pair<int64_t, int64_t>> bidirectional{
       {-1000, 15}, {-91, 15}, {-90, 14}, {-64, 14}, {-63, 13}, {-46, 13}, {-45, 12}, {-32, 12},

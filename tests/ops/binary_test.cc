@@ -36,7 +36,7 @@ TEST(Binary, OutputIsTheLargerShapeElseTheFirstFollowedByNewDimensions) {
   EXPECT_EQ(broadcast_shape("add", {}, {b}), (Shape{b}));
 }
 
-/// Values of a tensor of shape `from`, for each element of one of shape `to`.
+/// Returns the element of a tensor of shape `from` for each element of a tensor of shape `to`.
 Values repeated(const Shape& from, const Values& values, const Shape& to) {
   const std::vector<int64_t> from_strides = from.strides(), to_strides = to.strides();
   Values result(to.size());
@@ -50,9 +50,9 @@ Values repeated(const Shape& from, const Values& values, const Shape& to) {
   return result;
 }
 
-/// Every pairing of operand shapes and output order, computed by index arithmetic.
+// Checks all pairs of operand shapes and output orders against index arithmetic.
 TEST(Binary, BroadcastsByName) {
-  const Dimension a{"a", 3}, b{"b", 5}, c{"c", 300};  // c: more than a block
+  const Dimension a{"a", 3}, b{"b", 5}, c{"c", 300};  // c is longer than a block
   const std::vector<Shape> shapes = {{}, {a}, {c}, {b, c}, {a, c}, {c, a}, {a, b, c}, {c, b, a}};
   const std::vector<Shape> orders = {{a, b, c}, {c, a, b}, {b, c, a}};
   for (const Shape& left : shapes) {

@@ -32,7 +32,7 @@ TEST(Broadcast, AndTransposeAgreeWithTheGoldenValues) {
       graph, {{"transpose", transpose(x, {d, b, l})}, {"broadcast", broadcast(reduce_sum(x, d), {n, b, l})}});
 }
 
-/// Element i of a tensor of shape `to`, taken from x of shape `from`.
+/// Returns element i of a tensor of shape `to`, taken from x of shape `from`.
 double element(const Shape& from, const Values& x, const Shape& to, int64_t i) {
   int64_t offset = 0;
   for (int axis = 0; axis < to.rank(); ++axis) {

@@ -1,4 +1,4 @@
-// Writing one entry along a dimension.
+// Tests writing one entry along a dimension.
 #include "engine/ops/dynamic_update_slice.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ TEST(DynamicUpdateSlice, AnIndexOutsideChangesNothing) {
             count_from(0, 8));
 }
 
-/// y[.., i, ..] = i == index ? entry : x, by the definition; index over {batch}.
+/// Computes y[.., i, ..] = i == index ? entry : x by the definition; index has dimension batch.
 Values by_definition(const Shape& shape, const Values& x, const Values& entry, const Values& index) {
   const int axis = *shape.find("memory"), batch = *shape.find("batch");
   const Shape others = shape - shape[axis];
@@ -98,7 +98,7 @@ TEST(DynamicUpdateSlice, RefusesWhatDoesNotFit) {
   EXPECT_THROW(dynamic_update_slice(x, entry, graph.input("along", {{"n", 4}}, DType::kInt32), "n"), Error);
 }
 
-/// A cache as decoding has it: hypotheses, heads and the entry's dimension may be split; memory is gathered.
+// A cache as in decoding: hypotheses, heads and the entry's dimension may be split; memory is gathered.
 TEST(DynamicUpdateSlice, OnLayouts) {
   const Shape shape{{"batch", 4}, {"beam", 2}, {"heads", 2}, {"memory", 6}, {"d", 4}};
   const Shape others = shape - shape.dimension("memory");

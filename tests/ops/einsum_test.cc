@@ -27,7 +27,7 @@ Values random_values(int64_t n, unsigned seed) {
   return values;
 }
 
-/// Strides of `shape` along the dimensions of `all`; 0 where it has none.
+/// Returns the strides of `shape` along the dimensions of `all`; 0 for those that it lacks.
 std::vector<int64_t> strides_along(const Shape& all, const Shape& shape) {
   std::vector<int64_t> strides(all.rank());
   for (int axis = 0; axis < shape.rank(); ++axis)
@@ -35,7 +35,7 @@ std::vector<int64_t> strides_along(const Shape& all, const Shape& shape) {
   return strides;
 }
 
-/// The definition: a loop over all combinations of all dimensions.
+/// Computes the definition by a loop over all combinations of all dimensions.
 Values naive_einsum(const std::vector<Shape>& shapes, const std::vector<Values>& inputs,
                     const Shape& output) {
   Shape all;

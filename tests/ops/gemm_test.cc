@@ -27,7 +27,7 @@ std::vector<T> random_values(int64_t n) {
   return values;
 }
 
-/// Memory that ends where the values end, so that a sanitizer sees a read behind them.
+/// A matrix whose memory ends with its values, so that a sanitizer detects a read beyond them.
 template <class T>
 struct Matrix {
   int64_t rows, columns, row_stride, column_stride, begin;
@@ -45,7 +45,7 @@ struct Matrix {
   }
 };
 
-/// Rows [row, row + rows) and columns [column, column + columns) of a * b.
+/// Returns rows [row, row + rows) and columns [column, column + columns) of a * b.
 template <class T>
 std::vector<float> product_block(const Matrix<T>& a, const Matrix<T>& b, int64_t row, int64_t rows,
                                  int64_t column, int64_t columns, const GemmKernels& kernels) {
@@ -136,7 +136,7 @@ TEST(Gemm, SeveralSummedAxesAreOneDepth) {
   const int64_t outer = 7, inner = 90, rows = 20, columns = 50;
   const std::vector<float> a = random_values<float>(rows * outer * inner),
                            b = random_values<float>(outer * inner * columns);
-  // The same b with the two axes exchanged in memory.
+  // The same b with its two axes exchanged in memory.
   std::vector<float> exchanged(b.size());
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t i = 0; i < inner; ++i)
@@ -170,7 +170,7 @@ TEST(Gemm, ProductsEntryByEntryHaveTheBitsOfAMatrixProduct) {
   }
 }
 
-/// Runs the kernel of an einsum of float32 or bfloat16 on given inputs, all tasks at once or one by one.
+/// Runs the kernel of an einsum of float32 or bfloat16, with all tasks at once or one by one.
 template <class T>
 std::vector<T> run_einsum(const std::vector<Shape>& shapes, const Shape& output,
                           const std::vector<std::vector<T>>& inputs, bool task_by_task) {
@@ -217,7 +217,7 @@ TEST(EinsumTasks, DoNotChangeBits) {
   expect_tasks_do_not_matter<BFloat16>({batch, in}, {in, out}, {batch, out});
 }
 
-/// Entries [begin, begin + size) of the first dimension.
+/// Returns entries [begin, begin + size) of the first dimension.
 template <class T>
 std::vector<T> slice(const std::vector<T>& values, const Shape& shape, int64_t begin, int64_t size) {
   const int64_t row = shape.size() / shape[0].size;
@@ -263,7 +263,7 @@ TEST(EinsumCuts, OfRowsColumnsAndBatchDoNotChangeBits) {
   expect_cuts_do_not_matter<BFloat16>({b, k, c}, {b, k, c}, {b, c});
 }
 
-/// A batch dimension that is the vector of an elementwise product, and cut too far for that.
+// The batch dimension is the vector of an elementwise product, and is split too finely for that.
 TEST(EinsumCuts, OfTheVectorDoNotChangeBits) {
   const Dimension k{"k", 800}, v{"v", 24}, few{"v", 3};
   const std::vector<float> a = random_values<float>(k.size * v.size),

@@ -1,4 +1,4 @@
-// Every operation that has an example sends the right gradient: compared with central differences in float64.
+// Compares the gradient of every operation that has an example with central differences in float64.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 namespace mtf::testing {
 namespace {
 
-/// Operations that stop gradients on purpose although they change with their inputs.
+/// Operations that stop gradients on purpose, although they depend on their inputs.
 const std::set<std::string> kWithoutGradient = {"stop_gradient"};
 
 std::string first_name(const OperationCase& operation_case) {
@@ -46,7 +46,7 @@ double inner_product(const std::vector<Values>& a, const std::vector<Values>& b)
   return sum;
 }
 
-/// d <ys, cts> / d feeds[input], one element at a time.
+/// Computes d <ys, cts> / d feeds[input], one element at a time.
 Values central_differences(const Graph& graph, const Tensors& ys, const std::vector<Values>& cts,
                            std::map<std::string, Values> feeds, const std::string& input) {
   constexpr double kStep = 1e-5;
@@ -79,7 +79,7 @@ TEST_P(Gradient, IsThatOfCentralDifferences) {
   CaseBuilder build(graph, DType::kFloat64), build_forward(forward, DType::kFloat64);
   const Tensors ys = floating_outputs(build), forward_ys = floating_outputs(build_forward);
   const std::vector<NamedInput> xs = floating_inputs(graph);
-  if (ys.empty() || xs.empty()) return;  // of integers: nothing to differentiate
+  if (ys.empty() || xs.empty()) return;  // integers have no gradient
 
   std::mt19937 generator(7);
   std::uniform_real_distribution<double> uniform(-1, 1);

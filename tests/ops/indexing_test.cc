@@ -1,4 +1,4 @@
-// One-hot vectors, ranges, look-up and top-k.
+// Tests one-hot vectors, ranges, look-up and top-k.
 #include "engine/ops/indexing.h"
 
 #include <gmock/gmock.h>
@@ -136,7 +136,7 @@ TEST(Gather, ASplitTableLeavesAPartialSum) {
   EXPECT_EQ(place(gradient).outputs[0], (Layout{{{0}, {}}, axis_bit(1)}));
 }
 
-/// Sums of rows of dy by id, in the order of the ids, in float.
+// The expected sums are computed in float, in the order of the ids.
 TEST(GatherGradient, AddsRowsInTheOrderOfTheIds) {
   const int64_t rows = 1000, columns = 70, places = 3000;
   std::mt19937 generator(7);

@@ -1,4 +1,5 @@
-// Every operation under every legal layout gives the values of one position, replicas compared bit for bit.
+// Checks that every operation gives the values of one position under every legal layout; replicas are
+// compared bit for bit.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -13,7 +14,7 @@
 namespace mtf::testing {
 namespace {
 
-/// Builds a case with its outputs and their gradients as outputs of the graph.
+/// Builds a case; the outputs of the graph are its outputs and their gradients.
 std::map<std::string, Values> build(const OperationCase& operation_case, Graph& graph) {
   CaseBuilder builder(graph, DType::kFloat32);
   const Tensors outputs = operation_case.build(builder);
@@ -27,7 +28,7 @@ std::map<std::string, Values> build(const OperationCase& operation_case, Graph& 
     if (is_floating(outputs[i].dtype())) ys.push_back(outputs[i]);
   }
   if (ys.empty()) return builder.feeds;
-  // Cotangents that differ from element to element.
+  // The cotangents differ between elements.
   Tensors cotangents;
   for (size_t i = 0; i < ys.size(); ++i) {
     cotangents.push_back(builder.input("cotangent_" + std::to_string(i), ys[i].shape(), 0.5, 1.5));
@@ -74,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(Operations, EveryLayout, ::testing::Range<size_t>(0, op
                            return std::to_string(info.param) + "_" + name;
                          });
 
-/// Every kernel belongs to an operation that has a case (and with it gradient and layout tests).
+/// Checks that every kernel belongs to an operation that has a case, and thereby gradient and layout tests.
 TEST(Operations, EachHasACase) {
   std::set<std::string> covered;
   for (const OperationCase& operation_case : operation_cases()) {

@@ -13,7 +13,8 @@
 namespace mtf::testing {
 namespace {
 
-/// The new weight and slots of one optimizer, and its slots' suffixes and shapes.
+/// An optimizer: the suffixes and shapes of its slots, and its update, which returns the new weight and
+/// slots.
 struct Optimizer {
   std::vector<std::pair<std::string, Shape>> slots;
   std::function<AdafactorUpdate(const Tensor& w, const Tensor& g, const Tensors& slots, const Tensor& rate,
@@ -24,7 +25,7 @@ struct Optimizer {
 using Schedule = std::function<double(int step)>;
 using OptimizerOf = std::function<Optimizer(const std::string& name, const Shape& shape)>;
 
-/// A variable with its slots, its gradient fed, and the update assigned.
+/// A variable with its slots; its gradient is fed, and the update is assigned.
 class OneVariable {
  public:
   OneVariable(const std::string& name, const Shape& shape, const Values& initial,
@@ -60,7 +61,8 @@ class OneVariable {
 
 double pow_decay(int step) { return 1 - std::pow(step + 1, -0.8); }
 
-/// Runs the recorded steps of every variable of a case; checks weights after each step and the final slots.
+/// Runs the recorded steps of every variable of a case; checks the weights after each step and the final
+/// slots.
 void expect_golden(
     const std::string& name, const OptimizerOf& optimizer_of, const Schedule& rate,
     const Schedule& decay = [](int) { return 0; }) {
@@ -172,8 +174,8 @@ TEST(Adafactor, HasTheRecordedTrajectoriesOfItsOptions) {
       default_rate, pow_decay);
 }
 
-/// Two steps of loss = sum of c w^2 from w0. The expected weights are those of Mesh TensorFlow 0.1.21 (of
-/// momentum, whose order it leaves open, those of the formula).
+/// Runs two steps of loss = sum of c w^2 from w0. The expected weights are those of Mesh TensorFlow 0.1.21;
+/// for momentum, whose order of operations that leaves open, those of the formula.
 void expect_two_steps(const Optimizer& optimizer, double rate, const Values& first, const Values& second) {
   const Values c{1, -2, 3, -4, 5, 6};
   const Shape shape{{"a", 2}, {"b", 3}};
@@ -231,7 +233,7 @@ TEST(Adafactor, FactorsTheTwoLargestDimensions) {
   EXPECT_FALSE(factored("stack:100;b:50")) << "stacked dimensions are never factored";
 }
 
-/// Large weights are summed in blocks, long rows in pieces: the result must be that of the formula.
+// Large weights are summed in blocks and long rows in pieces; the result must be that of the formula.
 TEST(Adafactor, OfALargeWeightFollowsTheFormula) {
   const int64_t rows = 150, columns = 5000;
   const Shape shape{{"rows", rows}, {"columns", columns}};

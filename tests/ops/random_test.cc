@@ -1,4 +1,4 @@
-// Random tensors and dropout: statistics, and numbers that depend on nothing but name, seed, step and
+// Tests random tensors and dropout: their statistics, and that numbers depend only on name, seed, step and
 // element.
 #include "engine/core/random.h"
 
@@ -33,7 +33,7 @@ double variance(const Values& x) {
   return sum / static_cast<double>(x.size());
 }
 
-/// Whether each element lives, by the definition.
+/// Returns 1 for each element that is kept by the definition, otherwise 0.
 Values mask(const std::string& name, const EvaluateOptions& options, double rate, int64_t n) {
   const PhiloxKey key = random_key(name, options.seed);
   Values keep;

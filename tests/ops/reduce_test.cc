@@ -45,7 +45,7 @@ TEST(Reduce, AgreesWithTheGoldenReductionsAndBroadcasts) {
                         {"sum_to_dl", reduce_sum(x, {d, l})}});
 }
 
-/// Strides of `output` along the axes of `shape`; 0 where it lacks them.
+/// Returns the strides of `output` along the axes of `shape`; 0 for those that it lacks.
 std::vector<int64_t> kept_strides(const Shape& shape, const Shape& output) {
   std::vector<int64_t> result;
   for (const Dimension& d : shape)
@@ -53,7 +53,7 @@ std::vector<int64_t> kept_strides(const Shape& shape, const Shape& output) {
   return result;
 }
 
-/// A reduction to `output`, one element after the other.
+/// Reduces to `output`, one element after the other.
 Values reference(const Shape& shape, const Values& x, const Shape& output, double first,
                  const std::function<double(double, double)>& combine) {
   Values y(output.size(), first);
@@ -192,7 +192,7 @@ TEST(Reduce, OverASplitDimensionLeavesAPartialResult) {
   EXPECT_EQ(place(reduce_first(x, "m"), 0).outputs[0].partial, axis_bit(0));
 }
 
-/// The second half of a split dimension has nothing to contribute, whatever stands there.
+// The second half of a split dimension contributes nothing, whatever its values are.
 TEST(Reduce, FirstTakesItsElementFromThePositionThatHoldsIt) {
   Graph graph;
   const Tensor x = graph.input("x", {{"n", 4}}), y = reduce_first(x, "n");
@@ -208,7 +208,7 @@ TEST(Reduce, FirstTakesItsElementFromThePositionThatHoldsIt) {
   }
 }
 
-/// Ranges of tasks may run in any order, on any thread: the bits stay.
+// Ranges of tasks may run in any order, on any thread, without changing the bits.
 TEST(Reduce, TasksAreIndependent) {
   const Shape shape{{"m", 300}, {"n", 700}};
   std::vector<float> x(shape.size());
@@ -248,7 +248,7 @@ TEST(Reduce, RejectsWhatDoesNotFit) {
   EXPECT_THAT(failure([&] { sum_of_squares(ids); }), HasSubstr("sum_of_squares: not defined for int32"));
 }
 
-/// The bits do not depend on where the elements lie: sums of blocks, added in order, are the operation's.
+// The bits do not depend on where the elements are: the sums of blocks, added in order, give the result.
 TEST(SumOfSquares, IsTheSumOfItsBlocksInOrder) {
   if (!make_test_backend()->is_host()) GTEST_SKIP() << "the order is the processor's";
   std::mt19937 random(11);

@@ -1,4 +1,4 @@
-// Attention of a sequence to itself: where its length is split, blocks exchange what the band reaches, and
+// Tests attention of a sequence to itself: if its length is split, blocks exchange what the band reaches, and
 // the results are those of one position.
 #include "engine/ops/sequence_blocks.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 const Dimension kBatch{"batch", 2}, kLength{"length", 48}, kHeads{"heads", 2}, kKey{"d_kv", 4};
 
-/// A sequence that looks at itself. Without `memory` keys and values have all dimensions of the queries.
+/// A sequence that attends to itself. By default, keys and values have all dimensions of the queries.
 struct Problem {
   std::string name;
   AttentionOptions options;
@@ -55,7 +55,7 @@ struct Built {
   std::map<std::string, Values> feeds;
 };
 
-/// Segments of 11 entries each, the last 5 entries of a row padding.
+/// Sets segments of 11 entries each; the last 5 entries of a row are padding.
 void pack(CaseBuilder& c, AttentionInputs& in) {
   Values ids;
   for (int64_t row = 0; row < kBatch.size; ++row) {
@@ -65,7 +65,7 @@ void pack(CaseBuilder& c, AttentionInputs& in) {
   in.query_segment = in.memory_segment = c.values("segment", {kBatch, kLength}, DType::kInt32, ids);
 }
 
-/// As of a row whose first part sees all of itself.
+/// Sets the priorities of rows whose first part sees all of itself.
 void set_priorities(CaseBuilder& c, AttentionInputs& in) {
   Values priority;
   for (int64_t row = 0; row < kBatch.size; ++row) {
@@ -155,7 +155,7 @@ TEST_P(SequenceAttention, IsTheSameWhereverTheLengthIsSplit) {
                                                         {"x:8", "length:x"}}) {
     SCOPED_TRACE(layout + " on " + mesh);
     const MeshRun run = run_on_mesh(built.graph, layouts(mesh, layout), built.feeds);
-    // With one key for each query the gradients of queries and keys are rounding alone.
+    // With one key for each query the gradients of queries and keys consist of rounding errors only.
     for (const auto& [name, values] : one.outputs) expect_close(name, run.outputs.at(name), values, 1e-5);
   }
 }
@@ -182,7 +182,7 @@ TEST(SequenceAttention, TakesBFloat16) {
     EXPECT_LE(relative_difference(split.outputs.at(name), values), 1e-2) << name;
 }
 
-/// Bytes that a position sends, and whether it gathers.
+/// Returns the bytes that a position sends, and whether it gathers.
 std::pair<double, bool> traffic(int64_t length, int64_t radius, bool causal, int64_t positions) {
   Problem problem{"", {.min_relative = 1 - radius}};
   problem.options.causal = causal;
@@ -210,9 +210,9 @@ TEST(SequenceAttention, SendsWhatTheBandReaches) {
           << length;
     }
   }
-  // Blocks of 32: what reaches beyond the next block comes from there.
+  // Blocks of 32: what reaches beyond the next block is sent by the one after it.
   EXPECT_FALSE(traffic(256, 100, true, 8).second);
-  // No less than a gather would send.
+  // This would send no less than a gather.
   EXPECT_TRUE(traffic(256, 300, true, 8).second);
   EXPECT_TRUE(traffic(256, 120, false, 2).second);
 }

@@ -1,4 +1,4 @@
-// Shift, halo exchange, running sums: neighbours along a dimension.
+// Tests shifts, halo exchange and cumulative sums.
 #include "engine/ops/shift.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 
-/// y[i] = x[i - offset] for one dimension, by the definition.
+/// Computes y[i] = x[i - offset] for one dimension, by the definition.
 Values shifted(const Values& x, int64_t offset, bool wrap) {
   const int64_t n = static_cast<int64_t>(x.size());
   Values y(x.size(), 0);

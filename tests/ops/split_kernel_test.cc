@@ -1,4 +1,4 @@
-// Kernels on slices: whatever dimension a layout splits, the slices' results put together are the whole
+// Tests kernels on slices: whichever dimension a layout splits, the slices' results together are the whole
 // result.
 #include "tests/support/split_kernel.h"
 
@@ -16,14 +16,14 @@
 namespace mtf::testing {
 namespace {
 
-/// Operations of this folder whose kernels look at where their slice begins, or that place their operands
+/// Operations of this folder whose kernels depend on where their slice begins, or that arrange their operands
 /// themselves.
 const std::set<std::string_view> kOperations{
     "concat", "split",          "stack",   "unstack",       "slice",          "pad",
     "shift",  "one_hot",        "range",   "gather",        "cumsum",         "gather_gradient",
     "top_k",  "top_k_gradient", "dropout", "dynamic_shift", "random_uniform", "random_normal"};
 
-/// Names of all dimensions of the operands.
+/// Returns the names of all dimensions of the operands.
 std::set<std::string> dimensions_of(const Operation& operation) {
   std::set<std::string> names;
   for (const Tensor& t : operation.inputs()) {
@@ -35,8 +35,8 @@ std::set<std::string> dimensions_of(const Operation& operation) {
   return names;
 }
 
-/// Whether the layout is legal for this operation and its kernel runs on slices (a split shift is an
-/// exchange).
+/// Returns whether the layout is legal for this operation and its kernel runs on slices (a split shift is an
+/// exchange instead).
 bool runs(const Operation& operation, const LayoutRules& rules, const Mesh& mesh) {
   for (const std::string& name : operation.unsplittable()) {
     if (rules.find(name)) return false;
@@ -56,7 +56,7 @@ bool runs(const Operation& operation, const LayoutRules& rules, const Mesh& mesh
   return true;
 }
 
-/// Splits of one dimension over one mesh dimension, and of pairs over both.
+/// Returns rules that split one dimension over one mesh dimension, or a pair over both.
 std::vector<LayoutRules> rules_for(const std::set<std::string>& dimensions) {
   std::vector<LayoutRules> result;
   for (const std::string& a : dimensions) {

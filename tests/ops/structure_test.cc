@@ -1,4 +1,4 @@
-// Concat, split, stack, unstack, slice, pad and pooling along one dimension.
+// Tests concat, split, stack, unstack, slice, pad and pooling along one dimension.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

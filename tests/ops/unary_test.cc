@@ -27,7 +27,7 @@ Values values_of(const Function& function, const Values& x, DType dtype = DType:
   return evaluate(graph, {function(input)}, {{"x", x}})[0];
 }
 
-/// The gradient of the sum of y.
+/// Returns the gradient of the sum of y.
 Values slope(const Function& function, const Values& x, DType dtype = DType::kFloat32) {
   Graph graph;
   const Tensor input = graph.input("x", {{"n", static_cast<int64_t>(x.size())}}, dtype);

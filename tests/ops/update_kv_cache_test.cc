@@ -1,4 +1,4 @@
-// Caches of hypotheses that continue others, by the definition, wherever the dimensions stand.
+// Tests caches of hypotheses that continue others against the definition, in any order of dimensions.
 #include "engine/ops/update_kv_cache.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ Values numbers(const std::string& name, int64_t count, int64_t below) {
   return values;
 }
 
-/// The element of a tensor at the coordinates of `shape` that `at` (row-major in `all`) has.
+/// Returns the element of a tensor of this shape at the coordinates `at`.
 double element(const Shape& shape, const Values& values, const std::map<std::string, int64_t>& at) {
   int64_t index = 0;
   for (const Dimension& dimension : shape) index = index * dimension.size + at.at(dimension.name);

@@ -1,4 +1,4 @@
-// Gradients of float32 weights that are used in bfloat16.
+// Tests gradients of float32 weights that are used as bfloat16.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 const Dimension kRows{"rows", 512}, kInputs{"inputs", 8}, kOutputs{"outputs", 4};
 
-/// Numbers that bfloat16 holds exactly, whose sums it does not.
+/// Returns numbers that bfloat16 represents exactly, unlike their sums.
 Values numbers(int64_t count) {
   Values values;
   for (int64_t i = 0; i < count; ++i) values.push_back(static_cast<double>(i * 37 % 101 - 50) / 64);
@@ -29,7 +29,7 @@ Values numbers(int64_t count) {
 
 using Use = Tensor (*)(const Tensor& x, const Tensor& weight);
 
-/// The gradient of sum(use(x, w) * dy) for a float32 weight read as `dtype`.
+/// Returns the gradient of sum(use(x, w) * dy) for a float32 weight read as `dtype`.
 Values gradient(Use use, const Shape& weight, DType dtype, const Layouts& layout = Layouts::single(),
                 Program* program = nullptr) {
   Graph graph;

@@ -22,6 +22,9 @@ class Opaque final : public OperationBase<Opaque> {
   std::string_view name() const override { return name_; }
   std::string attributes() const override { return attributes_; }
   std::optional<int> in_place(int) const override { return overwrites_; }
+  bool is_groupable() const override {
+    return name_ == "sgd_update" || name_ == "sum_of_squares" || name_ == "multiply";
+  }
 
  private:
   std::string name_, attributes_;

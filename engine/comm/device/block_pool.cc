@@ -2,7 +2,7 @@
 
 namespace mtf {
 
-/// `last`, or the smallest that is large enough.
+/// Returns `last` if it is free and large enough, otherwise the smallest free block that is, or kNone.
 int BlockPool::find_free(int64_t bytes, int last) const {
   int best = kNone;
   for (int i = 0; i < static_cast<int>(blocks_.size()); ++i) {

@@ -1,5 +1,5 @@
-// Which blocks of memory of a device the collectives that are under way have, without the memory: how much
-// they take is known without a device, too.
+// Assigns blocks of device memory to the running collectives. It only keeps the sizes, so that the memory
+// that collectives take is known without a device.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,17 @@
 
 namespace mtf {
 
-/// Those that are under way at the same time have different blocks, others share them.
+/// Collectives that run at the same time have different blocks; other collectives share blocks.
 class BlockPool {
  public:
-  static constexpr int kNone = -1;  ///< the block of 0 bytes
+  static constexpr int kNone = -1;  ///< stands for a block of 0 bytes
 
-  /// A block of at least `bytes`, which may be a new one, of just that size; they count from 0. `last`: what
-  /// the same collective had before (or kNone), which it gets again where it can.
+  /// Returns the number of a block of at least `bytes`, which may be a new one of exactly that size; blocks
+  /// count from 0. `last` is the block that the same collective had before (or kNone); it gets that one again
+  /// if possible.
   int take(int64_t bytes, int last);
   void give_back(int block);
-  /// Of all blocks.
+  /// Returns the size of all blocks together.
   int64_t bytes() const;
 
  private:

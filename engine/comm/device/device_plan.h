@@ -1,15 +1,15 @@
-// A collective between processes that have a device each, as what is enqueued there: copies and sums of the
-// device, and messages in one round or two.
+// The plan of a collective between processes that each have a device: the copies and sums that are enqueued
+// there, and messages in one or two rounds.
 //
 //   const DevicePlan plan = plan_on_device(parts, process, processes);
 //   enqueue(plan.before);
 //   for (const DeviceRound& round : plan.rounds) { send(round); enqueue(round.after); }
 //
-// Sums of float32 and the like between process groups are left to the library that connects the devices, which rounds
-// once for each addition. The others (bfloat16, maxima, which keep NaN, groups that are spread unevenly) are
-// made by the owner of each share in the order of the tree: with the bits of one process. Data goes through
-// scratch memory where it does not lie together at either end, and where a guard decides later whether it is
-// wanted.
+// The library that connects the devices (NCCL) computes the sums of float32, float64 and integers within
+// process groups; it rounds once for each addition. Other reductions (bfloat16; maxima, which keep NaN;
+// groups that are spread unevenly) are computed by the owner of each share in the order of the tree, with the
+// same bits as in one process. Data passes through scratch memory if it is not contiguous at its source or
+// destination, or if a guard decides later whether the result is written.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +25,10 @@
 
 namespace mtf {
 
-/// A place in a value, or in the scratch memory of the collective.
+/// An address relative to a value, or to the scratch memory of the collective.
 template <class Byte>
 struct DevicePlace {
-  Byte* value = nullptr;  ///< null: scratch memory
+  Byte* value = nullptr;  ///< null: the scratch memory
   int64_t offset = 0;
 
   DevicePlace at(int64_t bytes) const { return {value, offset + bytes}; }
@@ -42,38 +42,38 @@ using DeviceTarget = DevicePlace<std::byte>;
 
 struct DeviceCopy {
   Segment runs;
-  std::optional<DeviceSource> from;  ///< none: zeros
+  std::optional<DeviceSource> from;  ///< nothing: zeros are written
   SegmentStrides from_places;
   DeviceTarget to;
   SegmentStrides to_places;
 };
 
-/// In no order.
+/// Copies that are independent of each other: they may run in any order.
 struct DeviceCopies {
   std::vector<DeviceCopy> copies;
   bool is_guarded = false;
 };
 
-/// Elements of several places combined, to elements that follow each other.
+/// Combines elements of several operands into contiguous elements of the result.
 struct DeviceSum {
   struct Operand {
     DeviceSource data;
-    int64_t row = 0;  ///< elements from one part to the next
+    int64_t row = 0;  ///< distance from one contiguous part to the next, in elements
   };
-  size_t tree = 0;  ///< of DevicePlan::trees
+  size_t tree = 0;  ///< index in DevicePlan::trees
   std::vector<Operand> operands;
-  int64_t part = 0;  ///< elements that follow each other in the operands
-  int64_t size = 0;  ///< elements
+  int64_t part = 0;  ///< number of contiguous elements in the operands
+  int64_t size = 0;  ///< number of elements
   DeviceTarget result;
   bool is_guarded = false;
 };
 
-/// One after the other.
+/// Sums and copies that run one after the other.
 using DeviceWork = std::vector<std::variant<DeviceSum, DeviceCopies>>;
 
 struct DeviceRound {
   struct Sent {
-    int peer;  ///< process
+    int peer;  ///< index of the process
     DeviceSource data;
     int64_t bytes;
   };
@@ -82,12 +82,13 @@ struct DeviceRound {
     DeviceTarget data;
     int64_t bytes;
   };
-  /// kAllReduce, kReduceScatter or kAllGather of the library, among the processes of the process group.
+  /// A call of the library (kAllReduce, kReduceScatter or kAllGather) among the processes of the process
+  /// group.
   struct Call {
     Collective::Kind kind;
     DeviceSource in;
     DeviceTarget out;
-    int64_t count;  ///< elements: all_gather: of an input; else of the result
+    int64_t count;  ///< number of elements of the result; all_gather: of an input
     DType dtype;
   };
   std::vector<Sent> sent;
@@ -97,25 +98,26 @@ struct DeviceRound {
 };
 
 struct DevicePlan {
-  /// The order of a sum.
+  /// The order in which elements are combined.
   struct Tree {
-    std::vector<TreeNode> nodes;  ///< TreeNode::member: index of the operand
+    std::vector<TreeNode> nodes;  ///< TreeNode::member is the index of the operand
     DType dtype;
     Reduction reduction;
-    bool is_rounded;  ///< the result; else it is in the accumulator's type
+    bool is_rounded;  ///< true if the result has the element type, false if it has the accumulator's type
   };
-  bool is_by_library = false;  ///< calls of the library; else messages. The same in all processes.
+  bool is_by_library = false;  ///< calls of the library instead of messages; the same in all processes
   std::vector<Tree> trees;
   DeviceWork before;
-  std::vector<DeviceRound> rounds;  ///< as many in all processes
+  std::vector<DeviceRound> rounds;  ///< the same number in all processes
   int64_t scratch_bytes = 0;
-  int64_t bytes_sent = 0;  ///< to other processes, in all rounds
+  int64_t bytes_sent = 0;  ///< sent to other processes in all rounds
 };
 
-/// The library adds elements of this type without more roundings than additions.
+/// True if the library adds elements of this type with no more roundings than additions.
 bool library_sums(DType dtype);
 
-/// `parts`: at least one, with the same guard. Addresses are copied, not looked at.
+/// Returns the plan for `process`. There must be at least one part, and all parts have the same guard.
+/// Addresses are copied, not dereferenced.
 DevicePlan plan_on_device(const std::vector<RemotePart>& parts, int process, int processes);
 
 }  // namespace mtf

@@ -1,5 +1,5 @@
-// Collectives that the library carries out among the processes of a process group: each adds or packs what its members
-// have, and hands on what comes out.
+// Plans collectives that the library runs among the processes of a process group: each process adds or packs
+// the inputs of its members, and copies the results to their destinations.
 #include <algorithm>
 #include <numeric>
 
@@ -72,7 +72,8 @@ class LibrarySum {
     plan_.plan().bytes_sent += (std::ssize(group.consumers) - 1) * std::ssize(results) * part;
   }
 
-  /// What the process's members add up to: an input, or a sum at the place that `place` gives.
+  /// Returns the sum of this process's members: the input of a single member, or a sum at the place that
+  /// `place` returns.
   template <class Place>
   DeviceSource own_sum(const Collective& c, const RemoteGroup& group, const Place& place) {
     const std::vector<int>& suppliers = own_consumer(group, process_).suppliers;
@@ -92,7 +93,8 @@ class LibrarySum {
     return sum;
   }
 
-  /// The parts of the members whose results each rank wants, rank by rank.
+  /// Returns the sum with its parts in the order of the ranks: the parts of the members whose results each
+  /// rank needs.
   DeviceSource in_order_of_ranks(const Collective& c, const RemoteGroup& group, const DeviceSource& sum) {
     std::vector<int64_t> order;
     for (const RemoteGroup::Consumer& consumer : group.consumers)
@@ -120,8 +122,8 @@ class LibrarySum {
   DeviceCopies packed_, handed_on_;
 };
 
-/// Each group is gathered by itself: its members' inputs lie together, or are packed, and come in the order
-/// of the ranks.
+/// Gathers each group by a call of its own. The members' inputs of a process are contiguous or are packed;
+/// the result comes in the order of the ranks.
 class LibraryGather {
  public:
   LibraryGather(const std::vector<RemotePart>& parts, int process, int processes)
@@ -165,7 +167,7 @@ class LibraryGather {
     plan_.plan().bytes_sent += bytes * (std::ssize(group.consumers) - 1);
   }
 
-  /// What comes from each rank follows what comes from the one before it in the result, too.
+  /// True if the data of each rank follows those of the rank before it in the result as well.
   static bool are_in_order(const std::vector<const Segments*>& by_rank) {
     int64_t end = 0;
     for (const Segments* segments : by_rank) {

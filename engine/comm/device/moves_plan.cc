@@ -1,4 +1,4 @@
-// What goes from one process to another in a collective that only moves data.
+// Plans collectives that only move data as messages between the processes.
 #include "engine/comm/device/plan_builder.h"
 #include "engine/comm/process/moved_segments.h"
 

@@ -1,5 +1,6 @@
-// The owner of each share adds what all have of it, in the order of the tree; in a second round all get the
-// results of all_reduce. Complete subtrees of one process come added.
+// Plans reductions by owners: the owner of each share adds the contributions of all processes in the order of
+// the tree; for all_reduce a second round sends the results to all. Complete subtrees of one process are
+// added before they are sent.
 #include <array>
 #include <list>
 #include <utility>
@@ -29,13 +30,13 @@ class OwnersSum {
   DevicePlan take() { return plan_.take(); }
 
  private:
-  /// What this process owns of a bucket.
+  /// The share of a bucket that this process owns.
   struct Share {
     const ReduceBucket* bucket;
     std::vector<OwnedElements> owned;
     OwnerTree tree;
-    std::map<std::pair<int, size_t>, DeviceSource> received;  ///< by node and number of the elements
-    std::vector<DeviceTarget> results;                        ///< of all_reduce, by group
+    std::map<std::pair<int, size_t>, DeviceSource> received;  ///< contributions, by node and index in `owned`
+    std::vector<DeviceTarget> results;                        ///< result of each group; only for all_reduce
   };
 
   DeviceRound& round(size_t number) { return plan_.plan().rounds[number]; }
@@ -61,14 +62,15 @@ class OwnersSum {
     }
   }
 
-  /// Where the results of all shares come together, or of this process's own. All places get them in the end.
+  /// Reserves the places where the results of all shares are collected, or those of this process's own share;
+  /// they are copied to all destinations in the end.
   std::vector<DeviceTarget> add_results(const ReduceBucket& bucket) {
     std::vector<DeviceTarget> results;
     for (const ReducedGroup& group : bucket.groups) {
       int64_t bytes = input_bytes(*group.collective);
       if (!collects_) bytes /= group.collective->members();
       for (const std::vector<std::byte*>& places : group.results) {
-        // What an owner adds up for itself is guarded where it is added.
+        // The sum of an owner whose result is not sent on is guarded itself.
         const bool is_scratch = collects_ && plan_.is_guarded();
         results.push_back(is_scratch ? plan_.reserve(bytes) : DeviceTarget{places.front(), 0});
         copy_result(plan_, results.back(), places, bytes, handed_on_);
@@ -84,7 +86,7 @@ class OwnersSum {
     return owned.runs.bytes() / element_ * node_bytes(node);
   }
 
-  /// What others send for the share.
+  /// Plans the contributions of the other processes to the share.
   void expect(Share& share, const std::vector<TreeNode>& tree, const std::vector<int>& suppliers) {
     for (const auto& [supplier, nodes] : supplied_subtrees(tree, suppliers)) {
       if (supplier == process_) continue;
@@ -137,7 +139,8 @@ class OwnersSum {
     }
   }
 
-  /// Blocks in the accumulator's type come before those of elements, which need not be aligned as they are.
+  /// Blocks in the accumulator's type come first, because the size of the other blocks may not be a multiple
+  /// of its alignment.
   template <class Place>
   std::vector<DeviceBlock<Place>>& of(std::array<DeviceBlocks<Place>, 2>& blocks, int peer,
                                       const TreeNode& node) const {
@@ -205,7 +208,7 @@ class OwnersSum {
   using Out = std::array<DeviceBlocks<DeviceSource>, 2>;
   using In = std::array<DeviceBlocks<DeviceTarget>, 2>;
 
-  /// `before`: the work in front of the round.
+  /// Plans the messages of a round; `before` is the work in front of it.
   void send(DeviceRound& round, DeviceWork& before, const Out& out, const In& in) {
     for (const auto& blocks : out) plan_.send(blocks, round);
     for (const auto& blocks : in) plan_.receive(blocks, round);
@@ -216,7 +219,7 @@ class OwnersSum {
 
   const int process_;
   const Collective& collective_;
-  const int64_t element_;  ///< bytes
+  const int64_t element_;  ///< bytes of one element
   const bool collects_;
   PlanBuilder plan_;
   std::list<ReduceBucket> buckets_;

@@ -1,4 +1,4 @@
-// What the plans of all kinds of collectives between devices are put together with.
+// Builds the plans of all kinds of collectives between devices.
 #pragma once
 
 #include <functional>
@@ -10,16 +10,18 @@
 
 namespace mtf {
 
-/// Something that goes to or comes from one other process in a round; Place: DeviceSource or DeviceTarget.
+/// Data that is sent to, or received from, one other process in a round. Place is DeviceSource or
+/// DeviceTarget.
 template <class Place>
 struct DeviceBlock {
   int64_t bytes = 0;
-  std::optional<Place> direct;  ///< where all of it is in a value, if it may travel from or to there
-  /// Makes it at a place in scratch memory, or takes it from there.
+  std::optional<Place> direct;  ///< its place in a value, if it may be sent from or received into it
+  /// Plans the copy or sum that writes the data to a place in scratch memory, or the copy that reads it
+  /// there.
   std::function<void(DeviceTarget)> stage;
 };
 
-/// The blocks of a round, by peer and in the order in which they travel, which is the same at both ends.
+/// The blocks of a round for each peer, in the order in which they are sent; both ends have the same order.
 template <class Place>
 using DeviceBlocks = std::map<int, std::vector<DeviceBlock<Place>>>;
 
@@ -33,7 +35,8 @@ class PlanBuilder {
 
   DeviceTarget reserve(int64_t bytes);
   size_t add_tree(DevicePlan::Tree tree);
-  /// Plans the messages, large blocks each alone and the others of a peer together, and what is staged.
+  /// Plans the messages of a round: large blocks have messages of their own, the others of a peer share one.
+  /// Blocks that are not sent from or received into their place are staged.
   void send(const DeviceBlocks<DeviceSource>& blocks, DeviceRound& round);
   void receive(const DeviceBlocks<DeviceTarget>& blocks, DeviceRound& round);
 
@@ -45,24 +48,24 @@ class PlanBuilder {
   DevicePlan plan_;
 };
 
-/// Of `segment`, in a message.
+/// Returns the strides of `segment` in a message, where its runs are contiguous.
 inline SegmentStrides dense(const Segment& segment) {
   return {0, segment.count * segment.length, segment.length};
 }
-/// One run.
+/// Returns a copy of one run of bytes.
 DeviceCopy copy_of(const DeviceSource& from, const DeviceTarget& to, int64_t bytes);
-/// A result to the further places that it is wanted in, or all from scratch memory where there is a guard.
+/// Copies a result to its destinations, except the one where it is already.
 void copy_result(const PlanBuilder& plan, const DeviceSource& made, const std::vector<std::byte*>& places,
                  int64_t bytes, DeviceCopies& copies);
-/// Leaves out what has no copies.
+/// Appends `copies` to `work` unless there are none.
 void add_copies(DeviceWork& work, DeviceCopies copies);
 
 int64_t input_bytes(const Collective& collective);
 
-/// Sums of the library.
+// Plans for the library.
 DevicePlan plan_library_sum(const std::vector<RemotePart>& parts, int process);
 DevicePlan plan_library_gather(const std::vector<RemotePart>& parts, int process, int processes);
-/// Sums of the owners of shares.
+// Plans for messages between owners of shares, and for moved data.
 DevicePlan plan_owners_sum(const std::vector<RemotePart>& parts, int process);
 DevicePlan plan_device_moves(const std::vector<RemotePart>& parts, int process, int processes);
 

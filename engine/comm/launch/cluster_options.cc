@@ -82,7 +82,8 @@ class ClusterCheck {
       error("process", "`cluster.address` is missing: where the processes meet", std::string(kAddressHint));
   }
 
-  /// One process is right for any section: a run that is repeated alone.
+  /// Checks `processes` against the jobs. One process is allowed for any section, so that a run can be
+  /// repeated alone.
   void check_count() {
     if (!options_.processes || *options_.processes == 1 || options_.jobs.empty()) return;
     int64_t tasks = 0;

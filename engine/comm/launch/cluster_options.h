@@ -1,4 +1,4 @@
-// Section `cluster` of a configuration: how several processes find each other.
+// The section `cluster` of a configuration, which says how several processes find each other.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace mtf {
 
 enum class Launcher { kAuto, kNone, kTorchrun, kOpenMpi, kPmi, kSlurm, kKubernetes, kTfConfig };
 
-/// Names of jobs with host:port of each task, in the order of writing.
+/// The names of jobs with the host:port of each task, in the order in which they are written.
 using Jobs = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
 struct ClusterOptions {
-  Launcher launcher = Launcher::kAuto;  ///< whose environment variables count
-  std::optional<std::string> address;   ///< host:port at which the processes meet
+  Launcher launcher = Launcher::kAuto;  ///< the launcher whose environment variables are used
+  std::optional<std::string> address;   ///< host:port where the processes meet
   std::optional<int64_t> processes;
-  std::optional<int64_t> process;  ///< rank of this one
+  std::optional<int64_t> process;  ///< rank of this process
   Jobs jobs;
   std::optional<std::string> job;
   int64_t task = 0;
@@ -30,10 +30,10 @@ struct ClusterOptions {
   bool insecure = false;
   double connect_timeout = 300;     ///< seconds
   double collective_timeout = 600;  ///< seconds
-  /// Where the keys stand, for messages: by name ("address", "jobs.worker.0"); "" is the section.
+  /// The place of each key in the configuration ("address", "jobs.worker.0"); "" is the section itself.
   std::map<std::string, Mark> marks;
 
-  /// The place of a key, or of the innermost one around it that is known.
+  /// Returns the place of a key, or of the innermost key around it whose place is known.
   Mark mark(std::string_view key) const;
 };
 
@@ -44,12 +44,12 @@ struct HostPort {
   bool is_loopback() const;
 };
 
-/// "10.0.0.1:29500", "node-a:29500", "[::1]:29500"; nothing for other texts.
+/// Parses "10.0.0.1:29500", "node-a:29500" or "[::1]:29500"; returns nothing for other texts.
 std::optional<HostPort> parse_host_port(std::string_view text);
-/// "10.0.0.1:29500", "[::1]:29500".
+/// Returns "10.0.0.1:29500" or "[::1]:29500".
 std::string to_string(const HostPort& address);
 
-/// Reports addresses that are none, jobs and tasks that do not exist, and keys that do not fit together.
+/// Reports invalid addresses, jobs and tasks that do not exist, and keys that contradict each other.
 void check_cluster(const ClusterOptions& options, Diagnostics& diagnostics);
 
 }  // namespace mtf

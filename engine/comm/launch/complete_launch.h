@@ -1,4 +1,4 @@
-// What all ways to find a launch end with.
+// The last steps of detecting a launch, which all launchers share.
 #pragma once
 
 #include <string_view>
@@ -7,10 +7,12 @@
 
 namespace mtf {
 
-/// `reason`: what decided; empty: nothing said otherwise.
+/// Returns the launch of a single process. `reason` says what decided this; it may be empty.
 Launch launch_alone(std::string_view reason);
+/// Sets the address where the processes meet.
 void meet_at(Launch& launch, const HostPort& address);
-/// Completes local ranks that nobody gave, and says what was decided.
+/// Sets the local ranks if they are unknown and all processes are on this machine, and describes the decision
+/// in `source`.
 void complete_launch(Launch& launch, std::string_view reason);
 
 }  // namespace mtf

@@ -104,7 +104,8 @@ class Detection {
   void check_half(const LauncherVariables& variables) const {
     const bool kubernetes = variables.launcher == Launcher::kKubernetes;
     const bool rank = environment_.has_rank(variables), size = environment_.find(variables.size);
-    // Kubernetes numbers the pods of every indexed job, and Slurm counts tasks in shells, too.
+    // Kubernetes also numbers the pods of indexed jobs that do not compute together, and Slurm counts tasks
+    // in shells as well.
     if (kubernetes && options_.launcher == Launcher::kAuto && !environment_.find("MASTER_ADDR")) return;
     if (rank) reject_half(variables.rank, variables.size);
     if (size && !kubernetes && variables.launcher != Launcher::kSlurm)

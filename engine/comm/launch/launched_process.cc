@@ -13,7 +13,8 @@
 namespace mtf {
 namespace {
 
-/// Ports that are derived from a job: below those that systems give to outgoing connections (from 32768).
+/// Ports that are derived from the job. They are below those that systems use for outgoing connections (from
+/// 32768).
 constexpr int64_t kFirstPort = 20'000, kPorts = 12'000;
 
 class LaunchedProcess {
@@ -58,7 +59,7 @@ class LaunchedProcess {
     return !run ? "environment" : run->starts_with("mtf-launch") ? "mtf-launch" : "torchrun";
   }
 
-  /// RANK or WORLD_SIZE alone, beside another launcher's variables, must at least say the same.
+  /// If RANK or WORLD_SIZE is set beside another launcher's variables, it must have the same value.
   void check_other_rank(const LauncherVariables& variables, int64_t rank, int64_t processes) const {
     if (variables.launcher == Launcher::kTorchrun || options_.launcher != Launcher::kAuto) return;
     for (const auto& [name, value] : {std::pair{"RANK", rank}, std::pair{"WORLD_SIZE", processes}}) {
@@ -70,7 +71,8 @@ class LaunchedProcess {
     }
   }
 
-  /// `srun --mpi=pmi2` numbers the processes by PMI, and those of a machine by Slurm.
+  /// True if Slurm's variables agree with the launch: with `srun --mpi=pmi2`, PMI numbers the processes and
+  /// Slurm those of a machine.
   bool has_local_of_slurm(const Launch& launch, const LauncherVariables& slurm) const {
     return environment_.is_slurm_step() && environment_.number(slurm.rank) == launch.rank &&
            environment_.number(environment_.size_variable(slurm)) == launch.size;
@@ -130,12 +132,13 @@ class LaunchedProcess {
     derive_address(launch, variables);
   }
 
-  /// Launchers that hand on an address of their own.
+  /// True for launchers that pass on their own address.
   static bool is_torch(const LauncherVariables& variables) {
     return variables.launcher == Launcher::kTorchrun || variables.launcher == Launcher::kKubernetes;
   }
 
-  /// The first host of Slurm's job; the loopback address where all processes are on this machine.
+  /// Sets the address to the first host of Slurm's job, or to the loopback address if all processes are on
+  /// this machine.
   void derive_address(Launch& launch, const LauncherVariables& variables) const {
     const std::string* nodes = environment_.find("SLURM_STEP_NODELIST");
     if (!nodes || variables.launcher != Launcher::kSlurm) nodes = environment_.find("SLURM_JOB_NODELIST");
@@ -157,7 +160,8 @@ class LaunchedProcess {
     launch.port = static_cast<int>(kFirstPort + port_offset(launch) % kPorts);
   }
 
-  /// By Slurm's job and step, which a person can compute; else by what the launcher calls the job.
+  /// Returns an offset that is derived from Slurm's job and step, so that users can compute it, or otherwise
+  /// from the launcher's name of the job.
   int64_t port_offset(const Launch& launch) const {
     const auto id = [this](std::string_view name) {
       const std::string* text = environment_.find(name);

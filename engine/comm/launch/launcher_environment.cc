@@ -64,7 +64,7 @@ std::optional<int64_t> LauncherEnvironment::number(std::string_view name) const 
 }
 
 bool LauncherEnvironment::is_slurm_step() const {
-  constexpr int64_t kFirstSpecialStep = 0xfffffff0;  // the shell, the batch script, ...
+  constexpr int64_t kFirstSpecialStep = 0xfffffff0;  // the shell, the batch script, ... have such ids
   const std::string* step = find("SLURM_STEP_ID");
   if (!step || !find("SLURM_PROCID")) return false;
   int64_t id = 0;

@@ -1,8 +1,9 @@
-// The environment variables by which launchers tell a process which one it is.
+// The environment variables by which launchers tell a process its rank.
 //
-//   const LauncherEnvironment environment(environment_of_process());
-//   for (const LauncherVariables& variables : all_launcher_variables())
-//     if (environment.has_rank(variables)) ... *environment.number(variables.rank) ...
+//   const Environment variables = environment_of_process();
+//   const LauncherEnvironment environment(variables);
+//   for (const LauncherVariables& launcher : all_launcher_variables())
+//     if (environment.has_rank(launcher)) ... *environment.number(launcher.rank) ...
 #pragma once
 
 #include <array>
@@ -17,35 +18,36 @@
 
 namespace mtf {
 
-/// The variables of a launcher. Empty: it has none for this.
+/// The names of a launcher's variables. An empty name means that it has no such variable.
 struct LauncherVariables {
   Launcher launcher;
   std::string_view name;
   std::string_view rank, size, local_rank, local_size;
-  std::vector<std::string_view> job;  ///< what tells its jobs apart: those that are set
+  std::vector<std::string_view> job;  ///< variables that together identify the job; some may not be set
 };
 
 const std::array<LauncherVariables, 5>& all_launcher_variables();
-/// Of one that has such a set.
+/// Returns the variables of a launcher, which must have an entry in all_launcher_variables().
 const LauncherVariables& variables_of(Launcher launcher);
 
-/// What to do where the environment is not meant.
+/// A hint for users whose run is not meant to use the environment.
 inline constexpr std::string_view kAloneHint = "`cluster.launcher: none` for one process";
 
 class LauncherEnvironment {
  public:
-  /// `environment` outlives it.
+  /// `environment` must outlive the object.
   explicit LauncherEnvironment(const Environment& environment) : environment_(environment) {}
 
-  /// An empty variable counts as none.
+  /// Returns the value of a variable, or null if it is not set or empty.
   const std::string* find(std::string_view name) const;
-  /// A whole number from 0; nothing where the variable is not set. Throws Error (kUsage) for other texts.
+  /// Returns a non-negative whole number, or nothing if the variable is not set. Throws Error (kUsage) for
+  /// other texts.
   std::optional<int64_t> number(std::string_view name) const;
-  /// Slurm sets some variables in the shell of an allocation and in a batch script, too, which are one
-  /// process.
+  /// True if this process is a task of a Slurm step. Slurm also sets some variables in the shell of an
+  /// allocation and in a batch script, which are single processes.
   bool is_slurm_step() const;
   bool has_rank(const LauncherVariables& variables) const;
-  /// The step's own number of tasks, where Slurm gives both.
+  /// Returns the variable with the number of processes: that of the step if Slurm sets it besides the job's.
   std::string_view size_variable(const LauncherVariables& variables) const;
 
  private:
@@ -54,7 +56,7 @@ class LauncherEnvironment {
 
 /// Throws Error (kUsage).
 [[noreturn]] void reject_environment(std::string message, std::string hint);
-/// For variables of which one is set alone.
+/// Throws Error (kUsage) for two variables of which only one is set.
 [[noreturn]] void reject_half(std::string_view set, std::string_view missing);
 
 }  // namespace mtf

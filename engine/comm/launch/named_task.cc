@@ -14,7 +14,8 @@ namespace {
 
 bool is_server(std::string_view job) { return job == "ps"; }
 
-/// Jobs whose tasks compute, in the order of ranks: chief, worker, and the others as they are written.
+/// Returns the jobs whose tasks compute, in the order of their ranks: chief, worker, then the others as they
+/// are written.
 std::vector<const Jobs::value_type*> computing_jobs(const Jobs& jobs, bool tensorflow) {
   std::vector<const Jobs::value_type*> result;
   for (const auto& job : jobs)
@@ -26,7 +27,7 @@ std::vector<const Jobs::value_type*> computing_jobs(const Jobs& jobs, bool tenso
   return result;
 }
 
-/// Tasks whose addresses have the same host are on one machine.
+/// Counts the local processes: tasks whose addresses have the same host are on one machine.
 void count_local(Launch& launch, const std::vector<std::string>& addresses) {
   const std::string own = parse_host_port(addresses[launch.rank])->host;
   launch.local_size = 0;
@@ -47,7 +48,7 @@ Launch named_task(const ClusterOptions& options, const Jobs& jobs, const std::st
   launch.jobs = jobs;
   launch.size = 0;
   launch.rank = -1;
-  std::vector<std::string> addresses;  ///< by rank
+  std::vector<std::string> addresses;  ///< address of each rank
   for (const Jobs::value_type* job : computing_jobs(jobs, tensorflow)) {
     if (job->first == type) launch.rank = static_cast<int>(std::ssize(addresses) + index);
     addresses.insert(addresses.end(), job->second.begin(), job->second.end());

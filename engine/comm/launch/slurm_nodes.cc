@@ -5,7 +5,7 @@
 namespace mtf {
 namespace {
 
-/// Takes a number from the front of `text`.
+/// Removes a number from the front of `text` and returns it.
 std::optional<int64_t> take_number(std::string_view& text) {
   int64_t number = 0;
   const auto [rest, failure] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -36,7 +36,7 @@ Jobs jobs_of(const Json& cluster) {
   return jobs;
 }
 
-/// A whole number, which some write as text.
+/// Parses a whole number, which may be written as text.
 int64_t index_of(const Json& index) {
   const std::string text = index.is_string() ? index.get<std::string>() : index.dump();
   if (text.empty() || text.size() > 9 || text.find_first_not_of("0123456789") != std::string::npos)

@@ -1,5 +1,5 @@
-// The environment variable TF_CONFIG: a JSON text that names the tasks of a cluster, and which of them this
-// is.
+// Parses the environment variable TF_CONFIG: a JSON text that names the tasks of a cluster, and the task of
+// this process.
 //
 //   {"cluster": {"chief": ["a:2222"], "worker": ["b:2222"], "ps": ["c:2222"]},
 //    "task": {"type": "worker", "index": 0}}
@@ -14,13 +14,13 @@
 namespace mtf {
 
 struct TfConfig {
-  Jobs jobs;         ///< in the order of writing
+  Jobs jobs;         ///< in the order in which they are written
   std::string type;  ///< "worker", "chief", "ps", "evaluator"
   int64_t index = 0;
 };
 
-/// Nothing where `cluster` and `task` are empty or not there: a program that runs alone. Throws Error
-/// (kUsage) where it is no JSON, has only one of them, or one that is not of this form.
+/// Parses the text. Returns nothing if `cluster` and `task` are empty or missing: the program then runs
+/// alone. Throws Error (kUsage) if the text is not JSON, has only one of the two, or has another form.
 std::optional<TfConfig> parse_tf_config(const std::string& text);
 
 }  // namespace mtf

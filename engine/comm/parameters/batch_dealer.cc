@@ -15,7 +15,8 @@ bool BatchDealer::has_ended() const {
 
 std::optional<int64_t> BatchDealer::deal(int worker) {
   MTF_CHECK(!has_batch(worker), "worker {} has a batch", worker);
-  // A place for it and for all that are in hand before its weights are too old.
+  // The update of this batch, and those of all batches that are dealt, must fit before its weights are too
+  // old.
   if (static_cast<int64_t>(dealt_.size()) > version() + max_staleness_ - state_.step) return std::nullopt;
   if (returned_.empty() && (paused_ || has_ended())) return std::nullopt;
   Dealt dealt{state_.next_row, version(), Clock::now()};
@@ -34,8 +35,8 @@ void BatchDealer::arrived(int worker) {
   if (const auto found = dealt_.find(worker); found != dealt_.end()) found->second.arrived = true;
 }
 
-/// After the update, of the other batches those that must be done within d updates may be no more than d, for
-/// every d (then the one with the earliest deadline can always go first).
+/// After the update, at most d of the other batches may have their deadline within the next d updates, for
+/// every d. Then it is always possible to apply the one with the earliest deadline first.
 bool BatchDealer::may_apply(int worker) const {
   std::vector<int64_t> versions;
   for (const auto& [other, dealt] : dealt_) {
@@ -49,7 +50,7 @@ bool BatchDealer::may_apply(int worker) const {
   return true;
 }
 
-/// Updates that all servers have.
+/// Returns the number of updates that all servers have.
 int64_t BatchDealer::version() const {
   int64_t version = state_.step;
   for (const auto& [worker, step] : unfinished_) version = std::min(version, step);

@@ -1,16 +1,16 @@
-// Which worker of an asynchronous training gets which batch, and when its gradient may be applied: no update
-// is older than a bound.
+// Deals batches to the workers of an asynchronous training, and decides when a worker's gradient may be
+// applied, such that the staleness of every update is bounded.
 //
 //   BatchDealer dealer(200, 8);
 //   dealer.start({.step = 0, .next_row = 0, .last_step = 3000});
-//   if (const auto batch = dealer.deal(worker)) ...            // it reads the weights and computes
-//   if (dealer.may_apply(worker)) dealer.apply(worker);   // else a worker with older weights comes first
-//   dealer.finish(worker);                                // all servers have the update
+//   if (const auto batch = dealer.deal(worker)) ...       // the worker reads the weights and computes
+//   if (dealer.may_apply(worker)) dealer.apply(worker);   // otherwise a worker with older weights is first
+//   dealer.finish(worker);                                // all servers have applied the update
 //
 // The staleness of an update is the number of updates between the reading of the weights and it. A worker
-// with a batch must be done before `max_staleness` more updates are in; one that is ahead waits where it
-// would take the last place that a slower one can have (earliest deadline first), so that no gradient is
-// thrown away. With max_staleness 0 there is one batch at a time: the same as one worker.
+// with a batch must finish before `max_staleness` more updates are applied; a worker that is ahead waits if
+// it would take the last turn that is left for a slower one (earliest deadline first), so that no gradient is
+// discarded. With max_staleness 0 there is one batch at a time, as with one worker.
 #pragma once
 
 #include <chrono>
@@ -22,11 +22,11 @@
 
 namespace mtf {
 
-/// Where a run stands.
+/// The progress of a run.
 struct DealerState {
-  int64_t step = 0;                  ///< updates done
-  int64_t next_row = 0;              ///< of the stream of examples, that nobody has got yet
-  std::optional<int64_t> last_step;  ///< the run ends there; nothing: when stop() is called
+  int64_t step = 0;                  ///< number of updates so far
+  int64_t next_row = 0;              ///< first row of the stream of examples that no worker has got
+  std::optional<int64_t> last_step;  ///< the run ends at this step; nothing: when stop() is called
 };
 
 class BatchDealer {
@@ -39,43 +39,47 @@ class BatchDealer {
   void start(const DealerState& state);
   const DealerState& state() const { return state_; }
 
-  /// The first row of a batch for `worker`, which has none; nothing: it has to wait, or has_ended().
+  /// Returns the first row of a batch for `worker`, which has none; or nothing if it has to wait or
+  /// has_ended().
   std::optional<int64_t> deal(int worker);
-  /// No more batches but those that workers may still lose.
+  /// True if there are no more batches, except those of workers that may still be lost.
   bool has_ended() const;
-  /// The gradients of `worker` are here: that its update waits for others is not its fault.
+  /// Records that the gradients of `worker` have arrived: from now on it is not overdue, even if its update
+  /// waits for others.
   void arrived(int worker);
+  /// True if the update of `worker` may be applied now.
   bool may_apply(int worker) const;
   struct Applied {
-    int64_t step = 0;  ///< that the update makes, from 0
+    int64_t step = 0;  ///< number of the update, from 0
     int64_t staleness = 0;
   };
-  /// Counts the update of `worker`.
+  /// Applies and counts the update of `worker`.
   Applied apply(int worker);
-  /// Who reads the weights from now on sees the last update of `worker` on every server.
+  /// Records that every server has the last update of `worker`, so that whoever reads the weights from now on
+  /// sees it.
   void finish(int worker) { unfinished_.erase(worker); }
-  /// `worker` is gone: its batch, if it has one, is dealt again.
+  /// Records that `worker` is lost: its batch, if it has one, is dealt again.
   void lost(int worker);
-  /// No new batches until resume(); those of lost workers are still dealt.
+  /// Stops new batches until resume(); batches of lost workers are still dealt.
   void pause() { paused_ = true; }
   void resume() { paused_ = false; }
-  /// No batch is in hand or waits to be dealt again.
+  /// True if no worker has a batch, no batch waits to be dealt again, and all servers have all updates.
   bool is_idle() const { return dealt_.empty() && returned_.empty() && unfinished_.empty(); }
-  /// No more new batches.
+  /// Ends the run: there are no more new batches.
   void stop() { state_.last_step = 0; }
 
-  /// Workers that have had a batch for longer than `limit`, and whose gradients are not here.
+  /// Returns the workers that have had a batch for longer than `limit` and whose gradients have not arrived.
   std::vector<int> overdue(std::chrono::milliseconds limit) const;
   bool has_batch(int worker) const { return dealt_.contains(worker); }
-  /// Number of updates by their staleness.
+  /// Returns the number of updates with each staleness.
   const std::vector<int64_t>& histogram() const { return histogram_; }
-  /// Batches that were dealt again.
+  /// Returns the number of batches that were dealt again.
   int64_t dealt_again() const { return dealt_again_; }
 
  private:
   struct Dealt {
     int64_t row;
-    int64_t version;  ///< updates that all servers had when it was dealt
+    int64_t version;  ///< number of updates that all servers had when it was dealt
     Clock::time_point since;
     bool arrived = false;
   };
@@ -85,9 +89,9 @@ class BatchDealer {
   DealerState state_;
   int64_t version() const;
 
-  std::map<int, int64_t> unfinished_;  ///< by worker: its update, which may not be on all servers yet
-  std::map<int, Dealt> dealt_;         ///< by worker
-  std::deque<int64_t> returned_;       ///< rows of batches whose workers are gone
+  std::map<int, int64_t> unfinished_;  ///< update of each worker that may not be on all servers yet
+  std::map<int, Dealt> dealt_;         ///< batch of each worker
+  std::deque<int64_t> returned_;       ///< first rows of batches whose workers are lost
   std::vector<int64_t> histogram_;
   int64_t dealt_again_ = 0;
   bool paused_ = false;

@@ -32,7 +32,7 @@ struct WireHeader {
   uint16_t operation = 0;
   uint16_t zero = 0;
   uint32_t id = 0;
-  uint32_t checksum = 0;  ///< CRC-32C of the header with 0 in this place
+  uint32_t checksum = 0;  ///< CRC-32C of the header with 0 in this field
   uint64_t version = 0;
   uint64_t bytes = 0;
 };
@@ -43,7 +43,8 @@ uint32_t checksum_of(WireHeader header) {
   return crc32c({reinterpret_cast<const char*>(&header), sizeof(header)});
 }
 
-/// A peer whose machine is gone is noticed after about a minute, also while nothing is sent.
+/// Enables keep-alive packets, so that the loss of the peer's machine is noticed after about a minute even
+/// when nothing is sent.
 void keep_alive(const Socket& socket) {
   const auto set = [&](int level, int option, int value) {
     setsockopt(socket.get(), level, option, &value, sizeof(value));

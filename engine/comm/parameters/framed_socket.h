@@ -1,12 +1,12 @@
-// Messages over TCP: a header of fixed size with a checksum, then bytes that go straight between the socket
-// and the memory of tensors.
+// Messages over TCP: a header of fixed size with a checksum, followed by bytes that are sent from and
+// received into the memory of tensors without a copy.
 //
-//   FramedSocket socket = connect_framed({.address = "10.0.0.1:2222", .access = access}, timeout);
+//   FramedSocket socket = connect_framed({.address = "10.0.0.1:2222", .access = access}, timeout, timeout);
 //   socket.send({.operation = 3, .id = 7}, tensor);
 //   const Frame reply = socket.receive();
-//   socket.receive_bytes(memory);            // reply.bytes of them
+//   socket.receive_bytes(memory);            // memory has reply.bytes bytes
 //
-// Errors are Error (kPeerLost) that name the address of the other side.
+// Errors are Error (kPeerLost) with the address of the other end.
 #pragma once
 
 #include <chrono>
@@ -22,43 +22,44 @@
 
 namespace mtf {
 
-/// What stands before the bytes of a message.
+/// The header of a message.
 struct Frame {
   uint16_t operation = 0;
-  uint32_t id = 0;       ///< of a tensor
-  uint64_t version = 0;  ///< of the variables
-  uint64_t bytes = 0;    ///< that follow; send() fills it in
+  uint32_t id = 0;       ///< id of a tensor
+  uint64_t version = 0;  ///< version of the variables
+  uint64_t bytes = 0;    ///< number of bytes that follow; set by send()
 };
 
-/// One end of a connection. One thread at a time may send and one may receive.
+/// One end of a connection. One thread may send while another one receives.
 class FramedSocket {
  public:
-  /// Takes over a connection. `timeout`: for a whole message, beside the time that its bytes take at
-  /// kSlowestRate.
+  /// Takes over a connection. `timeout` is the time for a whole message, to which the time for its bytes at
+  /// kSlowestRate is added.
   FramedSocket(Socket socket, std::chrono::milliseconds timeout);
 
-  /// "10.0.0.2:41712", the other side.
+  /// Returns the address of the other end, such as "10.0.0.2:41712".
   const std::string& peer() const { return peer_; }
   void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
   void send(Frame frame, std::span<const std::byte> bytes = {});
-  /// The next header. `first_byte`: how long to wait for it; nothing: for ever. Throws Error (kData) for
-  /// bytes that are no header.
+  /// Receives the next header. `first_byte` is the time to wait for its first byte; nothing: without limit.
+  /// Throws Error (kData) if the bytes are not a header.
   Frame receive(std::optional<std::chrono::milliseconds> first_byte = {});
   void receive_bytes(std::span<std::byte> memory);
-  /// Receives bytes that nobody wants.
+  /// Receives bytes and discards them.
   void skip_bytes(uint64_t count);
-  /// The other side has closed the connection. What it has sent before is lost.
+  /// True if the other end has closed the connection. Bytes that have been received but not read are then
+  /// lost.
   bool has_ended();
-  /// Ends the connection: a thread that sends or receives throws.
+  /// Ends the connection: threads that send or receive throw.
   void shut_down();
-  /// A thread that waits for bytes throws; what is sent still goes.
+  /// Makes a thread that waits for bytes throw; sending is still possible.
   void stop_receiving();
 
  private:
   using Deadline = std::chrono::steady_clock::time_point;
 
   Deadline deadline(uint64_t bytes) const;
-  /// Throws where nothing can be done until the deadline.
+  /// Waits until the socket is readable or writable; throws at the deadline.
   void wait(bool readable, Deadline deadline, Deadline begun);
   void receive_bytes(std::span<std::byte> memory, Deadline deadline);
 
@@ -68,17 +69,17 @@ class FramedSocket {
 };
 
 struct FramedConnection {
-  std::string address;  ///< "host:port"
+  std::string address;  ///< "host:port" of the server
   Access access = {};
-  int rank = 0;         ///< of this process
-  std::string purpose;  ///< of the connection; the server's Gate has the same
+  int rank = 0;         ///< rank of this process
+  std::string purpose;  ///< purpose of the connection, which the server's Gate must also have
 };
-/// Connects to a Gate, again and again until it works or `connect_timeout` is over. Throws Error (kPeerLost),
-/// (kConfig) for another secret and as Access::require() does.
+/// Connects to a Gate; tries again until it succeeds or `connect_timeout` has passed. Throws Error
+/// (kPeerLost), Error (kConfig) if the server has another secret, and as Access::require() does.
 FramedSocket connect_framed(const FramedConnection& connection, std::chrono::milliseconds connect_timeout,
                             std::chrono::milliseconds timeout);
 
-/// A port that others connect to, who know the run's secret.
+/// A port that accepts connections of processes that know the run's secret.
 class FramedListener {
  public:
   /// Throws as listen_for_members() does.
@@ -86,9 +87,9 @@ class FramedListener {
       : gate_(listen_for_members(address, access, "parameters"), access.secret, purpose) {}
 
   int port() const { return gate_.port(); }
-  /// The next connection; nothing: none came within `wait`.
+  /// Returns the next connection, or nothing if none came within `wait`.
   std::optional<FramedSocket> accept(std::chrono::milliseconds wait, std::chrono::milliseconds timeout);
-  /// Who was not let in.
+  /// Returns the gate, which knows the addresses that were not admitted.
   const Gate& gate() const { return gate_; }
 
  private:

@@ -14,13 +14,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Servers find out what they wait for within the collective timeout; their words take a moment.
+/// Servers notice within the collective timeout what they wait for; this is the additional time for their
+/// message.
 constexpr milliseconds kGrace{5'000};
-/// For the last words of a server that has closed the connection.
+/// The time to wait for the last message of a server that has closed the connection.
 constexpr milliseconds kLastWords{200};
 constexpr uint64_t kMostAnswerBytes = 1 << 26;
 
-/// A message that is a value and numbers after it.
+/// Returns a message that consists of a value and numbers after it.
 template <class T>
 std::vector<std::byte> bytes_of(const T& value, std::span<const double> numbers = {}) {
   std::vector<std::byte> bytes(sizeof(T) + numbers.size_bytes());
@@ -53,7 +54,7 @@ ParameterClient::ParameterClient(const ParameterClientOptions& options)
   ask_all(ParameterOperation::kHello, std::as_bytes(std::span(hello)));
 }
 
-/// `action` on the socket, with errors that name the server.
+/// Runs `action` on the socket; errors name the server.
 template <class Action>
 auto ParameterClient::with(Server& server, const Action& action) {
   std::string reason;
@@ -66,7 +67,7 @@ auto ParameterClient::with(Server& server, const Action& action) {
   try {
     last_words = server.socket.receive(kLastWords);
   } catch (const Error&) {
-    // it had none
+    // there was no last message
   }
   if (last_words && last_words->operation == static_cast<uint16_t>(ParameterOperation::kError))
     refused(server, *last_words);
@@ -77,8 +78,8 @@ std::string ParameterClient::name_of(const Server& server) {
   return fmt::format("parameter server {} ({})", server.task, server.address);
 }
 
-/// Throws the words of a server. Where they tell of a worker that is lost, it may have ended because another
-/// server is: then that one is named.
+/// Throws the error message of a server. If the message names a lost worker, that worker may have ended
+/// because another server was lost: then the error names that server.
 void ParameterClient::refused(Server& server, const Frame& frame) {
   std::string text(std::min<uint64_t>(frame.bytes, kMostAnswerBytes), ' ');
   server.socket.receive_bytes(std::as_writable_bytes(std::span(text)));
@@ -154,8 +155,8 @@ void ParameterClient::start(const ParameterStart& start) {
 }
 
 PulledState ParameterClient::pull(int64_t version, const std::vector<PulledVariable>& variables) {
-  // All servers are asked first, so that they send at the same time. Server 0 is asked also where it has
-  // nothing: it knows the state.
+  // All servers are asked first, so that they send at the same time. Server 0 is asked even if it has none of
+  // the variables, because it has the state.
   for (Server& server : servers_) {
     std::vector<uint32_t> ids;
     for (const PulledVariable& variable : variables) {
@@ -168,7 +169,7 @@ PulledState ParameterClient::pull(int64_t version, const std::vector<PulledVaria
         std::as_bytes(std::span(ids)));
   }
   PulledState state;
-  int64_t stop_signal = 0;  // of any server
+  int64_t stop_signal = 0;  // the first one that any server has received
   for (Server& server : servers_) {
     const auto here = answer_value<PulledState>(server, ParameterOperation::kPull);
     if (server.task == 0) state = here;
@@ -183,7 +184,7 @@ PulledState ParameterClient::pull(int64_t version, const std::vector<PulledVaria
       with(server, [&] { server.socket.receive_bytes(variable.memory); });
     }
   }
-  answer_timeout_ = collective_timeout_ + kGrace;  // all have come
+  answer_timeout_ = collective_timeout_ + kGrace;  // all workers are connected now
   state.stop_signal = stop_signal;
   return state;
 }

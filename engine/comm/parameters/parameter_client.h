@@ -1,12 +1,12 @@
-// A worker's connections with the parameter servers.
+// A worker's connections to the parameter servers.
 //
 //   ParameterClient client({.servers = {"10.0.0.1:2222"}, .worker = 1, .fields = {{"program", hash}}});
 //   client.pull(step, {{.server = 0, .id = 3, .memory = weight}, ...});
 //   client.push(0, 0, step, gradient);
 //
-// Every call throws Error: kPeerLost that names the server when it is lost or does not answer within the
-// time, or with the server's words when the run has failed; kConfig when this process differs from the
-// server or has another secret; kDiverged when the updates of asynchronous workers are no longer finite.
+// Every call throws Error: kPeerLost with the name of the server if it is lost or does not answer in time, or
+// with the server's message if the run has failed; kConfig if this process differs from the server or has
+// another secret; kDiverged if the updates of asynchronous workers are no longer finite.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@
 namespace mtf {
 
 struct ParameterClientOptions {
-  std::vector<std::string> servers;  ///< host:port by task
+  std::vector<std::string> servers;  ///< host:port of each task
   Access access = {};
   int worker = 0;
   ParameterFields fields;
@@ -29,52 +29,53 @@ struct ParameterClientOptions {
   std::chrono::milliseconds collective_timeout{600'000};
 };
 
-/// A variable on a server and the memory that it goes to.
+/// A variable on a server, with the memory into which it is copied.
 struct PulledVariable {
   int server = 0;
   uint32_t id = 0;
   std::span<std::byte> memory;
 };
 
-/// What asynchronous training was like.
+/// Statistics of asynchronous training.
 struct StalenessReport {
-  std::vector<int64_t> updates;  ///< by staleness
-  int64_t dealt_again = 0;       ///< batches of lost workers
+  std::vector<int64_t> updates;  ///< number of updates with each staleness
+  int64_t dealt_again = 0;       ///< number of batches of lost workers
 };
 
 class ParameterClient {
  public:
-  /// Connects to all servers; a mismatch of `fields` is found here.
+  /// Connects to all servers; throws if `fields` differ from a server's.
   explicit ParameterClient(const ParameterClientOptions& options);
 
   int servers() const { return static_cast<int>(servers_.size()); }
 
-  /// The chief: sets a variable, and says that all are set.
+  /// For the chief: sets a variable; start() says that all variables are set.
   void set(int server, uint32_t id, std::span<const std::byte> value);
   void start(const ParameterStart& start);
-  /// Another worker: what is pulled from now on is of the next start of the chief, or later.
+  /// For the other workers: pull() waits until the chief has set the variables once more.
   void await_start() { ++starts_; }
 
-  /// Variables as they are after `version` updates or more; the state is that of server 0.
+  /// Copies variables as they are after at least `version` updates. Returns the state of server 0.
   PulledState pull(int64_t version, const std::vector<PulledVariable>& variables);
-  /// Tensor `index` of those that go to `server`, in order.
+  /// Sends tensor `index` of those for `server`; they must be sent in order.
   void push(int server, uint32_t index, int64_t version, std::span<const std::byte> tensor);
 
-  /// Synchronous, the chief: the sums of squares of each server's gradients, and the update of a version,
-  /// which is done when the next one can be pulled.
+  /// For the chief of synchronous training. squares() returns the sums of squares of each server's gradients;
+  /// update() starts the update of a version, which is complete when the next version can be pulled.
   std::vector<std::vector<double>> squares(int64_t version);
   void update(const ParameterStep& step, std::span<const double> squares);
 
-  /// Asynchronous: a batch (row -1: the run has ended), and the update with the gradients that were pushed.
+  /// For asynchronous training. next() returns a batch (row -1: the run has ended); commit() applies the
+  /// gradients that were pushed.
   DealtBatch next();
   Committed commit(const ParameterStep& step, std::span<const double> squares);
-  /// Asynchronous, the chief: waits until no worker has a batch, and stops new ones until resume(). A batch
-  /// that comes back (of a worker that was lost) is to be done first.
+  /// For the chief of asynchronous training. pause() waits until no worker has a batch, and stops new batches
+  /// until resume(). If a lost worker's batch is returned, the chief must process it first.
   DealtBatch pause();
   void resume();
   StalenessReport staleness();
 
-  /// The run has ended well for this worker.
+  /// Tells the servers that this worker has completed the run.
   void leave();
 
  private:
@@ -101,7 +102,7 @@ class ParameterClient {
   std::chrono::milliseconds answer_timeout_;
   std::chrono::milliseconds collective_timeout_;
   std::vector<Server> servers_;
-  uint32_t starts_ = 0;  ///< of the chief, that this worker knows of
+  uint32_t starts_ = 0;  ///< number of starts of the chief that this worker knows of
 };
 
 }  // namespace mtf

@@ -1,6 +1,6 @@
-// What workers and parameter servers say to each other (parameter_client.h, parameter_service.h). A worker
-// asks, the server answers with the same operation, or with kError and a text. What is not answered fails
-// with the answer to what comes next.
+// The protocol between workers and parameter servers (parameter_client.h, parameter_service.h). A worker
+// sends a request; the server answers with the same operation, or with kError and a text. Errors in requests
+// that have no answer are reported in the answer to the next request.
 #pragma once
 
 #include <cstdint>
@@ -11,79 +11,86 @@
 namespace mtf {
 
 enum class ParameterOperation : uint16_t {
-  kHello = 1,  ///< JSON {worker, fields}: id = number of the worker
-  kSet,        ///< one variable, from the chief; not answered
+  kHello = 1,  ///< JSON {worker, fields}; id = number of the worker
+  kSet,        ///< one variable, from the chief; no answer
   kStart,      ///< ParameterStart: all variables are set
-  kPull,  ///< ids of variables (uint32 each), of this version or later, since the chief has set them `id`
-          ///< times; answered by a kVariable for each, after a PulledState
+  /// Requests variables (uint32 ids) of at least this version, after the `id`-th start of the chief. The
+  /// answer is a PulledState, then a kVariable for each.
+  kPull,
   kVariable,
-  kPush,     ///< a tensor that belongs to the gradients of this version; not answered
-  kSquares,  ///< sync, chief: sums of squares (float64) of the gradients of this version, once all have come
-  kUpdate,   ///< sync, chief: ParameterStep and the squares of all gradients: the version is done; not
-             ///< answered
-  kNext,     ///< async: a batch to work on, DealtBatch
-  kCommit,   ///< async: ParameterStep and squares: applies what was pushed; answered by Committed
-  kDone,     ///< async: all servers have the last update of this worker; not answered
-  kPause,    ///< async, chief: no batch is in hand any more: DealtBatch without a batch; or one to do first
+  kPush,  ///< a tensor that is a part of the gradients of this version; no answer
+  /// Synchronous, chief: requests the sums of squares (float64) of this version's gradients, once all have
+  /// come.
+  kSquares,
+  /// Synchronous, chief: ParameterStep and the squares of all gradients; completes the version; no answer.
+  kUpdate,
+  kNext,    ///< async: requests a batch; the answer is a DealtBatch
+  kCommit,  ///< async: ParameterStep and squares: applies what was pushed; the answer is Committed
+  kDone,    ///< async: all servers have the last update of this worker; no answer
+  /// Asynchronous, chief: the answer is a DealtBatch without a batch once no worker has one, or with a batch
+  /// to process first.
+  kPause,
   kResume,
-  kReport,  ///< async: number of updates by staleness (int64 each), then the batches that were dealt again
-  kLeave,   ///< the worker is done
-  kError,   ///< a text
+  /// Asynchronous: requests the number of updates with each staleness, then of batches dealt again (int64
+  /// each).
+  kReport,
+  kLeave,  ///< the worker has completed the run
+  kError,  ///< an error message
 };
 
-/// The chief's words when the variables are set.
+/// Sent by the chief when all variables are set.
 struct ParameterStart {
   int64_t step = 0;
   int64_t next_row = 0;
-  int64_t last_step = -1;  ///< -1: when the chief says so
+  int64_t last_step = -1;  ///< -1: the chief decides later when the run ends
   int64_t tokens = 0;
   double rate_scale = 1;
 };
 
-/// What an update needs besides gradients.
+/// The data of an update besides gradients.
 struct ParameterStep {
-  int64_t step = 0;  ///< asynchronous: the number that server 0 gives; 0 when it is asked
+  int64_t step = 0;  ///< asynchronous: the number that server 0 assigns; 0 in the request to it
   double loss = 0;
-  int64_t tokens = 0;  ///< in the batch
+  int64_t tokens = 0;  ///< number of tokens in the batch
 };
 
-/// Of the last update.
+/// The state after the last update.
 struct PulledState {
-  int64_t step = 0;  ///< updates done
+  int64_t step = 0;  ///< number of updates so far
   int64_t next_row = 0;
   int64_t tokens = 0;
   double loss = 0;
   double grad_norm = 0;
   int64_t finite = 1;
-  int64_t stop_signal = 0;  ///< that has asked the server, and so the run, to stop
+  int64_t stop_signal = 0;  ///< the signal that asked the server, and thereby the run, to stop; 0: none
 };
 
 struct DealtBatch {
-  int64_t row = -1;  ///< the first; -1: there is none
-  int64_t step = 0;  ///< updates done
+  int64_t row = -1;  ///< first row; -1: there is no batch
+  int64_t step = 0;  ///< number of updates so far
   int64_t next_row = 0;
   int64_t tokens = 0;
-  double loss = 0;  ///< of the last update
+  double loss = 0;  ///< loss of the last update
   double grad_norm = 0;
 };
 
 struct Committed {
-  int64_t step = 0;  ///< that this update made, from 0
+  int64_t step = 0;  ///< number of this update, from 0
   int64_t staleness = 0;
   int64_t next_row = 0;
   int64_t tokens = 0;
   double grad_norm = 0;
-  /// Updates of all workers in a row, this one the last, whose values were not finite, so that they changed
-  /// nothing; 0: this one is finite.
+  /// Number of successive updates of all workers, up to and including this one, whose values were not finite,
+  /// so that they changed nothing; 0 if this one is finite.
   int64_t skipped = 0;
 };
 
-/// What a worker and a server must have in common: names and values.
+/// Names and values that must be the same for a worker and a server.
 using ParameterFields = std::vector<std::pair<std::string, std::string>>;
 
 inline constexpr int kParameterProtocol = 3;
 
-/// The purpose of connections with a parameter server.
+/// The purpose of connections to a parameter server.
 inline constexpr const char* kParameterPurpose = "parameter server";
 
 }  // namespace mtf

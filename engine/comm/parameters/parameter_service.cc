@@ -15,17 +15,17 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kHelloTimeout{5'000};
-/// For workers to hear why the run failed, or that it has ended.
+/// The time for workers to receive the reason of a failure, or the end of the run.
 constexpr milliseconds kFarewell{2'000};
-/// How often it looks for signals and for those that have not come.
+/// The interval at which the service checks for signals and for missing workers.
 constexpr milliseconds kLook{100};
-/// Least time between two lines of the log about visitors that are not admitted.
+/// The minimum time between two lines of the log about visitors that were not admitted.
 constexpr milliseconds kBetweenLines{5'000};
 constexpr uint64_t kMostHelloBytes = 1 << 16;
-/// Connections at a time that have not said hello; more are closed.
+/// The number of connections that may not have sent kHello yet; further ones are closed.
 constexpr int kMostStrangers = 100;
 
-/// What a worker says of itself.
+/// The message with which a worker introduces itself.
 struct WorkerHello {
   int worker = -1;
   ParameterFields fields;
@@ -40,7 +40,7 @@ WorkerHello parse_worker_hello(const std::string& text) {
   }
 }
 
-/// The first field that differs; empty: none does.
+/// Describes the first field that differs; empty if none does.
 std::string different_field(const ParameterFields& theirs, const ParameterFields& ours, int server) {
   for (size_t i = 0; i < std::max(theirs.size(), ours.size()); ++i) {
     static const std::pair<std::string, std::string> none;
@@ -120,11 +120,12 @@ void ParameterService::tell_refused() {
   foreign_ = gate.foreign();
 }
 
-/// The run is, and those that were there have heard of it or had their time. `end`: when that is over.
+/// True if the run is over, and its workers have learned that or had the time to. `end` is the end of that
+/// time.
 bool ParameterService::is_over(std::optional<Clock::time_point>& end) {
   if (!failure_ && !ended_) return false;
   if (!end) end = Clock::now() + kFarewell;
-  // Asynchronous: workers that come late learn that there is nothing to do, or why.
+  // In asynchronous training, workers that connect late learn that there is nothing to do, or why.
   const bool all_came = std::ranges::none_of(addresses_, &std::string::empty);
   const bool all_left = options_.asynchronous ? all_came : failure_ || left_ == options_.workers;
   const bool alone = std::ranges::none_of(
@@ -132,7 +133,8 @@ bool ParameterService::is_over(std::optional<Clock::time_point>& end) {
   return (alone && all_left) || Clock::now() > *end;
 }
 
-/// A signal ends a server that no run has begun to use; else the workers are to save and leave.
+/// True if a signal asks a server to stop that no run has begun to use. Otherwise the signal is passed on to
+/// the workers, which save and leave.
 bool ParameterService::stops_unused() {
   if (!options_.stop_signal || state_.stop_signal != 0 || failure_ || ended_) return false;
   const int signal = options_.stop_signal();
@@ -154,7 +156,7 @@ void ParameterService::collect_threads() {
   }
 }
 
-/// Of those that the run cannot begin without.
+/// Returns the missing workers without which the run cannot begin.
 std::string ParameterService::missing_workers() {
   std::vector<int> missing;
   for (int worker = 0; worker < (options_.asynchronous ? 1 : options_.workers); ++worker) {
@@ -179,7 +181,7 @@ void ParameterService::fail(const Error& error) {
   changed_.notify_all();
 }
 
-/// The thread of a connection.
+/// Runs in the thread of a connection.
 void ParameterService::talk(Peer& peer) {
   if (options_.prepare_thread) options_.prepare_thread();
   std::string reason;
@@ -201,7 +203,7 @@ void ParameterService::talk(Peer& peer) {
           {.operation = static_cast<uint16_t>(ParameterOperation::kError), .id = static_cast<uint32_t>(kind)},
           std::as_bytes(std::span(reason)));
     } catch (const Error&) {
-      // it is gone
+      // the worker is gone
     }
   }
   const std::lock_guard lock(mutex_);
@@ -249,7 +251,7 @@ void ParameterService::greet(Peer& peer) {
   answer_with(peer, ParameterOperation::kHello);
 }
 
-/// It is this worker from now on, also where another connection was.
+/// Makes the connection that of this worker, even if there is an older one.
 void ParameterService::welcome(Peer& peer, int worker) {
   const std::lock_guard lock(mutex_);
   if (failure_) throw Error(*failure_);
@@ -269,7 +271,7 @@ void ParameterService::welcome(Peer& peer, int worker) {
   changed_.notify_all();
 }
 
-/// False: the worker has left.
+/// Answers one request. Returns false if the worker has left.
 bool ParameterService::answer(Peer& peer, const Frame& frame) {
   switch (static_cast<ParameterOperation>(frame.operation)) {
     case ParameterOperation::kSet:

@@ -1,5 +1,5 @@
-// Asynchronous training at a parameter server: each worker's gradient is an update of its own. Server 0 hands
-// out the batches and keeps the bound of staleness (batch_dealer.h).
+// Asynchronous training at a parameter server: each worker's gradient is an update of its own. Server 0 deals
+// the batches and bounds the staleness (batch_dealer.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,12 +10,13 @@
 namespace mtf {
 namespace {
 
-/// How often it looks for workers that take too long.
+/// The interval at which a waiting thread checks for workers that take too long.
 constexpr std::chrono::milliseconds kLookAtBatches{100};
 
 }  // namespace
 
-/// Waits for other workers to be done with their batches; takes these away from those that take too long.
+/// Waits until `ready`, for example until other workers have finished their batches; takes the batches away
+/// from workers that take too long.
 void ParameterService::wait_for_batches(Lock& lock, const std::function<bool()>& ready) {
   while (!failure_ && !ready()) {
     changed_.wait_for(lock, kLookAtBatches);
@@ -61,7 +62,7 @@ void ParameterService::commit(Peer& peer, const Frame& frame) {
   Committed done;
   {
     Lock lock(mutex_);
-    if (failure_) throw Error(*failure_);  // what was pushed then was skipped
+    if (failure_) throw Error(*failure_);  // in this case what was pushed was skipped
     if (peer.received != peer.parts.size())
       refuse_request(fmt::format("worker {} has not pushed all", peer.worker));
     done.step = step.step;
@@ -94,7 +95,8 @@ void ParameterService::commit(Peer& peer, const Frame& frame) {
   answer_with(peer, ParameterOperation::kCommit, &done, sizeof(done));
 }
 
-/// What the other workers and this server end with; `peer`, whose update it was, can say more.
+/// Returns the error with which this server and the other workers end; the worker of the update, `peer`,
+/// knows more details.
 Error ParameterService::divergence(const Peer& peer, const Committed& update, double loss) const {
   const std::string before =
       update.skipped > 1 ? fmt::format(" (as in the {} updates before)", update.skipped - 1) : "";

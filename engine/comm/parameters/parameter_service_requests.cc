@@ -1,4 +1,4 @@
-// What workers of both kinds of training ask a parameter server for: to set, start, pull and push.
+// Requests to a parameter server in both kinds of training: set, start, pull and push.
 #include <fmt/format.h>
 
 #include "engine/comm/parameters/parameter_service.h"
@@ -90,7 +90,7 @@ void ParameterService::pull(Peer& peer, const Frame& frame) {
         });
     state = state_;
     if (options_.asynchronous) {
-      // Others may update while this is on its way.
+      // Others may update the variables while they are being sent.
       peer.pulled.resize(memories.size());
       for (size_t i = 0; i < memories.size(); ++i) {
         peer.pulled[i].assign(memories[i].begin(), memories[i].end());
@@ -107,7 +107,7 @@ void ParameterService::pull(Peer& peer, const Frame& frame) {
 
 void ParameterService::push(Peer& peer, const Frame& frame) {
   {
-    // The worker learns of a failure from the answer to what it asks next.
+    // The worker learns of a failure in the answer to its next request.
     Lock lock(mutex_);
     if (failure_) {
       lock.unlock();

@@ -1,6 +1,6 @@
-// Synchronous training at a parameter server: a step is the sum of the gradients of all workers. Whoever
-// brings the last part of a gradient adds it up, while others are on their way; the chief asks for the sums
-// of squares of all and sends back what the update needs.
+// Synchronous training at a parameter server: the gradients of all workers are summed in each step. The
+// thread that receives the last part of a gradient computes its sum while other parts are still coming. The
+// chief requests the sums of squares of all gradients and sends what the update needs.
 #include <fmt/format.h>
 
 #include "engine/comm/parameters/parameter_service.h"
@@ -8,21 +8,22 @@
 
 namespace mtf {
 
-/// Nothing of the next step has come.
+/// Prepares for the gradients of the next step.
 void ParameterService::begin_sums() {
   added_ = 0;
   for (Peer& peer : peers_) peer.received = 0;
   missing_ = parts_;
 }
 
-/// A part of `gradient` has come: adds it up if it was the last. The lock is open meanwhile.
+/// Records that a part of `gradient` has come, and computes the sum if it was the last part. Releases the
+/// lock meanwhile.
 void ParameterService::sum(size_t gradient, Lock& lock) {
   if (--missing_[gradient] > 0) return;
-  std::vector<std::shared_ptr<PushedTensors>> kept;  // also where a worker is lost meanwhile
+  std::vector<std::shared_ptr<PushedTensors>> kept;  // keeps the tensors if a worker is lost meanwhile
   std::vector<const PushedTensors*> workers;
   for (int worker = 0; worker < options_.workers; ++worker) {
     const Peer* peer = find(worker);
-    if (peer == nullptr) return;  // it is lost, and the run with it
+    if (peer == nullptr) return;  // this worker is lost, and so is the run
     kept.push_back(peer->pushed);
     workers.push_back(peer->pushed.get());
   }
@@ -46,7 +47,7 @@ void ParameterService::send_squares(Peer& peer, const Frame& frame) {
   answer_with(peer, ParameterOperation::kSquares, squares.data(), squares.size() * sizeof(double));
 }
 
-/// Not answered: what the chief asks for next is of the new version, or an error.
+/// Applies an update. There is no answer: the next request of the chief gets the new version or an error.
 void ParameterService::update(Peer& peer, const Frame& frame) {
   require_chief(peer, frame);
   std::vector<double> squares;

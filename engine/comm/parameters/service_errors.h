@@ -1,4 +1,4 @@
-// How a parameter service words and throws its errors.
+// Helpers for the errors of a parameter service.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace mtf {
 
-/// A worker asks for what it may not: its connection ends.
+/// Rejects an invalid request of a worker; its connection then ends.
 [[noreturn]] inline void refuse_request(const std::string& what) { throw Error(ErrorKind::kData, what); }
 
 inline double seconds_of(std::chrono::milliseconds time) {

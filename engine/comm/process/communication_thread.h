@@ -1,10 +1,10 @@
-// The thread that runs collectives between processes, one after the other in the order in which they were
-// started, while the workers compute.
+// A thread that runs collectives between processes while the worker threads compute: one after the other, in
+// the order in which they were started.
 //
-//   CommunicationThread thread(watch);
+//   CommunicationThread thread(record);
 //   const uint64_t ticket = thread.start(job);
 //   ...
-//   thread.wait(ticket);       // rethrows what the job threw
+//   thread.wait(ticket);       // rethrows what the job has thrown
 #pragma once
 
 #include <condition_variable>
@@ -20,34 +20,36 @@
 
 namespace mtf {
 
-/// Something that all processes do together.
+/// A job that all processes run together.
 class CommunicationJob {
  public:
   virtual ~CommunicationJob() = default;
-  /// `sequence`: number of the job, the same in all processes; part of the tags of its messages.
+  /// Runs the job. `sequence` is the number of the job; it is the same in all processes and a part of the
+  /// tags of its messages.
   virtual void run(uint64_t sequence) = 0;
-  /// For messages and the flight record: "all_reduce grads/layer_1/kernel over data".
+  /// Returns the name for messages and the flight record, such as "all_reduce grads/layer_1/kernel over
+  /// data".
   virtual const std::string& name() const = 0;
-  /// Payload that this process sends.
+  /// Returns the number of payload bytes that this process sends.
   virtual int64_t bytes() const = 0;
 };
 
 class CommunicationThread {
  public:
-  /// `record` gets an entry when a job is queued, begins and ends; it outlives the thread, as does `profile`
-  /// (null: none), in which jobs are spans. `prepare` runs once in the thread.
+  /// `record` gets an entry when a job is queued, begins and ends; jobs are also spans of `profile` (null:
+  /// none). Both must outlive the thread. `prepare` runs once in the thread.
   explicit CommunicationThread(FlightRecord& record, void (*prepare)() = nullptr, Profile* profile = nullptr);
-  /// Jobs that have not begun are dropped.
+  /// Drops the jobs that have not begun.
   ~CommunicationThread();
   CommunicationThread(const CommunicationThread&) = delete;
   CommunicationThread& operator=(const CommunicationThread&) = delete;
 
-  /// Queues a job, which must live until it was waited for. Allocates nothing after the first jobs. After a
-  /// job has failed all later ones fail with the same error.
+  /// Queues a job, which must live until wait() has returned for it. Allocates no memory after the first
+  /// jobs. Once a job has failed, all later jobs fail with the same error.
   uint64_t start(CommunicationJob& job);
-  /// Returns when the job has run; rethrows what it threw.
+  /// Returns when the job has run; rethrows what it has thrown.
   void wait(uint64_t ticket);
-  /// Rethrows what the first job that failed has thrown; does not wait.
+  /// Rethrows what the first failed job has thrown, if any; does not wait.
   void check();
 
  private:
@@ -60,7 +62,7 @@ class CommunicationThread {
   std::mutex mutex_;
   std::condition_variable queued_;
   std::condition_variable ran_;
-  std::vector<CommunicationJob*> queue_;  ///< job n at n % size, for started_ >= n > finished_
+  std::vector<CommunicationJob*> queue_;  ///< job n is at n % size, for started_ >= n > finished_
   uint64_t started_ = 0;
   uint64_t finished_ = 0;
   std::exception_ptr error_;

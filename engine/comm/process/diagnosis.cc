@@ -19,12 +19,12 @@ std::string collective_text(const PublishedWait& wait) {
   return fmt::format("collective {} {} ({} bytes)", wait.sequence, wait.name, wait.bytes);
 }
 
-/// What the processes of a run have said about each other.
+/// The reports that the processes of a run have published about each other.
 struct Evidence {
-  std::vector<std::optional<FailureReport>> failures;  ///< by rank
-  std::vector<std::optional<PublishedWait>> waits;     ///< by rank
+  std::vector<std::optional<FailureReport>> failures;  ///< failure of each rank
+  std::vector<std::optional<PublishedWait>> waits;     ///< what each rank waits for
 
-  /// The first failure that is not the consequence of another; -1: none.
+  /// Returns the rank of the first failure that is not the consequence of another one; -1 if there is none.
   int first_cause() const {
     int first = -1;
     for (size_t rank = 0; rank < failures.size(); ++rank)
@@ -53,7 +53,7 @@ Evidence gather_evidence(Store& store, size_t size, size_t rank, const Error& ow
   return evidence;
 }
 
-/// The rank whose name follows `before` in the text of a failure; -1: none.
+/// Returns the rank whose name stands between `before` and `after` in a text; -1 if there is none.
 int named_after(const std::string& before, const std::string& after, const std::string& text,
                 const std::vector<std::string>& peers) {
   for (size_t rank = 0; rank < peers.size(); ++rank)
@@ -70,7 +70,7 @@ int silent_in(const std::string& text, const std::vector<std::string>& peers) {
   return rank >= 0 ? rank : named_after("", " has taken nothing", text, peers);
 }
 
-/// Ranks in the order in which they are believed: this one first.
+/// Returns the ranks whose reports are used, in the order of their credibility: this process comes first.
 std::vector<size_t> witnesses(const Evidence& evidence, size_t own) {
   std::vector<size_t> order{own};
   for (size_t rank = 0; rank < evidence.failures.size(); ++rank)
@@ -88,7 +88,8 @@ std::optional<std::string> disagreement_in(const Evidence& evidence, const std::
   return {};
 }
 
-/// Follows who waits for whom to a process that waits for nobody; -1: they wait in a circle.
+/// Follows from process to process whom each waits for, and returns the one that waits for nobody; -1 if they
+/// wait in a circle.
 int end_of_chain(int rank, const Evidence& evidence, const std::vector<std::string>& peers) {
   std::set<int> seen;
   while (seen.insert(rank).second) {
@@ -151,7 +152,7 @@ std::optional<std::string> disagreement(const std::string& peer, int rank, const
                                         const std::string& other_peer, int other_rank,
                                         const PublishedWait& other) {
   const bool same = wait.sequence == other.sequence;
-  // A process may be behind another, but then it does not wait for the one that is ahead: that one has sent.
+  // A process may be behind another one, but then it does not wait for that one, which has already sent.
   const bool each_other = wait.peer == other_rank && other.peer == rank;
   if ((same && wait.name != other.name) || (each_other && (!same || wait.bytes != other.bytes)))
     return fmt::format("{} is in {}, {} in {}: the processes do not run the same program", peer,
@@ -177,7 +178,7 @@ std::string root_cause(Store& store, int rank, const std::vector<std::string>& p
   try {
     return verdict(gather_evidence(store, peers.size(), at, own, patience), at, peers);
   } catch (const std::exception&) {
-    // Where the store is gone the process that serves it is: mostly process 0.
+    // If the store is lost, so is the process that serves it, which is usually process 0.
     if (lost_in(own.what(), peers) == 0)
       return peers[0] +
              " was lost: its process ended without a word (killed, out of memory, or the machine is gone)";

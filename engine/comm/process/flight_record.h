@@ -1,4 +1,4 @@
-// The last collectives of this process, for the watchdog and for a report of a failure.
+// Records the last collectives of this process, for the watchdog and for reports of failures.
 //
 //   FlightRecord record(1000);
 //   record.queued(sequence, name, bytes); record.begun(sequence); record.waits(peer); record.ended(sequence);
@@ -14,33 +14,34 @@
 
 namespace mtf {
 
-/// Thread safe. Allocates nothing after the first `capacity` entries but for names longer than before.
+/// Thread safe. After the first `capacity` entries it only allocates memory for names that are longer than
+/// before.
 class FlightRecord {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// The collective in hand.
+  /// The collective that is running.
   struct Current {
     uint64_t sequence = 0;
     std::string name;
     int64_t bytes = 0;
     Clock::time_point begun;
-    int waits_for = -1;  ///< rank of the peer whose message is missing; -1: none
+    int waits_for = -1;  ///< rank of the peer whose message it waits for; -1: none
     Clock::time_point waits_since;
   };
 
   explicit FlightRecord(size_t capacity);
 
-  /// Sequence numbers rise by one.
+  /// The following calls record the progress of a collective. Sequence numbers increase by one.
   void queued(uint64_t sequence, const std::string& name, int64_t bytes);
   void begun(uint64_t sequence);
   void ended(uint64_t sequence);
-  /// The thread waits for a message of `peer` (-1: no longer).
+  /// The communication thread waits for a message of `peer` (-1: no longer).
   void waits(int peer);
-  /// Nothing: no collective is in hand.
+  /// Returns the running collective, or nothing.
   std::optional<Current> current() const;
-  /// The last entries, the oldest first: sequence, name, bytes, state (queued, running, done), seconds since
-  /// the record began, and the peer that is waited for.
+  /// Returns the last entries, the oldest first, with sequence, name, bytes, state (queued, running, done),
+  /// seconds since the creation of the record, and the peer whose message is awaited.
   std::string to_json() const;
 
  private:
@@ -50,7 +51,7 @@ class FlightRecord {
     int64_t bytes = 0;
     std::optional<Clock::time_point> queued, begun, ended;
   };
-  /// Null: it is no longer (or was never) in the record.
+  /// Returns null if the entry is not in the record, or no longer.
   Entry* find(uint64_t sequence);
   Entry& at(uint64_t sequence) { return entries_[sequence % entries_.size()]; }
 

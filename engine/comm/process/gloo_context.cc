@@ -15,13 +15,13 @@ namespace {
 
 namespace tcp = gloo::transport::tcp;
 
-/// A pair begins to listen when it is made. What listens is closed at once, and the socket put into its
-/// place.
+/// A pair that takes over a socket. A pair listens as soon as it is created; its listening socket is closed
+/// at once and replaced.
 class PairOfSocket final : public tcp::Pair {
  public:
   using tcp::Pair::Pair;
 
-  /// False: somebody has connected before it was closed, and this pair is of no use.
+  /// Replaces the socket. Returns false if somebody has connected to the pair before: it is then unusable.
   bool adopt(Socket& socket) {
     const std::lock_guard lock(m_);
     if (state_ != LISTENING) return false;

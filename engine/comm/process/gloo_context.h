@@ -1,5 +1,5 @@
-// Gloo over connections that are there already. Gloo's own way to connect listens at a port for each peer,
-// and takes whoever comes first.
+// Runs Gloo over existing connections. Gloo's own way to connect listens at a port for each peer and accepts
+// any client.
 #pragma once
 
 #include <gloo/transport/context.h>
@@ -13,7 +13,8 @@
 
 namespace mtf {
 
-/// A context of Gloo's TCP transport whose pairs use these sockets, by rank. Throws what Gloo throws.
+/// Returns a context of Gloo's TCP transport whose pairs use these sockets, one for each rank. Throws what
+/// Gloo throws.
 std::shared_ptr<gloo::transport::Context> context_of_sockets(std::shared_ptr<gloo::transport::Device> device,
                                                              int rank, std::vector<Socket> sockets,
                                                              std::chrono::milliseconds timeout);

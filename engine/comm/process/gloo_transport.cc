@@ -28,14 +28,14 @@ namespace {
 
 using TransportClock = std::chrono::steady_clock;
 
-/// How often waits look whether their peers are still there.
+/// The interval at which a wait checks whether its peers still exist.
 constexpr std::chrono::milliseconds kTick{100};
-/// Longer than any wait: a wait that times out in Gloo closes all connections.
+/// Longer than any wait, because Gloo closes all connections if a wait times out.
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
-/// Of receives that nothing is ever sent to.
+/// The tag of receives to which nothing is ever sent.
 constexpr uint64_t kProbeTag = uint64_t{0x41} << 56;
 
-/// Gloo writes to sockets with a call that raises SIGPIPE where the peer is gone.
+/// Gloo's call to write to a socket raises SIGPIPE if the peer is gone.
 void block_broken_pipe_signal() {
   sigset_t set;
   sigemptyset(&set);
@@ -43,19 +43,19 @@ void block_broken_pipe_signal() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
-/// Gloo's words without "[file:line] " and without the peer's "[address]:port".
+/// Returns Gloo's message without "[file:line] " and without the peer's "[address]:port".
 std::string reason_of(const std::exception& error) {
   static const std::regex places(R"(^\[[^\]]*\] | \[[^\]]*\](:\d+)?)");
   return std::regex_replace(error.what(), places, "");
 }
 
-/// " in all_reduce x over data (collective 12)"; empty between collectives.
+/// Returns " in all_reduce x over data (collective 12)"; empty between collectives.
 std::string in_collective(const FlightRecord& record) {
   const std::optional<FlightRecord::Current> current = record.current();
   return current ? fmt::format(" in {} (collective {})", current->name, current->sequence) : "";
 }
 
-/// Of the last transport that was made; for what a thread of Gloo throws.
+/// The record of the last transport that was created, for exceptions in Gloo's threads.
 std::atomic<const FlightRecord*> record_at_terminate = nullptr;
 std::terminate_handler terminate_before = nullptr;
 
@@ -97,7 +97,7 @@ class GlooTransport final : public Transport {
   friend class GlooBuffer;
 
   void connect(const GlooOptions& options);
-  /// The connection to a peer is known to be closed; why.
+  /// Returns why the connection to a peer was closed, if that is known.
   std::optional<std::string> loss(int peer);
   void wake_all();
   void add(GlooBuffer* buffer);
@@ -105,7 +105,7 @@ class GlooTransport final : public Transport {
 
   void throw_if_aborted() const;
   void throw_if_lost(const std::vector<int>& peers);
-  /// After an operation with one of `peers` failed.
+  /// Called after an operation with one of `peers` has failed.
   [[noreturn]] void throw_lost(const std::vector<int>& peers, const std::exception& error);
   [[noreturn]] void throw_timeout(const std::vector<int>& peers, bool sends);
 
@@ -116,11 +116,11 @@ class GlooTransport final : public Transport {
   std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::transport::Context> context_;
 
-  /// By peer: a receive that only ends when the connection does.
+  /// For each peer, a receive that only ends when the connection does.
   std::mutex probes_mutex_;
   std::vector<std::byte> probed_;
   std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> probes_;
-  std::vector<std::string> losses_;  ///< empty: none
+  std::vector<std::string> losses_;  ///< why each connection was lost; empty: it was not
 
   std::mutex buffers_mutex_;
   std::vector<GlooBuffer*> buffers_;
@@ -129,11 +129,11 @@ class GlooTransport final : public Transport {
   std::atomic<bool> aborted_ = false;
   std::string abort_reason_;
 
-  std::optional<PeriodicThread> watch_;  ///< once all are connected
+  std::optional<PeriodicThread> watch_;  ///< runs once all are connected
 };
 
-/// The sends, or the receives, of a buffer. Gloo tells how many have ended, but of several that ended at once
-/// only one's peer: the peers are those that may be missing.
+/// The sends, or the receives, of a buffer that have not ended. Gloo reports how many have ended, but if
+/// several end at once it names only one of their peers: `peers` are those that may be missing.
 struct Outstanding {
   int64_t count = 0;
   std::vector<int> peers;
@@ -172,7 +172,7 @@ class GlooBuffer final : public MessageBuffer {
     wait(receives_, false, [&](int* peer) { return gloo_->waitRecv(peer, kForever); });
   }
 
-  /// Lets waits look around. A wait that comes later looks around once more often.
+  /// Lets waits check their peers. If no wait is active, the next one checks once more than necessary.
   void wake() {
     gloo_->abortWaitSend();
     gloo_->abortWaitRecv();
@@ -234,9 +234,9 @@ GlooTransport::GlooTransport(const GlooOptions& options)
   MTF_CHECK(peers_.size() == static_cast<size_t>(size_), "{} names of {} ranks", peers_.size(), size_);
   sigset_t signals;
   pthread_sigmask(SIG_BLOCK, nullptr, &signals);
-  block_broken_pipe_signal();  // Gloo's thread inherits it
+  block_broken_pipe_signal();  // for Gloo's thread, which inherits it
   try {
-    // Where pairs listen until they have their sockets: nobody on the network may see it.
+    // Pairs listen at this address until they get their sockets: it must not be reachable from the network.
     device_ = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr("127.0.0.1"));
   } catch (const std::exception& error) {
     pthread_sigmask(SIG_SETMASK, &signals, nullptr);
@@ -267,7 +267,7 @@ void GlooTransport::connect(const GlooOptions& options) {
         context_->createUnboundBuffer(&probed_[static_cast<size_t>(peer)], 1);
     try {
       context_->getPair(peer)->recv(probes_[static_cast<size_t>(peer)].get(), kProbeTag, 0, 1);
-    } catch (const std::exception& error) {  // it has ended already
+    } catch (const std::exception& error) {  // the connection has already ended
       throw_lost({peer}, error);
     }
   }
@@ -277,7 +277,7 @@ std::optional<std::string> GlooTransport::loss(int peer) {
   const auto at = static_cast<size_t>(peer);
   const std::lock_guard lock(probes_mutex_);
   if (losses_[at].empty() && probes_[at]) {
-    probes_[at]->abortWaitRecv();  // the wait returns at once
+    probes_[at]->abortWaitRecv();  // makes the wait return at once
     try {
       probes_[at]->waitRecv(nullptr, kForever);
     } catch (const std::exception& error) {
@@ -337,7 +337,7 @@ void GlooTransport::throw_if_lost(const std::vector<int>& peers) {
 }
 
 void GlooTransport::throw_lost(const std::vector<int>& peers, const std::exception& error) {
-  // Gloo tells the operations of a connection one after the other that it is lost; the probe may be the last.
+  // When a connection is lost, Gloo ends its operations one after the other; the probe may be the last one.
   for (int attempt = 0; attempt < 100; ++attempt) {
     throw_if_lost(peers);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -375,7 +375,8 @@ std::unique_ptr<Transport> connect_gloo(const GlooOptions& options) {
 }  // namespace mtf
 
 #ifdef __SANITIZE_THREAD__
-// Gloo is not instrumented: what it orders by atomic operations looks unordered.
+// Gloo is not instrumented, so that ThreadSanitizer does not see the order that its atomic operations
+// establish.
 extern "C" const char* __tsan_default_suppressions();
 extern "C" const char* __tsan_default_suppressions() { return "race:libgloo.so"; }
 #endif

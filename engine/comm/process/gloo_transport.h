@@ -1,4 +1,4 @@
-// Messages over TCP by means of Gloo: one connection between each two processes, which both have confirmed.
+// A transport over TCP that uses Gloo, with one authenticated connection between each two processes.
 //
 //   std::unique_ptr<Transport> transport = connect_gloo({.store = store, .await = ..., .rank = 2, ...});
 #pragma once
@@ -16,28 +16,28 @@
 namespace mtf {
 
 struct GlooOptions {
-  Store& store;  ///< keys "gloo/<rank>"
-  /// The value of a key as soon as `peer` has set it. Throws Error where that one is lost or does not come.
+  Store& store;  ///< holds the keys "gloo/<rank>"
+  /// Returns the value of a key as soon as `peer` has set it. Throws Error if that process is lost or late.
   std::function<std::string(const std::string& key, int peer)> await;
-  /// Throws Error where the run has failed meanwhile.
+  /// Throws Error if the run has failed meanwhile.
   std::function<void()> check;
   Access access;
-  std::string session;  ///< what the processes of the run have in common, and no other run has
+  std::string session;  ///< identifies this start of the run: all its processes have it, and no others
   int rank = 0;
   int size = 1;
-  std::string address;  ///< IP address of this machine at which the others reach it
+  std::string address;  ///< IP address at which the other processes reach this machine
   Milliseconds connect_timeout{300'000};
-  Milliseconds collective_timeout{600'000};  ///< of one wait for one message
-  FlightRecord& record;                      ///< outlives the transport; is told what is waited for
-  std::vector<std::string> peers;            ///< what messages call each rank: "rank 2 (node-b, process 812)"
+  Milliseconds collective_timeout{600'000};  ///< for one wait for one message
+  FlightRecord& record;                      ///< records what is waited for; must outlive the transport
+  std::vector<std::string> peers;            ///< name of each rank: "rank 2 (node-b, process 812)"
 };
 
-/// Returns when this process is connected with all others. Throws Error (kPeerLost) that names one with which
-/// it cannot be, and what `await` and `check` throw.
+/// Returns when this process is connected to all others. Throws Error (kPeerLost) that names a process to
+/// which it cannot connect, and what `await` and `check` throw.
 ///
-/// A connection that closes is noticed within a tenth of a second. Gloo ends the process from a thread of its
-/// own when a message is longer than the receive that takes it; the tags of collectives prevent this. Should
-/// it happen all the same, the process says in which collective, and ends with exit code 75.
+/// A closed connection is noticed within a tenth of a second. If a message is longer than the receive that
+/// takes it, Gloo ends the process from its own thread. The tags of collectives prevent this; should it
+/// happen all the same, the process prints the collective and ends with exit code 75.
 std::unique_ptr<Transport> connect_gloo(const GlooOptions& options);
 
 }  // namespace mtf

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kSeveral = -1;
 
-/// By node: the process that supplies all members below it, or kSeveral.
+/// Returns, for each node, the process that supplies all members below it, or kSeveral.
 std::vector<int> only_suppliers(const std::vector<TreeNode>& tree, const std::vector<int>& suppliers) {
   std::vector<int> only;  // children come before their parents
   for (const TreeNode& node : tree) {
@@ -24,7 +24,7 @@ std::vector<int> only_suppliers(const std::vector<TreeNode>& tree, const std::ve
   return only;
 }
 
-/// Adds the nodes below `node` that one process has and whose parents none has, from left to right.
+/// Adds the largest subtrees below `node` that a single process supplies, from left to right.
 void largest_subtrees(const std::vector<TreeNode>& tree, const std::vector<int>& only, int node,
                       std::map<int, std::vector<int>>& result) {
   if (only[node] != kSeveral) {
@@ -35,7 +35,7 @@ void largest_subtrees(const std::vector<TreeNode>& tree, const std::vector<int>&
   }
 }
 
-/// Adds the subtree at `node` to `result`; returns its number there.
+/// Adds the subtree at `node` to `result`; returns its index there.
 int add_owner_node(const std::vector<TreeNode>& tree, const std::vector<int>& only, int owner, int node,
                    OwnerTree& result) {
   const bool leaf = tree[node].left < 0;
@@ -83,7 +83,7 @@ void unpack(const Segment& segment, const SegmentStrides& places, std::byte* res
 std::vector<std::vector<MessageSlice>> cut_messages(std::span<const int64_t> lengths, int64_t most,
                                                     int64_t alone) {
   std::vector<std::vector<MessageSlice>> messages;
-  int64_t room = 0;  // in the last message
+  int64_t room = 0;  // units left in the last message
   for (int64_t sequence = 0; sequence < static_cast<int64_t>(lengths.size()); ++sequence) {
     const int64_t length = lengths[sequence];
     if (length >= alone) room = 0;
@@ -128,7 +128,7 @@ OwnerTree owner_tree(const std::vector<TreeNode>& tree, const std::vector<int>& 
 }
 
 Subtree subtree(const std::vector<TreeNode>& tree, int node) {
-  int first = node;  // a subtree's nodes follow each other
+  int first = node;  // the nodes of a subtree are contiguous
   while (tree[first].left >= 0) first = tree[first].left;
   Subtree result;
   for (int i = first; i <= node; ++i) {

@@ -11,7 +11,7 @@ namespace {
 
 struct MovedMessage {
   RemoteMessage message;
-  const std::vector<MovedSegment>* segments = nullptr;  ///< of the peer
+  const std::vector<MovedSegment>* segments = nullptr;  ///< the segments of the peer
   std::vector<MessageSlice> slices;
 
   void pack() const {
@@ -57,7 +57,7 @@ class MoveJob final : public RemoteJob {
   }
 
  private:
-  using Messages = std::vector<std::vector<MovedMessage>>;  ///< by round
+  using Messages = std::vector<std::vector<MovedMessage>>;  ///< messages of each round
 
   void make_messages(int peer) {
     if (peer == process()) return;
@@ -112,7 +112,7 @@ class MoveJob final : public RemoteJob {
     }
   }
 
-  /// Empties the slots of a round.
+  /// Waits for the messages of a round that are in slots, and unpacks those that were received.
   void finish(int64_t round) {
     for (const MovedMessage& moved : at(received_, round)) {
       if (!moved.message.staged) continue;
@@ -132,7 +132,7 @@ class MoveJob final : public RemoteJob {
     }
   }
 
-  /// What this process supplies to itself.
+  /// Copies what this process supplies to itself.
   void copy_own() {
     for (const MovedSegment& s : segments_.from[process()]) {
       for (const MovedSegment::Target& target : s.targets) {

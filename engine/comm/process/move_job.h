@@ -1,12 +1,12 @@
-// all_gather, all_to_all and exchange between processes.
+// Runs all_gather, all_to_all and exchange between processes.
 #pragma once
 
 #include "engine/comm/process/remote_job.h"
 
 namespace mtf {
 
-/// Each process sends every other the bytes that it wants, each once, in messages of at most a slot. Two
-/// messages to a peer and two from it are under way at a time.
+/// Each process sends every other process the bytes that it needs, each byte once, in messages of at most one
+/// slot. At any time at most two messages to each peer and two from it are in transit.
 std::unique_ptr<RemoteCollective> prepare_move_job(Staging& staging, CommunicationThread& thread,
                                                    const std::vector<RemotePart>& parts, std::string name);
 

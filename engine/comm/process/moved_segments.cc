@@ -18,7 +18,7 @@ class Collector {
   void add(const MovePlan& plan, const RemoteGroup& group) {
     for (const RemoteGroup::Consumer& consumer : group.consumers) {
       const bool mine = consumer.process == process_;
-      // Of this group: segments that the consumer gets from others or from itself.
+      // Segments from these indices on belong to this group.
       const std::vector<size_t> first = sizes(segments_.from), first_to = sizes(segments_.to);
       for (size_t i = 0; i < consumer.members.size(); ++i) {
         const std::vector<std::byte*> none;
@@ -45,7 +45,8 @@ class Collector {
     return result;
   }
 
-  /// Bytes that one of the segments from `begin` on has already travel once.
+  /// Adds a segment; if one of the segments from `begin` on has the same bytes, adds its targets to that one,
+  /// so that the bytes are sent once.
   static void add(const MovePlan& plan, const StridedCopy& piece, const std::byte* input,
                   const std::vector<std::byte*>& results, std::vector<MovedSegment>& segments, size_t begin) {
     MovedSegment segment;

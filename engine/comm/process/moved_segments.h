@@ -1,5 +1,5 @@
-// What a collective that only moves data takes from which process: all_gather, all_to_all and exchange
-// between processes.
+// The segments that a process sends and receives in a collective between processes that only moves data:
+// all_gather, all_to_all and exchange.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace mtf {
 
-/// A segment of one member's input, and the places that it goes to.
+/// A segment of one member's input, with its destinations.
 struct MovedSegment {
   struct Target {
     std::span<std::byte> result;
@@ -19,17 +19,17 @@ struct MovedSegment {
   };
   Segment runs;
   int64_t member = 0;
-  SegmentStrides places;              ///< in the input
-  std::span<const std::byte> source;  ///< where the input is in this process
-  std::vector<Target> targets;        ///< where the results are in this process
+  SegmentStrides places;              ///< places in the input
+  std::span<const std::byte> source;  ///< the input, if this process has it
+  std::vector<Target> targets;        ///< the results in this process
 };
 
-/// Of one process, with as many processes in all.
+/// Byte ranges that this process exchanges with each of `processes` peers.
 struct MovedSegments {
-  /// By peer, in the order in which they travel, which is the same at both ends. Those to and from itself are
-  /// in `from`.
+  /// The segments to and from each peer in the order in which they are sent; both ends have the same order.
+  /// Segments from this process to itself are in `from`.
   std::vector<std::vector<MovedSegment>> to, from;
-  /// What becomes zero.
+  /// Runs of a result that become zero.
   struct Zeros {
     Segment runs;
     MovedSegment::Target target;

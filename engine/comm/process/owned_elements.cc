@@ -16,7 +16,7 @@ int64_t elements_of(const Collective& collective) {
   return std::accumulate(collective.input.begin(), collective.input.end(), int64_t{1}, std::multiplies<>());
 }
 
-/// all_reduce: an equal share of the units of all groups, one after the other.
+/// For all_reduce: returns an equal share of the units of all groups, which follow each other.
 std::vector<OwnedElements> owned_share(const ReduceBucket& bucket, int64_t consumer, int64_t unit) {
   const auto units_of = [&](const ReducedGroup& group) {
     return (elements_of(*group.collective) + unit - 1) / unit;
@@ -26,7 +26,7 @@ std::vector<OwnedElements> owned_share(const ReduceBucket& bucket, int64_t consu
   const auto shares = static_cast<int64_t>(bucket.consumers.size());
   const int64_t begin = share_begin(units, shares, consumer), end = share_begin(units, shares, consumer + 1);
   std::vector<OwnedElements> owned;
-  int64_t first = 0;  // unit of the group
+  int64_t first = 0;  // number of units in the groups before
   for (size_t g = 0; g < bucket.groups.size(); ++g) {
     const Collective& collective = *bucket.groups[g].collective;
     const auto bytes = static_cast<int64_t>(size_of(collective.dtype));
@@ -42,7 +42,7 @@ std::vector<OwnedElements> owned_share(const ReduceBucket& bucket, int64_t consu
   return owned;
 }
 
-/// reduce_scatter: the parts of the members whose results the consumer wants.
+/// For reduce_scatter: returns the parts of the members whose results the consumer needs.
 std::vector<OwnedElements> owned_parts(const ReduceBucket& bucket, size_t consumer) {
   std::vector<OwnedElements> owned;
   const std::vector<int64_t>& members = bucket.consumers[consumer].members;

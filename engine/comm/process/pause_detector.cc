@@ -4,7 +4,8 @@ namespace mtf {
 
 namespace {
 
-/// The thread looks at the clock so often; a time between two looks that is as long as the second is a pause.
+/// The interval between the thread's looks at the clock, and the shortest time between two looks that counts
+/// as a pause.
 constexpr Milliseconds kLookPause(100), kShortestStall(500);
 
 }  // namespace
@@ -18,7 +19,7 @@ PauseDetector::PauseDetector()
 
 Milliseconds PauseDetector::last(Milliseconds past) {
   const std::lock_guard lock(mutex_);
-  look();  // the thread has perhaps not run since
+  look();  // the thread may not have run since the pause
   const bool is_recent = pause_ > Clock::duration(0) && looked_ - went_on_ <= past;
   return is_recent ? std::chrono::duration_cast<Milliseconds>(pause_) : Milliseconds(0);
 }

@@ -1,7 +1,8 @@
-// Notices that this process did not run for a while: stopped by a signal or a debugger, or with its machine.
+// Detects that this process did not run for a while: it was stopped by a signal or a debugger, or its machine
+// was suspended.
 //
 //   PauseDetector pauses;
-//   pauses.last(std::chrono::minutes(1))    // 7.1 s: it went on less than a minute ago, after 7.1 s
+//   pauses.last(std::chrono::minutes(1))    // 7.1 s: a pause of 7.1 s ended less than a minute ago
 #pragma once
 
 #include <chrono>
@@ -18,8 +19,7 @@ class PauseDetector {
   PauseDetector(const PauseDetector&) = delete;
   PauseDetector& operator=(const PauseDetector&) = delete;
 
-  /// How long the process did not run, the last time that this took half a second or more; 0: not within
-  /// `past`.
+  /// Returns the length of the last pause of half a second or more; 0 if none ended within `past`.
   Milliseconds last(Milliseconds past);
 
  private:

@@ -17,20 +17,20 @@ namespace {
 
 using PeerClock = std::chrono::steady_clock;
 
-/// How often a wait looks whether the run has failed meanwhile.
+/// The interval at which a wait checks whether the run has failed meanwhile.
 constexpr Milliseconds kPeerLook(200);
-/// Time for one attempt to be admitted: a gate that strangers crowd may drop a visitor.
+/// The time for one attempt to be admitted: a gate that is crowded by strangers may drop a visitor.
 constexpr Milliseconds kTry(5000);
 constexpr Milliseconds kBetweenPeerTries(20);
 
 std::string address_key(int rank) { return fmt::format("gloo/{}", rank); }
 
-/// The purpose of the connections that the others make with `server`.
+/// Returns the purpose of the connections from other processes to `server`.
 std::string purpose(const GlooOptions& options, int server) {
   return fmt::format("data, rank {}, {}", server, options.session);
 }
 
-/// Lets in the processes of higher rank, from its beginning on.
+/// Admits the processes of higher rank, from its creation on.
 class PeerGate {
  public:
   explicit PeerGate(const GlooOptions& options)
@@ -44,7 +44,8 @@ class PeerGate {
         }) {}
 
   int port() const { return gate_.port(); }
-  /// The socket of a peer of higher rank; none: it has not come within `wait`.
+  /// Returns the socket of a peer of higher rank; a closed socket if the peer has not connected within
+  /// `wait`.
   Socket wait_for(int peer, Milliseconds wait) {
     std::unique_lock lock(mutex_);
     Socket& socket = sockets_[static_cast<size_t>(peer)];
@@ -56,7 +57,7 @@ class PeerGate {
   void take(Admitted& peer) {
     if (peer.rank <= rank_ || peer.rank >= static_cast<int>(sockets_.size())) return;
     const std::lock_guard lock(mutex_);
-    sockets_[static_cast<size_t>(peer.rank)] = std::move(peer.socket);  // its last try counts
+    sockets_[static_cast<size_t>(peer.rank)] = std::move(peer.socket);  // replaces earlier attempts
     changed_.notify_all();
   }
 

@@ -1,7 +1,7 @@
-// The connections between the processes of a run: one between each two, opened by challenge and response, so
-// that nobody else takes the place of a peer.
+// Opens one connection between each two processes of a run, with authentication by challenge and response, so
+// that no other process takes the place of a peer.
 //
-//   std::vector<Socket> sockets = connect_peers(options);      // by rank; none for this one
+//   std::vector<Socket> sockets = connect_peers(options);      // one for each rank, closed for this one
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace mtf {
 
-/// Returns when this process is connected with all others. Throws as connect_gloo() does.
+/// Returns when this process is connected to all others. Throws as connect_gloo() does.
 std::vector<Socket> connect_peers(const GlooOptions& options);
 
 }  // namespace mtf

@@ -8,7 +8,7 @@
 namespace mtf {
 namespace {
 
-/// Lengths first, then the bytes.
+/// Gathers the lengths first, then the bytes.
 class GatherJob final : public PendingGather, public CommunicationJob {
  public:
   GatherJob(Transport& transport, CommunicationThread& thread, std::string bytes, std::string name)
@@ -25,7 +25,7 @@ class GatherJob final : public PendingGather, public CommunicationJob {
   ~GatherJob() override {
     try {
       if (!waited_) thread_.wait(ticket_);
-    } catch (...) {  // the next collective tells
+    } catch (...) {  // the next collective reports the error
     }
   }
 
@@ -51,7 +51,7 @@ class GatherJob final : public PendingGather, public CommunicationJob {
  private:
   static constexpr int64_t kLengthBytes = sizeof(int64_t);
 
-  /// memory(process) of each process becomes what that process has there.
+  /// Sends memory(own process) to each process, and receives into memory(process) what that process sends.
   template <class Memory>
   void exchange(uint64_t sequence, MessagePhase phase, const Memory& memory) {
     const auto tag = [&](std::span<const std::byte> data) {

@@ -1,11 +1,11 @@
-// Collectives between the processes of a run, as messages over a Transport.
+// Runs collectives between the processes of a run by messages over a Transport.
 //
-//   ProcessCommunicator communicator(transport, thread);     // both outlive it
+//   ProcessCommunicator communicator(transport, thread);     // both must outlive it
 //   auto collective = communicator.prepare(std::move(parts), "all_reduce grads/kernel over data");
 //   collective->start(); ...; collective->wait();
 //
-// Sums have the bits that one process would give (process/reduce_job.h); nothing allocates after prepare()
-// but start_gather().
+// Sums have the same bits as in one process (process/reduce_job.h). After prepare() nothing allocates memory,
+// except start_gather().
 #pragma once
 
 #include "engine/comm/process/remote_job.h"
@@ -18,9 +18,9 @@ class ProcessCommunicator final : public Communicator {
 
   int process() const override { return staging_.transport().rank(); }
   int processes() const override { return staging_.transport().size(); }
-  /// Parts of the same kind; none: takes part in the numbering only.
+  /// The parts must have the same kind. Without parts this process only takes part in the numbering.
   std::unique_ptr<RemoteCollective> prepare(std::vector<RemotePart> parts, const std::string& name) override;
-  /// One that is not waited for is when it is destroyed.
+  /// If wait() is not called, the destructor of the gather waits.
   std::unique_ptr<PendingGather> start_gather(std::string bytes, const std::string& name) override;
   void check() override;
 

@@ -27,16 +27,17 @@ namespace mtf {
 
 namespace {
 
-/// Collectives that the flight record keeps.
+/// The number of collectives that the flight record keeps.
 constexpr size_t kRecorded = 1000;
-/// At the end of a run that went well the store waits this long for those that are not quite through.
+/// The time that the store waits, at the end of a successful run, for processes that have not finished with
+/// it.
 constexpr Milliseconds kPart(5000);
-/// A wait through the store looks so often whether the collectives go on.
+/// The interval at which a wait for the store checks whether the collectives have failed.
 constexpr Milliseconds kBetweenLooks(500);
-/// The time of fail(), and of its parts.
+/// The time for fail(), and for its parts.
 constexpr Milliseconds kFail(2000), kFailReply(500), kFailDiagnosis(1000);
 
-/// Between signs of life, at most; and without one, until a process counts as lost.
+/// The longest interval between heartbeats, and the time without one after which a process counts as lost.
 constexpr Milliseconds kHeartbeat(5000), kSilence(60'000);
 
 class OneProcess : public ProcessGroup {
@@ -62,7 +63,7 @@ class AbsentProcess final : public OneProcess {
   Error fail(const Error& error) noexcept override {
     try {
       Rendezvous(absent_, access_, build_, patience_, patience_).decline(error);
-    } catch (const std::exception&) {  // nobody is there, or not of this run
+    } catch (const std::exception&) {  // nobody is there, or the store belongs to another run
     }
     return error;
   }
@@ -83,7 +84,7 @@ class SeveralProcesses final : public ProcessGroup {
                     options.collective_timeout),
         record_(kRecorded) {}
   ~SeveralProcesses() override {
-    if (transport_) transport_->abort("the process ends");  // a job that waits would hold up its thread
+    if (transport_) transport_->abort("the process ends");  // a waiting job would block its thread
   }
 
   void meet() {
@@ -104,18 +105,19 @@ class SeveralProcesses final : public ProcessGroup {
   void compare(const Fields& fields);
   void connect();
   Error end_with(const Error& error);
-  /// The error that another thread has told the others already, if their end is the consequence; else
-  /// `error`.
+  /// Returns the error that another thread has already reported to the other processes, if `error`, their
+  /// end, is its consequence; otherwise `error`.
   Error own_cause(const Error& error);
-  /// What is to be printed for a lost peer.
+  /// Returns the error to print for a lost peer.
   Error explain(const Error& error);
-  /// The same, where it is this process that the others have waited for: it was stopped, and has gone on.
+  /// Returns the error to print if the other processes waited for this one, because it was stopped for a
+  /// while.
   std::optional<Error> after_pause(const Error& error);
   void write_flight_record() const;
-  /// What messages call each rank.
+  /// Returns the name of each rank.
   std::vector<std::string> peers() const;
-  /// wait_for() of the rendezvous, until a process that is to set the key has given no sign of life for
-  /// patience(); then throws Error (kPeerLost) with the words of `late`.
+  /// Like wait_for() of the rendezvous, but waits until the process that sets the key has given no sign of
+  /// life for patience(); then throws Error (kPeerLost) with the text that `late` returns.
   template <class Late>
   std::string await(const std::string& key, int awaited, const Late& late);
   Milliseconds patience() const { return std::min(options_.collective_timeout, kSilence); }
@@ -129,13 +131,13 @@ class SeveralProcesses final : public ProcessGroup {
   Rendezvous rendezvous_;
   std::optional<Heartbeat> heartbeat_;
   FlightRecord record_;
-  bool has_peers_ = false;  ///< each has begun to connect with every other
+  bool has_peers_ = false;  ///< every process has begun to connect to all others
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<CommunicationThread> thread_;
   std::unique_ptr<ProcessCommunicator> communicator_;
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<FailureListener> listener_;
-  std::optional<HeldDirectory> flight_directory_;  ///< of the flight record
+  std::optional<HeldDirectory> flight_directory_;  ///< directory of the flight record
 };
 
 std::vector<std::string> SeveralProcesses::peers() const {
@@ -152,7 +154,7 @@ std::string SeveralProcesses::await(const std::string& key, int awaited, const L
     while (std::chrono::steady_clock::now() < deadline) {
       if (std::optional<std::string> value = rendezvous_.wait_for(key, kBetweenLooks))
         return std::move(*value);
-      if (thread_) thread_->check();  // whoever is waited for may be lost
+      if (thread_) thread_->check();  // the process that is awaited may be lost
     }
     if (alive == Heartbeat::last(rendezvous_.store(), awaited)) throw Error(ErrorKind::kPeerLost, late());
     if (options_.log) {
@@ -254,15 +256,16 @@ std::vector<std::string> SeveralProcesses::collect(const std::string& name, cons
     texts.push_back(await(key(other), other, [&] {
       return fmt::format("{} has not sent {} {}", rendezvous_.name(other), name, within());
     }));
-    rendezvous_.store().set(key(other), "");  // the store need not keep it
+    rendezvous_.store().set(key(other), "");  // frees the memory of the store
   }
   return texts;
 }
 
 void SeveralProcesses::leave() {
-  // Over the connections first: they notice a process that has ended.
+  // First over the connections, because these notice a process that has ended.
   if (communicator_) all_gather(*communicator_, "", "leave");
-  // Then over the store: a process that closes its connections must not disturb another's last message.
+  // Then over the store, so that a process that closes its connections does not disturb the last message of
+  // another.
   Store& store = rendezvous_.store();
   store.set(left_key(rank()), "");
   for (int other = 0; other < size(); ++other) {
@@ -278,7 +281,7 @@ void SeveralProcesses::leave() {
 Error SeveralProcesses::fail(const Error& error) noexcept {
   try {
     return end_with(own_cause(error));
-  } catch (const std::exception&) {  // the store is lost, too
+  } catch (const std::exception&) {  // the store is lost as well
     return error;
   }
 }
@@ -298,7 +301,7 @@ Error SeveralProcesses::end_with(const Error& error) {
   const auto deadline = std::chrono::steady_clock::now() + kFail;
   rendezvous_.set_reply_timeout(kFailReply);
   const bool is_own = !rendezvous_.is_known(error);
-  std::string lost_store;  ///< how; empty: it is not
+  std::string lost_store;  ///< why the store is lost; empty: it is not
   try {
     rendezvous_.publish(error);
   } catch (const Error& lost) {
@@ -311,7 +314,7 @@ Error SeveralProcesses::end_with(const Error& error) {
     if (const std::optional<Error> paused = after_pause(error)) {
       result = *paused;
     } else if (!lost_store.empty() && !launch_.store_is_served && !is_first()) {
-      const bool connects = has_peers_ && !transport_;  // what it waited for may be why process 0 is gone
+      const bool connects = has_peers_ && !transport_;  // the process that it waited for may be the cause
       result = Error(ErrorKind::kPeerLost,
                      fmt::format("{}{} was lost (killed, stopped, or cut off from the network): {}",
                                  connects ? std::string(error.what()) + "; meanwhile " : "",
@@ -351,16 +354,16 @@ std::optional<Error> SeveralProcesses::after_pause(const Error& error) {
 
 void SeveralProcesses::write_flight_record() const {
   if (options_.flight_record.empty() || !has_peers_) return;
-  if (!flight_directory_->change().empty()) return;  // another directory may have its name
+  if (!flight_directory_->change().empty()) return;  // another directory may have its name now
   const std::string text = record_.to_json();
   const int failed = write_file(options_.flight_record, std::as_bytes(std::span(text)));
-  if (failed == ENOENT) return;  // the run has no directory yet: it failed before its first step
+  if (failed == ENOENT) return;  // the run failed before its first step and has no directory yet
   if (failed != 0 && options_.log) {
     options_.log(fmt::format("{}: cannot be written: {}", options_.flight_record, system_message(failed)));
   }
 }
 
-/// Each process has connections with all others.
+/// Raises the limit of open files, because each process has connections to all others.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

@@ -1,10 +1,10 @@
-// The processes of a run: how they find each other, make sure that they do the same, and part.
+// A process group contains the processes of a run: they find each other, check that they run the same
+// program, and leave together.
 //
-//   ProcessGroup group = ...connect_processes(launch, options);     // all have come; each knows its rank
-//   group->agree({{"program", program_hash(program)}, {"mesh", "rows=2 cols=4"}, ...});   // or names who
-//   differs
+//   std::unique_ptr<ProcessGroup> group = connect_processes(launch, options);   // all processes are there
+//   group->agree({{"program", program_hash(program)}, {"mesh", "rows=2 cols=4"}, ...});   // same in all
 //   ... group->communicator() ...
-//   group->leave();                                           // or group->fail(error)
+//   group->leave();                                                             // or group->fail(error)
 #pragma once
 
 #include <functional>
@@ -26,11 +26,11 @@ struct ProcessGroupOptions {
   Access access = {};
   Milliseconds connect_timeout{300'000};
   Milliseconds collective_timeout{600'000};
-  std::string flight_record;  ///< file that the last collectives are written to on failure; empty: none
-  std::string build;          ///< of the program: version and hash of the executable
-  std::function<void(const std::string& line)> log;  ///< warnings of the watchdog; one line each
-  void (*prepare_thread)() = nullptr;                ///< runs in each thread that touches tensors
-  Profile* profile = nullptr;                        ///< that messages are spans of; null: none
+  std::string flight_record;  ///< file for the last collectives if the run fails; empty: none
+  std::string build;          ///< version and hash of the executable
+  std::function<void(const std::string& line)> log;  ///< receives the watchdog's warnings, one line each
+  void (*prepare_thread)() = nullptr;                ///< runs in each thread that accesses tensors
+  Profile* profile = nullptr;                        ///< records collectives as spans; null: none
 };
 
 class ProcessGroup {
@@ -41,39 +41,41 @@ class ProcessGroup {
   int size() const { return launch().size; }
   bool is_first() const { return rank() == 0; }
 
-  /// Compares fields with those of process 0 and connects every process with every other; communicator() may
-  /// be used from then on. Throws Error (kConfig) that names the first rank and field that differ, with both
-  /// values: the same error in all processes.
+  /// Compares fields with those of process 0 and connects each process to every other; communicator() may be
+  /// used afterwards. Throws Error (kConfig) that names the first rank and field that differ, with both
+  /// values; all processes throw the same error.
   virtual void agree(const std::vector<std::pair<std::string, std::string>>& fields) = 0;
   virtual Communicator& communicator() = 0;
 
-  /// Calls `action` in process 0, and then in the others: files that the first one makes are there for them.
-  /// What process 0 throws ends them all. Through the store: before agree(), or beside collectives.
+  /// Calls `action` in process 0, then in the others, which can thus use files that process 0 creates. An
+  /// error of process 0 ends all processes. It uses the store, so it may be called before agree() and during
+  /// collectives.
   virtual void first_then_others(const std::string& name, const std::function<void()>& action) = 0;
-  /// Through the store, beside collectives, from any thread: each process gives a text under `name`, and
-  /// process 0 gets those of all (the others get nothing at once). A name may be used once.
+  /// Collects a text of each process under `name`, which may be used only once. Process 0 gets all texts; the
+  /// others return at once without any. It uses the store, so it may be called during collectives and from
+  /// any thread.
   virtual std::vector<std::string> collect(const std::string& name, const std::string& text) = 0;
 
-  /// Throws `error`, after it has told the others; from any thread, beside collectives.
+  /// Tells the other processes about `error`, and throws it; from any thread, even during collectives.
   [[noreturn]] virtual void refuse(const Error& error) = 0;
 
-  /// The end of a run that went well: returns when all processes have come so far.
+  /// Ends a successful run: returns when all processes have called it.
   virtual void leave() = 0;
-  /// The end of one that did not: tells the others why, and writes the flight record. What is to be printed
-  /// comes back: for a lost peer the root cause, as far as the others tell.
+  /// Ends a run that failed: tells the other processes why, and writes the flight record. Returns the error
+  /// to print; for a lost peer this is the root cause, as far as the other processes have reported it.
   virtual Error fail(const Error& error) noexcept = 0;
 };
 
-/// A run of one process.
+/// Returns the group of a run of one process.
 std::unique_ptr<ProcessGroup> one_process();
-/// One that cannot take part in its run: like a run of one process, but fail() tells the others, if any wait
-/// for it within the time.
+/// Returns the group of a process that cannot take part in its run. It acts like a run of one process, but
+/// fail() tells the other processes, if they are waiting for it, within `patience`.
 std::unique_ptr<ProcessGroup> absent_process(const Launch& launch, const Access& access,
                                              const std::string& build, Milliseconds patience);
-/// Meets the other processes of `launch`; one_process() where there are none. Throws Error (kPeerLost) that
-/// names the ranks that did not come within the time, (kConfig) for a rank that two processes claim, another
-/// number of processes, another version of the program or another secret, and where there is none and other
-/// machines are to be reached, (kSystem) when the port cannot be served.
+/// Meets the other processes of `launch`; returns one_process() if there are none. Throws Error (kPeerLost)
+/// that names the ranks that did not come in time; (kConfig) if two processes claim the same rank, if the
+/// number of processes, the version of the program or the secret differ, or if other machines are involved
+/// and there is no secret; (kSystem) if the port cannot be served.
 std::unique_ptr<ProcessGroup> connect_processes(const Launch& launch, const ProcessGroupOptions& options);
 
 }  // namespace mtf

@@ -30,7 +30,7 @@ struct OwnedMessage {
       });
     }
   }
-  /// Where all of it is in an input (a result), if it is in one piece: group and place.
+  /// Returns the group, and the place in its input (or its result), if the message is contiguous there.
   std::optional<std::pair<const ReducedGroup*, int64_t>> in_one_piece(
       SegmentStrides OwnedElements::*side) const {
     if (slices.size() != 1) return std::nullopt;
@@ -41,35 +41,35 @@ struct OwnedMessage {
   }
 };
 
-/// What this process gives to an owner: blocks of elements, one for each subtree.
+/// The contribution of this process to an owner: blocks of elements, one for each subtree.
 struct Contribution {
   RemoteMessage message;
   const OwnedMessage* elements = nullptr;
-  const TreeReduction* reduction = nullptr;  ///< of the whole tree
+  const TreeReduction* reduction = nullptr;  ///< reduction of the whole tree
   const std::vector<TreeNode>* tree = nullptr;
   std::vector<int> nodes;
 };
 
-/// The owner's work for one message: what others have sent and what it has itself, added.
+/// The work of an owner for one message: it adds what others have sent and its own inputs.
 struct OwnedSum {
   const OwnedMessage* elements = nullptr;
   std::vector<RemoteMessage> contributions;
-  const TreeReduction* reduction = nullptr;  ///< of the owner's tree
+  const TreeReduction* reduction = nullptr;  ///< reduction of the owner's tree
   struct Operand {
-    const std::byte* block = nullptr;  ///< in a slot; null: an input of this process
+    const std::byte* block = nullptr;  ///< block in a slot; null: an input of this process
     int64_t member = 0;
     int64_t element_bytes = 0;
   };
   std::vector<Operand> operands;
 };
 
-/// An owner's result on its way to the others.
+/// A message with an owner's result to another process.
 struct ResultMessage {
   RemoteMessage message;
   const OwnedMessage* elements = nullptr;
 };
 
-/// Owners' messages number t of one bucket.
+/// Message number t of each owner of one bucket.
 struct ReduceRound {
   std::vector<Contribution> contributions;
   std::optional<OwnedSum> sum;
@@ -101,13 +101,13 @@ class ReduceJob final : public RemoteJob {
   }
 
  private:
-  /// Everything that one owner of a bucket has to do with.
+  /// Everything that concerns one owner of a bucket.
   struct Owner {
     int process = 0;
-    std::map<int, std::vector<int>> supplied;  ///< by process: subtrees; not the owner's own
+    std::map<int, std::vector<int>> supplied;  ///< subtrees that each other process supplies
     std::vector<OwnedMessage*> messages;
     OwnerTree tree;
-    const TreeReduction* reduction = nullptr;  ///< of `tree`, if this process is it
+    const TreeReduction* reduction = nullptr;  ///< reduction of `tree`, if this process is the owner
   };
 
   void add_bucket(const ReduceBucket& bucket) {
@@ -150,7 +150,7 @@ class ReduceJob final : public RemoteJob {
     }
     owned_.push_back(std::make_unique<std::vector<OwnedElements>>(owned_elements(bucket, c)));
     const auto element = static_cast<int64_t>(size_of(collective.dtype));
-    std::vector<int64_t> lengths;  // elements
+    std::vector<int64_t> lengths;  // in elements
     for (const OwnedElements& e : *owned_.back()) lengths.push_back(e.runs.bytes() / element);
     const int64_t most = std::max<int64_t>(1, slot_bytes() / widest(owner, tree, collective.dtype));
     for (std::vector<MessageSlice>& slices : cut_messages(lengths, most, kAloneBytes / element)) {
@@ -165,7 +165,7 @@ class ReduceJob final : public RemoteJob {
     return owner;
   }
 
-  /// The most bytes for one element in any message to or from the owner.
+  /// Returns the largest number of bytes of one element in any message to or from the owner.
   static int64_t widest(const Owner& owner, const std::vector<TreeNode>& tree, DType dtype) {
     auto most = static_cast<int64_t>(size_of(dtype));
     for (const auto& [supplier, nodes] : owner.supplied)
@@ -184,7 +184,7 @@ class ReduceJob final : public RemoteJob {
     const DType dtype = elements.bucket->groups[0].collective->dtype;
     const auto element = static_cast<int64_t>(size_of(dtype));
     OwnedSum sum{&elements, {}, owner.reduction, {}};
-    std::map<int, const std::byte*> blocks;  // by node of the whole tree
+    std::map<int, const std::byte*> blocks;  // block of each node of the whole tree
     for (const auto& [supplier, nodes] : owner.supplied) {
       RemoteMessage message =
           next_received(supplier, MessagePhase::kContribution, contribution_bytes(elements, tree, nodes));
@@ -232,7 +232,7 @@ class ReduceJob final : public RemoteJob {
     return {group.inputs[member], static_cast<size_t>(input_bytes(*group.collective))};
   }
 
-  /// The first place of the result of an all_reduce.
+  /// Returns the first destination of the result of an all_reduce.
   static std::span<std::byte> result(const ReducedGroup& group) {
     return {group.results[0][0], static_cast<size_t>(input_bytes(*group.collective))};
   }
@@ -256,13 +256,13 @@ class ReduceJob final : public RemoteJob {
       if (piece) {
         send_in_place(out.message, result(*piece->first), piece->second);
       } else {
-        stage(out.message, Use::kResultOut, process(), number);  // one slot for all of them
+        stage(out.message, Use::kResultOut, process(), number);  // all of them share one slot
       }
       round.results_out.push_back(out);
     }
   }
 
-  /// Results that are wanted in further places.
+  /// Adds the copies of results to their other destinations.
   void keep_copies(const ReduceBucket& bucket) {
     for (const ReducedGroup& group : bucket.groups) {
       const Collective& collective = *group.collective;
@@ -309,7 +309,7 @@ class ReduceJob final : public RemoteJob {
     }
   }
 
-  /// Adds this process's share and sends the results.
+  /// Computes the share of this process and sends the results.
   void add(const ReduceRound& round, uint64_t sequence) {
     if (!round.sum) return;
     for (const RemoteMessage& message : round.sum->contributions) message.buffer->wait_received();
@@ -326,7 +326,7 @@ class ReduceJob final : public RemoteJob {
   }
 
   void add(const OwnedSum& sum) {
-    int64_t done = 0;  // elements of the message
+    int64_t done = 0;  // number of elements of the message that are done
     sum.elements->visit_runs(
         [&](const ReducedGroup& group, size_t result, int64_t in, int64_t place, int64_t bytes) {
           for (size_t i = 0; i < sum.operands.size(); ++i) {
@@ -340,7 +340,7 @@ class ReduceJob final : public RemoteJob {
         });
   }
 
-  /// Empties the slots of a round.
+  /// Waits for the messages of a round that are in slots, and unpacks those that were received.
   static void finish(const ReduceRound& round) {
     for (const ResultMessage& in : round.results_in) {
       if (!in.message.staged) continue;
@@ -370,7 +370,7 @@ class ReduceJob final : public RemoteJob {
   };
   std::vector<RemotePart> parts_;
   std::vector<ReduceBucket> buckets_;
-  // What the rounds refer to.
+  // The objects to which the rounds refer.
   std::vector<std::unique_ptr<std::vector<TreeNode>>> trees_;
   std::vector<std::unique_ptr<TreeReduction>> reductions_;
   std::vector<std::unique_ptr<std::vector<OwnedElements>>> owned_;

@@ -15,7 +15,7 @@ Staging::Slot& Staging::slot(size_t index) {
   const std::lock_guard lock(mutex_);
   while (slots_.size() <= index) {
     auto slot = std::make_unique<Slot>();
-    // Pages that no message reaches are never there.
+    // The memory is not initialised, so that pages that no message reaches are never allocated.
     slot->memory = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(slot_bytes_));
     slot->buffer = transport_.buffer({slot->memory.get(), static_cast<size_t>(slot_bytes_)});
     slots_.push_back(std::move(slot));
@@ -24,8 +24,8 @@ Staging::Slot& Staging::slot(size_t index) {
 }
 
 int64_t Staging::most_bytes(int processes, int64_t bytes) {
-  // Contributions to and from each peer, results from each, results to all: shares of the collective, of
-  // which two take turns where they are cut into messages.
+  // Contributions to and from each peer, results from each peer, and results to all: each is a share of the
+  // collective, or two alternating slots if the share is divided into messages.
   const int64_t share = (bytes + processes - 1) / processes, largest = largest_message(processes);
   return (3 * int64_t{processes - 1} + 1) * (share > largest ? 2 * largest : share);
 }
@@ -62,7 +62,7 @@ RemoteJob::InPlace& RemoteJob::in_place(std::span<std::byte> value) {
 }
 
 void RemoteJob::send_in_place(RemoteMessage& message, std::span<const std::byte> value, int64_t offset) {
-  // A buffer that is only sent from does not change.
+  // The buffer is only sent from, so that the value does not change.
   InPlace& place = in_place({const_cast<std::byte*>(value.data()), value.size()});
   message.buffer = place.buffer.get();
   message.offset = static_cast<size_t>(offset);

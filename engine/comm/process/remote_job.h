@@ -1,5 +1,5 @@
-// What the collectives between processes have in common: their place in the queue of the communication
-// thread, their messages, and the memory that these pass through.
+// The common base of collectives between processes: their place in the queue of the communication thread,
+// their messages, and the memory for these.
 #pragma once
 
 #include <map>
@@ -17,11 +17,12 @@
 
 namespace mtf {
 
-/// Bytes: all peers together may have 4 MiB under way in one direction.
+/// Returns the size in bytes of the largest message: at most 4 MiB may be in transit to (or from) all peers
+/// together.
 int64_t largest_message(int processes);
 
-/// Memory that messages are packed into and unpacked from. The collectives of a process share it: they run
-/// one after the other, and each leaves no message behind.
+/// Memory into which messages are packed and from which they are unpacked. All collectives of a process share
+/// it: they run one after the other, and no message outlasts its collective.
 class Staging {
  public:
   struct Slot {
@@ -31,10 +32,10 @@ class Staging {
 
   explicit Staging(Transport& transport);
   Transport& transport() const { return transport_; }
-  /// Of the largest message; the same in all processes.
+  /// Returns the size of a slot, which is that of the largest message; it is the same in all processes.
   int64_t slot_bytes() const { return slot_bytes_; }
   Slot& slot(size_t index);
-  /// What a process touches of it at most, where no collective has more than `bytes` in it.
+  /// Returns the largest part of the memory that a process accesses if no collective has more than `bytes`.
   static int64_t most_bytes(int processes, int64_t bytes);
 
  private:
@@ -44,14 +45,14 @@ class Staging {
   std::vector<std::unique_ptr<Slot>> slots_;
 };
 
-/// A message as one of its ends sees it.
+/// A message as seen by one of its ends.
 struct RemoteMessage {
   int peer = 0;
   int64_t bytes = 0;
   uint32_t mark = 0;
   MessageBuffer* buffer = nullptr;
   size_t offset = 0;
-  std::byte* staged = nullptr;  ///< memory of its slot; null: it is in its place
+  std::byte* staged = nullptr;  ///< memory of its slot; null: the message is in its place
 
   void send(uint64_t sequence) const { buffer->send(peer, message_tag(sequence, mark), offset, bytes); }
   void receive(uint64_t sequence) const { buffer->receive(peer, message_tag(sequence, mark), offset, bytes); }
@@ -67,16 +68,16 @@ class RemoteJob : public RemoteCollective, public CommunicationJob {
   int64_t bytes() const final { return bytes_; }
 
  protected:
-  /// What a slot is for; each has two that take turns.
+  /// The use of a slot; each use has two slots that alternate.
   enum class Use { kContributionIn, kContributionOut, kResultIn, kResultOut };
 
   int process() const { return staging_.transport().rank(); }
   int64_t slot_bytes() const { return staging_.slot_bytes(); }
-  /// The next message to or from `peer`; both ends have to ask in the same order.
+  /// Return the next message to or from `peer`; both ends must call them in the same order.
   RemoteMessage next_sent(int peer, MessagePhase phase, int64_t bytes);
   RemoteMessage next_received(int peer, MessagePhase phase, int64_t bytes);
-  /// Decides where a message is: in a slot, or at `offset` of a value. One in place is waited for at the end
-  /// of the run.
+  /// Decide where a message is: in a slot, or at `offset` of a value. Messages in their place are waited for
+  /// at the end of the run.
   void stage(RemoteMessage& message, Use use, int peer, int64_t round);
   void send_in_place(RemoteMessage& message, std::span<const std::byte> value, int64_t offset);
   void receive_in_place(RemoteMessage& message, std::span<std::byte> value, int64_t offset);
@@ -86,7 +87,7 @@ class RemoteJob : public RemoteCollective, public CommunicationJob {
  private:
   struct InPlace {
     std::unique_ptr<MessageBuffer> buffer;
-    int64_t sent = 0, received = 0;  ///< messages of one run
+    int64_t sent = 0, received = 0;  ///< number of messages in one run
   };
   InPlace& in_place(std::span<std::byte> value);
 
@@ -96,9 +97,9 @@ class RemoteJob : public RemoteCollective, public CommunicationJob {
   std::string name_;
   uint64_t ticket_ = 0;
   int64_t bytes_ = 0;
-  std::vector<int64_t> sent_, received_;  ///< messages so far, by peer
+  std::vector<int64_t> sent_, received_;  ///< number of messages so far for each peer
   std::map<std::tuple<Use, int, int64_t>, Staging::Slot*> slots_;
-  std::map<std::pair<const std::byte*, size_t>, InPlace> in_place_;  ///< by memory and size
+  std::map<std::pair<const std::byte*, size_t>, InPlace> in_place_;  ///< by address and size of the value
 };
 
 }  // namespace mtf

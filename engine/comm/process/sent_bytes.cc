@@ -8,14 +8,14 @@
 namespace mtf {
 namespace {
 
-/// What the process gives to the owners, and its results where all want them.
+/// Counts what the process sends to the owners, and its results if all processes need them.
 int64_t sent_in_sum(const ReduceBucket& bucket, int process) {
   const Collective& collective = *bucket.groups[0].collective;
   const std::vector<TreeNode> tree = reduction_tree(collective.group);
   const auto element = static_cast<int64_t>(size_of(collective.dtype));
   const auto others = static_cast<int64_t>(bucket.consumers.size()) - 1;
   const std::vector<int>* suppliers = nullptr;
-  int64_t given = 0;  // bytes for one element
+  int64_t given = 0;  // bytes of one element
   int64_t sent = 0;
   for (size_t c = 0; c < bucket.consumers.size(); ++c) {
     const RemoteGroup::Consumer& owner = bucket.consumers[c];

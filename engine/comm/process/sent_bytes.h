@@ -1,4 +1,4 @@
-// What a process sends in a collective, without the messages that it takes: these may be millions.
+// Counts the bytes that a process sends in a collective without planning its messages, which may be millions.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace mtf {
 
-/// Payload bytes that `process` sends to the others: RemoteCollective::bytes_sent() of what
-/// ProcessCommunicator::prepare makes of these parts.
+/// Returns the payload bytes that `process` sends to the others: the result of RemoteCollective::bytes_sent()
+/// for the collective that ProcessCommunicator::prepare() makes of these parts.
 int64_t sent_bytes(const std::vector<RemotePart>& parts, int process, int processes);
 
 }  // namespace mtf

@@ -1,12 +1,12 @@
-// Messages between the processes of a run: the layer on which collectives between processes are built.
+// Messages between the processes of a run, on which collectives between processes are built.
 //
 //   std::unique_ptr<MessageBuffer> buffer = transport.buffer(memory);
-//   buffer->receive(2, tag, 0, 4096);      // both sides name the same tag and number of bytes
+//   buffer->receive(2, tag, 0, 4096);      // both ends use the same tag and number of bytes
 //   buffer->wait_received();
 //
-// Sends to and receives from one peer may be posted in any order; a message goes to the receive of the same
-// tag. Thread safe, but for a buffer, which one thread uses at a time. Sends wait for their receives. A
-// buffer is given back when all that it has begun has ended, or after an error.
+// Sends to and receives from a peer may be posted in any order; a message goes to the receive with the same
+// tag. A send waits for its receive. All functions are thread safe, except that only one thread at a time may
+// use a buffer. A buffer may be destroyed when everything that it has begun has ended, or after an error.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,15 @@
 
 namespace mtf {
 
-/// A segment of memory that messages are sent from or received into.
+/// A range of memory from which messages are sent and into which they are received.
 class MessageBuffer {
  public:
   virtual ~MessageBuffer() = default;
-  /// Begins to send bytes [offset, offset + bytes), which keep their values until wait_sent().
+  /// Begins to send bytes [offset, offset + bytes), which must not change until wait_sent() returns.
   virtual void send(int peer, uint64_t tag, size_t offset, size_t bytes) = 0;
   virtual void receive(int peer, uint64_t tag, size_t offset, size_t bytes) = 0;
-  /// Waits until one more of the sends (receives) has ended. Throw Error (kPeerLost) that names the peer when
-  /// it is lost, or has not answered within the time that the transport gives it.
+  /// Wait until one more of the sends (or receives) has ended. They throw Error (kPeerLost) that names the
+  /// peer if it is lost or has not answered within the time of the transport.
   virtual void wait_sent() = 0;
   virtual void wait_received() = 0;
 };
@@ -36,10 +36,10 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::unique_ptr<MessageBuffer> buffer(std::span<std::byte> memory) = 0;
-  /// Throws Error (kPeerLost) that names a peer that is known to be lost, or the reason of abort(); does not
-  /// wait.
+  /// Throws Error (kPeerLost) that names a peer that is known to be lost, or with the reason of abort(); does
+  /// not wait.
   virtual void check() = 0;
-  /// All calls that wait, and all later ones, throw Error (kPeerLost) with `reason`.
+  /// Makes all calls that wait, and all later ones, throw Error (kPeerLost) with `reason`.
   virtual void abort(const std::string& reason) = 0;
 };
 

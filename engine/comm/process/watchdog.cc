@@ -27,7 +27,7 @@ Watchdog::Watchdog(const FlightRecord& record, Store& store, int rank, std::vect
         try {
           look();
         } catch (const std::exception&) {
-          // The store is gone with the process that serves it: whoever waits for that one will say so.
+          // The store is lost with the process that serves it, which those who wait for that process report.
         }
         return true;
       }) {}
@@ -48,7 +48,7 @@ void Watchdog::look() {
     differing_.clear();
   }
   const PublishedWait wait{current->sequence, current->name, current->bytes, current->waits_for};
-  // A little before the timeout: the process may be gone after it.
+  // The second line comes before the timeout, because the process may end then.
   const int due = time < timeout_ * 9 / 10 ? 1 : 2;
   if (lines_ < due) {
     lines_ = due;

@@ -1,7 +1,8 @@
-// Says which process waits for which, long before the wait ends in an error.
+// The watchdog reports which process waits for which, long before the wait ends in an error.
 //
 //   Watchdog watchdog(record, store, rank, peers, std::chrono::minutes(10), log);
-//   "rank 3 waits 300 s for rank 2 (10.0.0.5, process 812) in all_reduce w over data (collective 17, 4.2 MB)"
+//   // logs "rank 3 waits 300 s for rank 2 (10.0.0.5, process 812) in all_reduce w over data (collective 17,
+//   // 4.2 MB)"
 #pragma once
 
 #include <functional>
@@ -16,12 +17,12 @@
 
 namespace mtf {
 
-/// A thread that looks at what this process waits for. Once a wait has lasted for half of the timeout, it
-/// logs one line, tells the others through the store, and compares with what they tell: processes that do not
-/// run the same program are named. It logs again at the timeout.
+/// A thread that observes what this process waits for. When a wait has lasted for half of the timeout, it
+/// logs one line, publishes the wait in the store, and compares it with the waits of the others: processes
+/// that do not run the same program are reported. It logs again shortly before the timeout.
 class Watchdog {
  public:
-  /// `log` is called in the watchdog's thread. `peers`: what messages call each rank.
+  /// `log` is called in the watchdog's thread. `peers` are the names of the ranks in messages.
   Watchdog(const FlightRecord& record, Store& store, int rank, std::vector<std::string> peers,
            Milliseconds collective_timeout, std::function<void(const std::string& line)> log);
   Watchdog(const Watchdog&) = delete;
@@ -38,9 +39,9 @@ class Watchdog {
   const Milliseconds timeout_;
   const std::function<void(const std::string& line)> log_;
 
-  uint64_t sequence_ = 0;    ///< of the collective that was last logged
-  int lines_ = 0;            ///< that were logged for it
-  std::set<int> differing_;  ///< ranks that were named for it
+  uint64_t sequence_ = 0;    ///< sequence number of the collective that was last logged
+  int lines_ = 0;            ///< number of lines logged for it
+  std::set<int> differing_;  ///< ranks reported for it
   bool published_ = false;
 
   PeriodicThread thread_;

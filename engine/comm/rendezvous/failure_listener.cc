@@ -8,8 +8,8 @@ namespace mtf {
 
 namespace {
 
-/// How often the store is asked, and how long after a failure it is told. Process 0 serves the store for 2 s
-/// after a failure of its own: by then all must know.
+/// The interval at which the listener checks the store, and by which it delays the call. Process 0 serves the
+/// store for 2 s after its own failure; by then all processes must have heard of it.
 constexpr Milliseconds kListenPause(250);
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Hears that another process has failed while this one computes, or waits for a third that will never send.
+// Listens for failures of other processes while this one computes, or waits for a process that will never
+// send.
 //
 //   FailureListener listener(store, size, [&](int rank) { transport.abort(name(rank) + " has failed"); });
 #pragma once
@@ -13,14 +14,15 @@ namespace mtf {
 
 class FailureListener {
  public:
-  /// `heard` is called once, in the listener's thread, with a rank that has published a failure: a little
-  /// later, so that what it had sent before arrives. Not where the store is lost: who waits will notice.
+  /// `heard` is called once, in the listener's thread, with a rank that has published a failure. The call is
+  /// delayed a little, so that messages that were sent before the failure arrive. If the store is lost it is
+  /// not called; whoever waits notices that.
   FailureListener(Store& store, int size, std::function<void(int rank)> heard);
   FailureListener(const FailureListener&) = delete;
   FailureListener& operator=(const FailureListener&) = delete;
 
  private:
-  /// False: there is nothing left to hear.
+  /// Returns false if there is nothing more to listen for.
   bool listen();
 
   Store& store_;

@@ -1,9 +1,9 @@
-// What the processes of a run tell each other in the store when one of them fails.
+// Reports of failures, which the processes of a run exchange through the store.
 //
 //   publish(store, 2, error);
-//   if (failed_rank(store)) ... read_failure(store, 2)->text ...
+//   if (failed_rank(store, size)) ... read_failure(store, 2)->text ...
 //
-// Keys: "error/<rank>", and "failed" once there is any.
+// The keys are "error/<rank>", and "failed" once there is a report.
 #pragma once
 
 #include <optional>
@@ -15,23 +15,23 @@
 namespace mtf {
 
 struct FailureReport {
-  int64_t order = 0;  ///< 1: the first failure that was reported
+  int64_t order = 0;  ///< 1 for the first failure that was reported
   ErrorKind kind = ErrorKind::kSystem;
   std::string text;
 
-  /// Most likely a consequence of another failure.
+  /// True if the failure is most likely a consequence of another one.
   bool is_lost_peer() const { return kind == ErrorKind::kPeerLost; }
 };
 
 void publish(Store& store, int rank, const Error& error);
-/// A process that has published a failure: one of the first `size` ranks, whose report is there, and that has
-/// not come to the end.
+/// Returns a process that has published a failure: one of the first `size` ranks that has a report and has
+/// not left a successful run.
 std::optional<int> failed_rank(Store& store, int size);
-/// What process `rank` has published so far; nothing where that is no report.
+/// Returns the report of process `rank`, or nothing if there is no valid one.
 std::optional<FailureReport> read_failure(Store& store, int rank);
-/// Set by a process that has come to the end of a run that went well.
+/// Returns the key that a process sets at the end of a successful run.
 std::string left_key(int rank);
-/// An error in the words, perhaps several lines, of another process.
+/// Returns an error with the text, perhaps of several lines, of another process.
 Error error_of_text(ErrorKind kind, const std::string& text);
 
 }  // namespace mtf

@@ -18,7 +18,7 @@ std::string json_text(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// `read` of the JSON text.
+/// Returns `read` applied to the JSON text.
 template <class Read>
 auto from_json(const std::string& text, const Read& read) {
   try {
@@ -79,7 +79,7 @@ ProcessHello hello_from_text(const std::string& text) {
             .host = json.at("host"),
             .process = json.at("process"),
             .address = json.at("address"),
-            .store_address = json.value("store_address", ""),  // other builds may not say it
+            .store_address = json.value("store_address", ""),  // other builds may not have the field
             .nonce = json.value("nonce", "")};
   });
 }
@@ -119,7 +119,7 @@ void replace_loopback_addresses(std::vector<ProcessHello>& members) {
   const auto outside = std::ranges::find_if(members, [&](const ProcessHello& member) {
     return !is_loopback(member.address) && !is_loopback(member.store_address);
   });
-  if (outside == members.end()) return;  // all are on this machine
+  if (outside == members.end()) return;  // all processes are on this machine
   const std::string address = outside->store_address;
   for (ProcessHello& member : members)
     if (is_loopback(member.address)) member.address = address;

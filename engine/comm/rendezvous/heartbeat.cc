@@ -23,7 +23,7 @@ bool Heartbeat::beat() {
     store_.set(heartbeat_key(rank_), fmt::to_string(++beats_));
     return true;
   } catch (const Error&) {
-    return false;  // those who use the store for more will say that it is lost
+    return false;  // other uses of the store report that it is lost
   }
 }
 

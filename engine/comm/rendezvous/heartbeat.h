@@ -1,6 +1,6 @@
-// A sign of life in the store: who waits for a process that is at work on something long sees that it is.
+// Heartbeats in the store show others who wait for a process that it is alive during a long task.
 //
-//   Heartbeat heartbeat(store, rank, interval);      // for as long as it lives
+//   Heartbeat heartbeat(store, rank, interval);      // beats until it is destroyed
 //   const std::string before = Heartbeat::last(store, 2); ...; Heartbeat::last(store, 2) != before
 #pragma once
 
@@ -18,11 +18,12 @@ class Heartbeat {
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  /// What the process has last said of itself: another text after each interval; empty: nothing yet.
+  /// Returns the last heartbeat of a process: a text that changes after each interval; empty if there is
+  /// none.
   static std::string last(Store& store, int rank);
 
  private:
-  /// False: the store is lost.
+  /// Returns false if the store is lost.
   bool beat();
 
   Store& store_;

@@ -16,7 +16,7 @@ namespace {
 
 using RendezvousClock = std::chrono::steady_clock;
 
-/// How often a process that waits looks whether another one has failed.
+/// The interval at which a waiting process checks whether another one has failed.
 constexpr Milliseconds kLook(200);
 
 Milliseconds left_until(RendezvousClock::time_point deadline) {
@@ -45,7 +45,7 @@ std::unique_ptr<TcpStoreServer> Rendezvous::serve(const Launch& launch, const Ac
         TcpStoreServerOptions{.address = {launch.host, launch.port}, .access = access});
   } catch (const Error& busy) {
     if (busy.kind() == ErrorKind::kConfig) throw;
-    // A second process 0, or another run, perhaps: what is in the store will tell.
+    // A second process 0 or another run may be using the port; the contents of the store will show it.
     constexpr Milliseconds kShort(2000);
     try {
       const TcpStore other(store_options(launch, access, kShort, kShort));
@@ -90,14 +90,15 @@ void Rendezvous::meet() {
   if (store_->add(fmt::format("rank/{}", mine.rank), 1) > 1) check_claim(mine);
   store_->set(fmt::format("hello/{}", mine.rank), to_text(mine));
   if (is_first()) judge(mine);
-  // Process 0 may have begun to wait a little later.
+  // Process 0 may have begun to wait a little later than this process.
   constexpr Milliseconds kLater(2000);
   const std::optional<std::string> begun = wait_for("begun", left_until(deadline) + kLater);
   if (!begun) throw_missing();
   begin(*begun, mine);
 }
 
-/// All have come, and this process among them: what they say from now on is of this start of the run.
+/// Begins the session when all processes have come: what they write from now on belongs to this start of the
+/// run.
 void Rendezvous::begin(const std::string& begun, const ProcessHello& mine) {
   members_ = members_from_text(begun);
   if (members_.empty())
@@ -119,7 +120,7 @@ void Rendezvous::decline(const Error& error) {
   check_not_begun();
   publish(error);
   part(connect_timeout_);
-  // Those that have come hear of it at their next look.
+  // The processes that have come notice it the next time they check.
   constexpr int kLooks = 10;
   if (server_) wait_for_parting(size() - static_cast<int64_t>(missing("hello").size()) + 1, kLooks * kLook);
 }
@@ -153,8 +154,8 @@ void Rendezvous::check_not_begun() {
               "a port of its own for each run, and a rank of its own for each process");
 }
 
-/// The count says that another process has the rank of this one. Where strangers may count, its hello must
-/// too.
+/// Called if the counter shows that another process has this rank. If strangers may change the counter, the
+/// other process's hello must show it as well.
 void Rendezvous::check_claim(const ProcessHello& mine) {
   const auto other = store_->get(fmt::format("hello/{}", mine.rank), Milliseconds(2000));
   if (!other && signed_) return;
@@ -213,11 +214,11 @@ std::vector<int> Rendezvous::missing(const std::string& key) {
 }
 
 void Rendezvous::throw_if_failed() {
-  // Before all have come there may be one that believes in more processes.
+  // Before all have come, another process may expect more processes than this one.
   const std::optional<int> failed =
       failed_rank(*store_, members_.empty() ? std::numeric_limits<int>::max() : size());
   if (!failed) return;
-  // Of those that have failed the one that did so first, and of its own accord.
+  // Find the first failure that is not the consequence of another one.
   std::optional<FailureReport> cause;
   int culprit = *failed;
   const auto look_at = [&](int rank) {

@@ -1,8 +1,8 @@
-// The processes of a run in their store: how they find each other, wait for each other, and hear that one of
-// them has failed.
+// The rendezvous of the processes of a run in their store: they find each other, wait for each other, and
+// learn that one of them has failed.
 //
-//   Rendezvous rendezvous(launch, access, build, connect_timeout, reply_timeout);   // process 0 serves the store
-//   rendezvous.meet();                                                   // all have come
+//   Rendezvous rendezvous(launch, access, build, connect_timeout, reply_timeout);
+//   rendezvous.meet();                             // returns when all processes are there
 //   const std::optional<std::string> value = rendezvous.wait_for("fields/2", timeout);
 //   rendezvous.part(timeout);
 #pragma once
@@ -24,50 +24,51 @@ namespace mtf {
 
 class Rendezvous {
  public:
-  /// Connects with the store, which process 0 serves where the launcher does not. Throws Error (kPeerLost,
-  /// kSystem; kConfig: see Access::require()).
+  /// Connects to the store, which process 0 serves unless the launcher does. Throws Error (kPeerLost,
+  /// kSystem, or kConfig as Access::require() does).
   Rendezvous(const Launch& launch, const Access& access, const std::string& build,
              Milliseconds connect_timeout, Milliseconds reply_timeout);
 
-  /// Returns when all have come. Throws Error (kPeerLost) that names the ranks that have not within the time,
-  /// (kConfig) for a rank that two processes claim, another number of processes or another program.
+  /// Returns when all processes have come. Throws Error (kPeerLost) that names the ranks that have not come
+  /// in time; (kConfig) if two processes claim the same rank, or if the number of processes or the program
+  /// differ.
   void meet();
 
-  /// Instead of meet(): tells the others, if any have come, why this process does not. Throws Error where
-  /// the store is that of another run, or of one that has begun.
+  /// Called instead of meet(): tells the other processes, if any have come, why this one does not take part.
+  /// Throws Error if the store belongs to another run, or to one that has already begun.
   void decline(const Error& error);
 
   Store& store() { return *store_; }
-  /// What only processes of this run, at this start, have in common; after meet().
+  /// Identifies this start of the run: only its processes know it. Valid after meet().
   const std::string& session() const { return session_; }
   int size() const { return launch_.size; }
   bool is_first() const { return launch_.rank == 0; }
-  /// By rank; after meet().
+  /// The processes, by rank. Valid after meet().
   const std::vector<ProcessHello>& members() const { return members_; }
-  /// "rank 2 (node-b, process 812)"; before meet() "rank 2".
+  /// Returns "rank 2 (node-b, process 812)"; before meet() "rank 2".
   std::string name(int rank) const;
-  /// "rank 2 (...)", "ranks 2, 3".
+  /// Returns "rank 2 (...)", "ranks 2, 3".
   std::string names(const std::vector<int>& ranks) const;
 
-  /// The value of a key as soon as it is there; nothing: not within `timeout`. Throws Error with what is
-  /// wrong when a process has published a failure meanwhile: a wrong configuration (kConfig) in its words,
-  /// and else (kPeerLost) with its name.
+  /// Returns the value of a key as soon as it is set, or nothing if it is not set within `timeout`. If a
+  /// process publishes a failure meanwhile, throws Error: for a wrong configuration (kConfig) with the text
+  /// of that process, otherwise (kPeerLost) with its name.
   std::optional<std::string> wait_for(const std::string& key, Milliseconds timeout);
   /// Throws as wait_for() does.
   void throw_if_failed();
-  /// The ranks that have not set "<key>/<rank>".
+  /// Returns the ranks that have not set "<key>/<rank>".
   std::vector<int> missing(const std::string& key);
 
-  /// Tells the others why this process ends; nothing that they know already.
+  /// Tells the other processes why this process ends, unless they know it already.
   void publish(const Error& error);
-  /// publish(), and throws it.
+  /// Publishes the error and throws it.
   [[noreturn]] void refuse(const Error& error);
-  /// The others have told it to this process, or it has told them.
+  /// True if the others have told this process about the error, or it has told them.
   bool is_known(const Error& error) const;
 
-  /// For the end of a run that failed: a server that is silent for longer is lost.
+  /// Sets the time after which a silent server counts as lost; for the end of a run that failed.
   void set_reply_timeout(Milliseconds timeout) { whole_.set_reply_timeout(timeout); }
-  /// The last use of the store. The process that serves it waits until all have come so far.
+  /// The last use of the store. The process that serves it waits until all others have called it too.
   void part(Milliseconds timeout);
 
  private:
@@ -86,14 +87,14 @@ class Rendezvous {
   const Milliseconds connect_timeout_;
   std::unique_ptr<TcpStoreServer> server_;
   TcpStore whole_;
-  std::optional<SignedStore> signed_;  ///< where the store itself lets strangers write
+  std::optional<SignedStore> signed_;  ///< used if the store itself lets strangers write
   std::unique_ptr<PrefixStore> store_;
   std::vector<ProcessHello> members_;
   std::string session_;
-  bool is_stranger_ = false;  ///< the run in the store is another one: it must
-                              ///< not hear of a failure here
+  /// True if the store belongs to another run, which must not hear of a failure here.
+  bool is_stranger_ = false;
   mutable std::mutex mutex_;
-  std::vector<std::string> known_;  ///< texts of errors
+  std::vector<std::string> known_;  ///< texts of known errors
 };
 
 }  // namespace mtf

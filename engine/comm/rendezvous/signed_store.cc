@@ -8,7 +8,7 @@ namespace mtf {
 namespace {
 
 constexpr size_t kSignatureBytes = std::tuple_size_v<Proof>;
-/// How often a value is looked at that somebody else has put into the place of one that is awaited.
+/// The interval at which get() checks a key that has a value with an invalid signature.
 constexpr Milliseconds kLookAgain(20);
 
 }  // namespace

@@ -1,10 +1,10 @@
-// A store that strangers may write to (that of torchrun's agent), used by those who know a secret: values
-// carry a signature, and what has none counts as not there. Strangers may still see all values and delete
-// them.
+// A view of a store to which strangers can write (that of torchrun's agent), for processes that know a
+// secret. Values carry a signature; a value without a valid one counts as not set. Strangers can still read
+// all values and delete them.
 //
 //   SignedStore store(tcp_store, secret);
 //   store.set("run/fields/2", text);
-//   store.begin_session(nonces);      // values of earlier runs are worth nothing from now on
+//   store.begin_session(nonces);      // values of earlier runs are invalid from now on
 #pragma once
 
 #include <mutex>
@@ -17,15 +17,15 @@ namespace mtf {
 
 class SignedStore final : public Store {
  public:
-  /// `whole` outlives it.
+  /// `whole` must outlive the object.
   SignedStore(Store& whole, Secret secret) : whole_(whole), secret_(std::move(secret)) {}
 
   void set(const std::string& key, const std::string& value) override;
   std::optional<std::string> get(const std::string& key, Milliseconds timeout) override;
-  /// Sums carry no signature: they are hints, whose consequences are to be confirmed by values.
+  /// Sums carry no signature: they are only hints, which must be confirmed by values.
   int64_t add(const std::string& key, int64_t amount) override { return whole_.add(key, amount); }
 
-  /// Values that are set and got from now on are signed for this session; those before are of none.
+  /// Values that are set or read from now on must be signed for this session.
   void begin_session(const std::string& session);
 
  private:

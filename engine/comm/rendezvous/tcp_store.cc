@@ -22,24 +22,24 @@ using StoreClock = std::chrono::steady_clock;
 
 constexpr auto kBetweenTries = std::chrono::milliseconds(20);
 
-/// Why a connection is of no use any more.
+/// Thrown if a connection cannot be used any more.
 struct ConnectionLost {
   std::string reason;
-  bool answers = false;     ///< after something has accepted the connection
-  bool is_foreign = false;  ///< and speaks another protocol
+  bool answers = false;     ///< the connection was accepted
+  bool is_foreign = false;  ///< the other end speaks another protocol
   bool is_unknown_host = false;
   bool has_other_secret = false;
 
-  /// Another try would end alike.
+  /// True if another attempt would fail in the same way.
   bool is_final() const { return is_foreign || has_other_secret; }
 };
 
 }  // namespace
 
-/// One connection, used by one thread at a time. Its calls throw ConnectionLost.
+/// One connection, used by one thread at a time. Its functions throw ConnectionLost.
 class TcpStore::Connection {
  public:
-  /// `reply_timeout`: milliseconds.
+  /// `reply_timeout` is in milliseconds.
   Connection(const TcpStoreOptions& options, StoreClock::time_point deadline,
              const std::atomic<int64_t>& reply_timeout)
       : reply_timeout_(reply_timeout) {
@@ -79,7 +79,7 @@ class TcpStore::Connection {
     return answer == kReady;
   }
 
-  /// Whether the key is set before `deadline`.
+  /// Returns true if the key is set before `deadline`.
   bool wait(const std::string& key, StoreClock::time_point deadline) {
     start(StoreRequest::kWait).number<uint64_t>(1).text(key);
     send();
@@ -91,7 +91,7 @@ class TcpStore::Connection {
     send();
     const auto answer = receive<uint8_t>();
     if (answer == kWaitCancelled) return false;
-    expect(answer, kStopWaiting);  // the key came at the last moment
+    expect(answer, kStopWaiting);  // the key was set at the last moment
     expect(receive<uint8_t>(), kWaitCancelled);
     return true;
   }
@@ -142,9 +142,9 @@ class TcpStore::Connection {
     return value;
   }
   void send();
-  /// Until the deadline or until the server has been silent for the reply timeout, whichever comes first.
+  /// Waits until the deadline, or until the server has been silent for the reply timeout.
   void receive(void* bytes, size_t size, StoreClock::time_point deadline = StoreClock::time_point::max());
-  /// Waits in slices, because the reply timeout may change meanwhile.
+  /// Waits in short intervals, because the reply timeout may change meanwhile.
   template <class Wait>
   void wait_for(const Wait& wait, StoreClock::time_point deadline) const;
 
@@ -198,7 +198,7 @@ void TcpStore::Connection::receive(void* bytes, size_t size, StoreClock::time_po
 
 namespace {
 
-/// Runs `action`; an Error instead of what it throws.
+/// Runs `action`; throws an Error in place of ConnectionLost.
 template <class Action>
 auto with_store(const TcpStoreOptions& options, const Action& action) {
   try {
@@ -276,7 +276,8 @@ std::unique_ptr<TcpStore::Connection> TcpStore::take() {
     try {
       return std::make_unique<Connection>(options_, deadline, reply_timeout_);
     } catch (const ConnectionLost& lost) {
-      // A gate that strangers crowd may drop a visitor; a server that is gone accepts nobody.
+      // Try again: a gate that is crowded by strangers may drop a visitor. A server that is gone accepts no
+      // connection.
       if (!lost.answers || lost.is_final() || StoreClock::now() > deadline) throw;
     }
     std::this_thread::sleep_for(kBetweenTries);

@@ -1,4 +1,4 @@
-// The rendezvous store over TCP: one process (or a launcher) serves it, all are clients of it.
+// The rendezvous store over TCP: one process, or a launcher, serves it, and all processes are its clients.
 //
 //   TcpStoreServer server({.address = {"10.0.0.1", 29500}, .access = access});
 //   TcpStore store({.host = "10.0.0.1", .port = server.port(), .access = access});
@@ -17,13 +17,13 @@
 namespace mtf {
 
 struct TcpStoreServerOptions {
-  HostPort address{"127.0.0.1", 0};  ///< port 0: any that is free
+  HostPort address{"127.0.0.1", 0};  ///< port 0: any free port
   Access access = {};
-  size_t most_bytes = size_t{512} << 20;  ///< of all values, and of messages that are on their way
+  size_t most_bytes = size_t{512} << 20;  ///< limit for all values, and messages in transit
 };
 
-/// Serves until its end, in one thread, those who know the secret; what others send to the port neither
-/// stalls nor ends it. Values, connections and the time of a request are bounded.
+/// Serves the clients that know the secret, in one thread, until it is destroyed. Whatever others send to the
+/// port neither blocks nor ends it: values, connections and the time of a request are bounded.
 class TcpStoreServer {
  public:
   /// Throws Error as listen_for_members() does.
@@ -33,7 +33,7 @@ class TcpStoreServer {
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;
 
   int port() const;
-  /// The address of the last client that had another secret; empty: there was none.
+  /// Returns the address of the last client that had another secret; empty if there was none.
   std::string refused() const;
 
  private:
@@ -45,19 +45,19 @@ struct TcpStoreOptions {
   std::string host;
   int port = 0;
   Milliseconds connect_timeout{300'000};  ///< for the first connection
-  Milliseconds reply_timeout{60'000};     ///< a server that is silent for longer is lost
+  Milliseconds reply_timeout{60'000};     ///< a server that is silent for longer counts as lost
   Access access = {};
   int rank = 0;
-  bool authenticates = true;  ///< false: a server of PyTorch, which cannot
+  bool authenticates = true;  ///< false: the server is PyTorch's, which does not authenticate
 };
 
-/// A client of a TcpStoreServer, or of PyTorch's. Calls of several threads do not wait for each other: each
-/// has a connection of its own.
+/// A client of a TcpStoreServer, or of PyTorch's server. Calls in several threads do not wait for each other,
+/// because each uses a connection of its own.
 class TcpStore final : public Store {
  public:
-  /// Waits until the server can be reached. Throws Error (kPeerLost) when nothing answers within the time,
-  /// (kSystem) when what answers is no such server or the host is unknown, (kConfig) when it has another
-  /// secret or is on another machine and there is none.
+  /// Waits until the server can be reached. Throws Error (kPeerLost) if nothing answers in time; (kSystem) if
+  /// the answer is not that of such a server, or if the host is unknown; (kConfig) if the server has another
+  /// secret, or if it is on another machine and there is no secret.
   explicit TcpStore(TcpStoreOptions options);
   ~TcpStore() override;
 
@@ -66,18 +66,18 @@ class TcpStore final : public Store {
   std::optional<std::string> get(const std::string& key, Milliseconds timeout) override;
   int64_t add(const std::string& key, int64_t amount) override;
 
-  /// The address of this machine on its way to the server, in numbers.
+  /// The IP address of this machine on the way to the server.
   const std::string& local_address() const { return local_address_; }
-  /// The address at which this machine reaches the server, in numbers.
+  /// The IP address at which this machine reaches the server.
   const std::string& server_address() const { return server_address_; }
-  /// Holds for calls under way, too.
+  /// Sets the reply timeout, also for running calls.
   void set_reply_timeout(Milliseconds timeout) { reply_timeout_ = timeout.count(); }
 
  private:
   class Connection;
   std::unique_ptr<Connection> first_connection() const;
   std::unique_ptr<Connection> take();
-  /// A connection that is in the middle of nothing.
+  /// Takes back a connection that is not in the middle of a message.
   void give_back(std::unique_ptr<Connection> connection);
 
   const TcpStoreOptions options_;
@@ -87,7 +87,7 @@ class TcpStore final : public Store {
   std::vector<std::unique_ptr<Connection>> idle_;
 };
 
-/// A part of a store: its keys are those of the whole after `prefix`, which must outlive it.
+/// A part of a store: `prefix` precedes its keys in the whole store, which must outlive it.
 class PrefixStore final : public Store {
  public:
   PrefixStore(Store& whole, std::string prefix) : whole_(whole), prefix_(std::move(prefix)) {}

@@ -1,9 +1,9 @@
-// The wire protocol of the rendezvous store: a subset of the protocol of PyTorch's TCPStore, so that our clients can
-// use the agent of torchrun. Our own server is opened by challenge and response (security/authentication.h)
-// in place of kValidate and kPing.
+// The protocol of the rendezvous store: a subset of that of PyTorch's TCPStore, so that our clients can use
+// the agent of torchrun. A connection to our own server begins with challenge and response
+// (security/authentication.h) in place of kValidate and kPing.
 //
-// A request is one byte (its number), then its arguments. Integers are in the machine's order of bytes, texts
-// have their length (64 bits) before them, lists the number of their entries (64 bits).
+// A request is one byte (its number), followed by its arguments. Integers are in the machine's byte order;
+// texts are preceded by their length (64 bits), lists by the number of their entries (64 bits).
 #pragma once
 
 #include <cstdint>
@@ -16,27 +16,27 @@
 namespace mtf {
 
 enum class StoreRequest : uint8_t {
-  kValidate = 0,     ///< u32 kStoreMagic; the first request to a torch server; no answer
+  kValidate = 0,     ///< u32 kStoreMagic; the first request to PyTorch's server; no answer
   kSet = 1,          ///< key, value; no answer
-  kGet = 3,          ///< key -> value (empty where there is none)
+  kGet = 3,          ///< key -> value (empty if it is not set)
   kAdd = 4,          ///< key, i64 -> i64
-  kCheck = 5,        ///< keys -> u8 kReady where all are set, else kNotReady
+  kCheck = 5,        ///< keys -> u8 kReady if all are set, otherwise kNotReady
   kWait = 6,         ///< keys -> u8 kStopWaiting, as soon as all are set
   kCancelWait = 12,  ///< -> u8 kWaitCancelled
-  kPing = 13,        ///< u32 -> the same; of torch servers
+  kPing = 13,        ///< u32 -> the same; only for PyTorch's server
 };
 
 inline constexpr uint32_t kStoreMagic = 0x3C85F7CE;
 inline constexpr uint8_t kReady = 0, kNotReady = 1;
 inline constexpr uint8_t kStopWaiting = 0, kWaitCancelled = 1;
 
-// What a server takes: more ends the connection.
+// The limits of a server: it closes the connection of a client that exceeds them.
 inline constexpr uint64_t kLongestStoreKey = uint64_t{4} << 10;
 inline constexpr uint64_t kLongestStoreValue = uint64_t{64} << 20;
 inline constexpr uint64_t kMostStoreKeys = 4096;
 inline constexpr size_t kMostStoreClients = 16'384;
 
-/// The purpose of connections with our server.
+/// The purpose of connections to our server.
 inline constexpr const char* kStorePurpose = "rendezvous store";
 
 /// Appends numbers and texts to a message.
@@ -58,8 +58,8 @@ class StoreWriter {
   std::string& out_;
 };
 
-/// Takes numbers and texts from the beginning of what has come so far. Where that is too short the results
-/// are empty and complete() is false; where a size is beyond the limits good() is false.
+/// Reads numbers and texts from the front of the bytes that have arrived. If these are too few, the results
+/// are empty and complete() is false; if a size exceeds its limit, good() is false.
 class StoreReader {
  public:
   explicit StoreReader(std::string_view in) : in_(in) {}
@@ -78,7 +78,7 @@ class StoreReader {
   bool complete() const { return complete_; }
   bool good() const { return good_; }
   void refuse() { good_ = false; }
-  /// Bytes taken.
+  /// The number of bytes read.
   size_t size() const { return at_; }
 
  private:

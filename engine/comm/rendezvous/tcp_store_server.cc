@@ -24,11 +24,11 @@ namespace {
 
 using ServerClock = std::chrono::steady_clock;
 
-/// A request must be whole within this time, and the time that its bytes take at kSlowestRate.
+/// A request must be complete within this time plus the time for its bytes at kSlowestRate.
 constexpr auto kRequestTime = std::chrono::seconds(5);
-/// How often deadlines are looked at where there are any.
+/// The interval at which deadlines are checked, if there are any.
 constexpr int kDeadlineLook = 500;  // milliseconds
-/// Further requests of a client wait while this much of its answers is not read yet.
+/// If this much of a client's answers is not read yet, its further requests wait.
 constexpr size_t kMostUnread = size_t{1} << 20;
 
 std::vector<std::string_view> take_keys(StoreReader& reader) {
@@ -73,11 +73,11 @@ class TcpStoreServer::Loop {
  private:
   struct Client {
     Socket socket;
-    std::string in;                              ///< of a request that is not whole
+    std::string in;                              ///< bytes of a request that is not complete
     std::string out;                             ///< answers
-    size_t sent = 0;                             ///< of `out`
-    std::set<std::string, std::less<>> awaited;  ///< keys of a kWait that is not answered
-    ServerClock::time_point begun{};             ///< when the first byte of `in` came
+    size_t sent = 0;                             ///< number of bytes of `out` that were sent
+    std::set<std::string, std::less<>> awaited;  ///< keys of a kWait that has no answer yet
+    ServerClock::time_point begun{};             ///< when the first byte of `in` arrived
 
     bool is_late(ServerClock::time_point now) const {
       return !in.empty() && out.size() < kMostUnread &&
@@ -88,9 +88,9 @@ class TcpStoreServer::Loop {
 
   void run();
   void admit_all();
-  /// Bytes that values and messages take.
+  /// Returns the number of bytes of all values and messages.
   size_t held() const;
-  /// False: the connection has ended, or asks for what it may not.
+  /// Returns false if the connection has ended or the client has sent an invalid request.
   bool serve(Client& client, int16_t events);
   bool read(Client& client);
   bool answer_all(Client& client);
@@ -103,10 +103,10 @@ class TcpStoreServer::Loop {
 
   Gate gate_;
   const size_t most_bytes_;
-  Socket wake_;  ///< readable: stop
+  Socket wake_;  ///< readable: the thread must stop
   std::list<Client> clients_;
   std::unordered_map<std::string, std::string> values_;
-  size_t value_bytes_ = 0;  ///< of values_, with their keys
+  size_t value_bytes_ = 0;  ///< size of values_, including their keys
   std::mutex refused_mutex_;
   std::string refused_;
   std::thread thread_;
@@ -178,7 +178,7 @@ bool TcpStoreServer::Loop::answer_all(Client& client) {
     done += reader.size();
   }
   client.in.erase(0, done);
-  if (done > 0) client.begun = ServerClock::now();  // what is left begins another request
+  if (done > 0) client.begun = ServerClock::now();  // the rest belongs to another request
   if (client.in.empty()) client.in.shrink_to_fit();
   return outcome != Outcome::kBad;
 }

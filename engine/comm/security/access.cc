@@ -14,7 +14,7 @@ constexpr std::streamsize kLongest = 4096;
 
 bool is_loopback(const std::string& numbers) { return HostPort{numbers, 0}.is_loopback(); }
 
-/// Blanks and ends of lines around a secret do not belong to it.
+/// Returns the secret without the blanks and newlines around it.
 std::string trimmed(const std::string& text) {
   constexpr const char* kBlanks = " \t\r\n";
   const size_t begin = text.find_first_not_of(kBlanks);
@@ -47,7 +47,7 @@ Secret read_secret(const std::string& path, const Mark& mark) {
   return Secret(text);
 }
 
-/// Names that every machine has for itself alone.
+/// True for names that every machine uses for itself.
 bool is_name_of_loopback(const std::string& host) {
   return host == "localhost" || host.ends_with(".localhost") || host.starts_with("localhost.") ||
          host == "ip6-localhost" || host == "ip6-loopback";

@@ -34,7 +34,7 @@ Proof proof_of(Side side, const Secret& secret, const std::string& purpose, cons
                        std::to_string(response.rank), view(response.nonce)});
 }
 
-/// Reads the whole message; else says why not.
+/// Receives the whole message. Returns an empty text, or why it failed.
 template <class Message>
 std::string receive(const Socket& socket, Message& message, Clock::time_point deadline) {
   auto* bytes = reinterpret_cast<char*>(&message);
@@ -77,7 +77,7 @@ Authentication authenticate(const Socket& socket, const Secret& secret, const st
                             uint32_t rank, Clock::time_point deadline) {
   using Outcome = Authentication::Outcome;
   Challenge challenge;
-  // Another program may say less than a challenge, and then wait.
+  // Another program may send less than a challenge and then wait.
   if (const std::string lost = receive(socket, challenge.magic, deadline); !lost.empty())
     return {Outcome::kLost, lost};
   if (challenge.magic != kAuthenticationMagic) return {Outcome::kForeign, "it speaks another protocol"};
@@ -86,7 +86,7 @@ Authentication authenticate(const Socket& socket, const Secret& secret, const st
   Response response{.rank = rank};
   fill_randomly(response.nonce);
   response.proof = proof_of(Side::kClient, secret, purpose, challenge, response);
-  // The buffers of a new connection have room for it.
+  // The send buffer of a new connection has room for it.
   if (::send(socket.get(), &response, sizeof response, MSG_NOSIGNAL) != sizeof response)
     return {Outcome::kLost, "it closed the connection"};
   Verdict verdict{};

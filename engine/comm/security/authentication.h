@@ -1,13 +1,13 @@
-// Challenge and response: both ends of a connection prove that they know the run's secret, before either
-// believes a byte of what the other sends.
+// Challenge and response: both ends of a connection prove that they know the run's secret, before either end
+// trusts what the other one sends.
 //
 //   server -> client   Challenge: a nonce
-//   client -> server   Response: its rank, a nonce of its own, its proof
-//   server -> client   Verdict: whether it is admitted, and the server's proof
+//   client -> server   Response: its rank, its own nonce, its proof
+//   server -> client   Verdict: whether the client is admitted, and the server's proof
 //
 // A proof is the HMAC of both nonces, the purpose of the connection, the client's rank and the side that
-// makes it: what was heard on one connection is of no use on another, nor sent back on the same. The messages
-// that follow are neither encrypted nor signed.
+// makes it. Therefore it cannot be replayed on another connection, nor reflected on the same one. The
+// messages that follow are neither encrypted nor signed.
 #pragma once
 
 #include <chrono>
@@ -34,7 +34,7 @@ struct Response {
   std::array<char, 32> nonce = {};
   Proof proof = {};
 };
-/// `bytes`: the first bytes of a response, as many as have come. False where they are another protocol's.
+/// Returns false if `bytes`, the first bytes of a response so far, belong to another protocol.
 bool may_be_response(std::string_view bytes);
 
 struct Verdict {
@@ -42,18 +42,18 @@ struct Verdict {
   Proof proof;
 };
 
-/// The server's answer. `purpose`: what the connection is for, the same text at both ends.
+/// Returns the server's answer. `purpose` is the use of the connection; both ends must pass the same text.
 Verdict judge(const Secret& secret, const std::string& purpose, const Challenge& challenge,
               const Response& response);
 bool is_admitted(const Verdict& verdict);
 
-/// How the client's side of it ended.
+/// The outcome of authentication for the client.
 struct Authentication {
   enum class Outcome {
     kDone,
-    kLost,         ///< the connection was closed, or nothing came in time: perhaps worth another try
-    kForeign,      ///< what answers speaks another protocol
-    kOtherSecret,  ///< one of both does not know the other's secret, or it serves another purpose
+    kLost,         ///< the connection was closed or timed out; another attempt may succeed
+    kForeign,      ///< the server speaks another protocol
+    kOtherSecret,  ///< the secrets differ, or the server serves another purpose
   };
   Outcome outcome = Outcome::kDone;
   std::string reason;
@@ -61,7 +61,7 @@ struct Authentication {
 Authentication authenticate(const Socket& socket, const Secret& secret, const std::string& purpose,
                             uint32_t rank, std::chrono::steady_clock::time_point deadline);
 
-/// For messages about kOtherSecret.
+/// The hint for messages about kOtherSecret.
 inline constexpr const char* kSameSecretHint =
     "the same secret in all processes, by MTF_SECRET or `cluster.secret_file`";
 

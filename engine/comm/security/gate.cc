@@ -15,11 +15,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// From the connection to the proof, however its bytes come.
+/// The time from the connection to the complete proof.
 constexpr auto kPatience = std::chrono::seconds(5);
-/// More visitors at a time drive others away.
+/// The number of visitors; further ones displace others.
 constexpr size_t kMostVisitors = 256;
-/// Connections that a turn accepts: other clients of the same loop have theirs.
+/// The number of connections that one turn accepts, so that the other clients of the loop get their turn.
 constexpr int kMostAccepted = 64;
 constexpr auto kVisitorLook = std::chrono::milliseconds(500);
 
@@ -70,7 +70,7 @@ void Gate::accept_all() {
       }
       if (!opened.socket.open()) break;
       const Challenge challenge = Challenge::make();
-      // The buffer of a new connection has room for it.
+      // The send buffer of a new connection has room for it.
       if (::send(opened.socket.get(), &challenge, sizeof challenge, MSG_NOSIGNAL) != sizeof challenge)
         continue;
       if (visitors_.size() >= kMostVisitors) make_room();
@@ -83,7 +83,8 @@ void Gate::accept_all() {
   }
 }
 
-/// The oldest visitor of the host that has most of them goes: who sends many drives away his own.
+/// Removes the oldest visitor of the host that has the most visitors, so that a host that opens many
+/// connections displaces its own.
 void Gate::make_room() {
   std::map<std::string, int> counts;
   for (const Visitor& visitor : visitors_) ++counts[visitor.host];

@@ -32,7 +32,7 @@ Opened stream_socket(int family) {
 
 using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
-/// `error`: of getaddrinfo, 0 for none.
+/// Resolves a host. `error` is set to that of getaddrinfo(), 0 for none.
 AddressList resolve(const std::string& host, int port, int flags, int& error) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -42,7 +42,7 @@ AddressList resolve(const std::string& host, int port, int flags, int& error) {
   return {error == 0 ? found : nullptr, ::freeaddrinfo};
 }
 
-/// Adds a socket that listens at `address`, or says why it does not.
+/// Adds a socket that listens at `address`; if that fails, sets the error.
 void add_listener(Listening& listening, const addrinfo& address, bool only_ipv6) {
   Socket socket = stream_socket(address.ai_family).socket;
   int error = errno;
@@ -56,7 +56,7 @@ void add_listener(Listening& listening, const addrinfo& address, bool only_ipv6)
     }
     error = errno;
   }
-  // That the port is in use says more than that another address is not here.
+  // The error that the port is in use tells more than that another address does not exist.
   if (listening.error != EADDRINUSE) listening.error = error;
 }
 
@@ -69,7 +69,7 @@ bool wait_for_events(const Socket& socket, int16_t events, std::chrono::steady_c
     const int ready = ::poll(&waiting, 1, timeout);
     if (ready > 0) return true;
     if (ready == 0 && left.count() <= 1'000'000) return false;
-    if (ready < 0 && errno != EINTR) return true;  // the call that follows says what is wrong
+    if (ready < 0 && errno != EINTR) return true;  // the following call reports the error
   }
 }
 
@@ -88,8 +88,8 @@ Opened connect_to_address(const addrinfo& address, std::chrono::steady_clock::ti
   return opened;
 }
 
-/// The ephemeral port of this end can be the very port that nobody listens at: such a connection is one with
-/// itself.
+/// True if a connection leads back to the same socket: the ephemeral port of this end can be the very port to
+/// which it connects, if nobody listens there.
 bool is_connected_to_itself(const Socket& socket) {
   sockaddr_storage here{}, there{};
   socklen_t here_size = sizeof here, there_size = sizeof there;
@@ -109,11 +109,11 @@ NumericAddress in_numbers(const sockaddr_storage& address, socklen_t size) {
   ::getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof host, port, sizeof port,
                 NI_NUMERICHOST | NI_NUMERICSERV);
   const std::string name = host;
-  const std::string mapped = "::ffff:";  // an IPv4 address in an IPv6 socket
+  const std::string mapped = "::ffff:";  // prefix of an IPv4 address in an IPv6 socket
   return {name.starts_with(mapped) ? name.substr(mapped.size()) : name, port};
 }
 
-/// Nothing: it is gone.
+/// Returns the address of the other end, or nothing if the connection is lost.
 std::optional<NumericAddress> other_end(const Socket& socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
@@ -158,7 +158,7 @@ Listening listen_at(const std::vector<std::string>& numbers, int port) {
     if (port == 0 && !listening.sockets.empty()) port = port_of(listening.sockets.front());
   }
   if (listening.error == EADDRINUSE)
-    listening.sockets.clear();  // those who connect might find the other program
+    listening.sockets.clear();  // otherwise clients might connect to the other program
   return listening;
 }
 

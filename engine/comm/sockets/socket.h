@@ -22,57 +22,57 @@ class Socket {
 
   bool open() const { return descriptor_ >= 0; }
   int get() const { return descriptor_; }
-  /// The descriptor, which the caller closes.
+  /// Returns the descriptor, which the caller must close.
   int release() { return std::exchange(descriptor_, -1); }
 
  private:
   int descriptor_ = -1;
 };
 
-/// A socket, or why there is none.
+/// A socket, or the reason why there is none.
 struct Opened {
   Socket socket;
   std::string error;
   bool is_unknown_host = false;
   std::string host = {},
-              address = {};  ///< of accept_at(): the other end, in numbers, the latter with its port
+              address = {};  ///< by accept_at(): the IP address of the other end, the latter with its port
 };
 
-/// The IP addresses of a host, in numbers.
+/// The IP addresses of a host.
 struct Resolved {
   std::vector<std::string> numbers;
-  bool is_number = false;  ///< the host is given by its address
-  std::string error;       ///< why there are none
+  bool is_number = false;  ///< true if the host is given by its address
+  std::string error;       ///< why there are no addresses
 };
 Resolved addresses_of(const std::string& host);
 
 /// Sockets that listen at one port of several addresses.
 struct Listening {
   std::vector<Socket> sockets;
-  int error = 0;  ///< why there are none
+  int error = 0;  ///< error number if there are no sockets
 };
-/// Listens at a port (0: any that is free) of those of the addresses, in numbers, that this machine has.
+/// Listens at a port (0: any free one) of those of the IP addresses that this machine has.
 Listening listen_at(const std::vector<std::string>& numbers, int port);
-/// Listens at all addresses of this machine, on IPv4 and on IPv6 where it has it.
+/// Listens at all IPv4 addresses of this machine, and at all IPv6 addresses if it has any.
 Listening listen_everywhere(int port);
-/// The next connection that waits at `listener`; no socket and no error: none does.
+/// Accepts the next connection that waits at `listener`; returns no socket and no error if there is none.
 Opened accept_at(const Socket& listener);
-/// Tries the addresses of `host` in turn.
+/// Connects to the first address of `host` that works.
 Opened connect_to(const std::string& host, int port, std::chrono::steady_clock::time_point deadline);
 
-/// Waits until the socket can be read (written), but no longer than to the deadline.
+/// Wait until the socket can be read (or written). Return false if the deadline comes first.
 bool wait_readable(const Socket& socket, std::chrono::steady_clock::time_point deadline);
 bool wait_writable(const Socket& socket, std::chrono::steady_clock::time_point deadline);
 
-/// Bytes a second. Who waits for a whole message gives it this much more time for its bytes.
+/// A rate in bytes per second: the time to wait for a whole message includes the time for its bytes at it.
 inline constexpr uint64_t kSlowestRate = uint64_t{64} << 10;
 
 int port_of(const Socket& socket);
-/// The address of this end of a connection, in numbers.
+/// Returns the IP address of this end of a connection.
 std::string local_address(const Socket& socket);
-/// The address of the other end, in numbers; empty: it is gone.
+/// Returns the IP address of the other end; empty if the connection is lost.
 std::string peer_host(const Socket& socket);
-/// The address and port of the other end, in numbers: "10.0.0.2:41712".
+/// Returns the IP address and port of the other end: "10.0.0.2:41712".
 std::string peer_address(const Socket& socket);
 
 }  // namespace mtf

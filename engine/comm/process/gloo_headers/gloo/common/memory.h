@@ -1,6 +1,5 @@
-// Debian's libgloo-dev lacks this header, which its gloo/transport/tcp/pair.h includes. Here are the two
-// types that are members there, with the members that they have in the library, and nothing that can be done
-// with them.
+// Debian's libgloo-dev lacks this header, which its gloo/transport/tcp/pair.h includes. It defines the two
+// types of members there, with the same layout as in the library but without functions.
 #pragma once
 
 #include <memory>
