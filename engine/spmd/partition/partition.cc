@@ -23,8 +23,8 @@ Layouts Layouts::make(Mesh mesh, const LayoutRules& layout, const LayoutRules& p
 
 namespace {
 
-/// A value in another layout. Gathered parameters are made anew in each phase, so that they need not live in
-/// between.
+/// Identifies a value in another layout. The phase is part of the key so that gathered parameters are
+/// computed again in each phase and need not stay in memory in between.
 using TransitionKey = std::tuple<ValueId, std::vector<std::vector<int>>, AxisMask, Phase>;
 
 class Partitioner {
@@ -61,8 +61,8 @@ class Partitioner {
   void assign(const Assign& assign);
   void emit_assignments();
 
-  /// The state of `tensor` that layout rules are told of: reduced if it was reduced before. Transitions start
-  /// from the value itself, so that each is made once.
+  /// The state of `tensor` that layout rules see: the reduced value if it has been reduced before.
+  /// Transitions start from the original value, so that each is computed once.
   ValueId current(const Tensor& tensor) const;
   ShardingRequest request(const Operation& operation) const;
   ValueId require(ValueId id, const Layout& layout, const std::shared_ptr<const Operation>& consumer,
@@ -71,8 +71,8 @@ class Partitioner {
                      const Provenance& provenance);
   std::vector<ValueId> place_inputs(const std::shared_ptr<Operation>& operation,
                                     const ShardingRule& placement);
-  /// Reduces maxima and minima, brings an output to the split that the rules give it, and makes it the
-  /// tensor's value.
+  /// Reduces maxima and minima, brings an output to the layout that the rules prescribe, and registers it as
+  /// the tensor's value.
   void settle(const Tensor& tensor, ValueId id, Reduction reduction,
               const std::shared_ptr<Operation>& operation);
   Instruction instruction(InstructionKind kind, const std::shared_ptr<const Operation>& operation,
@@ -90,7 +90,7 @@ class Partitioner {
   std::vector<Instruction>* block_ = &program_.instructions;
   std::unordered_map<Tensor, ValueId, TensorHash> values_;
   std::map<TransitionKey, ValueId> transitions_;
-  std::unordered_set<ValueId> parameters_;  ///< variables at rest, and casts of them
+  std::unordered_set<ValueId> parameters_;  ///< variables at rest and casts of them
   std::vector<Instruction> assignments_;
 };
 
@@ -107,7 +107,7 @@ Program Partitioner::run() {
     ValueId id = current(tensor);
     const bool stays = !options_.partial_outputs.empty() && name.starts_with(options_.partial_outputs);
     if (!stays) id = require(id, value(id).layout.reduced(), nullptr, provenance);
-    // The value before the step's updates.
+    // An output shows a variable's value before the updates of the step.
     program_.outputs.emplace_back(name, assigned.contains(program_.root(id)) ? copied(id, provenance) : id);
   }
   emit_assignments();
@@ -137,7 +137,7 @@ void Partitioner::operation(const std::shared_ptr<Operation>& operation) {
   } else if (const auto* loop = dynamic_cast<const Repeat*>(operation.get())) {
     repeat(*loop);
   } else if (dynamic_cast<const LoopValue*>(operation.get())) {
-    return;  // made by repeat()
+    return;  // repeat() has made it
   } else if (operation->is_view()) {
     view(operation);
   } else if (const auto* moved = dynamic_cast<const Shift*>(operation.get());
@@ -344,8 +344,8 @@ void Partitioner::assign(const Assign& assign) {
   assignments_.push_back(std::move(copy));
 }
 
-/// Assignments see variables as they were before the step: those that copy a variable come first, and what
-/// one of them overwrites before another reads it is saved.
+/// Assignments read variables as they were before the step. Those that copy a variable therefore come first,
+/// and a variable that one of them overwrites before another reads it is saved.
 void Partitioner::emit_assignments() {
   std::stable_partition(assignments_.begin(), assignments_.end(), [this](const Instruction& assignment) {
     return value(program_.root(assignment.inputs[0])).storage == Value::Storage::kVariable;
@@ -411,7 +411,7 @@ void Partitioner::carry(const std::vector<ValueId>& carried, const Tensors& resu
     const Value target = value(carried[i]);
     ValueId id = require(values_.at(results[i]), target.layout, nullptr, provenance);
     for (ValueId other : carried) {
-      // A result that is another carried value must be read before that one is overwritten.
+      // A result that is itself a carried value must be read before that value is overwritten.
       if (program_.root(id) != other || other == carried[i]) continue;
       id = copied(id, provenance);
       break;
