@@ -20,7 +20,7 @@ static_assert(FusedElementwise::kMostInputs <= kMostFusionInputs &&
 
 using Step = Fusion::Step;
 
-/// The step without its operands, and its parameter.
+/// The step of an operation, without its operands, and its parameter.
 std::pair<Step, std::optional<double>> step_of(const Operation& operation) {
   using Kind = Step::Kind;
   const auto step = [](Kind kind, auto function) {
@@ -72,7 +72,7 @@ int Fusion::elements() const {
     if (!walks[i]) widest = std::max(widest, size_of(inputs[i]));
   }
   const int count = kPackBytes / static_cast<int>(widest);
-  return dropouts() > 0 ? std::max(4, count) : count;  // whole blocks of random numbers
+  return dropouts() > 0 ? std::max(4, count) : count;  // whole Philox blocks
 }
 
 int Fusion::dropouts() const {
