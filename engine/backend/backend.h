@@ -1,4 +1,5 @@
-// A kind of device: its memory and its kernels. The runtime knows devices only through this interface.
+// Backend is one kind of device, with its memory and its kernels. The runtime knows devices only through this
+// interface.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@
 
 namespace mtf {
 
-/// Movement of data that belongs to no operation.
+/// A movement of data that belongs to no operation.
 struct Move {
   enum class Kind {
     kSlice,       ///< output = the part of `dimension` that begins at the output's begin
@@ -30,34 +31,35 @@ struct Move {
   int64_t count = 1;
 };
 
-/// Memory of a device, aligned to 64 bytes, zeroed.
+/// Memory of a device, aligned to 64 bytes and zeroed.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
   virtual std::byte* data() = 0;
 };
 
-/// Work that a device runs again and again without being told each part of it.
+/// Recorded work that a device can repeat without being given each part of it again.
 class Recording {
  public:
   virtual ~Recording() = default;
-  /// Enqueues it.
+  /// Enqueues the recorded work.
   virtual void replay() = 0;
 };
 
-/// Tells when a device gets to points in its work.
+/// Measures when a device reaches marked points in its work.
 class DeviceClock {
  public:
   virtual ~DeviceClock() = default;
-  /// Enqueues a point. Not while a recording is made.
+  /// Enqueues a point. Must not be called while a recording is made.
   virtual void mark() = 0;
-  /// When the device came to the points since the last call, by Profile::now(): waits for them.
+  /// Waits for the points enqueued since the last call and returns their times, in the units of
+  /// Profile::now().
   virtual std::vector<int64_t> read() = 0;
 };
 
-/// What a device has to say to those who run it.
+/// A message of the backend for the user.
 struct BackendNote {
-  bool is_warning = false;  ///< else for the log alone
+  bool is_warning = false;  ///< false: for the log only
   std::string text;
 };
 
@@ -65,49 +67,51 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::unique_ptr<DeviceMemory> allocate(int64_t bytes) = 0;
-  /// Throws Error (kConfig) that names operation and dtype when there is no kernel.
+  /// Throws Error (kConfig) naming operation and dtype if there is no kernel.
   virtual std::unique_ptr<Kernel> prepare(const KernelContext& context) = 0;
   virtual std::unique_ptr<Kernel> prepare(const Move& move) = 0;
-  /// Among positions of this device.
+  /// A collective among positions of this device.
   virtual std::unique_ptr<PreparedCollective> prepare(const Collective& collective) = 0;
   /// Called once by each thread that runs kernels.
   virtual void prepare_thread() {}
-  /// Instruction set or architecture that the bits of results depend on: "avx512", "sm_90".
+  /// The instruction set or architecture on which the bits of results depend: "avx512", "sm_90".
   virtual std::string instruction_set() const = 0;
 
-  /// Null: the host.
+  /// Null for the host.
   virtual const DeviceInfo* device_info() const { return nullptr; }
-  /// Kernels and collectives compute when they are run, on memory that the host reads and writes. Else they
-  /// have one task, which is enqueued: the device runs it after all that was enqueued before.
+  /// True if kernels and collectives compute during the call, on memory that the host can access. Otherwise
+  /// they have one task, which the call enqueues: the device runs it after everything that was enqueued
+  /// before.
   virtual bool is_host() const = 0;
-  /// Host memory to memory of the device: after what was enqueued; `from` may change afterwards.
+  /// Copies host memory to device memory, after what was enqueued. `from` may change once it returns.
   virtual void write(std::byte* to, const std::byte* from, int64_t bytes) = 0;
-  /// Memory of the device to host memory: waits for what was enqueued.
+  /// Waits for what was enqueued, then copies device memory to host memory.
   virtual void read(std::byte* to, const std::byte* from, int64_t bytes) = 0;
   /// Waits for what was enqueued. Throws Error (kSystem) when the device has failed.
   virtual void wait() {}
-  /// What `enqueue` enqueues, for replay(). For devices.
+  /// Records what `enqueue` enqueues, for replay(). Only for devices.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& enqueue) = 0;
 
-  /// Bytes of the device's memory that are allocated; 0: the host's.
+  /// The allocated bytes of device memory; 0 for the host.
   virtual int64_t memory_bytes() const { return 0; }
-  /// Null: of the host, whose work is done when a call returns.
+  /// Null for the host, whose work is done when a call returns.
   virtual std::unique_ptr<DeviceClock> make_clock() { return nullptr; }
-  /// A tool of this kind of device that looks on; null: none.
+  /// The profiling tool for this kind of device if one is observing; may be null.
   virtual ProfileObserver* profile_observer() { return nullptr; }
 
-  /// It makes kernels for fusions of elementwise operations (FusedElementwise).
+  /// True if it generates kernels for fusions of elementwise operations (FusedElementwise).
   virtual bool fuses_elementwise() { return false; }
-  /// Makes what the kernels prepared so far wait for, all at once; else each does when it first runs.
+  /// Compiles everything that the kernels prepared so far need, all at once. Otherwise each kernel compiles
+  /// its part when it first runs.
   virtual void compile() {}
-  /// Since the last call.
+  /// The notes since the last call.
   virtual std::vector<BackendNote> take_notes() { return {}; }
 
-  /// `bytes` bytes of the device's memory for the host to read: they themselves, or a copy in `buffer`.
+  /// `bytes` bytes of device memory for the host to read: a pointer to them, or to a copy in `buffer`.
   const std::byte* on_host(const std::byte* data, int64_t bytes, std::vector<std::byte>& buffer);
 };
 
-/// The processor's cores.
+/// The backend that runs on the processor's cores.
 std::unique_ptr<Backend> make_cpu_backend();
 
 }  // namespace mtf

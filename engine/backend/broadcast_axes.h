@@ -1,5 +1,5 @@
-// The walk of an operation whose inputs are broadcast by name to its one output: the output's axes in memory
-// order, with the strides that each input has along them (0 where it is repeated).
+// Index arithmetic for operations whose inputs are broadcast by name to one output: the output's axes in
+// memory order, with the strides of each input along them (0 where the input is repeated).
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace mtf {
 
-/// Axes of `tensor`, slowest first in memory.
+/// The axes of `tensor` in memory order, slowest first.
 inline std::vector<int> memory_order(const LocalTensor& tensor) {
   std::vector<int> order(tensor.local.rank());
   for (int i = 0; i < tensor.local.rank(); ++i) order[i] = i;
@@ -19,14 +19,14 @@ inline std::vector<int> memory_order(const LocalTensor& tensor) {
   return order;
 }
 
-/// Stride of the dimension called `name` in `tensor`; 0 when it has none.
+/// The stride of the dimension called `name` in `tensor`; 0 if it has none.
 inline int64_t stride_of(const LocalTensor& tensor, const std::string& name) {
   const std::optional<int> axis = tensor.local.find(name);
   return axis ? tensor.strides[*axis] : 0;
 }
 
-/// Joined axes of the output; strides[i] are those of input i. Entry e of the walk is element e of the
-/// output's memory.
+/// The joined axes of the output; strides[i] are those of input i. Entry e of a walk over them is element e
+/// of the output's memory.
 template <int N>
 StridedAxes<N> broadcast_axes(const KernelContext& context) {
   const LocalTensor& output = context.outputs[0];
@@ -39,8 +39,8 @@ StridedAxes<N> broadcast_axes(const KernelContext& context) {
   return joined(axes);
 }
 
-/// Joined axes of an output that has the elements of its input; strides[0] of the input, strides[1] of the
-/// output.
+/// The joined axes of an output that has the same elements as its input; strides[0] are those of the input,
+/// strides[1] those of the output.
 inline StridedAxes<2> moved_axes(const KernelContext& context) {
   const LocalTensor &x = context.inputs[0], &y = context.outputs[0];
   StridedAxes<2> axes;
@@ -55,7 +55,7 @@ int64_t inner_stride(const StridedAxes<N>& axes, int operand) {
   return axes.empty() ? 0 : axes.back().strides[operand];
 }
 
-/// visit(T()) with an unsigned integer of `bytes` bytes: for kernels that only move elements.
+/// Calls visit(T()) for the unsigned integer T of `bytes` bytes; for kernels that only move elements.
 template <class Visit>
 auto with_element(size_t bytes, Visit&& visit) {
   switch (bytes) {

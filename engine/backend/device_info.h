@@ -1,4 +1,4 @@
-// A GPU as `mtf-train --list-devices` prints it.
+// DeviceInfo describes a GPU as `mtf-train --list-devices` prints it.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 namespace mtf {
 
 struct DeviceInfo {
-  int index = 0;  ///< among those that are visible
+  int index = 0;  ///< among the visible devices
   std::string name;
   int64_t memory_bytes = 0;
-  std::string pci;           ///< "0000:3b:00.0"
+  std::string pci;           ///< such as "0000:3b:00.0"
   int major = 0, minor = 0;  ///< compute capability
   int multiprocessors = 0;
-  std::vector<bool> peers;  ///< by device: its memory can be reached from here
+  std::vector<bool> peers;  ///< by device: true if this device can access its memory
 
-  /// "sm_90".
+  /// The architecture, such as "sm_90".
   std::string architecture() const { return "sm_" + std::to_string(major) + std::to_string(minor); }
 };
 

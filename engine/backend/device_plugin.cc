@@ -36,7 +36,7 @@ std::filesystem::path find_plugin() {
 }
 
 const DevicePlugin& load_plugin(const std::filesystem::path& path) {
-  // Never closed: objects made by its code live as long as the process.
+  // The library is never closed: objects made by its code live as long as the process.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     throw Error(ErrorKind::kSystem, fmt::format("cannot load the CUDA backend: {}", dlerror()));

@@ -1,5 +1,5 @@
-// The shared object that drives GPUs, libmtf_cuda.so: what it shows, and how the programs load it. Both sides
-// are built from the same sources by the same compiler.
+// The interface of libmtf_cuda.so, the shared object that drives GPUs, and its loader. Programs and shared
+// object are built from the same sources by the same compiler.
 #pragma once
 
 #include <chrono>
@@ -20,27 +20,27 @@ struct CommunicatorTimeouts {
 };
 
 struct DevicePlugin {
-  uint32_t abi = 0;  ///< kDevicePluginAbi of its build
-  /// The visible devices. Throws Error (kSystem) that says what is missing: driver, library, device.
+  uint32_t abi = 0;  ///< kDevicePluginAbi at the time of its build
+  /// The visible devices. Throws Error (kSystem) saying what is missing: driver, library or device.
   std::vector<DeviceInfo> (*devices)() = nullptr;
-  /// Of one device. Throws Error (kSystem).
+  /// The backend of one device. Throws Error (kSystem).
   std::unique_ptr<Backend> (*make_backend)(int device) = nullptr;
-  /// What carries collectives from GPU to GPU: "NCCL 2.28.9". Throws Error (kSystem) that says what is
+  /// The library for collectives between GPUs, such as "NCCL 2.28.9". Throws Error (kSystem) saying what is
   /// missing.
   std::string (*collectives_version)() = nullptr;
-  /// Collectives among the processes of `host`, which all call it; each drives a GPU of its own. Backend and
-  /// host outlive the communicator.
+  /// A communicator for collectives among the processes of `host`, each of which drives a GPU of its own. All
+  /// of them must call it. Backend and host must outlive the communicator.
   std::unique_ptr<Communicator> (*make_communicator)(Backend& backend, Communicator& host,
                                                      const CommunicatorTimeouts& timeouts) = nullptr;
 };
 
-/// Grows with every change of an interface between the programs and the shared object.
+/// Must be incremented with every change of an interface between the programs and the shared object.
 inline constexpr uint32_t kDevicePluginAbi = 4;
-/// The one function that the shared object shows: const DevicePlugin* (*)().
+/// The only function that the shared object exports: const DevicePlugin* (*)().
 inline constexpr const char* kDevicePluginEntry = "mtf_device_plugin";
 
-/// Loads libmtf_cuda.so once: the file that MTF_CUDA_PLUGIN names, else beside the program or in ../lib.
-/// Throws Error (kSystem) that says what is missing.
+/// Loads libmtf_cuda.so once: the file named by MTF_CUDA_PLUGIN, or else the one beside the program or in
+/// ../lib. Throws Error (kSystem) saying what is missing.
 const DevicePlugin& device_plugin();
 
 }  // namespace mtf

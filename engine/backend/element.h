@@ -1,5 +1,5 @@
-// Element types in kernels that are written once for all of them: bfloat16 is widened to float32, computed
-// with, and rounded once on store; the others are computed with as they are.
+// Conversions for kernels written once for all element types: bfloat16 is widened to float32 for computation
+// and rounded once on store; other types are computed with as they are.
 #pragma once
 
 #include <type_traits>
@@ -16,12 +16,12 @@ template <class T>
   return static_cast<Computed<T>>(value);
 }
 
-/// A value of any arithmetic type as T.
+/// Converts a value of any arithmetic type to T.
 template <class T, class Value>
 [[gnu::always_inline]] constexpr T narrow(Value value) {
   if constexpr (std::is_same_v<T, BFloat16>) {
 #if defined(__CUDA_ARCH__)
-    BFloat16 rounded;  // by the same rule, in one instruction, or half of one
+    BFloat16 rounded;  // one instruction, or half of one, with the same rounding
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded.bits) : "f"(static_cast<float>(value)));
     return rounded;
 #else

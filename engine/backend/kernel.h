@@ -1,9 +1,9 @@
-// The interface between operations and what computes them on a device.
+// The interface between operations and the kernels that compute them on a device.
 //
-// A Kernel is prepared once for an operation and the local shapes of its operands, and is stateless: run() is
-// called for each mesh coordinate with pointers to that coordinate's slices, for a range of tasks. The number
-// of tasks is a pure function of the local shapes, so that results do not depend on the number of threads;
-// tasks write disjoint parts.
+// A Kernel is prepared once for an operation and the local shapes of its operands. It is stateless: run() is
+// called for each mesh coordinate with pointers to that coordinate's slices, for a range of tasks. Tasks
+// write disjoint parts, and their number is a pure function of the local shapes, so results do not depend on
+// the number of threads.
 //
 //   const KernelRegistration registration("relu", {DType::kFloat32}, [](const KernelContext& context) {
 //     const int64_t n = context.outputs[0].local.size();
@@ -31,12 +31,12 @@
 
 namespace mtf {
 
-/// An operand as a kernel sees it when it is prepared: dense, row-major in `strides` order.
+/// An operand as a kernel sees it when it is prepared. Its elements are dense.
 struct LocalTensor {
   Shape global;  ///< declared shape
   Shape local;   ///< sizes of one position's slice, same order
-  std::vector<int64_t>
-      strides;  ///< in elements, by declared axis; row-major unless the backend asked for another order
+  /// In elements, by declared axis; row-major unless the backend asked for another order.
+  std::vector<int64_t> strides;
   DType dtype = DType::kFloat32;
 };
 
@@ -44,13 +44,14 @@ struct KernelContext {
   const Operation& operation;
   std::vector<LocalTensor> inputs;
   std::vector<LocalTensor> outputs;
-  uint64_t seed = 0;         ///< run.seed
-  bool guarded = false;      ///< calls may have a guard
-  bool accumulates = false;  ///< adds to the output, except in iteration 0; only devices are asked to
-  bool grouped = false;      ///< of a member of MultiTensor
+  uint64_t seed = 0;     ///< run.seed
+  bool guarded = false;  ///< true if calls may have a guard
+  /// The kernel adds to its output, except in iteration 0. Only device kernels are asked to.
+  bool accumulates = false;
+  bool grouped = false;  ///< the operation is a member of a MultiTensor
 };
 
-/// One position's slice: its data, and the global index of its first element along each declared axis.
+/// One position's slice: its data and the global index of its first element along each declared axis.
 struct Slice {
   std::byte* data = nullptr;
   const int64_t* begin = nullptr;
@@ -59,11 +60,11 @@ struct Slice {
 struct KernelCall {
   std::span<const Slice> inputs;
   std::span<const Slice> outputs;
-  std::byte* scratch =
-      nullptr;  ///< Kernel::scratch_bytes() of 64-byte aligned memory, for this task range alone
-  const uint64_t* step = nullptr;  ///< training step, for random numbers; in the memory of the device
-  int64_t iteration = 0;           ///< of the enclosing repeat
-  const bool* guard = nullptr;     ///< in the memory of a device: where it is false, nothing is written
+  /// Kernel::scratch_bytes() bytes of 64-byte aligned memory for the exclusive use of this call.
+  std::byte* scratch = nullptr;
+  const uint64_t* step = nullptr;  ///< training step for random numbers, in the memory of the device
+  int64_t iteration = 0;           ///< iteration of the enclosing repeat
+  const bool* guard = nullptr;     ///< in the memory of the device; where false, nothing is written
 
   template <class T>
   const T* input(int i) const {
@@ -78,12 +79,12 @@ struct KernelCall {
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  /// Number of independent parts; a pure function of the local shapes.
+  /// The number of independent parts; a pure function of the local shapes.
   virtual int64_t tasks() const = 0;
-  /// Scratch memory that each concurrent run() needs.
+  /// The bytes of scratch memory that each concurrent run() needs.
   virtual size_t scratch_bytes() const { return 0; }
-  /// Runs tasks [begin, end); returns the floating-point operations of contractions done (2 per
-  /// multiply-add), counted from the loops that ran. Allocates nothing.
+  /// Runs tasks [begin, end). Returns the floating-point operations of contractions that were done (2 per
+  /// multiply-add), counted from the loops that ran. Does not allocate.
   virtual int64_t run(const KernelCall& call, int64_t begin, int64_t end) const = 0;
 };
 
@@ -96,10 +97,10 @@ inline constexpr std::initializer_list<DType> kNumberTypes = {DType::kFloat32, D
 inline constexpr std::initializer_list<DType> kAllTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
                                                            DType::kInt32,   DType::kInt64,    DType::kBool};
 
-/// Elements of a elementwise task: large enough to amortise the call, small enough to stay in L2.
+/// The elements of a task of an elementwise kernel: enough to amortise the call, few enough to stay in L2.
 inline constexpr int64_t kElementsPerTask = 1 << 15;
 
-/// A kernel over `size` units (elements, rows) that are cut into tasks of `per_task`: body(call, begin_unit,
+/// A kernel over `size` units (elements, rows), cut into tasks of `per_task`. It calls body(call, begin_unit,
 /// end_unit).
 template <class Body>
 std::unique_ptr<Kernel> make_kernel(int64_t size, int64_t per_task, Body body, size_t scratch = 0) {

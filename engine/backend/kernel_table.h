@@ -1,5 +1,6 @@
-// The kernels of one kind of device, by operation and dtype (Operation::kernel_dtype). Filled by registration
-// objects before main() starts or while a shared object is loaded, only read afterwards.
+// KernelTable holds the kernels of one kind of device, by operation and dtype (Operation::kernel_dtype).
+// Registration objects fill it before main() starts or while a shared object is loaded; later it is only
+// read.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,7 +20,7 @@ namespace mtf {
 template <class Factory>
 class KernelTable {
  public:
-  /// `kind`: "CPU", for messages.
+  /// `kind` names the kind of device in messages, such as "CPU".
   explicit KernelTable(std::string_view kind) : kind_(kind) {}
 
   void add(std::string_view operation, std::initializer_list<DType> dtypes, const Factory& factory) {
@@ -29,7 +30,7 @@ class KernelTable {
     }
   }
 
-  /// Throws Error (kConfig) that names operation and dtype, with `hint`, when there is none.
+  /// Throws Error (kConfig) naming operation and dtype, with `hint`, if there is no such kernel.
   const Factory& factory(const Operation& operation, const std::string& hint) const {
     const auto found = factories_.find(Key(operation.name(), operation.kernel_dtype()));
     if (found != factories_.end()) return found->second;
@@ -43,7 +44,7 @@ class KernelTable {
     return factories_.contains(Key(operation, dtype));
   }
 
-  /// All (operation, dtype), sorted.
+  /// All (operation, dtype) pairs, sorted.
   std::vector<std::pair<std::string, DType>> keys() const {
     std::vector<Key> result;
     for (const auto& [key, factory] : factories_) result.push_back(key);

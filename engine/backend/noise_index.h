@@ -1,5 +1,5 @@
-// Which random number belongs to which element of a slice: the element's global row-major index in the noise
-// shape, over the whole batch inside a microbatch loop.
+// NoiseIndex maps each element of a slice to its random number: the element's global row-major index in the
+// noise shape, which covers the whole batch inside a microbatch loop.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace mtf {
 
-/// A slice of a tensor whose elements have random numbers, those that differ only in dimensions outside
-/// `noise` the same.
+/// The random numbers of a slice of a tensor. Elements that differ only in dimensions outside `noise` share
+/// one.
 class NoiseIndex {
  public:
   NoiseIndex(const LocalTensor& tensor, const Shape& noise, const Microbatching& microbatching) {
@@ -38,21 +38,21 @@ class NoiseIndex {
     }
   }
 
-  /// Elements of a run are this far apart in the noise; 0: they share one number.
+  /// The distance in the noise between adjacent elements of a run; 0 if they share one number.
   int64_t run_step() const { return run_step_; }
 
-  /// All elements of the slice; strides in noise elements.
+  /// The axes of all elements of the slice, with strides in noise elements.
   const StridedAxes<1>& walk() const { return walk_; }
 
-  /// The noise element of the first element of the slice that starts at `slice_begin`.
+  /// The noise element that belongs to the first element of the slice that starts at `slice_begin`.
   int64_t origin(const int64_t* slice_begin, int64_t iteration) const {
     int64_t origin = iteration * iteration_step_;
     for (size_t a = 0; a < steps_.size(); ++a) origin += slice_begin[a] * steps_[a];
     return origin;
   }
 
-  /// visit(begin, count, noise): `count` elements of the slice from `begin` on belong to noise elements
-  /// noise, noise + run_step(), ... Covers elements [begin, end) of the slice that starts at `slice_begin`.
+  /// Calls visit(begin, count, noise) for runs that cover elements [begin, end) of the slice that starts at
+  /// `slice_begin`: `count` elements from `begin` on belong to noise elements noise, noise + run_step(), ...
   template <class Visit>
   void for_each_run(const int64_t* slice_begin, int64_t iteration, int64_t begin, int64_t end,
                     Visit visit) const {
@@ -67,7 +67,7 @@ class NoiseIndex {
 
  private:
   StridedAxes<1> walk_;
-  StridedAxes<1> axes_;         ///< of the runs
+  StridedAxes<1> axes_;         ///< axes whose entries are runs
   std::vector<int64_t> steps_;  ///< in noise elements, by axis of the tensor
   int64_t iteration_step_ = 0;
   int64_t run_ = 1, run_step_ = 1;

@@ -1,5 +1,5 @@
-// What reductions do with elements: kernels load elements as Lane, combine some of them, and combine the
-// results as Total. Empty sums are kIdentity.
+// The arithmetic of reductions. Kernels load elements as Lane, combine some of them, and combine these
+// results as Total. kIdentity is the result for no elements.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace mtf::reductions {
 
-/// Integers add up in 64 bits, floats in blocks (Lane) whose sums add up in double (Total).
+/// Integers are added in 64 bits; floats in blocks (Lane) whose sums are added in double (Total).
 template <class T>
 struct Sum {
   using Lane = std::conditional_t<std::is_integral_v<T>, int64_t, Computed<T>>;
@@ -23,8 +23,8 @@ struct Sum {
   }
 };
 
-/// Squares of floats are exact in double, and so nearly is their sum: any split gives the same norm. Blocks
-/// are sums of their own, so that they may also be added up elsewhere (engine/backend/squares.h).
+/// Squares of floats are exact in double, and their sum nearly so: any split gives the same norm. Blocks are
+/// summed separately, so that they may also be added up elsewhere (engine/backend/squares.h).
 template <class T>
 struct SumOfSquares {
   using Lane = double;
@@ -37,7 +37,7 @@ struct SumOfSquares {
   [[gnu::always_inline]] static constexpr double combine(double a, double b) { return a + b; }
 };
 
-/// Extrema: NaN if an element is.
+/// Extrema; NaN if any element is NaN.
 template <class T>
 struct Max {
   using Lane = Computed<T>;
@@ -60,7 +60,7 @@ struct Min {
   [[gnu::always_inline]] static constexpr Lane combine(Lane a, Lane b) { return a < b || a != a ? a : b; }
 };
 
-/// Whether all (the minimum) or any (the maximum) of bool hold.
+/// Logical and (the minimum) and or (the maximum) of bools.
 template <class T>
 struct All {
   using Lane = bool;

@@ -1,4 +1,4 @@
-// A tensor seen as rows along one of its dimensions, for kernels that work on a row at a time.
+// Rows views a tensor as rows along one of its dimensions, for kernels that work on one row at a time.
 //
 //   const Rows rows = rows_along(x, "vocab");
 //   for (int64_t i = 0; i < rows.length; ++i) sum += x[rows.offset(r) + i * rows.stride];
@@ -13,10 +13,10 @@
 namespace mtf {
 
 struct Rows {
-  int axis = 0;        ///< of the dimension, in declared order
-  int64_t count = 1;   ///< rows, in row-major order of the other dimensions
+  int axis = 0;        ///< axis of the dimension, in declared order
+  int64_t count = 1;   ///< number of rows, in row-major order of the other dimensions
   int64_t length = 1;  ///< elements of a row
-  int64_t stride = 1;  ///< distance of its elements
+  int64_t stride = 1;  ///< distance between adjacent elements of a row
 
   int64_t offset(int64_t row) const { return row / stride * length * stride + row % stride; }
 };

@@ -1,4 +1,4 @@
-// Walks over strided operands: several tensors indexed by the same axes, each with strides of its own.
+// Iteration over strided operands: several tensors indexed by the same axes, each with strides of its own.
 //
 //   StridedAxes<2> axes = ...;              // row-major: the last axis varies fastest
 //   for_each_offset(axes, begin, end, [&](const Offsets<2>& at) { y[at[0]] = x[at[1]]; });
@@ -27,7 +27,7 @@ struct StridedAxis {
 template <int N>
 using StridedAxes = std::vector<StridedAxis<N>>;
 
-/// The same walk with axes of one entry dropped and neighbours joined where all operands allow it.
+/// Equivalent axes: those of size 1 are dropped and neighbours are joined where all operands allow it.
 template <int N>
 StridedAxes<N> joined(const StridedAxes<N>& axes) {
   StridedAxes<N> result;
@@ -52,7 +52,7 @@ int64_t size_of(const StridedAxes<N>& axes) {
   return size;
 }
 
-/// Offsets of the entry with row-major index `entry`.
+/// The offsets of the entry with row-major index `entry`.
 template <int N>
 Offsets<N> offsets_of(const StridedAxes<N>& axes, int64_t entry) {
   Offsets<N> at{};
@@ -63,7 +63,7 @@ Offsets<N> offsets_of(const StridedAxes<N>& axes, int64_t entry) {
   return at;
 }
 
-/// visit(offsets) for the entries begin .. end - 1, in row-major order.
+/// Calls visit(offsets) for the entries begin .. end - 1, in row-major order.
 template <int N, class Visit>
 void for_each_offset(const StridedAxes<N>& axes, int64_t begin, int64_t end, Visit&& visit) {
   if (begin >= end) return;

@@ -1,4 +1,4 @@
-// From a dtype to the C++ type of its elements.
+// Maps a dtype to the C++ type of its elements.
 #pragma once
 
 #include <type_traits>
@@ -8,7 +8,7 @@
 
 namespace mtf {
 
-/// What visit(std::type_identity<T>()) gives for the type T of `dtype`, which must be one of these.
+/// Returns visit(std::type_identity<T>()) for the type T of `dtype`, which must be one of the listed types.
 template <class T, class... Others, class Visit>
 auto visit_type(DType dtype, const Visit& visit) {
   if (dtype == DTypeOf<T>::value) return visit(std::type_identity<T>());

@@ -221,14 +221,18 @@ class VariantBase : public Type {
 };
 
 template <class T>
+inline constexpr bool kComesLater = requires {
+  T::later;
+};
+
+template <class T>
 VariantBase::Alternative alternative() {
-  VariantBase::Alternative result{{}, nullptr, requires {T::later;
+  VariantBase::Alternative result{{}, nullptr, kComesLater<T>, requires {T::type_required;
 }
-, requires { T::type_required; }
 };  // namespace mtf::config::internal
 if constexpr (requires { T::type_name; }) result.type_name = T::type_name;
 if constexpr (requires { T::common_names; }) result.common_names = T::common_names;
-if constexpr (!requires { T::later; } && !std::is_same_v<T, std::monostate>) result.type = &type_of<T>();
+if constexpr (!kComesLater<T> && !std::is_same_v<T, std::monostate>) result.type = &type_of<T>();
 return result;
 }
 

@@ -23,9 +23,9 @@ class CustomGradient final : public OperationBase<CustomGradient> {
   bool is_view() const override { return true; }
 
   ShardingRule sharding_rule(const ShardingRequest& request) const override {
-    ShardingRule placement{request.inputs, {}};
-    for (size_t i = 0; i < results_; ++i) placement.outputs.push_back(request.inputs[i]);
-    return placement;
+    ShardingRule rule{request.inputs, {}};
+    for (size_t i = 0; i < results_; ++i) rule.outputs.push_back(request.inputs[i]);
+    return rule;
   }
 
   Tensors gradient(const Tensors& dy) const override {

@@ -39,41 +39,41 @@ Layout LayoutMap::of(const Shape& shape) const {
 }
 
 ShardingRule shard_by_name(const Operation& operation, const ShardingRequest& request) {
-  ShardingRule placement;
-  for (const Tensor& input : operation.inputs()) placement.inputs.push_back(request.rules.of(input.shape()));
+  ShardingRule rule;
+  for (const Tensor& input : operation.inputs()) rule.inputs.push_back(request.rules.of(input.shape()));
   for (const OutputInfo& output : operation.outputs())
-    placement.outputs.push_back(request.rules.of(output.shape));
-  return placement;
+    rule.outputs.push_back(request.rules.of(output.shape));
+  return rule;
 }
 
 ShardingRule shard_linear(const Operation& operation, const ShardingRequest& request,
                           const std::vector<int>& linear_inputs) {
-  ShardingRule placement = shard_by_name(operation, request);
+  ShardingRule rule = shard_by_name(operation, request);
   AxisMask partial = request.rules.mesh().all_axes();
-  for (size_t i = 0; i < placement.inputs.size(); ++i) {
+  for (size_t i = 0; i < rule.inputs.size(); ++i) {
     const bool linear =
         std::find(linear_inputs.begin(), linear_inputs.end(), static_cast<int>(i)) != linear_inputs.end();
-    partial &= linear ? request.inputs[i].partial & ~placement.inputs[i].split_axes()
-                      : ~placement.inputs[i].varies();
+    partial &= linear ? request.inputs[i].partial & ~rule.inputs[i].split_axes()
+                      : ~rule.inputs[i].varies();
   }
-  for (int i : linear_inputs) placement.inputs[i].partial = partial;
-  for (Layout& output : placement.outputs) {
+  for (int i : linear_inputs) rule.inputs[i].partial = partial;
+  for (Layout& output : rule.outputs) {
     MTF_CHECK((output.split_axes() & partial) == 0, "{} cannot keep a partial sum", operation.name());
     output.partial = partial;
   }
-  return placement;
+  return rule;
 }
 
 ShardingRule shard_reduction(const Operation& operation, const ShardingRequest& request, const Shape& reduced,
                              Reduction reduction) {
-  ShardingRule placement = shard_by_name(operation, request);
-  placement.reduction = reduction;
+  ShardingRule rule = shard_by_name(operation, request);
+  rule.reduction = reduction;
   AxisMask partial = 0;
   for (const Dimension& d : reduced) {
     for (int axis : request.rules.axes(d.name)) partial |= axis_bit(axis);
   }
-  for (Layout& output : placement.outputs) output.partial = partial;
-  return placement;
+  for (Layout& output : rule.outputs) output.partial = partial;
+  return rule;
 }
 
 }  // namespace mtf

@@ -211,10 +211,10 @@ std::string AdafactorSums::attributes() const {
 std::vector<std::string> AdafactorSums::unsplittable() const { return {std::string(kBlock)}; }
 
 ShardingRule AdafactorSums::sharding_rule(const ShardingRequest& request) const {
-  ShardingRule placement = shard_by_name(*this, request);
-  for (int i = 0; i < summed.rank(); ++i) placement.outputs[i].partial = axes_of(request.rules, {summed[i]});
-  if (weight_sums) placement.outputs.back().partial = axes_of(request.rules, input(0).shape() - *weight_sums);
-  return placement;
+  ShardingRule rule = shard_by_name(*this, request);
+  for (int i = 0; i < summed.rank(); ++i) rule.outputs[i].partial = axes_of(request.rules, {summed[i]});
+  if (weight_sums) rule.outputs.back().partial = axes_of(request.rules, input(0).shape() - *weight_sums);
+  return rule;
 }
 
 std::string AdafactorSecondMoment::attributes() const { return fmt::format("epsilon1={}", epsilon1); }

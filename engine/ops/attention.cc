@@ -317,9 +317,9 @@ Shape AttentionOperation::joint_shape() const {
 
 /// Splits by name, except for the buckets, which every position needs.
 ShardingRule AttentionOperation::sharding_rule(const ShardingRequest& request) const {
-  ShardingRule placement = shard_by_name(*this, request);
+  ShardingRule rule = shard_by_name(*this, request);
   const Tensor table = operand(Operand::kBiasTable);
-  return table ? with_whole_dimension(std::move(placement), *this, buckets_of(table)) : placement;
+  return table ? with_whole_dimension(std::move(rule), *this, buckets_of(table)) : rule;
 }
 
 bool AttentionOperation::within_sequence() const {
@@ -404,7 +404,7 @@ AttentionGradient::AttentionGradient(Tensors inputs, const AttentionOptions& opt
     : AttentionOperation(inputs, gradient_outputs(inputs, options, index), options, index) {}
 
 ShardingRule AttentionGradient::sharding_rule(const ShardingRequest& request) const {
-  ShardingRule placement = AttentionOperation::sharding_rule(request);
+  ShardingRule rule = AttentionOperation::sharding_rule(request);
   const Shape& q = operand(Operand::kQ).shape();
   const auto partial = [&](const Shape& shape) {
     AxisMask axes = 0;
@@ -413,8 +413,8 @@ ShardingRule AttentionGradient::sharding_rule(const ShardingRequest& request) co
     }
     return axes;
   };
-  for (size_t i = 1; i < outputs().size(); ++i) placement.outputs[i].partial = partial(outputs()[i].shape);
-  return placement;
+  for (size_t i = 1; i < outputs().size(); ++i) rule.outputs[i].partial = partial(outputs()[i].shape);
+  return rule;
 }
 
 Tensors AttentionGradient::expand(const Tensors& inputs, const LayoutMap& rules) const {

@@ -158,23 +158,23 @@ Tensors Einsum::gradient(const Tensors& dy) const {
 
 ShardingRule Einsum::sharding_rule(const ShardingRequest& request) const {
   const Shape summed = classify(input(0).shape(), input(1).shape(), outputs()[0].shape).summed;
-  ShardingRule placement = shard_reduction(*this, request, summed, Reduction::kSum);
+  ShardingRule rule = shard_reduction(*this, request, summed, Reduction::kSum);
   const Mesh& mesh = request.rules.mesh();
   const auto local_size = [&](const Shape& shape, const Layout& layout) {
     return slice_shape(shape, layout.reduced(), mesh).size();
   };
-  Layout& output = placement.outputs[0];
+  Layout& output = rule.outputs[0];
   const int64_t output_size = local_size(outputs()[0].shape, output);
   for (int i = 0; i < 2; ++i) {
-    if (output_size > local_size(input(i).shape(), placement.inputs[i])) continue;
+    if (output_size > local_size(input(i).shape(), rule.inputs[i])) continue;
     const int other = 1 - i;
-    const AxisMask varying = placement.inputs[0].split_axes() | placement.inputs[1].split_axes() |
+    const AxisMask varying = rule.inputs[0].split_axes() | rule.inputs[1].split_axes() |
                              request.inputs[other].partial | request.inputs[other].split_axes();
     const AxisMask passes = request.inputs[i].partial & ~varying;
-    placement.inputs[i].partial = passes;
+    rule.inputs[i].partial = passes;
     output.partial |= passes;
   }
-  return placement;
+  return rule;
 }
 
 Shape Einsum::joint_shape() const { return input(0).shape() + input(1).shape(); }

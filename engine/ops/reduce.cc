@@ -87,13 +87,13 @@ Tensors Reduce::gradient(const Tensors& dy) const {
 
 ShardingRule Reduce::sharding_rule(const ShardingRequest& request) const {
   const Shape reduced = input(0).shape() - outputs()[0].shape;
-  ShardingRule placement = shard_reduction(*this, request, reduced, reduction_of(function));
+  ShardingRule rule = shard_reduction(*this, request, reduced, reduction_of(function));
   if (function == ReduceFunction::kSum) {
-    const AxisMask partial = request.inputs[0].partial & ~placement.inputs[0].split_axes();
-    placement.inputs[0].partial = partial;
-    placement.outputs[0].partial |= partial;
+    const AxisMask partial = request.inputs[0].partial & ~rule.inputs[0].split_axes();
+    rule.inputs[0].partial = partial;
+    rule.outputs[0].partial |= partial;
   }
-  return placement;
+  return rule;
 }
 
 Tensors ReduceFirst::gradient(const Tensors& dy) const {

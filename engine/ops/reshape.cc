@@ -90,11 +90,11 @@ ShardingRule Reshape::sharding_rule(const ShardingRequest& request) const {
     const auto old = old_boundaries.find(axis);
     if (!keep(axis, boundary) && old != old_boundaries.end()) keep(axis, old->second);
   }
-  ShardingRule placement{{*layout_with(before, kept, mesh)}, {*layout_with(after, kept, mesh)}};
-  const AxisMask partial = request.inputs[0].partial & ~placement.inputs[0].split_axes();
-  placement.inputs[0].partial = partial;
-  placement.outputs[0].partial = partial;
-  return placement;
+  ShardingRule rule{{*layout_with(before, kept, mesh)}, {*layout_with(after, kept, mesh)}};
+  const AxisMask partial = request.inputs[0].partial & ~rule.inputs[0].split_axes();
+  rule.inputs[0].partial = partial;
+  rule.outputs[0].partial = partial;
+  return rule;
 }
 
 Tensor reshape(const Tensor& x, const Shape& shape) {

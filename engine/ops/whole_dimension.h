@@ -9,18 +9,18 @@
 namespace mtf {
 
 /// Returns the rule with `dimension` not split in any operand.
-inline ShardingRule with_whole_dimension(ShardingRule placement, const Operation& operation,
+inline ShardingRule with_whole_dimension(ShardingRule rule, const Operation& operation,
                                          std::string_view dimension) {
-  for (size_t i = 0; i < placement.inputs.size(); ++i) {
+  for (size_t i = 0; i < rule.inputs.size(); ++i) {
     if (const auto axis = operation.input(static_cast<int>(i)).shape().find(dimension)) {
-      placement.inputs[i].split[*axis].clear();
+      rule.inputs[i].split[*axis].clear();
     }
   }
-  for (size_t i = 0; i < placement.outputs.size(); ++i) {
+  for (size_t i = 0; i < rule.outputs.size(); ++i) {
     if (const auto axis = operation.outputs()[i].shape.find(dimension))
-      placement.outputs[i].split[*axis].clear();
+      rule.outputs[i].split[*axis].clear();
   }
-  return placement;
+  return rule;
 }
 
 }  // namespace mtf

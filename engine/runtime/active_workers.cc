@@ -7,16 +7,18 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A shorter time decides by chance: schedulers give a thread some milliseconds at once.
+/// The span of time over which losses are compared with work. Over a shorter one, chance would decide:
+/// schedulers give a thread some milliseconds at once.
 constexpr milliseconds kWindow(10);
-/// Length of a pause as a multiple of what was lost before it: an attempt that fails costs a small part.
+/// The length of a pause as a multiple of the time lost before it. It is large, so that a failed attempt to
+/// use more workers costs only a small share of the time.
 constexpr int kPausePerLoss = 16;
 constexpr milliseconds kLongestPause(500);
 
 }  // namespace
 
-/// With fewer threads, half of them or the calling one alone, those that stay would have to do the work of
-/// the others, too.
+/// Lowers count() to half of the threads, or to the calling thread alone, when the time lost exceeds the time
+/// that the remaining threads would need for the work of the others.
 void ActiveWorkers::wait_ended(const Wait& wait) {
   lost_ += wait.lost;
   if (wait.now - window_begin_ < kWindow) return;

@@ -8,8 +8,8 @@
 namespace mtf {
 namespace {
 
-/// Regions that have their places, in the order of these: a treap, whose subtrees are passed over as one
-/// where all of their regions or none are in use during a lifetime.
+/// The regions that have an offset, ordered by it, in a treap. A search passes over a whole subtree at once
+/// where all of its regions, or none of them, are in use during the searched lifetime.
 class PlacedRegions {
  public:
   void add(const Region& region) {
@@ -22,7 +22,8 @@ class PlacedRegions {
     root_ = insert(root_, added);
   }
 
-  /// The lowest place from `offset` on that is free of these during the region's lifetime.
+  /// The lowest offset, not below `offset`, at which no region of this set overlaps `region` in both memory
+  /// and time.
   int64_t lowest_free(const Region& region, int64_t offset) const {
     pass(root_, region, offset);
     return offset;
@@ -35,9 +36,9 @@ class PlacedRegions {
     Region region;
     uint64_t priority = 0;
     int left = kNone, right = kNone;
-    // The subtree of this node, itself included.
-    int64_t lowest = 0, highest = 0;  ///< offsets: where it begins and ends
-    int64_t gap = 0;                  ///< no gap in between is larger
+    // The following fields summarize the subtree of this node, the node itself included.
+    int64_t lowest = 0, highest = 0;  ///< offsets at which it begins and ends
+    int64_t gap = 0;                  ///< size of the largest gap inside it
     int64_t first_begin = 0, last_begin = 0, first_end = 0, last_end = 0;
   };
 
@@ -115,8 +116,9 @@ class PlacedRegions {
   int root_ = kNone;
 };
 
-/// Those of about the same length of life, the lengths doubling: neighbours of one kind mostly begin and end
-/// in their order, too.
+/// Regions grouped by the length of their lifetimes, each group up to twice as long as the one before. Within
+/// a group, neighbours in memory mostly begin and end in the same order, which keeps the subtrees
+/// homogeneous.
 class OffsetsInUse {
  public:
   void add(const Region& region) {
@@ -125,7 +127,7 @@ class OffsetsInUse {
 
   int64_t lowest_free(const Region& region) const {
     int64_t offset = 0;
-    size_t agreeing = 0;  // kinds without a conflict since the offset has changed
+    size_t agreeing = 0;  // groups without a conflict since the offset last changed
     for (size_t i = 0; agreeing < kinds_.size(); i = (i + 1) % kinds_.size()) {
       const int64_t next = kinds_[i].lowest_free(region, offset);
       agreeing = next == offset ? agreeing + 1 : 0;

@@ -1,7 +1,7 @@
-// Places in one arena for values whose lifetimes are known.
+// Assigns offsets in one arena to memory regions whose lifetimes are known.
 //
 //   std::vector<Region> regions{{.id = 7, .bytes = 4096, .begin = 0, .end = 3}, ...};
-//   const int64_t bytes = place(regions);      // sets the offsets; n log n steps for n regions
+//   const int64_t bytes = place(regions);      // sets the offsets in about n log n steps
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace mtf {
 
-/// Memory that is in use from moment `begin` to moment `end`, both included.
+/// A memory region that is in use from moment `begin` to moment `end`, both included.
 struct Region {
   int64_t id = 0;
   int64_t bytes = 0;
@@ -17,9 +17,9 @@ struct Region {
   int64_t offset = 0;
 };
 
-/// Sets the offsets, largest regions first (of equal ones the first to begin, which leaves no gaps, then the
-/// lowest id), each at the lowest place that is free during its lifetime. The regions come out in that order.
-/// Returns the size of the arena.
+/// Sets the offsets and returns the size of the arena. Regions are placed by size, largest first; equal ones
+/// by `begin`, which leaves no gaps, then by `id`. Each gets the lowest offset that is free during its
+/// lifetime. Leaves `regions` sorted in that order.
 int64_t place(std::vector<Region>& regions);
 
 }  // namespace mtf

@@ -22,8 +22,8 @@ Collective::Kind collective_kind(InstructionKind kind) {
   }
 }
 
-/// What each member of the group receives in a shift. Members count in mesh
-/// order, the parts of the dimension in the order of its splits.
+/// The transfers that each member of the group receives in a shift. Members are numbered in mesh order, the
+/// parts of the dimension in the order of its splits.
 std::vector<std::vector<Transfer>> exchange_transfers(const Program& program, const Instruction& instruction,
                                                       ValueId input) {
   const Mesh& mesh = program.mesh;
@@ -78,7 +78,7 @@ AxisMask computed_over(const Program& program, const Instruction& instruction, b
 
 namespace {
 
-/// The groups of input number `i`, without addresses.
+/// The groups of input number `i`; the request has no addresses.
 RemoteGroupRequest groups_of(const Program& program, const Instruction& instruction, size_t i,
                              bool replicate) {
   return {.kind = collective_kind(instruction.kind),
@@ -107,7 +107,8 @@ CollectiveRequest request_of(const Program& program, const Instruction& instruct
     request.insert(request.end(),
                    {static_cast<int64_t>(value.dtype), stored_over(program, id, replicate), local.rank()});
     for (const Dimension& d : local) request.push_back(d.size);
-    if (instruction.kind != InstructionKind::kExchange) continue;  // where the order of the splits counts
+    // Only an exchange depends on the order of the splits.
+    if (instruction.kind != InstructionKind::kExchange) continue;
     const std::vector<int>& axes = value.layout.split[instruction.dimension];
     request.insert(request.end(), axes.begin(), axes.end());
   }

@@ -1,4 +1,4 @@
-// What a collective instruction of a program asks of the communicator.
+// Translates a collective instruction of a program into requests to the communicator.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,31 @@
 
 namespace mtf {
 
-/// For one input of the instruction.
+/// The collective that the instruction performs on one of its inputs.
 Collective collective_of(const Program& program, const Instruction& instruction, ValueId input);
 
-/// Mesh dimensions over which a value has copies of its own. `replicate`: every position has one
-/// (run.check_replicas).
+/// The mesh dimensions over which a value has a separate copy for each coordinate; all of them with
+/// `replicate` (run.check_replicas).
 AxisMask stored_over(const Program& program, ValueId id, bool replicate);
-/// Mesh dimensions over which an instruction runs once for each coordinate.
+/// The mesh dimensions over which an instruction runs once for each coordinate.
 AxisMask computed_over(const Program& program, const Instruction& instruction, bool replicate);
 
-/// Equal for instructions that ask for the same, but for the values and a guard of another name.
+/// A key that is equal for instructions that request the same collective; they may differ in the ids of their
+/// values and in the name of their guard.
 using CollectiveRequest = std::vector<int64_t>;
 CollectiveRequest request_of(const Program& program, const Instruction& instruction, bool replicate);
 
-/// Any process needs what another one has.
+/// True if any process needs an input that another one holds.
 bool crosses_processes(const Program& program, const Instruction& instruction, const HostedMesh& mesh,
                        bool replicate);
 
-/// What the instruction asks for, one part for each of its inputs. `address`: the slice of a value at a
+/// The parts of the request, one for each input of the instruction. `address` gives the slice of a value at a
 /// hosted position.
 std::vector<RemotePart> remote_parts(const Program& program, const Instruction& instruction,
                                      const HostedMesh& mesh, bool replicate,
                                      const std::function<std::byte*(ValueId id, int64_t position)>& address);
-/// The same, with its guard, before the values have memory: for what does not look at addresses.
+/// The same parts with dummy addresses (and a dummy guard, if the instruction has one), for callers that plan
+/// before the values have memory.
 std::vector<RemotePart> planned_parts(const Program& program, const Instruction& instruction,
                                       const HostedMesh& mesh, bool replicate);
 

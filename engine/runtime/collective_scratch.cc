@@ -11,7 +11,7 @@
 namespace mtf {
 namespace {
 
-/// Takes and gives back blocks as a run does.
+/// Simulates the scratch blocks that a run takes and gives back.
 class ScratchCounter {
  public:
   ScratchCounter(const Program& program, const CollectiveScratchOptions& options, BlockPool& pool)
@@ -29,7 +29,7 @@ class ScratchCounter {
     }
   }
 
-  static constexpr int64_t kTurns = 2;  ///< later ones have the blocks of those before
+  static constexpr int64_t kTurns = 2;  ///< enough: later iterations reuse the blocks of the first ones
 
  private:
   struct Started {
@@ -38,7 +38,7 @@ class ScratchCounter {
     bool is_running = false;
   };
 
-  /// Layers have the same collectives again and again: each is planned once.
+  /// Layers repeat the same collectives, so each distinct request is planned only once.
   int64_t bytes_of(const Instruction& instruction) {
     const auto [known, is_new] = known_.try_emplace(request_of(program_, instruction, options_.replicate), 0);
     if (is_new)

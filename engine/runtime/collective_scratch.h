@@ -1,4 +1,5 @@
-// Memory that collectives from device to device take beside the values, known without running a program.
+// Computes the scratch memory that collectives between devices need besides the values, without running a
+// program.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +16,12 @@ struct CollectiveScratchOptions {
   bool overlap = true;     ///< ExecutorOptions::overlap
 };
 
-/// Bytes that one collective of `program` has in a process.
+/// The scratch bytes that one collective of `program` needs in a process.
 int64_t collective_scratch_bytes(const Program& program, const Instruction& instruction, Hosting hosting,
                                  bool replicate);
 
-/// Bytes on the device of one process, for programs that run one after the other and again. A collective has
-/// its block from its start until it is awaited.
+/// The scratch bytes that the device of one process needs to run the programs one after the other,
+/// repeatedly. A collective holds its block from its start until it is awaited.
 int64_t collective_scratch_bytes(std::span<const Program* const> programs,
                                  const CollectiveScratchOptions& options);
 

@@ -17,7 +17,7 @@
 namespace mtf {
 namespace {
 
-/// What one worker has done, on a cache line of its own.
+/// The work of one worker, on a cache line of its own.
 struct alignas(64) WorkerCounters {
   Work work;
 };
@@ -76,9 +76,10 @@ class Executor::Implementation {
   std::optional<NonFinite> non_finite_at_rest() const;
   NonFinite examine_slices(ValueId id) const;
   ValueId output(const std::string& name) const;
-  /// Checked after each instruction.
+  /// True if results are checked after each instruction.
   bool is_stepwise() const { return options_.check_replicas || search_.has_value(); }
-  /// Of a coordinate of a guarded step; on a device, waits.
+  /// True if the guard of the step holds at a coordinate, or the step has none. On a device this waits for
+  /// the value.
   bool guard_holds(const PreparedStep& step, int64_t coordinate) const;
   const uint64_t* step_word() const {
     return device_step_ ? reinterpret_cast<const uint64_t*>(device_step_->data()) : &step_;
@@ -93,17 +94,18 @@ class Executor::Implementation {
   PreparedProgram prepared_;
   ThreadPool pool_;
   std::vector<WorkerCounters> workers_;
-  int64_t scratch_bytes_;  ///< of one worker
+  int64_t scratch_bytes_;  ///< scratch memory of one worker
   std::unique_ptr<DeviceMemory> scratch_;
-  std::unique_ptr<DeviceMemory> device_step_;  ///< where kernels read the step; null: step_
+  /// The step number for kernels of a device; null on the host, where they read step_.
+  std::unique_ptr<DeviceMemory> device_step_;
   RecordedSegments recorded_;
   ProgramProfile profile_;
-  mutable std::vector<std::byte> host_slice_;  ///< for a device: a slice that is fed or read
-  std::vector<Shape> input_shapes_;            ///< of one position's slices
-  std::vector<int64_t> begin_;                 ///< of the slice that is fed
+  mutable std::vector<std::byte> host_slice_;  ///< staging buffer for a slice of a device that is fed or read
+  std::vector<Shape> input_shapes_;            ///< shape of one position's slice, by input
+  std::vector<int64_t> begin_;                 ///< global index at which the slice being fed begins
   Counters counters_;
   uint64_t step_ = 0;
-  std::optional<NonFiniteSearch> search_;  ///< first_non_finite()
+  std::optional<NonFiniteSearch> search_;  ///< set while first_non_finite() runs
 };
 
 void Executor::Implementation::feed(const std::string& name, const void* data, int64_t first) {
@@ -174,8 +176,8 @@ void Executor::Implementation::run(std::span<const PreparedSegment> segments, in
   }
 }
 
-/// With enough coordinates a worker runs the whole segment for one of them; otherwise the tasks of each step
-/// are shared out.
+/// With at least as many coordinates as threads, each worker runs the whole segment for one coordinate at a
+/// time. Otherwise the tasks of each step are divided among the workers.
 void Executor::Implementation::run_local(const PreparedSegment& segment, int64_t iteration) {
   if (segment.coordinates >= pool_.threads() && !is_stepwise()) {
     pool_.run(segment.coordinates, [&](int64_t coordinate, int worker) {
@@ -256,7 +258,7 @@ void Executor::Implementation::wait_for_remote(const PreparedStep& step, int64_t
 void Executor::Implementation::check(const PreparedStep& step, const std::vector<ValueId>& results,
                                      int64_t iteration) {
   if (!is_stepwise()) return;
-  // A batch that is put together holds anything until its last part is in.
+  // A batch that is assembled from microbatches has undefined elements until the last one is written.
   const bool unfinished =
       step.instruction->kind == InstructionKind::kPlace && iteration + 1 < step.instruction->count;
   if (unfinished) return;
@@ -268,7 +270,7 @@ void Executor::Implementation::check(const PreparedStep& step, const std::vector
 }
 
 std::optional<NonFinite> Executor::Implementation::first_non_finite(uint64_t step) {
-  // All processes run the program, or none.
+  // All processes must agree on whether to run the program.
   if (const auto found = earliest(communicator(), non_finite_at_rest())) return found;
   search_.emplace(program());
   run(step);
@@ -285,14 +287,15 @@ void Executor::Implementation::check_finite(ValueId id) {
   const Instruction& maker = search_->maker(id);
   found.order = std::move(order);
   found.tensor = to_string(program(), maker);
-  const auto are_blanks = [](char a, char b) { return a == ' ' && b == ' '; };  // up to the next column
+  // Collapses the padding between columns.
+  const auto are_blanks = [](char a, char b) { return a == ' ' && b == ' '; };
   found.tensor.erase(std::ranges::unique(found.tensor, are_blanks).begin(), found.tensor.end());
   found.operation = name_of(maker);
   found.layer = maker.provenance.path;
   search_->found = std::move(found);
 }
 
-/// In what the step starts from: inputs first.
+/// The first input, or else variable, with a value that is not finite before the step.
 std::optional<NonFinite> Executor::Implementation::non_finite_at_rest() const {
   std::optional<NonFinite> first;
   int64_t number = 0;

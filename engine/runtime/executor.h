@@ -1,4 +1,4 @@
-// Runs a Program on all positions of this process.
+// Executor runs a Program on all positions of this process.
 //
 //   const std::unique_ptr<Backend> backend = make_cpu_backend();
 //   VariableStore variables(*backend, program.mesh, program.variables);
@@ -8,7 +8,7 @@
 //   executor.run(step);
 //   double loss = executor.scalar("loss");
 //
-// Everything is prepared by the constructor: after the first step nothing is allocated.
+// The constructor prepares everything: after the first step nothing is allocated.
 #pragma once
 
 #include <functional>
@@ -30,25 +30,26 @@ namespace mtf {
 struct ExecutorOptions {
   int threads = 1;
   uint64_t seed = 1;
-  bool check_replicas =
-      false;  ///< every position computes everything it holds; replicas are compared bit for bit
-  /// With the other processes that host positions of the mesh, which all run the same programs in the same
-  /// order; null: there are none. The program was partitioned for asynchronous collectives then.
+  /// Every position computes all values that it holds, and replicas are compared bit for bit.
+  bool check_replicas = false;
+  /// Connects to the other processes that host positions of the mesh; null if there are none. All of them run
+  /// the same programs in the same order, and the programs were partitioned for asynchronous collectives.
   Communicator* communicator = nullptr;
-  bool overlap = true;  ///< between processes: computation goes on until a collective's result is needed
-  Profile* profile = nullptr;  ///< instructions are spans of it; null: none
-  /// Called by each worker before each task, for tests (random sleeps).
+  /// With several processes, computation continues while a collective runs, until its result is needed.
+  bool overlap = true;
+  Profile* profile = nullptr;  ///< receives a span for each instruction; may be null
+  /// For tests (random sleeps): each worker calls it before each task.
   std::function<void()> before_task{};
 };
 
-/// Counted where the work is done, since the executor was made, over the positions of this process.
+/// Work done by the positions of this process since the executor was made, counted where it is done.
 struct Counters {
   int64_t runs = 0;
-  double flops_per_position = 0;  ///< of contractions, averaged over the positions
-  /// In collectives, averaged over the positions: sent over the whole mesh is what is received. The same for
-  /// any number of processes.
+  double flops_per_position = 0;  ///< FLOPs of contractions, averaged over the positions
+  /// Bytes that a position receives in collectives, averaged over the positions. Over the whole mesh this
+  /// equals the bytes sent. Independent of the number of processes.
   double bytes_per_position = 0;
-  double bytes_to_processes = 0;  ///< that this process sent to others
+  double bytes_to_processes = 0;  ///< bytes that this process sent to other processes
 };
 
 class Executor {
@@ -56,28 +57,30 @@ class Executor {
   Executor(Program program, Backend& backend, VariableStore& variables, const ExecutorOptions& options);
   ~Executor();
 
-  /// Copies an input (row-major, declared order) into the slices of the positions that hold it. `first`:
-  /// index along the leading dimension at which `data` begin; they reach as far as these slices do.
+  /// Copies an input (row-major, declared order) into the slices of the positions that hold it. `data` begins
+  /// at index `first` of the leading dimension and must extend to the end of the slices held here.
   void feed(const std::string& name, const void* data, int64_t first = 0);
   void feed_scalar(const std::string& name, double value);
-  /// The slice of an input at a position of this process, to be filled in the place of feed(); null: the
-  /// program does not depend on it. For backends of the host.
+  /// The memory of an input's slice at a position of this process, which the caller may fill instead of
+  /// calling feed(). Null if the program does not depend on the input. Only for backends in host memory.
   std::byte* input(const std::string& name, int64_t position);
-  /// Runs the program once; a device may be at it still when the call returns. Throws Error naming the
+  /// Runs the program once. A device may still be computing when the call returns. Throws Error naming the
   /// instruction when check_replicas finds a difference.
   void run(uint64_t step);
-  /// The whole output of this name; where other processes hold parts of it, every process calls it.
+  /// The whole output of this name. Where other processes hold parts of it, every process must call it.
   HostTensor fetch(const std::string& name) const;
-  /// The slice of an output at a position whose copy is in this process, where it is or in `buffer`.
+  /// The slice of an output at a position whose copy is in this process. The pointer is to the output itself
+  /// or to `buffer`.
   const std::byte* slice(const std::string& name, int64_t position, std::vector<std::byte>& buffer) const;
-  /// A 0-dimensional output; does not allocate.
+  /// The value of a 0-dimensional output; does not allocate.
   double scalar(const std::string& name) const;
 
   const Program& program() const;
   const MemoryPlan& memory() const;
   const Counters& counters() const;
-  /// Looks at the inputs that were fed and at the variables, then runs the program, looking at every result:
-  /// the first of them that is not finite; nothing: all are. Every process calls it and gets the same.
+  /// Examines the inputs that were fed and the variables, then runs the program and examines every result.
+  /// Returns the first of these tensors that holds a non-finite value, or nothing if all values are finite.
+  /// Every process must call it; all get the same answer.
   std::optional<NonFinite> first_non_finite(uint64_t step);
 
  private:

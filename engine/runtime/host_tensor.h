@@ -1,4 +1,5 @@
-// A whole tensor in host memory, row-major in declared order: what goes in and out of an executor.
+// HostTensor is a whole tensor in host memory, row-major in declared order: the inputs and outputs of an
+// executor.
 #pragma once
 
 #include <cstddef>

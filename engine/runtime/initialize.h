@@ -1,4 +1,4 @@
-// Initial values of variables.
+// Computes the initial values of variables.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 namespace mtf {
 
 /// Fills a slice with the variable's initial values. Element i of the whole variable (row-major, declared
-/// order) is a pure function of (seed, name, i): docs/numerics.md "Random numbers", stream 0, computed in
-/// double and rounded once.
+/// order) is a pure function of (seed, name, i), computed in double and rounded once: stream 0 of "Random
+/// numbers" in docs/numerics.md.
 void fill_initial_values(const Variable& variable, uint64_t seed, const Shape& slice,
                          const std::vector<int64_t>& begin, std::byte* data);
 

@@ -28,7 +28,7 @@ MemoryPlan plan_memory(const Program& program, bool replicate, Hosting hosting) 
   plan.differing = differing_axes(hosted);
   plan.offsets.assign(program.values.size(), -1);
   std::map<AxisMask, std::vector<Region>> blocks;
-  std::vector<Region> alone;  ///< of a position that shares nothing, and so needs one arena only
+  std::vector<Region> alone;  ///< regions of one position that shares nothing and thus needs one arena
   for (ValueId id = 0; id < static_cast<ValueId>(program.values.size()); ++id) {
     const Value& value = program.values[id];
     if (value.alias != kNoValue) continue;

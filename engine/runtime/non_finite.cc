@@ -16,7 +16,7 @@ void examine(const std::byte* data, int64_t count, NonFinite& found) {
   const T* values = reinterpret_cast<const T*>(data);
   for (int64_t i = 0; i < count; ++i) {
     const double x = widened(values[i]);
-    const bool first = found.count == found.nans + found.infinities;  // of the finite ones
+    const bool first = found.count == found.nans + found.infinities;  // no finite value seen yet
     ++found.count;
     if (std::isnan(x)) {
       ++found.nans;

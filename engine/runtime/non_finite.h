@@ -1,4 +1,4 @@
-// The first value of a step that is not finite: where it comes from, and what it holds.
+// NonFinite describes the first value of a step that is not finite: its origin and its contents.
 //
 //   if (const std::optional<NonFinite> found = executor.first_non_finite(step))
 //     report(found->tensor, found->layer, found->nans);
@@ -17,37 +17,38 @@
 
 namespace mtf {
 
-/// Counts are over all slices of the tensor that a process stores, each distinct one once.
+/// Counts cover all slices of the tensor that a process stores, each distinct slice once.
 struct NonFinite {
-  std::vector<int64_t> order;  ///< less for values that are made earlier; the same in all processes
+  std::vector<int64_t> order;  ///< compares less for values made earlier; the same in all processes
   std::string tensor;          ///< program line of the instruction, "variable `x`" or "input `image`"
-  std::string operation;       ///< "log"; empty: the value was there before the step
+  std::string operation;       ///< such as "log"; empty if the value existed before the step
   std::string layer;           ///< path of the layer; may be empty
-  double smallest = 0;         ///< of the finite values; 0 when there are none
-  double largest = 0;
+  double smallest = 0;         ///< smallest finite value; 0 if there is none
+  double largest = 0;          ///< largest finite value; 0 if there is none
   int64_t nans = 0;
   int64_t infinities = 0;
-  int64_t count = 0;  ///< all values
+  int64_t count = 0;  ///< number of values, finite or not
 };
 
-/// Adds `count` values to the numbers of `found`. Integers and bools are always finite, and are not looked
-/// at.
+/// Adds `count` values to the statistics of `found`. Integers and bools are always finite and are ignored.
 void examine(DType dtype, const std::byte* data, int64_t count, NonFinite& found);
 
-/// What the processes of a run have found: the earliest, with the numbers of the first process that found it.
-/// Every process calls it and gets the same. Throws Error (kPeerLost).
+/// The earliest of the findings of all processes, with the statistics of the first process that reports it.
+/// Every process must call it; all get the same answer. Throws Error (kPeerLost).
 std::optional<NonFinite> earliest(Communicator& communicator, const std::optional<NonFinite>& found);
 
-/// While a program runs: where it is, and the earliest value so far that is not finite.
+/// State of a search while a program runs: the current loop iterations and the earliest non-finite value so
+/// far.
 class NonFiniteSearch {
  public:
-  /// The program must outlive it, in its place.
+  /// The program must outlive the search and must not be moved.
   explicit NonFiniteSearch(const Program& program);
 
-  /// An iteration of a repeat begins, ends.
+  /// enter() marks the begin of an iteration of a repeat instruction, leave() its end.
   void enter(const Instruction& repeat, int64_t iteration);
   void leave();
-  /// Of a value that is there now. What a collective between processes makes has the place of its start.
+  /// The order of a value that has just been computed. The result of a collective between processes has the
+  /// order of the instruction that starts it.
   std::vector<int64_t> order(ValueId id) const;
   const Instruction& maker(ValueId id) const { return *makers_[id]; }
 
@@ -56,9 +57,10 @@ class NonFiniteSearch {
  private:
   void add(const std::vector<Instruction>& block);
 
-  std::map<const Instruction*, int64_t> numbers_;  ///< in the order of the program
-  std::vector<const Instruction*> makers_;         ///< by value
-  std::vector<int64_t> loops_;  ///< repeats that the program is in, and their iterations, in turn
+  std::map<const Instruction*, int64_t> numbers_;  ///< position of each instruction in the program
+  std::vector<const Instruction*> makers_;         ///< instruction that makes each value, by value
+  /// The repeat instructions that are running, each followed by its iteration.
+  std::vector<int64_t> loops_;
 };
 
 }  // namespace mtf

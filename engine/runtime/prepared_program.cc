@@ -12,8 +12,7 @@
 namespace mtf {
 namespace {
 
-/// The position that differs from `position` only along `axes`, where it has
-/// the row-major coordinate `member`.
+/// The position that differs from `position` only along `axes`, where its row-major coordinate is `member`.
 int64_t group_member(const Mesh& mesh, int64_t position, AxisMask axes, int64_t member) {
   const int64_t base =
       mesh.first_position(mesh.project(position, ~axes & mesh.all_axes()), ~axes & mesh.all_axes());
@@ -39,7 +38,7 @@ LocalTensor local_tensor(const Program& program, ValueId id) {
   return {program.values[id].shape, local, local.strides(), program.values[id].dtype};
 }
 
-/// Of an instruction that is neither a collective nor a loop.
+/// The kernel of an instruction that is neither a collective nor a loop.
 std::unique_ptr<Kernel> prepare_kernel(const Program& program, const Instruction& instruction,
                                        Backend& backend, uint64_t seed) {
   if (instruction.runs_operation()) {
@@ -70,8 +69,8 @@ size_t largest_scratch(const Program& program, const std::vector<Instruction>& b
   return bytes;
 }
 
-/// What messages call a collective: "all_gather of layer_2/kernel over data", "all_reduce of %27 and 3 others
-/// over rows, cols (backward pass of layer_2)".
+/// The name of a collective in messages: "all_gather of layer_2/kernel over data", "all_reduce of %27 and 3
+/// others over rows, cols (backward pass of layer_2)".
 std::string title_of(const Program& program, const Instruction& instruction) {
   const Value& first = program.values[instruction.inputs[0]];
   std::string title = fmt::format("{} of {}{}", name_of(instruction),
@@ -263,7 +262,7 @@ void PreparedProgram::prepare_remote(const Instruction& instruction, PreparedSte
   };
   std::vector<RemotePart> parts = remote_parts(program_, instruction, mesh_, replicate_, place);
   if (communicator_.is_on_device() && !step.guards.empty()) {
-    for (RemotePart& part : parts) part.guard = step.guards[0];  // it holds at all positions or at none
+    for (RemotePart& part : parts) part.guard = step.guards[0];  // a guard holds at all positions or at none
   }
   std::unique_ptr<RemoteCollective> collective =
       communicator_.prepare(std::move(parts), title_of(program_, instruction));

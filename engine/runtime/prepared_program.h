@@ -1,5 +1,5 @@
-// A program with its memory and its kernels: everything that can be decided
-// before the first step.
+// PreparedProgram is a program with its memory and kernels: everything that can be decided before the first
+// step.
 #pragma once
 
 #include <deque>
@@ -17,44 +17,44 @@
 
 namespace mtf {
 
-/// One collective of a bucket: one input and one output value.
+/// One collective of a bucket, with one input and one output value.
 struct CollectivePart {
   std::unique_ptr<PreparedCollective> collective;
   int64_t members = 1;
-  int64_t tasks = 0;                     ///< for each coordinate
-  std::vector<const std::byte*> inputs;  ///< by coordinate: those of all members
-  std::vector<int64_t> member;           ///< by coordinate: which member's result it is
-  std::vector<double> positions;         ///< by coordinate: how many positions have the result
-  std::vector<std::byte*> results;       ///< by coordinate
+  int64_t tasks = 0;                     ///< tasks for each coordinate
+  std::vector<const std::byte*> inputs;  ///< inputs of all members, by coordinate
+  std::vector<int64_t> member;           ///< member whose result is computed, by coordinate
+  std::vector<double> positions;         ///< number of positions that have the result, by coordinate
+  std::vector<std::byte*> results;       ///< result, by coordinate
 };
 
 /// A collective between processes, from its start until its result is awaited.
 struct PendingCollective {
   std::unique_ptr<RemoteCollective> collective;
-  double bytes = 0;  ///< that the positions of this process receive from others, whichever process has these
-  bool running = false;  ///< started, unless its guard did not hold
+  /// Bytes that the positions of this process receive from other positions, of this or another process.
+  double bytes = 0;
+  bool running = false;  ///< has been started; stays false if its guard does not hold
 };
 
 struct PreparedSegment;
 
-/// One instruction, for all coordinates over which its results vary.
+/// One instruction, prepared for all coordinates over which its results vary.
 struct PreparedStep {
   const Instruction* instruction = nullptr;
   int64_t coordinates = 1;
-  double positions = 1;            ///< that each coordinate stands for
-  std::unique_ptr<Kernel> kernel;  ///< local operations and moves
-  int64_t tasks = 0;               ///< of the kernel, for each coordinate
+  double positions = 1;            ///< number of positions that each coordinate stands for
+  std::unique_ptr<Kernel> kernel;  ///< for local operations and moves
+  int64_t tasks = 0;               ///< tasks of the kernel for each coordinate
   size_t inputs = 0, outputs = 0;
-  std::vector<Slice> slices;                ///< by coordinate: inputs, then outputs
-  std::vector<const bool*> guards;          ///< by coordinate; empty: always runs
-  std::vector<CollectivePart> parts;        ///< collectives within this process
-  PendingCollective* pending = nullptr;     ///< a collective between processes
-  std::vector<PendingCollective*> awaited;  ///< of a done
-  std::vector<PreparedSegment> body;        ///< repeat
+  std::vector<Slice> slices;                ///< inputs, then outputs, for each coordinate
+  std::vector<const bool*> guards;          ///< by coordinate; empty if the step always runs
+  std::vector<CollectivePart> parts;        ///< for collectives within this process
+  PendingCollective* pending = nullptr;     ///< for collectives between processes
+  std::vector<PendingCollective*> awaited;  ///< for kDone: the collectives it waits for
+  std::vector<PreparedSegment> body;        ///< for kRepeat
 };
 
-/// Consecutive steps that a worker can run for one coordinate without waiting
-/// for others.
+/// Consecutive steps that a worker can run for one coordinate without waiting for other workers.
 struct PreparedSegment {
   enum class Kind { kLocal, kCollective, kDone, kRepeat };
   Kind kind = Kind::kLocal;
@@ -64,8 +64,8 @@ struct PreparedSegment {
 
 class PreparedProgram {
  public:
-  /// For the positions of the communicator's process. `replicate`: every
-  /// position stores and computes all that it holds.
+  /// Prepares the positions hosted by the communicator's process. With `replicate` every position stores and
+  /// computes all values that it holds.
   PreparedProgram(Program program, Backend& backend, Communicator& communicator, VariableStore& variables,
                   uint64_t seed, bool replicate);
 
@@ -73,18 +73,17 @@ class PreparedProgram {
   const HostedMesh& mesh() const { return mesh_; }
   const MemoryPlan& memory() const { return memory_; }
   const std::vector<PreparedSegment>& segments() const { return segments_; }
-  /// Of one worker.
+  /// The scratch memory of one worker.
   size_t scratch_bytes() const { return scratch_bytes_; }
-  /// The memory of a value's slice at a position; its copy must be in this
-  /// process.
+  /// The memory of a value's slice at a position; this process must hold that copy.
   std::byte* address(ValueId id, int64_t position) const;
-  /// Mesh dimensions over which a value has copies of its own.
+  /// The mesh dimensions over which a value has a separate copy for each coordinate.
   AxisMask stored(ValueId id) const;
-  /// The copies of a value in this process, or of the results of an
-  /// instruction, for such mesh dimensions.
+  /// The copies that this process holds of a value stored over the mesh dimensions `mask`, or computes by an
+  /// instruction that runs over them.
   const HostedCopies& copies(AxisMask mask) const;
-  /// Global index of the first element of a value's slice at a position; lives
-  /// as long as the program.
+  /// The global index of the first element of a value's slice at a position. The reference lives as long as
+  /// this object.
   const std::vector<int64_t>& begin(ValueId id, int64_t position);
 
  private:
@@ -96,7 +95,7 @@ class PreparedProgram {
   void prepare_collective(const Instruction& instruction, PreparedStep& step);
   void prepare_remote(const Instruction& instruction, PreparedStep& step);
   AxisMask computed_over(const Instruction& instruction) const;
-  /// By the positions of this process.
+  /// The bytes that the positions of this process receive in a collective.
   double bytes_received(const Instruction& instruction) const;
 
   Program program_;
@@ -110,17 +109,16 @@ class PreparedProgram {
   MemoryPlan memory_;
   std::map<AxisMask, std::unique_ptr<DeviceMemory>> arenas_;
   std::vector<std::unique_ptr<DeviceMemory>> inputs_;
-  std::vector<int64_t> input_bytes_;  ///< of one copy, by input
+  std::vector<int64_t> input_bytes_;  ///< size of one copy, by input
   std::deque<std::vector<int64_t>> begins_;
   std::map<std::pair<ValueId, int64_t>, const std::vector<int64_t>*> begin_of_;
   std::deque<PendingCollective> pending_;
-  std::map<ValueId, PendingCollective*> pending_of_;  ///< by result
+  std::map<ValueId, PendingCollective*> pending_of_;  ///< by result value
   std::vector<PreparedSegment> segments_;
   size_t scratch_bytes_ = 0;
 };
 
-/// The scratch memory, in whole pages, that a worker needs to run any kernel of
-/// `program`.
+/// The scratch memory, in whole pages, that a worker needs to run any kernel of `program`.
 int64_t kernel_scratch_bytes(const Program& program, Backend& backend);
 
 }  // namespace mtf

@@ -7,13 +7,14 @@
 namespace mtf {
 namespace {
 
-/// "einsum decoder/block_000", with the program's line.
+/// The label of an instruction, such as "einsum decoder/block_000", with its program line.
 const ProfileLabel* label_of(Profile& profile, const Program& program, const Instruction& instruction) {
   const bool communicates = instruction.is_collective() || instruction.kind == InstructionKind::kDone;
   std::string name = name_of(instruction);
   if (!instruction.provenance.path.empty()) name += " " + instruction.provenance.path;
   std::string line = to_string(program, instruction);
-  const auto are_blanks = [](char a, char b) { return a == ' ' && b == ' '; };  // up to the next column
+  // Collapses the padding between columns.
+  const auto are_blanks = [](char a, char b) { return a == ' ' && b == ' '; };
   line.erase(std::ranges::unique(line, are_blanks).begin(), line.end());
   return profile.label(name, communicates ? ProfileCategory::kCommunication : ProfileCategory::kCompute,
                        line);
@@ -49,7 +50,7 @@ void ProgramProfile::mark(const ProfileLabel* label) {
   marked_.push_back(label);
 }
 
-/// A device does one after the other: what it began when the one before ended.
+/// A device runs instructions one after the other: each begins when the one before ends.
 void ProgramProfile::end() {
   if (!clock_ || !is_on()) return;
   const std::vector<int64_t> times = clock_->read();

@@ -1,4 +1,5 @@
-// The instructions of a program as spans of a profile: of each worker, and of the device where there is one.
+// ProgramProfile records the instructions of a program as spans of a profile, for each worker and for the
+// device if there is one.
 //
 //   ProgramProfile profile(options.profile, backend, program, threads);
 //   profile.begin();
@@ -21,16 +22,18 @@ namespace mtf {
 
 class ProgramProfile {
  public:
-  /// `profile`: null for none. All must outlive it; workers are numbered from 0, the thread that calls.
+  /// `profile` may be null; it and the other arguments must outlive this object. Worker 0 is the calling
+  /// thread.
   ProgramProfile(Profile* profile, Backend& backend, const Program& program, int workers);
 
-  /// On a device: what is enqueued is timed, so nothing is to be recorded or replayed.
+  /// True if spans are recorded. A device then times what is enqueued, so nothing may be recorded as a graph
+  /// and replayed.
   bool is_on() const { return profile_ != nullptr && profile_->is_on(); }
-  /// Around a run of the program. On a device, end() waits for it.
+  /// begin() and end() enclose a run of the program. On a device, end() waits for it to finish.
   void begin();
   void end();
 
-  /// From construction to destruction; what a device does meanwhile is a span of its track.
+  /// A span from construction to destruction. What a device does meanwhile is a span of the device's track.
   class Span {
    public:
     Span(ProgramProfile& program, ProfileTrack* track, const ProfileLabel* label, int64_t coordinate)
@@ -46,7 +49,8 @@ class ProgramProfile {
     const ProfileLabel* label_;
     ProfileSpan host_;
   };
-  /// Of an instruction of the program, in the thread of `worker`; `coordinate`: for which, -1 for all.
+  /// A span for an instruction of the program in the thread of `worker`; `coordinate` is -1 if it covers all
+  /// coordinates.
   Span span(const Instruction& instruction, int worker = 0, int64_t coordinate = -1) {
     if (!is_on()) return {*this, nullptr, nullptr, -1};
     return {*this, tracks_[worker], labels_.at(&instruction), coordinate};
@@ -59,9 +63,9 @@ class ProgramProfile {
   Profile* const profile_;
   std::vector<ProfileTrack*> tracks_;  ///< by worker
   std::unordered_map<const Instruction*, const ProfileLabel*> labels_;
-  std::unique_ptr<DeviceClock> clock_;  ///< null: on the host
+  std::unique_ptr<DeviceClock> clock_;  ///< null on the host
   ProfileTrack* device_track_ = nullptr;
-  std::vector<const ProfileLabel*> marked_;  ///< of the run in hand
+  std::vector<const ProfileLabel*> marked_;  ///< labels of the current run, in order
 };
 
 }  // namespace mtf

@@ -5,7 +5,7 @@
 namespace mtf {
 namespace {
 
-/// It starts or awaits no collective between processes.
+/// True if the segment neither starts nor awaits a collective between processes.
 bool is_alone(const PreparedSegment& segment) {
   using Kind = PreparedSegment::Kind;
   if (segment.kind == Kind::kDone) return false;

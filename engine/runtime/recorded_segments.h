@@ -1,5 +1,5 @@
-// Segments of a program on a device that keeps recordings: what is enqueued is recorded and replayed.
-// Collectives between processes that the host starts and awaits lie between recordings.
+// RecordedSegments runs the segments of a program on a device that can record what is enqueued and replay it.
+// Collectives between processes that the host starts and awaits are run between the recordings.
 #pragma once
 
 #include <functional>
@@ -12,11 +12,11 @@
 
 namespace mtf {
 
-/// Done in one run of a program, summed over positions.
+/// Work of one run of a program, summed over positions.
 struct Work {
-  double flops = 0;               ///< of contractions
-  double bytes = 0;               ///< sent in collectives
-  double bytes_to_processes = 0;  ///< of them, to other processes
+  double flops = 0;               ///< FLOPs of contractions
+  double bytes = 0;               ///< moved by collectives
+  double bytes_to_processes = 0;  ///< the part of `bytes` that this process sends to other processes
 
   Work operator+(const Work& other) const {
     return {flops + other.flops, bytes + other.bytes, bytes_to_processes + other.bytes_to_processes};
@@ -28,10 +28,12 @@ struct Work {
 
 class RecordedSegments {
  public:
-  /// The segments must outlive it. `all_enqueue`: collectives between processes do, too.
+  /// The segments must outlive this object. With `all_enqueue`, collectives between processes are enqueued on
+  /// the device as well, so everything can be recorded.
   RecordedSegments(Backend& backend, std::span<const PreparedSegment> segments, bool all_enqueue);
-  /// Calls enqueue(segments) for parts of them in their order, which adds to `work`. The first run enqueues
-  /// (libraries load what they need), the second is recorded, and replayed like all later ones.
+  /// Calls enqueue(segments) for consecutive parts of the segments; it adds to `work`. The first run only
+  /// enqueues, because libraries load what they need. The second run is recorded; it and all later ones are
+  /// replayed.
   void run(const std::function<void(std::span<const PreparedSegment>)>& enqueue, Work& work);
 
  private:
@@ -39,7 +41,7 @@ class RecordedSegments {
     std::span<const PreparedSegment> segments;
     bool is_recordable = false;
     std::unique_ptr<Recording> recording;
-    Work work;  ///< of the recording
+    Work work;  ///< work of one replay
   };
   Backend& backend_;
   std::vector<Segment> segments_;

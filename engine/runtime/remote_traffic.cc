@@ -24,7 +24,7 @@ class TrafficCounter {
   }
 
  private:
-  /// Layers have the same collectives again and again: each is looked at once.
+  /// Layers repeat the same collectives, so each distinct request is examined only once.
   int64_t sent_by(const Instruction& instruction) {
     const auto [known, is_new] = known_.try_emplace(request_of(program_, instruction, replicate_), 0);
     if (is_new && crosses_processes(program_, instruction, mesh_, replicate_)) {

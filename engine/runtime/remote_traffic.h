@@ -1,6 +1,6 @@
-// What the processes of a run send each other when a program runs, known without running it.
+// Computes the bytes that the processes of a run send each other, without running the program.
 //
-//   remote_traffic(program, {4, 0})      // bytes that process 0 of 4 sends to the others in a run
+//   remote_traffic(program, {4, 0})      // bytes that process 0 of 4 sends to the others in one run
 #pragma once
 
 #include "engine/core/hosted_mesh.h"
@@ -8,10 +8,10 @@
 
 namespace mtf {
 
-/// Payload bytes that one process sends to others in a run of `program`: the messages of the collectives as
-/// they are prepared for a run, so Counters::bytes_to_processes counts the same. `replicate`:
-/// run.check_replicas; `on_device`: from device to device. The processes must divide the positions of the
-/// mesh.
+/// The payload bytes that one process sends to others in a run of `program`. It counts the messages of the
+/// collectives as they are prepared for a run, so it equals the increase of Counters::bytes_to_processes.
+/// `replicate` is run.check_replicas. `on_device`: collectives go from device to device. The number of
+/// processes must divide the number of positions.
 double remote_traffic(const Program& program, Hosting hosting, bool replicate = false,
                       bool on_device = false);
 

@@ -13,15 +13,17 @@
 
 namespace mtf {
 
-/// Both row-major; `begin`: global index of the slice's first element along each axis. Allocates nothing.
+/// Whole tensor and slice are row-major; `begin` is the global index of the slice's first element along each
+/// axis. These functions do not allocate.
 void copy_to_slice(const Shape& whole, const Shape& slice, const std::vector<int64_t>& begin,
                    size_t element_bytes, const std::byte* from, std::byte* to);
 void copy_from_slice(const Shape& whole, const Shape& slice, const std::vector<int64_t>& begin,
                      size_t element_bytes, const std::byte* from, std::byte* to);
 
-/// The whole of a value, put together from the slices that the positions hold: those of this process, which
-/// `slice` gives (each until it is called again), and, where it does not hold them all, those of the others
-/// (then a collective: every process calls it).
+/// The whole tensor, assembled from the slices that the positions hold. `slice` gives the slices of this
+/// process; each must stay valid until the next call. If this process does not hold all slices, the others
+/// come from the other processes: then it is a collective that every process must call. `name` is used in
+/// messages.
 HostTensor gather_slices(const Shape& shape, DType dtype, const Layout& layout, const HostedMesh& mesh,
                          const std::function<const std::byte*(int64_t position)>& slice,
                          Communicator* communicator, const std::string& name);

@@ -1,5 +1,5 @@
-// A collective between processes whose operands are in the memory of a device, over a communicator that reads
-// and writes the host's: they pass through host memory.
+// Runs a collective between processes on operands in device memory over a communicator that only accesses
+// host memory: the operands are staged in host memory.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@
 
 namespace mtf {
 
-/// Host memory in the place of slices of a device.
+/// Host buffers that stand in for slices in device memory.
 class StagedSlices {
  public:
   explicit StagedSlices(Backend& backend) : backend_(backend) {}
-  /// The host memory for `bytes` bytes at `device`, the same for the same place.
+  /// The host buffer for the `bytes` bytes at `device`. Equal addresses get the same buffer.
   std::byte* host(std::byte* device, int64_t bytes);
-  void read();   ///< from the device
-  void write();  ///< to it
+  void read();   ///< copies all slices from the device
+  void write();  ///< copies all slices to the device
 
  private:
   struct Entry {
@@ -30,7 +30,7 @@ class StagedSlices {
   std::vector<std::unique_ptr<Entry>> entries_;
 };
 
-/// `collective` works on the host memory of `inputs` and `results`.
+/// Wraps `collective`, which works on the host buffers of `inputs` and `results`.
 std::unique_ptr<RemoteCollective> make_staged_collective(std::unique_ptr<RemoteCollective> collective,
                                                          StagedSlices inputs, StagedSlices results);
 

@@ -11,15 +11,15 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// A thread that waits looks for as long before it sleeps: about as long as a sleeper takes to wake.
+/// How long a waiting thread spins before it sleeps: about the time that a sleeping thread takes to wake.
 constexpr nanoseconds kSearch = std::chrono::microseconds(50);
-/// A look at the clock takes as long as some pauses.
+/// Iterations between two looks at the clock, each of which takes as long as some iterations.
 constexpr int kPauses = 16;
 
 nanoseconds now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
-/// Looks until `done()`; gives up after kSearch, or when it is `pointless()`. Returns whether it is done;
-/// `end` is set to the time of that.
+/// Spins until `done()` and returns true, with the time in `end`. Returns false after kSearch, or as soon as
+/// `pointless()`; `end` is then the latest time that was read.
 template <class Done, class Pointless>
 bool search(nanoseconds begin, nanoseconds& end, const Done& done, const Pointless& pointless) {
   do {
@@ -87,8 +87,7 @@ void ThreadPool::run(int64_t tasks, Call call, void* context) {
   if (error_) std::rethrow_exception(error_);
 }
 
-/// Sleeps when the workers take long. The time in which the one that is waited for has no core is counted as
-/// lost.
+/// Sleeps when the workers take long. Counts the time in which the last worker has no core as lost.
 void ThreadPool::wait_for_tasks() {
   const auto done = [&] { return undone_.load(std::memory_order_acquire) == 0; };
   const nanoseconds begin = now();
@@ -131,14 +130,15 @@ void ThreadPool::work(int worker) {
   }
 }
 
-/// Until there is a section after `seen`, and this worker takes part; false: the pool ends.
+/// Waits until there is a section other than `seen` and this worker takes part. Returns false if the pool
+/// ends.
 bool ThreadPool::wait_for_section(int worker, uint32_t& seen) {
   const auto begun = [&] { return section_.load(std::memory_order_acquire) != seen; };
   const nanoseconds begin = now();
   nanoseconds end = begin;
-  // On the core of the calling thread it would only keep that from going on.
+  // A worker on the core of the calling thread would only keep that thread from running.
   search(begin, end, begun, [&] { return sched_getcpu() == core_.load(std::memory_order_relaxed); });
-  // A longer search has lost its core in between.
+  // A search that took longer than kSearch has lost its core in between.
   workers_[static_cast<size_t>(worker) - 1].searched.fetch_add(std::min(end - begin, kSearch).count(),
                                                                std::memory_order_relaxed);
   section_.wait(seen, std::memory_order_acquire);
@@ -148,8 +148,8 @@ bool ThreadPool::wait_for_section(int worker, uint32_t& seen) {
   return !stop_;
 }
 
-/// Returns how many it has done. A task that has been taken keeps the section, and thus call_, alive; without
-/// one nothing of it is read.
+/// Runs tasks until none is left and returns their number. A task that has been taken keeps the section alive
+/// until it is done, so call_ and context_ are valid; a worker that takes no task does not read them.
 int64_t ThreadPool::take_tasks(int worker) {
   int64_t done = 0;
   for (int64_t left = untaken_.load(std::memory_order_relaxed); left > 0;) {

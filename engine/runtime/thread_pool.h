@@ -1,6 +1,6 @@
-// Workers that run the tasks of one parallel section at a time. Which worker runs a task never influences a
-// result. A section ends when its tasks are done: a worker that gets no core in time takes none, and nobody
-// waits for it.
+// ThreadPool has workers that run the tasks of one parallel section at a time. Results never depend on which
+// worker runs a task. A section ends when its tasks are done: a worker that gets no core in time takes none,
+// and nobody waits for it.
 //
 //   ThreadPool pool(2, [] { /* once in each thread */ });
 //   pool.run(100, [&](int64_t task, int worker) { ... });
@@ -23,15 +23,15 @@ namespace mtf {
 
 class ThreadPool {
  public:
-  /// `threads` workers, the calling thread included; `prepare` runs once in each.
+  /// Starts `threads` workers, the calling thread included; `prepare` runs once in each.
   ThreadPool(int threads, const std::function<void()>& prepare);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls body(task, worker) for every task in [0, tasks); returns when all are done. Allocates nothing. The
-  /// first exception is rethrown.
+  /// Calls body(task, worker) for every task in [0, tasks) and returns when all are done. Does not allocate.
+  /// Rethrows the first exception.
   template <class Body>
   void run(int64_t tasks, Body&& body) {
     using Plain = std::remove_reference_t<Body>;
@@ -44,12 +44,12 @@ class ThreadPool {
   using Call = void (*)(void* context, int64_t task, int worker);
   using Nanoseconds = std::chrono::nanoseconds;
 
-  /// One of the threads that the pool has started.
+  /// A thread that the pool has started.
   struct alignas(64) Worker {
     std::thread thread;
-    clockid_t clock{};                     ///< processor time of the thread
-    std::atomic<int64_t> searched{0};      ///< nanoseconds spent awake without a task
-    Nanoseconds processor_time_before{0};  ///< when the calling thread fell asleep
+    clockid_t clock{};                     ///< measures the processor time of the thread
+    std::atomic<int64_t> searched{0};      ///< nanoseconds spent spinning without a task
+    Nanoseconds processor_time_before{0};  ///< at the time when the calling thread fell asleep
 
     Nanoseconds processor_time() const;
   };
@@ -62,23 +62,24 @@ class ThreadPool {
   void try_more_workers();
   Nanoseconds processor_time_of_tasks() const;
 
-  // On cache lines of their own: what is waited for, and what each task writes.
+  // Separate cache lines hold what workers wait for and what each task writes.
   alignas(64) std::atomic<uint32_t> section_{0};  ///< number of the current parallel section
-  std::atomic<int> active_;                       ///< workers up to this number take tasks
-  std::atomic<int> core_{-1};                     ///< on which the calling thread began the section
+  std::atomic<int> active_;                       ///< workers numbered up to this one take tasks
+  std::atomic<int> core_{-1};                     ///< core on which the calling thread began the section
   std::atomic<bool> stop_{false};
   alignas(64) std::atomic<int64_t> untaken_{0};  ///< tasks of the section that nobody has taken
-  // Written before untaken_; unchanged while a task that has been taken is not done.
+  // The next three are written before untaken_ and do not change while a task that has been taken is not
+  // done.
   int64_t tasks_ = 0;
   Call call_ = nullptr;
   void* context_ = nullptr;
   alignas(64) std::atomic<int64_t> undone_{0};  ///< tasks of the section that are not done
-  std::atomic<int> last_{0};                    ///< worker that was the last to do one
+  std::atomic<int> last_{0};                    ///< worker that was the last to do a task
 
   std::mutex error_mutex_;
   std::exception_ptr error_;
   ActiveWorkers active_workers_;
-  std::vector<Worker> workers_;  ///< number i + 1; number 0 is the calling thread
+  std::vector<Worker> workers_;  ///< element i is worker i + 1; worker 0 is the calling thread
 };
 
 }  // namespace mtf

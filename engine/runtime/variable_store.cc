@@ -14,7 +14,7 @@ namespace mtf {
 struct VariableStore::Entry {
   Variable variable;
   Layout layout;
-  AxisMask varies = 0;  ///< mesh dimensions over which buffers are kept
+  AxisMask varies = 0;  ///< mesh dimensions over which there are separate buffers
   HostedCopies copies;
   Shape local;
   int64_t slice_bytes = 0;
@@ -37,7 +37,7 @@ VariableStore::VariableStore(Backend& backend, const Mesh& mesh,
     entry->layout = v.layout;
     entry->varies = options.replicate ? mesh.all_axes() : v.layout.varies();
     entry->local = slice_shape(v.variable.shape, v.layout, mesh);
-    // Slices start on cache lines of their own.
+    // Each slice starts on a cache line of its own.
     entry->slice_bytes =
         (entry->local.size() * static_cast<int64_t>(size_of(v.variable.dtype)) + 63) / 64 * 64;
     entry->copies = mesh_.copies(entry->varies);

@@ -1,5 +1,5 @@
-// The values of variables on the positions of this process: one buffer for each distinct slice. Shared by the
-// programs of a run (train step, evaluation), which must agree on the layouts at rest.
+// VariableStore holds the values of variables on the positions of this process, one buffer for each distinct
+// slice. The programs of a run (training step, evaluation) share it and must agree on the layouts at rest.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,8 @@ class VariableStore;
 
 struct VariableStoreOptions {
   bool replicate = false;                 ///< every position has a copy of its own (run.check_replicas)
-  const VariableStore* shared = nullptr;  ///< variables that it has are shared with it
-  Communicator* communicator = nullptr;   ///< with the other processes of the mesh; null: there are none
+  const VariableStore* shared = nullptr;  ///< its variables are shared instead of allocated; may be null
+  Communicator* communicator = nullptr;   ///< connects the processes of the mesh; null if there is only one
 };
 
 class VariableStore {
@@ -30,37 +30,40 @@ class VariableStore {
                 const VariableStoreOptions& options = {});
   ~VariableStore();
 
-  /// Shares those of `variables` that it lacks with `other`, which must have them.
+  /// Adds those of `variables` that this store lacks, sharing the memory of `other`, which must have them.
   void share(const VariableStore& other, const std::vector<ProgramVariable>& variables);
-  /// Fills every variable with its initial values: functions of (seed, name, global element index) alone.
+  /// Fills every variable with its initial values, which depend only on (seed, name, global element index).
   void initialize(uint64_t seed);
   bool contains(const std::string& name) const { return entries_.contains(name); }
   std::vector<std::string> names() const;
   const Variable& variable(const std::string& name) const;
-  /// Sets the whole variable; sizes and dtype must be the variable's (names may differ: files have none).
+  /// Sets the whole variable. `value` must have its sizes and dtype; dimension names may differ, because
+  /// files have none.
   void set(const std::string& name, const HostTensor& value);
-  /// The whole variable, gathered from the slices; where other processes hold some of them, every process
-  /// calls it.
+  /// The whole variable, gathered from the slices. Where other processes hold some of them, every process
+  /// must call it.
   HostTensor get(const std::string& name) const;
-  /// Bytes held by this process.
+  /// The bytes held by this process.
   int64_t bytes() const;
 
-  /// In every process the slices of `a` have the places of those of `b`, which has its shape.
+  /// True if in every process the slices of `a` cover the same indices as those of `b`. Both must have the
+  /// same shape.
   bool lie_alike(const std::string& a, const std::string& b) const;
   /// The slice of one position, in the memory of the backend.
   std::byte* slice(const std::string& name, int64_t position) const;
-  /// Every slice that this process stores, each distinct one once (with `replicate`: one for each position).
+  /// A slice that this process stores. Each distinct slice is stored once, or with
+  /// VariableStoreOptions::replicate once for each position.
   struct StoredSlice {
     std::vector<int64_t> begin;  ///< global index of the first element along each axis
     Shape shape;
     int64_t bytes;
     std::byte* data;  ///< in the memory of `backend`
-    bool first;       ///< no process before this one stores it
+    bool first;       ///< no process with a lower number stores the same slice
     Backend* backend;
 
-    /// The values, there or in `buffer`.
+    /// The values in host memory: at `data`, or copied to `buffer`.
     const std::byte* on_host(std::vector<std::byte>& buffer) const;
-    /// Calls write(to), which sets all values.
+    /// Calls write(to), which must set all values.
     void fill(const std::function<void(std::byte* to)>& write) const;
   };
   std::vector<StoredSlice> slices(const std::string& name) const;

@@ -29,7 +29,7 @@ int64_t exchanged_entries(int64_t parts, int64_t part, int64_t offset, bool wrap
   const int64_t size = parts * part;
   const auto overlap = [&](int64_t by) {
     return std::max<int64_t>(0, part - by);
-  };  // of a part, moved by `by`
+  };  // entries of a part that stay in it after a move by `by`
   if (!wrap) {
     const int64_t by = std::min(std::abs(offset), size);
     return size - by - parts * overlap(by);

@@ -1,4 +1,4 @@
-// Which values instructions read and write.
+// Lists the values that instructions read and write.
 #pragma once
 
 #include <unordered_map>
@@ -8,10 +8,10 @@
 
 namespace mtf {
 
-/// Which values an instruction, its body included, reads and writes.
+/// The values that an instruction, including its body, reads and writes.
 std::vector<ValueId> reads(const Instruction& instruction);
 std::vector<ValueId> writes(const Instruction& instruction);
-/// Number of readers of each value: instructions, views and program outputs.
+/// The number of readers of each value: instructions, views and program outputs.
 std::unordered_map<ValueId, int> count_uses(const Program& program);
 
 }  // namespace mtf

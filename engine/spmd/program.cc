@@ -15,7 +15,7 @@ std::string_view name_of(Reduction reduction) {
   return reduction == Reduction::kSum ? "sum" : reduction == Reduction::kMax ? "max" : "min";
 }
 
-/// What stands between the parentheses after the operands.
+/// The text between the parentheses after the operands.
 std::string arguments_of(const Program& program, const Instruction& instruction) {
   const std::string axes = program.mesh.names(instruction.axes);
   const auto dimension = [&](int axis) { return program.values[instruction.inputs[0]].shape[axis].name; };

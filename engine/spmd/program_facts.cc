@@ -11,13 +11,13 @@
 namespace mtf {
 namespace {
 
-/// Names of operations as the counters have them: all reductions are one kind.
+/// The name of an operation in counters; all reductions share one.
 std::string counter_name(const std::string& operation) {
   const bool reduction = operation.starts_with("reduce_") && !operation.starts_with("reduce_first");
   return (reduction ? "reduce" : operation) + "_op";
 }
 
-/// "[0, 2]".
+/// The axes as text, such as "[0, 2]".
 std::string axes_text(AxisMask axes, int rank) {
   std::string text;
   for (int axis = 0; axis < rank; ++axis) {
@@ -58,7 +58,7 @@ class Explainer {
   Origin origin_of_sum(ValueId id, AxisMask axes) const;
   Origin origin_of(const Instruction& instruction, ValueId input) const;
   std::string variable_of(ValueId input, ValueId result) const;
-  /// Elements on all positions together, replicas included.
+  /// The number of elements on all positions together, replicas included.
   double laid_out(ValueId id) const {
     return static_cast<double>(program_.local_shape(id).size()) * positions_;
   }
@@ -70,7 +70,7 @@ class Explainer {
 
   const Program& program_;
   const double positions_;
-  std::unordered_map<ValueId, Maker> makers_;  ///< the first instruction that writes a value
+  std::unordered_map<ValueId, Maker> makers_;  ///< first instruction that writes each value
   int64_t next_message_ = 0;
   ProgramFacts facts_;
 };
@@ -191,7 +191,7 @@ void Explainer::count_collective(const CollectiveFact& fact, ValueId input, cons
 }
 
 /// A shift by whole * part + rest moves the first part - rest entries of each part by `whole` coordinates and
-/// the others by one more. What stays on its position is not counted.
+/// the others by one more. Entries that stay on their position are not counted.
 void Explainer::count_shift(const Instruction& instruction, double laid_out, double bytes) {
   const int64_t part = program_.local_shape(instruction.inputs[0])[instruction.dimension].size;
   const int64_t parts = program_.mesh.size_of(instruction.axes);
@@ -200,7 +200,7 @@ void Explainer::count_shift(const Instruction& instruction, double laid_out, dou
   const int64_t whole = (instruction.offset - rest) / part;
   struct Piece {
     int64_t by, entries;
-    double sent;  ///< entries that leave their position, on all of them
+    double sent;  ///< entries that leave their position, over all positions
   };
   std::vector<Piece> pieces{{whole, part - rest, 0}, {whole + 1, rest, 0}};
   double all_sent = 0;
@@ -229,7 +229,7 @@ void Explainer::count_variables() {
   }
 }
 
-/// Reshapes are the values that no instruction makes: other dimensions of memory that is already there.
+/// Reshapes are the values that no instruction makes: they give other dimensions to existing memory.
 void Explainer::count_views() {
   for (ValueId id = 0; id < static_cast<ValueId>(program_.values.size()); ++id) {
     if (program_.values[id].alias == kNoValue || makers_.contains(id)) continue;
@@ -256,7 +256,7 @@ const Explainer::Maker* Explainer::maker(ValueId id) const {
   return nullptr;
 }
 
-/// What a loop adds up or puts together belongs where its terms come from.
+/// What a loop accumulates or assembles is attributed to the origin of its terms.
 Origin Explainer::origin(const Instruction& instruction) const {
   const bool collects = !instruction.runs_operation() && (instruction.kind == InstructionKind::kAccumulate ||
                                                           instruction.kind == InstructionKind::kPlace);
@@ -271,7 +271,8 @@ Origin Explainer::origin(const Instruction& instruction) const {
   return {name, instruction.provenance.path, instruction.provenance.phase};
 }
 
-/// Sums pass through additions, scalings and loops: the operation that first left `id` partial over `axes`.
+/// The operation that first left `id` partial over `axes`; additions, scalings and loops pass a partial sum
+/// on.
 Origin Explainer::origin_of_sum(ValueId id, AxisMask axes) const {
   Origin result;
   for (const Maker* made = maker(id); made;) {

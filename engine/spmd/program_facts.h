@@ -1,12 +1,11 @@
-// Facts about a program, for people: every tensor, contraction and collective with the operation and the
-// layer it belongs to, and counters by kind of operation (docs/architecture.md "Counters of explain").
-// Nothing is run and nothing depends on the number of positions: the cost is that of looking at each
-// instruction once.
+// Facts about a program for people: every tensor, contraction and collective with the operation and layer
+// that it belongs to, and counters by kind of operation ("Counters of explain" in docs/architecture.md).
+// Nothing is run, and the cost does not depend on the number of positions: each instruction is visited once.
 //
 //   const ProgramFacts facts = explain(program);
 //   facts.flops, facts.bytes_sent;                     // what Executor::counters() counts in a run
 //   for (const CollectiveFact& c : facts.collectives) ...
-//   counter_totals(facts.counters).at("allreduce");    // with every prefix summed
+//   counter_totals(facts.counters).at("allreduce");    // summed over all counters with this prefix
 #pragma once
 
 #include <map>
@@ -18,82 +17,85 @@
 
 namespace mtf {
 
-/// What a result belongs to.
+/// The operation and layer that a result belongs to.
 struct Origin {
-  std::string operation;  ///< "einsum"; for what the partitioner adds: "slice", "all_gather", "copy", ...
-  std::string path;       ///< scope of the layer, "decoder/block_000"; empty: outside all of them
+  /// Such as "einsum"; for instructions added by the partitioner "slice", "all_gather", "copy", ...
+  std::string operation;
+  std::string path;  ///< scope of the layer, such as "decoder/block_000"; empty outside all layers
   Phase phase = Phase::kForward;
 };
 
-/// One result of an instruction; its shape and layout are those of Program::values[value].
+/// One result of an instruction. Its shape and layout are those of Program::values[value].
 struct TensorFact {
   ValueId value = kNoValue;
-  Origin origin;      ///< of a collective: its own name, and the layer that it belongs to
-  int64_t times = 1;  ///< how often it is made in a run
+  Origin origin;      ///< a collective has its own name, and the layer that it belongs to
+  int64_t times = 1;  ///< number of times it is computed in a run
 };
 
 /// An operation that sums products. Its volume is the union of the dimensions of its operands.
 struct ContractionFact {
   Origin origin;
-  Shape volume;             ///< global sizes
-  Layout layout;            ///< of the volume
-  int64_t times = 1;        ///< in a run
-  double flops = 0;         ///< of one position in a run
-  double unique_flops = 0;  ///< of the whole contraction in a run, if no position repeated another's work
-  AxisMask repeated = 0;    ///< mesh dimensions (of more than one position) along which all do the same work
+  Shape volume;       ///< global sizes
+  Layout layout;      ///< layout of the volume
+  int64_t times = 1;  ///< number of executions in a run
+  double flops = 0;   ///< FLOPs of one position in a run
+  /// FLOPs of the whole contraction in a run, if no position repeated another's work.
+  double unique_flops = 0;
+  /// Mesh dimensions (of size greater than one) along which all positions do the same work.
+  AxisMask repeated = 0;
 };
 
-/// One tensor that a collective moves. The tensors of a bucket travel together: they have one `message`.
+/// One tensor that a collective moves. The tensors of a bucket travel together and share one `message`.
 struct CollectiveFact {
   std::string kind;  ///< "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "exchange"
   AxisMask axes = 0;
-  /// Of a reduction the operation that makes the partial sum, of a shift the shift; of gathers and
-  /// all-to-alls the operation that needs the result, or for a variable at rest the one that makes it.
+  /// For a reduction, the operation that makes the partial sum; for a shift, the shift. For gathers and
+  /// all-to-alls, the operation that needs the result, or the one that makes it if it is a variable at rest.
   Origin origin;
-  std::string variable;  ///< that it reads or writes; empty: none
+  std::string variable;  ///< variable that it reads or writes; empty if none
   ValueId result = kNoValue;
-  int64_t message = 0;    ///< running number of the instruction
-  int64_t times = 1;      ///< in a run
-  double bytes_sent = 0;  ///< by one position (the mean over positions) each time
+  int64_t message = 0;    ///< sequence number of the instruction
+  int64_t times = 1;      ///< number of executions in a run
+  double bytes_sent = 0;  ///< bytes that one position sends each time (the mean over positions)
 };
 
-/// What counts under one name, over all positions and in a run.
+/// A counter with one name, over all positions in a run.
 struct ProgramCounter {
-  double elements = 0;  ///< of contractions: multiply-adds
-  double bytes = 0;     ///< of collectives: sent; of tensors: their size; of contractions: 0
+  double elements = 0;  ///< number of elements; multiply-adds for contractions
+  double bytes = 0;     ///< bytes sent by collectives, or the size of tensors; 0 for contractions
 };
 using ProgramCounters = std::map<std::string, ProgramCounter>;
 
-/// What collectives over one set of mesh dimensions send.
+/// The traffic of the collectives over one set of mesh dimensions.
 struct Traffic {
-  int64_t messages = 0;   ///< in a run
-  double bytes_sent = 0;  ///< by one position in a run
+  int64_t messages = 0;   ///< number of collectives in a run
+  double bytes_sent = 0;  ///< bytes that one position sends in a run
 };
 
 struct ProgramFacts {
-  std::vector<TensorFact> tensors;  ///< in the order in which they are made
+  std::vector<TensorFact> tensors;  ///< in the order of computation
   std::vector<ContractionFact> contractions;
   std::vector<CollectiveFact> collectives;
   std::map<AxisMask, Traffic> traffic;  ///< by the mesh dimensions of the collectives
-  /// variables/*, output/*, output_unique/*, einsum, einsum_unique, allreduce/AXES/*, reducescatter/AXES/*,
-  /// allconcat/AXIS/*, alltoall/AXIS/*, shift[N]: docs/architecture.md "Counters of explain". Bodies of loops
-  /// count as often as they run.
+  /// The counters variables/*, output/*, output_unique/*, einsum, einsum_unique, allreduce/AXES/*,
+  /// reducescatter/AXES/*, allconcat/AXIS/*, alltoall/AXIS/*, shift[N]: see "Counters of explain" in
+  /// docs/architecture.md. Bodies of loops count as often as they run.
   ProgramCounters counters;
-  double flops = 0;         ///< of contractions, of one position in a run
-  double unique_flops = 0;  ///< of all contractions in a run, if no position repeated another's work
-  double model_flops = 0;   ///< of these, without what is recomputed
-  double repeated_flops =
-      0;                  ///< of `flops`, those that would be saved if no position repeated another's work
-  double bytes_sent = 0;  ///< by one position in a run
-  int64_t messages = 0;   ///< collectives in a run
+  double flops = 0;         ///< FLOPs of contractions of one position in a run
+  double unique_flops = 0;  ///< FLOPs of all contractions in a run, if no position repeated another's work
+  double model_flops = 0;   ///< the part of unique_flops that is not recomputation
+  /// The part of `flops` that would be saved if no position repeated another's work.
+  double repeated_flops = 0;
+  double bytes_sent = 0;  ///< bytes that one position sends in a run
+  int64_t messages = 0;   ///< number of collectives in a run
 };
 
 ProgramFacts explain(const Program& program);
 
-/// "forward", "backward", "update".
+/// "forward", "backward" or "update".
 std::string_view name_of(Phase phase);
 
-/// The counters with a sum for each prefix: `allreduce` and `allreduce/[0]` of allreduce/[0]/einsum_op.
+/// The counters plus a sum for each prefix: allreduce/[0]/einsum_op adds to `allreduce` and `allreduce/[0]`.
 ProgramCounters counter_totals(const ProgramCounters& counters);
 
 }  // namespace mtf

@@ -1,5 +1,6 @@
-// Attention as one operation against the same from contractions, masks, softmax and dropout: forward and
-// backward, through the executor, on one thread. CPU time of the thread, medians of alternating rounds.
+// Compares attention as one operation with attention made of contractions, masks, softmax and dropout:
+// forward and backward, through the executor, on one thread. Prints the thread's CPU time, medians of
+// alternating rounds.
 //
 //   build/bin/attention_bench
 #include <algorithm>
@@ -30,8 +31,9 @@ double thread_seconds() {
 
 enum class Kind {
   kFull,
-  kCausal,  ///< without the operation: a given mask is added
-  kPacked,  ///< causal, with segments and a relative bias; without the operation: composed_attention
+  kCausal,  ///< without the operation, a given mask is added
+  /// Causal, with segments and a relative bias; without the operation, composed_attention.
+  kPacked,
 };
 
 struct Problem {
@@ -70,7 +72,7 @@ void build(Graph& graph, const Problem& problem, bool fused) {
   for (size_t i = 0; i < dx.size(); ++i) graph.set_output("d" + std::to_string(i), dx[i]);
 }
 
-/// Rows of four sequences each.
+/// Rows of four segments each.
 std::vector<int32_t> segments(const Shape& shape) {
   std::vector<int32_t> ids;
   for (int64_t i = 0; i < shape.size(); ++i)
@@ -78,7 +80,7 @@ std::vector<int32_t> segments(const Shape& shape) {
   return ids;
 }
 
-/// A graph ready to run.
+/// A graph that is ready to run.
 class Path {
  public:
   Path(const Problem& problem, bool fused) : backend_(make_cpu_backend()) {

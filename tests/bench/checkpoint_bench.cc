@@ -1,4 +1,4 @@
-// Speed of write_checkpoint() against a plain write and fsync of the same bytes, taken in turns.
+// Compares the speed of write_checkpoint() with that of a plain write and fsync of the same bytes, in turns.
 //
 //   checkpoint_bench [DIRECTORY [MEGABYTES [ROUNDS]]]     // a directory on the disk in question
 #include <fcntl.h>
@@ -32,7 +32,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Weights as a model has them: large matrices and small vectors, `bytes` in all.
+/// Tensors like the weights of a model, large matrices and small vectors, with the bytes of `bytes`.
 std::vector<CheckpointTensor> tensors_in(std::span<const std::byte> bytes) {
   std::vector<CheckpointTensor> tensors;
   const auto take = [&](const std::string& name, size_t wanted) {

@@ -1,5 +1,5 @@
-// Causal attention as one operation in bfloat16 on a GPU, forward alone and with its gradient; one line of
-// JSON: seconds (medians) and the memory of the device.
+// Times causal attention as one operation in bfloat16 on a GPU, the forward pass alone and with its gradient.
+// Prints one line of JSON with seconds (medians) and the memory of the device.
 //
 //   build/bin/gpu_attention_bench BATCH HEADS LENGTH D_KV
 #include <algorithm>
@@ -64,7 +64,7 @@ Measured measure(const std::vector<int64_t>& sizes, bool with_gradient) {
     for (int run = 0; run < kRuns; ++run) executor.run(0);
     backend->wait();
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-    if (round > 0) seconds.push_back(taken.count() / kRuns);  // the first one records
+    if (round > 0) seconds.push_back(taken.count() / kRuns);  // the first round records
   }
   std::ranges::sort(seconds);
   return {seconds[kRounds / 2], backend->memory_bytes()};

@@ -1,7 +1,8 @@
-// Times single CPU kernels on one thread: `cmake --build build --target kernels_bench // Times single CPU
-// kernels on one thread: `kernels_bench [NAME PART]`.// Times single CPU kernels on one thread:
-// `kernels_bench [NAME PART]`. build/bin/kernels_bench [NAME PART]`. Contractions in GF/s, the others in ns
-// per element of the first input. Median of rounds, CPU time of the thread.
+// Times single CPU kernels on one thread. Prints GFLOP/s for contractions and ns per element of the first
+// input for other kernels: medians of rounds, in CPU time of the thread.
+//
+//   cmake --build build --target kernels_bench
+//   build/bin/kernels_bench [PART_OF_NAME]
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -29,7 +30,7 @@ double thread_seconds() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-/// An operation with operands of its own.
+/// An operation with its own operands.
 class Run {
  public:
   explicit Run(const Operation& operation) {
@@ -46,7 +47,7 @@ class Run {
   }
   int64_t tasks() const { return kernel_->tasks(); }
 
-  /// Seconds and FLOPs of one execution. `merged`: one run() for all tasks, else one for each.
+  /// The seconds (median) and FLOPs of one execution, with one run() for all tasks.
   std::pair<double, int64_t> time() {
     const auto address = reinterpret_cast<uintptr_t>(scratch_.data());
     std::byte* scratch = reinterpret_cast<std::byte*>(scratch_.data()) + (64 - address % 64) % 64;
@@ -96,7 +97,7 @@ void report(const std::string& filter, const std::string& what, const Operation&
   }
 }
 
-/// One dense layer: forward, dx and dw.
+/// Times one dense layer: forward, dx and dw.
 void dense(const std::string& filter, int64_t batch, int64_t in, int64_t out, DType dtype = DType::kFloat32) {
   Graph graph;
   const Dimension b{"batch", batch}, i{"in", in}, o{"out", out};
@@ -118,7 +119,7 @@ void attention(const std::string& filter) {
   report(filter, "attention p.v 32x(256x64x256)", einsum({p, k}, {b, l, h, d}).operation());
 }
 
-/// Attention and its gradient as one operation each.
+/// Times attention and its gradient, each as one operation.
 void fused_attention(const std::string& filter, int64_t batch, int64_t heads, int64_t length, int64_t width,
                      bool causal) {
   Graph graph;

@@ -1,4 +1,4 @@
-// Attention and its gradient, each kind of mask, bias, noise and head, for each of the kernels that may run.
+// Attention and its gradient with each kind of mask, bias, noise and head, for each kernel that may run.
 #include "engine/ops/attention.h"
 
 #include <gtest/gtest.h>
@@ -17,11 +17,11 @@ namespace {
 struct Problem {
   std::function<AttentionInputs(CaseBuilder&)> inputs;
   AttentionOptions options = {};
-  double scale = 1;  ///< of the terms of sums
+  double scale = 1;  ///< scale of the terms of sums
 };
 
-/// Tensor cores take weights and gradients of logits as bfloat16: terms of the sums are 2^-9 of themselves
-/// apart.
+/// Tensor cores take weights and gradients of logits as bfloat16, so the terms of the sums have a relative
+/// error of 2^-9.
 double tolerance_of(const Operation& operation) {
   if (operation.inputs()[0].dtype() == DType::kFloat64) return 1e-11;
   return operation.inputs()[0].dtype() == DType::kBFloat16 && operation.name() == "attention_gradient" ? 3e-2
@@ -34,8 +34,8 @@ const Operation& find(const Tensor& from, std::string_view name) {
   return *operation;
 }
 
-/// The device's kernel against that of the CPU, for the values that the operation has in the graph. `scale`:
-/// about that of the terms of its sums.
+/// Compares the device's kernel with that of the CPU on the values that the operation has in the graph.
+/// `scale` is about the size of the terms of its sums.
 void expect_same(const Graph& graph, const CaseBuilder& build, const Operation& operation, double scale) {
   KernelComparison comparison(operation.output(0));
   const std::vector<Values> inputs = evaluate(graph, operation.inputs(), build.feeds);
@@ -56,12 +56,12 @@ void expect_same(const Problem& problem, DType dtype, bool with_gradient = true)
   expect_same(graph, build, find(dq, "attention_gradient"), problem.scale);
 }
 
-/// Every kernel: float, double, bfloat16.
+/// Compares the kernels of every type: float, double, bfloat16.
 void expect_same(const Problem& problem) {
   for (DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBFloat16}) expect_same(problem, dtype);
 }
 
-/// Sizes of heads for tensor cores, with padding or without, and others.
+/// Head sizes for tensor cores, with and without padding, and for other kernels.
 constexpr int64_t kWidths[] = {64, 128, 40, 20};
 
 TEST(CudaAttention, OfAnySizes) {
@@ -208,7 +208,7 @@ TEST(CudaAttention, OfGroupsOfHeads) {
           .v = c.input("v", {batch(2), heads(2), memory(70), d_kv(64)})};
     }});
   }
-  // Two dimensions of heads apart, and ids that differ between them.
+  // Two dimensions of heads that are not adjacent, with ids that differ between them.
   const Dimension others{"others", 2};
   expect_same({[&](CaseBuilder& c) {
     AttentionInputs in{.q = c.input("q", {others, batch(2), query_heads, length(20), d_kv(16)}),
@@ -244,13 +244,13 @@ TEST(CudaAttention, WithinASequence) {
                {.memory_length = "length", .min_relative = -30, .max_relative = 1}});
 }
 
-/// Scale of sums of all values.
+/// The scale of sums of all values.
 constexpr double kManyValues = 10;
 
 TEST(CudaAttention, OfQueriesThatSeeNothing) {
   const auto inputs = [](CaseBuilder& c) {
     AttentionInputs in = multi_head(c, 1, 2, 70, 84, 64);
-    // Queries 0 to 4 see nothing; of the entries hidden from them, some are hidden twice.
+    // Queries 0 to 4 see nothing; some of the entries hidden from them are hidden by two masks.
     Values query(70, 1.0), ids(84, 1.0);
     std::fill(query.begin(), query.begin() + 5, 9.0);
     in.query_segment = c.values("s", {length(70)}, DType::kInt32, query);
@@ -262,7 +262,7 @@ TEST(CudaAttention, OfQueriesThatSeeNothing) {
     expect_same({inputs, {.causal = causal, .max_distance = 16}, kManyValues});
     expect_same({inputs, {.causal = causal, .extra_logit = 0.5, .max_distance = 16}});
   }
-  // By index, by two masks.
+  // The entries are hidden by index, by two masks.
   expect_same({[](CaseBuilder& c) {
                  AttentionInputs in = multi_head(c, 1, 1, 70, 84, 64);
                  Values priorities(70, 60);
@@ -329,7 +329,7 @@ TEST(CudaAttention, ShowsNaN) {
     for (int64_t l : {6, 90}) {
       const auto inputs = [=](CaseBuilder& c) {
         AttentionInputs in = multi_head(c, 1, 1, l, l, 64);
-        c.feeds["k"][2 * 64 + 1] = std::nan("");  // of entry 2
+        c.feeds["k"][2 * 64 + 1] = std::nan("");  // in entry 2
         return in;
       };
       expect_same({inputs, {.causal = true}}, dtype, false);

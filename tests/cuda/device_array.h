@@ -1,4 +1,4 @@
-// Memory of a device that a test fills and reads.
+// DeviceArray is device memory that a test fills and reads.
 #pragma once
 
 #include <cstring>
@@ -12,7 +12,7 @@ namespace mtf::cuda::testing {
 template <class T>
 class DeviceArray {
  public:
-  /// Of zeros.
+  /// An array of zeros.
   DeviceArray(Device& device, int64_t size)
       : device_(device),
         bytes_(size * int64_t{sizeof(T)}),

@@ -1,4 +1,4 @@
-// What every device promises, of the one that the test program is linked with: a GPU or the emulator.
+// The promises of every device, tested on the one with which the program is linked: a GPU or the emulator.
 #include "engine/backend/cuda/device/device.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ namespace {
 using testing::DeviceArray;
 using ::testing::HasSubstr;
 
-/// Without a device all tests are skipped.
+/// Skips all tests if there is no device.
 class NeedsDevice final : public ::testing::Environment {
  public:
   void SetUp() override {
@@ -59,7 +59,7 @@ TEST(OpenDevice, SaysWhichThereAre) {
 }
 
 TEST_F(DeviceTest, MemoryIsZeroedAndAligned) {
-  for (int round = 0; round < 2; ++round) {  // the second time it may be what the first gave back
+  for (int round = 0; round < 2; ++round) {  // the second round may reuse memory of the first
     const DeviceArray<int32_t> memory(device_, 1000);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.bytes()) % 256, 0u);
     EXPECT_EQ(memory.get(), std::vector<int32_t>(1000));
@@ -95,7 +95,7 @@ TEST_F(DeviceTest, StreamsWaitForEvents) {
   ended->wait_in(device_.compute());
   EXPECT_EQ(to.get(), std::vector<int32_t>(count, 5));
   ended->wait();
-  device_.make_event()->wait();  // one that was never recorded
+  device_.make_event()->wait();  // an event that was never recorded
 }
 
 TEST_F(DeviceTest, RecordingsRunWhenTheyAreReplayed) {
@@ -171,7 +171,8 @@ TEST_F(DeviceTest, StagedCopiesKeepTheirOrder) {
   EXPECT_FALSE(backend.instruction_set().empty());
 }
 
-/// Whole numbers that bfloat16 holds, of which sums are exact in float32: an algorithm's order says nothing.
+/// Whole numbers that fit into bfloat16 and whose sums are exact in float32, so an algorithm's order is
+/// irrelevant.
 template <class T>
 std::vector<T> numbers(int64_t count, int seed) {
   std::vector<T> result;
@@ -179,7 +180,7 @@ std::vector<T> numbers(int64_t count, int seed) {
   return result;
 }
 
-/// c as the problem says, element by element.
+/// Computes c as the problem is defined, element by element.
 template <class Input, class Output>
 void multiply(const MatmulProblem& p, const std::vector<Input>& a, const std::vector<Input>& b,
               const std::vector<Output>& bias, std::vector<Output>& c) {
@@ -214,8 +215,8 @@ bool same_bits(const std::vector<T>& x, const std::vector<T>& y) {
   return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0;
 }
 
-/// Expects the product of made-up matrices that begin `offset` elements into their memory, that nothing else
-/// of c is written, and the same bits again and from a recording.
+/// Checks the product of generated matrices that begin `offset` elements into their memory: nothing else of c
+/// is written, and the bits are the same when it is repeated and when it is replayed from a recording.
 template <class Input, class Output>
 void expect_product(Device& device, MatmulProblem p, int64_t offset = 0) {
   SCOPED_TRACE(::testing::Message() << text(p) << ", transposed: " << p.transpose_a << p.transpose_b
@@ -322,9 +323,9 @@ TYPED_TEST(MatmulTest, OfBatches) {
     p.batch_b = 24 * 8;
     p.batch_c = 16 * 24;
     this->expect(p);
-    p.batch_b = 0;  // one b for all
+    p.batch_b = 0;  // all matrices share one b
     this->expect(p);
-    // Heads of one position beside each other.
+    // The heads of one position are adjacent.
     p.batch_a = 8;
     p.row_a = 5 * 8;
     p.batch_c = 24;

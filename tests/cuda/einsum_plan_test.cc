@@ -17,7 +17,7 @@ using Numbers = std::vector<double>;
 struct Einsum {
   Shape a, b, out;
   DType input = DType::kFloat32, output = DType::kFloat32;
-  std::optional<Shape> bias = {};  ///< with a gelu behind it
+  std::optional<Shape> bias = {};  ///< if set, followed by a gelu
 
   Contraction contraction() const {
     Graph graph;
@@ -38,10 +38,10 @@ int64_t calls(const EinsumPlan& plan) { return size_of(plan.loops) * size_of(pla
 
 bool packs(const EinsumPlan& plan) { return plan.packed[kA] || plan.packed[kB] || plan.packed[kOut]; }
 
-/// Any function in the place of gelu.
+/// Stands in for gelu with an arbitrary function.
 double finished(Epilogue epilogue, double x) { return epilogue == Epilogue::kGelu ? std::max(x, 0.0) : x; }
 
-/// One call, by loops, with everything checked that a library takes for granted.
+/// Computes one call with loops and checks everything that a library takes for granted.
 void multiply(const MatmulProblem& problem, bool accumulate, const double* a, const double* b, double* c,
               const double* bias) {
   ASSERT_GE(problem.row_a, problem.transpose_a ? problem.m : problem.k);
@@ -103,7 +103,7 @@ Numbers run(const EinsumPlan& plan, Numbers a, Numbers b, const Numbers& bias, E
   return tensors[kOut];
 }
 
-/// The definition: a loop over all combinations of all dimensions.
+/// The definition of the contraction: a loop over all combinations of all dimensions.
 Numbers by_definition(const Einsum& einsum, const Numbers& a, const Numbers& b, const Numbers& bias) {
   const Shape all = einsum.a + einsum.b;
   const Shape none;
@@ -147,9 +147,10 @@ void expect_right(const Einsum& einsum, bool output_in_scratch = false) {
             by_definition(einsum, a, b, bias));
 }
 
-/// Each class has `least` to 4 dimensions of 1 to `most` entries; the operands have them in any order.
+/// A contraction whose classes have up to `most_dimensions` dimensions of 1 to `most` entries; the operands
+/// have them in any order.
 Einsum random_einsum(std::mt19937& generator, int most_dimensions, int64_t most) {
-  std::vector<Dimension> dimensions[3];  // of a, b and the output
+  std::vector<Dimension> dimensions[3];  // dimensions of a, b and the output
   const auto add = [&](const char* name, int least, std::initializer_list<int> operands) {
     const int count = std::uniform_int_distribution<int>(least, most_dimensions)(generator);
     for (int i = 0; i < count; ++i) {
@@ -217,7 +218,8 @@ TEST(EinsumPlan, MakesOneProductOfADenseLayerAndItsGradients) {
 }
 
 TEST(EinsumPlan, TakesBatchDimensionsAsTheyLie) {
-  // Each example's heads are interleaved: one of them is the batch of a call, the other a loop.
+  // The heads of each example are interleaved: one of the two dimensions is the batch of a call, the other a
+  // loop.
   const Einsum logits{
       {batch, length, heads, key}, {batch, memory, heads, key}, {batch, heads, length, memory}};
   const EinsumPlan plan = plan_einsum(logits.contraction());
@@ -256,7 +258,7 @@ TEST(EinsumPlan, CopiesWhatIsNoMatrixOrTakesManyCalls) {
 }
 
 TEST(EinsumPlan, KeepsSumsOverSeveralCallsInFloat32) {
-  // The summed dimensions are in another order in b: the first of them is summed by calls.
+  // b has the summed dimensions in another order, so the first of them is summed over calls.
   const Dimension outer{"outer", 2}, inner{"inner", 4096};
   Einsum einsum{{length, outer, inner}, {inner, outer, hidden}, {length, hidden}};
   const EinsumPlan added = plan_einsum(einsum.contraction());

@@ -55,7 +55,7 @@ TEST(Einsum, CopiesOperandsThatAreNoMatrices) {
 }
 
 TEST(Einsum, AddsProductsOfSeveralCalls) {
-  // The summed dimensions are in another order in b, and a copy of it would be large.
+  // b has the summed dimensions in another order, and a copy of it would be large.
   const Dimension inner{"inner", 512}, rows{"rows", 33}, columns{"columns", 65};
   for (const DType input : {DType::kFloat32, DType::kBFloat16})
     expect_same({rows, h, inner}, {inner, h, columns}, {rows, columns}, input, DType::kFloat32);
@@ -78,14 +78,14 @@ TEST(Einsum, SumsInnerProducts) {
   expect_same({k, i}, {k, i}, {i});
   expect_same({i, l, b}, {b, l, i}, {i, b});
   expect_same({b, k}, {k, b}, {b});
-  // In several chunks.
+  // These sums have several chunks.
   const Dimension many{"many", 5000};
   expect_same({many}, {many}, {});
   expect_same({b, many}, {b, many}, {b});
   expect_same({many, l}, {many, l}, {l});
 }
 
-/// The output of a prepared kernel in this iteration, where `before` was.
+/// The output of a prepared kernel in this iteration; the output's memory holds `before`.
 Values run_kernel(const KernelContext& context, const std::vector<Values>& inputs, const Values& before,
                   int64_t iteration) {
   const std::unique_ptr<Kernel> kernel = cuda_device().prepare(context);
@@ -148,7 +148,7 @@ TEST(Einsum, AddsToTheOutputExceptInTheFirstIteration) {
   }
 }
 
-/// Whole numbers up to 256 are the same in bfloat16.
+/// Uses whole numbers up to 256, which are exact in bfloat16.
 void expect_fused(const Shape& a, const Shape& b, const Shape& output, const Shape& bias, bool has_bias,
                   bool has_gelu, DType dtype) {
   Graph graph;
@@ -207,7 +207,7 @@ TEST(Einsum, GivesTheValuesOfTheCpuForRandomContractions) {
                                                 {DType::kBFloat16, DType::kBFloat16},
                                                 {DType::kBFloat16, DType::kFloat32}};
   for (int trial = 0; trial < 200; ++trial) {
-    std::vector<Dimension> dimensions[3];  // of a, b and the output
+    std::vector<Dimension> dimensions[3];  // dimensions of a, b and the output
     const auto add = [&](const char* name, int least, std::initializer_list<int> operands) {
       const int count = std::uniform_int_distribution<int>(least, 2)(generator);
       for (int n = 0; n < count; ++n) {

@@ -1,5 +1,5 @@
-// Component-wise and binary functions, casts, selections, broadcasts, transposes, sums of terms, constants,
-// buckets of positions, dropout and random tensors.
+// Unary and binary functions, casts, selections, broadcasts, transposes, sums of terms, constants, buckets of
+// positions, dropout and random tensors.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,7 +26,7 @@ constexpr DType kAll[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
 constexpr double kTolerance = 1e-6, kInfinity = std::numeric_limits<double>::infinity(),
                  kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// Also in place.
+/// Compares both out of place and in place.
 void expect_same(KernelComparison comparison) {
   comparison.expect_same();
   comparison.in_place = true;
@@ -39,7 +39,7 @@ void expect_same(const Tensor& output, double tolerance = 0) {
   expect_same(comparison);
 }
 
-/// Values of every magnitude, special ones first. As many as fill no whole number of packs.
+/// Values of every magnitude, special ones first. Their number is not a multiple of a pack.
 Values magnitudes() {
   Values values = {0,   -0.0, 1,   -1,  kInfinity, -kInfinity, kNaN, 1e-42, -1e-42, 3e38, -3e38, 88.7, -88.7,
                    104, -104, 100, 101, -100,      -101,       0.5,  -0.5,  0.625,  2,    -2,    7.5};
@@ -96,7 +96,7 @@ using Binary = Tensor (*)(const Tensor&, const Tensor&, const Shape&);
 constexpr Binary kArithmetic[] = {add, subtract, multiply, divide, minimum, maximum, modulo};
 constexpr Binary kComparisons[] = {less, greater, less_equal, greater_equal, equal, not_equal};
 
-/// With NaN, ties and zeros on both sides.
+/// The operands include NaN, ties and zeros on both sides.
 TEST(Binary, FunctionsAreThoseOfTheProcessor) {
   const auto check = [](Binary function, DType dtype, double tolerance = 0) {
     Graph graph;
@@ -115,7 +115,7 @@ TEST(Binary, FunctionsAreThoseOfTheProcessor) {
   for (DType dtype : kFloating) {
     for (Binary function : kArithmetic) check(function, dtype);
     for (Binary function : kComparisons) check(function, dtype);
-    check(floor_divide, dtype, kTolerance);  // the sign of 0 differs
+    check(floor_divide, dtype, kTolerance);  // the sign of 0 may differ
   }
   for (DType dtype : kIntegers) {
     for (Binary function : std::initializer_list<Binary>{minimum, maximum, floor_divide, modulo})
@@ -142,13 +142,13 @@ TEST(Binary, FunctionsOfTruthValuesAndSumsOfWholeNumbers) {
   }
 }
 
-/// Shapes of operands of an output [a, b, c]: whole, rows, columns, one number, others that repeat.
+/// Shapes of operands of an output [a, b, c]: whole, rows, columns, a single number, and others that repeat.
 std::vector<Shape> operand_shapes(int64_t c) {
   const Dimension a{"a", 3}, b{"b", 4}, d{"c", c};
   return {{a, b, d}, {d}, {a}, {b}, {}, {a, b}, {b, d}, {a, d}, {d, b, a}, {b, a, d}, {d, a}};
 }
 
-/// In whole packs and not.
+/// Row lengths that are whole packs, and some that are not.
 constexpr int64_t kRows[] = {16, 8, 4, 6, 5, 1, 33};
 
 TEST(Binary, OperandsOfEveryShapeAreBroadcast) {
@@ -338,7 +338,8 @@ TEST(Dropout, OfASliceInAMicrobatch) {
   }
 }
 
-/// In double by the same formulas: the same bits where the C libraries' logarithms agree; here they are one.
+/// The values are computed in double by the same formulas. The bits are the same if the logarithms of the C
+/// libraries agree; here there is only one library.
 TEST(RandomTensors, AreThoseOfTheProcessor) {
   for (DType dtype : kFloating) {
     for (int64_t width : {64, 7}) {

@@ -1,4 +1,5 @@
-// Collectives from GPU to GPU, in processes with an emulated device each, against those within one process.
+// Collectives between GPUs, in processes with an emulated device each, compared with those within one
+// process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -53,7 +54,7 @@ class Shared {
   void* memory_;
 };
 
-/// Numbers that the processes of a test leave for the test.
+/// Numbers that the processes leave for the test.
 class SharedDoubles {
  public:
   explicit SharedDoubles(size_t count)
@@ -72,7 +73,7 @@ class SharedDoubles {
   double* data_;
 };
 
-/// Gathers through it.
+/// A communicator that gathers through Shared memory.
 class HostOfTest final : public Communicator {
  public:
   HostOfTest(Shared& shared, int process) : shared_(shared), process_(process) {}
@@ -112,7 +113,7 @@ class HostOfTest final : public Communicator {
 
 using Action = std::function<void(CudaBackend&, HostOfTest&, NcclCommunicator&)>;
 
-/// Runs `action` in so many processes, each with a device, and expects that nothing fails there.
+/// Runs `action` in `count` processes, each with a device, and expects that nothing fails there.
 void in_processes(int count, const Action& action) {
   constexpr unsigned kMostSeconds = 120;
   Shared shared(count);
@@ -138,7 +139,8 @@ void in_processes(int count, const Action& action) {
   }
 }
 
-/// All in flight together, in two rounds. Returns what all processes send in a run of each.
+/// Runs all collectives concurrently, in two rounds. Returns the bytes that all processes send in a run of
+/// each.
 std::vector<double> check_collectives(int processes, const std::vector<MeshCollective>& collectives,
                                       const CollectiveSideOptions& options = {.tolerance = kRounding}) {
   SharedDoubles bytes(collectives.size());
@@ -213,7 +215,7 @@ MeshCollective all_reduce_of(const char* mesh, AxisMask axes, DType dtype, std::
 TEST(NcclCommunicator, SumsOfBFloat16HaveTheBitsOfOneProcess) {
   check_collectives(6, {all_reduce_of("a:2;b:3", 3, DType::kBFloat16, {7, 1001})}, {.tolerance = 0});
   check_collectives(3, {all_reduce_of("a:4;b:3", 3, DType::kBFloat16, {7, 1001})}, {.tolerance = 0});
-  // Some of what the owners add is in the accumulator's type, and lies at odd places.
+  // Some of the data that the owners add has the accumulator's type and unusual alignment.
   std::vector<MeshCollective> mixed;
   for (const int64_t size : {1, 3, 1001, 70'001})
     mixed.push_back(all_reduce_of("a:2;b:3", 2, DType::kBFloat16, {size}));
@@ -225,12 +227,12 @@ TEST(NcclCommunicator, SumsOfGroupsThatAreSpreadUnevenlyHaveTheBitsOfOneProcess)
 }
 
 TEST(NcclCommunicator, APreaddedHalfTravelsOnce) {
-  // Eight positions in two processes: each sends half of the elements, added over its four members, and then
-  // the other half's result.
+  // Eight positions are in two processes. Each process sends half of the elements, summed over its four
+  // members, and then the result for the other half.
   const auto bytes = check_collectives(2, {all_reduce_of("a:8", 1, DType::kFloat32, {1024}),
                                            all_reduce_of("a:8", 1, DType::kBFloat16, {1024})});
   EXPECT_EQ(bytes[0], 2 * 2 * 512 * 4);
-  EXPECT_EQ(bytes[1], 2 * 512 * (4 + 2));  // what is pre-added is float32
+  EXPECT_EQ(bytes[1], 2 * 512 * (4 + 2));  // partial sums are float32
 }
 
 TEST(NcclCommunicator, GatheredBytesTravelOnceToAProcessThatKeepsSeveralCopies) {

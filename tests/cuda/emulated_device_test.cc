@@ -1,4 +1,4 @@
-// The emulated GPU's streams, events, memory and recordings keep the promises of Device and no more.
+// The emulated GPU's streams, events, memory and recordings keep exactly the promises of Device.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -15,7 +15,7 @@ namespace {
 
 using testing::DeviceArray;
 
-/// y = 10 y + digit: shows what ran, in which order.
+/// y = 10 y + digit, which shows what has run, and in which order.
 struct Append {
   int* y;
   int digit;
@@ -160,7 +160,7 @@ TEST_F(EmulatedDeviceTest, RecordsStreamsThatWaitForTheComputeStream) {
     back->wait_in(compute);
     append(compute, 3);
   });
-  append(other, 4);  // runs again
+  append(other, 4);  // the stream runs its work again
   device->wait(other);
   EXPECT_EQ(value(), 4);
   recording->replay();

@@ -1,5 +1,5 @@
-// The text of generated kernels, compiled by the host's compiler and run by the emulator, gives the bits of
-// the operations one by one.
+// The text of generated kernels, compiled by the host's compiler and run by the emulator, gives the same bits
+// as the single operations.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -68,7 +68,7 @@ class HostCompiledFusions final : public FusionKernels {
   std::vector<Entry*> kernels_;
 };
 
-/// The emulated device with other kernels for fusions.
+/// The emulated device with different kernels for fusions.
 class DeviceWithText final : public Device {
  public:
   explicit DeviceWithText(HostCompiledFusions& fusions) : fusions_(fusions) {}

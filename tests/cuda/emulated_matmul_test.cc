@@ -1,4 +1,4 @@
-// Products of the emulated GPU against sums of products.
+// Products of the emulated GPU, compared with plain sums of products.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -24,7 +24,7 @@ std::vector<T> random_values(int64_t count, unsigned seed) {
   return values;
 }
 
-/// Elements of `batch` matrices of `rows` rows.
+/// The number of elements spanned by `batch` matrices of `rows` rows.
 int64_t extent(int64_t batch, int64_t batch_stride, int64_t rows, int64_t row) {
   return (batch - 1) * batch_stride + rows * row;
 }
@@ -69,7 +69,7 @@ void expect_product(const MatmulProblem& p, double tolerance) {
   }
 }
 
-/// Strides larger than dense ones, and dense ones.
+/// Uses strides larger than dense ones as well as dense ones.
 template <class Input, class Output>
 void expect_products(double tolerance) {
   for (int variant = 0; variant < 32; ++variant) {

@@ -1,5 +1,5 @@
-// Kernels on the emulated GPU: threads, barriers and exchanges are as a GPU has them, broken rules abort, and
-// missing barriers show.
+// Kernels on the emulated GPU: threads, barriers and exchanges behave as on a GPU, broken rules abort, and
+// missing barriers are detected.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -132,7 +132,7 @@ TEST_F(Emulator, ExchangesValuesWithinAWarp) {
   }
 }
 
-/// Reverses the numbers of its threads.
+/// Each block reverses the numbers of its threads.
 template <bool with_barrier>
 struct Reverse {
   int* y;
@@ -159,7 +159,7 @@ TEST_F(Emulator, GivesOtherResultsFromLaunchToLaunchWhereABarrierIsMissing) {
   EXPECT_GE(without.size(), 2);
 }
 
-/// Sums twice over the same shared memory.
+/// Each block reduces twice in the same shared memory.
 template <bool with_barrier>
 struct Twice {
   int* y;
@@ -184,7 +184,7 @@ TEST_F(Emulator, ShowsThatSharedMemoryIsWrittenBeforeAllHaveReadIt) {
   EXPECT_NE(y.get(), std::vector<int>(128, 12));
 }
 
-/// Every lane reads what the next one has written.
+/// Each lane reads what the next lane has written.
 template <bool with_barrier>
 struct Neighbour {
   int* y;

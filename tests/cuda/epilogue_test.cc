@@ -1,4 +1,4 @@
-// Programs whose contractions do what follows them give the results of those whose do not.
+// Programs with fused epilogues give the same results as programs without.
 #include <gtest/gtest.h>
 
 #include "engine/graph/gradients.h"
@@ -49,7 +49,7 @@ void build_step(Graph& graph, DType activation) {
     graph.assign(*weights[n].first, sgd_update(weights[n].second, sums[n], graph.constant(0.1)));
 }
 
-/// Losses of some steps.
+/// The losses of some steps.
 Values losses(const Program& program) {
   VariableStore variables(cuda_device(), program.mesh, program.variables);
   variables.initialize(1);

@@ -1,4 +1,4 @@
-// Programs whose elementwise operations are fused give the bits of those whose are not.
+// Programs with fused elementwise operations give the same bits as programs without.
 #include <gtest/gtest.h>
 
 #include "engine/ops/binary.h"
@@ -49,7 +49,7 @@ TEST_F(Fusions, HaveTheBitsOfSeparateInstructions) {
   EXPECT_GT(steps, operations / 3);
 }
 
-/// With loops, collectives between positions that share the device, and guarded updates.
+/// Programs include loops, collectives between positions that share the device, and guarded updates.
 TEST_F(Fusions, LeaveProgramsAsTheyAre) {
   size_t steps = 0;
   for (uint32_t seed = 0; seed < 40; ++seed) {
@@ -68,7 +68,7 @@ TEST_F(Fusions, LeaveProgramsAsTheyAre) {
   EXPECT_GT(steps, 100u);
 }
 
-/// A moving average that is written where it stands, unless a guard says no.
+/// A moving average is updated in place, unless its guard is false.
 TEST_F(Fusions, UpdateVariablesUnderGuards) {
   const Shape shape{{"a", 70}};
   for (const double limit : {-1.0, 1e9}) {

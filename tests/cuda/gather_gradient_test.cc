@@ -6,7 +6,7 @@
 namespace mtf::testing {
 namespace {
 
-/// d table of a look-up by `ids`, with values below `bound` and a few that select nothing.
+/// The gradient of a look-up with respect to its table; ids are below `bound`, and a few select nothing.
 struct Lookup {
   Shape table, ids;
   DType dtype = DType::kFloat32, out = DType::kFloat32;
@@ -27,7 +27,7 @@ constexpr std::pair<DType, DType> kTypePairs[] = {{DType::kFloat32, DType::kFloa
                                                   {DType::kFloat64, DType::kFloat64},
                                                   {DType::kInt32, DType::kInt32}};
 
-/// Entries with few places are added in the order of the CPU's kernel: the same bits.
+/// Entries with few places are added in the order of the CPU's kernel, so the bits are the same.
 TEST(GatherGradient, AddsInTheOrderOfTheIds) {
   const Dimension vocab{"vocab", 12}, a{"a", 5}, b{"b", 30}, heads{"heads", 2};
   for (const auto& [dtype, out] : kTypePairs) {
@@ -56,7 +56,7 @@ TEST(GatherGradient, OfASliceOfTheTable) {
   comparison.expect_same();
 }
 
-/// Vocabularies of several digits, more places than a block sorts.
+/// Vocabularies whose ids have several digits, and more places than a block sorts.
 TEST(GatherGradient, SortsManyPlaces) {
   for (int64_t vocab : {255, 256, 70000}) {
     Graph graph;
@@ -73,7 +73,7 @@ TEST(GatherGradient, SortsManyPlacesOfSeveralBatches) {
   lookup.comparison(graph).expect_same();
 }
 
-/// Whole numbers, whose sums are exact in any order.
+/// Uses whole numbers, whose sums are exact in any order.
 TEST(GatherGradient, EntriesWithManyPlaces) {
   for (const auto& [dtype, out] : kTypePairs) {
     if (out == DType::kBFloat16) continue;

@@ -18,7 +18,8 @@ void expect_division(int64_t n, int64_t d, int64_t bound) {
   ASSERT_EQ(division.remainder, n % d) << n << " % " << d;
 }
 
-/// Numbers from 0 to `largest` where divisions go wrong first: near powers of two and near the ends.
+/// Numbers from 0 to `largest` at which divisions are most likely to be wrong: near powers of two and the
+/// ends.
 std::vector<int64_t> extremes(int64_t largest) {
   std::vector<int64_t> result;
   for (int64_t i = 0; i <= std::min<int64_t>(70, largest); ++i) result.insert(result.end(), {i, largest - i});
@@ -70,7 +71,7 @@ TEST(Divisor, BelowAThousandWithoutException) {
   }
 }
 
-/// All orders of the axes, with gaps, repeated and joinable ones.
+/// Axes in all orders, with gaps, and repeated and joinable ones.
 TEST(Strided, WalksAsTheHostDoes) {
   const std::vector<StridedAxes<2>> walks = {
       {},

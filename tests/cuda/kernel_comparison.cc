@@ -17,7 +17,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// What outputs hold before a kernel runs, and what lies behind operands.
+/// The content of outputs before a kernel runs, and of the bytes after operands.
 constexpr std::byte kUntouched{0xa5};
 constexpr size_t kRedZone = 256;
 
@@ -35,7 +35,7 @@ std::vector<LocalTensor> described(const std::vector<ComparedOperand>& operands)
   return result;
 }
 
-/// Memory that kernels may require to be aligned.
+/// Host memory with the alignment that kernels may require.
 class AlignedBytes {
  public:
   explicit AlignedBytes(size_t bytes) : memory_(bytes + 64) {}
@@ -45,7 +45,7 @@ class AlignedBytes {
   Bytes memory_;
 };
 
-/// Operands of one run, in the memory of the host or of the device.
+/// The operands of one run, in host or device memory.
 struct Operands {
   std::vector<Slice> inputs, outputs;
 };
@@ -56,7 +56,7 @@ bool same(double actual, double expected, double tolerance) {
   return std::abs(actual - expected) <= tolerance * std::max(1.0, std::abs(expected));
 }
 
-/// Runs a prepared device kernel on fresh memory; returns the outputs.
+/// Runs a prepared device kernel on fresh memory.
 class DeviceRun {
  public:
   DeviceRun(const Kernel& kernel, const KernelComparison& comparison, const std::vector<Bytes>& inputs,
@@ -87,7 +87,7 @@ class DeviceRun {
     cuda_device().wait();
     scratch.read();
   }
-  /// Contents of all operands: inputs, then outputs that are not one of them.
+  /// The contents of all operands: inputs, then outputs that do not share an input's memory.
   std::vector<Bytes> contents() {
     std::vector<Bytes> result;
     for (GuardedMemory& memory : memory_) result.push_back(memory.read());
@@ -106,7 +106,7 @@ class DeviceRun {
 }  // namespace
 
 Backend& cuda_device() {
-  // Not destroyed: the device uses other static objects.
+  // The device is not destroyed because it uses other static objects.
   static Backend* const device = new cuda::CudaBackend(cuda::open_device(0));
   return *device;
 }

@@ -17,7 +17,7 @@ std::vector<float> numbers(int64_t count, int seed) {
   return result;
 }
 
-/// What BLAS computes for `problem`, element by element of columns.
+/// The result of BLAS for `problem`, computed element by element.
 void multiply(const ColumnMajorProblem& problem, int64_t batch, const float* first, const float* second,
               float* output) {
   const auto at = [](const ColumnMajorMatrix& matrix, int64_t i, int64_t j) {
@@ -38,7 +38,7 @@ void multiply(const ColumnMajorProblem& problem, int64_t batch, const float* fir
   }
 }
 
-/// What the problem says.
+/// The result by the problem's definition.
 void multiply(const MatmulProblem& p, const float* a, const float* b, float* c) {
   for (int64_t matrix = 0; matrix < p.batch; ++matrix) {
     for (int64_t i = 0; i < p.m; ++i) {
@@ -84,7 +84,7 @@ TEST(MatmulPlan, ColumnsOfTheTransposedMatricesGiveTheSameProduct) {
 }
 
 TEST(MatmulPlan, LeadingDimensionsAreNoSmallerThanColumns) {
-  // One row of a: its stride says nothing.
+  // a has one row, so its stride is irrelevant.
   MatmulProblem p = dense(1, 6, 8);
   p.row_a = 0;
   const ColumnMajorProblem matrices = column_major(p);
@@ -138,7 +138,7 @@ TEST(MatmulPlan, OnePlanForEachProduct) {
   MatmulProblem p = dense(4, 6, 8);
   const auto plan = find(p);
   EXPECT_EQ(find(p), plan);
-  p.batch_a = 99;  // of one matrix
+  p.batch_a = 99;  // irrelevant for a single matrix
   EXPECT_EQ(find(p), plan);
   p.accumulate = true;
   EXPECT_NE(find(p), plan);

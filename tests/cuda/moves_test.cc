@@ -1,4 +1,4 @@
-// Moves and collectives among positions of one device, against the CPU's.
+// Moves and collectives among positions of one device, compared with the CPU's.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,4 +1,5 @@
-// NVRTC takes the text of every step, for every architecture that the backend is built for. Needs no GPU.
+// NVRTC compiles the text of every step for every architecture for which the backend is built. No GPU is
+// needed.
 #include "engine/backend/cuda/nvidia/nvrtc.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ constexpr DType kIntegers[] = {DType::kInt32, DType::kInt64};
 constexpr DType kAll[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
                           DType::kInt32,   DType::kInt64,    DType::kBool};
 
-/// Operations of a graph, each from inputs of its own, some of them smaller.
+/// Operations of a graph, each with its own inputs, some of them smaller than the result.
 class Fusions {
  public:
   Graph graph;
@@ -33,7 +34,7 @@ class Fusions {
   }
   void add(const Tensor& output) { operations_.push_back(&output.operation()); }
 
-  /// A kernel for each operation, every fifth one for batches.
+  /// The text of a kernel for each operation; every fifth kernel is for batches.
   std::string text() const {
     std::vector<FusionKernelSource> kernels;
     for (const Operation* operation : operations_)
@@ -85,7 +86,7 @@ void add_others(Fusions& fusions) {
       try {
         const Tensor a = fusions.input(dtype), b = fusions.input(dtype, f % 2 == 0);
         fusions.add(fusions.graph.add<Binary>(function, a, b, fusions.shape).output());
-      } catch (const Error&) {  // not defined for the type
+      } catch (const Error&) {  // the function is not defined for the type
       }
     }
     for (DType to : kAll) {

@@ -1,5 +1,5 @@
-// Every operation of the operation cases and of their gradients, in every floating type that the CPU has: the
-// CUDA kernel writes what the CPU's does.
+// Every operation of the operation cases and of their gradients, in every floating-point type that the CPU
+// supports: the CUDA kernel writes the same as the CPU's.
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -50,7 +50,7 @@ TEST_P(Operations, GiveWhatTheProcessorGives) {
     try {
       add_gradients(builder, operation_cases()[GetParam()].build(builder));
     } catch (const Error&) {
-      ASSERT_NE(dtype, DType::kFloat32);  // a type that the operation does not take
+      ASSERT_NE(dtype, DType::kFloat32);  // the operation does not take this type
       continue;
     }
     std::vector<const Operation*> operations;
@@ -62,7 +62,7 @@ TEST_P(Operations, GiveWhatTheProcessorGives) {
     try {
       values = evaluate(graph, inputs, builder.feeds);
     } catch (const Error&) {
-      ASSERT_NE(dtype, DType::kFloat32);  // a type that the CPU has no kernel for
+      ASSERT_NE(dtype, DType::kFloat32);  // the CPU has no kernel for this type
       continue;
     }
     auto next = values.begin();

@@ -14,7 +14,7 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
-/// Work of a device that only ends when it is ended.
+/// Work of a device that ends only when end() is called.
 class Hang {
  public:
   void end() { ended_.set_value(); }

@@ -1,4 +1,4 @@
-// A shared object with the backend, loaded as programs load it: that of the emulator.
+// The emulator's backend in a shared object, loaded as programs load it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -74,7 +74,7 @@ TEST(DevicePlugin, ItsErrorsAreCaughtInTheProgram) {
               HasSubstr("operation unknown has no CUDA kernel for float32"));
 }
 
-/// In a process of its own: a program loads one plugin.
+/// Runs in a separate process, because a program loads only one plugin.
 void expect_refused(const std::string& path, const std::string& message) {
   const auto load = [&] {
     name_plugin(path);

@@ -63,7 +63,7 @@ TEST(Reductions, OfRandomShapesToAnySubsetInAnyOrder) {
   }
 }
 
-/// Few outputs: their elements are divided among blocks.
+/// There are few outputs, so their elements are divided among blocks.
 TEST(Reductions, OfLongRowsAndColumns) {
   const Dimension a{"a", 3}, b{"b", 70000}, c{"c", 8}, d{"d", 9000}, odd{"o", 70001};
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kInt64}) {
@@ -97,7 +97,7 @@ TEST(Reductions, ExtremaOfNaNAndInfinity) {
   }
 }
 
-/// float32 has 24 bits: a sum that forgets small terms would be far off.
+/// float32 has 24 bits: a sum that loses small terms would be far off.
 TEST(Reductions, SumsKeepSmallTerms) {
   for (const Shape& shape :
        {Shape{{"a", 1}, {"b", 300000}}, Shape{{"b", 300000}, {"a", 1}}, Shape{{"b", 100000}, {"a", 3}}}) {

@@ -1,4 +1,4 @@
-// Softmax, cross-entropy and norms: every way in which the kernels choose threads for rows.
+// Softmax, cross-entropy and norms, with every way in which the kernels choose threads for rows.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ struct RowShape {
 };
 void PrintTo(const RowShape& rows, std::ostream* out) { *out << rows.shape.to_string(); }
 
-/// Inputs of operations along `n`.
+/// Provides inputs of operations along `n`.
 class RowFunctions : public ::testing::TestWithParam<RowShape> {
  protected:
   Tensor whole(const std::string& name, DType dtype) { return graph.input(name, GetParam().shape, dtype); }
@@ -33,7 +33,7 @@ class RowFunctions : public ::testing::TestWithParam<RowShape> {
   Tensor per_column(const std::string& name, DType dtype) {
     return graph.input(name, Shape{GetParam().along()}, dtype);
   }
-  /// Also in place.
+  /// Compares both out of place and in place.
   void expect_same(KernelComparison comparison, DType dtype) {
     comparison.tolerance = dtype == DType::kFloat64 ? 1e-11 : 5e-5;
     comparison.expect_same();
@@ -53,7 +53,7 @@ const auto kShortRows = ::testing::Values(
     contiguous(2, 1000), contiguous(2, 2056), contiguous(1, 4099), RowShape{{{"n", 3}, {"a", 2}}},
     RowShape{{{"a", 3}, {"n", 5}, {"b", 3}}}, RowShape{{{"a", 2}, {"n", 70}, {"b", 40}}},
     RowShape{{{"n", 1500}, {"b", 5}}}, RowShape{{{"b", 2}, {"n", 200}, {"a", 1}}});
-/// 1024 threads keep the first; the last is divided among groups and has no alignment.
+/// The first is kept in the registers of 1024 threads; the last is divided among groups and not aligned.
 const auto kLongRows = ::testing::Values(contiguous(1, 16384), contiguous(1, 33000), contiguous(1, 70001));
 
 class NotFinite : public RowFunctions {};
@@ -131,7 +131,7 @@ TEST_P(RowFunctions, CrossEntropy) {
           Values& of_targets = comparison.inputs[1].values;
           if (is_floating(targets.dtype())) {  // weights of classes: sums of both signs would cancel
             for (double& x : of_targets = random_normal_values(GetParam().shape.size(), 2)) x = std::abs(x);
-          } else {  // some out of range
+          } else {  // some ids are out of range
             of_targets = random_whole_values(rows.size(), -1, n + 1, 2);
           }
           return comparison;

@@ -1,4 +1,4 @@
-// Runs programs on a device and gives back the bits of all they leave.
+// Runs programs on a device and returns the bits of all outputs and variables.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace mtf::testing {
 /// Outputs and variables, by name.
 using Results = std::map<std::string, HostTensor>;
 
-/// Of three steps, the last two of which a device records and replays.
+/// The results of three steps, the last two of which a device records and replays.
 inline Results run_on(Backend& backend, const Program& program, const std::map<std::string, Values>& feeds) {
   VariableStore variables(backend, program.mesh, program.variables);
   variables.initialize(1);

@@ -1,5 +1,5 @@
-// Operations that move elements: concat, split, stack, slice, pad, shifts, put, caches, look-ups, running
-// sums.
+// Operations that move elements: concat, split, stack, slice, pad, shifts, dynamic_update_slice, caches,
+// look-ups, and running sums.
 #include <gtest/gtest.h>
 
 #include "engine/ops/concat.h"
@@ -15,9 +15,9 @@
 namespace mtf::testing {
 namespace {
 
-/// One for each size of an element.
+/// One type for each element size.
 constexpr DType kSizes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kBool};
-/// Sizes behind the dimension: words of 1 to 16 bytes.
+/// Sizes inside the dimension, for words of 1 to 16 bytes.
 constexpr int64_t kInner[] = {1, 2, 3, 8, 40};
 
 Shape shape_of(int64_t outer, int64_t length, int64_t inner) {
@@ -25,11 +25,11 @@ Shape shape_of(int64_t outer, int64_t length, int64_t inner) {
 }
 
 void expect_same_result(const Tensor& output) {
-  if (output.operation().inputs().empty()) return;  // the input itself: nothing was to be done
+  if (output.operation().inputs().empty()) return;  // the input itself: there was nothing to do
   KernelComparison(output).expect_same();
 }
 
-/// check(x) for x: [outer=3, length, inner] of every size of elements and inner sizes.
+/// Calls check(x) for x: [outer=3, length, inner] with every element size and inner size.
 template <class Check>
 void for_each_tensor(int64_t length, const Check& check) {
   for (DType dtype : kSizes) {
@@ -139,7 +139,7 @@ TEST(DynamicUpdateSlice, InPlaceAndElsewhere) {
   });
 }
 
-/// `rows` hypotheses; `orders`: of the cache's dimensions, their letters.
+/// `rows` is the number of hypotheses; the letters of `order` are the order of the cache's dimensions.
 void expect_same_cache(int64_t rows, const std::string& order, DType dtype, int64_t inner) {
   Graph graph;
   const auto shape_in = [&](const std::string& letters) {

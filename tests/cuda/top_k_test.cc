@@ -10,7 +10,7 @@ namespace {
 
 constexpr DType kRankedTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32};
 
-/// With ties, and for floats NaN, infinities and zeros of both signs.
+/// Values with ties, and for floats NaN, infinities and zeros of both signs.
 Values difficult(int64_t count, DType dtype, uint32_t seed) {
   Values values = random_whole_values(count, -50, 50, seed);
   if (dtype == DType::kInt32) {

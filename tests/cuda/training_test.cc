@@ -1,4 +1,5 @@
-// Training steps with fused elementwise operations and grouped updates give the bits of those without.
+// Training steps with fused elementwise operations and multi-tensor updates give the same bits as steps
+// without.
 #include <gtest/gtest.h>
 
 #include "engine/runtime/memory_plan.h"
@@ -11,7 +12,7 @@
 namespace mtf::testing {
 namespace {
 
-/// Three steps of a small language model: losses and variables.
+/// The losses and variables of three steps of a small language model.
 Results train(const TrainStep& step, const Program& program) {
   VariableStore variables(cuda_device(), program.mesh, program.variables);
   variables.initialize(1);

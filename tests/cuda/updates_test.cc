@@ -18,7 +18,7 @@ Values squares(Values values) {
   return values;
 }
 
-/// Inputs for updates of one weight.
+/// The inputs of updates of one weight.
 struct Inputs {
   Inputs(const Shape& shape, DType dtype)
       : shape(shape), slots(slot_type(dtype)), w(graph.input("w", shape, dtype)), g(slot("g", shape)) {}
@@ -31,7 +31,8 @@ struct Inputs {
   Tensor w, g;
 };
 
-/// Also in place. `positive`: inputs that roots are taken of; `scalars`: the values of 0-dimensional ones.
+/// Compares both out of place and in place. `positive` are inputs whose square roots are taken; `scalars` are
+/// the values of 0-dimensional inputs.
 void expect_same_update(const Tensor& output, const std::vector<int>& positive = {},
                         const std::vector<std::pair<int, double>>& scalars = {}) {
   KernelComparison comparison(output);
@@ -46,7 +47,7 @@ void expect_same_update(const Tensor& output, const std::vector<int>& positive =
   comparison.expect_same();
 }
 
-/// Less than a pack, one pack, several, and no whole number of them.
+/// Sizes: less than a pack, one pack, several packs, and a number that is not a multiple of a pack.
 class Updates : public ::testing::TestWithParam<int64_t> {
  protected:
   Shape shape() const { return {{"a", GetParam()}}; }
@@ -83,7 +84,7 @@ TEST_P(Updates, SecondMoment) {
   }
 }
 
-/// What the kernel says of scalars, all ones but for number `i`, which is `value`.
+/// The kernel's result for `count` scalars that are all one, except number `i`, which is `value`.
 bool are_all_finite(int count, DType dtype, int i, double value) {
   Graph graph;
   Tensors scalars;
@@ -104,7 +105,7 @@ bool are_all_finite(int count, DType dtype, int i, double value) {
   return values_of(result.read(), DType::kBool)[0] != 0;
 }
 
-/// More scalars than threads, and more than one launch takes.
+/// There are more scalars than threads, and more than one launch takes.
 TEST(AllFinite, LooksAtEveryScalar) {
   for (DType dtype : kWeightTypes) {
     for (int count : {1, 130, 256, 257, 700}) {
@@ -117,10 +118,11 @@ TEST(AllFinite, LooksAtEveryScalar) {
   }
 }
 
-/// A weight, the dimensions that are factored (none: not factored), and those that keep a scale of their own.
+/// A weight, its factored dimensions (none if it is not factored), and the dimensions that keep scales of
+/// their own.
 struct Weight {
   Shape shape;
-  Shape factored;  ///< the largest first
+  Shape factored;  ///< largest first
   Shape kept = {};
 };
 const Weight kWeights[] = {
@@ -196,7 +198,7 @@ TEST(AdafactorSlices, ArePartsOfTheWeight) {
   sums.expect_same();
 }
 
-/// Runs a kernel of large weights on both sides and compares the sums over their blocks.
+/// Runs a kernel of large weights on both backends and compares the sums over their blocks.
 void expect_same_totals(const Operation& operation, const std::vector<Values>& inputs) {
   std::vector<LocalTensor> in, out;
   for (const Tensor& t : operation.inputs())

@@ -1,5 +1,6 @@
-// NCCL's primitives over a communicator of the host: what a process sends goes to all, and each takes what is
-// for it. They run when they are enqueued or replayed, which is in the same order in all processes.
+// Emulates NCCL's primitives over a communicator of the host: every process sends its data to all, and each
+// takes what is meant for it. Calls run when they are enqueued or replayed, which is in the same order in all
+// processes.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -17,20 +18,20 @@ namespace mtf::cuda {
 namespace emulator {
 namespace {
 
-/// A call within run(). Those of all members of a group come in the same order, sends and receives of two
-/// members in the order of each other.
+/// A call within run(). All members of a group make their collective calls in the same order; sends and
+/// receives between two members match in order.
 struct Call {
   enum class Kind { kAllReduce, kReduceScatter, kAllGather, kSend, kReceive };
   Kind kind;
   const std::byte* in;
   std::byte* out;
-  int64_t bytes;  ///< of `in`, or received
-  DType dtype;    ///< of sums
-  int peer = -1;  ///< rank
+  int64_t bytes;  ///< size of `in`, or of what is received
+  DType dtype;    ///< type of sums
+  int peer = -1;  ///< rank of the other process
 };
 
-/// What comes from one process: data for one other by its number, or for the whole group (kAll), each in the
-/// order of sending.
+/// The messages of one process: data for one other process, by its number, or for the whole group (kAll),
+/// each in the order of sending.
 class Messages {
  public:
   static constexpr int kAll = -1;
@@ -94,7 +95,7 @@ void add(DType dtype, const std::string& terms, std::byte* sums, int64_t begin, 
 
 class EmulatedCollectives final : public DeviceCollectives {
  public:
-  /// `processes`: by rank.
+  /// `processes` are indexed by rank.
   EmulatedCollectives(Communicator& host, std::vector<int> processes)
       : host_(host), processes_(std::move(processes)) {
     while (processes_[static_cast<size_t>(rank_)] != host.process()) ++rank_;
@@ -187,13 +188,13 @@ class EmulatedCollectives final : public DeviceCollectives {
   Communicator& host_;
   const std::vector<int> processes_;
   int rank_ = 0;
-  std::vector<Call> calls_;  ///< of run()
+  std::vector<Call> calls_;  ///< calls made within run()
 };
 
 }  // namespace
 }  // namespace emulator
 
-/// MTF_EMULATED_NCCL: another version.
+/// MTF_EMULATED_NCCL overrides the version.
 std::string collectives_version() {
   const char* version = std::getenv("MTF_EMULATED_NCCL");
   return version == nullptr ? "emulated NCCL" : fmt::format("emulated NCCL {}", version);

@@ -1,4 +1,4 @@
-// A GPU in the host's memory. What is enqueued runs on the thread that waits for it.
+// EmulatedDevice is a GPU in the host's memory. Enqueued work runs on the thread that waits for it.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,7 @@ class EmulatedDevice final : public Device {
   Stream compute() override { return streams_.front()->handle(); }
   std::unique_ptr<Event> make_event() override { return make_emulated_event(*this); }
   Stream make_stream() override;
-  /// Aborts where memory is neither a device's nor pinned, and in a recording where it is pinned.
+  /// Aborts if memory is neither a device's nor pinned, or if it is pinned during a recording.
   void copy(Stream stream, std::byte* to, const std::byte* from, int64_t bytes) override;
   void zero(Stream stream, std::byte* to, int64_t bytes) override;
   void wait(Stream stream) override;
@@ -38,7 +38,7 @@ class EmulatedDevice final : public Device {
   void enqueue(Stream stream, Work work, When when = When::kAwaited);
   /// Aborts during record().
   void check_not_recording(const char* call) const;
-  /// A number for each launch that runs.
+  /// The number of the next launch.
   uint64_t next_launch() { return launches_++; }
 
  private:

@@ -13,16 +13,16 @@ namespace {
 namespace context = boost::context::detail;
 
 constexpr size_t kStackBytes = 256 << 10;
-constexpr size_t kGuardBytes = 4096;  ///< below the stack: what runs over faults
+constexpr size_t kGuardBytes = 4096;  ///< size of the page below the stack, at which an overflow faults
 
 }  // namespace
 
-/// What goes from stack to stack.
+/// Data passed from one stack to the next at a switch.
 struct Fiber::Switch {
   Fiber& from;
   Fiber& to;
 
-  /// On the new stack.
+  /// The entry point on the new stack.
   static void begin(context::transfer_t transfer) {
     Fiber& fiber = static_cast<Switch*>(transfer.data)->to;
     end(transfer);
@@ -52,7 +52,7 @@ Fiber::Fiber(void (*main)(void*), void* argument) : main_(main), argument_(argum
 Fiber::~Fiber() {
   if (pages_ == nullptr) return;
 #if defined(MTF_ADDRESS_SANITIZER)
-  __asan_unpoison_memory_region(stack_, stack_bytes_);  // others get these pages
+  __asan_unpoison_memory_region(stack_, stack_bytes_);  // the pages may be reused
 #endif
   munmap(pages_, kGuardBytes + kStackBytes);
 }

@@ -1,4 +1,4 @@
-// Stacks between which a thread of the host switches.
+// Fiber is a stack; a thread of the host switches between fibers.
 #pragma once
 
 #include <cstddef>
@@ -7,15 +7,15 @@ namespace mtf::cuda::emulator {
 
 class Fiber {
  public:
-  /// The stack on which the thread runs.
+  /// The stack on which the calling thread runs.
   Fiber() = default;
-  /// A stack of its own. The first switch to it calls `main(argument)`, which must not return.
+  /// A new stack. The first switch to it calls `main(argument)`, which must not return.
   Fiber(void (*main)(void* argument), void* argument);
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  /// Called on this fiber: goes on with another one. Returns when one goes on with this.
+  /// Called on this fiber: continues with another one. Returns when a fiber switches back to this one.
   void switch_to(Fiber& other);
 
  private:
@@ -24,8 +24,8 @@ class Fiber {
   void (*main_)(void*) = nullptr;
   void* argument_ = nullptr;
   std::byte* pages_ = nullptr;
-  void* registers_ = nullptr;  ///< where it left off
-  // For AddressSanitizer:
+  void* registers_ = nullptr;  ///< where the fiber continues
+  // State for AddressSanitizer:
   const void* stack_ = nullptr;
   size_t stack_bytes_ = 0;
   void* fake_stack_ = nullptr;

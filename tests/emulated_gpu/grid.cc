@@ -20,7 +20,7 @@
 namespace mtf::cuda::emulator {
 namespace {
 
-/// Why a thread stopped.
+/// The reason why a thread has stopped.
 enum class Stop : uint8_t { kStart, kSync, kSyncWarp, kExchange, kEnd };
 
 const char* words_for(Stop stop) {
@@ -29,7 +29,7 @@ const char* words_for(Stop stop) {
   return kNames[static_cast<int>(stop)];
 }
 
-/// memcpy() without a call where it matters.
+/// memcpy() without a function call for common sizes.
 void copy_value(void* to, const void* from, size_t bytes) {
   switch (bytes) {
     case 4:
@@ -43,7 +43,7 @@ void copy_value(void* to, const void* from, size_t bytes) {
   }
 }
 
-/// As the source names the function object's type.
+/// The name of the function object's type in the source.
 std::string name_of(const Body& body) {
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> name(
@@ -57,34 +57,34 @@ class Grid {
   void run(const LaunchShape& shape, const Body& body, uint64_t order);
   bool running() const { return body_ != nullptr; }
 
-  // Called on fibers.
-  /// Returns when the others have come as far.
+  // The following functions are called on fibers.
+  /// Stops the calling thread. Returns when the others have reached the same point.
   void stop(Stop why);
   struct Slot {
     std::array<std::byte, 32> bytes;
     size_t size = 0;
   };
   using Slots = std::array<Slot, kWarp>;
-  /// What the lanes of the warp give.
+  /// The values passed by all lanes of the warp.
   const Slots& exchange(const void* mine, size_t bytes);
 
  private:
   struct Thread {
-    Fiber* fiber = nullptr;  ///< of a thread that waits
+    Fiber* fiber = nullptr;  ///< fiber of a stopped thread
     Stop stop = Stop::kStart;
   };
 
   void choose_order(uint64_t order);
   void run_block();
   void run_warp(int warp);
-  static void run_threads(void* grid) noexcept;  ///< of a fiber
-  /// The fiber of the next lane of this round: after the last one, the host's.
+  static void run_threads(void* grid) noexcept;  ///< main function of a fiber
+  /// The fiber of the next lane of this round, or the host's after the last lane.
   Fiber& next();
   Fiber& free_fiber();
   void switch_to(Fiber& fiber);
-  /// False if all have ended.
+  /// False if all threads have ended.
   bool all_at_sync() const;
-  /// False if all have come to the end or to a barrier of the block.
+  /// False if all lanes have reached the end or a barrier of the block.
   bool all_at_exchange() const;
   void check_same_stop(int a, int b) const;
 
@@ -96,17 +96,18 @@ class Grid {
 
   int64_t block_ = 0;
   std::vector<Thread> threads_;
-  int warp_ = 0;    ///< that runs
-  int thread_ = 0;  ///< that runs
-  /// Every lane of a warp runs once in a round, from one stop to the next.
+  int warp_ = 0;    ///< warp that is running
+  int thread_ = 0;  ///< thread that is running
+  /// In each round every lane of a warp runs once, from one stop to the next.
   uint64_t round_ = 0;
-  int lanes_run_ = 0;           ///< in this round
-  std::array<Slots, 2> slots_;  ///< of this round, and of the one before, which some lanes have yet to read
+  int lanes_run_ = 0;  ///< lanes that have run in this round
+  /// Slots of this round, and of the one before, which some lanes have not read yet.
+  std::array<Slots, 2> slots_;
 
   Fiber host_;
-  Fiber* fiber_ = &host_;  ///< that runs
+  Fiber* fiber_ = &host_;  ///< fiber that is running
   std::vector<std::unique_ptr<Fiber>> fibers_;
-  std::vector<Fiber*> free_fibers_;  ///< without a thread
+  std::vector<Fiber*> free_fibers_;  ///< fibers without a thread
 };
 
 Grid& this_grid() {
@@ -172,7 +173,7 @@ void Grid::run_threads(void* grid) noexcept {
     (*self.body_)(Block(self.block_, self.shape_.blocks, thread, self.shape_.threads, self.shared_));
     self.threads_[thread] = {nullptr, Stop::kEnd};
     self.free_fibers_.push_back(self.fiber_);
-    self.switch_to(self.next());  // to itself where the next lane has yet to begin
+    self.switch_to(self.next());  // to itself if the next lane starts on this fiber
   }
 }
 

@@ -1,9 +1,9 @@
 // Runs the blocks of a kernel one after the other on the calling thread of the host. Each thread of a block
 // is a fiber that runs from barrier to barrier.
 //
-// What no rule orders (blocks, the warps of a block between two barriers, the lanes of a warp between two
-// exchanges) comes in an order that differs from launch to launch: a kernel that lacks a barrier gives other
-// results.
+// Work without a defined order (blocks, the warps of a block between two barriers, the lanes of a warp
+// between two exchanges) runs in an order that differs from launch to launch, so a kernel that lacks a
+// barrier gives different results.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ namespace mtf::cuda::emulator {
 using Body = std::function<void(const Block&)>;
 
 inline constexpr int kMostThreads = 1024;
-/// Shared memory of a block of an H100; of an A100 163 KiB.
+/// The shared memory of a block on an H100; an A100 has 163 KiB.
 inline constexpr int64_t kMostSharedBytes = 227 << 10;
 
-/// Aborts where an H100 would not start the kernel.
+/// Aborts if an H100 would not start the kernel.
 void check_shape(const LaunchShape& shape, int max_threads, const Body& body);
-/// `order`: the number of the launch.
+/// `order` is the number of the launch, from which the order of execution is derived.
 void run_grid(const LaunchShape& shape, const Body& body, uint64_t order);
 
 }  // namespace mtf::cuda::emulator

@@ -32,7 +32,7 @@ struct Interpreted {
   std::vector<Evaluate> evaluate;
 };
 
-/// What a launch is told, as FusionArguments has it.
+/// The arguments of a launch, decoded from FusionArguments.
 struct Told {
   Told(const Fusion& fusion, std::span<const std::byte> bytes) {
     const auto take = [&](auto& value) {
@@ -83,7 +83,7 @@ void run(const Interpreted& interpreted, const Told& told, int64_t element) {
   }
 }
 
-/// A launch, or the launches of a batch.
+/// One launch, or the launches of a batch.
 struct Launched {
   Launched(std::shared_ptr<const Interpreted> of, std::span<const std::byte> bytes)
       : interpreted(std::move(of)) {

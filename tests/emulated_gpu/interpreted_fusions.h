@@ -7,7 +7,7 @@
 
 namespace mtf::cuda::emulator {
 
-/// Fusions of elementwise operations step by step, one element after the other.
+/// Interprets fusions of elementwise operations step by step, one element after the other.
 std::unique_ptr<FusionKernels> make_interpreted_fusions();
 
 }  // namespace mtf::cuda::emulator

@@ -59,7 +59,7 @@ Slot constant(const Operands&, const Slot*, const Given& given) {
   return slot(narrow<T>(given.parameter));
 }
 
-/// Whether a formula is defined for operands of type T.
+/// True if a formula is defined for operands of type T.
 template <class F, class T>
 inline constexpr bool kTakes = (F::kOperands & (std::is_floating_point_v<Computed<T>> ? mtf::formulas::kFloats
                                                 : std::is_same_v<T, bool>             ? mtf::formulas::kBools
@@ -81,7 +81,7 @@ constexpr Evaluate binary_of() {
   return nullptr;
 }
 
-// By function.
+// These tables are indexed by function.
 #define MTF_UNARY(Formula, name) unary_of<formulas::Formula, T>(),
 #define MTF_GRADIENT(Formula, name) gradient_of<formulas::Formula, T>(),
 #define MTF_BINARY(Formula, name) binary_of<formulas::Formula, T>(),

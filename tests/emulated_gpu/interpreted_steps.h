@@ -25,17 +25,18 @@ struct Slot {
   std::byte bytes[8];
 };
 
-/// What a step is made from besides its operands.
+/// The inputs of a step besides its operands.
 struct Given {
   double parameter = 0;
   uint32_t bits = 0, threshold = 0;
 };
 
 using Operands = std::vector<int>;
-/// `values`: all of the fusion; `operands`: their numbers.
+/// Evaluates a step. `values` are all values of the fusion, `operands` the indices of the step's operands.
 using Evaluate = Slot (*)(const Operands& operands, const Slot* values, const Given& given);
 
-/// `operand`: the type of the first, or of the result where there is none. Aborts where there is no formula.
+/// `operand` is the type of the first operand, or of the result if there is none. Aborts if there is no
+/// formula.
 Evaluate function_of(const Fusion::Step& step, DType operand);
 
 }  // namespace mtf::cuda::emulator

@@ -1,4 +1,5 @@
-// Products in the terms of cuBLASLt (matmul_plan.h), in an order of sums that only the shapes decide.
+// Matrix products in the terms of cuBLASLt (matmul_plan.h). The order of summation depends only on the
+// shapes.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -13,16 +14,16 @@
 namespace mtf::cuda::emulator {
 namespace {
 
-/// Filled with NaN by every product.
+/// The size of the workspace; every product fills it with NaN.
 constexpr int64_t kWorkspaceBytes = 1024;
-/// Columns of the output that are computed together.
+/// The number of columns of the output that are computed together.
 constexpr int64_t kColumns = 8;
 
-/// With 10 bits of mantissa, as tensor cores read it.
+/// Truncates x to 10 bits of mantissa, as tensor cores do.
 float to_tf32(float x) { return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & 0xffffe000u); }
 double to_tf32(double x) { return x; }
 
-/// to[column * rows + row] = element (row, column) of what is multiplied.
+/// to[column * rows + row] = element (row, column) of the matrix as it is multiplied.
 template <class Sum, class T>
 void widen_matrix(const ColumnMajorMatrix& matrix, const T* from, bool tf32, Sum* to) {
   const int64_t rows = matrix.transpose ? matrix.columns : matrix.rows;
@@ -36,7 +37,7 @@ void widen_matrix(const ColumnMajorMatrix& matrix, const T* from, bool tf32, Sum
   }
 }
 
-/// kColumns columns of first x second; all dense, column by column.
+/// Computes kColumns columns of first x second. All matrices are dense, column by column.
 template <class Sum>
 void multiply(const Sum* __restrict first, const Sum* __restrict second, Sum* __restrict output, int64_t rows,
               int64_t summed) {
@@ -60,7 +61,7 @@ Sum apply(Epilogue epilogue, Sum x) {
   MTF_CHECK(false, "unknown epilogue");
 }
 
-/// Addresses of run().
+/// The pointers passed to run().
 struct Operands {
   const void* a;
   const void* b;

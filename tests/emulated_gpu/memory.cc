@@ -17,13 +17,13 @@ constexpr int64_t kPage = 4096;
 
 int64_t round_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-/// By their beginnings.
+/// All memory, by begin.
 std::map<const std::byte*, const Memory*>& all_memory() {
   static std::map<const std::byte*, const Memory*> memory;
   return memory;
 }
 
-int accesses = 0;  ///< that live
+int accesses = 0;  ///< number of live MemoryAccess objects
 
 }  // namespace
 
@@ -54,7 +54,7 @@ Memory::~Memory() {
   const std::lock_guard lock(emulator_mutex());
   all_memory().erase(data_);
 #if defined(MTF_ADDRESS_SANITIZER)
-  __asan_unpoison_memory_region(pages_, pages_bytes_);  // others get these pages
+  __asan_unpoison_memory_region(pages_, pages_bytes_);  // the pages may be reused
 #endif
   munmap(pages_, pages_bytes_ + kPage);
 }

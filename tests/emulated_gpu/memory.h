@@ -1,6 +1,6 @@
-// Memory of devices and pinned memory of the host, straight from the system, zeroed. An access behind its end
-// faults (under AddressSanitizer at the byte, else within 256 bytes), and so does an access of the host's to
-// memory of a device.
+// Device memory and pinned host memory, allocated directly from the system and zeroed. An access beyond its
+// end faults (under AddressSanitizer at the first byte, otherwise within 256 bytes), and so does an access by
+// the host to device memory.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace mtf::cuda::emulator {
 
-/// Emulated devices do one thing at a time, whichever thread asks: held by all calls.
+/// Emulated devices do one thing at a time, whichever thread requests it: all calls hold this mutex.
 std::recursive_mutex& emulator_mutex();
 
 class Memory {
  public:
   enum class Kind { kDevice, kPinned };
 
-  /// Aligned to 256 bytes. Throws Error (kMemory).
+  /// Allocates memory, aligned to 256 bytes. Throws Error (kMemory).
   Memory(Kind kind, int64_t bytes);
   ~Memory();
   Memory(const Memory&) = delete;
@@ -26,7 +26,7 @@ class Memory {
   int64_t bytes() const { return bytes_; }
   Kind kind() const { return kind_; }
 
-  /// The memory that has all of these bytes, or null.
+  /// The memory that contains all of these bytes, or null.
   static const Memory* find(const std::byte* begin, int64_t bytes);
 
  private:
@@ -42,7 +42,7 @@ class Memory {
   mutable bool is_open_ = false;
 };
 
-/// While one lives, devices work: accesses to what they open do not fault.
+/// While an object lives, devices are working: accesses to memory that they open do not fault.
 class MemoryAccess {
  public:
   MemoryAccess();
@@ -50,7 +50,7 @@ class MemoryAccess {
   MemoryAccess(const MemoryAccess&) = delete;
   MemoryAccess& operator=(const MemoryAccess&) = delete;
 
-  /// What has this byte.
+  /// Opens the memory that contains this byte.
   static void open(const std::byte* address);
   static void open_all();
 };

@@ -1,4 +1,4 @@
-// Whether AddressSanitizer looks on, which must know of stacks and of memory that is not the heap's.
+// Detects AddressSanitizer, which must be told of stacks and of memory outside the heap.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__)

@@ -1,4 +1,4 @@
-// The memory that the threads of a block share.
+// SharedMemory is the memory that the threads of a block share.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 
 namespace mtf::cuda::emulator {
 
-/// Memory of exactly the size that was asked for, followed by bytes that must stay as they are.
+/// Memory of exactly the requested size, followed by bytes that must not change.
 class SharedMemory {
  public:
   explicit SharedMemory(int64_t bytes)
       : bytes_(static_cast<size_t>(bytes)),
         memory_(new (std::align_val_t(16)) unsigned char[bytes_ + kRedZone]) {}
   unsigned char* data() { return memory_.get(); }
-  /// NaN in every floating-point type, -1 in integers.
+  /// Fills the memory with a pattern that is NaN in every floating-point type and -1 in integers.
   void fill() { std::memset(memory_.get(), 0xff, bytes_ + kRedZone); }
   bool intact() const {
     return std::all_of(memory_.get() + bytes_, memory_.get() + bytes_ + kRedZone,

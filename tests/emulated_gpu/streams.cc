@@ -11,7 +11,7 @@
 namespace mtf::cuda::emulator {
 namespace {
 
-/// Of a stream; when there is more, the host waits for half of it.
+/// The most work that waits in a stream; if there is more, the host waits for half of it.
 constexpr size_t kMostWaiting = 1024;
 
 std::set<EmulatedStream*>& all_streams() {
@@ -114,13 +114,13 @@ class EmulatedEvent final : public Event {
     stream.capture_ = capture;
     Capture::Past& past = capture->streams_[&stream];
     for (const auto& [other, count] : past_) past[other] = std::max(past[other], count);
-    if (joins) ++past[&stream];  // its last work is to be waited for even if there is none
+    if (joins) ++past[&stream];  // its last work must be waited for even if there is none
   }
 
   EmulatedDevice& device_;
   EmulatedStream* stream_ = nullptr;
-  int64_t count_ = 0;     ///< of the stream's pieces of work, that are before the event
-  uint64_t capture_ = 0;  ///< its number, or 0
+  int64_t count_ = 0;     ///< pieces of the stream's work before the event
+  uint64_t capture_ = 0;  ///< number of the capture, or 0
   Capture::Past past_;
 };
 

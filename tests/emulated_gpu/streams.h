@@ -1,5 +1,5 @@
-// Streams and events. Work waits in its stream until the host waits for it, so that what nobody has waited
-// for has not happened yet.
+// Emulated streams and events. Work stays in its stream until the host waits for it, so work that nobody has
+// waited for has not happened yet.
 #pragma once
 
 #include <cstdint>
@@ -15,39 +15,39 @@ namespace mtf::cuda::emulator {
 class EmulatedDevice;
 class EmulatedStream;
 using Work = std::function<void()>;
-/// When work runs: once the host waits for it, or as soon as it is enqueued, or replayed.
+/// When work runs: once the host waits for it, or as soon as it is enqueued or replayed.
 enum class When { kAwaited, kAtOnce };
 struct RecordedWork {
   Work work;
   When when;
 };
 
-/// Work that streams keep for a recording instead of running it: of one stream, and of those that wait for
-/// it.
+/// The work of a recording, which is kept instead of being run: that of one stream, and of the streams that
+/// wait for it.
 class Capture {
  public:
   explicit Capture(EmulatedStream& origin);
-  /// Streams run their work again.
+  /// Lets the streams run their work again.
   ~Capture();
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  /// Aborts if the first stream does not wait for all work of the others.
+  /// Returns the work. Aborts if the first stream does not wait for all work of the others.
   std::vector<RecordedWork> finish();
 
  private:
   friend class EmulatedStream;
   friend class EmulatedEvent;
-  /// By stream, how many pieces of its work are over.
+  /// By stream, the number of pieces of its work that are complete.
   using Past = std::map<EmulatedStream*, int64_t>;
 
   uint64_t number_;
   EmulatedStream& origin_;
-  std::map<EmulatedStream*, Past> streams_;  ///< what each waits for, and its own work
+  std::map<EmulatedStream*, Past> streams_;  ///< what each stream has waited for, and its own work
   std::vector<RecordedWork> work_;
 };
 
-/// What Stream::handle points to.
+/// The object to which Stream::handle points.
 class EmulatedStream {
  public:
   explicit EmulatedStream(EmulatedDevice& device);
@@ -55,14 +55,14 @@ class EmulatedStream {
   EmulatedStream(const EmulatedStream&) = delete;
   EmulatedStream& operator=(const EmulatedStream&) = delete;
 
-  /// Aborts if there is none.
+  /// Aborts if the handle is not that of a stream.
   static EmulatedStream& of(Stream stream);
   Stream handle() { return {this}; }
   EmulatedDevice& device() const { return device_; }
 
   void enqueue(Work work, When when = When::kAwaited);
   bool captured() const { return capture_ != nullptr; }
-  /// Runs the first `count` pieces of all that was ever enqueued.
+  /// Runs the work up to the first `count` pieces that were ever enqueued.
   void run_until(int64_t count);
   void run_all() { run_until(enqueued_); }
 

@@ -8,7 +8,7 @@ namespace {
 using std::chrono::milliseconds;
 using Time = ActiveWorkers::Nanoseconds;
 
-/// A pool whose calling thread waits at the end of every millisecond.
+/// A simulated pool whose calling thread waits at the end of every millisecond.
 struct Pool {
   ActiveWorkers active;
   Time now = milliseconds(1000), worked{0};
@@ -17,7 +17,8 @@ struct Pool {
     active.wait_ended({.now = now, .lost = Time(0), .worked = worked});
   }
 
-  /// In each of these milliseconds a part is lost, and workers that take part work for another.
+  /// Simulates `count` milliseconds. In each of them `lost` milliseconds are lost, and the workers work for
+  /// `work` milliseconds.
   void pass(int count, double lost, double work) {
     for (int i = 0; i < count; ++i) {
       now += milliseconds(1);
@@ -27,7 +28,7 @@ struct Pool {
       active.wait_ended({.now = now, .lost = Time(static_cast<int64_t>(lost * 1e6)), .worked = worked});
     }
   }
-  /// Milliseconds until there are more workers.
+  /// The number of milliseconds until there are more workers.
   int until_raised() {
     const int before = active.count();
     for (int i = 1; i < 10'000; ++i) {

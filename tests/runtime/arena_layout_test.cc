@@ -11,7 +11,7 @@ namespace {
 
 bool overlap(const Region& a, const Region& b) { return a.begin <= b.end && b.begin <= a.end; }
 
-/// The lowest place that is free during the region's lifetime, from a look at all that have one.
+/// The lowest offset that is free during the region's lifetime, found by examining all placed regions.
 int64_t lowest_free(const Region& region, const std::vector<Region>& placed) {
   std::vector<Region> others;
   std::ranges::copy_if(placed, std::back_inserter(others),
@@ -25,8 +25,7 @@ int64_t lowest_free(const Region& region, const std::vector<Region>& placed) {
   return offset;
 }
 
-/// Few sizes and many moments, or the other way round, with lifetimes within each other as in backward
-/// passes.
+/// Few sizes and many moments, or the other way round, with nested lifetimes as in backward passes.
 std::vector<Region> random_regions(std::mt19937& random, int64_t count) {
   const auto below = [&random](int64_t n) {
     return static_cast<int64_t>(random() % static_cast<uint64_t>(n));
@@ -65,8 +64,8 @@ TEST(ArenaLayout, OfNothing) {
   EXPECT_EQ(place(none), 0);
 }
 
-/// What each of 100,000 layers keeps for its backward pass, and what it needs in between: a look at all
-/// others for each would take minutes.
+/// Regions for what each of 100,000 layers keeps for its backward pass, and what it needs in between.
+/// Examining all others for each region would take minutes.
 TEST(ArenaLayout, TakesAboutAsLongForARegionHoweverManyThereAre) {
   constexpr int64_t kLayers = 100'000;
   std::vector<Region> regions;

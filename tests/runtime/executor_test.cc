@@ -30,7 +30,7 @@ Tensor weight(Graph& graph, const std::string& name, const Shape& shape) {
   return graph.read(graph.variable(name, shape, DType::kFloat32, Initializer::normal(0.05)));
 }
 
-/// A step of gradient descent on sizes that no power of two divides.
+/// A step of gradient descent on sizes that are not divisible by a power of two.
 void build_awkward_step(Graph& graph) {
   const Dimension batch{"batch", 210}, inputs{"inputs", 785}, hidden{"hidden", 999}, classes{"classes", 11};
   const Tensor x = graph.input("x", {batch, inputs});
@@ -53,7 +53,7 @@ std::vector<float> noise(int64_t n) {
   return values;
 }
 
-/// Bytes of losses and of the final weights after 3 steps.
+/// The bytes of losses and of the final weights after 3 steps.
 std::vector<std::byte> bits_after_training(const Layouts& layouts, int threads, bool random_sleeps) {
   Graph graph;
   build_awkward_step(graph);
@@ -132,7 +132,8 @@ TEST(Executor, AFalseGuardLeavesVariablesAsTheyAre) {
     MeshRunOptions options;
     options.variables = {{"w", {1, 2, 3, 4}}, {"v", {0, 0, 0, 0}}};
     options.steps = 2;
-    const MeshRun run = run_on_mesh(graph, layouts, {{"limit", {11}}}, options);  // 10 < 11, then not 20 < 11
+    // The guard compares 10 < 11 in the first step, and 20 < 11 in the second.
+    const MeshRun run = run_on_mesh(graph, layouts, {{"limit", {11}}}, options);
     EXPECT_EQ(run.variables.at("w"), (Values{2, 4, 6, 8}));
     EXPECT_EQ(run.variables.at("v"), (Values{1, 2, 3, 4}));
     EXPECT_EQ(run.outputs.at("grown"), (Values{4, 8, 12, 16}));
@@ -182,7 +183,7 @@ TEST(Executor, LoopsInsideLoops) {
   }
 }
 
-/// y = x + x on two positions that both hold x, of which the second has another value when `spoil` says so.
+/// y = x + x on two positions that both hold x. With `spoil`, the second one has a different value.
 struct Replicas {
   Replicas() {
     const Graph::Scope scope = graph.scope("layer_7");
@@ -238,7 +239,7 @@ TEST(Executor, NamesTheFirstInstructionThatIsNotFinite) {
   EXPECT_THAT(found->tensor, HasSubstr(") f32[a=4/x]"));
   EXPECT_EQ(found->operation, "log");
   EXPECT_EQ(found->layer, "decoder/layer_3");
-  // Over the slices of both positions: log 1, log 2, log 3, log -4.
+  // The counts include the slices of both positions: log 1, log 2, log 3, log -4.
   EXPECT_EQ(found->count, 4);
   EXPECT_EQ(found->nans, 1);
   EXPECT_EQ(found->infinities, 0);
@@ -280,7 +281,7 @@ TEST(Executor, NamesAnInputOrVariableThatIsNotFiniteBeforeAnyInstruction) {
 }
 
 TEST(Executor, ProcessesAgreeOnTheEarliestValueThatIsNotFinite) {
-  // The logarithm is that of position 3; the others see it in the sum only.
+  // Position 3 computes the logarithm; the others see only its effect on the sum.
   Graph graph;
   const Tensor x = graph.input("x", {{"a", 8}});
   Tensor y;

@@ -19,7 +19,7 @@
 namespace mtf::testing {
 namespace {
 
-/// Instructions in the order in which they run, loops unrolled; `again`: not in the first iteration.
+/// An instruction in order of execution, with loops unrolled; `again` is false in the first iteration.
 struct Executed {
   const Instruction* instruction;
   bool again;
@@ -35,7 +35,7 @@ void unroll(const std::vector<Instruction>& block, bool again, std::vector<Execu
   }
 }
 
-/// Checks instruction by instruction, backwards, that no result is written over a value that is read later.
+/// Checks, instruction by instruction and backwards, that no result overwrites a value that is read later.
 void expect_no_overlap(const Program& program, const MemoryPlan& plan, const std::string& what) {
   std::vector<Executed> trace;
   unroll(program.instructions, false, trace);
@@ -82,7 +82,7 @@ TEST(MemoryPlan, NoResultOverwritesAValueThatIsReadLater) {
     for (const char* mesh : {"x:1", "x:2;y:2", "x:2;y:3"}) {
       const std::unique_ptr<Layouts> layouts = random_layouts(seed, *random.graph, mesh);
       if (!layouts) continue;
-      // Every other one between processes, one for each position.
+      // Every other case is distributed, with one process for each position.
       const bool is_distributed = planned % 2 == 1;
       const Program program = partition(*random.graph, *layouts, {.asynchronous = is_distributed});
       const int processes = is_distributed ? static_cast<int>(layouts->mesh.size()) : 1;
@@ -139,7 +139,7 @@ TEST(MemoryPlan, PositionsShareWhatTheyAllHold) {
   EXPECT_EQ(plan.input_bytes, 1024);
   EXPECT_EQ(plan.temporary_bytes, 1024);
   EXPECT_EQ(plan.position_bytes(), 3072);
-  EXPECT_EQ(plan.process.variables, 4096);  // one copy of w, in a page
+  EXPECT_EQ(plan.process.variables, 4096);  // one copy of w, rounded up to a page
   EXPECT_EQ(plan.process.inputs, 4096);
   EXPECT_EQ(plan.process.temporaries, 4096);
   EXPECT_EQ(plan_memory(partition(graph, layouts("all:4", "batch:all")), true).process.total(), 4 * 3072);
@@ -148,7 +148,8 @@ TEST(MemoryPlan, PositionsShareWhatTheyAllHold) {
 constexpr int kLayers = 12;
 constexpr int64_t kWidth = 64;
 
-/// A training step with Adam of 12 layers on a batch of 8, small beside the weights.
+/// A training step with Adam of a network of 12 layers on a batch of 8, which is small compared with the
+/// weights.
 void build_deep_network(Graph& graph, int64_t width = kWidth) {
   const Dimension batch{"batch", 8}, even{"even", width}, odd{"odd", width};
   Tensor h = graph.input("x", {batch, even});
@@ -207,7 +208,8 @@ TEST(MemoryPlan, ShardedOptimizerSlotsTakeAnEighth) {
   EXPECT_EQ(plan.variable_bytes, kLayers * kLayerBytes + 2 * kLayers * kLayerBytes / 8);
 }
 
-/// Temporaries of a position in a process of its own, by those of a position of one process.
+/// The ratio of the temporaries of a position in a process of its own to those of a position if one process
+/// has all.
 double growth(const Layouts& layouts, PartitionOptions options = {}) {
   Graph graph;
   build_deep_network(graph, 512);  // a weight fills a bucket

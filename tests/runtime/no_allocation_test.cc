@@ -1,4 +1,4 @@
-// After the first step nothing is allocated: operator new is replaced by one that counts.
+// Checks that nothing is allocated after the first step; operator new is replaced by one that counts.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -25,7 +25,7 @@ void* counted(std::size_t size, std::align_val_t alignment) {
   throw std::bad_alloc();
 }
 
-/// Not inlined: the compiler would take operator delete's free for a mistake.
+/// Must not be inlined: the compiler would warn that free() is called in operator delete.
 [[gnu::noinline]] void release(void* memory) { std::free(memory); }
 
 }  // namespace

@@ -88,7 +88,7 @@ TEST(ThreadPool, PreparesEveryThreadOnce) {
   EXPECT_EQ(std::set(prepared.begin(), prepared.end()).size(), 5u);
 }
 
-/// Threads other than the one that makes the pool, held back before they look for work.
+/// Holds back all threads but the one that makes the pool before they look for work.
 class LateWorkers {
  public:
   std::function<void()> prepare() {
@@ -110,7 +110,7 @@ TEST(ThreadPool, ASectionEndsWithoutWorkersThatGetNoCore) {
   LateWorkers late;
   ThreadPool pool(4, late.prepare());
   for (int section = 0; section < 100; ++section) {
-    // What a late worker must not touch: it has gone when the worker wakes.
+    // A late worker must not touch this vector, which is destroyed before the worker wakes.
     auto done = std::make_unique<std::vector<int>>(50);
     pool.run(50, [&](int64_t task, int worker) {
       EXPECT_EQ(worker, 0);

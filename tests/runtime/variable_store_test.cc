@@ -69,7 +69,7 @@ TEST(VariableStore, SetsAndGetsWholeVariables) {
   VariableStore store(*backend, mesh, {variable("w", kShape, Layout{{{0}, {1}}, 0})});
   store.set("w", to_host(kShape, DType::kFloat32, counting(24)));
   EXPECT_EQ(from_host(store.get("w")), counting(24));
-  std::vector<float> slice(4);  // x=1 y=1: rows 2 and 3, columns 2 and 3
+  std::vector<float> slice(4);  // position 4 has x=1 y=1: rows 2 and 3, columns 2 and 3
   backend->read(reinterpret_cast<std::byte*>(slice.data()), store.slice("w", 4), 16);
   EXPECT_EQ(slice, (std::vector<float>{14, 15, 20, 21}));
 }

@@ -1,5 +1,5 @@
-// Facts about programs: the counters of the original system, and work and traffic that are those that the
-// executor counts.
+// Facts about programs: the counters agree with the original system, and work and traffic agree with the
+// executor's counts.
 #include <gmock/gmock.h>
 
 #include "engine/graph/structural.h"
@@ -23,7 +23,7 @@ using ::testing::UnorderedElementsAre;
 
 const Dimension kA{"a", 4}, kB{"b", 4}, kC{"c", 6};
 
-/// Elements of the counters whose names begin with `prefix`.
+/// The elements of the counters whose names begin with `prefix`.
 std::map<std::string, double> elements(const ProgramFacts& facts, const std::string& prefix) {
   std::map<std::string, double> result;
   for (const auto& [name, counter] : facts.counters) {
@@ -79,9 +79,10 @@ TEST(Counters, ReshapesThatCommunicate) {
     return explain(partition(graph, layouts("x:2", layout)));
   };
   const ProgramFacts moved = renamed("a:x");
-  EXPECT_THAT(elements(moved, "allconcat"), ElementsAre(Pair("allconcat/0/reshape_op", 32)));  // after growth
+  // The counter counts the elements of the gathered results.
+  EXPECT_THAT(elements(moved, "allconcat"), ElementsAre(Pair("allconcat/0/reshape_op", 32)));
   EXPECT_EQ(bytes(moved, "allconcat/0/reshape_op"), 2 * 8 * 4);
-  EXPECT_THAT(elements(renamed("d:x"), "all"), IsEmpty());  // a slice is free
+  EXPECT_THAT(elements(renamed("d:x"), "all"), IsEmpty());  // a slice sends nothing
 
   Graph graph;
   graph.set_output("y", reshape(graph.input("x", {kA, kB}), {{"c", 4}, {"d", 4}}));
@@ -113,7 +114,7 @@ TEST(Counters, TotalsSumEveryPrefix) {
   EXPECT_EQ(totals.at("allreduce").bytes, 40);
 }
 
-/// loss = sum of x w over two layers, the batch in `count` parts.
+/// loss = sum of x w over two layers, with the batch in `count` parts.
 std::unique_ptr<Graph> looped(int64_t count) {
   auto graph = std::make_unique<Graph>();
   const Dimension batch{"batch", 8};
@@ -152,7 +153,7 @@ TEST(Facts, RepeatedWorkNamesTheMeshDimensionsThatDoNotShareIt) {
   const ProgramFacts repeated = matmul_on("x:2;y:3;one:1", "b:x");
   ASSERT_EQ(repeated.contractions.size(), 1u);
   const ContractionFact& contraction = repeated.contractions[0];
-  EXPECT_EQ(contraction.repeated, axis_bit(1));  // a mesh dimension of one position repeats nothing
+  EXPECT_EQ(contraction.repeated, axis_bit(1));  // a mesh dimension of size one repeats nothing
   EXPECT_EQ(contraction.volume, (Shape{kA, kB, kC}));
   EXPECT_EQ(contraction.layout.split[1], std::vector<int>{0});
   EXPECT_EQ(repeated.flops, 2 * 4 * 2 * 6);

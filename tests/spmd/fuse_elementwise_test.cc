@@ -1,4 +1,5 @@
-// Which elementwise operations become one instruction, as lines of partitioned programs, and which do not.
+// Tests which elementwise operations are fused into one instruction and which are not, by lines of
+// partitioned programs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +29,7 @@ using ::testing::HasSubstr;
 const Dimension kRows{"rows", 8}, kColumns{"columns", 6};
 const Shape kShape{kRows, kColumns};
 
-/// "add(%x, %y)", in the bodies of loops too.
+/// Appends lines such as "add(%x, %y)", including those in the bodies of loops.
 void collect(const Program& program, const std::vector<Instruction>& block, std::vector<std::string>& lines) {
   for (const Instruction& instruction : block) {
     collect(program, instruction.body, lines);
@@ -45,7 +46,7 @@ std::vector<std::string> lines_of(const Program& program) {
   return lines;
 }
 
-/// Lines of the program with outputs `build` gives.
+/// The lines of the program whose outputs `build` returns.
 std::vector<std::string> program(const std::function<Tensors(Graph&)>& build,
                                  const Layouts& layouts = Layouts::single()) {
   Graph graph;
@@ -97,7 +98,7 @@ TEST(FuseElementwise, LeavesWhatIsMadeForSmallerShapes) {
                 return Tensors{input(graph, "x") + square(input(graph, "bias", {kColumns}))};
               }),
               ElementsAre("square(%bias)", "add(%x, %1)"));
-  // The same dimensions in another order.
+  // The dimensions are the same, but in another order.
   EXPECT_THAT(program([](Graph& graph) {
                 return Tensors{add(input(graph, "x"), square(input(graph, "y", {kColumns, kRows})), kShape)};
               }),
@@ -116,7 +117,7 @@ TEST(FuseElementwise, GivesWhatOthersReadAsFurtherResults) {
               }),
               ElementsAre("fused_elementwise(%x, #1 = exp(#0); #2 = negative(#1); results #2, #1)",
                           "reduce_sum(%1)"));
-  // Several readers in one fusion.
+  // One fusion has several readers of a value.
   EXPECT_THAT(program([](Graph& graph) {
                 const Tensor y = exp(input(graph, "x"));
                 return Tensors{y * tanh(y)};
@@ -130,7 +131,7 @@ TEST(FuseElementwise, LeavesWhatOthersReadBefore) {
                 return Tensors{y * reduce_sum(y, {kRows})};
               }),
               ElementsAre("exp(%x)", "reduce_sum(%1)", "multiply(%1, %2)"));
-  // Two fusions.
+  // The readers are in two fusions.
   EXPECT_THAT(
       program([](Graph& graph) {
         const Tensor y = exp(input(graph, "x"));
@@ -146,7 +147,7 @@ TEST(FuseElementwise, TakesConstantsThatOnlyElementwiseOperationsRead) {
         return Tensors{where(less(x, zero), zero, x)};
       }),
       ElementsAre("fused_elementwise(%x, #1 = constant(0); #2 = less(#0, #1); #3 = where(#2, #1, #0))"));
-  // One for two fusions.
+  // Two fusions each have a copy of the constant.
   EXPECT_THAT(program([](Graph& graph) {
                 const Tensor x = input(graph, "x"), two = graph.constant(2, DType::kFloat32);
                 return Tensors{x + two, x * two};
@@ -183,7 +184,7 @@ TEST(FuseElementwise, KeepsWithinTheLimits) {
   EXPECT_LT(lines.size(), 12u);
 }
 
-/// A sum whose terms die in it does not wait for its far reader, unless that is made early.
+/// A sum whose terms die with it is not delayed until its distant reader, unless that reader runs early.
 TEST(FuseElementwise, TakesNoMoreMemoryThanBefore) {
   const Dimension large{"large", 100'000};
   const auto build = [&](Graph& graph, bool needs_late) {
@@ -215,7 +216,7 @@ TEST(FuseElementwise, UpdatesVariablesWhereTheyStand) {
   EXPECT_EQ(updated.root(updated.instructions[0].outputs[0]), updated.variables[0].value);
 }
 
-/// Two results that take the memory of operands that die, each of its own.
+/// Each of two results takes over the memory of a different operand that dies.
 TEST(FuseElementwise, OverwritesWhatDies) {
   Graph graph;
   const Tensor a = cumsum(input(graph, "x"), "rows"), b = cumsum(input(graph, "y"), "rows"), sum = a + b;

@@ -1,4 +1,4 @@
-// What is fused into contractions, as lines of partitioned programs, and what is not.
+// Tests what is fused into contractions and what is not, by lines of partitioned programs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using ::testing::IsSupersetOf;
 
 const Dimension kBatch{"batch", 8}, kInput{"input", 6}, kHidden{"hidden", 4}, kOutput{"output", 2};
 
-/// "fused_einsum(%x, %w, %b, bias, relu)", in the bodies of loops too.
+/// Appends lines such as "fused_einsum(%x, %w, %b, bias, relu)", including those in the bodies of loops.
 void collect(const Program& program, const std::vector<Instruction>& block, std::vector<std::string>& lines) {
   for (const Instruction& instruction : block) {
     collect(program, instruction.body, lines);
@@ -32,7 +32,7 @@ void collect(const Program& program, const std::vector<Instruction>& block, std:
   }
 }
 
-/// Lines of the program with outputs `build` gives.
+/// The lines of the program whose outputs `build` returns.
 std::vector<std::string> program(const std::function<Tensors(Graph&)>& build,
                                  const Layouts& layouts = Layouts::single()) {
   Graph graph;
@@ -79,19 +79,19 @@ TEST(FuseEpilogues, LeavesWhatAProductDoesNotDo) {
     EXPECT_THAT(program([&](Graph& graph) { return build(Dense(graph, dtype)); }),
                 ::testing::Contains("einsum(%x, %w)"));
   };
-  // Other readers, and outputs.
+  // The product has other readers, or is an output.
   expect_kept([](const Dense& dense) { return Tensors{gelu(dense.product), tanh(dense.product)}; });
   expect_kept([](const Dense& dense) { return Tensors{gelu(dense.product), dense.product}; });
-  // A sum with a tensor of the result's size, and with its rows.
+  // The product is added to a tensor of its own size, or to one with its rows.
   expect_kept([](const Dense& dense) {
     return Tensors{dense.product + dense.x.graph().input("residual", {kBatch, kHidden})};
   });
   expect_kept(
       [](const Dense& dense) { return Tensors{dense.product + dense.x.graph().input("rows", {kBatch})}; });
-  // Types without epilogues, functions that are none.
+  // The type has no epilogues, or the function is not one of them.
   expect_kept([](const Dense& dense) { return Tensors{gelu(dense.product)}; }, DType::kFloat64);
   expect_kept([](const Dense& dense) { return Tensors{relu(dense.product)}; });
-  // Inner products.
+  // The contraction is an inner product.
   EXPECT_THAT(program([](Graph& graph) {
                 const Tensor x = graph.input("x", {kBatch, kInput}), y = graph.input("y", {kBatch, kInput});
                 return Tensors{gelu(einsum({x, y}, {kBatch}))};
@@ -119,7 +119,7 @@ TEST(FuseEpilogues, WaitsForABiasThatIsMadeAfterTheProduct) {
 }
 
 TEST(FuseEpilogues, KeepsWhatGradientsRead) {
-  // The gradient of gelu is made from its argument.
+  // The gradient of gelu reads its argument.
   EXPECT_THAT(program([](Graph& graph) {
                 const Dense dense(graph);
                 return gradients({reduce_sum(square(gelu(dense.product + dense.b)), Shape{})}, {dense.x});

@@ -1,4 +1,4 @@
-// Which operations of an update become one instruction.
+// Tests which operations of an update are merged into one instruction.
 #include <gtest/gtest.h>
 
 #include "engine/spmd/passes/passes.h"

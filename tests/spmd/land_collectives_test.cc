@@ -6,18 +6,18 @@
 namespace mtf::testing {
 namespace {
 
-constexpr int64_t kValueBytes = 8 * 8 * 4;  ///< of a value that the texts say nothing of
+constexpr int64_t kValueBytes = 8 * 8 * 4;  ///< size of a value whose type the texts do not give
 
 std::function<Program(Program)> landed(int64_t more) {
   return [more](Program p) { return land_collectives(reuse_memory(std::move(p)), {.more = more}); };
 }
 
-/// What the step needs most is four values, in the last two lines: in the first ones memory is free.
+/// The step's largest need is four values, in the last two lines; memory is free in the first ones.
 const std::string kThreeGradients =
     "%g = f(%x)\n%a = all_reduce_start(%g, sum, data)\n%h = f(%x)\n%b = all_reduce_start(%h, sum, data)\n"
     "%i = f(%x)\n%c = all_reduce_start(%i, sum, data)\ndone(%a)\ndone(%b)\ndone(%c)\n%u = f(%a, %b, %c)";
 
-const std::string kVariable = "variable %x: f32[batch=8, d_model=8]\n";  ///< which takes no temporary memory
+const std::string kVariable = "variable %x: f32[batch=8, d_model=8]\n";  ///< takes no temporary memory
 
 TEST(LandCollectives, OperandsInFlightFillTheMemoryThatIsFree) {
   expect_rewrite(landed(0), kVariable + kThreeGradients,

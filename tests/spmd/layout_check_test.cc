@@ -51,7 +51,7 @@ std::vector<std::string> texts(const std::vector<Problem>& problems) {
   return result;
 }
 
-/// The one error of `diagnostics`.
+/// The only error of `diagnostics`.
 Problem only_error(const Diagnostics& diagnostics) {
   EXPECT_EQ(diagnostics.errors().size(), 1u);
   return diagnostics.errors().empty() ? Problem{} : diagnostics.errors()[0];
@@ -113,7 +113,7 @@ TEST(LayoutCheck, L3TwoDimensionsOfTheOperandsOfAnEinsum) {
   EXPECT_EQ(only_error(check(graph, "rows:2", {rule("a", {"rows"}, 1), rule("b", {"rows"}, 2)})).message,
             "layout splits `a` and `b`, both of one tensor, over mesh dimension `rows`");
 
-  // a and c meet in no tensor, only in the operation.
+  // a and c occur together in no tensor, only in the operation.
   Graph summed;
   const Tensor u = summed.input("u", {{"a", 4}, {"b", 4}, {"d", 4}}),
                v = summed.input("v", {{"b", 4}, {"c", 4}, {"d", 4}});

@@ -1,4 +1,4 @@
-// The programs of small networks, as text: what each layout communicates, and nothing else.
+// The programs of small networks as text: each layout communicates exactly what it must.
 #include "engine/spmd/partition/partition.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-/// The lines of a program that communicate or slice, as printed, without types.
+/// Appends the lines of a program that communicate or slice, as printed, without types.
 void collect_moves(const Program& program, const std::vector<Instruction>& block, const std::string& indent,
                    std::vector<std::string>& lines) {
   for (const Instruction& instruction : block) {
@@ -41,7 +41,7 @@ std::vector<std::string> moves(const Program& program) {
   return lines;
 }
 
-/// Names of the collectives, in order.
+/// The names of the collectives, in order.
 std::vector<std::string> collectives(const Program& program) {
   std::vector<std::string> result;
   for (const std::string& line : moves(program)) {
@@ -58,7 +58,7 @@ Tensor weight(Graph& graph, const std::string& name, const Shape& shape,
 
 const Dimension kBatch{"batch", 8}, kInput{"input", 6}, kHidden{"hidden", 4}, kOutput{"output", 2};
 
-/// One training step of y = relu(x w1) w2 with loss mean(y^2) and gradient descent, or momentum.
+/// One training step of y = relu(x w1) w2 with loss mean(y^2) and gradient descent or momentum.
 void build_step(Graph& graph, bool momentum) {
   const Tensor x = graph.input("x", {kBatch, kInput});
   Tensor h, y;
@@ -145,7 +145,7 @@ TEST(Partition, FullyShardedParametersAreGatheredAndGradientsScattered) {
   EXPECT_THAT(
       moves(program),
       ElementsAre("%2 = all_gather_start(%w1, hidden, all)", "%6 = all_gather_start(%w2, hidden, all)",
-                  "%16 = all_gather_start(%w2, hidden, all)",  // again, in the backward pass
+                  "%16 = all_gather_start(%w2, hidden, all)",  // again in the backward pass
                   "%29 = reduce_scatter_start(%18, sum, hidden, all)",
                   "%24 = reduce_scatter_start(%20, sum, hidden, all)",
                   "%32 = all_reduce_start(%10, sum, all)"));
@@ -212,7 +212,7 @@ TEST(Partition, PartialSumsPassThroughLinearOperationsAlone) {
   EXPECT_TRUE(reduced_before([](const Tensor& t) { return multiply(t, t); }));
 }
 
-/// Gradients of w, added over 4 microbatches; loss = sum((x w)^2).
+/// The gradient of w, summed over 4 microbatches, for loss = sum((x w)^2).
 Tensors accumulated_gradient(Graph& graph, Domain sums_domain) {
   const Tensor x = graph.input("x", {kBatch, kInput}), w = weight(graph, "w", {kInput, kHidden});
   return repeat(
@@ -334,7 +334,7 @@ TEST(Partition, AProgramOutlivesItsGraph) {
   const Layouts layouts = testing::layouts("x:2", "input:x");
   Program program;
   {
-    Graph graph;  // the softmax is expanded into operations that no graph holds
+    Graph graph;  // softmax is expanded into operations that are not in the graph
     graph.set_output("y", reshape(softmax(graph.input("x", {kBatch, kInput}), "input"), {{"all", 48}}));
     program = partition(graph, layouts);
   }

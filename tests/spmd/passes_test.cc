@@ -182,7 +182,7 @@ TEST(SplitCollectives, WaitsForValuesOfAGuardAndOfALoop) {
                  "%w = copy(%x) if %a\ndone(%b)\nrepeat(2) {\n%y = relu(%b)\n}");
 }
 
-/// The name of the value whose memory `name` lives in after reuse_memory.
+/// The name of the value in whose memory value `name` lives after reuse_memory.
 std::string memory_of(const std::string& text, const std::string& name) {
   const Program program = reuse_memory(parse_program(text));
   return program.values[program.root(value_called(program, name))].name;
@@ -258,7 +258,7 @@ TEST(ReuseMemory, UpdatesAVariableWhoseNewValueIsWantedUnderTheSameGuardAlone) {
                  "%u = sgd(%w, %g) if %finite\n%d = subtract(%mean, %u)\n%n = sgd(%mean, %d) if %finite");
 }
 
-/// Gradients of many weights, each reduced and sliced far from where it is made, behind a gather for each
+/// Gradients of many weights. Each is reduced and sliced far from where it is made, behind a gather for each
 /// layer.
 Program many_reductions(int layers) {
   Program program = parse_program(
@@ -283,7 +283,7 @@ Program many_reductions(int layers) {
   return program;
 }
 
-/// A walk over all instructions for each of them would take minutes.
+/// A loop over all instructions for each of them would take minutes.
 TEST(Passes, TakeAboutAsLongForAnInstructionHoweverManyThereAre) {
   constexpr int kLayers = 30'000;
   Program program = many_reductions(kLayers);

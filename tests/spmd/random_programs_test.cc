@@ -1,4 +1,4 @@
-// Hundreds of random graphs under random layouts: every layout and every pass leaves the results as they are.
+// Hundreds of random graphs under random layouts: no layout and no pass changes the results.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ void expect_equal(const MeshRun& actual, const MeshRun& expected, const std::str
   EXPECT_EQ(actual.variables, expected.variables) << what << "\n" << actual.program.to_string();
 }
 
-/// Calls test(random graph, legal layouts on a mesh of several positions, what) for `count` of them.
+/// Calls test(random graph, legal layouts on a mesh of several positions, description) for `count` cases.
 void for_random_programs(
     int count, const std::function<void(const RandomGraph&, const Layouts&, const std::string&)>& test) {
   int legal = 0;
@@ -72,8 +72,8 @@ TEST(RandomPrograms, EveryLayoutGivesWhatOnePositionGives) {
   });
 }
 
-/// The divisors of the mesh's positions above 1, and odd spreads of positions over processes with them. What
-/// a position sends does not depend on where the others are.
+/// Tests each number of processes above 1 that divides the number of positions. What a position sends does
+/// not depend on where the others are.
 TEST(RandomPrograms, AnyNumberOfProcessesGivesTheBitsOfOne) {
   for_random_programs(150, [](const RandomGraph& random, const Layouts& layouts, const std::string& what) {
     MeshRunOptions options = options_for(random);
@@ -123,7 +123,7 @@ TEST(RandomPrograms, EachPassAloneKeepsTheResults) {
   });
 }
 
-/// Bytes that one position sends in a run of these instructions.
+/// The bytes that one position sends in a run of these instructions.
 double predicted_bytes(const Program& program, const std::vector<Instruction>& block) {
   double bytes = 0;
   for (const Instruction& instruction : block) {

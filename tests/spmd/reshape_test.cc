@@ -1,4 +1,4 @@
-// A reshape leaves the row-major order of the elements alone, whatever splits the old and the new dimensions
+// A reshape preserves the row-major order of the elements, however the old and the new dimensions are split
 // (Mesh TensorFlow 0.1.21 corrupts data in about one of eight such reshapes).
 #include "engine/ops/reshape.h"
 
@@ -20,7 +20,7 @@ int64_t pick(Random& random, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(random);
 }
 
-/// Between one and four dimensions of this product, with names from a small set.
+/// A shape of one to four dimensions with this number of elements and names from a small set.
 Shape random_shape(Random& random, int64_t size) {
   std::vector<std::string> names{"a", "b", "c", "d", "e", "f"};
   std::shuffle(names.begin(), names.end(), random);
@@ -40,7 +40,8 @@ Shape random_shape(Random& random, int64_t size) {
   return Shape(std::move(dimensions));
 }
 
-/// Each mesh dimension splits up to three tensor dimensions; a dimension may be split over several of them.
+/// Each mesh dimension splits up to three tensor dimensions; a tensor dimension may be split over several of
+/// them.
 LayoutRules random_rules(Random& random, const Mesh& mesh) {
   std::map<std::string, std::vector<std::string>> rules;
   std::vector<int> axes(mesh.rank());
@@ -80,8 +81,8 @@ Values counting(int64_t n) {
   return values;
 }
 
-/// Counts reshapes of random shapes, in graphs of one set of rules each, until `count` have been checked.
-/// Returns how many of them moved data.
+/// Checks `count` reshapes of random shapes, in graphs with one set of rules each. Returns how many of them
+/// moved data.
 int check_random_reshapes(const std::string& mesh_text, int count) {
   constexpr int64_t kSizes[] = {16, 18, 24, 32, 36, 48};
   const Mesh mesh(Shape::parse(mesh_text));
@@ -132,7 +133,7 @@ MeshRun reshaped(const Shape& from, const Shape& to, const std::string& mesh, co
   return run_on_mesh(graph, layouts(mesh, layout), {{"x", counting(from.size())}}, {.threads = 1});
 }
 
-/// The instructions of a program, by name.
+/// The names of the instructions of a program.
 std::vector<std::string> names(const Program& program) {
   std::vector<std::string> result;
   for (const Instruction& instruction : program.instructions) {

@@ -8,7 +8,7 @@
 namespace mtf {
 namespace {
 
-/// A tensor whose elements are their own global indices, as every position holds it.
+/// The tensor on every position, with the global indices of the elements as their values.
 struct Held {
   Shape local;
   std::vector<std::vector<int64_t>> elements;  ///< by position, row-major
@@ -32,7 +32,7 @@ Held held(const Shape& shape, const Layout& layout, const Mesh& mesh) {
   return result;
 }
 
-/// The part of one position's tensor along `axis`.
+/// One position's elements in part `part` of `parts` along `axis`.
 std::vector<int64_t> part_of(const std::vector<int64_t>& data, const Shape& local, int axis, int64_t part,
                              int64_t parts) {
   const int64_t inner = local.strides()[axis], size = local[axis].size;
@@ -43,7 +43,7 @@ std::vector<int64_t> part_of(const std::vector<int64_t>& data, const Shape& loca
   return result;
 }
 
-/// Tensors of shape `local` one after the other along `axis`.
+/// The concatenation along `axis` of tensors of shape `local`.
 std::vector<int64_t> concatenated(const std::vector<std::vector<int64_t>>& tensors, const Shape& local,
                                   int axis) {
   const int64_t row = local.strides()[axis] * local[axis].size;
@@ -59,7 +59,7 @@ Shape scaled(const Shape& shape, int axis, int64_t factor, int64_t divisor) {
   return shape.resized(shape[axis].name, shape[axis].size * factor / divisor);
 }
 
-/// What the positions hold after a step, from what the collective is defined to do.
+/// The tensors on all positions after a step, from the definition of the collective.
 Held after(const Held& before, const TransitionStep& step, const Mesh& mesh) {
   if (step.kind == InstructionKind::kAllReduce) return before;  // the elements stay where they are
   const int64_t n = mesh.size_of(step.axes);
@@ -98,7 +98,7 @@ Held after(const Held& before, const TransitionStep& step, const Mesh& mesh) {
   return result;
 }
 
-/// Splits each mesh dimension (in random order) over a random dimension or none.
+/// A layout that splits each mesh dimension (in random order) over a random dimension or none.
 Layout random_layout(int rank, const Mesh& mesh, std::mt19937& random) {
   Layout layout = Layout::replicated(rank);
   std::vector<int> axes;

@@ -1,4 +1,4 @@
-// Operands of attention for its tests.
+// Builds operands of attention for tests.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,8 @@ inline Dimension memory(int64_t n) { return {"memory_length", n}; }
 inline Dimension d_kv(int64_t n) { return {"d_kv", n}; }
 inline Dimension buckets(int64_t n) { return {"buckets", n}; }
 
-/// [batch, length, heads, d_kv] for q, and so for k and v; logits are of one size whatever d is.
+/// Operands with q: [batch, length, heads, d_kv], and k and v accordingly. Logits have about the same size
+/// for every d.
 inline AttentionInputs multi_head(CaseBuilder& c, int64_t b, int64_t h, int64_t l, int64_t m, int64_t d) {
   const double scale = 2 / std::sqrt(static_cast<double>(d));
   return {.q = c.input("q", {batch(b), length(l), heads(h), d_kv(d)}, -scale, scale),
@@ -23,7 +24,7 @@ inline AttentionInputs multi_head(CaseBuilder& c, int64_t b, int64_t h, int64_t 
           .v = c.input("v", {batch(b), memory(m), heads(h), d_kv(d)})};
 }
 
-/// Packed sequences: segments of some entries each, then padding of segment 0.
+/// Ids of packed sequences: segments of `each` entries, then `padding` entries of segment 0.
 inline Values packed_segments(int64_t rows, int64_t size, int64_t each, int64_t padding) {
   Values ids;
   for (int64_t row = 0; row < rows; ++row) {

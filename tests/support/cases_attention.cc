@@ -1,5 +1,5 @@
-// Cases of attention: each kind of mask, bias, dropout and head. Every query sees something, since what is
-// added to a hidden logit swallows the steps of central differences.
+// Cases of attention with each kind of mask, bias, dropout and head. Every query sees something, since the
+// term added to a hidden logit would swallow the steps of central differences.
 #include "engine/ops/attention.h"
 #include "engine/ops/cast.h"
 #include "tests/support/operation_cases.h"

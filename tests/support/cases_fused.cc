@@ -1,4 +1,4 @@
-// Cases of contractions, softmax, losses, normalisation and optimizer updates.
+// Cases of contractions, softmax, losses, normalization and optimizer updates.
 #include "engine/ops/adafactor.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/einsum.h"
@@ -14,7 +14,7 @@ namespace {
 const Dimension batch{"batch", 4}, length{"length", 6}, d{"d", 4}, hidden{"hidden", 8}, vocab{"vocab", 12},
     stack{"stack", 2};
 
-/// Updates are not differentiated.
+/// Stops gradients: updates are not differentiated.
 Tensors stopped(Tensors outputs) {
   for (Tensor& t : outputs) {
     if (is_floating(t.dtype())) t = stop_gradient(t);

@@ -16,7 +16,7 @@ const CaseRegistration constant_case("constant", [](CaseBuilder& c) {
   return Tensors{multiply(c.input("x", shape), c.graph.constant(2.5, c.floating, shape))};
 });
 
-/// No gradient passes through a loop, so whole numbers go through it.
+/// Gradients do not pass through a loop, so it is tested with whole numbers.
 const CaseRegistration microbatch_slice_case("microbatch_slice", [](CaseBuilder& c) {
   const Tensor x = c.ids("x", {{"batch", 12}, {"a", 4}}, 0, 100);
   return repeat(c.graph, 2, {}, {"batch", 2}, [&](const Tensors&) {

@@ -21,7 +21,7 @@ CaseRegistration unary(std::string operations, Unary function, double low = -2, 
           }};
 }
 
-/// Equal shapes, a suffix, a prefix, and an outer product.
+/// Operands have equal shapes, a suffix, a prefix, or form an outer product.
 CaseRegistration binary(std::string operations, BinaryFunction function, double low = -2, double high = 2) {
   return {
       std::move(operations), [=](CaseBuilder& build) {
@@ -32,7 +32,7 @@ CaseRegistration binary(std::string operations, BinaryFunction function, double 
       }};
 }
 
-/// Of whole numbers, so that there are ties; without a gradient.
+/// Uses whole numbers, so that there are ties; there is no gradient.
 CaseRegistration integer_binary(std::string operations, BinaryFunction function) {
   return {std::move(operations), [=](CaseBuilder& build) {
             const Tensor x = build.ids("x", {a, b}, -3, 4), y = build.ids("y", {b}, 1, 4);
@@ -48,7 +48,7 @@ CaseRegistration logical_binary(std::string operations, BinaryFunction function)
           }};
 }
 
-/// To each subset of the dimensions, and in another order.
+/// Reduces to each subset of the dimensions, also in another order.
 template <class Function>
 CaseRegistration reduction(std::string operations, Function function, bool logical = false) {
   return {std::move(operations), [=](CaseBuilder& build) {

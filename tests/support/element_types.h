@@ -1,4 +1,4 @@
-// Element types as C++ types, and elements as double, for tests.
+// Maps dtypes to C++ types and converts elements from and to double, for tests.
 #pragma once
 
 #include <type_traits>
@@ -7,7 +7,7 @@
 
 namespace mtf::testing {
 
-/// visit(T{}) for the C++ type of `dtype`.
+/// Calls visit(T{}) with the C++ type T of `dtype`.
 template <class Visit>
 void with_type(DType dtype, Visit visit) {
   switch (dtype) {

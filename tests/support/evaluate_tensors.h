@@ -1,5 +1,5 @@
-// Runs a graph on one position, operation by operation, straight from the CPU kernels: the reference that the
-// partitioner and the executor are compared with, and the quickest way to test a kernel.
+// Runs a graph on one position, operation by operation, directly with the CPU kernels. This is the reference
+// for the partitioner and the executor, and the quickest way to test a kernel.
 //
 //   Graph graph;
 //   Tensor x = graph.input("x", {{"a", 2}});
@@ -19,20 +19,20 @@ namespace mtf::testing {
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// first, first + 1, ...: n values.
+/// The n values first, first + 1, ...
 Values count_from(double first, int64_t n);
 
 struct EvaluateOptions {
   uint64_t seed = 1;
   uint64_t step = 0;
-  std::map<std::string, Values> variables;  ///< initial values; zeros where absent
+  std::map<std::string, Values> variables;  ///< initial values; zero if absent
 };
 
-/// Values of `tensors` for these inputs.
+/// The values of `tensors` for these inputs.
 std::vector<Values> evaluate(const Graph& graph, const Tensors& tensors,
                              const std::map<std::string, Values>& feeds, const EvaluateOptions& options = {});
 
-/// Values of the variables after one step (assignments done).
+/// The values of the variables after the assignments of one step.
 std::map<std::string, Values> evaluate_step(const Graph& graph, const std::map<std::string, Values>& feeds,
                                             const EvaluateOptions& options = {});
 

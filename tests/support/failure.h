@@ -1,4 +1,4 @@
-// What an action says is wrong.
+// Catches an error for a test of its message.
 //
 //   EXPECT_THAT(failure([&] { add(x, y); }), HasSubstr("`rows`"));
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace mtf {
 
-/// The words of the Error that `action` throws, which must be of `kind`; "no error" where it throws none.
+/// The message of the Error that `action` throws, which must be of `kind`; "no error" if it throws none.
 template <class Action>
 std::string failure(const Action& action, std::optional<ErrorKind> kind = {}) {
   try {

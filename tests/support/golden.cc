@@ -81,7 +81,7 @@ Tensor GoldenCase::weight(Graph& graph, const std::string& name) {
 }
 
 void GoldenCase::expect(Graph& graph, const std::map<std::string, Tensor>& outputs) {
-  // What to evaluate, and the recorded tensor that it is compared with.
+  // The tensors to evaluate, each with the recorded tensor with which it is compared.
   std::vector<std::pair<std::string, Tensor>> wanted;
   Tensors ys, cts;
   for (const auto& [name, y] : outputs) {

@@ -10,7 +10,7 @@
 namespace mtf::testing {
 namespace {
 
-/// Operations that outputs and assignments need, found by going backwards from them.
+/// Collects the operations on which `tensor` depends, going backwards from it.
 void reach(const Tensor& tensor, std::set<const Operation*>& seen) {
   const Operation& operation = tensor.operation();
   if (!seen.insert(&operation).second) return;
@@ -40,7 +40,7 @@ const LayoutRules& rules_of(const Layouts& layouts, Domain domain) {
                                         : layouts.optimizer;
 }
 
-/// Mesh dimensions of the rules for `name`, all of them (a repeated rule counts twice).
+/// The mesh dimensions of all rules for `name` (those of a repeated rule count twice).
 std::vector<int> axes_of(const LayoutRules& rules, const Mesh& mesh, const std::string& name) {
   std::vector<int> axes;
   for (const LayoutRule& rule : rules.rules()) {
@@ -51,8 +51,8 @@ std::vector<int> axes_of(const LayoutRules& rules, const Mesh& mesh, const std::
   return axes;
 }
 
-/// Do the boxes of all positions cover every element exactly as often as there are replicas? Dimensions that
-/// are not split do not matter and are left out.
+/// True if the boxes of all positions cover every element exactly as often as there are replicas. Dimensions
+/// that are not split are irrelevant and left out.
 bool covered(const Shape& shape, const LayoutRules& rules, const Mesh& mesh) {
   std::vector<std::vector<int>> axes;
   std::vector<int64_t> sizes;
@@ -63,7 +63,7 @@ bool covered(const Shape& shape, const LayoutRules& rules, const Mesh& mesh) {
     for (int axis : split) parts *= mesh.size(axis);
     if (d.size % parts != 0) return false;
     axes.push_back(split);
-    sizes.push_back(parts);  // one entry for each part stands for the part
+    sizes.push_back(parts);  // one entry stands for each part
   }
   int64_t cells = 1;
   for (int64_t size : sizes) cells *= size;
@@ -81,7 +81,7 @@ bool covered(const Shape& shape, const LayoutRules& rules, const Mesh& mesh) {
   return static_cast<int64_t>(found.size()) == cells;
 }
 
-/// All dimensions that an operation works over at once.
+/// All dimensions over which an operation iterates at once.
 Shape iteration_space(const Operation& operation) {
   Shape space;
   static const std::set<std::string_view> over_all = {"einsum", "multiply", "attention",
@@ -110,7 +110,7 @@ std::string why_illegal(const Graph& graph, const Layouts& layouts) {
     if (bad(iteration_space(*operation), domain)) return name + " operands together";
     static const std::set<std::string> unsplittable = {"concat", "split", "stack", "unstack", "slice", "pad"};
     if (!unsplittable.contains(name)) continue;
-    // The dimensions along which these work: those whose size or presence changes from input to output.
+    // These operations work along the dimensions whose size or presence changes from input to output.
     for (const Tensor& input : operation->inputs()) {
       for (const OutputInfo& output : operation->outputs()) {
         for (const Shape& changed : {input.shape() - output.shape, output.shape - input.shape()}) {

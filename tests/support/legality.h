@@ -1,6 +1,6 @@
-// A second implementation of which layouts are legal (docs/architecture.md "Illegal layouts"), by brute
-// force: it looks at which elements the positions would hold, not at the rules' names. Tests compare the
-// layout check with it.
+// A brute-force implementation of the legality of layouts ("Illegal layouts" in docs/architecture.md): it
+// examines which elements the positions would hold, not the names in the rules. Tests compare the layout
+// check with it.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@
 
 namespace mtf::testing {
 
-/// Empty when the layout is legal for everything that the graph computes, else the first reason.
+/// Empty if the layout is legal for everything that the graph computes, otherwise the first reason.
 std::string why_illegal(const Graph& graph, const Layouts& layouts);
 
-/// Names of all dimensions in the graph, sorted.
+/// The names of all dimensions in the graph, sorted.
 std::vector<std::string> dimension_names(const Graph& graph);
 
-/// Every assignment of each name to no mesh dimension or to one of them.
+/// All assignments of each name to one mesh dimension or none.
 std::vector<Layouts> all_layouts(const std::vector<std::string>& names, const std::string& mesh);
 
-/// "batch:x;hidden:y" of the activation rules.
+/// The activation rules as text, such as "batch:x;hidden:y".
 std::string describe(const Layouts& layouts);
 
 }  // namespace mtf::testing

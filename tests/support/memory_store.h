@@ -1,4 +1,4 @@
-// A store in memory: the processes of a test are threads.
+// MemoryStore is a store in memory, for tests whose processes are threads.
 #pragma once
 
 #include <condition_variable>

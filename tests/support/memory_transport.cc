@@ -15,13 +15,13 @@ namespace mtf {
 
 namespace {
 
-/// The sends, or the receives, of one buffer.
+/// The pending sends, or receives, of one buffer.
 struct Traffic {
   std::vector<int> pending;  ///< their peers
-  int64_t ended = 0;         ///< that were not waited for yet
+  int64_t ended = 0;         ///< number of transfers that have ended but were not waited for
 };
 
-/// A send or a receive whose counterpart is not posted yet.
+/// A send or a receive whose counterpart has not been posted yet.
 struct Posted {
   Traffic* traffic;
   int from, to;
@@ -51,7 +51,7 @@ struct MemoryNetworkState {
   std::condition_variable changed;
   std::list<Posted> sends, receives;
   std::vector<bool> lost;            ///< by rank
-  std::vector<std::string> aborted;  ///< by rank: the reason; empty where it is not
+  std::vector<std::string> aborted;  ///< by rank: the reason; empty if it has not aborted
 };
 
 namespace {

@@ -30,7 +30,7 @@ int64_t result_bytes(const Collective& c) {
   return c.kind == Kind::kAllGather ? input_bytes(c) * c.members() : input_bytes(c);
 }
 
-/// Numbers of many magnitudes, so that the order of a sum shows in its bits.
+/// Fills with numbers of many magnitudes, so that the order of a sum affects its bits.
 template <class T>
 void fill(Bytes& bytes, uint64_t state) {
   T* data = reinterpret_cast<T*>(bytes.data());
@@ -48,7 +48,7 @@ void fill(Bytes& bytes, uint64_t state) {
   }
 }
 
-/// The input of a position: the same for all with the same coordinates along `varies`.
+/// The input of a position; positions with the same coordinates along `varies` have the same.
 Bytes input_of(const MeshCollective& c, size_t part, int round, int64_t position) {
   const std::array<int64_t, 4> names{c.seed, static_cast<int64_t>(part), round,
                                      c.mesh.project(position, c.varies)};
@@ -70,7 +70,7 @@ Bytes input_of(const MeshCollective& c, size_t part, int round, int64_t position
   return bytes;
 }
 
-/// What one process would make.
+/// The result of a position, computed in one process.
 Bytes result_of(const MeshCollective& c, size_t part, int round, int64_t position) {
   const AxisMask others = ~c.axes & c.mesh.all_axes();
   const int64_t base = c.mesh.first_position(c.mesh.project(position, others), others);
@@ -86,7 +86,7 @@ Bytes result_of(const MeshCollective& c, size_t part, int round, int64_t positio
   return result;
 }
 
-/// The largest difference of elements, relative to the largest expected one.
+/// The largest difference between elements, relative to the largest expected one.
 template <class T>
 double difference(const Bytes& actual, const Bytes& expected) {
   const auto* a = reinterpret_cast<const T*>(actual.data());

@@ -1,5 +1,5 @@
-// Collectives on a mesh that is spread over processes, with made-up data: each process has its side of one,
-// whose results are compared with those that one process would make.
+// Collectives on a mesh that is spread over processes, with generated data. Each process runs its side of a
+// collective, whose results are compared with those computed in one process.
 //
 //   MeshCollective c = random_collective("a:2;b:3", random);
 //   CollectiveSide side(c, communicator, backend);          // in every process
@@ -23,9 +23,9 @@ namespace mtf::testing {
 /// One collective instruction.
 struct MeshCollective {
   Mesh mesh;
-  AxisMask axes = 0;        ///< of the groups
-  AxisMask varies = 0;      ///< of the inputs
-  bool replicated = false;  ///< a copy for every position
+  AxisMask axes = 0;        ///< mesh dimensions of the groups
+  AxisMask varies = 0;      ///< mesh dimensions over which the inputs vary
+  bool replicated = false;  ///< every position has a copy
   std::vector<Collective> parts;
   uint32_t seed = 0;
 
@@ -35,31 +35,31 @@ struct MeshCollective {
 
 std::ostream& operator<<(std::ostream& out, const MeshCollective& c);
 
-/// A part for the mesh and axes of `c`; exchange: a shift by `offset`, with even ones wrapped.
+/// A part for the mesh and axes of `c`. An exchange is a shift by `offset`, wrapped if the offset is even.
 Collective make_part(const MeshCollective& c, Collective::Kind kind, DType dtype, Reduction reduction,
                      std::vector<int64_t> input, int dimension, int concat_dimension, int64_t offset);
 
 /// A collective of any kind on a mesh of the given shape.
 MeshCollective random_collective(const std::string& mesh, std::mt19937& random);
 
-/// Sent by all processes, with one position in each: the formulas of program.h.
+/// The bytes sent by all processes if each has one position, by the formulas of program.h.
 double predicted_bytes(const MeshCollective& c);
 
 struct CollectiveSideOptions {
-  std::optional<bool> guard{};  ///< in the memory of the device
-  /// Of sums of float32 and float64, relative to the largest element; 0: the same bits.
+  std::optional<bool> guard{};  ///< value of a guard in device memory; nothing: no guard
+  /// Tolerance for sums of float32 and float64, relative to the largest element; 0 requires the same bits.
   double tolerance = 0;
 };
 
-/// A process's copies of inputs and results, in the memory of `backend`.
+/// One process's copies of inputs and results, in the memory of `backend`.
 class CollectiveSide {
  public:
   CollectiveSide(const MeshCollective& c, Communicator& communicator, Backend& backend,
                  const CollectiveSideOptions& options = {});
 
-  /// Inputs; they differ from round to round.
+  /// Sets the inputs, which differ from round to round.
   void fill(int round);
-  /// Results.
+  /// Checks the results.
   void check(int round);
   void start(int round) {
     fill(round);
@@ -70,7 +70,7 @@ class CollectiveSide {
     check(round);
   }
   RemoteCollective& remote() { return *remote_; }
-  /// Of the same parts: sent_bytes().
+  /// sent_bytes() of the same parts.
   int64_t planned_bytes() const { return planned_bytes_; }
 
  private:

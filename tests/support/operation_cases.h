@@ -16,7 +16,7 @@
 
 namespace mtf::testing {
 
-/// Values of a graph input or output in row-major declared order; ids and flags are whole numbers.
+/// The values of a graph input or output in row-major declared order; ids and flags are whole numbers.
 using Values = std::vector<double>;
 
 /// Collects the inputs of a case together with their (reproducible, pseudo-random) values.
@@ -24,9 +24,9 @@ class CaseBuilder {
  public:
   CaseBuilder(Graph& graph, DType floating) : graph(graph), floating(floating) {}
 
-  /// A floating input, uniform on [low, high) with distinct values.
+  /// A floating-point input, uniform on [low, high), with distinct values.
   Tensor input(const std::string& name, const Shape& shape, double low = -1, double high = 1);
-  /// An int32 input, whole numbers in [low, high).
+  /// An int32 input of whole numbers in [low, high).
   Tensor ids(const std::string& name, const Shape& shape, int64_t low, int64_t high);
   /// An input with given values.
   Tensor values(const std::string& name, const Shape& shape, DType dtype, Values values);

@@ -1,4 +1,4 @@
-// A model from YAML text.
+// Makes a model from YAML text.
 //
 //   const auto model = parse_model("{type: lm, d_model: 16, ...}");
 #pragma once

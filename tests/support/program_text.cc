@@ -10,7 +10,7 @@
 namespace mtf::testing {
 namespace {
 
-/// A local operation of which only the name is known, and the operand that its result may overwrite.
+/// A local operation with only a name and, possibly, an operand that its result may overwrite.
 class Opaque final : public OperationBase<Opaque> {
  public:
   Opaque(std::string name, std::string attributes, std::vector<OutputInfo> outputs,
@@ -51,7 +51,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// Takes what follows `mark` off the end of `line`.
+/// Removes `mark` and what follows it from the end of `line`, and returns what followed.
 std::string take_after(std::string& line, const std::string& mark) {
   const size_t at = line.rfind(mark);
   if (at == std::string::npos) return {};
@@ -174,7 +174,7 @@ class Parser {
     return result;
   }
 
-  /// "layer 2, backward, in_place 0": sets layer and phase and returns the last.
+  /// Parses "layer 2, backward, in_place 0": sets layer and phase, and returns the in_place operand.
   static std::optional<int> origin(Provenance& provenance, const std::string& text) {
     std::optional<int> overwrites;
     for (const std::string& word : separated(text, ',')) {

@@ -20,7 +20,7 @@ constexpr DType kNumbers[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat64
                               DType::kInt64};
 constexpr DType kAll[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
                           DType::kInt32,   DType::kInt64,    DType::kBool};
-/// With kernels for dropout and sums of terms.
+/// The types that have kernels for dropout and sums of terms.
 constexpr DType kSummed[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32};
 
 class Builder {
@@ -51,7 +51,7 @@ class Builder {
     return choices[static_cast<size_t>(below(std::ssize(choices)))];
   }
 
-  /// Some dimensions of the result's, now and then in another order.
+  /// Some of the result's dimensions, occasionally in another order.
   Shape smaller() {
     std::vector<Dimension> dimensions;
     for (const Dimension& d : shape_) {
@@ -73,7 +73,7 @@ class Builder {
     return graph().input(name, shape, dtype);
   }
 
-  /// A result so far, or something new.
+  /// An earlier result or a new input.
   Tensor operand(DType dtype, bool may_be_smaller) {
     if (below(4) > 0) {
       for (int tries = 0; tries < 8 && !values_.empty(); ++tries) {
@@ -129,7 +129,7 @@ class Builder {
         const DType from = one_of(kAll);
         DType to = one_of(kAll);
         while (to == from) to = one_of(kAll);
-        // What does not fit an integer is converted to no number in particular.
+        // Numbers that do not fit into an integer have no defined conversion.
         const bool fits = !is_floating(from) || is_floating(to) || to == DType::kBool;
         const Tensor x = fits ? whole(from) : input(shape_, from);
         return cast(x, to);

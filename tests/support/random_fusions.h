@@ -1,5 +1,4 @@
-// Random graphs of elementwise operations of all types, with operands of the result's shape and smaller
-// ones.
+// Random graphs of elementwise operations of all types, with operands of the result's shape and smaller ones.
 #pragma once
 
 #include <map>
@@ -16,7 +15,7 @@ struct RandomFusions {
   std::map<std::string, Values> feeds;
 };
 
-/// About `operations` operations whose results have `shape`; what none of them reads is an output.
+/// About `operations` operations whose results have `shape`; those that no operation reads are outputs.
 RandomFusions random_fusions(uint32_t seed, const Shape& shape, int operations);
 
 }  // namespace mtf::testing

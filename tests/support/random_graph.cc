@@ -19,7 +19,7 @@ namespace mtf::testing {
 namespace {
 
 const std::vector<Dimension> kDimensions{{"a", 4}, {"b", 6}, {"c", 8}, {"d", 12}, {"e", 2}};
-constexpr double kLargest = 64;  ///< values beyond are clipped, so that all sums are exact in float32
+constexpr double kLargest = 64;  ///< larger values are clipped, so that all sums are exact in float32
 
 class Builder {
  public:
@@ -70,7 +70,7 @@ class Builder {
   Tensor constant(double value) { return result_.graph->constant(value); }
   Tensor clipped(const Tensor& x) { return maximum(minimum(x, constant(kLargest)), constant(-kLargest)); }
 
-  /// Some of the dimensions of `shape`, in another order.
+  /// Some of the dimensions of `shape`, in random order.
   Shape part_of(const Shape& shape) {
     std::vector<Dimension> dimensions = shape.dimensions();
     std::shuffle(dimensions.begin(), dimensions.end(), random_);
@@ -78,7 +78,7 @@ class Builder {
     return Shape(std::move(dimensions));
   }
 
-  /// At most three dimensions, so that tensors stay small.
+  /// Dimensions of an output: at most three, so that tensors stay small.
   Shape output_of(const Tensor& a, const Tensor& b) {
     Shape output = part_of(a.shape() + b.shape());
     while (output.rank() > 3) output = output - output[0];
@@ -100,7 +100,7 @@ class Builder {
 
   Dimension any_of(const Shape& shape) { return shape[pick(shape.rank())]; }
 
-  /// The halves of x along `d`, the second in front.
+  /// The halves of x along `d`, with the second one in front.
   static Tensor swapped_halves(const Tensor& x, const Dimension& d) {
     const int64_t half = d.size / 2;
     return concat({slice(x, d.name, half, half), slice(x, d.name, 0, half)}, d.name);
@@ -132,13 +132,13 @@ class Builder {
     }
   }
 
-  /// x w + y w', which stays a partial sum where it can.
+  /// A sum of contractions, which stays a partial sum where possible.
   Tensor short_sum(const Tensor& x, const Tensor& y) {
     const Shape output = output_of(x, y);
     return clipped(einsum({x, y}, output) + negative(einsum({x, y}, output)) + einsum({x, y}, output));
   }
 
-  /// Microbatches along a: a sum, a carried value, and a tensor put together again.
+  /// A loop over microbatches along `a`, with a sum, a carried value, and a reassembled tensor.
   void add_loop() {
     Graph& graph = *result_.graph;
     const Tensor batch = input("batch", Shape{{"a", 4}, {"b", 6}}),
@@ -162,7 +162,7 @@ class Builder {
     return add_n(terms);
   }
 
-  /// w <- w - sign(gradient) - slot, slot <- sign(gradient) where the loss is at most 100 (guard).
+  /// w <- w - sign(gradient) - slot, slot <- sign(gradient), sometimes guarded by loss < 100.
   void update(const Tensor& loss) {
     Graph& graph = *result_.graph;
     Tensors reads;
@@ -179,7 +179,7 @@ class Builder {
       graph.assign(*variables_[i], clipped(reads[i] - direction - graph.read(*slot)), guard);
       graph.assign(*slot, direction, guard);
     }
-    if (pick(2)) {  // two variables change places
+    if (pick(2)) {  // two variables are swapped
       const Variable *s = variable("s", {{"a", 4}}), *t = variable("t", {{"a", 4}});
       const Tensor old_s = graph.read(*s), old_t = graph.read(*t);
       graph.assign(*s, old_t);

@@ -1,5 +1,5 @@
-// Random graphs with whole numbers for values, so that results must be equal to the last bit however sums are
-// ordered.
+// Random graphs whose values are whole numbers, so that results must be equal to the last bit in whatever
+// order sums are computed.
 //
 //   const RandomGraph random = random_graph(seed);
 //   const LayoutRules rules = random_rules(seed, mesh);
@@ -21,16 +21,16 @@ struct RandomGraph {
   std::map<std::string, Values> variables;  ///< initial values
 };
 
-/// About a dozen contractions, sums, maxima, elementwise operations, shifts, halves exchanged and
-/// reshapes, a loop over microbatches in every third, gradients, and guarded updates of the variables.
-/// Dimensions: a=4, b=6, c=8, d=12, e=2 (p, q after reshapes).
+/// A graph with about a dozen contractions, sums, maxima, elementwise operations, shifts, exchanged halves
+/// and reshapes, a loop over microbatches in every third graph, gradients, and guarded updates of the
+/// variables. Dimensions: a=4, b=6, c=8, d=12, e=2 (p, q after reshapes).
 RandomGraph random_graph(uint32_t seed);
 
-/// Splits dimensions of random graphs over the mesh; most but not all such rules are legal.
+/// Rules that split dimensions of random graphs over the mesh; most of them, but not all, are legal.
 LayoutRules random_rules(uint32_t seed, const Mesh& mesh);
 
-/// The layouts of a random graph, with rules for parameters and slots in some: null when check_layouts
-/// objects.
+/// Layouts for a random graph, some with rules for parameters and slots. Null if check_layouts finds them
+/// illegal.
 std::unique_ptr<Layouts> random_layouts(uint32_t seed, const Graph& graph, const std::string& mesh);
 
 }  // namespace mtf::testing

@@ -1,5 +1,5 @@
-// Runs a graph through partitioner and executor on a mesh, replicas checked, and gives the outputs of the
-// graph back.
+// Runs a graph through partitioner and executor on a mesh, with a check of replicas, and returns the graph's
+// outputs.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 namespace mtf::testing {
 
 struct MeshRun {
-  std::map<std::string, Values> outputs;    ///< by Graph::set_output name
+  std::map<std::string, Values> outputs;    ///< by name in Graph::set_output
   std::map<std::string, Values> variables;  ///< after the last step
   Counters counters;
   Program program;
@@ -25,36 +25,37 @@ struct MeshRunOptions {
   uint64_t steps = 1;
   int threads = 2;
   bool check_replicas = true;
-  std::map<std::string, Values> variables{};  ///< initial values; where absent, the variable's own
+  std::map<std::string, Values> variables{};  ///< initial values; the variable's own if absent
   PartitionOptions partition{};
-  Communicator* communicator = nullptr;  ///< with the other processes of the mesh, which run the same
+  Communicator* communicator = nullptr;  ///< connects to the other processes of the mesh
 };
 
-/// Runs a program that partition() has made, or some of its passes.
+/// Runs a program made by partition() or by some of its passes.
 MeshRun run_program(Program program, const std::map<std::string, Values>& feeds,
                     const MeshRunOptions& options = {});
 
-/// Runs the partitioned graph.
+/// Partitions and runs a graph.
 MeshRun run_on_mesh(const Graph& graph, const Layouts& layouts, const std::map<std::string, Values>& feeds,
                     const MeshRunOptions& options = {});
 
-/// The same shared by `processes`, which are threads with a network in memory: what each of them got.
+/// Runs the graph in `processes` processes, which are threads with a network in memory; returns the result of
+/// each.
 std::vector<MeshRun> run_on_processes(int processes, const Graph& graph, const Layouts& layouts,
                                       const std::map<std::string, Values>& feeds,
                                       const MeshRunOptions& options = {});
 
-/// Calls `run` for each of `processes`, which are threads with a network in memory.
+/// Calls `run` in each of `processes` processes, which are threads with a network in memory.
 void on_processes(int processes, const std::function<void(int process, Communicator&)>& run);
 
-/// Largest |a - b| / max(1e-6, largest |b|); infinite where sizes differ or a value is not finite in one of
-/// them only.
+/// The largest |a - b| / max(1e-6, largest |b|); infinite if the sizes differ or a value is not finite in
+/// only one of them.
 double relative_difference(const Values& a, const Values& b);
 
-/// "batch:rows;hidden:cols" on "rows:2;cols:2".
+/// Layouts from text: layouts("rows:2;cols:2", "batch:rows;hidden:cols").
 Layouts layouts(const std::string& mesh, const std::string& layout, const std::string& parameter_layout = {},
                 const std::string& optimizer_layout = {});
 
-/// A whole tensor from and to numbers.
+/// Converts numbers to a whole tensor, and back.
 HostTensor to_host(const Shape& shape, DType dtype, const Values& values);
 Values from_host(const HostTensor& tensor);
 

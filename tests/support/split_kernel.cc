@@ -6,7 +6,7 @@
 namespace mtf::testing {
 namespace {
 
-/// A slice of a tensor: where it lies in the whole, and its data.
+/// A slice of a tensor: its position in the whole, and its data.
 struct Part {
   Shape whole, local;
   DType dtype;
@@ -20,7 +20,7 @@ struct Part {
         begin(slice_begin(shape, layout, mesh, position)),
         data(static_cast<size_t>(local.size()) * size_of(dtype), std::byte{0xff}) {}
 
-  /// Index in the whole of element `i` of the slice.
+  /// The index in the whole tensor of element `i` of the slice.
   int64_t in_whole(int64_t i) const {
     const std::vector<int64_t> strides = whole.strides();
     int64_t index = 0;

@@ -1,6 +1,6 @@
-// Runs one operation's kernel on the slices of all positions of a mesh, as its placement asks, and puts the
-// outputs together again: what the operation itself does about begins of slices and partial sums, without a
-// partitioner.
+// Runs one operation's kernel on the slices of all positions of a mesh, as its sharding rule requires, and
+// reassembles the outputs. This tests, without a partitioner, how the operation handles the begins of slices
+// and partial sums.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace mtf::testing {
 
-/// Outputs of `operation` for whole `inputs` under these rules; partial outputs are added.
+/// The outputs of `operation` for whole `inputs` under these rules; partial outputs are summed.
 std::vector<Values> evaluate_split(const Operation& operation, const std::vector<Values>& inputs,
                                    const Mesh& mesh, const LayoutRules& rules,
                                    const EvaluateOptions& options = {}, int64_t iteration = 0);

@@ -1,4 +1,4 @@
-// The backend that tests compute on: the processor, or with MTF_TEST_DEVICES=cuda the GPU, with
+// The backend on which tests compute: the processor, or with MTF_TEST_DEVICES=cuda the GPU, or with
 // MTF_TEST_DEVICES=emulator the emulated one.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace mtf::testing {
 
 std::unique_ptr<Backend> make_test_backend();
 
-/// Runs a kernel of the backend on memory of the host: all tasks.
+/// Runs all tasks of a kernel of the backend on host memory.
 void run_kernel(Backend& backend, const Kernel& kernel, const KernelContext& context,
                 std::span<const Slice> inputs, std::span<const Slice> outputs, uint64_t step = 0,
                 int64_t iteration = 0);

@@ -37,7 +37,7 @@ inline const std::vector<UnaryCase> kUnaryCases = {
     [](const Tensor& x) { return leaky_relu(x, 0.3); },
 };
 
-/// The functions that have their gradient in one kernel.
+/// The functions whose gradient is a single kernel.
 inline const std::vector<UnaryFunction> kWithGradientKernel = {
     UnaryFunction::kRelu,     UnaryFunction::kLeakyRelu,  UnaryFunction::kElu,  UnaryFunction::kSelu,
     UnaryFunction::kSoftplus, UnaryFunction::kSigmoid,    UnaryFunction::kTanh, UnaryFunction::kSwish,

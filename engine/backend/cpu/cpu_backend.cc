@@ -13,7 +13,7 @@
 namespace mtf {
 namespace {
 
-/// Pages straight from the system: zeroed, and touched only when used.
+/// Pages directly from the operating system, which are zeroed and take memory only when touched.
 class Pages final : public DeviceMemory {
  public:
   explicit Pages(int64_t bytes) : bytes_(static_cast<size_t>(std::max<int64_t>(bytes, 64))) {
@@ -33,7 +33,7 @@ class Pages final : public DeviceMemory {
   std::byte* data_;
 };
 
-/// Rows of bytes: `length` from from(row) to to(row).
+/// A kernel that copies rows of `length` bytes from from(row) to to(row).
 template <class From, class To>
 std::unique_ptr<Kernel> copy_rows(int64_t rows, int64_t length, From from, To to) {
   return make_kernel(rows, std::max<int64_t>(1, (1 << 17) / std::max<int64_t>(1, length)),
@@ -68,7 +68,7 @@ std::unique_ptr<Kernel> prepare_place(const Move& move) {
       [=](const KernelCall& call, int64_t row) { return (row * count + call.iteration) * inner; });
 }
 
-/// Copies are made in stretches of this many bytes.
+/// Copies are cut into tasks of this many bytes.
 constexpr int64_t kCopyBytes = 1 << 17;
 
 std::unique_ptr<Kernel> prepare_copy(const Move& move) {
@@ -137,7 +137,7 @@ class CpuBackend final : public Backend {
     std::memcpy(to, from, static_cast<size_t>(bytes));
   }
   std::unique_ptr<Recording> record(const std::function<void()>&) override { return nullptr; }
-  /// Exceptions masked, round to nearest, denormal numbers kept: the same in every thread.
+  /// Masks exceptions, rounds to nearest and keeps denormal numbers, the same in every thread.
   void prepare_thread() override { _mm_setcsr(0x1f80); }
   std::string instruction_set() const override { return available_gemm_kernels().front()->name; }
 };

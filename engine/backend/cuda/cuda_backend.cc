@@ -30,7 +30,7 @@ class Allocation final : public DeviceMemory {
   std::shared_ptr<Device> device_;
   std::byte* data_;
   int64_t bytes_;
-  std::shared_ptr<std::atomic<int64_t>> allocated_;  ///< of all
+  std::shared_ptr<std::atomic<int64_t>> allocated_;  ///< bytes of all allocations
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The kernels of the CUDA backend on one device.
+// The backend that runs the CUDA kernels on one device.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace mtf::cuda {
 
-/// Kernels and collectives are enqueued on the device's compute stream.
+/// Enqueues kernels and collectives on the device's compute stream.
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(std::unique_ptr<Device> device) : device_(std::move(device)), staging_(*device_) {}
@@ -22,7 +22,8 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Kernel> prepare(const KernelContext& context) override;
   std::unique_ptr<Kernel> prepare(const Move& move) override;
   std::unique_ptr<PreparedCollective> prepare(const Collective& collective) override;
-  /// "sm_90x132 cublaslt 13.1.0 nvrtc 13.0": cuBLASLt's bits depend on the number of multiprocessors, too.
+  /// Such as "sm_90x132 cublaslt 13.1.0 nvrtc 13.0": cuBLASLt's bits also depend on the number of
+  /// multiprocessors.
   std::string instruction_set() const override;
 
   const DeviceInfo* device_info() const override { return &device_->info(); }
@@ -47,17 +48,17 @@ class CudaBackend final : public Backend {
   std::vector<BackendNote> take_notes() override { return device_->take_notes(); }
 
   Device& device() { return *device_; }
-  /// Of what may wait for other processes; null: nothing does.
+  /// Sets the watch over calls that may wait for other processes; null if there are none.
   void set_watch(PeerWatch* watch) { watch_ = watch; }
 
  private:
-  /// Calls `call`, which may wait for the device.
+  /// Runs `call`, which may wait for the device, under the watch.
   template <class Call>
   void watched(const Call& call) {
     watch_ == nullptr ? call() : watch_->during(call);
   }
 
-  std::shared_ptr<Device> device_;  ///< memory keeps it too
+  std::shared_ptr<Device> device_;  ///< shared with the memory that it has allocated
   const std::shared_ptr<std::atomic<int64_t>> allocated_ = std::make_shared<std::atomic<int64_t>>(0);
   Staging staging_;
   PeerWatch* watch_ = nullptr;

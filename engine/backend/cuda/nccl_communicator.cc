@@ -23,7 +23,7 @@ NcclCommunicator::NcclCommunicator(CudaBackend& backend, Communicator& host,
 
 NcclCommunicator::~NcclCommunicator() {
   backend_.set_watch(nullptr);
-  if (std::uncaught_exceptions() > 0) abort();  // others may have gone
+  if (std::uncaught_exceptions() > 0) abort();  // other processes may be gone
 }
 
 std::vector<DeviceCollectives*> NcclCommunicator::all_collectives() {
@@ -58,7 +58,7 @@ std::unique_ptr<RemoteCollective> NcclCommunicator::prepare(std::vector<RemotePa
                                  std::move(plan));
 }
 
-/// Who is lost is known on the host, sometimes a little later than on the device that it is.
+/// The host knows which process is lost, though sometimes a little later than the device notices a loss.
 void NcclCommunicator::look() {
   constexpr int kLooks = 20;
   constexpr Milliseconds kBetween(100);
@@ -74,8 +74,8 @@ void NcclCommunicator::look() {
   }
 }
 
-/// All at once: each may wait for recordings that go when the host has seen the error, which it does when the
-/// last of them has ended.
+/// Aborts all groups at once. Each may wait for recordings that the host releases after it has seen the
+/// error, which happens only when the last group has ended.
 void NcclCommunicator::abort() {
   std::vector<std::thread> threads;
   for (DeviceCollectives* group : all_collectives()) threads.emplace_back([group] { group->abort(); });

@@ -1,5 +1,5 @@
-// Collectives between processes that each drive a GPU of their own: data goes from GPU to GPU. start() and
-// wait() enqueue, and can be recorded.
+// NcclCommunicator is a communicator between processes that each drive a GPU of their own: data goes from GPU
+// to GPU. start() and wait() enqueue and can be recorded.
 #pragma once
 
 #include <map>
@@ -15,8 +15,8 @@
 
 namespace mtf::cuda {
 
-/// Messages run in a stream of their own, in program order: computation goes on between start() and wait().
-/// While it lives, waits of the backend end in an Error (kPeerLost) where another process is lost.
+/// Messages run in a separate stream, in program order, so computation continues between start() and wait().
+/// During its lifetime, waits of the backend end in an Error (kPeerLost) if another process is lost.
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(CudaBackend& backend, Communicator& host, const CommunicatorTimeouts& timeouts);
@@ -32,7 +32,8 @@ class NcclCommunicator final : public Communicator {
   void check() override { host_.check(); }
 
  private:
-  /// Of the process's process group; made at the process groups' first collective, by all processes.
+  /// The collectives of this process's group. They are created at the first collective of the process groups,
+  /// by all processes.
   DeviceCollectives& collectives_of(const std::vector<std::vector<int>>& process_groups);
   std::vector<DeviceCollectives*> all_collectives();
   void look();
@@ -44,7 +45,7 @@ class NcclCommunicator final : public Communicator {
   const Stream stream_;
   ScratchBlocks scratch_;
   std::unique_ptr<DeviceCollectives> world_;
-  std::mutex mutex_;                                                                    ///< of groups_
+  std::mutex mutex_;                                                                    ///< guards groups_
   std::map<std::vector<std::vector<int>>, std::unique_ptr<DeviceCollectives>> groups_;  ///< by process groups
   PeerWatch watch_;
 };

@@ -1,4 +1,4 @@
-// What the shared object shows.
+// The interface that the shared object exports.
 #include "engine/backend/cuda/collectives/device_collectives.h"
 #include "engine/backend/cuda/nccl_communicator.h"
 #include "engine/backend/device_plugin.h"
@@ -10,7 +10,7 @@ std::unique_ptr<Backend> make_backend(int device) {
   return std::make_unique<CudaBackend>(open_device(device));
 }
 
-/// `backend` is one of make_backend().
+/// `backend` must come from make_backend().
 std::unique_ptr<Communicator> make_communicator(Backend& backend, Communicator& host,
                                                 const CommunicatorTimeouts& timeouts) {
   return std::make_unique<NcclCommunicator>(static_cast<CudaBackend&>(backend), host, timeouts);

@@ -13,7 +13,7 @@ namespace {
 
 const RemoteGroup::Consumer& own_consumer(const RemoteGroup& group, int process) {
   const auto own = std::ranges::find(group.consumers, process, &RemoteGroup::Consumer::process);
-  MTF_CHECK(own != group.consumers.end(), "process {} has no part in a group of its process_group", process);
+  MTF_CHECK(own != group.consumers.end(), "process {} has no part in a group of its process group", process);
   return *own;
 }
 

@@ -6,7 +6,7 @@ namespace {
 
 /// The interval between the thread's looks at the clock, and the shortest time between two looks that counts
 /// as a pause.
-constexpr Milliseconds kLookPause(100), kShortestStall(500);
+constexpr Milliseconds kLookPause(100), kShortestPause(500);
 
 }  // namespace
 
@@ -26,7 +26,7 @@ Milliseconds PauseDetector::last(Milliseconds past) {
 
 void PauseDetector::look() {
   const Clock::time_point now = Clock::now();
-  if (now - looked_ >= kShortestStall) {
+  if (now - looked_ >= kShortestPause) {
     pause_ = now - looked_;
     went_on_ = now;
   }

@@ -1,4 +1,4 @@
-// Every illegal layout (docs/architecture.md "Illegal layouts"), found from shapes and names alone, before
+// Finds every illegal layout ("Illegal layouts" in docs/architecture.md) from shapes and names alone, before
 // anything is partitioned.
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@
 namespace mtf {
 namespace {
 
-/// Problems of one kind with one rule, and the tensors that it concerns.
+/// A problem of one kind with one layout rule, and the tensors that have it.
 struct Finding {
   Mark mark;
   std::string message;
@@ -31,7 +31,7 @@ std::string join(const std::vector<std::string>& words, std::string_view last = 
   return text;
 }
 
-/// "used by a, b and 3 more", in lines; tensors of the same name once.
+/// "used by a, b and 3 more", wrapped into lines. Tensors of the same name are listed once.
 std::string used_by(const std::vector<std::string>& tensors) {
   constexpr size_t kShown = 6, kWidth = 110;
   std::vector<std::string> shown;
@@ -57,7 +57,8 @@ std::string used_by(const std::vector<std::string>& tensors) {
 
 class LayoutCheck {
  public:
-  /// `advises`: looks for layouts that would be legal; one that is only tried does not.
+  /// With `advises`, hints suggest legal layouts. They are found by checking candidates with a LayoutCheck
+  /// that does not advise.
   LayoutCheck(const Graph& graph, const Layouts& layouts, Diagnostics& diagnostics, bool advises)
       : graph_(graph),
         layouts_(layouts),
@@ -80,7 +81,7 @@ class LayoutCheck {
            : domain == Domain::kParameter ? layouts_.parameter
                                           : layouts_.optimizer;
   }
-  /// The section that a rule comes from.
+  /// The name of the configuration section that a rule comes from.
   std::string section(const LayoutRule& rule) const {
     const auto holds = [&rule](const LayoutRules& section) {
       const std::vector<LayoutRule>& all = section.rules();
@@ -92,7 +93,7 @@ class LayoutCheck {
            : holds(layouts_.parameter) ? "parameter_layout"
                                        : "optimizer_layout";
   }
-  /// Sizes of the rule's mesh dimensions that exist, multiplied.
+  /// The product of the sizes of the rule's mesh dimensions, as far as the mesh has them.
   int64_t parts(const LayoutRule& rule) const {
     int64_t n = 1;
     for (const std::string& name : rule.mesh_dimensions) {
@@ -121,8 +122,8 @@ class LayoutCheck {
   const bool advises_;
   const OperationSet live_;
   std::map<std::string, Finding> findings_;
-  std::set<std::string> unsplittable_;  ///< dimensions that some operation cannot have split
-  Microbatching microbatching_;         ///< of the loop that is looked into
+  std::set<std::string> unsplittable_;  ///< dimensions along which some operation cannot be split
+  Microbatching microbatching_;         ///< microbatching of the loop being checked
 };
 
 std::string LayoutCheck::hint_for_mesh_dimension(const LayoutRule& rule, const std::string& name) const {
@@ -224,7 +225,7 @@ void LayoutCheck::check_shared(const std::string& name, const Shape& shape, Doma
       const auto [other, added] = user.emplace(mesh_dimension, d.name);
       if (added) continue;
       const bool twice = other->second == d.name;
-      if (!twice && layouts_.mesh.size(*axis) == 1) continue;  // it splits neither
+      if (!twice && layouts_.mesh.size(*axis) == 1) continue;  // neither is split
       find(fmt::format("L2 {} {} {}", d.name, other->second, mesh_dimension), *rule,
            twice ? fmt::format("{} splits `{}` over mesh dimension `{}` twice", section(*rule), d.name,
                                mesh_dimension)
@@ -265,7 +266,7 @@ void LayoutCheck::check_unsplittable(const Operation& operation) {
   for (const std::string& dimension : operation.unsplittable()) {
     const LayoutRule* rule = rules(operation.provenance().domain).find(dimension);
     if (!rule || parts(*rule) == 1) continue;
-    // What a gradient cannot do follows from its forward operation, which comes first.
+    // Limits of a gradient follow from those of its forward operation, which was checked before.
     const bool forward = operation.provenance().phase == Phase::kForward;
     if (!forward && unsplittable_.contains(dimension)) continue;
     unsplittable_.insert(dimension);
@@ -285,7 +286,7 @@ void LayoutCheck::check_unsplittable(const Operation& operation) {
   }
 }
 
-/// Dimensions of the operation's inputs, each in quotes, with which in its place the rule would be legal.
+/// The dimensions of the operation's inputs, in quotes, for which the rule would be legal instead.
 std::vector<std::string> LayoutCheck::splittable_instead(const Operation& operation,
                                                          const LayoutRule& rule) const {
   std::vector<std::string> found;

@@ -1,4 +1,4 @@
-// Which operations of a graph matter: those that an output or an assignment depends on.
+// Finds the live operations of a graph: those that an output or an assignment depends on.
 #pragma once
 
 #include <unordered_set>
@@ -9,9 +9,9 @@ namespace mtf {
 
 using OperationSet = std::unordered_set<const Operation*>;
 
-/// Operations, inside loop bodies too, that the graph's outputs and assignments need.
+/// The operations, including those in loop bodies, on which the graph's outputs and assignments depend.
 OperationSet live_operations(const Graph& graph);
-/// Operations of `block` and its loops that `roots` need.
+/// The operations of `block` and its loops on which `roots` and assignments depend.
 OperationSet live_operations(const Block& block, const Tensors& roots);
 
 }  // namespace mtf

@@ -22,8 +22,8 @@ Layouts Layouts::make(Mesh mesh, const LayoutRules& layout, const LayoutRules& p
 
 namespace {
 
-/// A value in another layout. Gathered parameters are made anew in each phase, so that they need not live in
-/// between.
+/// Identifies a value in another layout. The phase is part of the key so that gathered parameters are
+/// computed again in each phase and need not stay in memory in between.
 using TransitionKey = std::tuple<ValueId, std::vector<std::vector<int>>, AxisMask, Phase>;
 
 class Partitioner {
@@ -60,8 +60,8 @@ class Partitioner {
   void assign(const Assign& assign);
   void emit_assignments();
 
-  /// The state of `tensor` that layout rules are told of: reduced if it was reduced before. Transitions start
-  /// from the value itself, so that each is made once.
+  /// The state of `tensor` that layout rules see: the reduced value if it has been reduced before.
+  /// Transitions start from the original value, so that each is computed once.
   ValueId current(const Tensor& tensor) const;
   ShardingRequest request(const Operation& operation) const;
   ValueId require(ValueId id, const Layout& layout, const std::shared_ptr<const Operation>& consumer,
@@ -69,9 +69,9 @@ class Partitioner {
   ValueId transition(ValueId id, const TransitionStep& step, const std::shared_ptr<const Operation>& consumer,
                      const Provenance& provenance);
   std::vector<ValueId> place_inputs(const std::shared_ptr<Operation>& operation,
-                                    const ShardingRule& placement);
-  /// Reduces maxima and minima, brings an output to the split that the rules give it, and makes it the
-  /// tensor's value.
+                                    const ShardingRule& rule);
+  /// Reduces maxima and minima, brings an output to the layout that the rules prescribe, and registers it as
+  /// the tensor's value.
   void settle(const Tensor& tensor, ValueId id, Reduction reduction,
               const std::shared_ptr<Operation>& operation);
   Instruction instruction(InstructionKind kind, const std::shared_ptr<const Operation>& operation,
@@ -89,7 +89,7 @@ class Partitioner {
   std::vector<Instruction>* block_ = &program_.instructions;
   std::unordered_map<Tensor, ValueId, TensorHash> values_;
   std::map<TransitionKey, ValueId> transitions_;
-  std::unordered_set<ValueId> parameters_;  ///< variables at rest, and casts of them
+  std::unordered_set<ValueId> parameters_;  ///< variables at rest and casts of them
   std::vector<Instruction> assignments_;
 };
 
@@ -106,7 +106,7 @@ Program Partitioner::run() {
     ValueId id = current(tensor);
     const bool stays = !options_.partial_outputs.empty() && name.starts_with(options_.partial_outputs);
     if (!stays) id = require(id, value(id).layout.reduced(), nullptr, provenance);
-    // The value before the step's updates.
+    // An output shows a variable's value before the updates of the step.
     program_.outputs.emplace_back(name, assigned.contains(program_.root(id)) ? copied(id, provenance) : id);
   }
   emit_assignments();
@@ -136,7 +136,7 @@ void Partitioner::operation(const std::shared_ptr<Operation>& operation) {
   } else if (const auto* loop = dynamic_cast<const Repeat*>(operation.get())) {
     repeat(*loop);
   } else if (dynamic_cast<const LoopValue*>(operation.get())) {
-    return;  // made by repeat()
+    return;  // repeat() has made it
   } else if (operation->is_view()) {
     view(operation);
   } else if (const std::optional<NeighbourShift> moved = operation->neighbour_shift();
@@ -221,10 +221,10 @@ ValueId Partitioner::transition(ValueId id, const TransitionStep& step,
 }
 
 std::vector<ValueId> Partitioner::place_inputs(const std::shared_ptr<Operation>& operation,
-                                               const ShardingRule& placement) {
+                                               const ShardingRule& rule) {
   std::vector<ValueId> inputs;
-  for (size_t i = 0; i < placement.inputs.size(); ++i) {
-    inputs.push_back(require(values_.at(operation->input(static_cast<int>(i))), placement.inputs[i],
+  for (size_t i = 0; i < rule.inputs.size(); ++i) {
+    inputs.push_back(require(values_.at(operation->input(static_cast<int>(i))), rule.inputs[i],
                              operation, operation->provenance()));
   }
   return inputs;
@@ -252,31 +252,31 @@ void Partitioner::settle(const Tensor& tensor, ValueId id, Reduction reduction,
 }
 
 void Partitioner::local(const std::shared_ptr<Operation>& operation) {
-  const ShardingRule placement = operation->sharding_rule(request(*operation));
-  const std::vector<ValueId> inputs = place_inputs(operation, placement);
+  const ShardingRule rule = operation->sharding_rule(request(*operation));
+  const std::vector<ValueId> inputs = place_inputs(operation, rule);
   AxisMask varies = 0;
   for (ValueId id : inputs) varies |= value(id).varies;
-  for (const Layout& layout : placement.outputs) varies |= layout.varies();
+  for (const Layout& layout : rule.outputs) varies |= layout.varies();
   std::vector<ValueId> outputs;
   for (size_t i = 0; i < operation->outputs().size(); ++i) {
     const OutputInfo& info = operation->outputs()[i];
-    outputs.push_back(temporary(info.shape, info.dtype, placement.outputs[i], varies));
+    outputs.push_back(temporary(info.shape, info.dtype, rule.outputs[i], varies));
   }
   emit(instruction(InstructionKind::kLocal, operation, inputs, outputs, operation->provenance()));
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (operation->provenance().domain == Domain::kParameter) parameters_.insert(outputs[i]);
-    settle(operation->output(static_cast<int>(i)), outputs[i], placement.reduction, operation);
+    settle(operation->output(static_cast<int>(i)), outputs[i], rule.reduction, operation);
   }
 }
 
 void Partitioner::view(const std::shared_ptr<Operation>& operation) {
-  const ShardingRule placement = operation->sharding_rule(request(*operation));
-  const std::vector<ValueId> inputs = place_inputs(operation, placement);
+  const ShardingRule rule = operation->sharding_rule(request(*operation));
+  const std::vector<ValueId> inputs = place_inputs(operation, rule);
   for (size_t i = 0; i < operation->outputs().size(); ++i) {
     const Tensor output = operation->output(static_cast<int>(i));
     ValueId id = inputs[i];
     if (value(id).shape != output.shape()) {
-      Value seen{{}, output.shape(), output.dtype(), placement.outputs[i], value(id).varies, {}};
+      Value seen{{}, output.shape(), output.dtype(), rule.outputs[i], value(id).varies, {}};
       seen.alias = id;
       id = program_.add_value(std::move(seen));
     }
@@ -343,8 +343,8 @@ void Partitioner::assign(const Assign& assign) {
   assignments_.push_back(std::move(copy));
 }
 
-/// Assignments see variables as they were before the step: those that copy a variable come first, and what
-/// one of them overwrites before another reads it is saved.
+/// Assignments read variables as they were before the step. Those that copy a variable therefore come first,
+/// and a variable that one of them overwrites before another reads it is saved.
 void Partitioner::emit_assignments() {
   std::stable_partition(assignments_.begin(), assignments_.end(), [this](const Instruction& assignment) {
     return value(program_.root(assignment.inputs[0])).storage == Value::Storage::kVariable;
@@ -410,7 +410,7 @@ void Partitioner::carry(const std::vector<ValueId>& carried, const Tensors& resu
     const Value target = value(carried[i]);
     ValueId id = require(values_.at(results[i]), target.layout, nullptr, provenance);
     for (ValueId other : carried) {
-      // A result that is another carried value must be read before that one is overwritten.
+      // A result that is itself a carried value must be read before that value is overwritten.
       if (program_.root(id) != other || other == carried[i]) continue;
       id = copied(id, provenance);
       break;

@@ -1,7 +1,7 @@
-// From a graph, a mesh and layout rules to the one program that every position runs.
+// Turns a graph, a mesh and layout rules into the one program that every position runs.
 //
 //   Diagnostics diagnostics;
-//   check_layouts(graph, layouts, diagnostics);   // every illegal split, all at once
+//   check_layouts(graph, layouts, diagnostics);   // reports every illegal split at once
 //   diagnostics.throw_if_errors();
 //   Program program = partition(graph, layouts);
 #pragma once
@@ -14,37 +14,37 @@
 
 namespace mtf {
 
-/// The mesh and the three sets of rules, each complete: `parameter` is `layout` with `parameter_layout` on
-/// top, `optimizer` is `parameter` with `optimizer_layout` on top.
+/// The mesh and the three sets of layout rules, each of them complete: `parameter` is `layout` overridden by
+/// `parameter_layout`; `optimizer` is `parameter` overridden by `optimizer_layout`.
 struct Layouts {
   Mesh mesh;
   LayoutRules activation;
   LayoutRules parameter;
   LayoutRules optimizer;
 
-  /// One position.
+  /// The layouts of a mesh with a single position.
   static Layouts single() { return {}; }
-  /// Stacks the sections of a configuration as described above.
+  /// Makes the complete sets from the sections of a configuration.
   static Layouts make(Mesh mesh, const LayoutRules& layout, const LayoutRules& parameter_layout = {},
                       const LayoutRules& optimizer_layout = {});
 };
 
-/// Reports everything that makes the layouts illegal (docs/architecture.md "Illegal layouts"), with the
-/// rule's place, the tensors it concerns and the legal alternatives. Rules that split nothing:
-/// unused_rules.h.
+/// Reports everything that makes the layouts illegal ("Illegal layouts" in docs/architecture.md), with the
+/// place of the rule, the tensors concerned and the legal alternatives. unused_rules.h reports rules that
+/// split nothing.
 void check_layouts(const Graph& graph, const Layouts& layouts, Diagnostics& diagnostics);
 
 struct PartitionOptions {
-  bool keep_gathered = false;  ///< gathered parameters are kept from the forward to the backward pass
-  int gather_ahead = 1;        ///< layers by which gathers of parameters start before their use
-  /// Collectives run beside the computation (between processes), so their inputs keep their memory until the
-  /// result is awaited.
+  bool keep_gathered = false;  ///< keeps gathered parameters from the forward to the backward pass
+  int gather_ahead = 1;        ///< number of layers by which gathers of parameters start before their use
+  /// Collectives run concurrently with the computation (between processes), so the memory of their inputs is
+  /// kept until their result is awaited.
   bool asynchronous = false;
-  FlightOptions flights = {};     ///< of asynchronous ones
-  bool fuse_epilogues = false;    ///< for devices whose kernels do what follows a contraction
-  bool fuse_elementwise = false;  ///< for devices that make kernels for elementwise operations
-  bool group_updates = false;     ///< for devices that update many variables at once
-  /// Outputs whose names begin so stay partial sums (those that are reduced elsewhere); empty: none.
+  FlightOptions flights = {};     ///< options of asynchronous collectives
+  bool fuse_epilogues = false;    ///< for devices whose contraction kernels have epilogues
+  bool fuse_elementwise = false;  ///< for devices that generate kernels for elementwise operations
+  bool group_updates = false;     ///< for devices that update many variables with one kernel
+  /// Outputs whose names begin with this prefix stay partial sums, to be reduced elsewhere. Empty: none do.
   std::string partial_outputs = {};
 };
 

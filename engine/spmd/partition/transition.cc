@@ -7,7 +7,7 @@
 namespace mtf {
 namespace {
 
-/// Number of leading mesh dimensions that `now` and `goal` agree on.
+/// The number of leading mesh dimensions on which `now` and `goal` agree.
 size_t common_prefix(const std::vector<int>& now, const std::vector<int>& goal) {
   size_t n = 0;
   while (n < now.size() && n < goal.size() && now[n] == goal[n]) ++n;
@@ -39,7 +39,7 @@ class Planner {
     steps_.push_back({kind, axes, dimension, concat_dimension, now_});
   }
 
-  /// The next mesh dimension that `dimension` has to be split over, or -1.
+  /// The next mesh dimension over which `dimension` has to be split, or -1.
   int next_axis(size_t dimension) const {
     const auto& now = now_.split[dimension];
     const auto& goal = goal_.split[dimension];

@@ -1,4 +1,4 @@
-// The collectives that bring a value from one layout to another.
+// Plans the collectives that bring a value from one layout to another.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace mtf {
 
-/// One instruction of a transition and the layout it leaves.
+/// One instruction of a transition, with the layout that results.
 struct TransitionStep {
   InstructionKind kind = InstructionKind::kSlice;
   AxisMask axes = 0;
@@ -16,9 +16,10 @@ struct TransitionStep {
   Layout result;
 };
 
-/// Steps from `from` to `to`, whose partial sums must be a subset of `from`'s. Sums first; then all-to-alls,
-/// slices and gathers, a slice before a gather where both are due. A mesh dimension can only leave a tensor
-/// dimension as its innermost split, so that outer splits that change take inner ones with them.
+/// The steps from `from` to `to`. The partial sums of `to` must be a subset of those of `from`. Reductions
+/// come first; then all-to-alls, slices and gathers, with a slice before a gather where both are due. A mesh
+/// dimension can leave a tensor dimension only as its innermost split; where an outer split changes, the
+/// inner ones are therefore undone as well.
 std::vector<TransitionStep> plan_transition(const Layout& from, const Layout& to);
 
 }  // namespace mtf

@@ -28,12 +28,12 @@ void add_block(const Block& block, const OperationSet& live, std::set<std::strin
   }
 }
 
-/// One of the three sections, and what its rules are about.
+/// One of the three sections of layout rules, with the dimensions that its rules may name.
 struct RuleSection {
   std::string_view name;
   const LayoutRules& rules;
-  std::string_view kind;  ///< of the things that have the dimensions
-  const std::set<std::string>& names;
+  std::string_view kind;               ///< "tensor" or "variable", for messages
+  const std::set<std::string>& names;  ///< dimensions of these tensors
 };
 
 std::array<RuleSection, 3> sections_of(const LayoutSections& sections, const DimensionNames& names) {
@@ -79,14 +79,15 @@ class UnusedRules {
   }
 
  private:
-  /// True for "mesh dimension: tensor dimension", which the check of mesh dimensions explains better.
+  /// True for "mesh dimension: tensor dimension", an error that the check of mesh dimensions explains better.
   bool is_reversed(const LayoutRule& rule) const {
     return mesh_.shape().contains(rule.dimension) &&
            std::ranges::none_of(rule.mesh_dimensions,
                                 [&](const std::string& name) { return mesh_.shape().contains(name); });
   }
 
-  /// Who names a dimension rightly does not misspell it in the next rule.
+  /// Dimension names that `section` may have meant. Dimensions with an effective rule are left out: whoever
+  /// spelled a name correctly once is unlikely to misspell it in another rule.
   std::vector<std::string> candidates(const RuleSection& section) const {
     std::vector<std::string> names;
     std::ranges::set_difference(section.names, ruled_, std::back_inserter(names));
@@ -127,7 +128,7 @@ class UnusedRules {
   const Mesh& mesh_;
   Diagnostics& diagnostics_;
   std::set<std::string> splitting_;  ///< mesh dimensions that split something
-  std::set<std::string> ruled_;      ///< dimensions whose rules do something
+  std::set<std::string> ruled_;      ///< dimensions that have an effective rule
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
-// Layout rules that do nothing: no tensor of their kind has the dimension.
+// Reports layout rules that have no effect because no tensor of their kind has the dimension.
 //
 //   DimensionNames names;
 //   names.add(step_graph);
-//   names.add(evaluation_graph);   // a rule is used where any graph of the model has its dimension
+//   names.add(evaluation_graph);   // a rule is used if any graph of the model has its dimension
 //   check_unused_rules({layout, parameter_layout, optimizer_layout, shared}, mesh, names, diagnostics);
 #pragma once
 
@@ -16,16 +16,16 @@
 
 namespace mtf {
 
-/// Names of the dimensions in graphs.
+/// The names of the dimensions in graphs.
 struct DimensionNames {
-  std::set<std::string> tensors;    ///< of anything that is computed, read or kept
-  std::set<std::string> variables;  ///< of variables but those of a session
+  std::set<std::string> tensors;    ///< dimensions of all tensors and variables
+  std::set<std::string> variables;  ///< dimensions of variables, except session variables
 
   void add(const Graph& graph);
 };
 
-/// The three sections of a configuration, each with its own rules only, and the dimensions that a model may
-/// lack: their rules come from files that are made for several models.
+/// The three sections of a configuration, each with only its own rules, and the dimensions that a model may
+/// lack because their rules come from files made for several models.
 struct LayoutSections {
   const LayoutRules& layout;
   const LayoutRules& parameter_layout;
@@ -33,12 +33,13 @@ struct LayoutSections {
   const std::vector<std::string>& shared;
 };
 
-/// True when each rule finds its dimension.
+/// True if the dimension of every rule exists.
 bool all_rules_used(const LayoutSections& sections, const DimensionNames& names);
 
-/// A rule of `layout` whose dimension no tensor has, and one of the others whose dimension no variable has,
-/// is an error with the nearest name; if it is shared, a warning when the name is a near miss or its mesh
-/// dimension splits nothing, else a note. Mesh dimensions that split no tensor are warnings.
+/// Reports an error, with the nearest name, for each rule of `layout` whose dimension no tensor has and for
+/// each rule of the other sections whose dimension no variable has. For a shared dimension it is a warning if
+/// the name is a near miss or the rule's mesh dimensions split nothing, else a note. Mesh dimensions that
+/// split no tensor are warnings.
 void check_unused_rules(const LayoutSections& sections, const Mesh& mesh, const DimensionNames& names,
                         Diagnostics& diagnostics);
 

@@ -1,4 +1,5 @@
-// Where the instructions of a block make, read and write values, for passes that move them.
+// BlockUses knows where the instructions of a block compute, read and write values, for passes that move
+// them.
 #pragma once
 
 #include <optional>
@@ -10,40 +11,41 @@
 
 namespace mtf {
 
-/// Places are positions in the block as it was. Values that share memory are one.
+/// Places are indices of instructions in the original block. Values that share memory count as one.
 class BlockUses {
  public:
-  /// `program` outlives it.
+  /// `program` must outlive this object.
   BlockUses(const Program& program, const std::vector<Instruction>& block);
 
-  /// A collective or a loop stands between these places.
+  /// True if a collective or a loop stands between these places.
   bool are_separated(size_t first, size_t second) const { return separators_[first] != separators_[second]; }
-  /// Nothing: not in this block.
+  /// The place of the instruction that first writes the value; nothing if it is not in this block.
   std::optional<size_t> maker(ValueId id) const;
+  /// The places of the instructions that read the value.
   const std::vector<size_t>& readers(ValueId id) const;
-  /// The variable or carried value that gets a copy of this one; kNoValue: none.
+  /// The variable or carried value to which this one is copied, or kNoValue.
   ValueId copied_to(ValueId id) const;
-  /// One of these values is written between the places.
+  /// True if an instruction strictly between the places writes one of these values.
   bool is_written(const std::vector<ValueId>& ids, size_t first, size_t second) const;
-  /// Its memory is free when nothing in this block reads it any more.
+  /// True if the memory of the value is free after its last reader in this block.
   bool may_die(ValueId id) const;
-  /// What nothing reads behind `place`.
+  /// True if the value may die and its last reader is at `place`.
   bool dies_at(ValueId id, size_t place) const;
-  /// Bytes of the values that die before `place`.
+  /// The bytes of those values that would otherwise die before `place`.
   int64_t prolonged_bytes(const std::vector<ValueId>& ids, size_t place) const;
 
-  /// `operands` are read at `place`, too, and `results` made there.
+  /// Records that `operands` are now also read at `place` and that `results` are computed there.
   void move(const std::vector<ValueId>& operands, const std::vector<ValueId>& results, size_t place);
-  /// Readers are forgotten, but for those that are told from now on.
+  /// Forgets the last reader of every value; later calls of move() define them anew.
   void forget_last_reads() { last_read_.clear(); }
 
  private:
   const Program& program_;
-  std::vector<int> separators_;  ///< by place: how many stand before it
+  std::vector<int> separators_;  ///< by place: number of separators before it
   std::unordered_map<ValueId, size_t> made_, last_read_;
   std::unordered_map<ValueId, std::vector<size_t>> written_, readers_;
   std::unordered_map<ValueId, ValueId> copied_to_;
-  std::unordered_set<ValueId> outputs_;  ///< of the program
+  std::unordered_set<ValueId> outputs_;  ///< outputs of the program
 };
 
 }  // namespace mtf

@@ -8,14 +8,14 @@
 namespace mtf {
 namespace {
 
-/// A bucket that is being filled: its all_reduces have been taken out of the block.
+/// A bucket that is being filled. Its all_reduces have been taken out of the block.
 struct Bucket {
   Instruction merged;
   int64_t bytes = 0;
   std::unordered_set<ValueId> results;
 };
 
-/// Mesh dimensions that are reduced, kind, type, and the mesh dimensions over which the results vary.
+/// The reduced mesh dimensions, the reduction, the type, and the mesh dimensions over which the results vary.
 using BucketKey = std::tuple<AxisMask, Reduction, DType, AxisMask>;
 
 void bucket_block(const Program& program, std::vector<Instruction>& block, int64_t limit) {

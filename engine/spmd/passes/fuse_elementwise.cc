@@ -13,16 +13,16 @@
 namespace mtf {
 namespace {
 
-/// Places of instructions in their block, in order.
+/// Places of instructions in their block, ascending.
 using Members = std::vector<size_t>;
 
-/// Elementwise instructions that will be one, at the place of one of them.
+/// Elementwise instructions that will become one, at the place of one of them.
 struct FusedGroup {
   size_t place = 0;
   Members members;
 };
 
-/// One block. Nothing is changed until all fusions are known.
+/// The fusions of one block. The block is changed only after all of them are known.
 class ElementwiseFusion {
  public:
   ElementwiseFusion(Program& program, const std::unordered_map<ValueId, int>& uses,
@@ -68,7 +68,7 @@ class ElementwiseFusion {
     return count;
   }
   ValueId last_result(const FusedGroup& fusion) const { return block_[fusion.members.back()].outputs[0]; }
-  /// What others read of what the members make: the last one's comes first.
+  /// The values made by the members that are read elsewhere. The result of the last member comes first.
   std::vector<ValueId> results(const Members& members) const {
     std::vector<ValueId> ids{block_[members.back()].outputs[0]};
     for (size_t member : members) {
@@ -79,7 +79,7 @@ class ElementwiseFusion {
     return ids;
   }
 
-  /// Puts the fusion that makes an operand before the others, if it can.
+  /// Merges one fusion that makes an operand into `fusion`, if possible. Returns whether it did.
   bool absorb_one(FusedGroup& fusion) {
     for (ValueId id : operands(fusion.members)) {
       const std::optional<size_t> maker = block_uses_.maker(id);
@@ -91,8 +91,8 @@ class ElementwiseFusion {
     return false;
   }
 
-  /// A copy of the constant for each fusion that reads it: as long as only elementwise operations do, it
-  /// vanishes.
+  /// Puts a copy of the constant into the fusion that reads it. The constant itself disappears if only
+  /// elementwise operations read it.
   bool absorb_constant(FusedGroup& fusion, const FusedGroup& constant) {
     const ValueId id = last_result(constant);
     Members members{constant.members[0]};
@@ -108,7 +108,7 @@ class ElementwiseFusion {
     Members members;
     std::ranges::set_union(before.members, fusion.members, std::back_inserter(members));
     const std::vector<ValueId> made = results(members);
-    // All results of an instruction go into variables, or none.
+    // Either all results of an instruction go into variables or none.
     const bool updates =
         std::ranges::any_of(made, [&](ValueId id) { return block_uses_.copied_to(id) != kNoValue; });
     if (!is_small(members) || (updates && made.size() > 1)) return false;
@@ -142,7 +142,8 @@ class ElementwiseFusion {
            std::ssize(results(members)) <= FusedElementwise::kMostResults;
   }
 
-  /// Where both, which then have these members, can run: where the later one is, or where the earlier one is.
+  /// The place at which the merged fusion with these members can run: that of the later fusion, or else that
+  /// of the earlier one.
   std::optional<size_t> common_place(const FusedGroup& fusion, const FusedGroup& before,
                                      const Members& members) const {
     const size_t first = before.place, second = fusion.place;
@@ -155,7 +156,7 @@ class ElementwiseFusion {
         (are_neighbours(fusion, before) || block_uses_.prolonged_bytes(first_operands, second) <= freed)) {
       return second;
     }
-    // A variable's new value must not be made before it is known whether the variable takes it.
+    // A variable's new value must not be computed before it is known whether the update takes place.
     if (results(fusion.members).size() > 1 || block_uses_.copied_to(last) != kNoValue ||
         program_.local_bytes(last) > freed) {
       return std::nullopt;
@@ -169,7 +170,7 @@ class ElementwiseFusion {
     return known && !block_uses_.is_written(others, first, second) ? std::optional(first) : std::nullopt;
   }
 
-  /// All but the members read these values behind `place`.
+  /// True if all readers of these values other than the members come after `place`.
   bool are_read_after(const std::vector<ValueId>& ids, const Members& members, size_t place) const {
     return std::ranges::all_of(ids, [&](ValueId id) {
       return std::ranges::all_of(block_uses_.readers(id), [&](size_t reader) {
@@ -180,7 +181,7 @@ class ElementwiseFusion {
     });
   }
 
-  /// Nothing but the fusions themselves is between their places.
+  /// True if nothing but members of the two fusions stands between their places.
   bool are_neighbours(const FusedGroup& fusion, const FusedGroup& before) const {
     for (size_t i = before.place + 1; i < fusion.place; ++i) {
       if (owner_[i] != fusion.members.back() && owner_[i] != before.members.back()) return false;
@@ -188,11 +189,11 @@ class ElementwiseFusion {
     return true;
   }
 
-  /// Puts one instruction for each fusion that has several members.
+  /// Replaces the members of each fusion that has several by one instruction.
   void replace() {
     std::vector<const FusedGroup*> placed(block_.size());
     std::vector<bool> removed(block_.size());
-    std::unordered_map<size_t, int64_t> absorbed;  // uses of constants
+    std::unordered_map<size_t, int64_t> absorbed;  // number of uses of each constant
     for (const auto& [last, fusion] : fusions_) {
       if (fusion.members.size() < 2) continue;
       placed[fusion.place] = &fusion;
@@ -222,8 +223,8 @@ class ElementwiseFusion {
     block_ = std::move(kept);
   }
 
-  /// The results with what they may overwrite: the variable that takes a result, or else an operand that
-  /// nothing reads later.
+  /// The results of the fusion, each with the operand that it may overwrite: the variable that takes the
+  /// result, or else an operand that nothing reads later.
   std::vector<FusionResult> with_overwritten(const FusedGroup& fusion) const {
     std::vector<FusionResult> made;
     std::unordered_set<ValueId> taken;
@@ -248,8 +249,8 @@ class ElementwiseFusion {
   const std::unordered_map<ValueId, int>& uses_;
   std::vector<Instruction>& block_;
   BlockUses block_uses_;
-  std::unordered_map<size_t, FusedGroup> fusions_;  ///< by the last member
-  std::vector<size_t> owner_;                       ///< by place: the key of the fusion that has it
+  std::unordered_map<size_t, FusedGroup> fusions_;  ///< by last member
+  std::vector<size_t> owner_;                       ///< by place: key of the fusion that contains it
   std::unordered_map<ValueId, int> elementwise_reads_;
 };
 

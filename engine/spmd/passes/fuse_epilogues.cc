@@ -11,9 +11,9 @@
 namespace mtf {
 namespace {
 
-/// A contraction of this block, with what has been fused into it.
+/// A contraction of this block with the epilogue that has been fused into it.
 struct Contraction {
-  size_t position = 0;  ///< of its instruction
+  size_t position = 0;  ///< place of its instruction
   const Einsum* einsum = nullptr;
   Tensor bias;
   bool gelu = false;
@@ -21,7 +21,8 @@ struct Contraction {
   bool is_plain() const { return !bias && !gelu; }
 };
 
-/// A bias that a matrix product adds: the fastest dimensions of the result, all from one operand alone.
+/// True if a matrix product can add this bias: its dimensions must be the innermost ones of the result and
+/// all come from the same operand.
 bool is_bias(const Einsum& einsum, const Tensor& bias) {
   const Shape &result = einsum.outputs()[0].shape, &shape = bias.shape();
   if (shape.rank() == 0 || shape.rank() > result.rank()) return false;
@@ -58,7 +59,7 @@ class Fusion {
     if (einsum) contractions_[block_[i].outputs[0]] = {i, einsum, {}, false};
   }
 
-  /// The contraction that makes `id`, if `result` can take its place.
+  /// The contraction that makes `id`, if `result` can replace its result.
   const Contraction* contraction(ValueId id, ValueId result) const {
     const auto found = contractions_.find(id);
     if (found == contractions_.end() || uses_.at(id) != 1) return nullptr;
@@ -96,7 +97,7 @@ class Fusion {
     return replace(fused, i, block_[fused.position].inputs);
   }
 
-  /// Matrix products, in types for which libraries have them.
+  /// True for matrix products in the types for which libraries provide epilogues.
   static bool has_epilogues(const Contraction& contraction) {
     const Einsum& einsum = *contraction.einsum;
     const OutputInfo& output = einsum.outputs()[0];
@@ -106,8 +107,8 @@ class Fusion {
            classes.rows.rank() + classes.columns.rank() > 0;
   }
 
-  /// Puts `fused` in the place of the contraction and of instruction `reader`: where the first of them was,
-  /// or, where an operand is made in between, where the second was.
+  /// Replaces the contraction and instruction `reader` by `fused`: at the place of the contraction, or, if an
+  /// operand is made in between, at that of `reader`. Returns false if neither is possible.
   bool replace(const Contraction& fused, size_t reader, std::vector<ValueId> operands) {
     Instruction made = block_[reader];
     made.operation = std::make_shared<FusedEinsum>(*fused.einsum, fused.bias, fused.gelu);
@@ -121,7 +122,8 @@ class Fusion {
     return true;
   }
 
-  /// Nothing but the accumulation itself touches the total within the loop.
+  /// Fuses a contraction into an accumulation. This is safe because nothing else in the loop touches the
+  /// total.
   void accumulate(size_t i) {
     const Contraction* found = contraction(block_[i].inputs[0], block_[i].outputs[0]);
     if (!found || !found->is_plain()) return;
@@ -138,7 +140,7 @@ class Fusion {
     removed_[early ? second : first] = true;
   }
 
-  /// An instruction between these two writes one of these values.
+  /// True if an instruction between these two writes one of these values.
   bool writes_between(size_t first, size_t second, const std::vector<ValueId>& ids) const {
     for (size_t i = first + 1; i < second; ++i) {
       if (removed_[i]) continue;
@@ -154,7 +156,7 @@ class Fusion {
   const std::unordered_map<ValueId, int>& uses_;
   std::vector<Instruction>& block_;
   std::vector<bool> removed_;
-  std::unordered_map<ValueId, Contraction> contractions_;  ///< by result
+  std::unordered_map<ValueId, Contraction> contractions_;  ///< by result value
 };
 
 }  // namespace

@@ -9,8 +9,8 @@
 namespace mtf {
 namespace {
 
-/// Replaces `reduce` (all_reduce of one value) and the slice of its result by a reduce_scatter, followed by
-/// an all_reduce over the mesh dimensions that are left.
+/// Replaces `reduce` (an all_reduce of one value) and the slice of its result by a reduce_scatter, followed
+/// by an all_reduce over the remaining mesh dimensions.
 std::vector<Instruction> scatter(Program& program, const Instruction& reduce, const Instruction& slice) {
   const ValueId input = reduce.inputs[0], output = slice.outputs[0];
   Instruction scattered = reduce;
@@ -33,14 +33,14 @@ std::vector<Instruction> scatter(Program& program, const Instruction& reduce, co
   return {scattered, reduced};
 }
 
-/// In one walk: what takes the place of a slice is looked at when the walk comes there.
+/// One pass suffices: instructions that replace a slice are themselves examined when it comes to their place.
 void fuse_block(Program& program, std::vector<Instruction>& block,
                 const std::unordered_map<ValueId, int>& uses) {
-  std::unordered_map<ValueId, size_t> slices;  // by what they slice
+  std::unordered_map<ValueId, size_t> slices;  // by the value that they slice
   for (size_t i = 0; i < block.size(); ++i) {
     if (block[i].kind == InstructionKind::kSlice) slices.emplace(block[i].inputs[0], i);
   }
-  /// The slice that alone reads what the instruction at `place` reduces, if both can be one.
+  /// The slice that is the only reader of the result of `reduce`, if the two can be fused.
   const auto slice_of = [&](const Instruction& reduce, size_t place) -> std::optional<size_t> {
     if (reduce.kind != InstructionKind::kAllReduce || reduce.outputs.size() != 1) return std::nullopt;
     const auto used = uses.find(reduce.outputs[0]);
@@ -51,7 +51,7 @@ void fuse_block(Program& program, std::vector<Instruction>& block,
     }
     return slice->second;
   };
-  std::unordered_map<size_t, std::vector<Instruction>> fused;  // by the place of the slice
+  std::unordered_map<size_t, std::vector<Instruction>> fused;  // by place of the slice
   std::vector<Instruction> result;
   result.reserve(block.size());
   for (size_t i = 0; i < block.size(); ++i) {

@@ -1,4 +1,4 @@
-// One instruction in the place of a fusion of elementwise ones.
+// Makes one instruction of a fusion of elementwise instructions.
 #pragma once
 
 #include <vector>
@@ -7,16 +7,17 @@
 
 namespace mtf {
 
-/// What the instructions, in their order, read and none of them makes: each value once.
+/// The values that the instructions read and do not make themselves, each once, in the order of their first
+/// use.
 std::vector<ValueId> operands_of(const std::vector<const Instruction*>& members);
 
-/// What a member makes, and the operand whose memory it may take; kNoValue: none.
+/// A result of a member and the operand whose memory it may take over, or kNoValue.
 struct FusionResult {
   ValueId id = kNoValue;
   ValueId overwritten = kNoValue;
 };
 
-/// Does what the members do.
+/// An instruction that computes what all members compute.
 Instruction fused_instruction(const std::vector<const Instruction*>& members,
                               const std::vector<FusionResult>& results);
 

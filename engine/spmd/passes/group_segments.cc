@@ -15,8 +15,8 @@ AxisMask varies(const Program& program, const Instruction& instruction) {
   return mask;
 }
 
-/// Reorders block[begin, end): repeatedly everything that is ready and varies over the same dimensions as the
-/// first.
+/// Reorders block[begin, end): repeatedly takes everything that is ready and varies over the same mesh
+/// dimensions as the first pending instruction.
 void group_window(const Program& program, std::vector<Instruction>& block, size_t begin, size_t end) {
   std::vector<Instruction> pending(
       std::make_move_iterator(block.begin() + static_cast<std::ptrdiff_t>(begin)),
@@ -24,7 +24,7 @@ void group_window(const Program& program, std::vector<Instruction>& block, size_
   size_t out = begin;
   while (!pending.empty()) {
     const AxisMask mask = varies(program, pending.front());
-    std::unordered_set<ValueId> unmade;  // results of instructions that are passed over
+    std::unordered_set<ValueId> unmade;  // results of instructions that were passed over
     std::vector<Instruction> rest;
     for (Instruction& instruction : pending) {
       std::vector<ValueId> used = reads(instruction);

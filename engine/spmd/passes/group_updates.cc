@@ -12,12 +12,12 @@
 namespace mtf {
 namespace {
 
-/// By place in the block: the places whose instructions must run before. Values are told apart by their
-/// memory.
+/// By place in the block: the places of the instructions that must run before. Values are distinguished by
+/// their memory.
 std::vector<std::vector<size_t>> predecessors(const Program& program, const std::vector<Instruction>& block) {
   std::vector<std::vector<size_t>> before(block.size());
-  std::unordered_map<ValueId, size_t> written;               // last, by root
-  std::unordered_map<ValueId, std::vector<size_t>> readers;  // since then
+  std::unordered_map<ValueId, size_t> written;               // last writer, by root
+  std::unordered_map<ValueId, std::vector<size_t>> readers;  // readers since then, by root
   for (size_t i = 0; i < block.size(); ++i) {
     const auto write = [&](ValueId id) {
       const ValueId root = program.root(id);
@@ -32,7 +32,7 @@ std::vector<std::vector<size_t>> predecessors(const Program& program, const std:
       readers[root].push_back(i);
     }
     for (ValueId id : writes(block[i])) write(id);
-    if (block[i].kind == InstructionKind::kDone) {  // what collectives make is there from now on
+    if (block[i].kind == InstructionKind::kDone) {  // from now on the results of collectives are available
       for (ValueId id : block[i].inputs) write(id);
     }
     std::erase(before[i], i);
@@ -47,15 +47,15 @@ bool is_member(const Instruction& instruction) {
   return updates(instruction) && instruction.operation->is_groupable();
 }
 
-/// Equal for those that one instruction can do: name, type, guard, and the mesh dimensions over which the
-/// results vary.
+/// Equal for instructions that one instruction can replace: operation, type, guard, and the mesh dimensions
+/// over which the results vary.
 using MemberKind = std::tuple<std::string_view, DType, ValueId, AxisMask>;
 MemberKind kind_of(const Program& program, const Instruction& member) {
   return {member.operation->name(), member.operation->kernel_dtype(), member.guard,
           program.values[member.outputs[0]].varies};
 }
 
-/// Of results that have memory of their own.
+/// The bytes of results that have memory of their own.
 int64_t new_bytes(const Program& program, const Instruction& instruction) {
   int64_t bytes = 0;
   for (ValueId id : instruction.outputs)
@@ -63,7 +63,7 @@ int64_t new_bytes(const Program& program, const Instruction& instruction) {
   return bytes;
 }
 
-/// "optimizer" of "optimizer/a/kernel" and "optimizer/b".
+/// The scope that two paths share, such as "optimizer" for "optimizer/a/kernel" and "optimizer/b".
 std::string common_scope(const std::string& a, const std::string& b) {
   const std::string first = a + '/', second = b + '/';
   const auto same = static_cast<size_t>(std::ranges::mismatch(first, second).in1 - first.begin());
@@ -86,7 +86,7 @@ Instruction grouped(const std::vector<Instruction>& block, const std::vector<siz
   return result;
 }
 
-/// Takes instructions in their order; with the first of a group all that can join it.
+/// Takes the instructions in order; with the first member of a group it takes all members that can join.
 class UpdateGroups {
  public:
   explicit UpdateGroups(Program& program)
@@ -119,13 +119,13 @@ class UpdateGroups {
  private:
   enum class State { kWaits, kJoins, kTaken };
 
-  /// Members of one kind that have no group yet.
+  /// The members of one kind that have no group yet.
   struct Waiting {
-    std::vector<size_t> places;  ///< ascending; some have one by now
+    std::vector<size_t> places;  ///< ascending; may include places that have joined a group
     std::multiset<int64_t> bytes;
   };
 
-  /// Member i and all that can join it.
+  /// Member i and all members that can join its group.
   std::vector<size_t> group_of(size_t i) {
     std::vector<size_t> members;
     Waiting& waiting = waiting_.at(kind_of(program_, block_[i]));
@@ -160,7 +160,7 @@ class UpdateGroups {
     state_[i] = State::kTaken;
   }
 
-  /// Instruction i can run now, behind those in `needed`, to which it adds.
+  /// True if instruction i can run now, after those in `needed`; adds the missing ones to `needed`.
   bool can_come(size_t i, std::set<size_t>& needed) const {
     return std::ranges::all_of(before_[i], [&](size_t k) {
       if (state_[k] == State::kTaken || needed.contains(k)) return true;

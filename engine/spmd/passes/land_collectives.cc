@@ -11,7 +11,7 @@
 namespace mtf {
 namespace {
 
-/// Without `more`, this part of the largest need may be added to it.
+/// The default of FlightOptions::more is this fraction of the largest need: 1 / kPart.
 constexpr int64_t kPart = 50;
 
 class Landing {
@@ -30,16 +30,16 @@ class Landing {
 
  private:
   struct Flight {
-    int64_t number = 0;  ///< in the order of starts
+    int64_t number = 0;  ///< counts flights in the order in which they start
     std::vector<ValueId> operands, results;
     int64_t scratch = 0;
   };
-  using Flights = std::deque<Flight>;  ///< of one block, the oldest first
+  using Flights = std::deque<Flight>;  ///< flights of one block, oldest first
 
-  /// Operands of flights, by root.
+  /// An operand of flights; identified by its root.
   struct Held {
     int flights = 0;
-    int64_t last = 0;  ///< number of the flight that lands last
+    int64_t last = 0;  ///< number of the latest flight that reads it
   };
 
   void find_scratch(const std::vector<Instruction>& instructions, const FlightOptions& options) {
@@ -80,7 +80,7 @@ class Landing {
     instructions = std::move(result);
   }
 
-  /// Operands that nothing but flights has read since before `time` are theirs alone.
+  /// Marks the operands that since before `time` are read only by flights: their memory counts as held.
   void pass(int64_t time) {
     for (; !ends_.empty() && ends_.begin()->first < time; ends_.erase(ends_.begin())) {
       const ValueId root = ends_.begin()->second;
@@ -88,7 +88,7 @@ class Landing {
     }
   }
 
-  /// Bytes that the instruction, with its body, needs beside the operands of flights.
+  /// The bytes that the instruction, with its body, needs besides the held operands of flights.
   int64_t need_of(const Instruction& instruction) const {
     const auto end = std::min(time_ + moments(instruction), std::ssize(in_use_));
     return time_ < end ? *std::max_element(in_use_.begin() + time_, in_use_.begin() + end) : 0;
@@ -143,7 +143,7 @@ class Landing {
     scratch_bytes_ += flights.back().scratch;
   }
 
-  /// Awaits the flights up to number `last`.
+  /// Emits a kDone that awaits the flights up to number `last`.
   void land(Flights& flights, int64_t last, std::vector<Instruction>& result) {
     Instruction done;
     done.kind = InstructionKind::kDone;
@@ -167,12 +167,12 @@ class Landing {
   const std::vector<int64_t> in_use_;
   int64_t limit_ = 0;
   int64_t time_ = 0, started_ = 0;
-  std::unordered_map<ValueId, int64_t> flight_of_;  ///< by result
+  std::unordered_map<ValueId, int64_t> flight_of_;  ///< number of the flight, by result
   std::unordered_map<ValueId, Held> held_;
-  std::multimap<int64_t, ValueId> ends_;          ///< lifetimes of operands of flights
-  std::unordered_set<ValueId> alone_;             ///< operands that only flights keep
-  int64_t held_bytes_ = 0;                        ///< of these
-  std::unordered_map<ValueId, int64_t> scratch_;  ///< by first result
+  std::multimap<int64_t, ValueId> ends_;          ///< ends of the lifetimes of the operands of flights
+  std::unordered_set<ValueId> alone_;             ///< operands that only flights still read
+  int64_t held_bytes_ = 0;                        ///< bytes of these operands
+  std::unordered_map<ValueId, int64_t> scratch_;  ///< by first result of the collective
   int64_t scratch_bytes_ = 0, scratch_limit_ = 0;
 };
 

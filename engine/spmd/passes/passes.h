@@ -1,5 +1,5 @@
-// Passes: functions from program to program, each in a file of its own name, in the order in which
-// partition() applies them; each is tested by the text before and after.
+// Passes are functions from program to program. They are declared in the order in which partition() applies
+// them, each is implemented in a file of its own name, and tests compare the program text before and after.
 #pragma once
 
 #include <cstdint>
@@ -10,81 +10,83 @@
 
 namespace mtf {
 
-/// all_reduce followed by nothing but a slice over one of its mesh dimensions moves too much data:
-/// reduce_scatter does both.
+/// Replaces an all_reduce whose result is only sliced over some of its mesh dimensions by a reduce_scatter:
+/// the all_reduce would move too much data.
 Program fuse_reduce_scatter(Program program);
 
-/// Moves each all_reduce and reduce_scatter to right after the instruction that makes its input: it runs
-/// while the backward pass goes on, and the unreduced sum dies early.
+/// Moves each all_reduce and reduce_scatter directly after the instruction that makes its input. It then runs
+/// while the backward pass continues, and the unreduced sum dies early.
 Program start_reductions_early(Program program);
 
 /// Moves gathers of parameters up to `layers` layers ahead of their use, within their phase.
 Program schedule_gathers(Program program, int layers);
 
-/// Largest number of bytes, on one position, that bucket_reductions puts into one all_reduce.
+/// The largest number of bytes, on one position, that bucket_reductions puts into one all_reduce.
 inline constexpr int64_t kBucketBytes = int64_t{1} << 20;
 
-/// Merges all_reduces over the same mesh dimensions, of the same type and kind, with results that vary alike,
-/// into one of several values, as long as no result is needed in between and the bucket stays within `bytes`.
+/// Merges all_reduces into one of several values if they have the same mesh dimensions, type and reduction
+/// and their results vary over the same mesh dimensions, as long as no result is needed in between and the
+/// bucket stays within `bytes`.
 Program bucket_reductions(Program program, int64_t bytes);
 
-/// Reorders local operations between collectives so that those that vary over the same mesh dimensions stand
-/// together: each change ends a segment.
+/// Reorders local operations between collectives so that those that vary over the same mesh dimensions are
+/// adjacent. A segment ends wherever these dimensions change.
 Program group_segments(Program program);
 
-/// What follows a contraction is done by the contraction itself: its bias, a gelu, the sum over microbatches.
-/// For devices whose kernels can: FusedEinsum, and KernelContext::accumulates. Fuses where one instruction
-/// alone reads the contraction's result, in its layout:
+/// Fuses what follows a contraction into it: its bias, a gelu, the sum over microbatches. For devices whose
+/// kernels support this: FusedEinsum and KernelContext::accumulates. Applies where a single instruction reads
+/// the contraction's result, in its layout:
 ///   %2 = einsum(%x, %w), %3 = add(%2, %b), %4 = gelu(%3)   into  %4 = fused_einsum(%x, %w, %b, bias, gelu)
 ///   %5 = einsum(%x, %dy), %6 = accumulate(%5)              into  %6 = accumulate(%x, %dy, einsum)
 Program fuse_epilogues(Program program);
 
-/// Fusions and trees of elementwise operations are done in one pass over memory. For devices that make kernels
-/// for them: FusedElementwise.
+/// Fuses sequences and trees of elementwise operations, which then make one pass over memory. For devices
+/// that generate kernels for FusedElementwise.
 ///   %2 = dropout(%x, rate=0.1), %3 = add(%2, %y)   into  %3 = fused_elementwise(%x, %y, #2 = dropout(#0, ..
-/// What others read, too, is a further result; what nobody else reads needs no memory. Constants that
-/// elementwise operations alone read become part of them. Nothing moves across a collective, and nothing
-/// waits for its last reader where that takes more memory than before.
+/// An intermediate value that others read becomes a further result; one that nobody else reads needs no
+/// memory. Constants that only elementwise operations read become part of them. Nothing moves across a
+/// collective, and no fusion is made that would keep more memory alive for its last reader than it saves.
 Program fuse_elementwise(Program program);
 
 /// Turns each collective into a start, where its inputs are ready, and a done, before the first use of a
 /// result.
 Program split_collectives(Program program);
 
-/// Results take over the memory of an operand whose last reader they are, and variables are updated where
-/// they stand: sets Value::alias where Operation::in_place allows it, and removes copies into variables whose
-/// new value can be made in the variable's own memory (the guard of the copy then guards the instruction that
-/// makes it).
+/// Lets results take over the memory of an operand of which they are the last reader, and updates variables
+/// in place. Sets Value::alias where Operation::in_place allows it, and removes copies into variables whose
+/// new value can be computed in the variable's own memory; the guard of the copy then guards the instruction
+/// that computes it.
 Program reuse_memory(Program program);
 
 struct FlightOptions {
-  /// Bytes by which operands in flight may enlarge the temporaries of a position; nothing: a fiftieth of
-  /// these.
+  /// The bytes by which operands in flight may enlarge the temporaries of a position. The default is a
+  /// fiftieth of the temporaries.
   std::optional<int64_t> more = {};
-  /// Bytes that a collective has for itself while it is in flight, beside the temporaries; null: none. The
-  /// same in all processes.
+  /// The scratch bytes that a collective needs while it is in flight, besides the temporaries. Must be the
+  /// same in all processes. Null: no collective needs any.
   std::function<int64_t(const Program& program, const Instruction& instruction)> scratch = {};
 };
 
-/// From its start to its done a collective is in flight, and what it reads keeps its memory until it has been
-/// sent. Puts each done as late as its result and memory allow, and writes into Instruction::kept what the
-/// collectives read until then. Along the program the operands in flight, which nothing else reads any more,
-/// may fill what the step leaves free below its largest need of temporaries on a position, and take `more`
-/// bytes beyond it; the scratch memory of several takes no more than `more` or what the largest has. A done
-/// stands before what writes over an operand. Collectives land in the order in which they started. For
-/// programs after reuse_memory.
+/// Delays the done of each collective as far as its result and memory allow. From its start to its done a
+/// collective is in flight, and the memory that it reads is kept until it has been sent; Instruction::kept of
+/// the done lists these values. At any instruction, the operands in flight that nothing else reads any more
+/// may fill the memory that the step leaves free below its peak of temporaries on a position, plus `more`
+/// bytes. The scratch memory of all collectives in flight takes at most `more` bytes, or what the largest of
+/// them needs. An instruction that overwrites an operand comes after the done. Collectives land in the order
+/// in which they started. For programs after reuse_memory.
 Program land_collectives(Program program, const FlightOptions& options = {});
 
-/// Largest number of bytes, on one position, of values that have memory of their own and that a group makes
+/// The largest number of bytes, on one position, of values with memory of their own that a group computes
 /// earlier than its members would.
 inline constexpr int64_t kGroupBytes = int64_t{1} << 20;
 
-/// What an optimizer does with each variable is done for many at once. For devices that start one kernel for
-/// all: MultiTensor. Puts operations of one kind of the update, on different variables, into one where the first
-/// of them is:
-///   %a/new = adam_update(%a, ..), %b/new = adam_update(%b, ..)   into  %a/new, %b/new = multi_tensor(%a, .., %b,
-///   ..)
-/// What only its later members need comes before it, too. The last pass: memory is assigned already.
+/// Merges the operations that an optimizer runs for each variable into operations on many variables. For
+/// devices that start one kernel for all of them: MultiTensor. Operations of one kind in the update, on
+/// different variables, become one at the place of the first of them:
+///   %a/new = adam_update(%a, ..), %b/new = adam_update(%b, ..)
+///   into  %a/new, %b/new = multi_tensor(%a, .., %b, ..)
+/// What only the later members need is moved before it as well. This is the last pass: memory is already
+/// assigned.
 Program group_updates(Program program);
 
 }  // namespace mtf

@@ -8,7 +8,7 @@
 namespace mtf {
 namespace {
 
-/// Turns copies into variables into updates where they stand.
+/// Turns copies into variables into updates in place.
 class VariableUpdates {
  public:
   explicit VariableUpdates(Program& program) : program_(program), block_(program.instructions) {
@@ -28,7 +28,7 @@ class VariableUpdates {
   }
 
   void run() {
-    std::unordered_map<size_t, std::vector<size_t>> copies_of;  // producer -> copies of its results
+    std::unordered_map<size_t, std::vector<size_t>> copies_of;  // by producer: the copies of its results
     for (size_t i = 0; i < block_.size(); ++i) {
       if (!is_variable_copy(block_[i])) continue;
       const auto found = producer_.find(block_[i].inputs[0]);
@@ -61,7 +61,8 @@ class VariableUpdates {
     if (!is_new && known->second != guard) known->second = kNoValue;
   }
 
-  /// An operand is wanted where the instruction runs and one of its results is wanted. Its readers are known.
+  /// Marks the operands of `instruction` as wanted wherever it runs and one of its results is wanted. All
+  /// readers of its results must have been visited.
   void want_operands(const Instruction& instruction) {
     if (instruction.kind == InstructionKind::kDone) return;
     ValueId guard = instruction.guard;
@@ -81,8 +82,8 @@ class VariableUpdates {
     for (ValueId id : reads(instruction)) want(id, id == instruction.guard ? kNoValue : guard);
   }
 
-  /// Every result of the producer goes into a variable, whose old value nothing reads any more, under one
-  /// guard that is known before the producer runs.
+  /// True if every result of the producer goes into a variable whose old value nothing reads any more, under
+  /// one guard that is known before the producer runs.
   bool replaceable(size_t producer, const std::vector<size_t>& copies) const {
     const Instruction& instruction = block_[producer];
     if (instruction.kind == InstructionKind::kRepeat || instruction.guard != kNoValue ||
@@ -108,12 +109,12 @@ class VariableUpdates {
         from.layout != to.layout || from.dtype != to.dtype) {
       return false;
     }
-    // Others may want a guarded result even where the guard does not hold.
+    // Other readers may need a guarded result even where the guard does not hold.
     if (copy.guard != kNoValue && wanted_.at(result) != copy.guard) return false;
     const auto last = last_read_.find(variable);
     if (last == last_read_.end() || last->second < producer) return true;
     if (last->second > producer || instruction.kind != InstructionKind::kLocal) return false;
-    // The producer itself reads the old value: it must be able to overwrite just that operand.
+    // The producer itself reads the old value, so it must be able to overwrite exactly that operand.
     const auto position = std::find(instruction.outputs.begin(), instruction.outputs.end(), result);
     const std::optional<int> operand =
         instruction.operation->in_place(static_cast<int>(position - instruction.outputs.begin()));
@@ -125,13 +126,13 @@ class VariableUpdates {
   Program& program_;
   std::vector<Instruction>& block_;
   std::unordered_map<ValueId, size_t> last_read_;
-  /// By root: the guard without which nobody wants the value; kNoValue: it is wanted in any case.
+  /// By root: the guard under which alone the value is wanted, or kNoValue if it is always wanted.
   std::unordered_map<ValueId, ValueId> wanted_;
   std::unordered_map<ValueId, size_t> producer_;
-  std::unordered_map<ValueId, size_t> ready_;  ///< the instruction after which a value can be read
+  std::unordered_map<ValueId, size_t> ready_;  ///< index of the instruction after which a value can be read
 };
 
-/// Lets results take over operands that die. `fixed`: values that must keep memory of their own.
+/// Lets results take over the memory of operands that die. Values in `fixed` must keep memory of their own.
 void reuse_operands(Program& program, std::vector<Instruction>& block,
                     const std::unordered_set<ValueId>& fixed) {
   std::unordered_map<ValueId, size_t> last_read;
@@ -165,7 +166,8 @@ void reuse_operands(Program& program, std::vector<Instruction>& block,
   }
 }
 
-/// Accumulators, carried values and placed batches: written more than once, or read by the next iteration.
+/// Collects accumulators, carried values and assembled batches: they are written more than once, or read by
+/// the next iteration.
 void collect_fixed(const std::vector<Instruction>& block, std::unordered_set<ValueId>& fixed) {
   for (const Instruction& instruction : block) {
     if (instruction.kind == InstructionKind::kCopy || instruction.kind == InstructionKind::kAccumulate ||

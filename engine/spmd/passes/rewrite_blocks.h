@@ -1,4 +1,4 @@
-// What passes share: they rewrite the blocks of a program, bodies of loops first.
+// Helpers of passes, which rewrite the blocks of a program, bodies of loops first.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace mtf {
 
-/// Applies `rewrite` to every block, bodies first.
+/// Applies `rewrite` to every block, bodies of loops first.
 template <class Rewrite>
 void for_each_block(std::vector<Instruction>& block, const Rewrite& rewrite) {
   for (Instruction& instruction : block) {
@@ -24,7 +24,7 @@ inline bool intersects(const std::vector<ValueId>& ids, const std::unordered_set
   return std::any_of(ids.begin(), ids.end(), [&set](ValueId id) { return set.contains(id); });
 }
 
-/// Orders the instructions by their keys.
+/// Sorts the instructions by their keys; the sort is stable.
 template <class Key>
 void reorder(std::vector<Instruction>& block, const std::vector<Key>& keys) {
   std::vector<size_t> order(block.size());

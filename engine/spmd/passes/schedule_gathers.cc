@@ -13,15 +13,17 @@ bool is_parameter_gather(const Program& program, const Instruction& instruction)
 }
 
 void gather_ahead(const Program& program, std::vector<Instruction>& block, int layers) {
-  // Instructions of one phase and layer that follow each other, gathers aside.
+  // A run of consecutive instructions of one phase and layer, not counting gathers.
   struct Run {
     Phase phase;
     int layer;
-    size_t begin;  ///< number of its first instruction, gathers not counted
-    size_t first;  ///< the run from which on all are of the same phase, each of a layer
+    size_t begin;  ///< number of its first instruction, not counting gathers
+    /// The index of the run from which on all runs have the same phase and belong to layers.
+    size_t first;
   };
   std::vector<Run> runs;
-  std::vector<size_t> places;  // twice the number of an instruction, or one less: a gather in front of it
+  // The sort key of each instruction: twice its number, or one less for a gather in front of it.
+  std::vector<size_t> places;
   size_t others = 0;
   for (const Instruction& instruction : block) {
     const Provenance& from = instruction.provenance;

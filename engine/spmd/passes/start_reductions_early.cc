@@ -9,11 +9,11 @@ namespace mtf {
 namespace {
 
 void start_early(const Program& program, std::vector<Instruction>& block) {
-  // The place of an instruction that has moved is that of the one that it follows, and a number: of several,
-  // the last comes first.
+  // The place of an instruction that has moved consists of the place of the one that it follows and a number.
+  // If several follow the same one, the last of them comes first.
   using Place = std::vector<int64_t>;
   std::vector<Place> places;
-  std::unordered_map<ValueId, Place> made;  // by root: by its last writer so far
+  std::unordered_map<ValueId, Place> made;  // by root: place of its last writer so far
   for (const Instruction& instruction : block) {
     const auto number = static_cast<int64_t>(places.size());
     Place place{number};
@@ -24,8 +24,8 @@ void start_early(const Program& program, std::vector<Instruction>& block) {
         const auto found = made.find(program.root(id));
         if (found != made.end()) ready = std::max(ready, found->second);
       }
-      // An input that nothing in this block makes is ready at once, but the collective stays where it is
-      // wanted.
+      // If nothing in this block makes an input, it is ready at once; the collective then stays where its
+      // result is wanted.
       if (!ready.empty()) {
         ready.push_back(-number);
         place = std::move(ready);

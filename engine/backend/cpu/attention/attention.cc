@@ -1,10 +1,9 @@
-// Attention: for a few queries at a time, as many as a tile of a product has rows, logits over the memory
-// that they see (in L1 or L2), exponentials, and the weighted sum of the values. Keys (packed for products)
-// and values are copied once for each task, so that strides do not matter; queries are read in place if they
-// can be.
+// Attention on the CPU. For as many queries at a time as a tile of a matrix product has rows, the kernel
+// computes the logits over the memory that they see (in L1 or L2), the exponentials, and the weighted sum of
+// the values. Keys (packed for products) and values are copied once for each task, so that strides do not
+// matter; queries are read in place where possible.
 //
-// With very few queries (decoding) keys and values are read where they stand, once for all heads that share
-// them.
+// With very few queries (decoding), keys and values are read in place, once for all heads that share them.
 #include "engine/ops/attention.h"
 
 #include "engine/backend/cpu/attention/attention_blocks.h"
@@ -19,8 +18,8 @@ namespace {
 using Operand = AttentionOperation::Operand;
 
 constexpr int64_t kFewQueries = 4;
-/// Entries are joined into tasks of about this many FLOPs; few entries are cut into tasks of at least
-/// kRowsPerTask queries.
+/// Small entries are combined into tasks of about this many FLOPs; if there are few entries, they are cut
+/// into tasks of at least kRowsPerTask queries.
 constexpr int64_t kFlopsPerTask = 2 << 20;
 constexpr int64_t kMostTasks = 32, kRowsPerTask = 128;
 
@@ -40,7 +39,7 @@ MTF_CLONES void multiply_in_place(const T* keys, int64_t stride, int64_t begin, 
   }
 }
 
-/// results[i] = the sum of weights[i][m] * values[m], four of them in each pass over the result.
+/// results[i] = sum over m of weights[i][m] * values[m]. Each pass over the result adds four terms.
 template <class T>
 MTF_CLONES void sum_in_place(const T* values, int64_t stride, int64_t begin, int64_t end, int64_t columns,
                              const Computed<T>* weights, int64_t weights_stride, int64_t rows,
@@ -131,13 +130,13 @@ class AttentionKernel final : public Kernel {
     int32_t* counts;
     float* addends;
     C *keys = nullptr, *values = nullptr;
-    bool* packed = nullptr;  ///< panels of keys and the values of the same entries
+    bool* packed = nullptr;  ///< by panel of keys: it and the values of its entries are packed
   };
 
-  /// The distance of rows of logits is no power of two, so that they lie in different sets of the cache.
+  /// The distance between rows of logits is not a power of two, so that they fall into different cache sets.
   int64_t logits_stride() const { return (plan_.memory + sizes_.panel) / 16 * 16 + 16; }
 
-  /// An entry that is being worked on.
+  /// The entry that is being computed.
   struct Work {
     const KernelCall& call;
     const Buffers& buffers;
@@ -213,7 +212,7 @@ class AttentionKernel final : public Kernel {
                                    .c_row_stride = width});
   }
 
-  /// The panels of entries first ... last - 1 that have not been packed.
+  /// Packs the panels of entries first ... last - 1 that have not been packed yet.
   void pack(const Work& work, int64_t first, int64_t last) const {
     const Buffers& buffers = work.buffers;
     for (int64_t m = first; m < last; m += sizes_.panel) {
@@ -232,7 +231,7 @@ class AttentionKernel final : public Kernel {
   BlockSizes sizes_;
   bool in_place_;
   int64_t tile_rows_;
-  int64_t entries_per_task_ = 1, parts_ = 1;  ///< parts of the rows of an entry
+  int64_t entries_per_task_ = 1, parts_ = 1;  ///< parts into which the rows of an entry are cut
 };
 
 template <class T>

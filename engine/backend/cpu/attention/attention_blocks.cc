@@ -8,7 +8,7 @@
 namespace mtf {
 namespace {
 
-/// Rows of b are fetched this many steps ahead.
+/// Rows of b are prefetched this many steps ahead.
 constexpr int64_t kPrefetchedRows = 8;
 
 const GemmKernels& kernels() {

@@ -1,8 +1,8 @@
-// Products of small blocks that lie in scratch, for the attention kernels: the tiles of the matrix product
-// (gemm_kernels.h), driven without blocking, since all operands are in the caches.
+// Products of small blocks in scratch memory, for the attention kernels. They use the tiles of the matrix
+// product (gemm_kernels.h) without blocking, since all operands are in the caches.
 //
 // An operand whose columns are entries of the memory and whose depth is `key` or `value` is packed into
-// panels; rows are padded with zeros to whole vectors (padded()).
+// panels. Its rows are padded with zeros to whole vectors (padded()).
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace mtf {
 
-/// c [rows x columns] = (add ? c : 0) + a [rows x depth] * b [depth x columns]; columns are whole vectors, in
-/// c contiguous, in b contiguous or panel after panel. An entry is summed in order of depth, whatever the
-/// extents of the block.
+/// c [rows x columns] = (add ? c : 0) + a [rows x depth] * b [depth x columns]. `columns` is a number of
+/// whole vectors; they are contiguous in c, and contiguous or in consecutive panels in b. An entry is summed
+/// in order of depth, whatever the extents of the block.
 template <class C>
 struct BlockProduct {
   int64_t rows = 0, columns = 0, depth = 0;
@@ -24,24 +24,24 @@ struct BlockProduct {
   C* c = nullptr;
   int64_t c_row_stride = 0;
   bool add = false;
-  int64_t b_panel_stride = 0;  ///< 0: contiguous
+  int64_t b_panel_stride = 0;  ///< 0: columns are contiguous
 };
 void multiply_block(const BlockProduct<float>& product);
 void multiply_block(const BlockProduct<double>& product);
 
-/// Of the machine's instruction set.
+/// Block sizes for the machine's instruction set.
 struct BlockSizes {
-  int64_t tile_rows;  ///< of a product that are made at a time; at most kMaximalTileRows
-  int64_t vector;
-  int64_t panel;  ///< columns of a panel: two vectors
+  int64_t tile_rows;  ///< rows computed at a time; at most kMaximalTileRows
+  int64_t vector;     ///< entries of a vector
+  int64_t panel;      ///< columns of a panel: two vectors
 
-  /// Columns of a panel that holds so many: the last one may be one vector wide.
+  /// The width of a panel with so many columns: the last panel may be one vector wide.
   int64_t panel_stride(int64_t columns) const { return columns > vector ? panel : vector; }
 };
 template <class C>
 BlockSizes block_sizes();
 
-/// The largest of the parts of about equal sizes, at most `most`, that `size` is cut into.
+/// The largest part if `size` is cut into the fewest parts of about equal size, none larger than `most`.
 inline int64_t balanced(int64_t size, int64_t most) {
   const int64_t parts = (size + most - 1) / most;
   return (size + parts - 1) / parts;
@@ -55,11 +55,12 @@ struct BlockRows {
   C* row(int64_t i) const { return data + i * stride; }
 };
 
-/// The product with the panels of entries first ... last - 1 of the memory, `first` the begin of a panel.
+/// Multiplies with the panels of entries first ... last - 1 of the memory; `first` must be the begin of a
+/// panel.
 template <class C>
 void multiply_panels(BlockProduct<C> product, const C* panels, int64_t memory, int64_t first, int64_t last);
 
-/// `columns` in whole vectors of any instruction set.
+/// `columns` rounded up to whole vectors of any instruction set.
 inline int64_t padded(int64_t columns) { return (columns + 15) / 16 * 16; }
 
 /// to[depth][panel_stride(columns)] = the transpose of `columns` rows of `depth` contiguous elements.
@@ -70,7 +71,7 @@ void pack_panel(const T* from, int64_t stride, int64_t columns, int64_t depth, C
 template <class T>
 void copy_rows(const T* from, int64_t stride, int64_t rows, int64_t columns, Computed<T>* to);
 
-/// The other way round.
+/// The inverse of copy_rows: stores `rows` padded rows into an operand.
 template <class T>
 void store_rows(const Computed<T>* from, int64_t rows, int64_t columns, T* to, int64_t stride);
 

@@ -1,10 +1,10 @@
-// The gradient of attention, an entry of the memory at a time: for blocks of its queries the weights and
-// their gradients are made again (two blocks of logits in L2), then
+// The gradient of attention, one entry at a time. For blocks of its queries the weights and their gradients
+// are computed again (two blocks of logits in L2), then
 //
 //   d q = d logits . k,   d k += d logits^T . q,   d v += weights^T . d result.
 //
-// An entry is one task's work: its d k and d v are sums over all of its queries, in their order. The products
-// take two thirds of the time (8x8x128x64, AVX-512).
+// One task computes a whole entry: its d k and d v are sums over all of its queries, in their order. The
+// products take two thirds of the time (8x8x128x64, AVX-512).
 #include <tuple>
 
 #include "engine/backend/cpu/attention/attention_blocks.h"
@@ -20,7 +20,8 @@ namespace {
 using Operand = AttentionOperation::Operand;
 
 constexpr int64_t kFlopsPerTask = 2 << 20;
-/// Queries of a block: the more, the fewer passes over d k and d v; their logits should stay in L2.
+/// The number of queries of a block. The more there are, the fewer passes over d k and d v, but their logits
+/// should stay in L2.
 constexpr int64_t kMostRows = 64, kFewestRows = 16, kLogits = 64 << 10;
 
 /// deltas[i] = a[i] . b[i]
@@ -97,7 +98,7 @@ class AttentionGradientKernel final : public Kernel {
     int32_t* counts;
     float* addends;
     C *key_panels, *value_panels, *keys;
-    bool* touched;  ///< tiles of the memory that have got a gradient
+    bool* touched;  ///< by tile of the memory: it has received a gradient
     C *d_keys = nullptr, *d_values = nullptr;
   };
 
@@ -105,18 +106,18 @@ class AttentionGradientKernel final : public Kernel {
   struct Block {
     std::span<const AttentionRow> rows;
     BlockRows<C> queries, d_results, d_queries;
-    int64_t first, last;  ///< of the memory that they see, in whole panels or tiles
+    int64_t first, last;  ///< part of the memory that they see, in whole panels or tiles
   };
-  /// The gradients of the memory.
+  /// The gradients of keys and values.
   struct Gradients {
     BlockRows<C> keys, values;
   };
 
-  /// Gradients of the memory from a single block go straight to the output.
+  /// If a single block has all rows, gradients of the memory are written directly to the output.
   bool in_place(int64_t columns) const {
     return std::is_same_v<T, C> && columns == padded(columns) && plan_.rows() == block_rows_;
   }
-  /// Rows of the output, or those of `scratch` that are stored in the end.
+  /// The rows of the output, or rows of `scratch` that are stored at the end.
   BlockRows<C> memory_rows(T* output, int64_t stride, int64_t columns, C* scratch) const {
     if constexpr (std::is_same_v<T, C>) {
       if (in_place(columns)) return {output, stride};
@@ -124,7 +125,7 @@ class AttentionGradientKernel final : public Kernel {
     return {scratch, padded(columns)};
   }
 
-  /// No power of two, so that rows lie in different sets of the cache.
+  /// The stride is not a power of two, so that rows fall into different cache sets.
   int64_t logits_stride() const { return (plan_.memory + sizes_.panel) / 16 * 16 + 16; }
 
   void run_entry(const KernelCall& call, const Buffers& buffers, int64_t index) const {
@@ -178,7 +179,7 @@ class AttentionGradientKernel final : public Kernel {
              std::span<const AttentionRow> rows) const {
     Block block;
     block.rows = rows;
-    // They are read once for each tile of the memory: copies stay in L1.
+    // The rows are read once for each tile of the memory; copies of them stay in L1.
     load_rows(plan_, entry, rows, Operand::kQ, plan_.input<T>(call, Operand::kQ), plan_.key, buffers.queries);
     load_rows(plan_, entry, rows, AttentionPlan::kResult, call.input<T>(inputs_ - 1), plan_.value,
               buffers.d_results);
@@ -204,7 +205,7 @@ class AttentionGradientKernel final : public Kernel {
     return block;
   }
 
-  /// visit(row, rows, first, last) for tiles of the rows and what they see.
+  /// Calls visit(row, rows, first, last) for tiles of the rows with the part of the memory that they see.
   template <class Visit>
   void for_each_tile(std::span<const AttentionRow> rows, Visit visit) const {
     const auto size = static_cast<size_t>(tile_rows_);
@@ -215,7 +216,8 @@ class AttentionGradientKernel final : public Kernel {
     }
   }
 
-  /// Weights and gradients of the logits; 0 in all of [block.first, block.last) that a row does not see.
+  /// Computes weights and gradients of the logits. Entries of [block.first, block.last) that a row does not
+  /// see become 0.
   void make_weights(const AttentionTerms<C>& terms, const Buffers& buffers, const Block& block) const {
     const int64_t stride = logits_stride();
     for_each_tile(block.rows, [&](int64_t row, std::span<const AttentionRow> tile, int64_t begin,
@@ -256,7 +258,7 @@ class AttentionGradientKernel final : public Kernel {
                   });
   }
 
-  /// d k and d v of the entries that the block sees: tiles of the memory, each from the rows that see it.
+  /// Adds to d k and d v of the entries that the block sees, tile by tile, from the rows that see each tile.
   void add_to_memory(const Buffers& buffers, const Block& block, const Gradients& gradients) const {
     const int64_t stride = logits_stride();
     for (int64_t m = block.first / tile_memory_ * tile_memory_; m < block.last; m += tile_memory_) {

@@ -13,7 +13,7 @@ int32_t to_int32(int64_t value) {
       std::clamp<int64_t>(value, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()));
 }
 
-/// counts[m] += 1 where the id (null: m) is above, or not above, `limit`.
+/// counts[m] += 1 where the id of m (its index if `ids` is null) is above, or not above, `limit`.
 MTF_INLINE void count_above(const int32_t* ids, int32_t limit, int64_t begin, int64_t end, int32_t* counts) {
   if (ids != nullptr) {
     for (int64_t m = begin; m < end; ++m) counts[m] += ids[m] > limit;
@@ -29,7 +29,7 @@ MTF_INLINE void count_below(const int32_t* ids, int32_t limit, int64_t begin, in
   }
 }
 
-/// counts[m]: masks that hide entry m.
+/// counts[m] = number of masks that hide entry m.
 MTF_CLONES void count_masks(const QueryMasks& masks, int64_t begin, int64_t end, int32_t* counts) {
   if (masks.by_segment) {
     const auto segment = static_cast<int32_t>(masks.segment);
@@ -44,7 +44,7 @@ MTF_CLONES void count_masks(const QueryMasks& masks, int64_t begin, int64_t end,
     count_below(masks.positions, to_int32(masks.position + *masks.min_relative), begin, end, counts);
 }
 
-/// The entries with the smallest count.
+/// The smallest count, the first and last entry that have it, and their number.
 struct Least {
   int32_t count = std::numeric_limits<int32_t>::max();
   int64_t first = 0, last = 0, entries = 0;
@@ -84,7 +84,7 @@ VisibleEntries visible_entries(const QueryMasks& masks, int64_t memory, int32_t*
     by_id |= masks.positions != nullptr;
   }
   if (begin < end && !by_id) return {begin, end};
-  // Entries outside are hidden by index; they matter only if those inside are all hidden too.
+  // Entries outside [begin, end) are hidden by index. They matter only if all inside are hidden too.
   Least least;
   if (begin < end) {
     count_masks(masks, begin, end, counts);

@@ -1,5 +1,5 @@
-// Which entries of the memory a query sees (engine/ops/attention.h). What it sees is nearly always one
-// interval, found without looking at each entry where a mask is by index.
+// Computes which entries of the memory a query sees (engine/ops/attention.h). They nearly always form one
+// interval, which is found without looking at each entry where a mask depends only on the index.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace mtf {
 
-/// The masks of one query. Ids of the memory: [memory]; null: the index.
+/// The masks of one query. The ids of the memory have shape [memory]; null means that the index is the id.
 struct QueryMasks {
   bool by_segment = false, by_priority = false;
   int64_t segment = 0, priority = 0, position = 0;
@@ -15,16 +15,17 @@ struct QueryMasks {
   std::optional<int64_t> min_relative, max_relative;
 };
 
-/// Entries [begin, end), all of them or those where `addend` (by entry of the memory) is 0 and not -1e9. The
-/// others have weight 0.
+/// The visible entries: all of [begin, end), or those where `addend` (indexed by entry of the memory) is 0
+/// and not -1e9. The other entries have weight 0.
 struct VisibleEntries {
   int64_t begin = 0, end = 0;
   const float* addend = nullptr;
-  /// Every entry is hidden, these by the fewest masks: their logits vanish beside -1e9 times this number.
+  /// If above 0, every entry is hidden, and these are hidden by the fewest masks, namely so many: their
+  /// logits vanish beside -1e9 times this number.
   int32_t hidden_by = 0;
 };
 
-/// `counts` and `addend`: scratch, `memory` elements each.
+/// `counts` and `addend` are scratch arrays of `memory` elements each.
 VisibleEntries visible_entries(const QueryMasks& masks, int64_t memory, int32_t* counts, float* addend);
 
 }  // namespace mtf

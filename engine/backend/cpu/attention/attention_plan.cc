@@ -87,7 +87,7 @@ AttentionPlan::AttentionPlan(const KernelContext& context) {
     for (int i = 0; i < kOperands; ++i) strided.strides[i] = stride(i, name);
     if (axis == length_axis_) {
       length_strides_ = strided.strides;
-      if (operation.within_sequence()) {  // all queries have the same memory
+      if (operation.within_sequence()) {  // all queries share one memory
         for (int i : {kK, kV, kMemorySegment, kMemoryPriority, kMemoryPosition, kNoise})
           length_strides_[i] = 0;
       }

@@ -1,6 +1,7 @@
-// How the attention kernels walk over their operands. An *entry* is one place of the dimensions that k has
-// (batch, heads): it has a memory of its own. Its *rows* are the queries that look into it: those of the
-// length, at each of them the dimensions that k lacks (all heads, in multi-query attention).
+// AttentionPlan describes how the attention kernels iterate over their operands. An *entry* is one index of
+// the dimensions that k has (batch, heads); it has a memory of its own. Its *rows* are the queries that
+// attend to this memory: each position of the length, with each index of the dimensions that k lacks (all
+// heads in multi-query attention).
 #pragma once
 
 #include <array>
@@ -16,7 +17,7 @@
 
 namespace mtf {
 
-/// Consecutive parts of a kernel's scratch; without memory it only counts.
+/// Takes consecutive parts of a kernel's scratch memory. With a null pointer it only counts their bytes.
 class ScratchParts {
  public:
   explicit ScratchParts(std::byte* scratch) : scratch_(scratch) {}
@@ -33,7 +34,7 @@ class ScratchParts {
   size_t bytes_ = 0;
 };
 
-/// One row, and what it sees.
+/// One row and the entries of the memory that it sees.
 struct AttentionRow {
   int64_t query = 0, head = 0;
   VisibleEntries visible;
@@ -42,24 +43,24 @@ struct AttentionRow {
 
 class AttentionPlan {
  public:
-  /// Operands beside those of the operation. Gradients lie as what they are gradients of.
+  /// Further operands beside those of the operation. Gradients have the layout of what they are gradients of.
   enum PlanOperand { kResult = AttentionOperation::kOperands, kLogSum, kDBias, kOperands };
 
   explicit AttentionPlan(const KernelContext& context);
 
-  /// Offsets of an entry in each operand.
+  /// The offsets of an entry in each operand.
   using Entry = Offsets<kOperands>;
   Entry entry(int64_t index) const { return offsets_of(entries_, index); }
-  /// Offset of a row of that entry.
+  /// The offset of a row of that entry.
   int64_t offset(const Entry& entry, const AttentionRow& row, int operand) const {
     return entry[operand] + row.query * length_strides_[operand] + heads_[row.head][operand];
   }
 
   int64_t length_stride(int operand) const { return length_strides_[operand]; }
-  /// Rows of so many columns lie at equal distances in whole vectors.
+  /// True if rows of so many columns are whole vectors at equal distances.
   bool rows_in_place(int64_t columns) const { return heads == 1 && columns == padded(columns); }
   bool has(int operand) const { return index_[operand] >= 0; }
-  /// Null where the operand is absent.
+  /// Null if the operand is absent.
   template <class T>
   const T* input(const KernelCall& call, AttentionOperation::Operand operand) const {
     return has(operand) ? call.input<T>(index_[operand]) : nullptr;
@@ -67,22 +68,22 @@ class AttentionPlan {
 
   int64_t entries, queries, heads;  ///< row i of an entry is query i / heads, head i % heads
   int64_t memory, key, value;
-  int64_t key_stride, value_stride;  ///< of memory_length in k and in v
+  int64_t key_stride, value_stride;  ///< strides of memory_length in k and in v
   bool masked, masked_by_head = false;
   bool by_priority;
   std::optional<int64_t> min_relative, max_relative;
   double extra_logit;
-  /// Of the bias, by relative position from -max_distance to max_distance; empty: no bias.
+  /// The buckets of the bias for relative positions from -max_distance to max_distance; empty without a bias.
   std::vector<int32_t> buckets;
   int64_t bucket_count = 0;
   int64_t max_distance = 0;
 
   int64_t rows() const { return queries * heads; }
-  /// Index of the first query of the slice.
+  /// The index of the first query of the slice.
   int64_t first_query(const KernelCall& call) const {
     return length_axis_ < 0 ? 0 : call.inputs[0].begin[length_axis_];
   }
-  /// FLOPs of so many rows for so many contractions over `key` and over `value`.
+  /// The FLOPs of `rows` rows with so many contractions over `key` and over `value`.
   int64_t flops(int64_t rows, int over_key, int over_value) const {
     return 2 * rows * memory * (over_key * key + over_value * value);
   }
@@ -95,15 +96,16 @@ class AttentionPlan {
   int length_axis_;
 };
 
-/// Ids of queries and memory, for one run of a kernel.
+/// The ids of queries and memory during one run of a kernel.
 class AttentionIds {
  public:
   AttentionIds(const AttentionPlan& plan, const KernelCall& call);
 
-  /// Sets rows begin, begin + 1, ... of an entry. `counts`: [memory]; `addends`: [rows.size()][memory].
+  /// Fills `rows` with the rows begin, begin + 1, ... of an entry. `counts` [memory] and `addends`
+  /// [rows.size()][memory] are scratch arrays.
   void find(const AttentionPlan::Entry& entry, int64_t begin, std::span<AttentionRow> rows, int32_t* counts,
             float* addends) const;
-  /// Positions of the memory for a row, null: the index.
+  /// The positions of the memory for a row; null if they are the indices.
   const int32_t* positions(const AttentionPlan::Entry& entry, const AttentionRow& row) const;
 
  private:
@@ -113,18 +115,19 @@ class AttentionIds {
   int64_t first_query_;
   std::array<const int32_t*, AttentionOperation::kOperands> ids_{};
   bool any_ids_ = false;
-  QueryMasks common_;  ///< what all rows have in common
+  QueryMasks common_;  ///< the part that is the same for all rows
 };
 
-/// The interval of the memory that holds all that these rows see, its begin a multiple of `unit`.
+/// The smallest interval of the memory that contains all that these rows see, its begin rounded down to a
+/// multiple of `unit`.
 std::pair<int64_t, int64_t> seen_by(std::span<const AttentionRow> rows, int64_t unit);
 
-/// Rows of an entry in one operand. to[i] [padded(columns)] = the part of row i.
+/// Loads rows of an entry from one operand: to[i] [padded(columns)] = row i.
 template <class T>
 void load_rows(const AttentionPlan& plan, const AttentionPlan::Entry& entry,
                std::span<const AttentionRow> rows, int operand, const T* data, int64_t columns,
                Computed<T>* to);
-/// The rows where they lie, if they can be an operand of a product there, else loaded into `scratch`.
+/// The rows in place if they can be an operand of a product there, else loaded into `scratch`.
 template <class T>
 BlockRows<const Computed<T>> block_rows(const AttentionPlan& plan, const AttentionPlan::Entry& entry,
                                         std::span<const AttentionRow> rows, int operand, const T* data,
@@ -136,7 +139,7 @@ BlockRows<const Computed<T>> block_rows(const AttentionPlan& plan, const Attenti
   load_rows(plan, entry, rows, operand, data, columns, scratch);
   return {scratch, padded(columns)};
 }
-/// The other way round of load_rows, times scales[i] (null: 1).
+/// The inverse of load_rows, with row i multiplied by scales[i] (null: 1).
 template <class T>
 void save_rows(const AttentionPlan& plan, const AttentionPlan::Entry& entry,
                std::span<const AttentionRow> rows, int operand, const Computed<T>* from,

@@ -11,8 +11,9 @@
 namespace mtf {
 namespace {
 
-/// Calls visit(m, place in the bias) for the entries that the row sees, or, where places are the same for a
-/// run of entries or follow each other, constant(begin, end, place) and following(begin, end, place).
+/// Calls visit(m, place) for the entries m that the row sees, where `place` is the index into the bias. If
+/// the memory's positions are its indices, calls instead constant(begin, end, place) for a run of entries
+/// with the same place and following(begin, end, place) for one with consecutive places.
 template <class Constant, class Following, class Visit>
 MTF_INLINE void for_each_place(const AttentionRow& row, const int32_t* positions, int64_t farthest,
                                Constant constant, Following following, Visit visit) {
@@ -67,7 +68,7 @@ MTF_INLINE void collect_bias(const AttentionTerms<C>& terms, const AttentionRow&
       [&](int64_t m, int32_t place) { sums[place] += dx[m]; });
 }
 
-/// Adds bias and masks to the logits that the row sees.
+/// Adds bias and masks to the logits of the entries that the row sees.
 template <class C>
 MTF_INLINE void complete_logits(const AttentionTerms<C>& terms, const AttentionRow& row, C* x) {
   const VisibleEntries& visible = row.visible;

@@ -1,5 +1,6 @@
-// From logits to weights, a row at a time, and back in the gradient. Rows of logits are [memory] long; what a
-// row does not see is 0 in the result, over [begin, end) of the whole block.
+// Converts logits to weights, one row at a time, and computes the gradient of this step. Rows of logits have
+// [memory] elements. In the result, entries of the block's whole interval [begin, end) that a row does not
+// see are 0.
 #pragma once
 
 #include <limits>
@@ -9,36 +10,37 @@
 
 namespace mtf {
 
-/// What is added to and multiplied with the rows of an entry.
+/// The terms that are added to the logits and multiplied with the weights of an entry.
 template <class C>
 struct AttentionTerms {
   const AttentionPlan& plan;
   const AttentionPlan::Entry& entry;
   const AttentionIds& ids;
-  const C* noise;  ///< the whole operand; null: none
-  C* bias;         ///< of an entry: [heads][relative_positions()]
+  const C* noise;  ///< the whole operand; null if absent
+  C* bias;         ///< bias of an entry: [heads][relative_positions()]
 
-  /// All of its entries have weight 1.
+  /// True if the row sees no entry and there is no extra logit: all of its entries then have weight 1.
   bool sees_nothing(const AttentionRow& row) const {
     return row.visible.hidden_by > 0 && !(plan.extra_logit > -std::numeric_limits<double>::infinity());
   }
   static int64_t relative_positions(const AttentionPlan& plan) { return 2 * plan.max_distance + 1; }
 };
 
-/// Fills terms.bias from the table.
+/// Fills terms.bias from the bias table.
 template <class C>
 void set_bias(const AttentionTerms<C>& terms, const C* table);
-/// The other way round: the sums of d_bias [heads][relative_positions()] by bucket.
+/// The inverse of set_bias for gradients: sums d_bias [heads][relative_positions()] by bucket.
 template <class C>
 void sum_buckets(const AttentionTerms<C>& terms, const C* d_bias, C* output);
 
-/// Rows of logits become rows of weights that are still to be multiplied with scales[i].
+/// Turns rows of logits into rows of weights that still have to be multiplied by scales[i].
 template <class C>
 void exponentials(const AttentionTerms<C>& terms, std::span<const AttentionRow> rows, int64_t begin,
                   int64_t end, C* logits, int64_t stride, C* log_sums, C* scales);
 
-/// Rows of logits become weights (times noise), and rows of the weights' gradients those of the logits;
-/// deltas: the products of result and its gradient. d_bias: added to; null: not wanted.
+/// Turns rows of logits into weights (times noise), and rows of the weights' gradients into gradients of the
+/// logits. deltas[i] is the dot product of row i of the result and of its gradient. Bias gradients are added
+/// to `d_bias`, unless it is null.
 template <class C>
 void weight_gradients(const AttentionTerms<C>& terms, std::span<const AttentionRow> rows, int64_t begin,
                       int64_t end, C* logits, C* d_weights, int64_t stride, const C* log_sums,

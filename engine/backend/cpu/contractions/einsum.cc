@@ -1,11 +1,11 @@
 // Contraction of two tensors as strided loops around 2-D matrix products.
 //
 // The dimensions of each class (batch, rows, columns, summed) are joined where the strides of all operands
-// allow it. One axis of each class forms the product, with all of the summed ones; the rest are loops. An
-// output whose columns are not contiguous, or in bfloat16, is made in scratch first.
+// allow it. One axis of rows and one of columns form the product, with all of the summed axes; the rest are
+// loops. An output whose columns are not contiguous, or in bfloat16, is first computed in scratch memory.
 //
-// The bits of an entry do not depend on how rows, columns and batch are cut (gemm.h), so that tasks that
-// follow each other are joined, and layouts do not change results.
+// The bits of an entry do not depend on how rows, columns and batch are cut (gemm.h). Consecutive tasks can
+// therefore be joined, and layouts do not change results.
 #include "engine/ops/einsum.h"
 
 #include <algorithm>
@@ -18,23 +18,23 @@
 namespace mtf {
 namespace {
 
-/// Strides of an axis in a, b and the output.
+/// Indices of a, b and the output in the strides of an axis.
 enum : size_t { kA = 0, kB = 1, kOut = 2 };
 using Axis = StridedAxis<3>;
 using Axes = StridedAxes<3>;
 
-/// Tasks are cut along loops into about this many FLOPs, and a product into tasks of at least twice as many
-/// until there are kMostTasks.
+/// Loops are cut into tasks of about this many FLOPs. A product is cut into tasks of at least twice as many,
+/// up to kMostTasks in all.
 constexpr int64_t kFlopsPerTask = 4 << 20;
 constexpr int64_t kMostTasks = 32;
-constexpr int64_t kColumnUnit = 64, kRowUnit = 28;  ///< two tiles
-/// An output in scratch has at most this many elements (or one unit of rows).
+constexpr int64_t kColumnUnit = 64, kRowUnit = 28;  ///< each is two tiles
+/// The largest number of elements of an output in scratch (unless one unit of rows has more).
 constexpr int64_t kPackedElements = 1 << 20;
 
 struct Plan {
   Axes loops;          ///< batch dimensions, and rows and columns that could not be joined
   Axes sums;           ///< summed dimensions, in the order of the first input
-  Axis rows, columns;  ///< of one product
+  Axis rows, columns;  ///< axes of one product
 };
 
 Axes axes_of(const Shape& dimensions, const KernelContext& context, size_t order) {
@@ -55,8 +55,8 @@ Axes axes_of(const Shape& dimensions, const KernelContext& context, size_t order
   return joined(axes);
 }
 
-/// Takes the axis that is best as one side of a product: of at least 16 entries and contiguous in one of the
-/// operands, preferably the output; else the longest.
+/// Removes and returns the axis that is best as one side of a product: one of at least 16 entries that is
+/// contiguous in one of the operands, preferably the output; else the longest.
 Axis take_best(Axes& axes, size_t preferred, size_t second) {
   if (axes.empty()) return Axis{};
   const auto score = [&](const Axis& axis) {
@@ -87,18 +87,18 @@ Plan make_plan(const KernelContext& context) {
   return plan;
 }
 
-/// With operands swapped, the columns of the output become its rows.
+/// True if the operands should be swapped, which makes the columns of the output its rows.
 bool better_swapped(const Plan& plan) {
   if (plan.rows.size == 1 || plan.columns.size == 1) return plan.columns.size == 1 && plan.rows.size > 1;
   return plan.columns.strides[kOut] != 1 && plan.rows.strides[kOut] == 1;
 }
 
-/// Part `part` of `parts` of `size` entries, in multiples of `unit`, begins here.
+/// The begin of part `part` if `size` entries are cut into `parts` parts in multiples of `unit`.
 int64_t begin_of(int64_t part, int64_t parts, int64_t size, int64_t unit) {
   return std::min(size, (size + unit - 1) / unit * part / parts * unit);
 }
 
-/// Of elements T to an output of Out, which is T or float32.
+/// Contracts elements of type T to an output of type Out, which is T or float32.
 template <class T, class Out>
 class EinsumKernel final : public Kernel {
  public:
@@ -144,12 +144,12 @@ class EinsumKernel final : public Kernel {
  private:
   using C = Computed<T>;
 
-  /// Entries of a product, of so many tasks.
+  /// A rectangle of entries of a product, computed by `blocks` tasks.
   struct Rectangle {
     int64_t row, end_row, column, end_column, blocks;
   };
 
-  /// Large products are cut into kMostTasks blocks, the ones with the least to be packed.
+  /// Cuts large products into up to kMostTasks blocks, choosing the cut that packs the least.
   void cut_tasks() {
     const int64_t loops = size_of(plan_.loops), rows = plan_.rows.size, columns = plan_.columns.size;
     const int64_t flops = 2 * rows * columns * depth_;
@@ -168,7 +168,8 @@ class EinsumKernel final : public Kernel {
     }
   }
 
-  /// As many of the blocks begin ... end - 1, which are counted down the rows first, as make a rectangle.
+  /// The largest rectangle that consists of the first of the blocks begin ... end - 1, which are numbered
+  /// down the rows first.
   Rectangle joined_blocks(int64_t begin, int64_t end) const {
     const int64_t column = begin / row_blocks_, row = begin % row_blocks_;
     const int64_t rows = std::min(end - begin, row_blocks_ - row);
@@ -227,14 +228,14 @@ class EinsumKernel final : public Kernel {
   std::vector<SummedAxis> summed_;
   int64_t depth_;
   bool out_in_scratch_;
-  int64_t rows_at_once_;  ///< of an output in scratch
+  int64_t rows_at_once_;  ///< rows of the output computed in scratch at a time
   int64_t loops_per_task_ = 1, loop_groups_ = 1, column_blocks_ = 1, row_blocks_ = 1;
 };
 
 constexpr int64_t kProductsPerTask = 512;
 
-/// Without rows and columns, when the innermost batch axis is contiguous in all operands: that axis is the
-/// vector. Sums are made in the blocks of a matrix product, so that they have its bits.
+/// For contractions without rows and columns whose innermost batch axis is contiguous in all operands: that
+/// axis is vectorised. Sums are made in the blocks of a matrix product, so that they have the same bits.
 template <class T, class Out>
 class ElementwiseKernel final : public Kernel {
  public:
@@ -267,7 +268,7 @@ class ElementwiseKernel final : public Kernel {
   }
 
  private:
-  /// Depths k ... end - 1, run by run of the innermost summed axis.
+  /// Adds the products of depths k ... end - 1, in runs along the innermost summed axis.
   void add_block(const T* a, const T* b, int64_t n, int64_t k, int64_t end, Computed<T>* sums) const {
     const Axis inner = plan_.sums.empty() ? Axis{} : plan_.sums.back();
     while (k < end) {

@@ -10,32 +10,34 @@
 namespace mtf {
 namespace {
 
-/// A strip of B of this depth (48 KiB in 32 columns) streams from L2 past a panel of A that stays in L1.
+/// The largest depth of a block. A strip of B of this depth (48 KiB for 32 columns) streams from L2 past a
+/// panel of A that stays in L1.
 constexpr int64_t kMostDepth = 384;
 constexpr int64_t kDepthUnit = 16;
 /// Rows of A or columns of B that are packed at a time: enough to hide the packing of the other operand, and
-/// the more the shorter the depth is.
+/// more of them for a short depth.
 constexpr int64_t kUsualWidth = 512, kMostWidth = 1024;
-/// Elements that are packed at a time: most of an L2 cache of 2 MiB.
+/// The number of elements that are packed at a time: most of an L2 cache of 2 MiB.
 constexpr int64_t kPackedElements = 416 << 10;
-/// A is resident when the depth is at least kLongDepth and A has at most kFewRows, or fewer rows than a B of
-/// contiguous columns has columns.
+/// A stays resident if the depth is at least kLongDepth and A has at most kFewRows rows, or, where each
+/// column of B is contiguous, at most as many rows as B has columns.
 constexpr int64_t kLongDepth = 192, kFewRows = 64;
 constexpr int64_t kLine = 16;  ///< elements of a cache line
-/// With fewer strips of B, A is read where it stands.
+/// With fewer strips of B, A is read in place.
 constexpr int64_t kStripsToPackA = 5;
-/// With fewer panels of A, B is read where it stands.
+/// With fewer panels of A, B is read in place.
 constexpr int64_t kPanelsToPackB = 3;
-/// Rows of A that are read where they stand when they lie a multiple of kSetStride bytes apart, so that their
-/// cache lines fall into one set of L1.
+/// The number of rows of A that are read in place at a time if they are a multiple of kSetStride bytes apart,
+/// so that their cache lines fall into one set of L1.
 constexpr int64_t kRowsOfOneSet = 8, kSetStride = 4096;
-/// Rows of B are fetched this many steps ahead: from L2 when packed, from memory when not.
+/// Rows of B are prefetched this many steps ahead: from L2 if packed, from memory if not.
 constexpr int64_t kPrefetchedRows = 8, kPrefetchedRowsInPlace = 10;
 
 int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t round_up(int64_t a, int64_t unit) { return ceil_divide(a, unit) * unit; }
 
-/// The largest part of `size` of about equal parts, each a multiple of `unit` and at most `most`.
+/// The size of the largest part if `size` is cut into about equal parts, each a multiple of `unit` and at
+/// most `most`.
 int64_t balanced(int64_t size, int64_t most, int64_t unit) {
   const int64_t parts = ceil_divide(size, std::max(most / unit, int64_t{1}) * unit);
   return round_up(ceil_divide(size, std::max(parts, int64_t{1})), unit);
@@ -59,7 +61,7 @@ int64_t depth_of(std::span<const SummedAxis> summed) {
   return depth;
 }
 
-/// Parts of about equal sizes, at most `most`.
+/// A partition of `all` entries into parts of about equal sizes, none larger than `most`.
 struct Parts {
   int64_t count, size, longer;  ///< the first `longer` parts have size + 1 entries
 
@@ -68,12 +70,14 @@ struct Parts {
   int64_t begin(int64_t part) const { return part * size + std::min(part, longer); }
 };
 
-/// What is multiplied at a time. One operand stays in L2, packed; of the other, one panel or strip at a time
-/// is in L1. Resident B lets C be written row by row, resident A saves much packing of B when A has few rows.
+/// The block of a product that is multiplied at a time. One operand stays packed in L2; of the other, one
+/// panel or strip at a time is in L1. If B is resident, C is written row by row; if A is resident, much
+/// packing of B is saved when A has few rows.
 struct Blocks {
   bool a_resident;
-  int64_t depth, group;   ///< of one block, of those for which the resident operand is packed together
-  int64_t rows, columns;  ///< of the resident operand; all of the other
+  /// The depth of one block, and of the blocks for which the resident operand is packed together.
+  int64_t depth, group;
+  int64_t rows, columns;  ///< extents of the resident operand; the other one is whole
 
   Blocks(int64_t all_rows, int64_t all_columns, int64_t all_depth, bool b_by_columns,
          const GemmKernels& kernels)
@@ -84,7 +88,7 @@ struct Blocks {
     columns = a_resident ? all_columns : balanced(all_columns, width, 2 * kernels.vector_width);
     group = balanced(all_depth, std::max(depth, kPackedElements / (a_resident ? rows : columns)), depth);
   }
-  /// Elements of packed A, with those by which the last vector is wider than a panel.
+  /// The elements of packed A, including those by which the last vector exceeds a panel.
   int64_t elements_a(const GemmKernels& kernels) const {
     return round_up(a_resident ? rows * group : kernels.tile_rows * depth, kLine) + kLine;
   }
@@ -191,7 +195,7 @@ class BlockedProduct {
     (a_in_place_ ? kernels_.strided : kernels_.packed)[vectors - 1][rows - 1](tile);
   }
 
-  /// Where a panel of A lies; it comes into L2 while the one before it is multiplied.
+  /// Cache lines of the next panel of A, which are prefetched into L2 while the current panel is multiplied.
   struct Lines {
     const T* data = nullptr;
     int64_t count = 0, stride = 0, length = 0;
@@ -222,7 +226,7 @@ class BlockedProduct {
     }
   }
 
-  /// Contiguous columns are read where they stand by the first panel, and copied for the others meanwhile.
+  /// If the rows of B are contiguous, the first panel reads them in place and copies them for the others.
   void set_b(Tile& tile, const Range& range, int64_t column, int64_t k, float* packed, bool first,
              int64_t panels) const {
     tile.columns = std::min(strip_, range.end_column - column);
@@ -250,7 +254,7 @@ class BlockedProduct {
     MTF_CHECK(false, "bfloat16 is always packed");
   }
 
-  /// Depths k ... k + depth - 1 of a strip, run by run of the innermost summed axis.
+  /// Packs depths k ... k + depth - 1 of a strip, in runs along the innermost summed axis.
   void pack(Strip<T> strip, int64_t SummedAxis::*stride, int64_t k, int64_t depth, float* to,
             int64_t to_stride) const {
     const T* data = strip.data;
@@ -268,16 +272,15 @@ class BlockedProduct {
   const Product<T>& product_;
   const GemmKernels& kernels_;
   const SummedAxis inner_;
-  const bool in_place_;  ///< operands can be read where they stand
+  const bool in_place_;  ///< operands can be read in place
   const int64_t strip_, depth_;
   const Blocks blocks_;
   float *const packed_a_, *const packed_b_;
   bool a_in_place_, fetches_ahead_;
-  int64_t most_rows_;  ///< of a panel
+  int64_t most_rows_;  ///< the most rows that a panel has
 };
 
-/// out[j] (+)= sum over k of a[k] * b[k][j], rows of b contiguous: four of them are added in each pass over
-/// `out`.
+/// out[j] (+)= sum over k of a[k] * b[k][j] for contiguous rows of b. Each pass over `out` adds four terms.
 MTF_INLINE void add_scaled_rows(const SummedAxis& axis, int64_t columns, const double* a, const double* b,
                                 double* out, bool accumulate) {
   if (!accumulate) std::fill(out, out + columns, 0.0);
@@ -305,7 +308,7 @@ MTF_INLINE double dot(const SummedAxis& axis, const double* a, const double* b) 
   return sum;
 }
 
-/// The part of the product at one place of the outer summed axes.
+/// Computes the part of the product at one index of the outer summed axes.
 MTF_CLONES void multiply_by_loops(const Product<double>& product, const SummedAxis& axis, const double* a,
                                   const double* b, bool accumulate) {
   for (int64_t i = 0; i < product.rows; ++i) {

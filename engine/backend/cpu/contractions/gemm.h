@@ -1,11 +1,11 @@
-// Matrix multiplication on dense matrices, one thread, for the einsum kernel.
+// Matrix multiplication of dense matrices in one thread, for the einsum kernel.
 //
 //   C [rows x columns] = A [rows x depth] * B [depth x columns]
 //
-// The bits of an entry in float32 and bfloat16 depend on the instruction set, the row of A and the column of
-// B alone: not on the extents of the matrices, the place of the entry in them, strides, or alignment. So
-// whatever cuts rows and columns (layouts, tasks) leaves results as they are. The entry is the sum over
-// blocks of the depth, one after the other, of depth_block() entries each, and each block is a chain of fused
+// In float32 and bfloat16 the bits of an entry depend only on the instruction set, the row of A and the
+// column of B, and not on the extents of the matrices, the place of the entry in them, strides, or alignment.
+// Cutting rows and columns (layouts, tasks) therefore does not change results. An entry is the sum over
+// consecutive blocks of the depth, of depth_block() elements each. Each block is a sequence of fused
 // multiply-adds (multiplications and additions where the machine has no such instruction).
 #pragma once
 
@@ -18,12 +18,12 @@
 
 namespace mtf {
 
-/// One of the axes that are summed over; the last one varies fastest. Together they are the depth.
+/// One of the summed axes, which together are the depth. The last one varies fastest.
 struct SummedAxis {
   int64_t size = 1, a_stride = 0, b_stride = 0;
 };
 
-/// Strides are any; the columns of C are contiguous.
+/// The operands of a product. The columns of C are contiguous; other strides are arbitrary.
 template <class T>
 struct Product {
   int64_t rows = 0, columns = 0;
@@ -36,25 +36,26 @@ struct Product {
   int64_t c_row_stride = 0;
 };
 
-/// `scratch`: product_scratch() elements.
+/// `scratch` must have product_scratch() elements.
 void multiply(const Product<float>& product, float* scratch);
 void multiply(const Product<BFloat16>& product, float* scratch);
-/// Plain vectorised loops, without scratch.
+/// Uses plain vectorised loops; `scratch` is not used.
 void multiply(const Product<double>& product, double* scratch);
 
-/// The same with the kernels of one instruction set.
+/// The same product with the kernels of one instruction set.
 void multiply(const Product<float>& product, float* scratch, const GemmKernels& kernels);
 void multiply(const Product<BFloat16>& product, float* scratch, const GemmKernels& kernels);
 
-/// sums[j] += sum over k of a[k][j] * b[k][j]: within a block of the depth, the multiply-adds of a product.
+/// sums[j] += sum over k of a[k][j] * b[k][j], with the same multiply-adds as a product within one block of
+/// the depth.
 void add_products(const Products<float>& products, float* sums);
 void add_products(const Products<BFloat16>& products, float* sums);
 void add_products(const Products<double>& products, double* sums);
 
-/// Elements of scratch for products of at most these extents, for all instruction sets.
+/// The scratch elements for products of at most these extents, with any instruction set.
 int64_t product_scratch(int64_t rows, int64_t columns, int64_t depth);
 
-/// Length of a block of the depth: a function of the whole depth.
+/// The length of a block of the depth; it depends only on the whole depth.
 int64_t depth_block(int64_t depth);
 
 }  // namespace mtf

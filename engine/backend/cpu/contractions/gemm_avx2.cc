@@ -1,4 +1,4 @@
-// The kernels of the matrix product for AVX2: tiles of up to 6 x 16.
+// Kernels of the matrix product for AVX2, with tiles of up to 6 x 16.
 #include "engine/backend/cpu/contractions/gemm_kernels.h"
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)

@@ -1,4 +1,4 @@
-// The kernels of the matrix product for AVX-512: tiles of up to 14 x 32.
+// Kernels of the matrix product for AVX-512, with tiles of up to 14 x 32.
 #include "engine/backend/cpu/contractions/gemm_kernels.h"
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)

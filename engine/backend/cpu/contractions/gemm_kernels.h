@@ -1,5 +1,6 @@
-// The innermost loops of the float32 matrix product, once for each instruction set: tiles of the result that
-// stay in registers, and the copying of operands into panels. gemm.cc chooses the set and drives the loops.
+// The innermost loops of the float32 matrix product, one version for each instruction set: tiles of the
+// result that stay in registers, and the packing of operands into panels. gemm.cc chooses the version and
+// drives the loops.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +17,17 @@ struct Tile {
   int64_t depth = 0;
   const float* a = nullptr;
   int64_t a_row_stride = 1, a_depth_stride = 0;
-  const float* b = nullptr;  ///< columns contiguous; whole vectors are read
+  const float* b = nullptr;  ///< columns are contiguous; whole vectors are read
   int64_t b_depth_stride = 0;
-  int64_t b_prefetch = 0;     ///< what lies so many entries further is fetched
-  float* packed_b = nullptr;  ///< where set, the columns of b are copied there, row by row
+  int64_t b_prefetch = 0;     ///< distance in elements at which b is prefetched
+  float* packed_b = nullptr;  ///< if set, the columns of b are copied there, row by row
   float* c = nullptr;
   int64_t c_row_stride = 0;
-  int64_t columns = 0;  ///< at most those of the kernel
+  int64_t columns = 0;  ///< at most as many as the kernel has
   bool add = false;
 };
 
-/// A strip of an operand, `width` rows of A or columns of B, of which depth entries are taken.
+/// A strip of an operand: `width` rows of A or columns of B, with `depth` entries of each.
 template <class T>
 struct Strip {
   const T* data = nullptr;
@@ -34,7 +35,7 @@ struct Strip {
   int64_t depth = 0, depth_stride = 0;
 };
 
-/// Rows of a and b that are multiplied entry by entry.
+/// Rows of a and b that are multiplied elementwise.
 template <class T>
 struct Products {
   const T *a = nullptr, *b = nullptr;
@@ -47,23 +48,24 @@ inline constexpr int kMaximalTileRows = 16;
 struct GemmKernels {
   using Multiply = void (*)(const Tile&);
 
-  const char* name;  ///< of the instruction set
+  const char* name;  ///< instruction set
   int tile_rows;
   int vector_width;  ///< a tile has one or two vectors of columns
-  /// By vectors - 1 and rows - 1. `packed`: a is [depth][rows]; `strided`: any strides.
+  /// Kernels by vectors - 1 and rows - 1. For `packed`, a is [depth][rows]; for `strided`, a has any strides.
   Multiply packed[2][kMaximalTileRows], strided[2][kMaximalTileRows];
-  /// to[k * to_stride + i] = strip entry i at depth k. Entries up to the next whole vector are written too.
+  /// to[k * to_stride + i] = entry i of the strip at depth k. Entries up to the next whole vector are written
+  /// too.
   void (*pack)(const Strip<float>&, float* to, int64_t to_stride);
   void (*pack_bf16)(const Strip<BFloat16>&, float* to, int64_t to_stride);
-  /// One entry after the other with the same multiply-adds as a tile.
+  /// add_products of gemm.h: adds entry by entry with the same multiply-adds as a tile.
   void (*add_products)(const Products<float>&, float* sums);
   void (*add_products_bf16)(const Products<BFloat16>&, float* sums);
 };
 
-/// The instruction sets of this program that the machine has, the best one first.
+/// The instruction sets that both this program and the machine support, the best one first.
 std::span<const GemmKernels* const> available_gemm_kernels();
 
-/// Null where the compiler does not make them.
+/// Null if the compiler does not build them.
 const GemmKernels* avx512_gemm_kernels();
 const GemmKernels* avx2_gemm_kernels();
 const GemmKernels* portable_gemm_kernels();

@@ -1,4 +1,4 @@
-// The kernels of the matrix product for any machine: vectors of four entries, tiles of up to 4 x 8.
+// Portable kernels of the matrix product, with vectors of four entries and tiles of up to 4 x 8.
 #include "engine/backend/cpu/contractions/gemm_tiles.h"
 
 namespace mtf {

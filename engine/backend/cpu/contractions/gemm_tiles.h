@@ -1,6 +1,6 @@
 // The source of the kernels in gemm_kernels.h, as templates of the vector width. Each gemm_INSTRUCTIONSET.cc
-// includes it last, after the instruction set's target pragma; the unnamed namespace keeps what is compiled
-// for one set out of the others.
+// includes it last, after the pragma for its instruction set; the unnamed namespace keeps code compiled for
+// one instruction set apart from the others.
 #pragma once
 
 #include <cstring>
@@ -40,11 +40,11 @@ MTF_INLINE void store(const Vector<kWidth>& from, float* to) {
   std::memcpy(to, &from, sizeof from);
 }
 
-/// From this depth on, a tile of C is fetched while the sums are made.
+/// From this depth on, the tile of C is prefetched while the sums are computed.
 constexpr int64_t kLongDepth = 128;
 
-/// kRows * kVectors sums stay in registers. The rows of a strided A are reached from every third one, which
-/// needs fewer address registers.
+/// Multiplies a tile with kRows * kVectors sums in registers. The rows of a strided A are addressed relative
+/// to every third one, which needs fewer address registers.
 template <int kWidth, int kRows, int kVectors, bool kPacked>
 void multiply(const Tile& tile) {
   constexpr int kBases = (kRows + 2) / 3;
@@ -109,7 +109,7 @@ void multiply(const Tile& tile) {
   }
 }
 
-/// rows[i][j] <-> rows[j][i]: exchanges the off-diagonal halves of ever smaller blocks.
+/// Exchanges rows[i][j] and rows[j][i]: swaps the off-diagonal halves of ever smaller blocks.
 template <int kWidth, int kBlock, size_t... kLanes>
 MTF_INLINE void exchange(Vector<kWidth>& x, Vector<kWidth>& y, std::index_sequence<kLanes...>) {
   const Vector<kWidth> low =
@@ -127,10 +127,11 @@ MTF_INLINE void transpose(Vector<kWidth> (&rows)[kWidth]) {
   if constexpr (kBlock > 1) transpose<kWidth, kBlock / 2>(rows);
 }
 
-/// Entries that are fetched ahead while packing.
+/// How far ahead packing prefetches, in entries.
 constexpr int64_t kPrefetchedDepth = 64, kPrefetchedRows = 16;
 
-/// Depth contiguous: square blocks are transposed in registers. Missing entries repeat the last one.
+/// Packs a strip whose depth is contiguous: square blocks are transposed in registers. Entries beyond the
+/// width repeat the last one.
 template <int kWidth, class T>
 MTF_INLINE void pack_along_depth(const Strip<T>& strip, float* to, int64_t to_stride) {
   const int64_t whole = strip.depth / kWidth * kWidth;
@@ -163,7 +164,7 @@ void pack(const Strip<T>& strip, float* to, int64_t to_stride) {
     pack_along_depth<kWidth>(strip, to, to_stride);
     return;
   }
-  // The rest of a row is read as a whole vector too where the next row lies behind it; what comes of it is
+  // The rest of a row is also read as a whole vector if the next row follows it in memory; the surplus is
   // overwritten or padding.
   const int64_t whole = strip.stride == 1 ? strip.width / kWidth * kWidth : 0;
   const bool reads_on = strip.stride == 1 && strip.depth_stride >= kWidth;

@@ -1,4 +1,4 @@
-// Kernels of engine/ops/binary.h: one vectorised loop for each function; operands that are broadcast or
+// Kernels of engine/ops/binary.h: one vectorised loop for each function. Operands that are broadcast or
 // stored in another order pass through a block in L1.
 #include "engine/ops/binary.h"
 
@@ -29,7 +29,7 @@ void plain_loop(const T* a, const T* b, Result<F, T>* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = F::template f<T>(a[i], b[i]);
 }
 
-/// T: stored operands; R: stored results.
+/// T is the type of stored operands, R that of stored results.
 template <class T, class R>
 std::unique_ptr<Kernel> kernel(const KernelContext& context, Loop<Computed<T>, Computed<R>> loop) {
   const StridedAxes<2> axes = broadcast_axes<2>(context);
@@ -50,11 +50,11 @@ std::unique_ptr<Kernel> kernel(const KernelContext& context, Loop<Computed<T>, C
                      });
 }
 
-/// Results are of the operands' type or bool.
+/// The stored type of results: bool or the operands' type.
 template <class F, class T>
 using Stored = std::conditional_t<std::is_same_v<Result<F, Computed<T>>, bool>, bool, T>;
 
-/// The kernels of one function.
+/// Registers the kernels of one function.
 template <template <class> class Formula>
 class BinaryRegistration {
  public:

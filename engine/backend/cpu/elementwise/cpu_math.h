@@ -1,6 +1,6 @@
-// Branch-free exp, log, tanh, ... in float32 that a loop over them vectorises, for every instruction set of
-// MTF_CLONES. Relative error at most 2e-7; infinities, NaN and subnormal arguments give what the exact
-// function gives. Overloads for double call the C library, so that kernels are written once for both.
+// Branch-free exp, log, tanh, ... in float32, which loops vectorise for every instruction set of MTF_CLONES.
+// The relative error is at most 2e-7; infinities, NaN and subnormal arguments give what the exact function
+// gives. Overloads for double call the C library, so kernels are written once for both types.
 //
 //   for (int64_t i = 0; i < n; ++i) y[i] = CpuMath::exp(x[i] - maximum);
 //
@@ -18,7 +18,7 @@
 
 namespace mtf {
 
-/// The functions that the CPU's kernels and the formulas of engine/ops/unary_formulas.h are made of.
+/// The functions used by the CPU's kernels and by the formulas of engine/ops/unary_formulas.h.
 struct CpuMath {
   template <class T>
   MTF_INLINE T sqrt(T x) {
@@ -56,12 +56,12 @@ struct CpuMath {
     return std::bit_cast<float>(static_cast<uint32_t>(n + 127) << 23);
   }
 
-  /// ln(2) = 355/512 - 2.1219444e-4: multiples of the first part are exact.
-  static constexpr float kLn2High = 0x1p-9f;  // for 355 n
+  /// ln(2) = 355/512 - 2.1219444e-4. Multiples of the first part are exact.
+  static constexpr float kLn2High = 0x1p-9f;  // factor of 355 n, like kLn2Low
   static constexpr float kLn2Low = -2.12194440e-4f / 355;
 
-  /// x if |x| <= bound, else (also for NaN) a value of magnitude `bound`. In integers: branches would not be
-  /// vectorised.
+  /// x if |x| <= bound, else (also for NaN) a value of magnitude `bound`. It uses integers because branches
+  /// would not be vectorised.
   MTF_INLINE float bounded(float x, float bound) {
     const uint32_t bits = std::bit_cast<uint32_t>(x);
     const int32_t magnitude =
@@ -69,7 +69,8 @@ struct CpuMath {
     return std::bit_cast<float>(static_cast<uint32_t>(magnitude) | (bits & 0x80000000u));
   }
 
-  /// x = n ln(2) + r with |r| <= ln(2)/2 (about): n, and e^r - 1 by a polynomial of degree 7 (Cephes, expf).
+  /// The reduction x = n ln(2) + r with about |r| <= ln(2)/2: n, and e^r - 1 from a polynomial of degree 7
+  /// (Cephes, expf).
   struct ReducedExponential {
     int32_t n;
     float power_minus_one;
@@ -79,8 +80,8 @@ struct CpuMath {
     const float quotient = x * 1.44269504088896341f;
     const int32_t n = static_cast<int32_t>(quotient + std::copysign(0.5f, quotient));
     const float n355 = static_cast<float>(n * 355);
-    // The difference is exact and far below 1: its bound only keeps the parts of n ln(2) from being added
-    // first.
+    // The difference is exact and far below 1. The bound only keeps the compiler from adding the parts of n
+    // ln(2) first.
     const float r = bounded(x - n355 * kLn2High, 1.0f) - n355 * kLn2Low;
     float p = 1.9875691500e-4f;
     p = p * r + 1.3981999507e-3f;
@@ -93,9 +94,9 @@ struct CpuMath {
 
   /// e^x = 2^n e^r.
   MTF_INLINE float exp(float x) {
-    // At the bounds the result is 0 or infinity; a NaN is put back at the end.
+    // At the bounds the result is 0 or infinity; a NaN is restored at the end.
     const auto [n, power_minus_one] = reduce_exponential(bounded(x, 104.0f));
-    // |n| reaches 150, beyond the exponents of normal numbers: half of it goes into the exponent, half into a
+    // |n| reaches 150, beyond the exponents of normal numbers. Half of n goes into the exponent, half into a
     // factor.
     const int32_t half = n >> 1;
     const uint32_t mantissa = std::bit_cast<uint32_t>(power_minus_one + 1.0f);
@@ -104,8 +105,9 @@ struct CpuMath {
     return x != x ? x : y;
   }
 
-  /// e^x for x <= 0 (and rounding errors above), half as long as exp: as 2^n 2^f with |f| <= 1/2 and a
-  /// minimax polynomial of degree 6. Relative error at most 1e-7 (1 + |x|); 0 from about -87 on; e^0 is 1.
+  /// e^x for x <= 0 (and rounding errors above), in half the time of exp: 2^n 2^f with |f| <= 1/2 and a
+  /// minimax polynomial of degree 6. The relative error is at most 1e-7 (1 + |x|). The result is 0 from about
+  /// -87 on, and e^0 is exactly 1.
   MTF_INLINE float exp_of_nonpositive(float x) {
     const float t = x * 1.44269504088896341f;
     const auto n = static_cast<int32_t>(t - 0.5f);
@@ -118,14 +120,14 @@ struct CpuMath {
     p = p * f + 6.931472421e-1f;
     p = p * f + 1.0f;
     const uint32_t bits = std::bit_cast<uint32_t>(p) + (static_cast<uint32_t>(n) << 23);
-    // From here to infinity the result is 0; a NaN stays. In integers: branches would not be vectorised.
+    // For magnitudes from kFirst to infinity the result is 0; a NaN stays. Branches would not be vectorised.
     constexpr auto kFirst = std::bit_cast<uint32_t>(125.5f), kLast = 0x7f800000u;
     const uint32_t magnitude = std::bit_cast<uint32_t>(t) & 0x7fffffffu;
     return std::bit_cast<float>(bits & -static_cast<uint32_t>(magnitude - kFirst > kLast - kFirst));
   }
   MTF_INLINE double exp_of_nonpositive(double x) { return std::exp(x); }
 
-  /// e^x - 1 for x <= 0, also for tiny x.
+  /// e^x - 1 for x <= 0, accurate also for tiny x.
   MTF_INLINE float expm1(float x) {
     const auto [n, power_minus_one] = reduce_exponential(bounded(x, 104.0f));
     const float difference = exp(x) - 1.0f;
@@ -133,12 +135,12 @@ struct CpuMath {
     return x != x ? x : y;
   }
 
-  /// Natural logarithm: x = 2^e (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2); polynomial of degree 11 (Cephes,
-  /// logf).
+  /// The natural logarithm: x = 2^e (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2), and a polynomial of degree 11
+  /// (Cephes, logf).
   MTF_INLINE float log(float x) {
     const bool subnormal = x < std::numeric_limits<float>::min();
     const uint32_t bits = std::bit_cast<uint32_t>(subnormal ? x * 0x1p23f : x);
-    const uint32_t shifted = bits - 0x3f3504f3u;  // of sqrt(1/2): the exponent steps there
+    const uint32_t shifted = bits - 0x3f3504f3u;  // relative to sqrt(1/2), where the exponent steps
     const int32_t e = (static_cast<int32_t>(shifted) >> 23) - (subnormal ? 23 : 0);
     const float f = std::bit_cast<float>((shifted & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
     const float square = f * f;
@@ -159,8 +161,8 @@ struct CpuMath {
     return x < 0 ? std::numeric_limits<float>::quiet_NaN() : at_zero;
   }
 
-  /// log(1 + x) = 2 artanh(s), s = x / (2 + x), by its series to s^15, where 2 s = x - s x; for 0 <= x <= 1,
-  /// also for tiny x.
+  /// log(1 + x) = 2 artanh(s) with s = x / (2 + x), from its series up to s^15, where 2 s = x - s x. For 0 <=
+  /// x <= 1, accurate also for tiny x.
   MTF_INLINE float log1p(float x) {
     const float s = x / (2.0f + x);
     const float square = s * s;
@@ -174,7 +176,7 @@ struct CpuMath {
     return x - s * (x - p * square);
   }
 
-  /// Odd polynomial (Cephes, tanhf) below 0.625, 1 - 2 / (e^2|x| + 1) above.
+  /// An odd polynomial (Cephes, tanhf) below 0.625, and 1 - 2 / (e^2|x| + 1) above.
   MTF_INLINE float tanh(float x) {
     const float magnitude = x < 0 ? -x : x;
     const float square = x * x;

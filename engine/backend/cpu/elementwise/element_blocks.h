@@ -1,6 +1,6 @@
-// Operands in blocks of computed values. A kernel's inner loop is written once, over dense arrays of float,
-// double or integers; what is stored otherwise (bfloat16, strided, one repeated value) passes through a small
-// buffer in L1.
+// Readers and writers that present operands as blocks of computed values. A kernel's inner loop is written
+// once, over dense arrays of float, double or integers; operands that are stored otherwise (bfloat16,
+// strided, one repeated value) pass through a small buffer in L1.
 //
 //   BlockReader<T> a(data, stride);
 //   BlockWriter<T> y(result);
@@ -25,8 +25,8 @@ void for_each_block(int64_t count, Visit&& visit) {
   for (int64_t i = 0; i < count; i += kBlock) visit(i, std::min(kBlock, count - i));
 }
 
-/// visit(offsets, count) for the runs along the last axis that the entries begin .. end - 1 (row-major)
-/// consist of.
+/// Calls visit(offsets, count) for the runs along the last axis that make up the entries begin .. end - 1
+/// (row-major).
 template <int N, class Visit>
 void for_each_run(const StridedAxes<N>& axes, int64_t begin, int64_t end, Visit&& visit) {
   const int64_t inner = axes.empty() ? 1 : axes.back().size;
@@ -37,7 +37,7 @@ void for_each_run(const StridedAxes<N>& axes, int64_t begin, int64_t end, Visit&
   }
 }
 
-/// `count` elements of bfloat16 as float and back, vectorised.
+/// Converts `count` elements of bfloat16 to float, and back, with vectorised loops.
 void widen_block(const BFloat16* x, float* y, int64_t count);
 void narrow_block(const float* x, BFloat16* y, int64_t count);
 
@@ -46,7 +46,7 @@ class BlockReader {
  public:
   BlockReader(const T* data, int64_t stride) : data_(data), stride_(stride) {}
 
-  /// Elements i .. i + n - 1, n <= kBlock; valid until the next call.
+  /// The elements i .. i + n - 1, with n <= kBlock; valid until the next call.
   const Computed<T>* read(int64_t i, int64_t n) {
     if constexpr (std::is_same_v<T, Computed<T>>) {
       if (stride_ == 1) return data_ + i;
@@ -70,7 +70,7 @@ class BlockReader {
   alignas(64) Computed<T> buffer_[kBlock];
 };
 
-/// Dense results: write to begin(i), then call end(i, n).
+/// Writes dense results: write to begin(i), then call end(i, n).
 template <class T>
 class BlockWriter {
  public:

@@ -1,6 +1,6 @@
-// Dropout and random tensors. Philox makes four numbers at a time; where the noise of a run lies together,
-// the blocks of a piece of the run are made at once, in a loop that vectorises (about 1 ns for each element
-// with AVX-512), and the piece stays in L1. Elsewhere each element makes its own block.
+// Dropout and random tensors. Philox makes four numbers at a time. Where the noise of a run is contiguous,
+// all blocks of a piece of the run are computed in one vectorised loop (about 1 ns per element with AVX-512),
+// and the piece stays in L1. Elsewhere each element computes its own block.
 #include "engine/core/random.h"
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 namespace mtf {
 namespace {
 
-/// Elements of a piece.
+/// The elements of a piece.
 constexpr int64_t kPiece = 1024;
 
-/// Bits of elements 4 * block .. 4 * (block + blocks) - 1.
+/// Computes the bits of elements 4 * block .. 4 * (block + blocks) - 1.
 MTF_CLONES void fill_blocks(uint32_t* bits, RandomStream stream, uint64_t step, PhiloxKey key, uint64_t block,
                             int64_t blocks) {
   for (int64_t b = 0; b < blocks; ++b) {
@@ -27,9 +27,9 @@ MTF_CLONES void fill_blocks(uint32_t* bits, RandomStream stream, uint64_t step, 
   }
 }
 
-/// Calls visit(begin, bits, count) for pieces of elements [begin, end) of a slice. Runs that share their
-/// noise (those that differ only in dimensions outside the noise shape) follow each other, so the bits of the
-/// last piece are kept.
+/// Calls visit(begin, bits, count) for pieces of elements [begin, end) of a slice. Consecutive runs may share
+/// their noise (they differ only in dimensions outside the noise shape), so the bits of the last piece are
+/// kept.
 template <class Visit>
 void for_each_piece(const NoiseIndex& index, RandomStream stream, PhiloxKey key, const KernelCall& call,
                     int64_t begin, int64_t end, Visit visit) {
@@ -105,7 +105,7 @@ std::unique_ptr<Kernel> dropout_kernel(const KernelContext& context) {
                      });
 }
 
-/// In double, rounded once by the caller.
+/// The value is computed in double; the caller rounds it once.
 double sample(const Distribution& distribution, double u) {
   switch (distribution.kind) {
     case Distribution::Kind::kUniform:

@@ -1,4 +1,4 @@
-// Buckets of relative positions, looked up in a table of all distances.
+// Buckets of relative positions, from a lookup table of all distances.
 #include "engine/ops/relative_bucket.h"
 
 #include <algorithm>

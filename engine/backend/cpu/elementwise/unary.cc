@@ -77,7 +77,7 @@ std::unique_ptr<Kernel> gradient_kernel(const KernelContext& context, GradientLo
                      });
 }
 
-/// The kernels of one function, and of its gradient if it has one.
+/// Registers the kernels of one function, and of its gradient if it has one.
 template <template <class> class Formula>
 class UnaryRegistration {
  public:

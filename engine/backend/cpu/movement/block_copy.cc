@@ -1,7 +1,7 @@
 // Kernels of the operations that move whole runs of elements along one dimension: concat, split, stack,
 // unstack, slice, pad, shift. Elements are copied as bytes, so one kernel serves every type. The larger side
-// is a sequence of rows (one for each index before the dimension), each made of consecutive pieces; tasks are
-// ranges of its elements.
+// is treated as a sequence of rows (one for each index before the dimension), each made of consecutive
+// pieces; tasks are ranges of its elements.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -16,14 +16,14 @@
 namespace mtf {
 namespace {
 
-/// A part of a piece: `count` elements from `in_piece` on in row `row`, and from `in_rows` on in the sequence
-/// of rows.
+/// A part of a piece: `count` elements that begin at `in_piece` within row `row` of the piece, and at
+/// `in_rows` in the sequence of rows.
 struct Run {
   int64_t row, piece, in_piece, in_rows, count;
 };
 
-/// Cuts elements [begin, end) of the sequence of rows where pieces end. `ends`: where each piece ends within
-/// a row.
+/// Cuts elements [begin, end) of the sequence of rows at the ends of pieces. `ends` are the ends of the
+/// pieces within a row.
 template <class Visit>
 void for_each_run(const std::vector<int64_t>& ends, int64_t begin, int64_t end, Visit visit) {
   const int64_t pieces = static_cast<int64_t>(ends.size());
@@ -53,8 +53,8 @@ void copy_bytes(std::byte* to, const std::byte* from, int64_t count) {
   }
 }
 
-/// Elements of `tensor` with the same index before `dimension`; those with the same index before and along
-/// it.
+/// The number of elements of `tensor` with the same index before `dimension`, and of those that also have the
+/// same index along it.
 struct RowSizes {
   int64_t row, inner;
 
@@ -65,7 +65,7 @@ struct RowSizes {
   }
 };
 
-/// Ends of the pieces that `parts` make of each row of `whole`.
+/// The ends of the pieces into which `parts` divide each row of `whole`.
 std::vector<int64_t> piece_ends(const LocalTensor& whole, const std::vector<LocalTensor>& parts,
                                 std::string_view dimension) {
   const int64_t rows = whole.local.size() / RowSizes(whole, dimension).row;
@@ -111,10 +111,10 @@ std::unique_ptr<Kernel> cut_kernel(const KernelContext& context) {
                      });
 }
 
-/// Each row of the output in pieces that are copied from one place of the input's row, or zero.
+/// One piece of an output row: elements copied from the input's row, or zeros.
 struct Source {
-  int64_t end;   ///< of the piece within the output's row
-  int64_t from;  ///< first element within the input's row; kZeros: none
+  int64_t end;   ///< end of the piece within the output's row
+  int64_t from;  ///< first element within the input's row, or kZeros
 };
 constexpr int64_t kZeros = -1;
 

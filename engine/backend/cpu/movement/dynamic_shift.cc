@@ -1,5 +1,5 @@
-// Shift by an offset that differs from place to place: for each offset, runs of elements that share it are
-// copied.
+// dynamic_shift: a shift by an offset that varies over other dimensions. Runs of elements with the same
+// offset are copied together.
 #include <algorithm>
 #include <cstring>
 
@@ -24,7 +24,7 @@ std::unique_ptr<Kernel> dynamic_shift_kernel(const KernelContext& context) {
   }
   const int64_t n = local[axis].size, stride = strides[axis];
   const int64_t bytes = static_cast<int64_t>(size_of(context.inputs[0].dtype));
-  int64_t run = 1;  // elements behind the dimension with the same offset
+  int64_t run = 1;  // elements inside the dimension that have the same offset
   places = joined(places);
   if (!places.empty() && places.back().strides == Offsets<2>{1, 0}) {
     run = std::min(places.back().size, stride);

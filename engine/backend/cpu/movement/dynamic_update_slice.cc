@@ -1,4 +1,5 @@
-// One entry along a dimension: what is not written in place is copied first.
+// dynamic_update_slice: replaces one entry along a dimension. If it is not done in place, the tensor is
+// copied first.
 #include "engine/ops/dynamic_update_slice.h"
 
 #include <algorithm>
@@ -27,7 +28,7 @@ std::unique_ptr<Kernel> dynamic_update_slice_kernel(const KernelContext& context
   }
   const int64_t n = local[axis].size, stride = strides[axis];
   const int64_t bytes = static_cast<int64_t>(size_of(context.inputs[0].dtype));
-  int64_t run = 1;  // elements behind the dimension with the same index
+  int64_t run = 1;  // elements inside the dimension that have the same index
   places = joined(places);
   if (!places.empty() && places.back().strides == Offsets<3>{1, 1, 0}) {
     run = std::min(places.back().size, stride);

@@ -1,8 +1,9 @@
-// Gradient of gather: each entry of the table receives the sum of dy over the places whose id selects it.
+// Gradient of gather: each row of the table receives the sum of dy over the places whose id selects it.
 //
 // A task owns a block of table rows and of columns, so no two tasks write the same element. It sorts the
-// places by row (counting sort, stable), then adds each row's in the order of the ids: the result does not
-// depend on threads, each row is written once, and bfloat16 is rounded once. Bound by reading dy.
+// places by row (a stable counting sort), then adds those of each row in the order of the ids. The result
+// does not depend on threads, each row is written once, and bfloat16 is rounded once. The time is bound by
+// reading dy.
 #include <algorithm>
 
 #include "engine/backend/cpu/registry/kernel_registry.h"
@@ -28,19 +29,21 @@ MTF_CLONES void add_run(int32_t* sum, const int32_t* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) sum[i] += x[i];
 }
 
-/// Row blocks: few enough that scanning all ids for each of them stays cheap beside the additions.
+/// The number of row blocks: few enough that scanning all ids for each of them costs little compared with the
+/// additions.
 constexpr int64_t kRowBlocks = 32;
-/// Elements of a row that one task adds at a time, where there are too few rows to share out.
+/// The elements of a row that one task adds, if there are too few rows to share out.
 constexpr int64_t kColumns = 128;
 
-/// How table, dy and ids share their dimensions, and how the work is cut.
+/// The dimensions that table, dy and ids share, and the partition of the work.
 struct GatherGradientPlan {
-  StridedAxes<3> batch;    ///< dimensions that table and ids have: strides of table, dy, ids
-  StridedAxes<2> places;   ///< dimensions of ids alone: strides of dy, ids
-  StridedAxes<2> columns;  ///< dimensions of the table alone but for the last run: strides of table, dy
-  int64_t run = 1;         ///< columns that lie together in table and dy
+  StridedAxes<3> batch;   ///< dimensions of both table and ids: strides of table, dy, ids
+  StridedAxes<2> places;  ///< dimensions of ids only: strides of dy, ids
+  /// Dimensions of the table only, except the last run: strides of table and dy.
+  StridedAxes<2> columns;
+  int64_t run = 1;  ///< columns that are contiguous in table and dy
   int64_t rows = 0, row_stride = 0;
-  int axis = 0;  ///< of the dimension that is looked up, in the table
+  int axis = 0;  ///< axis of the table that the ids index
   int64_t rows_per_block = 0, row_blocks = 0, columns_per_block = 0, column_blocks = 0;
 
   explicit GatherGradientPlan(const KernelContext& context) {
@@ -84,14 +87,15 @@ struct GatherGradientPlan {
   int64_t tasks() const { return size_of(batch) * row_blocks * column_blocks; }
 };
 
-/// Of elements T to a table of Out, which is T or float32.
+/// Adds elements of type T to a table of type Out, which is T or float32.
 template <class T, class Out>
 class GatherGradientKernel final : public Kernel {
  public:
   explicit GatherGradientKernel(const KernelContext& context) : plan_(context) {}
 
   int64_t tasks() const override { return plan_.tasks(); }
-  /// Sums of one run, ends of the rows among the sorted places, offsets of the sorted places.
+  /// Scratch holds the sums of one run, the ends of the rows among the sorted places, and the offsets of the
+  /// sorted places.
   size_t scratch_bytes() const override {
     return sums_bytes() +
            sizeof(int64_t) * static_cast<size_t>(plan_.rows_per_block + 1 + size_of(plan_.places));
@@ -127,8 +131,8 @@ class GatherGradientKernel final : public Kernel {
     }
   }
 
-  /// Offsets in dy of the places whose id is first .. first + rows - 1, ordered by id, then by place;
-  /// ends[r]: where those of first + r end.
+  /// Computes the offsets in dy of the places whose id is first .. first + rows - 1, ordered by id, then by
+  /// place. ends[r] is the end of those of id first + r.
   void sort_places(const int32_t* ids, int64_t first, int64_t rows, int64_t* ends, int64_t* places) const {
     std::fill(ends, ends + rows + 1, 0);
     const int64_t all = size_of(plan_.places);

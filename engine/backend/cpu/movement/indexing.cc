@@ -11,7 +11,7 @@
 namespace mtf {
 namespace {
 
-/// Rows of the dimension, filled with `off`; `on` goes where the id points into this position's slice.
+/// Fills the rows of the dimension with `off`, and sets `on` where the id falls into this position's slice.
 template <class T>
 std::unique_ptr<Kernel> one_hot_into(const KernelContext& context) {
   const auto& operation = static_cast<const OneHot&>(context.operation);
@@ -57,15 +57,15 @@ std::unique_ptr<Kernel> range_kernel(const KernelContext& context) {
                      });
 }
 
-/// Stride of the dimension called `name` in `tensor`, 0 if it has none.
+/// The stride of the dimension called `name` in `tensor`; 0 if it has none.
 int64_t stride_of(const LocalTensor& tensor, const std::string& name) {
   const auto axis = tensor.local.find(name);
   return axis ? tensor.local.strides()[*axis] : 0;
 }
 
-/// The output as rows of `run` elements that lie together in the table.
+/// The output as rows of `run` elements that are contiguous in the table.
 struct GatherRows {
-  StridedAxes<2> axes;  ///< of the rows; strides of table and ids
+  StridedAxes<2> axes;  ///< axes of the rows; strides of table and ids
   int64_t run = 1;
 
   GatherRows(const Shape& output, const LocalTensor& table, const LocalTensor& ids) {
@@ -79,7 +79,7 @@ struct GatherRows {
   }
 };
 
-/// Copies the row that the id selects, or zeros where this position's slice of the table has none.
+/// Copies the row that the id selects, or zeros if this position's slice of the table does not have it.
 std::unique_ptr<Kernel> gather_kernel(const KernelContext& context) {
   const auto& operation = static_cast<const Gather&>(context.operation);
   const LocalTensor& table = context.inputs[0];

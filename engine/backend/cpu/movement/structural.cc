@@ -1,4 +1,4 @@
-// Kernels of the graph's own operations.
+// Kernels of the graph's own operations (engine/graph/structural.h).
 #include "engine/graph/structural.h"
 
 #include <cstring>
@@ -18,7 +18,7 @@ std::unique_ptr<Kernel> constant_kernel(const KernelContext& context) {
                      });
 }
 
-/// Terms are added in order, block by block, so that a block of the sum stays in cache.
+/// Adds the terms in order, block by block, so that a block of the sum stays in cache.
 template <class T>
 std::unique_ptr<Kernel> add_n_kernel(const KernelContext& context) {
   const size_t terms = context.inputs.size();

@@ -1,5 +1,5 @@
-// The kernel of `transpose`: moves elements of any type, in square tiles where the fast axes of input and
-// output differ, so that each cache line is read and written once.
+// The kernel of `transpose`, which moves elements of any type. If the fast axes of input and output differ,
+// it works in square tiles, so that each cache line is read and written once.
 #include "engine/ops/transpose.h"
 
 #include <cstring>
@@ -23,7 +23,7 @@ MTF_CLONES void transpose_tile(const T* x, int64_t stride_x, T* y, int64_t strid
   }
 }
 
-/// The fast axis stays the fast axis: whole runs are copied.
+/// Copies whole runs; for inputs and outputs with the same fast axis.
 template <class T>
 std::unique_ptr<Kernel> copy_runs(const StridedAxes<2>& axes, int64_t size) {
   return make_kernel(size, kElementsPerTask, [axes](const KernelCall& call, int64_t begin, int64_t end) {
@@ -38,7 +38,7 @@ template <class T>
 std::unique_ptr<Kernel> transpose_kernel(const KernelContext& context) {
   StridedAxes<2> axes = moved_axes(context);
   if (axes.empty() || axes.back().strides[0] == 1) return copy_runs<T>(axes, context.outputs[0].local.size());
-  // Tiles over the fast axis of y and the fast axis of x; all other axes are outer.
+  // Tiles extend over the fast axes of y and x; all other axes are outer loops.
   const StridedAxis<2> along_y = axes.back();
   axes.pop_back();
   const auto fast =

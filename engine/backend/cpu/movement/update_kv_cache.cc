@@ -1,5 +1,5 @@
-// Caches of hypotheses that follow other hypotheses: the entries in use of those that change go through
-// scratch memory, so that the cache is updated where it stands.
+// update_kv_cache on the CPU: each hypothesis takes over the cache of its parent. Entries in use of those
+// that change go through scratch memory, so that the cache is updated in place.
 #include "engine/ops/update_kv_cache.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace mtf {
 namespace {
 
-/// One text (and head) at a time.
+/// A task updates the cache of one text (and head).
 class UpdateKvCacheKernel final : public Kernel {
  public:
   explicit UpdateKvCacheKernel(const KernelContext& context)
@@ -59,7 +59,7 @@ class UpdateKvCacheKernel final : public Kernel {
   }
 
  private:
-  /// The innermost elements that lie behind each other in cache and entry become one place.
+  /// Joins the innermost elements that are contiguous in cache and entry into runs.
   void join_runs() {
     places_ = joined(places_);
     if (places_.empty() || places_.back().strides != Offsets<4>{1, 1, 0, 0}) return;
@@ -75,7 +75,7 @@ class UpdateKvCacheKernel final : public Kernel {
                memory_);
   }
 
-  /// `count` entries.
+  /// Copies `count` entries.
   void copy_row(const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride,
                 int64_t count) const {
     if (from_stride == run_ && to_stride == run_) {
@@ -87,7 +87,7 @@ class UpdateKvCacheKernel final : public Kernel {
                   static_cast<size_t>(run_ * bytes_));
   }
 
-  /// Rows of y become those of their parents, as far as `count` entries.
+  /// Replaces the first `count` entries of each row of y by those of its parent.
   void reorder(std::byte* y, const int32_t* parents, int64_t count, std::byte* scratch) const {
     const auto parent_of = [&](int64_t row) -> int64_t {
       const int64_t parent = parents[row * parent_stride_];

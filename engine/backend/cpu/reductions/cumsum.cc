@@ -1,5 +1,5 @@
-// Running sums. Lanes (indices behind the dimension) are added side by side; where there is one lane, the sum
-// of a row is sequential. bfloat16 is summed in float32.
+// Running sums. Lanes (indices inside the dimension) are summed side by side; with a single lane, the sum of
+// a row is sequential. bfloat16 is summed in float32.
 #include "engine/ops/cumsum.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kLanes = 64;
 
-/// n entries, `stride` apart, of `lanes` <= kLanes sums. In place: x may be y.
+/// `lanes` <= kLanes running sums over n entries that are `stride` apart. x may be y.
 struct Scan {
   int64_t n, stride, lanes;
   bool exclusive;

@@ -1,7 +1,7 @@
-// Kernels of engine/ops/reduce.h. The input is walked in its memory order. Where its fast axis is reduced,
-// every output element adds up dense rows; where it is kept, rows are added column by column. The order of
-// additions is a function of the local shape alone: blocks of a fixed number of lanes in float32, and their
-// sums in float64.
+// Kernels of engine/ops/reduce.h. The input is read in its memory order. If its fast axis is reduced, every
+// output element reduces dense rows; otherwise rows are added column by column. The order of additions is a
+// function of the local shape alone: float32 blocks with a fixed number of lanes, whose sums are added in
+// float64.
 #include "engine/ops/reduce.h"
 
 #include "engine/backend/broadcast_axes.h"
@@ -17,10 +17,10 @@ namespace {
 
 constexpr int64_t kLanes = 32;  // independent accumulators of a dense row: four AVX-512 registers of floats
 constexpr int64_t kRowBlock = kSquaresBlock;  // elements of a row between two carries into the total
-constexpr int64_t kColumns = 256;             // columns that a task reduces together
+constexpr int64_t kColumns = 256;             // columns that one task reduces
 constexpr int64_t kColumnBlock = 16;          // rows between two carries into the totals
 
-/// All of x[0 .. n), kRowBlock elements or less.
+/// Reduces x[0 .. n), at most kRowBlock elements.
 template <class R, class T>
 [[gnu::always_inline]] inline typename R::Lane reduce_block(const T* x, int64_t n) {
   using Lane = typename R::Lane;
@@ -37,7 +37,7 @@ template <class R, class T>
   return lanes[0];
 }
 
-/// All of x[0 .. n); `block` reduces a block.
+/// Reduces x[0 .. n), with `block` for each block.
 template <class R, class T, class Block>
 [[gnu::always_inline]] inline typename R::Total reduce_row(const T* x, int64_t n, const Block& block) {
   using Total = typename R::Total;
@@ -56,7 +56,7 @@ template <class R, class T>
   return reduce_row<R>(x, n, [](const T* block, int64_t size) { return reduce_block<R>(block, size); });
 }
 
-/// A function of its own, so that the compiler does not mix the additions of a block with others.
+/// A separate function, so that the compiler does not mix the additions of a block with others.
 template <class T>
 MTF_CLONES double squares_of_block(const T* x, int64_t n) {
   return reduce_block<reductions::SumOfSquares<T>>(x, n);
@@ -67,14 +67,14 @@ double squares_of_row(const T* x, int64_t n) {
   return reduce_row<reductions::SumOfSquares<T>>(x, n, squares_of_block<T>);
 }
 
-/// lanes[i] takes in x[i].
+/// Combines x[i] into lanes[i].
 template <class R, class T>
 [[gnu::always_inline]] inline void reduce_columns(const T* x, typename R::Lane* lanes, int64_t n) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) lanes[i] = R::combine(lanes[i], R::load(x[i]));
 }
 
-/// The two loops as compiled for an element type: cloned for the floating-point types of training.
+/// The two loops for an element type; cloned for the floating-point types of training.
 template <class R, class T>
 struct Loops {
   static typename R::Total row(const T* x, int64_t n) { return reduce_row<R>(x, n); }
@@ -97,10 +97,10 @@ struct Loops<reductions::SumOfSquares<T>, T> {
   }
 };
 
-/// The axes of the input in its memory order, apart from the fast one: strides[0] of x, strides[1] of y.
+/// The axes of the input in its memory order, without the fast one: strides[0] of x, strides[1] of y.
 struct Axes {
-  StridedAxes<2> kept;     ///< one output element, or row of them, for each entry
-  StridedAxes<2> reduced;  ///< strides[1] are 0
+  StridedAxes<2> kept;     ///< each entry is one output element, or a row of them
+  StridedAxes<2> reduced;  ///< strides[1] is 0
   StridedAxis<2> fast;
   bool fast_is_reduced = true;
 };
@@ -121,7 +121,7 @@ Axes axes_of(const KernelContext& context) {
   return axes;
 }
 
-/// The fast axis is reduced: units are output elements.
+/// A kernel for a reduced fast axis: units are output elements.
 template <class R, class T, class Y>
 std::unique_ptr<Kernel> row_kernel(const Axes& axes) {
   const int64_t work = size_of(axes.reduced) * axes.fast.size, rows = size_of(axes.reduced);
@@ -138,7 +138,7 @@ std::unique_ptr<Kernel> row_kernel(const Axes& axes) {
                      });
 }
 
-/// The fast axis is kept: units are groups of kColumns of its columns.
+/// A kernel for a kept fast axis: units are groups of kColumns columns.
 template <class R, class T, class Y>
 std::unique_ptr<Kernel> column_kernel(const Axes& axes) {
   const int64_t groups = (axes.fast.size + kColumns - 1) / kColumns, rows = size_of(axes.reduced);

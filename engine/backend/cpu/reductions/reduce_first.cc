@@ -1,5 +1,5 @@
-// Kernels of reduce_first and its gradient: moves elements of any type. Only the positions that hold index 0
-// of the dimension have something to contribute.
+// Kernels of reduce_first and its gradient, which move elements of any type. Only the positions that hold
+// index 0 of the dimension contribute.
 #include <cstring>
 
 #include "engine/backend/cpu/registry/kernel_registry.h"
@@ -8,7 +8,7 @@
 namespace mtf {
 namespace {
 
-/// `whole` in bytes as [outer, size, inner] around the dimension.
+/// The shape of `whole`, in bytes, as [outer, size, inner] around the dimension.
 struct Extent {
   int axis;
   int64_t outer, size, inner;

@@ -1,6 +1,6 @@
-// Largest entries of rows: one pass for k = 1, insertion into a short sorted list for small k, selection
-// otherwise. Entries are ordered by value, NaN first, then by index, which makes the result unique. Gradient:
-// the values go back to their places.
+// The largest entries of rows: one pass for k = 1, insertion into a short sorted list for small k, selection
+// otherwise. Entries are ordered by value with NaN first, then by index, so the result is unique. The
+// gradient puts the values back to their places.
 #include "engine/ops/top_k.h"
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 namespace mtf {
 namespace {
 
-/// True when `a` ranks before `b` whatever their indices.
+/// True if `a` ranks before `b` whatever their indices.
 template <class T>
 MTF_INLINE bool larger(T a, T b) {
   return a > b || (a != a && b == b);
 }
 
-/// Maxima of 32 interleaved sequences, compared side by side; whether there is a NaN.
+/// The maxima of 32 interleaved sequences, compared side by side. Returns whether there is a NaN.
 template <class T>
 MTF_INLINE bool lane_maxima(const T* x, int64_t n, Computed<T>* maxima) {
   int32_t nans[32] = {};
@@ -47,7 +47,7 @@ MTF_CLONES bool maxima_of(const BFloat16* x, int64_t n, float* maxima) { return 
 MTF_CLONES bool maxima_of(const double* x, int64_t n, double* maxima) { return lane_maxima(x, n, maxima); }
 MTF_CLONES bool maxima_of(const int32_t* x, int64_t n, int32_t* maxima) { return lane_maxima(x, n, maxima); }
 
-/// Index of the largest entry, of the first NaN if there is one.
+/// The index of the largest entry, or of the first NaN if there is one.
 template <class T>
 int64_t largest(const T* x, int64_t n) {
   Computed<T> maxima[32];
@@ -58,7 +58,7 @@ int64_t largest(const T* x, int64_t n) {
   return std::find_if(x, x + n, [maximum](T value) { return widen(value) == maximum; }) - x;
 }
 
-/// `best` holds indices of the k largest entries seen so far, in order; most entries fail the first
+/// Sets `best` to the indices of the k largest entries, in order, by insertion: most entries fail the first
 /// comparison.
 template <class T>
 void insert_largest(const T* x, int64_t n, int64_t k, int32_t* best) {
@@ -86,7 +86,7 @@ void select_largest(const T* x, int64_t n, int64_t k, int32_t* indices) {
 
 constexpr int64_t kInsertionLimit = 32;
 
-/// Strides of x (or of its gradient) along all dimensions but the one searched.
+/// The strides of x (or of its gradient) along all dimensions except the one searched.
 StridedAxes<1> rows_of(const Shape& shape, int axis) {
   StridedAxes<1> rows;
   const std::vector<int64_t> strides = shape.strides();
@@ -111,7 +111,7 @@ class TopKKernel final : public Kernel {
   }
 
   int64_t tasks() const override { return (size_of(rows_) + rows_per_task_ - 1) / rows_per_task_; }
-  /// Indices of a row, and its entries side by side where they are not in memory.
+  /// Scratch holds the indices of a row and, unless they are contiguous in memory, a copy of its entries.
   size_t scratch_bytes() const override { return index_bytes() + sizeof(T) * static_cast<size_t>(n_); }
 
   int64_t run(const KernelCall& call, int64_t begin, int64_t end) const override {
@@ -154,7 +154,7 @@ std::unique_ptr<Kernel> top_k_kernel(const KernelContext& context) {
   return std::make_unique<TopKKernel<T>>(context);
 }
 
-/// A row of dx is cleared, then each value is put where it came from if that is in this position's slice.
+/// Clears a row of dx, then writes each value where it came from if that is in this position's slice.
 template <class T>
 std::unique_ptr<Kernel> top_k_gradient_kernel(const KernelContext& context) {
   const auto& operation = static_cast<const TopKGradient&>(context.operation);

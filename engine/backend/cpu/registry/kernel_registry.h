@@ -1,4 +1,4 @@
-// The CPU kernels, by the name of their operation and its dtype.
+// The registry of CPU kernels, by operation name and dtype.
 //
 //   const KernelRegistration relu("relu", {DType::kFloat32}, [](const KernelContext& context) { ... });
 #pragma once
@@ -14,18 +14,18 @@
 
 namespace mtf {
 
-/// A file-scope object that makes a CPU kernel known under an operation's name for these dtypes
+/// A file-scope object that registers a CPU kernel under an operation's name for these dtypes
 /// (Operation::kernel_dtype).
 class KernelRegistration {
  public:
   KernelRegistration(std::string_view operation, std::initializer_list<DType> dtypes, KernelFactory factory);
 };
 
-/// The CPU kernel for the operation; throws Error (kConfig) that names operation and dtype when there is
+/// Prepares the CPU kernel for the operation. Throws Error (kConfig) naming operation and dtype if there is
 /// none.
 std::unique_ptr<Kernel> prepare_cpu_kernel(const KernelContext& context);
 bool has_cpu_kernel(std::string_view operation, DType dtype);
-/// All (operation, dtype) with a CPU kernel, sorted.
+/// All (operation, dtype) pairs with a CPU kernel, sorted.
 std::vector<std::pair<std::string, DType>> cpu_kernels();
 
 }  // namespace mtf

@@ -1,6 +1,6 @@
-// Softmax cross-entropy, a row of logits at a time: forward reads the row for its maximum and again, from
-// cache, for the exponentials; the gradient recomputes the probabilities from log_z. Ids are compared with
-// the begin of the slice, so a split vocabulary needs no one-hot tensors.
+// Softmax cross-entropy, one row of logits at a time. The forward pass reads the row for its maximum and
+// then, from cache, for the exponentials; the gradient recomputes the probabilities from log_z. Ids are
+// compared with the begin of the slice, so a split vocabulary needs no one-hot tensors.
 #include "engine/ops/cross_entropy.h"
 
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace mtf {
 namespace {
 
-/// Sums of a row against a reference logit `top`.
+/// The sums of a row relative to a reference logit `top`.
 template <class A>
 struct RowSums {
   A exponentials = 0;  ///< sum(exp(x - top))
@@ -21,8 +21,8 @@ struct RowSums {
   A targets = 0;       ///< sum(t)
 };
 
-/// Targets are an id: `position` is its index within the slice, out of [0, n) when the slice does not have
-/// it.
+/// The sums of a row whose target is an id. `position` is its index within the slice; it is outside [0, n) if
+/// the slice does not have it.
 template <class A>
 MTF_INLINE RowSums<A> sums_with_id(const A* x, int64_t n, A top, int64_t position, const Smoothing& smooth) {
   A exponentials = 0, total = 0;
@@ -50,12 +50,12 @@ MTF_INLINE RowSums<A> sums_with_values(const A* x, const A* t, int64_t n, A top)
   return {exponentials, logits, targets};
 }
 
-/// Targets of all rows of a slice; one of `ids` and `values` is given.
+/// The targets of all rows of a slice; either `ids` or `values` is set.
 template <class T>
 struct Targets {
   const int32_t* ids = nullptr;
   const T* values = nullptr;
-  int64_t begin = 0;  ///< of the slice along the vocabulary
+  int64_t begin = 0;  ///< begin of the slice along the vocabulary
   Smoothing smooth;
 };
 
@@ -96,7 +96,7 @@ MTF_CLONES void sum_rows(const Rows& rows, const T* logits, const Targets<T>& ta
   }
 }
 
-/// What the gradient of a row is made of: dx[i] = exp(x[i] - log_z) * scale - t[i] * d_loss.
+/// The factors of a row's gradient: dx[i] = exp(x[i] - log_z) * scale - t[i] * d_loss.
 template <class A>
 struct RowGradient {
   const A *log_z, *target_sum, *d_loss, *d_log_z;

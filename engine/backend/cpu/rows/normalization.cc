@@ -1,5 +1,5 @@
-// Layer norm and RMS norm, a row at a time; the row stays in cache between the passes for its statistics and
-// the result.
+// Layer norm and RMS norm, one row at a time. The row stays in cache between the passes for its statistics
+// and its result.
 #include "engine/ops/normalization.h"
 
 #include <cmath>
@@ -27,7 +27,7 @@ MTF_INLINE A sum_of(const A* x, int64_t n) {
   return sum;
 }
 
-/// Widens a vector of parameters once for all rows.
+/// Widens a parameter vector once for all rows.
 template <class T>
 MTF_INLINE const Computed<T>* widened(const T* values, int64_t n, Computed<T>* buffer) {
   if constexpr (std::is_same_v<T, Computed<T>>) {
@@ -38,7 +38,7 @@ MTF_INLINE const Computed<T>* widened(const T* values, int64_t n, Computed<T>* b
   }
 }
 
-/// The bias and the means are null for RMS norm.
+/// For RMS norm the bias and the means are null.
 template <class T>
 MTF_CLONES void normalize_rows(const Rows& rows, const Operands<T>& in, double epsilon, T* y,
                                Computed<T>* rstds, Computed<T>* means, Computed<T>* buffer, int64_t begin,
@@ -96,11 +96,10 @@ MTF_CLONES void gradient_rows(const Rows& rows, const Operands<T>& in, const Com
   }
 }
 
-/// Columns of a task: their sums stay in cache while all rows pass by.
+/// The columns of a task: few enough that their sums stay in cache while all rows are read.
 constexpr int64_t kColumnsPerTask = 64;
 
-/// Sums over all rows for columns [begin, end). Rows are added in blocks, so that long sums keep their
-/// accuracy.
+/// Sums columns [begin, end) over all rows. Rows are added in blocks, so that long sums keep their accuracy.
 template <class T>
 MTF_CLONES void add_columns(const Rows& rows, const T* x, const T* dy, const Computed<T>* rstds,
                             const Computed<T>* means, Computed<T>* d_scale, Computed<T>* d_bias,

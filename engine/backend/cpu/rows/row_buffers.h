@@ -1,5 +1,6 @@
-// Rows for kernels that work on a row at a time in float32 or float64: contiguous rows of that type are used
-// where they are; others (the dimension is not the last, or bfloat16) pass through a buffer in scratch.
+// Row access for kernels that work on one row at a time in float32 or float64: contiguous rows of that type
+// are used in place; others (the dimension is not the last one, or bfloat16) pass through a buffer in scratch
+// memory.
 //
 //   const Rows rows = rows_along(x, "vocab");
 //   const float* in = load_row(rows, call.input<T>(0), r, buffer);
@@ -17,12 +18,12 @@
 
 namespace mtf {
 
-/// Rows that make a task: about kElementsPerTask elements.
+/// The number of rows of a task, with about kElementsPerTask elements in all.
 inline int64_t rows_per_task(const Rows& rows) {
   return std::max<int64_t>(1, kElementsPerTask / rows.length);
 }
 
-/// Elements between the row buffers in scratch.
+/// The distance in elements between the row buffers in scratch.
 inline int64_t buffer_size(const Rows& rows) { return (rows.length + 15) / 16 * 16; }
 
 template <class T>
@@ -47,7 +48,7 @@ MTF_INLINE Computed<T>* row_target(const Rows& rows, T* data, int64_t row, Compu
   return buffer;
 }
 
-/// Writes a row that was computed into a buffer; nothing to do when it was computed in place.
+/// Writes a row that was computed in a buffer; does nothing if it was computed in place.
 template <class T>
 MTF_INLINE void store_row(const Rows& rows, const Computed<T>* computed, T* data, int64_t row) {
   T* to = data + rows.offset(row);
@@ -57,8 +58,8 @@ MTF_INLINE void store_row(const Rows& rows, const Computed<T>* computed, T* data
   for (int64_t i = 0; i < rows.length; ++i) to[i * rows.stride] = narrow<T>(computed[i]);
 }
 
-/// The largest element; a NaN among others may be passed over. As integers in the order of the floats, since
-/// the compiler may not reorder comparisons of floats.
+/// The largest element; a NaN among others may be ignored. It compares the bits as integers in the order of
+/// the floats, since the compiler may not reorder comparisons of floats.
 MTF_INLINE float maximum_of(const float* x, int64_t n) {
   const auto ordered = [](int32_t bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };
   int32_t top = ordered(std::bit_cast<int32_t>(-std::numeric_limits<float>::infinity()));

@@ -1,5 +1,5 @@
-// Softmax, log-softmax, log-sum-exp and their gradients, a row at a time: one pass for the maximum, one for
-// the exponentials and their sum, one to scale; the row stays in cache in between. Outputs may overwrite
+// Softmax, log-softmax, log-sum-exp and their gradients, one row at a time: one pass for the maximum, one for
+// the exponentials and their sum, one to scale. The row stays in cache in between. Outputs may overwrite
 // inputs.
 #include "engine/ops/softmax.h"
 
@@ -15,8 +15,8 @@ namespace {
 
 constexpr double kNoExtra = -std::numeric_limits<double>::infinity();
 
-/// The largest logit, and the sum of the exponentials relative to it. The sum is over y[i] = exp(x[i] - top)
-/// if y is given.
+/// The largest logit and the sum of exp(x[i] - top), with the extra logit. If y is not null, it is set to
+/// y[i] = exp(x[i] - top).
 template <class A>
 struct Exponentials {
   A top, sum;

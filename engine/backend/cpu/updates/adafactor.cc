@@ -1,6 +1,6 @@
-// The passes of Adafactor over the big tensors. The operands are walked together, piece by piece: a piece is
+// The passes of Adafactor over the large tensors. The operands are read together, piece by piece. A piece is
 // a run of at most kPiece elements of the weight, along which every smaller operand (factors, sums, scales)
-// either runs too or stays.
+// either advances too or stays constant.
 #include "engine/ops/adafactor.h"
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kPiece = 2048;
 
-/// The weight's elements (operand 0) with N - 1 smaller operands.
+/// Pieces of the weight (operand 0) with N - 1 smaller operands.
 template <int N>
 struct Pieces {
   StridedAxes<N> outer;
@@ -23,10 +23,10 @@ struct Pieces {
 
   int64_t per_row() const { return (inner.size + kPiece - 1) / kPiece; }
   int64_t count() const { return size_of(outer) * per_row(); }
-  /// Pieces that make a task.
+  /// The number of pieces of a task.
   int64_t per_task() const { return std::max<int64_t>(1, kElementsPerTask / std::min(kPiece, inner.size)); }
 
-  /// visit(offsets, n) for pieces [begin, end).
+  /// Calls visit(offsets, n) for pieces [begin, end).
   template <class Visit>
   void each(int64_t begin, int64_t end, Visit visit) const {
     const int64_t n = per_row();
@@ -47,8 +47,8 @@ struct Pieces {
   }
 };
 
-/// Null operands have stride 0 everywhere. A dimension that an operand lacks (the blocks that it has more do
-/// not count) is 0.
+/// The pieces of these operands. The stride of an operand is 0 along dimensions that it lacks, and everywhere
+/// if it is null. Dimensions that only a smaller operand has (its blocks) are ignored.
 template <int N>
 Pieces<N> pieces_of(const std::array<const LocalTensor*, N>& operands) {
   StridedAxes<N> axes;
@@ -86,7 +86,7 @@ MTF_CLONES void add_to(double* total, const double* values, int64_t n) {
   for (int64_t i = 0; i < n; ++i) total[i] += values[i];
 }
 
-/// Adds a piece's squares to an output that runs along the piece, or their sum to one that does not.
+/// Adds a piece's squares to an output that advances along the piece, or their sum to one that does not.
 void accumulate(double* total, int64_t stride, const double* squares, double sum, int64_t n) {
   if (stride == 0) {
     *total += sum;
@@ -95,7 +95,7 @@ void accumulate(double* total, int64_t stride, const double* squares, double sum
   }
 }
 
-/// Task b makes block b of every output from its share of the pieces.
+/// Task b computes block b of every output from its share of the pieces.
 template <class T>
 class SumsKernel final : public Kernel {
  public:
@@ -147,7 +147,7 @@ class SumsKernel final : public Kernel {
   }
 
   bool factored_ = false;
-  int weights_ = -1;  ///< output of the sums of w^2
+  int weights_ = -1;  ///< index of the output with the sums of w^2, or -1
   int64_t blocks_ = 1;
   std::vector<int64_t> block_sizes_;
   Pieces<4> pieces_;
@@ -160,10 +160,10 @@ MTF_CLONES void second_moment(const A* v, const A* g, A* new_v, A decay, A epsil
   for (int64_t i = begin; i < end; ++i) new_v[i] = decay * v[i] + (1 - decay) * (g[i] * g[i] + epsilon1);
 }
 
-/// What g is multiplied by to give the update: row factor * column factor, or 1 / sqrt(v).
+/// The factors that g is multiplied with to give the update: row factor * column factor, or 1 / sqrt(v).
 template <class A>
 struct Factors {
-  const A *first, *second;  ///< second: null for v
+  const A *first, *second;  ///< `second` is null for v
   int64_t first_stride, second_stride;
 };
 
@@ -188,7 +188,7 @@ MTF_CLONES double sum_of_squares(const A* x, int64_t n) {
   return sum;
 }
 
-/// The factors are inputs `first` and `first` + 1, operands 1 and 2 of the pieces.
+/// The factors are inputs `first` and `first` + 1, which are operands 1 and 2 of the pieces.
 template <class A, class Offsets, class Pieces>
 Factors<A> factors_at(const KernelCall& call, int first, bool factored, const Offsets& at,
                       const Pieces& pieces) {
@@ -218,7 +218,7 @@ std::unique_ptr<Kernel> squares_kernel(const KernelContext& context) {
       kPiece * sizeof(A));
 }
 
-/// One piece of the update: w and m are moved by scale * x, x in `update`.
+/// One piece of the update: w and m move by scale * x, where x is in `update`.
 template <class T>
 struct Step {
   const T* w;
@@ -295,14 +295,14 @@ std::unique_ptr<Kernel> sums_kernel(const KernelContext& context) {
   return std::make_unique<SumsKernel<T>>(context);
 }
 
-/// Operations keyed by the weight's dtype.
+/// Registers the operations that are keyed by the weight's dtype.
 template <class T>
 struct WeightRegistrations {
   static constexpr DType dtype = DTypeOf<T>::value;
   KernelRegistration sums{"adafactor_sums", {dtype}, sums_kernel<T>};
   KernelRegistration apply{"adafactor_apply", {dtype}, apply_kernel<T>};
 };
-/// Operations keyed by the slots' dtype.
+/// Registers the operations that are keyed by the slots' dtype.
 template <class A>
 struct SlotRegistrations {
   static constexpr DType dtype = DTypeOf<A>::value;

@@ -1,5 +1,5 @@
-// SGD, momentum and Adam: one pass over weight, gradient and slots; bound by memory. Outputs may overwrite
-// inputs.
+// SGD, momentum and Adam in one pass over weight, gradient and slots; the time is bound by memory. Outputs
+// may overwrite inputs.
 #include "engine/ops/optimizer_updates.h"
 
 #include <cmath>
@@ -39,7 +39,7 @@ MTF_CLONES void momentum_step(const T* w, const Computed<T>* g, T* new_w, const 
 template <class A>
 struct AdamNumbers {
   A learning_rate, beta1, rest1, beta2, rest2, epsilon, weight_decay, first_correction,
-      second_correction;  ///< rest = 1 - beta
+      second_correction;  ///< rest1 = 1 - beta1, rest2 = 1 - beta2
 };
 template <class T>
 struct Moments {

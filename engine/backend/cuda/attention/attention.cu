@@ -1,11 +1,11 @@
-// Attention without a tensor of length x memory_length, on the device: online softmax over tiles of the
-// memory (attention_forward.h), for bfloat16 by tensor cores where sizes and alignment allow it
-// (attention_mma.cu), and a kernel of its own for few queries (attention_few_rows.h). Which of them runs is a
-// function of shapes, strides and attributes.
+// Attention on the device without a tensor of length x memory_length: an online softmax over tiles of the
+// memory (attention_forward.h), on tensor cores for bfloat16 where sizes and alignment allow it
+// (attention_mma.cu), and a separate kernel for few queries (attention_few_rows.h). Shapes, strides and
+// attributes decide which of them runs.
 //
-// They are not cuDNN's: that has no masks by segments, priorities and relative positions as tensors, no noise
-// that is given, no extra logit and no table of a bias with its gradient, and its choice of kernels depends
-// on version and device. One walk here covers all of them.
+// cuDNN's kernels are not used: they have no masks by segments, priorities and relative positions as tensors,
+// no given noise, no extra logit and no bias table with its gradient, and their choice depends on version and
+// device. The kernels here share one loop over tiles that supports all of these.
 #include "engine/backend/cuda/attention/attention_few_rows.h"
 #include "engine/backend/cuda/attention/attention_fma_tiles.h"
 #include "engine/backend/cuda/attention/attention_forward.h"
@@ -17,7 +17,7 @@
 namespace mtf::cuda {
 namespace {
 
-/// Columns of a result that a block sums, in parts of 64: registers for float.
+/// The number of 64-column parts of a result that a block sums in registers.
 template <class T>
 inline constexpr int kParts = sizeof(Computed<T>) == sizeof(float) ? 2 : 1;
 
@@ -82,7 +82,7 @@ class AttentionLaunches {
 
  private:
   AttentionPlan plan_;
-  int64_t least_ = 0, ranges_ = 0, values_ = 0, tops_ = 0, sums_ = 0;  ///< parts of scratch
+  int64_t least_ = 0, ranges_ = 0, values_ = 0, tops_ = 0, sums_ = 0;  ///< offsets in scratch
   size_t scratch_bytes_;
 };
 

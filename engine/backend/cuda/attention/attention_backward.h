@@ -1,15 +1,15 @@
-// The gradient of attention over tiles of logits, which are made again. Two launches of the same walk,
-// without atomic additions: a block has a tile of queries and sums
+// The gradient of attention over tiles of logits, which are computed again. The same loop is launched twice,
+// without atomic additions. A block has a tile of queries and sums
 //
 //   d q = d logits . k     over the memory,
 //
-// or, with kMemoryRows, a tile of the memory and sums over the queries that see it, of all groups of its
-// entry,
+// or, with kMemoryRows, a tile of the memory and sums, over the queries of all groups of its entry that see
+// it,
 //
 //   d k = d logits^T . q,   d v = weights^T . d result.
 //
-// The operand that is needed last is loaded for the next tile while this one is computed, into a second
-// buffer.
+// The operand that a tile needs last is loaded for the next tile, into a second buffer, while the current
+// tile is computed.
 #pragma once
 
 #include <utility>
@@ -20,24 +20,24 @@
 
 namespace mtf::cuda {
 
-/// What the gradient needs of a query beside its sight.
+/// What the gradient needs of a query besides its Sight.
 template <class C>
 struct QueryTerms {
   C log_sum;
-  C delta;   ///< the result's product with its gradient
-  C factor;  ///< of the weights: not 1 where a query sums all values
+  C delta;   ///< dot product of the result and its gradient
+  C factor;  ///< factor of the weights; not 1 if a query sums all values
 };
 
-/// What the first launch of the gradient finds (attention_rows.h). By group, then row or tile.
+/// Results of the first launch of the gradient (attention_rows.h), by group, then row or tile.
 template <class C>
 struct AttentionRowTerms {
   const C* deltas;
   const int* least;                   ///< Sight::least
-  const SightRanges* sight_ranges;    ///< of tiles of AttentionView::kTile rows
-  const MemoryRanges* memory_ranges;  ///< of so many entries; null: the memory has no ids
+  const SightRanges* sight_ranges;    ///< by tile of AttentionView::kTile rows
+  const MemoryRanges* memory_ranges;  ///< by tile of as many entries; null if the memory has no ids
 };
 
-/// Where the gradients go, and that of the result.
+/// The gradients of the operands and of the result.
 template <class T>
 struct AttentionGradients {
   const T* d_result;
@@ -57,9 +57,10 @@ struct AttentionBackward {
   View view;
   AttentionRowTerms<C> rows;
   const T* d_result;
-  T *d_first, *d_second;  ///< gradient of q; or those of k and v
-  C* d_bias = nullptr;    ///< [groups][tiles][bucket_count], the queries of a tile; null: not wanted
-  int first_bucket = 0;   ///< of those that this launch sums
+  T *d_first, *d_second;  ///< gradient of q, or the gradients of k and v
+  /// [groups][tiles][bucket_count] with the sums of each tile of queries; null: not wanted.
+  C* d_bias = nullptr;
+  int first_bucket = 0;                    ///< first bucket that this launch sums
   Divisor row_tiles, column_tiles, parts;  ///< parts: of the columns of the outputs
 
   AttentionBackward(const View& view, const AttentionRowTerms<C>& rows, const T* d_result, T* d_first,
@@ -99,7 +100,7 @@ struct AttentionBackward {
           bytes(parts.bytes()) {}
   };
 
-  /// Buckets whose sums a thread keeps.
+  /// The number of buckets whose sums a thread keeps.
   static constexpr int kBucketsAtOnce = 32;
 
   MTF_DEVICE void operator()(const Block& block) const {
@@ -107,7 +108,7 @@ struct AttentionBackward {
     const auto [tile_of_group, part_index] = parts(block.index());
     const auto [row_group, row_tile_index] = row_tiles(tile_of_group);
     const int part = static_cast<int>(part_index);
-    // Where masks are by index, the last queries and the first entries have most to do: they come first.
+    // With masks by index, the last queries and the first entries have the most work, so they come first.
     const int row_tile =
         static_cast<int>(kMemoryRows ? row_tile_index : row_tiles.value() - 1 - row_tile_index);
     const int first_row = row_tile * kTile;
@@ -165,7 +166,7 @@ struct AttentionBackward {
  private:
   MTF_HOST_DEVICE bool sums_buckets() const { return !kMemoryRows && d_bias != nullptr; }
 
-  /// A block's way over the tiles.
+  /// A block's loop over the tiles.
   struct Walk {
     const AttentionBackward& kernel;
     const View& view;
@@ -212,13 +213,13 @@ struct AttentionBackward {
       }
     }
 
-    /// Into next_first.
+    /// Loads a tile into next_first.
     MTF_DEVICE void load_first(int tile) {
       tiles.begin(next_first,
                   kMemoryRows ? view.template tile_of_queries<T>(terms.place, View::kQ, tile * kTile, kTile)
                               : view.template tile_of_memory<T>(terms.place, View::kK, tile * kTile, kTile));
     }
-    /// And the terms of its rows.
+    /// Loads a tile into `second`, and the terms of its rows.
     MTF_DEVICE void load_second(int tile, int64_t group) {
       if constexpr (kMemoryRows) {
         tiles.begin(second, tile_of_d_result(tile));
@@ -244,7 +245,7 @@ struct AttentionBackward {
       }
     }
 
-    /// The tiles from `window` on that the tile of rows sees, or is seen by.
+    /// Lists the tiles from `window` on that the tile of rows sees or is seen by; returns their number.
     MTF_DEVICE int list(int64_t group, int row_tile, int window) {
       const auto end = static_cast<int>(kernel.column_tiles.value());
       const auto visibility_of = [&](int tile) {
@@ -266,7 +267,7 @@ struct AttentionBackward {
     MTF_DEVICE int visibility(int n) const { return list_of_tiles[n] % kVisibilities; }
   };
 
-  /// Logits become weights, times the noise, and the gradients of the weights those of the logits.
+  /// Turns logits into weights (times the noise) and gradients of the weights into gradients of the logits.
   MTF_DEVICE void make_gradients(const Walk& walk, int visibility, typename Tiles::Scores& logits,
                                  typename Tiles::Scores& d_weights) const {
     const bool has_noise = walk.terms.has_noise();
@@ -310,8 +311,8 @@ struct AttentionBackward {
     const int bucket = block.thread();
     if (bucket >= kBucketsAtOnce || first_bucket + bucket >= view.bucket_count) return;
     C sum = 0;
-    for (int i = 0; i < Tiles::kThreads;
-         ++i)  // neighbours begin at different threads: they read different banks
+    // Neighbouring threads begin at different elements, so that they read different banks.
+    for (int i = 0; i < Tiles::kThreads; ++i)
       sum += sums[bucket * Tiles::kThreads + (i + bucket) % Tiles::kThreads];
     to[first_bucket + bucket] = sum;
   }
@@ -337,7 +338,7 @@ struct AttentionBackward {
   }
 };
 
-/// Both walks.
+/// Launches both loops.
 template <class Tiles>
 void launch_backward(const Launcher& launch, const AttentionView& view,
                      const AttentionRowTerms<typename Tiles::C>& rows,

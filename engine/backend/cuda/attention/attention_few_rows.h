@@ -1,6 +1,6 @@
-// Attention of groups with few rows (decoding): bound by the memory's bandwidth, so that keys and values are
-// read once, as packs, for all rows. A group's memory is split among several blocks where groups alone are
-// too few; their parts are merged in order.
+// Attention for groups with few rows (decoding). It is bound by memory bandwidth, so keys and values are read
+// once, as packs, for all rows. If there are too few groups, the memory of each is split among several
+// blocks, whose results are merged in order.
 #pragma once
 
 #include "engine/backend/cuda/attention/attention_norm.h"
@@ -8,12 +8,12 @@
 
 namespace mtf::cuda {
 
-/// What the blocks of a group find of its rows: [groups][splits][rows].
+/// The partial results of the blocks of a group: [groups][splits][rows].
 template <class C>
 struct AttentionSplits {
-  C* values;  ///< [..][value]; sums of values times exp(logit - top)
+  C* values;  ///< [..][value]: sums of values times exp(logit - top)
   C* tops;
-  C* sums;  ///< of exp(logit - top)
+  C* sums;  ///< sums of exp(logit - top)
 };
 
 struct Larger {
@@ -29,26 +29,26 @@ struct AttentionFewRows {
   using View = AttentionView;
   static constexpr int kMaxThreads = 128;
   static constexpr int kMostRows = 8;
-  static constexpr int kEntries = kMaxThreads;  ///< of the memory, at a time
-  static constexpr int kKeyLanes = 8;           ///< that share a key
-  static constexpr int kElements = kPack<T>;    ///< of keys and values, that a thread reads at once
+  static constexpr int kEntries = kMaxThreads;  ///< entries of the memory processed at a time
+  static constexpr int kKeyLanes = 8;           ///< neighbouring lanes that share a key
+  static constexpr int kElements = kPack<T>;    ///< elements of keys and values that a thread reads at a time
   static constexpr int64_t kMostQueryBytes = 32 << 10;
 
   View view;
-  const int* least;  ///< [groups][rows], Sight::least; null: the memory has no ids
+  const int* least;  ///< [groups][rows], Sight::least; null if the memory has no ids
   T* result;
   C* log_sums;
-  AttentionSplits<C> parts;  ///< where there are several
+  AttentionSplits<C> parts;  ///< used if there are several splits
   Divisor splits;
   int entries_per_split;
-  int value_packs,
-      value_lanes;  ///< packs of a value, and threads that read the same pack of different values
+  /// Packs of a value, and threads that read the same pack of different values.
+  int value_packs, value_lanes;
 
   static bool fits(const View& view) {
     return view.rows <= kMostRows && view.value <= kMaxThreads * kElements &&
            view.rows * padded_key(view) * static_cast<int64_t>(sizeof(C)) <= kMostQueryBytes;
   }
-  /// In whole packs.
+  /// The length of a key rounded up to whole packs.
   MTF_HOST_DEVICE static int padded_key(const View& view) {
     return (view.key + kElements - 1) / kElements * kElements;
   }
@@ -92,9 +92,9 @@ struct AttentionFewRows {
   }
 
   using Bias = BiasByPosition<C, true>;
-  /// What a thread knows of all rows.
+  /// A thread's state of all rows.
   struct Rows {
-    C top[kMostRows], sum[kMostRows];  ///< sums of this thread alone
+    C top[kMostRows], sum[kMostRows];  ///< sums of this thread only
     C values[kMostRows][kElements];
   };
 
@@ -276,7 +276,7 @@ struct AttentionFewRows {
   }
 };
 
-/// A thread for each element of the result.
+/// Merges the splits; a thread computes one element of the result.
 template <class T>
 struct MergeAttentionSplits {
   using C = Computed<T>;

@@ -1,17 +1,18 @@
-// Products of tiles by multiplications and additions of float or double, for operands of any sizes and
-// alignment: 128 threads, each with 8 x 4 elements of a tile of 64 x 64 logits. Operands are staged through
-// shared memory with the depth outside, so that a thread reads its rows and its columns as groups of four.
+// Tile products with multiplications and additions in float or double, for operands of any size and
+// alignment. A block has 128 threads, each with 8 x 4 elements of a tile of 64 x 64 logits. Operands are
+// staged in shared memory with the depth as the outer dimension, so that a thread reads its rows and its
+// columns in groups of four.
 //
-// Tiles of attention (these and those of attention_mma_tiles.h) have
+// The tile classes of attention (this one and that of attention_mma_tiles.h) have
 //   Scores, Output        registers: [kThreadRows][kThreadColumns], [kThreadRows][kThreadOutputs]
-//   row(i), column(j), output_column(j)     which elements of a tile they are
+//   row(i), column(j), output_column(j)     the elements of a tile that these are
 //   column_step(j)        column(j) - column(0)
 //   begin(operand, rows)  starts to load a tile of rows
-//   ready()               waits for all that has begun, for the whole block
+//   ready()               waits, for the whole block, until everything that was begun is loaded
 //   add_transposed_product(scores, a, b)    scores += a b^T
-//   add_product(output, scores, b, begin)   output += scores b, of columns begin, begin + 1, ... of b
+//   add_product(output, scores, b, begin)   output += scores b, for columns begin, begin + 1, ... of b
 //   weight(logit, top)    exp(logit - top)
-//   kAllTerms             noise by row and long biases too
+//   kAllTerms             true if noise by row and long biases are supported
 #pragma once
 
 #include "engine/backend/cuda/attention/attention_norm.h"
@@ -19,7 +20,7 @@
 
 namespace mtf::cuda {
 
-/// `kParts`: parts of 64 columns of an output.
+/// `kParts` is the number of 64-column parts of an output.
 template <class T_, int kParts>
 class FmaTiles {
  public:
@@ -36,7 +37,7 @@ class FmaTiles {
   using RowOperand = TileRows<T>;
   using ColumnOperand = TileRows<T>;
 
-  /// Of so many operands.
+  /// The bytes of shared memory; here independent of the numbers of operands.
   MTF_HOST_DEVICE static int64_t shared_bytes(int, int) { return 2 * 64 * 64 * sizeof(C); }
 
   MTF_DEVICE FmaTiles(const Block& block, const AttentionView& view, unsigned char* shared)
@@ -91,11 +92,11 @@ class FmaTiles {
  private:
   static constexpr int kDepth = 32;
 
-  /// Entries 4g ... 4g + 3 at depth k. Groups are permuted, so that lanes with other rows or other depths
-  /// than their neighbours use other banks.
+  /// The entries 4g ... 4g + 3 at depth k. Groups are permuted, so that lanes with different rows or depths
+  /// use different banks.
   MTF_DEVICE static C* group(C* tile, int k, int g) { return tile + k * 64 + (g ^ (k / 4 % 8)) * 4; }
 
-  /// Columns k ... k + 3 of a row.
+  /// Loads columns k ... k + 3 of a row.
   MTF_DEVICE Pack<C, 4> load_columns(const TileRows<T>& rows, int row, int k) const {
     Pack<C, 4> result{};
     const int rest = rows.columns - k;
@@ -112,7 +113,7 @@ class FmaTiles {
     return result;
   }
 
-  /// Columns `begin` ... begin + kDepth - 1 as depth.
+  /// Stages columns `begin` ... begin + kDepth - 1 with the columns as depth.
   MTF_DEVICE void stage_transposed(const TileRows<T>& rows, int begin, C* to) const {
     constexpr int kGroups = kDepth / 4, kLoads = 64 * kGroups / kThreads;
     MTF_UNROLL(kLoads)
@@ -123,7 +124,7 @@ class FmaTiles {
     }
   }
 
-  /// Rows as depth, and 64 columns.
+  /// Stages 64 columns with the rows as depth.
   MTF_DEVICE void stage(const TileRows<T>& rows, int begin) const {
     constexpr int kGroups = 16, kLoads = 64 * kGroups / kThreads;
     MTF_UNROLL(kLoads)

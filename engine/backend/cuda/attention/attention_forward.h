@@ -1,6 +1,6 @@
 // Attention over tiles of logits with an online softmax (Milakov, Gimelshein, Online normalizer calculation
-// for softmax, 2018; Dao, FlashAttention-2, 2023): a block has a tile of queries and walks over the tiles of
-// the memory that they see. The maximum, the sum and the result so far are in registers.
+// for softmax, 2018; Dao, FlashAttention-2, 2023). A block has a tile of queries and loops over the tiles of
+// the memory that they see. Maximum, sum and result so far are in registers.
 #pragma once
 
 #include "engine/backend/cuda/attention/attention_norm.h"
@@ -16,8 +16,8 @@ struct AttentionForward {
   static constexpr int kMaxThreads = Tiles::kThreads;
 
   View view;
-  const MemoryRanges* ranges;  ///< [groups][memory_tiles]; null: the memory has no ids
-  const int* least;            ///< [groups][rows], Sight::least; null: the same
+  const MemoryRanges* ranges;  ///< [groups][memory_tiles]; null if the memory has no ids
+  const int* least;            ///< [groups][rows], Sight::least; null if the memory has no ids
   T* result;
   C* log_sums;
   Divisor row_tiles, memory_tiles, parts;  ///< parts: of the result's columns
@@ -55,9 +55,9 @@ struct AttentionForward {
           bytes(parts.bytes()) {}
   };
 
-  /// What a thread knows of its rows.
+  /// A thread's state of its rows.
   struct Rows {
-    C top[Tiles::kThreadRows], sum[Tiles::kThreadRows];  ///< sums of this lane alone
+    C top[Tiles::kThreadRows], sum[Tiles::kThreadRows];  ///< sums of this lane only
     typename Tiles::Output values;
   };
 
@@ -65,7 +65,7 @@ struct AttentionForward {
     const Parts parts_of_block(view);
     const auto [tile_of_group, part_index] = parts(block.index());
     const auto [group, tile_from_end] = row_tiles(tile_of_group);
-    // Where masks are by index, the last tiles have most to do: they come first.
+    // With masks by index, the last tiles have the most work, so they come first.
     const int row_tile = static_cast<int>(row_tiles.value() - 1 - tile_from_end),
               first_row = row_tile * Tiles::kRows;
     const int part = static_cast<int>(part_index);
@@ -139,7 +139,7 @@ struct AttentionForward {
   }
 
  private:
-  /// Logits become exp(logit - the row's top so far); what was summed before is scaled to it.
+  /// Turns logits into exp(logit - the row's maximum so far) and rescales earlier sums to the new maximum.
   MTF_DEVICE void make_weights(const Block& block, const Tiles& tiles, Rows& rows,
                                typename Tiles::Scores& scores) const {
     C scales[Tiles::kThreadRows];

@@ -1,7 +1,7 @@
-// The gradient of attention on the device: the rows' terms first (attention_rows.h), then two walks over
-// tiles of logits (attention_backward.h), one that sums over the memory and one that sums over queries.
-// Nothing is added atomically: each sum has one block and one order. The gradient of the bias is summed in
-// tiles of queries by the first walk.
+// The gradient of attention on the device. A first launch computes the terms of the rows (attention_rows.h),
+// then two loops over tiles of logits follow (attention_backward.h), one that sums over the memory and one
+// that sums over queries. There are no atomic additions: each sum has one block and one order. The first loop
+// also sums the gradient of the bias for each tile of queries.
 #include "engine/backend/cuda/attention/attention_backward.h"
 #include "engine/backend/cuda/attention/attention_fma_tiles.h"
 #include "engine/backend/cuda/attention/attention_mma.h"
@@ -11,7 +11,7 @@
 namespace mtf::cuda {
 namespace {
 
-/// d_bias[group][bucket] = the sum over its tiles of queries, in order.
+/// d_bias[group][bucket] = the sum over the group's tiles of queries, in order.
 template <class C>
 struct SumBucketsOfTiles {
   AttentionView view;
@@ -97,7 +97,8 @@ class AttentionGradientLaunches {
 
   AttentionPlan plan_;
   int inputs_;
-  int64_t deltas_ = 0, least_ = 0, sight_ranges_ = 0, memory_ranges_ = 0, d_bias_ = 0;  ///< parts of scratch
+  /// Offsets in scratch.
+  int64_t deltas_ = 0, least_ = 0, sight_ranges_ = 0, memory_ranges_ = 0, d_bias_ = 0;
   size_t scratch_bytes_;
 };
 

@@ -1,5 +1,5 @@
-// Which entries of the memory a query sees (engine/backend/cpu/attention/attention_masks.h), and what tiles
-// of queries see of tiles of the memory.
+// Computes which entries of the memory a query sees (engine/backend/cpu/attention/attention_masks.h), and
+// what tiles of queries see of tiles of the memory.
 #pragma once
 
 #include <limits>
@@ -14,12 +14,12 @@ struct MemoryIds {
   int segment, priority, position;
 };
 
-/// What a query sees: entries of its segment with priority <= its own and lower <= position <= upper. Limits
-/// that do not exist are those of int.
+/// The entries that a query sees: those of its segment with priority <= its own and lower <= position <=
+/// upper. A limit that does not exist is the extreme value of int.
 struct Sight {
   int segment, priority, lower, upper, position;
-  /// It sees the entries that so many masks hide: 0, or what it takes to see one. -1: none (rows behind the
-  /// end).
+  /// The query sees the entries that exactly this many masks hide: 0, or, if every entry is hidden, the
+  /// smallest number. -1 if it sees none (rows beyond the end).
   int least;
 
   MTF_DEVICE int hidden_by(const MemoryIds& ids) const {
@@ -27,7 +27,7 @@ struct Sight {
            (ids.position < lower);
   }
   MTF_DEVICE bool sees(const MemoryIds& ids) const { return hidden_by(ids) == least; }
-  /// Where the memory has no ids and `least` is 0, it sees the entries [lower, end()).
+  /// If the memory has no ids and `least` is 0, the query sees the entries [lower, end()).
   MTF_DEVICE int64_t end() const { return int64_t{priority < upper ? priority : upper} + 1; }
 };
 
@@ -43,7 +43,7 @@ MTF_DEVICE MemoryIds memory_ids(const AttentionView& view, const AttentionView::
           id(AttentionView::kMemoryPosition, entry)};
 }
 
-/// `least` is 0.
+/// The Sight of a row, with `least` 0.
 MTF_DEVICE Sight sight_of(const AttentionView& view, const AttentionView::Place& place, int row) {
   const FoldedRow at = view.folded(row);
   const int index = view.first_query + at.query;
@@ -58,8 +58,8 @@ MTF_DEVICE Sight sight_of(const AttentionView& view, const AttentionView::Place&
   return sight;
 }
 
-/// Sight::least where the memory has no ids: the number of masks that hide an entry changes beside few of
-/// them.
+/// Sight::least if the memory has no ids. The number of masks that hide an entry then changes only at a few
+/// entries, which are tested.
 MTF_DEVICE int least_by_index(const Sight& sight, int memory) {
   const int64_t limits[] = {0, int64_t{sight.priority} + 1, sight.lower, int64_t{sight.upper} + 1};
   int least = kMostId;
@@ -73,10 +73,10 @@ MTF_DEVICE int least_by_index(const Sight& sight, int memory) {
   return least;
 }
 
-/// Sight::least where it has; all lanes of a warp look for it, from the query's own index on.
+/// Sight::least if the memory has ids. All lanes of a warp search for it, beginning at the query's own index.
 MTF_DEVICE int least_by_ids(const Block& block, const AttentionView& view, const AttentionView::Place& place,
                             int row, const Sight& sight) {
-  constexpr int kEntries = 4;  // of a lane, in a step
+  constexpr int kEntries = 4;  // entries of a lane in one step
   int start = view.first_query + view.folded(row).query;
   start = start < view.memory ? start : 0;
   int least = kMostId;
@@ -93,7 +93,7 @@ MTF_DEVICE int least_by_ids(const Block& block, const AttentionView& view, const
   return reduce_warp(block, least, Min{});
 }
 
-/// Ranges of several ids; empty at first.
+/// The ranges of several ids; initially empty.
 template <int N>
 struct IdRanges {
   int least[N], most[N];
@@ -113,7 +113,7 @@ struct IdRanges {
   }
 };
 
-/// Of the lanes of a warp.
+/// Merges the ranges of the lanes of a warp.
 template <int N>
 MTF_DEVICE IdRanges<N> reduce_warp(const Block& block, IdRanges<N> ranges) {
   for (int n = 0; n < N; ++n) {
@@ -122,8 +122,8 @@ MTF_DEVICE IdRanges<N> reduce_warp(const Block& block, IdRanges<N> ranges) {
   }
   return ranges;
 }
-/// Joins those of the warps of a block, which all of their lanes have, in the first of `shared`, one for each
-/// warp. Begins and ends with a barrier.
+/// Merges the ranges of the warps of a block, each of which is the same in all lanes of its warp, into
+/// shared[0]. `shared` has one element for each warp. Begins and ends with a barrier.
 template <int N>
 MTF_DEVICE void join_warps(const Block& block, const IdRanges<N>& ranges, IdRanges<N>* shared) {
   block.sync();
@@ -135,17 +135,17 @@ MTF_DEVICE void join_warps(const Block& block, const IdRanges<N>& ranges, IdRang
   block.sync();
 }
 
-/// Of the queries of a tile.
+/// The ranges of the sights of a tile of queries.
 struct SightRanges : IdRanges<6> {
   enum : int { kSegment, kPriority, kLower, kUpper, kPosition, kLeast };
   MTF_DEVICE void add_sight(const Sight& s) {
     add({s.segment, s.priority, s.lower, s.upper, s.position, s.least});
   }
-  /// Some see what is hidden.
+  /// True if some queries see hidden entries.
   MTF_DEVICE bool see_hidden() const { return most[kLeast] > 0; }
 };
 
-/// What masks by index leave of the memory for the queries of a tile: entries [first, last).
+/// The entries [first, last) of the memory that masks by index leave visible to the queries of a tile.
 struct IndexLimits {
   int first, last;
 
@@ -163,11 +163,11 @@ struct IndexLimits {
   MTF_DEVICE void end_behind(int entry) { last = entry < 0 ? 0 : entry < last ? entry + 1 : last; }
 };
 
-/// Of the entries of a tile.
+/// The ranges of the ids of a tile of the memory.
 struct MemoryRanges : IdRanges<3> {
   enum : int { kSegment, kPriority, kPosition };
   MTF_DEVICE void add_ids(const MemoryIds& ids) { add({ids.segment, ids.priority, ids.position}); }
-  /// Of entries [begin, end) without ids.
+  /// The ranges of entries [begin, end) of a memory without ids.
   MTF_DEVICE static MemoryRanges of_indices(int begin, int end) {
     MemoryRanges ranges;
     ranges.add_ids({0, begin, begin});
@@ -176,18 +176,18 @@ struct MemoryRanges : IdRanges<3> {
   }
 };
 
-/// What the queries of a tile see of a tile of the memory. Bits:
+/// Bits that describe what the queries of a tile see of a tile of the memory.
 enum Visibility : int {
   kSeesNone = 0,
   kSeesSome = 1,
-  kSeesAll = 2,     ///< beside kSeesSome: every query sees every entry
-  kSeesHidden = 4,  ///< some queries see what is hidden
-  kFarBefore = 8,   ///< the bias is that of the farthest entries before the queries ...
-  kFarBehind = 16,  ///< ... or behind them
+  kSeesAll = 2,     ///< set besides kSeesSome: every query sees every entry
+  kSeesHidden = 4,  ///< some queries see hidden entries
+  kFarBefore = 8,   ///< all entries have the bias of the farthest positions before the queries ...
+  kFarBehind = 16,  ///< ... or after them
 };
 inline constexpr int kVisibilities = 32;
 
-/// `whole`: neither tile reaches over the end.
+/// `whole`: neither tile extends beyond the end.
 MTF_DEVICE int visibility(const AttentionView& view, const SightRanges& q, const MemoryRanges& m,
                           bool whole) {
   int result = whole ? kSeesSome | kSeesAll : kSeesSome;
@@ -211,9 +211,9 @@ MTF_DEVICE int visibility(const AttentionView& view, const SightRanges& q, const
   return result;
 }
 
-/// Lists the tiles of [first, end) that have `visibility_of(tile)`, at most as many as the block has threads,
-/// as tile * kVisibilities + visibility in `list`; `counts`: one for each warp. Returns their number. Begins
-/// and ends with a barrier.
+/// Lists those tiles of [first, end) with visibility_of(tile) other than kSeesNone, of the first as many as
+/// the block has threads. The elements of `list` are tile * kVisibilities + visibility; `counts` has one
+/// element for each warp. Returns the number of tiles. Begins and ends with a barrier.
 template <class VisibilityOf>
 MTF_DEVICE int list_tiles(const Block& block, int first, int end, const VisibilityOf& visibility_of,
                           int* list, int* counts) {

@@ -1,5 +1,5 @@
-// Attention of bfloat16 by tensor cores: the launches that attention.cu and attention_gradient.cu make where
-// the sizes allow it.
+// Attention in bfloat16 on tensor cores: launches that attention.cu and attention_gradient.cu use where the
+// sizes allow it.
 #pragma once
 
 #include "engine/backend/cuda/attention/attention_backward.h"
@@ -10,14 +10,15 @@ namespace mtf::cuda {
 
 inline constexpr int kMostMmaColumns = 128;
 
-/// Whole chunks of 16 bytes, noise that is the same for all rows, and a bias that fits into shared memory.
+/// True if rows consist of whole 16-byte chunks, noise is the same for all rows, and a bias fits into shared
+/// memory.
 inline bool can_use_mma(const AttentionView& view) {
   return view.aligned && view.key % 8 == 0 && view.value % 8 == 0 && view.key <= kMostMmaColumns &&
          view.value <= kMostMmaColumns && !view.noise_by_row() &&
          view.farthest <= AttentionView::kFarthestShared;
 }
 
-/// `ranges`, `least`: as in AttentionForward.
+/// `ranges` and `least` are as in AttentionForward.
 void launch_mma_attention(const Launcher& launch, const AttentionView& view, const MemoryRanges* ranges,
                           const int* least, BFloat16* result, float* log_sums);
 

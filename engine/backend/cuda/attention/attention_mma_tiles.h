@@ -1,16 +1,16 @@
-// Products of tiles of bfloat16 by tensor cores (the interface: attention_fma_tiles.h), for rows of up to
-// kWidth elements that begin at multiples of 16 bytes. Four warps have 16 or 32 rows each; scores go from one
-// product to the next in registers, rounded to bfloat16.
+// Tile products of bfloat16 on tensor cores (see attention_fma_tiles.h for the interface), for rows of up to
+// kWidth elements that begin at multiples of 16 bytes. Each of four warps has 16 or 32 rows; scores pass from
+// one product to the next in registers, rounded to bfloat16.
 //
-// Operands lie in shared memory as rows of kWidth elements. The 16-byte chunk c of row r is at place c ^ r %
-// 8, so that the eight rows of a matrix are in different banks.
+// Operands are stored in shared memory as rows of kWidth elements. The 16-byte chunk c of row r is stored at
+// index c ^ r % 8, so that the eight rows of a matrix are in different banks.
 #pragma once
 
 #include "engine/backend/cuda/attention/attention_fma_tiles.h"
 
 namespace mtf::cuda {
 
-/// `kWarpTiles`: of 16 rows, of a warp.
+/// `kWarpTiles` is the number of 16-row tiles of a warp.
 template <int kWidth, int kWarpTiles>
 class MmaTiles {
  public:
@@ -107,8 +107,8 @@ class MmaTiles {
 
   MTF_DEVICE int first_row() const { return block_.warp() * kWarpTiles * 16; }
 
-  /// Byte of chunk c, 0 or 1, of a row that is a multiple of 8 + lane % 8. That of chunk 2k + c has the bits
-  /// of 32 k changed.
+  /// The byte offset of chunk c (0 or 1) in a row whose index is lane % 8 plus a multiple of 8. The offset of
+  /// chunk 2k + c differs from it by an exclusive or with 32 k.
   MTF_DEVICE int chunk(int c) const { return computed_here((c ^ block_.lane() % 8) * 16); }
 
   template <int kCount>
@@ -134,7 +134,7 @@ class MmaTiles {
     }
   }
 
-  /// sums += rows x columns, of the columns 16 n ... 16 n + 15.
+  /// sums += rows x columns, for columns 16 n ... 16 n + 15.
   template <int kSums>
   MTF_DEVICE void multiply(float (&sums)[kThreadRows][kSums], const uint32_t (&rows)[kWarpTiles][4], int n,
                            const uint32_t (&columns)[4]) const {

@@ -1,4 +1,4 @@
-// Exponentials of logits, and what makes a softmax of their sum.
+// Exponentials of logits, and the normalization of their sum to a softmax.
 #pragma once
 
 #include <limits>
@@ -13,17 +13,17 @@ inline constexpr float kLog2E = 1.44269504088896341f;
 
 MTF_DEVICE float exponential(float x) { return approximate_exp2(x * kLog2E); }
 MTF_DEVICE double exponential(double x) { return Math::exp(x); }
-/// b where a is NaN, and the other way round.
+/// The maximum; if one argument is NaN, the other.
 MTF_DEVICE float larger(float a, float b) { return ::fmaxf(a, b); }
 MTF_DEVICE double larger(double a, double b) { return ::fmax(a, b); }
 
-/// Scales the sum of exp(logit - top) of a row, `sum`, and what was summed with it, and adds the extra logit.
+/// Computes the scale and log-sum of a row from its sum of exp(logit - top), `sum`, and adds the extra logit.
 template <class C>
 struct AttentionNorm {
-  C scale;    ///< of the sum of the values
-  C log_sum;  ///< of the logits relative to the smallest mask of the row
+  C scale;    ///< factor of the summed values
+  C log_sum;  ///< log-sum of the logits, relative to the row's smallest mask
 
-  /// `least`: Sight::least.
+  /// `least` is Sight::least.
   MTF_DEVICE AttentionNorm(const AttentionView& view, C top, C sum, int least) {
     if (top == -std::numeric_limits<C>::infinity()) top = 0;
     C factor = 1;
@@ -34,7 +34,8 @@ struct AttentionNorm {
       top = largest;
     }
     log_sum = top + Math::log(sum);
-    scale = least > 0 && !view.has_extra_logit() ? C(1) : factor / sum;  // such a row sums all values
+    // A row that sees only hidden entries sums all values.
+    scale = least > 0 && !view.has_extra_logit() ? C(1) : factor / sum;
   }
 };
 

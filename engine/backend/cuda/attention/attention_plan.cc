@@ -23,14 +23,14 @@ std::shared_ptr<std::byte> upload(Device& device, const std::vector<int32_t>& va
   return memory;
 }
 
-/// A size or an id.
+/// Converts a size or an id to int.
 int as_int(int64_t value) {
   MTF_CHECK(value <= std::numeric_limits<int>::max(), "attention over {} entries", value);
   return static_cast<int>(value);
 }
 
-/// Heads can be rows of one group if they are at one distance in every operand, and have the same bias, noise
-/// and ids of the memory.
+/// True if the heads can be rows of one group: they are equally spaced in every operand and share bias, noise
+/// and the ids of the memory.
 bool can_be_folded(const Axes& heads) {
   constexpr int kShared[] = {View::kBiasTable, View::kNoise, View::kMemorySegment, View::kMemoryPriority,
                              View::kMemoryPosition};
@@ -98,7 +98,7 @@ AttentionPlan::AttentionPlan(const KernelContext& context, Device& device) {
     StridedAxis<View::kOperands> strided{q.local[axis].size, {}};
     for (int i = 0; i < View::kOperands; ++i) strided.strides[i] = stride(i, name);
     if (axis == length_axis_) {
-      if (operation.within_sequence()) {  // all queries have the same memory
+      if (operation.within_sequence()) {  // all queries share one memory
         for (int i : {View::kK, View::kV, View::kMemorySegment, View::kMemoryPriority, View::kMemoryPosition,
                       View::kNoise})
           strided.strides[i] = 0;

@@ -1,4 +1,4 @@
-// How the kernels of attention walk over the operands of an operation.
+// AttentionPlan describes how the attention kernels iterate over the operands of an operation.
 #pragma once
 
 #include <memory>
@@ -14,19 +14,20 @@ class AttentionPlan {
  public:
   AttentionPlan(const KernelContext& context, Device& device);
 
-  /// Without data.
+  /// The view without data pointers.
   const AttentionView& view() const { return view_; }
+  /// The view with the data of a call.
   AttentionView view(const KernelCall& call) const;
 
  private:
   AttentionView view_;
-  int inputs_[AttentionView::kOperands];  ///< which input an operand is; -1: none
+  int inputs_[AttentionView::kOperands];  ///< index of the input, by operand; -1 if absent
   int outputs_[AttentionView::kOperands];
-  int length_axis_ = -1;                ///< of q
-  std::shared_ptr<std::byte> buckets_;  ///< memory of the device
+  int length_axis_ = -1;                ///< axis of q
+  std::shared_ptr<std::byte> buckets_;  ///< in device memory
 };
 
-/// That of a kernel whose scratch bytes are MemoryParts.
+/// The part of scratch at offset `begin`, for a kernel whose scratch is laid out by MemoryParts.
 template <class Part>
 Part* part_of_scratch(const KernelCall& call, int64_t begin) {
   return reinterpret_cast<Part*>(call.scratch + begin);

@@ -1,4 +1,4 @@
-// What the kernels of attention need to know of all rows and of all of the memory before they walk over it.
+// Facts about all rows and the whole memory that the attention kernels need before they loop over tiles.
 #pragma once
 
 #include "engine/backend/cuda/attention/attention_masks.h"
@@ -6,7 +6,7 @@
 
 namespace mtf::cuda {
 
-/// Ranges of the memory's ids, of each group and tile: a warp for each.
+/// Computes the ranges of the memory's ids for each group and tile, with one warp for each.
 struct AttentionMemoryRanges {
   static constexpr int kMaxThreads = 128;
   static constexpr int kWarps = kMaxThreads / kWarp;
@@ -40,7 +40,8 @@ struct AttentionMemoryRanges {
   }
 };
 
-/// A block for each group and tile of rows, a warp for each row. Of the outputs those that are not null.
+/// Computes those outputs that are not null, with a block for each group and tile of rows and a warp for each
+/// row.
 template <class T>
 struct AttentionRows {
   using C = Computed<T>;
@@ -52,7 +53,7 @@ struct AttentionRows {
   const T* d_result = nullptr;
   int* least = nullptr;           ///< [groups][rows]
   SightRanges* ranges = nullptr;  ///< [groups][tiles]
-  C* deltas = nullptr;            ///< [groups][rows]; products of the result and its gradient
+  C* deltas = nullptr;            ///< [groups][rows]: dot products of the result and its gradient
   Divisor tiles;
 
   explicit AttentionRows(const View& view)
@@ -92,7 +93,7 @@ struct AttentionRows {
   }
 
  private:
-  /// Of a row of the result and its gradient.
+  /// The dot product of a row of the result and its gradient.
   MTF_DEVICE C product(const Block& block, const View::Place& place, int row) const {
     const int64_t begin = view.offset(place, View::kResult, row);
     const T* result = static_cast<const T*>(view.data[View::kResult]);

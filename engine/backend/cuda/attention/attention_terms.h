@@ -1,7 +1,7 @@
-// What stands between the products of attention: what a block knows of a tile of queries and a tile of the
-// memory, and what is done with a tile of logits q.k, which the threads hold in registers as the products
-// leave them (attention_fma_tiles.h, attention_mma_tiles.h). In kernels for gradients of the memory the rows
-// of a tile are its entries.
+// The work between the products of attention: what a block stores of a tile of queries and a tile of the
+// memory, and what it does to a tile of logits q.k, which the threads hold in registers as the products leave
+// them (attention_fma_tiles.h, attention_mma_tiles.h). In kernels for gradients of the memory the rows of a
+// tile are entries of the memory.
 #pragma once
 
 #include "engine/backend/cuda/attention/attention_masks.h"
@@ -10,7 +10,7 @@
 
 namespace mtf::cuda {
 
-/// The bias by relative position, in shared memory unless it is `kMayBeLong` and long.
+/// The bias by relative position; in shared memory, unless it is long and `kMayBeLong`.
 template <class C, bool kMayBeLong>
 class BiasByPosition {
  public:
@@ -21,7 +21,7 @@ class BiasByPosition {
 
   MTF_DEVICE BiasByPosition(const AttentionView& view, C* shared)
       : farthest_(view.farthest), buckets_(view.buckets), shared_(shared), table_(nullptr) {}
-  /// Followed by a barrier.
+  /// The caller must let a barrier follow.
   MTF_DEVICE void load(const Block& block, const AttentionView& view, const AttentionView::Place& place) {
     if (farthest_ == 0) return;
     table_ = view.of_group<C>(place, AttentionView::kBiasTable);
@@ -30,13 +30,13 @@ class BiasByPosition {
   }
 
   MTF_DEVICE bool any() const { return farthest_ > 0; }
-  /// Of a memory position minus a query's.
+  /// The bias at a memory position minus a query position.
   MTF_DEVICE C operator()(int relative) const {
     const int i = index(relative);
     return kMayBeLong && farthest_ > kFarthestShared ? table_[buckets_[i]] : shared_[i];
   }
   MTF_DEVICE int bucket(int relative) const { return buckets_[index(relative)]; }
-  /// Of a tile that sees all of the bias from one side.
+  /// The relative position that stands for a tile all of whose entries have the farthest bias of one side.
   MTF_DEVICE int far_position(int visibility) const {
     return visibility & kFarBefore ? -farthest_ : farthest_;
   }
@@ -52,7 +52,7 @@ class BiasByPosition {
   const C* table_;
 };
 
-/// A block's shared memory for a tile of queries and one of the memory, and what it does to logits.
+/// A block's shared memory for a tile of queries and a tile of the memory, and its operations on logits.
 template <class Tiles, bool kMemoryRows>
 class TileTerms {
  public:
@@ -61,7 +61,7 @@ class TileTerms {
   static constexpr int kQueries = kMemoryRows ? Tiles::kColumns : Tiles::kRows;
   static constexpr int kEntries = kMemoryRows ? Tiles::kRows : Tiles::kColumns;
 
-  /// Parts of fixed sizes; their places are known to the compiler.
+  /// Parts of fixed sizes, so that the compiler knows their offsets.
   struct Parts {
     int64_t place, sights, memory, noise, seen;
     MTF_HOST_DEVICE explicit Parts(MemoryParts& parts)
@@ -72,7 +72,7 @@ class TileTerms {
           seen(parts.take<uint32_t>(Tiles::kRows * kWords)) {}
   };
 
-  /// `bias_part`: BiasByPosition::shared_elements().
+  /// `bias_part` is the offset of BiasByPosition::shared_elements() elements.
   MTF_DEVICE TileTerms(const Block& block, const View& view, const Parts& parts, int64_t bias_part)
       : view(view),
         place(*block.shared<View::Place>(parts.place)),
@@ -94,8 +94,8 @@ class TileTerms {
     block_.sync();
   }
 
-  /// Loads the sights of rows begin ... begin + kQueries - 1; returns the ranges of those of this thread.
-  /// `least`: of the group; null: to be found by index.
+  /// Loads the sights of rows begin ... begin + kQueries - 1 and returns the ranges of those that this thread
+  /// has loaded. `least` are the values of the group; if null, they are computed from indices.
   MTF_DEVICE SightRanges load_sights(const int* least, int begin) {
     SightRanges ranges;
     first_row_ = begin;
@@ -116,7 +116,7 @@ class TileTerms {
     return ranges;
   }
 
-  /// Of entries begin ... begin + kEntries - 1.
+  /// Loads ids and noise of entries begin ... begin + kEntries - 1.
   MTF_DEVICE void load_memory(int begin) {
     first_entry_ = begin;
     for (int i = block_.thread(); i < kEntries; i += block_.threads()) {
@@ -128,7 +128,7 @@ class TileTerms {
     }
   }
 
-  /// Finds what is seen, for complete(); a barrier is needed between them.
+  /// Computes which elements are visible, for complete(). The caller must put a barrier between the two.
   MTF_DEVICE void find_seen(int visibility) {
     if (visibility & kSeesAll) return;
     for (int i = block_.thread(); i < Tiles::kRows * kWords; i += block_.threads()) {
@@ -138,8 +138,8 @@ class TileTerms {
     }
   }
 
-  /// Adds the bias to logits; logits of what a query does not see become -infinity, and those of a query that
-  /// sees what is hidden 0.
+  /// Adds the bias to the logits. Logits of invisible entries become -infinity, and all logits of a query
+  /// that sees only hidden entries become 0.
   MTF_DEVICE void complete(const Tiles& tiles, int visibility, typename Tiles::Scores& logits) const {
     if (bias.any()) add_bias(tiles, visibility, logits);
     if (visibility & kSeesHidden) {
@@ -172,7 +172,7 @@ class TileTerms {
   }
 
   /// Calls visit(i, j, query, entry) for the thread's elements of a tile: row i and column j of its registers
-  /// are that query and that entry of the tiles.
+  /// belong to this query and this entry of the tiles.
   template <class Visit>
   MTF_DEVICE static void for_each(const Tiles& tiles, const Visit& visit) {
     MTF_UNROLL(Tiles::kThreadRows)
@@ -187,19 +187,19 @@ class TileTerms {
     }
   }
 
-  /// Memory position minus the query's.
+  /// The position of the entry minus that of the query.
   MTF_DEVICE int relative(int query, int entry) const {
     return memory_[entry].position - sights[query].position;
   }
 
   const View& view;
-  View::Place& place;  ///< of the group
+  View::Place& place;  ///< offsets of the group
   Sight* sights;
   using Bias = BiasByPosition<C, Tiles::kAllTerms>;
   Bias bias;
 
  private:
-  static constexpr int kWords = 2;  ///< of bits, of a row
+  static constexpr int kWords = 2;  ///< 32-bit words of visibility bits of a row
   static_assert(Tiles::kColumns == kWords * 32);
 
   MTF_DEVICE void add_bias(const Tiles& tiles, int visibility, typename Tiles::Scores& logits) const {
@@ -212,7 +212,7 @@ class TileTerms {
     }
   }
 
-  /// Bits of 32 columns of a row.
+  /// The visibility bits of 32 columns of a row.
   MTF_DEVICE uint32_t seen_by_ids(int row, int first) const {
     uint32_t bits = 0;
     for (int bit = 0; bit < 32; ++bit) {
@@ -234,14 +234,14 @@ class TileTerms {
 
   const Block& block_;
   MemoryIds* memory_;
-  C* noise_;  ///< of the tile of the memory, unless it differs from row to row
+  C* noise_;  ///< noise of the tile of the memory, unless it differs between rows
   uint32_t* seen_;
   bool noise_by_row_;
   int first_row_ = 0, first_entry_ = 0;
 };
 
-/// Writes a thread's part of a row of an output, times `scale`: `to` is the row, of `columns` columns, and
-/// `begin` the first one of the block's part.
+/// Writes a thread's part of an output row, times `scale`. `to` is the row, which has `columns` columns;
+/// `begin` is the first column of the block's part.
 template <class Tiles>
 MTF_DEVICE void save_row(const Tiles& tiles, const typename Tiles::C (&values)[Tiles::kThreadOutputs],
                          typename Tiles::C scale, typename Tiles::T* to, int begin, int columns,

@@ -1,7 +1,7 @@
-// The operands of attention as kernels see them. A *group* is a place of the dimensions that k has (batch,
-// heads) with one of the heads that share its memory; its *rows* are the queries that look into it. Heads
-// that share a memory are rows of one group (*folded*) where that is possible: row i is query i / fold of
-// head i % fold.
+// AttentionView describes the operands of attention for device kernels. A *group* is one index of the
+// dimensions that k has (batch, heads) with one of the heads that share its memory; its *rows* are the
+// queries that attend to this memory. Where possible, heads that share a memory are *folded* into rows of one
+// group: row i is query i / fold of head i % fold.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace mtf::cuda {
 
-/// A row of a group.
+/// The query and folded head of a row of a group.
 struct FoldedRow {
   int query, head;
   MTF_HOST_DEVICE FoldedRow(int row, int fold) : query(row), head(0) {
@@ -21,14 +21,14 @@ struct FoldedRow {
   }
 };
 
-/// Rows of a tile of an operand; those outside of [first, last) are read as zeros.
+/// The rows of a tile of an operand; those outside [first, last) are read as zeros.
 template <class T>
 struct TileRows {
-  const T* data;  ///< of row 0 of the group
+  const T* data;  ///< row 0 of the group
   int64_t stride, fold_stride;
   int fold;
   int begin;        ///< the tile's first row
-  int first, last;  ///< of the tile
+  int first, last;  ///< rows of the tile that exist
   int columns;
 
   MTF_DEVICE bool has(int row) const { return row >= first && row < last; }
@@ -39,46 +39,47 @@ struct TileRows {
 };
 
 struct AttentionView : AttentionOperands {
-  /// Beside those of the operation. Gradients lie as what they are gradients of.
+  /// Further operands beside those of the operation. Gradients have the layout of what they are gradients of.
   enum : int { kResult = AttentionOperands::kOperands, kLogSum, kDBias, kOperands };
   using Place = Offsets<kOperands>;
-  /// Rows, and entries of the memory, of a tile.
+  /// The number of rows, or of entries of the memory, of a tile.
   static constexpr int kTile = 64;
-  /// Of `farthest`: a longer bias is not copied to shared memory.
+  /// The largest `farthest` for which the bias is copied to shared memory.
   static constexpr int kFarthestShared = 1024;
 
-  Strided<kOperands> groups;  ///< those of an entry of the memory follow each other
-  int heads = 1;              ///< groups of an entry
-  int rows = 1;               ///< of a group
+  Strided<kOperands> groups;  ///< groups of one entry are consecutive
+  int heads = 1;              ///< number of groups of an entry
+  int rows = 1;               ///< number of rows of a group
   int fold = 1;
   int64_t length_strides[kOperands] = {}, fold_strides[kOperands] = {};
   int memory = 1, key = 1, value = 1;
-  int64_t key_stride = 0, value_stride = 0;  ///< of the memory's entries in k and in v
+  int64_t key_stride = 0, value_stride = 0;  ///< between entries of the memory in k and in v
 
   bool by_segment = false, by_priority = false, by_lower = false, by_upper = false;
-  int min_relative = 0, max_relative = 0;  ///< where by_lower, by_upper
-  int first_query = 0;                     ///< index of the first one
-  double extra_logit = 0;                  ///< -infinity: none
-  /// Of the bias: by relative position from -farthest to farthest; 0: no bias.
+  int min_relative = 0, max_relative = 0;  ///< used if by_lower, by_upper
+  int first_query = 0;                     ///< index of the first query of the slice
+  double extra_logit = 0;                  ///< -infinity if there is none
+  /// The bias is indexed by relative position from -farthest to farthest; 0 if there is no bias.
   int farthest = 0, bucket_count = 0;
   const int32_t* buckets = nullptr;
-  bool aligned = false;  ///< rows of q, k, v and the result begin at multiples of kPackBytes
+  /// True if rows of q, k, v and the result begin at multiples of kPackBytes.
+  bool aligned = false;
 
-  uint32_t operands = 0;  ///< bit i: there is operand i
+  uint32_t operands = 0;  ///< bit i: operand i exists
   const void* data[kOperands] = {};
 
   MTF_HOST_DEVICE bool has(int operand) const { return operands >> operand & 1; }
   MTF_HOST_DEVICE bool masked() const { return by_segment || by_priority || by_lower || by_upper; }
-  /// The memory has ids.
+  /// True if the memory has ids.
   MTF_HOST_DEVICE bool memory_has_ids() const {
     return has(kMemorySegment) || has(kMemoryPriority) || has(kMemoryPosition);
   }
-  /// The noise differs from row to row of a group.
+  /// True if the noise differs between the rows of a group.
   MTF_HOST_DEVICE bool noise_by_row() const { return length_strides[kNoise] != 0; }
   MTF_HOST_DEVICE bool has_extra_logit() const { return extra_logit > -__builtin_huge_val(); }
   MTF_HOST_DEVICE FoldedRow folded(int row) const { return FoldedRow(row, fold); }
 
-  /// Of a row of the group at `place`.
+  /// The offset of a row of the group at `place`.
   MTF_DEVICE int64_t offset(const Place& place, int operand, const FoldedRow& row) const {
     return place[operand] + row.query * length_strides[operand] + row.head * fold_strides[operand];
   }
@@ -94,7 +95,7 @@ struct AttentionView : AttentionOperands {
     return static_cast<const T*>(data[operand]) + place[operand];
   }
 
-  /// Rows `begin` ... begin + count - 1 of q or the result, or entries of k or v.
+  /// The rows `begin` ... begin + count - 1 of q or the result, or entries of k or v.
   template <class T>
   MTF_DEVICE TileRows<T> tile_of_queries(const Place& place, int operand, int begin, int count) const {
     const int rest = rows - begin;
@@ -115,7 +116,8 @@ struct AttentionView : AttentionOperands {
   }
 };
 
-/// Parts of a block's shared memory or of scratch, counted where they are asked for and where they are used.
+/// Divides a block's shared memory, or scratch memory, into parts. The same calls compute the size on the
+/// host and the offsets on the device.
 class MemoryParts {
  public:
   template <class T>

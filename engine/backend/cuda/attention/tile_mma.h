@@ -1,20 +1,20 @@
-// Tensor cores and asynchronous copies, for kernels that multiply tiles of bfloat16 in shared memory: a
-// warp's product of fragments, the loads of fragments, and copies from global memory that run beside the
-// arithmetic.
+// Tensor core products and asynchronous copies, for kernels that multiply tiles of bfloat16 in shared memory:
+// the product of fragments by a warp, the loads of fragments, and copies from global memory that run
+// concurrently with arithmetic.
 //
 //   uint32_t a[4], b[4];
-//   load_matrices(block, tile, place of row lane % 16, columns lane / 16 * 8, a);    // 16 x 16 of A
+//   load_matrices(block, tile, byte of row lane % 16, columns lane / 16 * 8, a);     // 16 x 16 of A
 //   load_matrices(block, tile, ..., b);                                              // 16 rows of B^T
 //   mma_16x8x16(block, upper, lower, a, b[0], b[1]);
 //
-// Fragments (PTX ISA, "Matrix Fragments for mma.m16n8k16"), with g = lane / 4, t = lane % 4; an element is a
-// pair of bfloat16, the first in the lower half:
+// Fragments (PTX ISA, "Matrix Fragments for mma.m16n8k16"), with g = lane / 4 and t = lane % 4. An element is
+// a pair of bfloat16, the first in the lower half:
 //
 //   a[0] = A[g][2t, 2t+1]   a[1] = A[g + 8][2t, 2t+1]   a[2] = A[g][2t+8, 2t+9]   a[3] = A[g + 8][2t+8, 2t+9]
 //   b[0] = B[2t, 2t+1][g]   b[1] = B[2t+8, 2t+9][g]
 //   upper = C[g][2t, 2t+1]  lower = C[g + 8][2t, 2t+1]
 //
-// So two neighbouring tiles of C, rounded to bfloat16, are a tile of A.
+// Two neighbouring tiles of C, rounded to bfloat16, therefore form a tile of A.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@
 
 namespace mtf::cuda {
 
-/// Two values as an element of a fragment.
+/// Rounds two values to an element of a fragment.
 MTF_DEVICE uint32_t pack_bfloat16(float first, float second) {
 #if defined(__CUDACC__)
   uint32_t pair;
@@ -54,9 +54,10 @@ MTF_DEVICE float approximate_exp2(float x) {
 #endif
 }
 
-/// Keeps the compiler from loading what is behind it before it, into registers that are short.
+/// Keeps the compiler from moving later loads to before this point, where registers are scarce.
 MTF_DEVICE void load_later() { asm volatile("" : : : "memory"); }
-/// `x`, so that what depends on it is not computed before a loop and kept in registers.
+/// Returns x, but keeps the compiler from computing what depends on it before a loop and holding it in
+/// registers.
 MTF_DEVICE int computed_here(int x) {
   asm volatile("" : "+r"(x));
   return x;
@@ -68,15 +69,15 @@ MTF_DEVICE uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-/// Four matrices of 8 x 8 from shared memory. Lane l gives the place of row l % 8 of matrix l / 8 (`byte` of
-/// `tile`; 16 bytes, aligned) and gets the elements 2t, 2t + 1 of row g of each.
+/// Loads four 8 x 8 matrices from shared memory. Lane l gives the address of row l % 8 of matrix l / 8
+/// (`byte` of `tile`; 16 bytes, aligned) and gets the elements 2t, 2t + 1 of row g of each matrix.
 MTF_DEVICE void load_matrices(const Block&, const void* tile, int byte, uint32_t (&matrices)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
                : "r"(shared_address(tile) + byte)
                : "memory");
 }
-/// The same of the transposes: a lane gets the elements g of the rows 2t, 2t + 1.
+/// Loads the transposed matrices: a lane gets element g of the rows 2t and 2t + 1.
 MTF_DEVICE void load_transposed_matrices(const Block&, const void* tile, int byte, uint32_t (&matrices)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
@@ -84,7 +85,7 @@ MTF_DEVICE void load_transposed_matrices(const Block&, const void* tile, int byt
                : "memory");
 }
 
-/// C [16 x 8] += A [16 x 16] B [16 x 8] in float32; `upper`, `lower`: two values each.
+/// C [16 x 8] += A [16 x 16] B [16 x 8] in float32. `upper` and `lower` are two values each.
 MTF_DEVICE void mma_16x8x16(const Block&, float* upper, float* lower, const uint32_t (&a)[4], uint32_t b0,
                             uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -93,18 +94,18 @@ MTF_DEVICE void mma_16x8x16(const Block&, float* upper, float* lower, const uint
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// A thread's copies of 16 bytes from global to shared memory. Other threads see them after this thread's
-/// wait() and a barrier.
+/// A thread's 16-byte copies from global to shared memory. Other threads see them after this thread's wait()
+/// and a barrier.
 class AsyncCopies {
  public:
-  /// To `byte` of `tile`. `copied` false: zeros, `from` is not read.
+  /// Copies to `byte` of `tile`. If `copied` is false, it writes zeros and does not read `from`.
   MTF_DEVICE void copy(void* tile, int byte, const void* from, bool copied) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  :
                  : "r"(shared_address(tile) + byte), "l"(__cvta_generic_to_global(from)), "r"(copied ? 16 : 0)
                  : "memory");
   }
-  /// Waits for all of them.
+  /// Waits for all copies.
   MTF_DEVICE void wait() { asm volatile("cp.async.wait_all;" : : : "memory"); }
 };
 
@@ -112,7 +113,7 @@ class AsyncCopies {
 
 namespace emulator {
 
-/// Row `lane % 8` of matrix `lane / 8`, for all lanes.
+/// The row `lane % 8` of matrix `lane / 8`, for all lanes.
 struct MatrixRows {
   const unsigned char* rows[kWarp];
 
@@ -171,8 +172,8 @@ inline void mma_16x8x16(const Block& block, float* upper, float* lower, const ui
   }
 }
 
-/// Spoils the memory at once and copies when it is told to wait, so that a kernel that reads too early, or
-/// copies to what is still read, gives wrong results.
+/// Overwrites the memory with garbage at once and copies only in wait(), so that a kernel that reads too
+/// early, or copies to memory that is still being read, gives wrong results.
 class AsyncCopies {
  public:
   void copy(void* tile, int byte, const void* from, bool copied) {

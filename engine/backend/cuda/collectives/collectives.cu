@@ -1,4 +1,4 @@
-// Collectives among positions of one device: each result is made straight from the members' memory.
+// Collectives among positions of one device: each result is computed directly from the members' memory.
 #include <utility>
 #include <vector>
 
@@ -10,7 +10,7 @@
 namespace mtf::cuda {
 namespace {
 
-/// all_reduce, and reduce_scatter of an axis.
+/// all_reduce, and reduce_scatter along an axis.
 class Reduce final : public PreparedCollective {
  public:
   Reduce(const Collective& c, Device& device)
@@ -41,14 +41,14 @@ class Reduce final : public PreparedCollective {
  private:
   Device& device_;
   std::unique_ptr<DeviceReduction> reduction_;
-  int64_t element_;  ///< bytes
+  int64_t element_;  ///< bytes of an element
   int64_t members_;
   bool scatter_;
   AxisExtent extent_;
-  int64_t part_ = 0, size_ = 0;  ///< elements of the result: in one row of the outer axes, and in all
+  int64_t part_ = 0, size_ = 0;  ///< elements of the result in one row of the outer axes, and in all
 };
 
-/// From the input of the piece's source to the result.
+/// The copy of a piece from the input of its source to the result.
 BlockCopy copy_of(const MovePlan& plan, const StridedCopy& piece, const std::byte* input, std::byte* result) {
   return {.from = input + piece.source_begin,
           .to = result + piece.begin,

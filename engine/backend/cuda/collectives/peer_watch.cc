@@ -39,7 +39,7 @@ bool PeerWatch::go_on() {
     return true;
   } catch (...) {
     const std::lock_guard lock(mutex_);
-    error_ = std::current_exception();  // before the wait of whoever is to see it ends
+    error_ = std::current_exception();  // set before end_() ends the wait of the thread that is to see it
   }
   end_();
   return false;

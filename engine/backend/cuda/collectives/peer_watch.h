@@ -1,8 +1,8 @@
-// Looks whether the collectives of a device can still end. One that waits for a process that is gone runs for
-// ever, and with it whoever waits for the device.
+// PeerWatch checks that the collectives of a device can still finish. One that waits for a process that is
+// gone runs forever, and so does every thread that waits for the device.
 //
 //   PeerWatch watch([&] { host.check(); collectives.check(); }, [&] { collectives.abort(); }, timeout);
-//   watch.during([&] { device.wait(stream); });       // throws what the thread has found
+//   watch.during([&] { device.wait(stream); });       // throws the error that the watch has found
 #pragma once
 
 #include <atomic>
@@ -16,18 +16,19 @@
 
 namespace mtf::cuda {
 
-/// A thread that calls `look` again and again until it throws, or one during() has lasted longer than
-/// `timeout`. It then keeps the error and calls `end`, which ends all that the device does.
+/// A thread that calls `look` repeatedly until it throws, or until a call of during() has lasted longer than
+/// `timeout`. It then keeps the error and calls `end`, which must end all work of the device.
 class PeerWatch {
  public:
   PeerWatch(std::function<void()> look, std::function<void()> end, Milliseconds timeout);
   PeerWatch(const PeerWatch&) = delete;
   PeerWatch& operator=(const PeerWatch&) = delete;
 
-  /// Throws the error that the thread has found, if any.
+  /// Throws the error that the thread has found, if there is one.
   void check();
-  /// Calls `call`, which waits for the device or enqueues what may. The thread's error comes before one of
-  /// the call, which follows from it. One call at a time has the timeout.
+  /// Runs `call`, which waits for the device or enqueues work and may block. An error of the thread takes
+  /// precedence over one of the call, which is a consequence. Only one call at a time is covered by the
+  /// timeout.
   template <class Call>
   void during(const Call& call) {
     check();
@@ -54,12 +55,13 @@ class PeerWatch {
   };
 
   void look();
-  /// Looks; false: that was the end.
+  /// Looks once. Returns false when the watch has ended.
   bool go_on();
 
   const std::function<void()> look_, end_;
   const Milliseconds timeout_;
-  std::atomic<Clock::time_point> since_ = Clock::time_point::max();  ///< during() lasts; max: there is none
+  /// The start of the running during(); max if there is none.
+  std::atomic<Clock::time_point> since_ = Clock::time_point::max();
   std::mutex mutex_;
   std::exception_ptr error_;
   PeriodicThread thread_;

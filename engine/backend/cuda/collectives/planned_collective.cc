@@ -106,9 +106,9 @@ class PlannedCollective final : public RemoteCollective {
 
   const PlannedCollectiveContext context_;
   const DevicePlan plan_;
-  std::vector<std::unique_ptr<DeviceReduction>> reductions_;  ///< by tree
+  std::vector<std::unique_ptr<DeviceReduction>> reductions_;  ///< by DevicePlan::trees
   const std::unique_ptr<Event> ready_, sent_;
-  // Scratch memory of this run, or of the last.
+  // The scratch memory of this run, or of the last one.
   int block_ = BlockPool::kNone;
   std::byte* scratch_ = nullptr;
   bool is_started_ = false;

@@ -1,4 +1,4 @@
-// A collective between GPUs of several processes, by its plan (engine/comm/device/device_plan.h).
+// Runs a collective between GPUs of several processes by its plan (engine/comm/device/device_plan.h).
 #pragma once
 
 #include <memory>
@@ -12,15 +12,15 @@ namespace mtf::cuda {
 
 struct PlannedCollectiveContext {
   Device& device;
-  DeviceCollectives&
-      library;    ///< of the process group, where the plan is by the library; else of all processes
-  Stream stream;  ///< of messages
+  /// The library's group of the process group if the plan is by the library, else of all processes.
+  DeviceCollectives& library;
+  Stream stream;  ///< stream for messages
   ScratchBlocks& scratch;
   PeerWatch& watch;
-  const bool* guard;  ///< null: results are always wanted
+  const bool* guard;  ///< null if results are always wanted
 };
 
-/// The compute stream packs, the stream of messages waits for it and sends; at wait() the compute stream
+/// The compute stream packs; the stream for messages waits for it and sends. After wait() the compute stream
 /// waits for the messages.
 std::unique_ptr<RemoteCollective> make_planned_collective(const PlannedCollectiveContext& context,
                                                           DevicePlan plan);

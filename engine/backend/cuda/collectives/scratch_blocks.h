@@ -1,4 +1,4 @@
-// Memory of a device for collectives, from the start of each until its end.
+// Device memory for collectives, each of which holds a block from its start until its end.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace mtf::cuda {
 
-/// The blocks of a BlockPool. One that is new is allocated.
+/// The memory of the blocks of a BlockPool; new blocks are allocated.
 class ScratchBlocks {
  public:
   explicit ScratchBlocks(Backend& backend) : backend_(backend) {}
@@ -18,7 +18,7 @@ class ScratchBlocks {
 
   int take(int64_t bytes, int last);
   void give_back(int block) { pool_.give_back(block); }
-  /// BlockPool::kNone: null.
+  /// The memory of a block; null for BlockPool::kNone.
   std::byte* data(int block) const;
 
  private:

@@ -10,21 +10,22 @@ namespace {
 
 constexpr int kSumThreads = 128;
 
-/// A leaf of the tree. The leaves come from left to right; sums of complete subtrees wait on a stack.
+/// A leaf of the tree. Leaves are read from left to right, while sums of complete subtrees wait on a stack.
 struct Leaf {
   const std::byte* data = nullptr;
-  int64_t row = 0;       ///< elements from one part to the next
-  int combines = 0;      ///< with the top of the stack, one after the other, once this leaf is there
-  bool is_wide = false;  ///< in the accumulator's type
+  int64_t row = 0;  ///< elements between the begins of adjacent parts
+  /// How often the sum is combined with the top of the stack after this leaf has been read.
+  int combines = 0;
+  bool is_wide = false;  ///< its elements have the accumulator's type
 };
 
-/// As many as go to a kernel by value.
+/// As many leaves as a kernel can take by value.
 struct Leaves {
   static constexpr int64_t kMost = 64;
   Leaf leaves[kMost];
 };
 
-/// More leaves than that are put in memory of the device first.
+/// Stores leaves in device memory, for trees with more leaves than that.
 struct StoreLeaves {
   Leaves from;
   Leaf* to;
@@ -41,19 +42,19 @@ MTF_DEVICE A combine(A a, A b, Reduction reduction) {
   return reduction == Reduction::kMax ? Max{}(a, b) : Min{}(a, b);
 }
 
-/// result[i] = the root of the tree over the leaves' elements, rounded once to a Result; N elements at a
-/// time. kMixed: some leaves are wide.
+/// result[i] = the root of the tree over the leaves' elements, rounded once to Result, for N elements at a
+/// time. With kMixed some leaves are wide.
 template <class T, class Result, bool kMixed, int N>
 struct ReduceTree {
   static constexpr int kMaxThreads = kSumThreads;
-  using Element = std::conditional_t<kMixed, Computed<T>, T>;  ///< as loaded
+  using Element = std::conditional_t<kMixed, Computed<T>, T>;  ///< type of loaded elements
   Leaves by_value;
-  const Leaf* stored = nullptr;  ///< null: by value
-  int64_t count;                 ///< of leaves
+  const Leaf* stored = nullptr;  ///< null if the leaves are passed by value
+  int64_t count;                 ///< number of leaves
   Reduction reduction;
   Result* result;
   int64_t size;
-  Divisor part;  ///< elements that lie together in the leaves
+  Divisor part;  ///< contiguous elements of the leaves
 
   MTF_DEVICE void operator()(const Block& block) const {
     constexpr int kAtOnce = 4;
@@ -184,7 +185,7 @@ class TreeSum final : public DeviceReduction {
   Reduction reduction_;
   std::vector<int64_t> members_;  ///< by leaf
   std::vector<Leaf> leaves_;
-  int64_t depth_ = 0;  ///< of the stack
+  int64_t depth_ = 0;  ///< depth of the stack
   std::byte* stored_ = nullptr;
 };
 

@@ -1,4 +1,4 @@
-// Elements of several places combined in the order of a tree (engine/comm/tree_sum.h), on the device.
+// Combines elements from several places in the order of a tree (engine/comm/tree_sum.h), on the device.
 #pragma once
 
 #include <memory>
@@ -12,19 +12,19 @@ namespace mtf::cuda {
 
 class DeviceReduction {
  public:
-  /// Parts of elements that follow each other; those of the results do, too.
+  /// Parts of contiguous elements. Parts of the result are contiguous as well.
   struct Operand {
     const std::byte* data = nullptr;
-    int64_t row = 0;  ///< elements from one part to the next
+    int64_t row = 0;  ///< elements between the begins of adjacent parts
   };
 
   virtual ~DeviceReduction() = default;
-  /// `operands`: by TreeNode::member; `part`, `size`: elements, of a part and in all.
+  /// `operands` are indexed by TreeNode::member; `part` and `size` count elements of a part and in all.
   virtual void run(const Launcher& launch, std::span<const Operand> operands, int64_t part, int64_t size,
                    std::byte* result) const = 0;
 };
 
-/// `is_rounded`: the result is; else it is in the accumulator's type.
+/// With `is_rounded` the result has type `dtype`, else the accumulator's type.
 std::unique_ptr<DeviceReduction> prepare_device_reduction(const std::vector<TreeNode>& tree, DType dtype,
                                                           Reduction reduction, bool is_rounded,
                                                           Device& device);

@@ -1,4 +1,4 @@
-// Contractions by the matmul library, as einsum_plan.h lays them out.
+// Contractions by the matmul library, planned by einsum_plan.h.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -15,7 +15,7 @@
 namespace mtf::cuda {
 namespace {
 
-/// Of operands in scratch and of the library's workspace.
+/// The alignment of operands in scratch and of the library's workspace.
 constexpr int64_t kAlignment = 256;
 
 constexpr int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -24,15 +24,16 @@ std::byte* aligned(std::byte* address) {
   return reinterpret_cast<std::byte*>(aligned(reinterpret_cast<int64_t>(address)));
 }
 
-/// Finishes an output that was made in scratch: with its bias and its epilogue, in its type and order.
+/// Finishes an output that was computed in scratch: adds its bias, applies its epilogue, and stores it in its
+/// own type and order.
 template <class T, class Out>
 struct FinishOutput {
   const T* packed;
   Out* y;
-  const Out* bias;  ///< null: none
-  Strided<3> walk;  ///< of y, of the scratch, of the bias
+  const Out* bias;  ///< null if there is none
+  Strided<3> walk;  ///< strides of y, of the scratch and of the bias
   Epilogue epilogue;
-  bool adds;  ///< to what y holds
+  bool adds;  ///< adds to the values that y holds
 
   MTF_DEVICE void operator()(const Block& block) const {
     using A = Computed<T>;
@@ -46,7 +47,7 @@ struct FinishOutput {
   }
 };
 
-/// Calls of the library, and copies of operands to and from scratch.
+/// Calls the library, and copies operands to and from scratch.
 template <class T, class Out>
 class ProductKernel final : public Kernel {
  public:
@@ -71,7 +72,7 @@ class ProductKernel final : public Kernel {
       prepare_copy(i);
     }
     scratch_ = workspace_ + workspace;
-    // The scratch of a call may begin within an aligned piece.
+    // The scratch memory of a call may begin at an unaligned address.
     if (scratch_ > 0) scratch_ += kAlignment;
   }
 
@@ -98,7 +99,7 @@ class ProductKernel final : public Kernel {
  private:
   void prepare_copy(size_t operand) {
     const PackedOperand& packed = *plan_.packed[operand];
-    // What is written is written in order.
+    // Writes are in order.
     const size_t written = operand == kOut ? 0 : 1;
     StridedAxes<3> axes = packed.axes;
     std::ranges::stable_sort(
@@ -147,11 +148,11 @@ class ProductKernel final : public Kernel {
   Epilogue epilogue_;
   bool accumulates_;
   Device& device_;
-  std::shared_ptr<const Matmul> setting_, adding_;  ///< the output, to the output
-  std::array<int64_t, 3> offsets_{};                ///< of operands in scratch
-  std::array<Transposition, 3> copies_;             ///< to scratch, of the output from it
+  std::shared_ptr<const Matmul> setting_, adding_;  ///< products that set the output, and that add to it
+  std::array<int64_t, 3> offsets_{};                ///< offsets of operands in scratch
+  std::array<Transposition, 3> copies_;             ///< copies inputs to scratch, the output from it
   Strided<3> finish_walk_;
-  int64_t workspace_ = 0;  ///< its offset in scratch
+  int64_t workspace_ = 0;  ///< offset of the workspace in scratch
   int64_t scratch_ = 0;
 };
 

@@ -12,11 +12,12 @@ namespace {
 using Axes = ContractionAxes;
 using Axis = Axes::value_type;
 
-// The estimate, for a GPU of the class of an H100. It decides between plans, and is the same on every device.
+// Constants of the cost estimate, for a GPU of the class of an H100. It decides between plans and is the same
+// on every device.
 constexpr double kNanosecondsPerCall = 2000;
 constexpr double kBytesPerNanosecond = 2000;
 constexpr int64_t kSliceAlignment = 64;  ///< bytes
-constexpr int64_t kTile = 64;            ///< entries along a side of what is computed at least
+constexpr int64_t kTile = 64;            ///< the least number of entries that are computed along a side
 
 double flops_per_nanosecond(const Contraction& contraction) {
   if (contraction.input == DType::kBFloat16) return 5e5;
@@ -44,7 +45,7 @@ Axes axes_of(const Shape& dimensions, const KernelContext& context) {
   return axes;
 }
 
-/// The four classes of a contraction; which of them an operand has.
+/// The four classes of dimensions of a contraction, and the classes that each operand has.
 enum Class : size_t { kBatch, kRows, kColumns, kSummed };
 constexpr size_t kClasses = 4;
 using Classes = std::array<Axes, kClasses>;
@@ -57,10 +58,11 @@ bool varies_fastest(const Axes& axes, size_t operand) {
   return std::ranges::any_of(axes, [=](const Axis& axis) { return axis.strides[operand] == 1; });
 }
 
-/// Which operands are in scratch.
+/// True for the operands in scratch.
 using Packed = std::array<bool, 3>;
 
-/// The axes as the products see them, in memory order: operands in scratch have strides that suit them.
+/// The axes as the products see them, in memory order. Operands in scratch get strides that suit the
+/// products.
 class View {
  public:
   View(const Contraction& contraction, const Packed& packed)
@@ -79,7 +81,7 @@ class View {
   const StridedAxes<3>& copy(size_t operand) const { return copies_[operand]; }
 
  private:
-  /// The operand whose order the class takes: one that keeps its order, if there is one.
+  /// The operand whose order the class takes: one that is not packed, if there is one.
   static size_t leader(size_t kind, const Packed& packed) {
     constexpr size_t kPreferred[] = {kOut, kA, kB};
     for (size_t operand : kPreferred) {
@@ -93,7 +95,8 @@ class View {
         axes, [=](const Axis& x, const Axis& y) { return x.strides[operand] > y.strides[operand]; });
   }
 
-  /// Gives the operand dense strides: batch first, and last the class that varies fastest in the tensor.
+  /// Gives the operand dense strides, with the batch first and the class that varies fastest in the tensor
+  /// last.
   void pack(size_t operand) {
     std::array<Class, 3> order = kClassesOf[operand];
     if (varies_fastest(axes_[order[1]], operand)) std::swap(order[1], order[2]);
@@ -122,7 +125,7 @@ struct Stored {
   int64_t row = 0;
 };
 
-/// The matrix of axes `i` and `j` in an operand; nothing: neither of them is dense.
+/// The matrix of axes `i` and `j` in an operand; nothing if neither of them is dense.
 std::optional<Stored> stored(const Axis& i, const Axis& j, size_t operand) {
   const int64_t row = i.strides[operand], column = j.strides[operand];
   if (column == 1 || j.size == 1) {
@@ -140,14 +143,15 @@ struct Matrices {
   Axis rows, columns, summed, batch;
 };
 
-/// The library adds a bias that has the columns alone, in order. (Its alignment is that of the tensor.)
+/// True if the bias depends on the columns only, in order, so that the library can add it. (Its alignment is
+/// that of the tensor.)
 bool is_bias_of_columns(const Matrices& axes, const Axes& loops) {
   const auto lacks = [](const Axis& axis) { return axis.size == 1 || axis.strides[kBias] == 0; };
   return lacks(axes.rows) && lacks(axes.batch) && std::ranges::all_of(loops, lacks) &&
          (axes.columns.size == 1 || axes.columns.strides[kBias] == 1);
 }
 
-/// `plan` with calls for these matrices; nothing: one of them is no matrix, or the bias no row.
+/// `plan` with calls for these matrices; nothing if one of them is not a matrix, or the bias not a row.
 std::optional<EinsumPlan> with_matrices(EinsumPlan plan, Matrices axes) {
   const std::optional<Stored> out = stored(axes.rows, axes.columns, kOut);
   if (!out) return {};
@@ -195,7 +199,7 @@ double nanoseconds(const Contraction& contraction, const EinsumPlan& plan) {
   return time;
 }
 
-/// The largest power of two of which the addresses of all calls are multiples.
+/// The largest power of two that divides the addresses of all calls.
 int64_t alignment(const EinsumPlan& plan) {
   int64_t bits = kSliceAlignment;
   for (const Axes* axes : {&plan.loops, &plan.sums}) {
@@ -209,7 +213,7 @@ int64_t alignment(const EinsumPlan& plan) {
   return bits & -bits;
 }
 
-/// Calls visit(axis, the others) for each axis; for an axis of one entry where there is none.
+/// Calls visit(axis, the other axes) for each axis; if there is none, for an axis of one entry.
 template <class Visit>
 void for_each_axis(const Axes& axes, const Visit& visit) {
   if (axes.empty()) visit(Axis{}, axes);
@@ -220,7 +224,7 @@ void for_each_axis(const Axes& axes, const Visit& visit) {
   }
 }
 
-/// Tries plans and keeps the one that is estimated to be the fastest, the first of several.
+/// Tries plans and keeps the first with the shortest estimated time.
 class Search {
  public:
   explicit Search(const Contraction& contraction) : contraction_(contraction) {}
@@ -229,7 +233,7 @@ class Search {
     const View view(contraction_, packed);
     const Classes classes = view.joined_axes();
     for_each_axis(classes[kSummed], [&](const Axis& summed, const Axes& sums) {
-      // A sum over several calls is finished and rounded after the last of them.
+      // A sum over several calls can be finished and rounded only after the last of them.
       const bool narrow = contraction_.output == DType::kBFloat16;
       const bool by_library = !packed[kOut] && contraction_.finishes();
       if (!sums.empty() && (by_library || (narrow && !packed[kOut]))) return;
@@ -295,7 +299,7 @@ Contraction contraction_of(const KernelContext& context) {
 
 EinsumPlan plan_einsum(const Contraction& contraction) {
   Search search(contraction);
-  // Everything packed is a single call: there is always a plan.
+  // Packing everything gives a single call, so there is always a plan.
   for (unsigned mask = 0; mask < 8; ++mask) {
     const Packed packed = {(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0};
     if (contraction.output_in_scratch && !packed[kOut]) continue;

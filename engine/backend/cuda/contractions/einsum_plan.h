@@ -1,10 +1,10 @@
-// How a contraction becomes products of matrices: a pure function of shapes and memory orders.
+// Plans how a contraction becomes matrix products: a pure function of shapes and memory orders.
 //
-// Dimensions of one class (batch, rows, columns, summed) that are neighbours in all operands that have them
-// are one axis. One axis of each class makes the matrices, another the batch of a call; those that are left
-// are loops over calls. An operand whose order suits no product, or would take too many calls, is copied to
-// scratch in an order that does, and an output made there is copied out: whatever an estimate finds the
-// fastest.
+// Dimensions of one class (batch, rows, columns, summed) that are adjacent in all operands that have them
+// form one axis. One axis of rows, columns and summed dimensions each forms the matrices, and another axis
+// the batch of a call; the remaining axes are loops over calls. An operand whose order suits no product, or
+// would need too many calls, is copied to scratch in a suitable order, and an output computed there is copied
+// out. A cost estimate chooses the fastest plan.
 #pragma once
 
 #include <array>
@@ -17,13 +17,13 @@
 
 namespace mtf::cuda {
 
-/// Of a contraction.
+/// The operands of a contraction.
 enum ContractionOperand : size_t { kA = 0, kB = 1, kOut = 2, kBias = 3 };
 
-/// Axes with their strides in each operand; 0 in one without the axis.
+/// Axes with their strides in each operand; 0 for an operand without the axis.
 using ContractionAxes = StridedAxes<4>;
 
-/// output = epilogue(a b + bias), by class of dimensions (classify).
+/// output = epilogue(a b + bias), by class of dimensions (see classify).
 struct Contraction {
   ContractionAxes batch, rows, columns, summed;
   DType input = DType::kFloat32;
@@ -31,33 +31,34 @@ struct Contraction {
   bool tf32 = false;
   bool bias = false;
   Epilogue epilogue = Epilogue::kNone;
-  bool output_in_scratch = false;  ///< only a copy may write the output
+  bool output_in_scratch = false;  ///< the output may be written only by a copy
 
-  /// Something is done to the sums before they are rounded.
+  /// True if something is done to the sums before they are rounded.
   bool finishes() const { return bias || epilogue != Epilogue::kNone; }
 };
 
-/// Of an operation with inputs a, b and, perhaps, a bias. Axes of one entry are left out.
+/// The contraction of an operation with inputs a, b and possibly a bias. Axes of one entry are left out.
 Contraction contraction_of(const KernelContext& context);
 
-/// A tensor in scratch.
+/// An operand that is stored in scratch.
 struct PackedOperand {
-  StridedAxes<3> axes;  ///< strides of the tensor, in scratch, where it is dense, and of the bias
+  StridedAxes<3> axes;  ///< strides in the tensor, in scratch (where it is dense) and in the bias
   DType dtype = DType::kFloat32;
 
   int64_t bytes() const { return size_of(axes) * static_cast<int64_t>(size_of(dtype)); }
 };
 
 struct EinsumPlan {
-  MatmulProblem problem;  ///< of a call; `accumulate` says nothing
-  bool swapped = false;   ///< b is the left matrix, a the right one: the product is made transposed
+  MatmulProblem problem;  ///< product of one call; `accumulate` is not used
+  bool swapped = false;   ///< b is the left matrix and a the right one: the product is transposed
   ContractionAxes loops;  ///< over calls: offsets in a, b and the output, or in their packed forms
-  ContractionAxes sums;   ///< over calls for one matrix of the output, the second and later ones add to it
-  std::array<std::optional<PackedOperand>, 3> packed;  ///< a packed output is finished by the copy
-  int64_t flops = 0;                                   ///< 2 for each multiply-add
+  /// Loops over calls for the same matrix of the output; all but the first call add to it.
+  ContractionAxes sums;
+  std::array<std::optional<PackedOperand>, 3> packed;  ///< the copy of a packed output also finishes it
+  int64_t flops = 0;                                   ///< two for each multiply-add
 };
 
-/// No axis is empty.
+/// No axis may be empty.
 EinsumPlan plan_einsum(const Contraction& contraction);
 
 }  // namespace mtf::cuda

@@ -7,7 +7,7 @@
 namespace mtf::cuda {
 namespace {
 
-/// The strides along some of the operands.
+/// The axes with the strides of some of the operands.
 template <size_t... kOperands>
 StridedAxes<sizeof...(kOperands)> along(const ContractionAxes& axes) {
   StridedAxes<sizeof...(kOperands)> result;
@@ -16,18 +16,18 @@ StridedAxes<sizeof...(kOperands)> along(const ContractionAxes& axes) {
 }
 
 /// y[j] = sum over k of a[j, k] b[j, k]. The sum is cut into chunks; a thread, or a warp along the summed
-/// axes, makes one of an entry j.
+/// axes, computes one chunk of one entry j.
 template <class T, class Out, int kThreads>
 struct InnerProduct {
   using A = Computed<T>;
   const T *a, *b;
   Out* y;
-  A* partial;          ///< [entries, chunks]; null: there is one chunk
-  Strided<3> entries;  ///< of a, b, y
-  Strided<2> summed;   ///< of a, b
+  A* partial;          ///< [entries, chunks]; null if there is one chunk
+  Strided<3> entries;  ///< strides of a, b, y
+  Strided<2> summed;   ///< strides of a, b
   Divisor entry_count;
   int64_t chunks, chunk;
-  bool adds;  ///< to what y holds
+  bool adds;  ///< adds to the values that y holds
 
   MTF_DEVICE void operator()(const Block& block) const {
     const int64_t lane = block.thread() % kThreads;
@@ -52,7 +52,7 @@ struct InnerProduct {
   }
 };
 
-/// Sums the chunks of each entry: a warp for each.
+/// Sums the chunks of each entry, with one warp for each entry.
 template <class A, class Out>
 struct SumChunks {
   const A* partial;
@@ -84,7 +84,7 @@ ContractionAxes in_order(ContractionAxes axes, size_t operand) {
 template <class T, class Out, int kThreads>
 std::unique_ptr<Kernel> inner_product(const ContractionAxes& batch, const ContractionAxes& summed,
                                       bool accumulates, Device& device) {
-  // Enough units to fill a large GPU, none of which is small.
+  // Enough units to fill a large GPU, none of them small.
   constexpr int64_t kUnits = (1 << 18) / kThreads, kLeastChunk = kThreads == kWarp ? 1024 : 64;
   using A = Computed<T>;
   using Body = InnerProduct<T, Out, kThreads>;

@@ -1,4 +1,4 @@
-// Contractions without rows and columns: each entry of the output is an inner product of its own.
+// Contractions without rows and columns: each entry of the output is a separate inner product.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 namespace mtf::cuda {
 
-/// `accumulates`: KernelContext::accumulates. Neither bias nor epilogue.
+/// `accumulates` is KernelContext::accumulates. Bias and epilogue are not supported.
 std::unique_ptr<Kernel> make_inner_product(const Contraction& contraction, bool accumulates, Device& device);
 
-/// Rounds a sum of a contraction. `adds`: to what is there.
+/// Rounds and stores a sum of a contraction. With `adds` it is added to the stored value.
 template <class A, class Out>
 MTF_DEVICE void store_sum(Out* y, A sum, bool adds) {
   *y = narrow<Out>(adds ? widen(*y) + sum : sum);

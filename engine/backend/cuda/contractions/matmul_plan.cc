@@ -10,7 +10,7 @@
 namespace mtf::cuda {
 namespace {
 
-/// Rows of `columns` elements, row by row, as stored.
+/// The extents of a matrix as stored: rows of `columns` elements, row by row.
 struct StoredMatrix {
   int64_t rows, columns;
 };
@@ -23,7 +23,7 @@ StoredMatrix stored_b(const MatmulProblem& p) {
 }
 StoredMatrix stored_c(const MatmulProblem& p) { return {p.m, p.n}; }
 
-/// The largest power of two that divides all of them.
+/// The largest power of two that divides all three.
 int64_t common_power(int64_t x, int64_t y, int64_t z) {
   return int64_t{1} << std::countr_zero(static_cast<uint64_t>(x | y | z));
 }
@@ -35,7 +35,7 @@ ColumnMajorMatrix matrix(const MatmulProblem& problem, StoredMatrix stored, int6
           batch,          transpose,   common_power(problem.alignment, row * bytes, batch * bytes)};
 }
 
-/// From row to row, where there are several.
+/// The stride between rows; that of a single row does not matter.
 int64_t row_stride(StoredMatrix stored, int64_t row, const char* name) {
   if (stored.rows == 1) return stored.columns;
   MTF_CHECK(row >= stored.columns, "rows of {} have {} elements and are {} apart", name, stored.columns, row);

@@ -1,5 +1,5 @@
-// Products of matrices in the terms of BLAS, which stores matrices column by column: c = a b row by row is c'
-// = b' a' column by column. And the plans that were made.
+// Expresses matrix products in the terms of BLAS, which stores matrices column by column: the row-major
+// product c = a b is the column-major product c' = b' a'. Also a cache of plans.
 #pragma once
 
 #include <functional>
@@ -13,13 +13,14 @@
 
 namespace mtf::cuda {
 
-/// As stored, column by column.
+/// A matrix as stored, column by column.
 struct ColumnMajorMatrix {
   int64_t rows = 1, columns = 1;
-  int64_t leading = 1;  ///< elements from column to column
+  int64_t leading = 1;  ///< elements between the begins of adjacent columns
   int64_t batch_stride = 0;
-  bool transpose = false;  ///< before it is multiplied
-  int64_t alignment = 1;   ///< bytes at multiples of which its columns begin, in every matrix of the batch
+  bool transpose = false;  ///< transposed before it is multiplied
+  /// In every matrix of the batch, columns begin at multiples of this number of bytes.
+  int64_t alignment = 1;
 
   friend bool operator==(const ColumnMajorMatrix&, const ColumnMajorMatrix&) = default;
 };
@@ -31,10 +32,12 @@ struct ColumnMajorProblem {
 
 ColumnMajorProblem column_major(const MatmulProblem& problem);
 
-/// The same product, with one value of each stride that does not matter. Aborts where a problem is none.
+/// The same product, with strides that do not matter set to one fixed value. Aborts if the problem is
+/// invalid.
 MatmulProblem canonical(MatmulProblem problem);
 
-/// Matrices of a batch that one call multiplies: CUDA's grids have at most 65535 blocks along the batch.
+/// The most matrices of a batch that one call multiplies: CUDA's grids have at most 65535 blocks along the
+/// batch.
 inline constexpr int64_t kMostMatrices = 1 << 15;
 
 /// Matrices [begin, begin + problem.batch) of a batch.
@@ -44,14 +47,14 @@ struct MatmulPart {
 };
 std::vector<MatmulPart> parts_of(const MatmulProblem& problem);
 
-/// "4096 x 512 x 2048 float32, 8 matrices".
+/// A description such as "4096 x 512 x 2048 float32, 8 matrices".
 std::string text(const MatmulProblem& problem);
 
-/// One plan for each problem. From any thread.
+/// One plan for each problem. May be used from any thread.
 class MatmulCache {
  public:
   using Make = std::function<std::shared_ptr<const Matmul>(const MatmulProblem&)>;
-  /// make(canonical(problem)), once.
+  /// Returns make(canonical(problem)), which is called once for each problem.
   std::shared_ptr<const Matmul> find_or_make(const MatmulProblem& problem, const Make& make);
 
  private:

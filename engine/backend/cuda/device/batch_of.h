@@ -1,4 +1,5 @@
-// Several function objects of one type as one kernel. Text for every compiler, as walk.h is.
+// BatchOf runs several function objects of one type as one kernel. Like walk.h, this is text for every
+// compiler.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,8 @@
 
 namespace mtf::cuda {
 
-/// Of a BatchOf objects of `object` bytes, a multiple of 4: as many as fit into the parameters of a kernel.
+/// The layout of a BatchOf objects of `object` bytes, a multiple of 4. It holds as many as fit into the
+/// parameters of a kernel.
 struct BatchLayout {
   static constexpr size_t kMostBytes = 4000;
 
@@ -19,18 +21,18 @@ struct BatchLayout {
         bytes((count + sizeof(uint32_t) + 7) / 8 * 8) {}
 
   size_t most;
-  size_t begins, count;  ///< places of these members
+  size_t begins, count;  ///< offsets of these members
   size_t bytes;
 };
 
-/// Each object has the blocks, and with them gives the bits, of a launch of its own.
+/// Each object gets the same blocks as in a launch of its own, and therefore gives the same bits.
 template <class Body>
 struct BatchOf {
   static constexpr BatchLayout kLayout{sizeof(Body)};
   static_assert(kLayout.most > 1 && alignof(Body) <= 8);
 
   alignas(8) unsigned char bodies[kLayout.most * sizeof(Body)];
-  uint32_t begins[kLayout.most + 1];  ///< first block of each; behind the last their number
+  uint32_t begins[kLayout.most + 1];  ///< first block of each object; after the last one the total
   uint32_t count;
 
   MTF_DEVICE void operator()(const Block& block) const {

@@ -1,6 +1,6 @@
-// What a kernel sees of the threads that run it. Kernels are function objects over a Block, compiled by nvcc
-// for a GPU and, word for word, by the host's compiler for the emulator (tests/emulated_gpu), which
-// runs them thread by thread, checks barriers and lets sanitizers look at every access.
+// Block is a kernel's view of the threads that run it. Kernels are function objects over a Block. nvcc
+// compiles them for a GPU; the host's compiler compiles the same text for the emulator (tests/emulated_gpu),
+// which runs them thread by thread, checks barriers and lets sanitizers look at every access.
 //
 //   struct RowSum {
 //     const float* x;
@@ -14,8 +14,8 @@
 //     }
 //   };
 //
-// Rules: blocks of whole warps; every thread of a block comes to every barrier, every lane of a warp to every
-// exchange; no static variables; memory that threads share is block.shared().
+// Rules: A block has whole warps. Every thread of a block reaches every barrier, and every lane of a warp
+// every exchange. There are no static variables, and threads share only the memory of block.shared().
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@
 #endif
 
 #define MTF_PRAGMA(text) _Pragma(#text)
-/// Before a loop over elements of an array: unrolled, so that the array is in registers.
+/// Placed before a loop over the elements of an array: unrolls it, so that the array is in registers.
 #if defined(__CUDA_ARCH__)
 #define MTF_UNROLL(count) MTF_PRAGMA(unroll count)
 #else
@@ -39,7 +39,7 @@
 
 namespace mtf::cuda {
 
-/// Threads that run in step and exchange registers.
+/// The number of threads that run in lockstep and exchange registers.
 inline constexpr int kWarp = 32;
 
 #if defined(__CUDACC__)
@@ -51,7 +51,7 @@ class Block {
   MTF_DEVICE int threads() const { return static_cast<int>(blockDim.x); }
   MTF_DEVICE void sync() const { __syncthreads(); }
   MTF_DEVICE void sync_warp() const { __syncwarp(); }
-  /// The value of another lane.
+  /// shuffle() and shuffle_xor() return the value of another lane.
   template <class T>
   MTF_DEVICE T shuffle(T value, int lane) const {
     return __shfl_sync(0xffffffffu, value, lane);
@@ -60,9 +60,9 @@ class Block {
   MTF_DEVICE T shuffle_xor(T value, int mask) const {
     return __shfl_xor_sync(0xffffffffu, value, mask);
   }
-  /// Bit i: lane i says so.
+  /// Bit i of the result is the value of lane i.
   MTF_DEVICE uint32_t ballot(bool value) const { return __ballot_sync(0xffffffffu, value); }
-  /// The memory that the threads of a block share, 16-byte aligned, LaunchShape::shared_bytes long.
+  /// The memory that the threads of a block share; 16-byte aligned, of LaunchShape::shared_bytes bytes.
   template <class T>
   MTF_DEVICE T* shared(int64_t byte_offset = 0) const {
     extern __shared__ __align__(16) unsigned char memory[];
@@ -74,9 +74,9 @@ class Block {
 namespace emulator {
 void sync_block();
 void sync_warp();
-/// Copies `bytes` bytes of what lane `lane` of the warp gives in the same call.
+/// Copies the `bytes` bytes that lane `lane` of the warp passes in the same call.
 void exchange(const void* mine, size_t bytes, int lane, void* result);
-/// Of all lanes, one after the other.
+/// Copies the bytes of all lanes, one after the other.
 void exchange_all(const void* mine, size_t bytes, void* results);
 uint32_t ballot(bool value);
 }  // namespace emulator
@@ -109,7 +109,7 @@ class Block {
 
   MTF_DEVICE int64_t index() const { return index_; }
   MTF_DEVICE int64_t blocks() const { return blocks_; }
-  /// The same threads as block `index` of a grid of `blocks`.
+  /// The same threads, seen as block `index` of a grid of `blocks` blocks.
   MTF_DEVICE Block as(int64_t index, int64_t blocks) const {
     Block block = *this;
     block.index_ = index;
@@ -119,7 +119,8 @@ class Block {
   MTF_DEVICE int lane() const { return thread() % kWarp; }
   MTF_DEVICE int warp() const { return thread() / kWarp; }
   MTF_DEVICE int warps() const { return threads() / kWarp; }
-  /// This thread's number in the whole grid, and the number of its threads: for loops over elements.
+  /// first() is this thread's number in the whole grid, stride() the number of its threads: for loops over
+  /// elements.
   MTF_DEVICE int64_t first() const { return index() * threads() + thread(); }
   MTF_DEVICE int64_t stride() const { return blocks() * threads(); }
 
@@ -145,7 +146,7 @@ struct Sum {
     return a + b;
   }
 };
-/// NaN where either is.
+/// Max and Min give NaN if either argument is NaN.
 struct Max {
   template <class T>
   MTF_HOST_DEVICE T operator()(T a, T b) const {
@@ -159,16 +160,16 @@ struct Min {
   }
 };
 
-/// The values of the lanes of a warp, combined in a fixed order; every lane gets the result. `combine` must
-/// be commutative, so that all lanes get the same bits.
+/// Combines the values of the lanes of a warp in a fixed order; every lane gets the result. `combine` must be
+/// commutative, so that all lanes get the same bits.
 template <class T, class Combine>
 MTF_DEVICE T reduce_warp(const Block& block, T value, Combine combine) {
   for (int mask = kWarp / 2; mask > 0; mask /= 2) value = combine(value, block.shuffle_xor(value, mask));
   return value;
 }
 
-/// Of all threads of a block; `shared`: one T for each warp. Every thread gets the result. Shared memory may
-/// be used again after the next barrier.
+/// Combines the values of all threads of a block; every thread gets the result. `shared` has one T for each
+/// warp and may be used again after the call.
 template <class T, class Combine>
 MTF_DEVICE T reduce_block(const Block& block, T value, Combine combine, T* shared) {
   value = reduce_warp(block, value, combine);

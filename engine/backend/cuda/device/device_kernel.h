@@ -1,4 +1,4 @@
-// Kernels of the CUDA backend: a Kernel with one task, which enqueues launches on the device's compute
+// Kernels of the CUDA backend. Such a Kernel has one task, which enqueues launches on the device's compute
 // stream.
 //
 //   const DeviceKernelRegistration relu(
@@ -9,8 +9,8 @@
 //         });
 //       });
 //
-// What enqueue(launch, call) reads on the host (slices' begins, iteration) is fixed when a program is recorded;
-// `*call.step` is memory of the device, to be read by kernels.
+// What enqueue(launch, call) reads on the host (begins of slices, iteration) is fixed when a program is
+// recorded. `*call.step` is in device memory and is read by kernels.
 #pragma once
 
 #include <functional>
@@ -26,8 +26,8 @@
 
 namespace mtf::cuda {
 
-/// Launches for one call: on its stream, under its guard; or those of a kernel in a batch, of function
-/// objects with `static constexpr bool kBatched = true` alone.
+/// Launches kernels for one call, on its stream and under its guard. Or adds the launches of one kernel to a
+/// batch, which takes only function objects with `static constexpr bool kBatched = true`.
 class Launcher {
  public:
   Launcher(Device& device, const KernelCall& call) : Launcher(device, call.guard) {}
@@ -42,7 +42,7 @@ class Launcher {
       MTF_CHECK(false, "a launch that is not for batches");
     }
   }
-  /// Of FusionKernels.
+  /// Launches a kernel of FusionKernels.
   void fusion(const LaunchShape& shape, int kernel, std::span<const std::byte> arguments) const;
   Device& device() const { return device_; }
 
@@ -52,7 +52,7 @@ class Launcher {
   LaunchBatch* batch_ = nullptr;
 };
 
-/// Enqueues launches.
+/// A kernel whose calls only enqueue launches.
 class DeviceKernel : public Kernel {
  public:
   explicit DeviceKernel(Device& device) : device_(device) {}
@@ -64,15 +64,15 @@ class DeviceKernel : public Kernel {
   }
 
  protected:
-  /// Of contractions, that a call does.
+  /// The FLOPs of contractions in one call.
   virtual int64_t flops() const { return 0; }
 
  private:
   Device& device_;
 };
 
-/// enqueue(const Launcher&, const KernelCall&). `scratch`: bytes of KernelCall::scratch; `flops`: of
-/// contractions, that a call does.
+/// A kernel that calls enqueue(const Launcher&, const KernelCall&). `scratch` is the size of
+/// KernelCall::scratch in bytes, `flops` the FLOPs of contractions in one call.
 template <class Enqueue>
 std::unique_ptr<Kernel> make_device_kernel(Device& device, Enqueue enqueue, size_t scratch = 0,
                                            int64_t flops = 0) {
@@ -93,12 +93,12 @@ std::unique_ptr<Kernel> make_device_kernel(Device& device, Enqueue enqueue, size
   return std::make_unique<Enqueued>(device, std::move(enqueue), scratch, flops);
 }
 
-/// FLOPs of the operation's contractions, whether or not the kernel skips some of them.
+/// The FLOPs of the operation's contractions, whether or not the kernel skips some of them.
 int64_t contraction_flops(const KernelContext& context);
 
 using DeviceKernelFactory = std::function<std::unique_ptr<Kernel>(const KernelContext&, Device&)>;
 
-/// A file-scope object that makes a CUDA kernel known under an operation's name for these dtypes
+/// A file-scope object that registers a CUDA kernel under an operation's name for these dtypes
 /// (Operation::kernel_dtype).
 class DeviceKernelRegistration {
  public:
@@ -106,9 +106,9 @@ class DeviceKernelRegistration {
                            DeviceKernelFactory factory);
 };
 
-/// Throws Error (kConfig) that names operation and dtype when there is none.
+/// Throws Error (kConfig) naming operation and dtype if there is no kernel.
 std::unique_ptr<Kernel> prepare_device_kernel(const KernelContext& context, Device& device);
-/// All (operation, dtype) with a CUDA kernel, sorted.
+/// All (operation, dtype) pairs with a CUDA kernel, sorted.
 std::vector<std::pair<std::string, DType>> device_kernels();
 
 }  // namespace mtf::cuda

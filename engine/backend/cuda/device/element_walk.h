@@ -1,7 +1,7 @@
-// Index arithmetic of kernels: division by numbers that are known when a kernel is prepared, walks over
+// Index arithmetic of kernels: division by numbers that are known when a kernel is prepared, iteration over
 // strided operands, and packs of elements that are loaded and stored at once.
 //
-//   const Strided<2> walk(axes);    // host; passed by value
+//   const Strided<2> walk(axes);    // on the host; passed by value
 //   for (int64_t i = block.first(); i < walk.size(); i += block.stride()) {
 //     const Offsets<2> at = walk.at(i);
 //     y[at[1]] = x[at[0]];
@@ -20,7 +20,7 @@
 
 namespace mtf::cuda {
 
-/// A grid for either.
+/// A grid for a loop over `size` elements in packs of N.
 template <int N>
 LaunchShape over_packs(int64_t size) {
   return over((size + N - 1) / N, 1);

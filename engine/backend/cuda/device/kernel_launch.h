@@ -1,4 +1,5 @@
-// Starts kernels: one __global__ function for all, which looks at the guard and calls the function object.
+// Launches kernels through a single __global__ function, which checks the guard and calls the function
+// object.
 #pragma once
 
 #include <algorithm>
@@ -10,17 +11,17 @@
 
 namespace mtf::cuda {
 
-/// Of a block, where a kernel does not want others.
+/// The default size of a block, in threads and in warps.
 inline constexpr int kThreads = 256;
 inline constexpr int kWarps = kThreads / kWarp;
 
 struct LaunchShape {
-  int64_t blocks = 1;      ///< 0: nothing runs
+  int64_t blocks = 1;      ///< 0: nothing is launched
   int threads = kThreads;  ///< a multiple of kWarp
   int64_t shared_bytes = 0;
 };
 
-/// Largest number of threads of a block of this kernel, from which the compiler takes the number of
+/// The largest number of threads of a block of this kernel, from which the compiler derives the number of
 /// registers: `static constexpr int kMaxThreads` of the function object, or kThreads.
 template <class Body>
 constexpr int max_threads() {
@@ -31,7 +32,7 @@ constexpr int max_threads() {
   }
 }
 
-/// Checks a CUDA call of a launch; throws Error (kSystem).
+/// Checks the result of a CUDA call that launches; throws Error (kSystem).
 void check_launch(int code);
 
 #if defined(__CUDACC__)
@@ -59,7 +60,7 @@ void launch(Stream stream, const LaunchShape& shape, const bool* guard, const Bo
 #else
 
 namespace emulator {
-/// Runs body(block) for every thread, or records it. Aborts where a rule of block.h is broken.
+/// Runs body(block) for every thread, or records it. Aborts if a rule of block.h is broken.
 void launch(Stream stream, const LaunchShape& shape, int max_threads, const bool* guard,
             std::function<void(const Block&)> body);
 }  // namespace emulator
@@ -71,7 +72,8 @@ void launch(Stream stream, const LaunchShape& shape, const bool* guard, const Bo
 
 #endif
 
-/// Elements that a thread of an elementwise kernel handles, and the most blocks of a grid-strided loop.
+/// Elements that a thread of an elementwise kernel handles, and the largest number of blocks of a
+/// grid-strided loop.
 inline constexpr int64_t kElementsPerThread = 4;
 inline constexpr int64_t kMostBlocks = 1 << 14;
 

@@ -1,10 +1,9 @@
-// Launches of kernels that do not depend on each other, put together: those of one function object are one
-// launch.
+// LaunchBatch combines launches of independent kernels: those of one function object become one launch.
 //
 //   LaunchBatch batch;
 //   for (const DeviceKernel* kernel : kernels) {
 //     batch.next_kernel();
-//     kernel->enqueue(Launcher(device, batch), call);  // its first launch goes with the first of others, ...
+//     kernel->enqueue(Launcher(device, batch), call);  // its n-th launch joins the n-th launches of others
 //   }
 //   batch.run(stream, guard);
 #pragma once
@@ -30,9 +29,9 @@ struct LaunchedBatch : BatchOf<Body> {
 
 class LaunchBatch {
  public:
-  /// What is added from now on are launches of another kernel.
+  /// Starts another kernel: launches that are added from now on belong to it.
   void next_kernel() { stage_ = 0; }
-  /// The next launch of a kernel, behind all its earlier ones.
+  /// Adds the next launch of the kernel, which runs after all its earlier ones.
   template <class Body>
   void add(const LaunchShape& shape, const Body& body) {
     static_assert(std::is_trivially_copyable_v<Body>);
@@ -44,13 +43,13 @@ class LaunchBatch {
     stage.push_back(std::make_unique<LaunchesOf<Body>>(sizeof(Body), shape.threads));
     stage.back()->add(shape, &body);
   }
-  /// Of a fusion that was added for batches, with the arguments of a single one.
+  /// Adds a launch of a fusion that was added for batches, with the arguments of a single one.
   void add_fusion(FusionKernels& fusions, int kernel, const LaunchShape& shape,
                   std::span<const std::byte> arguments);
   void run(Stream stream, const bool* guard) const;
 
  private:
-  /// Of one function object.
+  /// The launches of one function object.
   class Launches {
    public:
     Launches(size_t object, int threads) : object_(object), threads_(threads) {}
@@ -61,7 +60,7 @@ class LaunchBatch {
     void run(Stream stream, const bool* guard) const;
 
    private:
-    /// `batch`: a BatchOf.
+    /// `batch` holds a BatchOf.
     virtual void launch(Stream stream, const LaunchShape& shape, const bool* guard,
                         std::span<const std::byte> batch) const = 0;
 
@@ -83,7 +82,7 @@ class LaunchBatch {
     }
   };
   class FusionLaunches;
-  using Stage = std::vector<std::unique_ptr<Launches>>;  ///< they do not depend on each other
+  using Stage = std::vector<std::unique_ptr<Launches>>;  ///< independent of each other
 
   Stage& next_stage();
 

@@ -1,6 +1,6 @@
-// Functions of float and double that kernels share: CUDA's own of full accuracy (a few units in the last
-// place), and what is made of them. Text for every compiler: kernels, the emulator, kernels that are
-// generated.
+// Functions of float and double that kernels share: CUDA's own with full accuracy (a few units in the last
+// place), and functions made of them. This is text for every compiler: kernels, the emulator, and generated
+// kernels.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace mtf::cuda {
 
-/// What kernels and the formulas of engine/ops/unary_formulas.h are made of.
+/// The functions used by kernels and by the formulas of engine/ops/unary_formulas.h.
 struct Math {
   static MTF_DEVICE float sqrt(float x) { return ::sqrtf(x); }
   static MTF_DEVICE double sqrt(double x) { return ::sqrt(x); }

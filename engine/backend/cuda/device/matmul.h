@@ -1,4 +1,4 @@
-// Products of matrices on a device: cuBLASLt, or loops of the emulator.
+// Matrix products on a device: cuBLASLt, or loops of the emulator.
 #pragma once
 
 #include <compare>
@@ -11,24 +11,25 @@
 
 namespace mtf::cuda {
 
-/// What becomes of a sum before it is rounded and stored. Not relu: cuBLASLt's makes 0 of NaN, which must be
-/// seen.
+/// A function applied to a sum before it is rounded and stored. There is no relu, because that of cuBLASLt
+/// turns NaN into 0, and NaN must be seen.
 enum class Epilogue : uint8_t { kNone, kGelu };
 
-/// c[i] = epilogue(a[i] b[i] (+ c[i]) (+ bias)) for `batch` matrices, row-major: a is m x k (k x m if
-/// transposed), b is k x n (n x k), c is m x n. Sums in float32 (float64 for float64). No size is 0.
+/// c[i] = epilogue(a[i] b[i] (+ c[i]) (+ bias)) for `batch` row-major matrices: a is m x k (k x m if
+/// transposed), b is k x n (n x k), c is m x n. Sums are in float32 (float64 for float64). No size is 0.
 struct MatmulProblem {
   int64_t m = 1, n = 1, k = 1, batch = 1;
   bool transpose_a = false, transpose_b = false;
-  int64_t row_a = 0, row_b = 0, row_c = 0;        ///< elements from row to row as stored
-  int64_t batch_a = 0, batch_b = 0, batch_c = 0;  ///< elements from matrix to matrix
-  DType input = DType::kFloat32;                  ///< of a and b
-  DType output = DType::kFloat32;                 ///< of c: that of a and b, or float32
+  int64_t row_a = 0, row_b = 0, row_c = 0;        ///< elements between the begins of adjacent rows, as stored
+  int64_t batch_a = 0, batch_b = 0, batch_c = 0;  ///< elements between adjacent matrices
+  DType input = DType::kFloat32;                  ///< type of a and b
+  DType output = DType::kFloat32;                 ///< type of c: that of a and b, or float32
   bool accumulate = false;                        ///< adds to c
-  bool tf32 = false;                              ///< products of float32 with 10 bits of mantissa
+  bool tf32 = false;                              ///< multiplies float32 with a 10-bit mantissa
   bool bias = false;                              ///< adds bias[j], of c's type, to column j; not in float64
   Epilogue epilogue = Epilogue::kNone;            ///< not in float64; gelu with tanh
-  int64_t alignment = 16;  ///< bytes at multiples of which a, b, c and bias begin: a power of two
+  /// The number of bytes, a power of two, at multiples of which a, b, c and bias begin.
+  int64_t alignment = 16;
 
   friend auto operator<=>(const MatmulProblem&, const MatmulProblem&) = default;
 };
@@ -37,7 +38,7 @@ class Matmul {
  public:
   virtual ~Matmul() = default;
   virtual int64_t workspace_bytes() const = 0;
-  /// Enqueues on the compute stream. `bias`: n elements, where the problem has one.
+  /// Enqueues the product on the compute stream. `bias` has n elements if the problem has a bias.
   virtual void run(const void* a, const void* b, void* c, void* workspace,
                    const void* bias = nullptr) const = 0;
 };
@@ -45,9 +46,9 @@ class Matmul {
 class MatmulLibrary {
  public:
   virtual ~MatmulLibrary() = default;
-  /// Of what the bits of results depend on beside the device: "cublaslt 13.1.0".
+  /// What the bits of results depend on besides the device, such as "cublaslt 13.1.0".
   virtual std::string version() const = 0;
-  /// The same plan for the same problem: it is made once.
+  /// Prepares a plan; equal problems share one.
   virtual std::shared_ptr<const Matmul> prepare(const MatmulProblem& problem) = 0;
 };
 

@@ -1,4 +1,4 @@
-// Packs of elements that are loaded and stored at once. Text for every compiler, as walk.h is.
+// Packs of elements that are loaded and stored at once. Like walk.h, this is text for every compiler.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 
 namespace mtf::cuda {
 
-/// Bytes that a thread loads or stores at once.
+/// The bytes that a thread loads or stores at once.
 inline constexpr int kPackBytes = 16;
 
-/// Elements of a pack when a thread works on the same elements of several operands, the widest of which is
+/// The elements of a pack if a thread processes the same elements of several operands, of which the widest is
 /// loaded at once.
 template <class... T>
 inline constexpr int kPack = kPackBytes / static_cast<int>(std::max({sizeof(T)...}));
@@ -25,7 +25,7 @@ struct alignas(std::min<size_t>(kPackBytes, sizeof(T) * N)) Pack {
   MTF_HOST_DEVICE const T& operator[](int i) const { return values[i]; }
 };
 
-/// `data`: aligned as the pack is.
+/// `data` must be aligned like the pack.
 template <int N, class T>
 MTF_HOST_DEVICE Pack<T, N> load(const T* data) {
   return *reinterpret_cast<const Pack<T, N>*>(data);
@@ -35,7 +35,7 @@ MTF_HOST_DEVICE void store(T* data, const Pack<T, N>& pack) {
   *reinterpret_cast<Pack<T, N>*>(data) = pack;
 }
 
-/// The first `count` elements of a pack; the others are zeros, and are not written.
+/// Loads or stores the first `count` elements of a pack; the others become zero, and are not written.
 template <int N, class T>
 MTF_HOST_DEVICE Pack<T, N> load(const T* data, int count) {
   if (count == N) return load<N>(data);
@@ -55,7 +55,7 @@ MTF_HOST_DEVICE void store(T* data, const Pack<T, N>& pack, int count) {
   }
 }
 
-/// visit(first, count) for the packs of `size` elements: count is N, and less in the last one.
+/// Calls visit(first, count) for the packs of `size` elements; count is N, or less for the last pack.
 template <int N, class Visit>
 MTF_DEVICE void for_each_pack(const Block& block, int64_t size, const Visit& visit) {
   const int64_t packs = (size + N - 1) / N;
@@ -63,8 +63,8 @@ MTF_DEVICE void for_each_pack(const Block& block, int64_t size, const Visit& vis
     visit(pack * N, static_cast<int>(std::min<int64_t>(N, size - pack * N)));
   }
 }
-/// visit(first, pack) for parts of `size` elements: whole packs (none unless `packs`), and each of the other
-/// elements.
+/// Calls visit(first, pack) for parts of `size` elements: for whole packs, with pack = true (none unless
+/// `packs`), and for each of the remaining elements.
 ///
 ///   for_each_part<kPack<T>>(block, n, true, [&](int64_t first, bool pack) {
 ///     pack ? copy<kPack<T>>(first) : copy<1>(first);

@@ -1,6 +1,5 @@
 // Sums over large tensors in two launches: the blocks of the first write partial sums, one for each tile of
-// the tensor, and the second adds up the tiles of each entry in order. Tiles are functions of the shapes
-// alone.
+// the tensor, and the second adds the tiles of each entry in order. Tiles depend only on the shapes.
 //
 //   const TileCut cut(1, size);                           // one entry: a sum over all elements
 //   launch({cut.blocks(1), kThreads, ...}, Squares{x, cut, partials});  // cut.tiles() doubles of scratch
@@ -15,14 +14,15 @@
 
 namespace mtf::cuda {
 
-/// Enough blocks for the memory's bandwidth, few enough for the second launch.
+/// The largest number of tiles: enough to use the memory bandwidth, few enough for the second launch.
 inline constexpr int64_t kMostTiles = 512;
 inline constexpr int64_t kElementsPerTile = 1 << 14;
 
-/// Parts of at most `part` that make `size`.
+/// The number of parts of at most `part` that make up `size`.
 inline int64_t parts(int64_t size, int64_t part) { return (size + part - 1) / part; }
 
-/// The elements of each of `entries` sums, `elements` of them, cut into tiles of multiples of every pack.
+/// Cuts the elements of each of `entries` sums, of `elements` elements each, into tiles. Tile sizes are
+/// multiples of every pack.
 class TileCut {
  public:
   TileCut() = default;
@@ -38,7 +38,7 @@ class TileCut {
   int64_t blocks(int64_t entries) const { return entries * tiles_; }
   struct Tile {
     int64_t entry, tile;
-    int64_t begin, end;  ///< elements
+    int64_t begin, end;  ///< range of elements
   };
   MTF_HOST_DEVICE Tile of_block(int64_t index) const {
     const auto [entry, tile] = of_entry_(index);
@@ -53,14 +53,14 @@ class TileCut {
   Divisor of_entry_;
 };
 
-/// Partial sums [tiles, entries] of a result [blocks, entries]: block b gets the tiles b, b + blocks, ...
+/// Partial sums [tiles, entries] of a result [blocks, entries]: block b adds the tiles b, b + blocks, ...
 struct TiledSum {
   const double* partials;
   int64_t tiles, entries;
   double* result;
 };
 
-/// The second launch, for N results.
+/// The second launch, which computes N results.
 template <int N>
 struct AddTiles {
   static constexpr bool kBatched = true;

@@ -5,7 +5,7 @@
 
 namespace mtf::cuda {
 
-/// The sum over this lane and those before it.
+/// The sum over this lane and the lanes before it.
 template <class T>
 MTF_DEVICE T scan_warp(const Block& block, T value) {
   for (int distance = 1; distance < kWarp; distance *= 2) {
@@ -15,13 +15,13 @@ MTF_DEVICE T scan_warp(const Block& block, T value) {
   return value;
 }
 
-/// Sums of what threads of a group have: over those before this one, and over all.
+/// Sums over the threads of a group: over those before this one, and over all.
 template <class T>
 struct Scanned {
   T before, total;
 };
 
-/// Over the lanes of a warp.
+/// Sums over the lanes of a warp.
 template <class T>
 MTF_DEVICE Scanned<T> scan_lanes(const Block& block, T value) {
   const T sum = scan_warp(block, value);
@@ -29,7 +29,7 @@ MTF_DEVICE Scanned<T> scan_lanes(const Block& block, T value) {
   return {block.lane() == 0 ? T{} : before, block.shuffle(sum, kWarp - 1)};
 }
 
-/// Over the threads of a block. `shared`: one T for each warp; may be used again after the call.
+/// Sums over the threads of a block. `shared` has one T for each warp and may be used again after the call.
 template <class T>
 MTF_DEVICE Scanned<T> scan_block(const Block& block, T value, T* shared) {
   const Scanned<T> lanes = scan_lanes(block, value);

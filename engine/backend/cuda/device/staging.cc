@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kOutgoingHalf = 8 << 20;
 constexpr int64_t kIncomingHalf = 4 << 20;
-/// Pieces of a half begin at multiples of this.
+/// Parts of a half begin at multiples of this number of bytes.
 constexpr int64_t kAlignment = 256;
 
 }  // namespace

@@ -1,6 +1,5 @@
-// Copies between the host's own memory and a device's, in the order of the compute stream, through pinned
-// memory that is used in halves: one is copied by the host while the device copies the other. From any
-// thread.
+// Staging copies between the host's memory and a device's, in the order of the compute stream, through pinned
+// memory in two halves: the host copies one while the device copies the other. May be called from any thread.
 #pragma once
 
 #include <array>
@@ -14,10 +13,10 @@ namespace mtf::cuda {
 class Staging {
  public:
   explicit Staging(Device& device) : device_(device) {}
-  /// Returns when `from` may change. Waits for the device only when as much was written before as a half
-  /// holds.
+  /// Returns as soon as `from` may change. It waits for the device only if it has to reuse a half that the
+  /// device is still reading.
   void write(std::byte* to, const std::byte* from, int64_t bytes);
-  /// Waits for what was enqueued and for the bytes.
+  /// Waits for what was enqueued and for the copy.
   void read(std::byte* to, const std::byte* from, int64_t bytes);
 
  private:
@@ -26,14 +25,14 @@ class Staging {
     std::unique_ptr<Event> copied;
   };
 
-  /// Made when first used.
+  /// Allocates the half when it is first used.
   Half& prepared(Half& half, int64_t bytes);
 
   Device& device_;
   std::mutex mutex_;
   std::array<Half, 2> outgoing_, incoming_;
-  int filling_ = 0;     ///< the half of outgoing_ that writes go to
-  int64_t filled_ = 0;  ///< bytes of it
+  int filling_ = 0;     ///< index of the half of outgoing_ that is written next
+  int64_t filled_ = 0;  ///< bytes used in that half
 };
 
 }  // namespace mtf::cuda

@@ -3,9 +3,9 @@
 namespace mtf::cuda {
 namespace {
 
-constexpr int kGroupsThreads = 128;       // of a block with several groups
-constexpr int kInterleavedThreads = 512;  // at most
-constexpr int kTimesInPart = 16;          // that a thread handles elements before a row is divided
+constexpr int kGroupsThreads = 128;       // threads of a block with several groups
+constexpr int kInterleavedThreads = 512;  // largest size of a block of interleaved groups
+constexpr int kTimesInPart = 16;          // loop iterations of a thread below which a row is not divided
 
 ThreadGroups groups_of(int64_t rows, int64_t length) {
   ThreadGroups groups;
@@ -19,7 +19,7 @@ int64_t ceiling(int64_t n, int64_t divisor) { return (n + divisor - 1) / divisor
 int power_of_two_from(int64_t n) { return static_cast<int>(std::bit_ceil(static_cast<uint64_t>(n))); }
 int log2_of(int power_of_two) { return std::countr_zero(static_cast<unsigned>(power_of_two)); }
 
-/// What follows from the other members.
+/// Sets the members that follow from the others.
 ThreadGroups completed(ThreadGroups groups) {
   const int64_t blocks = ceiling(groups.rows, groups.slots);
   groups.blocks = Divisor(blocks, blocks * groups.parts);

@@ -1,9 +1,13 @@
-// How the threads of a grid divide the rows of a tensor: groups of threads, one for a row or for a part of it.
+// ThreadGroups divide the rows of a tensor among the threads of a grid: a group of threads handles a row or a
+// part of one.
 //
 //   const ThreadGroup group(block, groups);
+//   const float* row = x + group.offset();
 //   float sum = 0;
-//   for (int i = group.rank(); i < group.count(); i += group.size()) sum += x[group.offset() + (group.begin() + i)
-//   * stride]; sum = group.reduce(block, sum, 0.0f, Sum{}); if (group.leads()) y[group.row()] = sum;
+//   for (int i = group.rank(); i < group.count(); i += group.size())
+//     sum += row[(group.begin() + i) * group.stride()];
+//   sum = group.reduce(block, sum, 0.0f, Sum{});
+//   if (group.leads()) y[group.row()] = sum;
 #pragma once
 
 #include <algorithm>
@@ -17,31 +21,34 @@
 
 namespace mtf::cuda {
 
-/// Threads that a device is kept busy with.
+/// The number of threads that keep a device busy.
 inline constexpr int64_t kBusyThreads = 1 << 17;
 
-/// What a group needs to know; made on the host, a pure function of shapes.
+/// The division of rows among threads; made on the host, a pure function of shapes.
 struct ThreadGroups {
   int64_t rows = 1;
   int64_t length = 1;        ///< elements of a row
-  Divisor stride{1, 1};      ///< distance of a row's elements: as many rows lie interleaved
-  bool interleaved = false;  ///< neighbouring threads work on neighbouring rows, not on one row
-  int size = kWarp;  ///< threads of a group: a power of two, up to kWarp if not interleaved; or whole warps
-  int slots = 1;     ///< groups of a block: a power of two; 1 where groups are several whole warps
-  int shift = 5;  ///< thread >> shift: which group of the block, or which thread of the group if interleaved
-  int parts = 1;  ///< groups that divide a row
-  int64_t part_length = 1;  ///< but for the last part
-  Divisor blocks{1, 1};     ///< of a part of all rows
+  Divisor stride{1, 1};      ///< distance between a row's elements; as many rows are interleaved
+  bool interleaved = false;  ///< neighbouring threads work on neighbouring rows
+  /// Threads of a group: a power of two, up to kWarp if not interleaved; or whole warps.
+  int size = kWarp;
+  /// Groups of a block: a power of two; 1 if a group is several whole warps.
+  int slots = 1;
+  /// thread >> shift is the group of the block, or, if interleaved, the thread of the group.
+  int shift = 5;
+  int parts = 1;            ///< groups that divide a row
+  int64_t part_length = 1;  ///< elements of a part, except the last one
+  Divisor blocks{1, 1};     ///< blocks of one part of all rows
 
   int threads() const { return size * slots; }
-  /// `state_bytes`: of what groups reduce.
+  /// `state_bytes` is the size of the values that groups reduce.
   LaunchShape shape(size_t state_bytes) const {
     const int states = interleaved ? threads() : size > kWarp ? kWarp : 0;
     return {blocks.value() * parts, threads(), states * static_cast<int64_t>(state_bytes)};
   }
 };
 
-/// A value, or a struct with `each(f)` that applies f to every member, from another lane.
+/// A value from another lane. T is arithmetic, or a struct with `each(f)` that applies f to every member.
 template <class T>
 MTF_DEVICE T shuffled(const Block& block, const T& value, int lane) {
   if constexpr (std::is_arithmetic_v<T>) {
@@ -69,30 +76,32 @@ class ThreadGroup {
     part_ = static_cast<int>(part.quotient);
     row_ = part.remainder * groups.slots + slot_;
     idle_ = row_ >= groups.rows;
-    if (idle_) row_ = groups.rows - 1;  // whose statistics may be read
+    // An idle group may read the statistics of this row.
+    if (idle_) row_ = groups.rows - 1;
   }
 
   MTF_DEVICE int64_t row() const { return row_; }
   MTF_DEVICE int part() const { return part_; }
   MTF_DEVICE int rank() const { return rank_; }
   MTF_DEVICE int size() const { return groups_.size; }
-  /// One thread of each row or part.
+  /// True for one thread of each row or part.
   MTF_DEVICE bool leads() const { return rank_ == 0 && !idle_; }
-  /// Of the row's first element, and the distance of the others.
+  /// offset() is that of the row's first element, stride() the distance between its elements.
   MTF_DEVICE int64_t offset() const {
     if (stride() == 1) return row_ * groups_.length;
     const Division division = groups_.stride(row_);
     return division.quotient * groups_.length * stride() + division.remainder;
   }
   MTF_DEVICE int64_t stride() const { return groups_.stride.value(); }
-  /// Elements of the row that are the group's: none where there are more groups than rows.
+  /// The elements [begin(), begin() + count()) of the row belong to the group; none if it has no row.
   MTF_DEVICE int64_t begin() const { return part_ * groups_.part_length; }
   MTF_DEVICE int count() const {
     return idle_ ? 0 : static_cast<int>(std::min(groups_.length - begin(), groups_.part_length));
   }
 
-  /// The values of the threads of a group, combined in a fixed order; all of them get the result. All threads
-  /// of the block take part. Uses shared memory from its begin on. ThreadGroup that are not interleaved.
+  /// Combines the values of the threads of a group in a fixed order; all of them get the result. All threads
+  /// of the block must take part. Uses shared memory from its begin. Only for groups that are not
+  /// interleaved.
   template <class T, class Combine>
   MTF_DEVICE T reduce_adjacent(const Block& block, T value, const T& identity, const Combine& combine) const {
     if (groups_.size <= kWarp) {
@@ -107,7 +116,7 @@ class ThreadGroup {
     block.sync();
     return shuffled(block, reduce_lanes(block, value, block.warps(), combine), 0);
   }
-  /// Of interleaved groups.
+  /// The same for interleaved groups.
   template <class T, class Combine>
   MTF_DEVICE T reduce_interleaved(const Block& block, const T& value, const Combine& combine) const {
     if (groups_.size == 1) return value;
@@ -123,7 +132,7 @@ class ThreadGroup {
     block.sync();
     return result;
   }
-  /// Of all.
+  /// The same for all groups.
   template <class T, class Combine>
   MTF_DEVICE T reduce(const Block& block, const T& value, const T& identity, const Combine& combine) const {
     return groups_.interleaved ? reduce_interleaved(block, value, combine)
@@ -131,7 +140,8 @@ class ThreadGroup {
   }
 
  private:
-  /// Of each `lanes` lanes. The first of them gets the result: roundings of others may differ.
+  /// Combines the values of every `lanes` adjacent lanes. Only the first lane gets the result: roundings of
+  /// the others may differ.
   template <class T, class Combine>
   MTF_DEVICE static T reduce_lanes(const Block& block, T value, int lanes, const Combine& combine) {
     for (int mask = 1; mask < lanes; mask *= 2) value = combine(value, shuffled_xor(block, value, mask));
@@ -144,9 +154,9 @@ class ThreadGroup {
   bool idle_;
 };
 
-/// Packs of N of a contiguous run of `count` elements, after `head` single ones, for thread `rank` of `size`:
-/// one(i) for single elements, take(load(i)) for packs that begin with element i, and flush() now and then
-/// and at the end.
+/// Visits the part of thread `rank` of `size` of a contiguous run of `count` elements, in packs of N after
+/// `head` single elements. Calls one(i) for single elements, take(load(i)) for packs that begin with element
+/// i, and flush() now and then and at the end.
 template <int N, class One, class Load, class Take, class Flush>
 MTF_DEVICE void visit_packs(int count, int head, int rank, int size, const One& one, const Load& load,
                             const Take& take, const Flush& flush) {
@@ -159,9 +169,9 @@ MTF_DEVICE void visit_packs(int count, int head, int rank, int size, const One& 
   }
   MTF_UNROLL(1)
   for (int next = rank; next < packs;) {
-    const int last = std::min(packs, next + kToFlush * size);  // an even number of times, or the end
+    const int last = std::min(packs, next + kToFlush * size);  // an even number of iterations, or the end
     MTF_UNROLL(1)
-    for (; next < last; next += 2 * size) {  // two are on their way at the same time
+    for (; next < last; next += 2 * size) {  // two packs are in flight
       const bool both = next + size < last;
       const auto pack = load(head + next * N);
       auto other = pack;
@@ -173,19 +183,19 @@ MTF_DEVICE void visit_packs(int count, int head, int rank, int size, const One& 
   }
   flush();
 }
-/// Single elements before the first whole pack of a run of `count` from `offset`.
+/// The number of single elements before the first whole pack of a run of `count` elements from `offset`.
 template <int N>
 MTF_DEVICE int elements_before_pack(int64_t offset, int count) {
   return std::min(count, static_cast<int>(-offset & (N - 1)));
 }
 
-/// ThreadGroup for contiguous rows. Threads handle `pack` elements at a time, `times` times before groups of up to
-/// `most_threads` threads grow.
+/// ThreadGroups for contiguous rows. A thread handles `pack` elements at a time, and up to `times` packs
+/// before groups grow, to at most `most_threads` threads.
 ThreadGroups contiguous_groups(int64_t rows, int64_t length, int pack, int times = 4, int most_threads = 512);
-/// ThreadGroup for rows whose elements are `stride` apart.
+/// ThreadGroups for rows whose elements are `stride` apart.
 ThreadGroups interleaved_groups(int64_t rows, int64_t length, int64_t stride);
-/// The same groups, but long rows are divided into parts of whole packs where there are too few rows to keep a
-/// device busy.
+/// The same groups, but if there are too few rows to keep a device busy, long rows are divided into parts of
+/// whole packs.
 ThreadGroups divided(ThreadGroups groups, int pack = 1);
 
 }  // namespace mtf::cuda

@@ -1,5 +1,5 @@
-// Division by numbers that are known when a kernel is prepared, and walks over strided operands. Text for
-// every compiler: kernels that are generated read them, and the host makes them.
+// Division by numbers that are known when a kernel is prepared, and iteration over strided operands. This is
+// text for every compiler: the host makes these objects, and generated kernels read them.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using Offsets = std::array<int64_t, N>;
 
 namespace cuda {
 
-/// The upper 64 bits of a product.
+/// The upper 64 bits of the product.
 MTF_HOST_DEVICE uint64_t multiply_high(uint64_t a, uint64_t b) {
 #if defined(__CUDA_ARCH__)
   return __umul64hi(a, b);
@@ -36,15 +36,15 @@ struct Division {
   int64_t quotient, remainder;
 };
 
-/// Division by a number d known on the host: for W-bit n < 2^(W-1), n / d = (n + (m n >> W)) >> s, where 2^s
-/// is the least power of two that is not below d and m = floor(2^W (2^s - d) / d) + 1 (Granlund and
-/// Montgomery, Division by invariant integers using multiplication, PLDI 1994). W is 32 where dividends and
+/// Division by a number d that is known on the host. For W-bit n < 2^(W-1), n / d = (n + (m n >> W)) >> s,
+/// where 2^s is the least power of two that is not below d and m = floor(2^W (2^s - d) / d) + 1 (Granlund and
+/// Montgomery, Division by invariant integers using multiplication, PLDI 1994). W is 32 if dividends and
 /// divisor allow it, else 64.
 class Divisor {
  public:
   Divisor() = default;
 #if !defined(__CUDACC_RTC__)
-  /// Of dividends 0 <= n < bound.
+  /// Divides dividends 0 <= n < bound.
   Divisor(int64_t divisor, int64_t bound)
       : divisor_(divisor), shift_(static_cast<int>(std::bit_width(static_cast<uint64_t>(divisor) - 1))) {
     constexpr int64_t kHalf = int64_t{1} << 31;
@@ -76,10 +76,10 @@ class Divisor {
   bool wide_ = false;
 };
 
-/// Axes of a walk, after joining.
+/// The most axes of a walk, after joining.
 inline constexpr int kMostAxes = 12;
 
-/// A walk over N strided operands (StridedAxes) as a kernel sees it.
+/// Iteration over N strided operands (StridedAxes) in kernels.
 template <int N>
 class Strided {
  public:
@@ -98,12 +98,12 @@ class Strided {
 
   MTF_HOST_DEVICE int64_t size() const { return size_; }
   MTF_HOST_DEVICE int rank() const { return rank_; }
-  /// Along the fastest axis; 1 and 0 where there is none.
+  /// Size and stride of the fastest axis; 1 and 0 if there is none.
   MTF_HOST_DEVICE int64_t inner_size() const { return rank_ == 0 ? 1 : axes_[rank_ - 1].size.value(); }
   MTF_HOST_DEVICE int64_t inner_stride(int operand) const {
     return rank_ == 0 ? 0 : axes_[rank_ - 1].strides[operand];
   }
-  /// Offsets of the entry with row-major index `entry`.
+  /// The offsets of the entry with row-major index `entry`.
   MTF_HOST_DEVICE Offsets<N> at(int64_t entry) const {
     Offsets<N> offsets{};
     for (int a = rank_ - 1; a > 0; --a) {
@@ -116,7 +116,7 @@ class Strided {
     }
     return offsets;
   }
-  /// That of one operand.
+  /// The offset of one operand.
   MTF_HOST_DEVICE int64_t offset(int64_t entry, int operand) const {
     int64_t offset = 0;
     for (int a = rank_ - 1; a >= 0; --a) {
@@ -126,8 +126,8 @@ class Strided {
     }
     return offset;
   }
-  /// At every multiple of `count`, that many elements of the operand follow each other, from a multiple of
-  /// `count` on.
+  /// True if at every multiple of `count`, that many elements of the operand are contiguous, beginning at a
+  /// multiple of `count`.
   bool in_packs(int operand, int64_t count) const {
     if (inner_stride(operand) != 1 || inner_size() % count != 0) return false;
     for (int a = 0; a < rank_ - 1; ++a) {
@@ -146,8 +146,8 @@ class Strided {
   Axis axes_[kMostAxes];
 };
 
-/// Elements of an operand, of which `at` meets the first of N elements of the walk. N: 1, or they follow each
-/// other, or they are one for all.
+/// Loads the elements of an operand for N elements of the walk; `at` is the one for the first of them. N is
+/// 1, or a number for which they are contiguous or all the same.
 template <int N, class T>
 MTF_HOST_DEVICE Pack<T, N> load_along(const Strided<1>& walk, const T* at) {
   if (walk.inner_stride(0) != 0) return load<N>(at);

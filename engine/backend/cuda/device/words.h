@@ -1,4 +1,4 @@
-// Elements that are copied whatever they mean: as words of up to 16 bytes, as wide as sizes, strides and
+// Copies elements without interpreting them, as words of up to 16 bytes, as wide as sizes, strides and
 // alignment allow.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace mtf::cuda {
 
-/// visit(Word{}) for the unsigned type of `bytes` bytes: 1, 2, 4, 8 or 16.
+/// Calls visit(Word{}) for the unsigned type of `bytes` bytes: 1, 2, 4, 8 or 16.
 template <class Visit>
 MTF_HOST_DEVICE void with_word(int64_t bytes, const Visit& visit) {
   switch (bytes) {
@@ -28,23 +28,23 @@ MTF_HOST_DEVICE void with_word(int64_t bytes, const Visit& visit) {
   }
 }
 
-/// The largest power of two up to 16 that divides all of them.
+/// The largest power of two up to 16 that divides all sizes.
 inline int64_t common_word(std::initializer_list<int64_t> sizes) {
   uint64_t bits = kPackBytes;
   for (int64_t size : sizes) bits |= static_cast<uint64_t>(size);
   return int64_t{1} << std::countr_zero(bits);
 }
 
-/// A walk over words instead of elements.
+/// Iteration over words instead of elements.
 template <int N>
 struct WordWalk {
   StridedAxes<N> axes;   ///< strides of copied operands in words
-  int64_t word = 1;      ///< bytes
-  int64_t elements = 1;  ///< of a word
+  int64_t word = 1;      ///< bytes of a word
+  int64_t elements = 1;  ///< elements of a word
 
-  /// Walks row-major over elements of `bytes` bytes. Bit n of `copied`: operand n has the elements of a word
-  /// side by side; other operands (ids) have one entry for all of them. `strides`: more strides of copied
-  /// operands.
+  /// Converts a row-major walk over elements of `bytes` bytes. If bit n of `copied` is set, operand n holds
+  /// the elements of a word contiguously; other operands (ids) have one entry for all of them. `strides` are
+  /// further strides of copied operands.
   WordWalk(const StridedAxes<N>& elements_walk, unsigned copied, int64_t bytes,
            std::initializer_list<int64_t> strides = {})
       : axes(joined(elements_walk)), word(bytes) {
@@ -70,8 +70,8 @@ struct WordWalk {
   }
 };
 
-/// store(i, load(i)) for the entries first, first + stride, ... below `count`. Several loads are under way at
-/// once, so `store` may not change what a later `load` of the same thread reads.
+/// Calls store(i, load(i)) for the entries first, first + stride, ... below `count`. Several loads are in
+/// flight at once, so `store` must not change what a later `load` of the same thread reads.
 template <class Load, class Store>
 MTF_DEVICE void move_entries(int64_t first, int64_t stride, int64_t count, const Load& load,
                              const Store& store) {

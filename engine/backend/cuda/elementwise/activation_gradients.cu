@@ -1,4 +1,4 @@
-// Kernels of the gradients in one kernel of functions of engine/ops/unary.h.
+// Kernels of gradients, for functions of engine/ops/unary.h whose gradient is a single kernel.
 #include "engine/backend/cuda/elementwise/unary.h"
 
 namespace mtf::cuda {

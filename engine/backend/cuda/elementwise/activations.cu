@@ -1,4 +1,4 @@
-// Kernels of the functions of engine/ops/unary.h that have a gradient in one kernel.
+// Kernels of the functions of engine/ops/unary.h whose gradient is a single kernel.
 #include "engine/backend/cuda/elementwise/unary.h"
 
 namespace mtf::cuda {

@@ -1,4 +1,4 @@
-// Kernels from the formulas of binary functions.
+// Kernels made from the formulas of binary functions.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace mtf::cuda {
 
-/// What F makes of stored T: their type, or bool.
+/// The type of F's result for stored operands of type T: T or bool.
 template <class F, class T>
 using BinaryResult =
     std::conditional_t<std::is_same_v<decltype(F::f(Computed<T>(), Computed<T>())), bool>, bool, T>;

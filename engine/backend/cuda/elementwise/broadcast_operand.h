@@ -1,8 +1,8 @@
-// An input of an operation that broadcasts its inputs by name to its output, as a kernel over the output's
+// BroadcastOperand is an input that is broadcast by name to the output, as a kernel over the output's
 // elements sees it.
 //
-//   const BroadcastOperand<T> a(broadcast_axes<1>(...));               // host
-//   a.load<N>(first)        // the elements that meet elements first .. first + N - 1 of the output
+//   const BroadcastOperand<T> a(context, 0);      // on the host; a.with(call, 0) adds the data
+//   a.load<N>(a.at(first))        // the elements for elements first .. first + N - 1 of the output
 #pragma once
 
 #include <utility>
@@ -16,7 +16,7 @@ namespace mtf::cuda {
 template <class T>
 class BroadcastOperand {
  public:
-  /// Input `input` of the operation; the data comes with the call.
+  /// Input `input` of the operation, without data.
   BroadcastOperand(const KernelContext& context, int input) : walk_(input_axes(context, input)) {}
   BroadcastOperand with(const KernelCall& call, int input) const {
     BroadcastOperand result = *this;
@@ -24,7 +24,8 @@ class BroadcastOperand {
     return result;
   }
 
-  /// Where `count` elements of the output follow each other, so do the operand's, or it has one for them all.
+  /// True if wherever `count` elements of the output are contiguous, the operand's are too, or are all the
+  /// same.
   bool in_packs(int64_t count) const {
     if (walk_.rank() <= 1) return walk_.inner_stride(0) <= 1;
     return walk_.inner_stride(0) == 0 ? walk_.inner_size() % count == 0 : walk_.in_packs(0, count);
@@ -32,16 +33,17 @@ class BroadcastOperand {
 
   const Strided<1>& walk() const { return walk_; }
 
-  /// What meets element `first` of the output.
+  /// The element for element `first` of the output.
   MTF_DEVICE const T* at(int64_t first) const { return data_ + walk_.at(first)[0]; }
-  /// What meets elements first .. first + N - 1; N is 1, or a number for which in_packs() holds.
+  /// The elements for N elements of the output, the first of them at `at`. N is 1, or a number for which
+  /// in_packs() holds.
   template <int N>
   MTF_DEVICE Pack<T, N> load(const T* at) const {
     return load_along<N>(walk_, at);
   }
 
  private:
-  /// The axes of the output; strides of the input.
+  /// The axes of the output, with the strides of the input.
   static StridedAxes<1> input_axes(const KernelContext& context, int input) {
     const LocalTensor& output = context.outputs[0];
     StridedAxes<1> axes;

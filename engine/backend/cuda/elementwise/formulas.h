@@ -1,4 +1,5 @@
-// The formulas of elementwise functions over the functions of a GPU: formulas::Gelu for formulas::Gelu<Math>.
+// The formulas of elementwise functions with a GPU's functions: formulas::Gelu stands for
+// formulas::Gelu<Math>.
 #pragma once
 
 #include "engine/backend/cuda/device/math.h"

@@ -1,6 +1,6 @@
-// Dropout and random tensors. A thread makes the numbers of four neighbours (eight of bfloat16) at once, one
-// Philox block for every four, where the layout of the noise allows it. Dropout has the bits of every
-// backend; random tensors are computed in double by the CPU's formulas and rounded once.
+// Dropout and random tensors. Where the layout of the noise allows it, a thread computes the numbers of four
+// adjacent elements (eight of bfloat16) at once, one Philox block for every four. Dropout has the same bits
+// in every backend; random tensors are computed in double by the CPU's formulas and rounded once.
 #include <algorithm>
 
 #include "engine/backend/cuda/device/device_kernel.h"
@@ -13,7 +13,7 @@
 namespace mtf::cuda {
 namespace {
 
-/// Elements of a thread: whole Philox blocks.
+/// The elements of a thread: whole Philox blocks.
 template <class T>
 inline constexpr int kNumbers = std::max(4, kPack<T>);
 

@@ -1,5 +1,6 @@
-// Buckets of relative positions, looked up in a table of all distances, which is made of the runs of
-// distances that share a bucket: the host's logarithms decide on which side of a boundary a distance lies.
+// Buckets of relative positions, from a lookup table of all distances. The table is written as runs of
+// distances with the same bucket, so the host's logarithms decide on which side of a boundary a distance
+// lies.
 #include <algorithm>
 #include <vector>
 
@@ -10,16 +11,16 @@
 namespace mtf::cuda {
 namespace {
 
-/// Entries [begin, next run's begin) of the table.
+/// The entries from `begin` to the next run's begin have this bucket.
 struct Run {
   int32_t begin, bucket;
 };
 
-/// Runs that one launch writes: they are its parameters.
+/// The number of runs that one launch writes: they are its parameters.
 constexpr int kRuns = 128;
 
 struct WriteRuns {
-  Run runs[kRuns + 1];  ///< and where the last one ends
+  Run runs[kRuns + 1];  ///< and one that marks the end of the last
   int count;
   int32_t* table;
 
@@ -51,7 +52,7 @@ struct LookUp {
   }
 };
 
-/// Of a table for distances from -max_distance to max_distance.
+/// The runs of a table for distances from -max_distance to max_distance.
 std::vector<Run> runs_of(const RelativeBuckets& buckets) {
   std::vector<Run> runs;
   for (int64_t i = -buckets.max_distance; i <= buckets.max_distance; ++i) {

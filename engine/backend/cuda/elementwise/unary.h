@@ -1,4 +1,4 @@
-// Kernels from the formulas of elementwise functions and their gradients.
+// Kernels made from the formulas of elementwise functions and their gradients.
 #pragma once
 
 #include <memory>
@@ -62,7 +62,7 @@ std::unique_ptr<Kernel> unary_kernel(const KernelContext& context, Device& devic
   });
 }
 
-/// Registers the kernel for floating types.
+/// Registers the kernel for floating-point types.
 template <class F, int kInputs = 1>
 void register_floats(std::string_view name) {
   DeviceKernelRegistration(name, kFloatingTypes, [](const KernelContext& context, Device& device) {

@@ -1,4 +1,5 @@
-// The kernel of `where`: moves elements of any type, so that what is not selected is never computed with.
+// The kernel of `where`, which moves elements of any type: elements that are not selected never enter a
+// computation.
 #include "engine/backend/cuda/device/device_kernel.h"
 #include "engine/backend/cuda/elementwise/broadcast_operand.h"
 

@@ -1,4 +1,4 @@
-// The kernel of `fused_elementwise`: lays out what the kernel of its fusion is told.
+// The kernel of `fused_elementwise`: lays out the arguments of its fusion's kernel.
 #include "engine/ops/fused_elementwise.h"
 
 #include <algorithm>
@@ -22,14 +22,14 @@ struct PreparedDropout {
   uint32_t threshold;
 };
 
-/// Without the memory of a call.
+/// The launch of a fusion, without the memory of a call.
 struct PreparedFusion {
   PreparedFusion(const KernelContext& context, Device& device);
   void enqueue(const Launcher& launch, const KernelCall& call) const;
 
   int kernel = -1;
   int elements = 1;
-  bool packs = true;  ///< but for the dropouts, which depend on the slice
+  bool packs = true;  ///< apart from the dropouts, which depend on the slice
   FusionArguments arguments{};
   std::vector<Strided<1>> walks;
   std::vector<PreparedDropout> dropouts;
@@ -67,7 +67,7 @@ PreparedFusion::PreparedFusion(const KernelContext& context, Device& device) {
   MTF_CHECK(std::ssize(dropouts) <= FusedElementwise::kMostDropouts, "{} dropouts", dropouts.size());
 }
 
-/// FusionArguments and what lies behind them.
+/// FusionArguments and the data that follow them.
 class ArgumentBytes {
  public:
   template <class T>

@@ -51,7 +51,7 @@ int Fusion::elements() const {
     if (!walks[i]) widest = std::max(widest, size_of(inputs[i]));
   }
   const int count = kPackBytes / static_cast<int>(widest);
-  return dropouts() > 0 ? std::max(4, count) : count;  // whole blocks of random numbers
+  return dropouts() > 0 ? std::max(4, count) : count;  // whole Philox blocks
 }
 
 int Fusion::dropouts() const {

@@ -1,4 +1,5 @@
-// A fusion of elementwise operations (engine/ops/fused_elementwise.h) as its kernel is made from it.
+// Fusion describes a fusion of elementwise operations (engine/ops/fused_elementwise.h) for the generation of
+// its kernel.
 #pragma once
 
 #include <vector>
@@ -7,7 +8,7 @@
 
 namespace mtf::cuda {
 
-/// Everything but sizes, parameters and memory. Values are numbered as those of the operation are.
+/// Everything except sizes, parameters and memory. Values are numbered like those of the operation.
 struct Fusion {
   struct Step {
     using Kind = ElementwiseStep::Kind;
@@ -15,16 +16,16 @@ struct Fusion {
     int function = 0;
     DType result = DType::kFloat32;
     std::vector<int> operands;
-    int parameter = -1;  ///< of FusionArguments::parameters; -1: none
-    int dropout = -1;    ///< which FusionDropout; -1: none
+    int parameter = -1;  ///< index into FusionArguments::parameters; -1: none
+    int dropout = -1;    ///< index of the FusionDropout; -1: none
   };
 
-  /// `walks`: by input, whether it is read otherwise than the outputs are written.
+  /// `walks`: by input, true if it is not read in the same order as the outputs are written.
   Fusion(const FusedElementwise& operation, std::vector<bool> walks);
 
-  /// Of a value.
+  /// The type of a value.
   DType dtype(int value) const;
-  /// That a thread loads and stores at once.
+  /// The number of elements that a thread loads and stores at once.
   int elements() const;
   int dropouts() const;
 
@@ -34,7 +35,7 @@ struct Fusion {
   std::vector<int> results;  ///< values that are outputs
 };
 
-/// FusionArguments::parameters of an operation.
+/// The values of FusionArguments::parameters for an operation.
 std::vector<double> fusion_parameters(const FusedElementwise& operation);
 
 }  // namespace mtf::cuda

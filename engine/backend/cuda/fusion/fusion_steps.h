@@ -1,6 +1,7 @@
-// The steps of a fusion of elementwise operations (engine/ops/fused_elementwise.h), from values as they are
-// stored to such values: what the operations' own kernels make of one element. Text for every compiler, as
-// walk.h is: kernels are generated over it (fusion_source.h), and the emulator interprets fusions with it.
+// The steps of a fusion of elementwise operations (engine/ops/fused_elementwise.h): functions from stored
+// values to stored values, with the results of the operations' own kernels. Like walk.h, this is text for
+// every compiler: kernels are generated from it (fusion_source.h), and the emulator interprets fusions with
+// it.
 #pragma once
 
 #include <type_traits>
@@ -15,14 +16,14 @@ namespace mtf::cuda {
 
 inline constexpr int kMostFusionInputs = 8, kMostFusionOutputs = 3, kMostFusionParameters = 24;
 
-/// What a kernel is told. Behind it lie a Strided<1> for each input that is not read as the outputs are
-/// written, and a FusionDropout for each dropout.
+/// The arguments of a kernel. They are followed by a Strided<1> for each input that is not read as the
+/// outputs are written, and by a FusionDropout for each dropout.
 struct FusionArguments {
   const void* inputs[kMostFusionInputs];
   void* outputs[kMostFusionOutputs];
   int64_t size;
   double parameters[kMostFusionParameters];
-  uint32_t zero;  ///< 0, which no compiler knows
+  uint32_t zero;  ///< always 0, but unknown to the compiler
   bool packs;     ///< whole packs of elements can be loaded
 };
 
@@ -33,8 +34,8 @@ struct FusionDropout {
 
 namespace steps {
 
-/// A result that the compiler cannot join with the step that reads it: an addition of a rounded product stays
-/// one.
+/// Returns `value`, but keeps the compiler from contracting it with the step that reads it: the addition of a
+/// rounded product stays a separate addition.
 template <class T>
 MTF_DEVICE T rounded(T value, [[maybe_unused]] uint32_t zero) {
 #if defined(__CUDA_ARCH__)
@@ -54,12 +55,12 @@ template <class F, class T>
 MTF_DEVICE T unary(T x, double parameter) {
   return narrow<T>(F::f(widen(x), static_cast<Computed<T>>(parameter)));
 }
-/// From dy, and from x or y.
+/// The gradient, from dy and from v, which is x or y.
 template <class F, class T>
 MTF_DEVICE T gradient(T dy, T v, double parameter) {
   return narrow<T>(F::g(widen(dy), widen(v), static_cast<Computed<T>>(parameter)));
 }
-/// R: T, or bool.
+/// R is T or bool.
 template <class F, class R, class T>
 MTF_DEVICE R binary(T a, T b) {
   return narrow<R>(F::f(widen(a), widen(b)));
@@ -80,8 +81,8 @@ MTF_DEVICE T dropout(T x, uint32_t bits, uint32_t threshold, double scale) {
 }  // namespace steps
 }  // namespace mtf::cuda
 
-/// The kernel `name` of the function object mtf::cuda::name::Kernel: for NVRTC, and for tests of its text on
-/// the host.
+/// Defines the kernel `name` of the function object mtf::cuda::name::Kernel, for NVRTC, or on the host for
+/// tests of the text.
 #if defined(__CUDACC__)
 #define MTF_FUSION_KERNEL(name)                                                         \
   extern "C" __global__ void __launch_bounds__(256)                                     \

@@ -1,5 +1,5 @@
-// What kernels use of the standard library, for NVRTC, which has none: it takes this text for every standard
-// header.
+// The parts of the standard library that kernels use, for NVRTC, which has none: it gets this text for every
+// standard header.
 #ifndef MTF_NVRTC_STANDARD_H_
 #define MTF_NVRTC_STANDARD_H_
 

@@ -1,6 +1,6 @@
 // Kernels of the operations that move whole runs of elements along one dimension: concat, split, stack,
 // unstack, slice, pad, shift. The larger side is a sequence of rows (one for each index before the
-// dimension), each made of pieces; a piece of all rows is one copy.
+// dimension), each made of pieces; one copy moves a piece of all rows.
 #include <algorithm>
 #include <vector>
 
@@ -16,7 +16,7 @@ namespace {
 
 /// A piece of every row, in bytes from the begin of an input and of an output.
 struct Piece {
-  int input = 0, output = 0;  ///< operands; input kZeros: none
+  int input = 0, output = 0;  ///< operand numbers; input may be kZeros
   int64_t from = 0, to = 0, length = 0;
   int64_t from_row = 0, to_row = 0;  ///< bytes of a row of the operands
 };
@@ -41,7 +41,7 @@ std::unique_ptr<Kernel> piece_kernel(Device& device, int64_t rows, const std::ve
 
 /// A tensor as rows, one for each index before `dimension`, in bytes.
 struct RowBytes {
-  int64_t count, row, inner;  ///< inner: bytes behind one entry of the dimension
+  int64_t count, row, inner;  ///< inner: bytes of one entry of the dimension
 
   RowBytes(const LocalTensor& tensor, std::string_view dimension) {
     const int axis = *tensor.local.find(dimension);
@@ -87,13 +87,13 @@ std::unique_ptr<Kernel> cut_kernel(const KernelContext& context, Device& device)
   return piece_kernel(device, whole.count, pieces);
 }
 
-/// The output's rows from one piece of the input's, with zeros or other pieces around it.
+/// Builds the output's rows from a piece of the input's row, with zeros or other pieces around it.
 class Rearrangement {
  public:
   Rearrangement(const KernelContext& context, std::string_view dimension)
       : x(context.inputs[0], dimension), y(context.outputs[0], dimension) {}
 
-  /// The next `length` bytes of each row: those of the input from `from` on.
+  /// Appends `length` bytes of the input's row, beginning at `from`, to each row.
   Rearrangement& copy(int64_t from, int64_t length) {
     return add({.from = from, .length = length, .from_row = x.row, .to_row = y.row});
   }

@@ -6,14 +6,14 @@
 namespace mtf::cuda {
 namespace {
 
-/// A copy with blocks of the grid of its own.
+/// A copy with its own blocks of the grid.
 struct Part {
   const std::byte* from;
   std::byte* to;
   int64_t from_row, to_row, from_run, to_run;
   int64_t word;
-  Divisor words, runs;  ///< of a run, of a row
-  int64_t count;        ///< words in all
+  Divisor words, runs;  ///< words of a run, runs of a row
+  int64_t count;        ///< number of words
   int64_t first_block, blocks;
 };
 
@@ -55,7 +55,7 @@ struct CopyParts {
   }
 };
 
-/// With runs and rows joined where they follow each other.
+/// The same copy, with contiguous runs and rows joined.
 BlockCopy joined(BlockCopy copy) {
   const auto follow = [&](int64_t from, int64_t to) {
     return to == copy.length && (copy.from == nullptr || from == copy.length);
@@ -118,7 +118,7 @@ void copy_blocks(const Launcher& launch, std::span<const BlockCopy> copies) {
   Parts parts(launch);
   for (const BlockCopy& given : copies) {
     BlockCopy copy = joined(given);
-    // The end of one long run, so that the rest goes in wide words.
+    // Splits off the end of one long run, so that the rest is copied in wide words.
     if (copy.rows * copy.runs == 1 && copy.length % kPackBytes != 0 && copy.length > kPackBytes) {
       const int64_t rest = copy.length % kPackBytes;
       copy.length -= rest;

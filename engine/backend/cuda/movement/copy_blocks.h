@@ -1,4 +1,4 @@
-// Copies of blocks of memory: what the operations, moves and collectives that only move data consist of.
+// Copies of blocks of memory, for operations, moves and collectives that only move data.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace mtf::cuda {
 
-/// rows * runs runs of `length` bytes: run r of row i goes from from + i * from_row + r * from_run to
+/// Copies rows * runs runs of `length` bytes: run r of row i goes from from + i * from_row + r * from_run to
 /// to + i * to_row + r * to_run.
 struct BlockCopy {
   const std::byte* from = nullptr;  ///< null: zeros
@@ -22,12 +22,12 @@ struct BlockCopy {
 inline int64_t bytes_of(const LocalTensor& tensor) {
   return tensor.local.size() * static_cast<int64_t>(size_of(tensor.dtype));
 }
-/// From one entry of an axis to the next.
+/// The bytes between adjacent entries of an axis.
 inline int64_t entry_bytes(const LocalTensor& tensor, int axis) {
   return tensor.local.strides()[axis] * static_cast<int64_t>(size_of(tensor.dtype));
 }
 
-/// Copies in no order: none may read or write what another one writes.
+/// Runs the copies in any order: none may read or write what another one writes.
 void copy_blocks(const Launcher& launch, std::span<const BlockCopy> copies);
 
 }  // namespace mtf::cuda

@@ -1,4 +1,4 @@
-// Shift by an offset that differs from place to place.
+// dynamic_shift: a shift by an offset that varies over other dimensions.
 #include "engine/backend/broadcast_axes.h"
 #include "engine/backend/cuda/device/device_kernel.h"
 #include "engine/backend/cuda/device/words.h"
@@ -12,8 +12,8 @@ struct ShiftWords {
   const Word* x;
   const int32_t* offset;
   Word* y;
-  Strided<2> walk;  ///< over x and y: offset, place along the dimension
-  Divisor n;        ///< places; of dividends below 2^32 + n
+  Strided<2> walk;  ///< over x and y: offset, index along the dimension
+  Divisor n;        ///< size of the dimension; for dividends below 2^32 + n
   int64_t stride;
   bool wrap, backward;
 

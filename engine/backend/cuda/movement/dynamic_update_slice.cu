@@ -1,4 +1,4 @@
-// One entry along a dimension: written where the rest stands, or together with a copy of the rest.
+// dynamic_update_slice: writes one entry along a dimension, in place or while copying the rest.
 #include "engine/backend/broadcast_axes.h"
 #include "engine/backend/cuda/device/device_kernel.h"
 #include "engine/backend/cuda/device/words.h"
@@ -7,13 +7,13 @@
 namespace mtf::cuda {
 namespace {
 
-/// Everything, into other memory.
+/// Copies everything into other memory, with the entry in its place.
 template <class Word>
 struct CopyAndPut {
   const Word *x, *entry;
   const int32_t* index;
   Word* y;
-  Strided<3> walk;  ///< over x and y: words of the entry, index; place along the dimension
+  Strided<3> walk;  ///< over x and y: words of the entry, index; index along the dimension
 
   MTF_DEVICE void operator()(const Block& block) const {
     move_entries(
@@ -26,13 +26,13 @@ struct CopyAndPut {
   }
 };
 
-/// The entry alone.
+/// Writes only the entry.
 template <class Word>
 struct UpdateSliceInPlace {
   const Word* entry;
   const int32_t* index;
   Word* y;
-  Strided<3> walk;  ///< over the entries' words: words of y and of the entry, index
+  Strided<3> walk;  ///< over the words of entries: words of y and of the entry, index
   int64_t n, stride;
 
   MTF_DEVICE void operator()(const Block& block) const {

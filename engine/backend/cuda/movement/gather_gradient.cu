@@ -1,8 +1,9 @@
-// Gradient of gather: each entry of the table receives the sum of dy over the places whose id selects it.
+// Gradient of gather: each row of the table receives the sum of dy over the places whose id selects it. Such
+// a row is called an entry here.
 //
-// The places are sorted by entry (stable), so that those of an entry follow each other in the order of the
-// ids. A thread adds those of one entry and some columns, in that order. Entries with many places would keep
-// few threads busy: aligned chunks of the sorted places that belong to one entry are added first, by other
+// The places are sorted by entry (stably), so that those of an entry are adjacent, in the order of the ids. A
+// thread adds those of one entry and some columns, in that order. Entries with many places would leave most
+// threads idle, so aligned chunks of sorted places that belong to one entry are added first, by other
 // threads.
 #include <algorithm>
 
@@ -16,16 +17,17 @@
 namespace mtf::cuda {
 namespace {
 
-/// Sorted places that are added at once; entries with fewer are added in one go.
+/// The number of sorted places that are added at once; entries with fewer places are added without chunks.
 constexpr int64_t kChunk = 512;
 
-/// The entry of each place: its number among all, of all batches; `none` for ids that select nothing here.
+/// Computes the entry of each place as its number among the entries of all batches, or `none` if the id
+/// selects nothing here.
 struct EntriesOfPlaces {
   const int32_t* ids;
   uint32_t* entries;
   Strided<1> walk;  ///< over the places
   Divisor of_batch;
-  int64_t first, rows;  ///< of the table's slice
+  int64_t first, rows;  ///< range of the table's slice
   uint32_t none;
 
   MTF_DEVICE void operator()(const Block& block) const {
@@ -36,7 +38,7 @@ struct EntriesOfPlaces {
   }
 };
 
-/// begins[e]: where the places of entry e begin among the sorted ones.
+/// begins[e] = index of the first place of entry e among the sorted places.
 struct FindBegins {
   const uint32_t* entries;
   uint32_t* begins;
@@ -58,12 +60,12 @@ struct FindBegins {
   }
 };
 
-/// Rows of dy in the order of the sorted places.
+/// The rows of dy in the order of the sorted places.
 template <class T, int N>
 struct SortedRows {
   const T* dy;
   const uint32_t* places;
-  Strided<1> walk;  ///< over the places: offsets in dy
+  Strided<1> walk;  ///< from places to offsets in dy
 
   /// Adds the rows begin .. end - 1 at `column`, one after the other. Several are read at once.
   MTF_DEVICE void add(int64_t begin, int64_t end, int64_t column, Pack<Computed<T>, N>& sums) const {
@@ -85,13 +87,13 @@ struct SortedRows {
   }
 };
 
-/// Sums over the chunks that belong to one entry: chunks[chunk][column].
+/// Computes chunks[chunk][column], the sums over the chunks that belong to one entry.
 template <class T, int N>
 struct AddChunks {
   SortedRows<T, N> rows;
-  const uint32_t* entries;  ///< of the sorted places
+  const uint32_t* entries;  ///< entries of the sorted places
   uint32_t none;
-  int64_t count;       ///< of chunks
+  int64_t count;       ///< number of chunks
   Strided<2> columns;  ///< packs: offsets in the table and in dy
   Divisor packs;
   Computed<T>* chunks;
@@ -124,7 +126,7 @@ struct AddRows {
       const Offsets<2> column = columns.at(at.remainder);
       int64_t begin = begins[at.quotient];
       const int64_t end = begins[at.quotient + 1];
-      const int64_t first = (begin + kChunk - 1) / kChunk, last = end / kChunk;  // chunks
+      const int64_t first = (begin + kChunk - 1) / kChunk, last = end / kChunk;  // range of chunks
       int64_t until = first < last ? first * kChunk : end;
       Pack<Computed<T>, N> sums{};
       for (;;) {
@@ -144,14 +146,14 @@ struct AddRows {
   }
 };
 
-/// How table, dy and ids share their dimensions.
+/// The dimensions that table, dy and ids share.
 struct GatherGradientPlan {
-  StridedAxes<1> ids, dy;  ///< dimensions of ids, those that the table has first
-  StridedAxes<1> entries;  ///< the latter and the one that is looked up, in the table
-  StridedAxes<2> columns;  ///< dimensions of the table alone: strides of table and dy
-  int64_t of_batch = 1;    ///< places of a batch: one index of the dimensions that both have
+  StridedAxes<1> ids, dy;  ///< dimensions of ids, those of the table first: strides of ids, of dy
+  StridedAxes<1> entries;  ///< shared dimensions and the one that is looked up: strides of the table
+  StridedAxes<2> columns;  ///< dimensions of the table only: strides of table and dy
+  int64_t of_batch = 1;    ///< places of a batch, that is of one index of the shared dimensions
   int64_t rows = 0;
-  int axis = 0;  ///< of the dimension that is looked up, in the table
+  int axis = 0;  ///< axis of the table that the ids index
 
   explicit GatherGradientPlan(const KernelContext& context) {
     const auto& operation = static_cast<const GatherGradient&>(context.operation);
@@ -183,7 +185,7 @@ struct GatherGradientPlan {
 
   int64_t places() const { return size_of(ids); }
 
-  /// Whether `n` columns can be read and written at once.
+  /// True if `n` columns can be read and written at once.
   bool in_packs(int64_t n) const {
     const auto multiples = [n](const StridedAxes<1>& axes) {
       return std::all_of(axes.begin(), axes.end(),
@@ -192,7 +194,7 @@ struct GatherGradientPlan {
     const Strided<2> walk(columns);
     return walk.in_packs(0, n) && walk.in_packs(1, n) && multiples(dy) && multiples(entries);
   }
-  /// The columns in packs.
+  /// The columns in packs of `n`.
   Strided<2> packs(int64_t n) const {
     StridedAxes<2> axes = columns;
     if (n > 1) axes.back() = {axes.back().size / n, {n, n}};
@@ -200,7 +202,7 @@ struct GatherGradientPlan {
   }
 };
 
-/// Of elements T to a table of Out, which is T or float32; N columns at once.
+/// Launches for elements of type T and a table of type Out, which is T or float32, with N columns at once.
 template <class T, class Out, int N>
 class GatherGradientLaunches {
  public:
@@ -261,7 +263,7 @@ std::unique_ptr<Kernel> in_packs(const GatherGradientPlan& plan, Device& device)
 template <class T, class Out>
 std::unique_ptr<Kernel> kernel_into(const KernelContext& context, Device& device) {
   const GatherGradientPlan plan(context);
-  if constexpr (std::is_same_v<Computed<T>, float>) {  // types of training
+  if constexpr (std::is_same_v<Computed<T>, float>) {  // the types used in training
     if (plan.in_packs(kPack<T>)) return in_packs<T, Out, kPack<T>>(plan, device);
   }
   return in_packs<T, Out, 1>(plan, device);

@@ -72,7 +72,7 @@ std::unique_ptr<Kernel> range_kernel(const KernelContext& context, Device& devic
   });
 }
 
-/// Copies the entry that the id selects, or zeros where this position's slice of the table has none.
+/// Copies the entry that the id selects, or zeros if this position's slice of the table does not have it.
 template <class Word>
 struct GatherWords {
   const Word* table;

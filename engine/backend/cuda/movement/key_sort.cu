@@ -9,13 +9,13 @@ namespace mtf::cuda {
 namespace {
 
 constexpr int kMostBits = 8;
-constexpr int kDigits = 1 << kMostBits;  ///< at most; one thread of a block for each
-/// Keys of a lane, and of a block.
+constexpr int kDigits = 1 << kMostBits;  ///< the most digits; each has one thread of a block
+/// The keys of a thread, and of a block.
 constexpr int kEach = 16;
 constexpr int64_t kTile = kThreads * kEach;
 static_assert(kDigits == kThreads);
 
-/// A digit of the keys of a tile. Each warp has its own part of the tile, in order, and counts of its own.
+/// One digit of the keys of a tile. Each warp has a contiguous part of the tile and its own counts.
 struct TileDigits {
   const uint32_t* keys;
   int64_t count;
@@ -26,8 +26,8 @@ struct TileDigits {
   }
   MTF_DEVICE uint32_t digit(uint32_t key) const { return key >> shift & ((1u << bits) - 1); }
 
-  /// counts[warp][digit]: keys of the warp with this digit; visit(e, i, key, rank): key i, the rank-th of
-  /// them.
+  /// counts[warp][digit] = number of the warp's keys with this digit. Calls visit(e, i, key, rank) for the
+  /// thread's keys: key i is the rank-th with its digit in the warp.
   template <class Visit>
   MTF_DEVICE void count_keys(const Block& block, uint32_t* counts, const Visit& visit) const {
     uint32_t* mine = counts + block.warp() * kDigits;
@@ -50,7 +50,7 @@ struct TileDigits {
   }
 
  private:
-  /// Lanes that have a key with the same digit.
+  /// The lanes that have a key with the same digit.
   MTF_DEVICE uint32_t lanes_with(const Block& block, uint32_t digit, bool there) const {
     uint32_t lanes = block.ballot(there);
     for (int b = 0; b < bits; ++b) {
@@ -62,7 +62,7 @@ struct TileDigits {
   }
 };
 
-/// counts[digit][tile].
+/// Computes counts[digit][tile].
 struct CountDigits {
   TileDigits tile;
   uint32_t* counts;
@@ -76,7 +76,7 @@ struct CountDigits {
   }
 };
 
-/// A block for each digit: its counts become those of the tiles before; totals[digit].
+/// With one block for each digit, turns counts into sums over the tiles before, and computes totals[digit].
 struct AddCounts {
   uint32_t* counts;
   uint32_t* totals;
@@ -95,11 +95,12 @@ struct AddCounts {
   }
 };
 
-/// Puts the keys of a tile behind those with lower digits, and behind those of the tiles and warps before.
+/// Writes the keys of a tile after those with lower digits, and after those with the same digit in earlier
+/// tiles and warps.
 struct PlaceKeys {
   TileDigits tile;
   const uint32_t *counts, *totals;
-  const uint32_t* places;  ///< null: each key's own
+  const uint32_t* places;  ///< null: the places are the indices of the keys
   SortedKeys sorted;
 
   MTF_DEVICE void operator()(const Block& block) const {

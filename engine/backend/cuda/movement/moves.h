@@ -1,4 +1,4 @@
-// Movement of data that belongs to no operation, and collectives among positions of one device.
+// Movements of data that belong to no operation, and collectives among positions of one device.
 #pragma once
 
 #include <memory>

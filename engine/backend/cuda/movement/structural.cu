@@ -1,4 +1,4 @@
-// Kernels of the graph's own operations.
+// Kernels of the graph's own operations (engine/graph/structural.h).
 #include <bit>
 
 #include "engine/backend/broadcast_axes.h"
@@ -30,7 +30,7 @@ struct Fill {
   }
 };
 
-/// Element: an unsigned integer of T's size, for all such types.
+/// Element is an unsigned integer of T's size, so that types of one size share a kernel.
 template <class T, class Element>
 std::unique_ptr<Kernel> constant_of(const KernelContext& context, Device& device) {
   const auto value = std::bit_cast<Element>(narrow<T>(static_cast<const Constant&>(context.operation).value));
@@ -58,10 +58,10 @@ std::unique_ptr<Kernel> constant_kernel(const KernelContext& context, Device& de
   return nullptr;
 }
 
-/// Terms that one launch adds: their pointers are its parameters.
+/// The number of terms that one launch adds: their pointers are its parameters.
 constexpr int kTerms = 32;
 
-/// Each partial sum is rounded to T, in order.
+/// Adds the terms in order; each partial sum is rounded to T.
 template <class T>
 struct AddTerms {
   const T* terms[kTerms];

@@ -1,6 +1,6 @@
-// The kernel of `transpose`: moves elements of any type, in tiles through shared memory where the fast axes
-// of input and output differ, so that both sides are read and written in whole sectors; else as runs of
-// words.
+// The kernel of `transpose`, which moves elements of any type. If the fast axes of input and output differ,
+// it moves tiles through shared memory, so that both sides are read and written in whole sectors; otherwise
+// runs of words.
 #include "engine/backend/broadcast_axes.h"
 #include "engine/backend/cuda/device/words.h"
 #include "engine/backend/cuda/movement/transpose.h"
@@ -10,12 +10,12 @@
 namespace mtf::cuda {
 namespace {
 
-/// The fast axis stays the fast axis.
+/// Copies words, for inputs and outputs with the same fast axis.
 struct CopyRuns {
   const std::byte* x;
   std::byte* y;
   Strided<2> walk;  ///< over words
-  int64_t word;     ///< bytes
+  int64_t word;     ///< bytes of a word
 
   MTF_DEVICE void operator()(const Block& block) const {
     with_word(word, [&]<class Word>(Word) {
@@ -44,12 +44,12 @@ Transposition copy_runs(const StridedAxes<2>& axes, int64_t element) {
   };
 }
 
-/// A tile: 2^row_bits entries of the fast axis of y by 2^column_bits of the fast axis of x.
+/// The shape of a tile: 2^row_bits entries of the fast axis of y by 2^column_bits of the fast axis of x.
 struct TileShape {
   int row_bits, column_bits;
 };
 
-/// Tiles of 1024 entries, or 4096 small ones: square unless an axis is too short for that.
+/// Tiles have 1024 entries, or 4096 if these are small, and are square unless an axis is too short for that.
 template <class T>
 inline constexpr int kSideBits = sizeof(T) < 4 ? 6 : 5;
 
@@ -70,13 +70,13 @@ struct TransposeTiles {
 
   const T* x;
   T* y;
-  Strided<2> outer;  ///< all axes but the two fast ones
+  Strided<2> outer;  ///< all axes except the two fast ones
   Divisor row_tiles, column_tiles;
   int64_t tiles;
   TileShape tile;
-  int pitch;                   ///< of a tile's rows in shared memory: columns are in different banks
+  int pitch;                   ///< row stride of a tile in shared memory; puts columns into different banks
   int64_t rows, columns;       ///< sizes of the fast axes of y and of x
-  int64_t stride_x, stride_y;  ///< of x from row to row, of y from column to column
+  int64_t stride_x, stride_y;  ///< row stride of x and column stride of y
 
   MTF_DEVICE void operator()(const Block& block) const {
     T* shared = block.shared<T>();

@@ -1,4 +1,4 @@
-// Copies of dense tensors into another order of axes.
+// Copies dense tensors into another order of axes.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,11 @@
 
 namespace mtf::cuda {
 
-/// Enqueues the copy. Both begin at multiples of 16 bytes.
+/// Enqueues the copy. `from` and `to` begin at multiples of 16 bytes.
 using Transposition = std::function<void(const Launcher&, const std::byte* from, std::byte* to)>;
 
-/// `axes`: in the memory order of `to`, with the strides of `from` and `to`. `element`: bytes.
+/// `axes` are in the memory order of `to`, with the strides of `from` and `to`; `element` is the size in
+/// bytes.
 Transposition make_transposition(const StridedAxes<2>& axes, int64_t element);
 
 }  // namespace mtf::cuda

@@ -1,6 +1,6 @@
-// Caches of hypotheses that follow other hypotheses. A thread takes one word of all hypotheses of a text:
-// what it reads from another hypothesis waits in memory of the block until all is read, so that the cache is
-// updated where it stands.
+// update_kv_cache on the device: each hypothesis takes over the cache of its parent. A thread handles one
+// word of all hypotheses of a text. Words of other hypotheses are held in the block's memory until all are
+// read, so that the cache is updated in place.
 #include <algorithm>
 
 #include "engine/backend/broadcast_axes.h"
@@ -13,19 +13,20 @@ namespace {
 
 constexpr int kCopyThreads = 128;
 constexpr int64_t kMostShared = 48 << 10;
-/// Blocks where the waiting words are in scratch: too many hypotheses for shared memory.
+/// The most blocks if the held words are in scratch because there are too many hypotheses for shared memory.
 constexpr int64_t kMostBlocksInScratch = 256;
 
 enum Operand { kCache, kEntry, kPosition, kParent, kPlace };
 
 struct AdvancePlan {
-  Strided<5> walk;  ///< over a hypothesis: words of cache and entry, position, parent, place along `memory`
+  /// Over a hypothesis: words of cache and entry, position, parent, index along `memory`.
+  Strided<5> walk;
   int64_t word = 1;
   int64_t rows = 1;
-  int64_t cache_row = 0, entry_row = 0, parent_row = 0;  ///< from hypothesis to hypothesis
+  int64_t cache_row = 0, entry_row = 0, parent_row = 0;  ///< between hypotheses
 
   bool shared() const { return waiting_bytes() <= kMostShared; }
-  /// Of one block.
+  /// The bytes that one block holds.
   int64_t waiting_bytes() const { return rows * kCopyThreads * word; }
   int64_t blocks() const {
     const int64_t blocks = over(walk.size(), 1, kCopyThreads).blocks;

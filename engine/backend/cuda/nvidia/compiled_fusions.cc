@@ -68,8 +68,8 @@ class CompiledFusions final : public FusionKernels {
  private:
   KernelCompiler compiler_;
   std::vector<BackendNote>& notes_;
-  std::map<std::pair<std::string, bool>, int> numbers_;  ///< of sources, for batches or not
-  std::vector<FusionKernelSource> waiting_;              ///< in the order of numbers
+  std::map<std::pair<std::string, bool>, int> numbers_;  ///< by source, and true for batches
+  std::vector<FusionKernelSource> waiting_;              ///< in order of their numbers
   std::vector<cudaLibrary_t> libraries_;
   std::vector<cudaKernel_t> kernels_;  ///< by number
 };

@@ -10,8 +10,9 @@
 
 namespace mtf::cuda {
 
-/// Kernels that NVRTC compiles, for the calling thread's device, an "sm_90". Adds what it has to say to
-/// `notes`, which outlives it. Throws Error (kSystem) where there is no NVRTC for it.
+/// Fusion kernels compiled by NVRTC for the calling thread's device, whose architecture is "sm_90" or the
+/// like. Messages are added to `notes`, which must outlive the object. Throws Error (kSystem) if there is no
+/// NVRTC for it.
 std::unique_ptr<FusionKernels> make_compiled_fusions(const std::string& architecture,
                                                      std::vector<BackendNote>& notes);
 

@@ -1,5 +1,5 @@
-// Which algorithm computes a product is what the library's heuristic names first: a function of the problem,
-// the device and the library's version, never of timings.
+// Products by cuBLASLt. The algorithm is the first that the library's heuristic names: it depends on the
+// problem, the device and the library's version, never on timings.
 #include "engine/backend/cuda/nvidia/cublaslt.h"
 
 #include <cublasLt.h>
@@ -124,7 +124,7 @@ Operation make_operation(const Handle& library, const MatmulProblem& problem,
   if (problem.bias) {
     set(library, operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
         static_cast<int32_t>(type_of(problem.output)));
-    // Only the alignment of this address is looked at.
+    // The heuristic uses only the alignment of this address.
     set(library, operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
         reinterpret_cast<const void*>(problem.alignment));
   }
@@ -145,8 +145,8 @@ Layout make_layout(const Handle& library, const ColumnMajorMatrix& matrix, DType
   return result;
 }
 
-/// Sums are split over the summed dimension only where the parts are added in a step of their own, in the
-/// compute type: no atomic additions, no rounding of parts to bfloat16.
+/// The summed dimension may be split only if the parts are added in a separate step, in the compute type:
+/// there are no atomic additions, and parts are not rounded to bfloat16.
 Preference make_preference(const Handle& library, const ColumnMajorProblem& matrices, uint64_t workspace) {
   cublasLtMatmulPreference_t preference = nullptr;
   library->check(library->create_preference(&preference), "choosing an algorithm");
@@ -164,7 +164,7 @@ Preference make_preference(const Handle& library, const ColumnMajorProblem& matr
   return result;
 }
 
-/// As many matrices of a batch as one call multiplies.
+/// The product of as many matrices of a batch as one call multiplies.
 class Part {
  public:
   Part(const Handle& library, const MatmulPart& part, uint64_t workspace)
@@ -247,7 +247,7 @@ class Plan final : public Matmul {
   std::shared_ptr<const Handle> library_;
   MatmulProblem problem_;
   std::vector<Part> parts_;
-  mutable std::mutex mutex_;  ///< of the bias's address in the parts
+  mutable std::mutex mutex_;  ///< guards the address of the bias in the parts
 };
 
 class CublasLt final : public MatmulLibrary {
@@ -259,7 +259,7 @@ class CublasLt final : public MatmulLibrary {
     return fmt::format("cublaslt {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
   }
   std::shared_ptr<const Matmul> prepare(const MatmulProblem& problem) override {
-    // What NVIDIA recommends: Hopper's kernels make use of more.
+    // The size that NVIDIA recommends: Hopper's kernels make use of more.
     const uint64_t workspace = device_.info().major >= 9 ? 32 << 20 : 4 << 20;
     return plans_.find_or_make(problem, [&](const MatmulProblem& canonical) {
       return std::make_shared<const Plan>(device_, library_, canonical, workspace);

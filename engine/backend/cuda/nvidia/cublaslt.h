@@ -6,7 +6,7 @@
 
 namespace mtf::cuda {
 
-/// cuBLASLt for the calling thread's device. Throws Error (kSystem) where it is missing.
+/// cuBLASLt for the calling thread's device. Throws Error (kSystem) if it is missing.
 std::unique_ptr<MatmulLibrary> open_cublaslt(Device& device);
 
 }  // namespace mtf::cuda

@@ -10,7 +10,7 @@
 namespace mtf::cuda {
 namespace {
 
-/// 13000 -> "13.0".
+/// Formats 13000 as "13.0".
 std::string cuda_version(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
 Error driver_error() {
@@ -35,7 +35,7 @@ Error no_device_error() {
           "`nvidia-smi` lists the machine's GPUs; or use `devices: cpu`"};
 }
 
-/// What a user can do about it; empty: nothing special.
+/// What a user can do about an error; empty if there is no special advice.
 const char* hint_of(cudaError_t code) {
   switch (code) {
     case cudaErrorDeviceAlreadyInUse:
@@ -74,7 +74,7 @@ const char* hint_of(cudaError_t code) {
 }  // namespace
 
 Error cuda_error(cudaError_t code, std::string_view doing) {
-  cudaGetLastError();  // forgets it where it is not lasting
+  cudaGetLastError();  // clears the error unless it is permanent
   if (code == cudaErrorInsufficientDriver || code == cudaErrorStubLibrary) return driver_error();
   if (code == cudaErrorNoDevice) return no_device_error();
   return {code == cudaErrorMemoryAllocation ? ErrorKind::kMemory : ErrorKind::kSystem,

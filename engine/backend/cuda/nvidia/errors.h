@@ -1,4 +1,4 @@
-// Errors of the CUDA runtime in the words of CUDA, with what to do.
+// Errors of the CUDA runtime with CUDA's messages and hints.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,7 +9,7 @@
 
 namespace mtf::cuda {
 
-/// `doing`: "copying to the GPU".
+/// `doing` describes the failed action, such as "copying to the GPU".
 Error cuda_error(cudaError_t code, std::string_view doing);
 
 inline void check(cudaError_t code, std::string_view doing) {

@@ -4,7 +4,7 @@
 
 namespace mtf::cuda {
 
-/// Looks for code of this build's kernels that the calling thread's device runs.
+/// Checks that this build has code of its kernels for the calling thread's device.
 cudaError_t find_kernel_image();
 
 }  // namespace mtf::cuda

@@ -1,5 +1,5 @@
-// NCCL, in its mode in which no call blocks: each is followed until it is over, so that a process that is
-// lost meanwhile is noticed. Builds without nccl.h have no collectives between GPUs.
+// NCCL in its nonblocking mode: each call is polled until it has ended, so that a process that is lost
+// meanwhile is noticed. Builds without nccl.h have no collectives between GPUs.
 #include "engine/backend/cuda/collectives/device_collectives.h"
 #include "engine/base/error.h"
 
@@ -41,7 +41,7 @@ namespace {
 struct Functions {
   const SharedLibrary library{"libnccl.so.2", "nvidia-nccl-cu13"};
 
-  /// One that is under way may still fail.
+  /// Throws Error if a call has failed. A call in progress may still fail later.
   void check(ncclResult_t result, std::string_view doing) const {
     if (result == ncclSuccess || result == ncclInProgress) return;
     const char* details = last_error(nullptr);
@@ -70,7 +70,7 @@ struct Functions {
   LibraryFunction<decltype(ncclRecv)> receive{library, "ncclRecv"};
 };
 
-/// Throws Error (kSystem) where it is missing.
+/// Throws Error (kSystem) if NCCL is missing.
 const Functions& nccl() {
   static const Functions functions;
   return functions;
@@ -99,7 +99,7 @@ ncclConfig_t nonblocking() {
 
 class NcclCollectives final : public DeviceCollectives {
  public:
-  /// All processes of `host`.
+  /// The group of all processes of `host`.
   NcclCollectives(Device& device, Communicator& host, const CommunicatorTimeouts& timeouts)
       : host_(host), timeouts_(timeouts) {
     ncclUniqueId id{};
@@ -129,7 +129,7 @@ class NcclCollectives final : public DeviceCollectives {
     ncclConfig_t config = nonblocking();
     ncclComm_t made = nullptr;
     call(kDoing, [&](ncclComm_t handle) { return nccl().split(handle, color, key, &made, &config); });
-    await(kDoing, timeouts_.connect);  // only then is there a handle
+    await(kDoing, timeouts_.connect);  // before that, `made` is not valid
     auto group = std::unique_ptr<NcclCollectives>(new NcclCollectives(made, host_, timeouts_));
     group->await(kDoing, timeouts_.connect);
     return group;
@@ -166,12 +166,13 @@ class NcclCollectives final : public DeviceCollectives {
   }
 
   void check() override {
-    const std::unique_lock lock(mutex_, std::try_to_lock);  // a call that hangs is for others to notice
+    const std::unique_lock lock(mutex_, std::try_to_lock);  // does not wait for a call that hangs
     if (lock && !is_aborted_) state("a collective");
   }
 
-  /// A call under way gets some time to end. Then the lock is free again: NCCL may wait in abort until the
-  /// graphs with its kernels are gone, and whoever is to destroy them must get an error from here.
+  /// A call in progress gets some time to end; then the lock is free again. NCCL may wait in abort until the
+  /// graphs with its kernels are destroyed, and the thread that has to destroy them must first get an error
+  /// from here.
   void abort() noexcept override {
     constexpr std::chrono::seconds kPatience(1);
     if (is_aborted_.exchange(true)) return;
@@ -202,7 +203,7 @@ class NcclCollectives final : public DeviceCollectives {
     if (failed_ == ncclSuccess && result != ncclInProgress) failed_ = result;
   }
 
-  /// Until the last call is over.
+  /// Waits until the last call has ended.
   void await(std::string_view doing, std::chrono::milliseconds timeout) {
     constexpr int kSpins = 2000;
     constexpr std::chrono::microseconds kPause(100);
@@ -228,10 +229,10 @@ class NcclCollectives final : public DeviceCollectives {
 
   Communicator& host_;
   const CommunicatorTimeouts timeouts_;
-  std::timed_mutex mutex_;  ///< of calls
+  std::timed_mutex mutex_;  ///< guards calls
   std::atomic<bool> is_aborted_ = false;
   ncclComm_t handle_ = nullptr;
-  // Of run().
+  // State of run().
   cudaStream_t stream_ = nullptr;
   ncclResult_t failed_ = ncclSuccess;
 };

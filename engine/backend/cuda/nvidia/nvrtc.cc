@@ -15,11 +15,12 @@ namespace {
 constexpr const char* kPackage = "nvidia-cuda-nvrtc";
 constexpr int kSuccess = 0;
 
-/// The library looks for its other half where the loader looks: which need not be where it lies itself.
+/// Loads NVRTC's second library. NVRTC itself looks for it only where the loader does, which need not be
+/// where NVRTC was found.
 void load_builtins(int major, int minor) {
   try {
     SharedLibrary(fmt::format("libnvrtc-builtins.so.{}.{}", major, minor), kPackage);
-  } catch (const Error&) {  // part of the library, or missing: then it says so itself
+  } catch (const Error&) {  // built in, or missing: then NVRTC reports it
   }
 }
 
@@ -62,7 +63,7 @@ std::vector<char> KernelCompiler::compile(const std::string& text) const {
 
   const std::string architecture = "--gpu-architecture=" + architecture_;
   const char* options[] = {architecture.c_str(), "--std=c++20", "--device-as-default-execution-space",
-                           "--diag-suppress=1097"};  // attributes of another compiler
+                           "--diag-suppress=1097"};  // ignores attributes of other compilers
   const int code = functions_.compile(program.get(), static_cast<int>(std::size(options)), options);
   size_t size = 0;
   if (code != kSuccess) {

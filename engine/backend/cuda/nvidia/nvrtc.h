@@ -1,4 +1,5 @@
-// NVRTC: compiles kernels whose text is made when a program is prepared. Needs no GPU and no header of CUDA.
+// KernelCompiler compiles kernels with NVRTC from text that is generated when a program is prepared. It needs
+// neither a GPU nor CUDA's headers.
 #pragma once
 
 #include <string>
@@ -12,18 +13,18 @@ namespace mtf::cuda {
 
 class KernelCompiler {
  public:
-  /// Of the version `cuda` (13), for "sm_90". Throws Error (kSystem) where it is missing or knows no such
-  /// GPU.
+  /// A compiler of CUDA's major version `cuda` (13) for an architecture such as "sm_90". Throws Error
+  /// (kSystem) if it is missing or does not know the architecture.
   KernelCompiler(int cuda, std::string architecture);
 
-  /// "nvrtc 13.0": the bits of results may depend on it.
+  /// Such as "nvrtc 13.0"; the bits of results may depend on it.
   const std::string& version() const { return version_; }
-  /// The code (a cubin) of a text that may include kernel_sources(). Throws Error (kSystem) with the
-  /// compiler's words.
+  /// Compiles a text, which may include kernel_sources(), to a cubin. Throws Error (kSystem) with the
+  /// compiler's messages.
   std::vector<char> compile(const std::string& text) const;
 
  private:
-  /// The C interface, as it has been since CUDA 11.
+  /// NVRTC's C interface, unchanged since CUDA 11.
   struct Functions {
     SharedLibrary library;
     LibraryFunction<const char*(int code)> error_text{library, "nvrtcGetErrorString"};

@@ -11,8 +11,9 @@
 namespace mtf::cuda {
 namespace {
 
-/// Differences of events are floats of milliseconds: exact enough within a step, not since the process began.
-/// So the times of a step count back from its last event, which the host has waited for.
+/// Differences between events are floats in milliseconds: exact enough within a step, but not since the start
+/// of the process. The times of a step are therefore counted back from its last event, which the host has
+/// waited for.
 class RuntimeClock final : public DeviceClock {
  public:
   explicit RuntimeClock(Device& device) : device_(device) {}

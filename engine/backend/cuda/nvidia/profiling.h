@@ -1,5 +1,5 @@
-// Times of a GPU's work, and NVIDIA's profilers: spans are NVTX ranges of the domain "mtf", and what is
-// profiled lies between cudaProfilerStart() and cudaProfilerStop() (nsys profile -c cudaProfilerApi).
+// Timing of a GPU's work, and support for NVIDIA's profilers: spans are NVTX ranges of the domain "mtf", and
+// profiled sections lie between cudaProfilerStart() and cudaProfilerStop() (nsys profile -c cudaProfilerApi).
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace mtf::cuda {
 
-/// Of the compute stream; `device` outlives it.
+/// A clock of the compute stream; `device` must outlive it.
 std::unique_ptr<DeviceClock> make_runtime_clock(Device& device);
 ProfileObserver& nvtx_observer();
 

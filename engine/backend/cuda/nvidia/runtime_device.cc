@@ -1,4 +1,4 @@
-// A GPU through the CUDA runtime, which is linked statically: the driver is loaded when it is first used.
+// A GPU through the CUDA runtime, which is linked statically and loads the driver when it is first used.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -45,7 +45,7 @@ DeviceInfo describe(int index, int count) {
   return info;
 }
 
-/// "12.34 GiB".
+/// Formats bytes as "12.34 GiB".
 std::string gibibytes(size_t bytes) {
   return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30));
 }
@@ -80,7 +80,7 @@ class RuntimeEvent final : public Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// A CUDA graph.
+/// A recording as a CUDA graph.
 class Graph final : public Recording {
  public:
   Graph(Device& device, cudaGraph_t graph) : device_(device) {
@@ -128,11 +128,12 @@ class RuntimeDevice final : public Device {
     const cudaError_t cleared = cudaMemsetAsync(memory, 0, size, native(compute_));
     if (cleared != cudaSuccess) cudaFree(memory);
     check(cleared, "clearing memory of the GPU");
-    wait(compute_);  // whichever stream uses it first
+    wait(compute_);  // any stream may use the memory first
     return static_cast<std::byte*>(memory);
   }
   void free(std::byte* memory) override {
-    cudaFree(memory);  // that of a GPU that has failed is gone
+    // An error is ignored: the memory of a GPU that has failed is gone.
+    cudaFree(memory);
   }
   std::unique_ptr<PinnedMemory> allocate_pinned(int64_t bytes) override {
     use();
@@ -168,7 +169,8 @@ class RuntimeDevice final : public Device {
   }
   void wait(Stream stream) override { check(cudaStreamSynchronize(native(stream)), "waiting for the GPU"); }
 
-  /// Relaxed: a library may get memory or load a kernel when it is first used, in this thread or another.
+  /// The capture mode is relaxed: a library may allocate memory or load a kernel when it is first used, in
+  /// this or another thread.
   std::unique_ptr<Recording> record(const std::function<void()>& enqueue) override {
     const cudaStream_t stream = native(compute());
     check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "beginning to record");
@@ -195,7 +197,7 @@ class RuntimeDevice final : public Device {
   std::vector<BackendNote> take_notes() override { return std::exchange(notes_, {}); }
 
  private:
-  /// Makes it the calling thread's device.
+  /// Makes this the device of the calling thread.
   void use() const {
     const cudaError_t code = cudaSetDevice(info_.index);
     if (code != cudaSuccess)
@@ -230,7 +232,7 @@ class RuntimeDevice final : public Device {
   Stream compute_;
   std::unique_ptr<MatmulLibrary> matmuls_;
   std::vector<BackendNote> notes_;
-  std::unique_ptr<FusionKernels> fusions_;  ///< null: there is no NVRTC
+  std::unique_ptr<FusionKernels> fusions_;  ///< null if there is no NVRTC
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kPathVariable = "MTF_CUDA_LIBRARY_PATH";
 
-/// Where `file` is in the directories that the user names; empty: nowhere.
+/// The path of `file` in the directories named by the user; empty if none has it.
 std::string named_by_user(const std::string& file) {
   const char* directories = std::getenv(kPathVariable);
   std::istringstream stream(directories == nullptr ? "" : directories);

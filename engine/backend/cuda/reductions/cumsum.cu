@@ -1,5 +1,5 @@
-// Running sums. Where many lie side by side (indices behind the dimension), a thread adds up each of them, or
-// a part of it. Otherwise a warp or a block works on a row. bfloat16 is summed in float32.
+// Running sums. If many lie side by side (indices inside the dimension), a thread computes each of them or a
+// part of it. Otherwise a warp or a block computes a row. bfloat16 is summed in float32.
 #include "engine/backend/cuda/device/device_kernel.h"
 #include "engine/backend/cuda/device/element_walk.h"
 #include "engine/backend/cuda/device/scan.h"
@@ -9,27 +9,27 @@
 namespace mtf::cuda {
 namespace {
 
-/// Rows or groups of lanes that keep a device busy without being cut.
+/// The number of rows or groups of lanes that keeps a device busy without being cut.
 constexpr int64_t kManyWarps = 1024;
-/// Elements that a thread reads before it adds them.
+/// The number of elements that a thread reads before it adds them.
 constexpr int kAtOnce = 8;
 
 struct ScanShape {
-  int64_t rows = 1, n = 1, inner = 1;  ///< before, along and behind the dimension
+  int64_t rows = 1, n = 1, inner = 1;  ///< extents before, along and after the dimension
   bool exclusive = false, reverse = false;
 
-  /// Of entry i in the order of the sums.
+  /// The offset of entry i in the order of summation.
   MTF_HOST_DEVICE int64_t offset(int64_t i) const { return (reverse ? n - 1 - i : i) * inner; }
 };
 
-/// A warp for 32 indices behind the dimension, of one index before it; or `parts` warps of a block that share
-/// the entries, read them twice, and add the sums of the parts before. In place: x may be y.
+/// One warp handles 32 indices after the dimension, for one index before it. Or `parts` warps of a block
+/// share the entries, read them twice, and add the sums of the parts before. x may be y.
 template <class T>
 struct ScanSideBySide {
   const T* x;
   T* y;
   ScanShape shape;
-  Divisor groups;  ///< of 32 indices, behind each index before the dimension
+  Divisor groups;  ///< groups of 32 indices for each index before the dimension
   int parts;       ///< 1 or kWarps
 
   MTF_DEVICE void operator()(const Block& block) const {
@@ -78,7 +78,7 @@ struct ScanSideBySide {
   }
 };
 
-/// A warp or a block for each row, some elements of a thread at a time. In place: x may be y.
+/// One warp or block handles a row, with some elements of each thread at a time. x may be y.
 template <class T>
 struct ScanRows {
   static constexpr int kEach = 4;
@@ -98,7 +98,7 @@ struct ScanRows {
     Computed<T> carried{};
     for (int64_t i = 0; i < shape.n; i += stretch) {
       const int64_t begin = i + thread * kEach;
-      Computed<T> sums[kEach];  // within this thread
+      Computed<T> sums[kEach];  // running sums within this thread
       Computed<T> sum{};
       MTF_UNROLL(kEach)
       for (int k = 0; k < kEach; ++k) {

@@ -1,4 +1,4 @@
-// Kernels of engine/ops/reduce.h, but for reduce_first.
+// Kernels of engine/ops/reduce.h except reduce_first.
 #include "engine/backend/cuda/reductions/reduce_kernels.h"
 #include "engine/backend/visit_type.h"
 #include "engine/ops/reduce.h"
@@ -6,7 +6,7 @@
 namespace mtf::cuda {
 namespace {
 
-/// Of the types of training: rows in packs, and columns, if InPacks.
+/// A reduction for the types used in training: reads rows in packs, and columns too if InPacks.
 template <class R, class T, bool InPacks>
 std::unique_ptr<Kernel> fast_reduction(const KernelContext& context, Device& device) {
   const ReductionWalk walk = walk_of(context);

@@ -1,5 +1,5 @@
-// Kernels of reduce_first and its gradient: copies of the entries with index 0, which some positions do not
-// hold.
+// Kernels of reduce_first and its gradient, which copy the entries with index 0; some positions do not hold
+// them.
 #include <array>
 
 #include "engine/backend/cuda/movement/copy_blocks.h"
@@ -8,7 +8,7 @@
 namespace mtf::cuda {
 namespace {
 
-/// The larger side as rows, one for each index before the dimension; in bytes.
+/// The larger side, in bytes, as rows, one for each index before the dimension.
 struct Extent {
   int axis;
   int64_t rows, row, inner;

@@ -1,6 +1,6 @@
-// Reductions over any axes (engine/backend/reductions.h). The input is walked in its memory order. Where its
-// fast axis is reduced, groups of threads add up rows; where it is kept, threads add up columns, some side by
-// side. Sums of long rows and columns for few outputs are divided among groups, whose results a second launch
+// Reductions over any axes (engine/backend/reductions.h). The input is read in its memory order. If its fast
+// axis is reduced, groups of threads reduce rows; if it is kept, threads reduce columns side by side. If
+// there are few outputs, long rows and columns are divided among groups, whose results a second launch
 // combines.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace mtf::cuda {
 
-/// Combines the totals of a reduction.
+/// The reduction that combines the totals of reduction R.
 template <class R>
 struct OfTotals {
   using Type = R;
@@ -33,7 +33,7 @@ struct OfTotals<reductions::Min<T>> {
   using Type = reductions::Min<Computed<T>>;
 };
 
-/// A result in the output's type.
+/// Stores results in the output's type.
 template <class Total>
 struct ReducedOutput {
   std::byte* data;
@@ -56,29 +56,26 @@ struct ReducedOutput {
   }
 };
 
-/// What both kinds of kernels need.
+/// The operands of both kinds of kernels.
 template <class R, class T>
 struct ReductionOperands {
   const T* x;
   ReducedOutput<typename R::Total> y;
-  typename R::Total* partials;  ///< [part, output]; null: there is one part
-  Strided<2> kept;              ///< outputs: offset of the first element in x, and place in y
+  typename R::Total* partials;  ///< [part, output]; null if there is one part
+  Strided<2> kept;              ///< outputs: offsets of the first element in x, and of the result in y
   Strided<1> reduced;           ///< elements of an output
   ThreadGroups groups;
 };
 
-/// Rows of x: a group for each output, or for a part of its elements.
+/// Reduces rows of x, with a group for each output or for a part of its elements.
 template <class R, class T>
 struct ReducedRows : ReductionOperands<R, T> {
   static constexpr bool kBatched = std::is_same_v<R, reductions::SumOfSquares<T>>;
   static constexpr int kMaxThreads = 512;
   using Total = typename R::Total;
   using Lane = typename R::Lane;
-  enum class Elements {
-    kRun,
-    kPacks,
-    kSingle
-  };  ///< dense; in packs that begin at multiples of a pack; anyhow
+  /// How elements are stored: contiguous; in packs that begin at multiples of a pack; or otherwise.
+  enum class Elements { kRun, kPacks, kSingle };
 
   Elements elements;
 
@@ -120,8 +117,8 @@ struct ReducedRows : ReductionOperands<R, T> {
   }
 };
 
-/// Columns of x: a group for N neighbouring outputs, or for a part of their elements. With N = 1 also for
-/// rows, an element at a time.
+/// Reduces columns of x, with a group for N adjacent outputs or for a part of their elements. With N = 1 it
+/// also reduces rows, one element at a time.
 template <class R, class T, int N>
 struct ReducedColumns : ReductionOperands<R, T> {
   static constexpr bool kBatched = std::is_same_v<R, reductions::Sum<double>> && N == 1;
@@ -159,7 +156,7 @@ struct ReducedColumns : ReductionOperands<R, T> {
   }
 
  private:
-  /// Elements i, i + size, ..., kAtOnce of them or less.
+  /// Adds the elements i, i + size, ..., at most kAtOnce of them.
   MTF_DEVICE void add(Lane (&lanes)[N], int64_t offset, const ThreadGroup& group, int i, int count) const {
     Pack<T, N> packs[kAtOnce];
     MTF_UNROLL(kAtOnce)
@@ -189,16 +186,17 @@ struct ReducedColumns : ReductionOperands<R, T> {
   }
 };
 
-/// How the input of a reduction is walked.
+/// The order in which the input of a reduction is read.
 struct ReductionWalk {
   Strided<2> kept;
   Strided<1> reduced;
-  Strided<2> dense;  ///< the outputs in the same order, as if partial results of all were x
+  Strided<2> dense;  ///< the outputs in the same order, if x is replaced by an array of partial results
   bool fast_is_reduced;
 };
 ReductionWalk walk_of(const KernelContext& context);
 
-/// The kernel of a first launch, without pointers, and of the second one, which combines the parts.
+/// Combines the kernel of the first launch (without pointers) with that of the second one, which combines the
+/// parts.
 template <class R, class T, class First>
 std::unique_ptr<Kernel> reduction_kernel(const KernelContext& context, Device& device,
                                          const ReductionWalk& walk, const First& first, size_t state_bytes) {
@@ -239,7 +237,7 @@ std::unique_ptr<Kernel> row_reduction(const KernelContext& context, Device& devi
   rows.kept = walk.kept;
   rows.reduced = walk.reduced;
   rows.groups = divided(contiguous_groups(walk.kept.size(), walk.reduced.size(), N), N);
-  // x is dense: the strides of other axes are multiples of the fast run.
+  // x is dense, so the strides of other axes are multiples of the length of the fast run.
   rows.elements = walk.reduced.rank() <= 1      ? Rows::Elements::kRun
                   : walk.reduced.in_packs(0, N) ? Rows::Elements::kPacks
                                                 : Rows::Elements::kSingle;

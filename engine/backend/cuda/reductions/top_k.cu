@@ -1,6 +1,6 @@
-// Largest entries of rows. A few (kFew) are selected one after the other from keys that a warp or a block
-// holds in registers; long rows are cut into chunks, whose largest entries are then the entries of a shorter
-// row. More are found by merging sorted chunks. Gradient: the values go back to their places.
+// The largest entries of rows. Up to kFew are selected one after the other from keys that a warp or a block
+// holds in registers; long rows are cut into chunks, whose largest entries then form a shorter row. More
+// entries are found by merging sorted chunks. The gradient puts the values back to their places.
 #include <algorithm>
 #include <utility>
 
@@ -12,21 +12,21 @@
 namespace mtf::cuda {
 namespace {
 
-/// Keys that a thread holds.
+/// The number of keys that a thread holds.
 constexpr int kPerThread = 8;
 constexpr int64_t kFew = 32;
-/// Keys that a block sorts.
+/// The number of keys that a block sorts.
 constexpr int64_t kSorted = 1024;
 
 int64_t parts(int64_t size, int64_t part) { return (size + part - 1) / part; }
 
-/// The k largest keys of each chunk of each row, in order.
+/// Finds the k largest keys of each chunk of each row, in order.
 template <class T>
 struct SelectLargest {
   KeyFlow<T> flow;
-  Divisor chunks;  ///< of a row
+  Divisor chunks;  ///< chunks of a row
   int k;
-  bool whole_block;  ///< for a chunk, else a warp
+  bool whole_block;  ///< a block handles a chunk; otherwise a warp does
 
   MTF_DEVICE void operator()(const Block& block) const {
     const int64_t unit = whole_block ? block.index() : block.index() * kWarps + block.warp();
@@ -42,7 +42,7 @@ struct SelectLargest {
       MTF_UNROLL(kPerThread)
       for (int e = 1; e < kPerThread; ++e) best = larger(best, keys[e]);
       best = largest_of_warp(block, best);
-      // Two places in turn: one barrier keeps what is read from what is written next.
+      // Two buffers are used in turn, so that one barrier separates reads from the next writes.
       if (whole_block) best = largest_of_block(block, best, block.shared<Key<T>>() + rank % 2 * kWarps);
       MTF_UNROLL(kPerThread)
       for (int e = 0; e < kPerThread; ++e) {
@@ -62,7 +62,7 @@ struct SelectLargest {
   }
 };
 
-/// Sorts chunks of kSorted keys (bitonic sort, Batcher 1968) and keeps the first `kept` of each.
+/// Sorts chunks of kSorted keys (bitonic sort, Batcher 1968) and keeps the first `kept` keys of each.
 template <class T>
 struct SortChunks {
   KeyFlow<T> flow;
@@ -94,7 +94,7 @@ struct SortChunks {
   }
 };
 
-/// Merges sorted runs of `length` keys by twos and keeps the first `kept`.
+/// Merges pairs of sorted runs of `length` keys and keeps the first `kept` keys of each.
 template <class T>
 struct MergeRuns {
   KeyFlow<T> flow;
@@ -111,8 +111,8 @@ struct MergeRuns {
   }
 
  private:
-  /// Entry `place` of the merged runs at `left` and behind it: the least number of keys from the left that
-  /// the entries before can have, by bisection.
+  /// Entry `place` of the merge of the runs at `left` and directly after it. Bisection finds the least number
+  /// of keys of the left run that the entries before it can have.
   MTF_DEVICE Key<T> merged(int64_t row, int64_t left, int64_t place) const {
     const int64_t right = left + length;
     int64_t least = place > length ? place - length : 0, most = place < length ? place : length;
@@ -132,7 +132,7 @@ struct MergeRuns {
 
 KeyRows key_rows(const Rows& rows) { return {rows.count, rows.length, Divisor(rows.stride, rows.count)}; }
 
-/// Launches that hand keys on through two halves of the scratch memory.
+/// Launches that pass keys on through two halves of the scratch memory.
 template <class T>
 class TopKLaunches {
  public:
@@ -207,7 +207,7 @@ std::unique_ptr<Kernel> top_k_kernel(const KernelContext& context, Device& devic
   return make_device_kernel(device, launches, launches.scratch_bytes());
 }
 
-/// Puts values where they came from if that is in this position's slice.
+/// Writes values where they came from, if that is in this position's slice.
 template <class T>
 struct PutBack {
   const T* values;

@@ -1,5 +1,5 @@
-// Entries of rows as keys that are ordered as top_k orders entries: larger values first, NaN before all, then
-// lower indices. No two keys of a row are equal.
+// Keys for entries of rows, ordered as top_k orders entries: larger values first, NaN before all, then lower
+// indices. No two keys of a row are equal.
 #pragma once
 
 #include <bit>
@@ -12,7 +12,7 @@
 
 namespace mtf::cuda {
 
-/// Unsigned integers in the order of the values; both zeros are one value.
+/// Unsigned integers in the order of the values. The two zeros are equal.
 MTF_DEVICE uint32_t in_order(int32_t value) { return static_cast<uint32_t>(value) ^ 0x80000000u; }
 MTF_DEVICE uint32_t in_order(float value) {
   if (value != value) return ~0u;
@@ -38,7 +38,7 @@ struct WideKey {
   }
 };
 
-/// Key<T>{}: no entry, after all entries.
+/// Key<T>{} stands for no entry and comes after all entries.
 template <class T>
 using Key = std::conditional_t<sizeof(T) == 8, WideKey, uint64_t>;
 
@@ -76,7 +76,7 @@ MTF_DEVICE K largest_of_warp(const Block& block, K key) {
 /// The rows of a tensor along one axis.
 struct KeyRows {
   int64_t count = 1, n = 1;
-  Divisor inner;  ///< entries behind the axis, which is the distance of a row's elements
+  Divisor inner;  ///< entries after the axis: the distance between a row's elements
 
   MTF_DEVICE int64_t offset(int64_t row) const {
     const Division at = inner(row);
@@ -84,15 +84,15 @@ struct KeyRows {
   }
 };
 
-/// Where keys come from, and where those that are found go to: to scratch, or in the last launch to the
+/// The source of keys, and the destination of those that are found: scratch, or in the last launch the
 /// outputs.
 template <class T>
 struct KeyFlow {
   const T* x;
   KeyRows rows;
-  const Key<T>* from;  ///< null: the entries of x
-  int64_t length;      ///< keys of a row in `from`; entries
-  Key<T>* to;          ///< null: outputs
+  const Key<T>* from;  ///< null: keys are made from the entries of x
+  int64_t length;      ///< number of keys of a row in `from`, or of entries
+  Key<T>* to;          ///< null: writes the outputs
   T* values;
   int32_t* indices;
 
@@ -101,7 +101,7 @@ struct KeyFlow {
     if (from != nullptr) return from[row * length + i];
     return key_of(x[rows.offset(row) + i * rows.inner.value()], i);
   }
-  /// Key number `slot` of the whole output.
+  /// Writes key number `slot` of the whole output.
   MTF_DEVICE void write(int64_t row, int64_t slot, const Key<T>& key) const {
     if (to != nullptr) {
       to[slot] = key;

@@ -1,6 +1,6 @@
-// Softmax cross-entropy: the loss in one pass over the logits, the gradient in another; nothing of the
-// logits' size is kept between them. Ids are compared with the begin of the slice, so a split vocabulary
-// needs no one-hot tensors.
+// Softmax cross-entropy: one pass over the logits for the loss and another one for the gradient; nothing of
+// the logits' size is stored between them. Ids are compared with the begin of the slice, so a split
+// vocabulary needs no one-hot tensors.
 #include "engine/backend/cuda/rows/log_sum.h"
 #include "engine/backend/cuda/rows/row_functions.h"
 #include "engine/ops/cross_entropy.h"
@@ -8,18 +8,18 @@
 namespace mtf::cuda {
 namespace {
 
-/// The target of a row that is given by an id.
+/// Targets that are given by ids.
 template <class A>
 struct Ids {
   const int32_t* ids = nullptr;
-  int64_t begin = 0;  ///< of the slice along the vocabulary
+  int64_t begin = 0;  ///< begin of the slice along the vocabulary
   A on = 1, off = 0;  ///< Smoothing
 
-  /// Its index within the slice, negative or too large where another slice has it.
+  /// The id's index within the slice; negative or too large if another slice has it.
   MTF_DEVICE int64_t position(int64_t row) const { return ids[row] - begin; }
 };
 
-/// Logits and, if they are not ids, targets.
+/// The logits and, unless they are ids, the targets.
 template <class T, bool Values>
 using Operands = RowOperands<T, Values ? 2 : 1>;
 
@@ -41,8 +41,8 @@ struct CrossEntropyRows : Operands<T, Values> {
     }
   };
   struct Row {
-    A shift;    ///< any logit: sums of logits relative to it stay small
-    A maximum;  ///< of the row, if it is given
+    A shift;    ///< any logit; sums of logits relative to it stay small
+    A maximum;  ///< maximum of the row, if it is given
     A target_logit;
     bool has_target;
   };
@@ -50,8 +50,9 @@ struct CrossEntropyRows : Operands<T, Values> {
   Ids<A> ids;
   int64_t length;
   A z_loss;
-  const A* maximum;  ///< of cross_entropy_sums; null: the loss is computed
-  A* out[3];  ///< loss, log_z, sum of targets; or sums of exponentials, of targets * logits, of targets
+  const A* maximum;  ///< operand of cross_entropy_sums; null: the loss is computed
+  /// Loss, log_z, sum of targets; or sums of exponentials, of targets * logits, and of targets.
+  A* out[3];
 
   MTF_DEVICE Row begin(const RowPlace& place) const {
     const T* x = this->in[0] + place.offset;
@@ -86,7 +87,7 @@ struct CrossEntropyRows : Operands<T, Values> {
   }
   MTF_DEVICE void finish(const Row& row, int64_t r, const State& state, bool writes) const {
     const A top = maximum == nullptr ? state.exponentials.top : row.maximum;
-    // NaN where all logits are -infinity.
+    // The result is NaN if all logits are -infinity.
     const A exponentials = state.exponentials.sum * Math::exp(state.exponentials.top - top);
     A logits, targets;
     if constexpr (Values) {
@@ -147,7 +148,7 @@ struct GradientRows : Operands<T, Values> {
   }
 };
 
-/// What all kernels take from their context: visit(has_values) with a constant.
+/// Calls visit(has_values) with a constant of the kind of targets in this context.
 template <class Visit>
 std::unique_ptr<Kernel> with_targets(const KernelContext& context, const Visit& visit) {
   if (context.inputs[1].dtype == DType::kInt32) return visit(std::false_type());

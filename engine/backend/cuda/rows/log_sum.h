@@ -1,4 +1,4 @@
-// The sum of exponentials of a row in one pass: relative to the largest logit so far (Milakov and Gimelshein,
+// The sum of exponentials of a row in one pass, relative to the largest logit so far (Milakov and Gimelshein,
 // Online normalizer calculation for softmax, 2018).
 #pragma once
 
@@ -14,7 +14,7 @@ template <class A>
 struct LogSum {
   static constexpr A kNone = -std::numeric_limits<A>::infinity();
 
-  A top = kNone;  ///< the largest x; NaN among others is passed over, and makes the sum NaN
+  A top = kNone;  ///< the largest x; ignores NaN, which makes the sum NaN
   A sum = 0;
 
   template <class Each>
@@ -23,7 +23,7 @@ struct LogSum {
     return {new_top, f(sum)};
   }
 
-  /// Where there is nothing but -infinity, 0.
+  /// The largest x; 0 if there is nothing but -infinity.
   MTF_DEVICE A reference() const { return top == kNone ? A(0) : top; }
   MTF_DEVICE A log() const { return Math::log(sum) + reference(); }
 
@@ -43,7 +43,7 @@ struct LogSum {
   MTF_DEVICE LogSum operator+(const LogSum& other) const {
     const bool first = top >= other.top;
     const LogSum high = first ? *this : other, low = first ? other : *this;
-    // Equal infinities have no difference.
+    // The difference of equal infinities would be NaN.
     return {high.top, high.sum + low.sum * (low.top == high.top ? A(1) : Math::exp(low.top - high.top))};
   }
 };

@@ -1,4 +1,4 @@
-// Layer norm and RMS norm and their gradients with respect to x: a row stays in registers between its
+// Layer norm and RMS norm and their gradients with respect to x. A row stays in registers between its
 // statistics and the result.
 #include "engine/backend/cuda/device/math.h"
 #include "engine/backend/cuda/rows/row_functions.h"
@@ -27,7 +27,7 @@ struct Moments {
   }
 };
 
-/// The bias and the means are null for RMS norm, whose mean is taken to be 0.
+/// For RMS norm the bias and the means are null, and the mean is taken to be 0.
 template <class T>
 struct NormalizedRows : RowOperands<T, 1> {
   using A = Computed<T>;
@@ -94,7 +94,7 @@ struct NormalizationGradientRows : RowOperands<T, 2> {
   const A *rstds, *means;
   A length;
 
-  /// dy becomes g.
+  /// Replaces dy by g.
   template <class E>
   MTF_DEVICE void prepare(E& e) const {
     A factors[E::kCount];

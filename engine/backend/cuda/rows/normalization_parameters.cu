@@ -1,6 +1,5 @@
 // Gradients of the scale and the bias of layer norm and RMS norm: sums over all rows, in two launches. The
-// first adds up some rows and writes partial sums [part, scale or bias, column], the second adds up the
-// parts.
+// first sums some rows each and writes partial sums [part, scale or bias, column]; the second adds the parts.
 #include "engine/backend/cuda/device/device_kernel.h"
 #include "engine/backend/cuda/device/thread_groups.h"
 #include "engine/backend/element.h"
@@ -9,7 +8,7 @@
 namespace mtf::cuda {
 namespace {
 
-/// The means are null for RMS norm.
+/// For RMS norm the means are null.
 template <class T>
 struct NormalizedOperands {
   using A = Computed<T>;
@@ -39,14 +38,14 @@ struct ParameterSums {
     scale += dy * ((x - row.mean) * row.rstd);
     bias += dy;
   }
-  /// `partials`: of a part. Only the scale's where there is no bias.
+  /// Stores the sums of a part in `partials`; only those of the scale if there is no bias.
   MTF_DEVICE void store(A* partials, int64_t column, int64_t columns, bool has_bias) const {
     partials[column] = scale;
     if (has_bias) partials[columns + column] = bias;
   }
 };
 
-/// Partial sums of contiguous rows: a lane has N columns, a warp every kWarps-th row of the block's part.
+/// Partial sums of contiguous rows. A lane has N columns, a warp every kWarps-th row of the block's part.
 template <class T, int N>
 struct ColumnSums {
   using A = Computed<T>;
@@ -56,7 +55,7 @@ struct ColumnSums {
   NormalizedOperands<T> in;
   A* partials;
   int64_t rows, columns, rows_of_part;
-  Divisor parts;  ///< of block numbers [group of columns, part]
+  Divisor parts;  ///< splits block numbers [group of columns, part]
 
   MTF_DEVICE void operator()(const Block& block) const {
     const auto [group, part] = parts(block.index());
@@ -78,7 +77,7 @@ struct ColumnSums {
   }
 
  private:
-  /// Rows r, r + kWarps, ..., kAtOnce of them or less.
+  /// Adds rows r, r + kWarps, ..., at most kAtOnce of them.
   MTF_DEVICE void add_rows(ParameterSums<A> (&sums)[N], int64_t r, int64_t end, int64_t column) const {
     Pack<T, N> x[kAtOnce], dy[kAtOnce];
     typename NormalizedOperands<T>::Row row[kAtOnce];
@@ -101,7 +100,7 @@ struct ColumnSums {
   }
 };
 
-/// Partial sums of rows whose elements are `stride` apart: a group has a column and some rows.
+/// Partial sums of rows whose elements are `stride` apart. A group has a column and some rows.
 template <class T>
 struct ScatteredColumnSums {
   using A = Computed<T>;
@@ -109,7 +108,7 @@ struct ScatteredColumnSums {
 
   NormalizedOperands<T> in;
   A* partials;
-  ThreadGroups groups;  ///< columns for rows, and rows for elements
+  ThreadGroups groups;  ///< with columns in the role of rows, and rows in that of elements
   Divisor stride;
 
   MTF_DEVICE void operator()(const Block& block) const {
@@ -135,7 +134,7 @@ struct ScatteredColumnSums {
   }
 };
 
-/// Adds up the parts; rows are the columns of the scale, then of the bias.
+/// Adds the parts. Rows are the columns of the scale, then those of the bias.
 template <class A>
 struct AddParts {
   static constexpr int kMaxThreads = 512;
@@ -156,7 +155,7 @@ struct AddParts {
   }
 };
 
-/// Where the columns of contiguous rows are summed: blocks enough for a device, rows enough for a block.
+/// How the columns of contiguous rows are divided: enough blocks for a device, and enough rows for a block.
 struct ColumnParts {
   int64_t groups, rows, parts;
 

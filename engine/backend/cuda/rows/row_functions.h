@@ -1,10 +1,10 @@
 // Functions of rows (engine/backend/rows.h): a row is reduced to a few numbers, or mapped element by element,
-// or both, one after the other. A function object says what is done with elements; the kernels here choose
-// the threads and move the data, in a way for each kind of rows. Outputs may overwrite inputs.
+// or first reduced and then mapped. A function object defines what is done with elements; the kernels here
+// choose the threads and move the data, with a strategy for each kind of rows. Outputs may overwrite inputs.
 //
 //   struct Softmax : RowOperands<float, 1> {       // x; y
 //     static constexpr bool kReduces = true, kMaps = true;
-//     using State = LogSum<float>;                 // of some of a row's elements
+//     using State = LogSum<float>;                 // state of some of a row's elements
 //     struct Row { float top, scale; };            // what is known of a row
 //
 //     Row begin(const RowPlace&) const;
@@ -30,7 +30,7 @@
 
 namespace mtf::cuda {
 
-/// `Inputs` tensors with the same rows, and the output's.
+/// `Inputs` tensors with the same rows, and the output.
 template <class T, int Inputs>
 struct RowOperands {
   using Element = T;
@@ -39,21 +39,21 @@ struct RowOperands {
   const T* in[Inputs] = {};
   T* out = nullptr;
 
-  /// Is applied to elements when they have been loaded.
+  /// Applied to elements after they have been loaded.
   template <class E>
   MTF_DEVICE void prepare(E&) const {}
 };
 
-/// Where a row begins, and the distance of its elements.
+/// The number and the first offset of a row, and the distance between its elements.
 struct RowPlace {
   int64_t row, offset, stride;
 };
 
-/// How a thread's elements lie: anyhow; as a pack of a row; as a pack of a row that begins with a pack, so
-/// that vectors of parameters are in packs, too.
+/// How a thread's elements are stored: in any way; as a pack of a row; or as a pack of a row that begins with
+/// a pack, so that vectors of parameters are accessed in packs as well.
 enum class Access { kScattered, kPacked, kAligned };
 
-/// Elements of a row: n is number first + n * step.
+/// Elements of a row: element n has index first + n * step.
 template <class F, int N, Access Lie>
 struct Elements {
   static constexpr int kCount = N;
@@ -63,7 +63,7 @@ struct Elements {
   Computed<typename F::Element> in[F::kInputs][N];
 };
 
-/// Elements of a vector of parameters that belong to those of a row.
+/// Loads the elements of a parameter vector that belong to these elements of a row.
 template <class E, class T>
 MTF_DEVICE void load_parameters(const E& elements, const T* parameters, Computed<T> (&values)[E::kCount]) {
   if constexpr (E::kAccess == Access::kAligned) {
@@ -76,13 +76,13 @@ MTF_DEVICE void load_parameters(const E& elements, const T* parameters, Computed
 
 namespace rows_detail {
 
-/// Elements that a thread handles at a time where they are not packed (float64 is for tests of models: less
-/// to compile), and groups of them between two calls of flush().
+/// The number of elements that a thread handles at a time if they are not packed (float64 is for tests of
+/// models: one compiles faster), and the number of such groups between two calls of flush().
 template <class T>
 inline constexpr int kScattered = std::is_same_v<T, double> ? 1 : 4;
 inline constexpr int kGroups = 32;
 
-/// Threads that keep a row, and packs of each input that a thread keeps.
+/// The largest number of threads that keep a row, and the number of packs of each input that a thread keeps.
 inline constexpr int kKeepingThreads = 1024;
 template <class F>
 inline constexpr int kKeptPacks = 4 / F::kInputs;
@@ -110,7 +110,7 @@ MTF_DEVICE auto load_packed(const F& f, const RowPlace& place, int first) {
   return elements;
 }
 
-/// visit(elements) for the group's elements, and flush() now and then and at the end.
+/// Calls visit(elements) for the group's elements, and flush() now and then and at the end.
 template <class F, class Visit, class Flush>
 MTF_DEVICE void visit_scattered(const F& f, const RowPlace& place, const ThreadGroup& group,
                                 const Visit& visit, const Flush& flush) {
@@ -129,7 +129,7 @@ MTF_DEVICE void visit_scattered(const F& f, const RowPlace& place, const ThreadG
   }
 }
 
-/// Of contiguous rows, whatever their alignment.
+/// The same in packs for contiguous rows, whatever their alignment.
 template <class F, class Visit, class Flush>
 MTF_DEVICE void visit_packed(const F& f, const RowPlace& place, const ThreadGroup& group, const Visit& visit,
                              const Flush& flush) {
@@ -160,7 +160,7 @@ MTF_DEVICE RowPlace place_of(const ThreadGroup& group) {
   return {group.row(), group.offset(), group.stride()};
 }
 
-/// The state of a thread's elements.
+/// The combined state of a thread's elements.
 template <class F, class VisitAll>
 MTF_DEVICE typename F::State fold(const F& f, const typename F::Row& row, const VisitAll& visit_all) {
   const typename F::State identity = f.identity(row);
@@ -175,7 +175,7 @@ MTF_DEVICE typename F::State fold(const F& f, const typename F::Row& row, const 
 
 }  // namespace rows_detail
 
-/// Contiguous rows of whole packs that fit into the registers of a group.
+/// Handles contiguous rows of whole packs that fit into the registers of a group.
 template <class F>
 struct KeptRows {
   static constexpr int kMaxThreads = rows_detail::kKeepingThreads;
@@ -205,7 +205,7 @@ struct KeptRows {
   }
 };
 
-/// Any rows, an element at a time.
+/// Handles any rows, one element at a time.
 template <class F>
 struct ScatteredRows {
   static constexpr int kMaxThreads = 512;
@@ -237,7 +237,7 @@ struct PackedReduction {
   static constexpr int kMaxThreads = 512;
   F f;
   ThreadGroups groups;
-  typename F::State* states;  ///< [row, part] of what is to be finished by another kernel; null: nothing
+  typename F::State* states;  ///< [row, part], to be finished by another kernel; null if not needed
 
   MTF_DEVICE void operator()(const Block& block) const {
     using namespace rows_detail;
@@ -257,7 +257,7 @@ struct PackedReduction {
   }
 };
 
-/// Finishes reductions: the group of a row combines the states of its parts.
+/// Finishes a reduction: the group of a row combines the states of its parts.
 template <class F>
 MTF_DEVICE void finish_parts(const Block& block, const F& f, const ThreadGroup& group, typename F::Row& row,
                              const typename F::State* states, int parts, bool writes) {
@@ -283,7 +283,7 @@ struct FinishedRows {
   }
 };
 
-/// Maps contiguous rows, after they have been reduced to states where the function reduces.
+/// Maps contiguous rows; if the function reduces, they have been reduced to states before.
 template <class F>
 struct PackedMap {
   static constexpr int kMaxThreads = 512;
@@ -305,7 +305,7 @@ struct PackedMap {
   }
 };
 
-/// How the rows of a function are computed; a pure function of shapes.
+/// The strategy for the rows of a function; a pure function of shapes.
 struct RowPlan {
   enum class Kind { kKept, kScattered, kPacked };
   Kind kind = Kind::kScattered;
@@ -355,7 +355,7 @@ void launch_rows(const Launcher& launch, const RowPlan& plan, const F& f, std::b
       if constexpr (!F::kMaps) {
         if (groups.parts == 1) return;
         ThreadGroups finishing = contiguous_groups(groups.rows, groups.parts, 1);
-        finishing.length = groups.length;  // where rows begin
+        finishing.length = groups.length;  // determines where rows begin
         launch(finishing.shape(state_bytes), FinishedRows<F>{f, finishing, states, groups.parts});
       }
     }
@@ -363,7 +363,7 @@ void launch_rows(const Launcher& launch, const RowPlan& plan, const F& f, std::b
   }
 }
 
-/// bind(call): the function of a call.
+/// A kernel that computes function F of rows; bind(call) returns the function object of a call.
 template <class F, class Bind>
 std::unique_ptr<Kernel> row_kernel(const Rows& rows, Device& device, const Bind& bind) {
   const RowPlan plan = plan_rows<F>(rows);

@@ -1,5 +1,5 @@
-// Softmax, log-softmax and log-sum-exp, and their gradients. Rows that fit into registers are read once; long
-// ones once for the sum of exponentials and once for the result.
+// Softmax, log-softmax and log-sum-exp, and their gradients. Rows that fit into registers are read once;
+// longer ones are read once for the sum of exponentials and once for the result.
 #include "engine/backend/cuda/rows/log_sum.h"
 #include "engine/backend/cuda/rows/row_functions.h"
 #include "engine/ops/softmax.h"
@@ -16,7 +16,7 @@ struct Exponentials : RowOperands<T, 1> {
     A top, scale, log_z;
   };
 
-  A extra;  ///< one more logit; -infinity: none
+  A extra;  ///< extra logit; -infinity if there is none
 
   MTF_DEVICE Row begin(const RowPlace&) const { return {}; }
   MTF_DEVICE State identity(const Row&) const { return {}; }
@@ -30,7 +30,7 @@ struct Exponentials : RowOperands<T, 1> {
   }
 };
 
-/// Softmax or its logarithm.
+/// Computes softmax or its logarithm.
 template <class T>
 struct SoftmaxRows : Exponentials<T> {
   using Base = Exponentials<T>;
@@ -66,7 +66,7 @@ struct LogSumExpRows : Exponentials<T> {
   }
 };
 
-/// Of softmax, dx = y * (dy - sum(y * dy)); of its logarithm, dx = dy - exp(y) * sum(dy).
+/// For softmax, dx = y * (dy - sum(y * dy)); for its logarithm, dx = dy - exp(y) * sum(dy).
 template <class T>
 struct SoftmaxGradientRows : RowOperands<T, 2> {
   using A = Computed<T>;
@@ -116,7 +116,7 @@ struct LogSumExpGradientRows : RowOperands<T, 1> {
   }
 };
 
-/// Rows of the first input along the operation's dimension.
+/// The rows of the first input along the operation's dimension.
 Rows rows_of(const KernelContext& context) {
   return rows_along(context.inputs[0], static_cast<const AlongDimension&>(context.operation).dimension);
 }

@@ -1,5 +1,5 @@
-// Adafactor's passes over gradient, weight and moments but for the sums (adafactor_sums.cu): flat loops over
-// packs, with the offsets of the smaller operands from a walk. Outputs may overwrite inputs.
+// The passes of Adafactor over gradient, weight and moments, except the sums (adafactor_sums.cu): flat loops
+// over packs, with the offsets of the smaller operands from a walk. Outputs may overwrite inputs.
 #include <array>
 #include <cmath>
 
@@ -32,10 +32,10 @@ struct SecondMoment {
   }
 };
 
-/// A walk over the elements of a tensor (operand 0), with smaller operands along.
+/// Iteration over the elements of a tensor (operand 0) together with smaller operands.
 using Walk = Strided<4>;
 
-/// Null operands, and dimensions that an operand lacks, have stride 0.
+/// The strides of null operands, and along dimensions that an operand lacks, are 0.
 Walk walk_over(const std::array<const LocalTensor*, 4>& operands) {
   StridedAxes<4> axes;
   for (const Dimension& d : operands[0]->local) {
@@ -49,7 +49,7 @@ Walk walk_over(const std::array<const LocalTensor*, 4>& operands) {
   return Walk(joined(axes));
 }
 
-/// Whether packs of `count` elements lie in one piece, or are one element, in every operand. Of a walk along
+/// True if packs of `count` elements are contiguous, or a single element, in every operand. In a walk along
 /// one axis the last pack may be shorter.
 bool walks_in_packs(const Walk& walk, int64_t count) {
   if (walk.rank() <= 1) return true;
@@ -59,7 +59,7 @@ bool walks_in_packs(const Walk& walk, int64_t count) {
   return walk.inner_size() % count == 0;
 }
 
-/// The same element in a whole pack, or a pack.
+/// Loads a pack, or repeats the same element if the stride is 0.
 template <int N, class A>
 MTF_DEVICE Pack<A, N> load_along(const A* data, int64_t stride, int count) {
   if (stride != 0) return load<N>(data, count);
@@ -68,11 +68,10 @@ MTF_DEVICE Pack<A, N> load_along(const A* data, int64_t stride, int count) {
   return pack;
 }
 
-/// The update before it is scaled: g * first * second, or g / sqrt(first). Operands 1 and 2 of the walk are
-/// the factors.
+/// The unscaled update: g * first * second, or g / sqrt(first). Operands 1 and 2 of the walk are the factors.
 template <class A>
 struct Update {
-  const A *g, *first, *second;  ///< second: null for v
+  const A *g, *first, *second;  ///< `second` is null for v
 
   template <int N>
   MTF_DEVICE Pack<A, N> at(const Walk& walk, const Offsets<4>& at, int count) const {
@@ -88,7 +87,7 @@ struct Update {
   }
 };
 
-/// Of the squares of the update, by tile.
+/// Sums the squares of the update, by tile.
 template <class A, int N>
 struct UpdateSquares {
   static constexpr bool kBatched = true;
@@ -205,12 +204,12 @@ std::unique_ptr<Kernel> apply_kernel(const KernelContext& context, Device& devic
                                         : apply_kernel<T, 1>(context, device, walk);
 }
 
-/// Keyed by the weight's dtype.
+/// Registers the operation that is keyed by the weight's dtype.
 template <class T>
 struct WeightRegistrations {
   DeviceKernelRegistration apply{"adafactor_apply", {DTypeOf<T>::value}, apply_kernel<T>};
 };
-/// Keyed by the slots' dtype.
+/// Registers the operations that are keyed by the slots' dtype.
 template <class A>
 struct SlotRegistrations {
   static constexpr DType dtype = DTypeOf<A>::value;

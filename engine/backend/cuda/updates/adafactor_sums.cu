@@ -1,8 +1,8 @@
 // Adafactor's sums of squares in one pass over gradient and weight. The gradient is seen as [outer, p,
-// middle, q, inner] with the factored dimensions p and q. Where q comes last, one pass makes both sums: a
-// tile of kRows entries of p by kColumns of q gives a partial sum to each of its rows and columns. Otherwise
-// both sums run along contiguous columns, a pass each. The weight's squares go to tiles of its own, in the
-// same launch.
+// middle, q, inner] with the factored dimensions p and q. If q comes last, one pass computes both sums: a
+// tile of kRows entries of p by kColumns of q adds a partial sum to each of its rows and columns. Otherwise
+// both sums run along contiguous columns, in one pass each. The weight's squares are computed in separate
+// tiles of the same launch.
 #include <array>
 #include <vector>
 
@@ -21,18 +21,18 @@ constexpr int kRowsPerWarp = 8;
 constexpr int kRows = kWarps * kRowsPerWarp;
 constexpr int64_t kSharedBytes = kWarps * kColumns * static_cast<int64_t>(sizeof(double));
 
-/// A tensor as [outer, p, middle, q], summed along p; and along q, if `rows` is not null.
+/// Sums of squares of a tensor [outer, p, middle, q] along p, and also along q if `rows` is not null.
 template <class A>
 struct TileSquares {
   const A* x;
   int64_t p, middle, q;
-  int64_t rows_size, columns_size;  ///< elements of a partial sum: all but q, all but p
-  Divisor strips, middles, tiles;   ///< of block numbers [outer, tile, middle, strip]
+  int64_t rows_size, columns_size;  ///< elements of a partial sum: without q, without p
+  Divisor strips, middles, tiles;   ///< split block numbers [outer, tile, middle, strip]
   bool in_packs;
   double* rows;     ///< [strips, outer, p, middle]
   double* columns;  ///< [tiles, outer, middle, q]
 
-  /// What block `index` of these does.
+  /// Does the work of block `index` of these blocks.
   MTF_DEVICE void operator()(const Block& block, int64_t index) const {
     const auto [above_strip, strip] = strips(index);
     const auto [above_middle, at_middle] = middles(above_strip);
@@ -41,7 +41,7 @@ struct TileSquares {
     const int64_t first_p = tile * kRows + block.warp() * kRowsPerWarp;
     const int64_t left = q - first_q;
     const int count = left < 0 ? 0 : static_cast<int>(left < kPerLane ? left : kPerLane);
-    // Row r of the tile: [outer, p, middle].
+    // Offset of row r of the tile in [outer, p, middle].
     const int64_t first_row = (at_outer * p + first_p) * middle + at_middle;
 
     Pack<A, kPerLane> values[kRowsPerWarp];
@@ -55,7 +55,7 @@ struct TileSquares {
       }
     }
     double sums[kPerLane] = {};
-    double row_sum = 0;  // of row `lane`
+    double row_sum = 0;  // sum of row `lane`
     for (int r = 0; r < kRowsPerWarp; ++r) {
       double squares[kPerLane];
       for (int i = 0; i < kPerLane; ++i) {
@@ -82,11 +82,11 @@ struct TileSquares {
   }
 };
 
-/// Sums of squares over all but some dimensions, by tile.
+/// Sums of squares over all except some dimensions, by tile.
 template <class T>
 struct EntrySquares {
   const T* x;
-  Strided<1> entries, elements;  ///< dimensions that stay, and those that are summed
+  Strided<1> entries, elements;  ///< kept dimensions, and summed ones
   TileCut cut;
   bool in_packs;
   double* partials;  ///< [tiles, entries]
@@ -115,7 +115,7 @@ struct EntrySquares {
   }
 };
 
-/// Both in one launch: the first `gradient_blocks` blocks are the gradient's.
+/// Both kinds of sums in one launch: the first `gradient_blocks` blocks are for the gradient.
 template <class T>
 struct Squares {
   static constexpr bool kBatched = true;
@@ -135,14 +135,14 @@ struct Squares {
 /// A pass over the gradient as [outer, p, middle, q].
 struct Pass {
   int64_t outer = 1, p = 1, middle = 1, q = 1;
-  int rows = -1, columns = 0;  ///< outputs; rows: -1 for none
+  int rows = -1, columns = 0;  ///< numbers of the outputs; rows: -1 if there is none
 
   int64_t tiles() const { return parts(p, kRows); }
   int64_t strips() const { return parts(q, kColumns); }
   int64_t blocks() const { return outer * tiles() * middle * strips(); }
 };
 
-/// Product of the sizes of dimensions [begin, end).
+/// The product of the sizes of dimensions [begin, end).
 int64_t size_between(const Shape& shape, int begin, int end) {
   int64_t size = 1;
   for (int i = begin; i < end; ++i) size *= shape[i].size;
@@ -247,9 +247,9 @@ class SumsKernel final : public DeviceKernel {
   }
 
   std::vector<Pass> passes_;
-  std::vector<int64_t> tiles_, entries_;  ///< by output: partial sums, and their size
+  std::vector<int64_t> tiles_, entries_;  ///< by output: number and size of partial sums
   int64_t blocks_ = 1;
-  int64_t weight_blocks_ = 0;  ///< 0: no sums of the weight
+  int64_t weight_blocks_ = 0;  ///< 0 if the weight is not summed
   Strided<1> kept_, summed_;
   TileCut cut_;
   bool in_packs_ = false;

@@ -1,4 +1,4 @@
-// The kernel of `multi_tensor`: the members' launches, put together.
+// The kernel of `multi_tensor`, which combines the launches of its members.
 #include "engine/ops/multi_tensor.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace mtf::cuda {
 namespace {
 
-/// Scratch memory of members whose launches go together, where no single one needs more.
+/// The most scratch memory of members whose launches are combined, unless a single one needs more.
 constexpr size_t kMostScratch = 8 << 20;
 constexpr size_t kAlignment = 256;
 
@@ -58,7 +58,7 @@ class MultiTensorKernel final : public DeviceKernel {
   struct Member {
     std::unique_ptr<Kernel> kernel;
     size_t inputs, outputs;
-    size_t scratch = 0;  ///< where its scratch memory begins
+    size_t scratch = 0;  ///< offset of its scratch memory
     bool begins_batch = false;
   };
 
@@ -67,7 +67,8 @@ class MultiTensorKernel final : public DeviceKernel {
     return {first, first + static_cast<ptrdiff_t>(count)};
   }
 
-  /// Behind the last member's scratch memory, or in the memory that the batches before it have used.
+  /// Places the member's scratch memory after that of the last member, or at the begin of the memory that
+  /// earlier batches have used.
   void place(Member& member) {
     const size_t bytes = (member.kernel->scratch_bytes() + kAlignment - 1) / kAlignment * kAlignment;
     member.begins_batch = members_.empty() || end_ + bytes > kMostScratch;
@@ -77,7 +78,7 @@ class MultiTensorKernel final : public DeviceKernel {
   }
 
   std::vector<Member> members_;
-  size_t end_ = 0;  ///< of the scratch memory of the last batch
+  size_t end_ = 0;  ///< end of the scratch memory of the last batch
   size_t scratch_bytes_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// SGD, momentum and Adam: one pass over weight, gradient and slots in packs; bound by memory. Outputs may
-// overwrite inputs: a thread reads its elements before it writes them.
+// SGD, momentum and Adam in one pass over weight, gradient and slots, in packs; the time is bound by memory.
+// Outputs may overwrite inputs, because a thread reads its elements before it writes them.
 #include <cmath>
 
 #include "engine/backend/cuda/device/device_kernel.h"
@@ -65,10 +65,10 @@ struct Adam {
   using A = Computed<T>;
   const T* w;
   const A *g, *m, *v;
-  const A *learning_rate, *first_correction, *second_correction;  ///< corrections: null without
+  const A *learning_rate, *first_correction, *second_correction;  ///< corrections may be null
   T* new_w;
   A *new_m, *new_v;
-  A beta1, rest1, beta2, rest2, epsilon, weight_decay;  ///< rest = 1 - beta
+  A beta1, rest1, beta2, rest2, epsilon, weight_decay;  ///< rest1 = 1 - beta1, rest2 = 1 - beta2
   int64_t size;
 
   MTF_DEVICE void operator()(const Block& block) const {
@@ -133,16 +133,16 @@ std::unique_ptr<Kernel> adam_kernel(const KernelContext& context, Device& device
   });
 }
 
-/// Scalars that one launch looks at: their pointers are its parameters.
+/// The number of scalars that one launch examines: their pointers are its parameters.
 constexpr int kScalars = 256;
 
-/// In one block.
+/// Runs in a single block.
 template <class T>
 struct AllFinite {
   const T* scalars[kScalars];
   int count;
   bool* result;
-  bool continues;  ///< the result says already what is true of others
+  bool continues;  ///< combines with the result of earlier scalars
 
   MTF_DEVICE void operator()(const Block& block) const {
     int finite = continues ? *result : 1;
