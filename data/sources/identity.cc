@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "data/source_options.h"
+#include "data/text/text_settings.h"
 #include "engine/base/check.h"
 
 namespace mtf {
@@ -23,4 +25,32 @@ void IdentitySource::read(std::span<const int64_t> rows, std::span<std::byte* co
   std::memcpy(outputs[1], outputs[0], rows.size() * static_cast<size_t>(features_[0].bytes()));
 }
 
+namespace {
+
+/// Random inputs that are their own targets.
+struct IdentityOptions final : SourceOptions {
+  static constexpr std::string_view type_name = "identity";
+  int64_t size = 16;
+  int64_t examples = 4096;
+  std::string dimension = "io";
+
+  std::unique_ptr<Source> open(const SourceContext& context) const override {
+    return std::make_unique<IdentitySource>(examples, Dimension{dimension, size}, context.seed);
+  }
+  std::optional<std::vector<Feature>> declared_features(const BySide<int64_t>&,
+                                                        const BySide<int64_t>&) const override {
+    return open({})->features();
+  }
+  std::string same_feature(const std::string& feature) const override { return feature == "y" ? "x" : ""; }
+};
+
+void describe(config::Visitor& visit, IdentityOptions& options) {
+  visit("size", options.size, "numbers in each example", config::positive);
+  visit("examples", options.examples, "examples of one epoch", config::positive);
+  visit("dimension", options.dimension, "name of their dimension");
+}
+
+const config::Registration<SourceOptions, IdentityOptions> identity_registration;
+
+}  // namespace
 }  // namespace mtf

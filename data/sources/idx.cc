@@ -7,6 +7,9 @@
 #include <optional>
 
 #include "data/input_file.h"
+#include "data/paths.h"
+#include "data/source_options.h"
+#include "data/text/text_settings.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 
@@ -163,4 +166,36 @@ void IdxSource::check_labels(int64_t classes) const {
                   *std::ranges::max_element(labels_) + 1));
 }
 
+namespace {
+
+/// IDX files of images and their class labels.
+struct IdxOptions final : SourceOptions {
+  static constexpr std::string_view type_name = "idx";
+  static constexpr bool type_required = true;
+  std::vector<config::Path> images;
+  std::vector<config::Path> labels;
+
+  std::unique_ptr<Source> open(const SourceContext& context) const override {
+    std::vector<Problem> missing;
+    const std::vector<std::string> of_images = find_regular_files(images, missing);
+    const std::vector<std::string> of_labels = find_regular_files(labels, missing);
+    if (!missing.empty()) throw Error(std::move(missing));
+    if (of_images.empty() || of_images.size() != of_labels.size())
+      throw Error(ErrorKind::kData, context.mark,
+                  fmt::format("{} files of images and {} of labels", of_images.size(), of_labels.size()),
+                  "one file of labels for each file of images");
+    return std::make_unique<IdxSource>(of_images, of_labels);
+  }
+  std::vector<config::Path*> paths() override { return pointers_to({&images, &labels}); }
+};
+
+void describe(config::Visitor& visit, IdxOptions& options) {
+  visit("images", options.images, "IDX files of images, plain or .gz: a path, a list or a glob",
+        config::required);
+  visit("labels", options.labels, "IDX files of their labels, one for each file of images", config::required);
+}
+
+const config::Registration<SourceOptions, IdxOptions> idx_registration;
+
+}  // namespace
 }  // namespace mtf

@@ -5,9 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "data/paths.h"
-#include "data/sources/identity.h"
-#include "data/sources/idx.h"
 #include "data/sources/mixed_source.h"
 #include "data/text/text_reader.h"
 #include "data/text/text_source.h"
@@ -17,71 +14,24 @@
 namespace mtf {
 namespace {
 
-std::unique_ptr<Source> make(const IdxOptions& options, const SourceContext& context) {
-  std::vector<Problem> missing;
-  const std::vector<std::string> images = find_regular_files(options.images, missing);
-  const std::vector<std::string> labels = find_regular_files(options.labels, missing);
-  if (!missing.empty()) throw Error(std::move(missing));
-  if (images.empty() || images.size() != labels.size())
-    throw Error(ErrorKind::kData, context.mark,
-                fmt::format("{} files of images and {} of labels", images.size(), labels.size()),
-                "one file of labels for each file of images");
-  return std::make_unique<IdxSource>(images, labels);
-}
-
-std::unique_ptr<Source> make(const IdentityOptions& options, const SourceContext& context) {
-  return std::make_unique<IdentitySource>(options.examples, Dimension{options.dimension, options.size},
-                                          context.seed);
-}
-
-template <TextSourceType Options>
-std::unique_ptr<Source> make(const Options& options, const SourceContext& context) {
-  return make_text_source(options, context.text, context.mark);
-}
-
-std::unique_ptr<Source> make(const LaterSource&, const SourceContext&) {
-  MTF_CHECK(false, "the schema let a source pass that comes later");
-}
-
-template <class Options>
-void add_paths(Options& options, std::vector<config::Path*>& paths) {
-  const auto add = [&](std::vector<config::Path>& some) {
-    for (config::Path& path : some) paths.push_back(&path);
-  };
-  if constexpr (requires { options.path; }) add(options.path);
-  if constexpr (requires { options.images; }) add(options.images);
-  if constexpr (requires { options.labels; }) add(options.labels);
-  if constexpr (requires { options.inputs; }) add(options.inputs);
-  if constexpr (requires { options.targets; }) add(options.targets);
-  if constexpr (requires { options.references; }) add(options.references);
-}
-
-SourceOptions source_of(const WeightedSourceOptions& options) {
-  return std::visit([]<class Options>(const Weighted<Options>& x) { return SourceOptions(Options(x)); },
-                    options);
-}
-
 /// One source, or several with the weights that they have.
 struct Mixture {
   std::vector<std::string> names;  ///< empty: one source without a name
-  std::vector<SourceOptions> sources;
+  std::vector<SourceChoice> sources;
   std::vector<std::optional<double>> weights;
 };
 
 Mixture mixture_of(const TrainSourceOptions& options) {
   Mixture mixture;
-  const auto add = [&]<class Options>(const Options& x) {
-    if constexpr (std::is_same_v<Options, NamedSources>) {
-      for (const auto& [name, source] : x) {
-        mixture.names.push_back(name);
-        mixture.sources.push_back(source_of(source));
-        mixture.weights.push_back(std::visit([](const auto& weighted) { return weighted.weight; }, source));
-      }
-    } else {
-      mixture.sources = {SourceOptions(x)};
+  if (const auto* one = std::get_if<SourceChoice>(&options)) {
+    mixture.sources = {*one};
+  } else {
+    for (const auto& [name, source] : std::get<NamedSources>(options)) {
+      mixture.names.push_back(name);
+      mixture.sources.push_back(source.choice);
+      mixture.weights.push_back(source.extra.weight);
     }
-  };
-  std::visit(add, options);
+  }
   return mixture;
 }
 
@@ -130,9 +80,9 @@ void check_texts(const DataOptions& options, const config::Report& report) {
   const Mixture mixture = mixture_of(*options.train);
   if (mixture.sources.empty()) report.error("train", "`data.train` names no source");
   bool texts = false;
-  for (const SourceOptions& source : mixture.sources) {
-    const std::optional<TextSourceOptions> text = text_source(source);
-    if (!text) continue;
+  for (const SourceChoice& source : mixture.sources) {
+    const TextSourceOptions* const text = text_source(source);
+    if (text == nullptr) continue;
     texts = true;
     if (options.sequence_length) check_lengths(*text, options, report);
   }
@@ -145,45 +95,39 @@ void check_texts(const DataOptions& options, const config::Report& report) {
 
 }  // namespace
 
-SourceOptions source_of(const EvaluationSourceOptions& options) {
-  return std::visit([]<class Options>(const Evaluated<Options>& x) { return SourceOptions(Options(x)); },
-                    options);
+void describe(config::Visitor& visit, EvaluationKeys& keys, const SourceOptions& source) {
+  visit("metrics", keys.metrics,
+        "what is measured; none: all metrics of the model that need no decoding, but neg_log_perplexity, "
+        "mean_label, num_eval_tokens and max_targets_length");
+  visit("limit", keys.limit, "only the first so many examples", config::positive);
+  if (dynamic_cast<const TextSourceOptions*>(&source))
+    visit("references", keys.references,
+          "files of texts, each with a line for every example, that decoded texts are compared with; none: "
+          "the targets");
 }
 
-const std::vector<std::string>& metrics_of(const EvaluationSourceOptions& options) {
-  return std::visit([](const auto& x) -> const std::vector<std::string>& { return x.metrics; }, options);
-}
-
-std::optional<int64_t> limit_of(const EvaluationSourceOptions& options) {
-  return std::visit([](const auto& x) { return x.limit; }, options);
-}
-
-const std::vector<config::Path>& references_of(const EvaluationSourceOptions& options) {
-  return std::visit([](const auto& x) -> const std::vector<config::Path>& { return x.references; }, options);
-}
-
-std::optional<TextSourceOptions> text_source(const SourceOptions& options) {
-  return std::visit(
-      []<class Options>(const Options& x) -> std::optional<TextSourceOptions> {
-        if constexpr (TextSourceType<Options>) return x;
-        return std::nullopt;
-      },
-      options);
+void describe(config::Visitor& visit, MixtureKeys& keys, const SourceOptions&) {
+  visit("weight", keys.weight,
+        "its share of the rows in training, against 1 of the others; none has one: each example once in an "
+        "epoch",
+        config::positive);
 }
 
 std::vector<config::Path*> paths_of(TrainSourceOptions& options) {
+  if (auto* one = std::get_if<SourceChoice>(&options))
+    return one->empty() ? std::vector<config::Path*>() : (*one)->paths();
   std::vector<config::Path*> paths;
-  if (auto* several = std::get_if<NamedSources>(&options)) {
-    for (auto& [name, source] : *several) std::visit([&](auto& x) { add_paths(x, paths); }, source);
-  } else {
-    std::visit([&](auto& x) { add_paths(x, paths); }, options);
+  for (auto& [name, source] : std::get<NamedSources>(options)) {
+    const std::vector<config::Path*> more = source.choice->paths();
+    paths.insert(paths.end(), more.begin(), more.end());
   }
   return paths;
 }
 
 std::vector<config::Path*> paths_of(EvaluationSourceOptions& options) {
-  std::vector<config::Path*> paths;
-  std::visit([&](auto& x) { add_paths(x, paths); }, options);
+  if (options.choice.empty()) return {};
+  std::vector<config::Path*> paths = options.choice->paths();
+  for (config::Path& path : options.extra.references) paths.push_back(&path);
   return paths;
 }
 
@@ -211,7 +155,6 @@ void describe(config::Visitor& visit, DataOptions& options) {
         "directory in which tokenised texts are kept; by default $XDG_CACHE_HOME/mtf-train or "
         "~/.cache/mtf-train; a run that adds to it removes what no run has used for 30 days",
         config::free_on_resume);
-  visit.later("augment", "layers that change the training examples");
   visit.check([&options](const config::Report& report) { check_texts(options, report); });
 }
 
@@ -227,11 +170,7 @@ TextSettings text_settings(const DataOptions& options, TextVocabularies vocabula
   return settings;
 }
 
-std::unique_ptr<Source> make_source(const SourceOptions& options, const SourceContext& context) {
-  return std::visit([&](const auto& x) { return make(x, context); }, options);
-}
-
-std::unique_ptr<Source> make_source(const TrainSourceOptions& options, const SourceContext& context) {
+std::unique_ptr<Source> open_sources(const TrainSourceOptions& options, const SourceContext& context) {
   const Mixture mixture = mixture_of(options);
   MTF_CHECK(!mixture.sources.empty(), "no source");
   std::vector<std::unique_ptr<Source>> sources;
@@ -240,7 +179,7 @@ std::unique_ptr<Source> make_source(const TrainSourceOptions& options, const Sou
   for (size_t i = 0; i < mixture.sources.size(); ++i) {
     if (!mixture.names.empty()) context_of_source.text.name = mixture.names[i];
     try {
-      sources.push_back(make_source(mixture.sources[i], context_of_source));
+      sources.push_back(mixture.sources[i]->open(context_of_source));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kData && error.kind() != ErrorKind::kConfig) throw;
       problems.insert(problems.end(), error.problems().begin(), error.problems().end());
@@ -260,25 +199,21 @@ std::unique_ptr<Source> make_source(const TrainSourceOptions& options, const Sou
 }
 
 bool has_texts(const TrainSourceOptions& options) {
-  return text_source(mixture_of(options).sources.front()).has_value();
+  return text_source(mixture_of(options).sources.front()) != nullptr;
 }
 
 std::optional<std::vector<Feature>> declared_features(const TrainSourceOptions& options,
                                                       const BySide<int64_t>& lengths,
                                                       const BySide<int64_t>& vocabulary_sizes) {
-  const SourceOptions source = mixture_of(options).sources.front();
-  if (const std::optional<TextSourceOptions> text = text_source(source))
-    return text_features(*text, lengths, vocabulary_sizes);
-  if (const auto* identity = std::get_if<IdentityOptions>(&source)) return make(*identity, {})->features();
-  return std::nullopt;
+  return mixture_of(options).sources.front()->declared_features(lengths, vocabulary_sizes);
 }
 
 void for_each_text(const DataOptions& options, const Mark& mark,
                    const std::function<void(Side, std::string_view)>& use) {
   std::vector<Problem> problems;
   std::vector<TextFiles> files;
-  for (const SourceOptions& source : mixture_of(*options.train).sources) {
-    if (const auto text = text_source(source))
+  for (const SourceChoice& source : mixture_of(*options.train).sources) {
+    if (const TextSourceOptions* const text = text_source(source))
       files.push_back(find_text_files(*text, mark, problems, options.text_limit()));
   }
   if (!problems.empty()) throw Error(std::move(problems));

@@ -39,7 +39,7 @@ EvaluationTexts read_evaluation_texts(const TextSourceOptions& options,
 
   TextProblems problems;
   TextReader reader(files, {}, problems);
-  const std::vector<Side> sides = sides_in_files(options);
+  const std::vector<Side> sides = options.sides();
   const auto has = [&](Side side) { return std::ranges::find(sides, side) != sides.end(); };
   EvaluationTexts texts;
   if (reference_files.empty() && has(Side::kTargets)) texts.references.emplace_back();

@@ -160,7 +160,7 @@ class JsonlFormat final : public TextFormat {
         problems_(context.problems),
         blank_lines_(context.blank_lines) {
     const auto* renamed = std::get_if<config::Named<std::string>>(&options.columns);
-    for (const Side side : sides_in_files(options)) {
+    for (const Side side : options.sides()) {
       keys_.emplace_back(side, renamed ? *renamed->find(name_of(side)) : std::string(name_of(side)));
     }
   }
@@ -213,21 +213,21 @@ class JsonlFormat final : public TextFormat {
 
 }  // namespace
 
-std::unique_ptr<TextFormat> open_format(const TextOptions& options, const FormatContext& context) {
-  if (options.join == TextUnit::kLine) return std::make_unique<LineFormat>(options, context);
-  return std::make_unique<DocumentFormat>(options, context);
+std::unique_ptr<TextFormat> TextOptions::open_format(const FormatContext& context) const {
+  if (join == TextUnit::kLine) return std::make_unique<LineFormat>(*this, context);
+  return std::make_unique<DocumentFormat>(*this, context);
 }
 
-std::unique_ptr<TextFormat> open_format(const ParallelOptions&, const FormatContext& context) {
+std::unique_ptr<TextFormat> ParallelOptions::open_format(const FormatContext& context) const {
   return std::make_unique<ParallelFormat>(context);
 }
 
-std::unique_ptr<TextFormat> open_format(const TsvOptions& options, const FormatContext& context) {
-  return std::make_unique<TsvFormat>(options, context);
+std::unique_ptr<TextFormat> TsvOptions::open_format(const FormatContext& context) const {
+  return std::make_unique<TsvFormat>(*this, context);
 }
 
-std::unique_ptr<TextFormat> open_format(const JsonlOptions& options, const FormatContext& context) {
-  return std::make_unique<JsonlFormat>(options, context);
+std::unique_ptr<TextFormat> JsonlOptions::open_format(const FormatContext& context) const {
+  return std::make_unique<JsonlFormat>(*this, context);
 }
 
 }  // namespace mtf

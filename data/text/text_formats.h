@@ -18,11 +18,4 @@ struct FormatContext {
   int64_t& blank_lines;  ///< counted where they are passed over
 };
 
-/// Throws Error when a file cannot be opened.
-std::unique_ptr<TextFormat> open_format(const TextOptions& options, const FormatContext& context);
-std::unique_ptr<TextFormat> open_format(const ParallelOptions& options, const FormatContext& context);
-std::unique_ptr<TextFormat> open_format(const TsvOptions& options, const FormatContext& context);
-std::unique_ptr<TextFormat> open_format(const JsonlOptions& options, const FormatContext& context);
-std::unique_ptr<TextFormat> open_format(const TfrecordOptions& options, const FormatContext& context);
-
 }  // namespace mtf

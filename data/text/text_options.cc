@@ -54,15 +54,6 @@ void check_known(const config::Report& report, std::string_view key, const std::
   }
 }
 
-std::vector<Side> sides_of(const TextOptions& options) { return {options.as}; }
-std::vector<Side> sides_of(const ParallelOptions&) { return {kSides.begin(), kSides.end()}; }
-std::vector<Side> sides_of(const TsvOptions& options) { return sides_named(options.columns); }
-std::vector<Side> sides_of(const JsonlOptions& options) {
-  const auto* list = std::get_if<std::vector<std::string>>(&options.columns);
-  return sides_named(list ? *list : keys_of(std::get<config::Named<std::string>>(options.columns)));
-}
-std::vector<Side> sides_of(const TfrecordOptions& options) { return sides_named(keys_of(options.features)); }
-
 }  // namespace
 
 void describe(config::Visitor& visit, ParallelOptions& options) {
@@ -111,21 +102,17 @@ void describe(config::Visitor& visit, TfrecordOptions& options) {
   });
 }
 
-std::vector<Side> sides_in_files(const TextSourceOptions& options) {
-  return std::visit([](const auto& x) { return sides_of(x); }, options);
+std::vector<Side> TextOptions::sides() const { return {as}; }
+std::vector<Side> ParallelOptions::sides() const { return {kSides.begin(), kSides.end()}; }
+std::vector<Side> TsvOptions::sides() const { return sides_named(columns); }
+std::vector<Side> JsonlOptions::sides() const {
+  const auto* list = std::get_if<std::vector<std::string>>(&columns);
+  return sides_named(list ? *list : keys_of(std::get<config::Named<std::string>>(columns)));
 }
+std::vector<Side> TfrecordOptions::sides() const { return sides_named(keys_of(features)); }
 
 std::vector<Side> sides_in_rows(const TextSourceOptions& options) {
-  const bool joined = std::visit(
-      []<class Options>(const Options& x) {
-        if constexpr (std::is_same_v<Options, TextOptions>) {
-          return false;
-        } else {
-          return x.as == PairsAs::kTargets;
-        }
-      },
-      options);
-  return joined ? std::vector<Side>{Side::kTargets} : sides_in_files(options);
+  return options.joins_pairs() ? std::vector<Side>{Side::kTargets} : options.sides();
 }
 
 BySide<int64_t> sequence_lengths(const SequenceLengthOptions& options) {
@@ -138,4 +125,13 @@ BySide<int64_t> sequence_lengths(const SequenceLengthOptions& options) {
   return lengths;
 }
 
+namespace {
+
+const config::Registration<SourceOptions, TextOptions> text_registration;
+const config::Registration<SourceOptions, ParallelOptions> parallel_registration;
+const config::Registration<SourceOptions, TsvOptions> tsv_registration;
+const config::Registration<SourceOptions, JsonlOptions> jsonl_registration;
+const config::Registration<SourceOptions, TfrecordOptions> tfrecord_registration;
+
+}  // namespace
 }  // namespace mtf

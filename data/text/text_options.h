@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/sides.h"
-#include "engine/config/schema.h"
+#include "data/source_options.h"
 
 namespace mtf {
 
@@ -27,13 +27,46 @@ inline config::EnumNames enum_names(PairsAs) {
   return {{"pairs", PairsAs::kPairs}, {"targets", PairsAs::kTargets}};
 }
 
-/// Lines of text files.
-struct TextOptions {
-  static constexpr std::string_view type_name = "text";
-  static constexpr bool is_text = true;
+class TextFormat;
+struct FormatContext;
+
+/// A source of texts.
+struct TextSourceOptions : SourceOptions {
+  /// The sides that stand in the files; inputs come first.
+  virtual std::vector<Side> sides() const = 0;
+  /// Both texts of a pair are one text of `targets`.
+  virtual bool joins_pairs() const { return false; }
+  /// Files that are read side by side: {path}, or {inputs, targets}. Paths that lead to no file, to no regular file, and
+  /// lists that do not fit together (at `mark`) are added to `problems`.
+  virtual std::vector<std::vector<std::string>> file_groups(const Mark& mark,
+                                                            std::vector<Problem>& problems) const = 0;
+  /// Reads one group of files. Throws Error when a file cannot be opened.
+  virtual std::unique_ptr<TextFormat> open_format(const FormatContext& context) const = 0;
+  /// These options as a value.
+  virtual SourceChoice choice() const = 0;
+
+  std::unique_ptr<Source> open(const SourceContext& context) const override;
+  std::optional<std::vector<Feature>> declared_features(const BySide<int64_t>& lengths,
+                                                        const BySide<int64_t>& sizes) const override;
+};
+
+/// A source of texts in files that are read one at a time.
+struct FilesOfTexts : TextSourceOptions {
   std::vector<config::Path> path;
+  std::vector<config::Path*> paths() override { return pointers_to({&path}); }
+  std::vector<std::vector<std::string>> file_groups(const Mark& mark,
+                                                    std::vector<Problem>& problems) const override;
+};
+
+/// Lines of text files.
+struct TextOptions final : FilesOfTexts {
+  static constexpr std::string_view type_name = "text";
   Side as = Side::kTargets;
   TextUnit join = TextUnit::kLine;
+
+  std::vector<Side> sides() const override;
+  std::unique_ptr<TextFormat> open_format(const FormatContext& context) const override;
+  SourceChoice choice() const override { return *this; }
 };
 
 inline void describe(config::Visitor& visit, TextOptions& options) {
@@ -45,36 +78,49 @@ inline void describe(config::Visitor& visit, TextOptions& options) {
 }
 
 /// Two files for each other, line by line.
-struct ParallelOptions {
+struct ParallelOptions final : TextSourceOptions {
   static constexpr std::string_view type_name = "parallel";
-  static constexpr bool is_text = true;
   std::vector<config::Path> inputs;
   std::vector<config::Path> targets;
   PairsAs as = PairsAs::kPairs;
+
+  std::vector<Side> sides() const override;
+  bool joins_pairs() const override { return as == PairsAs::kTargets; }
+  std::vector<config::Path*> paths() override { return pointers_to({&inputs, &targets}); }
+  std::vector<std::vector<std::string>> file_groups(const Mark& mark,
+                                                    std::vector<Problem>& problems) const override;
+  std::unique_ptr<TextFormat> open_format(const FormatContext& context) const override;
+  SourceChoice choice() const override { return *this; }
 };
 
 void describe(config::Visitor& visit, ParallelOptions& options);
 
 /// Lines whose columns are separated by tab characters.
-struct TsvOptions {
+struct TsvOptions final : FilesOfTexts {
   static constexpr std::string_view type_name = "tsv";
-  static constexpr bool is_text = true;
-  std::vector<config::Path> path;
   std::vector<std::string> columns = {"inputs", "targets"};
   PairsAs as = PairsAs::kPairs;
+
+  std::vector<Side> sides() const override;
+  bool joins_pairs() const override { return as == PairsAs::kTargets; }
+  std::unique_ptr<TextFormat> open_format(const FormatContext& context) const override;
+  SourceChoice choice() const override { return *this; }
 };
 
 void describe(config::Visitor& visit, TsvOptions& options);
 
 /// Lines that are JSON objects.
-struct JsonlOptions {
+struct JsonlOptions final : FilesOfTexts {
   static constexpr std::string_view type_name = "jsonl";
-  static constexpr bool is_text = true;
-  std::vector<config::Path> path;
   /// Keys that are called as the features, or feature: key.
   std::variant<std::vector<std::string>, config::Named<std::string>> columns =
       std::vector<std::string>{"inputs", "targets"};
   PairsAs as = PairsAs::kPairs;
+
+  std::vector<Side> sides() const override;
+  bool joins_pairs() const override { return as == PairsAs::kTargets; }
+  std::unique_ptr<TextFormat> open_format(const FormatContext& context) const override;
+  SourceChoice choice() const override { return *this; }
 };
 
 void describe(config::Visitor& visit, JsonlOptions& options);
@@ -97,24 +143,22 @@ inline void describe(config::Visitor& visit, TfrecordFeature& options) {
 }
 
 /// TFRecord files of tf.Example.
-struct TfrecordOptions {
+struct TfrecordOptions final : FilesOfTexts {
   static constexpr std::string_view type_name = "tfrecord";
-  static constexpr bool is_text = true;
-  std::vector<config::Path> path;
   config::Named<TfrecordFeature> features = {{"inputs", {}}, {"targets", {}}};
   int64_t vocab_shift = 0;
   bool append_eos = false;
   PairsAs as = PairsAs::kPairs;
+
+  std::vector<Side> sides() const override;
+  bool joins_pairs() const override { return as == PairsAs::kTargets; }
+  std::unique_ptr<TextFormat> open_format(const FormatContext& context) const override;
+  SourceChoice choice() const override { return *this; }
 };
 
 void describe(config::Visitor& visit, TfrecordOptions& options);
 
-using TextSourceOptions =
-    std::variant<TextOptions, ParallelOptions, TsvOptions, JsonlOptions, TfrecordOptions>;
-
-/// The sides that stand in the files, and those that are features of the rows: the same but where inputs and
-/// targets are joined. Inputs come first.
-std::vector<Side> sides_in_files(const TextSourceOptions& options);
+/// The sides that are features of the rows: those in the files but where inputs and targets are joined.
 std::vector<Side> sides_in_rows(const TextSourceOptions& options);
 
 /// kDense: texts in any order, so that little is left empty. kReference: the packing of Mesh TensorFlow.

@@ -9,43 +9,40 @@
 #include "data/text/text_formats.h"
 
 namespace mtf {
-namespace {
 
-std::vector<std::vector<std::string>> groups_of(const ParallelOptions& options, const Mark& mark,
-                                                std::vector<Problem>& problems) {
+std::vector<std::vector<std::string>> ParallelOptions::file_groups(const Mark& mark,
+                                                                   std::vector<Problem>& problems) const {
   const size_t problems_before = problems.size();
-  const std::vector<std::string> inputs = find_regular_files(options.inputs, problems);
-  const std::vector<std::string> targets = find_regular_files(options.targets, problems);
+  const std::vector<std::string> of_inputs = find_regular_files(inputs, problems);
+  const std::vector<std::string> of_targets = find_regular_files(targets, problems);
   if (problems.size() > problems_before) return {};
-  if (inputs.empty() || inputs.size() != targets.size()) {
-    problems.push_back({ErrorKind::kData,
-                        mark,
-                        fmt::format("{} files of inputs and {} of targets", inputs.size(), targets.size()),
-                        "one file of targets for each file of inputs",
-                        {}});
+  if (of_inputs.empty() || of_inputs.size() != of_targets.size()) {
+    problems.push_back(
+        {ErrorKind::kData,
+         mark,
+         fmt::format("{} files of inputs and {} of targets", of_inputs.size(), of_targets.size()),
+         "one file of targets for each file of inputs",
+         {}});
     return {};
   }
   std::vector<std::vector<std::string>> groups;
-  for (size_t i = 0; i < inputs.size(); ++i) groups.push_back({inputs[i], targets[i]});
+  for (size_t i = 0; i < of_inputs.size(); ++i) groups.push_back({of_inputs[i], of_targets[i]});
   return groups;
 }
 
-template <class Options>
-std::vector<std::vector<std::string>> groups_of(const Options& options, const Mark& mark,
-                                                std::vector<Problem>& problems) {
+std::vector<std::vector<std::string>> FilesOfTexts::file_groups(const Mark& mark,
+                                                                std::vector<Problem>& problems) const {
   const size_t problems_before = problems.size();
   std::vector<std::vector<std::string>> groups;
-  for (std::string& file : find_regular_files(options.path, problems)) groups.push_back({std::move(file)});
+  for (std::string& file : find_regular_files(path, problems)) groups.push_back({std::move(file)});
   if (groups.empty() && problems.size() == problems_before)
     problems.push_back({ErrorKind::kConfig, mark, "`path` names no file", "a path, a list or a glob", {}});
   return groups;
 }
 
-}  // namespace
-
 TextFiles find_text_files(const TextSourceOptions& options, const Mark& mark, std::vector<Problem>& problems,
                           const TextLimit& limit) {
-  return {options, std::visit([&](const auto& x) { return groups_of(x, mark, problems); }, options), limit};
+  return {options.choice(), options.file_groups(mark, problems), limit};
 }
 
 bool TextField::empty() const {
@@ -70,8 +67,7 @@ bool TextReader::next(TextExample& example) {
       if (!format_) {
         const FormatContext context{files_.groups[next_group_++], files_.limit, vocabulary_sizes_, problems_,
                                     blank_lines_};
-        format_ =
-            std::visit([&](const auto& options) { return open_format(options, context); }, files_.options);
+        format_ = files_.source().open_format(context);
       }
       if (format_->next(example)) return true;
       bytes_of_groups_ += format_->bytes_read();
@@ -88,7 +84,7 @@ int64_t TextReader::bytes_read() const { return bytes_of_groups_ + (format_ ? fo
 void for_each_text(const TextFiles& files, const std::function<void(Side, std::string_view)>& use) {
   TextProblems problems;
   TextReader reader(files, {}, problems);
-  const std::vector<Side> sides = sides_in_files(files.options);
+  const std::vector<Side> sides = files.source().sides();
   for (TextExample example; reader.next(example);) {
     for (const Side side : sides) {
       if (!example[side].has_ids && !example[side].empty()) use(side, example[side].text);

@@ -20,10 +20,12 @@ namespace mtf {
 
 /// A source of text whose files were found.
 struct TextFiles {
-  TextSourceOptions options;
+  SourceChoice options;  ///< TextSourceOptions
   /// Files that are read side by side: {path}, or of a parallel source {inputs, targets}.
   std::vector<std::vector<std::string>> groups;
   TextLimit limit = {};  ///< of each example
+
+  const TextSourceOptions& source() const { return *options.get_if<TextSourceOptions>(); }
 };
 
 /// The files that the options name. Paths that lead to no file, to no regular file, and lists of parallel

@@ -11,7 +11,7 @@ TextCounts scan_texts(const TextFiles& files, const BySide<int64_t>& vocabulary_
   constexpr int64_t kReportEvery = 4096;
   TextProblems problems;
   TextReader reader(files, vocabulary_sizes, problems);
-  const std::vector<Side> sides = sides_in_files(files.options);
+  const std::vector<Side> sides = files.source().sides();
   TextCounts counts;
   for (TextExample example; reader.next(example); ++counts.examples) {
     if (std::ranges::any_of(sides, [&](Side side) { return example[side].empty(); })) ++counts.empty;

@@ -33,4 +33,11 @@ struct TextSettings {
   std::function<void(const std::string&)> note = {};   ///< what else was done, as a line
 };
 
+/// What sources need beside their own options.
+struct SourceContext {
+  uint64_t seed = 1;       ///< for synthetic examples
+  Mark mark = {};          ///< where the source stands in the configuration
+  TextSettings text = {};  ///< for sources of text
+};
+
 }  // namespace mtf

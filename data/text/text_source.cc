@@ -14,7 +14,7 @@ namespace {
 
 /// Pairs stay whole, also where they are joined: models tell inputs and targets apart by counting the ends of
 /// sequences in a row.
-bool are_pairs(const TextSourceOptions& options) { return sides_in_files(options).size() > 1; }
+bool are_pairs(const TextSourceOptions& options) { return options.sides().size() > 1; }
 
 TooLong too_long_rule(const TextSettings& settings, bool pairs) {
   const bool evaluation = settings.purpose == TextPurpose::kEvaluation;
@@ -169,6 +169,15 @@ std::unique_ptr<TextSource> make_text_source(const TextSourceOptions& options, c
     settings.report(report);
   }
   return source;
+}
+
+std::unique_ptr<Source> TextSourceOptions::open(const SourceContext& context) const {
+  return make_text_source(*this, context.text, context.mark);
+}
+
+std::optional<std::vector<Feature>> TextSourceOptions::declared_features(const BySide<int64_t>& lengths,
+                                                                         const BySide<int64_t>& sizes) const {
+  return text_features(*this, lengths, sizes);
 }
 
 }  // namespace mtf

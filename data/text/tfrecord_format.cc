@@ -23,7 +23,7 @@ class ExampleFormat final : public TextFormat {
         records_(path_, context.limit),
         vocabulary_sizes_(context.vocabulary_sizes),
         problems_(context.problems) {
-    for (const Side side : sides_in_files(options)) {
+    for (const Side side : options.sides()) {
       const TfrecordFeature& feature = *options.features.find(name_of(side));
       features_.push_back(
           {side, feature.kind, feature.key.empty() ? std::string(name_of(side)) : feature.key});
@@ -124,8 +124,8 @@ class ExampleFormat final : public TextFormat {
 
 }  // namespace
 
-std::unique_ptr<TextFormat> open_format(const TfrecordOptions& options, const FormatContext& context) {
-  return std::make_unique<ExampleFormat>(options, context);
+std::unique_ptr<TextFormat> TfrecordOptions::open_format(const FormatContext& context) const {
+  return std::make_unique<ExampleFormat>(*this, context);
 }
 
 }  // namespace mtf

@@ -83,7 +83,7 @@ void check_unchanged(const TextFiles& files, const TokenizeOptions& options, con
 void build(const std::string& path, const TextFiles& files, const TokenizeOptions& options,
            const std::string& key) {
   const TextCounts counts = scan_texts(files, sizes_of(options.vocabularies), options.progress);
-  const std::vector<Side> sides = sides_in_rows(files.options);
+  const std::vector<Side> sides = sides_in_rows(files.source());
   BySide<std::optional<TokenFile>> tokens;
   for (const Side side : sides) tokens[side].emplace(directory_of(path));
   tokenize(files, options, [&](const TokenChunk& chunk) {
@@ -110,7 +110,7 @@ void build(const std::string& path, const TextFiles& files, const TokenizeOption
 }
 
 /// The keys of a source but for its files.
-std::string settings_of(const TextSourceOptions& options) {
+std::string settings_of(const SourceChoice& options) {
   config::Node node = config::dump(options);
   for (const char* key : {"path", "inputs", "targets"}) node = node.without(key);
   return config::to_flow_yaml(node);

@@ -19,8 +19,8 @@ class Encoder {
  public:
   Encoder(const TextFiles& files, const TokenizeOptions& options)
       : options_(options),
-        read_(sides_in_files(files.options)),
-        kept_(sides_in_rows(files.options)),
+        read_(files.source().sides()),
+        kept_(sides_in_rows(files.source())),
         joined_(kept_.size() < read_.size()) {}
 
   TokenChunk operator()(const std::vector<TextExample>& examples) const {

@@ -31,8 +31,8 @@ constexpr int kThreads = 16;
 /// Messages of the library below this level are not printed: only of what ends the process.
 constexpr int kFatal = 3;
 
-int64_t size_of(const SentencePieceOptions& options) {
-  return options.size.value_or(SentencePieceOptions::default_size);
+int64_t size_of(const SentencePieceTraining& options) {
+  return options.size.value_or(SentencePieceTraining::default_size);
 }
 
 class Sentences final : public sentencepiece::SentenceIterator {
@@ -48,7 +48,7 @@ class Sentences final : public sentencepiece::SentenceIterator {
   size_t next_ = 0;
 };
 
-std::unordered_map<std::string, std::string> arguments(const SentencePieceOptions& options) {
+std::unordered_map<std::string, std::string> arguments(const SentencePieceTraining& options) {
   const bool normalized = options.normalization == TextNormalization::kNmtNfkc;
   const auto word = [](bool value) { return value ? "true" : "false"; };
   return {{"vocab_size", std::to_string(size_of(options))},
@@ -135,7 +135,7 @@ void TextSample::add_piece(std::string_view text) {
   std::ranges::replace(kept, '\t', ' ');  // the library passes over texts with tabs
 }
 
-std::string train_sentencepiece(const TextSample& sample, const SentencePieceOptions& options) {
+std::string train_sentencepiece(const TextSample& sample, const SentencePieceTraining& options) {
   if (sample.texts().empty()) throw Error(ErrorKind::kData, "there is no text to train a vocabulary on");
   Sentences sentences(sample.texts());
   std::string model;
@@ -151,7 +151,7 @@ void write_vocabulary(const std::string& model, const std::string& path) {
   write(model, path);
 }
 
-std::string trained_vocabulary_path(const VocabularyOptions& options, Side side,
+std::string trained_vocabulary_path(const VocabularyChoice& options, Side side,
                                     const std::string& directory) {
   const std::string name =
       are_apart(options) ? fmt::format("vocabulary.{}.model", name_of(side)) : "vocabulary.model";
@@ -162,12 +162,12 @@ namespace {
 
 /// The options with the path of the trained file.
 LanguageVocabulary with_path(LanguageVocabulary options, const std::string& path) {
-  if (is_trained(options)) std::get<SentencePieceOptions>(options).path.text = path;
+  if (options->is_trained()) options.get_if<SentencePieceOptions>()->path.text = path;
   return options;
 }
 
 /// Trains the file at `path`.
-void train(const TextSample& sample, const std::string& path, const SentencePieceOptions& options,
+void train(const TextSample& sample, const std::string& path, const SentencePieceTraining& options,
            const Announce& announce) {
   announce(fmt::format("training a vocabulary of {} on {}", counted(size_of(options), "piece"),
                        counted(static_cast<int64_t>(sample.texts().size()), "text")));
@@ -179,20 +179,20 @@ void train(const TextSample& sample, const std::string& path, const SentencePiec
 
 }  // namespace
 
-bool lacks_vocabulary(const VocabularyOptions& options, const std::string& directory) {
+bool lacks_vocabulary(const VocabularyChoice& options, const std::string& directory) {
   const BySide<LanguageVocabulary> languages = by_side(options);
   return std::ranges::any_of(kSides, [&](Side side) {
-    return is_trained(languages[side]) && !fs::exists(trained_vocabulary_path(options, side, directory));
+    return languages[side]->is_trained() && !fs::exists(trained_vocabulary_path(options, side, directory));
   });
 }
 
-void train_missing_vocabularies(const VocabularyOptions& options, const std::string& directory,
+void train_missing_vocabularies(const VocabularyChoice& options, const std::string& directory,
                                 const ForEachText& for_each_text, const Announce& announce,
                                 const Mark& mark) {
   const BySide<LanguageVocabulary> languages = by_side(options);
   for (const Side side : kSides) {
     const std::string path = trained_vocabulary_path(options, side, directory);
-    if (!is_trained(languages[side]) || fs::exists(path)) continue;
+    if (!languages[side]->is_trained() || fs::exists(path)) continue;
     TextSample sample;  // read before anything is written: the texts may be wrong
     for_each_text([&](Side of, std::string_view text) {
       if (!are_apart(options) || of == side) sample.add(text);
@@ -202,14 +202,14 @@ void train_missing_vocabularies(const VocabularyOptions& options, const std::str
                         [&] { announce(fmt::format("waiting for another process that trains {}", path)); });
     if (fs::exists(path)) continue;
     try {
-      train(sample, path, std::get<SentencePieceOptions>(languages[side]), announce);
+      train(sample, path, *languages[side].get_if<SentencePieceOptions>(), announce);
     } catch (const Error& error) {
       throw placed_at(error, mark);
     }
   }
 }
 
-BySide<std::shared_ptr<const Vocabulary>> read_vocabularies(const VocabularyOptions& options,
+BySide<std::shared_ptr<const Vocabulary>> read_vocabularies(const VocabularyChoice& options,
                                                             const std::string& directory, const Mark& mark) {
   const BySide<LanguageVocabulary> languages = by_side(options);
   const auto read = [&](Side side) -> std::shared_ptr<const Vocabulary> {

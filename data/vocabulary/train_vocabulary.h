@@ -42,9 +42,9 @@ class TextSample {
   std::vector<std::string> texts_;
 };
 
-/// The bytes of a .model file. Of `options` all but `path` count. Throws Error (kData) when there is no text,
+/// The bytes of a .model file. Throws Error (kData) when there is no text,
 /// or too little of it for so many pieces.
-std::string train_sentencepiece(const TextSample& sample, const SentencePieceOptions& options);
+std::string train_sentencepiece(const TextSample& sample, const SentencePieceTraining& options);
 
 /// Writes the model, and before it the list of its pieces with their scores: `vocabulary.vocab` beside
 /// `vocabulary.model`. Each is the old file or the whole new one. Throws Error (kSystem).
@@ -52,11 +52,10 @@ void write_vocabulary(const std::string& model, const std::string& path);
 
 /// DIRECTORY/vocabulary.model, or DIRECTORY/vocabulary.inputs.model and DIRECTORY/vocabulary.targets.model of
 /// two that are apart: where a run keeps the vocabulary that it has trained.
-std::string trained_vocabulary_path(const VocabularyOptions& options, Side side,
-                                    const std::string& directory);
+std::string trained_vocabulary_path(const VocabularyChoice& options, Side side, const std::string& directory);
 
 /// `options` ask for a vocabulary that is to be trained and is not in `directory` yet.
-bool lacks_vocabulary(const VocabularyOptions& options, const std::string& directory);
+bool lacks_vocabulary(const VocabularyChoice& options, const std::string& directory);
 
 /// Calls `use` with each text of the training data.
 using ForEachText = std::function<void(const std::function<void(Side, std::string_view)>& use)>;
@@ -67,13 +66,13 @@ using Announce = std::function<void(const std::string& line)>;
 /// several processes one trains and the others wait for it. Makes the directory, which stays only with a
 /// vocabulary in it. Throws Error: at `mark` when
 /// they cannot be trained, and what `for_each_text` throws, before anything is written.
-void train_missing_vocabularies(const VocabularyOptions& options, const std::string& directory,
+void train_missing_vocabularies(const VocabularyChoice& options, const std::string& directory,
                                 const ForEachText& for_each_text, const Announce& announce,
                                 const Mark& mark = {});
 
 /// Opens the vocabularies of both sides, those that were trained from `directory`; the same object twice
 /// unless they are apart. Throws Error as read_vocabulary does.
-BySide<std::shared_ptr<const Vocabulary>> read_vocabularies(const VocabularyOptions& options,
+BySide<std::shared_ptr<const Vocabulary>> read_vocabularies(const VocabularyChoice& options,
                                                             const std::string& directory,
                                                             const Mark& mark = {});
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <type_traits>
 #include <utility>
 
 #include "data/paths.h"
@@ -57,34 +56,28 @@ std::unique_ptr<Vocabulary> read_sized(const Options& options, const Mark& mark,
   return vocabulary;
 }
 
-std::unique_ptr<Vocabulary> read(const SentencePieceOptions& options, const Mark& mark) {
-  MTF_CHECK(!options.path.empty(), "the vocabulary has not been trained");
-  return read_sized(options, mark, read_sentencepiece);
+const config::Registration<VocabularyOptions, SentencePieceOptions> sentencepiece_registration;
+const config::Registration<VocabularyOptions, BytesOptions> bytes_registration;
+const config::Registration<VocabularyOptions, T2tOptions> t2t_registration;
+
+}  // namespace
+
+std::unique_ptr<Vocabulary> SentencePieceOptions::read(const Mark& mark) const {
+  MTF_CHECK(!path.empty(), "the vocabulary has not been trained");
+  return read_sized(*this, mark, read_sentencepiece);
 }
 
-std::unique_ptr<Vocabulary> read(const BytesOptions&, const Mark&) {
+std::optional<int64_t> SentencePieceOptions::declared_size() const {
+  return size || !path.empty() ? size : default_size;
+}
+
+std::unique_ptr<Vocabulary> BytesOptions::read(const Mark&) const {
   return std::make_unique<ByteVocabulary>();
 }
 
-std::unique_ptr<Vocabulary> read(const T2tOptions& options, const Mark& mark) {
-  return read_sized(options, mark, read_t2t_vocabulary);
+std::unique_ptr<Vocabulary> T2tOptions::read(const Mark& mark) const {
+  return read_sized(*this, mark, read_t2t_vocabulary);
 }
-
-std::unique_ptr<Vocabulary> read(const TokenizerJsonOptions&, const Mark&) {
-  MTF_CHECK(false, "the schema let a vocabulary pass that comes later");
-}
-
-template <class Options>
-void add_paths(Options& options, std::vector<config::Path*>& paths) {
-  if constexpr (requires { options.path; }) {
-    if (!options.path.empty()) paths.push_back(&options.path);
-  } else if constexpr (std::is_same_v<Options, TwoVocabularies>) {
-    for (LanguageVocabulary* language : {&options.inputs, &options.targets})
-      std::visit([&](auto& x) { add_paths(x, paths); }, *language);
-  }
-}
-
-}  // namespace
 
 void describe(config::Visitor& visit, SentencePieceOptions& options) {
   visit("path", options.path, "a SentencePiece model; none: one is trained on data.train for a new run");
@@ -104,38 +97,31 @@ void describe(config::Visitor& visit, SentencePieceOptions& options) {
         "of a vocabulary that is trained: other characters are spelled in bytes; false: they are unknown");
 }
 
-BySide<LanguageVocabulary> by_side(const VocabularyOptions& options) {
-  return std::visit(
-      []<class Options>(const Options& x) -> BySide<LanguageVocabulary> {
-        if constexpr (std::is_same_v<Options, TwoVocabularies>) {
-          return {x.inputs, x.targets};
-        } else {
-          return {x, x};
-        }
-      },
-      options);
+BySide<LanguageVocabulary> by_side(const VocabularyChoice& options) {
+  if (const auto* two = std::get_if<TwoVocabularies>(&options)) return {two->inputs, two->targets};
+  const auto& one = std::get<LanguageVocabulary>(options);
+  return {one, one};
 }
 
-bool are_apart(const VocabularyOptions& options) { return std::holds_alternative<TwoVocabularies>(options); }
+bool are_apart(const VocabularyChoice& options) { return std::holds_alternative<TwoVocabularies>(options); }
 
-std::vector<config::Path*> paths_of(VocabularyOptions& options) {
+std::vector<config::Path*> paths_of(VocabularyChoice& options) {
+  std::vector<LanguageVocabulary*> languages;
+  if (auto* two = std::get_if<TwoVocabularies>(&options))
+    languages = {&two->inputs, &two->targets};
+  else
+    languages = {&std::get<LanguageVocabulary>(options)};
   std::vector<config::Path*> paths;
-  std::visit([&](auto& x) { add_paths(x, paths); }, options);
+  for (LanguageVocabulary* language : languages) {
+    config::Path* const path = language->empty() ? nullptr : (*language)->file();
+    if (path != nullptr) paths.push_back(path);
+  }
   return paths;
 }
 
-bool is_trained(const LanguageVocabulary& options) {
-  const auto* const sentencepiece = std::get_if<SentencePieceOptions>(&options);
-  return sentencepiece != nullptr && sentencepiece->path.empty();
-}
-
 int64_t vocabulary_size(const LanguageVocabulary& options, const Mark& mark) {
-  if (const auto* const sentencepiece = std::get_if<SentencePieceOptions>(&options)) {
-    if (sentencepiece->size) return *sentencepiece->size;
-    if (sentencepiece->path.empty()) return SentencePieceOptions::default_size;
-  }
-  if (const auto* const t2t = std::get_if<T2tOptions>(&options); t2t && t2t->size) return *t2t->size;
-  return read_vocabulary(options, mark)->size();
+  if (const std::optional<int64_t> size = options->declared_size()) return *size;
+  return options->read(mark)->size();
 }
 
 Error placed_at(const Error& error, const Mark& mark) {
@@ -147,7 +133,7 @@ Error placed_at(const Error& error, const Mark& mark) {
 }
 
 std::unique_ptr<Vocabulary> read_vocabulary(const LanguageVocabulary& options, const Mark& mark) {
-  return std::visit([&](const auto& x) { return read(x, mark); }, options);
+  return options->read(mark);
 }
 
 }  // namespace mtf

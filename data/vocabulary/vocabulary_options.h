@@ -15,9 +15,25 @@
 
 #include "data/sides.h"
 #include "data/vocabulary/vocabulary.h"
-#include "engine/config/schema.h"
+#include "engine/config/choice.h"
 
 namespace mtf {
+
+/// The vocabulary of one language. A vocabulary is one file with its options and its registration.
+struct VocabularyOptions {
+  static constexpr std::string_view default_type = "sentencepiece";  // until the options are read
+  virtual ~VocabularyOptions() = default;
+  /// Opens the vocabulary. Throws Error (kData) at the place of the path in the configuration, or at `mark`, when the
+  /// file is missing, damaged, or has another size than `size` says.
+  virtual std::unique_ptr<Vocabulary> read(const Mark& mark) const = 0;
+  /// Number of ids, where it is known without a file.
+  virtual std::optional<int64_t> declared_size() const { return std::nullopt; }
+  /// The file; nullptr: there is none.
+  virtual config::Path* file() { return nullptr; }
+  /// It has no file of its own but is trained (train_vocabulary.h).
+  virtual bool is_trained() const { return false; }
+};
+using LanguageVocabulary = config::Choice<VocabularyOptions>;
 
 enum class SentencePieceModel { kUnigram, kBpe };
 inline config::EnumNames enum_names(SentencePieceModel) {
@@ -31,18 +47,11 @@ inline config::EnumNames enum_names(TextNormalization) {
   return {{"nmt_nfkc", TextNormalization::kNmtNfkc}, {"none", TextNormalization::kNone}};
 }
 
-/// Pieces of words that SentencePiece has found in texts.
-struct SentencePieceOptions {
-  static constexpr std::string_view type_name = "sentencepiece";
-  static constexpr std::array common_names = {
-      CommonName{"bpe", "`{type: sentencepiece, model: bpe}`"}, CommonName{"unigram", "`sentencepiece`"},
-      CommonName{"spm", "`sentencepiece`"}, CommonName{"wordpiece", "`sentencepiece`"},
-      CommonName{"words", "`sentencepiece`"}};
-  static constexpr bool type_required = true;
-  /// Of a vocabulary that is trained when nothing is said.
+/// How SentencePiece finds pieces of words in texts.
+struct SentencePieceTraining {
+  /// The size of a vocabulary when nothing is said.
   static constexpr int64_t default_size = 32000;
 
-  config::Path path = {};
   std::optional<int64_t> size = {};
   SentencePieceModel model = SentencePieceModel::kUnigram;
   TextNormalization normalization = TextNormalization::kNmtNfkc;
@@ -50,25 +59,48 @@ struct SentencePieceOptions {
   bool byte_fallback = true;
 };
 
+/// A SentencePiece model: that of a file, or one that is trained.
+struct SentencePieceOptions final : VocabularyOptions, SentencePieceTraining {
+  static constexpr std::string_view type_name = "sentencepiece";
+  static constexpr std::array common_names = {
+      CommonName{"bpe", "`{type: sentencepiece, model: bpe}`"}, CommonName{"unigram", "`sentencepiece`"},
+      CommonName{"spm", "`sentencepiece`"}, CommonName{"wordpiece", "`sentencepiece`"},
+      CommonName{"words", "`sentencepiece`"}};
+  static constexpr bool type_required = true;
+
+  config::Path path = {};
+
+  std::unique_ptr<Vocabulary> read(const Mark& mark) const override;
+  std::optional<int64_t> declared_size() const override;
+  config::Path* file() override { return path.empty() ? nullptr : &path; }
+  bool is_trained() const override { return path.empty(); }
+};
+
 void describe(config::Visitor& visit, SentencePieceOptions& options);
 
 /// Each byte of UTF-8 is a token.
-struct BytesOptions {
+struct BytesOptions final : VocabularyOptions {
   static constexpr std::string_view type_name = "bytes";
   static constexpr std::array common_names = {CommonName{"characters", "`bytes`"},
                                               CommonName{"chars", "`bytes`"}, CommonName{"byt5", "`bytes`"}};
   static constexpr bool type_required = true;
+
+  std::unique_ptr<Vocabulary> read(const Mark& mark) const override;
 };
 
 inline void describe(config::Visitor&, BytesOptions&) {}
 
 /// A file of subwords of tensor2tensor.
-struct T2tOptions {
+struct T2tOptions final : VocabularyOptions {
   static constexpr std::string_view type_name = "t2t";
   static constexpr std::array common_names = {CommonName{"subwords", "`t2t` or `sentencepiece`"}};
   static constexpr bool type_required = true;
   config::Path path;
   std::optional<int64_t> size = {};
+
+  std::unique_ptr<Vocabulary> read(const Mark& mark) const override;
+  std::optional<int64_t> declared_size() const override { return size; }
+  config::Path* file() override { return path.empty() ? nullptr : &path; }
 };
 
 inline void describe(config::Visitor& visit, T2tOptions& options) {
@@ -76,15 +108,6 @@ inline void describe(config::Visitor& visit, T2tOptions& options) {
   visit("size", options.size, "its lines, for run.mode=explain where it is not; null: what the file has",
         config::at_least(4));
 }
-
-/// A type of vocabulary whose reader comes later.
-struct TokenizerJsonOptions {
-  static constexpr std::string_view type_name = "tokenizer_json";
-  static constexpr bool later = true;
-};
-
-/// The vocabulary of one side.
-using LanguageVocabulary = std::variant<SentencePieceOptions, BytesOptions, T2tOptions, TokenizerJsonOptions>;
 
 /// Two languages apart.
 struct TwoVocabularies {
@@ -97,21 +120,18 @@ inline void describe(config::Visitor& visit, TwoVocabularies& options) {
   visit("targets", options.targets, "vocabulary of the targets alone", config::required);
 }
 
-using VocabularyOptions =
-    std::variant<SentencePieceOptions, BytesOptions, T2tOptions, TokenizerJsonOptions, TwoVocabularies>;
+/// Section `data.vocabulary`: one vocabulary for all texts, or one for each side.
+using VocabularyChoice = std::variant<LanguageVocabulary, TwoVocabularies>;
 
 /// The vocabularies of both sides: the same twice, unless they are apart.
-BySide<LanguageVocabulary> by_side(const VocabularyOptions& options);
-bool are_apart(const VocabularyOptions& options);
+BySide<LanguageVocabulary> by_side(const VocabularyChoice& options);
+bool are_apart(const VocabularyChoice& options);
 
 /// The paths that are given.
-std::vector<config::Path*> paths_of(VocabularyOptions& options);
+std::vector<config::Path*> paths_of(VocabularyChoice& options);
 
 /// Number of ids. A file is opened only where `size` is not given; then throws as read_vocabulary does.
 int64_t vocabulary_size(const LanguageVocabulary& options, const Mark& mark = {});
-
-/// True for a vocabulary that has no file of its own but is trained (train_vocabulary.h).
-bool is_trained(const LanguageVocabulary& options);
 
 /// `error` with `mark` as the place of its problems that have none.
 Error placed_at(const Error& error, const Mark& mark);

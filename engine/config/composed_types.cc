@@ -34,7 +34,7 @@ std::string in_words(const Type& type) {
     std::vector<std::string> names;
     const std::vector<Section> sections = options->sections(nullptr);
     for (const Field& field : sections.front().fields) {
-      if (field.type && names.size() < kShown) names.push_back(field.name);
+      if (names.size() < kShown) names.push_back(field.name);
     }
     if (!names.empty()) return "a map with " + alternatives_text(in_backquotes(names));
   }
@@ -45,13 +45,12 @@ std::string in_words(const Type& type) {
 /// Returns the field that the user probably meant by writing `node` in place of the whole map.
 const Field* meant_field(const std::vector<Field>& fields, const Node& node) {
   for (const Field& field : fields) {
-    if (field.type && field.required && field.type->accepts(node)) return &field;
+    if (field.required && field.type->accepts(node)) return &field;
   }
   for (const Field& field : fields) {
     if (dynamic_cast<const EnumBase*>(field.type) && field.type->accepts(node)) return &field;
   }
-  const auto known = std::ranges::find_if(fields, [](const Field& field) { return field.type != nullptr; });
-  return known == fields.end() ? nullptr : &*known;
+  return fields.empty() ? nullptr : &fields.front();
 }
 
 /// False for a map that has no key of the struct `type`.
@@ -76,7 +75,7 @@ bool StructBase::accepts(const Node& node) const {
   if (shorthand().empty()) return false;
   const std::vector<Section> section = sections(nullptr);
   return std::any_of(section.front().fields.begin(), section.front().fields.end(), [&](const Field& field) {
-    return field.name == shorthand() && field.type && field.type->accepts(node);
+    return field.name == shorthand() && field.type->accepts(node);
   });
 }
 
@@ -128,7 +127,7 @@ std::vector<std::string> EnumBase::words() const {
   for (const EnumName& word : names_) {
     const bool again =
         std::any_of(names_.data(), &word, [&](const EnumName& before) { return before.value == word.value; });
-    if (!word.later && !again) result.push_back(word.name);
+    if (!again) result.push_back(word.name);
   }
   return result;
 }
@@ -147,12 +146,7 @@ bool EnumBase::accepts(const Node& node) const {
 void EnumBase::parse(const Node& node, void* value, const Place& place) const {
   if (!node.is_scalar()) return place.wrong_type(node, in_words(*this));
   for (const EnumName& word : names_) {
-    if (word.name == node.text()) {
-      if (!word.later) return set(value, word.value);
-      return place.diagnostics.error(
-          node.mark(), fmt::format("`{}` of {} comes with a later version", word.name, place.name()),
-          did_you_mean("", words()));
-    }
+    if (word.name == node.text()) return set(value, word.value);
   }
   place.diagnostics.error(node.mark(), fmt::format("unknown value `{}` of {}", node.text(), place.name()),
                           did_you_mean(node.text(), words(), common_names_));
@@ -302,11 +296,6 @@ void VariantBase::parse_named(const std::string& name, const Mark& mark, const N
     return place.diagnostics.error(mark, fmt::format("unknown type `{}` of {}", name, place.name()),
                                    hint_for(name));
   }
-  if (!alternative->type) {
-    return place.diagnostics.error(
-        mark, fmt::format("type `{}` of {} comes with a later version", name, place.name()),
-        did_you_mean("", type_names()));
-  }
   alternative->type->parse(options, emplace(value, alternative - alternatives_.data()), place);
 }
 
@@ -321,7 +310,7 @@ void VariantBase::parse(const Node& node, void* value, const Place& place) const
   }
   const size_t current = index(value);
   const bool type_required = std::ranges::any_of(alternatives_, &Alternative::type_required);
-  if (node.is_map() && !type_required && alternatives_[current].type &&
+  if (node.is_map() && !type_required && current < alternatives_.size() && alternatives_[current].type &&
       !alternatives_[current].type_name.empty()) {
     return alternatives_[current].type->parse(node, emplace(value, current), place);
   }
@@ -352,8 +341,9 @@ void VariantBase::parse(const Node& node, void* value, const Place& place) const
 }
 
 Node VariantBase::dump(const void* value) const {
-  const Alternative& alternative = alternatives_[index(value)];
-  if (!alternative.type) return Node();
+  const size_t current = index(value);
+  if (current >= alternatives_.size() || !alternatives_[current].type) return Node();
+  const Alternative& alternative = alternatives_[current];
   const Node inside = alternative.type->dump(get(value));
   if (alternative.type_name.empty()) return inside;
   std::vector<Entry> entries = {{"type", {}, Node::scalar(std::string(alternative.type_name), {}, true)}};

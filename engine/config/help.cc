@@ -43,7 +43,6 @@ std::string line(const std::string& left, const std::string& right) {
 bool is_struct(const Field& field) { return dynamic_cast<const StructBase*>(field.type) != nullptr; }
 
 std::string comment_of(const Field& field) {
-  if (!field.type) return field.meaning + " (comes with a later version)";
   std::string comment = is_struct(field) ? "" : field.type->name();
   if (const std::string bounds = field.constraint.to_string(); !bounds.empty()) comment += ", " + bounds;
   if (!field.constraint.words.empty()) {
@@ -72,10 +71,6 @@ class Printer {
  public:
   void print(const Field& field, const std::string& indentation, const std::string& around = {}) {
     const std::string path = around.empty() ? field.name : fmt::format("{}.{}", around, field.name);
-    if (!field.type) {
-      text_ += line(indentation + "# " + field.name + ":", comment_of(field));
-      return;
-    }
     if (is_struct(field)) {
       text_ += line(indentation + field.name + ":", comment_of(field));
       for (const Section& section : field.type->sections(field.value))
@@ -173,7 +168,7 @@ Field find(const std::vector<Section>& sections, std::string_view path, std::vec
     for (const Field& field : section.fields) {
       if (field.name == key) {
         if (dot == path.size()) return field;
-        std::vector<Section> below = field.type ? field.type->sections(field.value) : std::vector<Section>{};
+        std::vector<Section> below = field.type->sections(field.value);
         owners.insert(owners.end(), below.begin(), below.end());
         return find(below, path.substr(dot + 1), owners);
       }

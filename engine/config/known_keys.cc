@@ -171,7 +171,6 @@ class KeyCollector {
       for (const Field& field : section.fields) {
         const std::string path = prefix + field.name;
         keys_.push_back({path, of_type});
-        if (!field.type) continue;
         const bool chosen = dynamic_cast<const MapBase*>(field.type) != nullptr;
         collect(field.type->sections(field.value), field.type,
                 chosen ? fmt::format("{}.{}.", path, kChosenName) : path + ".");

@@ -50,13 +50,6 @@ const Mark& Report::mark(std::string_view key) const {
   return value ? value->mark() : node_.mark();
 }
 
-void Visitor::later(std::string_view name, std::string_view meaning) {
-  Field field;
-  field.name = name;
-  field.meaning = meaning;
-  fields_.push_back(std::move(field));
-}
-
 void Visitor::parse_entry(const Entry& entry, const Place& place) const {
   const auto field =
       std::find_if(fields_.begin(), fields_.end(), [&](const Field& f) { return f.name == entry.key; });
@@ -71,12 +64,6 @@ void Visitor::parse_entry(const Entry& entry, const Place& place) const {
                                 fmt::format("{}: null is the default, {}; {} is off", below.name(),
                                             to_flow_yaml(field->type->dump(field->value)), field->off));
     }
-    return;
-  }
-  if (!field->type) {
-    place.diagnostics.error(entry.mark,
-                            fmt::format("{} comes with a later version ({})", below.name(), field->meaning),
-                            "leave it out");
     return;
   }
   below.constraint = field->constraint;
@@ -112,7 +99,7 @@ void Visitor::check_presence(const Node& node, const Place& place) const {
   const std::vector<std::string> unknown = unknown_keys(node);
   for (const Field& field : fields_) {
     const Entry* given = node.entry(field.name);
-    if (!field.type || (given && (!given->value.is_null() || given->value.incomplete()))) continue;
+    if (given && (!given->value.is_null() || given->value.incomplete())) continue;
     const Place below = place.at(field.name);
     if (field.required && nearest(field.name, unknown)) continue;  // a misspelt key has already been reported
     if (field.required) {
@@ -154,7 +141,7 @@ void Visitor::parse(const Node& node, const Place& place) const {
 Node Visitor::dump() const {
   std::vector<Entry> entries;
   for (const Field& field : fields_) {
-    if (field.type) entries.push_back({field.name, {}, field.type->dump(field.value)});
+    entries.push_back({field.name, {}, field.type->dump(field.value)});
   }
   return Node::map(std::move(entries));
 }

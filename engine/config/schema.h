@@ -8,7 +8,6 @@
 //   inline void describe(config::Visitor& visit, TrainOptions& options) {   // or a template over Visitor
 //     visit("steps", options.steps, "ends the run", positive, free_on_resume);
 //     visit("trainable", options.trainable, "patterns of variables");
-//     visit.later("patience", "ends the run when a metric no longer improves");
 //   }
 //   const auto options = config::parse<TrainOptions>(node, diagnostics);
 //
@@ -18,7 +17,6 @@
 //   static constexpr std::string_view type_name = "adam";   the name of this alternative of a std::variant
 //   static constexpr std::string_view shorthand = "value";  the field that a scalar or list sets
 //   static constexpr bool type_required = true;             `type` is required: no alternative is the default
-//   static constexpr bool later = true;                     the alternative is known but not implemented yet
 //   static constexpr std::array common_names = {CommonName{...}};  names of the alternative in other programs
 // An enum may have `CommonNames common_names(E)` beside `enum_names`.
 #pragma once

@@ -179,11 +179,6 @@ class LayoutType final : public Type {
   bool accepts(const Node& node) const override { return node.is_map() || node.is_scalar(); }
 
   void parse(const Node& node, void* value, const Place& place) const override {
-    if (node.is_scalar() && node.text() == "auto") {
-      return place.diagnostics.error(node.mark(),
-                                     fmt::format("`auto` of {} comes with a later version", place.name()),
-                                     "write rules, such as {batch: rows}");
-    }
     const auto pairs = as_pairs(node, "a map from tensor dimensions to mesh dimensions",
                                 "{batch: rows, hidden: cols} or \"batch:rows;hidden:cols\"", place);
     if (!pairs) return;

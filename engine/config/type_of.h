@@ -193,8 +193,7 @@ class VariantBase : public Type {
  public:
   struct Alternative {
     std::string_view type_name;
-    const Type* type;  ///< nullptr: monostate, or not implemented yet
-    bool later;
+    const Type* type = nullptr;  ///< nullptr for monostate
     bool type_required = false;  ///< a map without `type` does not select this alternative by default
     CommonNames common_names = {};
   };
@@ -210,6 +209,8 @@ class VariantBase : public Type {
   virtual void* emplace(void* value,
                         size_t index) const = 0;  ///< keeps the value if it already is this alternative
 
+  const std::vector<Alternative>& alternatives() const { return alternatives_; }
+
  private:
   const Alternative* named(std::string_view type_name) const;
   std::vector<std::string> type_names() const;
@@ -221,40 +222,80 @@ class VariantBase : public Type {
 };
 
 template <class T>
-inline constexpr bool kComesLater = requires {
-  T::later;
-};
-
-template <class T>
 VariantBase::Alternative alternative() {
-  VariantBase::Alternative result{{}, nullptr, kComesLater<T>, requires {T::type_required;
-}
-};  // namespace mtf::config::internal
-if constexpr (requires { T::type_name; }) result.type_name = T::type_name;
-if constexpr (requires { T::common_names; }) result.common_names = T::common_names;
-if constexpr (!kComesLater<T> && !std::is_same_v<T, std::monostate>) result.type = &type_of<T>();
-return result;
+  VariantBase::Alternative result;
+  if constexpr (requires { T::type_name; }) result.type_name = T::type_name;
+  if constexpr (requires { T::common_names; }) result.common_names = T::common_names;
+  if constexpr (requires { T::type_required; }) result.type_required = true;
+  if constexpr (!std::is_same_v<T, std::monostate>) result.type = &type_of<T>();
+  return result;
 }
 
+/// A std::variant. The alternatives of an alternative that is a sum type itself are its own.
 template <class... Ts>
 class VariantType final : public VariantBase {
   using Value = std::variant<Ts...>;
 
  public:
-  VariantType() : VariantBase({alternative<Ts>()...}) {}
-  size_t index(const void* value) const override { return static_cast<const Value*>(value)->index(); }
+  VariantType() : VariantBase(flattened()) {}
+  size_t index(const void* value) const override {
+    const size_t outer = static_cast<const Value*>(value)->index();
+    const VariantBase* const inner = nested()[outer];
+    return first(outer) + (inner ? inner->index(held(value)) : 0);
+  }
   const void* get(const void* value) const override {
-    return std::visit([](const auto& x) -> const void* { return &x; }, *static_cast<const Value*>(value));
+    const VariantBase* const inner = nested()[static_cast<const Value*>(value)->index()];
+    return inner ? inner->get(held(value)) : held(value);
   }
   void* emplace(void* value, size_t index) const override {
+    size_t outer = 0;
+    while (outer + 1 < sizeof...(Ts) && first(outer + 1) <= index) ++outer;
     Value& variant = *static_cast<Value*>(value);
-    if (variant.index() != index) {
+    if (variant.index() != outer) {
       const auto set = [&]<size_t... I>(std::index_sequence<I...>) {
-        ((I == index ? (void)variant.template emplace<I>() : void()), ...);
+        ((I == outer ? (void)variant.template emplace<I>() : void()), ...);
       };
       set(std::index_sequence_for<Ts...>());
     }
-    return std::visit([](auto& x) -> void* { return &x; }, variant);
+    const VariantBase* const inner = nested()[outer];
+    void* const alternative = const_cast<void*>(held(value));
+    return inner ? inner->emplace(alternative, index - first(outer)) : alternative;
+  }
+
+ private:
+  /// By alternative: its type as a sum type; nullptr for another.
+  static const std::vector<const VariantBase*>& nested() {
+    static const std::vector<const VariantBase*> types = {nested_type<Ts>()...};
+    return types;
+  }
+  template <class T>
+  static const VariantBase* nested_type() {
+    if constexpr (std::is_same_v<T, std::monostate>) {
+      return nullptr;
+    } else {
+      return dynamic_cast<const VariantBase*>(&type_of<T>());
+    }
+  }
+  static std::vector<Alternative> flattened() {
+    const std::vector<Alternative> own = {alternative<Ts>()...};
+    std::vector<Alternative> all;
+    for (size_t i = 0; i < own.size(); ++i) {
+      const VariantBase* const inner = nested()[i];
+      if (inner)
+        all.insert(all.end(), inner->alternatives().begin(), inner->alternatives().end());
+      else
+        all.push_back(own[i]);
+    }
+    return all;
+  }
+  /// The place of the first flattened alternative of the alternative `outer`.
+  static size_t first(size_t outer) {
+    size_t place = 0;
+    for (size_t i = 0; i < outer; ++i) place += nested()[i] ? nested()[i]->alternatives().size() : 1;
+    return place;
+  }
+  static const void* held(const void* value) {
+    return std::visit([](const auto& x) -> const void* { return &x; }, *static_cast<const Value*>(value));
   }
 };
 

@@ -106,11 +106,9 @@ struct Named : std::vector<std::pair<std::string, T>> {
 ///   inline config::EnumNames enum_names(Mode) { return {{"train", Mode::kTrain}, {"trace", Mode::kTrace}}; }
 struct EnumName {
   template <class E>
-  EnumName(std::string_view name, E value, bool later = false)
-      : name(name), value(static_cast<int64_t>(value)), later(later) {}
+  EnumName(std::string_view name, E value) : name(name), value(static_cast<int64_t>(value)) {}
   std::string name;
   int64_t value;
-  bool later;  ///< known, but not implemented yet
 };
 /// If several names have the same value, dumps write the first; the others are synonyms.
 using EnumNames = std::vector<EnumName>;

@@ -43,7 +43,7 @@ struct Constraint {
 struct Field {
   std::string name;
   std::string meaning;
-  const Type* type = nullptr;  ///< nullptr: not implemented yet
+  const Type* type = nullptr;
   void* value = nullptr;
   Constraint constraint;
   bool required = false;
@@ -167,8 +167,6 @@ class Visitor {
     (attributes.apply(field), ...);
     fields_.push_back(std::move(field));
   }
-  /// Declares a key that is known but not implemented yet: using it is an error that says so.
-  void later(std::string_view name, std::string_view meaning);
   /// At most (or exactly) one of these keys may be given.
   void at_most_one_of(std::vector<std::string> keys) { groups_.push_back({std::move(keys), false}); }
   void exactly_one_of(std::vector<std::string> keys) { groups_.push_back({std::move(keys), true}); }

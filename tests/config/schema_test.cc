@@ -10,7 +10,7 @@ enum class Mode { kTrain, kEvaluate, kExplain };
 EnumNames enum_names(Mode) {
   return {{"train", Mode::kTrain},
           {"evaluate", Mode::kEvaluate},
-          {"explain", Mode::kExplain, true},
+          {"explain", Mode::kExplain},
           {"fit", Mode::kTrain}};
 }
 CommonNames common_names(Mode) {
@@ -31,7 +31,6 @@ void describe(Visitor& visit, Train& options) {
   visit("batch_size", options.batch_size, "examples of a step", at_least(1), fixed_on_resume);
   visit("trainable", options.trainable, "patterns of variables");
   visit("dropout", options.dropout, "rate", probability);
-  visit.later("patience", "ends the run when a metric no longer improves");
   visit.exactly_one_of({"steps", "epochs"});
 }
 
@@ -50,11 +49,7 @@ struct Sgd {
   double momentum = 0;
 };
 void describe(Visitor& visit, Sgd& options) { visit("momentum", options.momentum, "decay", off_at("0")); }
-struct Lion {
-  static constexpr std::string_view type_name = "lion";
-  static constexpr bool later = true;
-};
-using Optimizer = std::variant<Adam, Sgd, Lion>;
+using Optimizer = std::variant<Adam, Sgd>;
 
 struct Noam {
   static constexpr std::string_view type_name = "noam";
@@ -298,19 +293,6 @@ TEST(Parse, MissingAndConflictingKeys) {
               ElementsAre("a.yaml:2:17: `datasets.dev.path` is missing; file"));
 }
 
-TEST(Parse, LaterFeaturesSaySo) {
-  EXPECT_THAT(parse_errors<Train>("{steps: 1, patience: 3}"),
-              ElementsAre("a.yaml:1:12: `patience` comes with a later version (ends the run when a metric no "
-                          "longer improves); leave it out"));
-  EXPECT_THAT(
-      errors("mode: explain"),
-      ElementsAre("a.yaml:2:7: `explain` of `mode` comes with a later version; one of `train`, `evaluate`"));
-  EXPECT_THAT(
-      errors("optimizer: lion"),
-      ElementsAre(
-          "a.yaml:2:12: type `lion` of `optimizer` comes with a later version; one of `adam`, `sgd`"));
-}
-
 TEST(Parse, AnImpliedTypeCountsOnlyForSumTypes) {
   Diagnostics diagnostics;
   const Node base =
@@ -425,9 +407,7 @@ TEST(Help, ShowsKeyDefaultTypeAndMeaning) {
             "  epochs: null                    # number, greater than 0: ends the run\n"
             "  batch_size: 64                  # whole number, at least 1: examples of a step\n"
             "  trainable: [.*]                 # list of texts: patterns of variables\n"
-            "  dropout: 0                      # number, from 0 to 1: rate\n"
-            "  # patience:                     # ends the run when a metric no longer improves (comes with a "
-            "later version)\n");
+            "  dropout: 0                      # number, from 0 to 1: rate\n");
   EXPECT_EQ(help<Options>("train.batch_size"),
             "batch_size: 64                    # whole number, at least 1: examples of a step\n");
   EXPECT_EQ(help<Options>("optimizer"),

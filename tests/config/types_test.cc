@@ -60,9 +60,6 @@ TEST(LayoutOption, KeepsThePlaceOfEachRule) {
 }
 
 TEST(LayoutOption, Errors) {
-  EXPECT_THAT(parse_errors<LayoutRules>("auto"),
-              ElementsAre("a.yaml:1:1: `auto` of this value comes with a later version; write rules, "
-                          "such as {batch: rows}"));
   EXPECT_THAT(parse_errors<LayoutRules>("{batch: {a: b}}"),
               ElementsAre("a.yaml:1:9: `batch` must be a list of texts, not a map"));
   EXPECT_THAT(parse_errors<LayoutRules>("batch"),

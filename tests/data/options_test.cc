@@ -43,7 +43,7 @@ TEST(DataOptions, IdentitySource) {
       parse<DataOptions>("train: {type: identity, size: 8, examples: 100, dimension: pixels}\nseed: 3");
   EXPECT_TRUE(options.shuffle);
   EXPECT_EQ(options.seed, 3);
-  const auto source = make_source(*options.train, {.seed = 3});
+  const auto source = open_sources(*options.train, {.seed = 3});
   EXPECT_EQ(source->examples(), 100);
   EXPECT_EQ(source->features()[0], (Feature{"x", Shape{{"pixels", 8}}, DType::kFloat32}));
   EXPECT_EQ(source->features()[1].name, "y");
@@ -51,9 +51,11 @@ TEST(DataOptions, IdentitySource) {
 
 TEST(DataOptions, IdxSourceTakesAPathOrAList) {
   const auto one = parse<DataOptions>("train: {type: idx, images: a, labels: b}");
-  EXPECT_EQ(std::get<IdxOptions>(*one.train).images.size(), 1u);
+  auto train = *one.train;
+  EXPECT_EQ(paths_of(train).size(), 2u);
   const auto two = parse<DataOptions>("train: {type: idx, images: [a, b], labels: [c, d]}");
-  EXPECT_EQ(std::get<IdxOptions>(*two.train).labels.size(), 2u);
+  train = *two.train;
+  EXPECT_EQ(paths_of(train).size(), 4u);
 }
 
 TEST(DataOptions, MistakesAreNamedAtTheirPlace) {
@@ -73,20 +75,19 @@ TEST(DataOptions, SourcesAndKeysThatComeLaterSaySo) {
 TEST(DataOptions, SourcesOfText) {
   const std::string shared = "\nsequence_length: 64\nvocabulary: bytes";
   const auto text = parse<DataOptions>("train: {type: text, path: [a, b], join: document}" + shared);
-  EXPECT_EQ(std::get<TextOptions>(*text.train).path.size(), 2u);
-  EXPECT_EQ(std::get<TextOptions>(*text.train).join, TextUnit::kDocument);
+  EXPECT_EQ(std::get<SourceChoice>(*text.train).get_if<TextOptions>()->path.size(), 2u);
+  EXPECT_EQ(std::get<SourceChoice>(*text.train).get_if<TextOptions>()->join, TextUnit::kDocument);
   const auto tsv =
       parse<DataOptions>("train: {type: tsv, path: a, columns: [_, targets, inputs], as: targets}" + shared);
-  EXPECT_THAT(sides_in_rows(*text_source(SourceOptions(std::get<TsvOptions>(*tsv.train)))),
-              ElementsAre(Side::kTargets));
+  EXPECT_THAT(sides_in_rows(*text_source(std::get<SourceChoice>(*tsv.train))), ElementsAre(Side::kTargets));
   const auto jsonl =
       parse<DataOptions>("train: {type: jsonl, path: a, columns: {inputs: en, targets: de}}" + shared);
-  EXPECT_EQ(std::get<JsonlOptions>(*jsonl.train).columns.index(), 1u);
+  EXPECT_EQ(std::get<SourceChoice>(*jsonl.train).get_if<JsonlOptions>()->columns.index(), 1u);
   const auto records = parse<DataOptions>(
       "train: {type: tfrecord, path: a, features: {inputs: ids, targets: {kind: text, key: de}}, "
       "vocab_shift: 1}" +
       shared);
-  const auto& features = std::get<TfrecordOptions>(*records.train).features;
+  const auto& features = std::get<SourceChoice>(*records.train).get_if<TfrecordOptions>()->features;
   EXPECT_EQ(features.find("inputs")->kind, StoredText::kIds);
   EXPECT_EQ(features.find("targets")->key, "de");
 }
@@ -127,7 +128,7 @@ TEST(DataOptions, WhatTextsLackIsSaid) {
 TEST(DataOptions, SeveralSourcesByName) {
   const auto options = parse<DataOptions>(
       "train: {one: {type: identity, examples: 30, weight: 2}, two: {type: identity, examples: 10}}");
-  const auto source = make_source(*options.train, {});
+  const auto source = open_sources(*options.train, {});
   EXPECT_EQ(source->examples(), 40);
   EXPECT_LT(source->stream_example(0, 1), 40);
   EXPECT_THAT(data_error("train: {one: {type: identity, size: 4}, two: {type: idx}}"), HasSubstr("images"));
@@ -135,7 +136,7 @@ TEST(DataOptions, SeveralSourcesByName) {
   EXPECT_THAT(data_error("train: {one: {type: identity, weight: 0}}"), HasSubstr("weight"));
   const auto different =
       parse<DataOptions>("train: {one: {type: identity, size: 4}, two: {type: identity, size: 5}}");
-  EXPECT_THROW(make_source(*different.train, {}), Error);
+  EXPECT_THROW(open_sources(*different.train, {}), Error);
   auto copy = options;
   EXPECT_THAT(paths_of(*copy.train), testing::IsEmpty());
 }
@@ -143,7 +144,7 @@ TEST(DataOptions, SeveralSourcesByName) {
 TEST(DataOptions, MissingFilesAreReportedTogetherAtTheirPaths) {
   const auto options = parse<DataOptions>("train: {type: idx, images: /absent/i, labels: /absent/l}");
   try {
-    make_source(*options.train, {});
+    open_sources(*options.train, {});
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.exit_code(), 2);  // a mistake of the configuration
@@ -155,11 +156,11 @@ TEST(DataOptions, MissingFilesAreReportedTogetherAtTheirPaths) {
 TEST(EvaluationSource, HasTheKeysOfTheSourceAndItsOwn) {
   const auto options =
       parse<EvaluationSourceOptions>("{type: identity, size: 4, metrics: [loss, accuracy], limit: 10}");
-  EXPECT_EQ(std::get<IdentityOptions>(source_of(options)).size, 4);
-  EXPECT_THAT(metrics_of(options), ElementsAre("loss", "accuracy"));
-  EXPECT_EQ(limit_of(options), 10);
+  EXPECT_EQ(options.choice.type(), "identity");
+  EXPECT_THAT(options.extra.metrics, ElementsAre("loss", "accuracy"));
+  EXPECT_EQ(options.extra.limit, 10);
   auto texts = parse<EvaluationSourceOptions>("{type: parallel, inputs: a, targets: b, references: [c, d]}");
-  EXPECT_EQ(references_of(texts).size(), 2u);
+  EXPECT_EQ(texts.extra.references.size(), 2u);
   EXPECT_EQ(paths_of(texts).size(), 4u);
   std::string errors;
   parse<EvaluationSourceOptions>("{type: identity, references: a}", &errors);

@@ -18,13 +18,13 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::string trained(const SentencePieceOptions& options) {
+std::string trained(const SentencePieceTraining& options) {
   TextSample sample;
   for (const std::string& text : made_up_texts(1000)) sample.add(text);
   return train_sentencepiece(sample, options);
 }
 
-SentencePieceVocabulary trained_vocabulary(const SentencePieceOptions& options) {
+SentencePieceVocabulary trained_vocabulary(const SentencePieceTraining& options) {
   return {trained(options), "test.model"};
 }
 

@@ -20,6 +20,12 @@
 namespace mtf {
 namespace {
 
+SentencePieceOptions pieces(int64_t size) {
+  SentencePieceOptions options;
+  options.size = size;
+  return options;
+}
+
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -87,7 +93,7 @@ TEST(TextSample, DrawsFromAllTextsWithTheSameChance) {
 
 TEST_F(TrainVocabulary, TheSameTextsGiveTheSameModel) {
   for (const SentencePieceModel model : {SentencePieceModel::kUnigram, SentencePieceModel::kBpe}) {
-    const SentencePieceOptions options{.size = 400, .model = model};
+    const SentencePieceTraining options{.size = 400, .model = model};
     const TextSample sample = sample_of(made_up_texts(1000));
     EXPECT_EQ(train_sentencepiece(sample, options), train_sentencepiece(sample, options));
   }
@@ -98,7 +104,9 @@ TEST_F(TrainVocabulary, TextsWithTabsCount) {
   for (const std::string& text : made_up_texts(500)) texts.push_back(text + "\t" + text);
   const auto vocabulary_size = [&] {
     write_vocabulary(train_sentencepiece(sample_of(texts), {.size = 400}), path("x.model"));
-    return read_vocabulary(SentencePieceOptions{.path = {path("x.model")}})->size();
+    SentencePieceOptions file;
+    file.path.text = path("x.model");
+    return read_vocabulary(file)->size();
   };
   EXPECT_EQ(vocabulary_size(), 400);
 }
@@ -137,7 +145,7 @@ void for_each_text(const std::function<void(Side, std::string_view)>& use) {
 }
 
 TEST_F(TrainVocabulary, AMissingVocabularyIsTrainedOnceOnBothSides) {
-  const VocabularyOptions options = SentencePieceOptions{.size = 400};
+  const VocabularyChoice options = LanguageVocabulary(pieces(400));
   std::vector<std::string> lines;
   const auto train = [&] {
     train_missing_vocabularies(options, directory_, for_each_text,
@@ -157,8 +165,7 @@ TEST_F(TrainVocabulary, AMissingVocabularyIsTrainedOnceOnBothSides) {
 }
 
 TEST_F(TrainVocabulary, TwoLanguagesApartAreTrainedOnTheirOwnTexts) {
-  const VocabularyOptions options =
-      TwoVocabularies{SentencePieceOptions{.size = 350}, SentencePieceOptions{.size = 420}};
+  const VocabularyChoice options = TwoVocabularies{pieces(350), pieces(420)};
   train_missing_vocabularies(options, directory_, for_each_text, [](const std::string&) {});
   const auto vocabularies = read_vocabularies(options, directory_);
   EXPECT_EQ(vocabularies.inputs->size(), 350);
@@ -168,7 +175,7 @@ TEST_F(TrainVocabulary, TwoLanguagesApartAreTrainedOnTheirOwnTexts) {
 }
 
 TEST_F(TrainVocabulary, OnlyWhatHasNoFileIsTrained) {
-  const VocabularyOptions options = TwoVocabularies{BytesOptions{}, SentencePieceOptions{.size = 400}};
+  const VocabularyChoice options = TwoVocabularies{BytesOptions(), pieces(400)};
   train_missing_vocabularies(options, directory_, for_each_text, [](const std::string&) {});
   EXPECT_FALSE(fs::exists(path("vocabulary.inputs.model")));
   const auto vocabularies = read_vocabularies(options, directory_);
@@ -177,7 +184,7 @@ TEST_F(TrainVocabulary, OnlyWhatHasNoFileIsTrained) {
 }
 
 TEST_F(TrainVocabulary, FailuresLeaveNothingBehindAndNameTheirPlace) {
-  const VocabularyOptions options = SentencePieceOptions{.size = 32000};
+  const VocabularyChoice options = LanguageVocabulary(pieces(32000));
   Mark mark;
   mark.file = "run.yaml";
   mark.line = 3;
@@ -196,9 +203,9 @@ TEST_F(TrainVocabulary, FailuresLeaveNothingBehindAndNameTheirPlace) {
 }
 
 TEST_F(TrainVocabulary, IsLackedUntilItIsThere) {
-  const VocabularyOptions trained = SentencePieceOptions{.size = 400};
+  const VocabularyChoice trained = LanguageVocabulary(pieces(400));
   EXPECT_TRUE(lacks_vocabulary(trained, directory_));
-  EXPECT_FALSE(lacks_vocabulary(BytesOptions{}, directory_));
+  EXPECT_FALSE(lacks_vocabulary(LanguageVocabulary(BytesOptions()), directory_));
   train_missing_vocabularies(trained, directory_, for_each_text, [](const std::string&) {});
   EXPECT_FALSE(lacks_vocabulary(trained, directory_));
 }
@@ -208,10 +215,10 @@ TEST_F(TrainVocabulary, OfSeveralProcessesOneTrains) {
   for (int i = 0; i < kProcesses; ++i) {
     if (::fork() != 0) continue;
     std::ofstream log(path("log." + std::to_string(i)));
-    train_missing_vocabularies(SentencePieceOptions{.size = 400}, directory_, for_each_text,
+    train_missing_vocabularies(LanguageVocabulary(pieces(400)), directory_, for_each_text,
                                [&](const std::string& line) { log << line << std::endl; });
     const bool readable =
-        read_vocabularies(SentencePieceOptions{.size = 400}, directory_).targets->size() == 400;
+        read_vocabularies(LanguageVocabulary(pieces(400)), directory_).targets->size() == 400;
     log.close();
     ::_exit(readable ? 0 : 1);
   }

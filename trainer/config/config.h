@@ -29,7 +29,7 @@ namespace mtf {
 
 enum class RunMode { kTrain, kEvaluate, kInfer, kScore, kExplain, kTrace };
 enum class OnExisting { kResume, kFail };
-enum class InstructionSet { kAuto, kAvx2, kAvx512 };
+enum class InstructionSet { kAuto };
 
 struct RunOptions {
   RunMode mode = RunMode::kTrain;
@@ -45,8 +45,8 @@ struct RunOptions {
 };
 
 enum class ElementType { kFloat32, kBFloat16 };
-enum class MatmulPrecision { kFull, kTf32, kFp8 };
-enum class InferPrecision { kSame, kInt8 };
+enum class MatmulPrecision { kFull, kTf32 };
+enum class InferPrecision { kSame };
 
 struct PrecisionOptions {
   ElementType activation = ElementType::kFloat32;
@@ -214,11 +214,7 @@ inline config::CommonNames common_names(RunMode) {
 inline config::EnumNames enum_names(OnExisting) {
   return {{"resume", OnExisting::kResume}, {"fail", OnExisting::kFail}};
 }
-inline config::EnumNames enum_names(InstructionSet) {
-  return {{"auto", InstructionSet::kAuto},
-          {"avx2", InstructionSet::kAvx2, true},
-          {"avx512", InstructionSet::kAvx512, true}};
-}
+inline config::EnumNames enum_names(InstructionSet) { return {{"auto", InstructionSet::kAuto}}; }
 inline config::EnumNames enum_names(ElementType) {
   return {{"float32", ElementType::kFloat32},
           {"bfloat16", ElementType::kBFloat16},
@@ -234,13 +230,9 @@ inline config::CommonNames common_names(ElementType) {
   return names;
 }
 inline config::EnumNames enum_names(MatmulPrecision) {
-  return {{"full", MatmulPrecision::kFull},
-          {"tf32", MatmulPrecision::kTf32},
-          {"fp8", MatmulPrecision::kFp8, true}};
+  return {{"full", MatmulPrecision::kFull}, {"tf32", MatmulPrecision::kTf32}};
 }
-inline config::EnumNames enum_names(InferPrecision) {
-  return {{"same", InferPrecision::kSame}, {"int8", InferPrecision::kInt8, true}};
-}
+inline config::EnumNames enum_names(InferPrecision) { return {{"same", InferPrecision::kSame}}; }
 inline config::EnumNames enum_names(RecomputeWord) {
   return {{"none", RecomputeWord::kNone}, {"block", RecomputeWord::kBlock}};
 }

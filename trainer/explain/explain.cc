@@ -83,7 +83,7 @@ std::vector<EvaluationSet> evaluation_sets(const Session& session, Diagnostics& 
                                            std::vector<std::string>& notes) {
   std::vector<Problem> missing;
   for (auto [name, dataset] : session.config.evaluate.datasets) {
-    if (text_source(source_of(dataset))) continue;  // what the configuration says is enough
+    if (text_source(dataset.choice)) continue;  // what the configuration says is enough
     std::vector<config::Path> paths;
     for (const config::Path* path : paths_of(dataset)) paths.push_back(*path);
     find_files(paths, missing);

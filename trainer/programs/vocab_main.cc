@@ -70,7 +70,7 @@ struct Options {
   std::string encode, decode;  ///< the vocabulary; empty: something else is to be done
   bool pieces = false;
   std::string output;
-  SentencePieceOptions vocabulary;
+  SentencePieceTraining vocabulary;
   int64_t sentences = TextSample::default_most;
   TextLimit limit{.setting = "--max-line-bytes"};
   std::vector<std::string> texts;
@@ -213,7 +213,11 @@ void train(const Options& options) {
 
 std::unique_ptr<Vocabulary> open(const std::string& name) {
   if (name == "bytes") return read_vocabulary(BytesOptions{});
-  if (name.ends_with(".subwords")) return read_vocabulary(T2tOptions{{name}});
+  if (name.ends_with(".subwords")) {
+    T2tOptions subwords;
+    subwords.path.text = name;
+    return read_vocabulary(subwords);
+  }
   SentencePieceOptions options;
   options.path.text = name;
   return read_vocabulary(options);

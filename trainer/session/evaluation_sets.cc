@@ -64,7 +64,7 @@ EvaluationTexts read_texts(const TextSourceOptions& source, const EvaluationSet&
 /// Texts can be written for the data set, and measured.
 bool writes_texts(const Session& session, const EvaluationSourceOptions& dataset) {
   const TextDecoder* decoder = session.model->decoder();
-  return text_source(source_of(dataset)) && decoder != nullptr && decoder->has_encoder();
+  return text_source(dataset.choice) && decoder != nullptr && decoder->has_encoder();
 }
 
 /// Of those that are measured by default.
@@ -94,7 +94,7 @@ std::vector<EvaluationSet> declared_evaluation_sets(const Session& session, Diag
   std::vector<EvaluationSet> sets;
   const Config& config = session.config;
   for (const auto& [name, dataset] : config.evaluate.datasets) {
-    EvaluationSet set{name, nullptr, metrics_of(dataset), limit_of(dataset)};
+    EvaluationSet set{name, nullptr, dataset.extra.metrics, dataset.extra.limit};
     if (session.model) {
       if (set.metrics.empty()) set.metrics = default_metrics(*session.model);
       check_metrics(set, *session.model, writes_texts(session, dataset),
@@ -111,11 +111,11 @@ std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnost
   for (EvaluationSet& set : declared_evaluation_sets(session, diagnostics)) {
     const Mark mark = config.mark("evaluate.datasets." + set.name);
     const EvaluationSourceOptions& dataset = *config.evaluate.datasets.find(set.name);
-    set.source = open_source(session, source_of(dataset), mark, diagnostics);
+    set.source = open_source(session, dataset.choice, mark, diagnostics);
     if (!session.model || !set.source) continue;
     if (!session.train_data && config.run.mode != RunMode::kEvaluate) continue;
     if (writes_texts(session, dataset) && session.vocabularies.targets && !set.metrics_of(true).empty()) {
-      set.texts = read_texts(*text_source(source_of(dataset)), set, references_of(dataset), session, mark);
+      set.texts = read_texts(*text_source(dataset.choice), set, dataset.extra.references, session, mark);
     }
     const EvaluationSet& first = opened.empty() ? set : opened.front();
     const ExpectedExamples expected =

@@ -62,7 +62,7 @@ std::shared_ptr<const Source> open(const Session& session, const Options& option
     context.text.purpose = purpose;
     context.text.threads = thread_count(session.config);
     if (session.processes->is_first()) show_progress(context.text);
-    return make_source(options, context);
+    return open_sources(options, context);
   } catch (const Error& error) {
     if (diagnostics.has_errors()) return nullptr;  // the errors of the configuration come first
     if (error.kind() != ErrorKind::kConfig) throw;
@@ -257,11 +257,10 @@ Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Dia
   return session;
 }
 
-std::shared_ptr<const Source> open_source(const Session& session, const SourceOptions& options,
+std::shared_ptr<const Source> open_source(const Session& session, const SourceChoice& options,
                                           const Mark& mark, Diagnostics& diagnostics) {
   if (!looks_at_examples(session.config) && text_source(options)) {
-    const auto as_training = [](const auto& source) { return TrainSourceOptions(source); };
-    return declared_source(session.config, std::visit(as_training, options));
+    return declared_source(session.config, options);
   }
   return open(session, options, TextPurpose::kEvaluation, mark, diagnostics);
 }

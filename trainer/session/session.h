@@ -56,7 +56,7 @@ Session open_session(const std::vector<std::string>& files, const std::vector<st
                      Diagnostics& diagnostics);
 
 /// Opens a source for evaluation, under the same rule.
-std::shared_ptr<const Source> open_source(const Session& session, const SourceOptions& options,
+std::shared_ptr<const Source> open_source(const Session& session, const SourceChoice& options,
                                           const Mark& mark, Diagnostics& diagnostics);
 
 /// Reports layout rules that no graph of the model has a use for, in modes without a training step (which

@@ -32,9 +32,9 @@ std::vector<std::string> names_in(const SafetensorsFile& file) {
 
 /// Other names of a feature's tensor in the file.
 std::vector<std::string> aliases(const Session& session, const std::string& feature) {
-  // The target of the identity task is its input: files need not hold it twice.
-  if (feature == "y" && std::holds_alternative<IdentityOptions>(*session.config.data.train))
-    return {input_name("x")};
+  if (const auto* source = std::get_if<SourceChoice>(&*session.config.data.train)) {
+    if (const std::string same = (*source)->same_feature(feature); !same.empty()) return {input_name(same)};
+  }
   // Where there are no inputs, files need not say of which feature segments and positions are.
   constexpr std::string_view targets = "targets_";
   if (feature.starts_with(targets)) return {input_name(feature.substr(targets.size()))};

@@ -101,9 +101,9 @@ void check_before_texts(const Session& session, const Graph* step, Diagnostics& 
   if (!config.evaluate.datasets.empty()) build_evaluation(session, diagnostics);
   diagnostics.throw_if_errors();
   for (const auto& [name, dataset] : config.evaluate.datasets) {
-    const auto texts = text_source(source_of(dataset));
+    const TextSourceOptions* const texts = text_source(dataset.choice);
     const Mark mark = config.mark("evaluate.datasets." + name);
-    if (texts) read_evaluation_texts(*texts, references_of(dataset), {}, mark, config.data.text_limit());
+    if (texts) read_evaluation_texts(*texts, dataset.extra.references, {}, mark, config.data.text_limit());
   }
 }
 

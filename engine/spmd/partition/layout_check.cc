@@ -51,7 +51,7 @@ std::string used_by(const std::vector<std::string>& tensors) {
     text += " " + word;
     line += " " + word;
   }
-  const size_t left = tensors.size() - shown.size();
+  const size_t left = names.size() - shown.size();
   return left == 0 ? text : fmt::format("{} and {} more", text, left);
 }
 

@@ -107,7 +107,7 @@ std::vector<std::string> missing_vocabularies(const ModelWeights& model, const s
   const BySide<LanguageVocabulary> languages = by_side(*config.data.vocabulary);
   std::set<std::string> notes;
   for (const Side side : kSides) {
-    if (!is_trained(languages[side])) continue;
+    if (!languages[side]->is_trained()) continue;
     notes.insert(fmt::format("{} has no vocabulary, which texts need: copy the one of the run to {}", to,
                              trained_vocabulary_path(*config.data.vocabulary, side, to)));
   }

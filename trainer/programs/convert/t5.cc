@@ -255,11 +255,11 @@ void export_vocabulary(const Config& config, const std::string& run, int64_t row
   if (are_apart(*config.data.vocabulary)) return left_out("a T5 has one for inputs and targets");
   LanguageVocabulary language = by_side(*config.data.vocabulary).targets;
   nlohmann::ordered_json tokenizer;
-  if (std::holds_alternative<BytesOptions>(language)) {
+  if (language.get_if<BytesOptions>()) {
     tokenizer = {{"tokenizer_class", "ByT5Tokenizer"},
                  {"extra_ids", std::max<int64_t>(0, rows - vocabulary_size(language))}};
-  } else if (auto* pieces = std::get_if<SentencePieceOptions>(&language)) {
-    if (is_trained(language))
+  } else if (auto* pieces = language.get_if<SentencePieceOptions>()) {
+    if (pieces->is_trained())
       pieces->path.text = trained_vocabulary_path(*config.data.vocabulary, Side::kTargets, run);
     if (!fs::exists(pieces->path.text)) return left_out(fmt::format("there is no {}", pieces->path.text));
     write_text_file(directory + "/" + kVocabulary, read_text_file(pieces->path.text));
