@@ -4,13 +4,13 @@
 set -euo pipefail
 
 packages=(
-  build-essential cmake ninja-build ccache
+  build-essential cmake ninja-build ccache python3 file
   libyaml-cpp-dev libcxxopts-dev libspdlog-dev libfmt-dev nlohmann-json3-dev zlib1g-dev libxxhash-dev
   libprotozero-dev libsentencepiece-dev libicu-dev libpugixml-dev libgloo-dev libssl-dev
   libgtest-dev libgmock-dev libboost-context-dev
   dataset-fashion-mnist
 )
-[ "${1:-}" != tests ] || packages+=(python3 python3-venv openmpi-bin iproute2)
+[ "${1:-}" != tests ] || packages+=(python3-venv openmpi-bin iproute2)
 
 if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
   echo "setup: this is not Debian; install what corresponds to: ${packages[*]}" >&2
