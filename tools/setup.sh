@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that mtf-train is built from, and Fashion-MNIST for the quick start.
-# `tools/setup.sh tests` adds what only the tests need. Does nothing when all of them are there. Works as root or with sudo.
+# `tools/setup.sh tests` adds what only the tests need, `wheel` and `release` what tools/wheel.sh and tools/release.sh need.
+# Does nothing when all of them are there. Works as root or with sudo.
 set -euo pipefail
 
 packages=(
@@ -10,7 +11,11 @@ packages=(
   libgtest-dev libgmock-dev libboost-context-dev
   dataset-fashion-mnist
 )
-[ "${1:-}" != tests ] || packages+=(python3-venv openmpi-bin iproute2)
+case ${1:-} in
+  tests) packages+=(python3-venv openmpi-bin iproute2) ;;
+  wheel) packages+=(python3-venv) ;;
+  release) packages+=(python3-venv mmdebstrap) ;;
+esac
 
 if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
   echo "setup: this is not Debian; install what corresponds to: ${packages[*]}" >&2

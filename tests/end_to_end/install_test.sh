@@ -47,6 +47,21 @@ if [ -e "$emulator" ]; then
   expect_exit 0 mtf-train "${mnist[@]}" devices=cuda run.model_dir=cuda
 fi
 
+# The commands of the wheel: one for each program, which they become. Their mtf-launch finds mtf-train without PATH.
+scripts=$(sed -n '/^mtf-.* = "mtf_train:/p' "$source_dir/tools/wheel/pyproject.toml")
+[ "$(cut -d' ' -f1 <<< "$scripts" | paste -sd' ')" = "${programs[*]}" ] || fail "the wheel has other commands: $scripts"
+mkdir site
+cp -r "$source_dir/tools/wheel/mtf_train" site
+ln -s "$work/prefix/bin" site/mtf_train/bin
+# in_wheel FUNCTION ARGUMENT...: the command that calls this function.
+in_wheel() { PATH=/usr/bin:/bin PYTHONPATH=site python3 -c "import mtf_train; mtf_train.$1()" "${@:2}"; }
+for function in $(sed 's/.*mtf_train:\(.*\)"/\1/' <<< "$scripts"); do
+  expect_exit 0 in_wheel "$function" --help
+  expect_text "mtf-$function"
+done
+expect_exit 2 in_wheel launch -n 2 -- mtf-train "${mnist[@]}" train.stepz=4
+expect_text 'did you mean `train.steps`?'
+
 # The package. Other distributions have no dpkg.
 if ! command -v dpkg-deb > /dev/null; then
   [ ! -e /etc/debian_version ] || fail "dpkg-deb is missing on Debian"
