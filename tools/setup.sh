@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that mtf-train is built from, and Fashion-MNIST for the quick start.
-# `tools/setup.sh tests` adds what only the tests need. Does nothing when all of them are there. Works as root or with sudo.
+# `tools/setup.sh tests` adds what only the tests need, `wheel` and `release` what tools/wheel.sh and tools/release.sh need.
+# Does nothing when all of them are there. Works as root or with sudo.
 set -euo pipefail
 
 packages=(
-  build-essential cmake ninja-build ccache
+  build-essential cmake ninja-build ccache python3 file
   libyaml-cpp-dev libcxxopts-dev libspdlog-dev libfmt-dev nlohmann-json3-dev zlib1g-dev libxxhash-dev
   libprotozero-dev libsentencepiece-dev libicu-dev libpugixml-dev libgloo-dev libssl-dev
   libgtest-dev libgmock-dev libboost-context-dev
   dataset-fashion-mnist
 )
-[ "${1:-}" != tests ] || packages+=(python3 python3-venv openmpi-bin iproute2)
+case ${1:-} in
+  tests) packages+=(python3-venv openmpi-bin iproute2) ;;
+  wheel) packages+=(python3-venv) ;;
+  release) packages+=(python3-venv mmdebstrap) ;;
+esac
 
 if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
   echo "setup: this is not Debian; install what corresponds to: ${packages[*]}" >&2
