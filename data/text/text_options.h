@@ -1,4 +1,4 @@
-// Sources of text, and how their texts become rows of token ids: keys of the section `data`.
+// Options of the section `data` for sources of text and for making rows of token ids from their texts.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,20 @@ namespace mtf {
 
 inline config::EnumNames enum_names(Side) { return {{"inputs", Side::kInputs}, {"targets", Side::kTargets}}; }
 
-/// What is one example of a plain text.
+/// The unit of a plain text that is one example.
 enum class TextUnit { kLine, kDocument };
 inline config::EnumNames enum_names(TextUnit) {
   return {{"line", TextUnit::kLine}, {"document", TextUnit::kDocument}};
 }
 
-/// kTargets: inputs and targets, each with its end of sequence, are one text of targets (text2self).
+/// How a pair of texts is fed to the model. kTargets joins inputs and targets, each with its end-of-sequence
+/// token, to one text of targets (text2self).
 enum class PairsAs { kPairs, kTargets };
 inline config::EnumNames enum_names(PairsAs) {
   return {{"pairs", PairsAs::kPairs}, {"targets", PairsAs::kTargets}};
 }
 
-/// Lines of text files.
+/// A source that reads lines of text files.
 struct TextOptions {
   static constexpr std::string_view type_name = "text";
   static constexpr bool is_text = true;
@@ -44,7 +45,7 @@ inline void describe(config::Visitor& visit, TextOptions& options) {
         "what is one example: a line, or a document (lines up to a blank one, joined by newlines)");
 }
 
-/// Two files for each other, line by line.
+/// A source that reads pairs of files whose lines correspond.
 struct ParallelOptions {
   static constexpr std::string_view type_name = "parallel";
   static constexpr bool is_text = true;
@@ -55,7 +56,7 @@ struct ParallelOptions {
 
 void describe(config::Visitor& visit, ParallelOptions& options);
 
-/// Lines whose columns are separated by tab characters.
+/// A source that reads lines whose columns are separated by tab characters.
 struct TsvOptions {
   static constexpr std::string_view type_name = "tsv";
   static constexpr bool is_text = true;
@@ -66,12 +67,12 @@ struct TsvOptions {
 
 void describe(config::Visitor& visit, TsvOptions& options);
 
-/// Lines that are JSON objects.
+/// A source that reads lines that are JSON objects.
 struct JsonlOptions {
   static constexpr std::string_view type_name = "jsonl";
   static constexpr bool is_text = true;
   std::vector<config::Path> path;
-  /// Keys that are called as the features, or feature: key.
+  /// The keys that hold the features: a list of keys with the features' names, or a map from feature to key.
   std::variant<std::vector<std::string>, config::Named<std::string>> columns =
       std::vector<std::string>{"inputs", "targets"};
   PairsAs as = PairsAs::kPairs;
@@ -79,7 +80,7 @@ struct JsonlOptions {
 
 void describe(config::Visitor& visit, JsonlOptions& options);
 
-/// What a feature of a tf.Example holds.
+/// The kind of values in a feature of a tf.Example.
 enum class StoredText { kIds, kText };
 inline config::EnumNames enum_names(StoredText) {
   return {{"ids", StoredText::kIds}, {"text", StoredText::kText}};
@@ -88,7 +89,7 @@ inline config::EnumNames enum_names(StoredText) {
 struct TfrecordFeature {
   static constexpr std::string_view shorthand = "kind";
   StoredText kind = StoredText::kIds;
-  std::string key;  ///< empty: as our feature
+  std::string key;  ///< empty: the name of the feature
 };
 
 inline void describe(config::Visitor& visit, TfrecordFeature& options) {
@@ -96,7 +97,7 @@ inline void describe(config::Visitor& visit, TfrecordFeature& options) {
   visit("key", options.key, "its name in the file; by default that of the feature");
 }
 
-/// TFRecord files of tf.Example.
+/// A source that reads TFRecord files of tf.Example messages.
 struct TfrecordOptions {
   static constexpr std::string_view type_name = "tfrecord";
   static constexpr bool is_text = true;
@@ -112,25 +113,25 @@ void describe(config::Visitor& visit, TfrecordOptions& options);
 using TextSourceOptions =
     std::variant<TextOptions, ParallelOptions, TsvOptions, JsonlOptions, TfrecordOptions>;
 
-/// The sides that stand in the files, and those that are features of the rows: the same but where inputs and
-/// targets are joined. Inputs come first.
+/// The sides that the files contain, and those that are features of the rows. They are the same unless inputs
+/// and targets are joined. Inputs come first.
 std::vector<Side> sides_in_files(const TextSourceOptions& options);
 std::vector<Side> sides_in_rows(const TextSourceOptions& options);
 
-/// kDense: texts in any order, so that little is left empty. kReference: the packing of Mesh TensorFlow.
-/// kNone: one example in each row.
+/// The packing of examples into rows. kDense reorders examples to leave little padding. kReference packs as
+/// Mesh TensorFlow does. kNone puts one example into each row.
 enum class Packing { kDense, kReference, kNone };
 inline config::EnumNames enum_names(Packing) {
   return {{"dense", Packing::kDense}, {"reference", Packing::kReference}, {"none", Packing::kNone}};
 }
 
-/// kSplit: into consecutive pieces, none of which is lost.
+/// The treatment of texts that are too long. kSplit makes consecutive pieces of them, so no token is lost.
 enum class TooLong { kDrop, kCut, kSplit };
 inline config::EnumNames enum_names(TooLong) {
   return {{"drop", TooLong::kDrop}, {"cut", TooLong::kCut}, {"split", TooLong::kSplit}};
 }
 
-/// Which examples are trained on. Lengths are in tokens, the end of sequence included.
+/// Selects the examples that are trained on. Lengths are in tokens and include the end-of-sequence token.
 struct LengthFilter {
   std::optional<int64_t> max_length;
   std::optional<double> max_ratio;
@@ -146,10 +147,10 @@ inline void describe(config::Visitor& visit, LengthFilter& options) {
         "dropped, other texts split, and with `packing: reference` both cut");
 }
 
-/// Tokens of a row: one number, or by feature.
+/// The number of tokens of a row: one number for all features, or one per feature.
 using SequenceLengthOptions = std::variant<int64_t, config::Named<int64_t>>;
 
-/// A side that has no number gets 0.
+/// Returns the length of each side; 0 for a side without a number.
 BySide<int64_t> sequence_lengths(const SequenceLengthOptions& options);
 
 }  // namespace mtf
