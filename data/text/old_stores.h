@@ -21,7 +21,7 @@ struct RemovedStores {
   int64_t count = 0;
   int64_t bytes = 0;
 
-  /// "removed 3 token stores (1,234.5 MB) from DIRECTORY, which no run has used for 30 days"
+  /// Returns "removed 3 token stores (1,234.5 MB) from DIRECTORY, which no run has used for 30 days"
   std::string to_string(const std::string& directory) const;
 };
 

@@ -35,8 +35,8 @@ struct TextReport {
   /// The fraction of token positions that are padding, on one side, and on both sides together.
   double padding(Side side) const;
   double padding() const;
-  /// "2,000 examples in 812 rows (inputs 93.1 % full, targets 97.2 % full); 3 without text dropped, 12
-  /// (0.6 %) longer than 64 tokens dropped".
+  /// Returns "2,000 examples in 812 rows (inputs 93.1 % full, targets 97.2 % full); 3 without text dropped,
+  /// 12 (0.6 %) longer than 64 tokens dropped".
   std::string to_string() const;
 };
 

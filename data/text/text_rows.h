@@ -21,7 +21,7 @@ namespace mtf {
 
 class RowStore {
  public:
-  /// Throws Error (kCheckpoint) when the file is not there or damaged.
+  /// Opens a file. Throws Error (kCheckpoint) when it does not exist or is damaged.
   explicit RowStore(const std::string& path);
 
   int64_t rows() const { return static_cast<int64_t>(first_.size()) - 1; }
@@ -43,8 +43,9 @@ class RowStore {
   BySide<std::span<const int32_t>> length_;
 };
 
-/// Opens the rows of `tokens`, which have the key `tokens_key`, under the rules, or makes them; then old
-/// stores are removed, and `note` says so. Throws Error (kData) that names `files` when no example is left.
+/// Opens the rows of `tokens`, whose key is `tokens_key`, for the rules. If the cache does not have them,
+/// makes them and removes old stores, which is reported to `note`. Throws Error (kData), which names `files`,
+/// when no example is left.
 RowStore open_row_store(const TokenStore& tokens, const std::string& tokens_key, const RowRules& rules,
                         const TextFiles& files, const std::string& cache_directory,
                         const TextProgress& progress = {},

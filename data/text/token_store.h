@@ -42,7 +42,7 @@ int64_t stored_number(const SafetensorsFile& file, const std::string& name);
 
 class TokenStore {
  public:
-  /// Throws Error (kCheckpoint) when the file is not there or damaged.
+  /// Opens a file. Throws Error (kCheckpoint) when it does not exist or is damaged.
   explicit TokenStore(const std::string& path);
 
   const std::string& path() const { return file_.path(); }
@@ -59,7 +59,7 @@ class TokenStore {
   int64_t example_at(Side side, int64_t token) const {
     return std::ranges::upper_bound(offsets_[side], token) - offsets_[side].begin() - 1;
   }
-  /// True when the tokens of some example end before token `end`.
+  /// True if `end` is one past the last token of some example.
   bool ends_example(Side side, int64_t end) const { return std::ranges::binary_search(offsets_[side], end); }
   /// The index of the end-of-sequence token that belongs to no example. Empty texts that are kept refer to
   /// it.

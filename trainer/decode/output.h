@@ -48,7 +48,7 @@ class TextOutput {
   std::unique_ptr<PartFile> part_;  ///< set if the output is a file
   std::unique_ptr<File> device_;    ///< set if the output is a device
   int descriptor_;
-  std::string text_;  ///< not yet written
+  std::string text_;  ///< lines that were not written yet
 };
 
 }  // namespace mtf

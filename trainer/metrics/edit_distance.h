@@ -24,7 +24,7 @@ struct Alignment {
 
 class EditDistance {
  public:
-  /// All hypotheses have `length` words.
+  /// All hypotheses must have `length` words.
   EditDistance(const Units& reference, size_t length);
 
   void set(const Units& hypothesis);

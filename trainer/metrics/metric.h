@@ -84,7 +84,8 @@ struct MetricScore {
 /// The statistics of all segments, one row per segment.
 class SegmentStatistics {
  public:
-  /// Throws Error (kUsage) when the numbers of hypotheses and references differ or there are none.
+  /// Computes the statistics. Throws Error (kUsage) when the numbers of hypotheses and references differ or
+  /// there are none.
   SegmentStatistics(TextMetric& metric, std::span<const std::string> hypotheses,
                     const References& references);
 
