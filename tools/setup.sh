@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the Debian 12 packages that mtf-train is built from, and Fashion-MNIST for the quick start.
-# `tools/setup.sh tests` adds what only the tests need. Does nothing when all of them are there. Works as root or with sudo.
+# Installs the Debian 12 packages that building mtf-train requires, and Fashion-MNIST for the quick start.
+# `tools/setup.sh tests` adds the packages of the tests. Does nothing if all are installed. Works as root or
+# with sudo.
 set -euo pipefail
 
 packages=(
