@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Each configuration that ships is run: small models for a few steps, alone and with each small layout; Transformers of full
-# size are explained, with the numbers of parameters that are known of them.
+# Runs each configuration in configs/: small models for a few steps, alone and with each small layout;
+# Transformers of full size are explained, and must have the published numbers of parameters.
 source "$2/tests/end_to_end/common.sh"
 configs=$source_dir/configs
 read -ra data <<< "$(mnist_data)"
 read -ra small_layouts <<< "$(cd "$configs/layouts" && echo [a-z]*.yaml)"
 touch used
 
-# use FILE...: full paths of files of configs/; they count as run.
+# use FILE...: sets `files` to the full paths of files in configs/, and records that these were run.
 use() {
   local file
   for file in "$@"; do
@@ -51,7 +51,7 @@ for model in models/mnist.yaml models/mnist_dropout.yaml runs/quickstart.yaml; d
 done
 on_small_layouts 1e-5 toy models/toy.yaml -- "${steps[@]}" train.batch_size=48
 
-# made_up_text SEED LINES: sentences of syllables.
+# made_up_text SEED LINES: prints sentences of syllables.
 made_up_text() {
   awk -v seed="$1" -v lines="$2" 'BEGIN {
     srand(seed); split("ba de ki lo mu na pe ri so tu", syllables, " ")
