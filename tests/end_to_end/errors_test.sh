@@ -66,7 +66,7 @@ run_case() {
   done
   before=$(listing)
   local took attempt
-  for attempt in 1 2 3; do  # what a busy machine delays is tried again
+  for attempt in 1 2 3; do  # a case that a busy machine delays is repeated
     code=0
     begin=${EPOCHREALTIME/./}
     eval "${commands[-1]}" < /dev/null > "$work/out" 2>&1 || code=$?  # the standard input here is the file of cases

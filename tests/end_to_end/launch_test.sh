@@ -44,7 +44,7 @@ ranks 3 'i=0; while [ $i -lt 300 ]; do printf "a %s" $RANK; printf " b %s\n" $i;
 [ "$(ranks 1 'printf "no end"')" = "no end" ] || fail "a single process has prefixes"
 ranks 2 'head -c 5000000 /dev/zero | tr "\0" x; echo' | tr -d '\n' | tr -d '[]01 ' | wc -c > count
 [ "$(cat count)" = 10000000 ] || fail "output is lost: $(cat count)"
-ranks 2 'yes $RANK' | head -n 3 > lines || true  # a reader that leaves ends them
+ranks 2 'yes $RANK' | head -n 3 > lines || true  # the ranks end when their reader leaves
 [ "$(wc -l < lines)" = 3 ]
 
 # Rank 0 gets standard input.
@@ -183,7 +183,7 @@ sleep 0.5
 kill -TERM $launcher
 has_ended() { [ "$(state "$1" 2> /dev/null || echo Z)" = Z ]; }
 for id in $(cat ids); do wait_for has_ended "$id"; done
-kill -TERM $launcher  # what is left to write is given up
+kill -TERM $launcher  # the remaining output is discarded
 : > lines
 ends_with 143
 kill $reader

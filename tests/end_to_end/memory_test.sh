@@ -79,7 +79,7 @@ one, many = (document["memory"] for document in documents)
 plan = many["process"]["bytes"]
 resident = [int(open(f"rank.{rank}/bytes").read()) for rank in range(processes)]
 print(f"{name}: planned {plan / 1e6:.1f} MB, resident", *(f"{bytes / 1e6:.1f} MB ({bytes / plan:.3f})" for bytes in resident))
-assert resident[0] > (1 - share) * plan  # others save less, and so have smaller snapshots
+assert resident[0] > (1 - share) * plan  # other processes save less, so their snapshots are smaller
 assert all(bytes < (1 + share) * plan for bytes in resident)
 is_alone = documents[0]["mesh"]["positions"] == processes
 for part in ("position", "process") if is_alone else ("position",):

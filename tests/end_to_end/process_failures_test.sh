@@ -7,7 +7,7 @@ source "$source_dir/tests/end_to_end/processes.sh"
 read -ra data <<< "$(mnist_data)"
 host=$(hostname)
 timeout=2  # seconds
-limit=30   # in which all must have ended: some timeouts, and what a loaded machine may add
+limit=30   # time in which all must end: some timeouts, and some more for a loaded machine
 run=("$mtf_train" "$source_dir/configs/models/mnist_dropout.yaml" "${data[@]}" vars.hidden=32 train.batch_size=48 train.epochs=null train.time=1h
   learning_rate=null train.log_every=20 evaluate=null run.threads=1 layout=batch:all cluster.connect_timeout=20s cluster.collective_timeout=${timeout}s)
 : > table

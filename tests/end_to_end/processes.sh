@@ -4,8 +4,8 @@ mtf_launch=$(dirname "$mtf_train")/mtf-launch
 for variable in ${!TORCHELASTIC_*} ${!MASTER_*} ${!OMPI_*} ${!PMIX_*} ${!PMI_*} ${!MPI_*} ${!SLURM_*}; do unset "$variable"; done
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE TF_CONFIG JOB_COMPLETION_INDEX MTF_SECRET MTF_STORE variable
 
-ids=()    # of the processes in the background, by rank
-codes=()  # with which they have ended
+ids=()    # ids of the background processes, by rank
+codes=()  # their exit codes, by rank
 trap 'kill -9 "${ids[@]}" 2> /dev/null || true; rm -rf "$work"' EXIT
 
 # free_ports COUNT: prints ports on which no process listens.

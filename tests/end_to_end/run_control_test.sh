@@ -30,7 +30,7 @@ expect_text "finished after train.patience: 3 evaluations in a row without a bet
 expect_exit 2 "${mnist[@]}" "train.patience={metric: test/los}" run.model_dir=none
 expect_text 'did you mean `test/loss`?'
 
-# --- Which checkpoints are kept.
+# --- The right checkpoints are kept.
 expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=23 checkpoint.every=2 checkpoint.keep_last=2 checkpoint.keep_every=8 run.model_dir=kept
 [ "$(ls kept/checkpoints | tr -d '\n')" = step-00000008step-00000016step-00000022step-00000023 ] || fail "kept: $(ls kept/checkpoints)"
 expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=30 evaluate.every=5 checkpoint.every=1000 checkpoint.keep_last=1 \
@@ -79,7 +79,8 @@ expect_text "the step is skipped"
 expect_exit 3 "${toy[@]}" optimizer=sgd learning_rate=1.0e30 train.steps=40 train.on_divergence=restore run.model_dir=restore
 expect_text "goes back to step 0, with 0.5 times the learning rate"
 
-# --- A changed architecture is an error with both values; dropout, data and rates are reported; allow_change.
+# --- A changed architecture is an error with both values, unless it is allowed; changes of dropout, data and
+# rates are reported.
 cp -r patience changes
 before=$(find changes -type f -exec md5sum {} + | sort)
 expect_exit 2 "$mtf_train" changes/config.yaml train.batch_size=20 run.seed=7 model.layers.layer_1.output.hidden=32
