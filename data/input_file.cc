@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kBufferBytes = 1 << 17;
 constexpr std::array<unsigned char, 2> kGzipMagic = {31, 139};
-/// zlib: the largest window, with the header and checksum of gzip.
+/// The windowBits argument of zlib: the largest window (15), and 16 for the gzip header and checksum.
 constexpr int kGzipWindow = 15 + 16;
 
 }  // namespace
@@ -36,7 +36,7 @@ InputFile::InputFile(std::string path, std::string content, Compression compress
   const int64_t got = read_raw(front.data(), 2);
   const bool compressed = got == 2 && front == kGzipMagic;
   for (int64_t i = got; i > 0; --i)
-    std::ungetc(front[static_cast<size_t>(i - 1)], file_.get());  // a pipe has no way back
+    std::ungetc(front[static_cast<size_t>(i - 1)], file_.get());  // a pipe cannot seek back
   if (!compressed) return;
   stream_.reset(new z_stream{});
   if (::inflateInit2(stream_.get(), kGzipWindow) != Z_OK) throw std::bad_alloc();
@@ -91,7 +91,7 @@ bool InputFile::next_member(int64_t before) {
   return true;
 }
 
-/// Moves what is left of the buffer to its front and fills it up from the file.
+/// Moves the unread part of the buffer to its front and fills the rest from the file.
 void InputFile::refill() {
   std::copy_n(stream_->next_in, stream_->avail_in, buffer_.begin());
   const size_t left = stream_->avail_in;

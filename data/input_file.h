@@ -1,4 +1,4 @@
-// A file read once from its beginning; what gzip has compressed comes out as it was.
+// An input stream over a file, read once from the beginning. gzip compression is detected and undone.
 //
 //   InputFile file("train-images.gz", "an IDX file");
 //   char header[16];
@@ -18,27 +18,28 @@ namespace mtf {
 
 class InputFile {
  public:
-  /// kDetect: gzip is known by its first two bytes, 31 and 139.
+  /// kDetect: a file that begins with the bytes 31 and 139 is decompressed as gzip.
   enum class Compression { kDetect, kNone };
 
-  /// `content` is for messages: "an IDX file". Throws Error (kData) when the file cannot be opened.
+  /// `content` says in messages what the file should be: "an IDX file". Throws Error (kData) when the file
+  /// cannot be opened.
   InputFile(std::string path, std::string content, Compression compression = Compression::kDetect);
 
   const std::string& path() const { return path_; }
 
-  /// Bytes that were there, at most `size`; fewer only at the end of the file. Throws Error: kData when the
-  /// compressed data are damaged, cut off, or followed by something else; kSystem when the system cannot
-  /// read.
+  /// Reads up to `size` bytes and returns their number, which is smaller than `size` only at the end of the
+  /// file. Throws Error: kData when the compressed data are damaged, cut off, or followed by something else;
+  /// kSystem when the read fails.
   int64_t read(void* output, int64_t size);
 
-  /// read() as a function, which refers to this object.
+  /// Returns read() as a function object. It refers to this InputFile, which must outlive it.
   std::function<size_t(char* buffer, size_t size)> reader() {
     return [this](char* buffer, size_t size) {
       return static_cast<size_t>(read(buffer, static_cast<int64_t>(size)));
     };
   }
 
-  /// Bytes of the file itself, before decompression, that were read so far.
+  /// The number of bytes read from the file so far, counted before decompression.
   int64_t bytes_read() const { return std::ftell(file_.get()); }
 
  private:
@@ -49,11 +50,11 @@ class InputFile {
       delete stream;
     }
   };
-  /// Bytes of the file itself.
+  /// Reads bytes of the file without decompressing them.
   int64_t read_raw(void* output, int64_t size);
   int64_t read_compressed(unsigned char* output, int64_t size);
-  /// Makes the next member of a compressed file (gzip files can be joined) or, at the end of the file,
-  /// nothing; true when there is one. `before`: bytes of the members before.
+  /// Starts the next member of a gzip file, which may be several joined ones; false at the end of the file.
+  /// `before`: the number of decompressed bytes of the members before it.
   bool next_member(int64_t before);
   void refill();
   bool at_gzip_magic() const;
@@ -62,14 +63,14 @@ class InputFile {
   std::string path_;
   std::string content_;
   std::unique_ptr<std::FILE, Close> file_;
-  std::unique_ptr<z_stream, Close> stream_;  ///< nothing: the file is not compressed
-  std::vector<unsigned char> buffer_;        ///< of the file, from which stream_ reads
+  std::unique_ptr<z_stream, Close> stream_;  ///< null if the file is not compressed
+  std::vector<unsigned char> buffer_;        ///< compressed bytes, the input of stream_
   bool member_ended_ = false;
-  int64_t position_ = 0;  ///< bytes read so far
+  int64_t position_ = 0;  ///< number of decompressed bytes returned so far
 };
 
-/// All bytes of a file, plain or .gz. Throws Error as InputFile does, and kData when there are more than
-/// `most`.
+/// Returns all bytes of a file, plain or .gz. Throws Error as InputFile does, and kData when there are more
+/// than `most` bytes.
 std::string read_file(const std::string& path, const std::string& content, int64_t most);
 
 }  // namespace mtf

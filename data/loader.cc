@@ -47,7 +47,7 @@ BatchStream::BatchStream(std::shared_ptr<const Source> source, EvaluationBatches
 }
 
 int64_t BatchStream::example(int64_t row) const {
-  if (batches_) return row;  // a pass in the order of the source
+  if (batches_) return row;  // evaluation reads in the order of the source
   return source_->stream_example(row, shuffle_ ? std::optional(seed_) : std::nullopt);
 }
 
@@ -83,7 +83,8 @@ void BatchStream::read(int64_t index, Batch& batch) const {
   for (int64_t i = 0; i < local_rows_; ++i) {
     const int64_t row = begin + local_begin_ + i;
     batch.weights[i] = row < end ? 1.0f : 0.0f;
-    batch.examples_[i] = example(std::min(row, end - 1));  // filling repeats an example: values stay legal
+    // Padding rows repeat an example, so their values are legal.
+    batch.examples_[i] = example(std::min(row, end - 1));
   }
   source_->read(batch.examples_, batch.buffers_);
   batch.index = index;
@@ -113,7 +114,7 @@ Prefetcher::~Prefetcher() {
 
 const Batch* Prefetcher::next() {
   std::unique_lock lock(mutex_);
-  held_ = taken_;  // gives the batch handed out before back to the reader
+  held_ = taken_;  // returns the previous batch to the reader
   changed_.notify_all();
   changed_.wait(lock, [this] { return filled_ > taken_ || finished_; });
   if (filled_ > taken_) return &slots_[taken_++ % slots_.size()];
@@ -127,7 +128,7 @@ void Prefetcher::read_ahead() {
   while (!stop_) {
     const int64_t index = first_batch_ + filled_;
     if (stream_.batches() && index >= *stream_.batches()) break;
-    // Slots held_ .. filled_ are in use: the consumer's and those that wait for it.
+    // The slots of batches held_ .. filled_ - 1 are in use: the consumer's batch and those read ahead.
     changed_.wait(lock, [&] { return stop_ || filled_ - held_ < slots; });
     if (stop_) return;
     Batch& slot = slots_[filled_ % slots];

@@ -1,4 +1,4 @@
-// Several files in one option: paths and globs.
+// Resolves the paths and globs of a configuration option to files.
 #pragma once
 
 #include <optional>
@@ -9,14 +9,16 @@
 
 namespace mtf {
 
-/// What keeps a path of the configuration from being read (kConfig, where it was written): nothing is there,
-/// a directory, or what this process may not read. Nothing: it can be read.
+/// Returns the reason why a path of the configuration cannot be read (kConfig, at the path's mark): it does
+/// not exist, is a directory, or this process lacks the permission. Returns nullopt if it can be read.
 std::optional<Problem> unreadable(const config::Path& path);
 
-/// The files that `paths` mean, in order; a glob (*, ?, [...]) gives its matches sorted by name. Paths that
-/// lead to no file that can be read are added to `problems` (kConfig), each where it was written.
+/// Returns the files that `paths` name, in order; a glob (*, ?, [...]) is replaced by its matches, sorted by
+/// name. For each path without a readable file a problem (kConfig, at the path's mark) is added to
+/// `problems`.
 std::vector<std::string> find_files(const std::vector<config::Path>& paths, std::vector<Problem>& problems);
-/// The same of files that are read more than once, by every process: pipes and devices are problems, too.
+/// Like find_files(), for files that every process reads, and more than once: pipes and devices are added to
+/// `problems`, too.
 std::vector<std::string> find_regular_files(const std::vector<config::Path>& paths,
                                             std::vector<Problem>& problems);
 

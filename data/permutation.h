@@ -1,5 +1,5 @@
-// The order of an epoch: a pseudo-random permutation of its rows that needs no memory and O(1) work per row,
-// so that training can start at any row of any epoch.
+// A pseudo-random permutation, the order of the rows of an epoch. It needs no memory and O(1) work per row,
+// so training can start at any row of any epoch.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace mtf {
 
-/// Epoch e of n rows with a seed: the bijection P(seed, e) of 0 .. n-1. 1 <= n <= 2^62, 0 <= e < 2^56.
+/// The order of epoch e of n rows: the bijection P(seed, e) of 0 .. n-1, with 1 <= n <= 2^62 and 0 <= e <
+/// 2^56.
 ///
 /// A Feistel network of 8 rounds over the next even power of two 4^b >= n (Luby and Rackoff: How to construct
 /// pseudorandom permutations, 1988), walked along its cycle until the value is below n (Black and Rogaway:

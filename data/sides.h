@@ -1,4 +1,4 @@
-// The two texts of an example, and values that go with each of them.
+// The two sides of an example, inputs and targets, and a pair of values, one for each side.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 
 namespace mtf {
 
-/// Names of features: what is read, and what is to be written.
+/// The sides are features: the model reads the inputs and writes the targets.
 enum class Side { kInputs, kTargets };
 inline constexpr std::array kSides = {Side::kInputs, Side::kTargets};
 

@@ -1,5 +1,5 @@
-// A source of examples: a fixed number of rows, each with the same named features, read by row index. It
-// knows no batches, no order and no epochs: loader.h adds them.
+// The interface of a source of examples: a fixed number of rows with the same named features, read by row
+// index. Batches and epochs are made from it by loader.h.
 #pragma once
 
 #include <cstddef>
@@ -22,10 +22,10 @@ struct Feature {
   std::string name;
   Shape shape;
   DType dtype = DType::kFloat32;
-  int64_t vocabulary =
-      0;  ///< ids are from 0 to vocabulary - 1 (of targets, their absolute values); 0: no ids
+  /// The values are ids from 0 to vocabulary - 1; a target may be a negated id. 0: the values are no ids.
+  int64_t vocabulary = 0;
 
-  /// Bytes of one example.
+  /// The number of bytes of one example's value.
   int64_t bytes() const { return shape.size() * static_cast<int64_t>(size_of(dtype)); }
   friend bool operator==(const Feature&, const Feature&) = default;
 };
@@ -34,34 +34,36 @@ class Source {
  public:
   virtual ~Source() = default;
 
-  /// Number of examples, at least 1.
+  /// The number of examples, at least 1.
   virtual int64_t examples() const = 0;
 
   virtual const std::vector<Feature>& features() const = 0;
 
-  /// Reads the examples `rows`, in this order (an index may occur several times). outputs[f] receives feature
-  /// f as [rows, shape of the feature], row-major. Calls from several threads at once are allowed; nothing is
-  /// allocated.
+  /// Reads the examples `rows`, in this order; an index may occur several times. outputs[f] receives feature
+  /// f as [rows, shape of the feature], row-major. It is safe to call from several threads and allocates
+  /// nothing.
   virtual void read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const = 0;
 
-  /// The example in row `row` of the endless stream of training, a pure function of its arguments. Here epoch
-  /// e is the permutation P(seed, e) of all examples (permutation.h), or without a seed their own order.
+  /// Returns the example in row `row` of the endless stream of training, a pure function of its arguments. By
+  /// default epoch e is the permutation P(seed, e) of all examples (permutation.h), or without a seed the
+  /// order of the source.
   virtual int64_t stream_example(int64_t row, std::optional<uint64_t> seed) const;
 
-  /// Bytes of the examples that are held in memory.
+  /// The bytes of memory that hold examples.
   virtual int64_t bytes_in_memory() const { return 0; }
 
-  /// Throws Error (kData) that names the file when a label is not in 0 .. classes - 1. Sources without class
-  /// labels accept any number.
+  /// Throws Error (kData), which names the file, when a label is not in 0 .. classes - 1. A source without
+  /// class labels accepts any `classes`.
   virtual void check_labels(int64_t classes) const;
-  /// Throws Error (kData, at `mark`) when an example has not one target for each input. Only texts can be so.
+  /// Throws Error (kData, at `mark`) when an example does not have one target for each input. Only sources of
+  /// text check this.
   virtual void check_aligned(const Mark& mark) const;
 };
 
-/// Examples held in memory.
+/// A source whose examples are held in memory.
 class MemorySource final : public Source {
  public:
-  /// values[f] holds feature f of all examples, row-major: the same number of examples for each feature.
+  /// values[f] holds feature f of all examples, row-major; all features have the same number of examples.
   MemorySource(std::vector<Feature> features, std::vector<std::vector<std::byte>> values);
 
   int64_t examples() const override { return examples_; }
@@ -75,12 +77,12 @@ class MemorySource final : public Source {
   int64_t examples_ = 0;
 };
 
-/// Features without examples: enough to build and explain graphs.
+/// Features without examples, which suffice to build and explain graphs.
 class DeclaredSource final : public Source {
  public:
   explicit DeclaredSource(std::vector<Feature> features) : features_(std::move(features)) {}
 
-  /// 1, for want of a number.
+  /// Always 1; the true number is not known.
   int64_t examples() const override { return 1; }
   const std::vector<Feature>& features() const override { return features_; }
   /// Must not be called.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the release programs into build/bin/, after installing what is missing. `tools/build.sh all` builds the tests too.
+# Builds the release programs into build/bin/, after installing missing packages. `tools/build.sh all` also
+# builds the tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

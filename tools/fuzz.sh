@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Fuzzes the readers of files from outside: tools/fuzz.sh [SECONDS [TARGET...]], 60 seconds for each of yaml, config,
-# safetensors, manifest and idx. Builds into build/fuzz with clang, which is installed when it is missing. New inputs that
-# reach more code are kept in build/fuzz/corpus, findings in build/fuzz/findings; exit code 1 when there is one.
-# A finding goes to tests/fuzz/corpus/TARGET under a name that says what was wrong: tests/fuzz/corpus_test.cc reads it.
+# Fuzzes the readers of untrusted files: tools/fuzz.sh [SECONDS [TARGET...]], by default 60 seconds for each
+# of yaml, config, safetensors, manifest and idx. Builds into build/fuzz with clang, which is installed if it
+# is missing. New inputs that reach more code are stored in build/fuzz/corpus, findings in
+# build/fuzz/findings; the exit code is 1 if there is a finding. Copy a finding to tests/fuzz/corpus/TARGET
+# under a name that says what was wrong: tests/fuzz/corpus_test.cc reads it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +20,7 @@ fi
 cmake --preset fuzz
 cmake --build --preset fuzz
 
-# Small inputs are read many times a second; those of a whole configuration take longest.
+# Small inputs are read many times per second; those of a whole configuration take longest.
 declare -A longest=([yaml]=16384 [config]=4096 [safetensors]=16384 [manifest]=16384 [idx]=65536)
 declare -A dictionary=([yaml]=yaml [config]=yaml [safetensors]=json [manifest]=json)
 export ASAN_OPTIONS=quarantine_size_mb=8:malloc_context_size=3

@@ -1,4 +1,4 @@
-// mtf-bleu REFERENCE... < OUTPUT: BLEU, chrF and TER of translations. `mtf-bleu --help` says more.
+// mtf-bleu REFERENCE... < OUTPUT computes BLEU, chrF and TER of translations. See `mtf-bleu --help`.
 #include <string>
 #include <vector>
 

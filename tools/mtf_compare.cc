@@ -1,4 +1,4 @@
-// mtf-compare RUN_A RUN_B: do two runs differ, and where first? `mtf-compare --help` says more.
+// mtf-compare RUN_A RUN_B reports whether two runs differ, and where first. See `mtf-compare --help`.
 #include <string>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// mtf-convert FROM TO: weights from one format into another. `mtf-convert --help` says more.
+// mtf-convert FROM TO converts weights from one format to another. See `mtf-convert --help`.
 #include <string>
 #include <vector>
 

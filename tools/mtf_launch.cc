@@ -1,5 +1,5 @@
-// mtf-launch -n N -- PROGRAM ARGUMENT...: several copies of a program that work together. `mtf-launch --help`
-// says more.
+// mtf-launch -n N -- PROGRAM ARGUMENT... runs several copies of a program that work together. See `mtf-launch
+// --help`.
 #include <string>
 #include <vector>
 

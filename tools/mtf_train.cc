@@ -1,4 +1,4 @@
-// mtf-train FILE.yaml... [key=value...]: trains, explains or traces a model. `mtf-train --help` says more.
+// mtf-train FILE.yaml... [key=value...] trains, evaluates or explains a model. See `mtf-train --help`.
 #include <string>
 #include <vector>
 

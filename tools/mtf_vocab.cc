@@ -1,4 +1,4 @@
-// mtf-vocab --output FILE.model TEXT...: trains a SentencePiece vocabulary. `mtf-vocab --help` says more.
+// mtf-vocab --output FILE.model TEXT... trains a SentencePiece vocabulary. See `mtf-vocab --help`.
 #include <string>
 #include <vector>
 

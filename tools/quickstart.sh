@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds mtf-train, trains a small network on Fashion-MNIST with visible progress, and says what to try next.
-# The run goes to runs/quickstart (runs/quickstart-2, ... when there is one already).
+# Builds mtf-train, trains a small network on Fashion-MNIST with visible progress, and suggests what to try
+# next. The run is written to runs/quickstart (or runs/quickstart-2, ... if that exists).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

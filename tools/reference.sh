@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Writes docs/reference from what the programs say of themselves: every key, every layer, every option of the command
-# lines. tests/end_to_end/reference_test.sh fails when it was forgotten. reference.sh [DIRECTORY]: docs/reference by default.
+# Generates docs/reference from the programs' help: every key, every layer, every option of the command lines.
+# tests/end_to_end/reference_test.sh fails if the result is not up to date. Usage: reference.sh [DIRECTORY],
+# by default docs/reference.
 set -euo pipefail
 root=$(realpath "$(dirname "$0")/..")
 out=${1:-$root/docs/reference}
 programs=${MTF_PROGRAMS:-$root/build/bin}
 mkdir -p "$out"
 
-# page FILE TITLE TEXT LANGUAGE COMMAND...: a page with what a command prints.
+# page FILE TITLE TEXT LANGUAGE COMMAND...: writes a page with the output of a command.
 page() {
   local file=$1 title=$2 text=$3 language=$4
   shift 4

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the Debian 12 packages that mtf-train is built from, and Fashion-MNIST for the quick start.
-# `tools/setup.sh tests` adds what only the tests need, `wheel` and `release` what tools/wheel.sh and tools/release.sh need.
-# Does nothing when all of them are there. Works as root or with sudo.
+# Installs the Debian 12 packages that building mtf-train requires, and Fashion-MNIST for the quick start.
+# `tools/setup.sh tests` adds the packages of the tests, `wheel` and `release` those of tools/wheel.sh and
+# tools/release.sh. Does nothing if all are installed. Works as root or with sudo.
 set -euo pipefail
 
 packages=(

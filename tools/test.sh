@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds everything and runs all tests. Arguments go to ctest: tools/test.sh -R Adafactor
-# The first call makes build/python, where tests find Python packages (tests/requirements.txt).
+# Builds everything and runs all tests. Arguments are passed to ctest: tools/test.sh -R Adafactor
+# The first call creates build/python, an environment with the tests' Python packages (tests/requirements.txt).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

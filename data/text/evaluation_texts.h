@@ -1,5 +1,5 @@
-// The texts of an evaluation set as people wrote them: what is decoded, and what the result is compared with
-// (BLEU, chrF).
+// The texts of an evaluation set before tokenisation: the inputs to decode, and the references with which
+// metrics (BLEU, chrF) compare the outputs.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace mtf {
 
-/// Text i is that of example (row) i of the source for evaluation.
+/// Text i belongs to example i, which is row i of the evaluation source.
 struct EvaluationTexts {
-  std::vector<std::string> inputs;                   ///< [examples]; empty without inputs
+  std::vector<std::string> inputs;                   ///< [examples]; empty if the source has no inputs
   std::vector<std::vector<std::string>> references;  ///< [references, examples]
 };
 
-/// Reads the files of the source, and `references` (a file each) in place of its targets where they are
-/// given. Where the files hold ids the texts are what the vocabularies decode. Throws Error (kData) with all
-/// that is wrong, such as references with another number of lines than there are examples.
+/// Reads the files of the source. If `references` (one file per reference) is not empty, it replaces the
+/// source's targets. Ids are decoded by the vocabularies. Throws Error (kData) with all problems, such as a
+/// reference file whose number of lines differs from the number of examples.
 EvaluationTexts read_evaluation_texts(const TextSourceOptions& options,
                                       const std::vector<config::Path>& references,
                                       const TextVocabularies& vocabularies, const Mark& mark = {},

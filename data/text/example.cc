@@ -17,7 +17,7 @@ std::vector<std::string_view> parse_texts(protozero::pbf_reader list) {
   return texts;
 }
 
-/// Packed in one field, as they are written today, or each a field of its own.
+/// Parses a repeated integer field, packed (the usual form) or with one field per integer.
 std::vector<int64_t> parse_integers(protozero::pbf_reader list) {
   std::vector<int64_t> integers;
   while (list.next()) {
@@ -58,7 +58,8 @@ ExampleFeature parse_feature(protozero::pbf_reader message) {
   return feature;
 }
 
-/// A map is a list of messages with key and value; the last one of several with the same key counts.
+/// Parses one entry of a map, which is encoded as a list of (key, value) messages; of equal keys the last
+/// wins.
 void parse_entry(protozero::pbf_reader entry, Example& example) {
   std::string_view name;
   ExampleFeature feature;

@@ -1,4 +1,4 @@
-// TensorFlow's tf.Example: features by name, each a list of texts or of integers.
+// Parses TensorFlow's tf.Example messages: features by name, each a list of texts or of integers.
 //
 //   if (const std::optional<Example> example = parse_example(record))
 //     const std::vector<int64_t>& ids = example->at("targets").integers;
@@ -15,14 +15,14 @@ namespace mtf {
 struct ExampleFeature {
   enum class Kind { kNone, kTexts, kNumbers, kIntegers };
   Kind kind = Kind::kNone;
-  std::vector<std::string_view> texts;  ///< views of the message
-  std::vector<int64_t> integers;        ///< of kNumbers nothing is kept
+  std::vector<std::string_view> texts;  ///< views into the message
+  std::vector<int64_t> integers;        ///< empty for kNumbers, whose floats are not stored
 };
 
 using Example = std::map<std::string_view, ExampleFeature>;
 
-/// Nothing when `message` is no tf.Example. The numbers of its fields are those of
-/// tensorflow/core/example/example.proto and feature.proto.
+/// Parses a serialised message; nullopt if it is no tf.Example. The field numbers are those of TensorFlow's
+/// example.proto and feature.proto (tensorflow/core/example).
 std::optional<Example> parse_example(std::string_view message);
 
 }  // namespace mtf

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-/// What people take for a text file, by its first bytes. None of them can begin a text in UTF-8 but the one
-/// of bzip2.
+/// A file format that is often mistaken for a text file, and its first bytes. Except for bzip2's these bytes
+/// cannot begin a text in UTF-8.
 struct OtherFile {
   std::string_view front, what, hint;
 };
@@ -55,7 +55,7 @@ std::optional<std::string_view> LineReader::next() {
   return line;
 }
 
-/// Reports a file that is known by its first bytes to be something else than text in UTF-8.
+/// Adds a problem if the first bytes show that the file is not text in UTF-8.
 void LineReader::check_first(std::string_view line) {
   const auto found = std::ranges::find_if(
       kOtherFiles, [&](const OtherFile& other) { return line.starts_with(other.front); });

@@ -1,4 +1,4 @@
-// Lines of a text file, plain or gzip-compressed.
+// Reads the lines of a text file, plain or gzip-compressed.
 //
 //   LineReader lines("train.en.gz", problems);
 //   while (const std::optional<std::string_view> line = lines.next()) ...
@@ -15,7 +15,7 @@
 
 namespace mtf {
 
-/// Adds to `problems` when `text`, which stands in line (or record) `number` of the file, is no UTF-8.
+/// Adds a problem if `text`, from line or record (`unit`) `number` of the file `path`, is not valid UTF-8.
 void check_utf8(std::string_view text, const std::string& path, std::string_view unit, int64_t number,
                 TextProblems& problems);
 
@@ -25,15 +25,15 @@ class LineReader {
   LineReader(const std::string& path, TextProblems& problems, const TextLimit& limit = {});
   LineReader(const LineReader&) = delete;
 
-  /// The next line, valid until the next call; none at the end of the file. It ends with "\n", "\r\n" or the
-  /// file, which are not part of it; nor is a byte order mark. Lines that are no UTF-8 are added to the
-  /// problems. Throws Error when the file cannot be read on: kData for a line above the limit.
+  /// Returns the next line, which is valid until the next call; nullopt at the end of the file. Line ends
+  /// ("\n" or "\r\n") and a byte order mark are not included. A line that is not valid UTF-8 adds a problem.
+  /// Throws Error when the rest cannot be read: kData if a line exceeds the limit.
   std::optional<std::string_view> next();
 
-  /// Number of the line returned last; the first is 1.
+  /// The number of the line that was returned last; the first is 1.
   int64_t line() const { return lines_.line(); }
   const std::string& path() const { return file_.path(); }
-  /// Bytes of the file itself, before decompression, that were read so far.
+  /// The number of bytes read from the file so far, counted before decompression.
   int64_t bytes_read() const { return file_.bytes_read(); }
 
  private:
@@ -42,7 +42,7 @@ class LineReader {
   InputFile file_;
   LineSplitter lines_;
   TextProblems& problems_;
-  bool is_text_ = true;  ///< false: something else was found in the first line, and reported
+  bool is_text_ = true;  ///< false: by its first bytes the file is no text; the problem was reported
 };
 
 }  // namespace mtf

@@ -61,7 +61,7 @@ std::optional<std::string_view> LineSplitter::next() {
   return line;
 }
 
-/// Moves what has not been returned to the front of the buffer and reads on; false at the end.
+/// Moves the bytes that were not returned to the front of the buffer and reads more; false at the end.
 bool LineSplitter::refill() {
   if (ended_) return false;
   std::copy(buffer_.begin() + static_cast<std::ptrdiff_t>(begin_),

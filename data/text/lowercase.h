@@ -1,4 +1,4 @@
-// Texts in lower case.
+// Converts texts to lower case.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace mtf {
 
-/// `text` (UTF-8) in lower case by Unicode's full case mapping, the same in every language: "GRÖSSE" is
-/// "grösse".
+/// Returns `text` (UTF-8) in lower case, by Unicode's full case mapping without language-specific rules:
+/// "GRÖSSE" becomes "grösse".
 std::string to_lower_case(std::string_view text);
 
 }  // namespace mtf

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kKeyDigits = 32;
 
-/// KIND-KEY.safetensors
+/// True for names of the form KIND-KEY.safetensors.
 bool is_store(std::string_view name) {
   constexpr std::string_view suffix = ".safetensors";
   if (!name.ends_with(suffix)) return false;
@@ -34,7 +34,7 @@ bool is_store(std::string_view name) {
   return false;
 }
 
-/// Bytes of a store that is old.
+/// Returns the size of the store if it is old, else nullopt.
 std::optional<int64_t> bytes_if_old(const fs::directory_entry& entry) {
   if (!is_store(entry.path().filename().string())) return std::nullopt;
   std::error_code error;

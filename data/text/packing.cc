@@ -9,12 +9,11 @@
 namespace mtf {
 namespace {
 
-/// Rows that are not full, found by the room that is left in them.
+/// An index of the rows that are not full, by the room that is left in them.
 ///
-/// A grid with one cell for each room for inputs x room for targets; a cell
-/// holds a list of rows. Wide sides share cells among neighbouring rooms: a row
-/// is entered with its room rounded down and looked for rounded up, so that it
-/// always fits. One bit for each cell says whether it has a row.
+/// It is a grid over (room for inputs, room for targets); each cell holds a list of rows. On wide sides
+/// neighbouring sizes share a cell: a row is entered with its room rounded down, and a look-up rounds the
+/// example's size up, so a row that is found always fits. One bit per cell says whether it has a row.
 class OpenRows {
  public:
   explicit OpenRows(const BySide<int64_t>& row)
@@ -26,8 +25,8 @@ class OpenRows {
         occupied_(height_ * words_, 0),
         weight_{1.0 / static_cast<double>(height_), 1.0 / static_cast<double>(width_)} {}
 
-  /// Takes out the row in which an example leaves the least room, the two sides
-  /// weighed alike; kNone when it fits in none.
+  /// Removes and returns the row in which the example leaves the least room, with both sides weighted
+  /// equally; kNone if it fits into no row.
   int64_t take(const TokenCounts& example) {
     const int64_t top = (example.inputs + step_.inputs - 1) / step_.inputs;
     const int64_t left = (example.targets + step_.targets - 1) / step_.targets;
@@ -49,7 +48,7 @@ class OpenRows {
     return row;
   }
 
-  /// Enters row `row`, a new one or one that was taken out.
+  /// Enters a row that is new or was taken out.
   void put(int64_t row, const BySide<int64_t>& room) {
     if (row >= static_cast<int64_t>(next_.size())) next_.resize(row + 1, kNone);
     const int64_t cell = room.inputs / step_.inputs * width_ + room.targets / step_.targets;
@@ -61,13 +60,13 @@ class OpenRows {
   static constexpr int64_t kNone = -1;
 
  private:
-  static constexpr int64_t kMostCells = 1024;  // of a side
+  static constexpr int64_t kMostCells = 1024;  // largest number of cells along a side
   static int64_t step_for(int64_t room) { return room / kMostCells + 1; }
 
   uint64_t& bit_word(int64_t cell) { return occupied_[cell / width_ * words_ + cell % width_ / 64]; }
   uint64_t bit(int64_t cell) const { return uint64_t{1} << (cell % width_ % 64); }
 
-  /// The first occupied cell of line y at x >= begin.
+  /// Returns the x >= begin of the first occupied cell of grid line y, or kNone.
   int64_t first_occupied(int64_t y, int64_t begin) const {
     if (begin >= width_) return kNone;
     uint64_t word = occupied_[y * words_ + begin / 64] & (~uint64_t{0} << (begin % 64));
@@ -80,13 +79,13 @@ class OpenRows {
 
   BySide<int64_t> step_;
   int64_t height_, width_, words_;
-  std::vector<int64_t> head_;       ///< [height, width]: a row, or kNone
-  std::vector<uint64_t> occupied_;  ///< [height, words]
-  std::vector<int64_t> next_;       ///< of a row: the next of its cell
+  std::vector<int64_t> head_;       ///< [height, width]: the first row of each cell's list, or kNone
+  std::vector<uint64_t> occupied_;  ///< [height, words]: one bit per cell
+  std::vector<int64_t> next_;       ///< [rows]: the next row in the list of the same cell, or kNone
   BySide<double> weight_;
 };
 
-/// The examples of `row_of` by row.
+/// Groups the examples by row; row_of[i] is the row of example i.
 PackedRows grouped(const std::vector<int64_t>& row_of, int64_t rows) {
   PackedRows packed;
   packed.first.assign(rows + 1, 0);
@@ -139,7 +138,7 @@ PackedRows pack_dense(std::span<const TokenCounts> examples, const BySide<int64_
     return share(examples[i].inputs, row.inputs) + share(examples[i].targets, row.targets);
   };
   OpenRows open(row);
-  std::vector<BySide<int64_t>> room;  // of each row
+  std::vector<BySide<int64_t>> room;  // [rows]: the room that is left in each row
   std::vector<int64_t> row_of(examples.size());
   std::vector<int64_t> order;
   for (size_t begin = 0; begin < examples.size(); begin += kWindow) {

@@ -1,5 +1,5 @@
-// Several short texts in one row: which examples stand together. Rows have a number of places for inputs and
-// one for targets; the examples of a row fit on both sides.
+// Packs several short examples into one row. A row has a fixed number of token positions for inputs and
+// another for targets, and its examples fit on both sides.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace mtf {
 
-/// Tokens of one example on each side; 0 on a side that there is not.
+/// The number of tokens of one example on each side; 0 for a side that the source does not have.
 using TokenCounts = BySide<int32_t>;
 
-/// Row r has the examples examples[first[r]] .. examples[first[r + 1]], in this order.
+/// Row r holds the examples examples[first[r]] .. examples[first[r + 1] - 1], in this order.
 struct PackedRows {
   std::vector<int64_t> first = {0};
   std::vector<int64_t> examples;
@@ -21,20 +21,20 @@ struct PackedRows {
   int64_t rows() const { return static_cast<int64_t>(first.size()) - 1; }
 };
 
-/// Each example is no longer than `row` on either side.
+/// Packs examples, each of which fits into `row` on both sides, as Mesh TensorFlow does
+/// (mesh_tensorflow/transformer/dataset.py, pack_dataset).
 ///
-/// As Mesh TensorFlow packs (mesh_tensorflow/transformer/dataset.py, pack_dataset): in the order of the
-/// examples, one open row at a time, which ends with the first example that does not fit, and with each chunk
-/// of max(row.inputs, row.targets) examples.
+/// The examples keep their order and one row is open at a time. It is closed before the first example that
+/// does not fit, and after each chunk of max(row.inputs, row.targets) examples.
 PackedRows pack_reference(std::span<const TokenCounts> examples, const BySide<int64_t>& row);
 
-/// Dense: in windows of 65,536 examples, longest first, each into the row in which it leaves the least room
-/// (best fit decreasing; Johnson: Near-optimal bin packing algorithms, 1973); rows stay open for the windows
-/// that follow. Rows come in the order of their first examples, examples in their own order. Time is linear
-/// but for the sorting of a window.
+/// Packs densely by best fit decreasing (Johnson: Near-optimal bin packing algorithms, 1973): in windows of
+/// 65,536 examples, longest first, each example goes into the row in which it leaves the least room. Rows
+/// stay open for the following windows. Rows are ordered by their first examples, and the examples of a row
+/// keep their order. Time is linear except for the sorting within a window.
 PackedRows pack_dense(std::span<const TokenCounts> examples, const BySide<int64_t>& row);
 
-/// One example in each row.
+/// Puts one example into each row.
 PackedRows pack_none(int64_t examples);
 
 }  // namespace mtf

@@ -24,14 +24,15 @@ namespace fs = std::filesystem;
 constexpr int64_t kNanoseconds = 1'000'000'000;
 int64_t nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * kNanoseconds + time.tv_nsec; }
 
-/// What changes when a file is written or replaced; nothing when that cannot be told.
+/// Returns a text that changes when the file is written or replaced; nullopt if such a change could be
+/// missed.
 std::optional<std::string> identity_of(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
   const int64_t written = std::max(nanoseconds(status.st_mtim), nanoseconds(status.st_ctim));
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
-  // A clock may stand still for a while: the file could be written again at the very same time.
+  // File times are coarse: a file that was written just now could be written again with the same times.
   if (nanoseconds(now) - written < 2 * kNanoseconds) return std::nullopt;
   return fmt::format("{} {} {} {} {}", status.st_dev, status.st_ino, status.st_size,
                      nanoseconds(status.st_mtim), nanoseconds(status.st_ctim));
@@ -46,7 +47,7 @@ std::string hash_of_bytes(const std::string& path) {
   return hash.hex();
 }
 
-/// What cannot be kept is computed again the next time.
+/// Writes a hash to the cache. Errors are ignored, since the hash can be computed again.
 void keep(const std::string& record, const std::string& text) {
   std::error_code ignored;
   fs::create_directories(directory_of(record), ignored);
@@ -84,7 +85,7 @@ void write_store(const std::string& path, std::span<const StoredTensor> tensors,
   try {
     write_safetensors(path, tensors, metadata);
   } catch (const Error& error) {
-    const std::string& message = error.problems().front().message;  // with the name of a file in the cache
+    const std::string& message = error.problems().front().message;  // names a file in the cache
     const size_t colon = message.rfind(": ");
     throw Error(error.kind(),
                 fmt::format("tokenised texts cannot be kept in {}: {}", directory_of(path),

@@ -1,4 +1,4 @@
-// The directory in which tokenised texts are kept, and how several processes share it.
+// The cache directory of tokenised texts, which several processes may share.
 //
 //   const std::string path = fmt::format("{}/{}.safetensors", directory, key);
 //   const Store store = open_or_build<Store>(path, [&] { build(path); }, [&] { say("waiting"); });
@@ -19,22 +19,22 @@
 
 namespace mtf {
 
-/// $XDG_CACHE_HOME/mtf-train, or ~/.cache/mtf-train.
+/// Returns $XDG_CACHE_HOME/mtf-train, or ~/.cache/mtf-train.
 std::string default_cache_directory();
 
-/// Makes the directory when it is not there. Throws Error (kSystem) when that cannot be.
+/// Creates the directory if it does not exist. Throws Error (kSystem) when it cannot be created or written.
 void make_cache_directory(const std::string& directory);
 
-/// As write_safetensors(); errors say which option of the configuration may help.
+/// Calls write_safetensors(). Its errors are rethrown with a hint to the option `data.cache`.
 void write_store(const std::string& path, std::span<const StoredTensor> tensors,
                  const std::map<std::string, std::string>& metadata);
 
-/// XXH3-128 of the bytes of a file. It is kept in `cache_directory` and not computed again while the file has
-/// the same inode, size and times; what was written within two seconds before is not trusted. Throws Error
+/// Returns the XXH3-128 hash of a file's bytes. It is cached in `cache_directory` and reused while the file
+/// has the same inode, size and times, unless the file was written within the last two seconds. Throws Error
 /// when the file cannot be read.
 std::string content_hash(const std::string& path, const std::string& cache_directory);
 
-/// A Store of a file that is there, whole and sound; it counts as used.
+/// Opens a store and marks it as used; nullopt if the file does not exist or is damaged.
 template <class Store>
 std::optional<Store> try_open(const std::string& path) {
   std::error_code ignored;
@@ -45,12 +45,13 @@ std::optional<Store> try_open(const std::string& path) {
     return store;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kCheckpoint) throw;
-    return std::nullopt;  // damaged: it is built anew
+    return std::nullopt;  // damaged: it will be built again
   }
 }
 
-/// Opens `path`, or lets `build` write it first. Of several processes one builds and the others wait. `build`
-/// puts the file under its name only when it is complete. A directory that has the file need not be writable.
+/// Opens `path`; if it does not exist yet, `build` writes it first. One of several processes builds, the
+/// others call `waiting` and wait. `build` must publish the file atomically, when it is complete. The
+/// directory must be writable only if the file does not exist.
 template <class Store>
 Store open_or_build(const std::string& path, const std::function<void()>& build,
                     const std::function<void()>& waiting) {

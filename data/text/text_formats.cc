@@ -13,7 +13,8 @@ namespace {
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\v\f") == std::string_view::npos; }
 
-/// "column 3: syntax error ...": the library counts the lines of each object from 1.
+/// Returns the reason, "column 3: syntax error ...", without the library's line number: each line is parsed
+/// alone, so it is always 1.
 std::string reason_of(const nlohmann::json::exception& error) {
   constexpr std::string_view kFront = "parse error at line 1, ";
   const std::string message = message_of(error);
@@ -131,7 +132,7 @@ class TsvFormat final : public TextFormat {
   int64_t bytes_read() const override { return lines_.bytes_read(); }
 
  private:
-  /// Lines may have more columns than have names.
+  /// Reads the named columns of a line, which may have more columns than names; false if it has fewer.
   bool read_columns(std::string_view line, TextExample& example) {
     const auto found = 1 + std::ranges::count(line, '\t');
     if (found < static_cast<int64_t>(columns_.size())) {

@@ -1,4 +1,4 @@
-// The formats that text_reader.h reads, one class each in text_formats.cc and tfrecord_format.cc.
+// The text formats that text_reader.h reads. Each is a class in text_formats.cc or tfrecord_format.cc.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,13 @@
 
 namespace mtf {
 
-/// What all formats need beside their options.
+/// The arguments that every format needs besides its options.
 struct FormatContext {
-  const std::vector<std::string>& files;  ///< of the group
+  const std::vector<std::string>& files;  ///< the files of one group, which are read side by side
   const TextLimit& limit;
   const BySide<int64_t>& vocabulary_sizes;
   TextProblems& problems;
-  int64_t& blank_lines;  ///< counted where they are passed over
+  int64_t& blank_lines;  ///< incremented for each blank line that is skipped
 };
 
 }  // namespace mtf

@@ -28,7 +28,7 @@ std::vector<std::string> keys_of(const config::Named<T>& map) {
   return keys;
 }
 
-/// `names` are the features that `key` speaks of.
+/// Checks the features `names` of the option `key`.
 void check_sides(const config::Report& report, std::string_view key, const std::vector<std::string>& names,
                  PairsAs as) {
   const std::vector<Side> sides = sides_named(names);

@@ -1,4 +1,4 @@
-// Sources of text, and how their texts become rows of token ids: keys of the section `data`.
+// Options of the section `data` for sources of text and for making rows of token ids from their texts.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,14 @@ namespace mtf {
 
 inline config::EnumNames enum_names(Side) { return {{"inputs", Side::kInputs}, {"targets", Side::kTargets}}; }
 
-/// What is one example of a plain text.
+/// The unit of a plain text that is one example.
 enum class TextUnit { kLine, kDocument };
 inline config::EnumNames enum_names(TextUnit) {
   return {{"line", TextUnit::kLine}, {"document", TextUnit::kDocument}};
 }
 
-/// kTargets: inputs and targets, each with its end of sequence, are one text of targets (text2self).
+/// How a pair of texts is fed to the model. kTargets joins inputs and targets, each with its end-of-sequence
+/// token, to one text of targets (text2self).
 enum class PairsAs { kPairs, kTargets };
 inline config::EnumNames enum_names(PairsAs) {
   return {{"pairs", PairsAs::kPairs}, {"targets", PairsAs::kTargets}};
@@ -32,17 +33,17 @@ struct FormatContext;
 
 /// A source of texts.
 struct TextSourceOptions : SourceOptions {
-  /// The sides that stand in the files; inputs come first.
+  /// Returns the sides that the files contain; inputs come first.
   virtual std::vector<Side> sides() const = 0;
-  /// Both texts of a pair are one text of `targets`.
+  /// True if both texts of a pair are joined into one text of `targets`.
   virtual bool joins_pairs() const { return false; }
-  /// Files that are read side by side: {path}, or {inputs, targets}. Paths that lead to no file, to no regular file, and
-  /// lists that do not fit together (at `mark`) are added to `problems`.
+  /// Returns groups of files that are read side by side: {path}, or {inputs, targets}. Paths without a regular
+  /// file, and lists that do not fit together (at `mark`), are added to `problems`.
   virtual std::vector<std::vector<std::string>> file_groups(const Mark& mark,
                                                             std::vector<Problem>& problems) const = 0;
-  /// Reads one group of files. Throws Error when a file cannot be opened.
+  /// Opens the files of a group. Throws Error when a file cannot be opened.
   virtual std::unique_ptr<TextFormat> open_format(const FormatContext& context) const = 0;
-  /// These options as a value.
+  /// Returns these options as a value.
   virtual SourceChoice choice() const = 0;
 
   std::unique_ptr<Source> open(const SourceContext& context) const override;
@@ -50,7 +51,7 @@ struct TextSourceOptions : SourceOptions {
                                                         const BySide<int64_t>& sizes) const override;
 };
 
-/// A source of texts in files that are read one at a time.
+/// A source of texts whose files are read one at a time.
 struct FilesOfTexts : TextSourceOptions {
   std::vector<config::Path> path;
   std::vector<config::Path*> paths() override { return pointers_to({&path}); }
@@ -58,7 +59,7 @@ struct FilesOfTexts : TextSourceOptions {
                                                     std::vector<Problem>& problems) const override;
 };
 
-/// Lines of text files.
+/// A source that reads lines of text files.
 struct TextOptions final : FilesOfTexts {
   static constexpr std::string_view type_name = "text";
   Side as = Side::kTargets;
@@ -77,7 +78,7 @@ inline void describe(config::Visitor& visit, TextOptions& options) {
         "what is one example: a line, or a document (lines up to a blank one, joined by newlines)");
 }
 
-/// Two files for each other, line by line.
+/// A source that reads pairs of files whose lines correspond.
 struct ParallelOptions final : TextSourceOptions {
   static constexpr std::string_view type_name = "parallel";
   std::vector<config::Path> inputs;
@@ -95,7 +96,7 @@ struct ParallelOptions final : TextSourceOptions {
 
 void describe(config::Visitor& visit, ParallelOptions& options);
 
-/// Lines whose columns are separated by tab characters.
+/// A source that reads lines whose columns are separated by tab characters.
 struct TsvOptions final : FilesOfTexts {
   static constexpr std::string_view type_name = "tsv";
   std::vector<std::string> columns = {"inputs", "targets"};
@@ -109,10 +110,10 @@ struct TsvOptions final : FilesOfTexts {
 
 void describe(config::Visitor& visit, TsvOptions& options);
 
-/// Lines that are JSON objects.
+/// A source that reads lines that are JSON objects.
 struct JsonlOptions final : FilesOfTexts {
   static constexpr std::string_view type_name = "jsonl";
-  /// Keys that are called as the features, or feature: key.
+  /// The keys that hold the features: a list of keys with the features' names, or a map from feature to key.
   std::variant<std::vector<std::string>, config::Named<std::string>> columns =
       std::vector<std::string>{"inputs", "targets"};
   PairsAs as = PairsAs::kPairs;
@@ -125,7 +126,7 @@ struct JsonlOptions final : FilesOfTexts {
 
 void describe(config::Visitor& visit, JsonlOptions& options);
 
-/// What a feature of a tf.Example holds.
+/// The kind of values in a feature of a tf.Example.
 enum class StoredText { kIds, kText };
 inline config::EnumNames enum_names(StoredText) {
   return {{"ids", StoredText::kIds}, {"text", StoredText::kText}};
@@ -134,7 +135,7 @@ inline config::EnumNames enum_names(StoredText) {
 struct TfrecordFeature {
   static constexpr std::string_view shorthand = "kind";
   StoredText kind = StoredText::kIds;
-  std::string key;  ///< empty: as our feature
+  std::string key;  ///< empty: the name of the feature
 };
 
 inline void describe(config::Visitor& visit, TfrecordFeature& options) {
@@ -142,7 +143,7 @@ inline void describe(config::Visitor& visit, TfrecordFeature& options) {
   visit("key", options.key, "its name in the file; by default that of the feature");
 }
 
-/// TFRecord files of tf.Example.
+/// A source that reads TFRecord files of tf.Example messages.
 struct TfrecordOptions final : FilesOfTexts {
   static constexpr std::string_view type_name = "tfrecord";
   config::Named<TfrecordFeature> features = {{"inputs", {}}, {"targets", {}}};
@@ -158,23 +159,23 @@ struct TfrecordOptions final : FilesOfTexts {
 
 void describe(config::Visitor& visit, TfrecordOptions& options);
 
-/// The sides that are features of the rows: those in the files but where inputs and targets are joined.
+/// Returns the sides that are features of the rows: those in the files, unless inputs and targets are joined.
 std::vector<Side> sides_in_rows(const TextSourceOptions& options);
 
-/// kDense: texts in any order, so that little is left empty. kReference: the packing of Mesh TensorFlow.
-/// kNone: one example in each row.
+/// The packing of examples into rows. kDense reorders examples to leave little padding. kReference packs as
+/// Mesh TensorFlow does. kNone puts one example into each row.
 enum class Packing { kDense, kReference, kNone };
 inline config::EnumNames enum_names(Packing) {
   return {{"dense", Packing::kDense}, {"reference", Packing::kReference}, {"none", Packing::kNone}};
 }
 
-/// kSplit: into consecutive pieces, none of which is lost.
+/// The treatment of texts that are too long. kSplit makes consecutive pieces of them, so no token is lost.
 enum class TooLong { kDrop, kCut, kSplit };
 inline config::EnumNames enum_names(TooLong) {
   return {{"drop", TooLong::kDrop}, {"cut", TooLong::kCut}, {"split", TooLong::kSplit}};
 }
 
-/// Which examples are trained on. Lengths are in tokens, the end of sequence included.
+/// Selects the examples that are trained on. Lengths are in tokens and include the end-of-sequence token.
 struct LengthFilter {
   std::optional<int64_t> max_length;
   std::optional<double> max_ratio;
@@ -190,10 +191,10 @@ inline void describe(config::Visitor& visit, LengthFilter& options) {
         "dropped, other texts split, and with `packing: reference` both cut");
 }
 
-/// Tokens of a row: one number, or by feature.
+/// The number of tokens of a row: one number for all features, or one per feature.
 using SequenceLengthOptions = std::variant<int64_t, config::Named<int64_t>>;
 
-/// A side that has no number gets 0.
+/// Returns the length of each side; 0 for a side without a number.
 BySide<int64_t> sequence_lengths(const SequenceLengthOptions& options);
 
 }  // namespace mtf

@@ -71,7 +71,7 @@ bool TextReader::next(TextExample& example) {
       }
       if (format_->next(example)) return true;
       bytes_of_groups_ += format_->bytes_read();
-    } catch (const Error& error) {  // this file cannot be read on; the others may have problems, too
+    } catch (const Error& error) {  // the rest of the file is skipped; other files may have problems, too
       for (const Problem& problem : error.problems()) problems_.add(problem);
     }
     format_.reset();

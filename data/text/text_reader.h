@@ -1,6 +1,7 @@
-// The examples of a source of text as they stand in its files, one after the other.
+// Reads the examples of a source of text from its files, one after the other.
 //
 //   const TextFiles files = find_text_files(options, mark, problems);
+//   TextProblems text_problems;
 //   TextReader reader(files, {}, text_problems);
 //   for (TextExample example; reader.next(example);) use(example.inputs.text, example.targets.text);
 //   text_problems.throw_if_any();
@@ -18,18 +19,18 @@
 
 namespace mtf {
 
-/// A source of text whose files were found.
+/// The files of a source of text.
 struct TextFiles {
   SourceChoice options;  ///< TextSourceOptions
-  /// Files that are read side by side: {path}, or of a parallel source {inputs, targets}.
+  /// Groups of files that are read side by side: {path}, or {inputs, targets} for a parallel source.
   std::vector<std::vector<std::string>> groups;
-  TextLimit limit = {};  ///< of each example
+  TextLimit limit = {};  ///< the largest size of each text
 
   const TextSourceOptions& source() const { return *options.get_if<TextSourceOptions>(); }
 };
 
-/// The files that the options name. Paths that lead to no file, to no regular file, and lists of parallel
-/// files of different lengths (at `mark`) are added to `problems`.
+/// Finds the files that the options name. Paths without a regular file, and lists of parallel files of
+/// different lengths (at `mark`), are added to `problems`.
 TextFiles find_text_files(const TextSourceOptions& options, const Mark& mark, std::vector<Problem>& problems,
                           const TextLimit& limit = {});
 
@@ -39,14 +40,14 @@ struct TextField {
   std::vector<int32_t> ids;
   bool has_ids = false;
 
-  /// True for text of blanks alone and for a list without ids.
+  /// True for a text that is empty or blank, and for an empty list of ids.
   bool empty() const;
 };
 
-/// Sides that the source does not have stay empty.
+/// Both sides of an example; a side that the source does not have is empty.
 using TextExample = BySide<TextField>;
 
-/// Reads the examples of one group of files; a format each.
+/// Reads the examples of one group of files. Each file format is a subclass.
 class TextFormat {
  public:
   virtual ~TextFormat() = default;
@@ -56,17 +57,18 @@ class TextFormat {
 
 class TextReader {
  public:
-  /// Ids are checked to be below `vocabulary_sizes`; 0: not known. Refers to its arguments.
+  /// Ids must be below `vocabulary_sizes`; 0: the size is not known. The reader refers to its arguments,
+  /// which must outlive it.
   TextReader(const TextFiles& files, const BySide<int64_t>& vocabulary_sizes, TextProblems& problems);
 
-  /// The next example; false after the last. What is wrong with the files is added to the problems, and an
-  /// example is left out when it cannot be read.
+  /// Reads the next example; false after the last. Problems of the files are added to `problems`, and
+  /// examples that cannot be read are skipped.
   bool next(TextExample& example);
 
-  /// Bytes of the files that were read so far, and of all files.
+  /// The number of bytes read so far, and the total size of all files.
   int64_t bytes_read() const;
   int64_t bytes() const { return bytes_; }
-  /// Blank lines that were passed over.
+  /// The number of blank lines that were skipped.
   int64_t blank_lines() const { return blank_lines_; }
 
  private:
@@ -76,12 +78,13 @@ class TextReader {
   std::unique_ptr<TextFormat> format_;
   size_t next_group_ = 0;
   int64_t bytes_ = 0;
-  int64_t bytes_of_groups_ = 0;  ///< of the groups that were read to their ends
+  int64_t bytes_of_groups_ = 0;  ///< bytes of the groups that were read completely
   int64_t blank_lines_ = 0;
 };
 
-/// Calls `use` with each text of the source, inputs and targets of an example one after the other; ids are
-/// passed over. For training a vocabulary. Throws Error (kData) with all that is wrong with the files.
+/// Calls `use` with each text of the source, first the inputs and then the targets of each example, for
+/// training a vocabulary. Ids and empty texts are skipped. Throws Error (kData) with all problems of the
+/// files.
 void for_each_text(const TextFiles& files, const std::function<void(Side, std::string_view)>& use);
 
 }  // namespace mtf

@@ -1,4 +1,5 @@
-// By what rules texts become rows, and what became of them: what a run says about its data before it begins.
+// The rules by which texts become rows, and the statistics of the result, which a run reports before it
+// begins.
 #pragma once
 
 #include <cstdint>
@@ -10,31 +11,32 @@
 namespace mtf {
 
 struct RowRules {
-  BySide<int64_t> row;    ///< tokens of a row; 0: there is no such side
-  BySide<int64_t> limit;  ///< longest text, at most `row`
+  BySide<int64_t> row;    ///< tokens of a row; 0: the source does not have this side
+  BySide<int64_t> limit;  ///< longest text in tokens, at most `row`
   std::optional<double> max_ratio = {};
-  TooLong too_long = TooLong::kDrop;  ///< kSplit: there is one side
+  TooLong too_long = TooLong::kDrop;  ///< kSplit only if there is one side
   Packing packing = Packing::kDense;
-  bool keep_empty = false;  ///< an empty text becomes an end of sequence alone; else its example is dropped
+  /// True: an empty text becomes a lone end-of-sequence token. False: its example is dropped.
+  bool keep_empty = false;
 };
 
-/// What became of the examples.
+/// The statistics of the examples and rows.
 struct TextReport {
-  std::string name;  ///< of the source, where there are several
+  std::string name;  ///< the source's name; empty if there is only one source
   int64_t examples = 0;
-  int64_t blank_lines = 0;  ///< passed over, not among the examples
-  int64_t empty = 0;        ///< dropped, or kept as an end of sequence alone
-  int64_t too_long = 0;     ///< treated as `rules.too_long` says
-  int64_t too_unequal = 0;  ///< dropped: beyond `rules.max_ratio`
+  int64_t blank_lines = 0;  ///< skipped; not counted as examples
+  int64_t empty = 0;        ///< dropped, or kept as a lone end-of-sequence token
+  int64_t too_long = 0;     ///< dropped, cut or split by `rules.too_long`
+  int64_t too_unequal = 0;  ///< dropped because of `rules.max_ratio`
   int64_t rows = 0;
-  BySide<int64_t> tokens;  ///< in all rows
+  BySide<int64_t> tokens;  ///< the number of tokens in all rows
   RowRules rules;
 
-  /// The share of the places for tokens that stay empty, on one side, and on both together.
+  /// The fraction of token positions that are padding, on one side, and on both sides together.
   double padding(Side side) const;
   double padding() const;
-  /// "2,000 examples in 812 rows (inputs 93.1 % full, targets 97.2 % full); 3 without text dropped, 12
-  /// (0.6 %) longer than 64 tokens dropped".
+  /// Returns "2,000 examples in 812 rows (inputs 93.1 % full, targets 97.2 % full); 3 without text dropped,
+  /// 12 (0.6 %) longer than 64 tokens dropped".
   std::string to_string() const;
 };
 

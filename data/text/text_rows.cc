@@ -13,13 +13,13 @@
 namespace mtf {
 namespace {
 
-/// Consecutive tokens that stand together in a row.
+/// A span of consecutive tokens that are placed together in a row.
 struct Piece {
   BySide<int64_t> begin;
   TokenCounts length;
 };
 
-/// Cuts the examples to pieces that fit into a row, by the rules, and counts what is dropped.
+/// Filters the examples by the rules, cuts them into pieces that fit into a row, and counts what is dropped.
 class Selection {
  public:
   Selection(const TokenStore& tokens, const RowRules& rules) : tokens_(tokens), rules_(rules) {
@@ -105,7 +105,7 @@ StoredTensor tensor_of(const std::string& name, const std::vector<T>& values) {
           .data = std::as_bytes(std::span(values))};
 }
 
-/// The numbers of a report that are kept with the rows.
+/// Visits the numbers of a report that are stored with the rows.
 template <class Visit>
 void visit_numbers(TextReport& report, const Visit& visit) {
   visit("examples", report.examples);

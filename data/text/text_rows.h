@@ -1,12 +1,12 @@
-// Which tokens of a token store stand in which row: lengths are filtered, texts packed, and the result is
-// kept in the cache directory beside the tokens.
+// The assignment of tokens to rows: examples are filtered by length and packed, and the result is stored in
+// the cache directory next to the token store.
 //
-//   const RowStore rows = open_row_store(store, rules, key, cache_directory);
+//   const RowStore rows = open_row_store(store, key, rules, files, cache_directory);
 //   for (int64_t p = rows.first(r); p < rows.first(r + 1); ++p)
 //     use(rows.begin(side, p), rows.length(side, p));
 //
-// A safetensors file with `first` int64 [rows + 1] and, of each piece of text in the rows, `SIDE/begin` int64
-// and `SIDE/length` int32.
+// The file has the safetensors format. It holds `first` int64 [rows + 1], the first piece of each row, and
+// for each side `SIDE/begin` int64 [pieces] and `SIDE/length` int32 [pieces], the tokens of each piece.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,15 @@ namespace mtf {
 
 class RowStore {
  public:
-  /// Throws Error (kCheckpoint) when the file is not there or damaged.
+  /// Opens a file. Throws Error (kCheckpoint) when it does not exist or is damaged.
   explicit RowStore(const std::string& path);
 
   int64_t rows() const { return static_cast<int64_t>(first_.size()) - 1; }
-  /// The first piece of row r; those of the last row end at first(rows()).
+  /// The index of the first piece of row r. The pieces of the last row end before first(rows()).
   int64_t first(int64_t r) const { return first_[r]; }
   int64_t begin(Side side, int64_t piece) const { return begin_[side][piece]; }
   int32_t length(Side side, int64_t piece) const { return length_[side][piece]; }
-  /// Of the rules only as much as was kept: complete it with those it was opened for.
+  /// The stored statistics. Their `rules` are not stored, so the caller must set them.
   const TextReport& report() const { return report_; }
 
   /// Throws Error (kCheckpoint) unless each piece lies within the tokens, and each row within `row`.
@@ -43,8 +43,9 @@ class RowStore {
   BySide<std::span<const int32_t>> length_;
 };
 
-/// Opens the rows of `tokens`, which have the key `tokens_key`, under the rules, or makes them; then old
-/// stores are removed, and `note` says so. Throws Error (kData) that names `files` when no example is left.
+/// Opens the rows of `tokens`, whose key is `tokens_key`, for the rules. If the cache does not have them,
+/// makes them and removes old stores, which is reported to `note`. Throws Error (kData), which names `files`,
+/// when no example is left.
 RowStore open_row_store(const TokenStore& tokens, const std::string& tokens_key, const RowRules& rules,
                         const TextFiles& files, const std::string& cache_directory,
                         const TextProgress& progress = {},

@@ -1,4 +1,4 @@
-// What turns texts into rows, beside the options of the source itself.
+// The settings of making rows from texts that are independent of the source's format.
 #pragma once
 
 #include <functional>
@@ -11,26 +11,27 @@
 
 namespace mtf {
 
-/// kEvaluation: every example counts, in the order of the files. Filters are off, empty texts stay, pairs
-/// that are too long are cut off and stand one in a row: row i is example i. Texts without inputs are packed
-/// as in training, and split.
+/// kEvaluation uses every example, in the order of the files. Filters are off and empty texts are kept. Pairs
+/// that are too long are cut, and each has its own row: row i is example i. Texts without inputs are packed
+/// and, if they are too long, split, as in training.
 enum class TextPurpose { kTraining, kEvaluation };
 
-/// What turns texts into rows, beside the source's own options.
+/// The settings of make_text_source(), besides the source's own options.
 struct TextSettings {
-  std::string name;  ///< of the source, for its report; may be empty
+  std::string name;  ///< name of the source in its report; may be empty
   TextVocabularies vocabularies;
-  BySide<int64_t> lengths;  ///< tokens of a row
+  BySide<int64_t> lengths;  ///< number of tokens of a row
   Packing packing = Packing::kDense;
   LengthFilter filter;
   bool lowercase = false;
-  std::string cache;  ///< directory of token stores; empty: default_cache_directory()
-  TextLimit limit;    ///< of each text
+  std::string cache;  ///< directory of the token stores; empty: default_cache_directory()
+  TextLimit limit;    ///< largest size of each text
   TextPurpose purpose = TextPurpose::kTraining;
-  int threads = 2;                                     ///< that tokenise
-  TextProgress progress = {};                          ///< may be called from several threads, one at a time
-  std::function<void(const TextReport&)> report = {};  ///< called once the source is there
-  std::function<void(const std::string&)> note = {};   ///< what else was done, as a line
+  int threads = 2;             ///< number of threads that tokenise
+  TextProgress progress = {};  ///< called from several threads, but not at the same time
+  std::function<void(const TextReport&)> report = {};  ///< called when the source is ready
+  /// Receives lines about other events, such as removed stores.
+  std::function<void(const std::string&)> note = {};
 };
 
 /// What sources need beside their own options.

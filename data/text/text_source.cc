@@ -12,8 +12,8 @@
 namespace mtf {
 namespace {
 
-/// Pairs stay whole, also where they are joined: models tell inputs and targets apart by counting the ends of
-/// sequences in a row.
+/// True if the source's examples are pairs. Pairs, even joined ones, are not split: models tell inputs and
+/// targets apart by counting the end-of-sequence tokens in a row.
 bool are_pairs(const TextSourceOptions& options) { return options.sides().size() > 1; }
 
 TooLong too_long_rule(const TextSettings& settings, bool pairs) {
@@ -23,7 +23,7 @@ TooLong too_long_rule(const TextSettings& settings, bool pairs) {
   return evaluation || settings.packing == Packing::kReference ? TooLong::kCut : TooLong::kDrop;
 }
 
-/// Throws Error (kConfig) when the section `data` lacks what texts need.
+/// Throws Error (kConfig) when the section `data` lacks a vocabulary or a sequence length.
 void check_settings(const TextSourceOptions& options, const TextSettings& settings, const Mark& mark) {
   for (const Side side : sides_in_rows(options)) {
     if (!settings.vocabularies[side])

@@ -1,4 +1,4 @@
-// Rows of token ids for training and evaluating models of text, made from files of text.
+// A source of rows of token ids for training and evaluating models of text, made from text files.
 //
 //   const std::unique_ptr<TextSource> source = make_text_source(options, settings, mark);
 //   log.info(source->report().to_string());
@@ -14,9 +14,9 @@
 
 namespace mtf {
 
-/// int32 features [length]: for each side that the rows have (`sides_in_rows`) SIDE, whose ids are below its
-/// vocabulary's size, SIDE_segmentation (1, 2, ...: the examples of the row; 0: padding) and SIDE_position
-/// (from 0 in each example). All are 0 in the padding.
+/// Returns the features of the rows. Each side of sides_in_rows() has three int32 features [length]: SIDE,
+/// the token ids; SIDE_segmentation, the number of the example in the row, from 1; and SIDE_position, the
+/// position in the example, from 0. All three are 0 in the padding.
 std::vector<Feature> text_features(const TextSourceOptions& options, const BySide<int64_t>& lengths,
                                    const BySide<int64_t>& vocabulary_sizes);
 
@@ -40,12 +40,12 @@ class TextSource final : public Source {
   TextReport report_;
   std::vector<Side> sides_;
   BySide<int64_t> vocabulary_sizes_;
-  bool cut_ends_;  ///< texts that were cut off end with the end of sequence all the same
+  bool cut_ends_;  ///< texts that were cut also end with an end-of-sequence token
 };
 
-/// Scans the files, tokenises and packs them, unless the cache has the result already. Throws Error: kData
-/// with all that is wrong with the files; kConfig at `mark` for settings that do not suit the source; kSystem
-/// when the cache cannot be written.
+/// Scans the files, tokenises and packs them, unless the cache already has the result. Throws Error: kData
+/// with all problems of the files; kConfig at `mark` for settings that do not suit the source; kSystem when
+/// the cache cannot be written.
 std::unique_ptr<TextSource> make_text_source(const TextSourceOptions& options, const TextSettings& settings,
                                              const Mark& mark = {});
 

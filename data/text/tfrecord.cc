@@ -34,8 +34,8 @@ uint32_t masked_crc(std::string_view bytes) { return std::rotr(crc32c(bytes), 15
 
 bool header_is_valid(const char* header) { return load<uint32_t>(header + 8) == masked_crc({header, 8}); }
 
-/// A plain file may happen to begin with the two bytes by which gzip is known (a first record of 35,615
-/// bytes).
+/// Returns kNone if the file begins with a valid record header. The header of a record of 35,615 bytes begins
+/// with the same two bytes as a gzip file.
 InputFile::Compression compression_of(const std::string& path) {
   char header[kHeaderBytes];
   std::ifstream file(path, std::ios::binary);
@@ -77,9 +77,9 @@ std::optional<std::string_view> TFRecordReader::next() {
   return data;
 }
 
-/// False when the file ends before.
+/// Reads `length` bytes into data_; false if the file ends before.
 bool TFRecordReader::read_data(uint64_t length) {
-  // A made-up length may have a right checksum, too: memory grows with what is really there.
+  // A wrong length can have a valid checksum, so the buffer grows only with the bytes that are really there.
   uint64_t got = 0;
   while (got < length) {
     const uint64_t want = std::min(length - got, std::max<uint64_t>(got, 1 << 20));

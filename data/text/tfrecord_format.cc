@@ -1,4 +1,4 @@
-// tf.Example in TFRecord files: what tensor2tensor and TensorFlow Datasets write.
+// The format of TFRecord files with tf.Example messages, which tensor2tensor and TensorFlow Datasets write.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -82,7 +82,8 @@ class ExampleFormat final : public TextFormat {
     return true;
   }
 
-  /// Zeros at the end are padding. A negative target is fed to the decoder but is not predicted.
+  /// Reads a list of ids. Zeros at its end are padding. A negative target is an input of the decoder but is
+  /// not predicted.
   bool read_ids(const Wanted& wanted, const ExampleFeature& feature, TextExample& example) {
     using Kind = ExampleFeature::Kind;
     if (feature.kind == Kind::kTexts || feature.kind == Kind::kNumbers)

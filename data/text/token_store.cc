@@ -14,8 +14,8 @@
 namespace mtf {
 namespace {
 
-/// Tokens of one side on their way to the disk, so that a large corpus needs no memory. The file has no name:
-/// it goes with the process.
+/// A temporary file that receives the tokens of one side, so that a large corpus need not fit into memory. It
+/// is unlinked at once, so it disappears with the process.
 class TokenFile {
  public:
   explicit TokenFile(const std::string& directory)
@@ -32,7 +32,7 @@ class TokenFile {
     if (buffer_.size() >= kBufferTokens) flush();
   }
 
-  /// Writes the last, lone end of sequence and maps all tokens.
+  /// Writes the lone end-of-sequence token at the end and maps all tokens.
   MappedFile finish() {
     buffer_.push_back(kEosId);
     flush();
@@ -67,8 +67,8 @@ BySide<int64_t> sizes_of(const TextVocabularies& vocabularies) {
   return sizes;
 }
 
-/// Files that were written while they were read would leave their tokens under the key of what they held
-/// before.
+/// Throws Error (kData) if a file was written while it was read: its new tokens would be stored under the key
+/// of its old content.
 void check_unchanged(const TextFiles& files, const TokenizeOptions& options, const std::string& key,
                      const std::string& cache_directory) {
   if (token_store_key(files, options, cache_directory) == key) return;
@@ -109,7 +109,7 @@ void build(const std::string& path, const TextFiles& files, const TokenizeOption
               {{"empty", fmt::to_string(counts.empty)}, {"blank_lines", fmt::to_string(counts.blank_lines)}});
 }
 
-/// The keys of a source but for its files.
+/// Returns the options of a source without its paths.
 std::string settings_of(const SourceChoice& options) {
   config::Node node = config::dump(options);
   for (const char* key : {"path", "inputs", "targets"}) node = node.without(key);

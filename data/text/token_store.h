@@ -1,11 +1,12 @@
-// The tokens of a source of text in a file that is mapped into memory: made once, kept in the cache directory
-// under a key of what it was made from.
+// A memory-mapped file with the tokens of a source of text. It is built once and stored in the cache
+// directory under a hash of everything that determines it.
 //
-//   const TokenStore store = open_token_store(files, options, cache_directory);
+//   const std::string key = token_store_key(files, options, cache_directory);
+//   const TokenStore store = open_token_store(files, options, key, cache_directory);
 //   store.tokens(Side::kTargets).subspan(store.begin(Side::kTargets, i), store.length(Side::kTargets, i))
 //
-// A safetensors file with `SIDE/tokens` int32 [tokens + 1], the last an end of sequence that belongs to no
-// example, and `SIDE/offsets` int64 [examples + 1].
+// The file has the safetensors format. It holds `SIDE/tokens` int32 [tokens + 1], where the last element is
+// an end-of-sequence token that belongs to no example, and `SIDE/offsets` int64 [examples + 1].
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,8 @@
 
 namespace mtf {
 
-/// The elements of a tensor in a mapped file. Throws Error (kCheckpoint) when there is none of the type.
+/// Returns the elements of a one-dimensional tensor in a mapped file. Throws Error (kCheckpoint) when it does
+/// not exist or has another type.
 template <class T>
 std::span<const T> mapped_values(const SafetensorsFile& file, const std::string& name) {
   const StoredTensor& tensor = file.at(name);
@@ -29,18 +31,18 @@ std::span<const T> mapped_values(const SafetensorsFile& file, const std::string&
   return {reinterpret_cast<const T*>(tensor.data.data()), static_cast<size_t>(tensor.size())};
 }
 
-/// SIDE/WHAT
+/// Returns "SIDE/WHAT".
 std::string tensor_name(Side side, std::string_view what);
 
-/// Throws Error (kCheckpoint): `path` is damaged.
+/// Throws Error (kCheckpoint), which says that `path` is damaged.
 [[noreturn]] void throw_damaged_store(const std::string& path);
 
-/// Numbers that stand in the metadata of a file. Throws Error (kCheckpoint) when there is none.
+/// Returns the number `name` in the metadata of a file. Throws Error (kCheckpoint) when there is none.
 int64_t stored_number(const SafetensorsFile& file, const std::string& name);
 
 class TokenStore {
  public:
-  /// Throws Error (kCheckpoint) when the file is not there or damaged.
+  /// Opens a file. Throws Error (kCheckpoint) when it does not exist or is damaged.
   explicit TokenStore(const std::string& path);
 
   const std::string& path() const { return file_.path(); }
@@ -48,18 +50,19 @@ class TokenStore {
   const TextCounts& counts() const { return counts_; }
   bool has(Side side) const { return !offsets_[side].empty(); }
 
-  /// Of all examples.
+  /// The tokens of all examples, one after the other.
   std::span<const int32_t> tokens(Side side) const { return tokens_[side]; }
-  /// Where the tokens of example i begin, and how many they are: 0 when its text is empty.
+  /// The index of the first token of example i, and its number of tokens, which is 0 for an empty text.
   int64_t begin(Side side, int64_t i) const { return offsets_[side][i]; }
   int64_t length(Side side, int64_t i) const { return offsets_[side][i + 1] - offsets_[side][i]; }
-  /// The example to which a token belongs.
+  /// Returns the example to which a token belongs.
   int64_t example_at(Side side, int64_t token) const {
     return std::ranges::upper_bound(offsets_[side], token) - offsets_[side].begin() - 1;
   }
-  /// True when the tokens of some example end before token `end`.
+  /// True if `end` is one past the last token of some example.
   bool ends_example(Side side, int64_t end) const { return std::ranges::binary_search(offsets_[side], end); }
-  /// Of an end of sequence that belongs to no example.
+  /// The index of the end-of-sequence token that belongs to no example. Empty texts that are kept refer to
+  /// it.
   int64_t lone_end(Side side) const { return static_cast<int64_t>(tokens_[side].size()) - 1; }
 
  private:
@@ -69,12 +72,12 @@ class TokenStore {
   BySide<std::span<const int64_t>> offsets_;
 };
 
-/// XXH3-128 of all that decides the tokens: the bytes of the files, the options of the source, the
-/// vocabularies.
+/// Returns the XXH3-128 hash of everything that determines the tokens: the bytes of the files, the options of
+/// the source and the vocabularies.
 std::string token_store_key(const TextFiles& files, const TokenizeOptions& options,
                             const std::string& cache_directory);
 
-/// Opens tokens-KEY.safetensors in the directory, or scans the files and makes it.
+/// Opens tokens-KEY.safetensors in the directory. If it does not exist, scans and tokenises the files first.
 TokenStore open_token_store(const TextFiles& files, const TokenizeOptions& options, const std::string& key,
                             const std::string& cache_directory);
 

@@ -41,7 +41,8 @@ class Encoder {
   }
 
  private:
-  /// All texts of the example, or none where one of them has no tokens: each must have its end of sequence.
+  /// Appends the texts of the example, or nothing if one of them has no tokens: each needs its
+  /// end-of-sequence token.
   void append_joined(const TextExample& example, std::vector<int32_t>& tokens) const {
     const size_t begin = tokens.size();
     for (const Side part : read_) {
@@ -74,7 +75,7 @@ class Encoder {
   bool joined_;
 };
 
-/// Each worker reads a chunk, encodes it beside the others, and hands it on when its turn has come.
+/// Threads that tokenise chunks of examples in parallel and pass the results on in the order of the chunks.
 class Workers {
  public:
   Workers(const TextFiles& files, const TokenizeOptions& options,
@@ -104,7 +105,7 @@ class Workers {
     }
   }
 
-  /// The number of the chunk; nothing at the end.
+  /// Reads the next chunk and returns its number; nullopt at the end.
   std::optional<int64_t> read_chunk(std::vector<TextExample>& examples) {
     const std::lock_guard lock(read_mutex_);
     examples.clear();
@@ -122,7 +123,7 @@ class Workers {
     return next_chunk_++;
   }
 
-  /// False when another worker has failed.
+  /// Waits for the turn of chunk `number` and appends it; false if another worker has failed.
   bool hand_on(int64_t number, const TokenChunk& chunk) {
     std::unique_lock lock(turn_mutex_);
     turn_changed_.wait(lock, [&] { return turn_ == number || error_; });

@@ -1,4 +1,4 @@
-// The texts of a source as token ids, made by several threads and handed on in the order of the files.
+// Tokenises the texts of a source with several threads; the results have the order of the files.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace mtf {
 
-/// One object for both sides, or two.
+/// The vocabulary of each side; both may be the same object.
 using TextVocabularies = BySide<std::shared_ptr<const Vocabulary>>;
 
 struct TokenizeOptions {
@@ -22,17 +22,17 @@ struct TokenizeOptions {
   TextProgress progress = {};
 };
 
-/// Consecutive examples; sides that the rows do not have are empty.
+/// The tokens of consecutive examples. Sides that the rows do not have are empty.
 struct TokenChunk {
-  BySide<std::vector<int32_t>> tokens;   ///< of all examples, one after the other
-  BySide<std::vector<int64_t>> lengths;  ///< of each example
+  BySide<std::vector<int32_t>> tokens;   ///< the tokens of all examples, one after the other
+  BySide<std::vector<int64_t>> lengths;  ///< [examples]: the number of tokens of each example
 };
 
-/// Calls `append` with all examples of files that were scanned without problems. Each text is followed by the
-/// end of sequence, ids stand as they were read; an example with an empty side has no tokens there. Where
-/// inputs and targets are joined the targets' vocabulary encodes both, and the example has no tokens when one
-/// of them is empty. Documents are encoded line by line. Throws Error (kData) when the files have changed and
-/// are wrong now.
+/// Calls `append` with the examples of files that were scanned before, in chunks. An end-of-sequence token is
+/// appended to each text; lists of ids stay as they are; an empty side has no tokens. If inputs and targets
+/// are joined, the targets' vocabulary encodes both, and the example has no tokens when one of them is empty.
+/// Documents are encoded line by line. Throws Error (kData) when the files have changed since the scan and
+/// have problems now.
 void tokenize(const TextFiles& files, const TokenizeOptions& options,
               const std::function<void(const TokenChunk&)>& append);
 

@@ -11,12 +11,12 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Kind = ExampleFeature::Kind;
 
-/// A field of a message: its number, its wire type 2, its length, its bytes.
+/// Returns a field of a message: its number, wire type 2, its length, its bytes.
 std::string field(int number, const std::string& bytes) {
   return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
 }
 
-/// An Example with one feature.
+/// Returns an Example with one feature.
 std::string example(const std::string& name, const std::string& feature) {
   return field(1, field(1, field(1, name) + field(2, feature)));
 }

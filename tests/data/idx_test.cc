@@ -17,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// An IDX file: big-endian magic number and sizes, then bytes.
+/// Returns an IDX file: big-endian magic number and sizes, then bytes.
 std::string idx(std::vector<uint32_t> header, const std::string& data) {
   std::string bytes;
   for (const uint32_t number : header)
@@ -118,7 +118,7 @@ TEST_F(Idx, WrongFilesAreErrorsThatSayWhatWasFound) {
 }
 
 TEST_F(Idx, DamagedCompressionIsAnError) {
-  std::string pixels;  // incompressible, so that every part of the file matters
+  std::string pixels;  // incompressible, so that no part of the file is redundant
   for (uint32_t i = 0, x = 1; i < 300000; ++i)
     pixels += static_cast<char>((x = x * 1664525 + 1013904223) >> 24);
   const std::string path = compressed("images.gz", idx({2051, 300, 10, 100}, pixels));

@@ -19,7 +19,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// Example r is the number r.
+/// Returns a source in which example r is the number r.
 std::shared_ptr<const Source> numbers(int64_t examples) {
   std::vector<int64_t> values(examples);
   std::iota(values.begin(), values.end(), 0);
@@ -177,7 +177,7 @@ TEST(Prefetcher, ReusesItsBuffers) {
   EXPECT_LE(buffers.size(), 3u);
 }
 
-/// Counts its reads, waits in each, and fails in one of them.
+/// A source that counts its reads, sleeps in each, and fails in one of them.
 class FailingSource final : public Source {
  public:
   explicit FailingSource(int fail_at) : fail_at_(fail_at) {}

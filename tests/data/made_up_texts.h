@@ -1,4 +1,4 @@
-// Texts for tests of vocabularies.
+// Synthetic texts for tests of vocabularies.
 #pragma once
 
 #include <random>
@@ -7,7 +7,7 @@
 
 namespace mtf {
 
-/// Sentences of words of two to four syllables, some far more often than others.
+/// Returns sentences of words of two to four syllables, some of which are far more frequent than others.
 inline std::vector<std::string> made_up_texts(int count) {
   const std::vector<std::string> syllables = {"ha",  "us", "ba",  "um",  "kö", "nig", "ler",
                                               "nen", "ge", "hen", "sta", "dt", "ei",  "ne",
@@ -34,7 +34,8 @@ inline std::string utf8(char32_t c) {
           byte(0x80 | (c & 63))};
 }
 
-/// Up to 30 characters, half of them ASCII (control characters too), the others from all of Unicode.
+/// Returns up to 30 characters, half of them ASCII (including control characters), the others from all of
+/// Unicode.
 inline std::string random_unicode(std::mt19937& random) {
   std::string text;
   for (uint32_t length = random() % 30; length > 0; --length) {

@@ -13,7 +13,7 @@
 namespace mtf {
 namespace {
 
-/// Examples begin, begin + 1, ...
+/// Returns a source with the examples begin, begin + 1, ...
 std::unique_ptr<Source> numbers(int64_t begin, int64_t count) {
   std::vector<int64_t> values(count);
   std::iota(values.begin(), values.end(), begin);

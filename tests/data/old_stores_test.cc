@@ -1,4 +1,4 @@
-// Stores that nobody uses any more leave the cache.
+// Tests that stores which nobody uses any more are removed from the cache.
 #include "data/text/old_stores.h"
 
 #include <gmock/gmock.h>
@@ -27,12 +27,12 @@ class OldStores : public TextTest {
     TextTest::SetUp();
     fs::create_directories(path("cache/files"));
   }
-  /// A file of the cache that was used so many hours ago.
+  /// Creates a file in the cache that was used `hours_ago` hours ago.
   void used(const std::string& name, int hours_ago) {
     const std::string store = file("cache/" + name, "some bytes");
     fs::last_write_time(store, fs::file_time_type::clock::now() - std::chrono::hours(hours_ago));
   }
-  /// Nothing was used for more than a month.
+  /// Makes all files look unused for more than a month.
   void age_all() {
     const auto then = fs::file_time_type::clock::now() - std::chrono::hours(kMonth + 1);
     for (const std::string& name : names()) fs::last_write_time(path("cache/" + name), then);
@@ -71,16 +71,16 @@ TEST_F(OldStores, GoWhenANewOneIsMade) {
   const std::string text = file("a.txt", "one\ntwo\n"), other = file("b.txt", "three\n");
   open(text);
   age_all();
-  const auto in_use = open(text);  // makes nothing, and uses both again
+  const auto in_use = open(text);  // makes no store, and marks both as used
   EXPECT_THAT(notes_, IsEmpty());
   used("tokens-" + kKey + ".safetensors", kMonth + 1);
   open(other);
   EXPECT_THAT(notes_, ElementsAre(::testing::StartsWith("removed 1 token store (")));
-  EXPECT_EQ(names().size(), 5u);  // two of each text, and `files`
+  EXPECT_EQ(names().size(), 5u);  // two for each text, and `files`
   age_all();
   const auto rows = rows_of(*in_use, "targets");
   EXPECT_EQ(remove_old_stores(path("cache")).count, 4);
-  EXPECT_EQ(rows_of(*in_use, "targets"), rows);  // what is open goes on
+  EXPECT_EQ(rows_of(*in_use, "targets"), rows);  // an open store remains usable
   EXPECT_EQ(rows_of(*open(text), "targets"), rows);
 }
 

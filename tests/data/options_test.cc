@@ -16,7 +16,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// Options from YAML text; the errors as text.
+/// Parses options from YAML; `errors` receives the errors as text.
 template <class Options>
 Options parse(const std::string& yaml, std::string* errors = nullptr) {
   Diagnostics diagnostics;
@@ -147,7 +147,7 @@ TEST(DataOptions, MissingFilesAreReportedTogetherAtTheirPaths) {
     open_sources(*options.train, {});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.exit_code(), 2);  // a mistake of the configuration
+    EXPECT_EQ(error.exit_code(), 2);  // an error of the configuration
     EXPECT_THAT(error.what(), AllOf(HasSubstr("test.yaml:1:28: there is no file /absent/i"),
                                     HasSubstr("test.yaml:1:47: there is no file /absent/l")));
   }

@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 
-/// The examples of a golden case as TFRecords: SIDE_flat cut by SIDE_lengths.
+/// Returns the examples of a golden case as TFRecords: SIDE_flat, cut by SIDE_lengths.
 std::string records(const SafetensorsFile& golden, const std::vector<std::string>& sides) {
   std::string bytes;
   std::map<std::string, int64_t> begin;
@@ -66,7 +66,8 @@ TEST_F(Packing10, NoneEndsCutTextsWithTheEndOfSequence) {
   expect_rows("10_pad_only", {"inputs", "targets"}, {8, 6}, Packing::kNone);
 }
 
-/// Texts with the lengths of sentences: most short, a few long; translations of about the same length.
+/// Returns lengths like those of sentences: most are short, a few long; translations have about the same
+/// length.
 std::vector<TokenCounts> sentences(int64_t count, const BySide<int64_t>& longest, unsigned seed) {
   std::mt19937 random(seed);
   std::lognormal_distribution<double> length(3.2, 0.6);
@@ -82,8 +83,8 @@ std::vector<TokenCounts> sentences(int64_t count, const BySide<int64_t>& longest
   return lengths;
 }
 
-/// Each example stands once, examples and rows in order, and no row is too full. Returns the share of the
-/// fuller side that stays empty.
+/// Expects that each example occurs once, examples and rows are in order, and no row is too full. Returns the
+/// fraction of padding on the fuller side.
 double padding(const PackedRows& rows, const std::vector<TokenCounts>& lengths, const BySide<int64_t>& row) {
   std::vector<int> seen(lengths.size(), 0);
   BySide<int64_t> tokens;

@@ -38,7 +38,7 @@ TEST(Permutation, IsAPureFunctionOfSeedAndEpoch) {
   EXPECT_NE(order(1000, 1, 4), order(1000, 2, 4));
 }
 
-// The order of the examples of every run: these values must never change.
+// The values determine the order of the examples of every run, so they must never change.
 TEST(Permutation, ValuesThatNeverChange) {
   const Permutation permutation(60000, 1, 2);
   const std::vector<int64_t> expected = {18349, 30684, 10216, 17581, 36038, 31439, 33261, 41387};
@@ -53,7 +53,8 @@ TEST(Permutation, ReachesEveryOrderOfThreeRowsAboutEquallyOften) {
 }
 
 TEST(Permutation, MovesRowsWithoutTrend) {
-  // Correlation of position and row, and of neighbouring rows: of order 1 / sqrt(n) for a random order.
+  // The correlations of position and row, and of neighbouring rows, are of order 1 / sqrt(n) for a random
+  // order.
   constexpr int64_t n = 20000;
   const std::vector<int64_t> rows = order(n, 1, 0);
   const auto centred = [](int64_t x) { return (static_cast<double>(x) - (n - 1) / 2.0) / n; };

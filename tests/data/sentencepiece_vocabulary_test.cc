@@ -28,7 +28,7 @@ SentencePieceVocabulary trained_vocabulary(const SentencePieceTraining& options)
   return {trained(options), "test.model"};
 }
 
-/// A model of other people, with the ids that they chose; -1: without that piece.
+/// Returns a model with other special ids; -1 omits the piece.
 std::string model_with_ids(int pad, int unknown, int begin, int end) {
   class Texts final : public sentencepiece::SentenceIterator {
    public:
@@ -113,7 +113,7 @@ TEST(SentencePieceVocabulary, BytesThatAreNoUtf8BecomeTheReplacementCharacter) {
     const std::string text = vocabulary.decode(vocabulary.encode(bytes));
     EXPECT_EQ(vocabulary.decode(vocabulary.encode(text)), text);
   }
-  // What a model writes may end within a character.
+  // The generated text of a model may end within a character.
   EXPECT_EQ(vocabulary.decode(std::vector<int32_t>{3 + 0xC3}), "\uFFFD");
 }
 

@@ -15,7 +15,8 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// What each file of tensor2tensor has: what is reserved, and the characters that spell all others.
+/// The entries of every vocabulary file of tensor2tensor: reserved ones, and the characters that spell all
+/// others.
 const std::vector<std::string> kNeeded = {"<pad>", "<EOS>", "\\", "_", "u", ";", "0", "1",
                                           "2",     "3",     "4",  "5", "6", "7", "8", "9"};
 
@@ -59,7 +60,7 @@ TEST(T2tVocabulary, TextsAreCutBetweenWordsAndOtherCharacters) {
                      "t",     "h",     "a",  "s",   "o",     "c",    "l",  " ",  "-",  "'", "."});
   EXPECT_THAT(pieces(vocabulary, "Dude - that's so cool."),
               ElementsAre("Dude_", " - _", "that_", "'_", "s_", "so_", "cool_", "._"));
-  // A single blank is left out between two words alone.
+  // A single blank is omitted only between two words.
   EXPECT_THAT(pieces(vocabulary, " so "), ElementsAre(" _", "so_", " _"));
   EXPECT_THAT(pieces(vocabulary, " "), ElementsAre(" _"));
 }
@@ -69,7 +70,8 @@ TEST(T2tVocabulary, EscapesAreThoseOfTensor2Tensor) {
   EXPECT_THAT(pieces(vocabulary, "a_b"), ElementsAre("a", "_", "\\", "u", "_", "b", "_"));
   EXPECT_THAT(pieces(vocabulary, "\\"), ElementsAre("\\", "\\", "_"));
   EXPECT_THAT(pieces(vocabulary, "aö"), ElementsAre("a", "\\", "2", "4", "6", ";", "_"));
-  EXPECT_THAT(pieces(vocabulary, "\n"), ElementsAre("\\", "1", "0", ";", "_"));  // although it is known
+  // Escaped although the character is in the vocabulary.
+  EXPECT_THAT(pieces(vocabulary, "\n"), ElementsAre("\\", "1", "0", ";", "_"));
   EXPECT_THAT(pieces(vocabulary, "😀"), ElementsAre("\\", "1", "2", "8", "5", "1", "2", ";", "_"));
 }
 

@@ -22,7 +22,7 @@ class TextReading : public TextTest {
     return result;
   }
 
-  /// "inputs/targets" of each example; of ids "[1 2]".
+  /// Returns "inputs/targets" for each example; ids are printed as "[1 2]".
   static std::vector<std::string> examples(const TextSourceOptions& options) {
     std::vector<Problem> missing;
     TextProblems problems;

@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 
 class TextRows : public TextTest {
  protected:
-  /// Files of a kind in the cache.
+  /// Returns the files of a kind in the cache.
   std::vector<std::string> cached(const std::string& prefix) const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(path("cache"))) {
@@ -55,7 +55,7 @@ TEST_F(TextRows, PackedRowsNumberTheirExamples) {
 }
 
 TEST_F(TextRows, JoinedPairsAreTargetsAlone) {
-  // App. B.7 of the transformer's description: [8 7 1] + [4 1] is one text of targets.
+  // Inputs and targets are joined to one text of targets: [8 7 1] + [4 1].
   ParallelOptions joined = parallel(file("en", "ab\nc\n\n"), file("de", "C\nDE\nX\n"));
   joined.as = PairsAs::kTargets;
   const auto source = make_text_source(joined, settings(0, 12, Packing::kReference));
@@ -77,7 +77,7 @@ TEST_F(TextRows, JoinedPairsAreNeverSplitUnasked) {
   EXPECT_THAT(texts_of(*make_text_source(joined, how), "targets"), ElementsAre("ab|C|", "cdef||"));
 }
 
-/// Finds nothing in a text of tildes, as SentencePiece does in one of ideographic spaces.
+/// A vocabulary that finds no token in a text of tildes, as SentencePiece does in one of ideographic spaces.
 class WithoutTildes final : public Vocabulary {
  public:
   int64_t size() const override { return bytes_.size(); }
@@ -120,7 +120,8 @@ TEST_F(TextRows, TooLongTextsAreDroppedCutOrSplit) {
 }
 
 TEST_F(TextRows, OnlyTextsThatWereCutGetAnEndOfSequence) {
-  // Ids as TensorFlow Datasets writes them, without an end: the first is cut, the second just fits.
+  // The ids have no end-of-sequence token, as TensorFlow Datasets writes them: the first text is cut, the
+  // second just fits.
   const std::string records = tfrecord_frame(example_message({{"targets", {7, 8, 9, 10}}})) +
                               tfrecord_frame(example_message({{"targets", {4, 5, 6}}})) +
                               tfrecord_frame(example_message({{"targets", {3}}}));
@@ -139,7 +140,7 @@ TEST_F(TextRows, FiltersCountWhatTheyDrop) {
   std::vector<std::string> said;
   how.report = [&](const TextReport& report) { said.push_back(report.to_string()); };
   const auto pairs = parallel(file("en", "abcdef\na\nabc\n\nok\n"), file("de", "x\nabcd\nab\nx\nok\n"));
-  for (int run = 0; run < 2; ++run) {  // the second from the cache
+  for (int run = 0; run < 2; ++run) {  // the second run uses the cache
     const auto source = make_text_source(pairs, how);
     EXPECT_THAT(texts_of(*source, "inputs"), ElementsAre("abc|", "ok|"));
     EXPECT_EQ(source->report().examples, 5);
@@ -189,7 +190,7 @@ TEST_F(TextRows, EvaluationKeepsEveryPairInItsPlace) {
               AllOf(HasSubstr("r3 has 1 lines"), HasSubstr("3 examples")));
   EXPECT_THAT(failure([&] { read_evaluation_texts(pairs, {{bad}}, how.vocabularies, {}, {.bytes = 0}); }),
               HasSubstr("r3: line 1: longer than 0 bytes"));
-  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);  // to which nobody writes
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);  // it has no writer
   EXPECT_THAT(failure([&] { read_evaluation_texts(pairs, {{path("pipe")}}, how.vocabularies); }),
               HasSubstr("pipe is no regular file; a file that can be read more than once"));
 }
@@ -213,12 +214,12 @@ TEST_F(TextRows, TokensAreMadeOnceAndTheContentOfTheFilesDecides) {
   stages.clear();
   make_text_source(text(source), how);
   EXPECT_THAT(stages, IsEmpty());
-  make_text_source(text(file("copy", "one\ntwo\n")), how);  // under another name
+  make_text_source(text(file("copy", "one\ntwo\n")), how);  // the same text under another name
   EXPECT_THAT(stages, IsEmpty());
   how.lengths.targets = 16;
   make_text_source(text(source), how);
   EXPECT_THAT(stages, ElementsAre(TextStage::kPack));
-  file("t", "one\nTwo\n");  // of the same size
+  file("t", "one\nTwo\n");  // the new text has the same size
   EXPECT_THAT(texts_of(*make_text_source(text(source), how), "targets"), ElementsAre("one|Two|"));
   how.lowercase = true;
   EXPECT_THAT(texts_of(*make_text_source(text(source), how), "targets"), ElementsAre("one|two|"));
@@ -255,7 +256,7 @@ TEST_F(TextRows, TokensThatAreNoneOfTheVocabularyAreNoticedWhenTheyAreRead) {
   make_text_source(text(source), settings(0, 8));
   const std::string store = path("cache/" + cached("tokens-").at(0));
   std::fstream bytes(store, std::ios::in | std::ios::out | std::ios::binary);
-  bytes.seekp(-2, std::ios::end);  // the upper half of the last token, which is of no text
+  bytes.seekp(-2, std::ios::end);  // the upper half of the last token, which belongs to no text
   bytes.put(1);
   bytes.close();
   EXPECT_THAT(texts_of(*make_text_source(text(source), settings(0, 8)), "targets"),

@@ -1,4 +1,4 @@
-// Files of text for a test, and the rows that a source makes of them.
+// Helpers for tests of text sources: files of text, and the rows that a source makes of them.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@
 
 namespace mtf::testing {
 
-/// A directory of its own for each test, with a cache below.
+/// A fixture with a directory for each test, which contains the cache.
 class TextTest : public ::testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(directory_); }
@@ -38,7 +38,7 @@ class TextTest : public ::testing::Test {
     return path(name);
   }
 
-  /// Bytes as tokens: byte b is id b + 3.
+  /// Returns settings with bytes as tokens: byte b is id b + 3.
   TextSettings settings(int64_t inputs, int64_t targets, Packing packing = Packing::kNone) const {
     TextSettings settings;
     const auto bytes = std::make_shared<const ByteVocabulary>();
@@ -80,7 +80,7 @@ inline TfrecordOptions tfrecord(const std::string& path) {
   return options;
 }
 
-/// A tf.Example with a list of integers, or one text, for each name.
+/// Returns a tf.Example with a list of integers, or one text, for each name.
 inline std::string example_message(const std::vector<std::pair<std::string, std::vector<int64_t>>>& integers,
                                    const std::vector<std::pair<std::string, std::string>>& texts = {}) {
   std::string features;
@@ -108,7 +108,7 @@ inline std::string example_message(const std::vector<std::pair<std::string, std:
   return message;
 }
 
-/// Feature `name` of every example, [examples, length].
+/// Returns feature `name` of every example, [examples, length].
 inline std::vector<std::vector<int32_t>> rows_of(const Source& source, const std::string& name) {
   std::vector<std::vector<std::byte>> buffers;
   std::vector<std::byte*> outputs;
@@ -128,7 +128,7 @@ inline std::vector<std::vector<int32_t>> rows_of(const Source& source, const std
   return rows;
 }
 
-/// The texts of ids of bytes: "one|two|" for two of them, each with its end of sequence.
+/// Decodes ids of bytes: "one|two|" for two texts, each with its end-of-sequence token.
 inline std::string decoded(const std::vector<int32_t>& ids) {
   std::string text;
   for (const int32_t id : ids) {

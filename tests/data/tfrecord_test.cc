@@ -44,13 +44,13 @@ std::vector<std::string> records(const std::string& path) {
   return result;
 }
 
-/// The error of reading the file to its end.
+/// Returns the error of reading the file to its end.
 std::string record_failure(const std::string& path) {
   return failure([&] { records(path); }, ErrorKind::kData);
 }
 
 TEST_F(TFRecord, HasTheBytesThatTensorBoardWrites) {
-  // tensorboard.summary.writer.record_writer.RecordWriter(file).write(b"hello")
+  // Written by tensorboard.summary.writer.record_writer.RecordWriter(file).write(b"hello").
   const std::string expected =
       std::string("\x05\0\0\0\0\0\0\0", 8) + "\xea\xb2\x04\x3e" + "hello" + "\xbb\x1f\x1c\x19";
   EXPECT_EQ(tfrecord_frame("hello"), expected);
@@ -109,10 +109,10 @@ TEST_F(TFRecord, EveryTornEndIsNoticed) {
 
 TEST_F(TFRecord, AMadeUpLengthTakesNoMemory) {
   for (const uint64_t length : {uint64_t{1} << 40, ~uint64_t{0}}) {
-    // A frame whose length is wrong but has a right checksum: that of another record.
+    // The frame has a wrong length with a valid checksum: those of another record.
     const std::string number(reinterpret_cast<const char*>(&length), 8);
     const std::string masked_crc =
-        tfrecord_frame(number).substr(20);  // of its data, which are the eight bytes
+        tfrecord_frame(number).substr(20);  // the checksum of its data, which are the eight bytes
     EXPECT_THAT(record_failure(file("f", number + masked_crc + "data")),
                 HasSubstr("record 1 at byte 0: longer than 67108864 bytes"));
     TFRecordReader unlimited(directory_ + "f", {.bytes = std::numeric_limits<int64_t>::max()});

@@ -136,7 +136,7 @@ TEST_F(TrainVocabulary, ThePiecesAreListedBesideTheModel) {
   EXPECT_THAT(failure([&] { write_vocabulary("", path("x.model")); }), HasSubstr("no SentencePiece model"));
 }
 
-/// A run's texts: inputs and targets of one example after the other.
+/// Calls `use` with a run's texts: the inputs and targets of each example.
 void for_each_text(const std::function<void(Side, std::string_view)>& use) {
   for (const std::string& text : made_up_texts(500)) {
     use(Side::kInputs, text);

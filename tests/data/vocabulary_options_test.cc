@@ -25,7 +25,7 @@ void describe(config::Visitor& visit, Section& options) {
   visit("vocabulary", options.vocabulary, "tokens of texts");
 }
 
-/// Options from the value of `vocabulary`; the errors as text.
+/// Parses options from the value of `vocabulary`; `errors` receives the errors as text.
 VocabularyChoice parse(const std::string& value, std::string* errors = nullptr) {
   Diagnostics diagnostics;
   const config::Node node = config::parse_yaml("vocabulary: " + value, "test.yaml", diagnostics);

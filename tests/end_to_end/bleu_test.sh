@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# mtf-bleu as users of sacreBLEU know it: the same reports on random text, files of all kinds, mistakes, speed.
+# Tests that mtf-bleu behaves like sacreBLEU: the same reports on random text, all kinds of files, errors,
+# speed.
 source "$2/tests/end_to_end/common.sh"
 use_python
 mtf_bleu=$(dirname "$mtf_train")/mtf-bleu
 golden=$source_dir/tests/golden/11_sacrebleu
 
-# Random Unicode text: every printed character.
+# On random Unicode text every printed character is the same.
 mkdir random
 (cd random && "$python" "$source_dir/tests/end_to_end/compare_with_sacrebleu.py" "$mtf_bleu" 40) ||
   fail "mtf-bleu and sacreBLEU differ"
 
-# Output through standard input, gzip, several references.
+# The output is read from standard input or gzip; there may be several references.
 tr '\t' ' ' < "$golden/hyp.txt" > out.de
 gzip -kc out.de > out.de.gz
 gzip -kc "$golden/ref0.txt" > ref0.gz
@@ -25,7 +26,7 @@ printf 'five six seven eight\n' > column
 SACREBLEU_FORMAT=text "$mtf_bleu" "$golden/ref0.txt" -i out.de | grep -q "^BLEU|nrefs:1|" ||
   fail "format from the environment"
 
-# Files of WMT.
+# Files of the WMT shared tasks are read.
 printf '<refset>\n<doc>\n<seg id="1">Guten  Tag!</seg>\n<seg id="2">Ja &amp; nein.</seg>\n</doc>\n</refset>\n' > ref.sgm
 cat > both.xml <<'XML'
 <dataset id="t"><doc id="1" origlang="en">
@@ -40,7 +41,7 @@ for reference in ref.sgm both.xml; do
   done
 done
 
-# Mistakes: exit code 2 and one line, or 1 where a file is at fault.
+# Errors print one line and give exit code 2, or 1 if a file is the cause.
 expect_mistake() {  # CODE TEXT ARGUMENT...
   local code=$1 text=$2
   shift 2
@@ -64,7 +65,8 @@ expect_mistake 2 "--input names out.de twice" out.de -i out.de out.de
 expect_mistake 2 "-tok flores200: its model is not here; download https://" out.de -i out.de -tok flores200
 expect_mistake 2 "need references that say where they are from" out.de -i out.de --origlang en
 
-# A line of 2 GB of nothing, which gzip makes 2 MB of, and a line that ter once took 2 GB for.
+# Memory is bounded for a line of 2 GB, which gzip compresses to 2 MB, and for a line for which ter once took
+# 2 GB.
 head -c 200000000 /dev/zero | gzip -1 > bomb.gz
 for ((i = 0; i < 9; i++)); do cat bomb.gz; done > bombs.gz
 (ulimit -v 1000000 && expect_mistake 1 "bombs.gz: line 1: longer than 67108864 bytes" bombs.gz -i out.de)
@@ -74,14 +76,14 @@ seq 16000 | tr '\n' ' ' > long.ref
 seq 2 16001 | tr '\n' ' ' > long.out
 (ulimit -v 200000 && [ "$("$mtf_bleu" long.ref -i long.out -m ter -b -w 4)" = 0.0125 ]) || fail "TER of 16,000 words"
 
-# Tokenised output is worth a warning, not with --force.
+# Tokenised output gives a warning, except with --force.
 printf 'It is so .\n%.0s' {1..100} > tokenised
 expect_exit 0 "$mtf_bleu" tokenised -i tokenised
 expect_text "warning: 100 lines of tokenised end in"
 expect_exit 0 "$mtf_bleu" tokenised -i tokenised --force
 ! grep -q warning out || fail "a warning in spite of --force"
 
-# Speed: BLEU of 23,000 lines takes sacreBLEU seconds.
+# BLEU of 23,000 lines is fast; sacreBLEU takes seconds.
 for ((i = 0; i < 100; i++)); do cat out.de; done > many.de
 for ((i = 0; i < 100; i++)); do cat "$golden/ref0.txt"; done > many.ref
 seconds_of() { local TIMEFORMAT=%U; { time "$@" > /dev/null 2>&1; } 2>&1; }

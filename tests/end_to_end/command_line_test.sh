@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Help, lists, and what mistakes give: one clear message and exit code 2, nothing written.
+# Tests help and lists, and that errors of the command line give one clear message and exit code 2 and write
+# nothing.
 source "$2/tests/end_to_end/common.sh"
 
 expect_exit 0 "$mtf_train" --help

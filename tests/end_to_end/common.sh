@@ -1,5 +1,5 @@
-# Sourced by the end-to-end tests: $1 is the mtf-train program, $2 the source directory. Each test works in a directory of
-# its own, which goes when the test ends.
+# Sourced by the end-to-end tests: $1 is the mtf-train program, $2 the source directory. Each test runs in its
+# own temporary directory, which is removed when the test ends.
 set -euo pipefail
 mtf_train=$(realpath "$1")
 mtf_compare=$(dirname "$mtf_train")/mtf-compare
@@ -13,7 +13,7 @@ fail() {
   exit 1
 }
 
-# expect_exit CODE COMMAND...: runs the command; its output goes to $work/out.
+# expect_exit CODE COMMAND...: runs the command, which must end with CODE; its output is written to $work/out.
 expect_exit() {
   local expected=$1 code=0
   shift
@@ -21,33 +21,34 @@ expect_exit() {
   [ "$code" -eq "$expected" ] || { cat out >&2; fail "exit code $code, not $expected: $*"; }
 }
 
-# expect_text TEXT: the output of the last expect_exit holds it.
+# expect_text TEXT: the output of the last expect_exit must contain TEXT.
 expect_text() {
   grep -qF -- "$1" out || { cat out >&2; fail "this is missing in the output: $1"; }
 }
 
-# use_emulated_gpu: `devices: cuda` is what the host emulates. Skips the test where it is not built.
+# use_emulated_gpu: makes `devices: cuda` an emulated GPU. Skips the test if the emulator is not built.
 use_emulated_gpu() {
   export MTF_CUDA_PLUGIN
   MTF_CUDA_PLUGIN=$(dirname "$mtf_train")/../lib/libmtf_cuda_emulator.so
   [ -e "$MTF_CUDA_PLUGIN" ] || { echo "skipped: built with MTF_EMULATED_GPU=OFF"; exit 77; }
 }
 
-# big_endian NUMBER: four bytes, as IDX headers have them.
+# big_endian NUMBER: prints a number as four bytes, as in IDX headers.
 big_endian() {
   printf "\\$(printf %03o $(($1 >> 24 & 255)))\\$(printf %03o $(($1 >> 16 & 255)))\\$(printf %03o $(($1 >> 8 & 255)))\\$(printf %03o $(($1 & 255)))"
 }
 
-# safetensors HEADER BYTES: a file with this header and so many bytes of zero behind it.
+# safetensors HEADER BYTES: prints a file with this header and BYTES zero bytes of data.
 safetensors() {
   printf "\\x$(printf %02x $((${#1} & 255)))\\x$(printf %02x $((${#1} >> 8)))\\0\\0\\0\\0\\0\\0%s" "${1//%/%%}"
   head -c "$2" /dev/zero
 }
 
-# little_endian NUMBER...: 32-bit integers.
+# little_endian NUMBER...: prints 32-bit integers.
 little_endian() { for number; do printf "\\x$(printf %02x $((number & 255)))\\x$(printf %02x $((number >> 8)))\0\0"; done; }
 
-# make_idx PREFIX EXAMPLES: images of 28 x 28 of two kinds, black with some grey or the reverse, and their labels.
+# make_idx PREFIX EXAMPLES: writes images of 28 x 28 of two kinds, black with some grey or the reverse, and
+# their labels.
 make_idx() {
   local i labels=""
   { big_endian 2051; big_endian "$2"; big_endian 28; big_endian 28; } > "$1-images"
@@ -64,7 +65,8 @@ make_idx() {
   printf "$labels" >> "$1-labels"
 }
 
-# small_language_model TEXT SIZE: `data` and `model` of a language model with dropout on a text file, with a vocabulary of SIZE pieces.
+# small_language_model TEXT SIZE: prints the sections `data` and `model` of a language model with dropout on a
+# text file, with a vocabulary of SIZE pieces.
 small_language_model() {
   cat << YAML
 data:
@@ -85,8 +87,8 @@ model:
 YAML
 }
 
-# made_up_pairs SEED LINES NAME: NAME.en has sentences of made-up words, NAME.de the same words in capitals,
-# each with an ending.
+# made_up_pairs SEED LINES NAME: writes sentences of made-up words to NAME.en, and the same words in capitals,
+# each with an ending, to NAME.de.
 made_up_pairs() {
   awk -v seed="$1" -v lines="$2" -v name="$3" 'BEGIN {
     srand(seed); n = split("bato kilu mena pori suda tefo ragi nolu", words, " ")
@@ -102,19 +104,19 @@ made_up_pairs() {
   }'
 }
 
-# mnist_data: arguments that put made-up data in the place of Fashion-MNIST.
+# mnist_data: prints arguments that replace Fashion-MNIST by synthetic data.
 mnist_data() {
   [ -e train-images ] || { make_idx train 400; make_idx test 150; }
   echo "data.train.images=$work/train-images data.train.labels=$work/train-labels" \
     "evaluate.datasets.test.images=$work/test-images evaluate.datasets.test.labels=$work/test-labels"
 }
 
-# losses DIRECTORY: the losses of metrics.jsonl, one a line.
+# losses DIRECTORY: prints the losses of metrics.jsonl, one per line.
 losses() {
   sed 's/.*"loss":\([^,]*\),.*/\1/' "$1/metrics.jsonl"
 }
 
-# expect_close FILE FILE TOLERANCE: two columns of numbers, equal up to a relative tolerance.
+# expect_close FILE FILE TOLERANCE: the two columns of numbers must be equal up to a relative tolerance.
 expect_close() {
   paste "$1" "$2" | awk -v tolerance="$3" '
     NF != 2 { print "different numbers of lines"; bad = 1 }
@@ -122,7 +124,7 @@ expect_close() {
     END { if (NR == 0) { print "no lines"; bad = 1 } exit bad }' || fail "$1 and $2 differ"
 }
 
-# use_python: $python has the packages of tests/requirements.txt.
+# use_python: sets $python to an interpreter with the packages of tests/requirements.txt.
 use_python() {
   python=$source_dir/build/python/bin/python
   "$python" -c "import numpy, safetensors, tensorboard" 2> /dev/null ||

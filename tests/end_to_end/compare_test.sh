@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# mtf-compare: the same run, the same on another layout, other results, shorter runs, files of tensors, and mistakes.
+# Tests mtf-compare: the same run, the same on another layout, other results, shorter runs, files of tensors,
+# errors.
 source "$2/tests/end_to_end/common.sh"
 
 run_toy() {  # DIRECTORY ARGUMENT... : 20 steps, each in metrics.jsonl
@@ -9,7 +10,7 @@ run_toy() {  # DIRECTORY ARGUMENT... : 20 steps, each in metrics.jsonl
     "run.model_dir=$directory" "$@"
 }
 
-# expect_verdict PATTERN: the last line of the output matches it.
+# expect_verdict PATTERN: the last line of the output must match PATTERN.
 expect_verdict() {
   tail -n 1 out | grep -qE -- "$1" || { cat out >&2; fail "the verdict does not match: $1"; }
 }
@@ -35,26 +36,26 @@ expect_exit 1 "$mtf_compare" one rate --metrics
 expect_verdict '^different: first at step 1, learning_rate 0.0001 against 0.0002 \(5.0e-01\)$'
 ! grep -q examples_per_second out || fail "speeds are compared"
 
-# One number of one step.
+# One number of one step differs.
 cp -r one changed
 sed -i '7s/"loss":[^,]*/"loss":0.25/' changed/metrics.jsonl
 expect_exit 1 "$mtf_compare" one changed
 expect_verdict '^different: first at step 7, loss 0\.[0-9]* against 0\.25 '
 expect_exit 0 "$mtf_compare" one changed --tolerance=0.9
 
-# Steps that only one has are counted.
+# Steps that only one run has are counted.
 run_toy short train.steps=15
 expect_exit 0 "$mtf_compare" one short
 expect_verdict '^same: 15 steps.*, 5 steps only in A$'
 
-# A killed program leaves half a line; damage elsewhere is trouble.
+# Half a line at the end, which a killed program leaves, is ignored; damage elsewhere is an error.
 printf '{"step":21,"lo' >> changed/metrics.jsonl
 expect_exit 1 "$mtf_compare" one changed
 sed -i '3s/$/}/' changed/metrics.jsonl
 expect_exit 2 "$mtf_compare" one changed
 expect_text "changed/metrics.jsonl:3: "
 
-# The last byte of a checkpoint's weights.
+# The last byte of a checkpoint's weights differs.
 cp -r one torn
 weights=$(ls torn/checkpoints/step-00000020/*.safetensors | tail -n 1)
 truncate -s -1 "$weights" && printf '\001' >> "$weights"
@@ -62,7 +63,7 @@ expect_exit 2 "$mtf_compare" one torn
 expect_text "$(basename "$weights")"
 expect_exit 0 "$mtf_compare" one torn --metrics
 
-# Files of tensors.
+# Files of tensors are compared.
 sgd=$source_dir/tests/golden/02_toy_sgd/tensors.safetensors
 adafactor=$source_dir/tests/golden/02_toy_adafactor/tensors.safetensors
 expect_exit 0 "$mtf_compare" "$sgd" "$sgd"
@@ -72,7 +73,7 @@ expect_verdict '^different: first tensor '
 expect_exit 2 "$mtf_compare" "$sgd" "$source_dir/configs/models/toy.yaml"
 [ "$(wc -l < out)" = 1 ] || fail "trouble is not said in one line"
 
-# Usage.
+# Help and errors of usage.
 expect_exit 0 "$mtf_compare" --help
 expect_text "usage: mtf-compare RUN_A RUN_B"
 [ "$(wc -l < out)" -le 45 ] || fail "--help is longer than a screen"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Each configuration that ships is run: small models for a few steps, alone and with each small layout; Transformers of full
-# size are explained, with the numbers of parameters that are known of them.
+# Runs each configuration in configs/: small models for a few steps, alone and with each small layout;
+# Transformers of full size are explained, and must have the published numbers of parameters.
 source "$2/tests/end_to_end/common.sh"
 configs=$source_dir/configs
 read -ra data <<< "$(mnist_data)"
 read -ra small_layouts <<< "$(cd "$configs/layouts" && echo [a-z]*.yaml)"
 touch used
 
-# use FILE...: full paths of files of configs/; they count as run.
+# use FILE...: sets `files` to the full paths of files in configs/, and records that these were run.
 use() {
   local file
   for file in "$@"; do
@@ -51,7 +51,7 @@ for model in models/mnist.yaml models/mnist_dropout.yaml runs/quickstart.yaml; d
 done
 on_small_layouts 1e-5 toy models/toy.yaml -- "${steps[@]}" train.batch_size=48
 
-# made_up_text SEED LINES: sentences of syllables.
+# made_up_text SEED LINES: prints sentences of syllables.
 made_up_text() {
   awk -v seed="$1" -v lines="$2" 'BEGIN {
     srand(seed); split("ba de ki lo mu na pe ri so tu", syllables, " ")
@@ -74,7 +74,8 @@ while read -r side seed; do
   made_up_text "1$seed" 90 > "ende/dev.en-de.$side"
 done <<< $'en 3\nde 4'
 
-# Transformers that are made small; Adafactor's steps are as long for the smallest gradients, mostly rounding, as for others
+# Transformers are made small. Adafactor's steps are as large for the smallest gradients, which are mostly
+# rounding errors, as for others.
 text=(data.cache=cache vars.max_length=64 train.batch_size=8)
 small=(data.vocabulary=bytes vars.num_heads=8 vars.d_kv=16)
 on_small_layouts 1e-4 lm_tiny models/lm_base.yaml models/tiny.yaml -- "${steps[@]}" "${text[@]}" "${small[@]}" vars.data=english
@@ -96,7 +97,7 @@ explain_config() {  # TEXT FILE... -- ARGUMENT... : the explanation, without any
 
 use models/transformer_defaults.yaml  # which all of them include
 
-# Parameters with a vocabulary of 32,768 (the published ladders of 2018: in billions)
+# Numbers of parameters with a vocabulary of 32,768 (the ladders of 2018 are published in billions).
 while read -r parameters model; do
   explain_config " $parameters elements" "models/$model.yaml" -- data.vocabulary.size=32768
 done << 'END'
@@ -127,7 +128,7 @@ done << 'END'
 END
 explain_config " 4,653,696 elements" models/lm_base.yaml models/tiny.yaml -- data.vocabulary.size=32768
 
-# The layouts of Mesh TensorFlow; 8x8_mp has more positions than bi_base has heads
+# The layouts of Mesh TensorFlow are used; 8x8_mp has more positions than bi_base has heads.
 for layout in "$configs"/layouts/[0-9]*.yaml; do
   model=bi_base
   [ "$(basename "$layout")" != 8x8_mp.yaml ] || model=paper_lm_5

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# mtf-convert: T5 in Hugging Face form, imported, computed with and exported again; own checkpoints to a file and back, also in
-# the middle of a training; mistakes.
+# Tests mtf-convert: T5 models in Hugging Face format are imported, evaluated and exported again; checkpoints
+# are converted to a file and back, also in the middle of a training; errors.
 source "$2/tests/end_to_end/common.sh"
 use_python
 mtf_convert=$(dirname "$mtf_train")/mtf-convert
@@ -8,7 +8,7 @@ mtf_vocab=$(dirname "$mtf_train")/mtf-vocab
 check="$python $source_dir/tests/end_to_end/check_t5.py"
 lengths="data.sequence_length={inputs: 150, targets: 140}"
 
-# What transformers has computed with two random models is what they compute here; exported they are what they were.
+# Two random models compute the same as in transformers; exported again they are unchanged.
 for version in v1_0 v1_1; do
   golden=$source_dir/tests/golden/hf_t5_$version
   expect_exit 0 "$mtf_convert" "$golden" $version
@@ -23,7 +23,7 @@ for version in v1_0 v1_1; do
   expect_exit 0 "$mtf_train" $version/config.yaml run.mode=explain
 done
 
-# Greedy search writes the same 100 texts.
+# Greedy search generates the same 100 texts.
 $check words words.model
 for version in v1_0 v1_1; do
   cp -r "$source_dir/tests/golden/hf_t5_$version" words_$version && chmod -R u+w words_$version
@@ -38,7 +38,8 @@ for version in v1_0 v1_1; do
   cmp words_$version/output words_$version/targets || fail "$version: greedy search writes other texts than transformers"
 done
 
-# Other ways to store the same: several files with an index, bfloat16, other names of the embedding, tables that nothing reads.
+# Other ways to store the same model: several files with an index, bfloat16, other names of the embedding,
+# unused tensors.
 for kind in sharded bfloat16 aliases tied_without_scale bytes; do
   $check make $kind "$source_dir/tests/golden/hf_t5_v1_1" $kind
   expect_exit 0 "$mtf_convert" $kind model_$kind
@@ -48,7 +49,7 @@ for kind in sharded aliases; do
   $check same v1_1/$weights model_$kind/$weights || fail "$kind: other weights"
 done
 $check close v1_1/$weights model_bfloat16/$weights 0.0078125 || fail "bfloat16: other weights"
-# Logits that come from the embedding without a scale do so here, too, and so in what is exported.
+# Logits that are tied to the embedding without a scale stay so in the import and the export.
 tied=tied_without_scale reference=$source_dir/tests/golden/hf_t5_v1_1/reference.safetensors
 expect_exit 0 "$mtf_train" model_$tied/config.yaml run.mode=trace "trace.input=$reference" trace.output=out.safetensors \
   vars.dropout=0 "$lengths"
@@ -61,7 +62,7 @@ expect_exit 0 "$mtf_convert" model_bytes hf_bytes --to hf-t5
 $check same bytes/model.safetensors hf_bytes/model.safetensors || fail "ByT5: exported, the tensors are others"
 grep -q '"extra_ids": 125' hf_bytes/tokenizer_config.json || fail "ByT5: 384 rows are 259 ids and 125 others"
 
-# Training goes on from an import that has a vocabulary.
+# An imported model with a vocabulary can be trained further.
 seq 1 400 | awk '{ print "from " $1 " to " $1 * 7 % 100 }' > inputs.txt
 seq 1 400 | awk '{ print "it is " $1 * 3 % 100 }' > targets.txt
 cp -r "$source_dir/tests/golden/hf_t5_v1_1" t5 && chmod -R u+w t5
@@ -80,14 +81,15 @@ train whole 6
 expect_text "variables start from"
 train half 2
 
-# One file with all that the training needs, and the directory that comes back from it goes on as if nothing had happened.
+# One file holds the complete state of a training; the directory that is made from it resumes exactly.
 expect_exit 0 "$mtf_convert" half half.safetensors --all
 expect_exit 0 "$mtf_convert" half.safetensors again
 expect_exit 0 "$mtf_compare" half again --tensors
 expect_exit 0 "$mtf_train" again/config.yaml train.steps=6
 expect_exit 0 "$mtf_compare" whole again --tensors
 
-# Weights alone: the same evaluation, another start, and no training that goes on without its state.
+# Weights alone give the same evaluation and can start another run, but a training cannot resume without its
+# state.
 evaluate() { "$mtf_train" "$1"/config.yaml run.mode=evaluate 2> evaluate.log | sed 's/"seconds":[^,}]*//' || { cat evaluate.log; fail "evaluate $1"; }; }
 evaluate whole > expected
 expect_exit 0 "$mtf_convert" whole whole.safetensors
@@ -106,7 +108,7 @@ expect_exit 0 "$mtf_convert" whole/checkpoints/step-00000002 two.safetensors --f
 expect_exit 0 "$mtf_convert" whole copy --to model
 $check same whole.safetensors copy/checkpoints/step-00000006/weights.safetensors || fail "--to model: other weights"
 
-# A file of weights does where a checkpoint does; what it lacks is said.
+# A file of weights can be used in place of a checkpoint; what it lacks is reported.
 "$mtf_train" whole/config.yaml run.mode=evaluate evaluate.checkpoint=whole.safetensors 2> evaluate.log | sed 's/"seconds":[^,}]*//' |
   cmp - expected || fail "evaluate.checkpoint=FILE: another evaluation: $(cat evaluate.log)"
 head -n 5 inputs.txt > some_inputs && head -n 5 targets.txt > some_targets
@@ -122,14 +124,14 @@ $check bare whole.safetensors less.safetensors encoder/rms_norm/scale
 expect_exit 1 "$mtf_train" whole/config.yaml run.mode=infer infer.checkpoint=less.safetensors infer.input=some_inputs
 expect_text "less.safetensors lacks 1 of the model's variables: encoder/rms_norm/scale; it has decoder/"
 
-# An evaluation needs what it evaluates, and no training data.
+# An evaluation needs its own data sets, but no training data.
 for without in data.train.inputs=absent data.train=null; do
   "$mtf_train" whole/config.yaml run.mode=evaluate $without 2> evaluate.log | sed 's/"seconds":[^,}]*//' | cmp - expected ||
     fail "evaluation with $without: $(cat evaluate.log)"
 done
 expect_exit 0 "$mtf_train" models/t5/config.yaml run.mode=evaluate data.train=null "$dev" data.sequence_length=32 train.batch_size=4
 
-# A configuration need not say when a training ends to say which model it is of.
+# A configuration without the end of training suffices to describe the model.
 sed '/^  steps: 6$/d' whole/config.yaml > no_end.yaml
 expect_exit 0 "$mtf_convert" bare.safetensors no_end --config no_end.yaml
 expect_exit 0 "$mtf_convert" no_end hf_no_end --to hf-t5
@@ -138,7 +140,7 @@ expect_exit 0 "$mtf_convert" no_end.safetensors no_end_again
 expect_exit 2 "$mtf_train" no_end_again/config.yaml run.model_dir=trained
 expect_text "nothing says when training ends"
 
-# Heads and d_kv of attention layers apart: the same elements, and the same T5.
+# Separate dimensions heads and d_kv in attention layers give the same elements, and the same T5.
 sed -e 's/^\( *\)num_heads: 3$/&\n\1combine_dims: false/' -e 's/{num_heads: 3,/{combine_dims: false, num_heads: 3,/' \
   whole/config.yaml > apart.yaml
 [ "$(grep -c 'combine_dims: false' apart.yaml)" = 2 ] || fail "other attention layers in config.yaml"
@@ -152,7 +154,7 @@ cmp infer.latest infer.apart || fail "combine_dims: false: other texts"
 expect_exit 0 "$mtf_train" apart/config.yaml run.model_dir=apart_on checkpoint.init.path=whole train.steps=2 checkpoint.every=2 $data
 expect_exit 0 "$mtf_train" whole/config.yaml run.model_dir=together_again checkpoint.init.path=apart_on train.steps=1
 
-# Running means of the weights are what is measured, and so what leaves.
+# Evaluations measure the running means of the weights, so these are exported.
 train mean 4 train.ema_decay=0.9
 expect_exit 0 "$mtf_convert" mean mean.safetensors
 expect_exit 0 "$mtf_convert" mean raw.safetensors --raw
@@ -161,13 +163,13 @@ evaluate mean > expected
 expect_exit 0 "$mtf_convert" mean.safetensors mean_model
 evaluate mean_model | cmp - expected || fail "running means evaluate to something else"
 
-# A model that was trained here leaves in Hugging Face form with its vocabulary, and comes back.
+# A model that was trained here is exported in Hugging Face format with its vocabulary, and imported again.
 cmp spiece.model hf_whole/spiece.model || fail "the vocabulary is not there"
 grep -q '"extra_ids": 56' hf_whole/tokenizer_config.json || fail "56 rows have no piece"
 expect_exit 0 "$mtf_convert" hf_whole whole_again
 $check same whole.safetensors whole_again/$weights || fail "there and back the weights are others"
 
-# Nothing is written over, and nothing but a model is replaced.
+# Existing files are not overwritten, and --force replaces only models.
 expect_mistake() {  # CODE TEXT ARGUMENT...
   local code=$1 text=$2
   shift 2
@@ -186,7 +188,7 @@ mkdir -p letters && touch letters/mine
 expect_mistake 1 "letters holds no model, and is not replaced" half letters --to model --force
 expect_mistake 1 "cannot write absent/x.safetensors: No such file" half absent/x.safetensors
 
-# Mistakes.
+# Help, and errors of usage and of files.
 expect_exit 0 "$mtf_convert" --help
 expect_text "usage: mtf-convert FROM TO"
 [ "$(wc -l < out)" -le 45 ] || fail "--help is longer than a screen"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What the programs and the CUDA backend depend on: programs start without any library of CUDA, the backend loads
-# without a driver and without those libraries that it looks for itself, and it shows one function.
+# Tests the dependencies of the programs and of the CUDA backend: programs start without any CUDA library; the
+# backend loads without a driver and without the libraries that it loads itself, and exports one function.
 source "$(dirname "$0")/common.sh"
 
-# expect_no_cuda FILE: neither itself nor through another library.
+# expect_no_cuda FILE: the file must not depend on CUDA, neither directly nor through another library.
 expect_no_cuda() {
   ! ldd "$1" | grep -E 'lib(cuda|cublas|cudnn|nccl|nv)' >&2 || fail "$1 is linked with CUDA"
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs over several processes with an emulated GPU each: over NCCL (emulated, too) and over Gloo they are the run of one GPU that
-# has all positions. What carries the collectives is said, and follows `cluster.collectives`. A process that is killed ends them all.
+# Tests runs over several processes with an emulated GPU each: over NCCL (also emulated) and over Gloo they
+# equal the run of one GPU that has all positions. The collective backend is printed and follows
+# `cluster.collectives`. A killed process ends all others.
 source "$2/tests/end_to_end/common.sh"
 source "$source_dir/tests/end_to_end/processes.sh"
 use_emulated_gpu
@@ -11,13 +12,13 @@ mnist+=(evaluate=null)
 layouts=$source_dir/configs/layouts
 nccl="collectives: emulated NCCL, from GPU to GPU"
 
-# one DIRECTORY ARGUMENT...: all positions on one GPU.
+# one DIRECTORY ARGUMENT...: runs all positions on one GPU.
 one() {
   local directory=$1
   shift
   expect_exit 0 "$mtf_train" "$@" train.steps=4 devices=cuda:0*4 run.model_dir="$directory"
 }
-# four DIRECTORY LINE ARGUMENT...: in as many processes; the log says LINE.
+# four DIRECTORY LINE ARGUMENT...: runs four processes; the log must contain LINE.
 four() {
   local directory=$1 line=$2
   shift 2
@@ -30,13 +31,13 @@ for layout in data_parallel_4 model_parallel_4 data_and_model_parallel_4 fsdp_4 
   one $layout "$layouts/$layout.yaml" "${mnist[@]}"
   four $layout-nccl "$nccl" "$layouts/$layout.yaml" "${mnist[@]}" devices=cuda
   agree $layout-nccl $layout
-  # What a process sends is what explain says.
+  # A process sends as many bytes as explain predicts.
   sent=$(sent_by_a_process)
   expect_exit 0 "$mtf_train" "$layouts/$layout.yaml" "${mnist[@]}" run.mode=explain
   expect_text "$sent sent by a position in "
 done
 
-# Through the host: the sums are those of one GPU.
+# Collectives through the host give the same sums as one GPU.
 four gloo 'collectives: Gloo, through the host (rank 0: `cluster.collectives: gloo`)' "$layouts/data_and_model_parallel_4.yaml" "${mnist[@]}" \
   devices=cuda cluster.collectives=gloo
 expect_same_run 4 data_and_model_parallel_4 gloo
@@ -54,15 +55,16 @@ all_end 100 0 0
 said 0 "collectives: Gloo, through the host (rank 1 has emulated NCCL 2.28, rank 0 emulated NCCL 2.27)"
 expect_same_run 4 data_parallel_4 versions
 
-# Several positions in each process.
-# launch PROCESSES POSITIONS ARGUMENT...: mtf-train in as many processes, with so many each.
+# Each process may have several positions. launch PROCESSES POSITIONS ARGUMENT...: runs mtf-train in PROCESSES
+# processes with POSITIONS positions each.
 launch() {
   local processes=$1 positions=$2 devices="" i
   shift 2
   for ((i = 0; i < processes; i++)); do devices+="${devices:+, }cuda:$i*$positions"; done
   expect_exit 0 timeout 300 "$mtf_launch" -n "$processes" -- "$mtf_train" "$@" "devices=[$devices]"
 }
-# several PROCESSES POSITIONS DIRECTORY ARGUMENT...: a run, over NCCL unless an argument says otherwise; explain knows what it sends.
+# several PROCESSES POSITIONS DIRECTORY ARGUMENT...: starts a run, over NCCL unless an argument says
+# otherwise; it must send the bytes that explain predicts.
 several() {
   local processes=$1 positions=$2 directory=$3 sent
   shift 3
@@ -72,12 +74,13 @@ several() {
   launch "$processes" "$positions" "$@" run.mode=explain
   expect_text "$sent sent by a process to others"
 }
-# gpu_memory DIRECTORY: bytes that the first process has allocated there.
+# gpu_memory DIRECTORY: prints the GPU memory that the first process has allocated, in bytes.
 gpu_memory() { sed -n '$s/.*"memory_bytes":\([0-9]*\).*/\1/p' "$1/metrics.jsonl"; }
-# explained_memory LINE: bytes of a line of the last explanation, for the whole process.
+# explained_memory LINE: prints the bytes of a line of the last explanation, for the whole process.
 explained_memory() { sed -n "s/.*\"$1\": *\([0-9]*\).*/\1/p" out | tail -n 1; }
-# scratch_as_explained PROCESSES POSITIONS DIRECTORY ARGUMENT...: what the run in DIRECTORY has and one over Gloo has not is what explain
-# says: scratch memory, and other temporaries, since fewer collectives are in flight where each takes scratch memory.
+# scratch_as_explained PROCESSES POSITIONS DIRECTORY ARGUMENT...: the memory of the run in DIRECTORY must
+# differ from that of a run over Gloo as explain predicts: by scratch memory, and by other temporaries, since
+# fewer collectives are in flight if each needs scratch memory.
 scratch_as_explained() {
   local processes=$1 positions=$2 directory=$3 measured explained
   shift 3
@@ -87,7 +90,7 @@ scratch_as_explained() {
   explained=$(($(explained_memory "scratch of collectives between GPUs") + $(explained_memory temporaries)))
   launch "$processes" "$positions" "$@" run.mode=explain explain.format=json cluster.collectives=gloo
   explained=$((explained - $(explained_memory temporaries)))
-  # Temporaries are whole pages in the plan.
+  # Temporaries are rounded to whole pages in the plan.
   local more=$((explained - measured))
   [ ${more#-} -lt 8192 ] || fail "$directory: $measured bytes more than over Gloo, explain says $explained"
 }
@@ -102,14 +105,14 @@ eight=("${mnist[@]}" "mesh=data:4;model:2" "layout=batch:data;hidden:model" para
 expect_exit 0 "$mtf_train" "${eight[@]}" train.steps=4 devices=cuda:0*8 run.model_dir=eight
 several 2 4 eight-two "${eight[@]}"
 agree eight-two eight
-# Rows of three positions over processes of two.
+# Mesh rows of three positions are spread over processes of two positions.
 uneven=("${mnist[@]}" "mesh=rows:2;cols:3" "layout=batch:rows;hidden:cols")
 expect_exit 0 "$mtf_train" "${uneven[@]}" train.steps=4 devices=cuda:0*6 run.model_dir=six
 several 3 2 six-three "${uneven[@]}"
 agree six-three six
 scratch_as_explained 3 2 six-three "${uneven[@]}"
 
-# A language model: bfloat16, microbatches, all copies compared, each collective awaited at once.
+# A language model runs with bfloat16, microbatches, comparison of all replicas, and without overlap.
 lm=(lm.yaml "mesh=rows:2;cols:2" "layout=batch:rows;heads:cols;d_ff:cols;vocab:cols" parameter_layout=d_model:rows)
 one microbatches "${lm[@]}" train.ema_decay=0.9 train.microbatches=2
 four microbatches-nccl "$nccl" "${lm[@]}" train.ema_decay=0.9 train.microbatches=2 devices=cuda
@@ -131,7 +134,8 @@ one length lm.yaml "mesh=rows:2;depth:2" "layout=batch:rows;length:depth"
 four length-nccl "$nccl" lm.yaml "mesh=rows:2;depth:2" "layout=batch:rows;length:depth" devices=cuda
 agree length-nccl length
 
-# A process for each GPU is started where no launcher has; it goes on with what one GPU has begun, evaluates, and writes texts.
+# Without a launcher a process is started for each GPU. The run resumes one that a single GPU has begun,
+# evaluates, and generates texts.
 expect_exit 0 timeout 100 "$mtf_train" lm.yaml mesh=all:4 layout=batch:all devices=cuda train.steps=2 run.model_dir=alone
 expect_text "$nccl"
 expect_exit 0 "$mtf_train" alone/config.yaml train.steps=4 devices=cuda:0*4
@@ -148,7 +152,7 @@ for devices in cuda cuda:0*4; do
 done
 cmp texts.cuda "texts.cuda:0*4" || fail "other texts on four GPUs"
 
-# --- Killed: the others end at once, and say who it was.
+# --- If a process is killed the others end at once, and name it.
 for positions in 1 2; do
   port=$(free_ports 1)
   for rank in 0 1 2 3; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The memory of decoding, planned before a text is written: caches and programs of the longest batch, when no text ends early. A
-# run that needs more than it may take is refused, and the batch size that is named makes it fit; evaluations that write texts
-# count in the plan of a training run.
+# Tests the memory plan of decoding, which is made before the first text: caches and programs of the longest
+# batch, if no text ends early. A run that exceeds the limit is refused, and the suggested batch size makes it
+# fit. Evaluations that decode texts are part of a training run's plan.
 source "$2/tests/end_to_end/common.sh"
 
 for ((i = 0; i < 128; i++)); do echo "the cat of number $i sees the dog and the bird by the river again"; done > lines
@@ -24,17 +24,17 @@ END
 expect_exit 0 "$mtf_train" translate.yaml run.model_dir=run
 run=("$mtf_train" run/config.yaml run.mode=infer)
 
-# resident COMMAND...: the most bytes that it had; it must not fail.
+# resident COMMAND...: prints the peak resident bytes of the command, which must not fail.
 resident() {
   python3 "$source_dir/tests/end_to_end/resident.py" "$@" || { cat out >&2; fail "$*"; }
 }
-# expect_most PLAN BYTES NAME: that much at most, and not much less.
+# expect_most PLAN BYTES NAME: BYTES must be at most PLAN, and not much less.
 expect_most() {
   awk -v plan="$1" -v bytes="$2" -v name="$3" 'BEGIN {
     printf "%-34s planned %.1f MB, resident %.1f MB (%.3f)\n", name, plan / 1e6, bytes / 1e6, bytes / plan
     exit !(bytes > 0.7 * plan && bytes < 1.03 * plan) }' || fail "$3: the plan is not what was used"
 }
-# An untrained model ends few texts: nearly all have 60 tokens.
+# An untrained model ends few texts early: nearly all have 60 tokens.
 for arguments in "infer.method=greedy infer.batch_size=128" "infer.method={type:\ sample} infer.batch_size=64" \
   "infer.beam_size=4 infer.batch_size=16 infer.input=some"; do
   eval "words=($arguments)"
@@ -50,17 +50,17 @@ for arguments in "infer.method=greedy infer.batch_size=128" "infer.method={type:
   [ "$arguments" != "infer.method=greedy infer.batch_size=128" ] || expect_exit 0 "${run[@]}" "${words[@]}" "run.memory_limit=$((plan + plan / 500))"
   rm -f out.txt
 done
-# The batch size that is named makes it fit.
+# The suggested batch size makes it fit.
 expect_exit 1 "${run[@]}" infer.method=greedy infer.batch_size=128 run.memory_limit=120MB
 expect_text 'this fits: `infer.batch_size: '
 batch=$(sed -n 's/.*`infer.batch_size: \([0-9]*\)`.*/\1/p' out)
 bytes=$(resident "${run[@]}" infer.method=greedy "infer.batch_size=$batch" run.memory_limit=120MB)
 [ "$bytes" -le 123000000 ] || fail "a run that may take 120 MB took $bytes"
-# Weights alone are too many: no line is read.
+# If the weights alone exceed the limit no line is read.
 expect_exit 1 "${run[@]}" infer.input=- run.memory_limit=15MB < /dev/null
 expect_text "  weights"
 
-# Evaluations that write texts are part of the plan of training, in explain and before the first step.
+# Evaluations that decode texts are part of the plan of training, in explain and before the first step.
 evaluation="{type: parallel, inputs: lines, targets: lines, metrics: [loss, bleu]}"
 train=("$mtf_train" translate.yaml "evaluate.datasets={dev: $evaluation}" evaluate.every=1 evaluate.batch_size=1
   "evaluate.infer={method: greedy, max_length: 60, batch_size: 128}")

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Texts written and scored by small models that were trained a moment ago: each method, format and source of lines; the
-# choice of checkpoints; the same texts for any batch and any layout; log-probabilities that decoding and scoring agree on.
+# Tests decoding and scoring with small models that are trained here: each method, format and source of lines;
+# the choice of checkpoints; the same texts for any batch and any layout; equal log-probabilities of decoding
+# and scoring.
 source "$2/tests/end_to_end/common.sh"
 use_python
 
-# texts SEED LINES: sentences, and behind a tab what they become: each word backwards.
+# texts SEED LINES: prints sentences and, after a tab, their targets: each word reversed.
 texts() {
   awk -v seed="$1" -v lines="$2" 'BEGIN {
     srand(seed)
@@ -49,7 +50,7 @@ train: {steps: 400, batch_size: 16, log_every: 100, ema_decay: 0.9}
 evaluate: {every: 200, datasets: {test: {type: parallel, inputs: test.in, targets: test.out}}}
 checkpoint: {every: 100, keep_last: 3, keep_best: {metric: test/loss, count: 1}}
 END
-# Relative positions: no text is too long.
+# With relative positions no text is too long.
 cat > lm.yaml << 'END'
 data:
   train: {type: text, path: train.in}
@@ -89,23 +90,23 @@ for model in translate lm prompted; do
   expect_exit 0 "$mtf_train" $model.yaml run.model_dir=$model
 done
 
-# infer MODEL ARGUMENT...: what it writes to standard output; what it says goes to $work/said.
+# infer MODEL ARGUMENT...: prints the generated texts; standard error is written to $work/said.
 infer() {
   local model=$1
   shift
   "$mtf_train" "$model/config.yaml" run.mode=infer "$@" 2> "$work/said" || { cat "$work/said" >&2; fail "infer $model $*"; }
 }
-# score MODEL ARGUMENT...
+# score MODEL ARGUMENT...: prints the scores.
 score() {
   local model=$1
   shift
   "$mtf_train" "$model/config.yaml" run.mode=score "$@" 2> "$work/said" || { cat "$work/said" >&2; fail "score $model $*"; }
 }
-# expect_same_file FILE FILE WHAT
+# expect_same_file FILE FILE WHAT: the files must be equal.
 expect_same_file() {
   cmp -s "$1" "$2" || { diff "$1" "$2" | head -n 5 >&2; fail "$3"; }
 }
-# expect_lines FILE NUMBER
+# expect_lines FILE NUMBER: the file must have NUMBER lines.
 expect_lines() {
   [ "$(wc -l < "$1")" -eq "$2" ] || fail "$1 has $(wc -l < "$1") lines, not $2"
 }
@@ -134,7 +135,7 @@ expect_same_file crlf.txt beam.txt "ends of lines of Windows, and none behind th
 infer translate infer.input=empty.in infer.output=empty.txt
 [ -e empty.txt ] && [ ! -s empty.txt ] || fail "an empty file gives no empty file"
 [ -z "$(ls ./*.part 2> /dev/null)" ] || fail "a temporary file is left"
-# Nothing is written for an empty line, and the others stay where they are.
+# The result of an empty line is empty, and the other lines keep their places.
 { head -n 2 test.in; echo; echo "  "; sed -n 3,4p test.in; } > gaps.in
 { head -n 2 beam.txt; echo; echo; sed -n 3,4p beam.txt; } > gaps.expected
 infer translate infer.input=gaps.in > gaps.txt
@@ -142,7 +143,7 @@ expect_same_file gaps.txt gaps.expected "empty lines move others"
 infer translate infer.input=gaps.in "infer.method={type: sample, samples: 3}" > gaps3.txt
 expect_lines gaps3.txt 18
 infer translate infer.input=gaps.in infer.n_best=2 | awk -F ' [|][|][|] ' 'NF != 3 { exit 1 }' || fail "n_best: a line without three fields"
-# What is no UTF-8, and control characters
+# Invalid UTF-8 and control characters are accepted.
 printf 'the \377\376 cat\n\001\002\n\303\nthe\tcat\n' > odd.in
 infer translate infer.input=odd.in infer.format=jsonl > odd.jsonl
 expect_lines odd.jsonl 4
@@ -158,7 +159,8 @@ expect_lines long.txt 2
 infer lm infer.input=long.in infer.max_length=5 infer.echo=true > long.txt
 ! grep -q warning said || fail "a line was cut that need not be"
 [[ "$(head -n 1 long.txt)" == "$(head -n 1 long.in | sed 's/ $//')"* ]] || fail "a long line does not come back"
-# A line gets its answer before the next is written: standard input and a fifo as input, standard output and a fifo as output
+# A line gets its answer before the next line is written: from standard input and a fifo, to standard output
+# and a fifo.
 coproc writer { "$mtf_train" translate/config.yaml run.mode=infer 2> /dev/null; }
 process=$writer_PID  # the variable goes with the process
 for line in 1 2 3; do
@@ -347,7 +349,7 @@ compare(load("drawn.jsonl"), load("drawn.scored"), 50)
 compare(load("prompted.jsonl"), load("prompted.scored"), 20)
 for text, number in zip(load("beam.scored"), open("scored.txt"), strict=True):
     assert abs(float(number) - text["log_prob"]) <= 1e-6 * max(1, abs(text["log_prob"]))
-# Only the continuation counts: the last tokens of the whole line.
+# Only the continuation, the last tokens of the whole line, is scored.
 for whole, tail in zip(load("whole.jsonl"), load("tails.jsonl"), strict=True):
     n = len(tail["pieces"])
     assert 0 < n < len(whole["pieces"]) and tail["pieces"] == whole["pieces"][-n:], (whole, tail)

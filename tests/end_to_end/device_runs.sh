@@ -1,5 +1,6 @@
-# Sourced by the tests of runs on a GPU, behind common.sh: $device_steps is the number of steps that are compared. A run on the GPU
-# is the run on the processor: same random numbers, losses that agree, checkpoints that go on there, the same texts.
+# Sourced by the tests of runs on a GPU after common.sh; $device_steps is the number of steps that are
+# compared. A run on the GPU equals the run on the CPU: the same random numbers, losses that agree,
+# checkpoints from which the other resumes, the same texts.
 source "$source_dir/tests/end_to_end/device_models.sh"
 echo "evaluate: {every: $device_steps, datasets: {dev: {type: text, path: dev.en}}}" >> lm.yaml
 mnist+=(evaluate.every=5)
@@ -23,7 +24,7 @@ train: {batch_size: 16, log_every: 1}
 YAML
 steps=train.steps=$device_steps
 
-# on DEVICES DIRECTORY ARGUMENT...
+# on DEVICES DIRECTORY ARGUMENT...: trains on these devices.
 on() {
   local devices=$1 directory=$2
   shift 2
@@ -41,7 +42,7 @@ for run in mnist lm translate; do
 done
 agree mnist-cuda mnist-cpu 1e-4
 
-# Eight positions share the GPU; collectives of all kinds; the step is recorded and replayed.
+# Eight positions share the GPU, with collectives of all kinds; the step is recorded and replayed.
 for layout in data_parallel_4 model_parallel_4 data_and_model_parallel_4 fsdp_4 zero1_4; do
   on cuda:0*4 $layout "$source_dir/configs/layouts/$layout.yaml" "${mnist[@]}"
   agree $layout mnist-cuda 1e-4
@@ -55,7 +56,7 @@ agree replicas lm-cuda 1e-3
 on cuda:0 bfloat16 lm.yaml precision.activation=bfloat16
 agree bfloat16 lm-cuda 3e-2
 
-# Saved on one, continued on the other.
+# A checkpoint that is saved on one device is resumed on the other.
 half=$((device_steps / 2))
 expect_exit 0 "$mtf_train" lm.yaml train.steps=$half devices=cuda:0 run.model_dir=moved
 on cpu moved lm.yaml
@@ -64,7 +65,7 @@ expect_exit 0 "$mtf_train" lm.yaml train.steps=$half devices=cpu run.model_dir=m
 on cuda:0 moved-back lm.yaml
 agree moved-back lm-cpu 1e-3
 
-# Texts of a trained model, by each way of decoding, and scores.
+# A trained model gives the same texts, with each decoding method, and the same scores.
 head -n 12 dev.en > sources
 for arguments in "" "infer.beam_size=4"; do
   for devices in cpu cuda:0; do

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs on a GPU that the host emulates: the CUDA backend without CUDA.
+# Tests runs on a GPU that the host emulates: the CUDA backend without CUDA.
 source "$2/tests/end_to_end/common.sh"
 use_emulated_gpu
 device_steps=6
 source "$source_dir/tests/end_to_end/device_runs.sh"
 
-# Errors of `devices`.
+# Errors in `devices` are reported.
 expect_exit 0 "$mtf_train" --list-devices
 expect_text "cuda:0"
 expect_exit 2 "$mtf_train" "${mnist[@]}" devices=cuda:1

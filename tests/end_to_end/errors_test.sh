@@ -1,42 +1,44 @@
 #!/usr/bin/env bash
-# Mistakes in configurations, data and other files: each ends the run at once with exactly the message that stands beside it,
-# and nothing is written. The cases are in errors/*.txt:
+# Tests errors in configurations, data and other files: each ends the run at once with exactly the expected
+# message, and nothing is written. The cases are in errors/*.txt:
 #
 #   === What is wrong
-#   --- run.yaml                        a file of the case; toy.yaml and images.yaml are there always
+#   --- run.yaml                        a file of the case; toy.yaml and images.yaml always exist
 #   include: toy.yaml
-#   $ mtf-train run.yaml train.stepz=5  the command; before it, commands that make files. Default: mtf-train run.yaml
+#   $ mtf-train run.yaml train.stepz=5  the command, after commands that make files; by default mtf-train run.yaml
 #   --- exit 2
-#   argument 2: ...                     all that the program says
+#   argument 2: ...                     the complete output of the program
 #
-# With --accept as third argument the messages of the program replace those in errors/*.txt (then read the difference).
+# With --accept as third argument the messages of the program replace those in errors/*.txt (review the
+# difference).
 source "$2/tests/end_to_end/common.sh"
 accept=${3:-}
 slowest_allowed=300  # milliseconds
 cases=0 slowest=0 slowest_case="" failed=0
 
-# idx_images COUNT ROWS COLS: an IDX file of black images.
+# idx_images COUNT ROWS COLS: prints an IDX file of black images.
 idx_images() {
   big_endian 2051; big_endian "$1"; big_endian "$2"; big_endian "$3"
   head -c $(($1 * $2 * $3)) /dev/zero
 }
 
-# idx_labels LABEL...: an IDX file of these labels.
+# idx_labels LABEL...: prints an IDX file of these labels.
 idx_labels() {
   big_endian 2049; big_endian $#
   printf "$(printf '\\x%02x' "$@")"
 }
 
-# a_run: two steps of toy.yaml in the directory `run`.
+# a_run: trains two steps of toy.yaml in the directory `run`.
 a_run() { mtf-train toy.yaml run.model_dir=run > /dev/null 2>&1; }
 
-# a_text_run ARGUMENT...: two steps of texts.yaml, which is a model that writes texts, in the directory `run`.
+# a_text_run ARGUMENT...: trains two steps of texts.yaml, a model that generates texts, in the directory
+# `run`.
 a_text_run() {
   printf 'one\ntwo\n' | tee train.en > train.de
   mtf-train texts.yaml run.model_dir=run "$@" > /dev/null 2>&1
 }
 
-# flip_byte FILE OFFSET: turns the bits of a byte.
+# flip_byte FILE OFFSET: inverts the bits of a byte.
 flip_byte() {
   local byte
   byte=$(od -An -tu1 -j "$2" -N 1 "$1")
@@ -45,10 +47,10 @@ flip_byte() {
 
 mtf-train() { timeout 20 "$mtf_train" "$@"; }
 
-# Everything below the working directory, with size and time of change.
+# Lists everything below the working directory, with size and modification time.
 listing() { find . -mindepth 1 -printf '%p %s %T@ %C@\n' | sort; }
 
-# Runs the case that was read: title, files, commands, expected_code, expected.
+# Runs the current case: title, files, commands, expected_code, expected.
 run_case() {
   local begin end code before command
   rm -rf "$work/case" && mkdir "$work/case" && cd "$work/case"
@@ -64,7 +66,7 @@ run_case() {
   done
   before=$(listing)
   local took attempt
-  for attempt in 1 2 3; do  # what a busy machine delays is tried again
+  for attempt in 1 2 3; do  # a case that a busy machine delays is repeated
     code=0
     begin=${EPOCHREALTIME/./}
     eval "${commands[-1]}" < /dev/null > "$work/out" 2>&1 || code=$?  # the standard input here is the file of cases
@@ -89,7 +91,7 @@ report() {
   failed=$((failed + 1))
 }
 
-# Ends a case: runs it; with --accept writes the expected part anew.
+# Ends a case: runs it; with --accept rewrites its expected part.
 end_case() {
   [ -n "$title" ] || return 0
   expected=${expected%"${expected##*[!$'\n']}"}
@@ -97,7 +99,7 @@ end_case() {
   [ -z "$accept" ] || printf '%s\n\n' "$actual" >> "$work/accepted"
 }
 
-# read_cases FILE: runs all cases of a file.
+# read_cases FILE: reads and runs all cases of a file.
 read_cases() {
   local line section=""
   file=$(basename "$1") title=""

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# run.mode=explain: nothing is written, the numbers are those that a run counts, the JSON document is one, and a model of a
-# billion parameters on 512 positions is explained at once.
+# Tests run.mode=explain: nothing is written, the numbers are those that a run counts, the JSON document is
+# valid, and a model of a billion parameters on 512 positions is explained quickly.
 source "$2/tests/end_to_end/common.sh"
 read -ra data <<< "$(mnist_data)"
 models=$source_dir/configs/models layouts=$source_dir/configs/layouts
 mnist=("${data[@]}" train.batch_size=48 train.epochs=null)
 toy=("$models/toy.yaml" vars.more_pairs=4)
 
-# compare_with_run NAME ARGUMENT...: FLOPs and bytes of the JSON document are what three steps count.
+# compare_with_run NAME ARGUMENT...: the FLOPs and bytes of the JSON document must be those that three steps
+# count.
 compare_with_run() {
   local name=$1
   shift
@@ -33,13 +34,13 @@ for layout in single data_parallel_4 model_parallel_4 data_and_model_parallel_4 
 done
 compare_with_run toy-microbatches "$models/toy.yaml" "$layouts/fsdp_4.yaml" vars.more_pairs=4 train.microbatches=4
 
-# Nothing is created, whatever run.model_dir says.
+# No file is created, whatever run.model_dir says.
 touch before && ls > before
 expect_exit 0 "$mtf_train" "$models/mnist.yaml" "$layouts/fsdp.yaml" "${mnist[@]}" run.mode=explain run.model_dir=new
 ls > after
 diff before <(grep -v '^after$' after) || fail "explain has written something"
 
-# What a person reads: the text ends with the verdict on memory; a mesh dimension that nobody uses is named.
+# The text for people ends with the verdict on memory and names an unused mesh dimension.
 expect_exit 0 "$mtf_train" "${toy[@]}" run.mode=explain "mesh=rows:2;idle:4" layout=batch:rows run.memory_limit=1GB
 expect_text "more/*/even/kernel"
 expect_text 'warning: mesh dimension `idle` (4) splits no tensor'
@@ -51,7 +52,7 @@ expect_text "does not fit"
 expect_exit 2 "$mtf_train" "${toy[@]}" run.mode=explain "mesh=all:3" layout=hidden_odd:all
 expect_exit 2 "$mtf_train" "${toy[@]}" run.mode=explain explain.format=xml
 
-# A network of 1.07 billion parameters on 512 positions: under 2 s and 200 MB.
+# A network of 1.07 billion parameters on 512 positions takes less than 2 s and 200 MB.
 cat > billion.yaml << 'END'
 data: {train: {type: identity, size: 256, examples: 100000, dimension: io}}
 model:
@@ -92,8 +93,9 @@ END
   done
 done
 
-# A Transformer of 175 billion parameters on 64 positions, in one process or with a process for each: in seconds, however
-# the layout cuts it. A pass that looks at all instructions for each took 20 s here, the list of all messages as long.
+# A Transformer of 175 billion parameters on 64 positions, in one process or with a process per position,
+# takes seconds with any layout. A quadratic pass over the instructions took 20 s here, and so did the list of
+# all messages.
 cat > gpt3.yaml << 'END'
 data: {train: {type: text, path: none.txt}, vocabulary: {type: sentencepiece, size: 51200}, sequence_length: 2048}
 model:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run.mode=trace on the recorded files of the original system, as they are: the output has their keys, and the losses are the
-# same on every layout. (tests/trainer/golden_toy_test.cc compares the values.)
+# Tests run.mode=trace on unchanged recorded files of Mesh TensorFlow: the output has their keys, and the
+# losses are the same on every layout. (tests/trainer/golden_toy_test.cc compares the values.)
 source "$2/tests/end_to_end/common.sh"
 
 trace() {  # OUTPUT CASE ARGUMENT...
@@ -27,7 +27,8 @@ expect_exit 1 "$mtf_train" "$source_dir/configs/models/toy.yaml" run.mode=trace 
   "trace.input=$source_dir/tests/golden/02_toy_sgd/tensors.safetensors"
 expect_text "input/x"
 
-# The sizes of images are those of the batch: no file of data.train is read. The logits of black images are 0.
+# The sizes of images are those of the batch, and no file of data.train is read. The logits of black images
+# are 0.
 cat > images.yaml <<< 'data: {train: {type: idx, images: absent, labels: absent}}
 model: {type: classifier, input: image, layers: [{dense: {output: {classes: 10}}}]}
 train: {steps: 1, batch_size: 2}'

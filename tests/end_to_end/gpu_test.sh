@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs and unit tests on a GPU; skipped where there is none.
+# Runs the tests of a GPU, end-to-end and unit tests; skipped if there is none.
 source "$2/tests/end_to_end/common.sh"
 "$mtf_train" --list-devices > devices
 if ! grep -q '^cuda:0' devices; then

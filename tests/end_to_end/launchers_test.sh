@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# However two processes are started, they are the same run: by hand, by mtf-launch, mpirun, torchrun (where they are installed),
-# from section `cluster`, from TF_CONFIG, and in the environments of Slurm, PMI, OpenMPI and Kubernetes. The decision is printed;
-# half an environment and positions that cannot be shared are mistakes with exit code 2 and one line.
+# Tests that two processes are the same run however they are started: by hand, by mtf-launch, mpirun, torchrun
+# (if these are installed), from section `cluster`, from TF_CONFIG, and in the environments of Slurm, PMI,
+# OpenMPI and Kubernetes. The source of the decision is printed. An incomplete environment and positions that
+# cannot be shared evenly are errors with exit code 2 and one line.
 source "$2/tests/end_to_end/common.sh"
 source "$source_dir/tests/end_to_end/processes.sh"
 read -ra data <<< "$(mnist_data)"
@@ -11,8 +12,8 @@ options=("${data[@]}" vars.hidden=32 train.batch_size=40 train.epochs=null train
 run=("$mtf_train" "$source_dir/configs/models/mnist_dropout.yaml" "${options[@]}")
 expect_exit 0 "${run[@]}" run.model_dir=reference
 
-# by_hand NAME SOURCE COMMAND...: two processes with what `environment` and `arguments` print for a rank; SOURCE is the
-# decision that process 0 prints.
+# by_hand NAME SOURCE COMMAND...: starts two processes with what `environment` and `arguments` print for a
+# rank; process 0 must print SOURCE as the source of its decision.
 by_hand() {
   local name=$1 source=$2 rank
   for rank in 0 1; do
@@ -26,7 +27,7 @@ by_hand() {
   said 0 "$source"
   expect_same_run $steps reference "$name"
 }
-# together NAME SOURCE LAUNCHER...: two processes that a launcher starts.
+# together NAME SOURCE LAUNCHER...: starts two processes with a launcher.
 together() {
   local name=$1 source=$2
   shift 2
@@ -55,7 +56,7 @@ environment_cluster() { :; }
 arguments_cluster() { echo "cluster.address=127.0.0.1:$port cluster.processes=2 cluster.process=$1"; }
 by_hand cluster 'process 0 of 2 (`cluster.process`)'
 
-# A section with tasks by name; the chief is rank 0, wherever it stands.
+# The section may name tasks; the chief is rank 0, whatever its position.
 next_port
 cat > jobs.yaml << YAML
 cluster:
@@ -98,13 +99,14 @@ next_port
 environment_kubernetes() { echo "JOB_COMPLETION_INDEX=$1 WORLD_SIZE=2 $meeting=$port"; }
 by_hand kubernetes "process 0 of 2 (Kubernetes: JOB_COMPLETION_INDEX, WORLD_SIZE)"
 
-# One process, whatever a launcher says.
+# A process runs alone if the configuration says so, whatever a launcher says, and also in a shell of Slurm.
 expect_exit 0 env RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 "${run[@]}" cluster.processes=1 run.model_dir=alone
 expect_same_run $steps reference alone
 expect_exit 0 env SLURM_JOB_ID=77 SLURM_NTASKS=2 "${run[@]}" run.model_dir=shell
 expect_exit 0 env RANK=1 WORLD_SIZE=2 "${run[@]}" cluster.launcher=none run.model_dir=none
 
-# mistake TEXT [VARIABLE=VALUE...] [-- ARGUMENT...]: exit code 2, and one line (with its place) that holds TEXT.
+# mistake TEXT [VARIABLE=VALUE...] [-- ARGUMENT...]: expects exit code 2 and one line (with its place) that
+# contains TEXT.
 mistake() {
   local text=$1 variables=()
   shift
@@ -134,7 +136,7 @@ mistake 'which of its tasks this process is' -- "cluster.jobs={worker: [a:1, b:1
 mistake 'has no job `wroker`; did you mean `worker`?' -- "cluster.jobs={worker: [a:1, b:1]}" cluster.job=wroker
 mistake "its environment variables (SLURM_PROCID, SLURM_NTASKS, SLURM_STEP_ID) are not set" -- cluster.launcher=slurm
 
-# The positions of the mesh must be shared evenly; the mistake lists how.
+# The positions of the mesh must be shared evenly; the error lists the possible numbers.
 for processes in 3 4; do
   expect_exit 2 "$mtf_launch" -n $processes -- "${run[@]}" mesh=all:10 layout=batch:all run.model_dir=mistake
   expect_text "\`mesh\` has 10 positions, which $processes processes cannot share evenly"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The memory that is planned is the memory that is used, and a run that needs more than it may take is refused before
-# anything is written, under run.memory_limit and in a control group.
+# Tests that a run uses the memory that was planned, and that a run which exceeds run.memory_limit or the
+# limit of a control group is refused before anything is written.
 source "$2/tests/end_to_end/common.sh"
 source "$2/tests/end_to_end/processes.sh"
 
@@ -22,13 +22,14 @@ learning_rate: 0.0001
 train: {steps: 2, batch_size: 256}
 END
 
-# planned ARGUMENT...: bytes that the run of network.yaml needs in this process, as explain says.
+# planned ARGUMENT...: prints the bytes that the run of network.yaml needs in this process, according to
+# explain.
 planned() {
   "$mtf_train" network.yaml "$@" run.mode=explain explain.format=json > explained.json || fail "cannot explain $*"
   python3 -c 'import json; print(json.load(open("explained.json"))["memory"]["process"]["bytes"])'
 }
 
-# expect_planned NAME ARGUMENT...: what a run has resident is what was planned within 5 %.
+# expect_planned NAME ARGUMENT...: the resident memory of a run must be the planned one within 5 %.
 expect_planned() {
   local name=$1 plan bytes
   shift
@@ -46,12 +47,13 @@ expect_planned large_batch train.batch_size=4096
 expect_planned two_by_two "mesh=rows:2;cols:2" "layout=batch:rows;h1:cols;h3:cols"
 expect_planned fsdp "mesh=all:8" layout=batch:all "parameter_layout=io:all;h2:all"
 expect_planned microbatches train.microbatches=4 train.batch_size=2048
-# Evaluations after a save: the snapshot stays, and the buffers of one data set at a time come and go.
+# In evaluations after a save the snapshot stays allocated, and the buffers of one data set at a time.
 set="{type: identity, size: 2048, examples: 3000, dimension: io}"
 expect_planned evaluation "evaluate.datasets={a: $set, b: $set}" evaluate.every=1 checkpoint.every=1 evaluate.batch_size=1024
 
-# expect_planned_processes NAME PROCESSES SHARE FILE ARGUMENT...: what the first process of a run has resident is what was planned
-# within SHARE of it, others have no more, and no position takes a tenth more than one of a single process does.
+# expect_planned_processes NAME PROCESSES SHARE FILE ARGUMENT...: the resident memory of the first process of
+# a run must be the planned one within SHARE of it, other processes must not have more, and no position may
+# take a tenth more than in a single process.
 expect_planned_processes() {
   local name=$1 processes=$2 share=$3 file=$4 rank
   shift 4
@@ -77,7 +79,7 @@ one, many = (document["memory"] for document in documents)
 plan = many["process"]["bytes"]
 resident = [int(open(f"rank.{rank}/bytes").read()) for rank in range(processes)]
 print(f"{name}: planned {plan / 1e6:.1f} MB, resident", *(f"{bytes / 1e6:.1f} MB ({bytes / plan:.3f})" for bytes in resident))
-assert resident[0] > (1 - share) * plan  # others save less, and so have smaller snapshots
+assert resident[0] > (1 - share) * plan  # other processes save less, so their snapshots are smaller
 assert all(bytes < (1 + share) * plan for bytes in resident)
 is_alone = documents[0]["mesh"]["positions"] == processes
 for part in ("position", "process") if is_alone else ("position",):
@@ -90,12 +92,13 @@ network=$work/network.yaml
 expect_planned_processes fsdp 2 0.05 "$network" "mesh=all:2" layout=batch:all "parameter_layout=io:all;h2:all"
 expect_planned_processes zero 2 0.05 "$network" "mesh=all:2" layout=batch:all "optimizer_layout=io:all;h2:all"
 expect_planned_processes data 2 0.05 "$network" "mesh=all:2" layout=batch:all train.microbatches=2
-# The processes themselves are what a tiny run takes.
+# A tiny run measures the memory of the processes themselves.
 for count in 1 2 4; do
   expect_planned_processes tiny "$count" 0.1 "$source_dir/configs/models/toy.yaml" train.steps=20 "mesh=all:4" layout=batch:all
 done
 
-# One byte less than the plan is refused with exit code 1, and nothing is written; the plan itself runs.
+# A limit of one byte less than the plan is refused with exit code 1, and nothing is written; with the plan as
+# limit it runs.
 small=(vars.width=1024)
 need=$(planned "${small[@]}")
 ls > before
@@ -110,12 +113,13 @@ bytes=$(python3 "$source_dir/tests/end_to_end/resident.py" "$mtf_train" network.
   "run.memory_limit=$need") || { cat out >&2; fail "a run that fits was refused"; }
 [ "$bytes" -le $((need + need / 20)) ] || fail "a run that may take $need bytes took $bytes"
 
-# The change that is named makes the run fit.
+# The suggested change makes the run fit.
 expect_exit 1 "$mtf_train" network.yaml "${small[@]}" run.model_dir=refused train.batch_size=4096 run.memory_limit=200MB
 batch=$(sed -n 's/.*`train.batch_size: \([0-9]*\)`.*/\1/p' out)
 expect_exit 0 "$mtf_train" network.yaml "${small[@]}" run.model_dir=smaller "train.batch_size=$batch" run.memory_limit=200MB
 
-# A control group with room for the network and not for two more layers, where this user may make one.
+# A control group has room for the network but not for two more layers. (Skipped if this user cannot make
+# one.)
 group=
 make_group() {
   local own directory
@@ -134,7 +138,7 @@ make_group() {
 in_group() {
   bash -c 'echo $$ > "$0/cgroup.procs" && exec "$@"' "$group" "$@"
 }
-# Less than a weight with its slots and its snapshot is left.
+# Less memory is left than a weight with its slots and its snapshot needs.
 limit=$((need + 8000000))
 if make_group "$limit"; then
   trap 'rmdir "$group"; rm -rf "$work"' EXIT

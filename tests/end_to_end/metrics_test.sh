@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# metrics.jsonl is whole whatever happens to the process or the disk.
+# Tests that metrics.jsonl has only complete lines whatever happens to the process or the disk.
 source "$2/tests/end_to_end/common.sh"
 use_python
 run=("$mtf_train" "$source_dir/configs/models/toy.yaml" train.log_every=1 train.steps=100000000)
 
-# expect_whole_lines FILE: each line is a JSON object and has its newline. Prints their number.
+# expect_whole_lines FILE: each line must be a JSON object with a newline. Prints their number.
 expect_whole_lines() {
   "$python" - "$1" << 'END' || fail "$1 is damaged"
 import json, sys
@@ -16,7 +16,7 @@ print(len(lines))
 END
 }
 
-# Killed at ten random moments after the first line.
+# The run is killed at ten random moments after the first line.
 RANDOM=1
 for i in 1 2 3 4 5 6 7 8 9 10; do
   "${run[@]}" run.model_dir=killed$i > out 2>&1 &
@@ -31,7 +31,7 @@ for i in 1 2 3 4 5 6 7 8 9 10; do
   [ "$(expect_whole_lines killed$i/metrics.jsonl)" -gt 1 ] || fail "no steps"
 done
 
-# A full disk, and a limit of the size of files: one line that says so, and nothing torn.
+# A full disk and a limit on file sizes give one line of error, and no incomplete line.
 expect_exit 1 env MTF_FAULT=metrics.line@3=ENOSPC "${run[@]}" run.model_dir=full
 expect_text "full/metrics.jsonl: cannot be written: No space left on device"
 [ "$(expect_whole_lines full/metrics.jsonl)" = 2 ] || fail "not two lines"
@@ -41,7 +41,7 @@ expect_text "cannot be written: File too large"
 expect_whole_lines limited/metrics.jsonl > lines
 [ "$(cat lines)" -gt 10 ] || fail "$(cat lines) lines in 32 KiB"
 
-# Nobody can read the messages: the run does not mind, and they do not go into its files.
+# If the messages cannot be written the run continues, and they do not get into its files.
 for streams in '2> /dev/full' '>&- 2>&-' '<&- >&- 2>&-'; do
   rm -rf unread
   eval '"${run[@]}" train.steps=20 run.model_dir=unread '"$streams" || fail "ended with exit code $? with $streams"

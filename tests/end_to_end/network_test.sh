@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Two hosts that are joined by a cable, as two network namespaces with a pair of virtual interfaces (MTU 1500): training works
-# over it, with the bits of one process; a cable that is pulled out is diagnosed in time, with the name of the host that is cut
-# off. Needs the rights to make namespaces; without them the test is skipped (exit code 77).
+# Tests training on two hosts, simulated by two network namespaces with a pair of virtual interfaces (MTU
+# 1500): the results have the bits of one process, and a broken connection is diagnosed in time with the name
+# of the lost host. The test needs the rights to make namespaces; without them it is skipped (exit code 77).
 source "$2/tests/end_to_end/common.sh"
 source "$source_dir/tests/end_to_end/processes.sh"
 
@@ -10,7 +10,7 @@ skip() {
   echo "skipped: $*" >&2
   exit 77
 }
-# make_host NUMBER: a network namespace, kept by a process that sleeps, with its own name.
+# make_host NUMBER: makes a network namespace with its own host name, which a sleeping process keeps.
 make_host() {
   unshare --net --uts sh -c "hostname node-$1 && exec sleep 600" 2> errors &
   hosts[$1]=$!
@@ -43,7 +43,8 @@ run=("$mtf_train" "$source_dir/configs/models/mnist_dropout.yaml" "${data[@]}" v
   learning_rate=null evaluate=null run.threads=1 mesh=all:4 layout=batch:all cluster.connect_timeout=20s cluster.collective_timeout=3s)
 expect_exit 0 "${run[@]}" train.steps=$steps run.model_dir=reference
 
-# start_hosts DIRECTORY ARGUMENT...: a process on each host, that meet at the address of the first one.
+# start_hosts DIRECTORY ARGUMENT...: starts a process on each host; they connect at the address of the first
+# one.
 start_hosts() {
   local number directory=$1
   shift
@@ -52,10 +53,10 @@ start_hosts() {
     ids[number]=$!
   done
 }
-# step_time DIRECTORY: milliseconds, the median.
+# step_time DIRECTORY: prints the median time of a step in milliseconds.
 step_time() { sed 's/.*"step_ms":\([0-9.]*\).*/\1/' "$1/metrics.jsonl" | sort -g | sed -n "$((steps / 2))p"; }
 
-# Without a secret nobody is served beyond his own machine.
+# Without a secret only processes on the same machine are served.
 start_hosts refused train.steps=$steps
 all_end 30 2 2
 for number in 0 1; do said $number "10.77.0.1:$port can be reached from other machines, and the processes share no secret"; done
@@ -70,7 +71,8 @@ all_end 60 0 0
 said 0 "meets the others at 10.77.0.1:$port"
 expect_same_run $steps reference cable
 
-# A host that knows itself by a loopback address, as Debian installs it: the others reach it where they reach the store.
+# A host whose name resolves to a loopback address, as Debian installs it, is reached at the address that
+# reaches the store.
 printf '127.0.0.1 localhost\n127.0.1.1 node-0\n' > names.0
 printf '127.0.0.1 localhost\n192.168.77.1 node-0\n' > names.1
 for number in 0 1; do
@@ -83,13 +85,14 @@ all_end 60 0 0
 said 0 "meets the others at node-0:$port"
 expect_same_run $steps reference names
 
-# The connections are those of the cable, and nothing listens but the store, where it was told to.
+# All connections use the virtual interfaces, and only the store listens, at the given address.
 start_hosts addresses train.time=1h
 wait_for has_lines addresses/metrics.jsonl 5
 [ "$(on_host 0 ss -tlnH | awk '{ print $4 }')" = "10.77.0.1:$port" ] || fail "host 0 listens elsewhere: $(on_host 0 ss -tlnH)"
 on_host 0 ss -tnH state established | grep -q '10\.77\.0\.1:[0-9]* *10\.77\.0\.2:' || fail "no connection goes over the cable: $(on_host 0 ss -tn)"
 
-# Pulled out in the middle of it: after cluster.collective_timeout each host knows that it is the other that does not answer.
+# The connection is broken during training: after cluster.collective_timeout each host reports that the other
+# does not answer.
 on_host 1 ip link set cable down
 all_end 30 75 75
 said 0 "rank 1 (node-1, process "
@@ -101,7 +104,7 @@ echo "the cable is pulled out:"
 tail -n 2 out.0 out.1
 on_host 1 ip link set cable up
 
-# A slow cable, where the kernel can delay packets: what a step takes with and without.
+# A slow connection, if the kernel can delay packets: prints the time of a step with and without the delay.
 if on_host 0 tc qdisc add dev cable root netem delay 20ms 2> errors; then
   start_hosts slow train.steps=$steps
   all_end 120 0 0

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Parameter servers as processes on this machine: synchronous training has the bits of one process, asynchronous
-# training learns and keeps its bound, and what is lost has a name.
+# Tests parameter servers as processes on this machine: synchronous training has the bits of one process,
+# asynchronous training learns and respects its bound, and lost processes are named. Usage:
 # parameter_server_test.sh MTF_TRAIN SOURCE_DIR
 . "$(dirname "$0")/common.sh"
 
@@ -11,7 +11,7 @@ common="$(mnist_data) vars.hidden=32 run.threads=1 train.batch_size=60 train.epo
 common+=" evaluate.every=0"
 timeouts="cluster.connect_timeout=20s cluster.collective_timeout=20s"
 
-# Ports that are free now.
+# Finds ports that are free now.
 free_ports() {
   local port ports=()
   while [ ${#ports[@]} -lt "$1" ]; do
@@ -28,7 +28,8 @@ cluster() {
   (IFS=,; echo "cluster: {jobs: {ps: [${all[*]:0:$1}], worker: [${all[*]:$1}]}}") > cluster.yaml
 }
 
-# task NAME JOB NUMBER ARGUMENT...: starts a process; its output goes to NAME.JOB.NUMBER, its id into $pid.
+# task NAME JOB NUMBER ARGUMENT...: starts a process; its output is written to NAME.JOB.NUMBER, its id to
+# $pid.
 task() {
   local name=$1 job=$2 number=$3
   shift 3
@@ -39,7 +40,7 @@ task() {
   jobs_running+=("$pid")
 }
 
-# together NAME SERVERS WORKERS ARGUMENT...: a whole run, which must end well.
+# together NAME SERVERS WORKERS ARGUMENT...: starts all processes of a run, which must succeed.
 together() {
   local name=$1 servers=$2 workers=$3 pids=() i
   shift 3
@@ -51,7 +52,7 @@ together() {
   done
 }
 
-# with_tf_config NAME JOBS TYPE INDEX ARGUMENT...: a task whose environment has TF_CONFIG; as task().
+# with_tf_config NAME JOBS TYPE INDEX ARGUMENT...: starts a task whose environment has TF_CONFIG, like task().
 with_tf_config() {
   local name=$1 jobs=$2 type=$3 index=$4
   shift 4
@@ -71,7 +72,7 @@ begun() {
   fail "$1 does not begin"
 }
 
-# joined: waits until a worker has a connection with the first address of cluster.yaml.
+# joined: waits until a worker is connected to the first address of cluster.yaml.
 joined() {
   local i port
   port=$(printf %04X "$(sed -n 's/[^:]*: {jobs: {ps: \[127.0.0.1:\([0-9]*\).*/\1/p' cluster.yaml)")
@@ -79,7 +80,7 @@ joined() {
   fail "no worker has a connection with the server"
 }
 
-# ends_with CODE PROCESS NAME: how a process ends.
+# ends_with CODE PROCESS NAME: the process must end with CODE.
 ends_with() {
   local code=0
   wait "$2" || code=$?
@@ -93,7 +94,7 @@ alone() {
   expect_exit 0 "$mtf_train" "$source_dir/configs/models/mnist.yaml" $common "$@" run.model_dir="$name"
 }
 
-# same_weights NAME NAME: the files of the last checkpoints are the same, whoever wrote them.
+# same_weights NAME NAME: the files of the last checkpoints must be the same, whichever process wrote them.
 same_weights() {
   local first second stem
   first=$(ls -d "$1"/checkpoints/step-* | tail -1) second=$(ls -d "$2"/checkpoints/step-* | tail -1)
@@ -107,13 +108,13 @@ same_weights() {
 sync="train.strategy={type: parameter_server, mode: sync}"
 async="train.strategy={type: parameter_server, mode: async}"
 
-# Synchronous: the bits of one process with as many positions.
+# Synchronous training has the bits of one process with as many positions.
 alone one_of_2 mesh=all:2 layout=batch:all train.steps=12
 together sync_1_2 1 2 "$sync" mesh=all:2 layout=batch:all train.steps=12
 same_weights one_of_2 sync_1_2
 cmp <(losses one_of_2) <(losses sync_1_2) || fail "the losses differ"
 
-# The same jobs in TF_CONFIG, whose chief is worker 0; its evaluator has nothing to do.
+# The same jobs are given by TF_CONFIG, whose chief is worker 0; its evaluator has nothing to do.
 IFS=, read -ra ports <<< "$(free_ports 4)"
 tf_jobs="{\"ps\": [\"${ports[0]}\"], \"chief\": [\"${ports[1]}\"], \"worker\": [\"${ports[2]}\"],"
 tf_jobs+=" \"evaluator\": [\"${ports[3]}\"]}"
@@ -143,18 +144,19 @@ grep -Eq 'layer_1/kernel` .* is split along `[a-z]+`: 0 to [0-9]+ at 0, [0-9]+ t
 cmp <(sed 's/"time.*//' one_of_3/metrics.jsonl) <(sed 's/"time.*//' sync_2_3/metrics.jsonl) || fail "the metrics differ"
 diff <(sed 's/"seconds.*//' one_of_3/evaluate.jsonl) <(sed 's/"seconds.*//' sync_2_3/evaluate.jsonl) ||
   fail "the evaluations differ"
-# Patterns put variables where they say; the others go by bytes.
+# Patterns place the variables that they match; the others are placed by size.
 together patterns 2 3 "$sync" mesh=all:3 layout=batch:all train.steps=12 "$adam" learning_rate=0.001 \
   train.ema_decay=0.9 "train.strategy.placement={layer_1: 1}"
 same_weights one_of_3 patterns
 grep -q "is split" patterns/log.txt && fail "a variable of a pattern is split"
-# Several positions in each worker, split both ways; microbatches.
+# Each worker may have several positions, split over both mesh dimensions, and microbatches.
 alone one_of_12 mesh="rows:6;cols:2" layout="batch:rows;hidden:cols" train.steps=6 train.microbatches=2
 together sync_2_3_mesh 2 3 "$sync" mesh="rows:6;cols:2" layout="batch:rows;hidden:cols" train.steps=6 \
   train.microbatches=2
 expect_close <(losses one_of_12) <(losses sync_2_3_mesh) 1e-5
 
-# Not finite: back to the last checkpoint (here the start) at half the rate, until it goes well.
+# After values that are not finite the run goes back to the last checkpoint (here the start) at half the rate,
+# until it succeeds.
 diverges="optimizer=sgd learning_rate=1e10 train.on_divergence=restore checkpoint.every=null train.steps=12"
 # shellcheck disable=SC2086
 alone one_restored mesh=all:2 layout=batch:all $diverges
@@ -165,12 +167,13 @@ for name in one_restored sync_restored; do grep -o "goes back to step.*" $name/l
 grep -q "goes back to step 0, with 0.5 times" sync_restored.restored || fail "nothing diverges"
 cmp one_restored.restored sync_restored.restored || fail "the runs go back differently"
 
-# A checkpoint of a run with servers goes on without them, and the reverse.
+# A run without servers resumes from a checkpoint of a run with servers, and the reverse.
 alone sync_1_2 train.strategy=all_reduce mesh=all:2 layout=batch:all train.steps=18
 together one_of_2 1 2 "$sync" mesh=all:2 layout=batch:all train.steps=18
 same_weights one_of_2 sync_1_2
 
-# Asynchronous. One batch at a time is the same as one process; otherwise the bound holds and the run learns.
+# Asynchronous training: one batch at a time gives the same as one process; otherwise the bound holds and the
+# run learns.
 alone one train.steps=12
 together async_0 2 2 "train.strategy={type: parameter_server, mode: async, max_staleness: 0}" train.steps=12
 same_weights one async_0
@@ -187,7 +190,7 @@ tail -1 async/metrics.jsonl | grep -q '"step":80,.*"staleness_mean":' || fail "n
 tail -1 async/evaluate.jsonl | grep -Eq '"accuracy":(1|0\.9)' || fail "the run does not learn"
 sed -n 's/.*\(worker [12]\) leaves after \([0-9]*\) batches/\2/p' async.worker.1 | grep -q . || fail "no farewell"
 
-# Not finite again and again: all end with 3, whoever's batch was the last.
+# If values are repeatedly not finite, all processes end with 3, whichever worker had the last batch.
 for arguments in "train.on_divergence=skip train.steps=300" "train.steps=300"; do
   cluster 1 2
   pids=()
@@ -201,11 +204,11 @@ for arguments in "train.on_divergence=skip train.steps=300" "train.steps=300"; d
   rm -r diverged
 done
 
-# An asynchronous run goes on after its checkpoint, with each batch once.
+# An asynchronous run resumes from its checkpoint, with each batch once.
 together async 1 2 "$async" train.epochs=13
 tail -1 async/metrics.jsonl | grep -q '"step":87,.*"examples":5220' || fail "the run does not go on"
 
-# A worker that is killed does not stop the others, and a late one joins.
+# A killed worker does not stop the others, and a late one joins.
 cluster 1 3
 task killed ps 0 "$async" train.steps=5000 train.log_every=100
 server=$pid
@@ -223,7 +226,7 @@ done
 grep -q "worker 1 (127.0.0.1:.* was lost; the others go on" killed.ps.0 || fail "the lost worker is not named"
 tail -1 killed/metrics.jsonl | grep -q '"step":5000,.*"examples":300000' || fail "not every batch was done once"
 
-# SIGTERM to a server: the workers save and leave, and the servers after them.
+# After SIGTERM to a server the workers save and leave, and the servers after them.
 for mode in sync async; do
   cluster 2 2
   arguments=("train.strategy={type: parameter_server, mode: $mode}" train.steps=100000 train.log_every=100)
@@ -247,7 +250,8 @@ for mode in sync async; do
   ls -d $name/checkpoints/step-* > out || fail "$mode: nothing was saved"
 done
 
-# SIGTERM to a worker in asynchronous training: it leaves, the others go on. To the chief: the run ends.
+# After SIGTERM in asynchronous training a worker leaves and the others continue; if it is the chief, the run
+# ends.
 cluster 1 2
 task leaving ps 0 "$async" train.steps=100000 train.log_every=100
 server=$pid
@@ -265,7 +269,7 @@ kill -TERM "$chief"
 ends_with 143 "$chief" leaving
 ends_with 0 "$server" leaving
 
-# To a server without a run: it ends at once.
+# After SIGTERM a server without a run ends at once.
 cluster 1 1
 task unused ps 0 "$async" train.steps=1
 server=$pid
@@ -274,7 +278,7 @@ kill -TERM "$server"
 ends_with 143 "$server" unused
 grep -q "stopped by a signal before the run began" unused.ps.0 || fail "an unused server does not say so"
 
-# A server that is killed ends the run with its name.
+# A killed server ends the run, which names it.
 for mode in sync async; do
   cluster 2 2
   arguments=("train.strategy={type: parameter_server, mode: $mode}" train.steps=100000 train.log_every=100)
@@ -296,8 +300,7 @@ for mode in sync async; do
     { cat "dead_$mode.worker.0"; fail "$mode: the lost server is not named"; }
 done
 
-# mtf-launch starts all of them again, and they go on from the last checkpoint; synchronous ones as if nothing had
-# been.
+# mtf-launch restarts all of them, and they resume from the last checkpoint; synchronous runs resume exactly.
 long=(train.steps=1500 checkpoint.every=50 "optimizer={type: adam, clip_norm: 0.5}" learning_rate=0.001)
 alone undisturbed mesh=all:2 layout=batch:all "${long[@]}"
 for mode in sync async; do
@@ -323,7 +326,7 @@ done
 same_weights undisturbed again_sync
 cmp <(sed 's/"time.*//' undisturbed/metrics.jsonl) <(sed 's/"time.*//' again_sync/metrics.jsonl) || fail "the metrics differ"
 
-# Another configuration on one worker.
+# One worker has another configuration.
 cluster 1 2
 task other ps 0 "$async" train.steps=10 cluster.connect_timeout=5s
 server=$pid
@@ -338,7 +341,7 @@ wait "$server" || code=$?
 [ $code -eq 75 ] || fail "exit code $code of a server without a chief"
 grep -q "worker 0 did not connect within 5 s" other.ps.0 || fail "the missing worker is not named"
 
-# What cannot work.
+# Configurations that cannot work are reported.
 # shellcheck disable=SC2086
 expect_exit 2 "$mtf_train" "$source_dir/configs/models/mnist.yaml" $common "$async" train.steps=1
 expect_text '`train.strategy: parameter_server` needs servers'
@@ -357,7 +360,7 @@ expect_exit 2 "$mtf_train" "$source_dir/configs/models/mnist.yaml" cluster.yaml 
 expect_text 'the layout splits `layer_1/kernel`'
 expect_text 'between processes, but with parameter servers each worker has whole variables'
 
-# The configuration of a worker can be explained, on the mesh of one.
+# The configuration of a worker can be explained, on the mesh of a single worker.
 # shellcheck disable=SC2086
 expect_exit 0 "$mtf_train" "$source_dir/configs/models/mnist.yaml" cluster.yaml $common "$async" train.steps=1 \
   run.mode=explain cluster.job=worker

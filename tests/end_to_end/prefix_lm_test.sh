@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Language models whose prompt sees itself as a whole: the log-probabilities that decoding reports are those of scoring the same
-# text behind the same prompt, with and without a forced beginning, which is no part of the prompt.
+# Tests prefix language models, which attend to the prompt in both directions: the log-probabilities of
+# decoding are those of scoring the same text after the same prompt, with and without a forced beginning,
+# which is not part of the prompt.
 source "$2/tests/end_to_end/common.sh"
 use_python
 
@@ -16,7 +17,8 @@ awk 'BEGIN {
 rev train.in > train.out
 head -n 60 train.in > test.in
 
-# texts TYPE: what it is trained on. delimited_lm: a prompt ends with an end of sequence; lm: it does not.
+# texts TYPE: prints training texts. For delimited_lm prompts end with an end-of-sequence token, for lm they
+# do not.
 texts() {
   echo "{type: parallel, inputs: train.in, targets: train.out$([ "$1" = delimited_lm ] || echo ', as: targets')}"
 }
@@ -37,7 +39,7 @@ END
   expect_exit 0 "$mtf_train" $type.yaml run.model_dir=$type
 done
 
-# infer TYPE ARGUMENT...; score TYPE ARGUMENT...: to standard output
+# infer TYPE ARGUMENT... and score TYPE ARGUMENT... write to standard output.
 infer() {
   "$mtf_train" "$1/config.yaml" run.mode=infer infer.input=test.in infer.max_length=24 infer.format=jsonl "${@:2}" 2> said ||
     { cat said >&2; fail "infer $*"; }
@@ -45,13 +47,13 @@ infer() {
 score() {
   "$mtf_train" "$1/config.yaml" run.mode=score score.per_token=true "${@:2}" 2> said || { cat said >&2; fail "score $*"; }
 }
-# texts_of BEGINNINGS WRITTEN: lines that begin with those and go on with what was written.
+# texts_of BEGINNINGS WRITTEN: prints the lines of BEGINNINGS, each continued with the generated text.
 cat > texts_of.py << 'END'
 import json, sys
 for begin, written in zip(open(sys.argv[1]), open(sys.argv[2]), strict=True):
     print(begin.rstrip("\n") + json.loads(written)["text"])
 END
-# compare WRITTEN SCORED: the last tokens of each text have the same log-probabilities in both.
+# compare WRITTEN SCORED: the last tokens of each text must have the same log-probabilities in both.
 cat > compare.py << 'END'
 import json, sys
 def load(name):
@@ -83,7 +85,7 @@ for type in lm delimited_lm; do
   done
 done
 
-# Without a prompt each token sees only those before it.
+# Without a prompt each token attends only to those before it.
 score lm score.targets=test.in > whole.jsonl
 sed 's/$/ boat/' test.in > longer
 score lm score.targets=longer > longer.jsonl

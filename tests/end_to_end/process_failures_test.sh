@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Whatever happens to one process of a run, all of them end in time, with exit codes that say whether another start may help
-# (75: a process was lost; 2: configuration), and with a message that names the culprit and what is wrong with it.
-# `process_failures_test.sh MTF_TRAIN SOURCE --table` prints the messages.
+# Tests failures of one process of a run: all processes end in time, with exit codes that say whether a
+# restart may help (75: a process was lost; 2: configuration), and with a message that names the culprit and
+# its problem. `process_failures_test.sh MTF_TRAIN SOURCE --table` prints the messages.
 source "$2/tests/end_to_end/common.sh"
 source "$source_dir/tests/end_to_end/processes.sh"
 read -ra data <<< "$(mnist_data)"
 host=$(hostname)
 timeout=2  # seconds
-limit=30   # in which all must have ended: some timeouts, and what a loaded machine may add
+limit=30   # time in which all must end: some timeouts, and some more for a loaded machine
 run=("$mtf_train" "$source_dir/configs/models/mnist_dropout.yaml" "${data[@]}" vars.hidden=32 train.batch_size=48 train.epochs=null train.time=1h
   learning_rate=null train.log_every=20 evaluate=null run.threads=1 layout=batch:all cluster.connect_timeout=20s cluster.collective_timeout=${timeout}s)
 : > table
 
-# observed CASE RANK...: what these processes have said last, for the table.
+# observed CASE RANK...: adds the last messages of these processes to the table.
 observed() {
   local case=$1 rank
   shift
@@ -21,7 +21,7 @@ observed() {
   done
 }
 
-# begin NAME SIZE [ARGUMENT...]: a run by hand that would not end, and that trains.
+# begin NAME SIZE [ARGUMENT...]: starts SIZE processes of an endless run and waits until it trains.
 begin() {
   local rank
   name=$1 size=$2
@@ -33,26 +33,27 @@ begin() {
   wait_for has_lines "$name/metrics.jsonl" 2
   numbers=("${ids[@]}")
 }
-# "rank 1 (node-a, process 812)", of the run that was begun last.
+# called RANK: prints "rank 1 (node-a, process 812)" for the last run that was begun.
 called() { echo "rank $1 ($host, process ${numbers[$1]})"; }
-# lost RANK: what the others say of one that was killed. With process 0 goes the store, and with it what they know of each other.
+# lost RANK: prints what the others say about a killed process. If it is process 0 the store is lost, too, and
+# so the others have less information about each other.
 lost() {
   [ "$1" = 0 ] && echo "$(called 0) was lost" && return
   echo "$(called "$1") was lost: its process ended without a word (killed, out of memory, or the machine is gone)"
 }
-# silent RANK: of one that was stopped.
+# silent RANK: prints what the others say about a stopped process.
 silent() {
   [ "$1" = 0 ] && lost 0 && return
   echo "$(called "$1") does not answer: stopped, hanging, or cut off from the network"
 }
 
-# flight_record DIRECTORY RANK: the last collectives are there, and can be read.
+# flight_record DIRECTORY RANK: the file of the last collectives must exist and be valid.
 flight_record() {
   python3 -c 'import json, sys; record = json.load(open(sys.argv[1])); assert "all_reduce" in json.dumps(record), record' "$1/flight.rank-$2.json" ||
     fail "$1/flight.rank-$2.json does not have the last collectives"
 }
 
-# --- Killed: the others know it at once. With rank 0 goes the place at which they meet.
+# --- A killed process is noticed at once. With rank 0 the store is lost, too.
 for victim in 0 2; do
   begin killed$victim 3
   kill -9 "${ids[victim]}"
@@ -67,7 +68,7 @@ for victim in 0 2; do
   done
 done
 
-# --- Stopped: known after cluster.collective_timeout. One that goes on later ends, too.
+# --- A stopped process is noticed after cluster.collective_timeout. If it is continued later it ends, too.
 for victim in 0 2; do
   begin stopped$victim 3
   stopped=${ids[victim]}
@@ -89,7 +90,7 @@ done
 grep -q "waits .* s for $(called 2) in .* (collective [0-9]*, " out.0 out.1 ||
   fail "nobody has said what it waits for: $(cat out.0 out.1)"
 
-# --- With mtf-launch: it names the rank, and takes its exit code.
+# --- mtf-launch names the rank, and returns its exit code.
 for signal in KILL STOP; do
   "$mtf_launch" -n 3 -- sh -c 'echo $$ > number.$RANK; exec "$@"' sh "${run[@]}" mesh=all:3 run.model_dir=launched$signal > out.0 2>&1 &
   ids=($!)
@@ -106,7 +107,7 @@ for signal in KILL STOP; do
   observed "$signal of rank 1, mtf-launch" 0
 done
 
-# --- At the start. pair NAME: two processes whose arguments are in first=() and second=().
+# --- Failures at the start. pair NAME: starts two processes whose arguments are in first=() and second=().
 pair() {
   port=$(free_ports 1)
   start_rank 0 2 "${run[@]}" mesh=all:2 run.model_dir="$1" "${first[@]}"
@@ -115,7 +116,7 @@ pair() {
 }
 first=() second=() second_program=()
 
-# Another number of processes.
+# One process has another number of processes.
 port=$(free_ports 1)
 start_rank 0 2 "${run[@]}" mesh=all:6 run.model_dir=sizes
 start_rank 1 3 "${run[@]}" mesh=all:6 run.model_dir=sizes
@@ -126,7 +127,7 @@ for rank in 0 1; do
 done
 observed "WORLD_SIZE=3 on rank 1 of 2" 0 1
 
-# A rank that two claim.
+# Two processes have the same rank.
 port=$(free_ports 1)
 start_rank 0 3 "${run[@]}" mesh=all:3 run.model_dir=twice
 start_rank 1 3 "${run[@]}" mesh=all:3 run.model_dir=twice
@@ -142,7 +143,8 @@ for rank in 0 1 2; do
 done
 observed "two processes with RANK=1" 0 2
 
-# One that comes to a run that has begun is sent away; the run goes on, and a signal to one process ends it well.
+# A process that comes to a running run is rejected; the run continues, and a signal to one process ends it
+# successfully.
 begin late 2
 code=0
 RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "${run[@]}" mesh=all:2 run.model_dir=late > out.2 2>&1 || code=$?
@@ -157,7 +159,7 @@ said 0 "stopped by SIGTERM"
 codes=(143 143 2)
 observed "RANK=1 once more, later" 2
 
-# Ranks that do not come.
+# Some ranks do not come.
 port=$(free_ports 1)
 soon=cluster.connect_timeout=${timeout}s
 for rank in 0 1; do start_rank $rank 3 "${run[@]}" mesh=all:3 run.model_dir=missing $soon; done
@@ -172,7 +174,7 @@ said 1 "Connection refused"
 codes=(- 75)
 observed "rank 0 of 2 missing" 1
 
-# A port that another program has: one that says nothing, and one that speaks HTTP.
+# Another program listens at the port: one that says nothing, and one that speaks HTTP.
 for other in silent http; do
   python3 - $other > port.$other << 'PYTHON' 2> /dev/null &
 import http.server, socket, sys, time
@@ -199,7 +201,7 @@ PYTHON
   observed "port of another program ($other)" 0 1
 done
 
-# Another configuration, other data, another program file.
+# One process has another configuration, other data or another program file.
 first=(learning_rate=0.01) second=(learning_rate=0.02)
 pair configured
 all_end $limit 2 2
@@ -219,7 +221,7 @@ for rank in 0 1; do said $rank "$(called 1) runs another build of the program"; 
 observed "another program file on rank 1" 0 1
 second_program=()
 
-# --- A process that ends of its own accord: by a mistake in its configuration, with data that are missing, on a full disk.
+# --- A process ends with an error: in its configuration, because of missing data, on a full disk.
 second=(model.layers=none)
 pair mistake
 all_end $limit 2 2
@@ -245,7 +247,8 @@ said 0 "$(called 1) failed first: "
 said 0 "damaged-images"
 observed "damaged data on rank 1" 0 1
 
-# Each process writes a part of the weights: that of rank 1 fails in its second save. The checkpoint before it stays, alone.
+# Each process writes a part of the weights, and that of rank 1 fails in its second save. Only the previous
+# checkpoint remains.
 saving=(checkpoint.every=30 parameter_layout=hidden:all)
 first=("${saving[@]}") second=("${saving[@]}") second_program=(env MTF_FAULT=checkpoint.create@2=ENOSPC "$mtf_train")
 pair disk
@@ -254,7 +257,7 @@ said 0 "$(called 1) failed first: cannot write "
 for rank in 0 1; do said $rank "No space left on device"; done
 [ "$(ls -A disk/checkpoints)" = step-00000030 ] || fail "a full disk leaves $(ls -A disk/checkpoints)"
 observed "disk full in a save of rank 1" 0 1
-# One that is killed in the middle of a save; the next start goes on from the checkpoint before it.
+# A process is killed in the middle of a save; the next start resumes from the previous checkpoint.
 second_program=(env MTF_FAULT=checkpoint.written@3 "$mtf_train")
 pair saving
 all_end $limit 75 137
@@ -266,7 +269,8 @@ all_end 60 0 0
 said 0 "continues after step 30 of saving"
 [ "$(ls -A saving/checkpoints | tail -n 1)" = step-00000040 ] || fail "a killed process leaves $(ls -A saving/checkpoints)"
 
-# Values that are not finite are no loss of a process: all end with exit code 3 and the same words.
+# Values that are not finite do not count as the loss of a process: all end with exit code 3 and the same
+# message.
 first=(optimizer=sgd learning_rate=1.0e30) second=("${first[@]}")
 pair diverged
 all_end $limit 3 3

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Decoding, scoring, evaluation, trace and explain over several processes: the same texts and numbers as in one process on
-# the same mesh, from files and line by line; who reads and writes is process 0; what goes wrong there ends them all.
+# Tests decoding, scoring, evaluation, trace and explain over several processes: the same texts and numbers as
+# in one process on the same mesh, from files and line by line; process 0 reads and writes, and its errors end
+# all processes.
 source "$2/tests/end_to_end/common.sh"
 source "$2/tests/end_to_end/processes.sh"
 use_python
@@ -44,7 +45,8 @@ checkpoint: {every: 30}
 YAML
 expect_exit 0 "$mtf_train" translate.yaml run.model_dir=translate
 
-# start_others NUMBER ARGUMENT...: processes 1.. in the background; they write to out.RANK and err.RANK.
+# start_others NUMBER ARGUMENT...: starts the processes from 1 on in the background; they write to out.RANK
+# and err.RANK.
 start_others() {
   local number=$1 rank
   shift
@@ -55,8 +57,8 @@ start_others() {
     ids[rank]=$!
   done
 }
-# processes NUMBER ARGUMENT...: what process 0 writes to standard output; what it says goes to $work/said. The others
-# write nothing there.
+# processes NUMBER ARGUMENT...: prints the standard output of process 0; its standard error is written to
+# $work/said. The others must write nothing to standard output.
 processes() {
   local number=$1 rank
   shift
@@ -73,7 +75,7 @@ processes() {
     done
   )
 }
-# expect_same NUMBER NAME ARGUMENT...: NUMBER processes write the file of one process.
+# expect_same NUMBER NAME ARGUMENT...: NUMBER processes must write the same file as one process.
 expect_same() {
   local number=$1 name=$2
   shift 2
@@ -101,7 +103,7 @@ done << LAYOUTS
 2,4 mesh=x:4 layout=batch:x
 LAYOUTS
 
-# The weights are the mean of two checkpoints; the output is a file that process 0 writes.
+# The weights are the mean of two checkpoints; process 0 writes the output file.
 for number in 1 2; do
   processes $number $heads run.mode=infer infer.input=test.in "infer.checkpoint={average: 2}" infer.max_length=24 infer.output=mean.$number > nothing
   [ ! -s nothing ] || fail "standard output beside infer.output"
@@ -109,7 +111,7 @@ for number in 1 2; do
 done
 cmp -s mean.1 mean.2 || fail "the mean of checkpoints gives something else in two processes"
 
-# A line gets its answer before the next is written, however long that takes.
+# A line gets its answer before the next one is written, however long that takes.
 head -n 3 test.in > three
 processes 1 $heads run.mode=infer infer.input=three infer.max_length=24 > three.1
 for i in 1 2 3 4 5 6; do cat test.in; done > many
@@ -131,7 +133,7 @@ exec 3>&- 4<&-
 wait "${ids[0]}" || { cat said >&2; fail "process 0 of a dialogue"; }
 wait "${ids[1]}" || { cat err.1 >&2; fail "process 1 of a dialogue"; }
 
-# So does who reads the answers, who writes the lines, and who opens their pipes.
+# The reader of the answers, the writer of the lines, and those who open the pipes may also take any time.
 mkfifo late.in late.out
 start_others 2 "${late[@]}" run.mode=infer infer.input=late.in infer.output=late.out cluster.collective_timeout=2s
 RANK=0 timeout 120 "$mtf_train" translate/config.yaml "${late[@]}" run.mode=infer infer.input=late.in infer.output=late.out \
@@ -143,7 +145,7 @@ cat many > late.in
 for rank in 0 1; do wait "${ids[rank]}" || { cat said err.1 >&2; fail "process $rank did not wait"; }; done
 cmp -s many.1 many.2 || fail "late readers and writers get other answers"
 
-# What goes wrong in process 0 ends them all; process 1 says it, or at least whom it has lost.
+# An error in process 0 ends all; process 1 reports it, or at least the process that it has lost.
 expect_both_fail() {
   local text=$1 code=0
   shift
@@ -160,7 +162,7 @@ expect_both_fail "there is no file missing.in" $heads run.mode=infer infer.input
 expect_both_fail "three has fewer lines than test.in" $heads run.mode=infer infer.input=test.in infer.prefix=three infer.max_length=24
 expect_both_fail "No such file or directory" $heads run.mode=infer infer.input=test.in infer.output=no/such/directory/out
 
-# explain: process 0 alone prints, and never waits for others.
+# explain: only process 0 prints, and it never waits for others.
 (
   export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1
   RANK=1 timeout 60 "$mtf_train" translate/config.yaml $both run.mode=explain > explained.1 2>&1
@@ -175,7 +177,7 @@ import json
 two, four = json.load(open("explained.json")), json.load(open("explained4.json"))
 assert two["processes"]["count"] == 2 and two["processes"]["positions"] == 2, two["processes"]
 assert four["processes"]["count"] == 4 and four["processes"]["positions"] == 1, four["processes"]
-# With one position in each process, all that a position sends leaves its process.
+# With one position in each process, everything that a position sends leaves its process.
 sent, step = four["processes"]["bytes_sent"], four["step"]["bytes_sent"]
 assert abs(sent - step) <= 1e-9 * step, (sent, step)
 assert 0 < two["processes"]["bytes_sent"] < 2 * step, two["processes"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The timeline of some steps: instructions, collectives, the wait for data, evaluation and checkpoints, in one process and in
-# several; and what the log says of FLOPs and memory.
+# Tests the timeline of some steps: instructions, collectives, the wait for data, evaluation and checkpoints,
+# in one process and in several; and the FLOPs and memory in the log.
 source "$2/tests/end_to_end/common.sh"
 source "$source_dir/tests/end_to_end/processes.sh"
 read -ra data <<< "$(mnist_data)"
@@ -8,7 +8,7 @@ options=("$source_dir/configs/models/mnist.yaml" "${data[@]}" vars.hidden=48 tra
   train.log_every=1 evaluate.every=6 checkpoint.every=3 run.threads=2)
 mesh=(mesh=rows:2\;cols:2 "layout=batch:rows;hidden:cols")
 
-# check STEPS FILE...: what the timelines hold is in `out`.
+# check STEPS FILE...: checks timelines and writes their contents to `out`.
 check() {
   python3 "$source_dir/tests/end_to_end/check_profile.py" "$@" > out 2>&1 || { cat out >&2; fail "check_profile.py $*"; }
 }
@@ -22,19 +22,19 @@ for span in "step step" "data wait" "compute einsum" "compute relu" "compute ada
   "checkpoint snapshot" "checkpoint write"; do expect_span "thread $span"; done
 expect_no_span "thread communication .*"
 
-# The run is the same with and without it, and has nothing of it where it was not asked for.
+# The run is the same with and without a profile, and writes one only if it is requested.
 expect_exit 0 "$mtf_train" "${options[@]}" run.model_dir=unwatched
 expect_exit 0 "$mtf_compare" alone unwatched
 expect_text "same: 9 steps"
 [ ! -e unwatched/profile.json ] || fail "a timeline that nobody asked for"
 
-# Collectives within a process.
+# Collectives within a process are in the timeline.
 expect_exit 0 "$mtf_train" "${options[@]}" "${mesh[@]}" run.model_dir=mesh profile.steps=2 profile.skip=1
 check 2 mesh/profile.json
 expect_span "thread compute einsum"
 expect_span "thread communication all_reduce"
 
-# Between processes: what starts and awaits them, and the thread that runs them.
+# Collectives between processes: the instructions that start and await them, and the thread that runs them.
 expect_exit 0 timeout 60 "$mtf_launch" -n 2 -- "$mtf_train" "${options[@]}" "${mesh[@]}" run.model_dir=two profile.steps=3 profile.skip=2
 expect_text "[0] profile of 3 steps: two/profile.rank-0.json"
 [ ! -e two/profile.json ] || fail "two processes write one file"
@@ -43,14 +43,15 @@ expect_span "thread communication all_reduce"
 expect_span "thread communication done"
 expect_span "communication thread communication all_reduce"
 
-# A run that ends before or within.
+# A run may end before or within the profiled steps.
 expect_exit 0 "$mtf_train" "${options[@]}" run.model_dir=short profile.steps=4 train.steps=5
 expect_text "no profile: the run ends within the 10 steps of \`profile.skip\`"
 expect_exit 0 "$mtf_train" "${options[@]}" run.model_dir=cut profile.steps=400 profile.skip=6
 expect_text "profile of 3 steps: cut/profile.json"
 check 3 cut/profile.json
 
-# Utilization where the peak is known; forward and backward of 48 examples, in which the first layer's input needs no gradient.
+# Utilization is logged if the peak is known: the FLOPs are those of forward and backward of 48 examples,
+# where the first layer's input needs no gradient.
 ! grep -q '"mfu"' alone/metrics.jsonl || fail "the peak of a processor is not known"
 expect_exit 0 "$mtf_train" "${options[@]}" run.model_dir=peak run.peak_flops=1e12
 expect_text " % MFU  "

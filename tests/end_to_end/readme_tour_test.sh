@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# The tours of README.md and docs/tour.md and the examples of some other pages, line by line: every command of their console
-# blocks is run, in this order, and must print what stands there. Numbers and times may differ; `...` stands for any lines;
-# lines of progress are not compared. The console blocks of a page share a directory of their own.
+# Tests the tours of README.md and docs/tour.md and the examples of some other pages: every command of their
+# console blocks is run, in this order, and must print the lines shown there. Numbers and times may differ;
+# `...` stands for any lines; progress lines are not compared. The console blocks of a page share a directory.
 source "$2/tests/end_to_end/common.sh"
 
-# words FILE: its lines without progress, each number as N, durations as T.
+# words FILE: prints its lines without progress, with each number as N and durations as T.
 words() {
   grep -v '^step [0-9]' "$1" | sed -E 's/[0-9]+ (h|min) [0-9]+ (min|s)\b/T/g; s/[0-9][0-9.,]* (ms|s)\b/T/g
     s/-?[0-9][0-9.,]*([eE][-+]?[0-9]+)?/N/g; s/\b(B|KB|MB|GB|MFLOP|GFLOP)\b/U/g; s/\bN thread\b/N threads/; s/[-─═]{3,}/-/g; s/ +/ /g; s/ $//'
 }
 
-# expect_lines EXPECTED ACTUAL: the same lines, where `...` in EXPECTED stands for any number of them.
+# expect_lines EXPECTED ACTUAL: the lines must be the same, where `...` in EXPECTED stands for any number of
+# lines.
 expect_lines() {
   awk -v page="$page" '
     FNR == NR { expected[++wanted] = $0; next }
@@ -39,7 +40,7 @@ run_command() {
   command=
 }
 
-# run_page PAGE COMMANDS: runs the console blocks of PAGE, which must have at least so many commands.
+# run_page PAGE COMMANDS: runs the console blocks of PAGE, which must have at least COMMANDS commands.
 run_page() {
   local line commands=0 command='' continued=''
   page=$1

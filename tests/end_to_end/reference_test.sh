@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs/reference says what the programs say of themselves.
+# Tests that docs/reference is up to date with the programs' help.
 source "$2/tests/end_to_end/common.sh"
 MTF_PROGRAMS=$(dirname "$mtf_train") "$source_dir/tools/reference.sh" "$work/reference"
 diff -r "$work/reference" "$source_dir/docs/reference" || fail "docs/reference is stale: tools/reference.sh writes it anew"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Processes are killed at random moments, one at a time; `mtf-launch --restarts` starts all of them again, and they go on from
-# the last checkpoint: the end is that of a run that nobody disturbed, bit for bit. A third argument says how many kills.
+# Tests restarts: processes are killed at random moments, one at a time; `mtf-launch --restarts` restarts all
+# of them, and they resume from the last checkpoint. The result is that of an undisturbed run, bit for bit.
+# The third argument is the number of kills.
 source "$2/tests/end_to_end/common.sh"
 source "$source_dir/tests/end_to_end/processes.sh"
 read -ra data <<< "$(mnist_data)"
@@ -9,7 +10,7 @@ run=("$mtf_train" "$source_dir/configs/models/mnist_dropout.yaml" "${data[@]}" v
   train.log_every=1 evaluate.every=150 checkpoint.every=7 learning_rate=null run.threads=1 mesh=all:3 layout=batch:all parameter_layout=hidden:all
   cluster.connect_timeout=20s cluster.collective_timeout=20s)
 
-# The mesh is the same in one process: what comes out must be, too.
+# The mesh is the same in one process, so the results must be the same, too.
 expect_exit 0 "${run[@]}" run.model_dir=undisturbed
 
 kills=0 round=0
@@ -19,7 +20,7 @@ while ((kills < wanted)); do
   "$mtf_launch" -n $processes --restarts 1000 -- sh -c 'echo $$ > number.$RANK; exec "$@"' sh "${run[@]}" run.model_dir=disturbed > out.0 2>&1 &
   ids=($!)
   while kill -0 "${ids[0]}" 2> /dev/null && ((kills < wanted)); do
-    # A random rank, somewhere between its start and a few saves later.
+    # A random rank is killed between its start and a few saves later.
     sleep "$((RANDOM % 2)).$(printf %03d $((RANDOM % 1000)))"
     victim=$((RANDOM % processes))
     number=$(cat number.$victim 2> /dev/null || true)
@@ -28,13 +29,14 @@ while ((kills < wanted)); do
     ! kill -9 "$number" 2> /dev/null || kills=$((kills + 1))
   done
   all_end 120 0
-  # Step by step, each once.
+  # Each step is logged exactly once.
   cmp <(seq $steps) <(sed 's/.*"step":\([0-9]*\),.*/\1/' disturbed/metrics.jsonl) > /dev/null || fail "metrics.jsonl does not have each step once"
   expect_same_run $steps undisturbed disturbed
   [ "$(ls -A disturbed/checkpoints)" = "$(ls -A undisturbed/checkpoints)" ] || fail "other checkpoints are kept: $(ls -A disturbed/checkpoints)"
   ! compgen -G "disturbed/flight.*" || fail "what a failure left is there after the run has ended well"
 done
-# A checkpoint that is damaged where one rank alone looks: the first start fails, the second goes on from the one before.
+# A checkpoint is damaged where only one rank reads it: the first start fails, the second resumes from the
+# previous checkpoint.
 more=(train.steps=$((steps + 30)))
 expect_exit 0 "${run[@]}" "${more[@]}" run.model_dir=undisturbed
 newest=disturbed/checkpoints/$(ls disturbed/checkpoints | tail -n 1)

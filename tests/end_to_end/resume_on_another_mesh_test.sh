@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A checkpoint saved on one mesh is continued on others: the same examples, the same dropout, losses equal up to rounding.
+# Tests that runs on other meshes resume from a checkpoint: the same examples, the same dropout, losses equal
+# up to rounding.
 source "$2/tests/end_to_end/common.sh"
 read -ra data <<< "$(mnist_data)"
 run=("$mtf_train" "$source_dir/configs/models/mnist_dropout.yaml" "${data[@]}" vars.hidden=64 train.batch_size=40 train.epochs=null train.log_every=1
@@ -24,13 +25,13 @@ for name in "${!layouts[@]}"; do
   expect_text "continues after step 30 of on_$name, saved on rows=2 cols=2"
   losses "on_$name" > losses
   expect_close losses whole.losses 1e-5
-  # examples counts the rows of the training stream, which decide alone which example is where.
+  # `examples` counts the rows of the training stream, which alone determine the examples.
   cmp <(sed 's/.*"examples":\([0-9]*\),.*/\1/' whole/metrics.jsonl) <(sed 's/.*"examples":\([0-9]*\),.*/\1/' "on_$name/metrics.jsonl") ||
     fail "another stream of examples on $name"
   expect_exit 0 "$mtf_compare" --tolerance 1e-3 --tensors whole "on_$name"
 done
 
-# Evaluation of one and the same checkpoint on another mesh.
+# The same checkpoint is evaluated on another mesh.
 "$mtf_train" whole/config.yaml run.mode=evaluate > one.json 2> /dev/null
 "$mtf_train" whole/config.yaml run.mode=evaluate "${square[@]}" > square.json 2> /dev/null
 expect_close <(sed 's/.*"loss":\([^,]*\),.*/\1/' one.json) <(sed 's/.*"loss":\([^,]*\),.*/\1/' square.json) 1e-5

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A checkpoint that four processes have saved together is one checkpoint: other numbers of processes and one process alone go on
-# from it, with the same stream of examples and losses equal up to rounding. On the same mesh they are the same bits.
+# Tests that other numbers of processes and a single process resume from a checkpoint that four processes have
+# saved together, with the same stream of examples and losses equal up to rounding, or equal bits on the same
+# mesh.
 source "$2/tests/end_to_end/common.sh"
 source "$source_dir/tests/end_to_end/processes.sh"
 read -ra data <<< "$(mnist_data)"
@@ -10,16 +11,17 @@ run=("$mtf_train" "$source_dir/configs/models/mnist_dropout.yaml" "${options[@]}
 square=("mesh=rows:2;cols:2" "layout=batch:rows;hidden:cols" optimizer_layout=hidden:rows)
 examples() { sed 's/.*"examples":\([0-9]*\),.*/\1/' "$1/metrics.jsonl"; }
 
-# An epoch is 8.3 steps: the save at step 10 and the end at 20 lie in the second and the third.
+# An epoch has 8.3 steps, so the save at step 10 is in the second and the end at step 20 in the third epoch.
 expect_exit 0 "${run[@]}" train.steps=20 run.model_dir=whole
 losses whole > whole.losses
 expect_exit 0 "${run[@]}" "${square[@]}" train.steps=20 run.model_dir=whole_square
 expect_exit 0 timeout 60 "$mtf_launch" -n 4 -- "${run[@]}" "${square[@]}" train.steps=10 run.model_dir=square
-# A part of a variable is written once, by the first process that holds it: weights are split over cols, statistics over rows.
+# A part of a variable is written once, by the first process that has it: weights are split over cols,
+# statistics over rows.
 [ "$(cd square/checkpoints/step-00000010 && echo *)" = "manifest.json optimizer-00001-of-00004.safetensors optimizer-00003-of-00004.safetensors \
 weights-00001-of-00004.safetensors weights-00002-of-00004.safetensors" ] || fail "the processes have written other parts: $(ls square/checkpoints/step-00000010)"
 
-# goes_on NAME PROCESSES ARGUMENT...
+# goes_on NAME PROCESSES ARGUMENT...: resumes from the checkpoint.
 goes_on() {
   local name=$1 processes=$2
   shift 2
@@ -39,11 +41,11 @@ for processes in 1 2 4; do
   goes_on square_on_$processes $processes
   expect_same_run 20 whole_square square_on_$processes
 done
-# And back again, saved by three.
+# Four processes resume from a checkpoint that three have saved.
 expect_exit 0 timeout 60 "$mtf_launch" -n 4 -- "$mtf_train" three_with_two/config.yaml train.steps=22 "${square[@]}"
 expect_text "continues after step 20 of three_with_two, saved on rows=3 cols=2"
 
-# A part that is missing is named.
+# A missing part is named.
 cp -r square broken
 rm broken/checkpoints/step-00000010/weights-00002-of-00004.safetensors
 expect_exit 1 timeout 60 "$mtf_launch" -n 2 -- "$mtf_train" broken/config.yaml train.steps=20

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# A run that is killed at any moment, and at every named place of a save, goes on from a complete checkpoint and ends with
-# the losses and weights of a run that nobody disturbed, to the last bit. metrics.jsonl has each step exactly once.
+# Tests that a run which is killed at any moment, and at every named fault point of a save, resumes from a
+# complete checkpoint and ends with the losses and weights of an undisturbed run, to the last bit.
+# metrics.jsonl has each step exactly once.
 source "$2/tests/end_to_end/common.sh"
 read -ra data <<< "$(mnist_data)"
 run=("$mtf_train" "$source_dir/configs/models/mnist_dropout.yaml" "${data[@]}" vars.hidden=64 train.batch_size=40 train.epochs=null
   learning_rate=null train.log_every=1)
-# 400 examples in batches of 40: an epoch is 10 steps.
+# With 400 examples in batches of 40 an epoch has 10 steps.
 save=(checkpoint.every=7 evaluate.every=10)
 
-# expect_same DIRECTORY REFERENCE STEPS: each step once, and nothing differs.
+# expect_same DIRECTORY REFERENCE STEPS: each step must be logged once, and nothing may differ.
 expect_same() {
   cmp <(seq "$3") <(sed 's/.*"step":\([0-9]*\),.*/\1/' "$1/metrics.jsonl") > /dev/null || fail "$1/metrics.jsonl does not have each step once"
   expect_exit 0 "$mtf_compare" "$2" "$1"
@@ -19,8 +20,8 @@ expect_same() {
 steps=60
 expect_exit 0 "${run[@]}" "${save[@]}" train.steps=$steps run.model_dir=undisturbed
 
-# Every place at which a save or a restart can be interrupted: the second time that it is passed, or the first where there is
-# only one. Twice in a row.
+# The run is killed twice in a row at every fault point of a save or a restart: the second time that it is
+# passed, or the first if there is only one.
 places=$(MTF_FAULT=none "${run[@]}" train.steps=1 run.model_dir=places 2>&1 | sed -n 's/.*places are //p' | tr -d ',') || true
 [ "$(wc -w <<< "$places")" -ge 10 ] || fail "the places of MTF_FAULT are not listed"
 killed=0
@@ -41,7 +42,7 @@ for place in $places; do
 done
 [ "$killed" -ge 20 ] || fail "only $killed processes were killed"
 
-# A change of the configuration is interrupted between keeping the old file and writing the new one.
+# A change of the configuration is interrupted between saving the old file and writing the new one.
 cp -r undisturbed changed
 expect_exit 137 env MTF_FAULT=resume.config "${run[@]}" "${save[@]}" train.steps=65 run.model_dir=changed
 expect_exit 0 "${run[@]}" "${save[@]}" train.steps=65 run.model_dir=changed
@@ -49,7 +50,7 @@ cmp undisturbed/config.yaml changed/config.step-60.yaml || fail "the old configu
 expect_exit 0 "${run[@]}" "${save[@]}" train.steps=65 run.model_dir=reference
 expect_exit 0 "$mtf_compare" --tensors reference changed
 
-# Killed at 20 random moments, past the ends of several epochs.
+# The run is killed at 20 random moments, over several epochs.
 steps=400
 begin=${EPOCHREALTIME/./}
 expect_exit 0 "${run[@]}" checkpoint.every=3 evaluate.every=100 train.steps=$steps run.model_dir=long

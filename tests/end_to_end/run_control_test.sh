@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How a run ends, goes on and fails: limits and patience, signals, values that are not finite, changed configurations,
-# a full disk, directories that cannot be written; the last good checkpoint always stays.
+# Tests how a run ends, resumes and fails: limits and patience, signals, values that are not finite, changed
+# configurations, a full disk, directories that cannot be written. The last good checkpoint always remains.
 source "$2/tests/end_to_end/common.sh"
 read -ra data <<< "$(mnist_data)"
 toy=("$mtf_train" "$source_dir/configs/models/toy.yaml" train.log_every=1)
@@ -9,7 +9,7 @@ mnist=("$mtf_train" "$source_dir/configs/models/mnist.yaml" "${data[@]}" vars.hi
 last_step() { ls "$1/checkpoints" | tail -n 1; }
 steps_once() { cmp <(seq "$2") <(sed 's/.*"step":\([0-9]*\),.*/\1/' "$1/metrics.jsonl") > /dev/null || fail "$1 does not have each step once"; }
 
-# --- Limits: the first that is reached ends the run, and more steps continue it.
+# --- Limits: the first one that is reached ends the run, and more steps continue it.
 expect_exit 0 "${toy[@]}" train.steps=5 run.model_dir=limits
 expect_text "finished after train.steps = 5: 5 steps"
 expect_exit 0 "${toy[@]}" train.steps=5 run.model_dir=limits
@@ -22,7 +22,7 @@ expect_text '`train.steps` was 9 in the run that is continued and is now 7'
 expect_exit 2 "${toy[@]}" train.steps=12 run.on_existing=fail run.model_dir=limits
 expect_text "limits holds a run already"
 
-# Patience: with rate 0 nothing gets better after the first evaluation.
+# Patience: with a learning rate of 0 nothing improves after the first evaluation.
 expect_exit 0 "${mnist[@]}" optimizer=sgd learning_rate=0.0 evaluate.every=2 run.model_dir=patience \
   "train.patience={metric: test/loss, evaluations: 3}"
 expect_text "finished after train.patience: 3 evaluations in a row without a better test/loss"
@@ -30,7 +30,7 @@ expect_text "finished after train.patience: 3 evaluations in a row without a bet
 expect_exit 2 "${mnist[@]}" "train.patience={metric: test/los}" run.model_dir=none
 expect_text 'did you mean `test/loss`?'
 
-# --- Which checkpoints are kept.
+# --- The right checkpoints are kept.
 expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=23 checkpoint.every=2 checkpoint.keep_last=2 checkpoint.keep_every=8 run.model_dir=kept
 [ "$(ls kept/checkpoints | tr -d '\n')" = step-00000008step-00000016step-00000022step-00000023 ] || fail "kept: $(ls kept/checkpoints)"
 expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=30 evaluate.every=5 checkpoint.every=1000 checkpoint.keep_last=1 \
@@ -43,11 +43,11 @@ cmp <(sed 's/,"seconds".*//' best.json) <(grep "\"step\":$best," best/evaluate.j
 expect_exit 1 "$mtf_train" best/config.yaml run.mode=evaluate evaluate.checkpoint=7
 expect_text "has no checkpoint of step 7; it has "
 
-# --- Signals: the step is finished and saved; the run goes on as if nothing had been.
+# --- Signals: the step is finished and saved; the run resumes exactly.
 expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=4000 train.log_every=1 evaluate.every=1000 run.model_dir=undisturbed
 for signal in TERM:143 INT:130; do
   name=${signal%:*}
-  # Bash lets background processes ignore SIGINT; env takes that back.
+  # Bash makes background processes ignore SIGINT; env restores the default.
   env --default-signal=INT "${mnist[@]}" train.epochs=null train.steps=4000 train.log_every=1 evaluate.every=1000 run.model_dir="$name" > out 2>&1 &
   process=$!
   for ((i = 0; i < 200; i++)); do [ "$(wc -l 2> /dev/null < "$name/metrics.jsonl" || echo 0)" -ge 20 ] && break || sleep 0.02; done
@@ -64,7 +64,7 @@ for signal in TERM:143 INT:130; do
   expect_exit 0 "$mtf_compare" undisturbed "$name"
 done
 
-# --- Not finite: exit code 3, the culprit, and the last good checkpoint.
+# --- Values that are not finite: exit code 3, the culprit is named, and the last good checkpoint remains.
 expect_exit 0 "${toy[@]}" optimizer=sgd learning_rate=0.001 train.steps=10 checkpoint.every=5 run.model_dir=diverged
 expect_exit 3 "${toy[@]}" optimizer=sgd learning_rate=1.0e30 train.steps=40 run.model_dir=diverged
 expect_text "the first value that is not finite is"
@@ -79,7 +79,8 @@ expect_text "the step is skipped"
 expect_exit 3 "${toy[@]}" optimizer=sgd learning_rate=1.0e30 train.steps=40 train.on_divergence=restore run.model_dir=restore
 expect_text "goes back to step 0, with 0.5 times the learning rate"
 
-# --- A changed architecture is an error with both values; dropout, data and rates are reported; allow_change.
+# --- A changed architecture is an error with both values, unless it is allowed; changes of dropout, data and
+# rates are reported.
 cp -r patience changes
 before=$(find changes -type f -exec md5sum {} + | sort)
 expect_exit 2 "$mtf_train" changes/config.yaml train.batch_size=20 run.seed=7 model.layers.layer_1.output.hidden=32
@@ -93,7 +94,8 @@ expect_text '`learning_rate` was [0] and is now [0.01]'
 expect_text '`train.batch_size` was 40 and is now 20'
 [ -e changes/config.step-8.yaml ] || fail "the old configuration was not kept"
 
-# The same in the run's own config.yaml, which says no longer what the checkpoint was trained with.
+# The same with a change in the run's own config.yaml, which then differs from what the checkpoint was trained
+# with.
 cp -r limits edited
 sed -i '0,/seed: 1$/s//seed: 7/; s/batch_size: 64/batch_size: 32/' edited/config.yaml
 before=$(find edited -type f -exec md5sum {} + | sort)
@@ -104,7 +106,7 @@ expect_text '`train.batch_size` was 64 and is now 32'
 expect_exit 0 "$mtf_train" edited/config.yaml train.steps=12 "run.allow_change=[run.seed, train.batch_size]"
 cmp edited/config.step-9.yaml limits/config.yaml || fail "the configuration of the first steps was not kept"
 
-# --- A damaged newest checkpoint: the run ends, or goes on from the one before and loses nothing.
+# --- A damaged newest checkpoint: the run ends, or resumes from the previous one and loses nothing.
 expect_exit 0 "${toy[@]}" train.steps=30 checkpoint.every=10 run.model_dir=undamaged
 expect_exit 0 "${toy[@]}" train.steps=20 checkpoint.every=10 run.model_dir=damaged
 truncate -s -4 damaged/checkpoints/step-00000020/weights.safetensors
@@ -120,7 +122,7 @@ truncate -s 9 damaged/checkpoints/step-000000{10,20,30}/manifest.json
 expect_exit 1 "${toy[@]}" train.steps=40 run.model_dir=damaged checkpoint.on_damage=previous
 expect_text "step-00000010/manifest.json: it does not end with its checksum"
 
-# --- Fresh weights from another run, some of them under other names.
+# --- A run starts from the weights of another run, some of which have other names.
 expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=1 checkpoint.init.path=kept "checkpoint.init.exclude=[layer_2]" run.model_dir=init
 expect_text "2 of 4 variables start from kept/checkpoints/step-00000023"
 expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=1 checkpoint.init.path=kept/checkpoints/step-00000008/weights.safetensors \
@@ -129,7 +131,7 @@ expect_text "4 of 4 variables start from"
 expect_exit 1 "${mnist[@]}" train.epochs=null train.steps=1 checkpoint.init.path=kept vars.hidden=32 run.model_dir=shapes
 expect_text 'variable `layer_1/bias` is float32 [hidden=64], and the model has float32 [hidden=32]'
 
-# --- Failing disks: one line, exit code 1, the last good checkpoint as it was, and nothing half written.
+# --- Failing disks: one line, exit code 1, the last good checkpoint unchanged, and no partial files.
 expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=10 run.model_dir=disk
 for fault in checkpoint.write=ENOSPC checkpoint.create=EROFS checkpoint.manifest=EIO; do
   expect_exit 1 env MTF_FAULT=$fault "${mnist[@]}" train.epochs=null train.steps=20 run.model_dir=disk
@@ -146,7 +148,8 @@ expect_exit 2 "$mtf_train" disk/config.yaml train.steps=30
 expect_text "train-images"
 mv elsewhere train-images
 
-# --- A directory that is renamed or removed ends the run with the next line of its log; nothing is written in its place.
+# --- A directory that is renamed or removed ends the run at its next log line; nothing is written in its
+# place.
 running() { "${mnist[@]}" train.epochs=null train.time=1h train.log_every=1 checkpoint.every=5 run.model_dir="$1" > out 2>&1 & process=$!
   for ((i = 0; i < 200; i++)); do [ -d "$1/checkpoints/step-00000005" ] && break || sleep 0.02; done; }
 ends_with_1() { code=0; wait $process || code=$?; [ $code -eq 1 ] || { cat out >&2; fail "exit code $code without a directory"; }; }
@@ -166,7 +169,7 @@ ends_with_1
 expect_text "gone was removed while the run was writing into it"
 [ ! -e gone ] || fail "a directory came back: $(ls -A gone)"
 
-# --- A link in the place of a file that a run cuts leads nowhere.
+# --- Links in place of files that a run modifies are not followed.
 cp -r limits linked
 echo precious > precious
 ln -sf ../precious linked/metrics.jsonl

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Whoever can reach the ports of a run and is not of it neither ends it nor changes a bit of it: floods of connections, bytes
-# that drip, forged failures, connections in the place of a peer; at mtf-launch's store, at that of process 0, at torchrun's,
-# at parameter servers. Who has another secret is told so, and without one only this machine is served.
+# Tests that strangers who can reach the ports of a run neither end it nor change a bit of it: floods of
+# connections, slowly dripping bytes, forged failures, connections in place of a peer; at mtf-launch's store,
+# at that of process 0, at torchrun's, at parameter servers. A process with another secret is told so, and
+# without a secret only this machine is served.
 source "$2/tests/end_to_end/common.sh"
 source "$source_dir/tests/end_to_end/processes.sh"
 strangers="$source_dir/tests/end_to_end/strangers.py"
@@ -14,7 +15,7 @@ expect_exit 0 "${run[@]}" run.model_dir=reference
 
 attackers=()
 trap 'kill -9 "${ids[@]}" "${attackers[@]}" 2> /dev/null || true; rm -rf "$work"' EXIT
-# attack ARGUMENT...: a stranger, until peace().
+# attack ARGUMENT...: starts a stranger, which runs until peace().
 attack() {
   python3 "$strangers" "$@" >> attacks 2>&1 &
   attackers+=($!)
@@ -24,7 +25,7 @@ peace() {
   wait "${attackers[@]}" 2> /dev/null || true
   attackers=()
 }
-# Rank 2 comes when the strangers are there, who connect to every port of the others.
+# Rank 2 starts after the strangers, which connect to every port of the other ranks.
 held='echo $$ > number.$RANK; [ $RANK != 2 ] || while [ ! -e strangers ]; do sleep 0.02; done; exec "$@"'
 attack_ranks() {
   wait_for [ -s number.1 ]
@@ -36,7 +37,7 @@ attack_ranks() {
   sleep 0.5
 }
 
-# --- mtf-launch, which makes a secret of its own for each run.
+# --- mtf-launch makes a new secret for each run.
 "$mtf_launch" -n 3 -- sh -c 'echo $MASTER_PORT $MTF_SECRET > meeting; '"$held" sh "${run[@]}" run.model_dir=launched > out.0 2>&1 &
 ids=($!)
 wait_for [ -s meeting ]
@@ -49,7 +50,7 @@ peace
 expect_same_run $steps reference launched
 grep -q "^connects to" attacks || fail "no stranger has found a port: $(cat attacks)"
 
-# --- By hand, with a secret in a file: nothing listens but at the address that was given.
+# --- Processes started by hand, with a secret in a file, listen only at the given address.
 rm -f number.* strangers
 openssl rand -hex 32 > secret 2> /dev/null || head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' > secret
 port=$(free_ports 1)
@@ -66,7 +67,7 @@ for table in ("tcp", "tcp6"):
         if state == "0A" and int(address.split(":")[1], 16) == port:
             assert address.startswith("0100007F:"), line
 PYTHON
-# Those with another secret, or none, are told so.
+# Processes with another secret, or none, are told so.
 for wrong in "env MTF_SECRET=0123456789abcdef0123456789abcdef" "env"; do
   code=0
   # shellcheck disable=SC2086
@@ -79,7 +80,7 @@ all_end 60 0 0 0
 peace
 expect_same_run $steps reference by_hand
 
-# --- A store that lets everybody write, as torchrun's does: what strangers write there is not believed.
+# --- A store to which everybody can write, like torchrun's: forged entries are not believed.
 python3 "$strangers" store > store.port &
 attackers+=($!)
 wait_for [ -s store.port ]
@@ -114,7 +115,7 @@ peace
 expect_exit 0 "${run[@]}" mesh=all:2 run.model_dir=two
 expect_same_run $steps two served
 
-# --- Other machines need a secret, or the word that none is wanted.
+# --- Other machines need a secret, or the explicit setting that none is required.
 far=(cluster.address=192.0.2.1:29500 cluster.processes=3)
 for process in 0 1; do
   expect_exit 2 timeout 20 "${run[@]}" run.model_dir=far "${far[@]}" cluster.process=0

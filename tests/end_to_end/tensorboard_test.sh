@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# TensorBoard's own readers find each number of metrics.jsonl and evaluate.jsonl, once, also after a run was killed and went
-# on; and the package safetensors reads what runs write.
+# Tests that TensorBoard's own readers find each number of metrics.jsonl and evaluate.jsonl exactly once, also
+# after a run was killed and resumed, and that the Python package safetensors reads the files of runs.
 source "$2/tests/end_to_end/common.sh"
 use_python
 read -ra data <<< "$(mnist_data)"
@@ -15,7 +15,8 @@ expect_exit 0 "${run[@]}" run.model_dir=run
 read_scalars run
 [ "$(ls run | grep -c '^events.out.tfevents\.[0-9]*\..*\.[0-9]*\.0$')" = 1 ] || fail "the event file has another name: $(ls run)"
 
-# Killed between two lines; while cutting; once more: at the end each step is there once, and in between nothing is wrong.
+# The run is killed between two lines, while it cuts its files, and once more: at the end each step is there
+# once, and in between nothing is wrong.
 expect_exit 137 env MTF_FAULT=metrics.line@17 "${run[@]}" run.model_dir=killed
 read_scalars killed
 for passing in 1 2 3; do
@@ -28,8 +29,8 @@ read_scalars killed
 cmp <(seq 20) <(sed 's/.*"step":\([0-9]*\),.*/\1/' killed/metrics.jsonl) || fail "not each step is there once"
 paste <(losses run) <(losses killed) | awk '$1 != $2 { exit 1 }' || fail "the losses differ"
 
-# Stopped by a signal within an evaluation, which the next process repeats; killed after that, so that the one after it repeats
-# it once more: the curves have it once.
+# The run is stopped by a signal within an evaluation, which the next process repeats; that one is killed, so
+# the third process repeats it again. The curves have it once.
 evaluating=("${run[@]}" train.steps=60 evaluate.every=1 evaluate.batch_size=1 checkpoint.every=1000)
 for ((i = 0; ; i++)); do
   [ "$i" -lt 50 ] || fail "no signal has come within an evaluation"
@@ -48,7 +49,7 @@ expect_exit 0 "${evaluating[@]}" run.model_dir=stopped
 read_scalars stopped
 [ "$(sed 's/.*"step":\([0-9]*\),.*/\1/' stopped/evaluate.jsonl | uniq -d)" = "" ] || fail "an evaluation is there twice"
 
-# A torn end is cut off.
+# An incomplete end is cut off.
 expect_exit 137 env MTF_FAULT=metrics.line@17 "${run[@]}" run.model_dir=torn
 for file in torn/metrics.jsonl torn/events.out.tfevents.*; do truncate -s -5 "$file"; done
 expect_exit 0 "${run[@]}" run.model_dir=torn

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Texts as training data: every format gives the same run, tokens are made once and by one process, survive kill -9 and a
-# cache that cannot be written, several corpora are mixed by weight and resumed exactly, and what is said of the data.
+# Tests texts as training data: every format gives the same run; tokens are made once and by one process, also
+# after kill -9 and with a cache that cannot be written; several corpora are mixed by weight and resumed
+# exactly; and the messages about the data.
 source "$2/tests/end_to_end/common.sh"
 
 cat > run.yaml <<'YAML'
@@ -33,7 +34,7 @@ from() {  # NAME SOURCE ARGUMENT...: the run with another source
 }
 stores() { find cache -name "$1-*.safetensors" | wc -l; }
 
-# Every format is the same run.
+# Every format gives the same run.
 train parallel
 expect_text "60 examples in "
 from gz '{type: parallel, inputs: train.en.gz, targets: train.de.gz, as: targets}'
@@ -46,7 +47,7 @@ for name in gz tsv tsv_gz windows jsonl jsonl_gz; do
   cmp <(losses parallel) <(losses $name) || fail "$name: another run than that on parallel files"
 done
 
-# Tokens are made once: for the content of the files, whatever their names and times are.
+# Tokens are made once for the content of the files, whatever their names and times are.
 before=$(stores tokens)
 touch train.en
 cp train.de copy.de
@@ -56,14 +57,14 @@ sed -i 's/^line 7 /Line 7 /' train.en
 train changed
 [ "$(stores tokens)" -eq $((before + 1)) ] || fail "a changed byte gives no new tokens"
 
-# A run whose vocabulary is missing trains it, and has it from then on.
+# A run whose vocabulary is missing trains it, and uses it from then on.
 from vocabulary '{type: text, path: train.txt}' 'data.vocabulary={type: sentencepiece, size: 290}'
 expect_text "training a vocabulary of 290 pieces on 60 texts"
 [ -s vocabulary/vocabulary.model ] || fail "the vocabulary is not in the run's directory"
 expect_exit 0 "$mtf_train" vocabulary/config.yaml train.steps=14
 ! grep -q "training a vocabulary" out || fail "the vocabulary is trained again"
 
-# Several corpora by weight: a run that is cut in two is the same to the last bit.
+# Several corpora are mixed by weight: an interrupted and resumed run is the same to the last bit.
 mixture='{first: {type: text, path: train.txt, weight: 3}, second: {type: tsv, path: train.tsv, as: targets}}'
 from mixed "$mixture"
 expect_text "first: 60 examples in "
@@ -72,7 +73,8 @@ from resumed "$mixture" train.steps=5
 expect_exit 0 "$mtf_train" resumed/config.yaml train.steps=12
 cmp <(losses mixed) <(losses resumed) || fail "a mixture is not resumed where it ended"
 
-# One of several processes makes the tokens; one that is killed leaves nothing that the next stumbles over.
+# One of several processes makes the tokens; if it is killed, the files that it leaves do not disturb the next
+# one.
 for ((i = 0; i < 2000; i++)); do echo "$(< train.txt)"; done > large.txt
 sed 's|^  train: .*|  train: {type: text, path: large.txt}|; s|cache: cache|cache: shared|' run.yaml > large.yaml
 "$mtf_train" large.yaml run.model_dir=killed > killed.out 2>&1 &
@@ -91,12 +93,13 @@ for pid in "${pids[@]}"; do wait "$pid" || { cat together*.out; fail "one of thr
 [ "$(find shared -type f -not -path '*/files/*' | wc -l)" -eq 2 ] || fail "more than one store: $(find shared -type f)"
 cmp <(losses together1) <(losses together3) || fail "runs at once differ"
 
-# A cache that is there is enough: it need not be writable. (Root may write everywhere; then nothing is shown.)
+# An existing cache need not be writable. (For root, who may write everywhere, this tests nothing.)
 chmod -R a-w shared
 expect_exit 0 "$mtf_train" large.yaml run.model_dir=read_only
 chmod -R u+w shared
 
-# A disk that is full, here for files beyond 48 KB: tokens in their temporary file, then the store of them. Nothing is left.
+# On a full disk (simulated by a limit of 48 KB on files) writing the temporary file of tokens or the store
+# fails, and no file is left.
 for lines in 4000 20000; do
   printf 'a%.0s\n' $(seq $lines) > full.txt
   sed 's|^  train: .*|  train: {type: text, path: full.txt}|; s|cache: cache|cache: full|' run.yaml > full.yaml
@@ -105,12 +108,13 @@ for lines in 4000 20000; do
   [ -z "$(find full -type f -not -path '*/files/*')" ] || fail "a full disk leaves $(find full -type f)"
 done
 
-# Mistakes of the model are said, and the texts are left alone.
+# Errors of the model are reported before the texts are read.
 expect_exit 2 "$mtf_train" run.yaml run.model_dir=wrong model.block=[Nonsense] data.cache=untouched
 expect_text "Nonsense"
 [ ! -e untouched ] || fail "texts were tokenised for a model that is wrong"
 
-# Stores that no run has used for 30 days go when another is made, and only these; a run that uses one keeps it.
+# Stores that no run has used for 30 days are removed when another is made, and only these; using a store
+# keeps it.
 sed 's|cache: cache|cache: aging|' run.yaml > aging.yaml
 sleep 2.1  # hashes of files that are younger than two seconds are not kept
 expect_exit 0 "$mtf_train" aging.yaml run.model_dir=aging_first

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Metrics of texts on the command line: those of the tokens in each other's words, checks of the data that are the same on any
-# mesh; a run whose best checkpoints and whose end are chosen by one of them ends as if nobody had killed it.
+# Tests metrics of texts: the metrics of tokens are consistent with each other; counts of the data are the
+# same on any mesh; a run whose best checkpoints and whose end depend on a metric is not affected by being
+# killed.
 source "$2/tests/end_to_end/common.sh"
 use_python
 
@@ -37,7 +38,8 @@ evaluate:
 checkpoint: {every: 1000, keep_last: 1, keep_best: {metric: dev/bleu, count: 2}}
 END
 
-# evaluations DIRECTORY: without their times. kept DIRECTORY: the checkpoints.
+# evaluations DIRECTORY: prints evaluations without their times. kept DIRECTORY: prints the names of the
+# checkpoints.
 evaluations() { sed 's/,"seconds".*//' "$1/evaluate.jsonl"; }
 kept() { (cd "$1/checkpoints" && ls); }
 
@@ -62,7 +64,7 @@ steps = sorted(lines, key=lambda line: -line["bleu"])[:2] + [lines[-1]]
 print("\n".join(sorted({"step-%08d" % line["step"] for line in steps})))')
 [ "$(kept undisturbed)" = "$best" ] || fail "these are not the best and the last: $(kept undisturbed)"
 
-# What tells of the data alone is the same on any mesh; it is not measured where nobody asks.
+# Metrics that depend only on the data are the same on any mesh; they are measured only if they are requested.
 data_of() { sed 's/.*\("mean_label":[^,]*,"num_eval_tokens":[^,]*,"max_targets_length":[^,]*\),.*/\1/'; }
 for layout in "mesh=x:2 layout=batch:x" "mesh=x:2;y:2 layout=batch:x;vocab:y;heads:y"; do
   "$mtf_train" undisturbed/config.yaml run.mode=evaluate $layout 2> out > other.jsonl || { cat out >&2; fail "$layout"; }
@@ -74,7 +76,7 @@ grep -q '"loss":.*"perplexity":.*"token_accuracy":.*"sequence_accuracy":' defaul
 expect_exit 2 "$mtf_train" undisturbed/config.yaml run.mode=evaluate "evaluate.datasets.dev.metrics=[mean_labels]"
 expect_text 'did you mean `mean_label`?'
 
-# Killed within an evaluation's save, and at any moment, until the run has ended.
+# The run is killed within the save of an evaluation, and at any moment, until it has ended.
 expect_same() {
   cmp <(evaluations undisturbed) <(evaluations "$1") || fail "$1 has other evaluations"
   [ "$(kept undisturbed)" = "$(kept "$1")" ] || fail "$1 keeps other checkpoints: $(kept "$1")"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# A language model on generated text: vocabulary trained by the run, packing, dropout, running means of the weights, a cache of
-# tokens. Killed and stopped runs end with the bits of one that nobody disturbed; running means are what evaluation measures;
-# the best checkpoints and the end are chosen by a metric of text; bfloat16 learns as float32 does.
+# Tests a language model on synthetic text: a vocabulary that the run trains, packing, dropout, running means
+# of the weights, a cache of tokens. Killed and stopped runs end with the bits of an undisturbed run;
+# evaluations measure the running means; a metric of text chooses the best checkpoints and the end; bfloat16
+# learns like float32.
 source "$2/tests/end_to_end/common.sh"
 use_python
 
@@ -29,7 +30,7 @@ END
 steps=90
 run=("$mtf_train" lm.yaml train.steps=$steps)
 
-# An epoch is over 60 steps long: the kills below fall into its middle and behind its end.
+# An epoch has more than 60 steps, so the kills below are in its middle and after its end.
 expect_exit 0 "${run[@]}" run.model_dir=undisturbed
 expect_text "vocabulary trained"
 expect_text "tokens/s"
@@ -37,7 +38,8 @@ expect_text "tokens/s"
 grep -q '"step":30,"epoch":0\.[1-9]' undisturbed/metrics.jsonl || fail "step 30 is not within the first epoch"
 grep -q '"step":90,"epoch":1\.[1-9]' undisturbed/metrics.jsonl || fail "step 90 is not within the second epoch"
 
-# expect_same DIRECTORY: each step once, and nothing differs, running means and counts of tokens included.
+# expect_same DIRECTORY: each step must be logged once, and nothing may differ, including running means and
+# counts of tokens.
 expect_same() {
   cmp <(seq $steps) <(sed 's/.*"step":\([0-9]*\),.*/\1/' "$1/metrics.jsonl") > /dev/null || fail "$1 does not have each step once"
   expect_exit 0 "$mtf_compare" undisturbed "$1"
@@ -54,7 +56,8 @@ evaluations() {
   sed 's/"seconds":.*//' "$1/evaluate.jsonl"
 }
 
-# Stopped by a signal, killed at places of a save, killed at any moment, with and without the cache of tokens.
+# Runs are stopped by a signal, killed at fault points of a save, and killed at any moment, with and without
+# the cache of tokens.
 MTF_FAULT=save.done@4 "${run[@]}" run.model_dir=killed > out 2>&1 && fail "not killed"
 expect_exit 0 "${run[@]}" run.model_dir=killed
 expect_text "continues after step"
@@ -78,7 +81,7 @@ for round in 1 2 3 4 5 6; do
   rm -rf random
 done
 
-# The tokens that count: those of the rows, padding apart, cumulative.
+# The logged tokens are the cumulative number of tokens in the rows, without padding.
 "$python" - << 'END'
 import json
 lines = [json.loads(line) for line in open("undisturbed/metrics.jsonl")]
@@ -93,7 +96,8 @@ assert all(line["tokens"] == evaluations[0]["tokens"] > 400 for line in evaluati
 END
 "$python" "$source_dir/tests/end_to_end/read_scalars.py" undisturbed > out || { cat out; fail "TensorBoard shows other numbers"; }
 
-# Evaluation measures the running means: those of the checkpoint in run.mode=evaluate, which are not the weights.
+# Evaluations measure the running means; run.mode=evaluate measures those of the checkpoint, which differ from
+# the weights.
 expect_exit 0 "$mtf_train" undisturbed/config.yaml run.mode=evaluate
 expect_text "(running means of the weights)"
 grep '^{' out | sed 's/"seconds":.*//' | cmp - <(evaluations undisturbed | tail -n 1) || fail "evaluation measures something else"
@@ -108,7 +112,7 @@ assert sorted(means) == sorted(name + "/ema" for name in weights)
 assert any((means[name + "/ema"] != weights[name]).any() for name in weights)
 END
 
-# Running means of the weights of every step, from its checkpoint.
+# The running means are computed again from the checkpoints of every step.
 expect_exit 0 "${run[@]}" train.steps=10 run.model_dir=steps checkpoint.every=1 checkpoint.keep_last=100
 "$python" - << 'END'
 import numpy
@@ -125,7 +129,7 @@ for step in range(2, 11):
         assert numpy.abs(mean - after[name + "/ema"]).max() <= 1e-6 * numpy.abs(mean).max(), (step, name)
 END
 
-# A run takes up running means where it goes on, and leaves them; both are reported.
+# A resumed run may begin to keep running means, or stop; both are reported.
 expect_exit 0 "$mtf_train" lm.yaml train.steps=20 train.ema_decay=null run.model_dir=taken
 [ ! -e taken/checkpoints/step-00000020/averages.safetensors ] || fail "running means without train.ema_decay"
 expect_exit 0 "$mtf_train" lm.yaml train.steps=21 checkpoint.every=1 run.model_dir=taken
@@ -145,7 +149,7 @@ expect_exit 0 "$mtf_train" lm.yaml train.steps=25 train.ema_decay=null run.model
 expect_text '`train.ema_decay` was 0.95 and is now null'
 [ ! -e taken/checkpoints/step-00000025/averages.safetensors ] || fail "running means without train.ema_decay"
 
-# Another run starts from weights, and its means from them.
+# Another run starts from these weights, and its running means start from them.
 expect_exit 0 "$mtf_train" lm.yaml train.steps=1 run.model_dir=started checkpoint.init.path=undisturbed \
   data.vocabulary.path=undisturbed/vocabulary.model
 "$python" - << 'END'
@@ -177,11 +181,12 @@ assert kept == sorted({*order[:2], last}), (kept, order[:3], last)
 measured = json.loads(open("measured").read())
 assert measured["step"] == order[0] and measured["perplexity"] == values[order[0]], measured
 END
-# A best checkpoint can be gone on with, as any other.
+# A run can resume from a best checkpoint like from any other.
 expect_exit 0 "$mtf_train" best/config.yaml train.patience=null run.allow_change=train.steps train.steps=$(($(tail -n 1 best/metrics.jsonl | sed 's/.*"step":\([0-9]*\),.*/\1/') + 5))
 expect_text "finished after train.steps"
 
-# bfloat16 activations: the losses of float32 within 1 % over the whole run, on one position and on several; resumed to the bit.
+# With bfloat16 activations the losses are those of float32 within 1 % over the whole run, on one position and
+# on several, and resuming is exact.
 expect_exit 0 "${run[@]}" run.model_dir=narrow precision.activation=bfloat16
 losses undisturbed > expected_losses
 losses narrow > narrow_losses
@@ -197,7 +202,7 @@ for layout in "mesh=x:2 layout=batch:x" "mesh=y:2 layout=heads:y;d_ff:y;vocab:y"
   expect_exit 0 "${run[@]}" $layout run.model_dir=split precision.activation=bfloat16 run.check_replicas=true train.steps=40
   losses split > split_losses
   expect_close split_losses <(head -n 40 expected_losses) 1e-2
-  # One position evaluates the running means that several have made.
+  # One position evaluates the running means that several have computed.
   expect_exit 0 "$mtf_train" split/config.yaml mesh=null layout=null parameter_layout=null optimizer_layout=null run.mode=evaluate \
     precision.activation=float32
   expect_text '"step":40'
@@ -206,7 +211,7 @@ expect_exit 0 "${run[@]}" run.mode=explain precision.activation=bfloat16 mesh=x:
 grep -E '^ +einsum .* (bf16) .*length=32 d_model=32' out > /dev/null || fail "explain does not show bfloat16 activations"
 ! grep -E '^ +all_reduce .* bf16 ' out || fail "gradients of weights are added in bfloat16"
 
-# Weights in bfloat16: in memory (slice) and in checkpoints (master).
+# Weights may be bfloat16 in memory (slice) and in checkpoints (master).
 expect_exit 0 "$mtf_train" lm.yaml train.steps=10 run.model_dir=small "precision={activation: bfloat16, slice: bfloat16, master: bfloat16}"
 expect_exit 0 "$mtf_train" lm.yaml train.steps=10 run.model_dir=rounded precision.master=bfloat16
 "$python" - << 'END'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# From raw text to BLEU: a small encoder-decoder learns to translate word for word; evaluations in between give BLEU and chrF of
-# what it writes against raw references, the same numbers as mtf-bleu gives for the decoded file, on any layout; the best
-# checkpoint and the end of the run are chosen by BLEU.
+# Tests translation from raw text to BLEU: a small encoder-decoder learns to translate word for word.
+# Evaluations give BLEU and chrF of its outputs against raw references, the same numbers as mtf-bleu for the
+# decoded file, on any layout. BLEU chooses the best checkpoint and the end of the run.
 source "$2/tests/end_to_end/common.sh"
 mtf_bleu=$(dirname "$mtf_train")/mtf-bleu
 
@@ -36,7 +36,7 @@ evaluate:
 checkpoint: {every: 100, keep_last: 1, keep_best: {metric: dev/bleu}}
 END
 
-# metric FILE DATASET NAME: the metric's values, one a line.
+# metric FILE DATASET NAME: prints the metric's values, one per line.
 metric() {
   grep "\"dataset\":\"$2\"" "$1" | sed "s/.*\"$3\":\([^,}]*\).*/\1/"
 }
@@ -47,7 +47,7 @@ expect_text "bleu"
 awk 'NR == 1 { first = $1 } { last = $1 } END { exit !(last > 60 && last > first) }' <(metric run/evaluate.jsonl dev bleu) ||
   fail "BLEU does not rise above 60: $(metric run/evaluate.jsonl dev bleu | tr '\n' ' ')"
 
-# The same from the checkpoint, and by mtf-bleu from a file
+# The checkpoint and mtf-bleu on a decoded file give the same numbers.
 best=$(metric run/evaluate.jsonl dev bleu | sort -g | tail -1)
 "$mtf_train" run/config.yaml run.mode=evaluate evaluate.checkpoint=best > evaluated 2> /dev/null
 expect_close <(metric evaluated dev bleu) <(echo "$best") 1e-9
@@ -58,7 +58,7 @@ expect_close <("$mtf_bleu" dev.de -m chrf -b -w 6 < out.de) <(metric evaluated d
 expect_close <("$mtf_bleu" dev.de -m ter -b -w 6 < out.de) <(metric evaluated dev ter) 1e-6
 expect_close <("$mtf_bleu" <(head -20 dev.de) <(head -20 other.de) -b -w 6 < <(head -20 out.de)) <(metric evaluated two bleu) 1e-6
 
-# On another mesh, and with beam search by default options of section infer
+# The same holds on another mesh, and with beam search and the default options of section infer.
 "$mtf_train" run/config.yaml "$source_dir/configs/layouts/data_and_model_parallel_4.yaml" run.mode=evaluate evaluate.checkpoint=best \
   > on_mesh 2> /dev/null
 cmp <(metric evaluated dev bleu) <(metric on_mesh dev bleu) || fail "BLEU differs on a mesh"
@@ -66,12 +66,13 @@ cmp <(metric evaluated dev bleu) <(metric on_mesh dev bleu) || fail "BLEU differ
 expect_exit 0 "$mtf_train" run/config.yaml run.mode=infer infer.checkpoint=best infer.input=dev.en infer.output=beam.de
 expect_close <("$mtf_bleu" dev.de -b -w 6 < beam.de) <(metric beam dev bleu) 1e-6
 
-# The end by BLEU: once all is right nothing improves any more
+# BLEU ends the run: once all translations are right nothing improves any more.
 expect_exit 0 "$mtf_train" run.yaml run.model_dir=patient train.steps=5000 "train.patience={metric: dev/bleu, evaluations: 2}"
 expect_text "dev/bleu"
 [ "$(tail -1 patient/metrics.jsonl | sed 's/.*"step":\([0-9]*\),.*/\1/')" -lt 5000 ] || fail "the run was not ended by BLEU"
 
-# Activations that are kept or recomputed: the same gradients, also of the memory that several layers of the decoder read.
+# Stored and recomputed activations give the same gradients, also for the encoder's output, which several
+# layers of the decoder read.
 for recompute in none block; do
   expect_exit 0 "$mtf_train" run.yaml model.decoder.num_layers=3 train.recompute=$recompute train.steps=4 train.log_every=1 evaluate=null \
     checkpoint=null run.model_dir=$recompute

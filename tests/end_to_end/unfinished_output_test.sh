@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A run that writes texts or scores and is ended by a signal leaves no file; what a killed one left goes at the next
-# start, and that of a process that still writes stays.
+# Tests that a run which writes texts or scores and is ended by a signal leaves no file; that the next start
+# removes the file of a killed run, but not that of a process that is still writing.
 source "$2/tests/end_to_end/common.sh"
 
 for ((i = 0; i < 400; i++)); do echo "the cat of number $i sees the dog"; done > lines
@@ -18,11 +18,11 @@ END
 expect_exit 0 "$mtf_train" lm.yaml run.model_dir=lm
 mkfifo source
 
-# start MODE: begins to write result.txt, and waits for more lines; $process, $feeder.
+# start MODE: starts a run that writes result.txt and waits for more lines; sets $process and $feeder.
 start() {
   local input=infer.input
   [ "$1" = infer ] || input=score.targets
-  # Bash lets background processes ignore SIGINT; env takes that back.
+  # Bash makes background processes ignore SIGINT; env restores the default.
   env --default-signal=INT "$mtf_train" lm/config.yaml "run.mode=$1" "$input=source" "$1.output=result.txt" > out 2>&1 &
   process=$!
   exec 3> source
@@ -31,14 +31,14 @@ start() {
   cat out >&2
   fail "$1 writes nothing"
 }
-# finish CODE: closes the input, waits for the process.
+# finish CODE: closes the input and waits for the process, which must end with CODE.
 finish() {
   local code=0
   exec 3>&-
   { wait $process || code=$?; } 2> /dev/null
   [ $code -eq "$1" ] || { cat out >&2; fail "exit code $code, not $1"; }
 }
-# expect_files "NAME ..." WHAT: these, in any order (a process id may sort anywhere), are all results there are.
+# expect_files "NAME ..." WHAT: these must be all result files, in any order (a process id may sort anywhere).
 expect_files() {
   local expected=$(tr ' ' '\n' <<< "$1" | sed '/^$/d' | sort)
   [ "$(ls | grep '^result' | sort)" = "$expected" ] || fail "$2: $(ls | grep '^result')"
@@ -54,14 +54,14 @@ for mode in infer score; do
     [ "$(cat result.txt)" = before ] || fail "$mode: an unfinished run has changed the file"
   done
   rm result.txt
-  # What ignores a signal goes on doing so.
+  # A signal that is ignored stays ignored.
   (trap '' HUP; start $mode; kill -HUP $process; finish 0) || fail "$mode: ended by a signal that is ignored"
   expect_files "result.txt " "$mode, finished"
   [ "$(wc -l < result.txt)" -eq 3 ] || fail "$mode: result.txt is not whole"
   rm result.txt
 done
 
-# Killed: the file stays until the next run that writes there; other names are left alone.
+# The file of a killed run stays until the next run writes there; files with other names are not touched.
 start infer
 kill -KILL $process
 finish 137
@@ -70,7 +70,7 @@ touch result.txt.part result.txt.x1.part result.txt.12.part.txt
 start infer
 first=$process
 expect_files "result.txt.12.part.txt result.txt.$process.part result.txt.part result.txt.x1.part " "started again"
-# Two at a time: the second leaves the part of the first.
+# Of two concurrent runs the second does not remove the file of the first.
 head -n 5 lines > five
 expect_exit 0 "$mtf_train" lm/config.yaml run.mode=infer infer.input=five infer.output=result.txt
 [ "$(wc -l < result.txt)" -eq 5 ] || fail "the second of two runs has not written its lines"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# mtf-vocab: training on plain and compressed files and standard input, the filters, agreement with Python's sentencepiece,
-# and mistakes.
+# Tests mtf-vocab: training on plain and compressed files and standard input, encoding and decoding, agreement
+# with Python's sentencepiece, and errors.
 source "$2/tests/end_to_end/common.sh"
 use_python
 "$python" -c "import sentencepiece" 2> /dev/null || fail "build/python lacks the packages of tests/requirements.txt"
 mtf_vocab=$(dirname "$mtf_train")/mtf-vocab
 
-# Prose with code, numbers and names: what this repository says about itself.
+# The texts are prose with code, numbers and names: the documentation of this repository.
 cat "$source_dir/README.md" "$source_dir"/docs/*.md "$source_dir"/trainer/*/*.h > english.txt
 cat "$source_dir"/engine/core/*.h > core.txt
 gzip -k core.txt
@@ -15,13 +15,13 @@ expect_text "training 1,500 pieces on"
 [ "$(wc -l < one.vocab)" = 1500 ] || fail "one.vocab does not list 1500 pieces"
 [ "$(head -n 3 one.vocab | cut -f 1 | tr '\n' ' ')" = "<pad> </s> <unk> " ] || fail "the first three pieces are others"
 
-# The same texts give the same bytes, wherever they come from and however many processors there are.
+# The same texts give the same bytes, whatever their source and the number of processors.
 expect_exit 0 taskset -c 0 "$mtf_vocab" --size 1500 --output two.model english.txt core.txt.gz
 cmp one.model two.model || fail "compressed text or one processor gives another model"
 cat english.txt core.txt | "$mtf_vocab" --size 1500 --output three.model - 2> out || { cat out; fail "standard input"; }
 cmp one.model three.model || fail "standard input gives another model"
 
-# Tokens are those of Python's package; texts come back.
+# Tokens are those of Python's package, and decoding restores the texts.
 expect_exit 0 "$mtf_vocab" --size 1500 --model bpe --normalization none --output bpe.model english.txt
 for model in one bpe; do
   "$mtf_vocab" --encode $model.model < english.txt > ids
@@ -36,7 +36,7 @@ for text, ids, pieces in zip(lines("english.txt"), lines("ids"), lines("pieces")
     if " ".join(model.id_to_piece(ids)) != pieces:
         sys.exit(f"pieces and ids differ: {text}")
     expected = model.encode(text)
-    # Of equally likely segmentations the package's versions take different ones.
+    # Versions of the package choose different ones of equally likely segmentations.
     if ids != expected and abs(score(ids) - score(expected)) > 1e-3:
         sys.exit(f"{text}: {ids}, not {expected}")
 END
@@ -53,7 +53,7 @@ printf 'ein Haus , ein ö\n' | "$mtf_vocab" --encode t2t.subwords --pieces > out
 expect_text 'ein_ Haus_ ␣,␣_ ein_ \ 2 4 6 ; _'
 "$mtf_vocab" --decode t2t.subwords --pieces < out | cmp - <(echo 'ein Haus , ein ö') || fail "tensor2tensor's subwords"
 
-# A line is what it is in training data: without the end of a line of Windows and the mark in front of a file.
+# Lines are read as in training data: without "\r" at the end of a line and without byte order mark.
 printf '\xef\xbb\xbfGut\r\nso\r\n' | "$mtf_vocab" --encode bytes | cmp - <(printf '74 120 119\n118 114\n') ||
   fail "lines of Windows"
 printf 'gut\ngr\xfc\xdfe\n' > latin.txt
@@ -63,7 +63,7 @@ expect_text "standard input: line 2: no UTF-8: byte \xfc after 2 characters"
 "$mtf_vocab" --encode bytes --max-line-bytes 5 <<< $'12345\n123456' > out 2>&1 && fail "a line above the limit is encoded"
 expect_text "standard input: line 2: longer than 5 bytes; a file of shorter texts, or a greater \`--max-line-bytes\`"
 
-# Mistakes are one line.
+# Errors print one line.
 expect_mistake() {  # CODE TEXT ARGUMENT...
   local code=$1 text=$2
   shift 2

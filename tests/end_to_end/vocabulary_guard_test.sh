@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What is wrong with a run is said before a vocabulary is trained and written; a run goes on, is evaluated and decodes with the
-# vocabulary that it was trained with, and with no other.
+# Tests that errors of a run are reported before a vocabulary is trained and written, and that a run resumes,
+# is evaluated and decodes only with the vocabulary with which it was trained.
 source "$2/tests/end_to_end/common.sh"
 made_up_pairs 1 300 train
 made_up_pairs 2 20 dev
@@ -23,7 +23,7 @@ evaluate: {every: 0, datasets: {dev: {type: parallel, inputs: dev.en, targets: d
 checkpoint: {every: 2}
 END
 
-# Nothing is written where something else is wrong, the vocabulary itself included.
+# No vocabulary is written if there is any error, including errors of the vocabulary.
 head -n 10 dev.de > short.de
 while IFS='|' read -r code text arguments; do
   expect_exit "$code" "$mtf_train" run.yaml run.model_dir=none/at/all $arguments
@@ -42,7 +42,7 @@ done << 'END'
 1|at most|data.vocabulary.size=30000
 END
 
-# The one that was trained is the one that is used.
+# The vocabulary that was trained is the one that is used.
 expect_exit 0 "$mtf_train" run.yaml run.model_dir=run
 cp -r run others
 expect_exit 0 "$mtf_train" run.yaml run.model_dir=second data.train.inputs=others.en data.train.targets=others.de
@@ -64,7 +64,7 @@ expect_text "run has checkpoints, but not the vocabulary that they were trained 
 cp second/vocabulary.model run/
 expect_exit 1 "$mtf_train" run/config.yaml run.mode=evaluate
 
-# run.mode=evaluate measures as many checkpoints as it is told to.
+# run.mode=evaluate measures several checkpoints if they are requested.
 "$mtf_train" second/config.yaml run.mode=evaluate evaluate.checkpoint=all > all 2> out || { cat out >&2; fail "all checkpoints"; }
 [ "$(sed 's/.*"step":\([0-9]*\),.*/\1/' all | tr '\n' ' ')" = "2 4 6 " ] || fail "not all checkpoints: $(cat all)"
 "$mtf_train" second/config.yaml run.mode=evaluate "evaluate.checkpoint=[6, 2]" 2> out > some || { cat out >&2; fail "some checkpoints"; }

@@ -14,7 +14,7 @@ using ::testing::DoubleNear;
 using ::testing::HasSubstr;
 using ::testing::Pointwise;
 
-// At x = -1 and x = 2.
+// The values of the activations at x = -1 and x = 2.
 const std::map<std::string, Values> kValues = {{"linear", {-1, 2}},
                                                {"relu", {0, 2}},
                                                {"squared_relu", {0, 4}},
@@ -33,7 +33,7 @@ const std::map<std::string, Values> kValues = {{"linear", {-1, 2}},
                                                {"cos", {0.540302, -0.416147}}};
 
 TEST(ActivationLayer, HasEveryFunctionByName) {
-  std::set<int64_t> functions;  // some have several names
+  std::set<int64_t> functions;  // some functions have several names
   for (const config::EnumName& word : enum_names(Activation{})) functions.insert(word.value);
   EXPECT_EQ(kValues.size(), functions.size());
   for (const auto& [name, expected] : kValues) {

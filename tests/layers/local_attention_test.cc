@@ -1,4 +1,5 @@
-// LocalSelfAttention: on one position a masked attention, in blocks where the length is split.
+// Tests LocalSelfAttention: on one position it equals a masked attention, also in blocks if the length is
+// split.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,9 +11,9 @@
 namespace mtf::testing {
 namespace {
 
-/// One layer of attention over a row, with what it makes of its input and the gradients.
+/// An attention layer over a row, with its output and the gradients.
 struct AttentionLayerRun {
-  /// `free`: priorities let every position see all others.
+  /// `free`: equal read and write priorities let every position attend to all others.
   AttentionLayerRun(const std::string& layer, int64_t length, bool causal, bool free = false) {
     const Dimension row{"length", length}, model{"d_model", 4};
     const Shape shape{{"batch", 2}, row, model};

@@ -1,5 +1,5 @@
-// Layers that hold or join others: repeat, residual, branches, block, save, concat, add; and those that only
-// rearrange.
+// Tests layers that contain or join others (repeat, residual, branches, block, save, concat, add), and those
+// that only rearrange.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(RepeatLayer, ZeroTimesIsNothing) {
   EXPECT_THAT(problems_of("[repeat: {times: -1, layers: [scale: 2]}]"), HasSubstr("repeat.times"));
 }
 
-/// What the layers of `list` are refused for.
+/// Returns the errors for which the layers of `list` are rejected.
 std::string refusal_of(const std::string& list) {
   try {
     const YamlLayers net(list, kRow);

@@ -1,4 +1,4 @@
-// Layers from YAML, applied to an input `x`, for tests.
+// Builds layers from YAML and applies them to an input `x`, for tests.
 //
 //   YamlLayers net("[dense: {output: {hidden: 3}}]", {{"batch", 2}, {"pixels", 4}});
 //   EXPECT_EQ(net.y.shape(), (Shape{{"batch", 2}, {"hidden", 3}}));
@@ -32,7 +32,7 @@ inline LayerList parse_layers(const std::string& list, Diagnostics& diagnostics,
   return parser.parse(config::parse_yaml(list, "layers.yaml", diagnostics));
 }
 
-/// All that is wrong with a list of layers, one problem a line, without the lines of the file.
+/// Returns the problems of a list of layers, one per line, without the lines of the file.
 inline std::string problems_of(const std::string& list, const YamlOptions& options = {}) {
   Diagnostics diagnostics;
   parse_layers(list, diagnostics, options);
@@ -53,7 +53,7 @@ struct YamlLayers {
     y = layers(context, x);
   }
 
-  /// "layer_1/kernel [pixels=4, hidden=3]", ... in order of creation.
+  /// Returns "layer_1/kernel [pixels=4, hidden=3]", ..., in order of creation.
   std::vector<std::string> variables() const {
     std::vector<std::string> result;
     for (const auto& variable : graph.variables())
@@ -70,7 +70,8 @@ struct YamlLayers {
   Tensor y;
 };
 
-/// The error that building these layers on `shape` gives, without the lines of the file; empty: none.
+/// Returns the error of building these layers on `shape`, without the lines of the file; empty if there is
+/// none.
 inline std::string error_of(const std::string& list, const Shape& shape, const YamlOptions& options = {}) {
   try {
     const YamlLayers layers(list, shape, options);

@@ -70,11 +70,11 @@ TEST(Bleu, OfEmptyTextIs0) {
   EXPECT_EQ(corpus_bleu(empty, {empty}).score, 0);
 }
 
-/// A model for the tokenizers that need one.
+/// Returns a model for the tokenizers that need one.
 std::string model_of_pieces() {
   TextSample sample;
   sample.add("the cat sat on the mat");
-  const std::string path =  // tests run side by side
+  const std::string path =  // unique, since tests run in parallel
       testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name() + ".model";
   write_vocabulary(
       train_sentencepiece(sample, {.size = 18, .model = SentencePieceModel::kBpe, .byte_fallback = false}),

@@ -37,7 +37,7 @@ TEST(NumpyRandom, ChoosesWhatNumpyChooses) {
   EXPECT_THAT(choices(0, 1, 3), ElementsAre(0, 0, 0));
 }
 
-/// 40 sentences, some of which are wrong.
+/// A corpus of 40 sentences, some of which have errors.
 struct MadeUpCorpus {
   std::vector<std::string> hypotheses, reference;
 
@@ -61,7 +61,7 @@ TEST(Bootstrap, GivesAnIntervalAroundTheScore) {
   }
 }
 
-/// The numbers of sacreBLEU 2.6, whose scores of samples are float32 where the metric is TER.
+/// The expected numbers are those of sacreBLEU 2.6, in which the scores of samples are float32 for TER.
 TEST(Bootstrap, HasTheRoundingOfNumpy) {
   const std::vector<std::string> reference = {"a b c d e f g", "h i j k l m n o p q r", "s t u"};
   const std::vector<std::string> hypotheses = {"a b x d e f g", "h i j k l m n o p q x", "s x x"};

@@ -19,12 +19,12 @@ TEST(Chrf, OfTheReferenceItselfIs100) {
 }
 
 TEST(Chrf, CountsCharactersNotBytes) {
-  // One of two characters matches: precision, recall and so the score are a half.
+  // One of two characters matches, so precision, recall and score are 1/2.
   EXPECT_NEAR(chrf("öä", {"öü"}, {.char_order = 1}), 50, 1e-10);
 }
 
 TEST(Chrf, WeighsRecallByBeta) {
-  // Precision 1, recall 1/2.
+  // The precision is 1, the recall 1/2.
   EXPECT_NEAR(chrf("a", {"ab"}, {.char_order = 1}), 100 * 5 * 0.5 / (4 + 0.5), 1e-10);
   EXPECT_NEAR(chrf("a", {"ab"}, {.char_order = 1, .beta = 1}), 100 * 2 * 0.5 / 1.5, 1e-10);
 }

@@ -12,7 +12,7 @@
 namespace mtf {
 namespace {
 
-/// Sentences of the words w0 w1 ..., the same on every machine.
+/// Returns sentences of the words w0 w1 ..., which are the same on every machine.
 std::vector<std::string> sentences(uint64_t seed) {
   NumpyRandom random(seed);
   std::vector<std::string> result;

@@ -11,7 +11,7 @@
 namespace mtf {
 namespace {
 
-/// Words are letters.
+/// Returns the edits between two texts whose letters are the words.
 int64_t edits(std::string_view hypothesis, std::string_view reference) {
   return edit_count(Units(hypothesis.begin(), hypothesis.end()), Units(reference.begin(), reference.end()));
 }

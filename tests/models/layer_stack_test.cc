@@ -1,4 +1,4 @@
-// Blocks of layers within sublayers: which variables there are, and what lists cannot mean.
+// Tests blocks of layers within sublayers: their variables, and lists that are rejected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// The names of the variables of a language model with these keys.
+/// Returns the names of the variables of a language model with these keys.
 std::vector<std::string> variables_of(const std::string& keys) {
   const auto model = parse_model("{type: lm, d_model: 8, num_layers: 1, vocab_divisor: 1, " + keys + "}");
   Graph graph;

@@ -53,7 +53,7 @@ config::Node section(const std::string& text) {
   return node;
 }
 
-/// Section `model` of a shipped file.
+/// Returns section `model` of a shipped file.
 config::Node shipped(const std::string& file, const std::vector<std::string>& arguments = {}) {
   Diagnostics diagnostics;
   const config::Node root = config::load({MTF_SOURCE_DIR "/configs/models/" + file}, arguments, diagnostics);

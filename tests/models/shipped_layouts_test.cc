@@ -1,4 +1,4 @@
-// configs/layouts: every rule fits every shipped model that has the dimension.
+// Tests that every rule in configs/layouts fits every shipped model that has the dimension.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ LayoutSections load_layout(const std::string& file) {
   return sections;
 }
 
-/// 2x2_dp.yaml and others: the layouts of Mesh TensorFlow, named after TPUs.
+/// True for 2x2_dp.yaml and others: the layouts of Mesh TensorFlow, named after TPUs.
 bool is_named_after_tpus(const std::filesystem::path& file) { return isdigit(file.stem().string()[0]) != 0; }
 
 std::vector<std::string> layout_files(bool named_after_tpus) {
@@ -55,7 +55,7 @@ struct ModelShapes {
   std::vector<Shape> activations;
 };
 
-/// Adds those of a shipped model.
+/// Adds the shapes of a shipped model.
 void add_shapes(const std::string& file, Graph& graph, const Features& features, const Dimension& batch,
                 ModelShapes& shapes) {
   Diagnostics diagnostics;
@@ -85,7 +85,8 @@ ModelShapes shipped_shapes() {
   return shapes;
 }
 
-/// Whether the rules split `shape`; every split must be even, and by a mesh dimension of its own.
+/// Returns whether the rules split `shape`, and expects that every split is even and uses its own mesh
+/// dimension.
 bool splits_evenly(const Shape& shape, const Mesh& mesh, const LayoutRules& rules) {
   const Layout layout = LayoutMap(mesh, rules).of(shape);
   AxisMask used = 0;

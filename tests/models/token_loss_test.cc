@@ -1,4 +1,4 @@
-// Metrics of predicted tokens, from logits and targets that one can read.
+// Tests the metrics of predicted tokens on small logits and targets.
 #include "models/token_loss.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::Contains;
 
-/// The logits are a feature: [batch, length, vocab].
+/// A model whose logits are a feature, [batch, length, vocab].
 class GivenLogits final : public Model {
  public:
   explicit GivenLogits(const TokenLossOptions& options, bool with_weights = false)
@@ -43,7 +43,7 @@ const std::vector<Feature> kFeatures = {
     {"targets", {{"length", kLength}}, DType::kInt32},
     {"scored", {{"length", kLength}}, DType::kFloat32}};
 
-/// Row 0 is right in all its tokens, row 1 in one of three, row 2 is empty, row 3 does not count.
+/// Row 0 is right in all its tokens, row 1 in one of three; row 2 is empty, row 3 has weight 0.
 std::map<std::string, Values> feeds() {
   std::map<std::string, Values> feeds{{"targets", {2, 4, 0, 3, 1, 2, 0, 0, 0, 4, 4, 4}},
                                       {"scored", {1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1}},
@@ -77,7 +77,7 @@ TEST(TokenMetrics, AreThoseOfTheTargetsThatCount) {
   EXPECT_NEAR(mean(outputs, "mean_label"), (2 + 4 + 3 + 1 + 2) / 5.0, 1e-6);
   EXPECT_EQ(outputs.at("sum/num_eval_tokens")[0], 5);
   EXPECT_EQ(outputs.at("maximum/max_targets_length")[0], 3);
-  // Smoothed over five words: a fifth of 0.1 of the cost of each word that is not the target.
+  // With smoothing over five words, each word that is not the target contributes a fifth of 0.1 of its cost.
   EXPECT_NEAR(mean(outputs, "loss"), 0.92 * cost + 0.02 * (3 * 4 * missed + 2 * (3 * missed + hit)) / 5,
               1e-6);
 }

@@ -1,4 +1,4 @@
-// The reader of /proc and of control groups, on made files.
+// Tests the reader of /proc and of control groups on fake files.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -18,7 +18,7 @@ class AvailableMemory : public MachineFiles {
     write("proc/self/status", "Name:\tmtf-train\nRssAnon:\t    1000 kB\nRssFile:\t 7000 kB\n");
   }
 
-  /// A group of version 2.
+  /// Writes a group of version 2.
   void group2(const std::string& path, const std::string& limit, int64_t current, int64_t inactive_file) {
     write(path + "/memory.max", limit + "\n");
     write(path + "/memory.current", std::to_string(current) + "\n");
@@ -32,7 +32,7 @@ class AvailableMemory : public MachineFiles {
   }
   MemoryLimit limit(int processes = 1) const { return available_memory(processes, root_); }
 
-  const int64_t own_ = 1000 * 1024;  ///< what the process has already
+  const int64_t own_ = 1000 * 1024;  ///< memory that the process already has
 };
 
 TEST_F(AvailableMemory, IsThatOfTheMachineWithoutControlGroups) {
@@ -102,7 +102,8 @@ TEST_F(AvailableMemory, FindsTheGroupOfAContainerWhoseMountShowsAPartOfTheTree) 
   group2("sys/fs/cgroup/inner", "350000000", 0, 0);
   EXPECT_EQ(limit().bytes, 300 * kMB + own_);
   EXPECT_EQ(limit().source, "control group /sys/fs/cgroup");
-  write("proc/self/cgroup", "0::/../somewhere\n");  // seen from outside: the top of what is shown
+  // The process is outside the mounted groups: their top counts.
+  write("proc/self/cgroup", "0::/../somewhere\n");
   EXPECT_EQ(limit().bytes, 300 * kMB + own_);
 }
 

@@ -1,4 +1,4 @@
-// Running means of the weights (train.ema_decay).
+// Tests the running means of the weights (train.ema_decay).
 #include "trainer/optimizer/averages.h"
 
 #include <fmt/format.h>

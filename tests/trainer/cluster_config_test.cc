@@ -1,5 +1,5 @@
-// Section `cluster`: its values, its mistakes with their places, and what a
-// run's config.yaml keeps of it.
+// Tests section `cluster`: its values, errors with their places, and the part of it that a run's config.yaml
+// keeps.
 #include "trainer/config/cluster_config.h"
 
 #include <gmock/gmock.h>

@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
 
-/// Writes tensors to two files and compares these.
+/// A fixture that writes tensors to two files and compares them.
 class CompareTensors : public ::testing::Test {
  protected:
   CompareTensors() {

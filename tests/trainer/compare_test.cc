@@ -24,7 +24,7 @@ using ::testing::IsEmpty;
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-/// Two runs, a and b, in a directory of their own.
+/// A fixture with two runs, a and b, in a directory.
 class Compare : public ::testing::Test {
  protected:
   Compare() {
@@ -40,7 +40,7 @@ class Compare : public ::testing::Test {
     return path(name);
   }
 
-  /// RUN/checkpoints/step-N with one variable, kernel [io=2, hidden=3].
+  /// Writes RUN/checkpoints/step-N with one variable, kernel [io=2, hidden=3].
   void checkpoint(const std::string& run, int64_t step, const std::vector<float>& kernel) const {
     Manifest manifest;
     manifest.step = step;
@@ -61,7 +61,7 @@ class Compare : public ::testing::Test {
     return compare(options);
   }
 
-  /// The message with which the comparison of the runs fails.
+  /// Returns the message with which the comparison of the runs fails.
   std::string failure_of_runs(const CompareOptions& options = {}) const {
     return failure([&] { compare_runs(options); });
   }

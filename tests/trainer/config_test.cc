@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// A file of its own for each test, in a directory that goes with the test.
+/// A fixture with a file for each test, in a directory that is removed after the test.
 class ConfigTest : public ::testing::Test {
  protected:
   ConfigTest() { std::filesystem::create_directories(directory_); }

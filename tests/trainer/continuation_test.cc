@@ -1,5 +1,5 @@
-// What a run finds in its directory when it goes on: its configuration, its newest checkpoint, files that are
-// none of its own.
+// Tests what a run finds in its directory when it resumes: its configuration, its newest checkpoint, foreign
+// files.
 #include "trainer/train/continuation.h"
 
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ learning_rate: 0.1
 train: {steps: 30, batch_size: 40}
 )";
 
-/// A run's directory with a configuration and checkpoints of one weight.
+/// A fixture of a run's directory with a configuration and checkpoints of one weight.
 class ContinuationTest : public CheckpointTest {
  protected:
   ContinuationTest() {
@@ -51,7 +51,7 @@ class ContinuationTest : public CheckpointTest {
     return config;
   }
   Config toy(const std::vector<std::string>& arguments = {}) const { return load(run_ + ".yaml", arguments); }
-  /// The run's own file, with one text in the place of another.
+  /// Loads the run's own file, with some texts replaced.
   Config edited(const std::vector<std::pair<std::string, std::string>>& edits,
                 const std::vector<std::string>& arguments = {}) const {
     std::string text = read_text(run_ + "/config.yaml");
@@ -75,7 +75,7 @@ class ContinuationTest : public CheckpointTest {
   void damage(int64_t step, const std::string& file) const {
     fs::resize_file(path_of(step) + "/" + file, 50);
   }
-  /// What is wrong with going on; empty: nothing is.
+  /// Returns the errors of resuming; empty if there are none.
   std::string refusal(Config config) {
     Diagnostics diagnostics;
     continuation_ = find_continuation(config, diagnostics);

@@ -84,8 +84,8 @@ TEST(T5Names, EveryVariableOfAModelHasADifferentOne) {
       ASSERT_TRUE(tensor) << variable.name;
       names.insert(tensor->name);
     }
-    // 9 in each block of the encoder and 14 in each of the decoder; on each side a table of positions and a
-    // norm; the embedding.
+    // There are 9 variables in each block of the encoder and 14 in each of the decoder; on each side a table
+    // of positions and a norm; the embedding, and the softmax weights unless they are tied.
     EXPECT_EQ(variables.size(), 2U * 9 + 3U * 14 + 4 + (tied ? 1 : 2));
     EXPECT_EQ(names.size(), variables.size());
   }
@@ -101,7 +101,7 @@ TEST(T5Config, SurvivesBothOfItsForms) {
   for (const T5Config& t5 : {unusual(), plain, tied, T5Config()}) {
     EXPECT_EQ(parse_t5_config(t5_json(t5), "config.json"), t5);
     T5Config again = t5_of(ConfigText(yaml(t5), "t5").load());
-    again.vocab_size = t5.vocab_size;  // the weights tell it
+    again.vocab_size = t5.vocab_size;  // only the weights determine it
     EXPECT_EQ(again, t5);
   }
 }
@@ -136,7 +136,7 @@ TEST(T5Config, WhatIsLeftOutHasTheDefaultsOfHuggingFace) {
   EXPECT_EQ(parse_t5_config(R"({"model_type": "t5"})", "config.json"), T5Config());
   const T5Config deeper = parse_t5_config(R"({"model_type": "t5", "num_layers": 9})", "config.json");
   EXPECT_EQ(deeper.num_decoder_layers, 9);
-  // Before files said whether logits are scaled, those with an embedding for both were.
+  // In older files, which do not say whether logits are scaled, tied embeddings imply it.
   const T5Config older = parse_t5_config(R"({"model_type": "mt5", "tie_word_embeddings": false})", "");
   EXPECT_FALSE(older.tied || older.scaled_logits);
   const T5Config newer = parse_t5_config(

@@ -1,4 +1,5 @@
-// The cores that `run.threads: auto` counts: the affinity mask of this process, and quotas in made files.
+// Tests the cores that `run.threads: auto` counts: the affinity mask of this process, and quotas in fake
+// files.
 #include "trainer/config/cores.h"
 
 #include <gtest/gtest.h>
@@ -93,7 +94,7 @@ TEST_F(CoresOfQuota, AreSharedWithWhatTheParentProcessHasStartedInTheGroup) {
   EXPECT_EQ(cores(2), 3);
 }
 
-/// In a thread of its own, whose mask ends with it.
+/// The test uses its own thread, whose mask ends with it.
 TEST(CoresOfMask, AreThoseThatThisThreadMayUse) {
   std::thread([] {
     cpu_set_t all, one;

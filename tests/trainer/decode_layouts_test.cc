@@ -1,5 +1,6 @@
-// Every layout of a small encoder-decoder on a 2x2 mesh: the legal ones give the loss and the gradients of
-// one position, replicas compared bit for bit, and write the same texts; the illegal ones are refused.
+// Tests every layout of a small encoder-decoder on a 2x2 mesh: the legal ones give the loss and the gradients
+// of one position, with replicas compared bit for bit, and decode the same texts; the illegal ones are
+// rejected.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +22,7 @@ namespace {
 
 constexpr int64_t kVocabulary = 14;
 constexpr const char* kMesh = "x:2;y:2";
-/// What a layout can name.
+/// The dimensions that a layout can name.
 const std::vector<std::string> kNames = {"batch",   "heads", "d_kv",   "d_ff",
                                          "d_model", "vocab", "length", "memory_length"};
 
@@ -34,7 +35,7 @@ constexpr const char* kTranslator =
 
 std::unique_ptr<Model> translator() { return parse_model(kTranslator); }
 
-/// The loss of four pairs of texts and its gradient by each variable.
+/// Adds the loss of four pairs of texts and its gradient by each variable as outputs.
 void set_gradient_outputs(const Model& model, Graph& graph) {
   const Dimension batch{"batch", 4}, length{"length", 8};
   Context context(graph, Mode::kEvaluate, {}, batch);
@@ -52,7 +53,7 @@ void set_gradient_outputs(const Model& model, Graph& graph) {
   }
 }
 
-/// Texts of several lengths, with ends of sequence, 0 behind them.
+/// Returns texts of several lengths with end-of-sequence tokens, padded with 0.
 std::map<std::string, Values> texts() {
   std::map<std::string, Values> result;
   for (const char* name : {"inputs", "targets"}) {
@@ -116,13 +117,14 @@ TEST(EncoderDecoderLayouts, LegalOnesGiveTheLossAndGradientsOfOnePosition) {
   EXPECT_GE(illegal, 100);
 }
 
-/// Both dimensions of the mesh are alike: of two layouts that are each other's mirror one is enough.
+/// True for one of two layouts that are each other's mirror image: the two dimensions of the mesh are equal,
+/// so testing one is enough.
 bool is_mirrored(const Layouts& layouts) {
   const auto& rules = layouts.activation.rules();
   return !rules.empty() && rules.front().mesh_dimensions.front() == "y";
 }
 
-/// Rules for lengths are left out where texts are written.
+/// True if a rule splits lengths; such rules are ignored in decoding.
 bool splits_lengths(const Layouts& layouts) {
   return std::ranges::any_of(layouts.activation.rules(),
                              [](const LayoutRule& rule) { return rule.dimension.ends_with("length"); });
@@ -182,7 +184,7 @@ TEST(EncoderDecoderLayouts, HeadsApartWriteTheTextsOfHeadsTogether) {
   }
 }
 
-/// What the model of a training reads: texts with positions, or without.
+/// True if the model can be trained with the layouts, on texts with or without positions.
 bool trains(const Model& model, const Layouts& layouts, bool with_positions) {
   const Dimension batch{"batch", 12};
   Graph graph;
@@ -205,7 +207,7 @@ bool trains(const Model& model, const Layouts& layouts, bool with_positions) {
   return !diagnostics.has_errors();
 }
 
-/// A model, and what else a layout can name.
+/// A model, and further dimensions that a layout can name.
 struct TrainedModel {
   std::string name, yaml;
   std::vector<std::string> dimensions;
@@ -236,14 +238,15 @@ INSTANTIATE_TEST_SUITE_P(
                      {"sinusoid_length", "query_heads"}}),
     [](const auto& info) { return info.param.name; });
 
-/// Programs of decoding are made for texts and caches of many sizes, on every layout that a training takes.
+/// Decoding programs can be made for texts and caches of many sizes, on every layout with which training
+/// works.
 TEST_P(TrainedLayouts, TakeTextsOfAnyLength) {
   const std::string yaml = GetParam().yaml + kAttention + "}";
   const auto model = parse_model(yaml);
   std::vector<std::string> names = {"batch", "heads", "d_kv", "d_model", "vocab", "length", "memory_length"};
   std::ranges::copy(GetParam().dimensions, std::back_inserter(names));
   const DecodeOptions options{.beam_size = 5};
-  // Each fourth layout; all of them with MTF_TEST_ALL=1.
+  // Tests every fourth layout, or all of them with MTF_TEST_ALL=1.
   const int stride = std::getenv("MTF_TEST_ALL") ? 1 : 4;
   int looked_at = 0, tried = 0;
   for (const char* mesh : {"x:3", "x:2;y:3"}) {
@@ -269,7 +272,7 @@ TEST_P(TrainedLayouts, TakeTextsOfAnyLength) {
   EXPECT_GE(tried, 40 / stride);
 }
 
-/// Tables of sinusoids are as long as the texts, which no layout knows.
+/// Tables of sinusoids are as long as the texts, so no rule can split them.
 TEST(Decoder, RulesForLearnedPositionsDoNotMeanSinusoids) {
   std::string model = kTranslator;
   model.insert(model.find("max_length"), "positions: sinusoid, ");
@@ -316,7 +319,7 @@ TEST(Decoder, ATextAloneIsWhatItIsAmongOthers) {
 TEST(Decoder, TextsFillTheModelsPositions) {
   DecodeRun run(kTranslator, kVocabulary);
   run.set_varied(0.8);
-  for (const int32_t prefix : {0, 1, 7, 14, 15}) {  // of 16 positions
+  for (const int32_t prefix : {0, 1, 7, 14, 15}) {  // the model has 16 positions
     GivenText text{.inputs = std::vector<int32_t>(15, 5), .prefix = {}, .limit = 100};
     text.inputs.push_back(kEosId);
     for (int32_t i = 0; i < prefix; ++i) text.prefix.push_back(2 + i % 12);

@@ -1,5 +1,5 @@
-// Texts written step by step by models of unusual layers have the log-probabilities that the model gives
-// whole rows.
+// Tests that texts which models of unusual layers generate step by step have the log-probabilities that the
+// model gives to whole rows.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(
                      "[rms_norm, call_layer, call_layer, residual]}"}),
     [](const auto& info) { return info.param.name; });
 
-/// log_softmax of the logits of row 0 [length, vocab], at `token` of position `i`.
+/// Returns log_softmax of the logits of row 0 [length, vocab], at `token` of position `i`.
 double log_probability(const Values& logits, int64_t i, int32_t token) {
   const auto begin = logits.begin() + i * kDecodedVocabulary;
   double sum = 0;

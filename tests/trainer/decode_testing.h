@@ -1,4 +1,4 @@
-// A model with weights, without files, that writes texts.
+// A model with weights that decodes texts, without any files.
 //
 //   DecodeRun run("{type: lm, ...}", 64, layouts("x:2;y:2", "batch:x;heads:y"));
 //   run.set("transformer/embedding", values);
@@ -18,7 +18,7 @@ namespace mtf::testing {
 
 class DecodeRun {
  public:
-  /// `vocabulary`: ids of inputs and targets. Without layouts there is one position. Replicas are checked.
+  /// `vocabulary` is the number of ids of inputs and of targets. Replicas are checked.
   DecodeRun(const std::string& model, int64_t vocabulary, const Layouts& layouts = Layouts::single())
       : session_(make_session(model, vocabulary, layouts)), weights_(make_weights(session_)) {
     weights_.initialize(1);
@@ -28,8 +28,8 @@ class DecodeRun {
     const Variable& variable = weights_.variable(name);
     weights_.set(name, to_host(variable.shape, variable.dtype, values));
   }
-  /// Sets weights that differ, up to `size`, and scales of 1: larger ones than a model begins with, which
-  /// make texts differ.
+  /// Sets the weights to different values up to `size`, and scales to 1. They are larger than initial
+  /// weights, so that the texts differ.
   void set_varied(double size) {
     for (const std::string& name : weights_.names()) {
       Values values;

@@ -42,7 +42,7 @@ class EventFiles : public ::testing::Test {
     return paths;
   }
 
-  /// Of all files, in their order.
+  /// Returns the events of all files, in the order of the files.
   std::vector<Event> events() const {
     std::vector<Event> result;
     for (const std::string& path : files()) {
@@ -60,7 +60,7 @@ class EventFiles : public ::testing::Test {
     return result;
   }
 
-  /// A file with the loss of these steps.
+  /// Writes a file with the loss of these steps.
   void write(std::initializer_list<int64_t> steps) const {
     EventFile file(directory_, 0);
     for (const int64_t step : steps) file.write(step, {{"loss", 1.0 / static_cast<double>(step)}});
@@ -77,8 +77,8 @@ TEST_F(EventFiles, HoldTheScalarsWithStepAndTime) {
   file.write(100, {{"train/loss", std::numeric_limits<double>::infinity()}});
   EXPECT_THAT(scalars(), ElementsAre(Scalar(1, "train/loss", 0.1f), Scalar(1, "train/grad_norm", 0),
                                      Scalar(100, "train/loss", std::numeric_limits<float>::infinity())));
-  EXPECT_TRUE(
-      event_bytes({.scalars = {{"a", 0.0f}}}).ends_with(std::string("\x15\0\0\0\0", 5)));  // zeros, too
+  // Zeros are written, too.
+  EXPECT_TRUE(event_bytes({.scalars = {{"a", 0.0f}}}).ends_with(std::string("\x15\0\0\0\0", 5)));
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
   for (const Event& event : events()) EXPECT_NEAR(event.wall_time, now.count(), 60);
 }
@@ -100,7 +100,7 @@ TEST_F(EventFiles, AreNamedByTimeHostAndProcess) {
 }
 
 TEST_F(EventFiles, FollowEachOtherByNameHoweverFastTheyAreMade) {
-  std::ofstream(directory_ + "/events.out.tfevents.9999999999.other.1.0");  // a clock that was wrong
+  std::ofstream(directory_ + "/events.out.tfevents.9999999999.other.1.0");  // from a clock that was wrong
   for (const int64_t step : {1, 2, 3}) write({step});
   fs::remove(directory_ + "/events.out.tfevents.9999999999.other.1.0");
   EXPECT_THAT(scalars(),
@@ -129,7 +129,7 @@ TEST_F(EventFiles, ACutMendsEveryTornEnd) {
   for (size_t size = 0; size <= bytes.size(); ++size) {
     std::ofstream(path, std::ios::binary) << bytes.substr(0, size);
     cut_event_files(directory_, up_to(100));
-    const size_t count = scalars().size();  // would throw at a torn record
+    const size_t count = scalars().size();  // would throw at an incomplete record
     EXPECT_EQ(files().empty(), count == 0) << size;
     EXPECT_EQ(count == 2, size == bytes.size()) << size;
   }

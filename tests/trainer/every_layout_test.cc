@@ -1,6 +1,6 @@
-// Every layout of small models on meshes of 1 to 8 positions: the legal ones give the losses and gradients of
-// one position, replicas compared bit for bit; the illegal ones are refused. What is legal is decided by
-// tests/support/legality.cc.
+// Tests every layout of small models on meshes of 1 to 8 positions: the legal ones give the losses and
+// gradients of one position, with replicas compared bit for bit; the illegal ones are rejected.
+// tests/support/legality.cc decides which are legal.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +56,8 @@ void mlp(Graph& graph) {
   set_gradient_outputs(graph, mlp_loss(graph, x, labels, first_layer(graph, x)));
 }
 
-/// The hidden layer seen as groups, half of it squared and both halves put together along another dimension.
+/// An MLP whose hidden layer is reshaped to groups; one half is squared, and both are concatenated along
+/// another dimension.
 void mlp_with_reshape_and_concat(Graph& graph) {
   const Tensor x = graph.input("x", {kBatch, kInputs}),
                labels = graph.input("labels", {kBatch}, DType::kInt32);
@@ -68,7 +69,7 @@ void mlp_with_reshape_and_concat(Graph& graph) {
   set_gradient_outputs(graph, mlp_loss(graph, x, labels, rename(mixed, "mixed", "hidden")));
 }
 
-/// Two microbatches, clipping by the global norm, Adafactor.
+/// An MLP with two microbatches, clipping by the global norm, and Adafactor.
 void microbatched_mlp(Graph& graph) {
   const Tensor x = graph.input("x", {kBatch, kInputs}),
                labels = graph.input("labels", {kBatch}, DType::kInt32);
@@ -106,7 +107,7 @@ std::map<std::string, Values> feeds(const Graph& graph) {
       else if (input->input_name == "x")
         values.push_back(std::sin(1.0 + static_cast<double>(i) * 0.7));
       else
-        values.push_back(0.01);  // scalars of the optimizer
+        values.push_back(0.01);  // the scalars of the optimizer
     }
   }
   return result;
@@ -161,8 +162,8 @@ TEST_P(EveryModelLayout, LegalOnesGiveTheLossesAndGradientsOfOnePosition) {
   EXPECT_GE(illegal, GetParam().minimum_illegal);
 }
 
-/// parameter_layout and optimizer_layout on top of every layout: variables and slots lie elsewhere, the step
-/// is the same.
+/// With parameter_layout and optimizer_layout in addition to every layout, variables and slots are stored
+/// elsewhere, but the step is the same.
 TEST(EveryStateLayout, GivesTheStepOfOnePosition) {
   Graph graph;
   microbatched_mlp(graph);

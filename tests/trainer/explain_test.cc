@@ -1,4 +1,4 @@
-// run.mode=explain: its numbers are those of a run, in the text and in the JSON document alike.
+// Tests run.mode=explain: its numbers are those of a run, in the text and in the JSON document.
 #include "trainer/explain/explain.h"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ using ::testing::SizeIs;
 
 using Json = nlohmann::json;
 
-/// toy.yaml with normalization, dropout, biases and activations between its hidden layers, evaluated too.
+/// toy.yaml with normalization, dropout, biases and activations between its hidden layers, and an evaluation.
 const std::vector<std::string> kExplainedNetwork = {
     "model.layers=[{dense: {name: first, output: {hidden_odd: 32}, activation: relu, bias: true}},"
     " {layer_norm: {name: norm}}, {dropout: 0.2},"
@@ -61,7 +61,7 @@ Explanation explanation_of(const std::vector<std::string>& arguments) {
 
 Json json_of(const Explanation& explanation) { return Json::parse(explain_json(explanation, true)); }
 
-/// The lines of `text` that begin with `words`, with one blank wherever there are several.
+/// Returns the lines of `text` that begin with `words`, with several blanks replaced by one.
 std::vector<std::string> lines_with(const std::string& text, const std::string& words) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
@@ -275,7 +275,7 @@ TEST(Explain, RulesAreOfferedThatShareOutRepeatedWork) {
   EXPECT_NEAR(now.step.facts.repeated_flops, 0.75 * now.step.facts.flops, 1);
   for (const SplitTrial& split : now.splits) {
     EXPECT_LT(split.flops, now.step.facts.flops);
-    // What is promised is what the rule gives.
+    // The predicted savings are those of a run with the rule.
     const std::string over = fmt::format("[{}]", fmt::join(split.mesh_dimensions, ", "));
     std::vector<std::string> arguments = mesh;
     arguments.push_back(fmt::format("layout.{}={}", split.dimension, over));
@@ -302,7 +302,7 @@ TEST(Explain, RulesThatMatchNothingAreNamed) {
   EXPECT_THAT(explanation.notes, Contains(HasSubstr("`vocabulary` matches no tensor")));
   EXPECT_THAT(explanation.warnings, Contains(HasSubstr("did you mean `hidden_odd`?")));
   const std::string text = explain_text(explanation, {.tensors = false});
-  EXPECT_THAT(lines_with(text, "note: "), SizeIs(1));  // once, though both programs are checked
+  EXPECT_THAT(lines_with(text, "note: "), SizeIs(1));  // only once, although both programs are checked
   EXPECT_THAT(lines_with(text, "warning: "), SizeIs(1));
 }
 
@@ -357,8 +357,8 @@ TEST(ExplainText, NumbersAndShapesAreShort) {
   EXPECT_EQ(layout_text(shape, mtf::Layout::replicated(2), Mesh()), "");
 }
 
-/// With the passes for devices, too, and for one position a process: looking at all instructions, messages or
-/// processes for each instruction would take minutes.
+/// Also tests the passes for devices, and one position per process: a pass that looks at all instructions,
+/// messages or processes for each instruction would take minutes.
 TEST(Explain, PlansOfManyLayersTakeSeconds) {
   const std::vector<std::string> deep = {
       "model.layers=[{dense: {name: first, output: {hidden_odd: 32}}},"

@@ -1,4 +1,5 @@
-// Greedy decoding and beam search of the original system, on one position and on 2x2 layouts.
+// Compares greedy decoding and beam search with recorded results of Mesh TensorFlow, on one position and on
+// 2x2 layouts.
 #include <gmock/gmock.h>
 
 #include "data/vocabulary/vocabulary.h"
@@ -15,7 +16,7 @@ const std::vector<std::vector<std::string>> kDecodeLayouts = {
     {"x:2;y:2", "batch:x;d_model:y"},
 };
 
-/// The row up to its end of sequence, or to its last token; `first`: where it begins.
+/// Returns a row from `first` on, up to its end-of-sequence token or its last token.
 std::vector<int32_t> tokens_of(const GoldenTensor& tensor, int64_t row, int64_t first = 0) {
   const int64_t length = tensor.shape[tensor.shape.rank() - 1].size;
   std::vector<int32_t> tokens;
@@ -26,7 +27,7 @@ std::vector<int32_t> tokens_of(const GoldenTensor& tensor, int64_t row, int64_t 
   return tokens;
 }
 
-/// Tokens in front of the first 0.
+/// Returns the tokens of a row before the first 0.
 std::vector<int32_t> given_of(const GoldenTensor& tensor, int64_t row) {
   std::vector<int32_t> tokens = tokens_of(tensor, row);
   tokens.erase(std::find(tokens.begin(), tokens.end(), 0), tokens.end());

@@ -1,5 +1,5 @@
-// The toy model of the original system, run by the program itself in run.mode=trace on the recorded files as
-// they are.
+// Compares the toy model with recorded results of Mesh TensorFlow: run.mode=trace reads the recorded files
+// unchanged.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -49,7 +49,7 @@ void expect_case(const std::string& name, std::vector<std::string> arguments) {
   std::filesystem::remove(output);
 }
 
-/// No mesh, and 2x2 meshes with every kind of layout.
+/// Layouts: no mesh, and 2x2 meshes with every kind of rule.
 const std::vector<std::vector<std::string>> kToyLayouts = {
     {},
     {"mesh=x:2;y:2", "layout=batch:x;hidden_odd:y"},

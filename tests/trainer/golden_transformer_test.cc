@@ -1,5 +1,5 @@
-// Language models and encoder-decoders of the original system: losses, logits, gradients and ten Adafactor
-// steps, on one position and on 2x2 layouts.
+// Compares language models and encoder-decoders with recorded results of Mesh TensorFlow: losses, logits,
+// gradients and ten Adafactor steps, on one position and on 2x2 layouts.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -15,7 +15,7 @@
 namespace mtf::testing {
 namespace {
 
-/// A recorded batch: recorded names may be short (`segmentation` of the targets).
+/// A recorded batch. Recorded names may be abbreviated (`segmentation` for that of the targets).
 struct Recorded {
   explicit Recorded(const std::string& name, int64_t vocabulary)
       : golden(std::string(MTF_SOURCE_DIR "/tests/golden/") + name) {
@@ -47,7 +47,7 @@ const std::vector<std::vector<std::string>> kLayouts = {
     {"x:2;y:2", "batch:x;length:y"},
 };
 
-/// Runs `steps` steps of Adafactor on the recorded batch; the losses before each.
+/// Runs `steps` steps of Adafactor on the recorded batch and returns the loss before each.
 std::vector<double> train(const Model& model, const Recorded& recorded, const Layouts& layout, int64_t steps,
                           std::map<std::string, Values>& weights, int64_t least_factored = 16) {
   const Optimizer adafactor =
@@ -81,7 +81,7 @@ std::vector<double> train(const Model& model, const Recorded& recorded, const La
   return losses;
 }
 
-/// A name and a layout of kLayouts and the like.
+/// Returns the layouts of an entry, a name and a layout, of kLayouts and similar lists.
 Layouts layouts_of(const std::vector<std::string>& words) {
   return words[0].empty() ? Layouts::single() : layouts(words[0], words[1]);
 }
@@ -123,8 +123,8 @@ void expect_case(const std::string& name, int64_t vocabulary, const std::string&
   }
 }
 
-/// With combine_dims: false variables have other dimensions, and everything has the recorded values but for
-/// the steps of an optimizer that factors them.
+/// With combine_dims: false variables have other dimensions, and everything has the recorded values except
+/// the steps of an optimizer that factors the variables.
 void expect_case_with_heads_apart(const std::string& name, int64_t vocabulary, std::string yaml) {
   const std::string key = "num_heads: 4, ", option = "combine_dims: false, ";
   ASSERT_NE(yaml.find(key), std::string::npos);
@@ -145,14 +145,14 @@ void expect_case_with_heads_apart(const std::string& name, int64_t vocabulary, s
     expect_close("losses", train(*apart, recorded, layouts_of(words), 4, weights, 8), losses, 1e-5);
     for (const auto& [variable, values] : one) expect_close(variable, weights.at(variable), values, 1e-3);
   }
-  // Adafactor's two largest dimensions are d_model and d_kv in place of d_model and heads * d_kv.
+  // Adafactor's two largest dimensions are d_model and d_kv instead of d_model and heads * d_kv.
   std::map<std::string, Values> of_together;
   train(*together, recorded, Layouts::single(), 4, of_together, 8);
   const std::string o = std::ranges::find_if(one, [](const auto& weight) {
                           return weight.first.ends_with("SelfAttention/o");
                         })->first;
   EXPECT_GT(relative_difference(one.at(o), of_together.at(o)), 1e-4);
-  // Where it factors neither form, both go the same way.
+  // If it factors neither form, both have the same losses.
   train(*apart, recorded, Layouts::single(), 4, one, 1000);
   train(*together, recorded, Layouts::single(), 4, of_together, 1000);
   for (const auto& [variable, values] : one) EXPECT_EQ(values, of_together.at(variable)) << variable;

@@ -1,5 +1,6 @@
-// Models with LocalSelfAttention: training is the same wherever the length is split, and what a layer sends
-// does not grow with the length; decoding step by step writes what the model predicts of whole rows.
+// Tests models with LocalSelfAttention: training is the same if the length is split, and the bytes that a
+// layer sends do not grow with the length; decoding step by step generates what the model predicts for whole
+// rows.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -25,7 +26,7 @@ std::string local_block(int64_t radius, const std::string& options = "", const s
          "DenseReluDense: {hidden_size: 16, dropout: 0.1}]";
 }
 
-/// Features of a batch of `rows` packed rows: three texts, then padding.
+/// The features of a batch of `rows` packed rows: three texts, then padding.
 struct PackedRows {
   PackedRows(int64_t rows, int64_t length, const std::vector<std::string>& names) {
     for (const std::string& name : names) {
@@ -49,7 +50,7 @@ struct PackedRows {
   std::map<std::string, Values> feeds;
 };
 
-/// The losses of `steps` steps of Adafactor; with microbatches the attention is computed again in the
+/// Returns the losses of `steps` steps of Adafactor; with microbatches the attention is recomputed in the
 /// backward pass.
 std::vector<double> local_losses(const Model& model, const PackedRows& rows, const Layouts& layout,
                                  int64_t steps, int64_t microbatches) {
@@ -126,7 +127,8 @@ TEST_P(LocalAttentionModels, FiftyStepsWithDropoutAreThoseOfOnePosition) {
   }
 }
 
-/// What the LocalSelfAttention of the first layer sends in a step of training, by kind of collective.
+/// Returns the bytes that the LocalSelfAttention of the first layer sends in a training step, by kind of
+/// collective.
 std::map<std::string, double> sent_by_local_attention(int64_t length, int64_t radius) {
   const auto model =
       parse_model(std::string("{type: lm, num_layers: 2, ") + kLocalLayers + local_block(radius) + "}");
@@ -136,7 +138,7 @@ std::map<std::string, double> sent_by_local_attention(int64_t length, int64_t ra
   const ProgramFacts facts = explain(partition(*step.graph, layouts("x:4", "length:x")));
   std::map<std::string, double> sent;
   for (const CollectiveFact& collective : facts.collectives) {
-    // Gradients of weights are summed over the positions, whatever the length.
+    // The gradients of weights are summed over the positions, whatever the length.
     const bool of_weights = collective.kind == "all_reduce" || collective.kind == "reduce_scatter";
     if (collective.origin.path.find("layer_000/LocalSelfAttention") != std::string::npos && !of_weights)
       sent[collective.kind] += collective.bytes_sent * static_cast<double>(collective.times);

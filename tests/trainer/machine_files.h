@@ -1,4 +1,4 @@
-// Made files of /proc and of control groups.
+// A fixture that writes fake files of /proc and of control groups.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class MachineFiles : public ::testing::Test {
     std::filesystem::create_directories((root_ / path).parent_path());
     std::ofstream(root_ / path) << text;
   }
-  /// Control groups of version 2. `root`: the group that the mount shows as its top.
+  /// Mounts control groups of version 2. `root` is the group at the top of the mount.
   void mounted2(const std::string& root = "/") {
     write("proc/self/mountinfo", "21 28 0:19 / /proc rw,relatime shared:12 - proc proc rw\n30 23 0:26 " +
                                      root +

@@ -26,7 +26,7 @@ const std::vector<std::string> kNetwork = {
     "learning_rate=0.001", "train.steps=3",        "train.batch_size=4096", "run.model_dir=never_written",
 };
 
-/// A run of the network up to where memory is checked.
+/// A run of the network up to the point at which memory is checked.
 struct Planned {
   explicit Planned(const std::vector<std::string>& arguments) : session(open(arguments)) {
     Diagnostics diagnostics;
@@ -74,7 +74,7 @@ int64_t part(const MemoryNeed& need, const std::string& name) {
 
 int64_t need_of(const std::vector<std::string>& arguments) { return Planned(arguments).need().total(); }
 
-/// What check_memory says when the run may take `limit` bytes; nothing: it lets the run through.
+/// Returns the problem that check_memory reports if the limit is `limit` bytes; nullopt if the run may start.
 std::optional<Problem> refusal(Planned& planned, int64_t limit) {
   planned.session.config.run.memory_limit.value = config::Bytes{limit};
   try {
@@ -96,7 +96,7 @@ std::optional<Problem> refusal(std::vector<std::string> arguments, int64_t limit
 }
 
 constexpr int64_t kWeights = 4 * 512 * 512 * 4;
-constexpr int64_t kBatchBytes = 4096 * 512 * 4;  // of x, and of y
+constexpr int64_t kBatchBytes = 4096 * 512 * 4;  // bytes of x, and of y
 
 TEST(MemoryNeed, SaysWhatItIsFor) {
   const Planned planned({"vars.more_pairs=1", "run.threads=2"});
@@ -135,7 +135,7 @@ TEST(MemoryNeed, CountsTheEvaluation) {
   const MemoryNeed need =
       Planned({"evaluate.datasets={small: " + set + ", other: " + set + "}", "evaluate.batch_size=2048"})
           .need();
-  // One data set after the other; 5000 examples are 3 batches.
+  // The data sets are evaluated one after the other; 5000 examples are 3 batches.
   EXPECT_EQ(part(need, "batches read ahead of the evaluation") / (2048 * 512 * 4), 3 * 2);
   EXPECT_GE(part(need, "inputs of the evaluation"), 2 * 2048 * 512 * 4);
   EXPECT_GT(part(need, "temporaries of the evaluation"), 0);
@@ -166,7 +166,7 @@ TEST(CheckMemory, RefusesTheRunThatIsOneByteTooLarge) {
     EXPECT_EQ(accepted, planned.need().total());
     const std::optional<Problem> problem = refusal(planned, refused);
     ASSERT_TRUE(problem);
-    // The two differ in the last digit only, so all are shown.
+    // The two numbers differ only in the last digit, so all digits are shown.
     EXPECT_THAT(problem->message, HasSubstr(" B of memory and may take"));
   }
 }
@@ -183,13 +183,13 @@ TEST(CheckMemory, SaysTheNumbersTheLimitAndTheLargestTensors) {
               HasSubstr("f32 [batch=4096/all, hidden_odd=512]  result of `einsum` in layer"));
   const std::string tensors = problem->details.substr(problem->details.find("largest tensors"));
   EXPECT_EQ(std::ranges::count(tensors, '\n'), 8);
-  // Weights are largest where the batch is small.
+  // Weights are the largest part if the batch is small.
   const std::optional<Problem> other = refusal({"train.batch_size=8"}, 1'000'000);
   ASSERT_TRUE(other);
   EXPECT_THAT(other->details, HasSubstr("f32 [io=512, hidden_odd=512]  variable `layer_1/kernel`"));
 }
 
-/// The changes that a hint names: "`train.batch_size: 96`" as "train.batch_size=96".
+/// Returns the changes that a hint suggests: "`train.batch_size: 96`" as "train.batch_size=96".
 std::vector<std::string> changes_in(const std::string& hint) {
   std::vector<std::string> changes;
   const std::regex pattern("`([a-z._]+): ([a-z0-9]+)`");
@@ -230,7 +230,7 @@ TEST(CheckMemory, NamesTheKeysThatHelp) {
   ASSERT_TRUE(problem);
   EXPECT_THAT(problem->hint, HasSubstr("each of these fits: `train.batch_size: "));
   EXPECT_THAT(problem->hint, HasSubstr("`train.microbatches: "));
-  // The batch named is not much smaller than it must be.
+  // The suggested batch is not much smaller than necessary.
   const std::string batch = changes_in(problem->hint).front();
   const int64_t size = std::stoll(batch.substr(batch.find('=') + 1));
   EXPECT_TRUE(refusal({fmt::format("train.batch_size={}", size + size / 8)}, need * 8 / 10));
@@ -242,7 +242,7 @@ TEST(CheckMemory, NamesOnlyWhatHelps) {
   ASSERT_TRUE(problem);
   EXPECT_THAT(problem->hint, HasSubstr("a smaller model, or more memory"));
   EXPECT_THAT(changes_in(problem->hint), IsEmpty());
-  // Replicas that are kept apart for checking are the largest part.
+  // Replicas that are stored separately for checking are the largest part.
   const std::vector<std::string> checked = {"mesh=all:8", "layout=batch:all", "train.batch_size=64",
                                             "run.check_replicas=true"};
   const std::optional<Problem> other = refusal(checked, need_of(checked) * 2 / 5);
@@ -252,7 +252,7 @@ TEST(CheckMemory, NamesOnlyWhatHelps) {
 }
 
 TEST(CheckMemory, NamesALayoutWhereTheMeshSplitsNoVariable) {
-  // With every replica in memory, slots that are split take an eighth.
+  // With every replica in memory, split slots need an eighth.
   const std::vector<std::string> run = {"mesh=all:8", "layout=batch:all", "train.batch_size=64",
                                         "run.check_replicas=true"};
   const std::optional<Problem> problem = refusal(run, need_of(run) * 7 / 10);

@@ -117,7 +117,7 @@ TEST_F(MetricsFile, CutMendsEveryTornEnd) {
     cut_json_lines(path_, 100);
     EXPECT_EQ(text(), whole.substr(0, *std::prev(std::ranges::upper_bound(ends, size)))) << size;
   }
-  put(whole + std::string(4096, '\0'));  // what some file systems leave after a loss of power
+  put(whole + std::string(4096, '\0'));  // as some file systems leave it after a loss of power
   cut_json_lines(path_, 100);
   EXPECT_EQ(text(), whole);
 }

@@ -26,7 +26,7 @@ UpdateOptions update_options(const std::string& optimizer, const std::string& le
   return options;
 }
 
-/// The update of given weights by given gradients, step by step, on one position or on a mesh.
+/// Updates given weights by given gradients, step by step, on one position or on a mesh.
 class UpdateRun {
  public:
   UpdateRun(std::map<std::string, GoldenTensor> weights, const UpdateOptions& options,
@@ -43,7 +43,7 @@ class UpdateRun {
     graph_.set_output("finite", update_.finite);
   }
 
-  /// One step; `gradients` by name of the variable.
+  /// Runs one step; `gradients` are given by the variable's name.
   MeshRun step(int64_t step, const std::map<std::string, Values>& gradients, const Layouts& layouts,
                double loss = 1) {
     std::map<std::string, Values> feeds{{"loss", {loss}}};
@@ -64,7 +64,7 @@ class UpdateRun {
   std::map<std::string, Values> variables_;
 };
 
-/// Step k of a tensor [steps, ...].
+/// Returns step k of a tensor [steps, ...].
 Values part(const GoldenTensor& steps, int64_t k) {
   const int64_t size = static_cast<int64_t>(steps.values.size()) / steps.shape[0].size;
   return Values(steps.values.begin() + k * size, steps.values.begin() + (k + 1) * size);
@@ -124,7 +124,7 @@ TEST(Optimizers, FollowTheRecordedRunsOnEveryLayout) {
   }
 }
 
-/// One weight [0.1 .. 0.6] with loss = sum(c * w^2).
+/// Runs two steps on one weight [0.1 .. 0.6] with loss = sum(c * w^2).
 std::vector<Values> two_steps(const UpdateOptions& options) {
   const Shape shape{{"a", 2}, {"b", 3}};
   UpdateRun run({{"w", {shape, DType::kFloat32, {.1, .2, .3, .4, .5, .6}}}}, options);
@@ -150,7 +150,7 @@ TEST(Optimizers, GiveTheValuesOfTheOriginalOnASmallProblem) {
 }
 
 TEST(Optimizers, AdamCorrectsTheBias) {
-  // With correction the first step is learning_rate * sign(gradient), whatever its size.
+  // With bias correction the first step is learning_rate * sign(gradient), whatever the gradient's size.
   const Values first = two_steps(update_options("{type: adam, epsilon: 1.0e-12}", "0.01"))[0];
   expect_close("adam", first, {.09, .21, .29, .41, .49, .59}, 1e-5, 1e-6);
 }

@@ -17,7 +17,7 @@
 namespace mtf {
 namespace {
 
-/// d sum((x w)^2) / dw, as output grad/w.
+/// Builds d sum((x w)^2) / dw as output grad/w.
 std::unique_ptr<Graph> squared_product() {
   auto graph = std::make_unique<Graph>();
   const Dimension batch{"batch", 24}, io{"io", 6}, hidden{"hidden", 4};
@@ -29,7 +29,7 @@ std::unique_ptr<Graph> squared_product() {
   return graph;
 }
 
-/// A program of squared_product that has run.
+/// The program of squared_product after a run.
 struct FinishedRun {
   explicit FinishedRun(Program partitioned)
       : backend(make_cpu_backend()),
@@ -50,8 +50,8 @@ struct FinishedRun {
   std::unique_ptr<Executor> executor;
 };
 
-/// What servers add up that have the rows [0, split) and [split, end) of a gradient; with split = 0: one
-/// server.
+/// Returns the sum of two servers that have the rows [0, split) and [split, end) of a gradient; with split =
+/// 0 there is one server.
 std::vector<std::byte> added(const FinishedRun& run, int processes, int64_t split) {
   const GradientPlan whole = plan_gradient(run.program, "grad/w", {processes, 0});
   std::vector<std::byte> result;
@@ -107,7 +107,8 @@ TEST(GradientPlan, AWorkerPushesOneTensorForACompleteSubtree) {
   };
   EXPECT_EQ(parts("all:8", 2), 2u);
   EXPECT_EQ(parts("all:8", 8), 8u);
-  // ((0 1) (2 3)) (4 5) on two processes with three each: 0 and 1 are a subtree, so are 4 and 5.
+  // The tree is ((0 1) (2 3)) (4 5) on two processes with three positions each: 0 and 1 are a subtree, and so
+  // are 4 and 5.
   EXPECT_EQ(parts("all:6", 2), 4u);
 }
 
@@ -132,7 +133,7 @@ TEST(ServedVariables, AreTheWeightsAndTheRowsOfThemWithTheirSlots) {
                                      "1 b 3 at byte 8", "1 b/adam_m 3 at byte 8", "1 b/adam_v 3 at byte 8"));
 }
 
-/// A configuration with this many servers.
+/// Returns a configuration with this number of servers.
 Config with_servers(size_t servers, ServerPlacement placement = PlacementWord::kBytes) {
   Config config;
   config.optimizer = testing::parse_optimizer("sgd");
@@ -153,7 +154,7 @@ Program program_of(const std::vector<Shape>& shapes) {
   return program;
 }
 
-/// "a: 0 [0, 784)", a line for each weight.
+/// Returns "a: 0 [0, 784)", a line for each weight.
 std::string places(const std::vector<Shape>& shapes, const Config& config) {
   Diagnostics diagnostics;
   std::string text;
@@ -174,10 +175,11 @@ TEST(Placement, SplitsInRowsWhatWouldBeTooMuchForOneServer) {
             "a: 0 [0, 32768)\nb: 0 [0, 64)\nc: 0 [0, 256)\n");
   EXPECT_EQ(places({embedding, kernel, bias}, with_servers(2)),
             "a: 0 [0, 16384) 1 [16384, 32768)\nb: 0 [0, 64)\nc: 1 [0, 256)\n");
-  // Three that are alike on two servers: the last is halved.
+  // Of three equal weights on two servers the last one is halved.
   EXPECT_EQ(places({embedding, embedding, embedding}, with_servers(2)),
             "a: 0 [0, 32768)\nb: 1 [0, 32768)\nc: 0 [0, 16384) 1 [16384, 32768)\n");
-  // Where a pattern has put one already there is less room. A row of 65 elements: blocks of 512 rows.
+  // A server on which a pattern has placed a weight gets fewer rows. A row of 65 elements gives blocks of 512
+  // rows.
   const Shape odd{{"vocab", 4000}, {"d_model", 65}};
   EXPECT_EQ(places({kernel, odd}, with_servers(3, config::Named<int64_t>{{"^a$", 1}})),
             "a: 1 [0, 64)\nb: 0 [0, 1536) 1 [1536, 2560) 2 [2560, 4000)\n");

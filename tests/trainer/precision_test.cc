@@ -1,4 +1,5 @@
-// Models with bfloat16 activations (precision.activation): every layer, training and evaluation, on layouts.
+// Tests models with bfloat16 activations (precision.activation): every layer, training and evaluation, on
+// layouts.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -18,7 +19,7 @@ namespace {
 
 constexpr int64_t kBatchSize = 8, kVocabulary = 24;
 constexpr Precision kNarrow{.activation = DType::kBFloat16};
-/// Of losses against those of float32: bfloat16 keeps 8 bits.
+/// The tolerance of losses against those of float32: bfloat16 has 8 bits of precision.
 constexpr double kTolerance = 0.02;
 
 struct Case {
@@ -43,7 +44,7 @@ const std::vector<Feature> kPairs = {
     {"inputs_position", kLength, DType::kInt32},      {"targets", kLength, DType::kInt32, kVocabulary},
     {"targets_segmentation", kLength, DType::kInt32}, {"targets_position", kLength, DType::kInt32}};
 
-/// Two sequences in each row of 8 tokens, the last place is padding.
+/// Returns the values of a feature: each row of 8 tokens has two sequences, and the last position is padding.
 Values values_of(const Feature& feature) {
   Values values;
   const int64_t size = kBatchSize * feature.shape.size();
@@ -64,7 +65,7 @@ Values values_of(const Feature& feature) {
   return values;
 }
 
-/// Losses of some steps of Adam.
+/// Returns the losses of some steps of Adam.
 Values losses(const Case& c, const Precision& precision, const Layouts& layouts = Layouts::single(),
               int64_t microbatches = 1, RecomputeWord recompute = RecomputeWord::kNone) {
   const auto model = parse_model(c.model);
@@ -98,7 +99,7 @@ Values losses(const Case& c, const Precision& precision, const Layouts& layouts 
   return result;
 }
 
-/// Metrics of evaluation with the initial weights.
+/// Returns the metrics of an evaluation with the initial weights.
 std::map<std::string, Values> metrics(const Case& c, const Precision& precision) {
   const auto model = parse_model(c.model);
   const auto graph =
@@ -198,7 +199,7 @@ TEST_P(NarrowActivations, LearnAsFloat32Does) {
 TEST_P(NarrowActivations, AreEvaluatedAsInFloat32) {
   const auto wide = metrics(GetParam(), {}), narrow = metrics(GetParam(), kNarrow);
   for (const auto& [name, values] : wide) {
-    if (name.ends_with("accuracy")) continue;  // what is nearly even may tip over
+    if (name.ends_with("accuracy")) continue;  // predictions that are nearly equal may change
     expect_close(name, narrow.at(name), values, kTolerance, 0.01);
   }
 }

@@ -21,7 +21,7 @@ TEST(Interval, IsDueOncePerInterval) {
 
   IntervalClock seconds(config::Interval::seconds(10));
   EXPECT_FALSE(seconds.due({1, 0, 9}));
-  EXPECT_TRUE(seconds.due({2, 0, 35}));   // three intervals at once are one report
+  EXPECT_TRUE(seconds.due({2, 0, 35}));   // three intervals at once give one report
   EXPECT_FALSE(seconds.due({3, 0, 39}));  // and the next is due at 40, not at 45
   EXPECT_TRUE(seconds.due({4, 0, 40}));
 

@@ -10,7 +10,7 @@
 namespace mtf {
 namespace {
 
-/// A rate as a configuration writes it.
+/// Parses a learning rate as in a configuration.
 std::vector<Schedule> parse(const std::string& yaml) {
   Diagnostics diagnostics;
   auto schedules =
@@ -19,7 +19,7 @@ std::vector<Schedule> parse(const std::string& yaml) {
   return schedules;
 }
 
-/// Tables recorded from the original system, for runs of 1000 steps.
+/// A fixture with tables recorded from Mesh TensorFlow, for runs of 1000 steps.
 class GoldenSchedules : public ::testing::Test {
  protected:
   void expect(const std::string& name, const std::function<double(int64_t)>& rate) {

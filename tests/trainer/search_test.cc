@@ -1,4 +1,4 @@
-// Beam search and sampling of one text, on made-up distributions.
+// Tests beam search and sampling for one text, on synthetic distributions.
 #include "trainer/decode/search.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// log-probabilities of the next of 4 tokens (1 ends the text) behind `text`: any function of it.
+/// Returns log-probabilities of the next of 4 tokens (1 ends the text) after `text`: an arbitrary function of
+/// the text.
 std::vector<float> next_of(const std::vector<int32_t>& text, uint64_t seed) {
   const PhiloxKey key = random_key(std::string(text.begin(), text.end()), seed);
   std::vector<float> logits(4);
@@ -28,7 +29,7 @@ std::vector<float> next_of(const std::vector<int32_t>& text, uint64_t seed) {
   return logits;
 }
 
-/// All tokens of the vocabulary for each hypothesis, the best first.
+/// All tokens of the vocabulary as candidates for each hypothesis, best first.
 struct AllCandidates {
   std::vector<float> log_probs;
   std::vector<int32_t> tokens;
@@ -60,7 +61,7 @@ Hypothesis search(int64_t beam, double alpha, int64_t limit, uint64_t seed) {
   }
 }
 
-/// The best of all texts that end within `limit` tokens.
+/// Finds the best of all texts that end within `limit` tokens.
 void best_of_all(std::vector<int32_t>& text, double log_prob, double alpha, int64_t limit, uint64_t seed,
                  double& best) {
   const std::vector<float> next = next_of(text, seed);
@@ -97,7 +98,7 @@ TEST(BeamSearch, TextsWithoutAnEndAreResultsWhereNoneHasOne) {
   EXPECT_THAT(results[1].tokens, ElementsAre(8));
 }
 
-/// The first step ends a text that nothing can beat; further texts end in the second step.
+/// The first step ends a text that no other can beat; further texts end in the second step.
 TEST(BeamSearch, GoesOnUntilAllResultsAreCertain) {
   for (const int64_t wanted : {1, 2}) {
     BeamSearch search({.beam = 2, .length_penalty = 0, .limit = 9, .results = wanted});

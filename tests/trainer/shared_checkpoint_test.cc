@@ -1,4 +1,4 @@
-// Checkpoints that several processes write together; the processes are threads, or children that can be
+// Tests checkpoints that several processes write together; the processes are threads, or children that can be
 // killed.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -27,13 +27,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// A mesh, and how many processes share its positions.
+/// A mesh, and the number of processes that share its positions.
 struct Place {
   std::string mesh;
   int processes = 1;
 };
 
-/// A variable along the mesh dimensions that there are: the first one, the last one, both.
+/// Returns a layout in which axes[i] gives the mesh dimensions that split axis i of a variable: "first",
+/// "last" or "all", as far as they exist.
 Layout along(const Mesh& mesh, const std::vector<std::string>& axes) {
   Layout layout = Layout::replicated(static_cast<int>(axes.size()));
   const int last = mesh.rank() - 1;
@@ -64,7 +65,7 @@ std::vector<ProgramVariable> variables_on(const Mesh& mesh) {
           variable("scale/m", "b:24", {"first"}, kSlot)};
 }
 
-/// What a process of a run has; the order is that of life.
+/// The objects of a process of a run, in the order of their construction.
 struct Process {
   Process(const Place& place, const std::string& model_dir, std::shared_ptr<ProcessGroup> group,
           bool replicate = false)
@@ -84,7 +85,7 @@ struct Process {
   std::optional<VariableStore> variables;
 };
 
-/// Processes that meet at a store of the test.
+/// A fixture whose processes connect at a store of the test.
 class SharedCheckpoint : public CheckpointTest {
  protected:
   SharedCheckpoint() { std::filesystem::create_directories(model_dir()); }
@@ -105,7 +106,7 @@ class SharedCheckpoint : public CheckpointTest {
                                       .log = {}});
   }
 
-  /// Runs `action` in each process; what went wrong in each, by rank.
+  /// Runs `action` in each process and returns their errors, by rank.
   static std::vector<std::string> run(int size,
                                       const std::function<void(std::shared_ptr<ProcessGroup>)>& action) {
     TcpStoreServer server;
@@ -163,7 +164,7 @@ class SharedCheckpoint : public CheckpointTest {
       EXPECT_EQ(variables.get(name).bytes, expected.get(name).bytes) << name;
   }
 
-  /// Nothing of an unsuccessful save is left, and nothing of its messages.
+  /// Expects that nothing is left of an unsuccessful save and its messages.
   void expect_nothing_saved() const {
     EXPECT_THAT(list_checkpoints(directory()), IsEmpty());
     if (std::filesystem::exists(directory())) {
@@ -344,8 +345,8 @@ TEST_F(SharedCheckpoint, OnlyTheFirstProcessTellsOfTheRun) {
                     HasSubstr("evaluation at step 1:  test  loss 0.2500")));
 }
 
-/// Each process is a child of the test, and the one of rank `victim` is killed at a fault point of its second
-/// save. How the others end: their exit codes, by rank; -1: killed.
+/// A fixture whose processes are children of the test; the one of rank `victim` is killed at a fault point of
+/// its second save. The results are the exit codes by rank; -1: killed.
 class KilledInASave : public SharedCheckpoint {
  protected:
   std::vector<int> run_and_kill(int size, int victim, const std::string& fault) const {

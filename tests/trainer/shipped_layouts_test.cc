@@ -1,5 +1,5 @@
-// The shipped layouts under the shipped models: the same initial values and losses as one position; the work
-// and the bytes that the kernels and the communicator count are those that the program predicts.
+// Tests the shipped layouts with the shipped models: initial values and losses are those of one position; the
+// work and the bytes that the kernels and the communicator count are those that the program predicts.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ std::string config_path(const std::string& name) {
   return std::string(MTF_SOURCE_DIR) + "/configs/" + name + ".yaml";
 }
 
-/// Pictures of stripes whose width depends on the label, and the features of the toy data.
+/// Returns images of stripes whose width depends on the label, and the features of the toy data.
 Values feature_values(const Feature& feature, int64_t batch, int64_t step) {
   Values values;
   const int64_t size = feature.shape.size();

@@ -1,6 +1,6 @@
-// Adam's steps do not depend on how a model is parametrised: embeddings of variance 1 and queries whose scale
-// is in their initial values (the form of the T5 and Mesh families) learn as embeddings of variance 1 /
-// d_model and scaled queries do.
+// Tests that Adam's steps do not depend on the parametrisation of a model: embeddings of variance 1 and
+// queries whose scale is in their initial values (as in T5 and Mesh TensorFlow) learn like embeddings of
+// variance 1 / d_model and scaled queries.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -28,7 +28,7 @@ std::unique_ptr<Model> translation_model(const std::string& embedding, bool fold
       embedding, attention, attention));
 }
 
-/// The loss before each step.
+/// Returns the loss before each step.
 Values losses_of_six_steps(const Model& model, const std::string& optimizer,
                            const Layouts& layouts = Layouts::single()) {
   TrainStepOptions options;
@@ -67,7 +67,7 @@ TEST(StepScale, WithoutItAllWeightsTakeStepsOfOneLength) {
   const auto unit = translation_model("vocab", true);
   const Values one_length = losses_of_six_steps(*unit, "{type: adam, scaled_steps: false}");
   EXPECT_GT(one_length.back(), losses_of_six_steps(*unit, kAdam).back() + 0.1);
-  // The optimizer of BERT and of Mesh TensorFlow is what it was.
+  // The optimizer of BERT and Mesh TensorFlow is unchanged.
   const Values original = losses_of_six_steps(*unit, "adam_weight_decay");
   const Values scaled = losses_of_six_steps(*unit, "{type: adam_weight_decay, scaled_steps: true}");
   EXPECT_GT(relative_difference(scaled, original), 1e-3);

@@ -12,7 +12,7 @@
 namespace mtf::testing {
 namespace {
 
-/// Two dense layers and dropout between them.
+/// Returns a model of two dense layers with dropout between them.
 std::unique_ptr<Model> dropout_classifier() {
   return parse_model(
       "{type: classifier, input: image, layers: [{dense: {output: {hidden: 8}, activation: relu}}, {dropout: "
@@ -37,7 +37,7 @@ TrainStepOptions options_of(int64_t batch_size) {
   return options;
 }
 
-/// Outputs of forward and backward.
+/// Returns the outputs of the forward and backward pass.
 std::map<std::string, Values> outputs(const Model& model, const TrainStepOptions& options,
                                       const Layouts& layout = Layouts::single()) {
   const TrainStep step = build_train_step(model, kFeatures, options);
@@ -140,7 +140,7 @@ TEST(Evaluation, FillingRowsDoNotCount) {
   feeds[std::string(kWeightsInput)] = {1, 1, 1, 1, 0, 0};
   const auto four = run_on_mesh(*graph, Layouts::single(), feeds).outputs;
   EXPECT_EQ(four.at("examples")[0], 4);
-  for (int64_t i = 24; i < 36; ++i) feeds["image"][i] = std::nan("");  // whatever the filling rows hold
+  for (int64_t i = 24; i < 36; ++i) feeds["image"][i] = std::nan("");  // padding rows may contain anything
   const auto filled = run_on_mesh(*graph, layouts("x:2", "batch:x"), feeds).outputs;
   EXPECT_NEAR(filled.at("sum/loss")[0], four.at("sum/loss")[0], 1e-6);
   EXPECT_EQ(filled.at("sum/accuracy"), four.at("sum/accuracy"));

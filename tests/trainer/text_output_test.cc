@@ -1,4 +1,5 @@
-// Lines into files, which are there when they are whole, and into pipes, whose readers may take their time.
+// Tests the output of lines to files, which are published atomically, and to pipes, whose readers may be
+// slow.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>

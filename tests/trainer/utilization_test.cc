@@ -5,7 +5,7 @@
 namespace mtf {
 namespace {
 
-/// A batch of 48, layers 16 x 32, 32 x 24, 24 x 32 and 32 x 16.
+/// Returns the FLOPs of a step on a batch of 48 with layers 16 x 32, 32 x 24, 24 x 32 and 32 x 16.
 double flops_of_a_step(std::vector<std::string> arguments) {
   arguments.insert(
       arguments.end(),
@@ -22,7 +22,8 @@ double flops_of_a_step(std::vector<std::string> arguments) {
 }
 
 TEST(ModelFlops, AreThoseOfForwardAndBackwardOnce) {
-  // Multiply-adds of forward, of weights' and of inputs' gradients; the first layer's input has none.
+  // Multiply-adds of the forward pass, of the weights' and of the inputs' gradients; the first layer's input
+  // has no gradient.
   const double expected = 2.0 * 48 * (2 * 16 * 32 + 3 * (32 * 24 + 24 * 32 + 32 * 16));
   EXPECT_EQ(flops_of_a_step({}), expected);
   EXPECT_EQ(flops_of_a_step({"train.recompute=block"}), expected);

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Makes the corpora that configs/data reads, out of the documentation in Debian 12 packages: build.sh [ende|enfr|english]...
-# ende and english when nothing is said. MORE=1 adds 350 MB of packages with 30 % more pairs, and more English.
+# Makes the corpora that configs/data reads from the documentation in Debian 12 packages: build.sh [ende|enfr|english]...
+# The default is ende and english. MORE=1 adds 350 MB of packages with 30 % more pairs, and more English.
 #
 #   corpora/ende/{train,dev,test}.en-de.{en,de}     89,000 pairs of sentences (MORE=1: 118,000), 2,000 each for dev and test
 #   corpora/enfr/{train,dev,test}.en-fr.{en,fr}     88,000 pairs
 #   corpora/english/{train,valid,test}.txt          387,000 sentences, a blank line between documents
 #
-# The packages stay in corpora/packages, and are taken from there the next time. A corpus takes one to three minutes.
+# The packages are kept in corpora/packages and reused by the next call. A corpus takes one to three minutes.
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")
 cd "$here/../.."

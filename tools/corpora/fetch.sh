@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Downloads Debian 12 packages with documentation and unpacks them, without installing any: fetch.sh DIRECTORY GROUP...
+# Downloads and unpacks Debian 12 packages with documentation, without installing them: fetch.sh DIRECTORY GROUP...
 #
 #   core     120 MB: manuals of LibreOffice, GNOME and Debian and man pages, with German and French translations
 #   more     350 MB: the GIMP manual, and stories and messages of a game (Battle for Wesnoth), in German
 #   english   75 MB: further English documentation
 #
-# DIRECTORY/tree gets the files, DIRECTORY/packages.txt the versions. Packages that lie in DIRECTORY/archives are not
+# The files are written to DIRECTORY/tree, the versions to DIRECTORY/packages.txt. Packages in DIRECTORY/archives are not
 # downloaded again.
 set -euo pipefail
 export LC_ALL=C

@@ -25,10 +25,11 @@
 namespace mtf {
 namespace {
 
-/// Steps, rows, tokens and seconds are below this, with room for the sums and products that are made of them.
+/// The upper limit of valid steps, rows, tokens and seconds. It leaves room for the sums and products
+/// computed from them.
 constexpr double kMostCounted = 0x1p53;
 
-/// Data set under which the next row of training is kept.
+/// The data set's name in Manifest::next_rows under which the next training row is stored.
 constexpr const char* kTrainRows = "train";
 
 std::map<std::string, double> numbers_of(const RunState& state, bool kept) {
@@ -50,12 +51,12 @@ std::optional<double> number(const std::map<std::string, double>& numbers, const
   return found == numbers.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// `a` is better than `b` in this metric ("DATASET/METRIC").
+/// True if the value `a` of the metric "DATASET/METRIC" is better than `b`.
 bool better(const std::string& metric, double a, double b) {
   return greater_is_better(metric.substr(metric.rfind('/') + 1)) ? a > b : a < b;
 }
 
-/// The manifest; nothing when it is damaged.
+/// Returns the manifest, or nullopt if it is damaged.
 std::optional<Manifest> try_manifest(const SavedCheckpoint& saved) {
   try {
     return read_manifest(saved.path);
@@ -64,7 +65,7 @@ std::optional<Manifest> try_manifest(const SavedCheckpoint& saved) {
   }
 }
 
-/// The steps that are not removed.
+/// The set of checkpoints that are kept when old ones are removed.
 class Kept {
  public:
   explicit Kept(const CheckpointOptions& options) : options_(options) {}
@@ -83,7 +84,7 @@ class Kept {
  private:
   void add(const SavedCheckpoint& checkpoint) {
     const std::optional<Manifest> manifest = try_manifest(checkpoint);
-    // What cannot be read is not ours to remove.
+    // A checkpoint that cannot be read is not removed.
     if (!manifest || number(manifest->state, "kept").value_or(0) != 0) steps_.push_back(checkpoint.step);
   }
 
@@ -115,7 +116,7 @@ RunState run_state(const Manifest& manifest, const std::string& checkpoint) {
   for (const auto& [name, row] : manifest.next_rows)
     check(fmt::format("{}` of `next_rows", name), static_cast<double>(row));
   for (const auto& [name, value] : manifest.state) {
-    if (name != "best") check(name, value);  // of a metric
+    if (name != "best") check(name, value);  // "best" is the value of a metric, which may be negative
   }
   const auto value = [&](const char* name, double otherwise) {
     return number(manifest.state, name).value_or(otherwise);
@@ -156,7 +157,8 @@ Checkpoints::Checkpoints(const Session& session, const VariableStore& variables,
   if (options_.keep_best) best_ = saved_values();
 }
 
-/// Of the metric of checkpoint.keep_best, as process 0 finds them: all processes decide alike.
+/// Returns the checkpoints' values of checkpoint.keep_best.metric. Process 0 reads them and broadcasts them,
+/// so that all processes make the same decisions.
 std::vector<SavedValue> Checkpoints::saved_values() const {
   std::string found;
   if (session_.processes->is_first()) {
@@ -230,7 +232,7 @@ bool Checkpoints::is_written(std::chrono::milliseconds patience) const {
 
 void Checkpoints::wait() {
   if (!std::exchange(in_hand_, false)) return;
-  // Until all have written they tell each other so: a process that is lost ends the wait.
+  // The processes exchange their states until all have written, so the loss of a process ends the wait.
   Communicator& communicator = session_.processes->communicator();
   for (bool all = false; !all;) {
     check();
@@ -240,14 +242,14 @@ void Checkpoints::wait() {
   check();
 }
 
-/// One process alone saves whole variables, several save slices.
+/// Adds what this process saves of the variable: a single process saves whole variables, several save slices.
 void Checkpoints::add_pieces(const Variable& variable) {
   std::vector<VariableStore::StoredSlice> slices = variables_.slices(variable.name);
   if (session_.processes->size() == 1) {
     snapshot_.push_back({&variable, {}, variable.shape, std::move(slices), {}});
     return;
   }
-  std::set<std::vector<int64_t>> begins;  // with run.check_replicas positions hold copies
+  std::set<std::vector<int64_t>> begins;  // with run.check_replicas several positions hold copies of a slice
   for (VariableStore::StoredSlice& slice : slices) {
     if (!slice.first || !begins.insert(slice.begin).second) continue;
     const std::vector<int64_t> begin =
@@ -270,7 +272,9 @@ void Checkpoints::copy_variables() {
   }
 }
 
-/// Beside the collectives: the processes agree through their store. `name`: of this save.
+/// Writes the snapshot, on the background thread. The processes synchronise through their key-value store,
+/// not with collectives, which the training thread uses at the same time. `name` identifies this save in the
+/// store.
 void Checkpoints::write(const Manifest& manifest, const std::string& name) {
   ProcessGroup& processes = *session_.processes;
   const bool is_first = processes.is_first();
@@ -278,7 +282,7 @@ void Checkpoints::write(const Manifest& manifest, const std::string& name) {
   processes.first_then_others(name + "/begin", [&] {
     if (is_first) writer.begin();
   });
-  std::string written;  // empty: it failed
+  std::string written;  // empty if writing failed
   std::optional<Error> failure;
   try {
     WrittenPart part = write_pieces(writer);
@@ -288,13 +292,14 @@ void Checkpoints::write(const Manifest& manifest, const std::string& name) {
     failure = error;
   }
   const std::vector<std::string> texts = processes.collect(name + "/parts", written);
-  processes.first_then_others(name + "/written", [] {});  // nobody writes into the directory any more
+  processes.first_then_others(name + "/written", [] {});  // from here on no process writes into the directory
   if (failure) processes.refuse(*failure);
   processes.first_then_others(name + "/end", [&] {
     if (!is_first) return;
     std::vector<WrittenPart> parts;
     for (const std::string& text : texts) {
-      if (text.empty()) processes.collect(name + "/failed", "");  // throws what that process tells
+      // Throws the error that the failed process reports.
+      if (text.empty()) processes.collect(name + "/failed", "");
       parts.push_back(parse_part(text));
     }
     writer.finish(manifest, parts);
@@ -311,7 +316,7 @@ WrittenPart Checkpoints::write_pieces(CheckpointWriter& writer) const {
     return variable.kind == Variable::Kind::kSlot ? slots : weights;
   };
   const DType master = precision_of(session_.config).master;
-  std::list<std::vector<std::byte>> converted;  // until they are written
+  std::list<std::vector<std::byte>> converted;  // converted copies, which must live until they are written
   for (const Piece& piece : snapshot_) {
     const Variable& variable = *piece.variable;
     const DType dtype = variable.kind == Variable::Kind::kWeight ? master : variable.dtype;
@@ -333,7 +338,7 @@ WrittenPart Checkpoints::write_pieces(CheckpointWriter& writer) const {
   return writer.write(files);
 }
 
-/// "weights.safetensors", of several processes "weights-00002-of-00004.safetensors".
+/// Returns "weights.safetensors", or with several processes "weights-00002-of-00004.safetensors".
 std::string Checkpoints::file_name(const char* stem) const {
   const ProcessGroup& processes = *session_.processes;
   if (processes.size() == 1) return fmt::format("{}.safetensors", stem);

@@ -1,10 +1,10 @@
-// The checkpoints of a run: saved in the background from a snapshot, kept by the rules of section
-// `checkpoint`. Of several processes each saves the slices that no process before it holds; they make the
-// same calls, but check().
+// The checkpoints of a run. They are written in the background from a snapshot of the variables, and kept or
+// removed by the rules of section `checkpoint`. With several processes, each one saves the slices that no
+// process of a lower rank holds. The constructor, save() and wait() are collective: every process calls them.
 //
 //   Checkpoints checkpoints(session, variables, state);
 //   checkpoints.save(state, {{"test/loss", 0.31}});   // returns when the snapshot is taken
-//   checkpoints.check();                              // rethrows what went wrong in the background
+//   checkpoints.check();                              // rethrows an error of the background thread
 #pragma once
 
 #include <chrono>
@@ -21,64 +21,67 @@
 
 namespace mtf {
 
-/// Where a run stands, besides its variables.
+/// The state of a training run besides its variables.
 struct RunState {
-  int64_t step = 0;      ///< steps done
-  int64_t next_row = 0;  ///< of the stream of training examples
-  int64_t tokens = 0;    ///< predicted tokens that counted since step 0; 0 where the model reads no texts
-  double seconds = 0;    ///< since step 0, all processes of the run together
+  int64_t step = 0;      ///< number of completed steps
+  int64_t next_row = 0;  ///< the next row of the stream of training examples
+  int64_t tokens = 0;    ///< predicted tokens with weight since step 0; 0 for models that read no texts
+  double seconds = 0;    ///< wall-clock time since step 0, over all restarts of the run
   double evaluation_seconds = 0;
   double rate_scale = 1;            ///< factor on the learning rate (train.on_divergence: restore)
-  std::optional<double> best;       ///< value of train.patience.metric
-  int64_t worse_evaluations = 0;    ///< in a row, since `best`
+  std::optional<double> best;       ///< best value so far of train.patience.metric
+  int64_t worse_evaluations = 0;    ///< number of consecutive evaluations without a new best value
   bool evaluation_pending = false;  ///< an evaluation of this step was due when the run was stopped
 };
 
-/// `checkpoint`: the directory that the manifest is of. Throws Error (kCheckpoint) when it is not that of a
-/// training run, DamagedCheckpoint where no run can stand.
+/// Reads the state of a run from the manifest of the directory `checkpoint`. Throws Error (kCheckpoint) when
+/// the checkpoint is not of a training run, and DamagedCheckpoint when a value is out of range.
 RunState run_state(const Manifest& manifest, const std::string& checkpoint);
 
-/// `value` of a metric ("DATASET/METRIC") is finite and better than the one before, if there is one.
+/// True if `value` of the metric "DATASET/METRIC" is finite and better than `before`, if there is such a
+/// value.
 bool is_better(const std::string& metric, double value, const std::optional<double>& before);
 
-/// The value that a checkpoint's evaluation has of a metric.
+/// The value of a metric in the evaluation that belongs to a checkpoint.
 struct SavedValue {
   int64_t step = 0;
   double value = 0;
 };
-/// Of those that have one, the best first; of equals the oldest.
+/// Returns the values of the checkpoints that have the metric, best first; among equal values the oldest
+/// first.
 std::vector<SavedValue> best_first(const std::vector<SavedCheckpoint>& saved, const std::string& metric);
 
-/// run.model_dir/checkpoints.
+/// Returns the directory "checkpoints" in run.model_dir.
 std::string checkpoints_directory(const Config& config);
 
 class Checkpoints {
  public:
-  /// `start`: where the run begins or goes on.
+  /// `start` is the state in which the run begins or resumes.
   Checkpoints(const Session& session, const VariableStore& variables, const RunState& start);
-  /// Waits for the save in hand.
+  /// Waits for the save in progress.
   ~Checkpoints();
   Checkpoints(const Checkpoints&) = delete;
   Checkpoints& operator=(const Checkpoints&) = delete;
 
-  /// Copies the variables and writes them on a thread of its own, after the save before has ended. `metrics`:
-  /// of an evaluation at this step, as DATASET/METRIC. Throws what went wrong in the save before.
+  /// Waits for the previous save, copies the variables, and writes the copy on a background thread. `metrics`
+  /// are those of an evaluation at this step, named DATASET/METRIC. Throws the error of the previous save.
   void save(const RunState& state, const Metrics& metrics);
-  /// True when an evaluation is among the best that checkpoint.keep_best asks for.
+  /// True if an evaluation with these metrics is among the best ones that checkpoint.keep_best keeps.
   bool is_best(const Metrics& metrics) const;
-  /// Throws Error when the last save has failed; does not wait.
+  /// Throws Error if the last save has failed. It does not wait.
   void check();
-  /// Waits for the save in hand; throws Error when it has failed, or when a process is lost.
+  /// Waits until all processes have finished the save in progress. Throws Error if it has failed or a process
+  /// is lost.
   void wait();
 
  private:
-  /// A variable, or one rectangle of it, that this process saves.
+  /// A variable, or a rectangular block of one, that this process saves.
   struct Piece {
     const Variable* variable;
     std::vector<int64_t> begin;  ///< empty: the whole variable
     Shape shape;
-    std::vector<VariableStore::StoredSlice> slices;  ///< `begin` of each is within the piece
-    std::vector<std::byte> bytes;                    ///< a copy of them
+    std::vector<VariableStore::StoredSlice> slices;  ///< their `begin` is relative to the piece
+    std::vector<std::byte> bytes;                    ///< a copy of the slices
   };
 
   std::vector<SavedValue> saved_values() const;
@@ -96,13 +99,13 @@ class Checkpoints {
   const CheckpointOptions& options_;
   const VariableStore& variables_;
   const std::string directory_;
-  const std::string config_;  ///< resolved
+  const std::string config_;  ///< the resolved configuration, as YAML
   IntervalClock keep_clock_;
-  std::vector<SavedValue> best_;  ///< values of checkpoint.keep_best.metric among the checkpoints
+  std::vector<SavedValue> best_;  ///< the checkpoints' values of checkpoint.keep_best.metric
   std::vector<Piece> snapshot_;
-  std::vector<std::byte> device_bytes_;  ///< of the slice that is copied, where it is in a device's memory
-  int64_t saves_ = 0;                    ///< begun so far
-  bool in_hand_ = false;                 ///< a save that was not waited for
+  std::vector<std::byte> device_bytes_;  ///< host buffer for copying a slice from a device's memory
+  int64_t saves_ = 0;                    ///< number of saves begun so far
+  bool in_hand_ = false;                 ///< a save has begun that wait() has not waited for yet
   std::future<void> pending_;
 };
 

@@ -1,4 +1,4 @@
-// When something is due that the configuration wants every so many steps, seconds or epochs.
+// Decides when an action is due that the configuration requests every N steps, seconds or epochs.
 #pragma once
 
 #include <cmath>
@@ -7,7 +7,7 @@
 
 namespace mtf {
 
-/// How far a run has come, in each unit of an interval.
+/// The progress of a run, in each unit of an interval.
 struct RunPosition {
   int64_t steps = 0;
   double epochs = 0;
@@ -16,12 +16,12 @@ struct RunPosition {
 
 class IntervalClock {
  public:
-  /// `start`: where the run begins or goes on; what was due until there is no longer due.
+  /// `start` is the position at which the run begins or resumes; intervals that ended before it are not due.
   explicit IntervalClock(const config::Interval& interval, const RunPosition& start = {})
       : interval_(interval), passed_(passed(start)) {}
 
-  /// True when a whole interval has passed since the last time that this was true. Intervals do not drift:
-  /// the next one begins where this one was due.
+  /// True if at least one interval has ended since the last call that returned true. Intervals do not drift:
+  /// they are counted from the start of the run.
   bool due(const RunPosition& at) {
     const double now = passed(at);
     if (now <= passed_) return false;
@@ -30,7 +30,7 @@ class IntervalClock {
   }
 
  private:
-  /// Whole intervals from the start of the run to `at`.
+  /// The number of whole intervals from the start of the run to `at`.
   double passed(const RunPosition& at) const {
     if (interval_.value <= 0) return 0;
     const double value = interval_.unit == config::Interval::Unit::kSteps    ? static_cast<double>(at.steps)

@@ -20,7 +20,7 @@ void look_at(const SavedCheckpoint& saved, bool at_files) {
   if (at_files) CheckpointReader reader(saved.path);
 }
 
-/// The newest checkpoint of the run before one of `step`.
+/// Returns the run's newest checkpoint before `step`.
 std::optional<SavedCheckpoint> checkpoint_before(const Config& config, int64_t step) {
   std::optional<SavedCheckpoint> before;
   for (SavedCheckpoint& saved : list_checkpoints(checkpoints_directory(config))) {
@@ -29,7 +29,7 @@ std::optional<SavedCheckpoint> checkpoint_before(const Config& config, int64_t s
   return before;
 }
 
-/// The error of a run that ends because of `damage`: with what a person can do.
+/// Returns the error that ends a run because of `damage`, with a hint to an older checkpoint if there is one.
 DamagedCheckpoint end_by_damage(const Config& config, int64_t step, const DamagedCheckpoint& damage) {
   const std::optional<SavedCheckpoint> before = checkpoint_before(config, step);
   if (!before) return damage;

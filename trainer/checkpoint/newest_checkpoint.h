@@ -1,5 +1,5 @@
-// The checkpoint that a run goes on from: the newest, or where that is damaged what checkpoint.on_damage
-// says.
+// Finds the checkpoint from which a run resumes: the newest one or, if that is damaged and
+// checkpoint.on_damage allows it, an older one.
 //
 //   const NewestCheckpoint newest = newest_checkpoint(config);
 //   if (newest.checkpoint) CheckpointReader reader(newest.checkpoint->path);
@@ -15,32 +15,32 @@
 
 namespace mtf {
 
-/// A checkpoint that cannot be read, and why.
+/// A checkpoint that cannot be read, and the reason.
 struct DamagedSave {
   SavedCheckpoint checkpoint;
   std::string reason;
 };
 
 struct NewestCheckpoint {
-  std::optional<SavedCheckpoint> checkpoint;  ///< nothing: there is none at all
-  std::vector<DamagedSave> damaged;           ///< newer ones, the newest first
+  std::optional<SavedCheckpoint> checkpoint;  ///< nullopt: the run has no checkpoint
+  std::vector<DamagedSave> damaged;           ///< damaged checkpoints that are newer, the newest first
 };
 
-/// A damaged checkpoint does not end the run where there is one before it: checkpoint.on_damage.
+/// True if checkpoint.on_damage lets the run resume from an older checkpoint when the newest is damaged.
 bool goes_back_behind_damage(const Config& config);
 
-/// Looks at the manifest, and where a run may go back also at sizes and headers of the files; the data are
-/// checked when they are read. Throws DamagedCheckpoint where the newest is damaged and the run may not go
-/// back, or all are.
+/// Checks the manifests and, if the run may resume from an older checkpoint, the sizes and headers of the
+/// files; the data are checked when they are read. Throws DamagedCheckpoint when all checkpoints are damaged,
+/// or when the newest is and no older one may be used.
 NewestCheckpoint newest_checkpoint(const Config& config);
 
-/// Takes a damaged checkpoint out of the way (set_checkpoint_aside()); returns a warning that says so.
+/// Renames a damaged checkpoint with set_checkpoint_aside() and returns a warning that says so.
 std::string set_aside(const DamagedSave& damaged);
 
-/// What comes of the `damage`, if any, that this process has found when it read the checkpoint at `path`.
-/// Where the run may go back all processes call it together: the checkpoint is set aside if one has found
-/// some, and a warning says so; empty: nobody has. Throws DamagedCheckpoint where the run may not go back, or
-/// there is none before it.
+/// Handles the damage, if any, that this process has found when it read the checkpoint at `path`. If the run
+/// may resume from an older checkpoint the call is collective: when any process has found damage, the
+/// checkpoint is set aside and a warning is returned; without damage the result is empty. Throws
+/// DamagedCheckpoint when the run may not use an older checkpoint or there is none.
 std::string leave_behind(const Session& session, const std::string& path,
                          const std::optional<DamagedCheckpoint>& damage);
 

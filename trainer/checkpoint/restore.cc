@@ -34,7 +34,7 @@ std::vector<int64_t> sizes(const Shape& shape) {
               hint);
 }
 
-/// Throws Error when a tensor of a file cannot be the value of a variable.
+/// Throws Error if the shape or dtype of a stored tensor does not suit the variable.
 void check_stored(const SafetensorsFile& file, const StoredTensor& stored, const Variable& variable,
                   const std::string& hint = {}) {
   if (!are_elements_of(stored.shape, variable.shape) || !convertible(stored.dtype, variable.dtype)) {
@@ -52,7 +52,7 @@ void set_stored(const SafetensorsFile& file, const StoredTensor& stored, const V
   variables.set(variable.name, tensor);
 }
 
-/// "FILE lacks 2 of the model's variables: ...".
+/// Throws "FILE lacks 2 of the model's variables: ...".
 [[noreturn]] void throw_missing(const std::string& path, const Mark& mark,
                                 const std::vector<std::string>& missing,
                                 const std::vector<std::string>& there, const std::string& advice) {
@@ -63,7 +63,7 @@ void set_stored(const SafetensorsFile& file, const StoredTensor& stored, const V
               fmt::format("it has {}{}", list_names(there, kListed), advice));
 }
 
-/// Reads the slices of a variable of the same shape.
+/// Reads the slices of `variable` from a checkpoint's variable of the same shape.
 void read_slices(CheckpointReader& reader, const CheckpointVariable& saved, const Variable& variable,
                  VariableStore& variables) {
   std::vector<std::byte> buffer;
@@ -84,7 +84,7 @@ void restore(CheckpointReader& reader, const CheckpointVariable& saved, const Va
   read_slices(reader, saved, variable, variables);
 }
 
-/// The newest checkpoint of a run's directory.
+/// Returns the path of the newest checkpoint of the run in directory `run`.
 std::string latest_of(const std::string& run, const Mark& mark) {
   std::error_code ignored;
   if (!fs::exists(run, ignored))
@@ -95,7 +95,8 @@ std::string latest_of(const std::string& run, const Mark& mark) {
   return saved.back().path;
 }
 
-/// A safetensors file, a checkpoint's directory, or the newest checkpoint of a run's directory.
+/// Returns the path of a safetensors file, of a checkpoint's directory, or of the newest checkpoint in a
+/// run's directory.
 std::string checkpoint_at(const config::Path& path) {
   std::error_code error;
   if (fs::is_regular_file(path.text, error) || fs::exists(fs::path(path.text) / Manifest::kFile, error))
@@ -138,7 +139,7 @@ std::string best(const Config& config, const Mark& mark) {
   return of_step(config, values.front().step, mark);
 }
 
-/// Weights by the name that they have in the model.
+/// The weights of a checkpoint or safetensors file, by their names in the model (checkpoint.init.rename).
 class WeightSource {
  public:
   explicit WeightSource(const InitOptions& options) : options_(options) {
@@ -159,20 +160,20 @@ class WeightSource {
     for (const auto& [name, stored] : stored_names_) names.push_back(name);
     return names;
   }
-  /// False when there is none of this name. Throws Error when it has another shape.
+  /// False if the source lacks the variable. Throws Error when its shape or dtype does not suit.
   bool fits(const Variable& variable) const {
     const auto found = stored_names_.find(variable.name);
     if (found == stored_names_.end()) return false;
     if (file_) {
       check_stored(*file_, file_->at(found->second), variable, exclusion(variable));
-    } else {  // names of dimensions may differ: only sizes count
+    } else {  // names of dimensions may differ; only the sizes must match
       const CheckpointVariable& saved = *reader_->find(found->second);
       if (!are_elements_of(sizes(saved.shape), variable.shape) || !convertible(saved.dtype, variable.dtype))
         wrong_shape(path(), variable, saved.dtype, saved.shape.to_string(), exclusion(variable));
     }
     return true;
   }
-  /// Sets a variable that fits().
+  /// Sets a variable for which fits() returned true.
   void set(const Variable& variable, VariableStore& variables) {
     const std::string& stored_name = stored_names_.at(variable.name);
     if (file_) return set_stored(*file_, file_->at(stored_name), variable, variables);
@@ -204,10 +205,12 @@ class WeightSource {
   const InitOptions& options_;
   std::optional<SafetensorsFile> file_;
   std::optional<CheckpointReader> reader_;
-  std::map<std::string, std::string> stored_names_;  ///< by name in the model
+  /// The source's name of each weight, by its name in the model.
+  std::map<std::string, std::string> stored_names_;
 };
 
-/// Those of `variables` that section checkpoint.init takes from `source`, which has them all.
+/// Returns the variables that section checkpoint.init selects. Throws Error if `source` lacks one of them or
+/// none is selected.
 std::vector<const Variable*> taken_variables(const InitOptions& options, const WeightSource& source,
                                              const std::vector<const Variable*>& variables) {
   std::vector<const Variable*> taken;
@@ -252,7 +255,7 @@ std::vector<std::string> restore_variables(CheckpointReader& reader, VariableSto
     if (saved && !(slot && weights_alone)) {
       restore(reader, *saved, variable, variables);
     } else if (what == Restore::kAll && is_average(variable)) {
-      start_average(name, variables);  // names are in order: the weight comes first
+      start_average(name, variables);  // names are sorted, so the weight was restored before its running mean
     } else if (what == Restore::kAll || (weights_alone && !slot)) {
       throw Error(ErrorKind::kCheckpoint, fmt::format("{} lacks the variable `{}`", reader.path(), name));
     } else {

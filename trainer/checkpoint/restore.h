@@ -1,4 +1,5 @@
-// Variables from files: a run that goes on, a fresh run that starts from given weights, an evaluation.
+// Restores variables from files, for a run that resumes, a fresh run that starts from given weights, or an
+// evaluation.
 //
 //   CheckpointReader reader(find_checkpoint(config, config.evaluate.checkpoint, "evaluate.checkpoint"));
 //   restore_variables(reader, variables, Restore::kWeights);
@@ -15,48 +16,51 @@
 
 namespace mtf {
 
-/// What a checkpoint must hold.
+/// The variables that are restored, and those that a checkpoint must have.
 enum class Restore {
-  kAll,       ///< every variable; but running means that it lacks start at their weights
-  kWeights,   ///< weights and statistics; slots keep their values
-  kAverages,  ///< the same, where weights take the values of their running means if it has these
-  kPresent,   ///< nothing in particular: what it lacks keeps its values
+  kAll,      ///< every variable; missing running means start at their weights
+  kWeights,  ///< weights and statistics; optimizer slots keep their values
+  /// Like kWeights, but weights take the values of their running means if the checkpoint has these.
+  kAverages,
+  kPresent,  ///< the variables that the checkpoint has; the others keep their values
 };
 
-/// What a mode that does not train takes from a checkpoint.
+/// Returns what a mode that does not train restores from a checkpoint.
 Restore evaluated_weights(const Config& config);
 
-/// Sets variables from a checkpoint of any mesh. Throws Error (kCheckpoint) with the variable where one is
-/// missing or has another shape or dtype (float32 and bfloat16 become one another). The names of variables
-/// that kept their values come back.
+/// Sets variables from a checkpoint that was saved on any mesh and returns the names of the variables that
+/// kept their values. Throws Error (kCheckpoint), which names the variable, when one is missing or has
+/// another shape or an incompatible dtype (float32 and bfloat16 are converted).
 std::vector<std::string> restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what);
 
-/// Elements of these sizes are those of a variable of `shape` in the same order, under other names; or they
-/// are those of an attention layer whose heads and d_kv are one dimension here and apart there
-/// (combine_dims).
+/// True if a tensor of the sizes `stored` has the elements of a variable of `shape` in the same order. Names
+/// of dimensions may differ, and the dimensions heads and d_kv of an attention layer may be combined into one
+/// on either side (combine_dims).
 bool are_elements_of(const std::vector<int64_t>& stored, const Shape& shape);
 
-/// Sets the weights from a safetensors file that has them under the names of the model; names of dimensions
-/// may differ. Throws Error (kCheckpoint) when one is missing or has another shape or dtype.
+/// Sets the weights from a safetensors file whose tensors have the names of the model's variables. Throws
+/// Error (kCheckpoint) when one is missing or has another shape or an incompatible dtype.
 void restore_weights(const SafetensorsFile& file, VariableStore& variables, Restore what);
 
-/// What a safetensors file that mtf-convert has written says of its checkpoint; nothing of other files.
+/// Returns the checkpoint's manifest that mtf-convert stores in a safetensors file; an empty one for other
+/// files.
 Manifest manifest_of(const SafetensorsFile& file);
 
-/// The name under which a checkpoint has what `what` restores to a weight of this name.
+/// Returns the name of the checkpoint's variable that `what` restores to `weight`.
 std::string restored_name(const CheckpointReader& reader, const std::string& weight, Restore what);
 
-/// The directory of the checkpoint that `choice`, the value of the configuration's `key`, means, or the
-/// safetensors file. Throws Error (kCheckpoint) when there is none.
+/// Returns the path of the checkpoint's directory, or of the safetensors file, that `choice`, the value of
+/// the configuration's `key`, selects. Throws Error (kCheckpoint) when there is none.
 std::string find_checkpoint(const Config& config, const CheckpointChoice& choice, std::string_view key);
 
-/// Throws what initialize_weights() will, but for damaged data, before there are variables: of a file that
-/// cannot be opened, and with `graph` (or null) of variables that are not there or have another shape.
+/// Throws the errors of initialize_weights() before variables are allocated, except those of damaged data:
+/// for a file that cannot be opened and, if `graph` is not null, for variables that are missing or have
+/// another shape.
 void check_initial_weights(const InitOptions& options, const Graph* graph);
 
-/// Sets the weights that section checkpoint.init takes from a run's directory (its latest checkpoint), a
-/// checkpoint or a safetensors file; returns a line that says what was taken. Throws Error (kCheckpoint) when
-/// a weight that `include` and `exclude` leave is not there or has another shape.
+/// Sets the weights that section checkpoint.init selects from a run's directory (its newest checkpoint), a
+/// checkpoint or a safetensors file. Returns a line for the log. Throws Error (kCheckpoint) when a weight
+/// that `include` and `exclude` select is missing or has another shape.
 std::string initialize_weights(const InitOptions& options, VariableStore& variables);
 
 }  // namespace mtf

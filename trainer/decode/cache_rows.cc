@@ -9,20 +9,20 @@
 namespace mtf {
 namespace {
 
-/// A part of a cache that is in memory.
+/// A slice of a cache in host memory.
 struct CacheSlice {
-  std::vector<int64_t> begin;  ///< global index of its first element
+  std::vector<int64_t> begin;  ///< global index of the first element along each axis
   Shape shape;
   std::byte* data;
 };
 
-/// The same along all axes but the batch.
+/// True if two indices are equal along all axes except the batch.
 bool same_columns(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
   return std::equal(a.begin() + 1, a.end(), b.begin() + 1, b.end());
 }
 
-/// The one of `slices`, of `rows` rows each, in which row `row` of the cache stands, with the columns of
-/// `begin`; -1: none.
+/// Returns the index of the slice that holds row `row` of the cache and the same columns as a slice at
+/// `begin`, or -1. `slices` are the begins of the slices, each of `rows` rows.
 int find_slice(const std::vector<std::vector<int64_t>>& slices, int64_t rows, int64_t row,
                const std::vector<int64_t>& begin) {
   const auto has_row = [&](const std::vector<int64_t>& slice) {
@@ -32,7 +32,7 @@ int find_slice(const std::vector<std::vector<int64_t>>& slices, int64_t rows, in
   return found == slices.end() ? -1 : static_cast<int>(found - slices.begin());
 }
 
-/// Where the slices begin that a process holds.
+/// Returns the begins of the slices that a process holds.
 std::vector<std::vector<int64_t>> slice_begins(const Shape& shape, const Layout& layout,
                                                const HostedMesh& mesh) {
   std::vector<std::vector<int64_t>> begins;
@@ -42,7 +42,7 @@ std::vector<std::vector<int64_t>> slice_begins(const Shape& shape, const Layout&
   return begins;
 }
 
-/// Every process holds the rows that its slices of `to` take; the same answer in all of them.
+/// True if every process holds the rows that its slices of `to` need. All processes get the same answer.
 bool rows_stay(const Shape& from, const Shape& to, const Layout& layout, const HostedMesh& mesh,
                std::span<const int64_t> rows) {
   if (mesh.all_hold(layout.varies())) return true;
@@ -59,7 +59,7 @@ bool rows_stay(const Shape& from, const Shape& to, const Layout& layout, const H
   return true;
 }
 
-/// One row of one slice to that of another with the same columns, whose memory_length may be longer.
+/// Copies a row of a slice to a row of a slice with the same columns, whose memory_length may be longer.
 void copy_row(const CacheSlice& from, int64_t from_row, const CacheSlice& to, int64_t to_row,
               size_t element) {
   const int axis = *from.shape.find(kMemoryLength);
@@ -73,7 +73,7 @@ void copy_row(const CacheSlice& from, int64_t from_row, const CacheSlice& to, in
     std::memcpy(next, block, static_cast<size_t>(kept));
 }
 
-/// Those of a process; `memory`: holds them where the backend's memory is not the host's.
+/// Returns this process's slices of a cache. `memory` receives copies of those in a device's memory.
 std::vector<CacheSlice> slices_of(const VariableStore& store, const std::string& name,
                                   std::vector<std::vector<std::byte>>& memory) {
   std::vector<CacheSlice> slices;

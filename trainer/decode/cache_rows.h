@@ -1,4 +1,5 @@
-// The rows of caches that go on in other caches, when texts leave a batch or grow.
+// Copies rows of key-value caches into caches of another size, when texts leave the batch or outgrow the
+// cache.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +12,11 @@
 
 namespace mtf {
 
-/// Rows `rows` of `name` in `from` become the first ones of `name` in `to`: [batch, ..., memory_length, ...]
-/// in both, where `to` may have another batch and a longer memory_length; all else becomes zero. `layout`: of
-/// both; memory_length is not split. Each process copies its own slices; where a row is in another process
-/// the cache is gathered first, so all processes make the same calls.
+/// Copies rows `rows` of the cache `name` in `from` to the first rows of `name` in `to`; the other elements
+/// become zero. Both caches are [batch, ..., memory_length, ...] with the same `layout`, in which
+/// memory_length is not split; `to` may have another batch size and a longer memory_length. Each process
+/// copies its own slices. If a row is in another process the cache is gathered first, so the call is
+/// collective.
 void take_cache_rows(const Layout& layout, const HostedMesh& mesh, const std::string& name,
                      std::span<const int64_t> rows, const VariableStore& from, VariableStore& to);
 

@@ -43,7 +43,7 @@ ChosenWeights mean_of_newest(const Config& config, int64_t count, const Mark& ma
   return chosen;
 }
 
-/// The slices of this process in float32, one after the other.
+/// Returns the elements of this process's slices of a variable in float32, one slice after the other.
 std::vector<float> wide_values(const VariableStore& weights, const std::string& name) {
   const DType dtype = weights.variable(name).dtype;
   std::vector<float> values;
@@ -57,7 +57,7 @@ std::vector<float> wide_values(const VariableStore& weights, const std::string& 
   return values;
 }
 
-/// By name: sums over checkpoints of what wide_values() gives.
+/// The sums of wide_values() over the checkpoints, by the variable's name.
 using WeightSums = std::map<std::string, std::vector<double>>;
 
 void add_weights(const VariableStore& weights, WeightSums& sums) {

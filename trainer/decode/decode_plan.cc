@@ -5,9 +5,9 @@
 namespace mtf {
 namespace {
 
-/// Tokens of a text above which fewer texts than batch_size are worked on at a time.
+/// Fewer than batch_size texts are decoded at a time if one of them is longer than this, in tokens.
 constexpr size_t kLongText = 512;
-/// Tokens for which caches have room in the beginning.
+/// The number of tokens after the prefix for which the first caches have room.
 constexpr int64_t kFirstSteps = 8;
 
 }  // namespace

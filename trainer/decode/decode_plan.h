@@ -1,4 +1,4 @@
-// What decoding of a batch of texts begins with and grows to: how many texts, and the sizes of its programs.
+// Plans the decoding of a batch: the number of texts, and the sizes of the programs as the texts grow.
 //
 //   const DecodePlanner planner(environment, options);
 //   texts = texts.first(planner.fitting(texts));
@@ -14,36 +14,37 @@
 
 namespace mtf {
 
-/// What is to be written.
+/// The input of the decoding of one text.
 struct GivenText {
-  std::vector<int32_t> inputs;  ///< of the encoder, with the end of sequence; empty without encoder
-  std::vector<int32_t> prefix;  ///< how the text begins
-  int64_t prompt = 0;           ///< tokens of it that a prefix language model sees as a whole
-  int64_t limit = 1;            ///< tokens behind the prefix at most, the end of sequence included
-  uint64_t number = 0;          ///< of the text among all: makes samples differ
+  std::vector<int32_t> inputs;  ///< tokens of the encoder, with end-of-sequence token; empty without encoder
+  std::vector<int32_t> prefix;  ///< tokens with which the written text begins
+  /// The first `prompt` tokens of `prefix`, to which a prefix language model attends in both directions.
+  int64_t prompt = 0;
+  int64_t limit = 1;    ///< maximum number of tokens after the prefix, including the end-of-sequence token
+  uint64_t number = 0;  ///< number of the text in the input, which makes the samples of equal texts differ
 
   size_t length() const { return inputs.size() + prefix.size(); }
 };
 
 class DecodePlanner {
  public:
-  /// Both must outlive it.
+  /// Both arguments must outlive the planner.
   DecodePlanner(const DecodeEnvironment& environment, const DecodeOptions& options);
 
-  /// So many of the first texts are worked on at a time: fewer where they are long.
+  /// Returns how many of the first texts are decoded at a time: batch_size, or fewer if texts are long.
   size_t fitting(std::span<const GivenText> texts) const;
-  /// Tokens that can be written behind the prefix. The last of them is not read any more.
+  /// Returns the maximum number of tokens after the prefix. The model does not read the last one.
   int64_t limit(const GivenText& given) const;
-  /// The programs of the first tokens.
+  /// Returns the plan of the programs that read the prefixes and write the first tokens.
   DecodePlan first(std::span<const GivenText> texts) const;
-  /// Tokens that the caches must have room for when so many are read and one more is.
+  /// Returns the length of caches, in tokens, that can hold `tokens` tokens.
   int64_t memory(int64_t tokens) const { return length_bucket(tokens, longest()); }
   std::optional<int64_t> longest() const { return environment_.decoder.longest_text(); }
 
  private:
   const DecodeEnvironment& environment_;
   const DecodeOptions& options_;
-  int64_t vocabulary_;  ///< ids of targets
+  int64_t vocabulary_;  ///< size of the target vocabulary
 };
 
 }  // namespace mtf

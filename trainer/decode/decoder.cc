@@ -7,8 +7,8 @@
 
 namespace mtf {
 
-/// One call of decode(). Rows of the programs are texts; those that are done leave when the others fit into a
-/// smaller program.
+/// The decoding of one batch of texts, which are the rows of the programs. Finished texts are removed when
+/// the others fit into a smaller program.
 class Decoder::Batch {
  public:
   Batch(Decoder& decoder, std::span<const GivenText> texts)
@@ -35,10 +35,10 @@ class Decoder::Batch {
   using Search = std::variant<BeamSearch, SampleSearch>;
   struct Row {
     const GivenText* given;
-    size_t index;      ///< of the result
-    int64_t position;  ///< of the last token that was read
+    size_t index;      ///< index of the result
+    int64_t position;  ///< position of the last token that was read
     Search search;
-    int64_t place = 0;  ///< row in the programs
+    int64_t place = 0;  ///< row of the text in the programs
   };
 
   Search search_for(const GivenText& given) const {
@@ -67,7 +67,7 @@ class Decoder::Batch {
     prefill.feed("prompt", prompt.data());
     prefill.run(0);
     advance(prefill, 1);
-    plan_.sizes.prefix = 1;  // stages of the steps do not depend on it
+    plan_.sizes.prefix = 1;  // the programs of the steps do not depend on the prefix
   }
 
   void step() {
@@ -96,7 +96,7 @@ class Decoder::Batch {
                 "weights of an earlier checkpoint");
   }
 
-  /// Hands the answers to the searches; `hypotheses`: of each text in the answer.
+  /// Passes the program's outputs to the searches. `hypotheses` is the number of hypotheses per text in them.
   void advance(const Executor& program, int64_t hypotheses) {
     if (plan_.answer == DecodeAnswer::kLogProbs) return draw(program.fetch("log_probs"), hypotheses);
     const HostTensor log_probs = program.fetch("log_probs"), tokens = program.fetch("tokens");
@@ -146,7 +146,7 @@ class Decoder::Batch {
     std::erase_if(rows_, is_done);
   }
 
-  /// Programs for the texts that are left and the tokens that they have now.
+  /// Switches to programs for the remaining texts and their current lengths, if these have other sizes.
   void fit_programs() {
     DecodePlan next = plan_;
     next.sizes.texts = text_bucket(static_cast<int64_t>(rows_.size()), decoder_.programs_.environment());
@@ -167,7 +167,7 @@ class Decoder::Batch {
 
   Decoder& decoder_;
   const DecodeOptions& options_;
-  std::vector<Row> rows_;  ///< not done
+  std::vector<Row> rows_;  ///< texts that are not finished
   std::vector<Written> results_;
   DecodePlan plan_;
   DecodeStage* stage_ = nullptr;
@@ -205,7 +205,7 @@ DecodeStage& Decoder::stage(const DecodePlan& plan) {
 
 void Decoder::make_room(int64_t bytes) {
   for (const DecodePlan::Key& key : recent_) bytes += stages_.at(key)->bytes();
-  // The last one is in use.
+  // The most recent stage is in use.
   while (recent_.size() > 1 && (recent_.size() >= kKeptStages || bytes > kKeptStageBytes)) {
     bytes -= stages_.at(recent_.front())->bytes();
     stages_.erase(recent_.front());

@@ -9,7 +9,7 @@
 
 namespace mtf {
 
-/// The longest batch of some texts: its programs in the beginning, and the room of its caches at the end.
+/// The sizes of the longest batch: its first programs, and the length of its caches at the end.
 struct DecodingMemory::Sizes {
   DecodePlan first;
   int64_t memory = 1;
@@ -21,7 +21,7 @@ struct DecodingMemory::Sizes {
 
 namespace {
 
-/// Bytes of a program's outputs, which are fetched.
+/// Returns the bytes of a program's outputs, which are copied to the host.
 int64_t fetched_bytes(const Program& program) {
   int64_t bytes = 0;
   for (const auto& [name, id] : program.outputs)
@@ -29,8 +29,8 @@ int64_t fetched_bytes(const Program& program) {
   return bytes;
 }
 
-/// Two whole caches: where rows are in several processes they are copied as a whole from one stage to the
-/// next; in one process decoding was measured to take about as much beside its stages.
+/// Returns twice the size of the largest cache. If rows move between processes, whole caches are copied from
+/// one stage to the next; in a single process, about as much memory was measured besides that of the stages.
 int64_t copied_bytes(const Program& program) {
   int64_t most = 0;
   for (const ProgramVariable& v : program.variables) {
@@ -40,7 +40,8 @@ int64_t copied_bytes(const Program& program) {
   return 2 * most;
 }
 
-/// What is resident of stages that are made in this order, by the rules of Decoder.
+/// Returns the peak of the resident bytes when stages of these sizes are made in this order, by the rules of
+/// Decoder.
 int64_t kept_bytes(std::span<const int64_t> stages) {
   int64_t most = 0, kept = 0;
   size_t oldest = 0;
@@ -77,7 +78,8 @@ int64_t DecodingMemory::bytes(std::span<const GivenText> texts) const {
   const auto stage = [](const DecodeProgram& step) { return step.bytes + step.cache_bytes; };
   const int64_t prefill = programs_.prefill(sizes.first).bytes, least = stage(programs_.step(sizes.first));
   const DecodeProgram& step = programs_.step(last);
-  // Between the two, caches grow with the tokens; behind them texts leave.
+  // Between the first and the last step program the caches grow with the texts; after that, texts leave the
+  // batch.
   const int64_t begin = sizes.first.sizes.memory, most = stage(step);
   std::vector<int64_t> stages{least + prefill};
   for (int64_t memory = begin; memory < sizes.memory;) {
@@ -122,8 +124,8 @@ void DecodingMemory::check(std::span<const GivenText> texts, const std::string& 
 
 namespace {
 
-/// What is written for a data set. Where nothing reads its texts (run.mode=explain): as many as are worked on
-/// at a time, as long as the rows, or as the model has positions.
+/// Returns the texts that are decoded for a data set. If its texts were not read (run.mode=explain), returns
+/// a full batch of texts as long as the rows or, if that is less, the model's number of positions.
 std::vector<GivenText> texts_of(const Session& session, const DecodeOptions& options,
                                 const EvaluationSet& set) {
   if (!set.texts.inputs.empty()) return TextCodec(session, options).given_lines(set.texts.inputs);
@@ -138,7 +140,7 @@ std::vector<GivenText> texts_of(const Session& session, const DecodeOptions& opt
   return std::vector<GivenText>(static_cast<size_t>(options.batch_size), text);
 }
 
-/// The most of the data sets, which take turns.
+/// Returns the largest need of the data sets, which are decoded one after the other.
 int64_t bytes_of(const Session& session, const DecodeOptions& options, std::span<const EvaluationSet> sets) {
   int64_t most = 0;
   for (const EvaluationSet& set : sets) {

@@ -1,8 +1,8 @@
-// What writing texts takes of this process's memory, beside weights: the programs of a batch with their
-// caches, from the first tokens to the last.
+// Estimates the memory that decoding takes in this process besides the weights: the programs of a batch and
+// their caches, from the first token to the last.
 //
 //   const DecodingMemory decoding(programs, config.infer);
-//   decoding.bytes(texts)            // at most: when no text ends before its limit
+//   decoding.bytes(texts)            // an upper bound: no text ends before its limit
 #pragma once
 
 #include <array>
@@ -18,15 +18,16 @@ namespace mtf {
 
 class DecodingMemory {
  public:
-  /// Both must outlive it.
+  /// Both arguments must outlive the object.
   DecodingMemory(DecodePrograms& programs, const DecodeOptions& options);
 
-  /// What a Decoder takes for `texts`, the longest of them together. Its programs are compiled.
+  /// Returns the bytes that a Decoder needs for `texts`, if the longest ones share a batch. It compiles the
+  /// programs.
   int64_t bytes(std::span<const GivenText> texts) const;
-  /// With weights, for run.mode=infer.
+  /// Returns the memory of run.mode=infer, including the weights.
   MemoryNeed need(std::span<const GivenText> texts) const;
-  /// Throws Error (kMemory) when `texts` need more than the run may take; `key` names the batch size. Texts
-  /// that are not larger than some before are not looked at again.
+  /// Throws Error (kMemory) when `texts` need more memory than the run may use; `key` is the option of the
+  /// batch size. Batches that are not larger than one that passed are not checked again.
   void check(std::span<const GivenText> texts, const std::string& key);
 
  private:
@@ -36,10 +37,11 @@ class DecodingMemory {
   DecodePrograms& programs_;
   const DecodeOptions& options_;
   DecodePlanner planner_;
-  std::vector<std::array<int64_t, 4>> checked_;  ///< sizes of batches that fit
+  std::vector<std::array<int64_t, 4>> checked_;  ///< sizes of batches that passed the check
 };
 
-/// What evaluations that write texts take; both must outlive the advice, which is on batch sizes.
+/// Returns the memory of evaluations that decode texts, with a function that advises on batch sizes. Both
+/// arguments must outlive that function.
 DecodingNeed evaluation_decoding(const Session& session, std::span<const EvaluationSet> sets);
 
 }  // namespace mtf

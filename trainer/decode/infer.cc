@@ -20,12 +20,12 @@
 namespace mtf {
 namespace {
 
-/// Batches whose lines are sorted by length together.
+/// The number of batches whose lines are sorted by length together.
 constexpr size_t kBatchesTogether = 16;
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
 
-/// A line and what became of it.
+/// A line of the input and its result.
 struct Line {
   std::string text;
   GivenText given;
@@ -45,7 +45,8 @@ class Infer {
         memory_(memory),
         decoder_(programs, weights, options_) {}
 
-  /// All of `input` to `output`, which process 0 has; `weights`: what a report calls them.
+  /// Decodes all of `input`. Process 0 has an `output`, the others null. `weights` names the weights in the
+  /// report.
   void run(PairedLines& input, TextOutput* output, const std::string& weights) {
     const auto start = std::chrono::steady_clock::now();
     const size_t most = static_cast<size_t>(options_.batch_size) * kBatchesTogether;
@@ -79,7 +80,7 @@ class Infer {
     return lines;
   }
 
-  /// Nothing is written for an empty line that an encoder would read.
+  /// True for a blank line that the encoder would read without a prefix; its results are empty.
   bool is_empty(const Line& line) const {
     return codec_.has_encoder() && is_blank(line.text) && line.given.prefix.empty();
   }
@@ -166,7 +167,8 @@ void infer(Session& session, Diagnostics& diagnostics) {
   show_device_notes(session);
   Communicator& communicator = session.processes->communicator();
   const auto open = [&] { return std::make_unique<PairedLines>(communicator, files_of(config)); };
-  std::unique_ptr<PairedLines> input = open();  // before the weights are read
+  // Opened before the weights are read, so that errors come early.
+  std::unique_ptr<PairedLines> input = open();
   VariableStore weights(*session.backend, reader.mesh, reader.variables, variable_store_options(session));
   for (const ChosenWeights& each : chosen) {
     load_weights(each, session, weights);

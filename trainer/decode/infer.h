@@ -1,13 +1,13 @@
-// run.mode=infer: a text for each line of infer.input, in its order, with the weights that infer.checkpoint
-// chooses.
+// Runs run.mode=infer: writes a text for each line of infer.input, in the same order, with the weights that
+// infer.checkpoint selects.
 #pragma once
 
 #include "trainer/session/session.h"
 
 namespace mtf {
 
-/// Lines that are there are worked on together, the longest first; standard input is read as it comes. The
-/// results go to infer.output, a line to standard error says how fast it was.
+/// Lines that are available are decoded together, the longest first; standard input is decoded as it arrives.
+/// The results go to infer.output, and a line with the speed to standard error.
 void infer(Session& session, Diagnostics& diagnostics);
 
 }  // namespace mtf

@@ -16,11 +16,11 @@
 namespace mtf {
 namespace {
 
-/// Lines that are read ahead, and their bytes: no more is read once there are so many.
+/// The numbers of lines and bytes at which reading ahead pauses.
 constexpr size_t kAhead = 1 << 16, kAheadBytes = 1 << 26;
-/// How long take() waits for more lines behind the first.
+/// The time that take() waits for more lines after the first.
 constexpr std::chrono::milliseconds kPatience(20);
-/// How often take() says that it waits for the first.
+/// The interval at which take() calls `waits` while it waits for the first line.
 constexpr std::chrono::milliseconds kNotice(500);
 
 ReadBytes reader(const std::string& path) {
@@ -69,7 +69,7 @@ void check_inputs(const Config& config, const NamedInput& first, const NamedInpu
 }
 
 LineStream::LineStream(const std::string& path, const TextLimit& limit) : queue_(std::make_shared<Queue>()) {
-  // A pipe opens once somebody writes to it: take() waits for that.
+  // Opening a pipe blocks until it has a writer, so the thread opens streams and take() waits.
   std::thread([queue = queue_, path, limit, read = is_stream(path) ? ReadBytes() : reader(path)] {
     std::exception_ptr error;
     try {

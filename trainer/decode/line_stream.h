@@ -1,6 +1,6 @@
-// Lines that a thread of its own reads, so that those that are there can be taken together.
+// Reads lines on a background thread, so that all lines that are available can be taken together.
 //
-//   LineStream lines("-");
+//   LineStream lines("-", {});
 //   for (std::vector<std::string> some = lines.take(1024); !some.empty(); some = lines.take(1024)) ...
 #pragma once
 
@@ -19,46 +19,48 @@
 
 namespace mtf {
 
-/// Standard input ("-"), a pipe or another device: can be read once, and is read as it comes.
+/// True for standard input ("-"), a pipe, a socket or a character device, which can be read only once and are
+/// read as input arrives.
 bool is_stream(const std::string& path);
-/// For messages: the path, or "standard input".
+/// Returns the name of an input in messages: the path, or "standard input".
 std::string input_name(const std::string& path);
 
-/// A key of the configuration and the file that it names; "": none.
+/// A key of the configuration and the path of its file; "" if there is none.
 struct NamedInput {
   std::string_view key;
   std::string path;
 };
-/// Throws Error (kConfig) where a stream would be read twice: as both files, or for several checkpoints.
+/// Throws Error (kConfig) when a stream would be read twice, as both files or for several checkpoints, or
+/// when a file cannot be read.
 void check_inputs(const Config& config, const NamedInput& first, const NamedInput& second,
                   size_t checkpoints);
 
 class LineStream {
  public:
-  /// `path`: a file, plain or .gz, or a stream. Throws Error (kData) when a file cannot be opened.
+  /// `path` names a file, plain or .gz, or a stream. Throws Error (kData) when a file cannot be opened.
   LineStream(const std::string& path, const TextLimit& limit);
   ~LineStream();
   LineStream(const LineStream&) = delete;
 
-  /// Waits for a line, then takes those that are there, at most `most`; none at the end. Lines end with "\n"
-  /// or "\r\n", which are not part of them. Twice a second of waiting it calls `waits`. Throws Error when the
-  /// stream cannot be opened or the file cannot be read on, and for a line above the limit.
+  /// Waits for a line, then returns the available lines, at most `most`; an empty vector at the end. Lines
+  /// end with "\n" or "\r\n", which is removed. While it waits it calls `waits` twice a second. Throws Error
+  /// when the input cannot be opened or read, or when a line exceeds the limit.
   std::vector<std::string> take(
       size_t most, const std::function<void()>& waits = [] {});
 
  private:
-  /// Shared with the thread, which may wait for input when nobody wants it any more.
+  /// The queue is shared with the thread, which may still wait for input when the LineStream is destroyed.
   struct Queue {
     std::mutex mutex;
     std::condition_variable changed;
     std::deque<std::string> lines;
-    size_t bytes = 0;  ///< of these lines
+    size_t bytes = 0;  ///< size of these lines
     bool ended = false, stopped = false;
     std::exception_ptr error;
 
-    /// False: nobody wants lines any more.
+    /// Waits until the queue is not full and adds a line; false if no more lines are wanted.
     bool add(std::string_view line);
-    /// No more is read ahead.
+    /// True if reading ahead must pause.
     bool full() const;
   };
 

@@ -19,21 +19,21 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kStep = "{step}";
-/// What a pipe that is ready takes without waiting.
+/// The number of bytes that a ready pipe accepts without blocking.
 constexpr size_t kAtOnce = PIPE_BUF;
-/// Bytes after which lines are written without flush().
+/// The size of the buffer at which lines are written without a call of flush().
 constexpr size_t kMostKept = 1 << 16;
-/// How often `waits` is called, and a pipe that nobody reads is tried again.
+/// The intervals at which `waits` is called, and at which a pipe without reader is opened again.
 constexpr std::chrono::milliseconds kReaderNotice(500), kReaderRetry(20);
 
-/// A pipe, a terminal or another device, which keeps its name.
+/// True for a pipe, a terminal or another device, which is written in place.
 bool is_device(const std::string& path) {
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
   return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
 }
 
-/// What a symbolic link to a file stands for; the path itself where it is none.
+/// Returns the target of a symbolic link, or `path` itself if it is none.
 std::string without_link(const std::string& path) {
   std::error_code error;
   if (!fs::is_symlink(path, error)) return path;
@@ -68,7 +68,7 @@ TextOutput::TextOutput(const std::string& path, int64_t step, std::function<void
   }
 }
 
-/// A pipe opens once somebody reads from it.
+/// Opens the device. A pipe can be opened for writing only when it has a reader.
 void TextOutput::open_device() {
   auto last_notice = std::chrono::steady_clock::now();
   while (true) {
@@ -85,7 +85,7 @@ void TextOutput::open_device() {
   }
 }
 
-/// Comes back when a write of kAtOnce bytes does not wait, or fails.
+/// Returns when a write of kAtOnce bytes will not block, or will fail.
 void TextOutput::wait_for_reader() const {
   pollfd output{descriptor_, POLLOUT, 0};
   for (int ready = 0; ready == 0 || (ready < 0 && errno == EINTR);) {

@@ -1,9 +1,8 @@
-// Where infer and score write lines: standard output, a pipe or another device, or a file that is there when
-// it is whole.
+// The output of infer and score: standard output, a pipe or another device, or an atomically published file.
 //
 //   TextOutput output("out.{step}.txt", 1200);
 //   output.line("Ein Haus .");
-//   output.close();                              // out.1200.txt
+//   output.close();                              // publishes out.1200.txt
 #pragma once
 
 #include <cstdint>
@@ -18,25 +17,25 @@
 
 namespace mtf {
 
-/// With several checkpoints the name of a file must have {step} in it; throws Error (kConfig).
+/// Throws Error (kConfig) if there are several checkpoints and the output's name does not contain {step}.
 void check_output_names(const std::string& output, size_t checkpoints, const Mark& mark);
 
 class TextOutput {
  public:
-  /// `path`: "-" is standard output; {step} becomes the number. Throws Error (kSystem) when the file cannot
-  /// be made. A name that a file has already stays that file's until close(). Twice a second of waiting for
-  /// somebody who reads from a pipe, here or later, it calls `waits`.
+  /// The path "-" is standard output; {step} is replaced by `step`. An existing file of this name is replaced
+  /// only by close(). Throws Error (kSystem) when the file cannot be created. While this or a later call
+  /// waits for the reader of a pipe, it calls `waits` twice a second.
   TextOutput(
       const std::string& path, int64_t step, std::function<void()> waits = [] {});
-  /// Removes a file that was not closed; a signal that ends the process does so, too. What was not flushed is
-  /// lost.
+  /// Removes a file that was not closed, as does a signal that ends the process. Lines that were not flushed
+  /// are lost.
   ~TextOutput() = default;
   TextOutput(const TextOutput&) = delete;
 
-  /// Throws Error (kSystem), as do the others, when the system does not write.
+  /// Adds a line. Throws Error (kSystem) when writing fails, as do flush() and close().
   void line(std::string_view text);
   void flush();
-  /// Gives a file its name.
+  /// Flushes, and publishes a file under its name.
   void close();
 
  private:
@@ -46,10 +45,10 @@ class TextOutput {
 
   std::string path_;
   std::function<void()> waits_;
-  std::unique_ptr<PartFile> part_;  ///< of a file
-  std::unique_ptr<File> device_;    ///< of another path than "-"
+  std::unique_ptr<PartFile> part_;  ///< set if the output is a file
+  std::unique_ptr<File> device_;    ///< set if the output is a device
   int descriptor_;
-  std::string text_;  ///< not yet written
+  std::string text_;  ///< lines that were not written yet
 };
 
 }  // namespace mtf

@@ -10,10 +10,10 @@
 namespace mtf {
 namespace {
 
-// What process 0 tells the others: that it waits for input; or pairs of lines, each line with its end.
+// Process 0 broadcasts kWaits while it waits for input, or pairs of lines, each line with kEnd.
 constexpr std::string_view kWaits = "waits";
 constexpr char kEnd = '\n';
-/// What the exchange is called.
+/// The name of the collective operation in messages.
 constexpr const char* kName = "lines that process 0 reads";
 
 std::string message_of(const LinePairs& pairs) {

@@ -1,4 +1,4 @@
-// The lines that infer and score work on, some at a time and the same in all processes: process 0 reads them.
+// The input lines of infer and score. Process 0 reads them and sends them to all other processes.
 //
 //   PairedLines lines(communicator, {.first = "in.txt", .second = "prefix.txt", .hint = "..."});
 //   for (LinePairs some = lines.take(1024); !some.empty(); some = lines.take(1024)) ...
@@ -15,30 +15,31 @@ namespace mtf {
 
 struct LinePair {
   std::string first;
-  std::string second;  ///< the same line of the second file; empty without one
+  std::string second;  ///< the corresponding line of the second file; empty without a second file
 };
 using LinePairs = std::vector<LinePair>;
 
-/// Two files whose lines belong together.
+/// One file, or two files whose lines correspond.
 struct LineFiles {
   std::string first;
-  std::string second;    ///< empty: there is none
-  std::string hint;      ///< for the message that they have different numbers of lines
-  TextLimit limit = {};  ///< of a line
+  std::string second;    ///< empty if there is no second file
+  std::string hint;      ///< the hint of the error that the numbers of lines differ
+  TextLimit limit = {};  ///< largest size of a line
 };
 
 class PairedLines {
  public:
-  /// Opens the files in process 0. Throws Error (kData) when one cannot be opened.
+  /// Opens the files in process 0. Throws Error (kData) there when one cannot be opened.
   PairedLines(Communicator& communicator, const LineFiles& files);
 
-  /// Waits for lines, then takes those that are there, at most `most`; none at the end. All processes call it
-  /// and get the same. While process 0 waits for its input it tells the others so, whatever time it takes.
-  /// Throws Error in process 0 when the files cannot be read on or have different numbers of lines.
+  /// Waits for lines, then returns the available pairs, at most `most`; an empty vector at the end. The call
+  /// is collective and returns the same pairs everywhere. While process 0 waits for input it sends messages,
+  /// so that the other processes do not time out. Throws Error in process 0 when the files cannot be read or
+  /// their numbers of lines differ.
   LinePairs take(size_t most);
 
-  /// In process 0, before or between calls of take(): tells the others, which are there, that it has work
-  /// that may last.
+  /// Process 0 may call it before or between its calls of take(), to tell the other processes, which wait in
+  /// take(), that they must wait longer.
   void others_wait() const;
 
  private:

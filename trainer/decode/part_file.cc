@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kSuffix = ".part";
 
-/// `name` is that of a part of the file `target`.
+/// True if `name` has the form TARGET.PID.part.
 bool is_part_of(std::string_view name, const std::string& target) {
   if (!name.starts_with(target + ".") || !name.ends_with(kSuffix)) return false;
   name.remove_prefix(target.size() + 1);
@@ -30,7 +30,7 @@ bool is_part_of(std::string_view name, const std::string& target) {
   return std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// A living process holds the lock of its file.
+/// Removes a .part file unless a living process holds its lock.
 void remove_if_left(const std::string& path) {
   const File file(path, O_RDWR, 0);
   if (file.open() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && has_name(file, path))
@@ -52,7 +52,8 @@ void remove_left_parts(const fs::path& target) {
               "a file in a directory that exists and can be written");
 }
 
-/// Locked. Between making it and locking it another process may have taken it for one that was left.
+/// Creates and locks a .part file. It tries again if another process, which took the file for an abandoned
+/// one, removed it before it was locked.
 std::unique_ptr<File> make_part(const std::string& path, const std::string& target) {
   remove_left_parts(target);
   while (true) {
@@ -79,7 +80,7 @@ PartFile::~PartFile() {
 }
 
 bool PartFile::finish() {
-  // Closing tells of delayed writes that failed. The lock stays until the file has its name.
+  // Closing reports delayed write errors. A duplicate is closed, so that the lock is held until the rename.
   const int copy = ::dup(file_->get());
   if (copy < 0 || ::close(copy) != 0) return false;
   if (std::rename(path_.c_str(), target_.c_str()) != 0) return false;

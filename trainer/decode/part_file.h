@@ -1,8 +1,8 @@
-// A file that is there when it is whole: before, it is NAME.PID.part.
+// An atomically published file: it is written as NAME.PID.part and gets its name in finish().
 //
 //   PartFile part("out.txt");
 //   ::write(part.descriptor(), "Ein Haus .", 10);
-//   part.finish();                              // out.txt
+//   part.finish();                              // renames it to out.txt
 #pragma once
 
 #include <memory>
@@ -15,21 +15,21 @@ namespace mtf {
 
 class PartFile {
  public:
-  /// Removes first what killed processes have left of `target`. Throws Error (kSystem) when the file cannot
-  /// be made.
+  /// Removes the .part files of `target` that killed processes have left, and creates a new one. Throws Error
+  /// (kSystem) when the file cannot be created.
   explicit PartFile(const std::string& target);
-  /// Removes what was not finished; so do signals that end the process.
+  /// Removes a file that was not finished, as do signals that end the process.
   ~PartFile();
   PartFile(const PartFile&) = delete;
 
   int descriptor() const { return file_->get(); }
-  /// Gives the file, all of which is written, its name. False, with errno, when the system does not.
+  /// Publishes the file, all of which must be written, under its name; false, with errno, on failure.
   bool finish();
 
  private:
   std::string target_, path_;
   RemovedBySignal guard_;
-  std::unique_ptr<File> file_;  ///< holds a lock, by which others tell that its process lives
+  std::unique_ptr<File> file_;  ///< locked, which shows other processes that this process is alive
 };
 
 }  // namespace mtf

@@ -39,10 +39,10 @@ Program compiled(const DecodeEnvironment& environment, const Graph& graph) {
 
 namespace {
 
-/// The name of the likeliest tokens.
+/// The dimension of the most likely tokens.
 constexpr std::string_view kCandidates = "candidates";
 
-/// The outputs, from logits of which those behind the vocabulary do not count as candidates.
+/// Sets the outputs of the graph. Logits beyond the size of the vocabulary are not candidates.
 void set_answer(Graph& graph, const DecodePlan& plan, const Tensor& logits, int64_t vocabulary) {
   const Dimension& vocab = logits.shape()[logits.shape().rank() - 1];
   Tensor eligible = logits;
@@ -52,7 +52,7 @@ void set_answer(Graph& graph, const DecodePlan& plan, const Tensor& logits, int6
     const Tensor never = graph.constant(-std::numeric_limits<double>::infinity());
     eligible = where(known, logits, never, logits.shape());
   }
-  // As in the loss of training, what is behind the vocabulary has its part of the sum.
+  // As in the training loss, logits beyond the size of the vocabulary are part of the sum.
   const Tensor total = reduce_logsumexp(logits, vocab.name);
   if (plan.answer == DecodeAnswer::kLogProbs)
     return graph.set_output("log_probs", subtract(eligible, total, eligible.shape()));
@@ -95,7 +95,7 @@ std::unique_ptr<Executor> make_executor(const DecodeEnvironment& environment, Pr
                                     executor_options(environment.session));
 }
 
-/// Beside variables.
+/// Returns the bytes of a program in this process besides variables.
 int64_t program_bytes(const DecodeEnvironment& environment, const Program& program) {
   const Config& config = environment.session.config;
   const Hosting hosting = hosting_of(config);
@@ -117,18 +117,18 @@ int64_t cache_bytes(const DecodeEnvironment& environment, const Program& program
   return bytes;
 }
 
-/// Steps do not depend on the prefix.
+/// Returns the plan with a fixed prefix, since step programs do not depend on it.
 DecodePlan without_prefix(DecodePlan plan) {
   plan.sizes.prefix = 1;
   return plan;
 }
 
-/// Dimensions that are as long as the texts at hand or as many as their hypotheses, whatever a training has:
-/// no rule cuts all the sizes that they take. The others have the sizes of the training.
+/// Dimensions whose sizes depend on the texts or hypotheses, so that a layout rule could not split all of
+/// their sizes evenly. All other dimensions have the same sizes as in training.
 constexpr std::array kSizedByTexts = {std::string_view("length"), kMemoryLength, kSinusoidLength, kBeam,
                                       kCandidates};
 
-/// The rules for dimensions of one size.
+/// Returns the rules for dimensions of fixed size.
 LayoutRules of_fixed_sizes(const LayoutRules& rules) {
   std::vector<LayoutRule> kept;
   for (const LayoutRule& rule : rules.rules()) {

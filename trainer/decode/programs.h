@@ -1,10 +1,10 @@
-// The two programs of decoding for given sizes, and their caches.
+// The two programs of decoding, prefill and step, for given sizes, and their key-value caches.
 //
 //   DecodePrograms programs(session);
-//   programs.step(plan).bytes                             // compiled, and not run
-//   DecodeStage stage(programs, weights, plan);           // takes what was compiled
+//   programs.step(plan).bytes                             // compiles, but does not run it
+//   DecodeStage stage(programs, weights, plan);           // takes the compiled program
 //   stage.prefill().feed(...); stage.prefill().run(0);    // fills the caches
-//   stage.step().feed(...); stage.step().run(0);          // one token of each hypothesis
+//   stage.step().feed(...); stage.step().run(0);          // one token per hypothesis
 #pragma once
 
 #include <map>
@@ -19,17 +19,17 @@
 
 namespace mtf {
 
-/// What the programs answer.
+/// The outputs of the programs.
 enum class DecodeAnswer {
-  kCandidates,  ///< log_probs (float32) and tokens (int32) [batch, (beam,) candidates], the best first
-  kLogProbs,    ///< log_probs (float32) [batch, (beam,) vocab]; -infinity behind the vocabulary
+  kCandidates,  ///< log_probs (float32) and tokens (int32), [batch, (beam,) candidates], best first
+  kLogProbs,    ///< log_probs (float32) [batch, (beam,) vocab]; -infinity for padding of the vocabulary
 };
 
 struct DecodePlan {
   DecodeSizes sizes;
   DecodeAnswer answer = DecodeAnswer::kCandidates;
   int64_t candidates = 1;
-  bool reorders = false;  ///< hypotheses continue others than themselves: the step has `parent`
+  bool reorders = false;  ///< hypotheses may continue others: the step has the input `parent`
 
   using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, DecodeAnswer, int64_t>;
   Key key() const {
@@ -37,51 +37,51 @@ struct DecodePlan {
   }
 };
 
-/// What all programs of a run have in common.
+/// The common arguments of all decoding programs of a run.
 struct DecodeEnvironment {
   const Session& session;
   const TextDecoder& decoder;
-  Layouts layouts;  ///< those of the session without what programs of all sizes cannot keep
+  Layouts layouts;  ///< the session's layouts without rules for dimensions whose sizes depend on the texts
 };
 
 DecodeEnvironment decode_environment(const Session& session);
 
-/// A program whose variables are the weights of the model under the layouts of the session, for a run that
-/// only decodes. Throws Error (kConfig) where the layout does not fit the model.
+/// Returns a program whose variables are the weights of the model under the layouts of the session, for a run
+/// that only decodes. Throws Error (kConfig) when the layout does not fit the model.
 Program program_of_weights(const Session& session);
 
-/// The context of a graph that works on so many texts.
+/// Returns the context for building a graph for `texts` texts.
 std::unique_ptr<Context> make_context(Graph& graph, const DecodeEnvironment& environment, int64_t texts);
-/// Throws Error (kConfig) where the layout does not fit.
+/// Compiles a graph. Throws Error (kConfig) when the layout does not fit.
 Program compiled(const DecodeEnvironment& environment, const Graph& graph);
 
-/// The sizes that programs are made for. 16, 24, 32, 48, 64, ...: the first that is not below `n`; at most
-/// `longest`, if `n` is not above it.
+/// Rounds a length up to a size for which programs are compiled: the smallest of 16, 24, 32, 48, 64, ... that
+/// is at least `n`, limited to max(n, longest).
 int64_t length_bucket(int64_t n, std::optional<int64_t> longest);
-/// A power of two for each of the parts into which the layout cuts texts.
+/// Rounds a number of texts up to a power of two for each of the parts into which the layout splits them.
 int64_t text_bucket(int64_t n, const DecodeEnvironment& environment);
 
-/// A program, and what it takes of this process's memory.
+/// A program and its memory in this process.
 struct DecodeProgram {
   Program program;
-  int64_t bytes = 0;        ///< beside variables
-  int64_t cache_bytes = 0;  ///< of its caches
+  int64_t bytes = 0;        ///< bytes besides variables
+  int64_t cache_bytes = 0;  ///< bytes of its caches
 };
 
-/// Programs that are compiled and not run yet: what asks for their memory leaves them here for what runs
-/// them.
+/// Compiled programs that are not in use yet, so that a program whose memory was estimated is not compiled
+/// again to run it.
 class DecodePrograms {
  public:
-  /// `session` must outlive it.
+  /// `session` must outlive the object.
   explicit DecodePrograms(const Session& session) : environment_(decode_environment(session)) {}
   DecodePrograms(const DecodePrograms&) = delete;
 
   const DecodeEnvironment& environment() const { return environment_; }
-  /// A reference holds until another program is asked for. Throw Error (kConfig) where the layout does not
-  /// fit the model.
+  /// Return a program. The reference is valid until the next call for another program. They throw Error
+  /// (kConfig) when the layout does not fit the model.
   const DecodeProgram& prefill(const DecodePlan& plan);
   const DecodeProgram& step(const DecodePlan& plan);
-  /// The same, for the one who runs it.
+  /// Like prefill() and step(), but remove the program from the object, to run it.
   DecodeProgram take_prefill(const DecodePlan& plan);
   DecodeProgram take_step(const DecodePlan& plan);
 
@@ -94,25 +94,26 @@ class DecodePrograms {
   Waiting prefills_, steps_;
 };
 
-/// Stages that are kept for further texts: so many, and so many bytes of them with those in use, which may be
-/// more.
+/// The limits on the stages that a Decoder keeps for further texts: their number and their bytes, including
+/// those of the stages in use, which may exceed the limit.
 constexpr size_t kKeptStages = 12;
 constexpr int64_t kKeptStageBytes = 256'000'000;
 
 class DecodeStage {
  public:
-  /// `programs` and `weights` must outlive it.
+  /// `programs` and `weights` must outlive the stage.
   DecodeStage(DecodePrograms& programs, VariableStore& weights, const DecodePlan& plan);
 
   const DecodePlan& plan() const { return plan_; }
-  /// Of memory beside the weights.
+  /// The bytes of memory besides the weights.
   int64_t bytes() const { return bytes_; }
-  /// Inputs: `inputs` (with an encoder), `prefix`, `position`, `prompt`. It is made when it is first asked
-  /// for.
+  /// The program with the inputs `inputs` (with an encoder), `prefix`, `position` and `prompt`. It is made by
+  /// the first call.
   Executor& prefill();
-  /// Inputs: `token`, `position`, and `parent` where the plan reorders.
+  /// The program with the inputs `token`, `position`, and `parent` if the plan reorders.
   Executor& step() { return *step_; }
-  /// Takes the caches of `texts` of another stage with the same beam and inputs, whose caches are not longer.
+  /// Copies the cache rows `texts` of another stage. It must have the same beam and inputs, and caches that
+  /// are not longer.
   void take(const DecodeStage& other, std::span<const int64_t> texts);
 
  private:

@@ -22,17 +22,17 @@
 namespace mtf {
 namespace {
 
-/// Texts that are sorted by length together.
+/// The number of texts that are sorted by length together.
 constexpr size_t kTogether = 1024;
-/// Texts at a time, and their tokens: there are logits of each.
+/// The limits of a batch: the number of its texts, and of its tokens, each of which has logits.
 constexpr size_t kMostTexts = 64, kMostTokens = 4096;
 constexpr size_t kKeptPrograms = 16;
 
-/// A text whose probability is asked for: its tokens from `first` on.
+/// A text to be scored: its tokens from `first` on.
 struct ScoredText {
-  std::vector<int32_t> inputs;   ///< of the encoder
-  std::vector<int32_t> targets;  ///< with the end of sequence
-  size_t first = 0;              ///< before it: the prompt
+  std::vector<int32_t> inputs;   ///< tokens of the encoder
+  std::vector<int32_t> targets;  ///< tokens with the end-of-sequence token
+  size_t first = 0;              ///< the index of the first token after the prompt
   std::vector<float> log_probs = {};
 
   double log_prob() const {
@@ -47,7 +47,7 @@ class Scorer {
   Scorer(const Session& session, VariableStore& weights)
       : session_(session), weights_(weights), environment_(decode_environment(session)) {}
 
-  /// Sets log_probs. Texts of like lengths are worked on together.
+  /// Sets log_probs of all texts. Texts of similar lengths share a batch.
   void score(std::vector<ScoredText>& texts) {
     std::vector<ScoredText*> order;
     for (ScoredText& text : texts) order.push_back(&text);
@@ -129,7 +129,7 @@ class ScoreRun {
   ScoreRun(const Session& session, VariableStore& weights)
       : options_(session.config.score), codec_(session, {}), scorer_(session, weights) {}
 
-  /// All of `lines` to `output`, which process 0 has.
+  /// Scores all of `lines`. Process 0 has an `output`, the others null.
   void run(PairedLines& lines, TextOutput* output) {
     for (LinePairs some = lines.take(kTogether); !some.empty(); some = lines.take(kTogether)) {
       std::vector<ScoredText> texts = read(some);
@@ -159,7 +159,8 @@ class ScoreRun {
     return {codec_.given(inputs, "", 0, was_cut).inputs, codec_.written_ids(targets, was_cut)};
   }
 
-  /// What is given has no score. Of what is too long the beginning is left out, as where a text is written.
+  /// Returns the text of a model without encoder: `inputs` are the prompt and have no score. If the text is
+  /// too long its beginning is cut off, as in run.mode=infer.
   ScoredText of_continuation(const std::string& inputs, const std::string& targets, bool& was_cut) const {
     ScoredText text{{}, codec_.given(inputs, targets, 0, was_cut).prefix};
     text.first = text.targets.size() - codec_.written_ids(targets, was_cut).size();
@@ -211,7 +212,8 @@ void score(Session& session, Diagnostics& diagnostics) {
   show_device_notes(session);
   Communicator& communicator = session.processes->communicator();
   const auto open = [&] { return std::make_unique<PairedLines>(communicator, files_of(config)); };
-  std::unique_ptr<PairedLines> lines = open();  // before the weights are read
+  // Opened before the weights are read, so that errors come early.
+  std::unique_ptr<PairedLines> lines = open();
   VariableStore weights(*session.backend, reader.mesh, reader.variables, variable_store_options(session));
   for (const ChosenWeights& each : chosen) {
     load_weights(each, session, weights);

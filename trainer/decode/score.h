@@ -1,11 +1,12 @@
-// run.mode=score: the log-probability of each line of score.targets, given the same line of score.inputs.
+// Runs run.mode=score: computes the log-probability of each line of score.targets, given the same line of
+// score.inputs.
 #pragma once
 
 #include "trainer/session/session.h"
 
 namespace mtf {
 
-/// A number for each line, in their order; with score.per_token a JSON object.
+/// Writes a number for each line, in the same order; with score.per_token a JSON object.
 void score(Session& session, Diagnostics& diagnostics);
 
 }  // namespace mtf

@@ -11,7 +11,7 @@ namespace mtf {
 namespace {
 
 struct Candidate {
-  double log_prob;  ///< of the whole text
+  double log_prob;  ///< log-probability of the whole text
   float of_token;
   int32_t parent, token;
 };
@@ -31,7 +31,7 @@ Hypothesis continued(const Hypothesis& parent, const Candidate& candidate) {
 
 bool ranks_before(const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; }
 
-/// Tokens that may be drawn, the likeliest first where their order matters.
+/// Returns the tokens that may be drawn, with top_k or top_p sorted by decreasing probability.
 std::vector<int32_t> allowed_tokens(std::span<const float> log_probs, const SampleOptions& options) {
   std::vector<int32_t> tokens(log_probs.size());
   std::iota(tokens.begin(), tokens.end(), 0);
@@ -100,8 +100,8 @@ void BeamSearch::advance(const Candidates& candidates) {
   done_ = alive_.empty() || length_ >= options_.limit || cannot_improve();
 }
 
-/// No text that goes on can become better than the results so far: its log-probability only falls, and is
-/// divided by the penalty of the longest text at most.
+/// True if no unfinished text can become better than the results so far. Its log-probability can only fall,
+/// and its penalty is at most that of the longest text.
 bool BeamSearch::cannot_improve() const {
   const auto wanted = static_cast<size_t>(std::min(options_.results, options_.beam));
   if (finished_.size() < wanted) return false;
@@ -146,12 +146,13 @@ void SampleSearch::advance(std::span<const Draw> draws) {
 
 Draw draw_token(std::span<const float> log_probs, const SampleOptions& options, PhiloxKey key,
                 uint64_t position, uint64_t element) {
-  constexpr double kCold = 1e-300;  // quotients by less would overflow
+  constexpr double kCold = 1e-300;  // division by a smaller temperature would overflow
   if (options.temperature < kCold) {
     const auto likeliest = std::max_element(log_probs.begin(), log_probs.end());
     return {static_cast<int32_t>(likeliest - log_probs.begin()), *likeliest};
   }
-  // The largest of log_prob / temperature + Gumbel noise is a draw from the softmax.
+  // Gumbel-max trick: the token with the largest log_prob / temperature + Gumbel noise is a draw from the
+  // softmax.
   int32_t drawn = 0;
   double largest = -std::numeric_limits<double>::infinity();
   for (int32_t token : allowed_tokens(log_probs, options)) {

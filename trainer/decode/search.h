@@ -1,11 +1,10 @@
-// Which tokens a text goes on with: beam search and sampling of one text, on the host. The model's answers
-// come in as candidates for each hypothesis; tokens to be read next, and the hypotheses that they continue,
-// go out.
+// Beam search and sampling for one text, on the host. Each step takes the model's candidates for each
+// hypothesis and returns the tokens to be read next and the hypotheses that they continue.
 //
 //   BeamSearch search({.beam = 4, .length_penalty = 0.6, .limit = 60});
-//   search.advance(candidates);                   // those behind the prefix: hypothesis 0 alone counts
+//   search.advance(candidates);                   // after the prefix there is only hypothesis 0
 //   while (!search.done()) { read(search.tokens(), search.parents()); search.advance(candidates); }
-//   search.results()[0].tokens                    // the best text, its end of sequence included
+//   search.results()[0].tokens                    // the best text, with its end-of-sequence token
 #pragma once
 
 #include <cstdint>
@@ -16,46 +15,47 @@
 
 namespace mtf {
 
-/// A text that was written.
+/// A generated text.
 struct Hypothesis {
-  std::vector<int32_t> tokens;   ///< with the end of sequence, if it was reached
-  std::vector<float> log_probs;  ///< of each token
+  std::vector<int32_t> tokens;   ///< with the end-of-sequence token, if it was generated
+  std::vector<float> log_probs;  ///< [tokens]
   double log_prob = 0;           ///< their sum
-  double score = 0;              ///< what hypotheses are ranked by: log_prob / length penalty
+  double score = 0;              ///< log_prob / length penalty, by which hypotheses are ranked
 };
 
-/// The likeliest next tokens of each hypothesis.
+/// The most likely next tokens of each hypothesis.
 struct Candidates {
-  int64_t each = 0;                  ///< for a hypothesis
-  std::span<const float> log_probs;  ///< [hypotheses, each], the best first; -infinity: none
+  int64_t each = 0;                  ///< number of candidates per hypothesis
+  std::span<const float> log_probs;  ///< [hypotheses, each], best first; -infinity: no candidate
   std::span<const int32_t> tokens;   ///< [hypotheses, each]
 };
 
-/// ((5 + length) / 6)^alpha. Wu et al., Google's Neural Machine Translation System, 2016, eq. 14.
+/// Returns ((5 + length) / 6)^alpha. Wu et al., Google's Neural Machine Translation System, 2016, eq. 14.
 double length_penalty(int64_t length, double alpha);
 
 struct BeamOptions {
   int64_t beam = 4;
   double length_penalty = 0.6;  ///< alpha
-  int64_t limit = 1;            ///< tokens at most, the end of sequence included
-  int64_t results = 1;          ///< so many of the best texts are asked for
+  int64_t limit = 1;            ///< maximum number of tokens, including the end-of-sequence token
+  int64_t results = 1;          ///< number of best texts that results() returns
 };
 
-/// A step keeps the `beam` best texts that go on and the `beam` best that have ended. The search is over when
-/// no text that goes on can become one of the results. Of equal candidates the lower hypothesis, then the
-/// lower token wins.
+/// Beam search. Each step keeps the `beam` best unfinished and the `beam` best finished texts. The search
+/// ends when no unfinished text can become one of the results. Among equal candidates the lower hypothesis
+/// wins, then the lower token.
 class BeamSearch {
  public:
   explicit BeamSearch(const BeamOptions& options);
 
-  /// candidates: 2 beam for each of the hypotheses (or the whole vocabulary, where it is smaller).
+  /// Takes 2 * beam candidates for each hypothesis, or the whole vocabulary if it is smaller.
   void advance(const Candidates& candidates);
   bool done() const { return done_; }
-  /// [beam]: what each hypothesis reads next, and which of those before it continues.
+  /// The next token of each unfinished hypothesis, at most `beam`, and the previous hypothesis that it
+  /// continues.
   const std::vector<int32_t>& tokens() const { return tokens_; }
   const std::vector<int32_t>& parents() const { return parents_; }
-  /// The best first, `results` of them: those that have ended, and behind them where they are too few the
-  /// best of those that have not.
+  /// Returns at most `results` texts: the finished ones, best first, and if they are too few, then the best
+  /// unfinished ones.
   std::vector<Hypothesis> results() const;
 
  private:
@@ -64,25 +64,25 @@ class BeamSearch {
   BeamOptions options_;
   std::vector<Hypothesis> alive_, finished_;
   std::vector<int32_t> tokens_, parents_;
-  int64_t length_ = 0;  ///< tokens so far
+  int64_t length_ = 0;  ///< number of tokens so far
   bool done_ = false;
 };
 
-/// What a step draws for a hypothesis.
+/// The token that a step draws for a hypothesis.
 struct Draw {
   int32_t token = 0;
   float log_prob = 0;
 };
 
-/// Hypotheses that go on independently of each other until each has ended.
+/// Sampling: the hypotheses are continued independently until each has ended.
 class SampleSearch {
  public:
   SampleSearch(int64_t samples, int64_t limit);
 
-  /// draws: one for each hypothesis; those of hypotheses that have ended do not count.
+  /// Takes one draw for each hypothesis. Draws of hypotheses that have ended are ignored.
   void advance(std::span<const Draw> draws);
   bool done() const;
-  /// [samples]: what each reads next; 0 where it has ended.
+  /// [samples]: the next token of each hypothesis; 0 if it has ended.
   const std::vector<int32_t>& tokens() const { return tokens_; }
   std::vector<Hypothesis> results() const { return hypotheses_; }
 
@@ -95,14 +95,14 @@ class SampleSearch {
 };
 
 struct SampleOptions {
-  double temperature = 1;  ///< 0: the likeliest token
-  int64_t top_k = 0;       ///< only so many of the likeliest tokens; 0: all
-  double top_p = 1;        ///< only the likeliest tokens that have this probability together
+  double temperature = 1;  ///< 0: always the most likely token
+  int64_t top_k = 0;       ///< draws from the top_k most likely tokens; 0: from all
+  double top_p = 1;        ///< draws from the smallest set of most likely tokens with this total probability
 };
 
-/// A token drawn from softmax(log_probs / temperature), of those that the `options` allow; its log_prob is
-/// that of log_probs. -infinity: none. `element`: makes the draws of different texts differ; with `position`
-/// and the key it determines the draw.
+/// Draws a token from softmax(log_probs / temperature), restricted to the tokens that `options` allow; tokens
+/// of log-probability -infinity are never drawn. The result's log_prob is that of log_probs, without
+/// temperature. The draw is determined by `key`, `position` and `element`, which differs between texts.
 Draw draw_token(std::span<const float> log_probs, const SampleOptions& options, PhiloxKey key,
                 uint64_t position, uint64_t element);
 

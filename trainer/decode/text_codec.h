@@ -1,4 +1,4 @@
-// Lines of text as what a model reads, and what it has written as lines.
+// Converts lines of text to the input of decoding, and its results to lines.
 #pragma once
 
 #include <string>
@@ -9,25 +9,25 @@
 
 namespace mtf {
 
-/// Tells on standard error that so many lines were cut; nothing when none was.
+/// Prints a warning to standard error if `lines`, the number of lines that were cut, is not 0.
 void warn_of_cuts(int64_t lines);
 
 class TextCodec {
  public:
-  /// Throws Error (kConfig) when the model writes no texts or there is no vocabulary.
+  /// Throws Error (kConfig) when the model does not generate texts or has no vocabulary.
   TextCodec(const Session& session, const DecodeOptions& options);
 
-  /// `line`: what the encoder reads, or without an encoder how the text begins. `prefix`: how what is written
-  /// begins besides. What is too long for the model's positions is cut: of inputs the end, of prefixes the
-  /// beginning; `was_cut` then becomes true.
+  /// Returns the input of decoding for a line. The encoder reads `line`; without encoder the text begins with
+  /// it. The written text then begins with `prefix`. If the result exceeds the model's number of positions,
+  /// the end of an encoder's input or the beginning of a prefix is cut off and `was_cut` is set.
   GivenText given(std::string_view line, std::string_view prefix, uint64_t number, bool& was_cut) const;
-  /// The same for many lines, without prefixes.
+  /// Returns given() for each line, without prefixes, numbered from 0.
   std::vector<GivenText> given_lines(const std::vector<std::string>& lines) const;
-  /// A line as tokens that the model may write, without end of sequence.
+  /// Encodes a line as tokens of the written text, without end-of-sequence token.
   std::vector<int32_t> written_ids(std::string_view line, bool& was_cut) const;
-  /// The text of a hypothesis, without the end of sequence. `with_prefix`: what was given included.
+  /// Returns the text of a hypothesis as one line; `with_prefix` includes the prefix.
   std::string text(const GivenText& given, const Hypothesis& hypothesis, bool with_prefix) const;
-  /// The model reads a line; otherwise it goes on with it.
+  /// True if an encoder reads the line; otherwise the model continues the line.
   bool has_encoder() const { return decoder_.has_encoder(); }
   const Vocabulary& written() const { return *vocabularies_.targets; }
 

@@ -1,8 +1,8 @@
-// BLEU, chrF and TER of what the model writes for a data set's texts, against references as people wrote
-// them.
+// Computes BLEU, chrF and TER of the texts that the model generates for a data set, against untokenised
+// references.
 //
 //   TextMetrics metrics(session, weights);
-//   metrics.evaluate(texts, {"bleu", "chrf"})      // decoded once
+//   metrics.evaluate(texts, {"bleu", "chrf"})      // all from one decoding
 #pragma once
 
 #include <functional>
@@ -18,18 +18,18 @@
 
 namespace mtf {
 
-/// Texts 0 .. of each in the order of `lines`: those of equal length together, `decoder` at a time. Nothing
-/// when `stop` came true before the end.
+/// Decodes all texts, in batches of similar lengths. The results have the order of `texts`. Returns nullopt
+/// if `stop` returned true before the end.
 std::optional<std::vector<Written>> decode_all(Decoder& decoder, const std::vector<GivenText>& texts,
                                                const std::function<bool()>& stop = {});
 
 class TextMetrics {
  public:
-  /// Decodes by evaluate.infer with `weights`, which may change between calls. Throws Error (kConfig) when
-  /// the model writes no texts.
+  /// Decodes with the options evaluate.infer and with `weights`, which may change between calls. Throws Error
+  /// (kConfig) when the model does not generate texts.
   TextMetrics(const Session& session, VariableStore& weights);
 
-  /// In the order of `names`. Nothing when `stop` came true before the end.
+  /// Returns the metrics in the order of `names`; nullopt if `stop` returned true before the end.
   std::optional<Metrics> evaluate(const EvaluationTexts& texts, const std::vector<std::string>& names,
                                   const std::function<bool()>& stop);
 

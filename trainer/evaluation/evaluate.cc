@@ -21,7 +21,7 @@ namespace {
 
 bool asks_for_texts(const EvaluationSet& set) { return !set.texts.inputs.empty(); }
 
-/// What run.mode=evaluate measures, for a person.
+/// Returns a readable description of the weights that run.mode=evaluate measures.
 std::string title_of(const ChosenWeights& weights, const Config& config) {
   if (weights.is_file()) return weights.description();
   const CheckpointReader newest(weights.paths.back());
@@ -33,7 +33,8 @@ std::string title_of(const ChosenWeights& weights, const Config& config) {
          (averaged ? " (running means of the weights)" : "");
 }
 
-/// One number from the batches of an evaluation: a mean, a sum or a maximum, as the program's outputs say.
+/// Accumulates one metric over the batches of an evaluation. The names of the program's outputs determine
+/// whether it is a weighted mean, a sum or a maximum.
 class RunningMetric {
  public:
   explicit RunningMetric(const std::string& name) : name_(name) {}
@@ -127,7 +128,7 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
   if (config.evaluate.datasets.empty())
     diagnostics.error(config.mark("evaluate"), "`evaluate.datasets` is missing",
                       "sources by name, with `metrics`");
-  // The model is built for the examples that it is measured with; data.train may be elsewhere.
+  // The model is built for the features of the evaluation data; data.train need not be available.
   if (!sets.empty()) session.train_data = std::make_shared<DeclaredSource>(sets.front().source->features());
   check_layout_rules(session, diagnostics);
   const std::unique_ptr<Graph> graph = build_evaluation(session, diagnostics);

@@ -1,7 +1,8 @@
-// Evaluation of data sets: each example counts once, the last partial batch too.
+// Evaluates data sets. Each example counts exactly once, also those of a partial last batch.
 //
 //   Evaluator evaluator(session, sets, program, variables);
-//   for (const Evaluation& e : evaluator.run(step)) ...   // e.metrics: {"loss", 0.32}, {"accuracy", 0.89}
+//   const auto results = evaluator.run(step);
+//   for (const Evaluation& e : *results) ...   // e.metrics: {"loss", 0.32}, {"accuracy", 0.89}
 #pragma once
 
 #include <functional>
@@ -19,22 +20,24 @@
 
 namespace mtf {
 
-/// Means over the examples of one data set.
+/// The results of one data set.
 struct Evaluation {
   std::string dataset;
   Metrics metrics;
   int64_t examples = 0;
-  std::optional<int64_t> tokens;  ///< predicted tokens that count; nothing: not of texts
+  /// Number of predicted tokens with weight; nullopt if the model reads no texts.
+  std::optional<int64_t> tokens;
   double seconds = 0;
 };
 
 class Evaluator {
  public:
-  /// `program`: of build_evaluation; it shares `variables` with the training step.
+  /// `program` is compiled from build_evaluation() and shares `variables` with the training step.
   Evaluator(const Session& session, std::vector<EvaluationSet> sets, Program program,
             VariableStore& variables);
 
-  /// Nothing when `stop` came true before the end.
+  /// Evaluates all data sets with the weights of step `step`. Returns nullopt if `stop` returned true before
+  /// the end.
   std::optional<std::vector<Evaluation>> run(int64_t step, const std::function<bool()>& stop = {});
 
  private:
@@ -45,18 +48,18 @@ class Evaluator {
   int64_t batch_size_;
   BatchRows rows_;
   Executor executor_;
-  std::unique_ptr<TextMetrics> text_metrics_;  ///< null: no data set asks for them
+  std::unique_ptr<TextMetrics> text_metrics_;  ///< null if no data set has metrics of decoded texts
 };
 
-/// What evaluate.jsonl says of it besides "dataset": step, the metrics, examples, tokens, seconds.
+/// Returns the numbers of a line of evaluate.jsonl: step, the metrics, examples, tokens, seconds.
 Metrics evaluation_numbers(int64_t step, const Evaluation& evaluation);
 
-/// run.mode=evaluate: the data sets of evaluate.datasets with each of the checkpoints that
-/// evaluate.checkpoint chooses. A JSON line for each data set goes to standard output, a readable one to
-/// standard error; nothing is written.
+/// Runs run.mode=evaluate: measures the data sets of evaluate.datasets with each checkpoint that
+/// evaluate.checkpoint selects. For each data set a JSON line is printed to standard output and a readable
+/// one to standard error; no files are written.
 void evaluate(Session& session, Diagnostics& diagnostics);
 
-/// "test  loss 0.3123  accuracy 0.8891  (10,000 examples in 0.4 s)".
+/// Returns "  test  loss 0.3123  accuracy 0.8891  (10,000 examples in 0.4 s)".
 std::string evaluation_line(const Evaluation& evaluation);
 
 }  // namespace mtf

@@ -20,10 +20,10 @@ ExplainedProgram explained(Program program, int64_t batch_size) {
   return {std::move(program), std::move(facts), batch_size};
 }
 
-/// Work by layer, in the order in which the step comes to them.
+/// Collects the work of each layer. The layers keep the order in which they are added.
 class LayerTable {
  public:
-  /// All updates are one layer, whatever variable they are for.
+  /// Returns the entry of a layer. The updates of all variables form one layer.
   LayerWork& of(const std::string& path, Phase phase) {
     const std::string name = phase == Phase::kUpdate ? path.substr(0, path.find('/')) : path;
     const auto [found, added] = index_.emplace(name, layers_.size());
@@ -53,7 +53,7 @@ std::vector<LayerWork> work_by_layer(const ExplainedProgram& step) {
 }
 
 ExplainedProcesses explained_processes(const Session& session, const Program& step) {
-  constexpr int kMany = 16;  // each costs as much as the preparation of a run
+  constexpr int kMany = 16;  // each process costs as much as preparing a run
   const bool on_device = expects_nccl(session), replicate = session.config.run.check_replicas;
   const int count = hosting_of(session.config).processes, looked_at = count > kMany ? 1 : count;
   ExplainedProcesses processes{count, step.mesh.size() / count, 0};
@@ -72,18 +72,19 @@ AxisMask unused_axes(const Program& program) {
   return unused;
 }
 
-/// Both programs of a run have the same variables, and so the same rules may be reported twice.
+/// Adds a text unless it is already there: the two programs of a run have the same variables and report the
+/// same rules.
 void add_unique(std::string text, std::vector<std::string>& texts) {
   if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(std::move(text));
 }
 
-/// The data sets of evaluate.datasets. Where the files are not (a plan for another machine), their memory is
-/// not counted, and `notes` says so.
+/// Returns the data sets of evaluate.datasets. If their files do not exist, since the plan is for another
+/// machine, returns none and adds to `notes` that their memory is not counted.
 std::vector<EvaluationSet> evaluation_sets(const Session& session, Diagnostics& diagnostics,
                                            std::vector<std::string>& notes) {
   std::vector<Problem> missing;
   for (auto [name, dataset] : session.config.evaluate.datasets) {
-    if (text_source(dataset.choice)) continue;  // what the configuration says is enough
+    if (text_source(dataset.choice)) continue;  // sources of text need no files here
     std::vector<config::Path> paths;
     for (const config::Path* path : paths_of(dataset)) paths.push_back(*path);
     find_files(paths, missing);
@@ -93,7 +94,7 @@ std::vector<EvaluationSet> evaluation_sets(const Session& session, Diagnostics& 
     return std::vector<EvaluationSet>();
   };
   if (!missing.empty()) {
-    declared_evaluation_sets(session, diagnostics);  // checks their metrics
+    declared_evaluation_sets(session, diagnostics);  // checks the metrics
     return not_counted(Error(std::move(missing)).what());
   }
   try {

@@ -1,5 +1,5 @@
-// run.mode=explain: what a run would do on its mesh, printed without running or allocating any of it.
-// explain.format=text is for people (text.h), json for programs (json.h).
+// Runs run.mode=explain: prints what a run would do on its mesh, without running it or allocating its memory.
+// explain.format=text is for people (explanation_text.h), json for programs (explanation_json.h).
 #pragma once
 
 #include <array>
@@ -14,33 +14,35 @@
 
 namespace mtf {
 
-/// Prints the explanation to standard output; of several processes the first does. Throws Error when the
-/// configuration is wrong; a run that does not fit into memory is explained all the same.
+/// Prints the explanation to standard output, in process 0 only. Throws Error when the configuration is
+/// wrong; a run that does not fit into memory is explained, too.
 void explain(const Session& session, Diagnostics& diagnostics);
 
-/// A program of the run.
+/// A program of the run and the facts that are derived from it.
 struct ExplainedProgram {
   Program program;
   ProgramFacts facts;
   int64_t batch_size = 0;
 };
 
-/// The work of one position for one layer in a training step.
+/// The work of one mesh position for one layer in a training step.
 struct LayerWork {
-  std::string path;               ///< scope; "optimizer" for the whole update; empty: outside all layers
-  int64_t parameters = 0;         ///< elements of its weights, on the whole mesh
-  std::array<double, 3> flops{};  ///< of contractions, by Phase
+  std::string path;               ///< scope path; "optimizer" for the whole update; empty: outside all layers
+  int64_t parameters = 0;         ///< number of weight elements, on the whole mesh
+  std::array<double, 3> flops{};  ///< FLOPs of contractions, by Phase
   double bytes_sent = 0;
 };
 
-/// How the positions are spread over processes.
+/// The distribution of the mesh positions over processes.
 struct ExplainedProcesses {
   int64_t count = 1;
-  int64_t positions = 1;  ///< of each
-  double bytes_sent = 0;  ///< by a process to others in a training step: the mean; of many, that of the first
+  int64_t positions = 1;  ///< number of positions of each process
+  /// Bytes that a process sends to others in a training step: the mean over all processes, or with more than
+  /// 16 that of the first.
+  double bytes_sent = 0;
 };
 
-/// Everything that is said about a run. FLOPs and bytes are those of one training step.
+/// All facts about a run. FLOPs and bytes are those of one training step.
 struct Explanation {
   ExplainedProgram step;
   std::optional<ExplainedProgram> evaluation;
@@ -48,8 +50,8 @@ struct Explanation {
   int64_t microbatches = 1;
   std::vector<LayerWork> layers;
   ExplainedMemory memory;
-  std::vector<SplitTrial> splits;  ///< rules that would save repeated work
-  AxisMask unused_axes = 0;        ///< mesh dimensions of more than one position that split nothing
+  std::vector<SplitTrial> splits;  ///< layout rules that would save repeated work
+  AxisMask unused_axes = 0;        ///< mesh dimensions with more than one position that split no tensor
   std::vector<std::string> warnings;
   std::vector<std::string> notes;
 };

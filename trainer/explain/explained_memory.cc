@@ -8,7 +8,7 @@
 namespace mtf {
 namespace {
 
-/// Bytes at rest on one position, by Variable::Kind.
+/// Returns the bytes of the variables on one position, by Variable::Kind.
 std::array<int64_t, 3> variable_bytes(const Program& program) {
   std::array<int64_t, 3> bytes{};
   for (const ProgramVariable& v : program.variables) {

@@ -1,4 +1,4 @@
-// The memory of a run as the arena plan has it: of one position alone on its device, and of this process.
+// The planned memory of a run: of one mesh position alone on its device, and of this process.
 #pragma once
 
 #include <span>
@@ -9,19 +9,21 @@
 
 namespace mtf {
 
-/// The training step, the evaluation where there is one, and the snapshot from which checkpoints are written.
+/// The memory of the training step, of the evaluation if there is one, and of the snapshot from which
+/// checkpoints are written.
 struct ExplainedMemory {
-  std::vector<MemoryNeed::Part> position;  ///< tensors of one position alone on its device; none is 0
+  /// Tensors of one position alone on its device; zero parts are omitted.
+  std::vector<MemoryNeed::Part> position;
   int64_t position_bytes = 0;
-  int64_t step_bytes = 0;  ///< of them, what the training step alone takes
-  MemoryNeed process;      ///< what the positions of this process share counts once
+  int64_t step_bytes = 0;  ///< the part of position_bytes that the training step alone needs
+  MemoryNeed process;      ///< memory that the positions of this process share counts once
   MemoryLimit limit;
   bool position_fits() const { return position_bytes <= limit.bytes; }
   bool process_fits() const { return process.total() <= limit.bytes; }
 };
 
-/// `programs`: the training step, then the evaluation where there is one. `evaluation_sets`: those whose data
-/// are counted.
+/// `programs` are the training step and, if there is one, the evaluation. The data of `evaluation_sets` are
+/// counted.
 ExplainedMemory explain_memory(const Session& session, const std::vector<const Program*>& programs,
                                std::span<const EvaluationSet> evaluation_sets);
 

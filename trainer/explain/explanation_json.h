@@ -1,36 +1,36 @@
-// The explanation of a run for programs: one JSON object. Sizes are in elements, memory and traffic in bytes;
-// all numbers are of one training step, and of one position unless the key says otherwise. Names stay; keys
-// may be added.
+// The explanation of a run for programs: one JSON object. Sizes are in elements, memory and traffic in bytes.
+// All numbers are those of one training step and of one mesh position, unless the key says otherwise. Keys
+// keep their names and meaning; new keys may be added.
 //
 //   version                  1
 //   mesh                     {dimensions: [{name, size}], positions}
-//   processes                {count, positions, bytes_sent} positions: of each; bytes_sent: by a process to
+//   processes                {count, positions, bytes_sent}: positions of each; bytes_sent by a process to
 //                            others, the mean over processes (with more than 16, that of the first)
 //   batch_size, microbatches
 //   variables                [{name, kind: weight | slot | statistic, TENSOR}]
 //   tensors                  [{operation, layer, phase: forward | backward | update, times, in_place,
-//                            TENSOR}] as they are made; absent with explain.tensors=false. in_place: in the
-//                            memory of an operand or variable
+//                            TENSOR}] in order of execution; absent with explain.tensors=false.
+//                            in_place: in the memory of an operand or variable
 //   contractions             [{operation, layer, phase, times, dimensions, shape, split, flops, unique_flops,
-//                            repeated_over}]: the union of the dimensions of the operands; unique_flops on
-//                            the whole mesh if no position repeated another's work; repeated_over: mesh
-//                            dimensions along which all positions do the same work
+//                            repeated_over}]. dimensions: the union of those of the operands;
+//                            unique_flops: on the whole mesh if no position repeated another's work;
+//                            repeated_over: mesh dimensions along which all positions do the same work
 //   collectives              [{kind: all_reduce | reduce_scatter | all_gather | all_to_all | exchange,
 //                            mesh_dimensions, operation, layer, phase, variable, message, times, bytes_sent,
-//                            TENSOR}] one for each tensor; bytes_sent each time; those with one `message`
-//                            travel together; variable: that is gathered or set, or null
-//   traffic                  [{mesh_dimensions, collectives, bytes_sent}] collectives: messages in a step
+//                            TENSOR}], one for each tensor; bytes_sent: each time; those with one `message`
+//                            travel together; variable: the one that is gathered or set, or null
+//   traffic                  [{mesh_dimensions, collectives, bytes_sent}]. collectives: messages in a step
 //   layers                   [{layer, parameters, flops: {forward, backward, update}, bytes_sent}]
-//   counters                 {NAME: {elements, bytes}} over all positions, without sums of prefixes
+//   counters                 {NAME: {elements, bytes}} over all positions, without sums over name prefixes
 //   step                     {flops, unique_flops, bytes_sent, collectives, bytes_per_flop (null: no FLOPs)}
-//   evaluation               the same and batch_size, for one batch; null without evaluate.datasets
+//   evaluation               the keys of `step` and batch_size, for one batch; null without evaluate.datasets
 //   memory                   {position: {parts: {NAME: bytes}, bytes, fits}, process: the same,
-//                            limit: {bytes, source}}; position: its tensors, as if alone on its device;
-//                            process: all that it has resident. Both with the evaluation and a checkpoint's
-//                            snapshot
+//                            limit: {bytes, source}}. position: its tensors, as if alone on its device;
+//                            process: all its resident memory. Both include the evaluation and the snapshot
+//                            of a checkpoint
 //   repeated_flops           FLOPs that a position would not do if no work were repeated
-//   splits                   [{dimension, mesh_dimensions, flops, bytes_sent, position_bytes}] rules of the
-//                            key `layout` that were tried and take repeated work away; position_bytes of
+//   splits                   [{dimension, mesh_dimensions, flops, bytes_sent, position_bytes}]: rules of the
+//                            key `layout` that were tried and save repeated work; position_bytes: memory of
 //                            the step alone
 //   unused_mesh_dimensions   [name]
 //   warnings, notes          [text]
@@ -45,7 +45,7 @@
 
 namespace mtf {
 
-/// Ends with a newline. `tensors`: with the key of this name.
+/// Returns the JSON text, which ends with a newline. `tensors` includes the key of this name.
 std::string explain_json(const Explanation& explanation, bool tensors);
 
 }  // namespace mtf

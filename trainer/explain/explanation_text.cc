@@ -14,7 +14,7 @@ constexpr auto kRight = TextTable::kRight;
 
 std::string bytes_text(int64_t bytes) { return mtf::bytes_text(static_cast<double>(bytes)); }
 std::string count_text(int64_t count) { return with_thousands(static_cast<double>(count)); }
-/// "1 collective", "22 collectives".
+/// Returns "1 collective" or "22 collectives".
 std::string count_text(int64_t count, const std::string& what) {
   return fmt::format("{} {}{}", count_text(count), what, count == 1 ? "" : "s");
 }
@@ -44,7 +44,7 @@ std::string process_text(const Mesh& mesh, const ExplainedProcesses& processes) 
                      count_text(mesh.size(), "position"));
 }
 
-/// "title" over the table; nothing for a table without rows.
+/// Returns the table under its title, or "" for a table without rows.
 std::string section(const std::string& title, const TextTable& table) {
   return table.empty() ? "" : title + "\n" + table.to_string() + "\n";
 }
@@ -192,7 +192,7 @@ std::string memory_text(const ExplainedMemory& memory, const std::string& proces
   return section("memory", table);
 }
 
-/// Contractions that several positions do alike, and what further rules would change.
+/// Returns the sections on contractions that several positions repeat and on the rules that would save them.
 std::string repeated_text(const Explanation& e) {
   const Mesh& mesh = e.step.program.mesh;
   TextTable table(

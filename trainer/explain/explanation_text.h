@@ -1,4 +1,4 @@
-// The explanation of a run for people: tables, and at the end what is needed to pick a layout.
+// The explanation of a run for people: tables, and at the end a summary for choosing a layout.
 #pragma once
 
 #include <string>
@@ -7,17 +7,18 @@
 
 namespace mtf {
 
-/// In this order: variables; work by layer; collectives; memory; repeated work and the rules that would save
-/// it; if `options` ask for them, every tensor of a step and the counters (docs/architecture.md "Counters of
-/// explain"); warnings; the verdict. Repeated layers share a line ("block_*/kernel  x 12").
+/// Returns the text. Its sections are: variables; work by layer; collectives; memory; repeated work and the
+/// rules that would save it; if `options` request them, every tensor of a step and the counters
+/// (docs/architecture.md "Counters of explain"); warnings; the verdict. Repeated layers share a line
+/// ("block_*/kernel  x 12").
 std::string explain_text(const Explanation& explanation, const ExplainOptions& options);
 
-/// "batch=200 hidden=1024"; "scalar".
+/// Returns "batch=200 hidden=1024", or "scalar".
 std::string shape_text(const Shape& shape);
-/// "hidden: cols, batch: [pod, data]; partial sum over rows"; "whole" where nothing is split, empty on one
-/// position.
+/// Returns "hidden: cols, batch: [pod, data]; partial sum over rows"; "whole" if no dimension is split, "" on
+/// a mesh of one position.
 std::string layout_text(const Shape& shape, const Layout& layout, const Mesh& mesh);
-/// "81.82 MFLOP": four digits.
+/// Returns "81.82 MFLOP", with four significant digits.
 std::string flops_text(double flops);
 
 }  // namespace mtf

@@ -8,10 +8,10 @@
 namespace mtf {
 namespace {
 
-/// A tensor dimension and the mesh dimension that it could be split over.
+/// A tensor dimension and the mesh dimension over which it could be split.
 using Candidate = std::pair<std::string, int>;
 
-/// Candidates by the work that they promise to save, the most first.
+/// Returns the candidates by estimated savings, largest first.
 std::vector<Candidate> candidates(const Mesh& mesh, const ProgramFacts& facts) {
   std::map<Candidate, double> saved;
   for (const ContractionFact& c : facts.contractions) {
@@ -30,7 +30,7 @@ std::vector<Candidate> candidates(const Mesh& mesh, const ProgramFacts& facts) {
   return result;
 }
 
-/// The rule of `layout` for `dimension` with one more mesh dimension.
+/// Returns the rule of `layout` for the candidate's dimension, extended by the candidate's mesh dimension.
 LayoutRule extended_rule(const Session& session, const Candidate& candidate) {
   LayoutRule rule{candidate.first, {}, {}};
   if (const LayoutRule* old = session.config.layout.find(candidate.first)) rule = *old;

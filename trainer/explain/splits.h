@@ -1,5 +1,5 @@
-// Which further layout rules would save work that several positions do alike, and at what price: each rule is
-// tried on the training step.
+// Finds layout rules that would save work which several positions repeat, and their costs, by trying each
+// rule on the training step.
 #pragma once
 
 #include <string>
@@ -10,17 +10,18 @@
 
 namespace mtf {
 
-/// The training step with one more rule of `layout`.
+/// The costs of the training step with one more rule of `layout`.
 struct SplitTrial {
   std::string dimension;
-  std::vector<std::string> mesh_dimensions;  ///< all that split `dimension` then, outermost first
-  double flops = 0;                          ///< of one position in a step
-  double bytes_sent = 0;                     ///< by one position in a step
-  int64_t position_bytes = 0;                ///< memory of the training step on one position
+  /// All mesh dimensions that then split `dimension`, outermost first.
+  std::vector<std::string> mesh_dimensions;
+  double flops = 0;            ///< FLOPs of one position in a step
+  double bytes_sent = 0;       ///< bytes that one position sends in a step
+  int64_t position_bytes = 0;  ///< memory of the training step on one position
 };
 
-/// Legal rules that take repeated work away, the one that saves the most first; at most `most`, out of the
-/// candidates that promise the most.
+/// Tries the legal rules with the largest estimated savings, and returns at most `most` of those that save
+/// work, the one that saves the most first.
 std::vector<SplitTrial> try_splits(const Session& session, const Graph& graph, const Program& program,
                                    const ProgramFacts& facts, size_t most = 4);
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kFewestFolded = 3;
 
-/// Characters, not bytes of UTF-8.
+/// Returns the number of characters (code points) of a UTF-8 text.
 size_t width_of(const std::string& text) {
   return static_cast<size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
@@ -21,7 +21,8 @@ std::string padded(const std::string& text, size_t width, TextTable::Align align
   return align == TextTable::kLeft ? text + space : space + text;
 }
 
-/// A name as text and numbers in turn, from text on: "more/000/kernel" -> "more/", "000", "/kernel".
+/// Splits a name into alternating texts and numbers, beginning with a text: "more/000/kernel" becomes
+/// "more/", "000", "/kernel".
 std::vector<std::string> split_numbers(const std::string& name) {
   std::vector<std::string> parts{""};
   bool number = false;
@@ -34,7 +35,7 @@ std::vector<std::string> split_numbers(const std::string& name) {
   return parts;
 }
 
-/// The common pattern of names that differ in their numbers alone.
+/// Returns the common pattern of names that differ only in their numbers.
 std::string pattern_of(const std::vector<std::string>& names) {
   std::vector<std::string> parts = split_numbers(names[0]);
   for (const std::string& name : names) {
@@ -58,7 +59,7 @@ void TextTable::row(std::vector<std::string> cells) {
 void TextTable::line(std::string text) { rows_.push_back({{std::move(text)}, true}); }
 
 void TextTable::fold(const std::vector<size_t>& names, size_t count) {
-  std::map<std::string, std::vector<size_t>> alike;  // rows, by everything but the numbers in their names
+  std::map<std::string, std::vector<size_t>> alike;  // rows, by their cells without the numbers in names
   int part = 0;
   for (size_t i = 0; i < rows_.size(); ++i) {
     if (rows_[i].line) {

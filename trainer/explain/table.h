@@ -1,9 +1,9 @@
-// Tables of text with aligned columns.
+// Formats tables of text with aligned columns.
 //
 //   TextTable table({{"layer"}, {"shape"}, {"bytes", TextTable::kRight}});
 //   table.row({"layer_1", "hidden=1024", "4.096 KB"});
-//   table.line("backward");                      // a line of its own between rows
-//   table.fold({0}, 2);                          // rows that differ in numbers of column 0 alone become one
+//   table.line("backward");                      // a heading between rows
+//   table.fold({0}, 2);                          // rows that differ only in numbers of column 0 become one
 //   std::string text = table.to_string();
 #pragma once
 
@@ -22,23 +22,23 @@ class TextTable {
 
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  /// One cell for each column; those that are missing are empty.
+  /// Adds a row with one cell per column; missing cells are empty.
   void row(std::vector<std::string> cells);
-  /// A line across the columns; rows on its two sides are not folded together.
+  /// Adds a line of text across the columns. Rows before and after it are not folded together.
   void line(std::string text);
-  /// Three and more rows that are equal except for numbers in the columns `names` become one, at the place of
-  /// the first: "more/000/kernel", "more/001/kernel", ... -> "more/*/kernel". How many they are goes to
-  /// column `count`.
+  /// Folds three or more rows that differ only in numbers in the columns `names` into one, in the place of
+  /// the first: "more/000/kernel", "more/001/kernel", ... become "more/*/kernel". Their number is written
+  /// into column `count`.
   void fold(const std::vector<size_t>& names, size_t count);
 
   bool empty() const { return rows_.empty(); }
-  /// Each line indented by two spaces; columns without any text are left out.
+  /// Returns the table. Each line is indented by two spaces; columns without any text are omitted.
   std::string to_string() const;
 
  private:
   struct Row {
     std::vector<std::string> cells;
-    bool line = false;  ///< cells[0] is its text
+    bool line = false;  ///< true: a line across the columns, with the text cells[0]
   };
   std::vector<Column> columns_;
   std::vector<Row> rows_;

@@ -12,7 +12,7 @@
 namespace mtf {
 namespace {
 
-/// What a run is planned with.
+/// The options with which a run is planned.
 struct Change {
   TrainStepOptions step;
   int64_t evaluate_batch = 1;
@@ -20,14 +20,14 @@ struct Change {
   bool check_replicas = false;
 };
 
-/// A rule that splits what nothing splits yet.
+/// Layout rules that split `dimensions` over the mesh dimension `axis`, which splits no variable yet.
 struct FurtherSplit {
   std::string axis;
   std::vector<std::string> dimensions;
 };
 
-/// Dimensions that would split most of the variables over the largest mesh dimension that splits none of
-/// them: one after the other the one that splits most of what is left.
+/// Returns the largest mesh dimension that splits no variable, and the dimensions that would split most
+/// variables over it. They are chosen greedily: each is the one that splits most of the remaining variables.
 FurtherSplit further_split(const Program& program, const Layouts& layouts) {
   const Mesh& mesh = program.mesh;
   int unused = -1;
@@ -39,7 +39,7 @@ FurtherSplit further_split(const Program& program, const Layouts& layouts) {
   FurtherSplit result;
   if (unused < 0) return result;
   result.axis = mesh.name(unused);
-  std::set<std::string> barred;  // they occur beside a chosen one
+  std::set<std::string> barred;  // they occur in a variable together with a chosen one
   std::vector<bool> split(program.variables.size(), false);
   while (true) {
     std::map<std::string, int64_t> gain;
@@ -90,7 +90,7 @@ class Search {
   }
 
  private:
-  /// Bytes that the run needs with `change`; nothing: it is not legal.
+  /// Returns the bytes that the run needs with `change`; nullopt if the change is not legal.
   std::optional<int64_t> need(const Change& change) const {
     try {
       std::vector<Program> programs;
@@ -124,8 +124,9 @@ class Search {
     return bytes && *bytes <= limit_;
   }
 
-  /// The largest n below `count` with which the run fits, found by interpolation in a few trials; 0: none.
-  /// change_to(n) is the change; its need grows with n about linearly.
+  /// Returns the largest n below `count` with which the run fits, or a smaller one that interpolation finds
+  /// in a few trials; 0 if n = 1 does not fit. change_to(n) is the change, whose need grows about linearly
+  /// with n.
   template <class ChangeTo>
   int64_t largest(int64_t count, const ChangeTo& change_to) const {
     constexpr int kTrials = 4;
@@ -216,7 +217,8 @@ class Search {
     if (units > 0) found_.push_back(fmt::format("`evaluate.batch_size: {}`", units * batch_parts_));
   }
 
-  /// Positions of one process share what they all hold, but partial sums each has of its own.
+  /// Tries a single position. The positions of a process share replicated tensors, but each has its own
+  /// partial sums.
   void try_one_position() {
     Change change = now_;
     change.layouts = Layouts::single();
@@ -230,7 +232,7 @@ class Search {
   const int64_t limit_;
   bool trains_ = false;
   bool evaluates_ = false;
-  int64_t batch_parts_ = 1;  ///< into which the layout cuts the batch
+  int64_t batch_parts_ = 1;  ///< number of parts into which the layout splits the batch
   Change now_;
   std::vector<std::string> found_;
 };

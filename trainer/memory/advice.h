@@ -1,4 +1,5 @@
-// Changes to the configuration that would make a run fit into memory, each found by planning the run with it.
+// Finds changes to the configuration with which a run would fit into memory, by planning the run with each of
+// them.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 
 namespace mtf {
 
-/// Each change alone brings the need down to `limit` bytes: "`train.microbatches: 4`". Empty: none of those
-/// that are tried does. Plans a few dozen programs at most.
+/// Returns changes, such as "`train.microbatches: 4`", each of which alone reduces the need to `limit` bytes;
+/// none if no change that was tried suffices. It plans at most a few dozen programs.
 std::vector<std::string> memory_advice(const Session& session, const std::vector<const Program*>& programs,
                                        const MemoryUse& use, int64_t limit);
 

@@ -11,9 +11,9 @@
 namespace mtf {
 namespace {
 
-/// A line of the details.
+/// A tensor that is listed in the details of the error.
 struct LargeTensor {
-  int64_t bytes = 0;  ///< in this process
+  int64_t bytes = 0;  ///< size in this process
   std::string text;
 };
 
@@ -27,7 +27,7 @@ void add_variables(const Program& program, bool replicate, Hosting hosting,
   }
 }
 
-/// The results of instructions that have memory of their own in the plan.
+/// Adds the results of instructions that have their own memory in the plan.
 void add_temporaries(const Program& program, const std::vector<Instruction>& block, const MemoryPlan& plan,
                      bool replicate, const HostedMesh& mesh, std::vector<LargeTensor>& tensors) {
   for (const Instruction& instruction : block) {

@@ -1,5 +1,4 @@
-// Memory is checked before the first step: what a run will take of this process's memory against what it may
-// take.
+// Checks before the first step whether the memory that a run needs in this process is within the limit.
 //
 //   check_memory(session, {&step, &evaluation}, true, sets, evaluation_decoding(session, sets));
 #pragma once
@@ -14,26 +13,26 @@
 
 namespace mtf {
 
-/// What texts that evaluations write take beside the programs (decode/decoding_memory.h).
+/// The memory of evaluations that decode texts, besides their programs (decode/decoding_memory.h).
 struct DecodingNeed {
   int64_t bytes = 0;
-  /// Changes with which it is no more than `limit`; null where nothing is written.
+  /// Returns changes with which `bytes` is at most `limit`; null if no texts are decoded.
   std::function<std::vector<std::string>(int64_t limit)> advice = {};
 };
 
-/// As memory_need, with run.check_replicas as it is.
+/// Calls memory_need() of need.h with the session's run.check_replicas.
 MemoryNeed memory_need(const Session& session, const std::vector<const Program*>& programs, bool snapshot,
                        std::span<const EvaluationSet> evaluation_sets = {}, int64_t decoding_bytes = 0);
 
-/// run.memory_limit, or what is available to this process beside the others of the run on its machine.
+/// Returns run.memory_limit, or the memory that is available to this process if the run's processes on this
+/// machine share it.
 MemoryLimit memory_limit(const Config& config);
 
-/// Throws Error (kMemory) with the numbers, the largest tensors and what would help, when the need is over
-/// the limit.
+/// Throws Error (kMemory) if the need exceeds the limit, with the numbers, the largest tensors and advice.
 void check_memory(const Session& session, const std::vector<const Program*>& programs, bool snapshot,
                   std::span<const EvaluationSet> evaluation_sets = {}, const DecodingNeed& decoding = {});
 
-/// The same for another need; `advice`: changes with which the run takes no more than so many bytes.
+/// Does the same for another need. `advice` returns changes with which the run needs at most `limit` bytes.
 void check_memory(const Session& session, const MemoryNeed& need,
                   const std::function<std::vector<std::string>(int64_t limit)>& advice);
 

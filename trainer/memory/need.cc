@@ -14,9 +14,9 @@
 namespace mtf {
 namespace {
 
-// Measured: what mtf-train has resident beside tensors and data (its code, libraries and configuration), what
-// an instruction with its kernel adds to it, what each of its coordinates adds, a thread, and what
-// connections to others with their threads and records take.
+// Measured resident bytes: of mtf-train besides tensors and data (its code, libraries and configuration), of
+// an instruction with its kernel, of each mesh coordinate of an instruction, of a thread, and of the
+// connections to other processes with their threads and records.
 constexpr int64_t kProgramBytes = 19'200'000;
 constexpr int64_t kInstructionBytes = 3'000;
 constexpr int64_t kCoordinateBytes = 100;
@@ -35,7 +35,7 @@ class Sum {
   std::vector<MemoryNeed::Part>& parts_;
 };
 
-/// Of the slices that this process saves: those that no process before it holds.
+/// Returns the bytes of the slices that this process saves: those that no process of a lower rank holds.
 int64_t snapshot_bytes(const ProgramVariable& v, const HostedMesh& hosted) {
   const AxisMask varies = v.layout.varies();
   const HostedCopies copies = hosted.copies(varies);
@@ -47,7 +47,7 @@ int64_t snapshot_bytes(const ProgramVariable& v, const HostedMesh& hosted) {
 }
 
 void add_variables(const Program& program, const HostedMesh& hosted, const MemoryUse& use, Sum& sum) {
-  std::array<int64_t, 3> stored{};  // by Variable::Kind
+  std::array<int64_t, 3> stored{};  // bytes by Variable::Kind
   int64_t snapshot = 0;
   for (const ProgramVariable& v : program.variables) {
     stored[static_cast<size_t>(v.variable.kind)] += process_bytes(v, hosted, use.check_replicas);
@@ -59,7 +59,7 @@ void add_variables(const Program& program, const HostedMesh& hosted, const Memor
   if (use.snapshot) sum.add("checkpoint snapshot", snapshot);
 }
 
-/// Examples in a batch of `program`; `otherwise`: it reads none.
+/// Returns the number of examples in a batch of `program`; `otherwise` if it reads none.
 int64_t batch_size_of(const Program& program, int64_t otherwise) {
   for (const auto& [name, id] : program.inputs) {
     const Shape& shape = program.values[id].shape;
@@ -68,7 +68,7 @@ int64_t batch_size_of(const Program& program, int64_t otherwise) {
   return otherwise;
 }
 
-/// Buffers of the batches of one program at a time: evaluation data sets take turns.
+/// Returns the bytes of a program's batch buffers. Evaluation data sets are read one after the other.
 int64_t batch_bytes(const Session& session, const Program& program, std::span<const EvaluationSet> sets) {
   const BatchRows rows = rows_of(program, hosting_of(session.config));
   if (!is_evaluation(program)) {
@@ -96,7 +96,7 @@ int64_t instruction_bytes(const Program& program, const std::vector<Instruction>
   return bytes;
 }
 
-/// Bytes that the largest collective between processes takes or gives, whichever is more.
+/// Returns the input or output bytes, whichever is larger, of the largest collective between processes.
 int64_t largest_collective(const Program& program, const std::vector<Instruction>& block,
                            const HostedMesh& mesh, bool replicate) {
   int64_t largest = 0;
@@ -112,7 +112,7 @@ int64_t largest_collective(const Program& program, const std::vector<Instruction
   return largest;
 }
 
-/// Adds the messages of collectives that go through the host.
+/// Adds the buffers of collectives that go through host memory.
 void add_messages(const std::vector<const Program*>& programs, Hosting hosting, bool replicate, Sum& sum) {
   if (hosting.processes == 1) return;
   int64_t largest = 0;

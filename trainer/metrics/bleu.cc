@@ -21,7 +21,8 @@ constexpr std::array<std::pair<BleuSmoothing, std::string_view>, 4> kSmoothingNa
      {BleuSmoothing::kAddK, "add-k"},
      {BleuSmoothing::kNone, "none"}}};
 
-/// Statistics of a segment: the length of the hypothesis, that of the reference, matches and totals by order.
+/// The statistics of a segment begin with the lengths of the hypothesis and of the reference; then come the
+/// matches and the totals by order.
 constexpr size_t kLengths = 2;
 
 double smooth_value_of(const BleuOptions& options) {
@@ -34,13 +35,13 @@ double brevity_penalty(double hypothesis_length, double reference_length) {
   return hypothesis_length > 0 ? std::exp(1 - reference_length / hypothesis_length) : 0;
 }
 
-/// The logarithm that sacreBLEU gives a precision: that of 0 is very low but finite.
+/// Returns the logarithm of a precision as sacreBLEU does: that of 0 is very low but finite.
 double log_precision(double precision) { return precision == 0 ? -9999999999 : std::log(precision); }
 
 template <class Number>
 struct Precisions {
   std::vector<Number> values;
-  size_t orders;  ///< that enter the mean
+  size_t orders;  ///< number of orders in the mean
 };
 
 /// Number is the precision of the arithmetic: double, or float for resampled corpora.
@@ -91,7 +92,7 @@ BleuScore bleu_of(std::span<const Number> sums, const BleuOptions& options) {
   return bleu;
 }
 
-/// Of the lengths of references the one closest to `length`; of two that are equally close the shorter.
+/// Returns the length of the reference closest to `length`; if two are equally close, the shorter one.
 size_t closest_length(size_t length, std::span<const Units> references) {
   const auto distance = [length](const Units& units) {
     return units.size() > length ? units.size() - length : length - units.size();
@@ -113,7 +114,7 @@ class Bleu final : public TextMetric {
                std::span<double> statistics) override {
     numbers_.clear();
     texts_.clear();
-    texts_.reserve(references.size() + 1);  // words point into them
+    texts_.reserve(references.size() + 1);  // the words are views of these strings
     references_.clear();
     for (const std::string* const reference : references) references_.push_back(units_of(*reference));
     const Units units = units_of(hypothesis);
@@ -132,7 +133,7 @@ class Bleu final : public TextMetric {
   double value(std::span<const float> sums) const override { return bleu_of(sums, options_).score; }
   double trial_value(std::span<const double> sums) const override {
     BleuOptions options = options_;
-    options.smooth_value = std::floor(smooth_value_of(options_));  // what is added to integers
+    options.smooth_value = std::floor(smooth_value_of(options_));  // sacreBLEU adds it to integers
     return options.smoothing == BleuSmoothing::kAddK ? bleu_of(sums, options).score : value(sums);
   }
   bool single_precision_value() const override { return false; }
@@ -161,7 +162,7 @@ class Bleu final : public TextMetric {
   std::unique_ptr<const SentencePieceVocabulary> pieces_;
   WordNumbers numbers_;
   NgramMatcher matcher_;
-  std::vector<std::string> texts_;  ///< tokenised
+  std::vector<std::string> texts_;  ///< the tokenised texts
   std::vector<Units> references_;
   std::vector<int64_t> matches_;
 };

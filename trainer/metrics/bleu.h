@@ -1,4 +1,4 @@
-// BLEU (Papineni et al., 2002), the same as sacreBLEU 2.6 computes.
+// BLEU (Papineni et al., 2002), with the same results as sacreBLEU 2.6.
 //
 //   const BleuScore bleu = corpus_bleu(hypotheses, {references}, {.tokenizer = BleuTokenizer::kIntl});
 //   bleu.score                                // 0 to 100
@@ -17,55 +17,56 @@
 
 namespace mtf {
 
-/// What replaces the precision of an order of which no n-gram matches (Chen and Cherry, 2014).
+/// The smoothing of the precision of n-gram orders without a match (Chen and Cherry, 2014).
 enum class BleuSmoothing {
-  kExp,    ///< 1/2, 1/4, ... of a match for the first such order, the second, ...; as mteval-v13a
+  kExp,    ///< 1/2, 1/4, ... matches for the first, second, ... such order, as in mteval-v13a
   kFloor,  ///< smooth_value matches
-  kAddK,   ///< smooth_value is added to matches and n-grams of all orders but the first
-  kNone,   ///< 0: so is the score
+  kAddK,   ///< smooth_value is added to the matches and n-grams of all orders except the first
+  kNone,   ///< the precision, and therefore the score, is 0
 };
 
-/// "exp", "floor", "add-k", "none".
+/// Returns "exp", "floor", "add-k" or "none".
 std::string_view name_of(BleuSmoothing smoothing);
 std::optional<BleuSmoothing> smoothing_named(std::string_view name);
 std::vector<std::string> smoothing_names();
 
 struct BleuOptions {
   BleuTokenizer tokenizer = BleuTokenizer::k13a;
-  std::string tokenizer_model =
-      {};  ///< a .model file for tokenizers that need one; empty: where sacreBLEU keeps it
+  /// The .model file of a tokenizer that needs one; empty: the file that sacreBLEU has downloaded.
+  std::string tokenizer_model = {};
   BleuSmoothing smoothing = BleuSmoothing::kExp;
-  std::optional<double> smooth_value = {};  ///< nothing: 0.1 for kFloor, 1 for kAddK
+  std::optional<double> smooth_value = {};  ///< nullopt: 0.1 for kFloor, 1 for kAddK
   bool lowercase = false;
-  bool effective_order = false;  ///< orders longer than the text do not count; for single sentences
-  size_t max_order = 4;          ///< of n-grams
+  bool effective_order = false;  ///< ignores orders longer than the text; for single sentences
+  size_t max_order = 4;          ///< largest order of n-grams
 };
 
 struct BleuScore {
   double score = 0;
-  std::vector<double> precisions;  ///< 0 to 100, by the order of n-grams
+  std::vector<double> precisions;  ///< 0 to 100, by n-gram order
   double brevity_penalty = 1;
-  std::vector<int64_t> matches;  ///< before smoothing
+  std::vector<int64_t> matches;  ///< by n-gram order, before smoothing
   std::vector<int64_t> totals;
   int64_t hypothesis_length = 0;  ///< in tokens
-  int64_t reference_length = 0;   ///< of the references closest in length
+  int64_t reference_length = 0;   ///< sum of the lengths of the references closest in length
 
-  /// "62.3/50.1/40.0/30.9 (BP = 0.956 ratio = 0.957 hyp_len = 2818 ref_len = 2944)".
+  /// Returns "62.3/50.1/40.0/30.9 (BP = 0.956 ratio = 0.957 hyp_len = 2818 ref_len = 2944)".
   std::string details() const;
 };
 
 /// references[r][i] is reference r of hypotheses[i]. Throws Error (kUsage) when their numbers differ.
 BleuScore corpus_bleu(std::span<const std::string> hypotheses, const References& references,
                       const BleuOptions& options = {});
-/// Of one sentence and its references. `options.effective_order` is usually wanted.
+/// Returns BLEU of one sentence and its references, usually with `options.effective_order`.
 BleuScore sentence_bleu(const std::string& hypothesis, std::span<const std::string> references,
                         const BleuOptions& options);
 
-/// A tokenizer with a model also throws what read_pieces() does.
+/// If the tokenizer has a model, it may throw the errors of read_pieces().
 MetricSignature bleu_signature(const BleuOptions& options, size_t references);
 std::unique_ptr<TextMetric> make_bleu(const BleuOptions& options);
 
-/// Lines that end in " .": many of them mean that the text was tokenised before, which lowers the score.
+/// Returns the number of lines that end in " .". Many of them indicate that the text is tokenised already,
+/// which changes the score.
 int64_t tokenized_lines(std::span<const std::string> lines);
 
 }  // namespace mtf

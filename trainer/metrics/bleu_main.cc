@@ -50,7 +50,7 @@ std::vector<std::string> sorted(std::vector<std::string> names) {
   return names;
 }
 
-/// The values of `name` that the origins have.
+/// Returns the distinct non-empty values of the field `name` of the origins.
 std::vector<std::string> values_in(const Corpus& corpus, std::string SentenceOrigin::*name) {
   std::set<std::string> values;
   for (const SentenceOrigin& origin : corpus.origins) values.insert(origin.*name);
@@ -58,7 +58,7 @@ std::vector<std::string> values_in(const Corpus& corpus, std::string SentenceOri
   return {values.begin(), values.end()};
 }
 
-/// A line for the subset, if it has sentences, under each metric.
+/// The scores of a subset of the sentences, for a line of the report.
 struct SubsetScore {
   std::string key;
   size_t sentences;

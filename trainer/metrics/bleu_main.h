@@ -1,4 +1,4 @@
-// mtf-bleu as a function.
+// The main function of mtf-bleu.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace mtf {
 
-/// Runs mtf-bleu with the words of its command line and returns its exit code.
+/// Runs mtf-bleu with the arguments `words` and returns its exit code.
 int bleu_main(const std::vector<std::string>& words);
 
 }  // namespace mtf

@@ -32,7 +32,7 @@ constexpr std::array<std::pair<BleuTokenizer, std::string_view>, 9> kTokenizerNa
      {BleuTokenizer::kFlores200, "flores200"},
      {BleuTokenizer::kSpBleu1k, "spBLEU-1K"}}};
 
-/// Where sacreBLEU gets the model of a tokenizer, and what it calls the file; empty without a model.
+/// The URL and the file name of a tokenizer's model in sacreBLEU; empty without a model.
 struct ModelSource {
   std::string_view url, file;
 };
@@ -62,9 +62,9 @@ std::string tokenize_13a(std::string_view line) {
   return separate_periods(separate_symbols(text));
 }
 
-/// What sacreBLEU takes for Chinese: ideographs, their parts, full-width forms, dingbats. The first range is
-/// not what its author meant (ideographs from U+20000, written with an escape for four digits), but it is
-/// what counts: among others ’ “ … → and ∞ stand alone.
+/// The characters that sacreBLEU treats as Chinese: ideographs, their parts, full-width forms, dingbats. The
+/// first range is an error of sacreBLEU, which wrote the ideographs from U+20000 with a four-digit escape. It
+/// is kept for equal results: ’ “ … → ∞ and others become separate tokens.
 constexpr std::array<std::pair<char32_t, char32_t>, 17> kChinese = {{{0x2001, 0x2a6d},
                                                                      {0x2e80, 0x2eff},
                                                                      {0x2f00, 0x2fdf},
@@ -113,7 +113,7 @@ std::string tokenize_zh(std::string_view line) {
   return separate_periods(separate_symbols(text));
 }
 
-/// A character of the line, or a blank that was put between two.
+/// A character of the line, or a blank that was inserted.
 struct ClassedCharacter {
   const char* begin;
   uint32_t size;
@@ -123,8 +123,8 @@ struct ClassedCharacter {
 };
 using ClassedText = std::vector<ClassedCharacter>;
 
-/// Punctuation before which, or after which, there is no number stands alone. From left to right; the two
-/// neighbours of a match take part in no other.
+/// Separates punctuation that is not preceded, or not followed, by a number. Matches are found from left to
+/// right and do not overlap.
 ClassedText separate_punctuation(const ClassedText& text) {
   constexpr ClassedCharacter kBlank = {" ", 1, CharacterClass::kOther};
   using Character = ClassedCharacter;

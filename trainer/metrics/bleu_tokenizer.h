@@ -1,6 +1,6 @@
-// The tokenisers of BLEU, as sacreBLEU 2.6 has them.
+// The tokenisers of BLEU, with the same results as those of sacreBLEU 2.6.
 //
-//   bleu_tokenize("It's 3.5%.", BleuTokenizer::k13a)   // its words: It's 3.5 % .
+//   bleu_tokenize("It's 3.5%.", BleuTokenizer::k13a)   // its words are: It's 3.5 % .
 #pragma once
 
 #include <memory>
@@ -17,30 +17,31 @@ enum class BleuTokenizer {
   k13a,   ///< mteval-v13a of NIST, for Western languages; the default
   kIntl,  ///< mteval-v14 with international tokenisation: punctuation and symbols of all scripts
   kChar,  ///< every character is a token
-  kZh,    ///< Chinese characters are tokens; the rest as 13a
-  kNone,  ///< the text is tokenised already
-  // The pieces of a SentencePiece model that sacreBLEU downloads.
-  kSpm,        ///< as kFlores101, under its old name
-  kFlores101,  ///< of the FLORES-101 benchmark (Goyal et al., 2022)
-  kFlores200,  ///< of FLORES-200 (NLLB Team, 2022)
-  kSpBleu1k,   ///< spBLEU-1K, of 1,000 languages
+  kZh,    ///< each Chinese character is a token; the rest is tokenised as by 13a
+  kNone,  ///< the text is already tokenised
+  // The following tokenisers use a SentencePiece model that sacreBLEU downloads.
+  kSpm,        ///< the old name of kFlores101
+  kFlores101,  ///< the model of the FLORES-101 benchmark (Goyal et al., 2022)
+  kFlores200,  ///< the model of FLORES-200 (NLLB Team, 2022)
+  kSpBleu1k,   ///< the model spBLEU-1K for 1,000 languages
 };
 
-/// "13a", "intl", "char", "zh", "none", "spm", "flores101", "flores200", "spBLEU-1K".
+/// Returns "13a", "intl", "char", "zh", "none", "spm", "flores101", "flores200" or "spBLEU-1K".
 std::string_view name_of(BleuTokenizer tokenizer);
-/// In a signature: the name, but "flores101" for kSpm.
+/// Returns the name in a signature: that of name_of(), but "flores101" for kSpm.
 std::string_view signature_of(BleuTokenizer tokenizer);
 std::optional<BleuTokenizer> bleu_tokenizer_named(std::string_view name);
 std::vector<std::string> bleu_tokenizer_names();
 
-/// `line` with white space between the tokens, where split_words finds them. White space at the end of the
-/// line is ignored. `pieces`: of a tokenizer with a model.
+/// Returns `line` with white space between the tokens, for split_words(). White space at the end of the line
+/// is ignored. `pieces` is the model, for tokenisers that have one.
 std::string bleu_tokenize(std::string_view line, BleuTokenizer tokenizer,
                           const SentencePieceVocabulary* pieces = nullptr);
 
-/// The model of a tokenizer that has one, nothing for the others: the file `path`, or where that is empty the
-/// one that sacreBLEU has downloaded (to $SACREBLEU/models, by default ~/.sacrebleu/models). Throws Error:
-/// kUsage, with its address, when it is not there; kData when it is no model.
+/// Reads the model of a tokenizer, or returns null if it has none. The model is in the file `path` or, if
+/// that is empty, in the file that sacreBLEU has downloaded to $SACREBLEU/models, by default
+/// ~/.sacrebleu/models. Throws Error: kUsage, with the model's URL, when the downloaded file does not exist;
+/// kData when the file is no model.
 std::unique_ptr<const SentencePieceVocabulary> read_pieces(BleuTokenizer tokenizer, const std::string& path);
 
 }  // namespace mtf

@@ -15,8 +15,8 @@
 namespace mtf {
 namespace {
 
-/// The interval that leaves out a fortieth of the scores on each side. `single`: the scores are float32, and
-/// so is what numpy makes of them.
+/// Returns the interval without the lowest and the highest fortieth of the scores. `single`: the scores are
+/// float32 and, as in numpy, so are the interval's mean and half width.
 Confidence interval(std::vector<double> scores, bool single) {
   std::ranges::sort(scores);
   const size_t left_out = scores.size() / 40;

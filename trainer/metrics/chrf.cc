@@ -11,7 +11,7 @@
 namespace mtf {
 namespace {
 
-/// Statistics of an order: n-grams of the hypothesis, of the reference, and those in common.
+/// The statistics of an order: the numbers of n-grams of the hypothesis, of the reference, and in common.
 constexpr size_t kPerOrder = 3;
 
 /// Number is the precision of the arithmetic: double, or float for resampled corpora.
@@ -21,7 +21,7 @@ Number f_score(Number precision, Number recall, Number factor) {
   return denominator > 0 ? (1 + factor) * precision * recall / denominator : 0;
 }
 
-/// The F-score of mean precision and recall; or, with eps_smoothing, the mean of the F-scores.
+/// Returns the F-score of the mean precision and recall or, with eps_smoothing, the mean of the F-scores.
 template <class Number>
 Number chrf_of(std::span<const Number> sums, const ChrfOptions& options) {
   constexpr auto kEpsilon = static_cast<Number>(1e-16);
@@ -53,7 +53,8 @@ bool is_punctuation(char c) {
 
 bool is_one_character(std::string_view word) { return decode_utf8(word.substr(0, 5)).size() == 1; }
 
-/// Words without the ASCII punctuation at their end, or else their beginning, which is a word of its own.
+/// Splits a text into words. An ASCII punctuation mark at the end of a word, or else at its beginning,
+/// becomes a separate word.
 std::vector<std::string_view> words_and_punctuation(std::string_view text) {
   std::vector<std::string_view> words;
   for (const std::string_view word : split_words(text)) {
@@ -71,7 +72,7 @@ std::vector<std::string_view> words_and_punctuation(std::string_view text) {
   return words;
 }
 
-/// A text as the numbers of its characters and of its words.
+/// The characters and the words of a text, as numbers.
 struct ChrfText {
   Units characters;
   Units words;
@@ -94,7 +95,7 @@ class Chrf final : public TextMetric {
                std::span<double> statistics) override {
     numbers_.clear();
     texts_.clear();
-    texts_.reserve(references.size() + 1);  // words point into them
+    texts_.reserve(references.size() + 1);  // the words are views of these strings
     const ChrfText text = units_of(hypothesis);
     double best = -1;
     std::vector<double> candidate(statistics.size());
@@ -153,7 +154,7 @@ class Chrf final : public TextMetric {
     matcher_.match(hypothesis, std::span(&reference, 1), matches_);
     for (size_t n = 0; n < matches_.size(); ++n) {
       const double in_reference = gram_count(reference, n + 1);
-      // What cannot be found does not count against the hypothesis.
+      // N-grams of an order that the reference does not have do not count against the hypothesis.
       statistics[kPerOrder * n] = in_reference > 0 ? gram_count(hypothesis, n + 1) : 0.0;
       statistics[kPerOrder * n + 1] = in_reference;
       statistics[kPerOrder * n + 2] = static_cast<double>(matches_[n]);

@@ -1,5 +1,5 @@
-// chrF (Popović, 2015) and chrF++ (Popović, 2017): F-scores of character and word n-grams, the same as
-// sacreBLEU 2.6 computes.
+// chrF (Popović, 2015) and chrF++ (Popović, 2017): F-scores of character and word n-grams, with the same
+// results as sacreBLEU 2.6.
 //
 //   corpus_chrf(hypotheses, {references})                        // chrF2, 0 to 100
 //   corpus_chrf(hypotheses, {references}, {.word_order = 2})     // chrF2++
@@ -15,15 +15,15 @@
 namespace mtf {
 
 struct ChrfOptions {
-  int64_t char_order = 6;  ///< n-grams of characters up to this order
-  int64_t word_order = 0;  ///< and of words; 2 gives chrF++
-  int64_t beta = 2;        ///< recall weighs as much as beta times precision
+  int64_t char_order = 6;  ///< largest order of character n-grams
+  int64_t word_order = 0;  ///< largest order of word n-grams; 2 gives chrF++
+  int64_t beta = 2;        ///< weight of recall relative to precision
   bool lowercase = false;
-  bool whitespace = false;     ///< white space belongs to the n-grams of characters
-  bool eps_smoothing = false;  ///< orders without n-grams count, as nearly 0: as chrF++.py, NLTK and Moses do
+  bool whitespace = false;     ///< character n-grams include white space
+  bool eps_smoothing = false;  ///< orders without n-grams count as nearly 0, as in chrF++.py, NLTK and Moses
 };
 
-/// references[r][i] is reference r of hypotheses[i]; the one with the best score counts. Throws Error
+/// references[r][i] is reference r of hypotheses[i]; the reference with the best score counts. Throws Error
 /// (kUsage) when their numbers differ.
 double corpus_chrf(std::span<const std::string> hypotheses, const References& references,
                    const ChrfOptions& options = {});

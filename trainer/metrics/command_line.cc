@@ -61,10 +61,10 @@ const std::vector<OptionName>& options() {
       {"paired-ar-n", "parn", Takes::kValue},
       {"paired-bs-n", "pbsn", Takes::kValue},
       {"paired-jobs", "j", Takes::kValue},
-      // What mtf-bleu has and sacreBLEU has not.
+      // Options of mtf-bleu that sacreBLEU does not have.
       {"spm-model", "", Takes::kValue},
       {"max-line-bytes", "", Takes::kValue},
-      // What sacreBLEU has and mtf-bleu has not.
+      // Options of sacreBLEU that mtf-bleu does not support.
       {"test-set", "t", Takes::kValue},
       {"download", "", Takes::kValue},
       {"echo", "", Takes::kValues},
@@ -90,7 +90,7 @@ cxxopts::ParseResult parse_words(const std::vector<std::string>& words) {
   return parser.parse(static_cast<int>(arguments.size()), arguments.data());
 }
 
-/// Typed look at what was parsed.
+/// Typed access to the parsed options.
 class Parsed {
  public:
   explicit Parsed(const std::vector<std::string>& words) : result_(parse_words(words)) {}
@@ -111,7 +111,7 @@ class Parsed {
   }
   std::vector<std::string> words() const { return result_.unmatched(); }
 
-  /// Changes `value` when the option is given.
+  /// Sets `value` if the option is given.
   template <class Number>
   void set_number(const std::string& name, Number& value, Number least,
                   Number most = std::numeric_limits<Number>::max()) const {
@@ -128,7 +128,7 @@ class Parsed {
     }
   }
 
-  /// One of `choices`, or `otherwise` when the option is not given.
+  /// Returns the option's value, which must be one of `choices`, or `otherwise` if it is not given.
   std::string choice(const std::string& name, const std::vector<std::string>& choices,
                      const std::string& otherwise) const {
     if (!has(name)) return otherwise;
@@ -169,7 +169,7 @@ bool has_metric(const std::vector<std::string>& metrics, std::string_view name) 
   return std::ranges::find(metrics, name) != metrics.end();
 }
 
-/// The place of the dash in a pair of languages.
+/// Returns the index of the dash in a language pair.
 size_t dash_of(const std::string& pair) {
   const size_t dash = pair.find('-');
   if (dash == std::string::npos || dash + 1 == pair.size())
@@ -178,7 +178,7 @@ size_t dash_of(const std::string& pair) {
   return dash;
 }
 
-/// By the target language where --tokenize does not say it.
+/// Returns the tokenizer of --tokenize, or else the one for the target language.
 BleuTokenizer tokenizer_of(const Parsed& parsed) {
   const std::vector<std::string> names = bleu_tokenizer_names();
   if (parsed.has("tokenize")) return *bleu_tokenizer_named(parsed.choice("tokenize", names, "13a"));
@@ -229,7 +229,7 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// --detail is no JSON.
+/// Returns the format of the report; --detail excludes JSON.
 ReportFormat format_of(const Parsed& parsed) {
   const std::vector<std::string> formats = {"json", "text", "latex"};
   const std::string from_environment = to_lower_case(environment("SACREBLEU_FORMAT"));
@@ -255,8 +255,7 @@ std::optional<PairedOptions> paired_options(const Parsed& parsed) {
   PairedOptions bootstrap{PairedTest::kBootstrap, 1000}, randomization{PairedTest::kRandomization, 10000};
   parsed.set_number<int64_t>("paired-bs-n", bootstrap.samples, 1);
   parsed.set_number<int64_t>("paired-ar-n", randomization.samples, 1);
-  int64_t jobs =
-      1;  // one process is enough: it takes sacreBLEU seconds where it takes this program milliseconds
+  int64_t jobs = 1;  // checked but not used: one process is fast enough
   parsed.set_number<int64_t>("paired-jobs", jobs, 0);
   if (parsed.has("paired-bs") && parsed.has("paired-ar"))
     throw Error(ErrorKind::kUsage, "--paired-bs and --paired-ar are two tests", "one of them");

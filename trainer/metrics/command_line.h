@@ -1,4 +1,5 @@
-// The command line of mtf-bleu, which is that of sacreBLEU: -tok intl, -m bleu chrf, -sl, --paired-bs, ...
+// Parses the command line of mtf-bleu, which has the options of sacreBLEU: -tok intl, -m bleu chrf, -sl,
+// --paired-bs, ...
 #pragma once
 
 #include <cstdint>
@@ -19,15 +20,15 @@ namespace mtf {
 struct BleuCommand {
   bool help = false;
   bool version = false;
-  bool list = false;  ///< of test sets: all, those of `language_pair`, or the one that `test_set` names
+  bool list = false;          ///< list test sets: all, those of `language_pair`, or the one named `test_set`
   std::string test_set = {};  ///< empty: not given
   std::string language_pair = {};
   CorpusFiles files;
   OriginFilter origin;
-  std::vector<std::string> metrics;  ///< of "bleu", "chrf", "ter", each once, as they were written
+  std::vector<std::string> metrics;  ///< any of "bleu", "chrf", "ter", each once, in the given order
   bool sentence_level = false;
-  bool detail = false;            ///< scores by where the sentences are from
-  bool force = false;             ///< no warning about tokenised text
+  bool detail = false;            ///< also prints scores by the origin of the sentences
+  bool force = false;             ///< suppresses the warning about tokenised text
   int64_t bootstrap_samples = 0;  ///< 0: no confidence interval
   std::optional<PairedOptions> paired;
   BleuOptions bleu;
@@ -38,8 +39,8 @@ struct BleuCommand {
 
 extern const std::string_view kBleuHelp;
 
-/// `words` without the name of the program. Throws Error (kUsage). The environment variables SACREBLEU_FORMAT
-/// and NO_COLOR have the say that they have for sacreBLEU.
+/// Parses the arguments `words`, which do not include the program's name. Throws Error (kUsage). The
+/// environment variables SACREBLEU_FORMAT and NO_COLOR have the same effect as in sacreBLEU.
 BleuCommand parse_bleu_command_line(const std::vector<std::string>& words);
 
 }  // namespace mtf

@@ -34,7 +34,7 @@ void read_references(const CorpusFiles& files, Corpus& corpus, std::vector<std::
   }
 }
 
-/// Between the outputs of two systems there is a tab.
+/// Reads the outputs of one or several systems, separated by tabs.
 void read_standard_input(const TextLimit& limit, Corpus& corpus) {
   LineSplitter splitter(kStandardInput, read_from(STDIN_FILENO, kStandardInput), limit);
   const std::vector<std::string> lines = read_lines(splitter);
@@ -61,7 +61,8 @@ void read_standard_input(const TextLimit& limit, Corpus& corpus) {
 void read_outputs(const CorpusFiles& files, Corpus& corpus) {
   for (const std::string& path : files.outputs) {
     if (std::ranges::find(corpus.names, path) != corpus.names.end()) {
-      if (files.baseline_first && path == corpus.names.front()) continue;  // which is compared with itself
+      // The baseline is also one of the systems.
+      if (files.baseline_first && path == corpus.names.front()) continue;
       throw Error(ErrorKind::kUsage, fmt::format("--input names {} twice", path), "each system once");
     }
     corpus.systems.push_back(is_wmt_file(path) ? read_wmt_hypothesis(path) : read_lines(path, files.limit));

@@ -1,4 +1,4 @@
-// The texts that mtf-bleu scores: references and the outputs of one system or several.
+// Reads the texts that mtf-bleu scores: references, and the outputs of one or several systems.
 //
 //   Corpus corpus = read_corpus({.references = {"ref.de"}, .outputs = {"out.de"}});
 //   const Corpus news = subset_of(corpus, {.language = "en", .domain = "news"});
@@ -16,37 +16,38 @@ namespace mtf {
 
 struct CorpusFiles {
   std::vector<std::string> references;
-  size_t columns = 1;  ///< references in the one file, between tabs
-  std::vector<std::string> outputs =
-      {};                       ///< a file for each system; none: standard input, with tabs between them
-  bool baseline_first = false;  ///< the first system is what the others are compared with
+  size_t columns = 1;  ///< number of tab-separated references in each line of a file
+  /// A file for each system; empty: standard input, with tabs between the systems.
+  std::vector<std::string> outputs = {};
+  bool baseline_first = false;  ///< the first system is the baseline of the comparison
   TextLimit limit = {.setting = "--max-line-bytes"};
 };
 
 struct Corpus {
-  std::vector<std::string> names;                 ///< of the systems, as a table shows them
+  std::vector<std::string> names;                 ///< [systems]: names in tables
   std::vector<std::vector<std::string>> systems;  ///< [systems, sentences]
-  std::vector<std::string> sources;               ///< of the systems, for messages
+  std::vector<std::string> sources;               ///< [systems]: names in messages
   References references;
-  std::vector<SentenceOrigin> origins;  ///< of each sentence; empty where the references do not tell them
+  /// [sentences]; empty if the references do not contain them.
+  std::vector<SentenceOrigin> origins;
 
   size_t sentences() const { return systems.front().size(); }
 };
 
-/// Files are plain or .gz, lines of text or of WMT (.sgm, .xml). Throws Error: kUsage when texts differ in
-/// their numbers of lines, when two systems have one name, or lines of standard input differ in their tabs;
-/// kData when a file cannot be read.
+/// Reads files of lines, or of the WMT shared tasks (.sgm, .xml), plain or .gz. Throws Error: kUsage when the
+/// numbers of lines differ, two systems have the same name, or lines of standard input have different numbers
+/// of tabs; kData when a file cannot be read.
 Corpus read_corpus(const CorpusFiles& files);
 
-/// Sentences that are chosen by where they are from. Empty: any.
+/// Selects sentences by their origin. An empty field selects all.
 struct OriginFilter {
-  std::string language = {};  ///< "en"; or all others, "non-en"
-  std::string domain =
-      {};  ///< a regular expression that is found in the domain; "country:" in front is left out
+  std::string language = {};  ///< "en", or "non-en" for all other languages
+  /// A regular expression that is searched in the domain; a leading "country:" is ignored.
+  std::string domain = {};
 };
 
-/// The sentences that the filter lets pass, which may be none. Throws Error (kUsage) when the references do
-/// not say where they are from, or for what is no regular expression.
+/// Returns the sentences that the filter selects, possibly none. Throws Error (kUsage) when the references do
+/// not contain origins, or when the domain is not a valid regular expression.
 Corpus subset_of(const Corpus& corpus, const OriginFilter& filter);
 
 }  // namespace mtf

@@ -8,7 +8,7 @@
 namespace mtf {
 namespace {
 
-/// Columns on either side of the diagonal.
+/// The number of columns on either side of the diagonal.
 constexpr double kBeamWidth = 25;
 
 }  // namespace
@@ -26,8 +26,9 @@ EditDistance::EditDistance(const Units& reference, size_t length) : reference_(r
   for (size_t j = 0; j <= reference.size(); ++j) rows_[j] = {static_cast<uint32_t>(j), kInsert};
 }
 
-/// The "diagonal" goes from corner to corner, whatever the lengths; the beam is wider where it is so flat
-/// that neighbouring rows would not overlap. The first row and the last are complete up to the last word.
+/// The "diagonal" goes from corner to corner, whatever the lengths. The beam is wider if the diagonal is so
+/// flat that neighbouring rows would not overlap. The first row is complete, and the last one extends to the
+/// last word.
 EditDistance::Beam EditDistance::beam_of(size_t i) const {
   const size_t width = reference_.size() + 1;
   if (i == 0) return {0, width};
@@ -39,7 +40,8 @@ EditDistance::Beam EditDistance::beam_of(size_t i) const {
   return {begin, i == length_ ? width : static_cast<size_t>(std::min(words + 1, diagonal + beam))};
 }
 
-/// Of equally short ways, the one over the diagonal wins, then deletion, then insertion.
+/// Computes a row from the one above. Among equally short paths the diagonal step wins, then deletion, then
+/// insertion.
 void EditDistance::compute_row(const ConstRow& above, Cell* cells, const Beam& beam, uint32_t word) const {
   Cell left = kFar;
   Cell above_left = beam.begin == 0 ? kFar : above.at(beam.begin - 1);

@@ -14,14 +14,14 @@ constexpr size_t kLongestShift = 10;
 constexpr size_t kFarthestShift = 50;
 constexpr int64_t kMostCandidates = 1000;
 
-/// Words [begin, begin + length) of the hypothesis move before word `target`.
+/// Moves the words [begin, begin + length) of the hypothesis before word `target`.
 struct Shift {
   size_t begin = 0;
   size_t length = 0;
   size_t target = 0;
 };
 
-/// A target within the shifted words counts from where they would end.
+/// Applies a shift. A target within the shifted words moves them forward by their length.
 Units shifted(const Units& words, const Shift& shift) {
   Units result = words;
   const auto at = [&result](size_t i) { return result.begin() + static_cast<std::ptrdiff_t>(i); };
@@ -36,7 +36,7 @@ Units shifted(const Units& words, const Shift& shift) {
   return result;
 }
 
-/// The search for the shift that saves most.
+/// Searches for the shift that saves most edits.
 class ShiftSearch {
  public:
   ShiftSearch(const Units& hypothesis, const Units& reference, EditDistance& distance, int64_t& candidates)
@@ -46,7 +46,7 @@ class ShiftSearch {
         candidates_(candidates),
         alignment_(distance.alignment()) {}
 
-  /// Nothing: no shift can be tried. Counts what it tries in `candidates`.
+  /// The best shift, nullopt if no shift can be tried. The shifts that are tried are counted in `candidates`.
   struct Best {
     int64_t saved = 0;
     Shift shift;
@@ -75,7 +75,7 @@ class ShiftSearch {
     return length;
   }
 
-  /// Only where both sides have an error, and the words do not move within themselves.
+  /// True if both sides have an error and the words would not move within themselves.
   bool may_shift(size_t h, size_t r, size_t length) const {
     const auto any = [length](const std::vector<bool>& errors, size_t begin) {
       const auto first = errors.begin() + static_cast<std::ptrdiff_t>(begin);
@@ -86,11 +86,11 @@ class ShiftSearch {
     return position < static_cast<int64_t>(h) || position >= static_cast<int64_t>(h + length);
   }
 
-  /// Behind the words that correspond to those of the reference from the one before `r` on.
+  /// Tries to move the words behind each word that corresponds to a reference word from r - 1 on.
   void try_targets(size_t h, size_t r, size_t length) {
     std::optional<size_t> previous;
     for (size_t offset = 0; offset <= length; ++offset) {
-      // Word r + offset - 1 of the reference.
+      // The words move behind the one that corresponds to reference word r + offset - 1.
       if (r + offset > reference_.size()) break;
       const size_t target =
           r + offset == 0 ? 0 : static_cast<size_t>(alignment_.hypothesis_position[r + offset - 1] + 1);
@@ -100,7 +100,8 @@ class ShiftSearch {
     }
   }
 
-  /// Of shifts that save equally much, the longest wins, then the earliest, then the earliest target.
+  /// Evaluates a shift. Among shifts that save equally many edits the longest wins, then the earliest, then
+  /// the one with the earliest target.
   void consider(const Shift& shift) {
     ++candidates_;
     const Units words = shifted(hypothesis_, shift);

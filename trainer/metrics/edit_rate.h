@@ -1,7 +1,7 @@
-// The edits of translation edit rate (Snover et al., 2006): the fewest insertions, deletions and
-// substitutions of words, after shifts of groups of words that lower them, each of which counts as one edit.
+// Counts the edits of translation edit rate (Snover et al., 2006): the fewest insertions, deletions and
+// substitutions of words, after shifts of groups of words, each of which counts as one edit.
 //
-//   edit_count(hypothesis, reference)   // of "b c a" and "a b c" 1
+//   edit_count(hypothesis, reference)   // 1 for "b c a" and "a b c"
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace mtf {
 
-/// Which shifts are tried, and how far from the diagonal words are compared, follows Tercom and its limits as
-/// sacreBLEU has them: at most 10 words are shifted by at most 50 places, and after 1000 tried shifts none is
-/// made any more.
+/// The shifts that are tried, and the distance from the diagonal up to which words are compared, are those of
+/// Tercom with the limits of sacreBLEU: at most 10 words are shifted by at most 50 positions, and after 1000
+/// tried shifts no more are applied.
 int64_t edit_count(const Units& hypothesis, const Units& reference);
 
 }  // namespace mtf

@@ -1,5 +1,5 @@
-// What BLEU, chrF and TER have in common: numbers per segment, whose sum over the corpus gives the score, and
-// a signature that says how it was computed. A MetricScore is printed by report.h.
+// The interface of BLEU, chrF and TER: statistics per segment, whose sum over the corpus determines the
+// score, and a signature that says how the score was computed. report.h prints a MetricScore.
 //
 //   const auto metric = make_bleu({});
 //   const MetricScore score = corpus_score(*metric, hypotheses, references);   // score.name, score.value
@@ -13,7 +13,7 @@
 
 namespace mtf {
 
-/// References of a corpus: references[r][i] is reference r of segment i.
+/// The references of a corpus: references[r][i] is reference r of segment i.
 using References = std::vector<std::vector<std::string>>;
 
 struct SignatureField {
@@ -22,14 +22,14 @@ struct SignatureField {
   std::string value;
 };
 
-/// The version of sacreBLEU whose figures these are.
+/// The version of sacreBLEU whose results are reproduced.
 inline constexpr const char* kSacrebleuVersion = "2.6.0";
 
-/// How a score was computed, in sacreBLEU's form.
+/// The description of how a score was computed, in sacreBLEU's format.
 class MetricSignature {
  public:
   void add(std::string name, std::string short_name, std::string value);
-  /// "nrefs:1|case:mixed|...", or with short names "#:1|c:mixed|...".
+  /// Returns "nrefs:1|case:mixed|...", or with short names "#:1|c:mixed|...".
   std::string to_string(bool short_names = false) const;
   const std::vector<SignatureField>& fields() const { return fields_; }
 
@@ -40,26 +40,27 @@ class MetricSignature {
 class TextMetric {
  public:
   virtual ~TextMetric() = default;
-  /// "BLEU", "chrF2++", "TER".
+  /// The name, such as "BLEU", "chrF2++" or "TER".
   virtual std::string name() const = 0;
-  /// Numbers per segment.
+  /// The number of statistics per segment.
   virtual size_t width() const = 0;
-  /// Sets `statistics` to the numbers of a segment. There is at least one reference.
+  /// Sets the `statistics` of a segment, which has at least one reference.
   virtual void measure(const std::string& hypothesis, std::span<const std::string* const> references,
                        std::span<double> statistics) = 0;
 
-  /// The score of summed statistics.
+  /// Returns the score of summed statistics.
   virtual double value(std::span<const double> sums) const = 0;
-  /// The same in single precision, in which sacreBLEU computes the scores of resampled corpora.
+  /// Returns the score in single precision, in which sacreBLEU computes the scores of resampled corpora.
   virtual double value(std::span<const float> sums) const = 0;
-  /// The same where sacreBLEU keeps counts as integers: in the trials of approximate randomization.
+  /// Returns the score as in the trials of approximate randomization, where sacreBLEU stores counts as
+  /// integers.
   virtual double trial_value(std::span<const double> sums) const { return value(sums); }
-  /// Whether `value` of floats is a float: BLEU ends with an exponential in double precision.
+  /// True if value() of floats has single precision. BLEU ends with an exponential in double precision.
   virtual bool single_precision_value() const { return true; }
 
-  /// What stands behind the score in a report; may be empty.
+  /// Returns the text after the score in a report; may be empty.
   virtual std::string details(std::span<const double> /*sums*/) const { return {}; }
-  /// The metric's own fields.
+  /// Adds the metric's own fields to a signature.
   virtual void sign(MetricSignature& signature) const = 0;
 };
 
@@ -69,7 +70,7 @@ struct Confidence {
   double half_width = 0;
   int64_t samples = 0;
   std::string seed;
-  bool single_precision = false;  ///< both numbers are floats
+  bool single_precision = false;  ///< mean and half_width have single precision
 };
 
 struct MetricScore {
@@ -80,10 +81,11 @@ struct MetricScore {
   MetricSignature signature = {};
 };
 
-/// The statistics of all segments, one row each.
+/// The statistics of all segments, one row per segment.
 class SegmentStatistics {
  public:
-  /// Throws Error (kUsage) when the numbers of hypotheses and references differ or there are none.
+  /// Computes the statistics. Throws Error (kUsage) when the numbers of hypotheses and references differ or
+  /// there are none.
   SegmentStatistics(TextMetric& metric, std::span<const std::string> hypotheses,
                     const References& references);
 
@@ -99,11 +101,12 @@ class SegmentStatistics {
   std::vector<double> values_;
 };
 
-/// Throws Error (kUsage) as SegmentStatistics does. `bootstrap_samples` > 1 adds a confidence interval.
+/// Returns the score of a corpus; `bootstrap_samples` > 1 adds a confidence interval. Throws Error (kUsage)
+/// as SegmentStatistics does.
 MetricScore corpus_score(TextMetric& metric, std::span<const std::string> hypotheses,
                          const References& references, int64_t bootstrap_samples = 0);
 
-/// Corpora that were drawn for a signature to tell: "bs" by bootstrap resampling, "ar" by approximate
+/// The resampling that a signature describes: "bs" for bootstrap resampling, "ar" for approximate
 /// randomization.
 struct Resampling {
   std::string kind;
@@ -111,12 +114,12 @@ struct Resampling {
   std::string seed;
 };
 
-/// The signature of a score of `metric` against `references` references per segment.
+/// Returns the signature of a score of `metric` with `references` references per segment.
 MetricSignature signature_of(const TextMetric& metric, size_t references,
                              const std::optional<Resampling>& resampling = std::nullopt);
 
-/// Throws Error (kUsage) with both counts when there are not as many lines in each of `references` as there
-/// are hypotheses, or no lines at all. Names are those of the files.
+/// Throws Error (kUsage), with both counts, when a reference does not have as many lines as there are
+/// hypotheses, or when there are no lines. The names are those of the files.
 void check_line_counts(size_t hypotheses, const std::string& hypothesis_name, const References& references,
                        const std::vector<std::string>& reference_names);
 

@@ -11,7 +11,7 @@ namespace {
 
 uint64_t pack(uint32_t left, uint32_t right) { return static_cast<uint64_t>(left) << 32 | right; }
 
-/// Of `order` units in a text of `length`.
+/// Returns the number of n-grams of `order` units in a text of `length` units.
 size_t gram_count(size_t length, size_t order) { return length < order ? 0 : length - order + 1; }
 
 }  // namespace
@@ -63,7 +63,7 @@ void PairNumbers::clear(size_t most) {
     slots_.assign(std::max(slots, slots_.size()), Slot{});
     round_ = 1;
   }
-  // A small segment after a long one uses only the front of the table, which stays in the cache.
+  // A small segment after a long one uses only the first part of the table, which stays in the CPU cache.
   shift_ = 64 - std::countr_zero(slots);
 }
 
@@ -87,7 +87,8 @@ uint32_t PairNumbers::find(uint32_t left, uint32_t right) const {
   return slot.round == round_ ? slot.number : kUnknown;
 }
 
-/// An n-gram is the pair of the (n-1)-gram at its place and of its last unit.
+/// Assigns numbers to the references' n-grams of an order. An n-gram is represented as the pair of the
+/// (n-1)-gram at its position and its last unit.
 void NgramMatcher::number_references(std::span<const Units> references, size_t order) {
   limits_.clear();
   for (size_t r = 0; r < references.size(); ++r) {
@@ -131,7 +132,7 @@ void NgramMatcher::match(const Units& hypothesis, std::span<const Units> referen
     numbers_.clear(units);
     number_references(references, order);
     matches[order - 1] = count_matches(hypothesis, order);
-    if (matches[order - 1] == 0) break;  // nor are there longer ones
+    if (matches[order - 1] == 0) break;  // longer n-grams cannot match either
   }
 }
 

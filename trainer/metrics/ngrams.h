@@ -1,7 +1,8 @@
-// Matching n-grams of a hypothesis and its references, on which BLEU and chrF rest.
+// Counts the matching n-grams of a hypothesis and its references, for BLEU and chrF.
 //
+//   const std::vector<Units> references = {reference_a, reference_b};
 //   std::array<int64_t, 4> matches;
-//   NgramMatcher().match(hypothesis, {reference_a, reference_b}, matches);   // matches[n - 1]: of n-grams
+//   NgramMatcher().match(hypothesis, references, matches);   // matches[n - 1]: number of matching n-grams
 #pragma once
 
 #include <cstdint>
@@ -11,14 +12,14 @@
 
 namespace mtf {
 
-/// Words or characters as numbers; equal numbers are equal units.
+/// Words or characters as numbers; equal units have equal numbers.
 using Units = std::vector<uint32_t>;
 
-/// Numbers for the words of one segment.
+/// Assigns numbers to the words of one segment.
 class WordNumbers {
  public:
   void clear();
-  /// The words must live until the next clear().
+  /// Returns the numbers of the words. The words must stay valid until the next clear().
   Units operator()(std::span<const std::string_view> words);
 
  private:
@@ -36,16 +37,16 @@ class WordNumbers {
   uint32_t size_ = 0;
 };
 
-/// Numbers for pairs of numbers: a hash table with open addressing that is emptied in no time.
+/// Assigns numbers to pairs of numbers: a hash table with open addressing that is cleared in constant time.
 class PairNumbers {
  public:
   static constexpr uint32_t kUnknown = 0xffffffff;
 
-  /// Empties the table and makes room for `most` pairs.
+  /// Clears the table and makes room for `most` pairs.
   void clear(size_t most);
-  /// The number of the pair: 0, 1, 2, ... in the order in which pairs come first.
+  /// Returns the number of the pair: 0, 1, 2, ... in order of first occurrence.
   uint32_t add(uint32_t left, uint32_t right);
-  /// kUnknown when the pair was not added.
+  /// Returns the number of the pair, or kUnknown if it was not added.
   uint32_t find(uint32_t left, uint32_t right) const;
 
  private:
@@ -57,20 +58,20 @@ class PairNumbers {
   size_t slot_of(uint64_t pair) const;
 
   std::vector<Slot> slots_;
-  int shift_ = 64;  ///< 64 less the binary logarithm of the number of slots
+  int shift_ = 64;  ///< 64 minus the binary logarithm of the number of slots in use
   uint32_t round_ = 0;
   uint32_t size_ = 0;
 };
 
-/// Counts n-grams that are common. Keeps its memory from one segment to the next.
+/// Counts common n-grams. It reuses its memory for the next segment.
 class NgramMatcher {
  public:
-  /// Sets matches[n - 1], for all n up to its size, to the number of n-grams of the hypothesis that are in a
-  /// reference, each counted at most as often as it is in the reference that has it most often.
+  /// Sets matches[n - 1], for all n up to its size, to the number of n-grams of the hypothesis that occur in
+  /// a reference. Each is counted at most as often as it occurs in the reference that has it most often.
   void match(const Units& hypothesis, std::span<const Units> references, std::span<int64_t> matches);
 
  private:
-  /// The n-grams that begin at each place of a text, known by their numbers.
+  /// The numbers of the n-grams that begin at each position of a text.
   using Grams = std::vector<uint32_t>;
   void number_references(std::span<const Units> references, size_t order);
   int64_t count_matches(const Units& hypothesis, size_t order);
@@ -78,8 +79,8 @@ class NgramMatcher {
   PairNumbers numbers_;
   Grams hypothesis_;
   std::vector<Grams> references_;
-  std::vector<int64_t> limits_;  ///< by number of an n-gram: its largest count in a reference
-  std::vector<int64_t> counts_;  ///< the same in the text at hand
+  std::vector<int64_t> limits_;  ///< by n-gram number: its largest count in a reference
+  std::vector<int64_t> counts_;  ///< by n-gram number: its count in the current text
 };
 
 }  // namespace mtf

@@ -7,7 +7,7 @@
 namespace mtf {
 namespace {
 
-/// The hash of numpy's SeedSequence: each use changes its multiplier.
+/// The hash function of numpy's SeedSequence. Each use changes its multiplier.
 class SeedHash {
  public:
   SeedHash(uint32_t start, uint32_t factor) : constant_(start), factor_(factor) {}
@@ -29,7 +29,7 @@ uint32_t mix(uint32_t x, uint32_t y) {
   return mixed ^ mixed >> 16;
 }
 
-/// The four words that SeedSequence(seed).generate_state(4, uint64) gives.
+/// Returns the four words of SeedSequence(seed).generate_state(4, uint64).
 std::array<uint64_t, 4> seed_words(uint64_t seed) {
   std::array<uint32_t, 4> pool = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
   SeedHash fill(0x43b0d7e5, 0x931e8875);

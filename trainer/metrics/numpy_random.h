@@ -1,7 +1,7 @@
-// The random numbers of numpy: what `numpy.random.default_rng(seed)` draws, bit for bit.
+// Reproduces the random numbers of numpy.random.default_rng(seed) bit for bit.
 //
 //   NumpyRandom random(12345);
-//   random.below(10);   // as rng.integers(10) or rng.choice(10)
+//   random.below(10);   // like rng.integers(10) or rng.choice(10)
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ class NumpyRandom {
   explicit NumpyRandom(uint64_t seed);
 
   uint64_t next64();
-  /// The low half of a 64-bit number, then its high half.
+  /// Returns the low half of a 64-bit number, and by the next call its high half.
   uint32_t next32();
-  /// 0 <= number < bound, all equally likely (Lemire's method); bound is at least 1. Throws nothing.
+  /// Returns a uniformly distributed number in [0, bound) by Lemire's method; bound is at least 1.
   uint32_t below(uint32_t bound);
-  /// As one of rng.integers(2, size=..., dtype=bool), of which there must be a single call: the bits of 32 at
-  /// a time, the lowest first.
+  /// Returns the next element of a single call rng.integers(2, size=..., dtype=bool): the bits of 32-bit
+  /// numbers, lowest bit first.
   bool next_bit();
 
  private:

@@ -9,7 +9,7 @@
 namespace mtf {
 namespace {
 
-/// The option that `word` ("-tok", "--tokenize" or "--tok") names.
+/// Returns the option that `word` ("-tok", "--tokenize" or "--tok") names.
 const OptionName& find_option(std::string_view word, const std::vector<OptionName>& options) {
   const bool is_long = word.starts_with("--");
   const std::string_view name = word.substr(is_long ? 2 : 1);
@@ -27,7 +27,7 @@ const OptionName& find_option(std::string_view word, const std::vector<OptionNam
               "`mtf-bleu --help` lists the options");
 }
 
-/// "-w2": a short name of one letter and its value.
+/// True for "-w2": a short name of one letter followed by its value.
 bool has_joined_value(std::string_view word, const std::vector<OptionName>& options) {
   if (word.size() < 3 || word[1] == '-' || word[2] == '=') return false;
   const auto is_named = [&](std::string_view name) {

@@ -1,5 +1,5 @@
-// Options in the form of Python's argparse, which sacreBLEU uses and cxxopts cannot read: -tok VALUE,
-// -m VALUE VALUE..., --tok for --tokenize.
+// Rewrites options in the form of Python's argparse, which sacreBLEU uses, for cxxopts: -tok VALUE, -m VALUE
+// VALUE..., --tok for --tokenize.
 #pragma once
 
 #include <string>
@@ -16,12 +16,12 @@ struct OptionName {
   Takes takes;
 };
 
-/// Between the values of an option: a control character that cxxopts can read.
+/// The separator between the values of an option: a control character that cxxopts accepts.
 constexpr char kValueSeparator = 0x1f;
 
-/// Every option as --name or --name=VALUE; several values have kValueSeparator between them. Long names may
-/// be shortened as long as one option is meant. Words that are no options stay as they are, all of them after
-/// "--". Throws Error (kUsage) for what is no option, and where a value is missing.
+/// Returns the words with every option as --name or --name=VALUE, and kValueSeparator between several values.
+/// Long names may be abbreviated if that is unambiguous. Words that are not options, and all words after
+/// "--", are unchanged. Throws Error (kUsage) for an unknown option or a missing value.
 std::vector<std::string> with_long_names(const std::vector<std::string>& words,
                                          const std::vector<OptionName>& options);
 

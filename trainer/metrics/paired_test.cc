@@ -11,7 +11,7 @@
 namespace mtf {
 namespace {
 
-/// The sum as numpy adds numbers that lie in a row: in blocks of at most 128, eight running sums in each.
+/// Adds contiguous numbers in the order of numpy: in blocks of at most 128, with eight running sums in each.
 template <class Number>
 Number numpy_sum(std::span<const Number> values) {
   constexpr size_t kBlock = 128, kLanes = 8;
@@ -50,7 +50,7 @@ Confidence interval(std::vector<Number> scores, const Seed& seed) {
           .single_precision = std::is_same_v<Number, float>};
 }
 
-/// The share of trials whose value is above the difference that was seen, which counts as one of them.
+/// Returns the fraction of trials whose value is above the observed difference, which counts as one of them.
 template <class Number>
 double p_value(const std::vector<Number>& trials, double seen) {
   const auto above =
@@ -58,7 +58,7 @@ double p_value(const std::vector<Number>& trials, double seen) {
   return static_cast<double>(above + 1) / static_cast<double>(trials.size() + 1);
 }
 
-/// Number: of the scores of resampled corpora, float for all metrics but BLEU.
+/// Number is the type of the scores of resampled corpora: float for all metrics except BLEU.
 template <class Number>
 std::vector<SystemScore> by_bootstrap(const TextMetric& metric, const std::vector<SegmentStatistics>& systems,
                                       int64_t samples, const Seed& seed) {
@@ -83,7 +83,8 @@ std::vector<SystemScore> by_bootstrap(const TextMetric& metric, const std::vecto
   return scores;
 }
 
-/// Absolute differences of two systems when each segment changes sides with a chance of one half.
+/// Returns absolute differences of two systems whose outputs are swapped in each segment with probability
+/// 1/2.
 std::vector<double> shuffled_differences(const TextMetric& metric, const SegmentStatistics& baseline,
                                          const SegmentStatistics& system, int64_t trials, const Seed& seed) {
   NumpyRandom random(seed.value);

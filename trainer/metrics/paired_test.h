@@ -1,9 +1,10 @@
-// Whether the scores of two systems differ by more than chance: paired bootstrap resampling (Koehn, 2004) and
-// paired approximate randomization (Riezler and Maxwell, 2005), with the numbers of sacreBLEU 2.6 on numpy 2.
+// Tests whether the scores of two systems differ significantly: paired bootstrap resampling (Koehn, 2004) and
+// paired approximate randomization (Riezler and Maxwell, 2005), with the same results as sacreBLEU 2.6 on
+// numpy 2.
 //
 //   const auto metric = make_bleu({});
 //   const MetricColumn column = paired_test(*metric, {baseline, other}, references, {});
-//   column.scores[1].p_value      // of the other system
+//   column.scores[1].p_value      // p-value of the other system
 #pragma once
 
 #include <cstdint>
@@ -19,13 +20,14 @@ enum class PairedTest { kBootstrap, kRandomization };
 
 struct PairedOptions {
   PairedTest test = PairedTest::kBootstrap;
-  int64_t samples = 1000;  ///< resampled corpora, or trials
+  int64_t samples = 1000;  ///< number of resampled corpora or of trials
 };
 
 /// The score of one system.
 struct SystemScore {
   double value = 0;
-  std::optional<double> p_value = {};  ///< of the difference from the baseline, which has none itself
+  /// P-value of the difference from the baseline; nullopt for the baseline.
+  std::optional<double> p_value = {};
   std::optional<Confidence> confidence = {};
 };
 
@@ -36,8 +38,8 @@ struct MetricColumn {
   MetricSignature signature;
 };
 
-/// systems[s][i]: segment i of system s; the first system is the baseline. The seed is that of bootstrap.h.
-/// Throws Error (kUsage) when the numbers of segments differ.
+/// Compares systems; systems[s][i] is segment i of system s, and the first system is the baseline. The seed
+/// is that of read_seed() in bootstrap.h. Throws Error (kUsage) when the numbers of segments differ.
 MetricColumn paired_test(TextMetric& metric, const std::vector<std::vector<std::string>>& systems,
                          const References& references, const PairedOptions& options);
 

@@ -11,10 +11,10 @@
 namespace mtf {
 namespace {
 
-/// An interval around a mean of 0 says nothing and is left out.
+/// True if a confidence interval is printed: one around a mean of 0 is omitted.
 bool has_interval(const MetricScore& score) { return score.confidence && score.confidence->mean > 0; }
 
-/// "μ = 62.3 ± 1.9".
+/// Returns "μ = 62.3 ± 1.9".
 std::string interval_text(const MetricScore& score, int64_t width) {
   return fmt::format("μ = {} ± {}", decimals(score.confidence->mean, width),
                      decimals(score.confidence->half_width, width));
@@ -54,7 +54,7 @@ nlohmann::ordered_json score_object(const MetricScore& score, const ReportOption
   return object;
 }
 
-/// Characters before " =".
+/// Returns the number of characters before the first "=".
 int columns_before_value(const std::string& line) {
   const size_t at = line.find('=');
   return at == std::string::npos ? 0 : character_count(std::string_view(line).substr(0, at));

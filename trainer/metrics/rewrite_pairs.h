@@ -1,12 +1,12 @@
-// Substitution of pairs of neighbours, as a regular expression of two characters does it.
+// Substitutes pairs of neighbouring elements, like a regular expression of two characters.
 #pragma once
 
 #include <cstddef>
 
 namespace mtf {
 
-/// Rewrites pairs from left to right: where `matches(a, b)` holds for two neighbours, `write(result, a, b)`
-/// appends what replaces them, and the search goes on behind them. `Result` is a string or a vector.
+/// Rewrites pairs from left to right: if `matches(a, b)` holds for two neighbours, `write(result, a, b)`
+/// appends their replacement, and the search continues after them. `Result` is a string or a vector.
 template <class Result, class Sequence, class Matches, class Write>
 Result rewrite_pairs(const Sequence& text, const Matches& matches, const Write& write) {
   const auto* const data = text.data();

@@ -9,7 +9,7 @@
 namespace mtf {
 namespace {
 
-/// All ASCII punctuation and symbols but ' , - and .
+/// All ASCII punctuation and symbols except ' , - and .
 constexpr std::array<bool, 256> kSeparated = [] {
   std::array<bool, 256> separated{};
   for (const char c : std::string_view("!\"#$%&()*+/:;<=>?@[\\]^_`{|}~"))
@@ -40,8 +40,8 @@ std::string separate_symbols(std::string_view text) {
   return result.append(text, done);
 }
 
-/// The rules name only ASCII characters, so that bytes do for characters: the byte before a period is the
-/// last of a character, and the one behind it the first.
+/// The rules concern only ASCII characters, so working on bytes is correct: all bytes of other characters
+/// differ from them.
 std::string separate_periods(std::string_view text) {
   if (std::ranges::none_of(text, [](char c) { return is_period(c) || c == '-'; })) return std::string(text);
   const auto second_apart = [](std::string& output, char a, char b) {

@@ -1,7 +1,7 @@
-// Blanks around ASCII punctuation, by the rules of the NIST script mteval-v13a, which are also those of the
-// Tercom normaliser.
+// Inserts blanks around ASCII punctuation, by the rules of the NIST script mteval-v13a, which the Tercom
+// normaliser shares.
 //
-//   separate_periods(separate_symbols(" (3.5%, 7-8). "))   // its words: ( 3.5 % , 7 - 8 ) .
+//   separate_periods(separate_symbols(" (3.5%, 7-8). "))   // its words are: ( 3.5 % , 7 - 8 ) .
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace mtf {
 
-/// All ASCII punctuation and symbols but ' , - and . stand alone.
+/// Separates all ASCII punctuation and symbols except ' , - and . from their neighbours.
 std::string separate_symbols(std::string_view text);
 
-/// Periods and commas stand alone but between two digits; a dash does after a digit.
+/// Separates periods and commas except between two digits, and dashes after a digit.
 std::string separate_periods(std::string_view text);
 
-/// &quot; &amp; &lt; and &gt; become the characters that they stand for, in this order: &amp;lt; becomes <.
+/// Replaces &quot; &amp; &lt; and &gt; by their characters, in this order: &amp;lt; becomes <.
 void unescape(std::string& text);
 
 }  // namespace mtf

@@ -10,10 +10,10 @@
 namespace mtf {
 namespace {
 
-/// Differences with a greater p-value may be chance.
+/// Differences with a larger p-value are not significant.
 constexpr double kSignificance = 0.05;
 
-/// Text in colour on a terminal.
+/// Colours text for a terminal.
 class Colors {
  public:
   explicit Colors(bool on) : on_(on) {}
@@ -39,7 +39,7 @@ std::string json_text(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
-/// In JSON the interval of a metric that resampling computes in single precision has so many digits only.
+/// Returns a score as a JSON object. Intervals in single precision have only as many digits as a float needs.
 std::string json_object(const SystemScore& score) {
   const auto number = [](const std::optional<double>& value) {
     return value ? python_number(*value) : std::string("null");

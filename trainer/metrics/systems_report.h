@@ -1,4 +1,4 @@
-// The scores of several systems as sacreBLEU prints them.
+// Formats the scores of several systems as sacreBLEU prints them.
 #pragma once
 
 #include <optional>
@@ -11,15 +11,15 @@
 namespace mtf {
 
 struct SystemsReport {
-  std::vector<std::string> names;  ///< of the systems
+  std::vector<std::string> names;  ///< [systems]
   std::vector<MetricColumn> columns;
-  std::optional<PairedOptions> paired;  ///< the test that was made
+  std::optional<PairedOptions> paired;  ///< the significance test, if one was made
 };
 
-/// A table with what its numbers mean and the signatures, or with ReportFormat::kJson a list of objects.
+/// Returns a table with explanations and signatures, or with ReportFormat::kJson a list of objects.
 std::string systems_report(const SystemsReport& report, const ReportOptions& options);
 
-/// A number as Python writes it: so many digits that it is read back the same.
+/// Returns a number in Python's format: the shortest text that is read back as the same number.
 std::string python_number(double value);
 std::string python_number(float value);
 

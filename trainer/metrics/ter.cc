@@ -16,7 +16,7 @@ Number ter_of(Number edits, Number reference_length) {
   return edits > 0 ? 100 : 0;
 }
 
-/// Statistics of a segment: edits and the length of the reference.
+/// TER. The statistics of a segment are the number of edits and the length of the reference.
 class Ter final : public TextMetric {
  public:
   explicit Ter(const TercomOptions& options) : options_(options) {}
@@ -28,7 +28,7 @@ class Ter final : public TextMetric {
                std::span<double> statistics) override {
     numbers_.clear();
     texts_.clear();
-    texts_.reserve(references.size() + 1);  // words point into them
+    texts_.reserve(references.size() + 1);  // the words are views of these strings
     const Units words = units_of(tercom_tokenize(hypothesis, options_));
     int64_t fewest = std::numeric_limits<int64_t>::max();
     size_t length = 0;
@@ -55,8 +55,8 @@ class Ter final : public TextMetric {
   }
 
  private:
-  /// sacreBLEU does so with references, and with `normalized` it makes a difference: 'it's"' becomes
-  /// `it's "` and then `it 's "`.
+  /// Tokenises a reference twice, as sacreBLEU does. With `normalized` this makes a difference: 'it's"'
+  /// becomes `it's "` and then `it 's "`.
   std::string tokenized_twice(const std::string& reference) const {
     const std::string once = collapse_white_space(tercom_tokenize(reference, options_));
     return options_.normalized ? tercom_tokenize(once, options_) : once;

@@ -1,7 +1,7 @@
-// Translation edit rate (Snover et al., 2006), the same as sacreBLEU 2.6 computes: edits per word of the
-// reference, in percent.
+// Translation edit rate (Snover et al., 2006): edits per word of the reference, in percent, with the same
+// results as sacreBLEU 2.6.
 //
-//   corpus_ter(hypotheses, {references}).score   // 0 is perfect; above 100 is possible
+//   corpus_ter(hypotheses, {references}).score   // 0 is perfect; values above 100 are possible
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace mtf {
 
 struct TerScore {
   double score = 0;
-  int64_t edits = 0;            ///< with the reference that needs the fewest
+  int64_t edits = 0;            ///< edits to the reference that needs the fewest
   double reference_length = 0;  ///< in words, the mean over the references
 };
 

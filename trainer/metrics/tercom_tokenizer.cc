@@ -14,7 +14,7 @@ namespace {
 
 using Range = std::pair<char32_t, char32_t>;
 
-/// Ideographs and their parts. The range from U+3200 ends where sacreBLEU ends it; U+32FF was meant.
+/// Ideographs and their parts. The range from U+3200 ends as in sacreBLEU, by mistake instead of at U+32FF.
 constexpr std::array<Range, 7> kIdeographs = {{{0x2e80, 0x2eff},
                                                {0x31c0, 0x31ef},
                                                {0x3200, 0x3f22},

@@ -1,4 +1,4 @@
-// How Tercom, the reference program for TER, prepares text.
+// Tokenises text like Tercom, the reference program for TER.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 namespace mtf {
 
 struct TercomOptions {
-  bool normalized = false;      ///< punctuation stands alone, as with 13a; &quot; and the like are resolved
-  bool no_punctuation = false;  ///< . , ? : ; ! " ( ) are removed
-  bool asian_support = false;   ///< the two for Chinese and Japanese too; ideographs stand alone
+  bool normalized = false;      ///< separates punctuation as 13a does, and resolves &quot; etc.
+  bool no_punctuation = false;  ///< removes . , ? : ; ! " ( )
+  bool asian_support = false;   ///< applies both also to Asian punctuation, and separates ideographs
   bool case_sensitive = false;
 };
 
-/// `line` with white space between the words. White space at the end of the line is ignored.
+/// Returns `line` with white space between the words. White space at the end of the line is ignored.
 std::string tercom_tokenize(std::string_view line, const TercomOptions& options);
 
 }  // namespace mtf

@@ -9,11 +9,12 @@ namespace mtf {
 struct TestSet {
   std::string_view name;
   std::string_view description;
-  std::string_view fields;  ///< of each sentence, between blanks; empty where only the files tell them
-  std::string_view pairs;   ///< languages, "en-de de-en"
+  /// The fields of each sentence, separated by blanks; empty if they are known only from the files.
+  std::string_view fields;
+  std::string_view pairs;  ///< language pairs: "en-de de-en"
 };
 
-/// Sorted by name.
+/// Returns the test sets, sorted by name.
 std::span<const TestSet> test_sets();
 
 }  // namespace mtf

@@ -1,6 +1,6 @@
-// The sentences of a text, one a line.
+// Reads texts with one sentence per line.
 //
-//   const std::vector<std::string> lines = read_lines("out.de.gz");
+//   const std::vector<std::string> lines = read_lines("out.de.gz", {});
 #pragma once
 
 #include <string>
@@ -11,17 +11,18 @@
 
 namespace mtf {
 
-/// Throws Error (kData) with the number of the first line of `text` that is not UTF-8. `name` is the file's.
+/// Throws Error (kData) with the number of the first line of `text` that is not UTF-8. `name` is the name of
+/// the file.
 void check_utf8(std::string_view text, const std::string& name);
 
-/// Lines of UTF-8 text without the white space at their ends. Only \n ends a line. Throws Error (kData) with
-/// the number of the first line that is not UTF-8, and what `lines` throws.
+/// Returns the lines without white space at their ends. Throws Error (kData) with the number of the first
+/// line that is not UTF-8, and what `lines` throws.
 std::vector<std::string> read_lines(LineSplitter& lines);
-/// Of a file, plain or gzip. Throws Error (kData) when it cannot be read, too.
+/// Reads the lines of a file, plain or gzip. Also throws Error (kData) when the file cannot be opened.
 std::vector<std::string> read_lines(const std::string& path, const TextLimit& limit);
 
-/// Column c of each line, between tabs; the last column has the rest of the line. Throws Error (kUsage) with
-/// the number of the first line that has fewer than `columns`.
+/// Splits lines at tabs; result[c] is column c of all lines, and the last column is the rest of the line.
+/// Throws Error (kUsage) with the number of the first line that has fewer than `columns` columns.
 std::vector<std::vector<std::string>> split_columns(const std::vector<std::string>& lines, size_t columns,
                                                     const std::string& name);
 

@@ -11,7 +11,7 @@
 namespace mtf {
 namespace {
 
-/// Blanks that a column has beside its title, but for those of all cells.
+/// The additional blanks of a column besides its title, without those of all cells.
 constexpr size_t kBesideTitle = 2;
 
 std::vector<std::string> lines_of_cell(std::string_view cell) {
@@ -24,7 +24,7 @@ std::vector<std::string> lines_of_cell(std::string_view cell) {
   return lines;
 }
 
-/// Characters without those of colours.
+/// Returns the number of characters without colour codes.
 size_t visible_width(std::string_view text) {
   std::string visible;
   while (!text.empty()) {
@@ -49,14 +49,14 @@ std::vector<size_t> column_widths(const TextTable& table) {
   return widths;
 }
 
-/// A line of a cell with the blank on either side that all cells have.
+/// Returns a line of a cell, aligned, with one blank on either side.
 std::string padded(std::string_view line, size_t width, bool first_column) {
   const size_t blanks = width - visible_width(line);
   const size_t left = first_column ? blanks : blanks / 2;
   return fmt::format(" {}{}{} ", std::string(left, ' '), line, std::string(blanks - left, ' '));
 }
 
-/// The lines of a row, as many as its highest cell has.
+/// Returns the lines of a row, as many as its highest cell has.
 std::vector<std::vector<std::string>> lines_of_row(const std::vector<std::string>& row,
                                                    const std::vector<size_t>& widths) {
   std::vector<std::vector<std::string>> cells;

@@ -1,5 +1,5 @@
-// Tables of texts as the Python package `tabulate`, with which sacreBLEU prints, sets them: the first column
-// to the right, the others in the middle.
+// Formats tables like the Python package `tabulate`, which sacreBLEU uses: the first column is right-aligned,
+// the others are centred.
 //
 //   fancy_grid({{"System", "BLEU"}, {{"a", "62.3"}, {"b", "59.5"}}})
 #pragma once
@@ -9,16 +9,16 @@
 
 namespace mtf {
 
-/// Cells may have several lines, and colours (ANSI codes), which take no room.
+/// A table of texts. Cells may have several lines and colours (ANSI codes), which have no width.
 struct TextTable {
   std::vector<std::string> header;
-  std::vector<std::vector<std::string>> rows;  ///< each as long as the header
+  std::vector<std::vector<std::string>> rows;  ///< each row is as long as the header
 };
 
-/// With lines of Unicode around the cells. Ends with a newline.
+/// Returns the table with Unicode box lines around the cells; ends with a newline.
 std::string fancy_grid(const TextTable& table);
 
-/// For LaTeX with the package booktabs. Cells have one line. Ends with a newline.
+/// Returns the table for LaTeX with the package booktabs; ends with a newline. Cells must have one line.
 std::string latex_table(const TextTable& table);
 
 }  // namespace mtf

@@ -19,7 +19,7 @@ constexpr bool is_ascii_white_space(unsigned char c) {
   return c == ' ' || (c >= 9 && c <= 13) || (c >= 28 && c <= 31);
 }
 
-/// Bytes of the white space character at `at`; 0 when another character is there.
+/// Returns the number of bytes of the white space character at `at`, or 0 if another character is there.
 size_t white_space_at(std::string_view text, size_t at) {
   const unsigned char first = byte_at(text, at);
   if (first < 0x80) return at < text.size() && is_ascii_white_space(first) ? 1 : 0;
@@ -40,7 +40,7 @@ size_t white_space_at(std::string_view text, size_t at) {
   }
 }
 
-/// By the first byte of a character.
+/// True for the first bytes of white space characters.
 constexpr std::array<bool, 256> kMayBeginWhiteSpace = [] {
   std::array<bool, 256> result{};
   for (size_t c = 0; c < 0x80; ++c) result[c] = is_ascii_white_space(static_cast<unsigned char>(c));
@@ -48,7 +48,7 @@ constexpr std::array<bool, 256> kMayBeginWhiteSpace = [] {
   return result;
 }();
 
-/// Of the white space character that `text` ends with.
+/// Returns the number of bytes of the white space character at the end of `text`, or 0.
 size_t white_space_before_end(std::string_view text) {
   for (size_t length = 1; length <= std::min<size_t>(3, text.size()); ++length) {
     if (white_space_at(text, text.size() - length) == length) return length;

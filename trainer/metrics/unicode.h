@@ -1,5 +1,5 @@
-// UTF-8 text seen as Python sees it: white space and the categories of characters, on which the tokenisers of
-// sacreBLEU rest.
+// White space and character categories of UTF-8 text as in Python, on which the tokenisers of sacreBLEU
+// depend.
 //
 //   split_words(" ein\u00a0Haus ")   // {"ein", "Haus"}
 //   class_of(U'€')                   // kSymbol
@@ -13,16 +13,16 @@
 
 namespace mtf {
 
-/// Words between white space, which is what `str.isspace()` of Python calls so (U+00A0 and U+3000 too).
+/// Splits a text at white space as defined by Python's str.isspace(), which includes U+00A0 and U+3000.
 std::vector<std::string_view> split_words(std::string_view text);
-/// Without white space at the end; at both ends.
+/// Return the text without white space at its end, or at both ends.
 std::string_view strip_right(std::string_view text);
 std::string_view strip(std::string_view text);
-/// Words with one blank between two.
+/// Returns the words of a text, separated by single blanks.
 std::string collapse_white_space(std::string_view text);
 
 enum class CharacterClass { kNumber, kPunctuation, kSymbol, kOther };
-/// The general categories N*, P*, S* and all others.
+/// Returns the class of a character: the general categories N*, P*, S*, or others.
 CharacterClass class_of(char32_t character);
 
 void replace_all(std::string& text, std::string_view from, std::string_view to);

@@ -16,7 +16,7 @@ constexpr auto kNumber = CharacterClass::kNumber;
 constexpr auto kPunctuation = CharacterClass::kPunctuation;
 constexpr auto kSymbol = CharacterClass::kSymbol;
 
-/// In ascending order; from `regex` 2026.11.15.
+/// The additions in ascending order, from `regex` 2026.11.15.
 constexpr std::array<Addition, 66> kAdditions = {{
     // clang-format off
     {0x1b4e, 0x1b4f, kPunctuation}, {0x1b7f, 0x1b7f, kPunctuation}, {0x20c1, 0x20c4, kSymbol},

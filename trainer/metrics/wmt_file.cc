@@ -17,7 +17,7 @@
 namespace mtf {
 namespace {
 
-/// A larger file is none of the shared tasks, whose files have a few MB.
+/// The size above which a file is rejected; files of the shared tasks have a few MB.
 constexpr int64_t kLargestFile = int64_t{256} << 20;
 
 std::string read_text(const std::string& path) {
@@ -43,7 +43,8 @@ std::string_view without_gz(std::string_view path) {
   return path;
 }
 
-/// The next `tag`, "<seg" for <seg ...> or <seg/>, of text in lower case; npos when there is none.
+/// Returns the index of the next `tag`, "<seg" for <seg ...> or <seg/>, in text in lower case; npos if there
+/// is none.
 size_t find_tag(const std::string& lower, std::string_view tag, size_t from) {
   size_t at = lower.find(tag, from);
   while (at != std::string::npos &&
@@ -54,7 +55,7 @@ size_t find_tag(const std::string& lower, std::string_view tag, size_t from) {
 
 size_t find_segment(const std::string& lower, size_t from) { return find_tag(lower, "<seg", from); }
 
-/// The value of `attribute` in the tag that begins at `tag`; empty when it has none.
+/// Returns the value of `attribute` in the tag that begins at `tag`; empty if the tag does not have it.
 std::string attribute_of(const std::string& text, const std::string& lower, size_t tag,
                          std::string_view attribute) {
   const std::string_view inside = std::string_view(lower).substr(tag, lower.find('>', tag) - tag);
@@ -65,7 +66,7 @@ std::string attribute_of(const std::string& text, const std::string& lower, size
   return text.substr(tag + value, std::min(inside.find('"', value), inside.size()) - value);
 }
 
-/// By the <doc ...> in which each <seg> stands.
+/// Returns the origin of each <seg>, from the <doc ...> that contains it.
 std::vector<SentenceOrigin> origins_in_sgm(const std::string& text) {
   const std::string lower = ascii_lower(text);
   std::vector<SentenceOrigin> origins;
@@ -79,7 +80,7 @@ std::vector<SentenceOrigin> origins_in_sgm(const std::string& text) {
   return origins;
 }
 
-/// What stands between <seg ...> and </seg>: such files look like SGML, but few parsers accept them.
+/// Returns the texts between <seg ...> and </seg>. The files look like SGML, but few parsers accept them.
 std::vector<std::string> segments_of_sgm(const std::string& text, const std::string& path) {
   const std::string lower = ascii_lower(text);
   std::vector<std::string> segments;
@@ -102,14 +103,14 @@ std::vector<std::string> segments_of_sgm(const std::string& text, const std::str
   return segments;
 }
 
-/// Sentences by their numbers in a document.
+/// The sentences of a document, by their numbers.
 using Sentences = std::map<int, std::string>;
 
-/// The text of a file in XML, with the places of what is wrong in it.
+/// The parsed XML of a file; its errors name the line.
 class XmlText {
  public:
   XmlText(const std::string& text, const std::string& path) : text_(text), path_(path) {
-    // The text is UTF-8, whatever its first line says.
+    // The text was checked to be UTF-8, whatever its XML declaration says.
     const pugi::xml_parse_result parsed = xml_.load_buffer(
         text.data(), text.size(), pugi::parse_default | pugi::parse_ws_pcdata, pugi::encoding_utf8);
     if (!parsed) fail(parsed.offset, parsed.description(), "XML as the WMT shared tasks have it");
@@ -145,7 +146,7 @@ class XmlText {
   pugi::xml_document xml_;
 };
 
-/// Texts of a kind (<ref translator="..."> or <hyp system="...">) in one document, by name.
+/// Returns the texts of a kind (<ref translator="..."> or <hyp system="...">) in one document, by name.
 std::map<std::string, Sentences> texts_of(const XmlText& xml, const pugi::xml_node& document,
                                           const char* kind, const char* attribute) {
   std::map<std::string, Sentences> texts;
@@ -158,7 +159,7 @@ struct XmlFile {
   std::map<std::string, std::vector<std::string>> references;  ///< by translator
   std::map<std::string, std::vector<std::string>> systems;
   std::vector<SentenceOrigin> origins;
-  std::string missing;  ///< the first sentence that a system has not translated
+  std::string missing;  ///< describes the first sentence that a system lacks
 };
 
 std::set<std::string> names_in(const XmlText& xml, const char* kind, const char* attribute) {
@@ -168,7 +169,8 @@ std::set<std::string> names_in(const XmlText& xml, const char* kind, const char*
   return names;
 }
 
-/// Numbers of the sentences of a document: those of its source, or of all texts where it has none.
+/// Returns the numbers of the sentences of a document: those of its source, or of all its texts if it has
+/// none.
 std::set<int> numbers_of(const XmlText& xml, const pugi::xml_node& document) {
   const pugi::xml_node source = document.select_node(".//src").node();
   std::set<int> numbers;
@@ -178,7 +180,7 @@ std::set<int> numbers_of(const XmlText& xml, const pugi::xml_node& document) {
   return numbers;
 }
 
-/// Sentence `number` of each of `names`, empty where there is none.
+/// Appends sentence `number` of each of `names`, an empty one if it does not exist.
 void append(std::map<std::string, std::vector<std::string>>& texts, const std::set<std::string>& names,
             std::map<std::string, Sentences>& of_document, int number) {
   for (const std::string& name : names) texts[name].push_back(of_document[name][number]);
@@ -211,7 +213,7 @@ XmlFile read_xml(const XmlText& xml) {
   return file;
 }
 
-/// The file as XML of WMT; nothing when it has no documents of that kind: then it is like .sgm.
+/// Reads the file as WMT's XML; nullopt if it has no such documents, in which case it is read like .sgm.
 std::optional<XmlFile> read_as_xml(const std::string& text, const std::string& path) {
   if (!ascii_lower(without_gz(path)).ends_with(".xml")) return std::nullopt;
   const XmlText xml(text, path);

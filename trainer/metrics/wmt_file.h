@@ -1,6 +1,6 @@
-// Sentences in the files of the WMT shared tasks: .sgm of the years before 2021 and .xml since then.
+// Reads the sentences in files of the WMT shared tasks: .sgm before 2021 and .xml since then.
 //
-//   if (is_wmt_file(path)) for (auto& reference : read_wmt_references(path)) ...
+//   if (is_wmt_file(path)) use(read_wmt_references(path).references);
 #pragma once
 
 #include <string>
@@ -9,27 +9,28 @@
 
 namespace mtf {
 
-/// By the ending: .sgm, .sgml or .xml in any case, with .gz behind it or not.
+/// True for the file name extensions .sgm, .sgml and .xml in any case, optionally followed by .gz.
 bool is_wmt_file(std::string_view path);
 
-/// What the document of a sentence says about it.
+/// The origin of a sentence, from the attributes of its document.
 struct SentenceOrigin {
-  std::string language;  ///< that it was written in; empty: not said
-  std::string domain;    ///< empty: not said
+  std::string language;  ///< original language; empty if unknown
+  std::string domain;    ///< empty if unknown
 };
 
 struct WmtReferences {
   std::vector<std::vector<std::string>> references;
-  std::vector<SentenceOrigin> origins;  ///< of each sentence
+  std::vector<SentenceOrigin> origins;  ///< [sentences]
 };
 
-/// One reference of an .sgm file; of an .xml file all, in the order of their translators. Sentences that
-/// have no reference at all and test suites are left out. White space is collapsed to single blanks; entities
-/// of .sgm stay as they are (tokeniser 13a resolves them), as sacreBLEU leaves them. Throws Error (kData)
-/// when the file cannot be read or has no sentence.
+/// Reads the single reference of an .sgm file, or all references of an .xml file, sorted by translator.
+/// Sentences without any reference and test suites are omitted. White space is collapsed to single blanks.
+/// Entities of .sgm files are not resolved, as in sacreBLEU (tokeniser 13a resolves them). Throws Error
+/// (kData) when the file cannot be read or has no sentence.
 WmtReferences read_wmt_references(const std::string& path);
 
-/// The same sentences of the only system of an .xml file, which must have them all, or those of an .sgm file.
+/// Reads the same sentences of the only system of an .xml file, which must have all of them, or those of an
+/// .sgm file.
 std::vector<std::string> read_wmt_hypothesis(const std::string& path);
 
 }  // namespace mtf

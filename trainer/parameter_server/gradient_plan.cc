@@ -11,8 +11,8 @@ namespace {
 
 int64_t elements_of_row(const Shape& shape) { return shape.rank() > 0 ? shape.size() / shape[0].size : 1; }
 
-/// The largest subtrees below `node` whose members are all with one worker become parts; returns the node of
-/// the tree over parts.
+/// Makes the largest subtrees below `node` whose members are all hosted by one worker to parts of `slice`.
+/// Returns the corresponding node of the tree over parts.
 int cut(const std::vector<TreeNode>& tree, const std::vector<int>& owners, int node, GradientSlice& slice) {
   if (owners[node] >= 0) {
     TreeNode leaf;
@@ -29,7 +29,7 @@ int cut(const std::vector<TreeNode>& tree, const std::vector<int>& owners, int n
   return static_cast<int>(slice.tree.size()) - 1;
 }
 
-/// By node: the worker that has all members; -1: several.
+/// Returns for each node the worker that hosts all members below it, or -1 if there are several workers.
 std::vector<int> owners_of(const std::vector<TreeNode>& tree, const std::vector<int64_t>& positions,
                            const HostedMesh& hosted) {
   std::vector<int> owners;

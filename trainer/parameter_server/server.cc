@@ -35,16 +35,16 @@ class ServerVariables final : public ParameterStorage {
  private:
   ServerVariables(const Session& session, const ParameterServerPlan& plan, int server, ServerGraph graph);
 
-  /// A gradient that is summed where the update reads it.
+  /// A gradient, which is summed in the memory of the update program's input.
   struct Sum {
     const GradientPlan* plan;
     bool is_split;
     struct Place {
       size_t worker, tensor;
     };
-    std::vector<Place> parts;  ///< where its parts are in what workers push
+    std::vector<Place> parts;  ///< its parts among the tensors that each worker pushes
     std::byte* memory;
-    std::vector<double> squares;  ///< one; of each block where it is split
+    std::vector<double> squares;  ///< one sum of squares, or one per block if the weight is split
   };
   void add_sum(const ParameterServerPlan::Gradient& gradient, bool is_split, std::vector<size_t>& pushed);
 
@@ -54,7 +54,7 @@ class ServerVariables final : public ParameterStorage {
   VariableStore variables_;
   Executor update_;
   std::map<uint32_t, std::span<std::byte>> memory_;
-  std::vector<Sum> gradients_;  ///< of this server
+  std::vector<Sum> gradients_;  ///< gradients of this server
 };
 
 ServerVariables::ServerVariables(const Session& session, const ParameterServerPlan& plan, int server,
@@ -74,7 +74,7 @@ ServerVariables::ServerVariables(const Session& session, const ParameterServerPl
   }
 }
 
-/// `pushed`: by worker, tensors so far.
+/// `pushed` counts, by worker, the tensors so far.
 void ServerVariables::add_sum(const ParameterServerPlan::Gradient& gradient, bool is_split,
                               std::vector<size_t>& pushed) {
   Sum sum{&gradient.plan, is_split, {}, update_.input(gradient.plan.output, 0), {}};
@@ -107,7 +107,7 @@ void ServerVariables::add(size_t gradient, std::span<const PushedTensors* const>
   std::vector<const std::byte*> parts;
   for (const Sum::Place& place : sum.parts) parts.push_back((*workers[place.worker])[place.tensor].data());
   add_gradient(*sum.plan, parts, sum.memory);
-  if (asynchronous_) return;  // the workers know the squares
+  if (asynchronous_) return;  // the workers compute the sums of squares
   const int64_t count = sum.plan->shape.size();
   if (sum.is_split) {
     squares_of_blocks(sum.memory, sum.plan->dtype, count, sum.squares);
@@ -160,7 +160,8 @@ int serve_parameters(Session& session, Diagnostics& diagnostics) {
   const Config& config = session.config;
   const int server = config.launch.task;
   const std::optional<HostPort> address = parse_host_port(server_addresses(config)[server]);
-  // Where a run is in hand the workers are told, and save first; a second signal ends this process at once.
+  // After a signal during a run the workers are notified and save first; a second signal ends the process at
+  // once.
   const StopSignals signals;
   Progress progress{ProgressOptions{}};
   ServerVariables variables(session, *plan, server);

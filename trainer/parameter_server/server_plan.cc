@@ -11,7 +11,7 @@
 namespace mtf {
 namespace {
 
-/// Workers pull whole variables.
+/// Reports variables that are split over several workers: workers pull whole variables.
 void check_whole(const Session& session, const Program& program, Diagnostics& diagnostics) {
   const HostedMesh hosted(program.mesh, {hosting_of(session.config).processes, 0});
   for (const ProgramVariable& v : program.variables) {
@@ -57,7 +57,8 @@ std::optional<ParameterServerPlan> plan_parameter_servers(const Session& session
   plan.update = *options.update;
   options.update.reset();
   options.keep_tokens = true;
-  options.keep_squares = is_asynchronous(config);  // those of a sum are the servers' business
+  // Synchronous servers compute the squares of the summed gradients.
+  options.keep_squares = is_asynchronous(config);
   const std::optional<TrainStep> step = build_step(session, options, diagnostics);
   if (!step || diagnostics.has_errors()) return std::nullopt;
   if (!step->statistics.empty()) {

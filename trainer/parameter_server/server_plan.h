@@ -1,5 +1,5 @@
-// What workers and parameter servers of a run agree on: the workers' program, where variables are, and who
-// pushes what.
+// The plan that the workers and parameter servers of a run share: the workers' program, the placement of the
+// variables, and the gradients that are pushed.
 #pragma once
 
 #include <vector>
@@ -13,10 +13,10 @@ namespace mtf {
 
 struct ParameterServerPlan {
   UpdateOptions update;
-  Program program;                        ///< of a worker: loss and gradients of its part of the batch
+  Program program;                        ///< the workers' program: loss and gradients of a part of the batch
   std::vector<PlacedWeight> weights;      ///< in the graph's order
-  std::vector<ServedVariable> variables;  ///< of all servers, by id
-  /// A gradient, or rows of it, and the server that they go to.
+  std::vector<ServedVariable> variables;  ///< the variables of all servers, by id
+  /// A gradient, or rows of one, and the server to which it is pushed.
   struct Gradient {
     int server = 0;
     size_t weight = 0;
@@ -26,13 +26,14 @@ struct ParameterServerPlan {
   size_t squares = 0;               ///< number of weights with a gradient
   std::vector<std::string> warnings;
   std::vector<std::string> places;  ///< lines for the log
-  ParameterFields fields;           ///< that all processes must have in common
+  ParameterFields fields;           ///< values that must be equal in all processes
 
-  /// The sum of its squares comes from its servers in blocks.
+  /// True if the gradient's weight is split over servers, so that the sum of its squares is computed in
+  /// blocks.
   bool is_split(const Gradient& gradient) const { return weights[gradient.weight].is_split(); }
 };
 
-/// Errors of the configuration go to `diagnostics`; nothing then.
+/// Makes the plan. Errors of the configuration are added to `diagnostics`; the result is then nullopt.
 std::optional<ParameterServerPlan> plan_parameter_servers(const Session& session, Diagnostics& diagnostics);
 
 }  // namespace mtf

@@ -13,7 +13,7 @@
 namespace mtf {
 namespace {
 
-/// Smaller weights stay whole: their rows would be more messages than bytes.
+/// Weights smaller than this are not split, since the messages would cost more than the bytes.
 constexpr int64_t kLeastSplitBytes = 1 << 16;
 
 int64_t bytes_of(const Variable& variable) {
@@ -24,7 +24,7 @@ int64_t rows_of(const Shape& shape) { return shape.rank() > 0 ? shape[0].size : 
 
 WeightPart whole(const Variable& variable, int server) { return {server, 0, rows_of(variable.shape)}; }
 
-/// The variable of which a server keeps a part.
+/// Returns the variable that a server stores for a part of `variable`.
 Variable part_of(const Variable& variable, const WeightPart& part) {
   Variable result = variable;
   if (part.end - part.begin < rows_of(variable.shape))
@@ -32,7 +32,7 @@ Variable part_of(const Variable& variable, const WeightPart& part) {
   return result;
 }
 
-/// Rows between places where a weight may be split: whole blocks of the sum of squares.
+/// Returns the granularity of splits, in rows: it makes the parts whole blocks of the sum of squares.
 int64_t rows_of_block(const Shape& shape) {
   const int64_t of_row = shape.size() / rows_of(shape);
   return kSquaresBlock / std::gcd(kSquaresBlock, of_row);
@@ -43,7 +43,7 @@ class Placing {
   Placing(std::vector<PlacedWeight>& weights, size_t servers, const Optimizer& optimizer)
       : weights_(weights), bytes_(servers), splits_(servers > 1 && optimizer->is_elementwise()) {}
 
-  /// Weights of a pattern stay whole.
+  /// Places the weights that match a pattern of the configuration; they are not split.
   void place_chosen(const config::Named<int64_t>& tasks, const Mark& mark, Diagnostics& diagnostics) {
     for (const auto& [pattern, task] : tasks) {
       bool matches = false;
@@ -91,11 +91,12 @@ class Placing {
     bytes_[server] += bytes_of(weight.variable);
   }
 
-  /// Rows to each server so that all have the same then, as far as that can be.
+  /// Splits a weight so that all servers have about the same number of bytes afterwards.
   void split(PlacedWeight& weight) {
     const Shape& shape = weight.variable.shape;
     const int64_t of_row = bytes_of(weight.variable) / rows_of(shape), block = rows_of_block(shape);
-    std::vector<size_t> order(bytes_.size());  // who has more than a share leaves the others less to share
+    // Servers with most bytes first: what they have above an even share reduces the share of the others.
+    std::vector<size_t> order(bytes_.size());
     std::iota(order.begin(), order.end(), 0);
     std::ranges::stable_sort(order, std::greater(), [&](size_t server) { return bytes_[server]; });
     int64_t all = std::accumulate(bytes_.begin(), bytes_.end(), bytes_of(weight.variable));
@@ -110,7 +111,7 @@ class Placing {
       bytes_[order[i]] += rows[order[i]] * of_row;
       all -= bytes_[order[i]];
     }
-    // A part that is no whole number of blocks is the last.
+    // A part that is not a whole number of blocks must be the last one.
     int64_t begin = 0;
     std::vector<size_t> servers = order;
     std::ranges::sort(servers, {},
@@ -123,7 +124,7 @@ class Placing {
   }
 
   std::vector<PlacedWeight>& weights_;
-  std::vector<int64_t> bytes_;  ///< by server
+  std::vector<int64_t> bytes_;  ///< bytes on each server
   bool splits_;
 };
 
@@ -176,7 +177,7 @@ ServerGraph build_server_graph(const std::vector<PlacedWeight>& weights, int ser
 
 std::vector<ServedVariable> served_variables(const std::vector<PlacedWeight>& weights, int servers,
                                              const UpdateOptions& options) {
-  // An update needs a gradient, which may be elsewhere.
+  // A server's update graph needs at least one gradient in the run, which may belong to another server.
   PlacedWeight elsewhere{.variable = {}, .parts = {}, .gradient = DType::kFloat32};
   std::vector<ServedVariable> served;
   for (int server = 0; server < servers; ++server) {

@@ -1,10 +1,10 @@
-// Which parameter server keeps which variable, or which rows of it, and the graphs with which it updates
-// them.
+// Assigns variables, or rows of them, to parameter servers, and builds the graphs with which the servers
+// update them.
 //
-// Weights go to the servers as train.strategy.placement says; by bytes: the largest first, each to the server
-// with the least. One with which that server would have clearly more than an even share is split in rows
-// (along its first dimension) over all of them, if the optimizer updates each element for itself, so that
-// bits stay the same.
+// Weights are placed as train.strategy.placement says. By default they are placed by size: the largest first,
+// each on the server with the fewest bytes. A weight that would give this server clearly more than an even
+// share is split by rows (along its first dimension) over all servers, if the optimizer updates each element
+// independently, so that the results have the same bits.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@
 
 namespace mtf {
 
-/// Rows [begin, end) of a weight on a server.
+/// The rows [begin, end) of a weight, on a server.
 struct WeightPart {
   int server = 0;
   int64_t begin = 0;
@@ -28,44 +28,45 @@ struct WeightPart {
 
 struct PlacedWeight {
   Variable variable;
-  std::vector<WeightPart> parts;       ///< in order of rows; one: the whole weight is there
-  bool is_trained = false;             ///< a running mean of it is kept, if there are any
-  std::optional<DType> gradient = {};  ///< its type; nothing: the loss does not depend on the weight
+  std::vector<WeightPart> parts;  ///< in order of rows; a single part is the whole weight
+  bool is_trained = false;        ///< the optimizer updates it, and keeps its running mean if there are any
+  /// The gradient's dtype; nullopt: the loss does not depend on the weight.
+  std::optional<DType> gradient = {};
 
   bool is_split() const { return parts.size() > 1; }
 };
 
-/// The weights that `program` (of a worker, with outputs grad/VARIABLE) reads and trains, in the graph's
-/// order. Patterns that match none of them go to `diagnostics`.
+/// Places the weights of the workers' `program`, which has outputs grad/VARIABLE, in the graph's order.
+/// Patterns of the configuration that match no weight are reported to `diagnostics`.
 std::vector<PlacedWeight> place_weights(const Program& program, const Config& config,
                                         Diagnostics& diagnostics);
 
-/// A variable, or rows of one, that a server keeps, and the number that it has in messages.
+/// A variable, or rows of one, that a server stores, and its id in messages.
 struct ServedVariable {
   uint32_t id = 0;
   int server = 0;
-  Variable variable;      ///< with the shape of what is there
-  int64_t first_row = 0;  ///< of the whole variable
+  Variable variable;      ///< has the shape of the stored part
+  int64_t first_row = 0;  ///< index of the first stored row in the whole variable
 
   int64_t bytes() const { return variable.shape.size() * static_cast<int64_t>(size_of(variable.dtype)); }
-  /// Where it begins in the whole variable.
+  /// The byte offset of the stored part in the whole variable.
   int64_t first_byte() const { return first_row > 0 ? bytes() / variable.shape[0].size * first_row : 0; }
 };
 
-/// What a server updates with. Inputs: grad/VARIABLE of its own weights, the loss, square/0 and so on of all
-/// gradients of the run in order, and `scalars`.
+/// The graph with which a server updates its weights. Its inputs are grad/VARIABLE of its own weights, the
+/// loss, square/0, square/1, ... (the sums of squares of all gradients of the run, in order), and `scalars`.
 struct ServerGraph {
-  std::unique_ptr<Graph> update;  ///< outputs grad_norm, finite
+  std::unique_ptr<Graph> update;  ///< has the outputs grad_norm and finite
   std::vector<StepScalar> scalars;
 };
 ServerGraph build_server_graph(const std::vector<PlacedWeight>& weights, int server,
                                const UpdateOptions& options);
 
-/// All variables of all servers: weights, each with its slots.
+/// Returns all variables of all servers: the weights, each with its optimizer slots.
 std::vector<ServedVariable> served_variables(const std::vector<PlacedWeight>& weights, int servers,
                                              const UpdateOptions& options);
 
-/// How much each server keeps, and what is split, one line each.
+/// Returns lines that say how much each server stores and which weights are split.
 std::vector<std::string> describe_placement(const std::vector<PlacedWeight>& weights,
                                             const std::vector<ServedVariable>& variables, int servers);
 

@@ -28,7 +28,7 @@ ParameterClientOptions client_options(const Session& session, const ParameterSer
           .collective_timeout = in_milliseconds(config.cluster.collective_timeout)};
 }
 
-/// What both kinds of workers do.
+/// The common part of synchronous and asynchronous workers.
 class WorkerSteps : public StepRunner {
  public:
   WorkerSteps(const Session& session, const ParameterServerPlan& plan, Executor& executor,
@@ -97,8 +97,8 @@ void WorkerSteps::set_variables(const RunState& state, std::optional<int64_t> la
                  .rate_scale = state.rate_scale});
 }
 
-/// Of the variables that this process has. One that is stored once and whole is received where it lies. A
-/// server that is asked to stop asks this process, too.
+/// Pulls the wanted variables that this process has. A variable that is stored once, whole and on the host is
+/// received in place. A stop signal that a server received is passed on to this process.
 PulledState WorkerSteps::pull(int64_t version, const Filter& wanted) {
   std::vector<PulledVariable> pulled;
   std::map<std::string, HostTensor> staged;
@@ -189,7 +189,7 @@ class SynchronousSteps final : public WorkerSteps {
   int64_t at_ = 0;
 };
 
-/// Asks for the sums of squares and adds them up as one server would.
+/// Requests the sums of squares from the servers and adds them in the order in which a single server would.
 void SynchronousSteps::update(int64_t step) {
   const std::vector<std::vector<double>> by_server = client_.squares(step);
   std::vector<size_t> next(by_server.size());
@@ -252,7 +252,7 @@ class AsynchronousSteps final : public WorkerSteps {
     return &*batch_;
   }
 
-  /// Others have made the last update.
+  /// Takes the state of the run from server 0; other workers have made the last updates.
   void take(const DealtBatch& at, RunState& state) {
     state.step = at.step;
     state.next_row = at.next_row;
@@ -262,12 +262,12 @@ class AsynchronousSteps final : public WorkerSteps {
   }
 
   std::optional<Batch> batch_;
-  int64_t number_ = 0;  ///< of the batch, counted from the beginning of the stream
+  int64_t number_ = 0;  ///< number of the batch from the beginning of the stream
   Committed committed_;
-  std::vector<int64_t> logged_;  ///< histogram at the last log line
+  std::vector<int64_t> logged_;  ///< histogram of staleness at the last log line
 };
 
-/// A barrier: until no worker has a batch. A batch of a worker that is gone is done here.
+/// A barrier: waits until no worker has a batch. The batches of lost workers are processed here.
 void AsynchronousSteps::hold(RunState& state) {
   DealtBatch at = client_.pause();
   for (; at.row >= 0; at = client_.pause()) run(*read(at.row), state);

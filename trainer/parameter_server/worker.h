@@ -1,9 +1,9 @@
-// A worker of a run with parameter servers: it computes gradients and pushes them to the servers, which
-// update the variables, and pulls these.
+// A worker of a run with parameter servers. It computes gradients and pushes them to the servers, which
+// update the variables, and pulls the variables.
 //
-// Synchronous: the workers run one program over all their positions and a step is the sum of their gradients,
-// with the bits of an all_reduce. Asynchronous: each worker takes a batch from server 0 when it is done with
-// the one before, and its gradient is a step of its own.
+// Synchronous training: the workers run one program over all their mesh positions, and a step applies the sum
+// of their gradients, which has the same bits as an all_reduce. Asynchronous training: each worker takes its
+// next batch from server 0 when it has finished the previous one, and each gradient is a step of its own.
 #pragma once
 
 #include <memory>
@@ -14,13 +14,13 @@
 
 namespace mtf {
 
-/// `executor`: of plan.program. `variables`: of the worker; the chief (worker 0) has all that the servers
-/// have. Connects to the servers. All three outlive it.
+/// Connects to the servers. `executor` runs plan.program on the worker's `variables`; the chief (worker 0)
+/// has all variables of the servers. All arguments must outlive the result.
 std::unique_ptr<StepRunner> steps_with_servers(const Session& session, const ParameterServerPlan& plan,
                                                Executor& executor, VariableStore& variables);
 
-/// The run of a worker in asynchronous training that is not the chief: it works on batches until there are no
-/// more. The exit code.
+/// Runs a worker of asynchronous training that is not the chief: it processes batches until there are no
+/// more. Returns the exit code.
 int work_asynchronously(Session& session, Diagnostics& diagnostics);
 
 }  // namespace mtf

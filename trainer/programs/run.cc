@@ -33,7 +33,8 @@ namespace {
 
 constexpr std::string_view kVersion = MTF_VERSION;
 constexpr std::string_view kProgram = "mtf-train";
-/// A process with a wrong configuration looks so long for others to tell them.
+/// The time for which a process with a wrong configuration looks for other processes, to report the error to
+/// them.
 constexpr Milliseconds kTell(200);
 
 constexpr std::string_view kHelp =
@@ -84,14 +85,14 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 loss or gradient
 the run was lost, 130 and 143 stopped by SIGINT and SIGTERM after saving.
 )";
 
-/// Help of the section `model` is that of its types.
+/// Returns the help of a section. That of the section `model` is the help of its types.
 std::string config_help(const std::string& section) {
   if (section == "model") return config::help<ModelChoice>();
   if (section.starts_with("model.")) return config::help<ModelChoice>(section.substr(6));
   return config::help<Config>(section);
 }
 
-/// The other processes of the run. Explain needs none.
+/// Connects to the other processes of the run; run.mode=explain needs none.
 std::shared_ptr<ProcessGroup> join_processes(const Config& config, Profile* profile,
                                              Diagnostics& diagnostics) {
   const bool alone = !config.launch.several() || is_parameter_server(config) || is_asynchronous(config);
@@ -101,7 +102,7 @@ std::shared_ptr<ProcessGroup> join_processes(const Config& config, Profile* prof
     access = cluster_access(config);
   } catch (const Error& error) {
     diagnostics.add(error);
-    return one_process();  // the others would not believe it
+    return one_process();  // without its secret the others would not accept this process
   }
   if (diagnostics.has_errors())
     return absent_process(config.launch, access, build_of_program(kVersion), kTell);
@@ -145,7 +146,7 @@ int run_mode(Config config, const std::shared_ptr<ProcessGroup>& processes,
   return 0;
 }
 
-/// This program with the same words as one process for each GPU.
+/// Runs this program with the same command line as one process per GPU.
 int run_on_gpus(const CommandLine& command_line, int processes) {
   LaunchCommand command{
       .processes = processes, .jobs = {}, .command = {std::filesystem::read_symlink("/proc/self/exe")}};
@@ -174,7 +175,7 @@ int run_files(const CommandLine& command_line) {
 
 }  // namespace
 
-/// A path of keys, such as `train.steps`.
+/// True if the word is a configuration key, such as `train.steps`.
 static bool is_key(const std::string& word) {
   return word.find('.') != std::string::npos &&
          std::ranges::any_of(configuration_keys(),
@@ -245,7 +246,8 @@ int run(const CommandLine& command_line) {
 
 int run_main(const std::vector<std::string>& words) {
   prepare_process();
-  // Freed blocks of this size go back to the system at once: a run holds the memory of its plan and no more.
+  // Large blocks are returned to the system when they are freed, so that a run holds only the memory of its
+  // plan.
   ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
   try {
     return run(parse_command_line(words));

@@ -67,7 +67,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage.
 
 struct Options {
   bool help = false;
-  std::string encode, decode;  ///< the vocabulary; empty: something else is to be done
+  std::string encode, decode;  ///< the vocabulary to encode or decode with; empty: not requested
   bool pieces = false;
   std::string output;
   SentencePieceTraining vocabulary;
@@ -191,7 +191,7 @@ TextSample read_texts(const Options& options) {
 }
 
 void train(const Options& options) {
-  // Found now rather than after the training.
+  // An unwritable directory is reported before the training.
   const std::string directory = directory_of(options.output);
   if (::access(directory.c_str(), W_OK) != 0)
     throw Error(ErrorKind::kSystem,
@@ -223,7 +223,7 @@ std::unique_ptr<Vocabulary> open(const std::string& name) {
   return read_vocabulary(options);
 }
 
-/// A token as one word: tensor2tensor's have blanks.
+/// Returns a token as one word; the tokens of tensor2tensor contain blanks.
 std::string one_word(const std::string& piece) {
   std::string word;
   for (const char character : printable(piece)) {
@@ -241,8 +241,8 @@ void write_line(const std::string& line) {
     throw Error(ErrorKind::kSystem, "standard output: cannot be written: " + system_message(errno));
 }
 
-/// What training data would be of the line: without the mark in front of a file. Throws Error (kData) when it
-/// is no UTF-8.
+/// Returns a line as training data are read: without the byte order mark at the begin of a file. Throws Error
+/// (kData) when it is not valid UTF-8.
 std::string_view text_of(std::string_view line, int64_t number) {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (number == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());

@@ -1,4 +1,4 @@
-// The program mtf-vocab: makes SentencePiece vocabularies and shows what vocabularies do to texts.
+// The program mtf-vocab, which trains SentencePiece vocabularies, and encodes and decodes texts.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace mtf {
 
-/// `words`: the arguments. Returns the exit code.
+/// Runs mtf-vocab with the arguments `words` and returns the exit code.
 int vocab_main(const std::vector<std::string>& words);
 
 }  // namespace mtf

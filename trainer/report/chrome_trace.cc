@@ -19,7 +19,7 @@ std::string json_text(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// A file of events that is written piece by piece.
+/// Writes a file of events piece by piece.
 class EventWriter {
  public:
   explicit EventWriter(const std::string& path)
@@ -54,7 +54,7 @@ class EventWriter {
   std::string text_;
 };
 
-/// Parts of an event that its label decides.
+/// Caches the parts of an event that depend only on its label.
 class LabelTexts {
  public:
   const std::string& of(const ProfileLabel* label) {
@@ -84,7 +84,7 @@ std::string arguments_of(const ProfileTrack::Span& span, LabelTexts& texts) {
   return arguments;
 }
 
-/// Microseconds.
+/// Returns a time in microseconds.
 std::string time_text(int64_t nanoseconds) {
   return fmt::format("{:.3f}", static_cast<double>(nanoseconds) / 1e3);
 }
@@ -111,7 +111,8 @@ int write_chrome_trace(const std::string& path, const Profile& profile, const Tr
     const auto recorded = tracks[thread]->spans();
     std::vector<ProfileTrack::Span> spans(recorded.begin(), recorded.end());
     std::ranges::sort(spans, [](const auto& a, const auto& b) {
-      return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;  // what contains others comes first
+      // A span comes before those that it contains.
+      return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
     });
     for (const ProfileTrack::Span& span : spans) {
       file.add(fmt::format(R"({{"ph": "X", "pid": {}, "tid": {}, {}, "ts": {}, "dur": {}, "args": {{{}}}}})",

@@ -1,8 +1,8 @@
-// A profile as a file in the Trace Event Format, which ui.perfetto.dev and chrome://tracing show: one
-// process, one thread for each track.
+// Writes a profile in the Trace Event Format, which ui.perfetto.dev and chrome://tracing display: one
+// process, with one thread per track.
 //
-//   write_chrome_trace("profile.rank-1.json", profile, {.rank = 1, .name = "rank 1 on alpha", .origin =
-//   origin});
+//   const TracedProcess process{.rank = 1, .name = "rank 1 on alpha", .origin = origin};
+//   write_chrome_trace("profile.rank-1.json", profile, process);
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,15 @@ namespace mtf {
 struct TracedProcess {
   int rank = 0;
   std::string name;
-  int64_t origin = 0;  ///< of the file's times: system_nanoseconds() of a moment, the same in all processes
+  /// The zero of the file's times: system_nanoseconds() at a moment that is the same for all processes.
+  int64_t origin = 0;
 };
 
-/// Nanoseconds since 1970 by the machine's clock, on which processes agree as well as their machines do.
+/// Returns the nanoseconds since 1970 by the machine's clock. Processes on different machines agree as well
+/// as the machines' clocks do.
 int64_t system_nanoseconds();
 
-/// Returns 0 or the system's error number.
+/// Writes the file and returns 0 or the system's error number.
 int write_chrome_trace(const std::string& path, const Profile& profile, const TracedProcess& process);
 
 }  // namespace mtf

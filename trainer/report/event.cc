@@ -9,7 +9,7 @@ namespace {
 using protozero::pbf_wire_type;
 using protozero::tag_and_type;
 
-// Numbers of fields: tensorflow/core/util/event.proto and tensorflow/core/framework/summary.proto.
+// Field numbers of TensorFlow's tensorflow/core/util/event.proto and tensorflow/core/framework/summary.proto.
 namespace event_field {
 constexpr protozero::pbf_tag_type wall_time = 1, step = 2, file_version = 3, summary = 5, session_log = 7;
 }

@@ -1,4 +1,5 @@
-// TensorFlow's Event message, as far as scalars need it: what TensorBoard reads from event files.
+// Serialises and parses TensorFlow's Event message, the content of TensorBoard's event files, as far as
+// scalars need it.
 //
 //   const std::string bytes = event_bytes({.step = 100, .scalars = {{"train/loss", 0.5f}}});
 //   const std::optional<Event> event = parse_event(bytes);
@@ -17,12 +18,13 @@ struct Event {
   double wall_time = 0;  ///< seconds since 1970
   int64_t step = 0;
   std::string file_version = {};  ///< "brain.Event:2" in the first event of each file
-  bool session_start = false;     ///< a TensorBoard that is looking on forgets what it has from this step on
-  std::vector<std::pair<std::string, float>> scalars = {};  ///< tag and value
+  /// A running TensorBoard discards what it has from this step on.
+  bool session_start = false;
+  std::vector<std::pair<std::string, float>> scalars = {};  ///< pairs of tag and value
 };
 
 std::string event_bytes(const Event& event);
-/// Nothing when `message` is no Event. What is not kept in Event is passed over.
+/// Parses a message; nullopt if it is no Event. Fields that the struct does not have are ignored.
 std::optional<Event> parse_event(std::string_view message);
 
 }  // namespace mtf

@@ -26,7 +26,7 @@ double wall_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// The event files of a directory in the order of their names, in which TensorBoard reads them.
+/// Returns the event files of a directory in the order of their names, in which TensorBoard reads them.
 std::vector<std::string> event_files(const std::string& directory) {
   std::vector<std::string> paths;
   std::error_code error;
@@ -43,7 +43,8 @@ std::vector<std::string> event_files(const std::string& directory) {
   return paths;
 }
 
-/// A name after those of all files that are there, also when they were made within this second.
+/// Returns a name that sorts after those of all existing files, even if they were created within the same
+/// second.
 std::string new_file_name(const std::string& directory) {
   auto seconds = static_cast<int64_t>(wall_time());
   for (const std::string& path : event_files(directory)) {
@@ -58,13 +59,14 @@ std::string new_file_name(const std::string& directory) {
   return (fs::path(directory) / name).string();
 }
 
-/// What every file begins with: the version of the format, and the step at which a run begins or continues.
+/// Returns the beginning of a file: the version of the format, and the step at which the run begins or
+/// resumes.
 std::string file_header(int64_t step) {
   return tfrecord_frame(event_bytes({.wall_time = wall_time(), .file_version = "brain.Event:2"})) +
          tfrecord_frame(event_bytes({.wall_time = wall_time(), .step = step, .session_start = true}));
 }
 
-/// What stays of a file.
+/// The parts of a file that are kept.
 struct KeptEvents {
   std::vector<ByteRange> ranges;
   bool scalars = false;
@@ -83,7 +85,7 @@ KeptEvents kept_events(const std::string& path, const KeepEvent& keep) {
       kept.scalars |= scalars;
     }
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kData) throw;  // a torn end is what was looked for
+    if (error.kind() != ErrorKind::kData) throw;  // an incomplete end of the file is cut off
   }
   return kept;
 }

@@ -1,10 +1,10 @@
-// Scalars for TensorBoard: `tensorboard --logdir runs` draws them.
+// Writes scalars for TensorBoard: `tensorboard --logdir runs` displays them.
 //
-//   EventFile events("runs/mnist", 0);   // of a run at step 0
+//   EventFile events("runs/mnist", 0);   // for a run at step 0
 //   events.write(100, {{"train/loss", 0.31}, {"train/learning_rate", 0.01}});
 //
-// The format: records (data/text/tfrecord.h) of TensorFlow's Event message (event.cc), in files
-// named events.out.tfevents.<seconds>.<host>.<pid>.0. A run that continues writes a file of its own.
+// The files are named events.out.tfevents.<seconds>.<host>.<pid>.0 and contain records (data/text/tfrecord.h)
+// of TensorFlow's Event message (event.h). A run that resumes writes a new file.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +20,25 @@ namespace mtf {
 
 class EventFile {
  public:
-  /// The file is created by the first write. `step`: what was read of later steps does not count any more; a
-  /// TensorBoard that is looking on forgets it.
+  /// `step` is the step from which the run begins or resumes; a running TensorBoard discards later steps that
+  /// it has read. The file is created by the first write.
   EventFile(std::string directory, int64_t step) : directory_(std::move(directory)), begin_(step + 1) {}
 
-  /// Each (tag, value) as a scalar summary, at the time of the call. Whole or not at all, not kept back in
-  /// memory. Throws Error (kSystem) when it cannot be written.
+  /// Writes each (tag, value) as a scalar summary, immediately and in one system call. Throws Error (kSystem)
+  /// when that fails.
   void write(int64_t step, const Metrics& scalars);
 
  private:
   std::string directory_;
-  int64_t begin_;  ///< the first step of the file
+  int64_t begin_;  ///< first step of the file
   std::optional<AppendFile> file_;
 };
 
-/// Whether an event stays; `tag`: its first.
+/// Returns true if an event is kept; `tag` is the event's first tag.
 using KeepEvent = std::function<bool(int64_t step, std::string_view tag)>;
 
-/// Cuts all event files of `directory`: scalars that are not to be kept and torn ends go, and files that then
-/// hold no scalar. Killed at any moment, it leaves files that a second call mends. Throws Error (kSystem).
+/// Removes from all event files of `directory` the scalars that are not to be kept and incomplete ends, and
+/// deletes files without scalars. If it is killed, a second call repairs the files. Throws Error (kSystem).
 void cut_event_files(const std::string& directory, const KeepEvent& keep);
 
 }  // namespace mtf

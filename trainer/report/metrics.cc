@@ -17,8 +17,8 @@
 namespace mtf {
 namespace {
 
-/// The step of a line that json_line() has written; none when the line is torn. In a flat object no string
-/// can hold `"step":`, whose quotes would be escaped.
+/// Returns the step of a line of json_line(); nullopt if the line is incomplete. In a flat object no string
+/// can contain `"step":`, since its quotes would be escaped.
 std::optional<int64_t> step_of(std::string_view line) {
   constexpr std::string_view key = "\"step\":";
   if (!line.starts_with('{') || !line.ends_with('}')) return std::nullopt;
@@ -63,7 +63,7 @@ void cut_json_lines(const std::string& path, int64_t step) {
   std::vector<ByteRange> kept;
   std::string line;
   int64_t begin = 0;
-  while (std::getline(file, line) && !file.eof()) {  // at the end of the file: a line without its newline
+  while (std::getline(file, line) && !file.eof()) {  // eof: the line has no newline
     const int64_t end = begin + std::ssize(line) + 1;
     const std::optional<int64_t> line_step = step_of(line);
     if (line_step && *line_step <= step) add_range(kept, {begin, end});

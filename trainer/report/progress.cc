@@ -25,32 +25,33 @@ std::unique_ptr<spdlog::logger> make_log(const ProgressOptions& options) {
         "run", std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.log_file, !options.append));
     log->set_pattern("%Y-%m-%d %H:%M:%S.%e %l: %v");
     log->flush_on(spdlog::level::info);
-    log->set_error_handler([](const std::string&) {});  // else it prints beside our one line of error
+    log->set_error_handler([](const std::string&) {});  // otherwise spdlog prints its errors itself
     return log;
   } catch (const spdlog::spdlog_ex& error) {
     throw Error(ErrorKind::kSystem, error.what());
   }
 }
 
-/// A terminal that understands "to the beginning of the line" and "erase to its end".
+/// True if standard error is a terminal that supports "carriage return" and "erase to end of line".
 bool stderr_is_terminal() {
   const char* type = std::getenv("TERM");
   return ::isatty(STDERR_FILENO) == 1 && type != nullptr && *type != '\0' && std::string_view(type) != "dumb";
 }
 
-/// Asked before each drawing: a window may change.
+/// Returns the current width; it is called before each drawing, since windows are resized.
 int terminal_width() {
   winsize size{};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/// Not fmt::print, which throws when the disk is full or the terminal is gone.
+/// Prints a text and ignores errors, unlike fmt::print, which throws when the disk is full or the terminal is
+/// gone.
 void show(const std::string& text) {
   std::fputs(text.c_str(), stderr);
   std::fflush(stderr);
 }
 
-/// Of a line. Those of the highest rank go first when a terminal is narrow.
+/// A part of the progress line. On a narrow terminal parts of the highest rank are omitted first.
 struct Part {
   int rank;
   std::string text;
@@ -72,18 +73,18 @@ std::vector<Part> parts_of(const ProgressState& state) {
   return parts;
 }
 
-/// "[###.......] " in `room` columns; empty where they do not suffice or the total is not known.
+/// Returns "[###.......] " in at most `room` columns; empty if they do not suffice or the total is not known.
 std::string bar_of(int64_t done, int64_t total, int64_t room) {
   room -= 3;
   if (total <= 0 || room < 10) return {};
-  // Does not tremble with the length of the numbers.
+  // The width is rounded, so that it does not change with the length of the numbers.
   const auto width = std::min<int64_t>(room / 10 * 10, 40);
   const double share = std::clamp(static_cast<double>(done) / static_cast<double>(total), 0.0, 1.0);
   const auto full = static_cast<int64_t>(share * static_cast<double>(width));
   return fmt::format("[{}{}] ", std::string(full, '#'), std::string(width - full, '.'));
 }
 
-/// The parts with a rank below `ranks`.
+/// Joins the parts with a rank below `ranks`.
 std::string joined(const std::vector<Part>& parts, int ranks) {
   std::string line;
   for (const Part& part : parts) {
@@ -147,7 +148,7 @@ void Progress::clear_bar() {
 
 void Progress::draw(const ProgressState& state) {
   if (!terminal_) return info(progress_line(state));
-  // The last column stays free: some terminals go to the next line when it is written.
+  // The last column stays empty, since some terminals wrap the line when it is written.
   show_bar(progress_bar(state, std::max(1, terminal_width() - 1)));
 }
 

@@ -1,6 +1,6 @@
-// What a person sees of a run on standard error: messages, a line every few seconds, or on a terminal a
-// progress bar. Everything but the bar also goes to log.txt in the run's directory. A run does not end
-// because nobody can read it: what cannot be shown or logged is lost.
+// Shows a run's messages and progress on standard error: a line every few seconds, or a progress bar on a
+// terminal. Everything except the bar is also written to log.txt in the run's directory. Errors of output are
+// ignored, so that they do not end a run.
 //
 //   Progress progress({.log_file = "runs/mnist/log.txt"});
 //   progress.info("training on 60,000 examples");
@@ -21,20 +21,20 @@ class logger;
 
 namespace mtf {
 
-/// Where a run stands.
+/// The progress of a run.
 struct ProgressState {
-  int64_t step = 0;   ///< steps done
-  int64_t total = 0;  ///< steps of the whole run; 0: not known
+  int64_t step = 0;   ///< number of completed steps
+  int64_t total = 0;  ///< number of steps of the whole run; 0: not known
   double epoch = 0;
   double loss = 0;
   double examples_per_second = 0;
-  std::optional<double> tokens_per_second = {};  ///< shown in place of examples: of models that read texts
+  std::optional<double> tokens_per_second = {};  ///< shown instead of examples, for models that read texts
   std::optional<double> utilization = {};        ///< model-FLOPs utilization, 0 .. 1
-  int64_t memory_bytes = 0;                      ///< of this process; 0: not known
+  int64_t memory_bytes = 0;                      ///< memory of this process; 0: not known
   std::optional<double> seconds_left = {};
 };
 
-/// Work on data before a run begins.
+/// The progress of preparing data before a run.
 struct WorkState {
   std::string_view what;  ///< "tokenising"
   int64_t done = 0;
@@ -42,9 +42,9 @@ struct WorkState {
 };
 
 struct ProgressOptions {
-  std::string log_file;  ///< empty: none
-  bool append = false;   ///< log.txt goes on after what it has; false: it is written anew
-  bool quiet = false;    ///< nothing on standard error
+  std::string log_file;  ///< empty: no log file
+  bool append = false;   ///< true: appends to the log file; false: truncates it
+  bool quiet = false;    ///< prints nothing to standard error
   double line_seconds = 5;
   double bar_seconds = 0.1;
 };
@@ -57,13 +57,15 @@ class Progress {
 
   void info(const std::string& message);
   void warning(const std::string& message);
-  /// To the log file alone.
+  /// Writes a message only to the log file.
   void record(const std::string& message);
-  /// Cheap: draws only when the last drawing is old enough. The first call draws.
+  /// Shows the state if the last drawing is old enough; the first call always does. It is cheap to call in
+  /// each step.
   void update(const ProgressState& state);
-  /// The same, but work that is done at once is not shown at all.
+  /// Shows the progress of preparing data in the same way, but not in the first interval, so short work is
+  /// not shown.
   void update(const WorkState& state);
-  /// Removes the bar.
+  /// Removes the progress bar.
   void finish();
 
  private:
@@ -82,17 +84,17 @@ class Progress {
   std::unique_ptr<spdlog::logger> log_;
 };
 
-/// "step 100/3000  epoch 0.33  loss 0.3123  25,000 examples/s  38.2 % MFU  1.21 GB  11 s left".
+/// Returns "step 100/3000  epoch 0.33  loss 0.3123  25,000 examples/s  38.2 % MFU  1.21 GB  11 s left".
 std::string progress_line(const ProgressState& state);
-/// The same with a bar before it, in at most `columns` >= 1 characters: where they do not suffice, first the
-/// bar goes, then memory, utilization, epoch, speed, time left and loss.
+/// Returns the line after a bar, in at most `columns` >= 1 characters. If it is too long, first the bar is
+/// omitted, then memory, utilization, epoch, speed, time left and loss.
 std::string progress_bar(const ProgressState& state, int columns);
-/// "tokenising  42 %", on a terminal with a bar before it where `columns` suffice.
+/// Returns "tokenising  42 %"; work_bar() puts a bar before it if `columns` suffice.
 std::string work_line(const WorkState& state);
 std::string work_bar(const WorkState& state, int columns);
-/// "950 ms", "45 s", "3 min 05 s", "2 h 10 min".
+/// Returns "950 ms", "45 s", "3 min 05 s" or "2 h 10 min".
 std::string duration_text(double seconds);
-/// "3.211 MB": four digits, units of powers of 1000.
+/// Returns "3.211 MB", with four digits and units of powers of 1000.
 std::string bytes_text(double bytes);
 
 }  // namespace mtf

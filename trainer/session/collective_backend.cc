@@ -13,12 +13,12 @@
 namespace mtf {
 namespace {
 
-/// What a process knows of itself; no text has more than one line.
+/// What a process knows about its own use of NCCL. Each text is one line.
 struct BackendFacts {
   std::string machine, gpu;
-  std::string nccl;      ///< its version; empty: it was not asked for
-  std::string obstacle;  ///< why it cannot use NCCL; empty: it can
-  bool insists = false;  ///< on NCCL
+  std::string nccl;      ///< version of NCCL; empty if it was not queried or is not available
+  std::string obstacle;  ///< the reason why it cannot use NCCL; empty if it can
+  bool insists = false;  ///< true if the configuration requires NCCL
 
   std::string to_text() const {
     return fmt::format("{}\n{}\n{}\n{}\n{}", machine, gpu, nccl, insists ? "nccl" : "", obstacle);
@@ -39,7 +39,7 @@ struct BackendFacts {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-/// Of this boot of the machine, whatever names containers have.
+/// Returns an identifier of this boot of the machine, which is the same in all containers.
 std::string machine_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
@@ -66,7 +66,7 @@ BackendFacts own_facts(const Session& session) {
   return facts;
 }
 
-/// Empty: all can use NCCL.
+/// Returns the reason why NCCL cannot be used; empty if all processes can use it.
 std::string obstacle_of(const std::vector<BackendFacts>& all) {
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (!all[rank].obstacle.empty()) return fmt::format("rank {}: {}", rank, all[rank].obstacle);

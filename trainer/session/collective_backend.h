@@ -1,5 +1,5 @@
-// What carries collectives between the processes of a run (`cluster.collectives`): NCCL from GPU to GPU, or
-// Gloo through the host.
+// Chooses the backend of collectives between the processes of a run (`cluster.collectives`): NCCL from GPU to
+// GPU, or Gloo through host memory.
 #pragma once
 
 #include <memory>
@@ -12,16 +12,16 @@ namespace mtf {
 struct Session;
 
 struct CollectiveBackend {
-  std::shared_ptr<Communicator> communicator;  ///< null: that of the processes, Gloo
-  std::string description;                     ///< for the log; empty: nothing was chosen
+  std::shared_ptr<Communicator> communicator;  ///< null: the communicator of the processes (Gloo)
+  std::string description;                     ///< text for the log; empty: there was no choice
 };
 
-/// Of processes with GPUs; they call it together, once they are connected. NCCL needs a GPU for each process,
-/// and the same version in all. Throws Error (kConfig), in all of them, that says why it cannot be where
-/// `cluster.collectives` insists.
+/// Chooses the backend for processes with GPUs. The call is collective. NCCL needs a separate GPU for each
+/// process and the same version in all. Throws Error (kConfig) in all processes, with the reason, if NCCL
+/// cannot be used but `cluster.collectives` requires it.
 CollectiveBackend choose_collective_backend(const Session& session);
 
-/// Whether NCCL is to carry the collectives of several processes, as far as this process alone can tell.
+/// True if the collectives between processes use NCCL or, before the choice, if this process could use it.
 bool expects_nccl(const Session& session);
 
 }  // namespace mtf

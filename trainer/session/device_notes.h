@@ -1,4 +1,4 @@
-// What the devices of a run have to say when it begins: what they lack, and what carries its collectives.
+// Prints notes on the devices when a run begins: features that they lack, and the backend of collectives.
 //
 //   check_same_run(session, ...);
 //   show_device_notes(session);
@@ -9,9 +9,9 @@
 
 namespace mtf {
 
-/// Once the processes have been compared, and the devices may be connected.
+/// Prints the notes to a log. It must be called after check_same_run().
 void show_device_notes(const Session& session, Progress& progress);
-/// On standard error, by process 0: of runs that have no log.
+/// Prints the notes to standard error in process 0, for runs without a log.
 void show_device_notes(const Session& session);
 
 }  // namespace mtf

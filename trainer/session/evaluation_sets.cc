@@ -10,7 +10,7 @@
 namespace mtf {
 namespace {
 
-/// `written`: texts can be written for the data set.
+/// Reports unknown metrics. `written`: the model can generate texts for the data set.
 void check_metrics(const EvaluationSet& set, const Model& model, bool written, const Mark& mark,
                    Diagnostics& diagnostics) {
   std::vector<std::string> known = model.metrics();
@@ -23,13 +23,13 @@ void check_metrics(const EvaluationSet& set, const Model& model, bool written, c
   }
 }
 
-/// What the examples of all data sets must look like, and whose examples do.
+/// The source whose features all data sets must have, and its name.
 struct ExpectedExamples {
   const Source& source;
-  std::string name;  ///< "data.train"
+  std::string name;  ///< name in messages: "data.train"
 };
 
-/// The model's features must look the same in both.
+/// Reports features of the model whose dtypes, shapes or vocabularies differ.
 void check_features(const EvaluationSet& set, const ExpectedExamples& examples, const Model& model,
                     const Mark& mark, Diagnostics& diagnostics) {
   const std::vector<Feature>&here = set.source->features(), &there = examples.source.features();
@@ -61,13 +61,13 @@ EvaluationTexts read_texts(const TextSourceOptions& source, const EvaluationSet&
   return texts;
 }
 
-/// Texts can be written for the data set, and measured.
+/// True if the model can generate texts for the data set, and metrics of texts apply.
 bool writes_texts(const Session& session, const EvaluationSourceOptions& dataset) {
   const TextDecoder* decoder = session.model->decoder();
   return text_source(dataset.choice) && decoder != nullptr && decoder->has_encoder();
 }
 
-/// Of those that are measured by default.
+/// Returns the model's metrics that are measured by default.
 std::vector<std::string> default_metrics(const Model& model) {
   std::vector<std::string> names = model.metrics();
   std::erase_if(names, [](const std::string& name) { return !measured_by_default(name); });

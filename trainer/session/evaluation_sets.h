@@ -1,4 +1,4 @@
-// The data sets of evaluate.datasets: their sources, metrics and texts.
+// Opens the data sets of evaluate.datasets: their sources, metrics and texts.
 //
 //   for (const EvaluationSet& set : open_evaluation_sets(session, diagnostics)) ...
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace mtf {
 
-/// Metrics of written texts: bleu (13a), chrf, chrf++, ter, computed as mtf-bleu does.
+/// Returns the metrics of generated texts: bleu (13a), chrf, chrf++ and ter, computed as by mtf-bleu.
 std::vector<std::string> text_metric_names();
 bool is_text_metric(std::string_view name);
 
@@ -23,18 +23,19 @@ struct EvaluationSet {
   std::shared_ptr<const Source> source;
   std::vector<std::string> metrics;  ///< in the order of reports
   std::optional<int64_t> limit;
-  EvaluationTexts texts = {};  ///< where metrics of written texts are asked for
+  EvaluationTexts texts = {};  ///< set if there are metrics of generated texts
 
-  /// Of what the model computes, or of what it writes.
+  /// Returns the metrics of generated texts (`texts`), or those that the model computes.
   std::vector<std::string> metrics_of(bool texts) const;
 };
 
-/// The data sets of evaluate.datasets with their metrics, no source opened yet. Unknown metrics go to
-/// `diagnostics`.
+/// Returns the data sets of evaluate.datasets with their metrics, without sources. Unknown metrics are
+/// reported to `diagnostics`.
 std::vector<EvaluationSet> declared_evaluation_sets(const Session& session, Diagnostics& diagnostics);
 
-/// The same, opened. Unknown metrics, and features that differ from those of data.train (in
-/// run.mode=evaluate, which does not read it, from those of the first data set) go to `diagnostics`.
+/// Returns the data sets with open sources. Unknown metrics are reported to `diagnostics`, and so are
+/// features that differ from those of data.train or, in run.mode=evaluate, which does not read it, from those
+/// of the first data set.
 std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnostics& diagnostics);
 
 }  // namespace mtf

@@ -1,4 +1,4 @@
-// Batches of examples on their way into a program.
+// Feeds batches of examples to a program.
 //
 //   Prefetcher batches(BatchStream(source, training, rows_of(program, hosting)));
 //   feed_batch(executor, *source, *batches.next());
@@ -11,10 +11,10 @@
 
 namespace mtf {
 
-/// The rows of each batch of `program` that the positions of one process read.
+/// Returns the rows of each batch that the positions of one process read in `program`.
 BatchRows rows_of(const Program& program, Hosting hosting);
 
-/// Copies the features that `program` has as inputs from `batch`, a batch of `source`.
+/// Feeds the features of `batch`, a batch of `source`, that are inputs of the executor's program.
 void feed_batch(Executor& executor, const Source& source, const Batch& batch);
 
 }  // namespace mtf

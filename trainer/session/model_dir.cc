@@ -28,11 +28,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Time for a process that was killed to be gone, with its memory and devices.
+/// The time for a killed process to exit and release its memory and devices.
 constexpr std::chrono::seconds kLockPatience{5};
 constexpr std::chrono::milliseconds kBetweenLocks{50};
 
-/// Writes a file so that it is the old one or the whole new one. Throws Error (kSystem).
+/// Writes a file atomically. Throws Error (kSystem).
 void write_whole(const std::string& path, const std::string& text) {
   const int error = write_file(path, std::as_bytes(std::span(text)));
   if (error == 0) return;
@@ -41,14 +41,14 @@ void write_whole(const std::string& path, const std::string& text) {
 
 constexpr std::string_view kFlightRecord = "flight.rank-";
 
-/// A file that a run appends to, cuts or truncates where it lies.
+/// True for files that a run modifies in place.
 bool is_written_in_place(std::string_view name) {
   constexpr std::array<std::string_view, 5> beginnings = {"metrics.jsonl", "evaluate.jsonl", "log.",
                                                           "events.out.tfevents.", "profile."};
   return std::ranges::any_of(beginnings, [&](std::string_view begin) { return name.starts_with(begin); });
 }
 
-/// Names in the directory of a run that has none yet, too.
+/// Returns the sorted names in a directory; none if it does not exist.
 std::vector<std::string> names_in(const fs::path& directory) {
   std::vector<std::string> names;
   std::error_code error;
@@ -58,7 +58,8 @@ std::vector<std::string> names_in(const fs::path& directory) {
   return names;
 }
 
-/// Files that a run opens by their names: a link may lead anywhere, a pipe never ends.
+/// Reports files that a run would open but that are not regular files: a link may lead anywhere, a pipe never
+/// ends.
 void check_files(const fs::path& directory, const Mark& mark, Diagnostics& diagnostics) {
   for (const std::string& name : names_in(directory)) {
     const bool in_place = is_written_in_place(name);
@@ -78,12 +79,12 @@ void check_files(const fs::path& directory, const Mark& mark, Diagnostics& diagn
   }
 }
 
-/// The file that shows process 0 that process `rank` sees its directory.
+/// Returns the path of the file that shows process 0 that process `rank` shares its directory.
 std::string token_path(const Config& config, int rank) {
   return in_model_dir(config, fmt::format(".rank-{}", rank));
 }
 
-/// Written where that is possible, and removed at the end of its life.
+/// A token file. Errors of writing are ignored; the destructor removes the file.
 class TokenFile {
  public:
   TokenFile(std::string path, const std::string& token) : path_(std::move(path)) {
@@ -97,7 +98,7 @@ class TokenFile {
   const std::string path_;
 };
 
-/// In process 0: `tokens` of the processes, and what their files hold.
+/// Compares the tokens of the processes with the content of their files, in process 0.
 void compare_tokens(const Config& config, const std::vector<std::string>& tokens) {
   std::vector<std::string> blind;
   for (size_t rank = 1; rank < tokens.size(); ++rank) {
@@ -110,8 +111,8 @@ void compare_tokens(const Config& config, const std::vector<std::string>& tokens
               "`run.model_dir` must be on a disk that all processes share");
 }
 
-/// False when another process keeps the lock. File systems that know no locks give another error; then nobody
-/// is kept out.
+/// Waits for the lock; false if another process keeps it. On file systems without locks (another errno) it
+/// returns true without a lock.
 bool lock_soon(int descriptor) {
   const auto deadline = std::chrono::steady_clock::now() + kLockPatience;
   while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {

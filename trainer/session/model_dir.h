@@ -1,4 +1,4 @@
-// The directory of a run: who may write into it, and its config.yaml.
+// Functions on the directory of a run: its lock, its config.yaml, and checks.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@
 
 namespace mtf {
 
-/// run.model_dir/`name`.
+/// Returns the path of `name` in run.model_dir.
 std::string in_model_dir(const Config& config, const std::string& name);
 
-/// What a file holds; empty where it cannot be read.
+/// Returns the content of a file; empty if it cannot be read.
 std::string read_text(const std::string& path);
 
-/// True when the directory holds a run (a config.yaml). Reports a path that is no directory, or a directory
-/// with a run's files but without its configuration, or with links, pipes or directories in the place of
-/// files that a run appends to and cuts: they may lead anywhere.
+/// True if the directory holds a run, which has a config.yaml. Reports a path that is no directory, a
+/// directory with a run's files but without configuration, and links, pipes or directories in place of files
+/// to which a run appends: they may lead anywhere.
 bool holds_run(const Config& config, Diagnostics& diagnostics);
 
-/// The only process that writes into a run's directory, for as long as it lives.
+/// A lock that makes this process the only one that writes into a run's directory.
 class ModelDirLock {
  public:
-  /// Creates the directory if need be, and takes it away again when nothing was written into it. A lock that
-  /// another process has is waited for some seconds: that one may have been killed and not be gone yet.
+  /// Creates the directory if it does not exist; the destructor removes it if it is empty. If another process
+  /// has the lock, waits some seconds for it, since that process may have been killed and still be exiting.
   /// Throws Error (kSystem).
   explicit ModelDirLock(const Config& config);
   ~ModelDirLock();
@@ -38,23 +38,23 @@ class ModelDirLock {
   int descriptor_;
 };
 
-/// Makes sure that all processes of the run see the directory, which is there, of process 0: each leaves a
-/// file in it that process 0 looks for. They all call it. Throws Error (kSystem) that names those that do
-/// not.
+/// Checks that all processes of the run share the existing directory of process 0: each writes a file into
+/// it, which process 0 reads. The call is collective. Throws Error (kSystem), which names the processes that
+/// do not share it.
 void check_model_dir_is_shared(const Config& config, ProcessGroup& processes);
 
-/// Writes config.yaml, the resolved configuration, so that the file is always whole. What the run was trained
-/// with until `step` and says something else, `trained_with` or, where that is not known, the file, is first
-/// kept as config.step-N.yaml, N = `step` (where there is none yet: what came after it trained nothing that
-/// is left). Throws Error (kSystem).
+/// Atomically writes config.yaml, the resolved configuration. If the run was trained until `step` with
+/// another configuration (`trained_with`, or if that is empty the existing file), that one is first saved as
+/// config.step-N.yaml, N = `step`. An existing config.step-N.yaml is kept, since nothing that was trained
+/// after it remains. Throws Error (kSystem).
 void write_config(const Config& config, int64_t step, const std::string& trained_with);
 
-/// An Error (kSystem) when run.model_dir no longer leads to the directory of the run, `held`.
+/// Returns an Error (kSystem) if run.model_dir no longer leads to `held`, the directory of the run.
 std::optional<Error> model_dir_error(const Config& config, const HeldDirectory& held);
 
-/// File in which a process of this rank that fails leaves its last collectives.
+/// Returns the name of the file to which a failing process of this rank writes its last collectives.
 std::string flight_record_name(int rank);
-/// Removes what processes of this run left that failed (flight.rank-N.json). Throws nothing.
+/// Removes the files flight.rank-N.json that failed processes of this run have left. Errors are ignored.
 void remove_flight_records(const Config& config);
 
 }  // namespace mtf

@@ -1,11 +1,10 @@
 // Writes the timeline of some steps of a training run (section `profile`) into its directory: profile.json,
-// of several processes each its own profile.rank-N.json, with times that can be compared.
+// or with several processes a profile.rank-N.json for each, with a common time origin.
 //
 //   Profiler profiler(session, [&](const std::string& line) { log.info(line); });
 //   for (...) {
 //     profiler.begin_step();
-//     const ProfileSpan span = span_on(session.profile.get(), kMainTrack, "step", ProfileCategory::kStep,
-//     step);
+//     const ProfileSpan span = span_on(profile, kMainTrack, "step", ProfileCategory::kStep, step);
 //     ...
 //   }
 //   profiler.finish();
@@ -20,18 +19,17 @@
 
 namespace mtf {
 
-/// Null: the configuration asks for none.
+/// Returns null if the configuration requests no profile.
 std::unique_ptr<Profile> make_profile(const Config& config);
 
 class Profiler {
  public:
-  /// Where `session` has a profile, the processes of its communicator call it together. `note` gets a line
-  /// for people.
+  /// If `session` has a profile the call is collective. `note` receives a line for the log.
   Profiler(const Session& session, std::function<void(const std::string& line)> note);
 
-  /// Before each step: begins and ends what is profiled.
+  /// Must be called before each step; starts and ends the profile.
   void begin_step();
-  /// After the last step: writes the file, if that is still to be done.
+  /// Must be called after the last step; writes the file if it was not written yet.
   void finish();
 
  private:
@@ -39,7 +37,7 @@ class Profiler {
   const std::function<void(const std::string& line)> note_;
   Profile* const profile_;
   int64_t origin_ = 0;
-  int64_t steps_ = 0;  ///< begun
+  int64_t steps_ = 0;  ///< number of steps begun
   bool is_done_ = false;
 };
 

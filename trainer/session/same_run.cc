@@ -12,7 +12,7 @@ namespace {
 
 using Fields = std::vector<std::pair<std::string, std::string>>;
 
-/// Keys that may differ from machine to machine: they touch no result.
+/// True for keys that may differ between machines, since they do not affect results.
 bool is_own(std::string_view path) {
   constexpr std::array<std::string_view, 8> own = {"run.threads",  "run.memory_limit", "devices",
                                                    "cluster",      "data.cache",       "infer.output",
@@ -20,7 +20,7 @@ bool is_own(std::string_view path) {
   return std::ranges::any_of(own, [&](std::string_view key) { return is_below(path, key); });
 }
 
-/// Each value below `node` under the path of its key; lists are values.
+/// Adds each value below `node` under the path of its key. Lists are values.
 void add_values(const config::Node& node, const std::string& path, Fields& fields) {
   if (is_own(path)) return;
   if (node.is_map() && !node.entries().empty()) {

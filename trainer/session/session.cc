@@ -22,7 +22,7 @@ uint64_t data_seed(const Config& config) {
   return static_cast<uint64_t>(config.data.seed.value_or(config.run.seed));
 }
 
-/// `build()`; its errors of configuration are collected.
+/// Calls `build()` and adds its configuration errors to `diagnostics`.
 template <class Build>
 void collect_errors(const Build& build, Diagnostics& diagnostics) {
   try {
@@ -33,7 +33,7 @@ void collect_errors(const Build& build, Diagnostics& diagnostics) {
   }
 }
 
-/// Shows what a source of text is busy with, and for training what became of its texts.
+/// Shows the progress of preparing a source of text and, for training, the report on its texts.
 void show_progress(TextSettings& settings) {
   const auto progress = std::make_shared<Progress>(ProgressOptions{});
   const auto waiting = std::make_shared<bool>(false);
@@ -64,7 +64,7 @@ std::shared_ptr<const Source> open(const Session& session, const Options& option
     if (session.processes->is_first()) show_progress(context.text);
     return open_sources(options, context);
   } catch (const Error& error) {
-    if (diagnostics.has_errors()) return nullptr;  // the errors of the configuration come first
+    if (diagnostics.has_errors()) return nullptr;  // the errors of the configuration are reported first
     if (error.kind() != ErrorKind::kConfig) throw;
     diagnostics.add(error);
     return nullptr;
@@ -88,8 +88,9 @@ BySide<int64_t> declared_sizes(const Config& config) {
           vocabulary_size(languages.targets, config.mark("data.vocabulary"))};
 }
 
-/// The training data of modes that look at no example, and of a run whose vocabulary is still to be trained:
-/// what the configuration says of them. Null where only the files tell.
+/// Returns data.train without examples, with the features that the configuration declares, for modes that
+/// read no examples and for runs whose vocabulary is still to be trained. Returns null if only the files
+/// determine the features.
 std::shared_ptr<const Source> declared_source(const Config& config, const TrainSourceOptions& options) {
   const bool has_sizes = config.data.vocabulary && config.data.sequence_length;
   if (has_texts(options) && !has_sizes) return nullptr;
@@ -103,7 +104,7 @@ bool looks_at_examples(const Config& config) {
   return config.run.mode != RunMode::kExplain && config.run.mode != RunMode::kTrace;
 }
 
-/// Trains what `data.vocabulary` lacks, when nothing else is wrong with the run, and opens it.
+/// Trains missing vocabularies, if the run has no errors, and opens the vocabularies.
 void open_vocabularies(Session& session, const BeforeTexts& before_texts, Diagnostics& diagnostics) {
   const Config& config = session.config;
   if (!config.data.vocabulary || diagnostics.has_errors()) return;
@@ -112,7 +113,7 @@ void open_vocabularies(Session& session, const BeforeTexts& before_texts, Diagno
     std::optional<TrainStep> step;
     if (session.train_data) {
       const int64_t any = std::numeric_limits<int64_t>::max();
-      Diagnostics first_look;  // what is odd is said of the step that is run
+      Diagnostics first_look;  // its warnings are dropped; the step that is run repeats them
       step = build_step(session, train_step_options(config, session.layouts, any), first_look);
       for (const Problem& problem : first_look.errors()) diagnostics.add(problem);
     }
@@ -130,7 +131,7 @@ void open_vocabularies(Session& session, const BeforeTexts& before_texts, Diagno
       read_vocabularies(*config.data.vocabulary, config.run.model_dir.text, config.mark("data.vocabulary"));
 }
 
-/// Of modes that read texts from elsewhere: what the model reads and writes, without any example.
+/// Returns the features of the model, without examples, for modes that read texts from other files.
 std::shared_ptr<const Source> declared_texts(const Session& session) {
   std::vector<Feature> features;
   for (const Side side : kSides) {
@@ -159,7 +160,7 @@ void open_training_data(Session& session, const BeforeTexts& before_texts, Diagn
       open(session, *config.data.train, TextPurpose::kTraining, config.mark("data.train"), diagnostics);
 }
 
-/// Does the layout cut `evaluate.batch_size` evenly? Where it does not, that key is what is to be changed.
+/// True if the layout splits `evaluate.batch_size` evenly; otherwise reports an error that names this key.
 bool divides_evaluation_batch(const Session& session, Diagnostics& diagnostics) {
   const auto* size = std::get_if<int64_t>(&session.config.evaluate.batch_size);
   const int64_t parts = LayoutMap(session.layouts.mesh, session.layouts.activation).parts("batch");
@@ -176,7 +177,8 @@ LayoutSections layout_sections(const Config& config) {
   return {config.layout, config.parameter_layout, config.optimizer_layout, config.shared_layout};
 }
 
-/// Rules that the graphs of `names` do not use may be about what only evaluation or training has.
+/// Adds to `names` the dimensions of the evaluation and of the training step if some rules are still unused,
+/// since rules may concern only one of them.
 DimensionNames dimensions_of_model(const Session& session, const std::vector<Feature>& features,
                                    DimensionNames names) {
   const LayoutSections sections = layout_sections(session.config);
@@ -191,7 +193,7 @@ DimensionNames dimensions_of_model(const Session& session, const std::vector<Fea
   return names;
 }
 
-/// The graph of the training step has passed check_layouts.
+/// Reports unused layout rules. The graph of the training step has passed check_layouts().
 void check_rules(const Session& session, const Graph& step, Diagnostics& diagnostics) {
   DimensionNames names;
   names.add(step);
@@ -216,7 +218,7 @@ void check_layout_rules(const Session& session, Diagnostics& diagnostics) {
   try {
     check_unused_rules(layout_sections(config), session.layouts.mesh,
                        dimensions_of_model(session, examples->features(), {}), of_rules);
-  } catch (const Error& error) {  // the graphs of the mode itself tell what is wrong with the model
+  } catch (const Error& error) {  // errors of the model are reported when the mode builds its own graphs
     if (error.kind() != ErrorKind::kConfig) throw;
   }
   for (const Problem& problem : of_rules.errors()) diagnostics.add(problem);
@@ -224,7 +226,7 @@ void check_layout_rules(const Session& session, Diagnostics& diagnostics) {
 
 namespace {
 
-/// float32 is the default on every device.
+/// Adds a note that lower precision is faster: float32 is the default on every device.
 void hint_at_precision(const Session& session, Diagnostics& diagnostics) {
   const PrecisionOptions& precision = session.config.precision;
   if (session.backend->is_host() || session.config.run.mode != RunMode::kTrain ||
@@ -246,11 +248,11 @@ Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Dia
                      const BeforeTexts& before_texts) {
   Session session{std::move(config), std::move(processes), {}, nullptr, nullptr, {}, {}, nullptr};
   collect_errors([&] { session.backend = make_backend(session.config); }, diagnostics);
-  if (!session.backend) session.backend = make_cpu_backend();  // to look for further mistakes
+  if (!session.backend) session.backend = make_cpu_backend();  // to find further errors
   hint_at_precision(session, diagnostics);
   make_model_of(session, diagnostics);
   collect_errors([&] { session.layouts = make_layouts(session.config); }, diagnostics);
-  // Caches and vocabularies that the first one makes are there for the others.
+  // The other processes use the caches and vocabularies that the first one makes.
   session.processes->first_then_others("data",
                                        [&] { open_training_data(session, before_texts, diagnostics); });
   if (!has_training_step(session.config.run.mode)) check_layout_rules(session, diagnostics);
@@ -287,7 +289,7 @@ std::unique_ptr<Graph> build_evaluation(const Session& session, Diagnostics& dia
       [&] {
         graph = build_evaluation(*session.model, session.train_data->features(), batch_size,
                                  {precision_of(session.config), averaged_weights(session.config)});
-        // What is wrong or odd with the layout of the training step is so here too: said once.
+        // Problems of the layout also occur in the training step, and are reported only once.
         if (diagnostics.has_errors()) return;
         Diagnostics of_evaluation;
         check_layouts(*graph, session.layouts, of_evaluation);
@@ -329,7 +331,8 @@ PartitionOptions partition_options_of(const Session& session) {
   FlightOptions flights;
   if (const auto& memory = cluster.overlap_memory.value) flights.more = memory->value;
   if (!session.backend->is_host() && cluster.collectives != Collectives::kGloo) {
-    // All have the program of the first process, and before they know whether they can use NCCL.
+    // All processes plan with the hosting of process 0, since they need the same program. It is made before
+    // they know whether they can use NCCL.
     flights.scratch = [hosting = Hosting{hosting.processes, 0},
                        replicate = session.config.run.check_replicas](const Program& program,
                                                                       const Instruction& instruction) {

@@ -1,9 +1,9 @@
-// What every mode starts from: the checked configuration, the layouts, the model and its data.
+// The common state of all modes: the checked configuration, the layouts, the model and its data.
 //
 //   Diagnostics diagnostics;
 //   Session session = open_session(load_config(...), one_process(), diagnostics);
 //   const std::optional<TrainStep> step = build_step(session, options, diagnostics);
-//   diagnostics.throw_if_errors();                     // all that is wrong with the run, at once
+//   diagnostics.throw_if_errors();                     // reports all errors at once
 //   const Program program = compile(session, *step->graph);
 #pragma once
 
@@ -25,63 +25,63 @@ namespace mtf {
 
 struct Session {
   Config config;
-  std::shared_ptr<ProcessGroup> processes;  ///< of the run
+  std::shared_ptr<ProcessGroup> processes;  ///< the processes of the run
   Layouts layouts;
   std::unique_ptr<Backend> backend;
-  std::unique_ptr<Model> model;      ///< null where the model was reported
-  std::vector<std::string> outputs;  ///< names of the prediction: "logits", and the target of a regression
-  TextVocabularies vocabularies;     ///< null without `data.vocabulary`
-  /// Null where it could not be opened for errors that are reported. In modes that do not train: features
-  /// without examples, those of the examples that are evaluated or traced; null until these are known.
+  std::unique_ptr<Model> model;      ///< null if the model has errors, which were reported
+  std::vector<std::string> outputs;  ///< names of the prediction: "logits", and a regression's target
+  TextVocabularies vocabularies;     ///< the vocabularies; null without `data.vocabulary`
+  /// The training data; null if they have errors, which were reported. In modes that do not train it has only
+  /// the features of the examples that are evaluated or traced, and is null until these are known.
   std::shared_ptr<const Source> train_data;
-  std::shared_ptr<Profile> profile = {};      ///< null: the run is not profiled
-  CollectiveBackend collective_backend = {};  ///< between GPUs, once the processes have been compared
+  std::shared_ptr<Profile> profile = {};      ///< null if the run is not profiled
+  CollectiveBackend collective_backend = {};  ///< set by check_same_run()
 };
 
-/// Looks at a session whose model is made and whose vocabularies are not open yet. `step`: the graph of the
-/// training step; null where the examples are not known without reading them. What is wrong goes to
-/// `diagnostics` or is thrown as Error.
+/// Checks a session whose model is made and whose vocabularies are not open yet. `step` is the graph of the
+/// training step, or null if the features are not known without reading the examples. Problems are reported
+/// to `diagnostics` or thrown as Error.
 using BeforeTexts = std::function<void(const Session& session, const Graph* step, Diagnostics& diagnostics)>;
 
-/// Makes the model and opens data.train. What is wrong with the configuration goes
-/// to `diagnostics`; files that cannot be read are thrown as Error, unless there are errors in the
-/// configuration. A vocabulary that a training run lacks is trained into its directory, once nothing is wrong
-/// with the configuration. Modes that look at none of its examples get data.train without examples where the
-/// configuration declares its features (texts); run.mode=explain opens it where only the files tell them.
-/// `before_texts`: what a run that trains checks before its texts are read and a vocabulary is made of them.
+/// Makes the model and opens data.train. Errors of the configuration are reported to `diagnostics`; files
+/// that cannot be read are thrown as Error, unless the configuration has errors. If the configuration is
+/// correct, a vocabulary that a training run lacks is trained into its directory. Modes that read no training
+/// examples get a data.train without examples if the configuration declares its features (texts); otherwise
+/// run.mode=explain opens the files to find the features. `before_texts` is called in training runs before
+/// texts are read and a vocabulary is trained.
 Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Diagnostics& diagnostics,
                      const BeforeTexts& before_texts = {});
-/// The same for a run of one process.
+/// Opens a session for a run of one process.
 Session open_session(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
                      Diagnostics& diagnostics);
 
-/// Opens a source for evaluation, under the same rule.
+/// Opens a source for evaluation; modes that read no examples get only its features, as in open_session().
 std::shared_ptr<const Source> open_source(const Session& session, const SourceChoice& options,
                                           const Mark& mark, Diagnostics& diagnostics);
 
-/// Reports layout rules that no graph of the model has a use for, in modes without a training step (which
-/// build_step() checks), as far as the features of the examples are known.
+/// Reports layout rules that no graph of the model uses, in modes without a training step, if the features
+/// are known. (build_step() checks the other modes.)
 void check_layout_rules(const Session& session, Diagnostics& diagnostics);
 
-/// The training step; nothing after errors, which go to `diagnostics`.
+/// Builds the training step. Errors are reported to `diagnostics`; the result is then nullopt.
 std::optional<TrainStep> build_step(const Session& session, const TrainStepOptions& options,
                                     Diagnostics& diagnostics);
-/// The evaluation of a batch; null after errors.
+/// Builds the evaluation of a batch. Errors are reported to `diagnostics`; the result is then null.
 std::unique_ptr<Graph> build_evaluation(const Session& session, Diagnostics& diagnostics);
 
-/// Steps of the whole run: train.steps and train.epochs, whichever ends first; nothing: neither is given.
-/// `step` of them are done, and row `row` of the stream of examples comes next.
+/// Returns the number of steps of the whole run, by train.steps and train.epochs, whichever ends first;
+/// nullopt if neither is given. `step` steps are done, and row `row` of the stream of examples comes next.
 std::optional<int64_t> planned_steps(const Session& session, int64_t step = 0, int64_t row = 0);
-/// Rows of the stream in train.epochs, which must be given.
+/// Returns the number of rows of the stream in train.epochs, which must be given.
 int64_t rows_of_epochs(const Session& session);
 
-/// The partitioned program, under the layouts of the session or others. The graph has passed check_layouts.
+/// Partitions a graph, which must have passed check_layouts(), with the layouts of the session or others.
 Program compile(const Session& session, const Graph& graph);
 Program compile(const Session& session, const Graph& graph, const Layouts& layouts);
 PartitionOptions partition_options_of(const Session& session);
-/// With several processes: once they have been compared (same_run.h).
+/// With several processes it must be called after check_same_run().
 ExecutorOptions executor_options(const Session& session);
-/// `shared`: variables that it has are shared with it.
+/// Variables that `shared` has are shared with it.
 VariableStoreOptions variable_store_options(const Session& session, const VariableStore* shared = nullptr);
 
 }  // namespace mtf

@@ -16,7 +16,7 @@
 namespace mtf {
 namespace {
 
-/// The features that the model reads, as inputs of the graph: [batch, shape of the feature].
+/// Adds the features that the model reads as inputs of the graph: [batch, shape of the feature].
 Features add_inputs(Graph& graph, const Model& model, const std::vector<Feature>& features,
                     int64_t batch_size) {
   std::vector<std::string> wanted = model.features();
@@ -26,7 +26,7 @@ Features add_inputs(Graph& graph, const Model& model, const std::vector<Feature>
   std::ranges::copy(model.optional_features(), std::back_inserter(wanted));
   Features inputs;
   for (const Feature& feature : features) {
-    // Where one is missing the model's message names all that there are.
+    // If one is missing all are added, since the model's error message lists them.
     if (!missing && std::ranges::find(wanted, feature.name) == wanted.end()) continue;
     const Shape shape = Shape{{std::string(kBatch), batch_size}} + feature.shape;
     inputs[feature.name] = graph.input(feature.name, shape, feature.dtype);
@@ -34,10 +34,10 @@ Features add_inputs(Graph& graph, const Model& model, const std::vector<Feature>
   return inputs;
 }
 
-/// Loss, gradients and what else is kept of one batch or microbatch.
+/// The loss, the gradients and other results of one batch or microbatch.
 struct Pass {
   Tensor loss;
-  Tensor tokens;  ///< []: predicted tokens that count; null: not of texts
+  Tensor tokens;  ///< []: number of predicted tokens with weight; null for models without texts
   std::vector<VariableGradient> gradients;
   Tensor prediction;
   std::optional<Dimension> classes;
@@ -71,7 +71,7 @@ std::vector<std::string> recomputed_layers(
   return {"block", "residual"};
 }
 
-/// Every pattern must match a variable.
+/// Throws Error unless every pattern matches a variable.
 void check_trainable(const Graph& graph, const TrainStepOptions& options) {
   std::vector<std::string> names;
   for (const auto& variable : graph.variables()) names.push_back(variable->name);
@@ -93,7 +93,7 @@ void check_recomputed(const Context& context, const std::vector<std::string>& la
   }
 }
 
-/// `sizes`: of the features' vocabularies.
+/// Builds the forward and backward pass. `sizes` are the vocabulary sizes of the features.
 Pass forward_and_backward(Graph& graph, const Model& model, const Features& features,
                           const std::map<std::string, int64_t>& sizes, int64_t batch_size,
                           const TrainStepOptions& options) {
@@ -137,7 +137,7 @@ std::vector<std::string> without_gradient(const std::vector<VariableGradient>& g
   return names;
 }
 
-/// The same by a loop over microbatches.
+/// Builds the forward and backward pass as a loop over microbatches.
 Pass microbatched(Graph& graph, const Model& model, const Features& features,
                   const std::map<std::string, int64_t>& sizes, const TrainStepOptions& options) {
   const int64_t count = options.microbatches;
@@ -176,8 +176,8 @@ Pass microbatched(Graph& graph, const Model& model, const Features& features,
   return pass;
 }
 
-/// Forward tensors outside loops by name: scope path, operation, and a number from the second of the same
-/// name on.
+/// Returns the forward tensors outside loops by name: scope path, operation and, from the second one of the
+/// same name on, a number.
 std::vector<std::pair<std::string, Tensor>> named_tensors(const Graph& graph) {
   std::vector<std::pair<std::string, Tensor>> result;
   std::map<std::string, int> seen;
@@ -332,7 +332,7 @@ std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Fe
   const ModelOutput output = model.build(context, inputs);
   const Tensor weights = graph->input(std::string(kWeightsInput), {batch});
   const Tensor zeros = graph->constant(0, DType::kFloat32, {batch});
-  // Selected, not multiplied: what a filling row gives may not be finite.
+  // Selected, not only multiplied, since the values of padding rows may not be finite.
   const auto counted = [&](const Tensor& x) {
     return where(greater(weights, graph->constant(0)), multiply(weights, x), zeros);
   };

@@ -1,7 +1,7 @@
-// The graphs of a run: the training step (forward, backward, update) and the evaluation of a batch.
+// Builds the graphs of a run: the training step (forward, backward, update) and the evaluation of a batch.
 //
 //   TrainStep step = build_train_step(*model, source->features(), options);
-//   // inputs: each feature of the model, step.scalars; outputs: loss, grad_norm, finite, tokens (of texts),
+//   // inputs: each feature of the model, step.scalars; outputs: loss, grad_norm, finite, tokens (for texts),
 //   // loss/NAME and report/NAME (what layers add)
 //   std::unique_ptr<Graph> evaluation = build_evaluation(*model, source->features(), 200, {precision});
 //   // inputs: features, evaluation/weights [batch]; outputs: sum/METRIC, weight/METRIC, examples, tokens
@@ -21,31 +21,31 @@
 
 namespace mtf {
 
-/// Name of the dimension of the examples.
+/// The name of the dimension of the examples.
 inline constexpr std::string_view kBatch = "batch";
 
 struct TrainStepOptions {
   int64_t batch_size = 1;
-  /// Microbatch j works on the examples i * microbatches + j (docs/numerics.md "Microbatches"); loss and
-  /// gradients are sums over them, each loss divided by their number.
+  /// Microbatch j has the examples i * microbatches + j (docs/numerics.md "Microbatches"). Loss and gradients
+  /// are sums over the microbatches, with each loss divided by their number.
   int64_t microbatches = 1;
   Precision precision;
   std::vector<std::string> trainable = {".*"};
-  /// Layers that are computed again in the backward pass.
+  /// Layers that are recomputed in the backward pass.
   std::variant<RecomputeWord, std::vector<std::string>> recompute = RecomputeWord::kNone;
-  /// Factors of the losses that layers add, by name; 1 where there is none.
+  /// Factors of the losses that layers add, by name; a loss without a factor counts once.
   config::Named<double> loss_weights = {};
-  /// Where these stand in the configuration, for messages.
+  /// Their places in the configuration, for messages.
   Mark trainable_mark = {}, recompute_mark = {}, microbatches_mark = {}, loss_weights_mark = {};
-  /// Nothing: no update; the gradients are outputs instead, as grad/VARIABLE.
+  /// The optimizer's update. nullopt: the graph has no update but the gradients as outputs grad/VARIABLE.
   std::optional<UpdateOptions> update;
-  /// Without `update`: also what an update elsewhere needs, the output tokens, and the sums of squares of the
-  /// gradients as square/0, square/1, ...
+  /// Without `update`: adds the outputs that an update elsewhere needs, tokens, and the sums of squares of
+  /// the gradients as square/0, square/1, ...
   bool keep_tokens = false;
   bool keep_squares = false;
-  /// Keeps the prediction as output/logits.
+  /// Adds the prediction as output/logits.
   bool keep_prediction = false;
-  /// Keeps the tensors whose names match one of these patterns as tensor/NAME.
+  /// Adds the tensors whose names match one of these patterns as outputs tensor/NAME.
   std::vector<std::string> keep = {};
 };
 
@@ -57,31 +57,32 @@ struct TrainStep {
   std::vector<std::string> statistics;  ///< variables that the update moves without a gradient
 };
 
-/// The options that a configuration gives. `total_steps`: length of the run for schedules.
+/// Returns the options of a configuration. `total_steps` is the length of the run, for schedules.
 TrainStepOptions train_step_options(const Config& config, const Layouts& layouts, int64_t total_steps);
 
-/// Throws Error when the model does not fit the features; under microbatching also when a variable gets no
-/// gradient.
+/// Builds the training step. Throws Error when the model does not fit the features, or with microbatches when
+/// a variable has no gradient.
 TrainStep build_train_step(const Model& model, const std::vector<Feature>& features,
                            const TrainStepOptions& options);
 
 struct EvaluationGraphOptions {
   Precision precision;
-  WeightFilter averaged = {};  ///< weights that are read as their running means
+  WeightFilter averaged = {};  ///< weights that are replaced by their running means
 };
 
-/// The weights that evaluations within a training run read as running means (train.ema_decay); null: none,
-/// for there are none or the mode restores a checkpoint of its own.
+/// Returns the weights whose running means (train.ema_decay) evaluations within a training run use. Null:
+/// none, since there are no running means or the mode restores its own checkpoint.
 WeightFilter averaged_weights(const Config& config);
 
-/// Sums of each metric's value and weight over the examples, each taken as often as its weight says.
+/// Builds the evaluation of a batch: sums over the examples of each metric's value and weight, multiplied by
+/// the weight of the example.
 std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Feature>& features,
                                         int64_t batch_size, const EvaluationGraphOptions& options);
 
-/// Numbers of ids of the features that hold ids.
+/// Returns the vocabulary sizes of the features that hold ids.
 std::map<std::string, int64_t> vocabulary_sizes(const std::vector<Feature>& features);
 
-/// Name of the input with the weights of the examples of evaluation.
+/// The name of the evaluation's input with the weights of the examples.
 inline constexpr std::string_view kWeightsInput = "evaluation/weights";
 
 }  // namespace mtf

@@ -1,5 +1,5 @@
-// The vocabulary decides what the ids are that a model knows. A checkpoint tells which one it was trained
-// with, so that no other takes its place unnoticed.
+// Checks that a checkpoint is used with the vocabulary with which it was trained. The checkpoint's manifest
+// contains the fingerprints of its vocabularies.
 //
 //   manifest.vocabularies = fingerprints(session.vocabularies);
 //   check_vocabularies(session, reader.manifest(), reader.path());
@@ -13,14 +13,14 @@
 
 namespace mtf {
 
-/// By side ("inputs", "targets"); none without vocabularies.
+/// Returns the fingerprints by side ("inputs", "targets"); none without vocabularies.
 std::map<std::string, std::string> fingerprints(const TextVocabularies& vocabularies);
 
-/// True when both have vocabularies and they differ.
+/// True if both have vocabularies and these differ.
 bool has_other_vocabulary(const Session& session, const Manifest& manifest);
 
 /// Throws Error (kCheckpoint) when the checkpoint at `path` was trained with another vocabulary than the
-/// session has.
+/// session's.
 void check_vocabularies(const Session& session, const Manifest& manifest, const std::string& path);
 
 }  // namespace mtf

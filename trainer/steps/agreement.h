@@ -1,7 +1,7 @@
-// What the processes of a run must decide alike: how late it is, and whether a signal asks it to stop.
+// Lets the processes of a run agree on the time and on signals that ask the run to stop.
 //
 //   Agreement agreement(communicator, [&] { return seconds_so_far; });
-//   agreement.begin();            // before a step: what this process knows is on its way while the step runs
+//   agreement.begin();            // before a step: the exchange overlaps with the step
 //   executor.run(step);
 //   const Control now = agreement.end();
 #pragma once
@@ -15,17 +15,17 @@ namespace mtf {
 
 struct Control {
   double seconds = 0;  ///< by the clock of process 0
-  int signal = 0;      ///< that any process has got (StopSignals); 0: none
+  int signal = 0;      ///< a stop signal that any process has received (StopSignals); 0: none
 };
 
-/// Every process makes the same calls in the same order. Throws Error (kPeerLost).
+/// All calls are collective, in the same order in every process. They throw Error (kPeerLost).
 class Agreement {
  public:
-  /// `seconds`: the clock of this process.
+  /// `seconds` is the clock of this process.
   Agreement(Communicator& communicator, std::function<double()> seconds);
 
   void begin();
-  /// One process: as of now; several: as of begin().
+  /// Returns the state at begin(), or with a single process the current one.
   Control end();
   Control now() {
     begin();

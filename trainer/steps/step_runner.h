@@ -1,5 +1,5 @@
-// Runs the steps of a training: on the positions of the run's processes, or together with parameter servers
-// (parameter_server/worker.h). The loop around it decides when to log, evaluate, save and end.
+// The interface that runs training steps: on the positions of the run's processes, or with parameter servers
+// (parameter_server/worker.h). The training loop decides when to log, evaluate, save and end.
 //
 //   runner->start(state, steps);
 //   while (const Batch* batch = runner->next(state)) {
@@ -22,46 +22,47 @@
 
 namespace mtf {
 
-/// The batches of training from row `row` of the stream on.
+/// Returns the options of the training batches from row `row` of the stream on.
 TrainingBatches batches_from(const Session& session, int64_t row);
 
-/// The span of the next batch in a profile.
+/// Returns a profile span for waiting for the next batch.
 ProfileSpan wait_for_data(const Session& session);
 
 class StepRunner {
  public:
   virtual ~StepRunner() = default;
-  /// Begins or goes on at `state`, with the variables that are set. `last_step`: where the run ends, if that
-  /// is known.
+  /// Begins or resumes at `state`, with the current variables. `last_step` is the step at which the run ends,
+  /// if it is known.
   virtual void start(const RunState& state, std::optional<int64_t> last_step) = 0;
-  /// The next batch; null: others do the last ones, or have done them: `state` is that of the end.
+  /// Returns the next batch; null if other workers process the last ones, in which case `state` becomes that
+  /// of the end.
   virtual const Batch* next(RunState& state) = 0;
   virtual void run(const Batch& batch, const RunState& state) = 0;
-  /// Steps in a row without finite values, the one that was run the last; 0: it is finite. No other changes
-  /// variables.
+  /// Returns the number of consecutive steps with values that are not finite, up to the last one run; 0 if
+  /// that one is finite. Steps that are not finite do not change variables.
   virtual int64_t skipped() const = 0;
-  /// Loss and norm of the gradients of the last step before `state`.
+  /// The loss and the norm of the gradients of the last step that was run.
   virtual double loss() const = 0;
   virtual double grad_norm() const = 0;
-  /// The number by which the step that was run has drawn its random numbers.
+  /// Returns the step number that determined the random numbers of the last step that was run.
   virtual uint64_t random_step(const RunState& state) const { return static_cast<uint64_t>(state.step); }
-  /// Moves `state` on by it.
+  /// Advances `state` by the step that was run.
   virtual void count(const Batch& batch, RunState& state) = 0;
 
-  /// Brings what evaluations read up to date.
+  /// Updates the variables that evaluations read.
   virtual void fetch_weights() {}
-  /// Brings all variables up to date, to be saved with `state`; steps wait until release().
+  /// Updates all variables, to be saved with `state`. Other workers' steps wait until release().
   virtual void hold(RunState&) {}
   virtual void release() {}
-  /// Numbers of its own for the log.
+  /// Returns additional numbers for the log.
   virtual Metrics metrics() { return {}; }
-  /// Lines for the end of the log.
+  /// Returns lines for the end of the log.
   virtual std::vector<std::string> report() { return {}; }
-  /// The run has ended well.
+  /// Called when the run has ended successfully.
   virtual void leave() {}
 };
 
-/// Steps whose program has the update in it. `scalars`: its inputs.
+/// Returns a runner of steps whose program contains the update. `scalars` are inputs of the program.
 std::unique_ptr<StepRunner> local_steps(const Session& session, Executor& executor,
                                         std::vector<StepScalar> scalars);
 

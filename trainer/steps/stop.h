@@ -1,4 +1,4 @@
-// When a run ends: train.steps, train.epochs, train.time and train.patience, whichever comes first.
+// Decides when a run ends: by train.steps, train.epochs, train.time or train.patience, whichever comes first.
 #pragma once
 
 #include <optional>
@@ -9,15 +9,14 @@
 
 namespace mtf {
 
-/// The reason when a limit of `train` is reached, as a person reads it: "train.steps = 1000"; empty: the run
-/// goes on.
+/// Returns the limit of `train` that is reached, "train.steps = 1000"; empty if the run continues.
 std::string reached_limit(const Session& session, const RunState& state);
 
-/// Number of steps in a row without finite values with which a run has diverged: 1, or 20 with
-/// `train.on_divergence: skip`.
+/// Returns the number of consecutive steps with values that are not finite after which a run has diverged: 1,
+/// or 20 with `train.on_divergence: skip`.
 int64_t diverges_after(const TrainOptions& train);
 
-/// Takes an evaluation into account, for train.patience: state.best and state.worse_evaluations.
+/// Updates state.best and state.worse_evaluations by an evaluation, for train.patience.
 void count_evaluation(const TrainOptions& train, const Metrics& evaluation, RunState& state);
 
 }  // namespace mtf

@@ -24,7 +24,7 @@ std::vector<int64_t> sizes(const Shape& shape) {
   return result;
 }
 
-/// Sets the variables that the file has values for.
+/// Sets the variables for which the file has values.
 void load_weights(const SafetensorsFile& file, VariableStore& variables) {
   for (const StoredTensor& stored : file.tensors()) {
     if (!stored.name.starts_with("weight/")) continue;
@@ -38,7 +38,7 @@ void load_weights(const SafetensorsFile& file, VariableStore& variables) {
   }
 }
 
-/// What the trace writes.
+/// The tensors that the trace writes.
 class TraceOutput {
  public:
   void add(const std::string& name, HostTensor tensor) { tensors_.emplace_back(name, std::move(tensor)); }
@@ -57,7 +57,8 @@ class TraceOutput {
   std::vector<std::pair<std::string, HostTensor>> tensors_;
 };
 
-/// Forward and backward without an update, and the training step, on the same variables.
+/// The programs of a trace: forward and backward pass without update, and the training step, on the same
+/// variables.
 struct TracePrograms {
   Program gradients;
   std::optional<Program> step;
@@ -66,7 +67,7 @@ struct TracePrograms {
 
 TracePrograms make_programs(const Session& session, const TraceBatch& batch, Diagnostics& diagnostics) {
   const TraceOptions& trace = session.config.trace;
-  // Without the examples of a training, train.epochs says nothing of its length.
+  // Without training data train.epochs does not determine the number of steps.
   const int64_t total_steps = session.config.train.steps.value_or(std::max<int64_t>(1, trace.steps));
   TrainStepOptions options = train_step_options(session.config, session.layouts, total_steps);
   options.batch_size = batch.size();

@@ -11,7 +11,7 @@
 namespace mtf {
 namespace {
 
-/// What stands before the name of a feature.
+/// The prefix of the name of a feature.
 constexpr std::string_view kInput = "input/";
 
 std::string shape_text(const std::vector<int64_t>& shape) {
@@ -30,18 +30,19 @@ std::vector<std::string> names_in(const SafetensorsFile& file) {
   return names;
 }
 
-/// Other names of a feature's tensor in the file.
+/// Returns other names that a feature's tensor may have in the file.
 std::vector<std::string> aliases(const Session& session, const std::string& feature) {
+  // Features of equal content stand in the file once.
   if (const auto* source = std::get_if<SourceChoice>(&*session.config.data.train)) {
     if (const std::string same = (*source)->same_feature(feature); !same.empty()) return {input_name(same)};
   }
-  // Where there are no inputs, files need not say of which feature segments and positions are.
+  // Without inputs, the names of segmentation and position need no prefix.
   constexpr std::string_view targets = "targets_";
   if (feature.starts_with(targets)) return {input_name(feature.substr(targets.size()))};
   return {};
 }
 
-/// Null: it is not there.
+/// Returns the tensor of a feature; null if the file does not have it.
 const StoredTensor* input_of(const Session& session, const SafetensorsFile& file,
                              const std::string& feature) {
   if (const StoredTensor* stored = file.find(input_name(feature))) return stored;
@@ -51,11 +52,12 @@ const StoredTensor* input_of(const Session& session, const SafetensorsFile& file
   return nullptr;
 }
 
-/// The features of data.train. Sizes of images, which only its files tell, are those of the batch.
+/// Returns the features of data.train. The sizes of images, which are known only from its files, are those of
+/// the batch.
 std::vector<Feature> features_of_data(const Session& session, const SafetensorsFile& file) {
   if (session.train_data) return session.train_data->features();
   const StoredTensor* image = file.find(input_name(kImageFeature));
-  if (!image) return idx_features(1, 1);  // what is missing is said later
+  if (!image) return idx_features(1, 1);  // missing features are reported later
   if (image->shape.size() != 3) {
     throw Error(ErrorKind::kData,
                 fmt::format("{}: `{}` is {}", file.path(), image->name, shape_text(image->shape)),
@@ -64,11 +66,11 @@ std::vector<Feature> features_of_data(const Session& session, const SafetensorsF
   return idx_features(image->shape[1], image->shape[2]);
 }
 
-/// Beginnings of texts that recorded cases keep beside their targets: decoding goes on with them, a trace has
-/// no use for them.
+/// The prefix of texts for decoding, which recorded test cases contain besides the targets. A trace ignores
+/// it.
 constexpr std::string_view kBeginnings = "input/partial";
 
-/// Every input is one of the features.
+/// Throws Error if an input is not one of the features.
 void check_names(const Session& session, const SafetensorsFile& file, const std::vector<Feature>& features) {
   std::vector<std::string> known;
   for (const Feature& feature : features) {
@@ -116,7 +118,7 @@ TraceBatch::TraceBatch(const Session& session, const SafetensorsFile& file) : fi
   check_names(session, file, all);
   for (const Feature& feature : features_) {
     if (feature.vocabulary > 0) {
-      // Targets that are only read, and have no loss, are negative.
+      // A negative target is read by the decoder but has no loss.
       const int64_t last = feature.vocabulary - 1;
       check_range(feature.name, feature.name == "targets" ? -last : 0, last, "an id");
     } else if (feature.name.ends_with("_position")) {

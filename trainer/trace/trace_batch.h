@@ -1,4 +1,4 @@
-// The batch that run.mode=trace reads from a safetensors file: tensors input/FEATURE [batch, ...].
+// Reads the batch of run.mode=trace from a safetensors file with tensors input/FEATURE [batch, ...].
 //
 //   const SafetensorsFile file(config.trace.input.text);
 //   const TraceBatch batch(session, file);
@@ -16,31 +16,32 @@
 
 namespace mtf {
 
-/// `stored` as a tensor of this shape and dtype. Throws Error (kData) when it is of others.
+/// Returns `stored` as a tensor of this shape and dtype. Throws Error (kData) when it has another shape or
+/// dtype.
 HostTensor to_host(const SafetensorsFile& file, const StoredTensor& stored, const Shape& shape, DType dtype);
 
-/// The features that the model needs, and those that it can use where the file has them.
+/// A batch with the features that the model needs, and those that it can use if the file has them.
 class TraceBatch {
  public:
-  /// Throws Error (kData): what is missing, what is no feature of data.train, shapes that do not fit, ids and
-  /// positions that the model does not have.
+  /// Throws Error (kData) for missing tensors, tensors that are no feature of data.train, wrong shapes, and
+  /// ids and positions that the model does not have.
   TraceBatch(const Session& session, const SafetensorsFile& file);
 
   int64_t size() const { return size_; }
   const std::vector<Feature>& features() const { return features_; }
-  /// Throws Error (kData) when a label is no class.
+  /// Throws Error (kData) when a label is not a class.
   void check_labels(const std::optional<Dimension>& classes) const;
   void feed(Executor& executor) const;
 
  private:
   void add(const Feature& feature, const StoredTensor& stored);
-  /// Throws Error (kData) at the first value of an int32 feature that is not from `least` to `most`.
+  /// Throws Error (kData) for the first value of an int32 feature that is not in `least` .. `most`.
   void check_range(const std::string& feature, int64_t least, int64_t most, const std::string& what) const;
 
   const SafetensorsFile& file_;
   int64_t size_ = 0;
   std::vector<Feature> features_;
-  /// A feature, and its tensor with the name in the file.
+  /// A feature, the name of its tensor in the file, and the tensor.
   struct Input {
     std::string feature, name;
     HostTensor tensor;

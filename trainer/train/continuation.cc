@@ -13,7 +13,7 @@ namespace {
 using config::Change;
 using config::Resume;
 
-/// Within the model, rates of dropout may change: they touch no variable.
+/// True for dropout rates of the model. They may change, since they affect no variable.
 bool is_dropout(std::string_view path) {
   return is_below(path, "model") && path.find(".dropout") != std::string_view::npos;
 }
@@ -58,7 +58,7 @@ class Comparison {
 
   bool allowed(const std::string& path) const { return is_allowed_change(config_, path); }
 
-  /// Variables that only blocks of the model use stand as `$names` in the model.
+  /// Compares YAML variables that only blocks of the model use: the model contains them as `$names`.
   void compare_block_variables(const config::Node& before, const config::Node& after) {
     const config::Node old_values = config::deferred_variables(before);
     const config::Node new_values = config::deferred_variables(after);
@@ -83,8 +83,8 @@ class Comparison {
   Continuation& result_;
 };
 
-/// config.yaml, of a run whose checkpoint does not keep the configuration that it was trained with, or not in
-/// words of this version: of that, only what the manifest tells can be compared.
+/// Returns the configuration of config.yaml, for a checkpoint that does not contain the configuration with
+/// which it was trained, or one that this version cannot read.
 std::optional<Config> config_in_directory(const Config& config, const Manifest& manifest,
                                           Continuation& result, Diagnostics& diagnostics) {
   const std::string path = in_model_dir(config, "config.yaml"), text = read_text(path);
@@ -107,7 +107,7 @@ std::optional<Config> config_in_directory(const Config& config, const Manifest& 
   return old;
 }
 
-/// The configuration that the checkpoint was trained with.
+/// Returns the configuration with which the checkpoint was trained.
 std::optional<Config> old_config(const Config& config, const Manifest& manifest, Continuation& result,
                                  Diagnostics& diagnostics) {
   if (!manifest.config.empty()) {

@@ -1,5 +1,5 @@
-// A run that goes on in a directory that holds one already: from which checkpoint, and whether the
-// configuration allows it (what may change is marked in the schema).
+// Finds the checkpoint from which a run resumes, and checks whether the configuration allows it (the schema
+// marks the keys that may change).
 //
 //   if (const std::optional<Continuation> old = find_continuation(config, diagnostics)) ...
 #pragma once
@@ -14,17 +14,17 @@
 namespace mtf {
 
 struct Continuation {
-  std::optional<SavedCheckpoint> checkpoint;  ///< the newest; nothing: the run begins again at step 0
-  std::vector<DamagedSave> damaged;           ///< newer ones that are passed over (checkpoint.on_damage)
-  std::string trained_with;                   ///< the resolved configuration until now; empty: not known
-  std::vector<std::string> changes;           ///< what is different now, one line each
-  bool architecture_changed = false;          ///< a changed model or optimizer is allowed by run.allow_change
+  std::optional<SavedCheckpoint> checkpoint;  ///< the newest; nullopt: the run starts again at step 0
+  std::vector<DamagedSave> damaged;           ///< newer ones that are skipped (checkpoint.on_damage)
+  std::string trained_with;                   ///< the resolved configuration until now; empty if unknown
+  std::vector<std::string> changes;           ///< changes of the configuration, one line each
+  bool architecture_changed = false;  ///< model or optimizer have changed, allowed by run.allow_change
 };
 
-/// Nothing: run.model_dir holds no run. Changes that are not allowed, against what the checkpoint was trained
-/// with, go to `diagnostics` with both values, and so does run.on_existing: fail. A batch size that depends
-/// on the layout becomes that of the old run. Throws Error (kCheckpoint) when the checkpoint is none to go on
-/// from.
+/// Returns nullopt if run.model_dir holds no run. Changes that are not allowed since the checkpoint was
+/// trained are reported to `diagnostics` with both values, and so is run.on_existing: fail. A batch size that
+/// depends on the layout is set to that of the old run. Throws Error (kCheckpoint) when the run cannot resume
+/// from the checkpoint.
 std::optional<Continuation> find_continuation(Config& config, Diagnostics& diagnostics);
 
 }  // namespace mtf

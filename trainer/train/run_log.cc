@@ -15,7 +15,7 @@ constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kEvaluations = "evaluate.jsonl";
 constexpr const char* kTrainTag = "train/";
 
-/// Numbers that count instead of measuring: no curves.
+/// True for counters, which are not plotted.
 bool is_counter(const std::string& name) {
   constexpr std::array<std::string_view, 4> counters = {"step", "epoch", "examples", "tokens"};
   return std::ranges::find(counters, name) != counters.end();

@@ -1,8 +1,7 @@
-// Everything that a run tells: messages and progress, metrics.jsonl, evaluate.jsonl, TensorBoard's events,
-// log.txt. Of several processes the first one tells it; the others only keep their messages, in
-// log.rank-N.txt.
+// All output of a training run: messages and progress, metrics.jsonl, evaluate.jsonl, TensorBoard's events,
+// log.txt. Only the first process writes all of it; the others write only their messages, to log.rank-N.txt.
 //
-//   RunLog log(config, state);   // goes on after state.step: what the files say of later steps is cut
+//   RunLog log(config, state);   // resumes after state.step; later steps are removed from the files
 //   log.info("training on 60,000 examples");
 //   log.step({{"step", 1100}, {"loss", 0.31}});
 #pragma once
@@ -21,23 +20,23 @@ namespace mtf {
 
 class RunLog {
  public:
-  /// Opens the files of run.model_dir. Throws Error (kSystem). `rank`: of this process.
+  /// Opens the files of run.model_dir. `rank` is the rank of this process. Throws Error (kSystem).
   RunLog(const Config& config, const RunState& state, int rank = 0);
 
-  /// Forgets the numbers of all steps after state.step, and of an evaluation that is to be repeated.
+  /// Removes the numbers of all steps after state.step, and of an evaluation that will be repeated.
   void cut_back(const RunState& state);
 
   Progress& messages() { return progress_; }
   void info(const std::string& message) { progress_.info(message); }
   void warning(const std::string& message) { progress_.warning(message); }
-  /// To the log file alone.
+  /// Writes a message only to the log file.
   void record(const std::string& message) { progress_.record(message); }
   void progress(const ProgressState& state) {
     if (is_first_) progress_.update(state);
   }
   void finish_progress() { progress_.finish(); }
 
-  /// A logged step; `numbers` begin with "step". Throws Error (kSystem), as does evaluation().
+  /// Writes a logged step; `numbers` begin with "step". Throws Error (kSystem), as does evaluation().
   void step(const Metrics& numbers);
   void evaluation(int64_t step, const Evaluation& evaluation);
 
@@ -45,7 +44,7 @@ class RunLog {
   std::string path(const std::string& name) const;
 
   const Config& config_;
-  const bool is_first_;  ///< of the processes: has files of numbers
+  const bool is_first_;  ///< true in process 0, which writes the files of numbers
   Progress progress_;
   std::optional<JsonLines> metrics_;
   std::optional<JsonLines> evaluations_;

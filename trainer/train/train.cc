@@ -33,16 +33,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Restarts without getting past the step that diverged (train.on_divergence: restore), each at half the
-/// rate.
+/// The largest number of restarts (train.on_divergence: restore), each at half the learning rate, that do not
+/// get past the step that diverged.
 constexpr int64_t kMostRestored = 8;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// The variables that this process has: of a worker of parameter servers that is not the chief, those that
-/// its programs read.
+/// Returns the variables that this process stores. With parameter servers, a worker that is not the chief has
+/// only those that its programs read.
 std::vector<ProgramVariable> variables_of(const Session& session, const TrainPlan& plan) {
   std::vector<ProgramVariable> variables = plan.program.variables;
   if (!plan.servers || session.processes->is_first()) return variables;
@@ -65,7 +65,7 @@ class Trainer {
   Trainer(const Session& session, TrainPlan plan);
 
   void report_start(const Diagnostics& diagnostics);
-  /// The exit code. Errors also go to log.txt.
+  /// Trains and returns the exit code. Errors are also written to log.txt.
   int run();
 
  private:
@@ -103,14 +103,14 @@ class Trainer {
     return names;
   }
   double training_seconds() const { return state_.seconds - state_.evaluation_seconds; }
-  /// The same as of now, by the clock of this process: for reports, not for decisions.
+  /// The current training time by the clock of this process, for reports but not for decisions.
   double measured_seconds() const { return clock() - state_.evaluation_seconds; }
   std::optional<double> seconds_left(double step_seconds) const;
 
   ProfileSpan span(std::string_view name, ProfileCategory category, int64_t step = -1) const {
     return span_on(session_.profile.get(), kMainTrack, name, category, step);
   }
-  /// Of the devices' peak; nothing: it is not known.
+  /// The model-FLOPs utilization; nullopt if the devices' peak is not known.
   std::optional<double> utilization(double step_seconds) const {
     return peak_flops_ ? std::optional(plan_.model_flops / step_seconds / *peak_flops_) : std::nullopt;
   }
@@ -119,35 +119,35 @@ class Trainer {
   const Config& config_;
   TrainPlan plan_;
   RunState state_;
-  std::optional<int64_t> steps_;     ///< of the whole run, where they are known
-  std::vector<std::string> notes_;   ///< of the start
-  std::vector<std::string> damage_;  ///< warnings of the start
+  std::optional<int64_t> steps_;     ///< number of steps of the whole run, if it is known
+  std::vector<std::string> notes_;   ///< notes for the start of the log
+  std::vector<std::string> damage_;  ///< warnings on damaged checkpoints, for the log
   const HeldDirectory directory_;    ///< run.model_dir
   VariableStore variables_;
   Executor executor_;
   std::unique_ptr<StepRunner> runner_;
   Agreement agreement_;
-  const std::optional<double> peak_flops_;  ///< of all devices
+  const std::optional<double> peak_flops_;  ///< peak FLOP/s of all devices
   std::unique_ptr<Evaluator> evaluator_;
   std::optional<RunLog> log_;
   Profiler profiler_;
   std::optional<Checkpoints> checkpoints_;
-  Metrics evaluated_;  ///< DATASET/METRIC, of an evaluation at this step
+  Metrics evaluated_;  ///< the metrics DATASET/METRIC of an evaluation at this step
 
   std::optional<IntervalClock> log_clock_, evaluate_clock_, save_clock_;
   Clock::time_point start_;
   double seconds_before_ = 0;  ///< state_.seconds at start_
-  int64_t first_step_ = 0;     ///< of this process
+  int64_t first_step_ = 0;     ///< step at which this process started
   int64_t first_tokens_ = 0;
-  double first_seconds_ = 0;  ///< training_seconds() there
-  int signal_ = 0;            ///< that asks the run to stop
+  double first_seconds_ = 0;  ///< training_seconds() at first_step_
+  int signal_ = 0;            ///< signal that asks the run to stop; 0: none
   int64_t logged_step_ = 0;
   int64_t logged_tokens_ = 0;
   double logged_seconds_ = 0;
-  int64_t memory_bytes_ = 0;  ///< as of the last line of the log
-  int64_t restored_ = 0;      ///< without getting past diverged_at_
+  int64_t memory_bytes_ = 0;  ///< memory at the last line of the log
+  int64_t restored_ = 0;      ///< number of restarts since diverged_at_ was first reached
   int64_t diverged_at_ = -1;
-  std::string end_;  ///< why the run ended; empty: it goes on
+  std::string end_;  ///< the limit that ended the run; empty while it continues
 };
 
 Trainer::Trainer(const Session& session, TrainPlan plan)
@@ -181,7 +181,7 @@ Trainer::Trainer(const Session& session, TrainPlan plan)
   checkpoints_.emplace(session_, variables_, state_);
 }
 
-/// From the checkpoint of the plan, or where that turns out to be damaged from one before it.
+/// Resumes from the checkpoint of the plan or, if that turns out to be damaged, from an older one.
 void Trainer::go_on() {
   if (session_.processes->is_first()) {
     for (const DamagedSave& damaged : plan_.continuation->damaged) damage_.push_back(set_aside(damaged));
@@ -199,7 +199,7 @@ void Trainer::go_on() {
   notes_.insert(notes_.end(), changes.begin(), changes.end());
 }
 
-/// False: a process has found the checkpoint damaged, and it is set aside.
+/// Restores a checkpoint. False if a process has found it damaged; it is then set aside.
 bool Trainer::restored(const std::string& path, Restore what) {
   const size_t notes = notes_.size();
   std::optional<DamagedCheckpoint> damage;
@@ -215,7 +215,7 @@ bool Trainer::restored(const std::string& path, Restore what) {
   return false;
 }
 
-/// What the variables and the run's state were when `checkpoint` was saved.
+/// Restores the variables and the run's state from `checkpoint`.
 void Trainer::restore(const std::string& checkpoint, Restore what) {
   CheckpointReader reader(checkpoint);
   const Manifest& manifest = reader.manifest();
@@ -240,7 +240,7 @@ void Trainer::initialize() {
   start_averages(variables_);
 }
 
-/// Seconds since step 0, by the clock of this process.
+/// Returns the seconds since step 0, by the clock of this process.
 double Trainer::clock() const { return seconds_before_ + seconds_since(start_); }
 
 void Trainer::agree_on(const Control& control) {
@@ -302,7 +302,7 @@ int Trainer::run() {
     runner_->leave();
   } catch (const Error& error) {
     log_->finish_progress();
-    // What cannot be written may only say that the directory is gone.
+    // A failed write may only be the consequence of a removed directory.
     const bool may_follow = error.kind() == ErrorKind::kSystem;
     const Error cause = (may_follow ? model_dir_error(config_, directory_) : std::nullopt).value_or(error);
     log_->record(cause.what());
@@ -327,7 +327,7 @@ void Trainer::loop() {
   }
 }
 
-/// One step with all that is due after it. False when the run was set back to a checkpoint.
+/// Runs one step and everything that is due after it. False if the run was set back to a checkpoint.
 bool Trainer::advance() {
   profiler_.begin_step();
   const ProfileSpan whole = span("step", ProfileCategory::kStep, state_.step + 1);
@@ -351,7 +351,7 @@ bool Trainer::advance() {
   return true;
 }
 
-/// The first process looks, and says what holds for all.
+/// Throws Error in process 0 if run.model_dir no longer leads to the run's directory.
 void Trainer::check_directory() const {
   if (!session_.processes->is_first()) return;
   if (std::optional<Error> gone = model_dir_error(config_, directory_)) throw std::move(*gone);
@@ -365,8 +365,8 @@ void Trainer::save() {
   evaluated_.clear();
 }
 
-/// The step in hand is not finite, and nothing has changed. True when the run was set back; false: it is
-/// skipped.
+/// Handles a step that is not finite and has changed no variables. True if the run was set back to a
+/// checkpoint, false if the step is skipped.
 bool Trainer::diverged() {
   const std::string what = divergence();
   const int64_t step = state_.step + 1;
@@ -389,13 +389,13 @@ bool Trainer::diverged() {
       "the weights are those of the step before; try a lower `learning_rate` or `optimizer.clip_norm`");
 }
 
-/// "NaN (not a number)", "infinite", or the number itself.
+/// Returns "NaN (not a number)", "infinite", or the number itself.
 static std::string in_words(double number) {
   if (std::isnan(number)) return "NaN (not a number)";
   return std::isinf(number) ? "infinite" : fmt::format("{:.6g}", number);
 }
 
-/// The same in all processes.
+/// Returns a description of the divergence, which is the same in all processes.
 std::string Trainer::divergence() {
   return fmt::format("training diverged in step {}: the loss is {}, the norm of the gradients {}",
                      state_.step + 1, in_words(runner_->loss()), in_words(runner_->grad_norm())) +
@@ -404,7 +404,7 @@ std::string Trainer::divergence() {
 
 std::string Trainer::description(const std::optional<NonFinite>& culprit) {
   if (!culprit) return {};
-  const bool made = !culprit->operation.empty();  // else the tensor was there before, and has a plain name
+  const bool made = !culprit->operation.empty();  // otherwise the tensor is a variable or an input
   std::string message = "; the first value that is not finite is ";
   message += made ? fmt::format("made by the operation `{}`", culprit->operation) : "in " + culprit->tensor;
   if (!culprit->layer.empty()) message += fmt::format(" in layer `{}`", culprit->layer);
@@ -500,7 +500,7 @@ std::optional<double> Trainer::seconds_left(double step_seconds) const {
   return left;
 }
 
-/// A signal puts the evaluation off to the next start.
+/// Evaluates. A signal postpones the evaluation to the next start of the run.
 void Trainer::evaluate() {
   state_.evaluation_pending = false;
   if (!evaluator_) return;
@@ -526,7 +526,7 @@ void Trainer::evaluate() {
   state_.evaluation_seconds += state_.seconds - begin;
 }
 
-/// Means over all positions and processes.
+/// Logs the counters of the run: means over all positions and processes.
 void Trainer::report_counters() {
   const Counters& own = executor_.counters();
   if (own.runs == 0) return;
@@ -563,7 +563,7 @@ void Trainer::report_end() {
   report_counters();
 }
 
-/// Where the run begins or goes on.
+/// Returns the checkpoint from which the run resumes: "step N" or "none".
 std::string start_of(const TrainPlan& plan) {
   const bool goes_on = plan.continuation && plan.continuation->checkpoint;
   return goes_on ? fmt::format("step {}", plan.continuation->checkpoint->step) : "none";

@@ -16,7 +16,7 @@
 namespace mtf {
 namespace {
 
-/// The metric that `key` names must be measured: "DATASET/METRIC".
+/// Reports an error unless the metric "DATASET/METRIC", the value of `key`, is measured.
 void check_metric(const Config& config, const std::vector<EvaluationSet>& sets, const std::string& metric,
                   const std::string& key, Diagnostics& diagnostics) {
   std::vector<std::string> measured;
@@ -28,7 +28,7 @@ void check_metric(const Config& config, const std::vector<EvaluationSet>& sets, 
                     measured.empty() ? "`evaluate.datasets` with `metrics`" : did_you_mean(metric, measured));
 }
 
-/// The metrics by which the run ends and its checkpoints are chosen.
+/// Checks the metrics that end the run or select checkpoints.
 void check_chosen_metrics(const Config& config, const std::vector<EvaluationSet>& sets,
                           Diagnostics& diagnostics) {
   if (config.train.patience)
@@ -38,7 +38,7 @@ void check_chosen_metrics(const Config& config, const std::vector<EvaluationSet>
                  diagnostics);
 }
 
-/// Texts of packed rows may be longer than the table of positions; what is behind its end has none.
+/// Warns if texts may be longer than the model's table of positions: tokens beyond its end have no position.
 void warn_of_positions(const Session& session, Diagnostics& diagnostics) {
   const TextDecoder* decoder = session.model ? session.model->decoder() : nullptr;
   if (decoder == nullptr || !decoder->longest_text() || !session.train_data) return;

@@ -1,4 +1,5 @@
-// What is built and checked before a run writes anything: programs, data sets, memory.
+// The plan of a training run: programs, data sets and memory, built and checked before the run writes
+// anything.
 #pragma once
 
 #include <optional>
@@ -13,28 +14,28 @@ namespace mtf {
 
 struct TrainPlan {
   UpdateOptions update;
-  TrainStep step;  ///< without its graph
+  TrainStep step;  ///< the training step without its graph
   std::vector<EvaluationSet> evaluation_sets;
   Program program;
-  double model_flops = 0;  ///< of a step (model_flops())
+  double model_flops = 0;  ///< model_flops() of a step
   std::optional<Program> evaluation;
-  std::optional<Continuation> continuation;    ///< run.model_dir holds a run
-  std::optional<ParameterServerPlan> servers;  ///< train.strategy: parameter_server
+  std::optional<Continuation> continuation;    ///< set if run.model_dir holds a run
+  std::optional<ParameterServerPlan> servers;  ///< set with train.strategy: parameter_server
 };
 
-/// The training step, and the evaluation where there is one.
+/// Returns the training step and, if there is one, the evaluation.
 std::vector<const Program*> programs_of(const TrainPlan& plan);
 
-/// What can be wrong before the texts are read (BeforeTexts): the weights that a fresh run starts from and,
-/// before a vocabulary is trained and written, the run that goes on, metrics, the evaluation, its texts.
-/// Throws Error with all that is wrong.
+/// Checks what can be checked before the texts are read (BeforeTexts): the weights from which a fresh run
+/// starts and, if a vocabulary must be trained, the run that resumes, metrics, the evaluation and its texts.
+/// Throws Error with all problems.
 void check_before_texts(const Session& session, const Graph* step, Diagnostics& diagnostics);
 
-/// A run goes on with the vocabulary that it began with, or run.allow_change says otherwise.
+/// Reports an error if a run would resume with another vocabulary, unless run.allow_change permits it.
 void check_vocabulary(const Session& session, Continuation& old, Diagnostics& diagnostics);
 
-/// Throws Error: all that is wrong with the configuration together, labels that are no class, too little
-/// memory. `session.config` takes over what a run that continues fixes (find_continuation).
+/// Makes the plan. `session.config` takes the values that a resumed run fixes (find_continuation). Throws
+/// Error: all errors of the configuration at once, labels that are not a class, too little memory.
 TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics);
 
 }  // namespace mtf

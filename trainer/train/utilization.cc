@@ -9,7 +9,7 @@
 namespace mtf {
 namespace {
 
-/// Dense, without sparsity.
+/// Peak FLOP/s by data type, without sparsity.
 struct Peaks {
   std::string_view device;
   double bfloat16, tf32, float32;
@@ -22,8 +22,8 @@ constexpr std::array<Peaks, 5> kPeaks = {{
     {"NVIDIA A100-PCIE", 312e12, 156e12, 19.5e12},
 }};
 
-/// "NVIDIA A100-SXM4-80GB" is a "NVIDIA A100-SXM4"; "NVIDIA H200 NVL" and parts of a GPU are devices of their
-/// own.
+/// True if a device is of a kind: "NVIDIA A100-SXM4-80GB" is a "NVIDIA A100-SXM4", but "NVIDIA H200 NVL" and
+/// partitions of a GPU are other devices.
 bool is_kind_of(std::string_view name, std::string_view kind) {
   return name.starts_with(kind) && name.find(' ', kind.size()) == std::string_view::npos;
 }

@@ -1,5 +1,5 @@
-// How much of what its devices can do a training run does: model-FLOPs utilization (Chowdhery et al. 2022,
-// PaLM: Scaling language modeling with pathways, appendix B), and the memory that it takes.
+// Model-FLOPs utilization (MFU) of a training run (Chowdhery et al. 2022, PaLM: Scaling language modeling
+// with pathways, appendix B), and the memory that it uses.
 //
 //   const double flops = model_flops(program);
 //   if (const auto peak = peak_flops(session)) mfu = flops / step_seconds / *peak;
@@ -15,17 +15,17 @@
 
 namespace mtf {
 
-/// FLOPs of all contractions of a training step, forward and backward, each done once: repeated work
-/// and what `train.recompute` computes again do not count.
+/// Returns the FLOPs of all contractions of a training step, forward and backward, each counted once:
+/// repeated work and the recomputation of `train.recompute` do not count.
 double model_flops(const Program& program);
 
-/// FLOP/s of dense contractions that all processes' devices can do together: `run.peak_flops`, or as the
-/// makers of the GPUs say; nothing: not known.
+/// Returns the peak FLOP/s of dense contractions of all processes' devices together: by `run.peak_flops`, or
+/// by the GPUs' data sheets; nullopt if unknown.
 std::optional<double> peak_flops(const Session& session);
-/// Of one device, by its name.
+/// Returns the peak FLOP/s of one device, by its name.
 std::optional<double> peak_flops_of(std::string_view device, const Precision& precision);
 
-/// Bytes that this process has taken of its device's memory; on the processor the most that it had resident.
+/// Returns the bytes of device memory that this process uses; on the CPU its peak resident memory.
 int64_t memory_in_use(const Backend& backend);
 
 }  // namespace mtf

@@ -43,7 +43,7 @@ std::string in(const std::string& directory, const std::string& name) {
   return (fs::path(directory) / name).string();
 }
 
-/// "none", "5, 10, 20", "12 from 5 to 600".
+/// Returns "none", "5, 10, 20" or "12 from 5 to 600".
 std::string steps_of(const std::vector<SavedCheckpoint>& checkpoints) {
   constexpr size_t most_listed = 6;
   if (checkpoints.empty()) return "none";
@@ -96,7 +96,7 @@ class Comparer {
                                                fmt::join(result_.notes, "; ")));
   }
 
-  /// A part that cannot be compared: an error when it was asked for by name.
+  /// Notes that a part cannot be compared; throws Error if it was requested.
   void missing(bool asked_for, const std::string& why) {
     if (asked_for) throw Error(ErrorKind::kUsage, why);
     result_.notes.push_back(why);
@@ -152,8 +152,8 @@ class Comparer {
                     : fmt::format("no checkpoint of the same step (A: {}; B: {})", steps_of(a), steps_of(b)));
   }
 
-  /// The checkpoint of a run to compare with `other`: of the same step where that is a checkpoint, the newest
-  /// one where it is a file.
+  /// Returns the checkpoint of a run to compare with `other`: the one of the same step if `other` is a
+  /// checkpoint, the newest if it is a file.
   std::string checkpoint_beside(const std::string& run, std::string_view label, const std::string& other) {
     const std::vector<SavedCheckpoint> saved = checkpoints_of(run);
     if (saved.empty()) throw Error(ErrorKind::kUsage, fmt::format("{} has no checkpoints", run));

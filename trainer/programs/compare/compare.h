@@ -1,4 +1,4 @@
-// The program behind `mtf-compare RUN_A RUN_B`: do two runs differ, and where first?
+// The program `mtf-compare RUN_A RUN_B`: reports whether two runs differ, and where they differ first.
 //
 //   const Comparison comparison = compare({.a = "runs/one", .b = "runs/mesh", .tolerance = 1e-5});
 //   fmt::print("{}", report(comparison));
@@ -19,43 +19,46 @@ namespace mtf {
 struct CompareOptions {
   bool help = false;
   std::string a = {};    ///< directory of a run or of a checkpoint, or a safetensors file
-  std::string b = {};    ///< what it is compared with
-  double tolerance = 0;  ///< relative; 0: bit for bit
-  /// Which parts are asked for by name: then these only, and it is an error when one cannot be compared.
-  /// None: all that both have.
+  std::string b = {};    ///< the run, checkpoint or file with which `a` is compared
+  double tolerance = 0;  ///< relative; 0: equal bit for bit
+  /// The parts that are requested. Only these are compared, and it is an error if one cannot be compared. If
+  /// none is requested, all parts that both have are compared.
   bool config = false, metrics = false, tensors = false;
 
   bool all() const { return !config && !metrics && !tensors; }
 };
 
-/// Parts that were not asked for or that cannot be compared are empty; `notes` says why.
+/// The result of a comparison. Parts that were not requested or cannot be compared are empty; `notes` says
+/// why.
 struct Comparison {
   CompareOptions options;
   std::optional<std::vector<ConfigDifference>> config;
   std::optional<SeriesComparison> metrics;
   std::vector<SeriesComparison> evaluations;
-  std::optional<int64_t>
-      tensor_step;  ///< of the newest checkpoint that both have; nothing where files are compared
+  /// The step of the newest checkpoint that both have; nullopt when files are compared.
+  std::optional<int64_t> tensor_step;
   std::optional<TensorsComparison> tensors;
   std::vector<std::string> notes;
 
-  /// There was nothing else to compare, or nothing else was asked for.
+  /// True if only the configurations were compared.
   bool only_config() const;
-  /// Metrics or tensors differ by more than the tolerance; with only_config(), configurations differ.
+  /// True if metrics or tensors differ by more than the tolerance or, with only_config(), if the
+  /// configurations differ.
   bool differs() const;
 };
 
-/// Throws Error (kUsage) for words that are no command line of mtf-compare.
+/// Parses the command line. Throws Error (kUsage) when it is invalid.
 CompareOptions parse_compare_command_line(const std::vector<std::string>& words);
 
-/// Throws Error when there is no such run, a file is damaged, or there is nothing to compare.
+/// Compares two runs. Throws Error when a run does not exist, a file is damaged, or there is nothing to
+/// compare.
 Comparison compare(const CompareOptions& options);
 
-/// Text of several lines; the last one is the verdict.
+/// Returns a text of several lines; the last one is the verdict.
 std::string report(const Comparison& comparison);
 
-/// Prints the report. The exit code: 0 no difference, 1 differences, 2 trouble, with a line on standard
-/// error.
+/// Prints the report and returns the exit code: 0 no difference, 1 differences, 2 an error, which is printed
+/// to standard error.
 int compare_main(const std::vector<std::string>& words);
 
 }  // namespace mtf

@@ -26,13 +26,13 @@ bool holds_maps(const Node& list) {
                      [](const Node& e) { return e.is_map(); });
 }
 
-/// The options of `{layer: {options}}`; any other node itself.
+/// Returns the options of `{layer: {options}}`, or the node itself if it has another form.
 Node options_of(const Node& element) {
   const bool layer = element.is_map() && element.entries().size() == 1 && element.entries()[0].value.is_map();
   return layer ? element.entries()[0].value : element;
 }
 
-/// Both are the same layer, or maps that are no layers.
+/// True if both are the same layer, or maps that are not layers.
 bool same_layer(const Node& a, const Node& b) {
   if (!a.is_map() || !b.is_map()) return false;
   const bool layers = a.entries().size() == 1 && b.entries().size() == 1;
@@ -76,7 +76,7 @@ class ConfigComparison {
     }
   }
 
-  /// What both begin with and what both end with is the same; the entries in between are compared one by one.
+  /// Skips the common prefix and suffix of two lists and compares the entries in between one by one.
   void compare_lists(const std::string& path, const std::vector<Node>& a, const std::vector<Node>& b) {
     const size_t shorter = std::min(a.size(), b.size());
     size_t begin = 0, end = 0;
@@ -93,7 +93,7 @@ class ConfigComparison {
     }
   }
 
-  /// Entries of a list are addressed by their common name, else by their index.
+  /// Compares two entries of lists. Their path contains their common name, or else their index.
   void compare_elements(const std::string& path, size_t index, const Node& a, const Node& b) {
     const std::string by_index = path + "." + std::to_string(index);
     if (!same_layer(a, b)) return compare(by_index, a, b);

@@ -1,5 +1,4 @@
-// How differences are measured and written: `0.5312 against 0.5313 (1.9e-04)`, and tables with aligned
-// columns.
+// Measures and formats differences, `0.5312 against 0.5313 (1.9e-04)`, and tables with aligned columns.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +10,20 @@
 
 namespace mtf {
 
-/// |a - b| / max(|a|, |b|, scale). 0 for equal values and for two NaN; infinity when they differ and one of
-/// them is not finite.
+/// Returns |a - b| / max(|a|, |b|, scale): 0 for equal values and for two NaN; infinity if they differ and
+/// one of them is not finite.
 double relative_difference(double a, double b, double scale = 0);
 
-/// "0.5312 against 0.5313": at least four digits, and as many as it takes to see the difference.
+/// Returns "0.5312 against 0.5313", with at least four digits and as many as are needed to show the
+/// difference.
 std::string against(double a, double b);
 
-/// "1.9e-04".
+/// Returns "1.9e-04".
 std::string relative_text(double relative);
 
-/// Rows below each other, indented by two, columns two blanks apart. `alignment` has a character for each
-/// column:
-/// '<' left, '>' right. A cell of more than 48 characters does not widen its column.
+/// Returns a table whose rows are indented by two blanks and whose columns are two blanks apart. `alignment`
+/// has a character for each column: '<' left, '>' right. A cell of more than 48 characters does not widen its
+/// column.
 std::string table(std::string_view alignment, const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace mtf

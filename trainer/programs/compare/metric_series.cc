@@ -19,14 +19,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Metrics of one step, in the order of the line.
+/// The metrics of one step, in the order of the line.
 using Line = std::vector<std::pair<std::string, Json>>;
-/// Lines by step.
+/// Lines, by step.
 using Series = std::map<int64_t, Line>;
-/// Series by data set, in the order of the file.
+/// The series of the data sets, in the order of the file.
 using AllSeries = std::vector<std::pair<std::string, Series>>;
 
-/// Of the machine and not of the run.
+/// True for metrics that measure the machine (times, speeds, memory) and not the training.
 bool is_measured(std::string_view metric) {
   return metric == "time" || metric == "seconds" || metric.ends_with("_seconds") || metric.ends_with("_ms") ||
          metric.ends_with("_per_second") || metric.ends_with("_bytes") || metric == "mfu";
@@ -42,7 +42,7 @@ Series& series_of(AllSeries& all, const std::string& dataset) {
   return found != all.end() ? found->second : all.emplace_back(dataset, Series()).second;
 }
 
-/// Puts the line into its series. `repeated`: a step may occur again and then replaces the line before.
+/// Adds a line to its series. `repeated`: a step may occur again and then replaces the earlier line.
 void add_line(AllSeries& all, const Json& json, const std::string& file, int64_t number, bool repeated) {
   const auto step = json.find("step");
   if (step == json.end() || !step->is_number_integer())
@@ -65,7 +65,7 @@ AllSeries read(const std::string& file, bool repeated) {
   AllSeries all;
   std::string text;
   for (int64_t number = 1; std::getline(stream, text); ++number) {
-    if (stream.eof()) break;  // the end of the line is missing
+    if (stream.eof()) break;  // an incomplete line
     const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) damaged(file, number, "this is no JSON object");
     add_line(all, json, file, number, repeated);
@@ -73,7 +73,7 @@ AllSeries read(const std::string& file, bool repeated) {
   return all;
 }
 
-/// What is not finite is written as null.
+/// Returns the number; null stands for a value that is not finite.
 double number_in(const Json& value) {
   return value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
 }
@@ -162,7 +162,7 @@ std::vector<SeriesComparison> compare_evaluations(const std::string& file_a, con
                                                   double tolerance) {
   AllSeries a = read(file_a, /*repeated=*/true), b = read(file_b, /*repeated=*/true);
   std::vector<SeriesComparison> comparisons;
-  for (const auto& [dataset, series] : b) series_of(a, dataset);  // those that only `b` has come last
+  for (const auto& [dataset, series] : b) series_of(a, dataset);  // data sets that only `b` has come last
   for (const auto& [dataset, series] : a)
     comparisons.push_back(compare(dataset, series, series_of(b, dataset), tolerance));
   return comparisons;

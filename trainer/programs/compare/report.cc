@@ -22,7 +22,7 @@ std::string only_in(std::string_view what, const std::vector<std::string>& a,
   return text;
 }
 
-/// "3 differ", "all the same", "all the same within 1e-05".
+/// Returns "3 differ", "all the same" or "all the same within 1e-05".
 std::string outcome(size_t differing, double tolerance) {
   if (differing > 0) return fmt::format("{} {}", differing, differing == 1 ? "differs" : "differ");
   return tolerance == 0 ? "all the same" : fmt::format("all the same within {:g}", tolerance);
@@ -117,7 +117,8 @@ std::string first_of_tensors(const TensorsComparison& tensors) {
   return fmt::format("{} is only in B", tensors.only_b.front());
 }
 
-/// By step; at the same step metrics come before evaluations, and these before the tensors after it.
+/// Returns the first difference by step. At the same step metrics come before evaluations, and evaluations
+/// before tensors.
 std::string first_difference(const Comparison& comparison) {
   std::vector<std::pair<int64_t, std::string>> found;
   if (comparison.metrics && comparison.metrics->first)
@@ -137,7 +138,7 @@ std::string first_difference(const Comparison& comparison) {
   return fmt::format("first at step {}, {}", first->first, first->second);
 }
 
-/// "20 steps, 2 evaluations, 4 tensors"; then what was left out.
+/// Returns the extent of the comparison, "20 steps, 2 evaluations, 4 tensors", and what was left out.
 std::string extent(const Comparison& comparison) {
   std::vector<std::string> parts;
   if (comparison.only_config()) parts.emplace_back("configuration");

@@ -21,12 +21,12 @@ struct TensorInfo {
   std::string name;
   DType dtype = DType::kFloat32;
   std::vector<int64_t> sizes;
-  std::vector<std::string> dimensions;  ///< empty: without names
+  std::vector<std::string> dimensions;  ///< names of the dimensions; empty if there are none
 
   std::string to_string() const;
 };
 
-/// "[io=16, hidden=32]", or "[16, 32]" without names.
+/// Returns "[io=16, hidden=32]", or "[16, 32]" without names.
 std::string place_text(const TensorInfo& tensor, std::span<const int64_t> numbers) {
   std::vector<std::string> parts;
   for (size_t axis = 0; axis < numbers.size(); ++axis) {
@@ -40,13 +40,13 @@ std::string TensorInfo::to_string() const {
   return fmt::format("{} {}", name_of(dtype), place_text(*this, sizes));
 }
 
-/// Names count where both have them.
+/// True if dtypes and shapes are equal; names of dimensions are compared if both have them.
 bool same_form(const TensorInfo& a, const TensorInfo& b) {
   const bool named = !a.dimensions.empty() && !b.dimensions.empty();
   return a.dtype == b.dtype && a.sizes == b.sizes && (!named || a.dimensions == b.dimensions);
 }
 
-/// The tensors of a checkpoint or of a file.
+/// The tensors of a checkpoint or of a safetensors file.
 class TensorSource {
  public:
   explicit TensorSource(const std::string& path) {
@@ -74,7 +74,7 @@ class TensorSource {
     return found == tensors_.end() ? nullptr : &*found;
   }
 
-  /// The elements; they lie in `buffer` or in the mapped file.
+  /// Returns the elements, a view of `buffer` or of the mapped file.
   std::span<const std::byte> read(const TensorInfo& tensor, std::vector<std::byte>& buffer) {
     if (file_) return file_->at(tensor.name).data;
     int64_t elements = 1;
@@ -90,7 +90,7 @@ class TensorSource {
   std::vector<TensorInfo> tensors_;
 };
 
-/// Elements of a tensor, not necessarily aligned.
+/// The elements of a tensor, which need not be aligned.
 template <class T>
 class Elements {
  public:
@@ -116,7 +116,7 @@ class Elements {
   std::span<const std::byte> bytes_;
 };
 
-/// Of the finite elements of both.
+/// Returns the root mean square of the finite elements of both tensors.
 template <class T>
 double root_mean_square(const Elements<T>& a, const Elements<T>& b) {
   double sum = 0;

@@ -1,9 +1,9 @@
-// Where the tensors of two checkpoints or safetensors files differ.
+// Compares the tensors of two checkpoints or safetensors files.
 //
 //   const TensorsComparison tensors = compare_tensors("a/checkpoints/step-00000020", "b.safetensors", 1e-5);
 //   for (const TensorDifference& difference : tensors.differences) ...
 //
-// One tensor at a time is held in memory.
+// Only one tensor of each is held in memory at a time.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ namespace mtf {
 struct TensorDifference {
   std::string name;
   int64_t elements = 0;
-  int64_t differing = 0;        ///< by more than the tolerance
+  int64_t differing = 0;        ///< number of elements that differ by more than the tolerance
   double largest_absolute = 0;  ///< over all elements
   double largest_relative = 0;  ///< over all elements
-  std::string first_place;      ///< of the first element that differs: "[io=3, hidden=5]", without names "[3,
-                                ///< 5]"; scalars: empty
-  std::string first_values;     ///< "0.5312 against 0.5313"
+  /// The index of the first differing element: "[io=3, hidden=5]", "[3, 5]" without names, "" for scalars.
+  std::string first_place;
+  std::string first_values;  ///< "0.5312 against 0.5313"
   double first_relative = 0;
 };
 
@@ -37,17 +37,17 @@ struct TensorsComparison {
   int64_t compared = 0;  ///< tensors of the same dtype and shape
   std::vector<std::string> only_a, only_b;
   std::vector<TensorMismatch> mismatches;
-  std::vector<TensorDifference> differences;  ///< in the order of the first checkpoint
+  std::vector<TensorDifference> differences;  ///< differing tensors, in the order of the first checkpoint
   double largest_relative = 0;                ///< over all tensors, within the tolerance or not
-  std::string largest_in;                     ///< the tensor that has it
+  std::string largest_in;                     ///< the tensor with largest_relative
 
   bool same() const { return only_a.empty() && only_b.empty() && mismatches.empty() && differences.empty(); }
 };
 
-/// The differences of elements are relative to the larger of the two elements and the root mean square of
-/// their tensors, so that rounding in an element near zero does not count as a large difference. `tolerance`
-/// 0: equal bit for bit. NaN equals NaN; integers and booleans must be equal. Paths are those of checkpoint
-/// directories or of safetensors files. Throws Error (kCheckpoint) when one cannot be read or is damaged.
+/// Compares the tensors at two paths, of checkpoint directories or safetensors files. Differences are
+/// relative to the largest of the two elements and the root mean square of their tensors, so that rounding of
+/// an element near zero is not a large difference. A `tolerance` of 0 requires equal bits. NaN equals NaN;
+/// integers and booleans must be equal. Throws Error (kCheckpoint) when a path cannot be read or is damaged.
 TensorsComparison compare_tensors(const std::string& path_a, const std::string& path_b, double tolerance);
 
 }  // namespace mtf

@@ -13,7 +13,7 @@
 namespace mtf {
 namespace {
 
-/// Says of which text an error is instead of the temporary file.
+/// Rethrows an error with the name of the text in place of the temporary file's.
 [[noreturn]] void throw_renamed(const Error& error, const std::string& path, const std::string& name) {
   std::vector<Problem> problems = error.problems();
   for (Problem& problem : problems) {

@@ -1,4 +1,4 @@
-// Configurations that stand in a text rather than in a file: those of models that are converted.
+// Loads configurations from a text instead of a file, for models that are converted.
 //
 //   const ConfigText text(model.config, "ende.safetensors");
 //   const Config config = text.load();
@@ -12,13 +12,13 @@
 
 namespace mtf {
 
-/// The configuration in a file, of which only the model is needed: not what a training asks for, such as when
-/// it ends, nor the files of its data. Throws Error (kConfig).
+/// Loads a configuration of which only the model is needed: keys that training requires may be missing, as
+/// may the files of its data. Throws Error (kConfig).
 Config load_model_config(const std::string& path);
 
 class ConfigText {
  public:
-  /// `name` stands for the text in messages.
+  /// `name` names the text in messages.
   ConfigText(const std::string& text, const std::string& name);
   ~ConfigText();
   ConfigText(const ConfigText&) = delete;
@@ -26,8 +26,8 @@ class ConfigText {
 
   /// Throws Error (kConfig).
   Config load() const;
-  /// The variables of its model, in the order in which it makes them. Throws Error (kConfig), and that of
-  /// files of data which the model needs to be built.
+  /// Returns the variables of the configuration's model, in the order in which it creates them. Throws Error
+  /// (kConfig), and the errors of data files that the model needs to be built.
   std::vector<Variable> variables() const;
 
  private:

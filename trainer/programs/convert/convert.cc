@@ -61,7 +61,7 @@ WeightFormat format_of_target(const ConvertOptions& options, WeightFormat from) 
   return *options.format;
 }
 
-/// Options that the formats have no use for.
+/// Throws Error (kUsage) for options that do not apply to the formats.
 void check(const ConvertOptions& options, WeightFormat from, WeightFormat to) {
   const auto needs = [&](bool given, bool fits, const char* option, const char* what) {
     if (given && !fits)
@@ -94,13 +94,14 @@ Read read(const ConvertOptions& options, WeightFormat from) {
     case WeightFormat::kHuggingFaceT5:
       break;
   }
-  // A last slash would come before the names of files.
+  // Removes a trailing slash, since file names are appended with one.
   T5Import t5 =
       import_t5(options.from, (fs::absolute(options.to) / "").lexically_normal().parent_path().string());
   return {std::move(t5.model), std::move(t5.files), std::move(t5.notes)};
 }
 
-/// A file of weights has no vocabulary: one that a run has trained for itself lies in its directory.
+/// Returns notes on vocabularies that the run has trained: they are in the run's directory and not in a file
+/// of weights.
 std::vector<std::string> missing_vocabularies(const ModelWeights& model, const std::string& to) {
   const Config config = ConfigText(model.config, to).load();
   if (!config.data.vocabulary) return {};

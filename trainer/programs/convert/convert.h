@@ -1,11 +1,11 @@
-// Weights from one format into another: what mtf-convert does.
+// Converts weights from one format to another, for mtf-convert.
 //
 //   ConvertOptions options{.from = "t5-small", .to = "models/t5-small"};
-//   for (const std::string& line : convert(options)) ...      // what was done, for a person
+//   for (const std::string& line : convert(options)) ...      // readable lines on what was done
 //
 //   model         directory of a run: config.yaml and checkpoints/step-N
 //   safetensors   one file of variables under their own names, with the configuration in its metadata
-//   hf-t5         directory in Hugging Face form: config.json, model.safetensors (t5.h)
+//   hf-t5         directory in Hugging Face format: config.json, model.safetensors (t5.h)
 #pragma once
 
 #include <cstdint>
@@ -26,15 +26,16 @@ inline config::EnumNames enum_names(WeightFormat) {
 
 struct ConvertOptions {
   std::string from, to;
-  std::optional<WeightFormat> format = {};  ///< of `to`; nothing: guessed
-  std::optional<int64_t> step = {};         ///< of the checkpoint; nothing: the newest
-  bool all = false;                         ///< the state of the training too, so that it can go on
-  bool raw = false;                         ///< not the running means of the weights where there are some
-  bool force = false;                       ///< what is there already is replaced
-  std::string config = {};                  ///< configuration of a safetensors file that has none
+  std::optional<WeightFormat> format = {};  ///< format of `to`; nullopt: guessed from `from` and `to`
+  std::optional<int64_t> step = {};         ///< step of the checkpoint; nullopt: the newest
+  bool all = false;                         ///< includes the state of the training, so that it can resume
+  bool raw = false;                         ///< takes the weights and not their running means
+  bool force = false;                       ///< replaces an existing file or directory
+  std::string config = {};                  ///< path of the configuration of a safetensors file
 };
 
-/// Lines for a person. Throws Error: kUsage for what contradicts itself or a file, otherwise of the files.
+/// Converts and returns readable lines on what was done. Throws Error: kUsage for options that contradict
+/// each other or the files, and the errors of the files.
 std::vector<std::string> convert(const ConvertOptions& options);
 
 }  // namespace mtf

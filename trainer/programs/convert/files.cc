@@ -74,7 +74,7 @@ NewDirectory::~NewDirectory() {
 void NewDirectory::publish() {
   const std::string old = unfinished_ + ".old";
   if (const int error = sync_directory(unfinished_)) cannot_write(target_, error);
-  // rename(2) takes the place of an empty directory, but of no other.
+  // rename(2) replaces an empty directory, but no other.
   if (std::rename(unfinished_.c_str(), target_.c_str()) != 0) {
     if (errno != ENOTEMPTY && errno != EEXIST) cannot_write(target_, errno);
     if (std::rename(target_.c_str(), old.c_str()) != 0) cannot_write(target_, errno);

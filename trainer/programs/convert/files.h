@@ -1,6 +1,6 @@
-// Files and directories that appear whole or not at all.
+// Reads and writes text files, and creates directories atomically.
 //
-//   NewDirectory directory("models/t5", false);      // throws where something is there already
+//   NewDirectory directory("models/t5", false);      // throws if the path exists
 //   write_text_file(directory.path() + "/config.yaml", text);
 //   directory.publish();
 #pragma once
@@ -9,28 +9,28 @@
 
 namespace mtf {
 
-/// Throws Error (kCheckpoint).
+/// Returns the content of a file. Throws Error (kCheckpoint).
 std::string read_text_file(const std::string& path);
-/// Throws Error (kSystem).
+/// Writes a file. Throws Error (kSystem).
 void write_text_file(const std::string& path, const std::string& text);
 
-/// Throws Error (kSystem) when something stands at `path`, unless `replace` is true and it is a regular file.
+/// Throws Error (kSystem) when `path` exists, unless `replace` is true and it is a regular file.
 void check_new_file(const std::string& path, bool replace);
 
-/// A directory that is filled under another name beside it.
+/// An atomically published directory: it is filled under another name in the same parent directory.
 class NewDirectory {
  public:
-  /// An empty directory may stand at `path`; with `replace` one that holds a model: a config.yaml or
-  /// config.json. Throws Error (kSystem).
+  /// `path` must not exist or be an empty directory or, with `replace`, one that holds a model: a config.yaml
+  /// or config.json. Throws Error (kSystem).
   NewDirectory(const std::string& path, bool replace);
-  /// Removes what was not published.
+  /// Removes a directory that was not published.
   ~NewDirectory();
   NewDirectory(const NewDirectory&) = delete;
   NewDirectory& operator=(const NewDirectory&) = delete;
 
-  /// Where it is filled.
+  /// The path under which the directory is filled.
   const std::string& path() const { return unfinished_; }
-  /// Gives it its name. Throws Error (kSystem).
+  /// Renames the directory to its final name. Throws Error (kSystem).
   void publish();
 
  private:

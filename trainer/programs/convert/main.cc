@@ -84,7 +84,7 @@ cxxopts::ParseResult parse_words(const std::vector<std::string>& words) {
   }
 }
 
-/// Nothing: help is asked for.
+/// Parses the command line; nullopt if help is requested.
 std::optional<ConvertOptions> parse(const std::vector<std::string>& words) {
   const cxxopts::ParseResult parsed = parse_words(words);
   if (parsed["help"].as<bool>()) return std::nullopt;

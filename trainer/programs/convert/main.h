@@ -1,4 +1,4 @@
-// The program mtf-convert: weights from one format into another.
+// The program mtf-convert, which converts weights from one format to another.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace mtf {
 
-/// `words`: the arguments. Returns the exit code.
+/// Runs mtf-convert with the arguments `words` and returns the exit code.
 int convert_main(const std::vector<std::string>& words);
 
 }  // namespace mtf

@@ -29,7 +29,7 @@ constexpr const char* kEmbedding = "shared.weight";
 constexpr const char* kSoftmax = "lm_head.weight";
 constexpr const char* kVocabulary = "spiece.model";
 
-/// Other names of the embedding, and a table that no layer reads.
+/// Other names of the embedding, and a tensor that no layer reads.
 constexpr std::array<std::string_view, 2> kEmbeddingAliases = {"encoder.embed_tokens.weight",
                                                                "decoder.embed_tokens.weight"};
 constexpr std::string_view kUnused = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
@@ -44,7 +44,7 @@ std::vector<std::string> split(const std::string& name) {
   return parts;
 }
 
-/// 7 of "block_007"; nothing for another word.
+/// Returns 7 for "block_007"; nullopt for another word.
 std::optional<int> number_of(const std::string& part, const std::string& word) {
   if (part.size() != word.size() + 4 || !part.starts_with(word + "_")) return std::nullopt;
   const std::string digits = part.substr(word.size() + 1);
@@ -52,7 +52,7 @@ std::optional<int> number_of(const std::string& part, const std::string& word) {
   return std::stoi(digits);
 }
 
-/// Of "SelfAttention/q" and the like.
+/// Returns the tensor of a layer's variable, such as "q" of "SelfAttention".
 std::optional<T5Tensor> tensor_of_layer(const std::string& kind, const std::string& variable) {
   const auto one_of = [&](std::initializer_list<std::string_view> words) {
     return std::ranges::find(words, variable) != words.end();
@@ -67,7 +67,7 @@ std::optional<T5Tensor> tensor_of_layer(const std::string& kind, const std::stri
   return std::nullopt;
 }
 
-/// The tensors of a directory, in one file or several.
+/// The tensors of a directory, in one or several files.
 class T5Files {
  public:
   explicit T5Files(const std::string& directory) : directory_(directory) {
@@ -82,7 +82,7 @@ class T5Files {
     }
   }
 
-  /// Null: there is none.
+  /// Returns null if there is no such tensor.
   const StoredTensor* find(const std::string& name) const {
     const auto found = tensors_.find(name);
     return found == tensors_.end() ? nullptr : found->second;
@@ -143,9 +143,9 @@ class T5Files {
   std::map<std::string, const StoredTensor*> tensors_;
 };
 
-/// [rows, columns] -> [columns, rows].
+/// Transposes [rows, columns] to [columns, rows].
 void transpose(const float* from, int64_t rows, int64_t columns, float* to) {
-  constexpr int64_t block = 32;  // both sides of a block stay in the first cache
+  constexpr int64_t block = 32;  // both sides of a block stay in the L1 cache
   for (int64_t r = 0; r < rows; r += block) {
     for (int64_t c = 0; c < columns; ++c) {
       for (int64_t i = r; i < std::min(rows, r + block); ++i) to[c * rows + i] = from[i * columns + c];
@@ -153,13 +153,13 @@ void transpose(const float* from, int64_t rows, int64_t columns, float* to) {
   }
 }
 
-/// Rows and columns of a variable; a vector, which stands for a matrix with one row, is one here too.
+/// Returns the rows and columns of a variable as a matrix; a vector has one row.
 std::pair<int64_t, int64_t> matrix_of(const Shape& shape) {
   const int64_t columns = shape[shape.rank() - 1].size;
   return {shape.size() / columns, columns};
 }
 
-/// The value of a variable from a tensor of theirs.
+/// Returns the value of a variable from a Hugging Face tensor.
 HostTensor value_of(const Variable& variable, const StoredTensor& stored, bool transposed,
                     const std::string& from) {
   const auto [rows, columns] = matrix_of(variable.shape);
@@ -184,8 +184,8 @@ HostTensor value_of(const Variable& variable, const StoredTensor& stored, bool t
   return value;
 }
 
-/// The tensors decide whether softmax weights and embedding are one matrix: newer versions of config.json say
-/// so of all models. Scaled logits are always those of the embedding.
+/// Sets t5.tied by comparing the tensors of softmax and embedding, since newer versions of config.json say
+/// `tied` for all models. Scaled logits are always tied to the embedding.
 void settle_softmax(const T5Files& files, const std::string& from, T5Config& t5) {
   const StoredTensor* softmax = files.find(kSoftmax);
   const bool apart = softmax && !std::ranges::equal(softmax->data, files.embedding().data);
@@ -197,7 +197,7 @@ void settle_softmax(const T5Files& files, const std::string& from, T5Config& t5)
   t5.tied = !apart && (t5.tied || t5.scaled_logits);
 }
 
-/// What the import does not take: twice the same, or read by no layer.
+/// Throws Error for tensors that the import did not use, except aliases and tensors that no layer reads.
 void check_unused(const T5Files& files, const std::set<std::string>& used, const std::string& from) {
   std::vector<std::string> left;
   for (const std::string& name : files.names()) {
@@ -212,7 +212,7 @@ void check_unused(const T5Files& files, const std::set<std::string>& used, const
   }
 }
 
-/// The value of `data.vocabulary`; copies and notes go to `import`.
+/// Returns the value of `data.vocabulary`; files to copy and notes are added to `import`.
 std::string vocabulary_of(const std::string& from, const std::string& to, int64_t rows, T5Import& import) {
   const auto check = [&](int64_t pieces, const std::string& file) {
     if (pieces <= rows) return;
@@ -242,10 +242,10 @@ std::string vocabulary_of(const std::string& from, const std::string& to, int64_
   return sentencepiece(rows);
 }
 
-/// Tokens beside the pieces that Hugging Face's tokeniser appends; T5 has at most so many.
+/// The largest number of tokens that Hugging Face's T5 tokeniser appends to the pieces.
 constexpr int64_t kMostExtraIds = 100;
 
-/// Files of the vocabulary, as far as theirs has one of the kind.
+/// Writes the files of the vocabulary if Hugging Face has a tokeniser of its kind; otherwise adds a note.
 void export_vocabulary(const Config& config, const std::string& run, int64_t rows,
                        const std::string& directory, std::vector<std::string>& notes) {
   const auto left_out = [&](const std::string& why) {
@@ -273,7 +273,7 @@ void export_vocabulary(const Config& config, const std::string& run, int64_t row
   write_text_file(directory + "/tokenizer_config.json", tokenizer.dump(2) + "\n");
 }
 
-/// Heads and d_kv as one dimension, as a T5 has them: the same elements in the same order.
+/// Combines heads and d_kv into one dimension, as in a T5. The elements keep their order.
 Shape with_heads_together(const Shape& shape) {
   std::vector<Dimension> dimensions;
   for (const Dimension& d : shape) {
@@ -286,7 +286,8 @@ Shape with_heads_together(const Shape& shape) {
   return Shape(std::move(dimensions));
 }
 
-/// Weights of a run whose configuration has been changed, and of a file that has lost some, are no T5's.
+/// Throws Error unless the weights are exactly those of `t5`: the configuration of a run may have been
+/// changed, and a file may have lost some weights.
 void check_weights(const ModelWeights& model, const T5Config& t5, const std::string& from) {
   const auto fail = [&](const std::string& variable, const std::string& there, const std::string& right) {
     throw Error(ErrorKind::kCheckpoint, fmt::format("{}: variable `{}` {}, and its config.yaml says {}", from,

@@ -1,8 +1,8 @@
-// T5 in Hugging Face form: a directory with config.json, model.safetensors (or several, with
-// model.safetensors.index.json) and spiece.model. Its projections are stored transposed.
+// Imports and exports T5 models in Hugging Face format: a directory with config.json, model.safetensors (or
+// several files, with model.safetensors.index.json) and spiece.model. Projections are stored transposed.
 //
-//   const T5Import t5 = import_t5("t5-small", "models/t5-small");
-//   export_t5(read_checkpoint_weights("runs/ende", {}), directory);
+//   const T5Import t5 = import_t5("t5-small", "/home/me/models/t5-small");
+//   export_t5(read_checkpoint_weights("runs/ende", {}), "runs/ende", directory);
 #pragma once
 
 #include <optional>
@@ -13,28 +13,30 @@
 
 namespace mtf {
 
-/// A variable of ours in a file of theirs.
+/// The tensor of a Hugging Face file that holds a variable of a model.
 struct T5Tensor {
   std::string name;
   bool transposed = false;
 };
 
-/// "decoder/block_000/layer_001/EncDecAttention/q" -> "decoder.block.0.layer.1.EncDecAttention.q.weight",
-/// transposed. Nothing for variables that a T5 does not have.
+/// Maps "decoder/block_000/layer_001/EncDecAttention/q" to
+/// "decoder.block.0.layer.1.EncDecAttention.q.weight", transposed. Returns nullopt for variables that a T5
+/// does not have.
 std::optional<T5Tensor> t5_tensor(const std::string& variable);
 
 struct T5Import {
   ModelWeights model;
-  /// Copies of files that belong into the model's directory, by name.
+  /// The names and contents of further files for the model's directory.
   std::vector<std::pair<std::string, std::string>> files;
-  std::vector<std::string> notes;  ///< for a person
+  std::vector<std::string> notes;  ///< readable lines on the import
 };
 
-/// `to`: where the model will lie, an absolute path. Throws Error (kCheckpoint) that names file and tensor.
+/// Imports the model in directory `from`. `to` is the absolute path of the directory that will hold it.
+/// Throws Error (kCheckpoint), which names file and tensor.
 T5Import import_t5(const std::string& from, const std::string& to);
 
-/// Fills a directory that exists; lines for a person come back. Throws Error (kConfig) when the model is
-/// none.
+/// Writes a model into an existing directory and returns readable notes. `from` names the model in messages.
+/// Throws Error: kConfig when the model is no T5, kCheckpoint when its weights do not fit.
 std::vector<std::string> export_t5(const ModelWeights& model, const std::string& from,
                                    const std::string& directory);
 

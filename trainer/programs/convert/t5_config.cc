@@ -14,10 +14,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Distance from which all are alike, here.
+/// The relative attention distance of this program from which all positions share a bucket.
 constexpr int64_t kMaxDistance = 128;
 
-/// `feed_forward_proj`; the first name of several is the one that is written.
+/// The names of `feed_forward_proj`. If several have the same activation, the first one is written.
 struct FeedForwardName {
   std::string_view name;
   std::vector<Activation> activation;
@@ -38,7 +38,7 @@ const std::vector<FeedForwardName>& feed_forward_names() {
   return names;
 }
 
-/// Keys of config.json with their types.
+/// Typed access to the keys of config.json.
 class T5Json {
  public:
   T5Json(const std::string& text, const std::string& path) : path_(path) {
@@ -77,7 +77,7 @@ class T5Json {
     if (!json_[key].is_boolean()) fail(fmt::format("`{}` is {}, not true or false", key, json_[key].dump()));
     return json_[key].get<bool>();
   }
-  /// Where `key` is given it must have this value.
+  /// Throws Error if `key` is given with another value.
   void require(const char* key, int64_t value, const char* why) const {
     if (has(key) && json_[key] != value)
       fail(fmt::format("`{}` is {}, and only {} can be converted", key, json_[key].dump(), value), why);
@@ -130,7 +130,7 @@ T5Config parse_t5_config(const std::string& text, const std::string& path) {
   t5.epsilon = json.number("layer_norm_epsilon", t5.epsilon);
   t5.activation = parse_feed_forward(json);
   t5.tied = json.flag("tie_word_embeddings", true);
-  // Newer files say it themselves; in older ones unscaled logits went with softmax weights of their own.
+  // Newer files contain the key; in older ones separate softmax weights imply unscaled logits.
   t5.scaled_logits = json.flag("scale_decoder_outputs", t5.tied);
   return t5;
 }

@@ -1,4 +1,4 @@
-// A T5 as a configuration of this program, in both directions.
+// Converts a T5 to a configuration of this program and back.
 #include <fmt/format.h>
 
 #include "engine/base/printable.h"
@@ -17,8 +17,8 @@ using config::Node;
   throw Error(ErrorKind::kConfig, mark, "the model is no T5: " + what, hint);
 }
 
-/// Options of the layers of a T5, as far as they decide what it computes. Others of these layers are unknown
-/// here, and so no T5's.
+/// The options of the layers of a T5 that determine what it computes. A layer with other options is rejected,
+/// since a T5 does not have them.
 struct T5SelfAttention : HeadOptions {
   RelativeAttention relative_attention_type = RelativeAttention::kNone;
   int64_t relative_attention_num_buckets = 32;
@@ -52,7 +52,7 @@ struct T5Norm {
 };
 void describe(config::Visitor& visit, T5Norm& options) { visit("epsilon", options.epsilon, ""); }
 
-/// The layers of one side, with the model's defaults for them.
+/// The layers of one side (encoder or decoder), with the model's defaults for them.
 class T5Block {
  public:
   T5Block(const Node& list, const Node& defaults, const std::string& side) : defaults_(defaults) {
@@ -93,7 +93,7 @@ class T5Block {
   std::vector<config::LayerEntry> layers_;
 };
 
-/// Heads of one side; all attention layers of a T5 have the same.
+/// The heads of one side; all attention layers of a T5 have the same heads.
 class Heads {
  public:
   Heads(const Mark& mark, T5Config& t5) : mark_(mark), t5_(t5) {}
@@ -148,7 +148,7 @@ void check_model(const BitransformerOptions& options, const Mark& mark) {
           "it has `sublayers` of its own", "no `sublayers`");
 }
 
-/// "{type: sentencepiece, path: 'a b'}" and the like, for a text in YAML.
+/// Quotes a text for YAML.
 std::string quoted(const std::string& text) { return config::to_flow_yaml(Node::scalar(text, {}, true)); }
 
 std::string activation_text(const std::vector<Activation>& activation) {

@@ -20,12 +20,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Keys of a file's metadata. A further entry for each file of the checkpoint but that of the weights: the
-/// names of its variables, one a line.
+/// Keys of a safetensors file's metadata. There is a further entry for each file of the checkpoint except
+/// that of the weights: it lists the names of its variables, one per line.
 constexpr const char* kConfigKey = "config.yaml";
 constexpr const char* kWeightsFile = "weights.safetensors";
 constexpr std::string_view kStateFileSuffix = ".safetensors";
-/// What the name of a running mean has behind that of its weight.
+/// The suffix of the name of a weight's running mean.
 constexpr std::string_view kAverageSuffix = "/ema";
 
 std::vector<int64_t> sizes_of(const Shape& shape) {
@@ -34,7 +34,7 @@ std::vector<int64_t> sizes_of(const Shape& shape) {
   return sizes;
 }
 
-/// The step directory that `path` is, or the chosen one of the run that lies there.
+/// Returns `path` if it is the directory of a checkpoint, or else the chosen checkpoint of the run in `path`.
 std::string checkpoint_in(const std::string& path, const std::optional<int64_t>& step) {
   if (fs::exists(fs::path(path) / Manifest::kFile)) {
     if (step)
@@ -55,13 +55,13 @@ std::string checkpoint_in(const std::string& path, const std::optional<int64_t>&
               fmt::format("it has {}", fmt::join(steps, ", ")));
 }
 
-/// The directory of the run that a checkpoint belongs to; empty when there is none.
+/// Returns the directory of the run to which a checkpoint belongs; empty if there is none.
 std::string run_of(const std::string& checkpoint) {
   const fs::path run = fs::absolute(checkpoint).lexically_normal().parent_path().parent_path();
   return fs::exists(run / "config.yaml") ? run.string() : std::string();
 }
 
-/// Without what only a training that goes on needs.
+/// Removes the entries that only resuming a training needs.
 void keep_weights_only(Manifest& manifest) {
   manifest.next_rows.clear();
   manifest.state.clear();
@@ -74,7 +74,7 @@ HostTensor read(CheckpointReader& reader, const CheckpointVariable& variable, co
   return value;
 }
 
-/// The shape of a tensor in a file that names its dimensions.
+/// Returns the shape of a tensor; nullopt if the file does not name its dimensions.
 std::optional<Shape> named_shape(const StoredTensor& tensor) {
   if (tensor.dimensions.size() != tensor.shape.size()) return std::nullopt;
   std::vector<Dimension> dimensions;
@@ -83,7 +83,7 @@ std::optional<Shape> named_shape(const StoredTensor& tensor) {
   return Shape(std::move(dimensions));
 }
 
-/// The files of a checkpoint in which variables belong that are no weights.
+/// Returns the checkpoint's file of each variable that is not a weight.
 std::map<std::string, std::string> files_of_state(const SafetensorsFile& file) {
   std::map<std::string, std::string> files;
   for (const auto& [key, names] : file.metadata()) {
@@ -99,7 +99,7 @@ std::map<std::string, std::string> files_of_state(const SafetensorsFile& file) {
   return files;
 }
 
-/// Names the dimensions of tensors after the variables of the model, which must all be there.
+/// Gives tensors the dimension names of the model's variables.
 class DimensionsOfModel {
  public:
   DimensionsOfModel(const ModelWeights& model, const std::string& path)
@@ -130,7 +130,8 @@ class DimensionsOfModel {
   std::vector<Variable> variables_;
 };
 
-/// A file that has been written anew without some of its tensors still names the dimensions of all.
+/// Throws Error if the file's metadata names dimensions of a tensor that it lacks: another program may have
+/// rewritten the file without some of its tensors.
 void check_none_lost(const SafetensorsFile& file) {
   constexpr std::string_view prefix = "dimensions/";
   if (file.tensors().empty()) throw Error(ErrorKind::kCheckpoint, file.path() + " has no tensors");

@@ -24,21 +24,22 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-/// Puts `options`' descriptors into the places 0 to 2. None of them is in another's place but in its own.
+/// Makes the descriptors of `options` the descriptors 0 to 2. None of them may be 0 to 2 unless it is already
+/// in its place.
 void place_descriptors(const ChildOptions& options) {
   const std::array wanted = {options.standard_input, options.standard_output, options.standard_error};
   for (int place = 0; place < 3; ++place)
     if (wanted[place] != place) ::dup2(wanted[place], place);
 }
 
-/// The part between fork and exec, in which nothing may be allocated. Returns where exec has failed.
+/// The code between fork and exec, which must not allocate memory. Returns only if exec has failed.
 void become(const ChildOptions& options, pid_t parent, char* const* arguments, char* const* environment) {
   if (options.own_group) {
     ::setpgid(0, 0);
-    ::signal(SIGINT, SIG_DFL);  // shells ignore it in the background; here it comes from the parent alone
+    ::signal(SIGINT, SIG_DFL);  // shells ignore it for background jobs; only the parent sends it here
   }
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);  // it has died before
+  if (::getppid() != parent) ::_exit(1);  // the parent died before prctl()
   place_descriptors(options);
   ::signal(SIGPIPE, SIG_DFL);
   sigset_t none;
@@ -57,7 +58,7 @@ std::string ProcessEnd::to_string() const {
 
 ChildProcess::ChildProcess(const ChildOptions& options) : own_group_(options.own_group) {
   const std::vector<char*> arguments = pointers(options.command), environment = pointers(options.environment);
-  std::array<int, 2> report{};  // closed by a successful exec
+  std::array<int, 2> report{};  // a pipe that a successful exec closes
   if (::pipe2(report.data(), O_CLOEXEC) != 0)
     throw Error(ErrorKind::kSystem, fmt::format("no process can be started: {}", system_message(errno)));
   const pid_t parent = ::getpid();
@@ -102,7 +103,7 @@ std::optional<ProcessEnd> ChildProcess::look() {
     stopped_ = info.si_code == CLD_STOPPED;
     info = {};
   }
-  // The process stays in the table, so that its number, and its group's, is nobody else's.
+  // WNOWAIT leaves the process in the process table, so that its id, and its group's, is not reused.
   info = {};
   if (::waitid(P_PID, static_cast<id_t>(id_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
     return std::nullopt;

@@ -1,7 +1,8 @@
-// A process that is started with its own environment and output, and dies with this one.
+// A child process with its own environment and output, which is killed when this process dies.
 //
-//   ChildProcess child({.command = {"mtf-train", "run.yaml"}, .environment = {"RANK=0"}, .standard_error =
-//   pipe}); child.send(SIGTERM); if (const auto end = child.look()) use(end->exit_code());
+//   ChildProcess child({.command = {"mtf-train", "run.yaml"}, .environment = {"RANK=0"}});
+//   child.send(SIGTERM);
+//   if (const auto end = child.look()) use(end->exit_code());
 #pragma once
 
 #include <sys/types.h>
@@ -13,45 +14,45 @@
 namespace mtf {
 
 struct ChildOptions {
-  std::vector<std::string> command;      ///< found along PATH
-  std::vector<std::string> environment;  ///< all of it, "NAME=VALUE"
-  /// Descriptors that it gets as standard input, output and error.
+  std::vector<std::string> command;      ///< the program, searched in PATH, and its arguments
+  std::vector<std::string> environment;  ///< the complete environment, as "NAME=VALUE"
+  /// The descriptors that become its standard input, output and error.
   int standard_input = 0, standard_output = 1, standard_error = 2;
-  /// In a process group of its own: a terminal's signals do not reach it.
+  /// True: it runs in its own process group, so signals of a terminal do not reach it.
   bool own_group = false;
 };
 
-/// How a process has ended.
+/// The exit status of a process.
 struct ProcessEnd {
   int code = 0;
-  int signal = 0;  ///< that killed it; 0: none
+  int signal = 0;  ///< signal that killed it; 0: none
 
   int exit_code() const { return signal != 0 ? 128 + signal : code; }
-  /// "ended with exit code 1", "was killed by signal 9 (SIGKILL)".
+  /// Returns "ended with exit code 1" or "was killed by signal 9 (SIGKILL)".
   std::string to_string() const;
 };
 
 class ChildProcess {
  public:
-  /// Signals that are blocked here are not in the child. Throws Error (kSystem) when there can be no process;
-  /// exec_error() tells when it cannot be the program.
+  /// Starts the process. Signals that are blocked here are not blocked in the child. Throws Error (kSystem)
+  /// when no process can be started; exec_error() reports that the program cannot be executed.
   explicit ChildProcess(const ChildOptions& options);
-  /// Kills it, and its group, unless it has ended well.
+  /// Kills the process, and its own group, unless it has ended with exit code 0.
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  /// Of exec: ENOENT, EACCES; 0: it runs.
+  /// The error of exec, such as ENOENT or EACCES; 0 if the program was started.
   int exec_error() const { return exec_error_; }
   bool runs() const { return !end_; }
-  /// Nothing: look() has not seen it.
+  /// The exit status; nullopt if look() has not seen the end yet.
   const std::optional<ProcessEnd>& end() const { return end_; }
-  /// Stopped by a signal, as far as look() has seen.
+  /// True if the last look() found the process stopped by a signal.
   bool is_stopped() const { return stopped_; }
-  /// Looks whether it has ended since; the end is told once.
+  /// Checks whether the process has ended. The exit status is returned only once.
   std::optional<ProcessEnd> look();
-  /// To it and its group.
+  /// Sends a signal to the process, or to its own group.
   void send(int signal) const;
 
  private:

@@ -29,11 +29,11 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr int kPeerLost = 75;
-/// After a failure the others have this long to end by themselves: for their own messages, and so that one
-/// that has only lost a peer is not taken for the one that failed.
+/// The time that the other processes have, after a failure, to end by themselves. They can print their own
+/// messages, and a process that has only lost a peer is not mistaken for the one that failed.
 constexpr milliseconds kSettle{1500};
 
-/// A descriptor that is closed at the end.
+/// A descriptor that is closed by the destructor.
 class Descriptor {
  public:
   explicit Descriptor(int number = -1) : number_(number) {}
@@ -58,7 +58,7 @@ class Descriptor {
   throw Error(ErrorKind::kSystem, fmt::format("mtf-launch: {}: {}", what, system_message(errno)));
 }
 
-/// Signals as something to wait for. They stay blocked until the end of the program.
+/// Receives signals through a descriptor. They stay blocked until the end of the program.
 class SignalStream {
  public:
   SignalStream() {
@@ -67,7 +67,7 @@ class SignalStream {
     for (const int signal : {SIGCHLD, SIGINT, SIGTERM}) sigaddset(&signals, signal);
     struct sigaction hang_up {};
     ::sigaction(SIGHUP, nullptr, &hang_up);
-    if (hang_up.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);  // nohup
+    if (hang_up.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);  // not under nohup
     ::signal(SIGPIPE, SIG_IGN);
     ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     descriptor_ = Descriptor(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -85,21 +85,22 @@ class SignalStream {
   Descriptor descriptor_;
 };
 
-/// True where a person at a terminal can stop and end this program by keys: then its processes stay in its
-/// group, and get those signals from the terminal.
+/// True if this program is in the foreground of a terminal. Its processes then stay in its process group and
+/// get the signals of keys from the terminal.
 bool in_foreground() {
   const Descriptor terminal(::open("/dev/tty", O_RDWR | O_CLOEXEC));
   return terminal.is_open() && ::tcgetpgrp(terminal.get()) == ::getpgrp();
 }
 
-/// By the secret of the environment, which may be that of a run with more processes; else by a new one.
+/// Returns access with the secret of the environment, which may belong to a run with more processes, or else
+/// with a new one.
 Access shared_access() {
   Access access = find_access({}, environment_of_process());
   if (!access.secret.is_given()) access.secret = Secret::random();
   return access;
 }
 
-/// What is the same for all attempts.
+/// The state that all attempts share.
 struct Surroundings {
   explicit Surroundings(const LaunchCommand& command) : command(command) {}
 
@@ -113,7 +114,7 @@ struct Surroundings {
 
   void say(const std::string& text) { error.write_line("mtf-launch: " + text); }
 
-  /// Returns when the readers have taken all, or a signal asks for the end.
+  /// Returns when all output was read, or after a signal.
   void drain() {
     for (OutputSink* sink : {&output, &error}) {
       while (sink->waits()) {
@@ -134,13 +135,13 @@ int process_count(const LaunchCommand& command) {
   return count;
 }
 
-/// How an attempt has ended.
+/// The result of an attempt.
 struct Outcome {
   int exit_code = 0;
-  bool may_come_again = true;  ///< a restart may go better
+  bool may_come_again = true;  ///< a restart may succeed
 };
 
-/// All tasks, from their start to the end of the last one.
+/// One attempt: runs all tasks from their start to the end of the last one.
 class Attempt {
  public:
   Attempt(Surroundings& surroundings, int restart) : around_(surroundings), restart_(restart) {
@@ -185,7 +186,7 @@ class Attempt {
     ProcessEnd end;
   };
 
-  /// Returns the error of exec, or 0.
+  /// Starts a task. Returns the error of exec, or 0.
   int start(const Task& task) {
     const Descriptor nothing(task.is_first ? -1 : ::open("/dev/null", O_RDWR | O_CLOEXEC));
     const Descriptor output = output_for(task, around_.output), error = output_for(task, around_.error);
@@ -200,8 +201,8 @@ class Attempt {
     return processes_.back().exec_error();
   }
 
-  /// The end of a pipe that `task` writes to; none: it writes to the sink itself. So does the first on a
-  /// terminal, where it may draw and ask.
+  /// Returns the write end of a pipe for the output of `task`, or none if it writes to the sink directly. The
+  /// first task writes directly to a terminal, so that it can draw and prompt there.
   Descriptor output_for(const Task& task, OutputSink& sink) {
     if (tasks_.size() == 1 || (task.is_first && sink.is_terminal())) return Descriptor();
     std::array<int, 2> ends{};
@@ -239,8 +240,8 @@ class Attempt {
     ::poll(events.data(), events.size(), timeout);
   }
 
-  /// Copies what is there, as far as it is taken. A program whose output nobody reads gets SIGPIPE, as if it
-  /// wrote there itself.
+  /// Copies available output until the reader is too slow. If nobody reads it any more the pipe is closed, so
+  /// that the program gets SIGPIPE as if it wrote to the sink itself.
   static void copy(Stream& stream) {
     std::array<char, 65536> bytes;
     while (stream.pipe.is_open() && !stream.lines.sink().waits()) {
@@ -249,7 +250,7 @@ class Attempt {
       if (count < 0 && errno == EAGAIN) return;
       if (count > 0) stream.lines.add({bytes.data(), static_cast<size_t>(count)});
       if (count <= 0 || stream.lines.sink().closed()) return finish_reading(stream);
-      if (count < static_cast<ssize_t>(bytes.size())) return;  // the others have their turn
+      if (count < static_cast<ssize_t>(bytes.size())) return;  // the pipe is empty
     }
   }
 
@@ -258,7 +259,8 @@ class Attempt {
     stream.pipe.close();
   }
 
-  /// What is in the pipe is all that the rank has written; others may still hold the other end.
+  /// Copies the rest of the output of a task that has ended. It does not wait for the end of the pipe, since
+  /// other processes may still hold its write end.
   void finish(Stream& stream) {
     constexpr int kMostTurns = 1000;
     for (int turn = 0; turn < kMostTurns && stream.pipe.is_open(); ++turn) {
@@ -278,7 +280,7 @@ class Attempt {
     if (!by_terminal) send_to_all(signal);
   }
 
-  /// A process that is stopped goes on, so that it can act.
+  /// Sends a signal to all processes. Stopped ones are continued, so that they can handle it.
   void send_to_all(int signal) const {
     for (const ChildProcess& process : processes_) {
       process.send(signal);
@@ -300,7 +302,7 @@ class Attempt {
     if (act && !next_act_ && !are_asked_to_end_) next_act_ = Clock::now() + kSettle;
   }
 
-  /// Of each task that serves no other, `holds`.
+  /// True if `holds` is true for each task that is not a server.
   template <typename Condition>
   bool all_workers(const Condition& holds) const {
     for (size_t task = 0; task < tasks_.size(); ++task)
@@ -313,7 +315,7 @@ class Attempt {
         [](const ChildProcess& worker) { return worker.end() && worker.end()->exit_code() == 0; });
   }
 
-  /// Of those that have failed the first that did not only lose a peer.
+  /// Finds and prints the task that failed first; those that only lost a peer come last.
   void name_culprit() {
     if (culprit_ || failures_.empty()) return;
     const auto own_fault = [](const Failure& failure) { return failure.end.exit_code() != kPeerLost; };
@@ -331,7 +333,8 @@ class Attempt {
     around_.say(text);
   }
 
-  /// First the culprit is named and those that still run are asked to end, then they are killed.
+  /// When its time has come, names the culprit and asks the running processes to end; when the grace period
+  /// is over, kills them.
   void act_in_time() {
     if (!next_act_ || Clock::now() < *next_act_) return;
     if (!are_asked_to_end_) {
@@ -354,17 +357,18 @@ class Attempt {
 
   Surroundings& around_;
   int restart_;
-  std::optional<TcpStoreServer> store_;  ///< of ranks
-  std::optional<ReservedPorts> ports_;   ///< of the tasks of jobs
+  std::optional<TcpStoreServer> store_;  ///< the store of ranks
+  std::optional<ReservedPorts> ports_;   ///< the ports of tasks of jobs
   std::vector<Task> tasks_;
-  std::vector<ChildProcess> processes_;  ///< of the tasks, as far as they are started
+  std::vector<ChildProcess> processes_;  ///< the started tasks
   std::vector<Stream> streams_;
-  std::vector<Failure> failures_;  ///< in the order in which they were seen
+  std::vector<Failure> failures_;  ///< in the order of detection
   std::optional<Clock::time_point> next_act_;
   bool are_asked_to_end_ = false;
   std::optional<Failure> culprit_;
-  int passed_on_ = 0;        ///< the last signal
-  int ended_by_signal_ = 0;  ///< exit code of the first that ended as the signal asked for
+  int passed_on_ = 0;  ///< the last signal that was passed on
+  /// Exit code of the first process that was ended by the signal that was passed on; 0: none.
+  int ended_by_signal_ = 0;
 };
 
 }  // namespace

@@ -16,7 +16,7 @@
 namespace mtf {
 namespace {
 
-constexpr int kMostProcesses = 256;  ///< of ranks, and of tasks of one job
+constexpr int kMostProcesses = 256;  ///< the largest number of ranks, or of tasks of one job
 
 constexpr std::string_view kLaunchHelp =
     R"(mtf-launch: runs several copies of a program on this machine that work together.
@@ -120,7 +120,7 @@ class LaunchParser {
     has_number_ = true;
   }
 
-  /// "worker=2"
+  /// Parses "worker=2".
   void take_job(const std::string& text) {
     const size_t equals = text.find('=');
     const std::string name = text.substr(0, equals);

@@ -1,4 +1,4 @@
-// The program `mtf-launch`: several copies of a program on this machine.
+// The program `mtf-launch`, which runs several copies of a program on this machine.
 #pragma once
 
 #include <string>
@@ -8,17 +8,18 @@
 
 namespace mtf {
 
-/// The words of the command line. `help` and `version` ask for no launch.
+/// The parsed command line. With `help` or `version` nothing is launched.
 struct LaunchWords {
   LaunchCommand launch;
   bool help = false;
   bool version = false;
 };
 
-/// Throws Error (kUsage). Options end at `--` or at the first word that is none: the program.
+/// Parses the command line. Options end at `--` or at the first word that is not an option, the program.
+/// Throws Error (kUsage).
 LaunchWords parse_launch_words(const std::vector<std::string>& words);
 
-/// The program's exit code.
+/// Runs mtf-launch and returns its exit code.
 int launch_main(const std::vector<std::string>& words);
 
 }  // namespace mtf

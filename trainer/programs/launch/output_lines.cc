@@ -11,7 +11,7 @@
 namespace mtf {
 namespace {
 
-/// Longer ones are cut, so that a program that never ends its line does not fill the memory.
+/// Longer lines are broken, so that a program that never ends its line does not fill the memory.
 constexpr size_t kLongestLine = size_t{1} << 20;
 
 }  // namespace
@@ -27,7 +27,7 @@ void OutputSink::write(std::string_view text) {
 void OutputSink::flush() {
   size_t done = 0;
   while (done < waiting_.size()) {
-    // A pipe that can be written to takes so many bytes at once.
+    // A writable pipe accepts PIPE_BUF bytes without blocking.
     const size_t bytes = std::min<size_t>(waiting_.size() - done, PIPE_BUF);
     pollfd ready{descriptor_, POLLOUT, 0};
     if (::poll(&ready, 1, 0) <= 0) break;

@@ -1,9 +1,9 @@
-// Output of several processes on one descriptor: line by line, each with a prefix.
+// Merges the output of several processes on one descriptor, line by line, each with a prefix.
 //
 //   OutputSink sink(STDERR_FILENO);
 //   LinePrefixer lines("[2] ", sink);
-//   lines.add(bytes);      // what is a whole line is written
-//   lines.end();           // and the rest
+//   lines.add(bytes);      // writes complete lines
+//   lines.end();           // writes the rest
 #pragma once
 
 #include <string>
@@ -11,24 +11,25 @@
 
 namespace mtf {
 
-/// A descriptor that is written to until its reader is gone. Nothing waits for a reader that is slow.
+/// An output descriptor, which is written to until its reader is gone. Writing never blocks; text that a slow
+/// reader has not taken is buffered.
 class OutputSink {
  public:
   explicit OutputSink(int descriptor);
 
   int descriptor() const { return descriptor_; }
   bool is_terminal() const { return is_terminal_; }
-  /// Nobody reads any more.
+  /// True if the reader is gone.
   bool closed() const { return closed_; }
-  /// The reader has not taken all yet: the caller adds no more than it must, and calls flush() when the
-  /// descriptor can be written to.
+  /// True if text is buffered. The caller should add no more than necessary, and call flush() when the
+  /// descriptor is writable.
   bool waits() const { return !waiting_.empty(); }
   void write(std::string_view text);
-  /// Writes as much as the reader takes at once.
+  /// Writes as much buffered text as possible without blocking.
   void flush();
-  /// What is left is for nobody.
+  /// Discards the buffered text and everything that is written later.
   void close();
-  /// A line that does not come from rank 0: on a terminal it takes the place of a progress bar, which rank 0
+  /// Writes a line that does not come from rank 0. On a terminal it overwrites a progress bar, which rank 0
   /// draws again.
   void write_line(std::string line);
 
@@ -44,14 +45,14 @@ class LinePrefixer {
   LinePrefixer(std::string prefix, OutputSink& sink) : prefix_(std::move(prefix)), sink_(&sink) {}
 
   void add(std::string_view bytes);
-  /// A last line without its end is one, too.
+  /// Writes an incomplete last line.
   void end();
   OutputSink& sink() const { return *sink_; }
 
  private:
   std::string prefix_;
   OutputSink* sink_;
-  std::string line_;  ///< begun
+  std::string line_;  ///< the incomplete line
 };
 
 }  // namespace mtf

@@ -21,7 +21,7 @@ Socket reserve_port() {
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const int yes = 1;
-  // SO_REUSEADDR after bind(), which thus gives a port that no other socket is bound to.
+  // SO_REUSEADDR is set after bind(), so that bind() chooses a port to which no other socket is bound.
   if (!socket.open() || ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
       ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0)
     throw Error(ErrorKind::kSystem, fmt::format("mtf-launch: no port is free: {}", system_message(errno)));
