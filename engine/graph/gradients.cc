@@ -104,10 +104,10 @@ Tensors clone_block(Graph& graph, const Block& block, const Tensors& wanted, Ten
     if (operation->name() == "variable") continue;
     Tensors inputs;
     for (const Tensor& input : operation->inputs()) inputs.push_back(mapped(input));
-    Provenance provenance = operation->provenance();
-    provenance.phase = Phase::kBackward;
-    provenance.recomputed = true;
-    const Graph::Scope scope = graph.with(provenance);
+    OperationScope repeated = operation->scope();
+    repeated.provenance.phase = Phase::kBackward;
+    repeated.provenance.recomputed = true;
+    const Graph::Scope scope = graph.with(repeated);
     Operation& copy = graph.add_clone(*operation, std::move(inputs));
     for (size_t i = 0; i < copy.outputs().size(); ++i) {
       copies[operation->output(static_cast<int>(i))] = copy.output(static_cast<int>(i));
@@ -147,10 +147,10 @@ Tensors gradients_through(const Block& block, const Tensors& ys, const Tensors& 
     bool depends = false;
     for (const Tensor& input : operation.inputs()) depends |= reached.contains(input);
     if (!depends) continue;
-    Provenance provenance = operation.provenance();
-    provenance.phase = Phase::kBackward;
-    provenance.recomputed = false;
-    const Graph::Scope scope = graph.with(provenance);
+    OperationScope backward = operation.scope();
+    backward.provenance.phase = Phase::kBackward;
+    backward.provenance.recomputed = false;
+    const Graph::Scope scope = graph.with(backward);
     Tensors dy;
     bool any = false;
     for (size_t i = 0; i < operation.outputs().size(); ++i) {

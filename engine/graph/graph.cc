@@ -15,7 +15,7 @@ void Graph::append(std::shared_ptr<Operation> operation) {
     MTF_CHECK(input && &input.graph() == this, "{} gets a tensor of another graph", operation->name());
   }
   operation->graph_ = this;
-  operation->provenance_ = provenance_;
+  operation->scope_ = scope_;
   current_block().push_back(std::move(operation));
 }
 
@@ -75,8 +75,9 @@ void Graph::assign(const Variable& variable, const Tensor& value, const Tensor& 
 void Graph::set_output(const std::string& name, const Tensor& tensor) { outputs_.emplace_back(name, tensor); }
 
 std::string Graph::scoped(const std::string& name) const {
-  if (name.empty()) return provenance_.path;
-  return provenance_.path.empty() ? name : provenance_.path + "/" + name;
+  const std::string& path = scope_.provenance.path;
+  if (name.empty()) return path;
+  return path.empty() ? name : path + "/" + name;
 }
 
 std::string Graph::unique_name(const std::string& name) {
@@ -91,31 +92,31 @@ std::string Graph::unique_name(const std::string& name) {
 }
 
 Graph::Scope Graph::scope(const std::string& name, const Mark& mark) {
-  Provenance inner = provenance_;
-  inner.path = scoped(name);
-  if (mark.known()) inner.mark = mark;
+  OperationScope inner = scope_;
+  inner.provenance.path = scoped(name);
+  if (mark.known()) inner.provenance.mark = mark;
   return with(inner);
 }
 
 Graph::Scope Graph::domain(Domain domain) {
-  Provenance inner = provenance_;
-  inner.domain = domain;
+  OperationScope inner = scope_;
+  inner.hints.domain = domain;
   return with(inner);
 }
 
 Graph::Scope Graph::phase(Phase phase) {
-  Provenance inner = provenance_;
-  inner.phase = phase;
+  OperationScope inner = scope_;
+  inner.provenance.phase = phase;
   return with(inner);
 }
 
 Graph::Scope Graph::layer() {
-  Provenance inner = provenance_;
-  if (inner.layer < 0) inner.layer = layers_++;
+  OperationScope inner = scope_;
+  if (inner.hints.layer < 0) inner.hints.layer = layers_++;
   return with(inner);
 }
 
-Graph::Scope Graph::with(const Provenance& provenance) { return Scope(*this, provenance); }
+Graph::Scope Graph::with(const OperationScope& scope) { return Scope(*this, scope); }
 
 Block Graph::capture(const Microbatching& microbatching, const std::function<void()>& build) {
   Block block;

@@ -86,35 +86,35 @@ class Graph {
   std::string scoped(const std::string& name) const;
   /// Returns scoped(name), made unique by a suffix _1, _2, ... (ignoring case).
   std::string unique_name(const std::string& name);
-  const Provenance& provenance() const { return provenance_; }
+  const Provenance& provenance() const { return scope_.provenance; }
   const Microbatching& microbatching() const { return microbatching_; }
   /// With `tf32`, float32 contractions that are added from now on may round their operands to tf32 (10 bits
   /// of mantissa), on devices that multiply such numbers faster.
   void set_tf32(bool tf32) { tf32_ = tf32; }
   bool tf32() const { return tf32_; }
 
-  /// Restores the previous provenance when it is destroyed.
+  /// Restores the previous scope when it is destroyed.
   class Scope {
    public:
-    Scope(Graph& graph, const Provenance& inner) : graph_(graph), saved_(graph.provenance_) {
-      graph.provenance_ = inner;
+    Scope(Graph& graph, const OperationScope& inner) : graph_(graph), saved_(graph.scope_) {
+      graph.scope_ = inner;
     }
-    ~Scope() { graph_.provenance_ = saved_; }
+    ~Scope() { graph_.scope_ = saved_; }
     Scope(const Scope&) = delete;
 
    private:
     Graph& graph_;
-    Provenance saved_;
+    OperationScope saved_;
   };
   /// Enters a named scope: variables and operations that are created inside are called PATH/name/...
   [[nodiscard]] Scope scope(const std::string& name, const Mark& mark = {});
   [[nodiscard]] Scope domain(Domain domain);
   [[nodiscard]] Scope phase(Phase phase);
-  /// Begins the next layer (Provenance::layer).
+  /// Begins the next layer (PartitionHints::layer).
   [[nodiscard]] Scope layer();
-  /// Gives this provenance to operations that are created inside; gradients and clones thus keep that of
-  /// their origin.
-  [[nodiscard]] Scope with(const Provenance& provenance);
+  /// Gives this scope to operations that are created inside; gradients and clones thus keep that of their
+  /// origin.
+  [[nodiscard]] Scope with(const OperationScope& scope);
 
   /// Calls `build` with a new block as the current block, and returns that block.
   Block capture(const Microbatching& microbatching, const std::function<void()>& build);
@@ -129,7 +129,7 @@ class Graph {
   std::map<std::pair<const Variable*, const Block*>, Tensor> reads_;
   std::vector<std::pair<std::string, Tensor>> outputs_;
   std::unordered_set<std::string> names_;
-  Provenance provenance_;
+  OperationScope scope_;
   Microbatching microbatching_;
   bool tf32_ = false;
   int layers_ = 0;

@@ -36,10 +36,20 @@ enum class Phase { kForward, kBackward, kUpdate };
 struct Provenance {
   std::string path;  ///< scope path: "decoder/block_000/layer_001"
   Mark mark;         ///< place of the layer in the configuration
-  Domain domain = Domain::kActivation;
   Phase phase = Phase::kForward;
-  int layer = -1;           ///< number of the outermost layer; gathers of parameters are scheduled by it
   bool recomputed = false;  ///< repeats a computation of the forward pass
+};
+
+/// What the partitioner is told about an operation.
+struct PartitionHints {
+  Domain domain = Domain::kActivation;
+  int layer = -1;  ///< number of the outermost layer; gathers of parameters are scheduled by it
+};
+
+/// What an operation takes over from the scope in which it is created.
+struct OperationScope {
+  Provenance provenance;
+  PartitionHints hints;
 };
 
 /// The work on one mesh position.
@@ -129,14 +139,16 @@ class Operation {
   const std::vector<OutputInfo>& outputs() const { return outputs_; }
   Tensor output(int i = 0) const { return Tensor(const_cast<Operation*>(this), i); }
   Graph& graph() const { return *graph_; }
-  const Provenance& provenance() const { return provenance_; }
+  const OperationScope& scope() const { return scope_; }
+  const Provenance& provenance() const { return scope_.provenance; }
+  const PartitionHints& hints() const { return scope_.hints; }
 
  private:
   friend class Graph;
   Tensors inputs_;
   std::vector<OutputInfo> outputs_;
   Graph* graph_ = nullptr;
-  Provenance provenance_;
+  OperationScope scope_;
 };
 
 /// Implements clone().

@@ -16,7 +16,7 @@ Tensor widened(const Tensor& x, DType dtype) {
   {
     // The new operations have the layout of those that they replace, not that of the variable whose gradient
     // this is.
-    const Graph::Scope scope = x.graph().with(operation.provenance());
+    const Graph::Scope scope = x.graph().with(operation.scope());
     if (dynamic_cast<const AddN*>(&operation)) {
       Tensors terms;
       for (const Tensor& term : operation.inputs()) terms.push_back(widened(term, dtype));

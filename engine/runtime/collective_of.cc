@@ -6,42 +6,61 @@
 namespace mtf {
 namespace {
 
-Collective::Kind collective_kind(InstructionKind kind) {
-  switch (kind) {
-    case InstructionKind::kAllReduce:
-      return Collective::Kind::kAllReduce;
-    case InstructionKind::kReduceScatter:
-      return Collective::Kind::kReduceScatter;
-    case InstructionKind::kAllGather:
-      return Collective::Kind::kAllGather;
-    case InstructionKind::kAllToAll:
-      return Collective::Kind::kAllToAll;
-    default:
-      MTF_CHECK(kind == InstructionKind::kExchange, "not a collective");
-      return Collective::Kind::kExchange;
-  }
+const action::Communicate& communication(const Instruction& instruction) {
+  const auto* found = instruction.as<action::Communicate>();
+  MTF_CHECK(found, "not a collective");
+  return *found;
 }
+
+/// Sets what depends on the kind of the collective.
+struct Describe {
+  Collective& result;
+
+  void operator()(const action::AllReduce& c) const {
+    result.kind = Collective::Kind::kAllReduce;
+    result.reduction = c.reduction;
+  }
+  void operator()(const action::ReduceScatter& c) const {
+    result.kind = Collective::Kind::kReduceScatter;
+    result.reduction = c.reduction;
+    result.dimension = c.dimension;
+  }
+  void operator()(const action::AllGather& c) const {
+    result.kind = Collective::Kind::kAllGather;
+    result.dimension = c.dimension;
+  }
+  void operator()(const action::AllToAll& c) const {
+    result.kind = Collective::Kind::kAllToAll;
+    result.dimension = c.dimension;
+    result.concat_dimension = c.concat_dimension;
+  }
+  void operator()(const action::Exchange& c) const {
+    result.kind = Collective::Kind::kExchange;
+    result.dimension = c.dimension;
+  }
+};
 
 /// The transfers that each member of the group receives in a shift. Members are numbered in mesh order, the
 /// parts of the dimension in the order of its splits.
-std::vector<std::vector<Transfer>> exchange_transfers(const Program& program, const Instruction& instruction,
+std::vector<std::vector<Transfer>> exchange_transfers(const Program& program,
+                                                      const action::Exchange& exchange, AxisMask axes,
                                                       ValueId input) {
   const Mesh& mesh = program.mesh;
-  const int64_t members = mesh.size_of(instruction.axes);
+  const int64_t members = mesh.size_of(axes);
   std::vector<int64_t> part_of, member_of(members);
   for (int64_t member = 0; member < members; ++member) {
-    const std::vector<int64_t> coordinates = mesh.coordinates(mesh.first_position(member, instruction.axes));
+    const std::vector<int64_t> coordinates = mesh.coordinates(mesh.first_position(member, axes));
     int64_t part = 0;
-    for (int axis : program.values[input].layout.split[instruction.dimension]) {
+    for (int axis : program.values[input].layout.split[exchange.dimension]) {
       part = part * mesh.size(axis) + coordinates[axis];
     }
     part_of.push_back(part);
     member_of[part] = member;
   }
-  const int64_t size = program.local_shape(input)[instruction.dimension].size;
+  const int64_t size = program.local_shape(input)[exchange.dimension].size;
   std::vector<std::vector<Transfer>> transfers;
   for (int64_t part : part_of) {
-    transfers.push_back(shift_transfers(members, size, instruction.offset, instruction.wrap, part));
+    transfers.push_back(shift_transfers(members, size, exchange.offset, exchange.wrap, part));
     for (Transfer& t : transfers.back()) t.source = member_of[t.source];
   }
   return transfers;
@@ -50,20 +69,17 @@ std::vector<std::vector<Transfer>> exchange_transfers(const Program& program, co
 }  // namespace
 
 Collective collective_of(const Program& program, const Instruction& instruction, ValueId input) {
+  const action::Communicate& communicate = communication(instruction);
   Collective collective;
-  collective.kind = collective_kind(instruction.kind);
-  collective.reduction = instruction.reduction;
+  std::visit(Describe{collective}, communicate.collective);
   collective.dtype = program.values[input].dtype;
   for (int axis = 0; axis < program.mesh.rank(); ++axis) {
-    if (has_axis(instruction.axes, axis)) collective.group.push_back(program.mesh.size(axis));
+    if (has_axis(communicate.axes, axis)) collective.group.push_back(program.mesh.size(axis));
   }
   const Shape local = program.local_shape(input);
   for (const Dimension& d : local) collective.input.push_back(d.size);
-  collective.dimension = instruction.dimension;
-  collective.concat_dimension = instruction.concat_dimension;
-  if (instruction.kind == InstructionKind::kExchange) {
-    collective.transfers = exchange_transfers(program, instruction, input);
-  }
+  if (const auto* exchange = instruction.collective<action::Exchange>())
+    collective.transfers = exchange_transfers(program, *exchange, communicate.axes, input);
   return collective;
 }
 
@@ -81,8 +97,11 @@ namespace {
 /// The groups of input number `i`; the request has no addresses.
 RemoteGroupRequest groups_of(const Program& program, const Instruction& instruction, size_t i,
                              bool replicate) {
-  return {.kind = collective_kind(instruction.kind),
-          .axes = instruction.axes,
+  const action::Communicate& communicate = communication(instruction);
+  Collective collective;
+  std::visit(Describe{collective}, communicate.collective);
+  return {.kind = collective.kind,
+          .axes = communicate.axes,
           .computed = computed_over(program, instruction, replicate),
           .stored = stored_over(program, instruction.inputs[i], replicate),
           .input = {},
@@ -92,13 +111,17 @@ RemoteGroupRequest groups_of(const Program& program, const Instruction& instruct
 }  // namespace
 
 CollectiveRequest request_of(const Program& program, const Instruction& instruction, bool replicate) {
-  CollectiveRequest request = {static_cast<int64_t>(instruction.kind),
-                               instruction.axes,
-                               static_cast<int64_t>(instruction.reduction),
-                               instruction.dimension,
-                               instruction.concat_dimension,
-                               instruction.offset,
-                               instruction.wrap,
+  const action::Communicate& communicate = communication(instruction);
+  Collective collective;
+  std::visit(Describe{collective}, communicate.collective);
+  const auto* exchange = instruction.collective<action::Exchange>();
+  CollectiveRequest request = {static_cast<int64_t>(collective.kind),
+                               communicate.axes,
+                               static_cast<int64_t>(collective.reduction),
+                               collective.dimension,
+                               collective.concat_dimension,
+                               exchange ? exchange->offset : 0,
+                               exchange && exchange->wrap,
                                instruction.guard != kNoValue,
                                computed_over(program, instruction, replicate)};
   for (ValueId id : instruction.inputs) {
@@ -108,8 +131,8 @@ CollectiveRequest request_of(const Program& program, const Instruction& instruct
                    {static_cast<int64_t>(value.dtype), stored_over(program, id, replicate), local.rank()});
     for (const Dimension& d : local) request.push_back(d.size);
     // Only an exchange depends on the order of the splits.
-    if (instruction.kind != InstructionKind::kExchange) continue;
-    const std::vector<int>& axes = value.layout.split[instruction.dimension];
+    if (!exchange) continue;
+    const std::vector<int>& axes = value.layout.split[exchange->dimension];
     request.insert(request.end(), axes.begin(), axes.end());
   }
   return request;

@@ -19,12 +19,12 @@ class ScratchCounter {
 
   void run(const std::vector<Instruction>& block) {
     for (const Instruction& instruction : block) {
-      if (instruction.kind == InstructionKind::kDone) {
+      if (instruction.is<action::Done>()) {
         for (const ValueId id : instruction.inputs) finish(id);
       } else if (instruction.is_collective()) {
         start(instruction);
       } else {
-        for (int64_t i = 0; i < std::min(instruction.count, kTurns); ++i) run(instruction.body);
+        for (int64_t i = 0; i < std::min(instruction.count(), kTurns); ++i) run(instruction.body());
       }
     }
   }

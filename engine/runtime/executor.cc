@@ -64,11 +64,12 @@ class Executor::Implementation {
     return options_.communicator != nullptr ? *options_.communicator : in_process_;
   }
   void run(std::span<const PreparedSegment> segments, int64_t iteration);
-  void run_local(const PreparedSegment& segment, int64_t iteration);
-  void run_collective(const PreparedStep& step);
-  void start_remote(const PreparedStep& step);
-  void wait_for_remote(const PreparedStep& step, int64_t iteration);
-  void run_tasks(const PreparedStep& step, int64_t coordinate, int64_t begin, int64_t end, int64_t iteration,
+  void run(const KernelSteps& segment, int64_t iteration);
+  void run(const CollectiveStep& step, int64_t iteration);
+  void run(const StartStep& step, int64_t iteration);
+  void run(const WaitStep& step, int64_t iteration);
+  void run(const LoopStep& step, int64_t iteration);
+  void run_tasks(const KernelStep& step, int64_t coordinate, int64_t begin, int64_t end, int64_t iteration,
                  int worker);
   void check(const PreparedStep& step, const std::vector<ValueId>& results, int64_t iteration);
   void check_replicas(const PreparedStep& step, ValueId id);
@@ -149,44 +150,29 @@ void Executor::Implementation::run(uint64_t step) {
 }
 
 void Executor::Implementation::run(std::span<const PreparedSegment> segments, int64_t iteration) {
-  for (const PreparedSegment& segment : segments) {
-    switch (segment.kind) {
-      case PreparedSegment::Kind::kLocal:
-        run_local(segment, iteration);
-        break;
-      case PreparedSegment::Kind::kCollective:
-        if (segment.steps[0].pending != nullptr) {
-          start_remote(segment.steps[0]);
-          break;
-        }
-        run_collective(segment.steps[0]);
-        check(segment.steps[0], segment.steps[0].instruction->outputs, iteration);
-        break;
-      case PreparedSegment::Kind::kDone:
-        wait_for_remote(segment.steps[0], iteration);
-        break;
-      case PreparedSegment::Kind::kRepeat:
-        for (int64_t i = 0; i < segment.steps[0].instruction->count; ++i) {
-          if (search_) search_->enter(*segment.steps[0].instruction, i);
-          run(segment.steps[0].body, i);
-          if (search_) search_->leave();
-        }
-        break;
-    }
+  for (const PreparedSegment& segment : segments)
+    std::visit([&](const auto& steps) { run(steps, iteration); }, segment.steps);
+}
+
+void Executor::Implementation::run(const LoopStep& step, int64_t) {
+  for (int64_t i = 0; i < step.count; ++i) {
+    if (search_) search_->enter(*step.instruction, i);
+    run(step.body, i);
+    if (search_) search_->leave();
   }
 }
 
 /// With at least as many coordinates as threads, each worker runs the whole segment for one coordinate at a
 /// time. Otherwise the tasks of each step are divided among the workers.
-void Executor::Implementation::run_local(const PreparedSegment& segment, int64_t iteration) {
+void Executor::Implementation::run(const KernelSteps& segment, int64_t iteration) {
   if (segment.coordinates >= pool_.threads() && !is_stepwise()) {
     pool_.run(segment.coordinates, [&](int64_t coordinate, int worker) {
-      for (const PreparedStep& step : segment.steps)
+      for (const KernelStep& step : segment.steps)
         run_tasks(step, coordinate, 0, step.tasks, iteration, worker);
     });
     return;
   }
-  for (const PreparedStep& step : segment.steps) {
+  for (const KernelStep& step : segment.steps) {
     pool_.run(step.coordinates * step.tasks, [&](int64_t task, int worker) {
       run_tasks(step, task / step.tasks, task % step.tasks, task % step.tasks + 1, iteration, worker);
     });
@@ -194,7 +180,7 @@ void Executor::Implementation::run_local(const PreparedSegment& segment, int64_t
   }
 }
 
-void Executor::Implementation::run_tasks(const PreparedStep& step, int64_t coordinate, int64_t begin,
+void Executor::Implementation::run_tasks(const KernelStep& step, int64_t coordinate, int64_t begin,
                                          int64_t end, int64_t iteration, int worker) {
   const bool* guard = step.guards.empty() ? nullptr : step.guards[coordinate];
   if (backend_.is_host() && guard != nullptr && !*guard) return;
@@ -210,7 +196,7 @@ void Executor::Implementation::run_tasks(const PreparedStep& step, int64_t coord
   workers_[worker].work.flops += static_cast<double>(step.kernel->run(call, begin, end)) * step.positions;
 }
 
-void Executor::Implementation::run_collective(const PreparedStep& step) {
+void Executor::Implementation::run(const CollectiveStep& step, int64_t iteration) {
   int64_t tasks = 0;
   for (const CollectivePart& part : step.parts) tasks += part.tasks * step.coordinates;
   pool_.run(tasks, [&](int64_t task, int worker) {
@@ -227,6 +213,7 @@ void Executor::Implementation::run_collective(const PreparedStep& step) {
                                                          part->results[coordinate], begin, begin + 1, guard) *
                                    part->positions[coordinate];
   });
+  check(step, step.instruction->outputs, iteration);
 }
 
 bool Executor::Implementation::guard_holds(const PreparedStep& step, int64_t coordinate) const {
@@ -235,7 +222,7 @@ bool Executor::Implementation::guard_holds(const PreparedStep& step, int64_t coo
   return *reinterpret_cast<const bool*>(backend_.on_host(guard, sizeof(bool), host_slice_));
 }
 
-void Executor::Implementation::start_remote(const PreparedStep& step) {
+void Executor::Implementation::run(const StartStep& step, int64_t) {
   if (!communicator().is_on_device() && !guard_holds(step, 0)) return;
   if (options_.before_task) options_.before_task();
   const ProgramProfile::Span span = profile_.span(*step.instruction);
@@ -244,7 +231,7 @@ void Executor::Implementation::start_remote(const PreparedStep& step) {
   if (!options_.overlap) step.pending->collective->wait();
 }
 
-void Executor::Implementation::wait_for_remote(const PreparedStep& step, int64_t iteration) {
+void Executor::Implementation::run(const WaitStep& step, int64_t iteration) {
   const ProgramProfile::Span span = profile_.span(*step.instruction);
   for (PendingCollective* pending : step.awaited) {
     if (!std::exchange(pending->running, false)) continue;
@@ -259,9 +246,8 @@ void Executor::Implementation::check(const PreparedStep& step, const std::vector
                                      int64_t iteration) {
   if (!is_stepwise()) return;
   // A batch that is assembled from microbatches has undefined elements until the last one is written.
-  const bool unfinished =
-      step.instruction->kind == InstructionKind::kPlace && iteration + 1 < step.instruction->count;
-  if (unfinished) return;
+  const auto* place = step.instruction->as<action::Place>();
+  if (place && iteration + 1 < place->count) return;
   if (!guard_holds(step, 0)) return;
   for (ValueId id : results) {
     if (options_.check_replicas) check_replicas(step, id);

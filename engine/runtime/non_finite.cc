@@ -76,7 +76,7 @@ void NonFiniteSearch::add(const std::vector<Instruction>& block) {
   for (const Instruction& instruction : block) {
     numbers_.emplace(&instruction, static_cast<int64_t>(numbers_.size()));
     for (const ValueId id : instruction.outputs) makers_[id] = &instruction;
-    add(instruction.body);
+    add(instruction.body());
   }
 }
 

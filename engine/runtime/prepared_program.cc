@@ -19,51 +19,47 @@ int64_t group_member(const Mesh& mesh, int64_t position, AxisMask axes, int64_t 
   return base + mesh.first_position(member, axes);
 }
 
-Move::Kind move_kind(InstructionKind kind) {
-  switch (kind) {
-    case InstructionKind::kSlice:
-      return Move::Kind::kSlice;
-    case InstructionKind::kCopy:
-      return Move::Kind::kCopy;
-    case InstructionKind::kPlace:
-      return Move::Kind::kPlace;
-    default:
-      MTF_CHECK(kind == InstructionKind::kAccumulate, "not a move");
-      return Move::Kind::kAccumulate;
-  }
-}
-
 LocalTensor local_tensor(const Program& program, ValueId id) {
   const Shape local = program.local_shape(id);
   return {program.values[id].shape, local, local.strides(), program.values[id].dtype};
 }
 
+/// The move of an instruction that runs no operation.
+Move move_of(const Program& program, const Instruction& instruction) {
+  const LocalTensor input = local_tensor(program, instruction.inputs[0]);
+  const LocalTensor output = local_tensor(program, instruction.outputs[0]);
+  if (const auto* slice = instruction.as<action::Slice>())
+    return {Move::Kind::kSlice, input, output, slice->dimension};
+  if (const auto* place = instruction.as<action::Place>())
+    return {Move::Kind::kPlace, input, output, place->dimension, place->count};
+  if (instruction.is<action::Copy>()) return {Move::Kind::kCopy, input, output};
+  MTF_CHECK(instruction.is<action::Accumulate>(), "not a move");
+  return {Move::Kind::kAccumulate, input, output};
+}
+
 /// The kernel of an instruction that is neither a collective nor a loop.
-std::unique_ptr<Kernel> prepare_kernel(const Program& program, const Instruction& instruction,
-                                       Backend& backend, uint64_t seed) {
-  if (instruction.runs_operation()) {
-    KernelContext context{.operation = *instruction.operation,
-                          .inputs = {},
-                          .outputs = {},
-                          .seed = seed,
-                          .guarded = instruction.guard != kNoValue,
-                          .accumulates = instruction.kind == InstructionKind::kAccumulate};
-    for (ValueId id : instruction.inputs) context.inputs.push_back(local_tensor(program, id));
-    for (ValueId id : instruction.outputs) context.outputs.push_back(local_tensor(program, id));
-    return backend.prepare(context);
-  }
-  return backend.prepare(Move{move_kind(instruction.kind), local_tensor(program, instruction.inputs[0]),
-                              local_tensor(program, instruction.outputs[0]), instruction.dimension,
-                              instruction.count});
+std::unique_ptr<Kernel> kernel_of(const Program& program, const Instruction& instruction, Backend& backend,
+                                  uint64_t seed) {
+  const Operation* operation = instruction.operation();
+  if (!operation) return backend.prepare(move_of(program, instruction));
+  KernelContext context{.operation = *operation,
+                        .inputs = {},
+                        .outputs = {},
+                        .seed = seed,
+                        .guarded = instruction.guard != kNoValue,
+                        .accumulates = instruction.is<action::Accumulate>()};
+  for (ValueId id : instruction.inputs) context.inputs.push_back(local_tensor(program, id));
+  for (ValueId id : instruction.outputs) context.outputs.push_back(local_tensor(program, id));
+  return backend.prepare(context);
 }
 
 size_t largest_scratch(const Program& program, const std::vector<Instruction>& block, Backend& backend) {
   size_t bytes = 0;
   for (const Instruction& instruction : block) {
-    if (instruction.kind == InstructionKind::kRepeat) {
-      bytes = std::max(bytes, largest_scratch(program, instruction.body, backend));
-    } else if (instruction.kind != InstructionKind::kDone && !instruction.is_collective()) {
-      bytes = std::max(bytes, prepare_kernel(program, instruction, backend, 0)->scratch_bytes());
+    if (instruction.is<action::Loop>()) {
+      bytes = std::max(bytes, largest_scratch(program, instruction.body(), backend));
+    } else if (!instruction.is<action::Done>() && !instruction.is_collective()) {
+      bytes = std::max(bytes, kernel_of(program, instruction, backend, 0)->scratch_bytes());
     }
   }
   return bytes;
@@ -77,7 +73,7 @@ std::string title_of(const Program& program, const Instruction& instruction) {
                                   first.storage == Value::Storage::kTemporary ? "%" : "", first.name);
   const size_t others = instruction.inputs.size() - 1;
   if (others > 0) title += others == 1 ? " and another" : fmt::format(" and {} others", others);
-  title += " over " + program.mesh.names(instruction.axes);
+  title += " over " + program.mesh.names(instruction.as<action::Communicate>()->axes);
   const Provenance& from = instruction.provenance;
   if (from.path.empty()) return title;
   const char* pass = from.phase == Phase::kForward  ? ""
@@ -152,72 +148,63 @@ AxisMask PreparedProgram::computed_over(const Instruction& instruction) const {
 
 std::vector<PreparedSegment> PreparedProgram::prepare(const std::vector<Instruction>& block) {
   std::vector<PreparedSegment> segments;
-  AxisMask last = 0;
   for (const Instruction& instruction : block) {
-    using Kind = PreparedSegment::Kind;
-    if (instruction.kind == InstructionKind::kDone) {
-      PreparedStep step = prepare_done(instruction);
-      if (step.awaited.empty()) continue;
-      segments.push_back({Kind::kDone, 0, {}});
-      segments.back().steps.push_back(std::move(step));
-      continue;
+    if (const auto* loop = instruction.as<action::Loop>()) {
+      segments.push_back({LoopStep{{&instruction}, loop->count, prepare(loop->body)}});
+    } else if (instruction.is<action::Done>()) {
+      WaitStep wait = prepare_wait(instruction);
+      if (!wait.awaited.empty()) segments.push_back({std::move(wait)});
+    } else if (!instruction.is_collective()) {
+      const AxisMask computed = computed_over(instruction);
+      auto* last = segments.empty() ? nullptr : std::get_if<KernelSteps>(&segments.back().steps);
+      if (!last || last->computed != computed) {
+        segments.push_back({KernelSteps{computed, copies(computed).size(), {}}});
+        last = std::get_if<KernelSteps>(&segments.back().steps);
+      }
+      last->steps.push_back(prepare_kernel(instruction));
+    } else if (crosses_processes(program_, instruction, mesh_, replicate_)) {
+      segments.push_back({prepare_start(instruction)});
+    } else {
+      segments.push_back({prepare_collective(instruction)});
     }
-    const Kind kind = instruction.kind == InstructionKind::kRepeat ? Kind::kRepeat
-                      : instruction.is_collective()                ? Kind::kCollective
-                                                                   : Kind::kLocal;
-    const AxisMask mask = kind == Kind::kLocal ? computed_over(instruction) : 0;
-    const bool same =
-        kind == Kind::kLocal && !segments.empty() && segments.back().kind == kind && mask == last;
-    if (!same) segments.push_back({kind, copies(mask).size(), {}});
-    last = mask;
-    segments.back().steps.push_back(prepare(instruction));
   }
   return segments;
 }
 
-PreparedStep PreparedProgram::prepare(const Instruction& instruction) {
-  PreparedStep step;
-  step.instruction = &instruction;
-  if (instruction.kind == InstructionKind::kRepeat) {
-    step.body = prepare(instruction.body);
-    return step;
-  }
+PreparedStep PreparedProgram::guarded(const Instruction& instruction) const {
+  PreparedStep step{&instruction};
+  if (instruction.guard == kNoValue) return step;
   const HostedCopies& results = copies(computed_over(instruction));
-  step.coordinates = results.size();
-  step.positions = static_cast<double>(mesh_.positions()) / static_cast<double>(step.coordinates);
-  if (instruction.guard != kNoValue) {
-    for (int64_t c = 0; c < step.coordinates; ++c) {
-      step.guards.push_back(reinterpret_cast<const bool*>(address(instruction.guard, results.position(c))));
-    }
-  }
-  if (instruction.is_collective() && crosses_processes(program_, instruction, mesh_, replicate_)) {
-    prepare_remote(instruction, step);
-  } else if (instruction.is_collective()) {
-    prepare_collective(instruction, step);
-  } else {
-    prepare_local(instruction, step);
-  }
+  for (int64_t c = 0; c < results.size(); ++c)
+    step.guards.push_back(reinterpret_cast<const bool*>(address(instruction.guard, results.position(c))));
   return step;
 }
 
-void PreparedProgram::prepare_local(const Instruction& instruction, PreparedStep& step) {
-  step.kernel = prepare_kernel(program_, instruction, backend_, seed_);
+KernelStep PreparedProgram::prepare_kernel(const Instruction& instruction) {
+  const HostedCopies& results = copies(computed_over(instruction));
+  KernelStep step{guarded(instruction)};
+  step.coordinates = results.size();
+  step.positions = static_cast<double>(mesh_.positions()) / static_cast<double>(step.coordinates);
+  step.kernel = kernel_of(program_, instruction, backend_, seed_);
   step.tasks = step.kernel->tasks();
   scratch_bytes_ = std::max(scratch_bytes_, step.kernel->scratch_bytes());
   step.inputs = instruction.inputs.size();
   step.outputs = instruction.outputs.size();
-  const HostedCopies& results = copies(computed_over(instruction));
   for (int64_t c = 0; c < step.coordinates; ++c) {
     const int64_t position = results.position(c);
     for (const std::vector<ValueId>* ids : {&instruction.inputs, &instruction.outputs}) {
       for (ValueId id : *ids) step.slices.push_back({address(id, position), begin(id, position).data()});
     }
   }
+  return step;
 }
 
-void PreparedProgram::prepare_collective(const Instruction& instruction, PreparedStep& step) {
+CollectiveStep PreparedProgram::prepare_collective(const Instruction& instruction) {
   const Mesh& mesh = program_.mesh;
+  const AxisMask axes = instruction.as<action::Communicate>()->axes;
   const HostedCopies& results = copies(computed_over(instruction));
+  CollectiveStep step{guarded(instruction)};
+  step.coordinates = results.size();
   std::vector<double> positions(static_cast<size_t>(results.size()));
   for (int64_t position = mesh_.begin(); position < mesh_.begin() + mesh_.positions(); ++position)
     ++positions[static_cast<size_t>(*results.find(position))];
@@ -230,28 +217,29 @@ void PreparedProgram::prepare_collective(const Instruction& instruction, Prepare
     part.tasks = part.collective->tasks();
     for (int64_t c = 0; c < step.coordinates; ++c) {
       const int64_t position = results.position(c);
-      for (int64_t member = 0; member < part.members; ++member) {
-        part.inputs.push_back(
-            address(instruction.inputs[i], group_member(mesh, position, instruction.axes, member)));
-      }
-      part.member.push_back(mesh.project(position, instruction.axes));
+      for (int64_t member = 0; member < part.members; ++member)
+        part.inputs.push_back(address(instruction.inputs[i], group_member(mesh, position, axes, member)));
+      part.member.push_back(mesh.project(position, axes));
       part.results.push_back(address(instruction.outputs[i], position));
     }
     step.parts.push_back(std::move(part));
   }
+  return step;
 }
 
 double PreparedProgram::bytes_received(const Instruction& instruction) const {
+  const AxisMask axes = instruction.as<action::Communicate>()->axes;
   double bytes = 0;
   for (const ValueId input : instruction.inputs) {
     const std::vector<double> by_member = mtf::bytes_received(collective_of(program_, instruction, input));
     for (int64_t position = mesh_.begin(); position < mesh_.begin() + mesh_.positions(); ++position)
-      bytes += by_member[static_cast<size_t>(program_.mesh.project(position, instruction.axes))];
+      bytes += by_member[static_cast<size_t>(program_.mesh.project(position, axes))];
   }
   return bytes;
 }
 
-void PreparedProgram::prepare_remote(const Instruction& instruction, PreparedStep& step) {
+StartStep PreparedProgram::prepare_start(const Instruction& instruction) {
+  StartStep step{guarded(instruction)};
   const bool is_staged = !backend_.is_host() && !communicator_.is_on_device();
   StagedSlices inputs(backend_), results(backend_);
   const auto place = [&](ValueId id, int64_t position) {
@@ -271,11 +259,11 @@ void PreparedProgram::prepare_remote(const Instruction& instruction, PreparedSte
   step.pending =
       &pending_.emplace_back(PendingCollective{std::move(collective), bytes_received(instruction)});
   for (ValueId id : instruction.outputs) pending_of_[id] = step.pending;
+  return step;
 }
 
-PreparedStep PreparedProgram::prepare_done(const Instruction& instruction) {
-  PreparedStep step;
-  step.instruction = &instruction;
+WaitStep PreparedProgram::prepare_wait(const Instruction& instruction) const {
+  WaitStep step{{&instruction}};
   for (ValueId id : instruction.inputs) {
     const auto found = pending_of_.find(id);
     if (found != pending_of_.end() && std::ranges::find(step.awaited, found->second) == step.awaited.end())

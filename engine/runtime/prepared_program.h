@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "engine/backend/backend.h"
@@ -36,30 +37,56 @@ struct PendingCollective {
   bool running = false;  ///< has been started; stays false if its guard does not hold
 };
 
-struct PreparedSegment;
-
-/// One instruction, prepared for all coordinates over which its results vary.
+/// An instruction, prepared for all coordinates over which its results vary.
 struct PreparedStep {
   const Instruction* instruction = nullptr;
-  int64_t coordinates = 1;
-  double positions = 1;            ///< number of positions that each coordinate stands for
-  std::unique_ptr<Kernel> kernel;  ///< for local operations and moves
-  int64_t tasks = 0;               ///< tasks of the kernel for each coordinate
-  size_t inputs = 0, outputs = 0;
-  std::vector<Slice> slices;                ///< inputs, then outputs, for each coordinate
-  std::vector<const bool*> guards;          ///< by coordinate; empty if the step always runs
-  std::vector<CollectivePart> parts;        ///< for collectives within this process
-  PendingCollective* pending = nullptr;     ///< for collectives between processes
-  std::vector<PendingCollective*> awaited;  ///< for kDone: the collectives it waits for
-  std::vector<PreparedSegment> body;        ///< for kRepeat
+  std::vector<const bool*> guards = {};  ///< by coordinate; empty if the step always runs
 };
 
-/// Consecutive steps that a worker can run for one coordinate without waiting for other workers.
-struct PreparedSegment {
-  enum class Kind { kLocal, kCollective, kDone, kRepeat };
-  Kind kind = Kind::kLocal;
+/// Runs the kernel of a local operation or move.
+struct KernelStep : PreparedStep {
   int64_t coordinates = 1;
-  std::vector<PreparedStep> steps;
+  double positions = 1;  ///< number of positions that each coordinate stands for
+  std::unique_ptr<Kernel> kernel = {};
+  int64_t tasks = 0;  ///< tasks of the kernel for each coordinate
+  size_t inputs = 0, outputs = 0;
+  std::vector<Slice> slices = {};  ///< inputs, then outputs, for each coordinate
+};
+
+/// Consecutive kernels that a worker can run for one coordinate without waiting for other workers.
+struct KernelSteps {
+  AxisMask computed = 0;  ///< mesh dimensions over which the results vary
+  int64_t coordinates = 1;
+  std::vector<KernelStep> steps;
+};
+
+/// Runs a collective within this process.
+struct CollectiveStep : PreparedStep {
+  int64_t coordinates = 1;
+  std::vector<CollectivePart> parts = {};
+};
+
+/// Starts a collective between processes.
+struct StartStep : PreparedStep {
+  PendingCollective* pending = nullptr;
+};
+
+/// Waits for collectives between processes.
+struct WaitStep : PreparedStep {
+  std::vector<PendingCollective*> awaited = {};
+};
+
+struct PreparedSegment;
+
+/// Runs `body` `count` times.
+struct LoopStep : PreparedStep {
+  int64_t count = 1;
+  std::vector<PreparedSegment> body;
+};
+
+/// What runs between two points at which all workers wait for each other.
+struct PreparedSegment {
+  std::variant<KernelSteps, CollectiveStep, StartStep, WaitStep, LoopStep> steps;
 };
 
 class PreparedProgram {
@@ -89,11 +116,12 @@ class PreparedProgram {
  private:
   void allocate();
   std::vector<PreparedSegment> prepare(const std::vector<Instruction>& block);
-  PreparedStep prepare(const Instruction& instruction);
-  PreparedStep prepare_done(const Instruction& instruction);
-  void prepare_local(const Instruction& instruction, PreparedStep& step);
-  void prepare_collective(const Instruction& instruction, PreparedStep& step);
-  void prepare_remote(const Instruction& instruction, PreparedStep& step);
+  KernelStep prepare_kernel(const Instruction& instruction);
+  CollectiveStep prepare_collective(const Instruction& instruction);
+  StartStep prepare_start(const Instruction& instruction);
+  WaitStep prepare_wait(const Instruction& instruction) const;
+  /// The instruction with the addresses of its guard.
+  PreparedStep guarded(const Instruction& instruction) const;
   AxisMask computed_over(const Instruction& instruction) const;
   /// The bytes that the positions of this process receive in a collective.
   double bytes_received(const Instruction& instruction) const;

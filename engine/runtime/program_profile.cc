@@ -9,7 +9,7 @@ namespace {
 
 /// The label of an instruction, such as "einsum decoder/block_000", with its program line.
 const ProfileLabel* label_of(Profile& profile, const Program& program, const Instruction& instruction) {
-  const bool communicates = instruction.is_collective() || instruction.kind == InstructionKind::kDone;
+  const bool communicates = instruction.is_collective() || instruction.is<action::Done>();
   std::string name = name_of(instruction);
   if (!instruction.provenance.path.empty()) name += " " + instruction.provenance.path;
   std::string line = to_string(program, instruction);
@@ -35,7 +35,7 @@ ProgramProfile::ProgramProfile(Profile* profile, Backend& backend, const Program
 void ProgramProfile::add_labels(const Program& program, const std::vector<Instruction>& block) {
   for (const Instruction& instruction : block) {
     labels_[&instruction] = label_of(*profile_, program, instruction);
-    add_labels(program, instruction.body);
+    add_labels(program, instruction.body());
   }
 }
 

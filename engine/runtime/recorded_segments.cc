@@ -7,10 +7,10 @@ namespace {
 
 /// True if the segment neither starts nor awaits a collective between processes.
 bool is_alone(const PreparedSegment& segment) {
-  using Kind = PreparedSegment::Kind;
-  if (segment.kind == Kind::kDone) return false;
-  if (segment.kind == Kind::kRepeat) return std::ranges::all_of(segment.steps[0].body, is_alone);
-  return segment.kind == Kind::kLocal || segment.steps[0].pending == nullptr;
+  if (const auto* loop = std::get_if<LoopStep>(&segment.steps))
+    return std::ranges::all_of(loop->body, is_alone);
+  return !std::holds_alternative<StartStep>(segment.steps) &&
+         !std::holds_alternative<WaitStep>(segment.steps);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ class TrafficCounter {
   double sent(const std::vector<Instruction>& block) {
     double bytes = 0;
     for (const Instruction& instruction : block) {
-      bytes += static_cast<double>(instruction.count) * sent(instruction.body);
+      bytes += static_cast<double>(instruction.count()) * sent(instruction.body());
       if (instruction.is_collective()) bytes += static_cast<double>(sent_by(instruction));
     }
     return bytes;

@@ -7,10 +7,11 @@ void collect(const Instruction& instruction, std::vector<ValueId>& ids, bool out
   const std::vector<ValueId>& own = outputs ? instruction.outputs : instruction.inputs;
   ids.insert(ids.end(), own.begin(), own.end());
   if (!outputs) {
-    ids.insert(ids.end(), instruction.kept.begin(), instruction.kept.end());
+    if (const auto* done = instruction.as<action::Done>())
+      ids.insert(ids.end(), done->kept.begin(), done->kept.end());
     if (instruction.guard != kNoValue) ids.push_back(instruction.guard);
   }
-  for (const Instruction& inner : instruction.body) collect(inner, ids, outputs);
+  for (const Instruction& inner : instruction.body()) collect(inner, ids, outputs);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ class LifetimeFinder {
   void block(const std::vector<Instruction>& instructions) {
     for (const Instruction& instruction : instructions) {
       ++time_;
-      if (instruction.kind == InstructionKind::kRepeat) {
+      if (instruction.is<action::Loop>()) {
         loop(instruction);
         continue;
       }
@@ -38,19 +38,18 @@ class LifetimeFinder {
 
   void loop(const Instruction& repeat) {
     const int64_t begin = time_;
-    block(repeat.body);
+    block(repeat.body());
     const int64_t end = ++time_;
     std::set<ValueId> lasting;
     std::set<ValueId> written;
-    for (const Instruction& instruction : repeat.body) {
+    for (const Instruction& instruction : repeat.body()) {
       for (ValueId id : reads(instruction)) {
         if (!written.contains(program_.root(id))) lasting.insert(program_.root(id));
       }
       for (ValueId id : writes(instruction)) {
         written.insert(program_.root(id));
-        const bool repeated = instruction.kind == InstructionKind::kCopy ||
-                              instruction.kind == InstructionKind::kAccumulate ||
-                              instruction.kind == InstructionKind::kPlace;
+        const bool repeated = instruction.is<action::Copy>() || instruction.is<action::Accumulate>() ||
+                              instruction.is<action::Place>();
         if (repeated) lasting.insert(program_.root(id));
       }
     }

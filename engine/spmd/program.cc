@@ -15,37 +15,47 @@ std::string_view name_of(Reduction reduction) {
   return reduction == Reduction::kSum ? "sum" : reduction == Reduction::kMax ? "max" : "min";
 }
 
+template <class... Visitors>
+struct Overloaded : Visitors... {
+  using Visitors::operator()...;
+};
+
 /// The text between the parentheses after the operands.
 std::string arguments_of(const Program& program, const Instruction& instruction) {
-  const std::string axes = program.mesh.names(instruction.axes);
-  const auto dimension = [&](int axis) { return program.values[instruction.inputs[0]].shape[axis].name; };
-  switch (instruction.kind) {
-    case InstructionKind::kLocal:
-      return instruction.operation->attributes();
-    case InstructionKind::kSlice:
-    case InstructionKind::kAllGather:
-      return fmt::format("{}, {}", dimension(instruction.dimension), axes);
-    case InstructionKind::kAllReduce:
-      return fmt::format("{}, {}", name_of(instruction.reduction), axes);
-    case InstructionKind::kReduceScatter:
-      return fmt::format("{}, {}, {}", name_of(instruction.reduction), dimension(instruction.dimension),
-                         axes);
-    case InstructionKind::kAllToAll:
-      return fmt::format("{} to {}, {}", dimension(instruction.concat_dimension),
-                         dimension(instruction.dimension), axes);
-    case InstructionKind::kExchange:
-      return fmt::format("{}, {}{}, {}", dimension(instruction.dimension), instruction.offset,
-                         instruction.wrap ? ", wrap" : "", axes);
-    case InstructionKind::kRepeat:
-      return fmt::format("{}", instruction.count);
-    case InstructionKind::kAccumulate: {
-      if (!instruction.operation) return {};
-      const std::string attributes = instruction.operation->attributes();
-      return std::string(instruction.operation->name()) + (attributes.empty() ? "" : " " + attributes);
-    }
-    default:
-      return {};
-  }
+  const auto dimension = [&](int axis) -> const std::string& {
+    return program.values[instruction.inputs[0]].shape[axis].name;
+  };
+  const auto collective = Overloaded{
+      [](const action::AllReduce& c) { return std::string(name_of(c.reduction)); },
+      [&](const action::ReduceScatter& c) {
+        return fmt::format("{}, {}", name_of(c.reduction), dimension(c.dimension));
+      },
+      [&](const action::AllGather& c) { return dimension(c.dimension); },
+      [&](const action::AllToAll& c) {
+        return fmt::format("{} to {}", dimension(c.concat_dimension), dimension(c.dimension));
+      },
+      [&](const action::Exchange& c) {
+        return fmt::format("{}, {}{}", dimension(c.dimension), c.offset, c.wrap ? ", wrap" : "");
+      },
+  };
+  return std::visit(
+      Overloaded{
+          [](const action::Run& a) { return a.operation->attributes(); },
+          [&](const action::Slice& a) {
+            return fmt::format("{}, {}", dimension(a.dimension), program.mesh.names(a.axes));
+          },
+          [](const action::Accumulate& a) {
+            if (!a.operation) return std::string();
+            const std::string attributes = a.operation->attributes();
+            return std::string(a.operation->name()) + (attributes.empty() ? "" : " " + attributes);
+          },
+          [](const action::Loop& a) { return std::to_string(a.count); },
+          [&](const action::Communicate& a) {
+            return fmt::format("{}, {}", std::visit(collective, a.collective), program.mesh.names(a.axes));
+          },
+          [](const auto&) { return std::string(); },
+      },
+      instruction.action);
 }
 
 std::string reference(const Program& program, ValueId id) { return "%" + program.values[id].name; }
@@ -54,9 +64,9 @@ void print(const Program& program, const std::vector<Instruction>& block, const 
            std::string& text) {
   for (const Instruction& instruction : block) {
     text += indent + to_string(program, instruction);
-    if (instruction.kind == InstructionKind::kRepeat) {
+    if (instruction.is<action::Loop>()) {
       text += " {\n";
-      print(program, instruction.body, indent + "  ", text);
+      print(program, instruction.body(), indent + "  ", text);
       text += indent + "}";
     }
     text += "\n";
@@ -65,34 +75,43 @@ void print(const Program& program, const std::vector<Instruction>& block, const 
 
 }  // namespace
 
+const Operation* Instruction::operation() const {
+  if (const auto* run = as<action::Run>()) return run->operation.get();
+  if (const auto* accumulate = as<action::Accumulate>()) return accumulate->operation.get();
+  return nullptr;
+}
+
+const std::vector<Instruction>& Instruction::body() const {
+  static const std::vector<Instruction> none;
+  const auto* loop = as<action::Loop>();
+  return loop ? loop->body : none;
+}
+
+int64_t Instruction::count() const {
+  const auto* loop = as<action::Loop>();
+  return loop ? loop->count : 1;
+}
+
 std::string name_of(const Instruction& instruction) {
-  switch (instruction.kind) {
-    case InstructionKind::kLocal:
-      return std::string(instruction.operation->name());
-    case InstructionKind::kSlice:
-      return "slice";
-    case InstructionKind::kAllReduce:
-      return "all_reduce";
-    case InstructionKind::kReduceScatter:
-      return "reduce_scatter";
-    case InstructionKind::kAllGather:
-      return "all_gather";
-    case InstructionKind::kAllToAll:
-      return "all_to_all";
-    case InstructionKind::kExchange:
-      return "exchange";
-    case InstructionKind::kDone:
-      return "done";
-    case InstructionKind::kCopy:
-      return "copy";
-    case InstructionKind::kAccumulate:
-      return "accumulate";
-    case InstructionKind::kPlace:
-      return "place";
-    case InstructionKind::kRepeat:
-      return "repeat";
-  }
-  return "?";
+  const auto collective = Overloaded{
+      [](const action::AllReduce&) { return "all_reduce"; },
+      [](const action::ReduceScatter&) { return "reduce_scatter"; },
+      [](const action::AllGather&) { return "all_gather"; },
+      [](const action::AllToAll&) { return "all_to_all"; },
+      [](const action::Exchange&) { return "exchange"; },
+  };
+  return std::visit(
+      Overloaded{
+          [](const action::Run& a) { return std::string(a.operation->name()); },
+          [](const action::Slice&) { return std::string("slice"); },
+          [](const action::Copy&) { return std::string("copy"); },
+          [](const action::Accumulate&) { return std::string("accumulate"); },
+          [](const action::Place&) { return std::string("place"); },
+          [](const action::Loop&) { return std::string("repeat"); },
+          [&](const action::Communicate& a) { return std::string(std::visit(collective, a.collective)); },
+          [](const action::Done&) { return std::string("done"); },
+      },
+      instruction.action);
 }
 
 ValueId Program::add_value(Value value) {
@@ -143,7 +162,9 @@ std::string to_string(const Program& program, const Instruction& instruction) {
   std::string text;
   for (ValueId id : instruction.outputs) text += (text.empty() ? "" : ", ") + reference(program, id);
   if (!text.empty()) text += " = ";
-  text += name_of(instruction) + (instruction.started ? "_start(" : "(");
+  const auto* communicate = instruction.as<action::Communicate>();
+  const bool started = communicate && communicate->started;
+  text += name_of(instruction) + (started ? "_start(" : "(");
   std::string inside;
   for (ValueId id : instruction.inputs) inside += (inside.empty() ? "" : ", ") + reference(program, id);
   const std::string arguments = arguments_of(program, instruction);
@@ -162,31 +183,24 @@ std::string to_string(const Program& program, const Instruction& instruction) {
 }
 
 double bytes_sent(const Program& program, const Instruction& instruction) {
-  const auto n = static_cast<double>(program.mesh.size_of(instruction.axes));
+  const auto* communicate = instruction.as<action::Communicate>();
+  if (!communicate) return 0;
+  const auto n = static_cast<double>(program.mesh.size_of(communicate->axes));
   double bytes = 0;
   for (ValueId id : instruction.inputs) {
     const auto input = static_cast<double>(program.local_bytes(id));
-    switch (instruction.kind) {
-      case InstructionKind::kAllReduce:
-        bytes += 2 * (n - 1) * input / n;
-        break;
-      case InstructionKind::kReduceScatter:
-      case InstructionKind::kAllToAll:
-        bytes += (n - 1) * input / n;
-        break;
-      case InstructionKind::kAllGather:
-        bytes += (n - 1) * input;
-        break;
-      case InstructionKind::kExchange: {
-        const int64_t part = program.local_shape(id)[instruction.dimension].size;
-        const int64_t entries =
-            exchanged_entries(static_cast<int64_t>(n), part, instruction.offset, instruction.wrap);
-        bytes += static_cast<double>(entries) / n * input / static_cast<double>(part);
-        break;
-      }
-      default:
-        break;
-    }
+    bytes += std::visit(Overloaded{
+                            [&](const action::AllReduce&) { return 2 * (n - 1) * input / n; },
+                            [&](const action::AllGather&) { return (n - 1) * input; },
+                            [&](const action::Exchange& exchange) {
+                              const int64_t part = program.local_shape(id)[exchange.dimension].size;
+                              const int64_t entries = exchanged_entries(static_cast<int64_t>(n), part,
+                                                                        exchange.offset, exchange.wrap);
+                              return static_cast<double>(entries) / n * input / static_cast<double>(part);
+                            },
+                            [&](const auto&) { return (n - 1) * input / n; },
+                        },
+                        communicate->collective);
   }
   return bytes;
 }

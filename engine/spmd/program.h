@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "engine/graph/graph.h"
@@ -34,51 +35,111 @@ struct Value {
   ValueId alias = kNoValue;  ///< value whose memory this one shares (views, in-place results)
 };
 
-enum class InstructionKind {
-  kLocal,          ///< runs an operation on slices
-  kSlice,          ///< keeps this coordinate's part of `dimension` along `axes`; moves nothing
-  kAllReduce,      ///< reduces over `axes`
-  kReduceScatter,  ///< reduces over `axes`; each coordinate keeps its part of `dimension`
-  kAllGather,      ///< concatenates the parts of `dimension` over `axes`
-  kAllToAll,       ///< splits `dimension` over `axes` and concatenates `concat_dimension`
-  kExchange,       ///< shifts `dimension`, which is split over `axes`, by `offset` elements
-  kDone,           ///< waits for the collective that makes the inputs
-  kCopy,           ///< sets a loop-carried value or a variable
-  kAccumulate,     ///< adds the input, or the result of `operation`, to the output, which the first
-                   ///< iteration sets
-  kPlace,          ///< writes microbatch `iteration` of the input into the output
-  kRepeat,         ///< runs `body` `count` times
-};
+struct Instruction;
 
-struct Instruction {
-  InstructionKind kind = InstructionKind::kLocal;
-  /// The operation that it runs. For other kinds: the operation that required it, or null.
+/// What instructions do. A `dimension` is an axis of the input's shape.
+namespace action {
+
+/// Runs an operation on slices.
+struct Run {
   std::shared_ptr<const Operation> operation;
-  std::vector<ValueId> inputs;
-  std::vector<ValueId> outputs;
+};
+/// Keeps this coordinate's part of `dimension` along `axes`; moves nothing.
+struct Slice {
   AxisMask axes = 0;
-  Reduction reduction = Reduction::kSum;
-  int dimension = -1;  ///< axis of the input's shape
-  int concat_dimension = -1;
-  int64_t offset = 0;
-  bool wrap = false;
-  bool started = false;            ///< it is a collective whose result a kDone awaits
-  std::vector<ValueId> kept = {};  ///< kDone: values that the collectives read until then
-  ValueId guard = kNoValue;        ///< bool value; the instruction runs only where it is true
+  int dimension = -1;
+};
+/// Sets a loop-carried value or a variable.
+struct Copy {};
+/// Adds the input, or the result of `operation` unless that is null, to the output, which the first iteration
+/// sets.
+struct Accumulate {
+  std::shared_ptr<const Operation> operation;
+};
+/// Writes the input, one of `count` microbatches, into the output.
+struct Place {
+  int dimension = -1;
+  int64_t count = 1;
+};
+/// Runs `body` `count` times.
+struct Loop {
   int64_t count = 1;
   std::vector<Instruction> body;
-  Microbatching microbatching;  ///< kPlace
-  Provenance provenance;
+};
 
-  /// True if it runs an operation on slices, possibly adding the result to a total.
-  bool runs_operation() const {
-    return kind == InstructionKind::kLocal || (kind == InstructionKind::kAccumulate && operation != nullptr);
+struct AllReduce {
+  Reduction reduction = Reduction::kSum;
+};
+/// Each coordinate keeps its part of the reduced `dimension`.
+struct ReduceScatter {
+  Reduction reduction = Reduction::kSum;
+  int dimension = -1;
+};
+/// Concatenates the parts of `dimension`.
+struct AllGather {
+  int dimension = -1;
+};
+/// Splits `dimension` and concatenates `concat_dimension`.
+struct AllToAll {
+  int dimension = -1;
+  int concat_dimension = -1;
+};
+/// Shifts `dimension`, which is split over the axes, by `offset` elements.
+struct Exchange {
+  int dimension = -1;
+  int64_t offset = 0;
+  bool wrap = false;
+};
+/// A collective over `axes`, for each input alike.
+struct Communicate {
+  std::variant<AllReduce, ReduceScatter, AllGather, AllToAll, Exchange> collective;
+  AxisMask axes = 0;
+  std::shared_ptr<const Operation> required_by = nullptr;  ///< operation that needs the result; may be null
+  bool started = false;                                    ///< a Done awaits the result
+};
+/// Waits for the collectives that make the inputs. They read `kept` until then.
+struct Done {
+  std::vector<ValueId> kept;
+};
+
+}  // namespace action
+
+using Action = std::variant<action::Run, action::Slice, action::Copy, action::Accumulate, action::Place,
+                            action::Loop, action::Communicate, action::Done>;
+
+struct Instruction {
+  Action action;
+  std::vector<ValueId> inputs = {};
+  std::vector<ValueId> outputs = {};
+  ValueId guard = kNoValue;  ///< bool value; the instruction runs only where it is true
+  Provenance provenance = {};
+  int layer = -1;  ///< PartitionHints::layer
+
+  template <class T>
+  bool is() const {
+    return std::holds_alternative<T>(action);
   }
-  bool is_collective() const {
-    return kind == InstructionKind::kAllReduce || kind == InstructionKind::kReduceScatter ||
-           kind == InstructionKind::kAllGather || kind == InstructionKind::kAllToAll ||
-           kind == InstructionKind::kExchange;
+  /// The action, or nullptr if it is another one.
+  template <class T>
+  const T* as() const {
+    return std::get_if<T>(&action);
   }
+  template <class T>
+  T* as() {
+    return std::get_if<T>(&action);
+  }
+  bool is_collective() const { return is<action::Communicate>(); }
+  /// The collective of this kind, or nullptr.
+  template <class T>
+  const T* collective() const {
+    const auto* communicate = as<action::Communicate>();
+    return communicate ? std::get_if<T>(&communicate->collective) : nullptr;
+  }
+  /// The operation that it runs on slices, possibly adding the result to a total; nullptr if there is none.
+  const Operation* operation() const;
+  /// The instructions of a loop and their number of iterations; none, once, if it is no loop.
+  const std::vector<Instruction>& body() const;
+  int64_t count() const;
 };
 
 /// A variable and its layout at rest.

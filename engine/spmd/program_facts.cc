@@ -48,7 +48,8 @@ class Explainer {
   void contraction(const Instruction& instruction, double flops, int64_t times);
   void collective(const Instruction& instruction, int64_t times);
   void count_collective(const CollectiveFact& fact, ValueId input, const Instruction& instruction);
-  void count_shift(const Instruction& instruction, double laid_out, double bytes);
+  void count_shift(const action::Exchange& exchange, AxisMask axes, ValueId input, double times,
+                   double bytes);
   void count_variables();
   void count_views();
   void count_output(const std::string& operation, ValueId id, int64_t times);
@@ -86,17 +87,16 @@ ProgramFacts Explainer::run() {
 void Explainer::find_makers(const std::vector<Instruction>& block, int64_t times) {
   for (const Instruction& instruction : block) {
     for (ValueId id : instruction.outputs) makers_.emplace(id, Maker{&instruction, times});
-    find_makers(instruction.body, times * instruction.count);
+    find_makers(instruction.body(), times * instruction.count());
   }
 }
 
 void Explainer::block(const std::vector<Instruction>& block, int64_t times) {
   for (const Instruction& instruction : block) {
     tensors(instruction, times);
-    if (instruction.runs_operation()) local(instruction, times);
+    if (instruction.operation()) local(instruction, times);
     if (instruction.is_collective()) collective(instruction, times);
-    if (instruction.kind == InstructionKind::kRepeat)
-      this->block(instruction.body, times * instruction.count);
+    this->block(instruction.body(), times * instruction.count());
   }
 }
 
@@ -112,7 +112,7 @@ void Explainer::tensors(const Instruction& instruction, int64_t times) {
 }
 
 void Explainer::local(const Instruction& instruction, int64_t times) {
-  const Operation& operation = *instruction.operation;
+  const Operation& operation = *instruction.operation();
   std::vector<Shape> inputs, outputs;
   for (ValueId id : instruction.inputs) inputs.push_back(program_.local_shape(id));
   for (ValueId id : instruction.outputs) outputs.push_back(program_.local_shape(id));
@@ -147,12 +147,13 @@ void Explainer::contraction(const Instruction& instruction, double flops, int64_
 
 void Explainer::collective(const Instruction& instruction, int64_t times) {
   const int64_t message = next_message_++;
+  const AxisMask axes = instruction.as<action::Communicate>()->axes;
   Instruction part = instruction;
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
     const ValueId input = instruction.inputs[i];
     part.inputs = {input};
     CollectiveFact fact{name_of(instruction),
-                        instruction.axes,
+                        axes,
                         origin_of(instruction, input),
                         variable_of(input, instruction.outputs[i]),
                         instruction.outputs[i],
@@ -166,7 +167,7 @@ void Explainer::collective(const Instruction& instruction, int64_t times) {
     facts_.collectives.push_back(std::move(fact));
   }
   facts_.messages += times;
-  facts_.traffic[instruction.axes].messages += times;
+  facts_.traffic[axes].messages += times;
 }
 
 void Explainer::count_collective(const CollectiveFact& fact, ValueId input, const Instruction& instruction) {
@@ -175,29 +176,26 @@ void Explainer::count_collective(const CollectiveFact& fact, ValueId input, cons
   const std::string operation = counter_name(fact.origin.operation);
   const std::string axes = axes_text(fact.axes, program_.mesh.rank());
   const std::string axis = axes.substr(1, axes.size() - 2);
-  switch (instruction.kind) {
-    case InstructionKind::kAllReduce:
-      return count(fmt::format("allreduce/{}/{}", axes, operation), laid_out(input) * times, bytes);
-    case InstructionKind::kReduceScatter:
-      return count(fmt::format("reducescatter/{}/{}", axes, operation), laid_out(input) * times, bytes);
-    case InstructionKind::kAllGather:
-      return count(fmt::format("allconcat/{}/{}", axis, operation), laid_out(fact.result) * times, bytes);
-    case InstructionKind::kAllToAll:
-      return count(fmt::format("alltoall/{}/{}", axis, operation), laid_out(input) * times, bytes);
-    default:
-      MTF_CHECK(instruction.kind == InstructionKind::kExchange, "not a collective");
-      return count_shift(instruction, laid_out(input) * times, bytes);
-  }
+  if (const auto* exchange = instruction.collective<action::Exchange>())
+    return count_shift(*exchange, fact.axes, input, times, bytes);
+  if (instruction.collective<action::AllReduce>())
+    return count(fmt::format("allreduce/{}/{}", axes, operation), laid_out(input) * times, bytes);
+  if (instruction.collective<action::ReduceScatter>())
+    return count(fmt::format("reducescatter/{}/{}", axes, operation), laid_out(input) * times, bytes);
+  if (instruction.collective<action::AllGather>())
+    return count(fmt::format("allconcat/{}/{}", axis, operation), laid_out(fact.result) * times, bytes);
+  count(fmt::format("alltoall/{}/{}", axis, operation), laid_out(input) * times, bytes);
 }
 
 /// A shift by whole * part + rest moves the first part - rest entries of each part by `whole` coordinates and
 /// the others by one more. Entries that stay on their position are not counted.
-void Explainer::count_shift(const Instruction& instruction, double laid_out, double bytes) {
-  const int64_t part = program_.local_shape(instruction.inputs[0])[instruction.dimension].size;
-  const int64_t parts = program_.mesh.size_of(instruction.axes);
-  if (!instruction.wrap && std::abs(instruction.offset) >= part * parts) return;
-  const int64_t rest = (instruction.offset % part + part) % part;
-  const int64_t whole = (instruction.offset - rest) / part;
+void Explainer::count_shift(const action::Exchange& exchange, AxisMask axes, ValueId input, double times,
+                            double bytes) {
+  const int64_t part = program_.local_shape(input)[exchange.dimension].size;
+  const int64_t parts = program_.mesh.size_of(axes);
+  if (!exchange.wrap && std::abs(exchange.offset) >= part * parts) return;
+  const int64_t rest = (exchange.offset % part + part) % part;
+  const int64_t whole = (exchange.offset - rest) / part;
   struct Piece {
     int64_t by, entries;
     double sent;  ///< entries that leave their position, over all positions
@@ -206,16 +204,16 @@ void Explainer::count_shift(const Instruction& instruction, double laid_out, dou
   double all_sent = 0;
   for (Piece& piece : pieces) {
     const bool stays = piece.by % parts == 0;
-    const int64_t senders = stays              ? 0
-                            : instruction.wrap ? parts
-                                               : std::max<int64_t>(0, parts - std::abs(piece.by));
+    const int64_t senders = stays           ? 0
+                            : exchange.wrap ? parts
+                                            : std::max<int64_t>(0, parts - std::abs(piece.by));
     piece.sent = static_cast<double>(piece.entries * senders);
     all_sent += piece.sent;
   }
   for (const Piece& piece : pieces) {
     if (piece.sent == 0) continue;
     count(fmt::format("shift[{}]", piece.by),
-          laid_out * static_cast<double>(piece.entries) / static_cast<double>(part),
+          laid_out(input) * times * static_cast<double>(piece.entries) / static_cast<double>(part),
           bytes * piece.sent / all_sent);
   }
 }
@@ -258,8 +256,8 @@ const Explainer::Maker* Explainer::maker(ValueId id) const {
 
 /// What a loop accumulates or assembles is attributed to the origin of its terms.
 Origin Explainer::origin(const Instruction& instruction) const {
-  const bool collects = !instruction.runs_operation() && (instruction.kind == InstructionKind::kAccumulate ||
-                                                          instruction.kind == InstructionKind::kPlace);
+  const bool collects =
+      !instruction.operation() && (instruction.is<action::Accumulate>() || instruction.is<action::Place>());
   if (const Maker* made = collects ? maker(instruction.inputs[0]) : nullptr) {
     Origin from = made->instruction->is_collective()
                       ? origin_of(*made->instruction, made->instruction->inputs[0])
@@ -267,7 +265,7 @@ Origin Explainer::origin(const Instruction& instruction) const {
     return {name_of(instruction), from.path, from.phase};
   }
   const std::string name =
-      instruction.runs_operation() ? std::string(instruction.operation->name()) : name_of(instruction);
+      instruction.operation() ? std::string(instruction.operation()->name()) : name_of(instruction);
   return {name, instruction.provenance.path, instruction.provenance.phase};
 }
 
@@ -287,11 +285,12 @@ Origin Explainer::origin_of_sum(ValueId id, AxisMask axes) const {
 }
 
 Origin Explainer::origin_of(const Instruction& instruction, ValueId input) const {
+  const auto& communicate = *instruction.as<action::Communicate>();
   const bool sum =
-      instruction.kind == InstructionKind::kAllReduce || instruction.kind == InstructionKind::kReduceScatter;
-  if (sum) return origin_of_sum(input, instruction.axes);
-  if (instruction.operation) {
-    return {std::string(instruction.operation->name()), instruction.provenance.path,
+      instruction.collective<action::AllReduce>() || instruction.collective<action::ReduceScatter>();
+  if (sum) return origin_of_sum(input, communicate.axes);
+  if (communicate.required_by) {
+    return {std::string(communicate.required_by->name()), instruction.provenance.path,
             instruction.provenance.phase};
   }
   const Maker* made = maker(input);

@@ -23,8 +23,8 @@ class Fusions : public ::testing::Test {
 size_t fused_steps(const std::vector<Instruction>& block) {
   size_t steps = 0;
   for (const Instruction& instruction : block) {
-    steps += fused_steps(instruction.body);
-    const auto* fused = dynamic_cast<const FusedElementwise*>(instruction.operation.get());
+    steps += fused_steps(instruction.body());
+    const auto* fused = dynamic_cast<const FusedElementwise*>(instruction.operation());
     if (fused != nullptr) steps += fused->steps().size();
   }
   return steps;

@@ -26,7 +26,7 @@ TEST(RepeatLayer, GivesEachIterationWeightsOfItsOwn) {
 
 TEST(RepeatLayer, CountsTheLayersInsideNotItself) {
   const YamlLayers net("[repeat: {times: 3, layers: [scale: 2]}]", kRow);
-  EXPECT_EQ(net.y.operation().provenance().layer, 2);
+  EXPECT_EQ(net.y.operation().hints().layer, 2);
   EXPECT_EQ(net.y.operation().provenance().path, "repeat/002/scale");
 }
 
@@ -80,7 +80,7 @@ TEST(RezeroLayer, HasAWeightOfItsOwn) {
 TEST(ResidualLayer, AddsItsInput) {
   const YamlLayers net("[residual: {layers: [scale: 3, scale: 2]}]", kRow);
   EXPECT_EQ(net.evaluate({1, 2}), (Values{7, 14}));
-  EXPECT_EQ(net.y.operation().provenance().layer, 0);
+  EXPECT_EQ(net.y.operation().hints().layer, 0);
 }
 
 TEST(ResidualLayer, RefusesLayersThatChangeTheShape) {
@@ -135,7 +135,7 @@ TEST(BlockLayer, ReplacesItsArguments) {
                        {.blocks = "{fc: [dense: {output: {h: $size}}, activation: relu]}"});
   EXPECT_THAT(net.variables(), ElementsAre("fc/dense/kernel [_h=2, h=3]", "fc/dense/bias [h=3]",
                                            "fc_1/dense/kernel [_h=3, h=4]", "fc_1/dense/bias [h=4]"));
-  EXPECT_EQ(net.y.operation().provenance().layer, 3);
+  EXPECT_EQ(net.y.operation().hints().layer, 3);
 }
 
 TEST(BlockLayer, MayUseOtherBlocks) {

@@ -80,7 +80,7 @@ TEST_P(WideGradient, PartialSumsAreAddedInFloat32) {
   const Values split = gradient(use, weight, DType::kBFloat16, layouts("x:4", "rows:x"), &program);
   EXPECT_LT(relative_difference(split, exact), 1e-6);
   for (const Instruction& instruction : program.instructions) {
-    if (instruction.kind != InstructionKind::kAllReduce) continue;
+    if (!instruction.collective<action::AllReduce>()) continue;
     for (const ValueId id : instruction.outputs) EXPECT_EQ(program.values[id].dtype, DType::kFloat32);
   }
 }

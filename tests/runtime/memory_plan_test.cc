@@ -27,8 +27,8 @@ struct Executed {
 
 void unroll(const std::vector<Instruction>& block, bool again, std::vector<Executed>& trace) {
   for (const Instruction& instruction : block) {
-    if (instruction.kind == InstructionKind::kRepeat) {
-      for (int64_t i = 0; i < instruction.count; ++i) unroll(instruction.body, again || i > 0, trace);
+    if (instruction.is<action::Loop>()) {
+      for (int64_t i = 0; i < instruction.count(); ++i) unroll(instruction.body(), again || i > 0, trace);
     } else {
       trace.push_back({&instruction, again});
     }
@@ -61,8 +61,7 @@ void expect_no_overlap(const Program& program, const MemoryPlan& plan, const std
                            << program.to_string();
       }
     }
-    const bool adds =
-        instruction.kind == InstructionKind::kPlace || instruction.kind == InstructionKind::kAccumulate;
+    const bool adds = instruction.is<action::Place>() || instruction.is<action::Accumulate>();
     const bool sets = instruction.guard == kNoValue && !(adds && it->again);
     for (ValueId output : instruction.outputs) {
       if (sets) {

@@ -32,8 +32,8 @@ const Shape kShape{kRows, kColumns};
 /// Appends lines such as "add(%x, %y)", including those in the bodies of loops.
 void collect(const Program& program, const std::vector<Instruction>& block, std::vector<std::string>& lines) {
   for (const Instruction& instruction : block) {
-    collect(program, instruction.body, lines);
-    if (instruction.kind == InstructionKind::kRepeat || instruction.kind == InstructionKind::kDone) continue;
+    collect(program, instruction.body(), lines);
+    if (instruction.is<action::Loop>() || instruction.is<action::Done>()) continue;
     const std::string line = to_string(program, instruction);
     const size_t begin = line.find("= ") + 2;
     lines.push_back(line.substr(begin, line.rfind(") ") + 1 - begin));

@@ -24,8 +24,8 @@ const Dimension kBatch{"batch", 8}, kInput{"input", 6}, kHidden{"hidden", 4}, kO
 /// Appends lines such as "fused_einsum(%x, %w, %b, bias, relu)", including those in the bodies of loops.
 void collect(const Program& program, const std::vector<Instruction>& block, std::vector<std::string>& lines) {
   for (const Instruction& instruction : block) {
-    collect(program, instruction.body, lines);
-    if (instruction.kind == InstructionKind::kRepeat || instruction.kind == InstructionKind::kDone) continue;
+    collect(program, instruction.body(), lines);
+    if (instruction.is<action::Loop>() || instruction.is<action::Done>()) continue;
     const std::string line = to_string(program, instruction);
     const size_t begin = line.find("= ") + 2;
     lines.push_back(line.substr(begin, line.find(')') + 1 - begin));

@@ -37,12 +37,13 @@ TEST(LandCollectives, AndMoreAsFarAsItIsAllowed) {
 TEST(LandCollectives, AnOperandLivesUntilItsCollectiveHasLanded) {
   const Program program = landed(0)(parse_program(kThreeGradients));
   for (const Instruction& instruction : program.instructions) {
-    if (instruction.kind != InstructionKind::kDone) continue;
-    ASSERT_EQ(instruction.kept.size(), 1u);
+    const auto* done = instruction.as<action::Done>();
+    if (!done) continue;
+    ASSERT_EQ(done->kept.size(), 1u);
     const char* operand = instruction.inputs[0] == value_called(program, "a")   ? "g"
                           : instruction.inputs[0] == value_called(program, "b") ? "h"
                                                                                 : "i";
-    EXPECT_EQ(instruction.kept[0], value_called(program, operand));
+    EXPECT_EQ(done->kept[0], value_called(program, operand));
   }
 }
 

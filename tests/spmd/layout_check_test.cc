@@ -75,7 +75,7 @@ TEST(LayoutCheck, L1OneDimensionOverTwoMeshDimensionsByTwoRules) {
   EXPECT_EQ(problem.hint, "leave one, or write batch: [rows, cols] to split it over both");
   EXPECT_EQ(problem.details,
             "used by x [batch=64, pixels=784], layer_1/einsum [batch=64, pixels=784], "
-            "layer_1/relu [batch=64, hidden=1024] and 2 more");
+            "layer_1/relu [batch=64, hidden=1024]");
 }
 
 TEST(LayoutCheck, L1AdviceIsNotWhatIsRefusedNext) {

@@ -26,12 +26,12 @@ using ::testing::IsEmpty;
 void collect_moves(const Program& program, const std::vector<Instruction>& block, const std::string& indent,
                    std::vector<std::string>& lines) {
   for (const Instruction& instruction : block) {
-    const bool loop = instruction.kind == InstructionKind::kRepeat;
-    if (instruction.is_collective() || instruction.kind == InstructionKind::kSlice || loop) {
+    const bool loop = instruction.is<action::Loop>();
+    if (instruction.is_collective() || instruction.is<action::Slice>() || loop) {
       const std::string line = to_string(program, instruction);
       lines.push_back(indent + line.substr(0, line.find(')') + 1));
     }
-    if (loop) collect_moves(program, instruction.body, indent + "  ", lines);
+    if (loop) collect_moves(program, instruction.body(), indent + "  ", lines);
   }
 }
 
@@ -200,7 +200,7 @@ TEST(Partition, PartialSumsPassThroughLinearOperationsAlone) {
     const Tensor x = graph.input("x", {kBatch, kInput});
     graph.set_output("y", operation(reduce_sum(x, {kBatch})));
     const Program program = partition(graph, layouts("x:2", "input:x"));
-    return program.instructions[1].kind == InstructionKind::kAllReduce;
+    return program.instructions[1].collective<action::AllReduce>() != nullptr;
   };
   EXPECT_FALSE(reduced_before([](const Tensor& t) { return negative(t); }));
   EXPECT_FALSE(reduced_before([](const Tensor& t) { return scalar_multiply(t, 3); }));

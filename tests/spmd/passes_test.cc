@@ -273,7 +273,7 @@ Program many_reductions(int layers) {
     reduce.outputs = slice.inputs = {program.add_value(program.values[one[1].outputs[0]])};
     slice.outputs = {program.add_value(program.values[one[2].outputs[0]])};
     gather.outputs = {program.add_value(program.values[one[3].outputs[0]])};
-    for (Instruction* instruction : {&make, &reduce, &slice, &gather}) instruction->provenance.layer = layer;
+    for (Instruction* instruction : {&make, &reduce, &slice, &gather}) instruction->layer = layer;
     program.instructions.push_back(std::move(gather));
     program.instructions.push_back(std::move(make));
     reductions.push_back(std::move(reduce));
@@ -291,9 +291,9 @@ TEST(Passes, TakeAboutAsLongForAnInstructionHoweverManyThereAre) {
   program = fuse_reduce_scatter(std::move(program));
   EXPECT_EQ(program.instructions.size(), 3u * kLayers);
   program = start_reductions_early(std::move(program));
-  EXPECT_EQ(program.instructions[2].kind, InstructionKind::kReduceScatter);
+  EXPECT_TRUE(program.instructions[2].collective<action::ReduceScatter>());
   program = schedule_gathers(std::move(program), kLayers);
-  EXPECT_EQ(program.instructions[kLayers - 1].kind, InstructionKind::kAllGather) << "all are first";
+  EXPECT_TRUE(program.instructions[kLayers - 1].collective<action::AllGather>()) << "all are first";
   program = bucket_reductions(std::move(program), kBucketBytes);
   program = split_collectives(group_segments(std::move(program)));
   program = reuse_memory(std::move(program));

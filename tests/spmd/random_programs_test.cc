@@ -127,8 +127,8 @@ TEST(RandomPrograms, EachPassAloneKeepsTheResults) {
 double predicted_bytes(const Program& program, const std::vector<Instruction>& block) {
   double bytes = 0;
   for (const Instruction& instruction : block) {
-    bytes += instruction.kind == InstructionKind::kRepeat
-                 ? static_cast<double>(instruction.count) * predicted_bytes(program, instruction.body)
+    bytes += instruction.is<action::Loop>()
+                 ? static_cast<double>(instruction.count()) * predicted_bytes(program, instruction.body())
                  : bytes_sent(program, instruction);
   }
   return bytes;

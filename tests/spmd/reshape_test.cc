@@ -137,7 +137,7 @@ MeshRun reshaped(const Shape& from, const Shape& to, const std::string& mesh, co
 std::vector<std::string> names(const Program& program) {
   std::vector<std::string> result;
   for (const Instruction& instruction : program.instructions) {
-    if (instruction.kind == InstructionKind::kDone) continue;
+    if (instruction.is<action::Done>()) continue;
     const std::string line = to_string(program, instruction);
     const size_t begin = line.find("= ") + 2;
     result.push_back(line.substr(begin, line.find('(') - begin));

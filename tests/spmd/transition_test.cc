@@ -59,40 +59,41 @@ Shape scaled(const Shape& shape, int axis, int64_t factor, int64_t divisor) {
   return shape.resized(shape[axis].name, shape[axis].size * factor / divisor);
 }
 
+AxisMask axes_of(const TransitionStep& step) {
+  if (const auto* slice = std::get_if<action::Slice>(&step.action)) return slice->axes;
+  return std::get<action::Communicate>(step.action).axes;
+}
+
 /// The tensors on all positions after a step, from the definition of the collective.
 Held after(const Held& before, const TransitionStep& step, const Mesh& mesh) {
-  if (step.kind == InstructionKind::kAllReduce) return before;  // the elements stay where they are
-  const int64_t n = mesh.size_of(step.axes);
+  const Instruction instruction{step.action};
+  if (instruction.collective<action::AllReduce>()) return before;  // the elements stay where they are
+  const AxisMask axes = axes_of(step);
+  const int64_t n = mesh.size_of(axes);
   Held result;
   for (int64_t position = 0; position < mesh.size(); ++position) {
-    const int64_t coordinate = mesh.project(position, step.axes);
+    const int64_t coordinate = mesh.project(position, axes);
     std::vector<const std::vector<int64_t>*> group;
     for (int64_t other = 0; other < mesh.size(); ++other) {
-      if (mesh.project(other, mesh.all_axes() & ~step.axes) ==
-          mesh.project(position, mesh.all_axes() & ~step.axes)) {
+      if (mesh.project(other, mesh.all_axes() & ~axes) == mesh.project(position, mesh.all_axes() & ~axes))
         group.push_back(&before.elements[other]);
-      }
     }
     std::vector<std::vector<int64_t>> pieces;
-    switch (step.kind) {
-      case InstructionKind::kSlice:
-        result.local = scaled(before.local, step.dimension, 1, n);
-        result.elements.push_back(
-            part_of(before.elements[position], before.local, step.dimension, coordinate, n));
-        break;
-      case InstructionKind::kAllGather:
-        result.local = scaled(before.local, step.dimension, n, 1);
-        for (const auto* member : group) pieces.push_back(*member);
-        result.elements.push_back(concatenated(pieces, before.local, step.dimension));
-        break;
-      default: {
-        EXPECT_EQ(step.kind, InstructionKind::kAllToAll);
-        const Shape piece = scaled(before.local, step.dimension, 1, n);
-        result.local = scaled(piece, step.concat_dimension, n, 1);
-        for (const auto* member : group)
-          pieces.push_back(part_of(*member, before.local, step.dimension, coordinate, n));
-        result.elements.push_back(concatenated(pieces, piece, step.concat_dimension));
-      }
+    if (const auto* slice = instruction.as<action::Slice>()) {
+      result.local = scaled(before.local, slice->dimension, 1, n);
+      result.elements.push_back(
+          part_of(before.elements[position], before.local, slice->dimension, coordinate, n));
+    } else if (const auto* gather = instruction.collective<action::AllGather>()) {
+      result.local = scaled(before.local, gather->dimension, n, 1);
+      for (const auto* member : group) pieces.push_back(*member);
+      result.elements.push_back(concatenated(pieces, before.local, gather->dimension));
+    } else {
+      const auto& exchange = *instruction.collective<action::AllToAll>();
+      const Shape piece = scaled(before.local, exchange.dimension, 1, n);
+      result.local = scaled(piece, exchange.concat_dimension, n, 1);
+      for (const auto* member : group)
+        pieces.push_back(part_of(*member, before.local, exchange.dimension, coordinate, n));
+      result.elements.push_back(concatenated(pieces, piece, exchange.concat_dimension));
     }
   }
   return result;
@@ -135,28 +136,26 @@ TEST(Transition, LeavesEveryPositionWithItsSliceOn2x2) { expect_transitions("x:2
 TEST(Transition, LeavesEveryPositionWithItsSliceOn2x3) { expect_transitions("x:2;y:3", 250); }
 TEST(Transition, LeavesEveryPositionWithItsSliceOn2x2x2) { expect_transitions("x:2;y:2;z:2", 250); }
 
-std::vector<InstructionKind> kinds(const std::vector<TransitionStep>& steps) {
-  std::vector<InstructionKind> result;
-  for (const TransitionStep& step : steps) result.push_back(step.kind);
+std::string kinds(const std::vector<TransitionStep>& steps) {
+  std::string result;
+  for (const TransitionStep& step : steps) result += (result.empty() ? "" : " ") + name_of({step.action});
   return result;
 }
 
 TEST(Transition, TakesTheCheapestKind) {
-  using enum InstructionKind;
-  using Kinds = std::vector<InstructionKind>;
-  EXPECT_EQ(kinds(plan_transition({{{0}, {}}, 0}, {{{0}, {}}, 0})), Kinds{});
-  EXPECT_EQ(kinds(plan_transition({{{}, {}}, 0}, {{{0}, {}}, 0})), Kinds{kSlice});
-  EXPECT_EQ(kinds(plan_transition({{{0}, {}}, 0}, {{{}, {}}, 0})), Kinds{kAllGather});
-  EXPECT_EQ(kinds(plan_transition({{{0}, {}}, 0}, {{{}, {0}}, 0})), Kinds{kAllToAll});
-  EXPECT_EQ(kinds(plan_transition({{{0}, {}}, 0}, {{{}, {1}}, 0})), (Kinds{kSlice, kAllGather}));
-  EXPECT_EQ(kinds(plan_transition({{{}, {}}, 3}, {{{0}, {1}}, 0})), (Kinds{kAllReduce, kSlice, kSlice}));
-  EXPECT_EQ(kinds(plan_transition({{{0, 1}, {}}, 0}, {{{}, {1}}, 0})), (Kinds{kAllToAll, kAllGather}));
+  EXPECT_EQ(kinds(plan_transition({{{0}, {}}, 0}, {{{0}, {}}, 0})), "");
+  EXPECT_EQ(kinds(plan_transition({{{}, {}}, 0}, {{{0}, {}}, 0})), "slice");
+  EXPECT_EQ(kinds(plan_transition({{{0}, {}}, 0}, {{{}, {}}, 0})), "all_gather");
+  EXPECT_EQ(kinds(plan_transition({{{0}, {}}, 0}, {{{}, {0}}, 0})), "all_to_all");
+  EXPECT_EQ(kinds(plan_transition({{{0}, {}}, 0}, {{{}, {1}}, 0})), "slice all_gather");
+  EXPECT_EQ(kinds(plan_transition({{{}, {}}, 3}, {{{0}, {1}}, 0})), "all_reduce slice slice");
+  EXPECT_EQ(kinds(plan_transition({{{0, 1}, {}}, 0}, {{{}, {1}}, 0})), "all_to_all all_gather");
 }
 
 TEST(Transition, ReducesOnlyThePartialSumsThatAreNotWanted) {
   const std::vector<TransitionStep> steps = plan_transition({{{}}, 0b111}, {{{}}, 0b010});
   ASSERT_EQ(steps.size(), 1u);
-  EXPECT_EQ(steps[0].axes, 0b101u);
+  EXPECT_EQ(axes_of(steps[0]), 0b101u);
   EXPECT_EQ(steps[0].result.partial, 0b010u);
 }
 

@@ -99,7 +99,7 @@ std::string why_illegal(const Graph& graph, const Layouts& layouts) {
     return !covered(shape, rules_of(layouts, domain), layouts.mesh);
   };
   for (const Operation* operation : needed(graph)) {
-    const Domain domain = operation->provenance().domain;
+    const Domain domain = operation->hints().domain;
     const std::string name(operation->name());
     for (const Tensor& input : operation->inputs()) {
       if (bad(input.shape(), domain)) return name + " input " + input.shape().to_string();

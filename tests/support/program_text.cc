@@ -76,7 +76,7 @@ class Parser {
         blocks.pop_back();
       } else {
         blocks.back()->push_back(instruction(line));
-        if (line.ends_with("{")) blocks.push_back(&blocks.back()->back().body);
+        if (line.ends_with("{")) blocks.push_back(&blocks.back()->back().as<action::Loop>()->body);
       }
     }
     return std::move(program_);
@@ -139,14 +139,13 @@ class Parser {
   Instruction instruction(std::string line) {
     Instruction result;
     if (line.starts_with("repeat(")) {
-      result.kind = InstructionKind::kRepeat;
-      result.count = std::stoll(line.substr(7));
+      result.action = action::Loop{std::stoll(line.substr(7)), {}};
       return result;
     }
     std::optional<int> overwrites;
     if (line.ends_with("}")) {
       line.pop_back();
-      overwrites = origin(result.provenance, take_after(line, "{"));
+      overwrites = origin(result, take_after(line, "{"));
     }
     const std::string type_text = take_after(line, " : ");
     const std::string guard = take_after(line, " if ");
@@ -162,11 +161,10 @@ class Parser {
         arguments.push_back(word);
       }
     }
-    if (name.ends_with("_start")) {
-      result.started = true;
-      name.resize(name.size() - 6);
-    }
+    const bool started = name.ends_with("_start");
+    if (started) name.resize(name.size() - 6);
     describe(result, name, arguments);
+    if (started) result.as<action::Communicate>()->started = true;
     if (equals != std::string::npos) {
       for (const std::string& word : separated(line.substr(0, equals), ','))
         make(result, word, name, arguments, type_text, overwrites);
@@ -175,13 +173,12 @@ class Parser {
   }
 
   /// Parses "layer 2, backward, in_place 0": sets layer and phase, and returns the in_place operand.
-  static std::optional<int> origin(Provenance& provenance, const std::string& text) {
+  static std::optional<int> origin(Instruction& made, const std::string& text) {
     std::optional<int> overwrites;
     for (const std::string& word : separated(text, ',')) {
-      if (word.starts_with("layer ")) provenance.layer = std::stoi(word.substr(6));
-      if (word == "backward") provenance.phase = Phase::kBackward;
-      if (word == "update") provenance.phase = Phase::kUpdate;
-      if (word == "update") provenance.phase = Phase::kUpdate;
+      if (word.starts_with("layer ")) made.layer = std::stoi(word.substr(6));
+      if (word == "backward") made.provenance.phase = Phase::kBackward;
+      if (word == "update") made.provenance.phase = Phase::kUpdate;
       if (word.starts_with("in_place ")) overwrites = std::stoi(word.substr(9));
     }
     return overwrites;
@@ -191,43 +188,31 @@ class Parser {
     return *program_.values[instruction.inputs[0]].shape.find(name);
   }
 
+  /// Sets the action; a local operation is set with its first result.
   void describe(Instruction& result, const std::string& name, const std::vector<std::string>& arguments) {
-    static const std::map<std::string, InstructionKind> kinds = {
-        {"slice", InstructionKind::kSlice},
-        {"all_reduce", InstructionKind::kAllReduce},
-        {"reduce_scatter", InstructionKind::kReduceScatter},
-        {"all_gather", InstructionKind::kAllGather},
-        {"all_to_all", InstructionKind::kAllToAll},
-        {"done", InstructionKind::kDone},
-        {"copy", InstructionKind::kCopy},
-        {"accumulate", InstructionKind::kAccumulate},
-    };
-    const auto kind = kinds.find(name);
-    result.kind = kind == kinds.end() ? InstructionKind::kLocal : kind->second;
-    size_t first_axis = arguments.size();
-    switch (result.kind) {
-      case InstructionKind::kSlice:
-      case InstructionKind::kAllGather:
-        result.dimension = dimension(result, arguments[0]);
-        first_axis = 1;
-        break;
-      case InstructionKind::kAllReduce:
-      case InstructionKind::kReduceScatter:
-        result.reduction = arguments[0] == "max" ? Reduction::kMax : Reduction::kSum;
-        first_axis = result.kind == InstructionKind::kAllReduce ? 1 : 2;
-        if (first_axis == 2) result.dimension = dimension(result, arguments[1]);
-        break;
-      case InstructionKind::kAllToAll: {
-        const size_t to = arguments[0].find(" to ");
-        result.concat_dimension = dimension(result, arguments[0].substr(0, to));
-        result.dimension = dimension(result, arguments[0].substr(to + 4));
-        first_axis = 1;
-        break;
-      }
-      default:
-        break;
+    const auto reduction = [&] { return arguments[0] == "max" ? Reduction::kMax : Reduction::kSum; };
+    if (name == "slice") {
+      result.action = action::Slice{axes(arguments, 1), dimension(result, arguments[0])};
+    } else if (name == "all_reduce") {
+      result.action = action::Communicate{action::AllReduce{reduction()}, axes(arguments, 1)};
+    } else if (name == "reduce_scatter") {
+      result.action = action::Communicate{action::ReduceScatter{reduction(), dimension(result, arguments[1])},
+                                          axes(arguments, 2)};
+    } else if (name == "all_gather") {
+      result.action =
+          action::Communicate{action::AllGather{dimension(result, arguments[0])}, axes(arguments, 1)};
+    } else if (name == "all_to_all") {
+      const size_t to = arguments[0].find(" to ");
+      const int concatenated = dimension(result, arguments[0].substr(0, to));
+      const int split = dimension(result, arguments[0].substr(to + 4));
+      result.action = action::Communicate{action::AllToAll{split, concatenated}, axes(arguments, 1)};
+    } else if (name == "done") {
+      result.action = action::Done{};
+    } else if (name == "copy") {
+      result.action = action::Copy{};
+    } else if (name == "accumulate") {
+      result.action = action::Accumulate{};
     }
-    result.axes = axes(arguments, first_axis);
   }
 
   /// Adds one result.
@@ -238,41 +223,47 @@ class Parser {
     Type made;
     if (!result.inputs.empty()) {
       Value& from = program_.values[result.inputs[index]];
-      const bool reduces =
-          result.kind == InstructionKind::kAllReduce || result.kind == InstructionKind::kReduceScatter;
-      if (reduces && result.reduction == Reduction::kSum) {
-        from.layout.partial |= result.axes;
-        from.varies |= result.axes;
+      const auto* reduce = result.collective<action::AllReduce>();
+      const auto* scatter = result.collective<action::ReduceScatter>();
+      if ((reduce && reduce->reduction == Reduction::kSum) ||
+          (scatter && scatter->reduction == Reduction::kSum)) {
+        from.layout.partial |= result.as<action::Communicate>()->axes;
+        from.varies |= result.as<action::Communicate>()->axes;
       }
       made = {from.shape, from.dtype, from.layout};
       move_split(result, made.layout);
     }
     if (!type_text.empty()) made = type(type_text);
-    if (result.kind == InstructionKind::kLocal && !result.operation) {
+    if (auto* run = result.as<action::Run>(); run && !run->operation) {
       std::string attributes;
       for (const std::string& argument : arguments) attributes += (attributes.empty() ? "" : ", ") + argument;
-      result.operation = std::make_shared<Opaque>(
+      run->operation = std::make_shared<Opaque>(
           name, attributes, std::vector<OutputInfo>{{made.shape, made.dtype}}, overwrites);
     }
     result.outputs.push_back(ids_.contains(word) ? ids_.at(word) : add(word, made));
   }
 
   void move_split(const Instruction& made, Layout& layout) const {
-    std::vector<int> moved;
-    for (int a = 0; a < program_.mesh.rank(); ++a) {
-      if (has_axis(made.axes, a)) moved.push_back(a);
+    int loses = -1, gains = -1;  // dimensions that are split less, or more, from now on
+    AxisMask axes = 0;
+    if (const auto* slice = made.as<action::Slice>()) {
+      axes = slice->axes;
+      gains = slice->dimension;
+    } else if (const auto* communicate = made.as<action::Communicate>()) {
+      axes = communicate->axes;
+      if (const auto* scatter = made.collective<action::ReduceScatter>()) gains = scatter->dimension;
+      if (const auto* gather = made.collective<action::AllGather>()) loses = gather->dimension;
+      if (const auto* exchange = made.collective<action::AllToAll>()) {
+        gains = exchange->dimension;
+        loses = exchange->concat_dimension;
+      }
+      if (made.collective<action::AllReduce>() || made.collective<action::ReduceScatter>())
+        layout.partial &= ~axes;
     }
-    if (made.kind == InstructionKind::kAllReduce || made.kind == InstructionKind::kReduceScatter)
-      layout.partial &= ~made.axes;
-    for (int a : moved) {
-      const int loses = made.kind == InstructionKind::kAllToAll    ? made.concat_dimension
-                        : made.kind == InstructionKind::kAllGather ? made.dimension
-                                                                   : -1;
+    for (int a = 0; a < program_.mesh.rank(); ++a) {
+      if (!has_axis(axes, a)) continue;
       if (loses >= 0) std::erase(layout.split[loses], a);
-      const bool gains = made.kind == InstructionKind::kSlice ||
-                         made.kind == InstructionKind::kReduceScatter ||
-                         made.kind == InstructionKind::kAllToAll;
-      if (gains) layout.split[made.dimension].push_back(a);
+      if (gains >= 0) layout.split[gains].push_back(a);
     }
   }
 
@@ -288,9 +279,9 @@ void print(Program& program, const std::vector<Instruction>& block, std::string&
       line = line.substr(0, line.find(" " + type));
     }
     text += trimmed(line);
-    if (instruction.kind == InstructionKind::kRepeat) {
+    if (instruction.is<action::Loop>()) {
       text += " {\n";
-      print(program, instruction.body, text);
+      print(program, instruction.body(), text);
       text += "}";
     }
     text += "\n";

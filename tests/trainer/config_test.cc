@@ -144,10 +144,6 @@ TEST_F(ConfigTest, MistakesAreReportedTogetherWithPlaceAndNearestKey) {
   EXPECT_THAT(errors_of(kToy, {"train.trainable=[\"(\"]"}), HasSubstr("is not a regular expression"));
 }
 
-TEST_F(ConfigTest, KeysOfLaterFeaturesSaySo) {
-  EXPECT_THAT(errors_of(kToy, {"precision.matmul=fp8"}), HasSubstr("later"));
-}
-
 TEST_F(ConfigTest, TraceNeedsItsFiles) {
   const std::string errors = errors_of(kToy, {"run.mode=trace"});
   EXPECT_THAT(errors, HasSubstr("trace.input"));

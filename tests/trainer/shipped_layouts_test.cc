@@ -49,7 +49,7 @@ double predicted(const Program& program, const std::vector<Instruction>& block) 
   double bytes = 0;
   for (const Instruction& instruction : block) {
     if (instruction.is_collective()) bytes += bytes_sent(program, instruction);
-    bytes += static_cast<double>(instruction.count) * predicted(program, instruction.body);
+    bytes += static_cast<double>(instruction.count()) * predicted(program, instruction.body());
   }
   return bytes;
 }

@@ -31,7 +31,7 @@ void add_variables(const Program& program, bool replicate, Hosting hosting,
 void add_temporaries(const Program& program, const std::vector<Instruction>& block, const MemoryPlan& plan,
                      bool replicate, const HostedMesh& mesh, std::vector<LargeTensor>& tensors) {
   for (const Instruction& instruction : block) {
-    add_temporaries(program, instruction.body, plan, replicate, mesh, tensors);
+    add_temporaries(program, instruction.body(), plan, replicate, mesh, tensors);
     for (const ValueId id : instruction.outputs) {
       if (plan.offsets[id] < 0) continue;
       const Value& value = program.values[id];

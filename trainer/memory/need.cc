@@ -91,7 +91,7 @@ int64_t instruction_bytes(const Program& program, const std::vector<Instruction>
     AxisMask varies = replicate ? program.mesh.all_axes() : 0;
     for (const ValueId id : instruction.outputs) varies |= program.values[id].varies;
     bytes += kInstructionBytes + kCoordinateBytes * mesh.size_of(varies);
-    bytes += instruction_bytes(program, instruction.body, replicate, mesh);
+    bytes += instruction_bytes(program, instruction.body(), replicate, mesh);
   }
   return bytes;
 }
@@ -101,7 +101,7 @@ int64_t largest_collective(const Program& program, const std::vector<Instruction
                            const HostedMesh& mesh, bool replicate) {
   int64_t largest = 0;
   for (const Instruction& instruction : block) {
-    largest = std::max(largest, largest_collective(program, instruction.body, mesh, replicate));
+    largest = std::max(largest, largest_collective(program, instruction.body(), mesh, replicate));
     if (!instruction.is_collective()) continue;
     int64_t taken = 0, given = 0;
     for (const ValueId id : instruction.inputs) taken += program.local_bytes(id);

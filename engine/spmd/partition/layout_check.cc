@@ -169,7 +169,7 @@ void LayoutCheck::check_block(const Block& block) {
 }
 
 void LayoutCheck::check_operation(const Operation& operation) {
-  const Domain domain = operation.provenance().domain;
+  const Domain domain = operation.hints().domain;
   std::string name = operation.provenance().path;
   name += (name.empty() ? "" : "/") + std::string(operation.name());
   if (const auto* input = dynamic_cast<const Input*>(&operation)) name = input->input_name;
@@ -264,7 +264,7 @@ void LayoutCheck::check_divisible(const std::string& name, const Shape& shape, D
 
 void LayoutCheck::check_unsplittable(const Operation& operation) {
   for (const std::string& dimension : operation.unsplittable()) {
-    const LayoutRule* rule = rules(operation.provenance().domain).find(dimension);
+    const LayoutRule* rule = rules(operation.hints().domain).find(dimension);
     if (!rule || parts(*rule) == 1) continue;
     // Limits of a gradient follow from those of its forward operation, which was checked before.
     const bool forward = operation.provenance().phase == Phase::kForward;
@@ -295,7 +295,7 @@ std::vector<std::string> LayoutCheck::splittable_instead(const Operation& operat
     for (const Dimension& d : input.shape()) names.insert(d.name);
   }
   for (const std::string& name : names) {
-    if (rules(operation.provenance().domain).find(name)) continue;
+    if (rules(operation.hints().domain).find(name)) continue;
     const auto replaced = [&](const LayoutRules& section) {
       std::vector<LayoutRule> all = section.rules();
       for (LayoutRule& other : all) {

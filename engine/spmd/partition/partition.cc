@@ -56,7 +56,7 @@ class Partitioner {
   void shift(const std::shared_ptr<Operation>& operation, const NeighbourShift& shift);
   void read(const ReadVariable& read);
   void repeat(const Repeat& loop);
-  void carry(const std::vector<ValueId>& carried, const Tensors& results, const Provenance& provenance);
+  void carry(const std::vector<ValueId>& carried, const Tensors& results, const OperationScope& scope);
   void assign(const Assign& assign);
   void emit_assignments();
 
@@ -65,20 +65,21 @@ class Partitioner {
   ValueId current(const Tensor& tensor) const;
   ShardingRequest request(const Operation& operation) const;
   ValueId require(ValueId id, const Layout& layout, const std::shared_ptr<const Operation>& consumer,
-                  const Provenance& provenance);
+                  const OperationScope& scope);
   ValueId transition(ValueId id, const TransitionStep& step, const std::shared_ptr<const Operation>& consumer,
-                     const Provenance& provenance);
-  std::vector<ValueId> place_inputs(const std::shared_ptr<Operation>& operation,
-                                    const ShardingRule& rule);
+                     const OperationScope& scope);
+  std::vector<ValueId> place_inputs(const std::shared_ptr<Operation>& operation, const ShardingRule& rule);
   /// Reduces maxima and minima, brings an output to the layout that the rules prescribe, and registers it as
   /// the tensor's value.
   void settle(const Tensor& tensor, ValueId id, Reduction reduction,
               const std::shared_ptr<Operation>& operation);
-  Instruction instruction(InstructionKind kind, const std::shared_ptr<const Operation>& operation,
-                          std::vector<ValueId> inputs, std::vector<ValueId> outputs,
-                          const Provenance& provenance) const;
-  ValueId copied(ValueId id, const Provenance& provenance);
+  ValueId copied(ValueId id, const OperationScope& scope);
   void emit(Instruction instruction) { block_->push_back(std::move(instruction)); }
+  void emit(Action action, std::vector<ValueId> inputs, std::vector<ValueId> outputs,
+            const OperationScope& scope) {
+    emit({std::move(action), std::move(inputs), std::move(outputs), kNoValue, scope.provenance,
+          scope.hints.layer});
+  }
   ValueId temporary(const Shape& shape, DType dtype, Layout layout, AxisMask varies);
 
   const Graph& graph_;
@@ -101,13 +102,13 @@ Program Partitioner::run() {
   block(graph_.root());
   std::unordered_set<ValueId> assigned;
   for (const Instruction& assignment : assignments_) assigned.insert(assignment.outputs[0]);
-  const Provenance provenance;
+  const OperationScope scope;
   for (const auto& [name, tensor] : graph_.outputs()) {
     ValueId id = current(tensor);
     const bool stays = !options_.partial_outputs.empty() && name.starts_with(options_.partial_outputs);
-    if (!stays) id = require(id, value(id).layout.reduced(), nullptr, provenance);
+    if (!stays) id = require(id, value(id).layout.reduced(), nullptr, scope);
     // An output shows a variable's value before the updates of the step.
-    program_.outputs.emplace_back(name, assigned.contains(program_.root(id)) ? copied(id, provenance) : id);
+    program_.outputs.emplace_back(name, assigned.contains(program_.root(id)) ? copied(id, scope) : id);
   }
   emit_assignments();
   return std::move(program_);
@@ -140,7 +141,7 @@ void Partitioner::operation(const std::shared_ptr<Operation>& operation) {
   } else if (operation->is_view()) {
     view(operation);
   } else if (const std::optional<NeighbourShift> moved = operation->neighbour_shift();
-             moved && rules(operation->provenance().domain).splits(moved->dimension)) {
+             moved && rules(operation->hints().domain).splits(moved->dimension)) {
     shift(operation, *moved);
   } else if (operation->needs_expansion(request(*operation))) {
     expand(*operation);
@@ -161,7 +162,7 @@ ValueId Partitioner::current(const Tensor& tensor) const {
 }
 
 ShardingRequest Partitioner::request(const Operation& operation) const {
-  ShardingRequest result{rules(operation.provenance().domain), {}};
+  ShardingRequest result{rules(operation.hints().domain), {}};
   for (const Tensor& input : operation.inputs()) result.inputs.push_back(value(current(input)).layout);
   return result;
 }
@@ -170,34 +171,22 @@ ValueId Partitioner::temporary(const Shape& shape, DType dtype, Layout layout, A
   return program_.add_value(Value{{}, shape, dtype, std::move(layout), varies, {}});
 }
 
-ValueId Partitioner::copied(ValueId id, const Provenance& provenance) {
+ValueId Partitioner::copied(ValueId id, const OperationScope& scope) {
   const Value from = value(id);
   const ValueId copy = temporary(from.shape, from.dtype, from.layout, from.varies);
-  emit(instruction(InstructionKind::kCopy, nullptr, {id}, {copy}, provenance));
+  emit(action::Copy{}, {id}, {copy}, scope);
   return copy;
 }
 
-Instruction Partitioner::instruction(InstructionKind kind, const std::shared_ptr<const Operation>& operation,
-                                     std::vector<ValueId> inputs, std::vector<ValueId> outputs,
-                                     const Provenance& provenance) const {
-  Instruction result;
-  result.kind = kind;
-  result.operation = operation;
-  result.inputs = std::move(inputs);
-  result.outputs = std::move(outputs);
-  result.provenance = provenance;
-  return result;
-}
-
 ValueId Partitioner::require(ValueId id, const Layout& layout,
-                             const std::shared_ptr<const Operation>& consumer, const Provenance& provenance) {
+                             const std::shared_ptr<const Operation>& consumer, const OperationScope& scope) {
   const bool gathered_anew = parameters_.contains(id) && !options_.keep_gathered;
-  const Phase phase = gathered_anew ? provenance.phase : Phase::kForward;
+  const Phase phase = gathered_anew ? scope.provenance.phase : Phase::kForward;
   ValueId now = id;
   for (const TransitionStep& step : plan_transition(value(id).layout, layout)) {
     ValueId& known =
         transitions_.try_emplace({id, step.result.split, step.result.partial, phase}, kNoValue).first->second;
-    if (known == kNoValue) known = transition(now, step, consumer, provenance);
+    if (known == kNoValue) known = transition(now, step, consumer, scope);
     now = known;
   }
   return now;
@@ -205,18 +194,18 @@ ValueId Partitioner::require(ValueId id, const Layout& layout,
 
 ValueId Partitioner::transition(ValueId id, const TransitionStep& step,
                                 const std::shared_ptr<const Operation>& consumer,
-                                const Provenance& provenance) {
+                                const OperationScope& scope) {
   const Value from = value(id);
   AxisMask varies = from.varies;
-  if (step.kind == InstructionKind::kSlice) varies |= step.axes;
-  if (step.kind == InstructionKind::kAllReduce || step.kind == InstructionKind::kAllGather)
-    varies &= ~step.axes;
+  Action action = step.action;
+  if (const auto* slice = std::get_if<action::Slice>(&action)) varies |= slice->axes;
+  if (auto* communicate = std::get_if<action::Communicate>(&action)) {
+    communicate->required_by = consumer;
+    // The parts of an all-to-all are different on all coordinates before and after it.
+    if (!std::holds_alternative<action::AllToAll>(communicate->collective)) varies &= ~communicate->axes;
+  }
   const ValueId to = temporary(from.shape, from.dtype, step.result, varies);
-  Instruction made = instruction(step.kind, consumer, {id}, {to}, provenance);
-  made.axes = step.axes;
-  made.dimension = step.dimension;
-  made.concat_dimension = step.concat_dimension;
-  emit(std::move(made));
+  emit(std::move(action), {id}, {to}, scope);
   return to;
 }
 
@@ -224,8 +213,8 @@ std::vector<ValueId> Partitioner::place_inputs(const std::shared_ptr<Operation>&
                                                const ShardingRule& rule) {
   std::vector<ValueId> inputs;
   for (size_t i = 0; i < rule.inputs.size(); ++i) {
-    inputs.push_back(require(values_.at(operation->input(static_cast<int>(i))), rule.inputs[i],
-                             operation, operation->provenance()));
+    inputs.push_back(require(values_.at(operation->input(static_cast<int>(i))), rule.inputs[i], operation,
+                             operation->scope()));
   }
   return inputs;
 }
@@ -236,17 +225,14 @@ void Partitioner::settle(const Tensor& tensor, ValueId id, Reduction reduction,
     const Value from = value(id);
     const ValueId reduced =
         temporary(from.shape, from.dtype, from.layout.reduced(), from.varies & ~from.layout.partial);
-    Instruction made =
-        instruction(InstructionKind::kAllReduce, operation, {id}, {reduced}, operation->provenance());
-    made.axes = from.layout.partial;
-    made.reduction = reduction;
-    emit(std::move(made));
+    emit(action::Communicate{action::AllReduce{reduction}, from.layout.partial, operation}, {id}, {reduced},
+         operation->scope());
     id = reduced;
   }
-  Layout wanted = rules(operation->provenance().domain).of(tensor.shape());
+  Layout wanted = rules(operation->hints().domain).of(tensor.shape());
   if (wanted.split != value(id).layout.split) {
     wanted.partial = value(id).layout.partial & ~wanted.split_axes();
-    id = require(id, wanted, operation, operation->provenance());
+    id = require(id, wanted, operation, operation->scope());
   }
   values_[tensor] = id;
 }
@@ -262,9 +248,9 @@ void Partitioner::local(const std::shared_ptr<Operation>& operation) {
     const OutputInfo& info = operation->outputs()[i];
     outputs.push_back(temporary(info.shape, info.dtype, rule.outputs[i], varies));
   }
-  emit(instruction(InstructionKind::kLocal, operation, inputs, outputs, operation->provenance()));
+  emit(action::Run{operation}, inputs, outputs, operation->scope());
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (operation->provenance().domain == Domain::kParameter) parameters_.insert(outputs[i]);
+    if (operation->hints().domain == Domain::kParameter) parameters_.insert(outputs[i]);
     settle(operation->output(static_cast<int>(i)), outputs[i], rule.reduction, operation);
   }
 }
@@ -288,8 +274,8 @@ void Partitioner::expand(const Operation& operation) {
   Graph& graph = operation.graph();
   Tensors results;
   const Block expanded = graph.capture(graph.microbatching(), [&] {
-    const Graph::Scope scope = graph.with(operation.provenance());
-    results = operation.expand(operation.inputs(), rules(operation.provenance().domain));
+    const Graph::Scope inside = graph.with(operation.scope());
+    results = operation.expand(operation.inputs(), rules(operation.hints().domain));
   });
   program_.operations.insert(program_.operations.end(), expanded.begin(), expanded.end());
   live_.merge(live_operations(expanded, results));
@@ -302,18 +288,15 @@ void Partitioner::expand(const Operation& operation) {
 void Partitioner::shift(const std::shared_ptr<Operation>& operation, const NeighbourShift& shift) {
   const Tensor output = operation->output();
   const int dimension = *output.shape().find(shift.dimension);
-  const LayoutMap& map = rules(operation->provenance().domain);
+  const LayoutMap& map = rules(operation->hints().domain);
   const ValueId input =
-      require(values_.at(operation->input(0)), map.of(output.shape()), operation, operation->provenance());
+      require(values_.at(operation->input(0)), map.of(output.shape()), operation, operation->scope());
   const Value from = value(input);
   const ValueId moved = temporary(from.shape, from.dtype, from.layout, from.varies);
-  Instruction made =
-      instruction(InstructionKind::kExchange, operation, {input}, {moved}, operation->provenance());
-  for (int axis : from.layout.split[dimension]) made.axes |= axis_bit(axis);
-  made.dimension = dimension;
-  made.offset = shift.offset;
-  made.wrap = shift.wrap;
-  emit(std::move(made));
+  AxisMask axes = 0;
+  for (int axis : from.layout.split[dimension]) axes |= axis_bit(axis);
+  emit(action::Communicate{action::Exchange{dimension, shift.offset, shift.wrap}, axes, operation}, {input},
+       {moved}, operation->scope());
   values_[output] = moved;
 }
 
@@ -333,12 +316,12 @@ void Partitioner::read(const ReadVariable& read) {
 void Partitioner::assign(const Assign& assign) {
   read(ReadVariable(*assign.variable));
   const ProgramVariable& variable = program_.variables[assign.variable->index];
-  const Provenance& provenance = assign.provenance();
-  const ValueId value = require(values_.at(assign.input(0)), variable.layout, nullptr, provenance);
-  Instruction copy = instruction(InstructionKind::kCopy, nullptr, {value}, {variable.value}, provenance);
+  const OperationScope& scope = assign.scope();
+  const ValueId value = require(values_.at(assign.input(0)), variable.layout, nullptr, scope);
+  Instruction copy{action::Copy{}, {value}, {variable.value}, kNoValue, scope.provenance, scope.hints.layer};
   if (assign.inputs().size() > 1) {
     const ValueId guard = values_.at(assign.input(1));
-    copy.guard = require(guard, Layout::replicated(0), nullptr, provenance);
+    copy.guard = require(guard, Layout::replicated(0), nullptr, scope);
   }
   assignments_.push_back(std::move(copy));
 }
@@ -352,24 +335,24 @@ void Partitioner::emit_assignments() {
   std::unordered_set<ValueId> written;
   for (Instruction& assignment : assignments_) {
     ValueId& id = assignment.inputs[0];
-    if (written.contains(program_.root(id))) id = copied(id, assignment.provenance);
+    if (written.contains(program_.root(id)))
+      id = copied(id, {assignment.provenance, {.layer = assignment.layer}});
     written.insert(assignment.outputs[0]);
   }
   for (Instruction& assignment : assignments_) emit(std::move(assignment));
 }
 
 void Partitioner::repeat(const Repeat& loop) {
-  const Provenance& provenance = loop.provenance();
+  const OperationScope& scope = loop.scope();
   std::vector<ValueId> carried;
   for (const Tensor& t : loop.loop_values) {
     const Layout layout = activation_.of(t.shape());
-    const ValueId initial = require(values_.at(t.operation().input(0)), layout, nullptr, provenance);
+    const ValueId initial = require(values_.at(t.operation().input(0)), layout, nullptr, scope);
     carried.push_back(temporary(t.shape(), t.dtype(), layout, layout.varies()));
-    emit(instruction(InstructionKind::kCopy, nullptr, {initial}, {carried.back()}, provenance));
+    emit(action::Copy{}, {initial}, {carried.back()}, scope);
     values_[t] = carried.back();
   }
-  Instruction made = instruction(InstructionKind::kRepeat, nullptr, {}, {}, provenance);
-  made.count = loop.count;
+  action::Loop made{loop.count, {}};
   std::vector<Instruction>* outer = block_;
   const std::map<TransitionKey, ValueId> saved = transitions_;
   block_ = &made.body;
@@ -379,48 +362,44 @@ void Partitioner::repeat(const Repeat& loop) {
     ValueId term = values_.at(t);
     Layout wanted = rules(loop.sums_domain).of(t.shape());
     wanted.partial = value(term).layout.partial & ~wanted.split_axes();
-    if (value(term).layout.partial & wanted.split_axes()) term = require(term, wanted, nullptr, provenance);
+    if (value(term).layout.partial & wanted.split_axes()) term = require(term, wanted, nullptr, scope);
     const Value from = value(term);
     const ValueId total = temporary(from.shape, from.dtype, from.layout, from.varies);
-    emit(instruction(InstructionKind::kAccumulate, nullptr, {term}, {total}, provenance));
+    emit(action::Accumulate{}, {term}, {total}, scope);
     values_[loop.output(output++)] = total;
   }
   for (const Tensor& t : loop.result.placed) {
     const Tensor whole = loop.output(output++);
-    const ValueId part = require(values_.at(t), activation_.of(t.shape()), nullptr, provenance);
+    const ValueId part = require(values_.at(t), activation_.of(t.shape()), nullptr, scope);
     const Layout layout = activation_.of(whole.shape());
     const ValueId placed = temporary(whole.shape(), whole.dtype(), layout, value(part).varies);
-    Instruction place = instruction(InstructionKind::kPlace, nullptr, {part}, {placed}, provenance);
-    place.dimension = *whole.shape().find(loop.microbatching.dimension);
-    place.count = loop.count;
-    emit(std::move(place));
+    const int dimension = *whole.shape().find(loop.microbatching.dimension);
+    emit(action::Place{dimension, loop.count}, {part}, {placed}, scope);
     values_[whole] = placed;
   }
-  carry(carried, loop.result.carried, provenance);
+  carry(carried, loop.result.carried, scope);
   block_ = outer;
   transitions_ = saved;
-  emit(std::move(made));
+  emit(std::move(made), {}, {}, scope);
   for (size_t i = 0; i < carried.size(); ++i) values_[loop.output(static_cast<int>(i))] = carried[i];
 }
 
 void Partitioner::carry(const std::vector<ValueId>& carried, const Tensors& results,
-                        const Provenance& provenance) {
+                        const OperationScope& scope) {
   std::vector<ValueId> next;
   for (size_t i = 0; i < carried.size(); ++i) {
     const Value target = value(carried[i]);
-    ValueId id = require(values_.at(results[i]), target.layout, nullptr, provenance);
+    ValueId id = require(values_.at(results[i]), target.layout, nullptr, scope);
     for (ValueId other : carried) {
       // A result that is itself a carried value must be read before that value is overwritten.
       if (program_.root(id) != other || other == carried[i]) continue;
-      id = copied(id, provenance);
+      id = copied(id, scope);
       break;
     }
     next.push_back(id);
   }
   for (size_t i = 0; i < carried.size(); ++i) {
-    if (next[i] != carried[i]) {
-      emit(instruction(InstructionKind::kCopy, nullptr, {next[i]}, {carried[i]}, provenance));
-    }
+    if (next[i] != carried[i]) emit(action::Copy{}, {next[i]}, {carried[i]}, scope);
   }
 }
 

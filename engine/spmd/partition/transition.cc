@@ -26,7 +26,7 @@ class Planner {
     MTF_CHECK((goal_.partial & ~now_.partial) == 0, "a transition cannot make a partial sum");
     if (const AxisMask axes = now_.partial & ~goal_.partial) {
       now_.partial = goal_.partial;
-      step(InstructionKind::kAllReduce, axes, -1, -1);
+      step(action::Communicate{action::AllReduce{}, axes});
     }
     while (now_ != goal_) {
       MTF_CHECK(exchange() || cut() || gather(), "no transition step is possible");
@@ -35,9 +35,7 @@ class Planner {
   }
 
  private:
-  void step(InstructionKind kind, AxisMask axes, int dimension, int concat_dimension) {
-    steps_.push_back({kind, axes, dimension, concat_dimension, now_});
-  }
+  void step(Action action) { steps_.push_back({std::move(action), now_}); }
 
   /// The next mesh dimension over which `dimension` has to be split, or -1.
   int next_axis(size_t dimension) const {
@@ -55,7 +53,8 @@ class Planner {
         if (source == target || axes.empty() || axes.back() != axis) continue;
         axes.pop_back();
         now_.split[target].push_back(axis);
-        step(InstructionKind::kAllToAll, axis_bit(axis), static_cast<int>(target), static_cast<int>(source));
+        step(action::Communicate{action::AllToAll{static_cast<int>(target), static_cast<int>(source)},
+                                 axis_bit(axis)});
         return true;
       }
     }
@@ -67,7 +66,7 @@ class Planner {
       const int axis = next_axis(i);
       if (axis < 0 || has_axis(now_.varies(), axis)) continue;
       now_.split[i].push_back(axis);
-      step(InstructionKind::kSlice, axis_bit(axis), static_cast<int>(i), -1);
+      step(action::Slice{axis_bit(axis), static_cast<int>(i)});
       return true;
     }
     return false;
@@ -78,7 +77,7 @@ class Planner {
       if (is_prefix(now_.split[i], goal_.split[i])) continue;
       const int axis = now_.split[i].back();
       now_.split[i].pop_back();
-      step(InstructionKind::kAllGather, axis_bit(axis), static_cast<int>(i), -1);
+      step(action::Communicate{action::AllGather{static_cast<int>(i)}, axis_bit(axis)});
       return true;
     }
     return false;

@@ -9,10 +9,7 @@ namespace mtf {
 
 /// One instruction of a transition, with the layout that results.
 struct TransitionStep {
-  InstructionKind kind = InstructionKind::kSlice;
-  AxisMask axes = 0;
-  int dimension = -1;
-  int concat_dimension = -1;
+  Action action;  ///< a slice or a collective
   Layout result;
 };
 

@@ -12,8 +12,8 @@ BlockUses::BlockUses(const Program& program, const std::vector<Instruction>& blo
   for (size_t i = 0; i < block.size(); ++i) {
     const Instruction& instruction = block[i];
     separators_[i] = separators;
-    separators += instruction.is_collective() || instruction.kind == InstructionKind::kRepeat ||
-                  instruction.kind == InstructionKind::kDone;
+    separators +=
+        instruction.is_collective() || instruction.is<action::Loop>() || instruction.is<action::Done>();
     for (ValueId id : reads(instruction)) {
       last_read_[program.root(id)] = i;
       readers_[program.root(id)].push_back(i);
@@ -22,8 +22,7 @@ BlockUses::BlockUses(const Program& program, const std::vector<Instruction>& blo
       made_.emplace(program.root(id), i);
       written_[program.root(id)].push_back(i);
     }
-    if (instruction.kind == InstructionKind::kCopy)
-      copied_to_[instruction.inputs[0]] = instruction.outputs[0];
+    if (instruction.is<action::Copy>()) copied_to_[instruction.inputs[0]] = instruction.outputs[0];
   }
   for (const auto& [name, id] : program.outputs) outputs_.insert(program.root(id));
 }

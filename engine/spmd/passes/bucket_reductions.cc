@@ -33,12 +33,14 @@ void bucket_block(const Program& program, std::vector<Instruction>& block, int64
       close(it->second);
       it = open.erase(it);
     }
-    if (instruction.kind != InstructionKind::kAllReduce) {
+    const auto* reduce = instruction.collective<action::AllReduce>();
+    if (!reduce) {
       result.push_back(std::move(instruction));
       continue;
     }
     const Value& reduced = program.values[instruction.outputs[0]];
-    const BucketKey key{instruction.axes, instruction.reduction, reduced.dtype, reduced.varies};
+    const BucketKey key{instruction.as<action::Communicate>()->axes, reduce->reduction, reduced.dtype,
+                        reduced.varies};
     const int64_t bytes = program.local_bytes(instruction.inputs[0]);
     auto found = open.find(key);
     if (found != open.end() && found->second.bytes + bytes > limit) {

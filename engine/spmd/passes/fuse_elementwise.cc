@@ -37,8 +37,7 @@ class ElementwiseFusion {
 
   void run() {
     for (size_t i = 0; i < block_.size(); ++i) {
-      if (block_[i].kind == InstructionKind::kRepeat)
-        ElementwiseFusion(program_, uses_, block_[i].body).run();
+      if (auto* loop = block_[i].as<action::Loop>()) ElementwiseFusion(program_, uses_, loop->body).run();
       if (!is_member(block_[i])) continue;
       FusedGroup& fusion = fusions_[i] = {i, {i}};
       while (absorb_one(fusion)) {
@@ -49,11 +48,11 @@ class ElementwiseFusion {
 
  private:
   static bool is_member(const Instruction& instruction) {
-    return instruction.kind == InstructionKind::kLocal && instruction.guard == kNoValue &&
-           instruction.outputs.size() == 1 && instruction.operation->elementwise_step();
+    return instruction.is<action::Run>() && instruction.guard == kNoValue &&
+           instruction.outputs.size() == 1 && instruction.operation()->elementwise_step();
   }
   bool is_constant(size_t member) const {
-    return dynamic_cast<const Constant*>(block_[member].operation.get()) != nullptr;
+    return dynamic_cast<const Constant*>(block_[member].operation()) != nullptr;
   }
 
   std::vector<const Instruction*> instructions(const Members& members) const {
@@ -134,7 +133,7 @@ class ElementwiseFusion {
     const auto repeated =
         std::ranges::count_if(inputs, [&](ValueId id) { return program_.values[id].shape != shape; });
     const auto dropouts = std::ranges::count_if(members, [&](size_t member) {
-      return dynamic_cast<const Dropout*>(block_[member].operation.get()) != nullptr;
+      return dynamic_cast<const Dropout*>(block_[member].operation()) != nullptr;
     });
     return std::ssize(inputs) <= FusedElementwise::kMostInputs &&
            repeated <= FusedElementwise::kMostRepeated && dropouts <= FusedElementwise::kMostDropouts &&

@@ -38,11 +38,11 @@ class Fusion {
 
   void run() {
     for (size_t i = 0; i < block_.size(); ++i) {
-      if (block_[i].kind == InstructionKind::kRepeat) Fusion(program_, uses_, block_[i].body).run();
+      if (auto* loop = block_[i].as<action::Loop>()) Fusion(program_, uses_, loop->body).run();
       if (block_[i].guard != kNoValue) continue;
-      if (block_[i].kind == InstructionKind::kAccumulate) {
+      if (block_[i].is<action::Accumulate>()) {
         accumulate(i);
-      } else if (block_[i].kind == InstructionKind::kLocal) {
+      } else if (block_[i].is<action::Run>()) {
         if (!add_bias(i) && !add_gelu(i)) remember(i);
       }
     }
@@ -55,7 +55,7 @@ class Fusion {
 
  private:
   void remember(size_t i) {
-    const auto* einsum = dynamic_cast<const Einsum*>(block_[i].operation.get());
+    const auto* einsum = dynamic_cast<const Einsum*>(block_[i].operation());
     if (einsum) contractions_[block_[i].outputs[0]] = {i, einsum, {}, false};
   }
 
@@ -71,7 +71,7 @@ class Fusion {
 
   bool add_bias(size_t i) {
     const Instruction& instruction = block_[i];
-    const auto* binary = dynamic_cast<const Binary*>(instruction.operation.get());
+    const auto* binary = dynamic_cast<const Binary*>(instruction.operation());
     if (!binary || binary->function != BinaryFunction::kAdd) return false;
     for (const size_t term : {0, 1}) {
       const Contraction* found = contraction(instruction.inputs[term], instruction.outputs[0]);
@@ -88,7 +88,7 @@ class Fusion {
 
   bool add_gelu(size_t i) {
     const Instruction& instruction = block_[i];
-    const auto* function = dynamic_cast<const Unary*>(instruction.operation.get());
+    const auto* function = dynamic_cast<const Unary*>(instruction.operation());
     if (!function || function->function != UnaryFunction::kGelu) return false;
     const Contraction* found = contraction(instruction.inputs[0], instruction.outputs[0]);
     if (!found || found->gelu || !has_epilogues(*found)) return false;
@@ -111,7 +111,7 @@ class Fusion {
   /// operand is made in between, at that of `reader`. Returns false if neither is possible.
   bool replace(const Contraction& fused, size_t reader, std::vector<ValueId> operands) {
     Instruction made = block_[reader];
-    made.operation = std::make_shared<FusedEinsum>(*fused.einsum, fused.bias, fused.gelu);
+    made.action = action::Run{std::make_shared<FusedEinsum>(*fused.einsum, fused.bias, fused.gelu)};
     made.inputs = std::move(operands);
     const bool early = !writes_between(fused.position, reader, made.inputs);
     if (!early && writes_between(fused.position, reader, block_[fused.position].inputs)) return false;
@@ -129,9 +129,10 @@ class Fusion {
     if (!found || !found->is_plain()) return;
     const Instruction& einsum = block_[found->position];
     Instruction made = block_[i];
-    made.operation = einsum.operation;
+    made.action = action::Accumulate{einsum.as<action::Run>()->operation};
     made.inputs = einsum.inputs;
     made.provenance = einsum.provenance;
+    made.layer = einsum.layer;
     put(std::move(made), found->position, i, true);
   }
 

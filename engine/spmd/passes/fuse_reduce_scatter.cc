@@ -13,12 +13,14 @@ namespace {
 /// by an all_reduce over the remaining mesh dimensions.
 std::vector<Instruction> scatter(Program& program, const Instruction& reduce, const Instruction& slice) {
   const ValueId input = reduce.inputs[0], output = slice.outputs[0];
+  const auto& reduced_over = *reduce.as<action::Communicate>();
+  const auto& sliced = *slice.as<action::Slice>();
+  const Reduction reduction = reduce.collective<action::AllReduce>()->reduction;
   Instruction scattered = reduce;
-  scattered.kind = InstructionKind::kReduceScatter;
-  scattered.axes = slice.axes;
-  scattered.dimension = slice.dimension;
+  scattered.action = action::Communicate{action::ReduceScatter{reduction, sliced.dimension}, sliced.axes,
+                                         reduced_over.required_by};
   scattered.outputs = {output};
-  const AxisMask rest = reduce.axes & ~slice.axes;
+  const AxisMask rest = reduced_over.axes & ~sliced.axes;
   if (!rest) return {scattered};
   Value partial = program.values[output];
   partial.name.clear();
@@ -26,7 +28,7 @@ std::vector<Instruction> scatter(Program& program, const Instruction& reduce, co
   partial.varies |= rest;
   scattered.outputs = {program.add_value(std::move(partial))};
   Instruction reduced = reduce;
-  reduced.axes = rest;
+  reduced.as<action::Communicate>()->axes = rest;
   reduced.inputs = scattered.outputs;
   reduced.outputs = {output};
   MTF_CHECK(input != output, "a slice of itself");
@@ -38,15 +40,15 @@ void fuse_block(Program& program, std::vector<Instruction>& block,
                 const std::unordered_map<ValueId, int>& uses) {
   std::unordered_map<ValueId, size_t> slices;  // by the value that they slice
   for (size_t i = 0; i < block.size(); ++i) {
-    if (block[i].kind == InstructionKind::kSlice) slices.emplace(block[i].inputs[0], i);
+    if (block[i].is<action::Slice>()) slices.emplace(block[i].inputs[0], i);
   }
   /// The slice that is the only reader of the result of `reduce`, if the two can be fused.
   const auto slice_of = [&](const Instruction& reduce, size_t place) -> std::optional<size_t> {
-    if (reduce.kind != InstructionKind::kAllReduce || reduce.outputs.size() != 1) return std::nullopt;
+    if (!reduce.collective<action::AllReduce>() || reduce.outputs.size() != 1) return std::nullopt;
     const auto used = uses.find(reduce.outputs[0]);
     const auto slice = slices.find(reduce.outputs[0]);
     if (used == uses.end() || used->second != 1 || slice == slices.end() || slice->second <= place ||
-        (block[slice->second].axes & ~reduce.axes)) {
+        (block[slice->second].as<action::Slice>()->axes & ~reduce.as<action::Communicate>()->axes)) {
       return std::nullopt;
     }
     return slice->second;

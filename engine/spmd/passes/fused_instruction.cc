@@ -28,12 +28,12 @@ Instruction fused_instruction(const std::vector<const Instruction*>& members,
   Tensors inputs(fused.inputs.size());
   std::vector<FusedElementwise::Step> steps;
   for (const Instruction* member : members) {
-    FusedElementwise::Step step{member->operation, {}};
+    FusedElementwise::Step step{member->as<action::Run>()->operation, {}};
     for (size_t i = 0; i < member->inputs.size(); ++i) {
       const int number = numbers.at(member->inputs[i]);
       step.operands.push_back(number);
       if (number < static_cast<int>(inputs.size()))
-        inputs[static_cast<size_t>(number)] = member->operation->input(static_cast<int>(i));
+        inputs[static_cast<size_t>(number)] = member->operation()->input(static_cast<int>(i));
     }
     steps.push_back(std::move(step));
     numbers.emplace(member->outputs[0], static_cast<int>(numbers.size()));
@@ -46,7 +46,7 @@ Instruction fused_instruction(const std::vector<const Instruction*>& members,
     made.push_back(
         {numbers.at(result.id), found == numbers.end() ? std::nullopt : std::optional(found->second)});
   }
-  fused.operation = std::make_shared<FusedElementwise>(inputs, std::move(steps), std::move(made));
+  fused.action = action::Run{std::make_shared<FusedElementwise>(inputs, std::move(steps), std::move(made))};
   return fused;
 }
 

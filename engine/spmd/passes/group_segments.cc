@@ -46,7 +46,7 @@ Program group_segments(Program program) {
   for_each_block(program.instructions, [&](std::vector<Instruction>& block) {
     for (size_t begin = 0; begin < block.size();) {
       size_t end = begin;
-      while (end < block.size() && block[end].kind == InstructionKind::kLocal) ++end;
+      while (end < block.size() && block[end].is<action::Run>()) ++end;
       group_window(program, block, begin, end);
       begin = end + 1;
     }

@@ -32,7 +32,7 @@ std::vector<std::vector<size_t>> predecessors(const Program& program, const std:
       readers[root].push_back(i);
     }
     for (ValueId id : writes(block[i])) write(id);
-    if (block[i].kind == InstructionKind::kDone) {  // from now on the results of collectives are available
+    if (block[i].is<action::Done>()) {  // from now on the results of collectives are available
       for (ValueId id : block[i].inputs) write(id);
     }
     std::erase(before[i], i);
@@ -41,17 +41,17 @@ std::vector<std::vector<size_t>> predecessors(const Program& program, const std:
 }
 
 bool updates(const Instruction& instruction) {
-  return instruction.kind == InstructionKind::kLocal && instruction.provenance.phase == Phase::kUpdate;
+  return instruction.is<action::Run>() && instruction.provenance.phase == Phase::kUpdate;
 }
 bool is_member(const Instruction& instruction) {
-  return updates(instruction) && instruction.operation->is_groupable();
+  return updates(instruction) && instruction.operation()->is_groupable();
 }
 
 /// Equal for instructions that one instruction can replace: operation, type, guard, and the mesh dimensions
 /// over which the results vary.
 using MemberKind = std::tuple<std::string_view, DType, ValueId, AxisMask>;
 MemberKind kind_of(const Program& program, const Instruction& member) {
-  return {member.operation->name(), member.operation->kernel_dtype(), member.guard,
+  return {member.operation()->name(), member.operation()->kernel_dtype(), member.guard,
           program.values[member.outputs[0]].varies};
 }
 
@@ -74,15 +74,15 @@ std::string common_scope(const std::string& a, const std::string& b) {
 Instruction grouped(const std::vector<Instruction>& block, const std::vector<size_t>& members) {
   Instruction result = block[members[0]];
   if (members.size() == 1) return result;
-  MultiTensor::Members operations = {result.operation};
+  MultiTensor::Members operations = {result.as<action::Run>()->operation};
   for (size_t i = 1; i < members.size(); ++i) {
     const Instruction& member = block[members[i]];
     result.inputs.insert(result.inputs.end(), member.inputs.begin(), member.inputs.end());
     result.outputs.insert(result.outputs.end(), member.outputs.begin(), member.outputs.end());
     result.provenance.path = common_scope(result.provenance.path, member.provenance.path);
-    operations.push_back(member.operation);
+    operations.push_back(member.as<action::Run>()->operation);
   }
-  result.operation = std::make_shared<MultiTensor>(std::move(operations));
+  result.action = action::Run{std::make_shared<MultiTensor>(std::move(operations))};
   return result;
 }
 

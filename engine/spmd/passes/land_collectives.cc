@@ -14,6 +14,11 @@ namespace {
 /// The default of FlightOptions::more is this fraction of the largest need: 1 / kPart.
 constexpr int64_t kPart = 50;
 
+bool is_started(const Instruction& instruction) {
+  const auto* communicate = instruction.as<action::Communicate>();
+  return communicate && communicate->started;
+}
+
 class Landing {
  public:
   Landing(Program& program, const FlightOptions& options)
@@ -44,13 +49,13 @@ class Landing {
 
   void find_scratch(const std::vector<Instruction>& instructions, const FlightOptions& options) {
     for (const Instruction& instruction : instructions) {
-      find_scratch(instruction.body, options);
-      if (instruction.started) scratch_[instruction.outputs[0]] = options.scratch(program_, instruction);
+      find_scratch(instruction.body(), options);
+      if (is_started(instruction)) scratch_[instruction.outputs[0]] = options.scratch(program_, instruction);
     }
   }
 
   int64_t scratch_of(const Instruction& instruction) const {
-    const auto found = instruction.started ? scratch_.find(instruction.outputs[0]) : scratch_.end();
+    const auto found = is_started(instruction) ? scratch_.find(instruction.outputs[0]) : scratch_.end();
     return found == scratch_.end() ? 0 : found->second;
   }
 
@@ -59,7 +64,7 @@ class Landing {
     Flights flights;
     for (Instruction& instruction : instructions) {
       pass(++time_);
-      if (instruction.kind == InstructionKind::kDone) {
+      if (instruction.is<action::Done>()) {
         land(flights, last_of(instruction.inputs), result);
         continue;
       }
@@ -69,11 +74,11 @@ class Landing {
         return need + held_bytes_ > limit_ || (scratch > 0 && scratch + scratch_bytes_ > scratch_limit_);
       };
       while (!flights.empty() && is_too_much()) land(flights, flights.front().number, result);
-      if (instruction.kind == InstructionKind::kRepeat) {
-        block(instruction.body);
+      if (auto* loop = instruction.as<action::Loop>()) {
+        block(loop->body);
         pass(++time_);
       }
-      if (instruction.started) take_off(flights, instruction);
+      if (is_started(instruction)) take_off(flights, instruction);
       result.push_back(std::move(instruction));
     }
     if (!flights.empty()) land(flights, flights.back().number, result);
@@ -94,8 +99,8 @@ class Landing {
     return time_ < end ? *std::max_element(in_use_.begin() + time_, in_use_.begin() + end) : 0;
   }
   static int64_t moments(const Instruction& instruction) {
-    int64_t moments = instruction.kind == InstructionKind::kRepeat ? 2 : 1;
-    for (const Instruction& inner : instruction.body) moments += Landing::moments(inner);
+    int64_t moments = instruction.is<action::Loop>() ? 2 : 1;
+    for (const Instruction& inner : instruction.body()) moments += Landing::moments(inner);
     return moments;
   }
 
@@ -145,12 +150,11 @@ class Landing {
 
   /// Emits a kDone that awaits the flights up to number `last`.
   void land(Flights& flights, int64_t last, std::vector<Instruction>& result) {
-    Instruction done;
-    done.kind = InstructionKind::kDone;
+    std::vector<ValueId> results, kept;
     for (; !flights.empty() && flights.front().number <= last; flights.pop_front()) {
       const Flight& flight = flights.front();
-      done.inputs.insert(done.inputs.end(), flight.results.begin(), flight.results.end());
-      done.kept.insert(done.kept.end(), flight.operands.begin(), flight.operands.end());
+      results.insert(results.end(), flight.results.begin(), flight.results.end());
+      kept.insert(kept.end(), flight.operands.begin(), flight.operands.end());
       for (ValueId id : flight.results) flight_of_.erase(id);
       scratch_bytes_ -= flight.scratch;
       for (ValueId root : roots_of(flight.operands)) {
@@ -159,7 +163,7 @@ class Landing {
         if (alone_.erase(root)) held_bytes_ -= bytes_of(root);
       }
     }
-    if (!done.inputs.empty()) result.push_back(std::move(done));
+    if (!results.empty()) result.push_back({action::Done{std::move(kept)}, std::move(results)});
   }
 
   Program& program_;

@@ -14,7 +14,7 @@ class VariableUpdates {
   explicit VariableUpdates(Program& program) : program_(program), block_(program.instructions) {
     for (size_t i = 0; i < block_.size(); ++i) {
       for (ValueId id : reads(block_[i])) last_read_[program_.root(id)] = i;
-      if (block_[i].kind == InstructionKind::kDone) {
+      if (block_[i].is<action::Done>()) {
         for (ValueId id : block_[i].inputs) ready_[id] = i;
       }
       for (ValueId id : block_[i].outputs) {
@@ -52,7 +52,7 @@ class VariableUpdates {
 
  private:
   bool is_variable_copy(const Instruction& instruction) const {
-    return instruction.kind == InstructionKind::kCopy &&
+    return instruction.is<action::Copy>() &&
            program_.values[instruction.outputs[0]].storage == Value::Storage::kVariable;
   }
 
@@ -64,9 +64,9 @@ class VariableUpdates {
   /// Marks the operands of `instruction` as wanted wherever it runs and one of its results is wanted. All
   /// readers of its results must have been visited.
   void want_operands(const Instruction& instruction) {
-    if (instruction.kind == InstructionKind::kDone) return;
+    if (instruction.is<action::Done>()) return;
     ValueId guard = instruction.guard;
-    if (instruction.kind != InstructionKind::kRepeat && guard == kNoValue) {
+    if (!instruction.is<action::Loop>() && guard == kNoValue) {
       std::optional<ValueId> common;
       for (ValueId id : instruction.outputs) {
         const ValueId root = program_.root(id);
@@ -86,7 +86,7 @@ class VariableUpdates {
   /// one guard that is known before the producer runs.
   bool replaceable(size_t producer, const std::vector<size_t>& copies) const {
     const Instruction& instruction = block_[producer];
-    if (instruction.kind == InstructionKind::kRepeat || instruction.guard != kNoValue ||
+    if (instruction.is<action::Loop>() || instruction.guard != kNoValue ||
         copies.size() != instruction.outputs.size()) {
       return false;
     }
@@ -113,11 +113,11 @@ class VariableUpdates {
     if (copy.guard != kNoValue && wanted_.at(result) != copy.guard) return false;
     const auto last = last_read_.find(variable);
     if (last == last_read_.end() || last->second < producer) return true;
-    if (last->second > producer || instruction.kind != InstructionKind::kLocal) return false;
+    if (last->second > producer || !instruction.is<action::Run>()) return false;
     // The producer itself reads the old value, so it must be able to overwrite exactly that operand.
     const auto position = std::find(instruction.outputs.begin(), instruction.outputs.end(), result);
     const std::optional<int> operand =
-        instruction.operation->in_place(static_cast<int>(position - instruction.outputs.begin()));
+        instruction.operation()->in_place(static_cast<int>(position - instruction.outputs.begin()));
     return operand && instruction.inputs[*operand] == variable &&
            std::count_if(instruction.inputs.begin(), instruction.inputs.end(),
                          [&](ValueId id) { return program_.root(id) == variable; }) == 1;
@@ -142,11 +142,11 @@ void reuse_operands(Program& program, std::vector<Instruction>& block,
   }
   for (size_t i = 0; i < block.size(); ++i) {
     Instruction& instruction = block[i];
-    if (instruction.kind == InstructionKind::kRepeat) reuse_operands(program, instruction.body, fixed);
-    if (instruction.kind == InstructionKind::kLocal && instruction.guard == kNoValue) {
+    if (auto* loop = instruction.as<action::Loop>()) reuse_operands(program, loop->body, fixed);
+    if (instruction.is<action::Run>() && instruction.guard == kNoValue) {
       for (size_t k = 0; k < instruction.outputs.size(); ++k) {
         const ValueId output = instruction.outputs[k];
-        const std::optional<int> operand = instruction.operation->in_place(static_cast<int>(k));
+        const std::optional<int> operand = instruction.operation()->in_place(static_cast<int>(k));
         if (!operand || program.values[output].alias != kNoValue || fixed.contains(output)) continue;
         const ValueId input = instruction.inputs[*operand], root = program.root(input);
         if (!made.contains(root) || fixed.contains(root) || last_read[root] != i) continue;
@@ -170,11 +170,11 @@ void reuse_operands(Program& program, std::vector<Instruction>& block,
 /// the next iteration.
 void collect_fixed(const std::vector<Instruction>& block, std::unordered_set<ValueId>& fixed) {
   for (const Instruction& instruction : block) {
-    if (instruction.kind == InstructionKind::kCopy || instruction.kind == InstructionKind::kAccumulate ||
-        instruction.kind == InstructionKind::kPlace) {
+    if (instruction.is<action::Copy>() || instruction.is<action::Accumulate>() ||
+        instruction.is<action::Place>()) {
       fixed.insert(instruction.outputs.begin(), instruction.outputs.end());
     }
-    collect_fixed(instruction.body, fixed);
+    collect_fixed(instruction.body(), fixed);
   }
 }
 

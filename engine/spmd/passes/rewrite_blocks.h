@@ -15,7 +15,7 @@ namespace mtf {
 template <class Rewrite>
 void for_each_block(std::vector<Instruction>& block, const Rewrite& rewrite) {
   for (Instruction& instruction : block) {
-    if (instruction.kind == InstructionKind::kRepeat) for_each_block(instruction.body, rewrite);
+    if (auto* loop = instruction.as<action::Loop>()) for_each_block(loop->body, rewrite);
   }
   rewrite(block);
 }

@@ -7,7 +7,7 @@ namespace mtf {
 namespace {
 
 bool is_parameter_gather(const Program& program, const Instruction& instruction) {
-  return instruction.kind == InstructionKind::kAllGather &&
+  return instruction.collective<action::AllGather>() &&
          program.values[instruction.inputs[0]].storage == Value::Storage::kVariable &&
          instruction.provenance.phase != Phase::kUpdate;
 }
@@ -26,19 +26,20 @@ void gather_ahead(const Program& program, std::vector<Instruction>& block, int l
   std::vector<size_t> places;
   size_t others = 0;
   for (const Instruction& instruction : block) {
-    const Provenance& from = instruction.provenance;
+    const Phase phase = instruction.provenance.phase;
+    const int layer = instruction.layer;
     if (!is_parameter_gather(program, instruction)) {
-      if (runs.empty() || runs.back().phase != from.phase || runs.back().layer != from.layer) {
+      if (runs.empty() || runs.back().phase != phase || runs.back().layer != layer) {
         const bool continues =
-            !runs.empty() && runs.back().phase == from.phase && runs.back().layer >= 0 && from.layer >= 0;
-        runs.push_back({from.phase, from.layer, others, continues ? runs.back().first : runs.size()});
+            !runs.empty() && runs.back().phase == phase && runs.back().layer >= 0 && layer >= 0;
+        runs.push_back({phase, layer, others, continues ? runs.back().first : runs.size()});
       }
       places.push_back(2 * ++others);
       continue;
     }
     size_t before = others;
-    if (from.layer >= 0 && !runs.empty() && runs.back().phase == from.phase && runs.back().layer >= 0) {
-      const size_t ahead = static_cast<size_t>(layers) + (runs.back().layer == from.layer ? 1 : 0);
+    if (layer >= 0 && !runs.empty() && runs.back().phase == phase && runs.back().layer >= 0) {
+      const size_t ahead = static_cast<size_t>(layers) + (runs.back().layer == layer ? 1 : 0);
       const size_t possible = runs.size() - runs.back().first;
       if (ahead > 0) before = runs[runs.size() - std::min(ahead, possible)].begin;
     }

@@ -12,19 +12,18 @@ void split_block(const Program& program, std::vector<Instruction>& block) {
   std::vector<Instruction> result;
   std::unordered_set<ValueId> waiting;
   const auto wait = [&](const std::vector<ValueId>& ids) {
-    Instruction done;
-    done.kind = InstructionKind::kDone;
+    std::vector<ValueId> awaited;
     for (ValueId id : ids) {
-      if (waiting.erase(id)) done.inputs.push_back(id);
+      if (waiting.erase(id)) awaited.push_back(id);
     }
-    if (!done.inputs.empty()) result.push_back(std::move(done));
+    if (!awaited.empty()) result.push_back({action::Done{}, std::move(awaited)});
   };
   for (Instruction& instruction : block) {
     std::vector<ValueId> used = reads(instruction);
     for (ValueId& id : used) id = program.root(id);
     wait(used);
-    if (instruction.is_collective()) {
-      instruction.started = true;
+    if (auto* communicate = instruction.as<action::Communicate>()) {
+      communicate->started = true;
       waiting.insert(instruction.outputs.begin(), instruction.outputs.end());
     }
     result.push_back(std::move(instruction));

@@ -17,8 +17,7 @@ void start_early(const Program& program, std::vector<Instruction>& block) {
   for (const Instruction& instruction : block) {
     const auto number = static_cast<int64_t>(places.size());
     Place place{number};
-    if (instruction.kind == InstructionKind::kAllReduce ||
-        instruction.kind == InstructionKind::kReduceScatter) {
+    if (instruction.collective<action::AllReduce>() || instruction.collective<action::ReduceScatter>()) {
       Place ready;
       for (ValueId id : instruction.inputs) {
         const auto found = made.find(program.root(id));
