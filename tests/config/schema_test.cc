@@ -259,7 +259,7 @@ TEST(Parse, UnknownWordsAndTypes) {
 TEST(Parse, OtherNamesForAWordMeanTheSame) {
   EXPECT_EQ(options("mode: fit").mode, Mode::kTrain);
   EXPECT_EQ(dump(options("mode: fit")).find("mode")->text(), "train");
-  EXPECT_EQ(type_of<Mode>().name(), "train | evaluate");
+  EXPECT_EQ(type_of<Mode>().name(), "train | evaluate | explain");
 }
 
 TEST(Parse, NamesOfOtherProgramsAreExplained) {
