@@ -52,7 +52,7 @@ std::vector<std::vector<float>> rows_of(const std::string& path) {
 /// Features `x` [inputs] and `y` [targets], both float32.
 struct CsvOptions final : SourceOptions {
   static constexpr std::string_view type_name = "csv";
-  static constexpr bool type_required = true;  // a map without `type` is not this one
+  static constexpr bool type_required = true;  // a map without `type` is a mistake
   std::vector<config::Path> path;
   int64_t targets = 1;
 
