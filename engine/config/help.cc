@@ -157,11 +157,7 @@ class Printer {
     std::optional<Repeated> repeated;
     for (const Section& section : sections) {
       std::optional<Repeated> here = find_repeated(section, path);
-      const bool is_printed = here.has_value();
-      if (!here) here = find_part(section, common, path);
       if (here) here->more = without(here->more, common);
-      const bool titled = !section.title.empty();
-      if (titled && !is_printed) printed_.push_back({section, path, !here});
       if (repeated && here && goes_on(*repeated, *here)) {
         repeated->names += " | " + here->names.substr(here->names.find(' ') + 1);  // without "type:"
         continue;
@@ -169,8 +165,17 @@ class Printer {
       if (repeated) print_repeated(*repeated, type, indentation, path);
       repeated = here;
       if (here) continue;
+      const Section* const part = part_of(section, common, path);
+      const bool titled = !section.title.empty();
       if (titled) print_line(indentation + section.title);
-      print_fields(without(section.fields, common), type, indentation + (titled ? "  " : ""), path);
+      std::vector<Field> fields = without(section.fields, common);
+      if (part) {
+        fields = without(fields, part->fields);
+        print_line(
+            fmt::format("{}  all keys of `{}`{}", indentation, part->title, fields.empty() ? "" : ", and"));
+      }
+      if (titled) printed_.push_back({section, path, part == nullptr});
+      print_fields(fields, type, indentation + (titled ? "  " : ""), path);
     }
     if (repeated) print_repeated(*repeated, type, indentation, path);
     if (common.empty()) return;
@@ -203,11 +208,12 @@ class Printer {
     return std::nullopt;
   }
 
-  /// Returns the first type of the same sum type whose keys this one has, too, with the same defaults.
-  std::optional<Repeated> find_part(const Section& section, const std::vector<Field>& common,
-                                    const std::string& path) const {
+  /// Returns the first type of the same sum type that was printed with its keys, if this one has all of them, too,
+  /// with the same defaults; or nullptr.
+  const Section* part_of(const Section& section, const std::vector<Field>& common,
+                         const std::string& path) const {
     constexpr size_t kFewest = 4;  // below, a reference is no shorter than the keys
-    if (section.title.empty()) return std::nullopt;
+    if (section.title.empty()) return nullptr;
     for (const Printed& printed : printed_) {
       const std::vector<Field> part = without(printed.section.fields, common);
       if (printed.path != path || !printed.in_full || part.size() < kFewest) continue;
@@ -216,12 +222,9 @@ class Printer {
           return same_key(other, field) && default_of(other) == default_of(field);
         });
       });
-      if (has_all) {
-        const std::string where = fmt::format("all keys of `{}`", printed.section.title);
-        return Repeated{section.title, where, without(section.fields, printed.section.fields)};
-      }
+      if (has_all) return &printed.section;
     }
-    return std::nullopt;
+    return nullptr;
   }
 
   void print_repeated(const Repeated& repeated, const Type* type, const std::string& indentation,

@@ -69,7 +69,8 @@ TEST(HelpOfTypes, ATypeThatHasAllKeysOfAnotherRefersToIt) {
             "  leaves: 5                       # whole number: on it\n"
             "  roots: 7                        # whole number: under it\n"
             "  twigs: 9                        # whole number: within it\n"
-            "type: cherry, all keys of `type: apple`, and\n"
+            "type: cherry\n"
+            "  all keys of `type: apple`, and\n"
             "  stones: 1                       # whole number: inside\n"
             "type: melon\n"
             "  weight: 4                       # whole number: of one\n");
