@@ -22,6 +22,8 @@ page() {
 page configuration.md "Keys of the configuration" \
   "Every key with its default, its type and its meaning, as \`mtf-train --help-config\` prints them; \`--help-config SECTION\`
 prints one section." yaml mtf-train --help-config
+page models.md "Models" \
+  "Every type of model with its keys, as \`mtf-train --help-config model\` prints them." yaml mtf-train --help-config model
 page layers.md "Layers" \
   "Every layer with its options, as \`mtf-train --list-layers\` prints them; \`--list-layers NAME\` prints one." \
   text mtf-train --list-layers

@@ -310,8 +310,14 @@ void VariantBase::parse(const Node& node, void* value, const Place& place) const
   }
   const size_t current = index(value);
   const bool type_required = std::ranges::any_of(alternatives_, &Alternative::type_required);
+  const bool has_names =
+      node.is_map() && !node.entries().empty() &&
+      std::ranges::any_of(alternatives_, [&](const Alternative& alternative) {
+        return dynamic_cast<const MapBase*>(alternative.type) && alternative.type->accepts(node);
+      });
   if (node.is_map() && !type_required && current < alternatives_.size() && alternatives_[current].type &&
-      !alternatives_[current].type_name.empty()) {
+      !alternatives_[current].type_name.empty() &&
+      (!has_names || shares_a_key(*alternatives_[current].type, node))) {
     return alternatives_[current].type->parse(node, emplace(value, current), place);
   }
   for (const bool with_type_name : {false, true}) {
@@ -356,8 +362,10 @@ std::vector<Section> VariantBase::sections(const void* value) const {
   for (size_t i = 0; i < alternatives_.size(); ++i) {
     const Alternative& alternative = alternatives_[i];
     if (!alternative.type) continue;
+    const bool of_entries = dynamic_cast<const MapBase*>(alternative.type) != nullptr;
     for (Section& section : alternative.type->sections(value && index(value) == i ? get(value) : nullptr)) {
       if (!alternative.type_name.empty()) section.title = fmt::format("type: {}", alternative.type_name);
+      if (of_entries) section.title = fmt::format("{}: {}", kChosenName, section.title);
       result.push_back(std::move(section));
     }
   }

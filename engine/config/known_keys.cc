@@ -166,8 +166,9 @@ class KeyCollector {
     open_.push_back(type);
     for (const Section& section : sections) {
       constexpr std::string_view kType = "type: ";
+      const size_t at = section.title.find(kType);
       const std::string of_type =
-          section.title.starts_with(kType) ? section.title.substr(kType.size()) : std::string();
+          at != std::string::npos ? section.title.substr(at + kType.size()) : std::string();
       for (const Field& field : section.fields) {
         const std::string path = prefix + field.name;
         keys_.push_back({path, of_type});

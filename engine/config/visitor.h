@@ -82,7 +82,7 @@ class Report {
 
 /// The fields of a struct or of one alternative, for help. `owner` keeps their values alive.
 struct Section {
-  std::string title;  ///< "" for a struct, "type: adam" for an alternative
+  std::string title;  ///< "" of a struct, "type: adam" of an alternative, "NAME: type: adam" in a map
   std::vector<Field> fields;
   std::shared_ptr<void> owner;
 };
