@@ -1,0 +1,85 @@
+"""Fails on a header that does not include what it needs: unity builds and precompiled headers hide that.
+
+check_headers.py SOURCE_DIR COMPILER: compiles each header alone. The headers of the standard library and of other
+libraries are precompiled, to save time; that a header includes those whose names it uses is checked by its text.
+"""
+
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+TOPS = ("engine", "data", "layers", "models", "trainer", "tests")
+LIBRARY_INCLUDE = re.compile(r"^#include (<[^>]+>)", re.MULTILINE)
+# Headers with kernels or declarations of CUDA, which compile only there.
+CUDA = re.compile(r"^#include (<cuda|<cub|<nccl|\"[^\"]*\.cuh)|__device__|__global__", re.MULTILINE)
+# Of each name in namespace std: the headers that declare it.
+DECLARED = {
+    "array": ["array"], "atomic": ["atomic"], "bitset": ["bitset"], "byte": ["cstddef"], "complex": ["complex"],
+    "condition_variable": ["condition_variable"], "deque": ["deque"], "exception_ptr": ["exception"],
+    "filesystem": ["filesystem"], "function": ["functional"], "future": ["future"], "initializer_list": ["initializer_list"],
+    "list": ["list"], "lock_guard": ["mutex"], "make_shared": ["memory"], "make_unique": ["memory"], "map": ["map"],
+    "monostate": ["variant"], "mt19937": ["random"], "multimap": ["map"], "mutex": ["mutex"], "optional": ["optional"],
+    "ostream": ["iosfwd", "ostream", "iostream", "sstream"], "ostringstream": ["sstream"], "queue": ["queue"],
+    "set": ["set"], "shared_ptr": ["memory"], "source_location": ["source_location"], "span": ["span"],
+    "string": ["string"], "string_view": ["string_view"], "thread": ["thread"], "tuple": ["tuple"], "type_index": ["typeindex"],
+    "unique_lock": ["mutex"], "unique_ptr": ["memory"], "unordered_map": ["unordered_map"],
+    "unordered_set": ["unordered_set"], "variant": ["variant"], "vector": ["vector"], "weak_ptr": ["memory"],
+}
+NAMES = re.compile(r"\bstd::(%s)\b" % "|".join(DECLARED))
+COMMENT = re.compile(r"//.*")
+ANY_INT = re.compile(r"\bu?int(8|16|32|64)_t\b")
+
+
+def headers(root):
+    for top in TOPS:
+        for directory, _, names in os.walk(os.path.join(root, top)):
+            for name in sorted(names):
+                path = os.path.join(directory, name)
+                if not name.endswith(".h") or "gloo_headers" in directory:
+                    continue
+                with open(path, encoding="utf-8") as file:
+                    text = file.read()
+                if not CUDA.search(text):
+                    yield os.path.relpath(path, root), text
+
+
+def missing_includes(text):
+    """The standard headers whose names are used but that are not included."""
+    included = {name[1:-1] for name in LIBRARY_INCLUDE.findall(text)}
+    code = COMMENT.sub("", text)
+    result = {declared[0] for name in NAMES.findall(code) if not included.intersection(declared := DECLARED[name])}
+    if ANY_INT.search(code) and not included.intersection(("cstdint", "stdint.h")):
+        result.add("cstdint")
+    return sorted(result)
+
+
+def main(root, compiler):
+    found = dict(headers(root))
+    problems = []
+    for path, text in found.items():
+        for name in missing_includes(text):
+            problems.append(f"{path}: uses names of <{name}> and does not include it")
+    flags = [compiler, "-std=c++20", f"-I{root}", "-w"]
+    with tempfile.TemporaryDirectory() as work:
+        libraries = sorted({name for text in found.values() for name in LIBRARY_INCLUDE.findall(text)})
+        precompiled = os.path.join(work, "libraries.h")
+        with open(precompiled, "w", encoding="utf-8") as file:
+            file.writelines(f"#include {name}\n" for name in libraries)
+        subprocess.run([*flags, "-x", "c++-header", precompiled, "-o", precompiled + ".gch"], check=True)
+
+        def compile_alone(path):
+            command = [*flags, "-fsyntax-only", "-include", precompiled, "-x", "c++", "-"]
+            run = subprocess.run(command, input=f'#include "{path}"\n', text=True, capture_output=True, check=False)
+            return f"{path} does not compile alone:\n{run.stderr}" if run.returncode else ""
+
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            problems += [problem for problem in pool.map(compile_alone, found) if problem]
+    print("\n".join(problems + [f"{len(found)} headers, {len(problems)} mistakes"]))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(os.path.abspath(sys.argv[1]), sys.argv[2]))
