@@ -118,7 +118,8 @@ void describe(config::Visitor& visit, EvaluateOptions& options) {
       "method, greedy",
       free_on_resume);
   visit("checkpoint", options.checkpoint,
-        "which run.mode=evaluate takes: latest, best, a step, a path, all, a list of steps, or {average: N}",
+        "which run.mode=evaluate takes: latest, best, a step, a path, all, a list of steps and paths, or "
+        "{average: N}",
         free_on_resume);
 }
 
