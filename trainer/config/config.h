@@ -81,7 +81,7 @@ struct TrainOptions {
   std::optional<config::Duration> time;
   std::optional<PatienceOptions> patience;
   BatchSize batch_size = int64_t{64};
-  int64_t microbatches = 1;
+  config::Auto<int64_t> microbatches = {1};
   config::Named<double> loss_weights;
   std::variant<RecomputeWord, std::vector<std::string>> recompute = RecomputeWord::kNone;
   std::vector<std::string> trainable = {".*"};
