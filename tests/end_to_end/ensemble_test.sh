@@ -126,7 +126,12 @@ mkdir wide
 cp a/vocabulary.model wide
 expect_exit 0 "$mtf_train" translate.yaml run.model_dir=wide train.steps=1 model.layer_defaults.DenseReluDense.hidden_size=96
 expect_exit 1 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in infer.ensemble=true "infer.checkpoint=[300, wide]"
-expect_text "wide/checkpoints/step-00000001: variable \`"
+expect_text "a/checkpoints/step-00000300 and wide/checkpoints/step-00000001 are checkpoints of unlike models: \`"
+mkdir deep
+cp a/vocabulary.model deep
+expect_exit 0 "$mtf_train" translate.yaml run.model_dir=deep train.steps=1 model.decoder.num_layers=2
+expect_exit 1 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in infer.ensemble=true "infer.checkpoint=[300, deep]"
+expect_text "the first lacks the variable \`decoder/block_001/"
 expect_exit 0 "$mtf_train" translate.yaml run.model_dir=other train.steps=1 data.vocabulary.size=290
 expect_exit 1 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in infer.ensemble=true "infer.checkpoint=[300, other]"
 expect_text "was trained with another vocabulary"

@@ -89,6 +89,48 @@ void set_means(const WeightSums& sums, size_t count, VariableStore& weights) {
   }
 }
 
+/// Returns the shapes of the weights in a checkpoint, which are in files of their own; of a safetensors file
+/// none, since it may hold other tensors too.
+std::map<std::string, Shape> shapes_of_weights(const ChosenWeights& chosen) {
+  std::map<std::string, Shape> shapes;
+  if (chosen.is_file()) return shapes;
+  for (const CheckpointVariable& v : read_manifest(chosen.paths.front()).variables) {
+    if (!v.blocks.empty() && v.blocks.front().file.starts_with("weights")) shapes.emplace(v.name, v.shape);
+  }
+  return shapes;
+}
+
+/// A deeper model has all weights of the run's model and more: it would be cut without an error.
+void check_members(const WeightGroup& members, const Mark& mark) {
+  const ChosenWeights* first = nullptr;
+  std::map<std::string, Shape> expected;
+  const auto refuse = [&](const ChosenWeights& member, const std::string& difference) {
+    throw Error(ErrorKind::kCheckpoint, mark,
+                fmt::format("{} and {} are checkpoints of unlike models: {}", first->paths.front(),
+                            member.paths.front(), difference),
+                "members of an ensemble have the same model");
+  };
+  for (const ChosenWeights& member : members) {
+    const std::map<std::string, Shape> shapes = shapes_of_weights(member);
+    if (shapes.empty()) continue;
+    if (!first) {
+      first = &member;
+      expected = shapes;
+    }
+    for (const auto& [name, shape] : shapes) {
+      const auto found = expected.find(name);
+      if (found == expected.end()) refuse(member, fmt::format("the first lacks the variable `{}`", name));
+      if (found->second != shape) {
+        refuse(member, fmt::format("`{}` is {} in the first and {} in the second", name,
+                                   found->second.to_string(), shape.to_string()));
+      }
+    }
+    for (const auto& [name, shape] : expected) {
+      if (!shapes.contains(name)) refuse(member, fmt::format("the second lacks the variable `{}`", name));
+    }
+  }
+}
+
 }  // namespace
 
 bool ChosenWeights::is_file() const { return std::filesystem::is_regular_file(paths.front()); }
@@ -140,8 +182,12 @@ void load_weights(const ChosenWeights& chosen, const Session& session, VariableS
   set_means(sums, chosen.paths.size(), weights);
 }
 
-std::vector<WeightGroup> together(std::vector<ChosenWeights> chosen, const EnsembleOptions& ensemble) {
-  if (ensemble.together) return {std::move(chosen)};
+std::vector<WeightGroup> together(std::vector<ChosenWeights> chosen, const EnsembleOptions& ensemble,
+                                  const Mark& mark) {
+  if (ensemble.together) {
+    check_members(chosen, mark);
+    return {std::move(chosen)};
+  }
   std::vector<WeightGroup> groups;
   for (ChosenWeights& each : chosen) groups.push_back({std::move(each)});
   return groups;

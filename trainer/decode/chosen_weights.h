@@ -1,6 +1,6 @@
 // Loads the checkpoints that `infer.checkpoint`, `score.checkpoint` or `evaluate.checkpoint` select.
 //
-//   const std::vector<WeightGroup> chosen = together(choose_weights(...), config.infer.ensemble);
+//   const std::vector<WeightGroup> chosen = together(choose_weights(...), config.infer.ensemble, mark);
 //   GroupWeights weights(session, program_of_weights(session), chosen[0].size());
 //   weights.load(chosen[0]);
 //   Decoder(programs, weights.variables(), options)
@@ -39,8 +39,10 @@ void load_weights(const ChosenWeights& chosen, const Session& session, VariableS
 /// What predicts together: the weights of one model, or of the members of an ensemble.
 using WeightGroup = std::vector<ChosenWeights>;
 
-/// Returns one group of all weights if they are an ensemble, otherwise a group for each of them.
-std::vector<WeightGroup> together(std::vector<ChosenWeights> chosen, const EnsembleOptions& ensemble);
+/// Returns one group of all weights if they are an ensemble, otherwise a group for each of them. Throws Error
+/// (kCheckpoint) when the members of the ensemble are checkpoints of unlike models.
+std::vector<WeightGroup> together(std::vector<ChosenWeights> chosen, const EnsembleOptions& ensemble,
+                                  const Mark& mark = {});
 /// Returns "step 4000" or "the ensemble of step 2000 and step 4000".
 std::string description(const WeightGroup& group);
 /// Returns the descriptions, joined: "step 200, step 400".

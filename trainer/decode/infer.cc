@@ -154,7 +154,8 @@ void infer(Session& session, Diagnostics& diagnostics) {
   const Config& config = session.config;
   const TextCodec can_write(session, config.infer);
   const std::vector<WeightGroup> chosen =
-      together(choose_weights(config, config.infer.checkpoint, "infer.checkpoint"), config.infer.ensemble);
+      together(choose_weights(config, config.infer.checkpoint, "infer.checkpoint"), config.infer.ensemble,
+               config.mark("infer.checkpoint"));
   check_output_names(config.infer.output, chosen, config.mark("infer.output"));
   check_inputs(config, {"infer.input", config.infer.input}, {"infer.prefix", config.infer.prefix},
                chosen.size());

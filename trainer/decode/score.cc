@@ -206,7 +206,8 @@ void score(Session& session, Diagnostics& diagnostics) {
   const TextCodec can_read(session, {});
   check_files(config, *session.model->decoder());
   const std::vector<WeightGroup> chosen =
-      together(choose_weights(config, options.checkpoint, "score.checkpoint"), options.ensemble);
+      together(choose_weights(config, options.checkpoint, "score.checkpoint"), options.ensemble,
+               config.mark("score.checkpoint"));
   check_output_names(options.output, chosen, config.mark("score.output"));
   check_inputs(config, {"score.targets", options.targets}, {"score.inputs", options.inputs}, chosen.size());
   const Program reader = program_of_weights(session);
