@@ -54,6 +54,10 @@ void VariableStore::share(const VariableStore& other, const std::vector<ProgramV
   }
 }
 
+void VariableStore::share_as(const std::string& prefix, const VariableStore& other) {
+  for (const auto& [name, entry] : other.entries_) entries_[prefix + name] = entry;
+}
+
 VariableStore::Entry& VariableStore::entry(const std::string& name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end())

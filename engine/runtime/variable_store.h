@@ -32,6 +32,8 @@ class VariableStore {
 
   /// Adds those of `variables` that this store lacks, sharing the memory of `other`, which must have them.
   void share(const VariableStore& other, const std::vector<ProgramVariable>& variables);
+  /// Adds the variables of `other` as `prefix` + name, sharing their memory.
+  void share_as(const std::string& prefix, const VariableStore& other);
   /// Fills every variable with its initial values, which depend only on (seed, name, global element index).
   void initialize(uint64_t seed);
   bool contains(const std::string& name) const { return entries_.contains(name); }

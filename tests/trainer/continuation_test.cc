@@ -129,6 +129,32 @@ TEST_F(ContinuationTest, OfACheckpointOfAnOlderVersionTheSeedIsCompared) {
       ElementsAre(HasSubstr("config.yaml has changed since step-00000010 was saved, by an older version")));
 }
 
+TEST_F(ContinuationTest, BehindADamagedCheckpointWithoutAnotherTheRunEndsWithAnError) {
+  EXPECT_THAT(failure([&] { older_continuation(toy()); }, ErrorKind::kCheckpoint),
+              HasSubstr("holds no checkpoint any more"));  // the directory holds no run
+  write_config(toy(), 0, "");
+  EXPECT_THAT(failure([&] { older_continuation(toy()); }, ErrorKind::kCheckpoint),
+              HasSubstr("holds no checkpoint any more"));
+  save(10, toy());
+  EXPECT_EQ(older_continuation(toy()).checkpoint->step, 10);
+  EXPECT_THAT(failure([&] { older_continuation(toy({"run.on_existing=fail"})); }, ErrorKind::kConfig),
+              HasSubstr("holds a run already"));
+}
+
+TEST_F(ContinuationTest, AutomaticMicrobatchesAreThoseOfTheRunSoFar) {
+  write_config(toy({"train.microbatches=4"}), 0, "");
+  save(10, toy({"train.microbatches=4"}));
+  Config config = toy({"train.microbatches=auto"});
+  Diagnostics diagnostics;
+  const auto old = find_continuation(config, diagnostics);
+  ASSERT_TRUE(old);
+  EXPECT_EQ(config.train.microbatches.value, 4);
+  EXPECT_THAT(old->changes, IsEmpty());
+  Config other = toy({"train.microbatches=2"});
+  EXPECT_THAT(find_continuation(other, diagnostics)->changes,
+              ElementsAre("`train.microbatches` was 4 and is now 2"));
+}
+
 TEST_F(ContinuationTest, ADamagedNewestCheckpointEndsARunThatMayNotGoBackAndSaysHowItMay) {
   write_config(toy(), 0, "");
   for (const int64_t step : {10, 20, 30}) save(step, toy());

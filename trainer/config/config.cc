@@ -202,6 +202,11 @@ Config resolved(const Config& config) {
   for (InferCheckpoints* checkpoint :
        {&resolved.evaluate.checkpoint, &resolved.infer.checkpoint, &resolved.score.checkpoint}) {
     if (auto* path = std::get_if<config::Path>(checkpoint)) path->text = absolute(path->text);
+    if (auto* list = std::get_if<std::vector<CheckpointChoice>>(checkpoint)) {
+      for (CheckpointChoice& choice : *list) {
+        if (auto* path = std::get_if<config::Path>(&choice)) path->text = absolute(path->text);
+      }
+    }
   }
   for (std::string* file : decoding_files(resolved)) *file = absolute(*file);
   resolved.cluster = without_processes(config.cluster);

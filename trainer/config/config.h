@@ -81,7 +81,7 @@ struct TrainOptions {
   std::optional<config::Duration> time;
   std::optional<PatienceOptions> patience;
   BatchSize batch_size = int64_t{64};
-  int64_t microbatches = 1;
+  config::Auto<int64_t> microbatches = {1};
   config::Named<double> loss_weights;
   std::variant<RecomputeWord, std::vector<std::string>> recompute = RecomputeWord::kNone;
   std::vector<std::string> trainable = {".*"};
@@ -94,10 +94,6 @@ struct TrainOptions {
 };
 
 enum class SameWord { kSame };
-
-enum class CheckpointWord { kLatest, kBest };
-/// latest, best, a step, or the path of a checkpoint, of a run's directory or of a safetensors file.
-using CheckpointChoice = std::variant<CheckpointWord, int64_t, config::Path>;
 
 struct EvaluateOptions {
   config::Interval every = config::Interval::steps(1000);
@@ -243,9 +239,6 @@ inline config::EnumNames enum_names(OnDamage) {
   return {{"auto", OnDamage::kAuto}, {"fail", OnDamage::kFail}, {"previous", OnDamage::kPrevious}};
 }
 inline config::EnumNames enum_names(SameWord) { return {{"same", SameWord::kSame}}; }
-inline config::EnumNames enum_names(CheckpointWord) {
-  return {{"latest", CheckpointWord::kLatest}, {"best", CheckpointWord::kBest}};
-}
 inline config::EnumNames enum_names(ExplainFormat) {
   return {{"text", ExplainFormat::kText}, {"json", ExplainFormat::kJson}};
 }

@@ -140,14 +140,24 @@ class ConfigCheck {
       check_size("train.batch_size.per_replica", BatchSize(relative->per_replica.value_or(1)));
       if (relative->all_tokens()) check_tokens(*relative);
     }
-    if (const auto* batch = std::get_if<int64_t>(&train.batch_size)) {
-      if (*batch % train.microbatches != 0) {
-        error("train.microbatches",
-              fmt::format("`train.microbatches` ({}) does not divide `train.batch_size` ({})",
-                          train.microbatches, *batch),
-              "it could be " + nearest_divisors(*batch, train.microbatches));
-        sound_.remove("train");
-      }
+    const std::optional<int64_t>& parts = train.microbatches.value;
+    if (!parts) return check_automatic_microbatches();
+    if (const auto* batch = std::get_if<int64_t>(&train.batch_size); batch && *batch % *parts != 0) {
+      error("train.microbatches",
+            fmt::format("`train.microbatches` ({}) does not divide `train.batch_size` ({})", *parts, *batch),
+            "it could be " + nearest_divisors(*batch, *parts));
+      sound_.remove("train");
+    }
+  }
+
+  void check_automatic_microbatches() {
+    const char* key = "train.microbatches";
+    if (config_.run.mode == RunMode::kTrace) {
+      error(key, "`train.microbatches: auto` needs a plan of the memory, and run.mode=trace makes none",
+            "a number, such as `train.microbatches=1`");
+    } else if (std::holds_alternative<ParameterServerStrategy>(config_.train.strategy)) {
+      error(key, "`train.microbatches: auto` does not go with `train.strategy: parameter_server`",
+            "a number");
     }
   }
 

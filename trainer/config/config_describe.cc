@@ -82,7 +82,9 @@ void describe(config::Visitor& visit, TrainOptions& options) {
   visit("batch_size", options.batch_size,
         "examples in a step, over all positions; or {tokens: N}, {per_replica: N}, {tokens_per_replica: N}",
         positive, fixed_on_resume);
-  visit("microbatches", options.microbatches, "parts of a batch that are worked on one after the other",
+  visit("microbatches", options.microbatches,
+        "parts of a batch that are worked on one after the other; auto: the fewest with which the run fits "
+        "into the memory (`run.memory_limit`); a run that continues keeps its number",
         positive);
   visit("loss_weights", options.loss_weights,
         "factors of the losses that layers add to the model's, by name, such as {activity: 0.1}; 1 where "
@@ -118,7 +120,8 @@ void describe(config::Visitor& visit, EvaluateOptions& options) {
       "method, greedy",
       free_on_resume);
   visit("checkpoint", options.checkpoint,
-        "which run.mode=evaluate takes: latest, best, a step, a path, all, a list of steps, or {average: N}",
+        "which run.mode=evaluate takes: latest, best, a step, a path, all, a list of steps and paths, or "
+        "{average: N}",
         free_on_resume);
 }
 

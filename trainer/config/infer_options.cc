@@ -54,6 +54,31 @@ void check_named(const config::Report& report, const std::string& section, const
   if (file.empty()) report.error(key, fmt::format("`{}.{}` names no file", section, key), "a path, or \"-\"");
 }
 
+constexpr const char* kCheckpointHelp =
+    "latest, best, a step, {average: N}, a path (a checkpoint, a run or a .safetensors file), all, or a list "
+    "of steps and paths";
+
+void describe_ensemble(config::Visitor& visit, EnsembleOptions& options) {
+  visit("ensemble", options.together,
+        "the checkpoints of the list are the members of an ensemble, which predicts each token together");
+  visit("ensemble_reduce", options.mean,
+        "what an ensemble predicts: mean_prob, the mean of the members' probabilities, or mean_logit, the "
+        "softmax of the mean of their logits");
+}
+
+/// An ensemble has several members.
+void check_members(const config::Report& report, const std::string& section, const EnsembleOptions& options,
+                   const InferCheckpoints& checkpoint) {
+  if (!options.together) return;
+  const auto* list = std::get_if<std::vector<CheckpointChoice>>(&checkpoint);
+  const auto* word = std::get_if<InferCheckpointWord>(&checkpoint);
+  if ((list && list->size() > 1) || (word && *word == InferCheckpointWord::kAll)) return;
+  report.error(
+      "ensemble",
+      fmt::format("`{}.ensemble` needs several checkpoints, and `{}.checkpoint` is one", section, section),
+      fmt::format("a list, such as `{}.checkpoint: [1000, 2000]`, or all", section));
+}
+
 }  // namespace
 
 void describe(config::Visitor& visit, InferOptions& options) {
@@ -61,9 +86,8 @@ void describe(config::Visitor& visit, InferOptions& options) {
   visit("output", options.output,
         "file; \"-\": standard output; with several checkpoints {step} in its name");
   visit("prefix", options.prefix, "file of lines that the texts begin with");
-  visit("checkpoint", options.checkpoint,
-        "latest, best, a step, all, a list of steps, {average: N}, or a path: a checkpoint, a run or a "
-        ".safetensors file");
+  visit("checkpoint", options.checkpoint, kCheckpointHelp);
+  describe_ensemble(visit, options.ensemble);
   describe(visit, static_cast<DecodeOptions&>(options));
   visit("n_best", options.n_best, "so many of a beam search's texts, as LINE ||| TEXT ||| SCORE",
         config::positive);
@@ -72,6 +96,7 @@ void describe(config::Visitor& visit, InferOptions& options) {
   visit.check([&options](const config::Report& report) {
     check_named(report, "infer", "input", options.input);
     check_named(report, "infer", "output", options.output);
+    check_members(report, "infer", options.ensemble, options.checkpoint);
     if (options.n_best <= options.hypotheses()) return;
     report.error("n_best",
                  fmt::format("`infer.n_best` ({}) is more than the number of hypotheses ({})", options.n_best,
@@ -88,11 +113,12 @@ void describe(config::Visitor& visit, ScoreOptions& options) {
   visit("targets", options.targets, "file of lines whose probability is asked for");
   visit("output", options.output, "file; \"-\": standard output");
   visit("per_token", options.per_token, "JSON lines with the log-probability of each token");
-  visit("checkpoint", options.checkpoint,
-        "latest, best, a step, all, a list of steps, {average: N}, or a path: a checkpoint, a run or a "
-        ".safetensors file");
-  visit.check(
-      [&options](const config::Report& report) { check_named(report, "score", "output", options.output); });
+  visit("checkpoint", options.checkpoint, kCheckpointHelp);
+  describe_ensemble(visit, options.ensemble);
+  visit.check([&options](const config::Report& report) {
+    check_named(report, "score", "output", options.output);
+    check_members(report, "score", options.ensemble, options.checkpoint);
+  });
 }
 
 }  // namespace mtf

@@ -54,6 +54,13 @@ struct DecodeOptions {
 /// The keys of DecodeOptions, n_best apart.
 void describe(config::Visitor& visit, DecodeOptions& options);
 
+enum class CheckpointWord { kLatest, kBest };
+inline config::EnumNames enum_names(CheckpointWord) {
+  return {{"latest", CheckpointWord::kLatest}, {"best", CheckpointWord::kBest}};
+}
+/// latest, best, a step, or the path of a checkpoint, of a run's directory or of a safetensors file.
+using CheckpointChoice = std::variant<CheckpointWord, int64_t, config::Path>;
+
 enum class InferCheckpointWord { kLatest, kBest, kAll };
 inline config::EnumNames enum_names(InferCheckpointWord) {
   return {{"latest", InferCheckpointWord::kLatest},
@@ -65,9 +72,19 @@ struct AverageOfCheckpoints {
   int64_t average = 8;
 };
 void describe(config::Visitor& visit, AverageOfCheckpoints& options);
-/// Checkpoints that are decoded with, one after the other.
-using InferCheckpoints =
-    std::variant<InferCheckpointWord, int64_t, std::vector<int64_t>, AverageOfCheckpoints, config::Path>;
+/// Checkpoints that are decoded with, one after the other or together.
+using InferCheckpoints = std::variant<InferCheckpointWord, int64_t, AverageOfCheckpoints, config::Path,
+                                      std::vector<CheckpointChoice>>;
+
+/// What the members of an ensemble share: the mean of their probabilities, or of their logits.
+enum class EnsembleMean { kProbabilities, kLogits };
+inline config::EnumNames enum_names(EnsembleMean) {
+  return {{"mean_prob", EnsembleMean::kProbabilities}, {"mean_logit", EnsembleMean::kLogits}};
+}
+struct EnsembleOptions {
+  bool together = false;  ///< the checkpoints are the members of an ensemble
+  EnsembleMean mean = EnsembleMean::kProbabilities;
+};
 
 enum class InferFormat { kText, kJsonl };
 inline config::EnumNames enum_names(InferFormat) {
@@ -79,6 +96,7 @@ struct InferOptions : DecodeOptions {
   std::string output = "-";
   std::string prefix;
   InferCheckpoints checkpoint = InferCheckpointWord::kLatest;
+  EnsembleOptions ensemble;
   bool echo = false;
   InferFormat format = InferFormat::kText;
 };
@@ -89,6 +107,7 @@ struct ScoreOptions {
   std::string output = "-";
   bool per_token = false;
   InferCheckpoints checkpoint = InferCheckpointWord::kLatest;
+  EnsembleOptions ensemble;
 };
 void describe(config::Visitor& visit, ScoreOptions& options);
 

@@ -2,14 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
+#include "engine/base/check.h"
 #include "engine/base/counted.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/core/convert_elements.h"
 #include "trainer/checkpoint/checkpoints.h"
 #include "trainer/checkpoint/restore.h"
+#include "trainer/decode/ensemble.h"
+#include "trainer/decode/output.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/session/vocabulary_check.h"
 
@@ -85,20 +89,56 @@ void set_means(const WeightSums& sums, size_t count, VariableStore& weights) {
   }
 }
 
+/// Returns the shapes of the weights in a checkpoint, which are in files of their own; of a safetensors file
+/// none, since it may hold other tensors too.
+std::map<std::string, Shape> shapes_of_weights(const ChosenWeights& chosen) {
+  std::map<std::string, Shape> shapes;
+  if (chosen.is_file()) return shapes;
+  for (const CheckpointVariable& v : read_manifest(chosen.paths.front()).variables) {
+    if (!v.blocks.empty() && v.blocks.front().file.starts_with("weights")) shapes.emplace(v.name, v.shape);
+  }
+  return shapes;
+}
+
+/// A deeper model has all weights of the run's model and more: it would be cut without an error.
+void check_members(const WeightGroup& members, const Mark& mark) {
+  const ChosenWeights* first = nullptr;
+  std::map<std::string, Shape> expected;
+  const auto refuse = [&](const ChosenWeights& member, const std::string& difference) {
+    throw Error(ErrorKind::kCheckpoint, mark,
+                fmt::format("{} and {} are checkpoints of unlike models: {}", first->paths.front(),
+                            member.paths.front(), difference),
+                "members of an ensemble have the same model");
+  };
+  for (const ChosenWeights& member : members) {
+    const std::map<std::string, Shape> shapes = shapes_of_weights(member);
+    if (shapes.empty()) continue;
+    if (!first) {
+      first = &member;
+      expected = shapes;
+    }
+    for (const auto& [name, shape] : shapes) {
+      const auto found = expected.find(name);
+      if (found == expected.end()) refuse(member, fmt::format("the first lacks the variable `{}`", name));
+      if (found->second != shape) {
+        refuse(member, fmt::format("`{}` is {} in the first and {} in the second", name,
+                                   found->second.to_string(), shape.to_string()));
+      }
+    }
+    for (const auto& [name, shape] : expected) {
+      if (!shapes.contains(name)) refuse(member, fmt::format("the second lacks the variable `{}`", name));
+    }
+  }
+}
+
 }  // namespace
 
 bool ChosenWeights::is_file() const { return std::filesystem::is_regular_file(paths.front()); }
 
 std::string ChosenWeights::description() const {
-  if (is_file()) return paths.front();
+  if (is_file() || by_path) return paths.front();
   if (paths.size() == 1) return fmt::format("step {}", step);
   return fmt::format("the mean of {} checkpoints up to step {}", paths.size(), step);
-}
-
-std::string descriptions(const std::vector<ChosenWeights>& chosen) {
-  std::string text;
-  for (const ChosenWeights& each : chosen) text += (text.empty() ? "" : ", ") + each.description();
-  return text;
 }
 
 std::vector<ChosenWeights> choose_weights(const Config& config, const InferCheckpoints& choice,
@@ -117,7 +157,10 @@ std::vector<ChosenWeights> choose_weights(const Config& config, const InferCheck
   if (const auto* mean = std::get_if<AverageOfCheckpoints>(&choice))
     return {mean_of_newest(config, mean->average, config.mark(std::string(key) + ".average"))};
   std::vector<ChosenWeights> chosen;
-  for (const int64_t step : std::get<std::vector<int64_t>>(choice)) chosen.push_back(find(step));
+  for (const CheckpointChoice& each : std::get<std::vector<CheckpointChoice>>(choice)) {
+    chosen.push_back(find(each));
+    chosen.back().by_path = std::holds_alternative<config::Path>(each);
+  }
   if (chosen.empty()) throw Error(ErrorKind::kConfig, mark, "no checkpoint is named", "`latest`, or steps");
   return chosen;
 }
@@ -137,6 +180,65 @@ void load_weights(const ChosenWeights& chosen, const Session& session, VariableS
     if (chosen.paths.size() > 1) add_weights(weights, sums);
   }
   set_means(sums, chosen.paths.size(), weights);
+}
+
+std::vector<WeightGroup> together(std::vector<ChosenWeights> chosen, const EnsembleOptions& ensemble,
+                                  const Mark& mark) {
+  if (ensemble.together) {
+    check_members(chosen, mark);
+    return {std::move(chosen)};
+  }
+  std::vector<WeightGroup> groups;
+  for (ChosenWeights& each : chosen) groups.push_back({std::move(each)});
+  return groups;
+}
+
+std::string description(const WeightGroup& group) {
+  if (group.size() == 1) return group.front().description();
+  std::string text = "the ensemble of ";
+  for (size_t i = 0; i < group.size(); ++i) {
+    const char* between = i == 0 ? "" : i + 1 == group.size() ? " and " : ", ";
+    text += between + group[i].description();
+  }
+  return text;
+}
+
+std::string descriptions(const std::vector<WeightGroup>& groups) {
+  std::string text;
+  for (const WeightGroup& group : groups) text += (text.empty() ? "" : ", ") + description(group);
+  return text;
+}
+
+int64_t newest_step(const WeightGroup& group) {
+  return std::ranges::max_element(group, {}, &ChosenWeights::step)->step;
+}
+
+void check_output_names(const std::string& output, const std::vector<WeightGroup>& groups, const Mark& mark) {
+  check_output_names(output, groups.size(), mark);
+  std::map<int64_t, const WeightGroup*> by_step;
+  for (const WeightGroup& group : groups) {
+    const auto [other, added] = by_step.emplace(newest_step(group), &group);
+    if (added) continue;
+    throw Error(ErrorKind::kConfig, mark,
+                fmt::format("{} and {} are both of step {} and would write into one output",
+                            description(*other->second), description(group), newest_step(group)),
+                "one of them at a time");
+  }
+}
+
+GroupWeights::GroupWeights(const Session& session, const Program& model, size_t members)
+    : session_(session), all_(*session.backend, model.mesh, {}, variable_store_options(session)) {
+  for (size_t member = 0; member < members; ++member) {
+    members_.push_back(std::make_unique<VariableStore>(*session.backend, model.mesh, model.variables,
+                                                       variable_store_options(session)));
+    all_.share_as(member_name(static_cast<int64_t>(member)) + "/", *members_.back());
+  }
+}
+
+void GroupWeights::load(const WeightGroup& group) {
+  MTF_CHECK(group.size() == members_.size(), "{} checkpoints for {} members", group.size(), members_.size());
+  for (size_t member = 0; member < group.size(); ++member)
+    load_weights(group[member], session_, *members_[member]);
 }
 
 }  // namespace mtf

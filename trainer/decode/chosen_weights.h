@@ -1,6 +1,12 @@
 // Loads the checkpoints that `infer.checkpoint`, `score.checkpoint` or `evaluate.checkpoint` select.
+//
+//   const std::vector<WeightGroup> chosen = together(choose_weights(...), config.infer.ensemble, mark);
+//   GroupWeights weights(session, program_of_weights(session), chosen[0].size());
+//   weights.load(chosen[0]);
+//   Decoder(programs, weights.variables(), options)
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,14 +20,12 @@ namespace mtf {
 struct ChosenWeights {
   int64_t step = 0;                ///< step of the newest checkpoint; 0 for a file without this information
   std::vector<std::string> paths;  ///< directories of checkpoints, or one safetensors file
+  bool by_path = false;            ///< chosen by its path in a list
 
   bool is_file() const;
-  /// Returns "step 4000", "the mean of 8 checkpoints up to step 4000", or the path of a file.
+  /// Returns "step 4000", "the mean of 8 checkpoints up to step 4000", or a path.
   std::string description() const;
 };
-
-/// Returns the descriptions, joined: "step 200, step 400".
-std::string descriptions(const std::vector<ChosenWeights>& chosen);
 
 /// Returns the weights that the option `key` selects, in the order in which they are used. Throws Error
 /// (kCheckpoint) when a checkpoint does not exist.
@@ -31,5 +35,36 @@ std::vector<ChosenWeights> choose_weights(const Config& config, const InferCheck
 /// Loads (and averages) the chosen weights. Throws Error (kCheckpoint) when they do not fit the model or its
 /// vocabulary.
 void load_weights(const ChosenWeights& chosen, const Session& session, VariableStore& weights);
+
+/// What predicts together: the weights of one model, or of the members of an ensemble.
+using WeightGroup = std::vector<ChosenWeights>;
+
+/// Returns one group of all weights if they are an ensemble, otherwise a group for each of them. Throws Error
+/// (kCheckpoint) when the members of the ensemble are checkpoints of unlike models.
+std::vector<WeightGroup> together(std::vector<ChosenWeights> chosen, const EnsembleOptions& ensemble,
+                                  const Mark& mark = {});
+/// Returns "step 4000" or "the ensemble of step 2000 and step 4000".
+std::string description(const WeightGroup& group);
+/// Returns the descriptions, joined: "step 200, step 400".
+std::string descriptions(const std::vector<WeightGroup>& groups);
+/// Returns the step of the newest checkpoint.
+int64_t newest_step(const WeightGroup& group);
+/// Throws Error (kConfig) if the groups would write into the same output.
+void check_output_names(const std::string& output, const std::vector<WeightGroup>& groups, const Mark& mark);
+
+/// The loaded weights of a group. Those of an ensemble's members stand below member_name().
+class GroupWeights {
+ public:
+  /// `model` is program_of_weights(). The groups that are loaded have `members` members.
+  GroupWeights(const Session& session, const Program& model, size_t members);
+
+  void load(const WeightGroup& group);
+  VariableStore& variables() { return members_.size() > 1 ? all_ : *members_.front(); }
+
+ private:
+  const Session& session_;
+  std::vector<std::unique_ptr<VariableStore>> members_;
+  VariableStore all_;  ///< the variables of all members
+};
 
 }  // namespace mtf

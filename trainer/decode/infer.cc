@@ -153,13 +153,15 @@ void infer(Session& session, Diagnostics& diagnostics) {
   diagnostics.throw_if_errors();
   const Config& config = session.config;
   const TextCodec can_write(session, config.infer);
-  const std::vector<ChosenWeights> chosen =
-      choose_weights(config, config.infer.checkpoint, "infer.checkpoint");
-  check_output_names(config.infer.output, chosen.size(), config.mark("infer.output"));
+  const std::vector<WeightGroup> chosen =
+      together(choose_weights(config, config.infer.checkpoint, "infer.checkpoint"), config.infer.ensemble,
+               config.mark("infer.checkpoint"));
+  check_output_names(config.infer.output, chosen, config.mark("infer.output"));
   check_inputs(config, {"infer.input", config.infer.input}, {"infer.prefix", config.infer.prefix},
                chosen.size());
   const GivenText shortest;
-  DecodePrograms programs(session);
+  const size_t members = chosen.front().size();
+  DecodePrograms programs(session, {static_cast<int64_t>(members), config.infer.ensemble.mean});
   DecodingMemory memory(programs, config.infer);
   memory.check({&shortest, 1}, "infer.batch_size");
   const Program reader = program_of_weights(session);
@@ -169,14 +171,15 @@ void infer(Session& session, Diagnostics& diagnostics) {
   const auto open = [&] { return std::make_unique<PairedLines>(communicator, files_of(config)); };
   // Opened before the weights are read, so that errors come early.
   std::unique_ptr<PairedLines> input = open();
-  VariableStore weights(*session.backend, reader.mesh, reader.variables, variable_store_options(session));
-  for (const ChosenWeights& each : chosen) {
-    load_weights(each, session, weights);
+  GroupWeights weights(session, reader, members);
+  for (const WeightGroup& group : chosen) {
+    weights.load(group);
     if (!input) input = open();
     std::optional<TextOutput> output;
     if (session.processes->is_first())
-      output.emplace(config.infer.output, each.step, [&] { input->others_wait(); });
-    Infer(session, programs, memory, weights).run(*input, output ? &*output : nullptr, each.description());
+      output.emplace(config.infer.output, newest_step(group), [&] { input->others_wait(); });
+    Infer(session, programs, memory, weights.variables())
+        .run(*input, output ? &*output : nullptr, description(group));
     if (output) output->close();
     input.reset();
   }

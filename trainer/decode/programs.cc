@@ -30,6 +30,18 @@ std::unique_ptr<Context> make_context(Graph& graph, const DecodeEnvironment& env
   return context;
 }
 
+Prediction predict(Graph& graph, const DecodeEnvironment& environment, int64_t texts,
+                   const std::function<Tensor(Context& context)>& logits_of) {
+  const Ensemble& ensemble = environment.ensemble;
+  if (ensemble.members == 1) return prediction_of(logits_of(*make_context(graph, environment, texts)));
+  Tensors logits;
+  for (int64_t member = 0; member < ensemble.members; ++member) {
+    const auto scope = graph.scope(member_name(member));
+    logits.push_back(logits_of(*make_context(graph, environment, texts)));
+  }
+  return prediction_of(logits, ensemble.mean);
+}
+
 Program compiled(const DecodeEnvironment& environment, const Graph& graph) {
   Diagnostics diagnostics;
   check_layouts(graph, environment.layouts, diagnostics);
@@ -43,7 +55,8 @@ namespace {
 constexpr std::string_view kCandidates = "candidates";
 
 /// Sets the outputs of the graph. Logits beyond the size of the vocabulary are not candidates.
-void set_answer(Graph& graph, const DecodePlan& plan, const Tensor& logits, int64_t vocabulary) {
+void set_answer(Graph& graph, const DecodePlan& plan, const Prediction& prediction, int64_t vocabulary) {
+  const Tensor& logits = prediction.logits;
   const Dimension& vocab = logits.shape()[logits.shape().rank() - 1];
   Tensor eligible = logits;
   if (vocabulary < vocab.size) {
@@ -52,40 +65,44 @@ void set_answer(Graph& graph, const DecodePlan& plan, const Tensor& logits, int6
     const Tensor never = graph.constant(-std::numeric_limits<double>::infinity());
     eligible = where(known, logits, never, logits.shape());
   }
-  // As in the training loss, logits beyond the size of the vocabulary are part of the sum.
-  const Tensor total = reduce_logsumexp(logits, vocab.name);
   if (plan.answer == DecodeAnswer::kLogProbs)
-    return graph.set_output("log_probs", subtract(eligible, total, eligible.shape()));
+    return graph.set_output("log_probs", prediction.log_probs(eligible));
   const auto [values, tokens] = top_k(eligible, vocab.name, {std::string(kCandidates), plan.candidates});
-  graph.set_output("log_probs", subtract(values, total, values.shape()));
+  graph.set_output("log_probs", prediction.log_probs(values));
   graph.set_output("tokens", tokens);
+}
+
+int64_t target_vocabulary(const DecodeEnvironment& environment) {
+  return vocabulary_sizes(environment.session.train_data->features()).at("targets");
 }
 
 std::unique_ptr<Graph> build_prefill(const DecodeEnvironment& environment, const DecodePlan& plan) {
   auto graph = std::make_unique<Graph>();
-  const auto context = make_context(*graph, environment, plan.sizes.texts);
-  const Dimension batch = context->batch();
+  const Dimension batch{std::string(kBatch), plan.sizes.texts};
   TextDecoder::Prefill input;
   if (environment.decoder.has_encoder())
     input.inputs = graph->input("inputs", {batch, {"length", plan.sizes.inputs}}, DType::kInt32);
   input.prefix = graph->input("prefix", {batch, {"length", plan.sizes.prefix}}, DType::kInt32);
   input.position = graph->input("position", {batch}, DType::kInt32);
   input.prompt = graph->input("prompt", {batch}, DType::kInt32);
-  const Tensor logits = environment.decoder.prefill(*context, plan.sizes, input);
-  set_answer(*graph, plan, logits, context->vocabulary("targets"));
+  const Prediction prediction = predict(*graph, environment, plan.sizes.texts, [&](Context& context) {
+    return environment.decoder.prefill(context, plan.sizes, input);
+  });
+  set_answer(*graph, plan, prediction, target_vocabulary(environment));
   return graph;
 }
 
 std::unique_ptr<Graph> build_step(const DecodeEnvironment& environment, const DecodePlan& plan) {
   auto graph = std::make_unique<Graph>();
-  const auto context = make_context(*graph, environment, plan.sizes.texts);
-  const Dimension batch = context->batch(), beam = plan.sizes.beam_dimension();
+  const Dimension batch{std::string(kBatch), plan.sizes.texts}, beam = plan.sizes.beam_dimension();
   TextDecoder::Step input;
   input.token = graph->input("token", {batch, beam}, DType::kInt32);
   input.position = graph->input("position", {batch}, DType::kInt32);
   if (plan.reorders) input.parent = graph->input("parent", {batch, beam}, DType::kInt32);
-  const Tensor logits = environment.decoder.step(*context, plan.sizes, input);
-  set_answer(*graph, plan, logits, context->vocabulary("targets"));
+  const Prediction prediction = predict(*graph, environment, plan.sizes.texts, [&](Context& context) {
+    return environment.decoder.step(context, plan.sizes, input);
+  });
+  set_answer(*graph, plan, prediction, target_vocabulary(environment));
   return graph;
 }
 
@@ -151,10 +168,10 @@ int64_t text_bucket(int64_t n, const DecodeEnvironment& environment) {
   return parts * static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((n + parts - 1) / parts)));
 }
 
-DecodeEnvironment decode_environment(const Session& session) {
+DecodeEnvironment decode_environment(const Session& session, const Ensemble& ensemble) {
   Layouts layouts = session.layouts;
   layouts.activation = of_fixed_sizes(layouts.activation);
-  return {session, *session.model->decoder(), std::move(layouts)};
+  return {session, *session.model->decoder(), std::move(layouts), ensemble};
 }
 
 const DecodeProgram& DecodePrograms::compiled_once(Waiting& programs, const DecodePlan& plan, Build& build) {

@@ -7,6 +7,7 @@
 //   stage.step().feed(...); stage.step().run(0);          // one token per hypothesis
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 
 #include "engine/runtime/executor.h"
 #include "models/text_decoder.h"
+#include "trainer/decode/ensemble.h"
 #include "trainer/session/session.h"
 
 namespace mtf {
@@ -42,16 +44,20 @@ struct DecodeEnvironment {
   const Session& session;
   const TextDecoder& decoder;
   Layouts layouts;  ///< the session's layouts without rules for dimensions whose sizes depend on the texts
+  Ensemble ensemble = {};
 };
 
-DecodeEnvironment decode_environment(const Session& session);
+DecodeEnvironment decode_environment(const Session& session, const Ensemble& ensemble = {});
 
-/// Returns a program whose variables are the weights of the model under the layouts of the session, for a run
+/// Returns a program whose variables are the weights of one model under the layouts of the session, for a run
 /// that only decodes. Throws Error (kConfig) when the layout does not fit the model.
 Program program_of_weights(const Session& session);
 
 /// Returns the context for building a graph for `texts` texts.
 std::unique_ptr<Context> make_context(Graph& graph, const DecodeEnvironment& environment, int64_t texts);
+/// Builds the model, or each member of the ensemble with a context of its own, and returns what they predict.
+Prediction predict(Graph& graph, const DecodeEnvironment& environment, int64_t texts,
+                   const std::function<Tensor(Context& context)>& logits_of);
 /// Compiles a graph. Throws Error (kConfig) when the layout does not fit.
 Program compiled(const DecodeEnvironment& environment, const Graph& graph);
 
@@ -73,7 +79,8 @@ struct DecodeProgram {
 class DecodePrograms {
  public:
   /// `session` must outlive the object.
-  explicit DecodePrograms(const Session& session) : environment_(decode_environment(session)) {}
+  explicit DecodePrograms(const Session& session, const Ensemble& ensemble = {})
+      : environment_(decode_environment(session, ensemble)) {}
   DecodePrograms(const DecodePrograms&) = delete;
 
   const DecodeEnvironment& environment() const { return environment_; }

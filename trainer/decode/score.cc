@@ -10,7 +10,6 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/indexing.h"
-#include "engine/ops/softmax.h"
 #include "models/transformer.h"
 #include "trainer/decode/chosen_weights.h"
 #include "trainer/decode/output.h"
@@ -44,8 +43,8 @@ struct ScoredText {
 
 class Scorer {
  public:
-  Scorer(const Session& session, VariableStore& weights)
-      : session_(session), weights_(weights), environment_(decode_environment(session)) {}
+  Scorer(const Session& session, VariableStore& weights, const Ensemble& ensemble)
+      : session_(session), weights_(weights), environment_(decode_environment(session, ensemble)) {}
 
   /// Sets log_probs of all texts. Texts of similar lengths share a batch.
   void score(std::vector<ScoredText>& texts) {
@@ -97,17 +96,19 @@ class Scorer {
     std::unique_ptr<Executor>& executor = programs_[key];
     if (executor) return *executor;
     Graph graph;
-    const auto context = make_context(graph, environment_, rows);
-    const Tensor targets = graph.input("targets", {context->batch(), {"length", length}}, DType::kInt32);
+    const Dimension batch{std::string(kBatch), rows};
+    const Tensor targets = graph.input("targets", {batch, {"length", length}}, DType::kInt32);
     const Tensor is_token = not_equal(targets, graph.constant(kPadId, DType::kInt32));
     Features features{{"targets", targets}, {"targets_segmentation", cast(is_token, DType::kInt32)}};
-    features[std::string(kPromptFeature)] = graph.input("prompt", {context->batch()}, DType::kInt32);
+    features[std::string(kPromptFeature)] = graph.input("prompt", {batch}, DType::kInt32);
     if (environment_.decoder.has_encoder())
-      features["inputs"] = graph.input("inputs", {context->batch(), {"length", input_length}}, DType::kInt32);
-    const Tensor logits = session_.model->build(*context, features).logits;
-    const std::string& vocab = logits.shape()[logits.shape().rank() - 1].name;
-    const Tensor of_targets = gather(logits, targets, vocab);
-    graph.set_output("log_probs", subtract(of_targets, reduce_logsumexp(logits, vocab), of_targets.shape()));
+      features["inputs"] = graph.input("inputs", {batch, {"length", input_length}}, DType::kInt32);
+    const Prediction prediction = predict(graph, environment_, rows, [&](Context& context) {
+      return session_.model->build(context, features).logits;
+    });
+    const Tensor& logits = prediction.logits;
+    const Tensor of_targets = gather(logits, targets, logits.shape()[logits.shape().rank() - 1].name);
+    graph.set_output("log_probs", prediction.log_probs(of_targets));
     executor = std::make_unique<Executor>(compiled(environment_, graph), *session_.backend, weights_,
                                           executor_options(session_));
     return *executor;
@@ -126,8 +127,8 @@ LineFiles files_of(const Config& config) {
 
 class ScoreRun {
  public:
-  ScoreRun(const Session& session, VariableStore& weights)
-      : options_(session.config.score), codec_(session, {}), scorer_(session, weights) {}
+  ScoreRun(const Session& session, VariableStore& weights, const Ensemble& ensemble)
+      : options_(session.config.score), codec_(session, {}), scorer_(session, weights, ensemble) {}
 
   /// Scores all of `lines`. Process 0 has an `output`, the others null.
   void run(PairedLines& lines, TextOutput* output) {
@@ -204,8 +205,10 @@ void score(Session& session, Diagnostics& diagnostics) {
   const ScoreOptions& options = config.score;
   const TextCodec can_read(session, {});
   check_files(config, *session.model->decoder());
-  const auto chosen = choose_weights(config, options.checkpoint, "score.checkpoint");
-  check_output_names(options.output, chosen.size(), config.mark("score.output"));
+  const std::vector<WeightGroup> chosen =
+      together(choose_weights(config, options.checkpoint, "score.checkpoint"), options.ensemble,
+               config.mark("score.checkpoint"));
+  check_output_names(options.output, chosen, config.mark("score.output"));
   check_inputs(config, {"score.targets", options.targets}, {"score.inputs", options.inputs}, chosen.size());
   const Program reader = program_of_weights(session);
   check_same_run(session, {&reader}, {{"weights", descriptions(chosen)}});
@@ -214,14 +217,16 @@ void score(Session& session, Diagnostics& diagnostics) {
   const auto open = [&] { return std::make_unique<PairedLines>(communicator, files_of(config)); };
   // Opened before the weights are read, so that errors come early.
   std::unique_ptr<PairedLines> lines = open();
-  VariableStore weights(*session.backend, reader.mesh, reader.variables, variable_store_options(session));
-  for (const ChosenWeights& each : chosen) {
-    load_weights(each, session, weights);
+  const size_t members = chosen.front().size();
+  const Ensemble ensemble{static_cast<int64_t>(members), options.ensemble.mean};
+  GroupWeights weights(session, reader, members);
+  for (const WeightGroup& group : chosen) {
+    weights.load(group);
     if (!lines) lines = open();
     std::optional<TextOutput> output;
     if (session.processes->is_first())
-      output.emplace(options.output, each.step, [&] { lines->others_wait(); });
-    ScoreRun(session, weights).run(*lines, output ? &*output : nullptr);
+      output.emplace(options.output, newest_step(group), [&] { lines->others_wait(); });
+    ScoreRun(session, weights.variables(), ensemble).run(*lines, output ? &*output : nullptr);
     if (output) output->close();
     lines.reset();
   }

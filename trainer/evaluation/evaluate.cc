@@ -137,7 +137,7 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
   check_memory(session, {&program}, false, sets, evaluation_decoding(session, sets));
   const std::vector<ChosenWeights> chosen =
       choose_weights(config, config.evaluate.checkpoint, "evaluate.checkpoint");
-  std::vector<std::pair<std::string, std::string>> fields{{"weights", descriptions(chosen)}};
+  std::vector<std::pair<std::string, std::string>> fields{{"weights", descriptions(together(chosen, {}))}};
   for (const EvaluationSet& set : sets)
     fields.emplace_back("examples of evaluate.datasets." + set.name, fmt::to_string(set.source->examples()));
   check_same_run(session, {&program}, std::move(fields));

@@ -8,8 +8,11 @@
 
 #include "data/paths.h"
 #include "engine/runtime/remote_traffic.h"
+#include "trainer/decode/decoding_memory.h"
 #include "trainer/explain/explanation_json.h"
 #include "trainer/explain/explanation_text.h"
+#include "trainer/memory/memory_check.h"
+#include "trainer/memory/microbatches.h"
 #include "trainer/session/evaluation_sets.h"
 
 namespace mtf {
@@ -110,23 +113,33 @@ std::vector<EvaluationSet> evaluation_sets(const Session& session, Diagnostics& 
 Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
   const Config& config = session.config;
   const int64_t steps = planned_steps(session).value_or(std::numeric_limits<int64_t>::max());
-  const TrainStepOptions options = train_step_options(config, session.layouts, steps);
-  const std::optional<TrainStep> step = build_step(session, options, diagnostics);
+  TrainStepOptions options = train_step_options(config, session.layouts, steps);
+  std::optional<TrainStep> step = build_step(session, options, diagnostics);
   Explanation result;
   const std::vector<EvaluationSet> sets = evaluation_sets(session, diagnostics, result.notes);
   std::unique_ptr<Graph> evaluation;
   if (!config.evaluate.datasets.empty()) evaluation = build_evaluation(session, diagnostics);
   diagnostics.throw_if_errors();
 
-  result.step = explained(compile(session, *step->graph), options.batch_size);
-  std::vector<const Program*> programs{&result.step.program};
   if (evaluation) {
     result.evaluation =
         explained(compile(session, *evaluation), evaluate_batch_size(config, session.layouts));
-    programs.push_back(&result.evaluation->program);
   }
+  if (!config.train.microbatches.value) {
+    const MicrobatchChoice choice =
+        choose_microbatches(session, options, result.evaluation ? &result.evaluation->program : nullptr,
+                            memory_use(session, true, sets, evaluation_decoding(session, sets).bytes), {});
+    add_unique(choice.reason, result.notes);
+    options.microbatches = choice.count;
+    Diagnostics known;  // the problems and warnings of the step without microbatches were reported
+    step = build_step(session, options, known);
+    known.throw_if_errors();
+  }
+  result.step = explained(compile(session, *step->graph), options.batch_size);
+  std::vector<const Program*> programs{&result.step.program};
+  if (result.evaluation) programs.push_back(&result.evaluation->program);
   result.processes = explained_processes(session, result.step.program);
-  result.microbatches = config.train.microbatches;
+  result.microbatches = options.microbatches;
   result.layers = work_by_layer(result.step);
   result.memory = explain_memory(session, programs, sets);
   result.splits = try_splits(session, *step->graph, result.step.program, result.step.facts);

@@ -92,11 +92,6 @@ std::string hint_of(const std::vector<std::string>& advice) {
                      fmt::join(advice, "; "));
 }
 
-MemoryUse memory_use(const Session& session, bool snapshot, std::span<const EvaluationSet> evaluation_sets,
-                     int64_t decoding_bytes) {
-  return {snapshot, session.config.run.check_replicas, evaluation_sets, decoding_bytes};
-}
-
 [[noreturn]] void refuse(const Session& session, const MemoryNeed& need, const MemoryLimit& limit,
                          const std::vector<std::string>& advice, const std::vector<LargeTensor>& tensors) {
   Problem problem;
@@ -109,6 +104,11 @@ MemoryUse memory_use(const Session& session, bool snapshot, std::span<const Eval
 }
 
 }  // namespace
+
+MemoryUse memory_use(const Session& session, bool snapshot, std::span<const EvaluationSet> evaluation_sets,
+                     int64_t decoding_bytes) {
+  return {snapshot, session.config.run.check_replicas, evaluation_sets, decoding_bytes};
+}
 
 MemoryNeed memory_need(const Session& session, const std::vector<const Program*>& programs, bool snapshot,
                        std::span<const EvaluationSet> evaluation_sets, int64_t decoding_bytes) {

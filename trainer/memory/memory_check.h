@@ -20,7 +20,10 @@ struct DecodingNeed {
   std::function<std::vector<std::string>(int64_t limit)> advice = {};
 };
 
-/// Calls memory_need() of need.h with the session's run.check_replicas.
+/// Returns the uses of memory of a run with the session's run.check_replicas.
+MemoryUse memory_use(const Session& session, bool snapshot, std::span<const EvaluationSet> evaluation_sets,
+                     int64_t decoding_bytes);
+/// Calls memory_need() of need.h with memory_use().
 MemoryNeed memory_need(const Session& session, const std::vector<const Program*>& programs, bool snapshot,
                        std::span<const EvaluationSet> evaluation_sets = {}, int64_t decoding_bytes = 0);
 

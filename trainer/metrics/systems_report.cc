@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "trainer/metrics/text_table.h"
+#include "trainer/metrics/grid_table.h"
 
 namespace mtf {
 namespace {
@@ -89,9 +89,9 @@ std::string cell_of(const SystemScore& score, const ReportOptions& options, cons
 
 bool has_baseline_name(const SystemsReport& report) { return report.names.front().starts_with("Baseline:"); }
 
-TextTable table_of(const SystemsReport& report, const ReportOptions& options, const Colors& colors) {
+GridTable table_of(const SystemsReport& report, const ReportOptions& options, const Colors& colors) {
   const bool bootstrap = report.paired && report.paired->test == PairedTest::kBootstrap;
-  TextTable table{.header = {colors.cyan("System")}, .rows = {}};
+  GridTable table{.header = {colors.cyan("System")}, .rows = {}};
   for (const MetricColumn& column : report.columns)
     table.header.push_back(colors.cyan(column.name + (bootstrap ? " (μ ± 95% CI)" : "")));
   for (size_t s = 0; s < report.names.size(); ++s) {
@@ -154,7 +154,7 @@ std::string python_number(float value) { return shortest_number(value); }
 std::string systems_report(const SystemsReport& report, const ReportOptions& options) {
   if (options.format == ReportFormat::kJson) return json_list(report, options);
   const Colors colors(options.color);
-  const TextTable table = table_of(report, options, colors);
+  const GridTable table = table_of(report, options, colors);
   return (options.format == ReportFormat::kText ? fancy_grid(table) : latex_table(table)) + "\n" +
          (report.paired ? explanation(report, colors) : "") + signatures(report, options);
 }

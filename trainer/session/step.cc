@@ -264,7 +264,7 @@ std::map<std::string, int64_t> vocabulary_sizes(const std::vector<Feature>& feat
 TrainStepOptions train_step_options(const Config& config, const Layouts& layouts, int64_t total_steps) {
   TrainStepOptions options;
   options.batch_size = train_batch_size(config, layouts);
-  options.microbatches = config.train.microbatches;
+  options.microbatches = config.train.microbatches.value.value_or(1);
   options.precision = precision_of(config);
   options.trainable = config.train.trainable;
   options.recompute = config.train.recompute;

@@ -140,8 +140,20 @@ std::optional<Continuation> find_continuation(Config& config, Diagnostics& diagn
   if (!old) return result;
   if (!std::holds_alternative<int64_t>(config.train.batch_size))
     config.train.batch_size = old->train.batch_size;
+  if (!config.train.microbatches.value) config.train.microbatches = old->train.microbatches;
   Comparison(config, diagnostics, result).run(*old, resolved(config));
   return result;
+}
+
+Continuation older_continuation(Config config) {
+  Diagnostics diagnostics;
+  std::optional<Continuation> older = find_continuation(config, diagnostics);
+  diagnostics.throw_if_errors();
+  if (older && older->checkpoint) return std::move(*older);
+  throw Error(ErrorKind::kCheckpoint,
+              fmt::format("{} holds no checkpoint any more, only damaged ones that were set aside",
+                          config.run.model_dir.text),
+              "`run.model_dir=NEW`");
 }
 
 }  // namespace mtf

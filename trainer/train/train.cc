@@ -190,8 +190,7 @@ void Trainer::go_on() {
     const Continuation& old = *plan_.continuation;
     if (restored(old.checkpoint->path, old.architecture_changed ? Restore::kPresent : Restore::kAll)) break;
     Diagnostics diagnostics;
-    Config config = config_;
-    plan_.continuation = find_continuation(config, diagnostics);
+    plan_.continuation = older_continuation(config_);
     check_vocabulary(session_, *plan_.continuation, diagnostics);
     diagnostics.throw_if_errors();
   }
@@ -272,6 +271,7 @@ void Trainer::report_start(const Diagnostics& diagnostics) {
   for (const std::string& warning : plan_.step.warnings) log_->warning(warning);
   for (const std::string& warning : std::exchange(damage_, {})) log_->warning(warning);
   for (const std::string& note : notes_) log_->info(note);
+  if (!plan_.microbatches.empty()) log_->info(plan_.microbatches);
   int64_t parameters = 0;
   for (const ProgramVariable& v : executor_.program().variables) {
     if (v.variable.kind == Variable::Kind::kWeight) parameters += v.variable.shape.size();

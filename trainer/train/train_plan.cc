@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "data/vocabulary/train_vocabulary.h"
 #include "engine/base/nearest.h"
 #include "trainer/checkpoint/restore.h"
 #include "trainer/decode/decoding_memory.h"
 #include "trainer/memory/memory_check.h"
+#include "trainer/memory/microbatches.h"
 #include "trainer/session/vocabulary_check.h"
 #include "trainer/train/utilization.h"
 
@@ -55,6 +57,31 @@ void warn_of_positions(const Session& session, Diagnostics& diagnostics) {
                     longest, positions));
     return;
   }
+}
+
+/// Sets train.microbatches, which is auto, to the largest number that a process has chosen, and rebuilds `step`
+/// if that changes it. `before` is the number of the run that resumes.
+void set_microbatches(Session& session, TrainStepOptions options, const MicrobatchChoice& own,
+                      const std::vector<std::string>& chosen, const std::optional<int64_t>& before,
+                      TrainPlan& plan, std::optional<TrainStep>& step) {
+  int64_t count = own.count;
+  for (const std::string& other : chosen) {
+    if (!other.empty()) count = std::max<int64_t>(count, std::stoll(other));
+  }
+  plan.microbatches =
+      count == own.count
+          ? own.reason
+          : fmt::format("train.microbatches: auto is {}: another process has less memory", count);
+  if (before && count != *before) {
+    plan.continuation->changes.push_back(
+        fmt::format("`train.microbatches` was {} and is now {}", *before, count));
+  }
+  session.config.train.microbatches.value = count;
+  if (count == options.microbatches) return;
+  options.microbatches = count;
+  Diagnostics known;  // the problems and warnings of the step without microbatches were reported
+  step = build_step(session, options, known);
+  known.throw_if_errors();
 }
 
 void check_labels(const Session& session, const std::optional<Dimension>& classes,
@@ -110,7 +137,10 @@ void check_before_texts(const Session& session, const Graph* step, Diagnostics& 
 TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
   TrainPlan plan;
   const Config& config = session.config;
+  const bool decides = !config.train.microbatches.value;
   if (!diagnostics.has_errors()) plan.continuation = find_continuation(session.config, diagnostics);
+  std::optional<int64_t> before;
+  if (decides) before = std::exchange(session.config.train.microbatches.value, std::nullopt);
   const TrainStepOptions options = train_step_options(
       config, session.layouts, planned_steps(session).value_or(std::numeric_limits<int64_t>::max()));
   std::optional<TrainStep> step = build_step(session, options, diagnostics);
@@ -126,18 +156,27 @@ TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
   warn_of_positions(session, diagnostics);
   check_labels(session, step->classes, plan.evaluation_sets);
   if (session.model->is_aligned()) session.train_data->check_aligned(config.mark("data.train"));
+  if (evaluation) plan.evaluation = compile(session, *evaluation);
+  const DecodingNeed decoding = evaluation_decoding(session, plan.evaluation_sets);
+  std::optional<MicrobatchChoice> choice;
+  if (decides) {
+    choice = choose_microbatches(session, options, plan.evaluation ? &*plan.evaluation : nullptr,
+                                 memory_use(session, true, plan.evaluation_sets, decoding.bytes), before);
+  }
+  // Every process takes part: whether their configurations are alike is found out later.
+  const std::vector<std::string> chosen =
+      session.processes->exchange("microbatches", choice ? fmt::to_string(choice->count) : "");
+  if (choice) set_microbatches(session, options, *choice, chosen, before, plan, step);
   plan.update = *options.update;
   plan.program = compile(session, *step->graph);
   plan.model_flops = model_flops(plan.program);
-  if (evaluation) plan.evaluation = compile(session, *evaluation);
   step->graph.reset();
   plan.step = std::move(*step);
   if (parameter_servers(config)) {
     plan.servers = plan_parameter_servers(session, diagnostics);
     diagnostics.throw_if_errors();
   }
-  check_memory(session, programs_of(plan), true, plan.evaluation_sets,
-               evaluation_decoding(session, plan.evaluation_sets));
+  check_memory(session, programs_of(plan), true, plan.evaluation_sets, decoding);
   return plan;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "trainer/evaluation/evaluate.h"
@@ -17,7 +18,8 @@ struct TrainPlan {
   TrainStep step;  ///< the training step without its graph
   std::vector<EvaluationSet> evaluation_sets;
   Program program;
-  double model_flops = 0;  ///< model_flops() of a step
+  double model_flops = 0;    ///< model_flops() of a step
+  std::string microbatches;  ///< a line on the decision of train.microbatches: auto; empty: none was made
   std::optional<Program> evaluation;
   std::optional<Continuation> continuation;    ///< set if run.model_dir holds a run
   std::optional<ParameterServerPlan> servers;  ///< set with train.strategy: parameter_server

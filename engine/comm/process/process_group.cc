@@ -47,6 +47,7 @@ class OneProcess : public ProcessGroup {
   Communicator& communicator() override { return communicator_; }
   void first_then_others(const std::string&, const std::function<void()>& action) override { action(); }
   std::vector<std::string> collect(const std::string&, const std::string& text) override { return {text}; }
+  std::vector<std::string> exchange(const std::string&, const std::string& text) override { return {text}; }
   void refuse(const Error& error) override { throw error; }
   void leave() override {}
   Error fail(const Error& error) noexcept override { return error; }
@@ -97,6 +98,7 @@ class SeveralProcesses final : public ProcessGroup {
   Communicator& communicator() override;
   void first_then_others(const std::string& name, const std::function<void()>& action) override;
   std::vector<std::string> collect(const std::string& name, const std::string& text) override;
+  std::vector<std::string> exchange(const std::string& name, const std::string& text) override;
   void refuse(const Error& error) override { rendezvous_.refuse(error); }
   void leave() override;
   Error fail(const Error& error) noexcept override;
@@ -257,6 +259,18 @@ std::vector<std::string> SeveralProcesses::collect(const std::string& name, cons
       return fmt::format("{} has not sent {} {}", rendezvous_.name(other), name, within());
     }));
     rendezvous_.store().set(key(other), "");  // frees the memory of the store
+  }
+  return texts;
+}
+
+std::vector<std::string> SeveralProcesses::exchange(const std::string& name, const std::string& text) {
+  const auto key = [&name](int process) { return fmt::format("exchange/{}/{}", name, process); };
+  rendezvous_.store().set(key(rank()), text);
+  std::vector<std::string> texts;
+  for (int process = 0; process < size(); ++process) {
+    texts.push_back(process == rank() ? text : await(key(process), process, [&] {
+      return fmt::format("{} has not sent {} {}", rendezvous_.name(process), name, within());
+    }));
   }
   return texts;
 }

@@ -56,6 +56,10 @@ class ProcessGroup {
   /// any thread.
   virtual std::vector<std::string> collect(const std::string& name, const std::string& text) = 0;
 
+  /// Returns the texts that all processes give under `name`, which may be used only once, by rank. It uses the
+  /// store, so it may be called before agree().
+  virtual std::vector<std::string> exchange(const std::string& name, const std::string& text) = 0;
+
   /// Tells the other processes about `error`, and throws it; from any thread, even during collectives.
   [[noreturn]] virtual void refuse(const Error& error) = 0;
 

@@ -1,4 +1,4 @@
-#include "trainer/metrics/text_table.h"
+#include "trainer/metrics/grid_table.h"
 
 #include <fmt/format.h>
 
@@ -36,7 +36,7 @@ size_t visible_width(std::string_view text) {
   return static_cast<size_t>(character_count(visible));
 }
 
-std::vector<size_t> column_widths(const TextTable& table) {
+std::vector<size_t> column_widths(const GridTable& table) {
   std::vector<size_t> widths;
   for (size_t c = 0; c < table.header.size(); ++c) {
     size_t width = visible_width(table.header[c]) + kBesideTitle;
@@ -118,7 +118,7 @@ std::string in_latex(std::string_view text) {
 
 }  // namespace
 
-std::string fancy_grid(const TextTable& table) {
+std::string fancy_grid(const GridTable& table) {
   const std::vector<size_t> widths = column_widths(table);
   const auto set = [&](const std::vector<std::string>& row) {
     std::string text;
@@ -134,7 +134,7 @@ std::string fancy_grid(const TextTable& table) {
   return text + rule(widths, "╘", "═", "╧", "╛");
 }
 
-std::string latex_table(const TextTable& table) {
+std::string latex_table(const GridTable& table) {
   const std::vector<size_t> widths = column_widths(table);
   const auto set = [&](const std::vector<std::string>& row) {
     std::vector<std::string> cells = lines_of_row(row, widths).front();

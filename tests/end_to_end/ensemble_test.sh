@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# Tests ensembles of checkpoints of one run and of several: their probabilities are the means of the members',
+# equal members decode what one of them decodes, and neither layouts nor processes change that.
+source "$2/tests/end_to_end/common.sh"
+use_python
+
+awk 'BEGIN {
+  srand(5)
+  n = split("the a red small quiet old cat dog bird man river house sees finds likes paints stone window boat song", words, " ")
+  for (i = 0; i < 640; i++) {
+    line = ""
+    for (left = 2 + int(rand() * 4); left > 0; left--) line = line (line ? " " : "") words[1 + int(rand() * n)]
+    print line
+  }
+}' > all.in
+awk '{ line = ""; for (i = NF; i > 0; i--) line = line (line ? " " : "") $i; print line }' all.in > all.out
+for side in in out; do
+  head -n 600 all.$side > train.$side
+  tail -n 40 all.$side > test.$side
+done
+cat > translate.yaml << 'YAML'
+data:
+  train: {type: parallel, inputs: train.in, targets: train.out}
+  vocabulary: {type: sentencepiece, size: 300}
+  sequence_length: 48
+  cache: cache
+model:
+  type: bitransformer
+  d_model: 32
+  max_length: 48
+  layer_defaults:
+    SelfAttention: {num_heads: 4, key_value_size: 8}
+    EncDecAttention: {num_heads: 4, key_value_size: 8}
+    DenseReluDense: {hidden_size: 64}
+  encoder: {num_layers: 1, block: [SelfAttention, DenseReluDense]}
+  decoder: {num_layers: 1, block: [SelfAttention, EncDecAttention, DenseReluDense]}
+train: {steps: 300, batch_size: 16, log_every: 100}
+checkpoint: {every: 100, keep_last: 3}
+YAML
+expect_exit 0 "$mtf_train" translate.yaml run.model_dir=a
+mkdir b
+cp a/vocabulary.model b
+expect_exit 0 "$mtf_train" translate.yaml run.model_dir=b run.seed=2
+
+# decode MODE ARGUMENT...: prints the results; standard error is written to $work/said.
+decode() {
+  local mode=$1
+  shift
+  "$mtf_train" a/config.yaml run.mode="$mode" "$@" 2> "$work/said" || { cat "$work/said" >&2; fail "$mode $*"; }
+}
+expect_same_file() { cmp -s "$1" "$2" || { diff "$1" "$2" | head -n 5 >&2; fail "$3"; }; }
+input=(infer.input=test.in infer.format=jsonl)
+both=("infer.checkpoint=[200, 300, b]" infer.ensemble=true)
+
+# ---- Equal members ----
+for method in greedy beam "{type: sample, samples: 2}"; do
+  decode infer "${input[@]}" "infer.method=$method" > one
+  for members in "[300, 300]" "[300, 300, a]"; do
+    decode infer "${input[@]}" "infer.method=$method" "infer.checkpoint=$members" infer.ensemble=true > same
+    expect_same_file same one "an ensemble of equal members decodes something else: $method $members"
+  done
+done
+grep -q "^the ensemble of step 300, step 300 and a/checkpoints/step-00000300: 40 lines" said || fail "the report does not name the members: $(cat said)"
+
+# ---- Different members: probabilities ----
+decode infer "${input[@]}" "${both[@]}" infer.method=greedy > greedy
+decode infer "${input[@]}" "${both[@]}" > beam
+! cmp -s greedy one || fail "different members decode what one of them decodes"
+"$python" -c 'import json; [print(json.loads(line)["text"]) for line in open("greedy")]' > greedy.txt
+per_token=(score.inputs=test.in score.targets=greedy.txt score.per_token=true)
+decode score "${per_token[@]}" score.checkpoint=200 > member_0
+decode score "${per_token[@]}" score.checkpoint=300 > member_1
+decode score "${per_token[@]}" score.checkpoint=b > member_2
+decode score "${per_token[@]}" "score.checkpoint=[200, 300, b]" score.ensemble=true > ensemble
+decode score "${per_token[@]}" "score.checkpoint=[200, 300, b]" score.ensemble=true score.ensemble_reduce=mean_logit > logits
+! cmp -s ensemble logits || fail "mean_logit is mean_prob"
+"$python" - << 'END'
+import json, math
+def load(name): return [json.loads(line) for line in open(name)]
+members = [load(f"member_{i}") for i in range(3)]
+worst = compared = 0
+for of_ensemble, decoded, *each in zip(load("ensemble"), load("greedy"), *members, strict=True):
+    for i, actual in enumerate(of_ensemble["log_probs"]):
+        wanted = math.log(sum(math.exp(member["log_probs"][i]) for member in each) / 3)
+        worst = max(worst, abs(actual - wanted))
+    assert abs(of_ensemble["log_prob"] - sum(of_ensemble["log_probs"])) < 1e-4
+    if decoded["pieces"] == of_ensemble["pieces"]:
+        compared += 1
+        assert max(abs(x - y) for x, y in zip(decoded["log_probs"], of_ensemble["log_probs"])) < 1e-4
+print(f"the largest difference from the mean of the probabilities is {worst:.2g}")
+assert worst < 5e-6, worst
+assert compared > 20, compared
+END
+
+# ---- Layouts and processes ----
+"$python" - > strip.py << 'END'
+print("import json, sys\nfor line in sys.stdin: print(json.loads(line)['text'])")
+END
+for method in greedy beam; do
+  "$python" strip.py < $method > $method.texts
+  for layout in "x:2 batch:x" "y:2 heads:y;d_ff:y;vocab:y" "x:2;y:2 batch:x;heads:y;d_ff:y" "x:8 batch:x"; do
+    read -r mesh rules <<< "$layout"
+    decode infer "${input[@]}" "${both[@]}" infer.method=$method mesh="$mesh" layout="$rules" | "$python" strip.py > split
+    expect_same_file split $method.texts "$method: other texts with $layout"
+  done
+  expect_exit 0 "$(dirname "$mtf_train")/mtf-launch" -n 2 "$mtf_train" a/config.yaml run.mode=infer "${input[@]}" "${both[@]}" \
+    infer.method=$method mesh=x:2 layout=batch:x infer.output=processes
+  "$python" strip.py < processes > split
+  expect_same_file split $method.texts "$method: other texts with two processes"
+done
+
+# ---- All checkpoints, one output ----
+decode infer infer.input=test.in infer.checkpoint=all infer.ensemble=true infer.output="all.{step}"
+[ -s all.300 ] || fail "the step of an ensemble is not the newest"
+
+# ---- Refusals ----
+expect_exit 2 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in infer.ensemble=true
+expect_text "\`infer.ensemble\` needs several checkpoints, and \`infer.checkpoint\` is one"
+expect_exit 2 "$mtf_train" a/config.yaml run.mode=score score.targets=test.in score.ensemble=true "score.checkpoint=[300]"
+expect_text "\`score.ensemble\` needs several checkpoints"
+expect_exit 2 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in "infer.checkpoint=[300, a]" "infer.output=x.{step}"
+expect_text "are both of step 300 and would write into one output"
+expect_exit 1 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in infer.ensemble=true "infer.checkpoint=[300, 150]"
+expect_text "has no checkpoint of step 150"
+mkdir wide
+cp a/vocabulary.model wide
+expect_exit 0 "$mtf_train" translate.yaml run.model_dir=wide train.steps=1 model.layer_defaults.DenseReluDense.hidden_size=96
+expect_exit 1 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in infer.ensemble=true "infer.checkpoint=[300, wide]"
+expect_text "a/checkpoints/step-00000300 and wide/checkpoints/step-00000001 are checkpoints of unlike models: \`"
+mkdir deep
+cp a/vocabulary.model deep
+expect_exit 0 "$mtf_train" translate.yaml run.model_dir=deep train.steps=1 model.decoder.num_layers=2
+expect_exit 1 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in infer.ensemble=true "infer.checkpoint=[300, deep]"
+expect_text "the first lacks the variable \`decoder/block_001/"
+expect_exit 0 "$mtf_train" translate.yaml run.model_dir=other train.steps=1 data.vocabulary.size=290
+expect_exit 1 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in infer.ensemble=true "infer.checkpoint=[300, other]"
+expect_text "was trained with another vocabulary"
+echo "ok"

@@ -1,0 +1,164 @@
+// Ensembles: members that agree decode what each of them decodes, an ensemble of different members predicts the
+// mean of their probabilities (or logits), and no layout changes that.
+#include "trainer/decode/ensemble.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "tests/trainer/decode_testing.h"
+
+namespace mtf::testing {
+namespace {
+
+constexpr int64_t kEnsembleIds = 14;
+constexpr const char* kEnsembleMember =
+    "{type: bitransformer, d_model: 8, max_length: 16, vocab_divisor: 4, "
+    "layer_defaults: {SelfAttention: {num_heads: 2, key_value_size: 4}, "
+    "EncDecAttention: {num_heads: 2, key_value_size: 4}, DenseReluDense: {hidden_size: 8}}, "
+    "encoder: {num_layers: 1, block: [SelfAttention, DenseReluDense]}, "
+    "decoder: {num_layers: 1, block: [SelfAttention, EncDecAttention, DenseReluDense]}}";
+
+std::vector<GivenText> texts_for_ensembles() {
+  std::vector<GivenText> given;
+  for (int32_t row = 0; row < 5; ++row) {
+    GivenText text{.inputs = {}, .prefix = {}, .limit = 6 + row, .number = static_cast<uint64_t>(row)};
+    for (int32_t i = 0; i < 2 + row; ++i) text.inputs.push_back(2 + (7 * i + row) % 12);
+    text.inputs.push_back(kEosId);
+    if (row == 3) text.prefix = {4, 5};
+    given.push_back(std::move(text));
+  }
+  return given;
+}
+
+/// A model, and an ensemble of models with its weights times the given factors.
+class EnsembleRun {
+ public:
+  explicit EnsembleRun(const std::vector<double>& sizes, const Layouts& layout = Layouts::single(),
+                       EnsembleMean mean = EnsembleMean::kProbabilities)
+      : ensemble_{static_cast<int64_t>(sizes.size()), mean} {
+    for (const double size : sizes) {
+      members_.push_back(std::make_unique<DecodeRun>(kEnsembleMember, kEnsembleIds, layout));
+      members_.back()->set_varied(size);
+    }
+    const Session& session = members_[0]->session();
+    all_ = std::make_unique<VariableStore>(*session.backend, session.layouts.mesh,
+                                           std::vector<ProgramVariable>(), variable_store_options(session));
+    for (size_t i = 0; i < members_.size(); ++i)
+      all_->share_as(member_name(static_cast<int64_t>(i)) + "/", members_[i]->weights());
+  }
+
+  DecodeRun& member(size_t i) { return *members_[i]; }
+  std::vector<Written> decode(const DecodeOptions& options) {
+    DecodePrograms programs(members_[0]->session(), ensemble_);
+    return Decoder(programs, *all_, options).decode(texts_for_ensembles());
+  }
+  /// Returns the log-probabilities of the first token behind the prefixes of some texts, of one member, or of
+  /// the ensemble (-1).
+  Values first_log_probs(int member) {
+    const Session& session = members_[0]->session();
+    DecodePrograms programs(session, member < 0 ? ensemble_ : Ensemble{});
+    VariableStore& weights = member < 0 ? *all_ : members_[static_cast<size_t>(member)]->weights();
+    DecodePlan plan{.sizes = {.texts = 4, .inputs = 6, .prefix = 1, .memory = 16},
+                    .answer = DecodeAnswer::kLogProbs};
+    DecodeStage stage(programs, weights, plan);
+    std::vector<int32_t> inputs;
+    for (int32_t i = 0; i < 24; ++i) inputs.push_back(2 + i * 5 % 12);
+    const std::vector<int32_t> zeros(4);
+    Executor& prefill = stage.prefill();
+    prefill.feed("inputs", inputs.data());
+    for (const char* name : {"prefix", "position", "prompt"}) prefill.feed(name, zeros.data());
+    prefill.run(0);
+    return from_host(prefill.fetch("log_probs"));
+  }
+
+ private:
+  Ensemble ensemble_;
+  std::vector<std::unique_ptr<DecodeRun>> members_;
+  std::unique_ptr<VariableStore> all_;
+};
+
+void expect_equal_texts(const std::vector<Written>& actual, const std::vector<Written>& expected,
+                        float tolerance) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t text = 0; text < actual.size(); ++text) {
+    ASSERT_EQ(actual[text].size(), expected[text].size());
+    for (size_t i = 0; i < actual[text].size(); ++i) {
+      EXPECT_EQ(actual[text][i].tokens, expected[text][i].tokens) << "text " << text;
+      for (size_t token = 0; token < actual[text][i].log_probs.size(); ++token)
+        EXPECT_NEAR(actual[text][i].log_probs[token], expected[text][i].log_probs[token], tolerance);
+    }
+  }
+}
+
+const std::vector<DecodeOptions>& decoding_methods() {
+  static const std::vector<DecodeOptions> all = {
+      {.method = GreedyMethod{}},
+      {.method = BeamMethod{}, .beam_size = 3, .n_best = 3},
+      {.method = SampleMethod{.samples = 2}},
+  };
+  return all;
+}
+
+TEST(Ensemble, MembersThatAgreeDecodeWhatEachOfThemDecodes) {
+  for (const size_t members : {2, 3}) {
+    EnsembleRun run(std::vector<double>(members, 0.9));
+    for (const DecodeOptions& options : decoding_methods())
+      expect_equal_texts(run.decode(options), run.member(0).decode(texts_for_ensembles(), options), 0);
+  }
+}
+
+TEST(Ensemble, PredictsTheMeanOfTheProbabilities) {
+  EnsembleRun run({0.9, 0.4, 0.7});
+  const Values actual = run.first_log_probs(-1), a = run.first_log_probs(0), b = run.first_log_probs(1),
+               c = run.first_log_probs(2);
+  ASSERT_FALSE(actual.empty());
+  int finite = 0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const double mean = (std::exp(a[i]) + std::exp(b[i]) + std::exp(c[i])) / 3;
+    if (mean == 0) {
+      EXPECT_EQ(actual[i], -std::numeric_limits<double>::infinity());  // padding of the vocabulary
+      continue;
+    }
+    EXPECT_NEAR(actual[i], std::log(mean), 2e-6);
+    EXPECT_GT(std::abs(a[i] - b[i]) + std::abs(b[i] - c[i]), 1e-5);
+    ++finite;
+  }
+  EXPECT_EQ(finite, 4 * kEnsembleIds);
+}
+
+TEST(Ensemble, MeanLogitPredictsTheSoftmaxOfTheMeanOfTheLogits) {
+  EnsembleRun run({0.9, 0.4}, Layouts::single(), EnsembleMean::kLogits);
+  const Values actual = run.first_log_probs(-1), a = run.first_log_probs(0), b = run.first_log_probs(1);
+  const size_t columns = actual.size() / 4;
+  for (size_t row = 0; row < 4; ++row) {
+    // A shift of all logits changes no probability, so log-probabilities stand for logits. The padding of the
+    // vocabulary, part of the sum as well, makes the sum a little larger than that of the known tokens.
+    const auto mean = [&](size_t token) { return (a[row * columns + token] + b[row * columns + token]) / 2; };
+    for (size_t token = 1; token < kEnsembleIds; ++token)
+      EXPECT_NEAR(actual[row * columns + token] - actual[row * columns], mean(token) - mean(0), 2e-6);
+  }
+}
+
+TEST(Ensemble, DecodesAlikeOnEveryLayout) {
+  const std::vector<std::pair<std::string, std::string>> all = {
+      {"x:2", "batch:x"},
+      {"y:2", "heads:y;d_ff:y;vocab:y"},
+      {"x:2;y:2", "batch:x;heads:y;d_ff:y;vocab:y"},
+      {"x:2;y:2", "batch:x;d_model:y"},
+      {"x:8", "batch:x"},
+  };
+  EnsembleRun alone({0.9, 0.4});
+  for (const DecodeOptions& options : decoding_methods()) {
+    const std::vector<Written> expected = alone.decode(options);
+    for (const auto& [mesh, layout] : all) {
+      SCOPED_TRACE(mesh + " " + layout);
+      EnsembleRun run({0.9, 0.4}, layouts(mesh, layout));
+      expect_equal_texts(run.decode(options), expected, 1e-5F);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mtf::testing

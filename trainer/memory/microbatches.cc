@@ -1,0 +1,105 @@
+#include "trainer/memory/microbatches.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "trainer/memory/memory_check.h"
+#include "trainer/report/progress.h"
+
+namespace mtf {
+namespace {
+
+constexpr const char* kKey = "train.microbatches: auto is";
+
+class Choice {
+ public:
+  Choice(const Session& session, TrainStepOptions options, const Program* evaluation, const MemoryUse& use)
+      : session_(session),
+        options_(std::move(options)),
+        evaluation_(evaluation),
+        use_(use),
+        limit_(memory_limit(session.config)) {}
+
+  MicrobatchChoice run(const std::optional<int64_t>& before) {
+    const std::vector<int64_t> counts = divisors();
+    if (before && std::ranges::find(counts, *before) != counts.end() && fits(*before))
+      return {*before, fmt::format("{} {}, as in the run so far", kKey, *before)};
+    if (fits(1)) return {1, fmt::format("{} 1: the batch fits as a whole{}", kKey, numbers(1))};
+    const int64_t most = counts.back();
+    if (fits(most)) {
+      // Each of them is tried, since some layers cannot work on a batch of every size.
+      for (size_t i = 1; i < counts.size(); ++i) {
+        if (fits(counts[i]))
+          return {counts[i], fmt::format("{} {}: fewer do not fit{}", kKey, counts[i], numbers(counts[i]))};
+      }
+    }
+    return {most, fmt::format("{} {}: no number fits{}", kKey, most, numbers(most))};
+  }
+
+ private:
+  /// Returns the numbers of microbatches that divide the batch and leave each microbatch divisible by the
+  /// number of parts into which the layout splits it.
+  std::vector<int64_t> divisors() const {
+    const int64_t batch = options_.batch_size,
+                  parts = LayoutMap(session_.layouts.mesh, session_.layouts.activation)
+                              .parts(std::string(kBatch));
+    std::vector<int64_t> counts;
+    for (int64_t n = 1; n <= batch / parts; ++n) {
+      if (batch % n == 0 && batch / n % parts == 0) counts.push_back(n);
+    }
+    return counts;
+  }
+
+  /// Returns the bytes that the run needs; nullopt if the step cannot be built with so many microbatches.
+  std::optional<int64_t> need(int64_t count) {
+    const auto [found, added] = needs_.emplace(count, std::nullopt);
+    if (!added) return found->second;
+    options_.microbatches = count;
+    try {
+      const TrainStep step = build_train_step(*session_.model, session_.train_data->features(), options_);
+      Diagnostics diagnostics;
+      check_layouts(*step.graph, session_.layouts, diagnostics);
+      if (diagnostics.has_errors()) return std::nullopt;
+      const Program program = compile(session_, *step.graph);
+      std::vector<const Program*> programs{&program};
+      if (evaluation_ != nullptr) programs.push_back(evaluation_);
+      found->second = memory_need(session_, programs, use_).total();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kConfig) throw;
+    }
+    return found->second;
+  }
+
+  bool fits(int64_t count) {
+    const std::optional<int64_t> bytes = need(count);
+    return bytes && *bytes <= limit_.bytes;
+  }
+
+  /// Returns " (the run needs 1.2 GB and may take 2 GB: run.memory_limit)".
+  std::string numbers(int64_t count) {
+    const std::optional<int64_t> bytes = need(count);
+    if (!bytes) return {};
+    return fmt::format(" (the run needs {} and may take {}: {})", bytes_text(static_cast<double>(*bytes)),
+                       bytes_text(static_cast<double>(limit_.bytes)), limit_.source);
+  }
+
+  const Session& session_;
+  TrainStepOptions options_;
+  const Program* evaluation_;
+  const MemoryUse& use_;
+  const MemoryLimit limit_;
+  std::map<int64_t, std::optional<int64_t>> needs_;  ///< by the number of microbatches
+};
+
+}  // namespace
+
+MicrobatchChoice choose_microbatches(const Session& session, TrainStepOptions options,
+                                     const Program* evaluation, const MemoryUse& use,
+                                     const std::optional<int64_t>& before) {
+  return Choice(session, std::move(options), evaluation, use).run(before);
+}
+
+}  // namespace mtf

@@ -1,0 +1,28 @@
+// Decides `train.microbatches: auto`: the fewest microbatches with which a run fits into the memory.
+//
+//   const MicrobatchChoice choice = choose_microbatches(session, options, evaluation, use, {});
+//   options.microbatches = choice.count;
+//   log(choice.reason);   // "train.microbatches: auto is 4: with 2 the run would need 1.2 GB, ..."
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "trainer/memory/need.h"
+
+namespace mtf {
+
+struct MicrobatchChoice {
+  int64_t count = 1;
+  std::string reason;  ///< one line for the log
+};
+
+/// Returns the least number of microbatches, among those that divide the batch as it is laid out, with which
+/// the training step of `options` and `evaluation` (null: none) fit into the memory of this process; where
+/// none does, the largest number. If `before`, the number of the run so far, fits, it is returned.
+/// The step of `options` must be legal without microbatches.
+MicrobatchChoice choose_microbatches(const Session& session, TrainStepOptions options,
+                                     const Program* evaluation, const MemoryUse& use,
+                                     const std::optional<int64_t>& before);
+
+}  // namespace mtf
