@@ -1,7 +1,7 @@
 // Eigenvectors by Eigen's solver (tridiagonalisation and implicit QR steps, in float64), and orthogonal iteration by its
 // product and its blocked Householder QR. One task does one matrix, so that threads do not matter; the cache sizes by
-// which Eigen cuts products are fixed, so that the machine does not matter either. 0.1 s for a step of iteration and
-// 0.4 s for all eigenvectors of a float32 matrix of 512 rows, on one 2.1 GHz core.
+// which Eigen cuts products are fixed, so that the machine does not matter either. For a float32 matrix of 512 rows, on
+// one core of an AMD EPYC: 0.02 s for a step of iteration, 0.11 s for all eigenvectors.
 #include "engine/ops/eigenbasis.h"
 
 #include <Eigen/Eigenvalues>
