@@ -144,6 +144,11 @@ grep -Eq 'layer_1/kernel` .* is split along `[a-z]+`: 0 to [0-9]+ at 0, [0-9]+ t
 cmp <(sed 's/"time.*//' one_of_3/metrics.jsonl) <(sed 's/"time.*//' sync_2_3/metrics.jsonl) || fail "the metrics differ"
 diff <(sed 's/"seconds.*//' one_of_3/evaluate.jsonl) <(sed 's/"seconds.*//' sync_2_3/evaluate.jsonl) ||
   fail "the evaluations differ"
+# An optimizer that is not elementwise keeps its weights whole.
+soap="optimizer={type: soap, precondition_frequency: 4}"
+alone one_soap mesh=all:2 layout=batch:all train.steps=12 "$soap" learning_rate=0.003
+together sync_soap 2 2 "$sync" mesh=all:2 layout=batch:all train.steps=12 "$soap" learning_rate=0.003
+same_weights one_soap sync_soap
 # Patterns place the variables that they match; the others are placed by size.
 together patterns 2 3 "$sync" mesh=all:3 layout=batch:all train.steps=12 "$adam" learning_rate=0.001 \
   train.ema_decay=0.9 "train.strategy.placement={layer_1: 1}"

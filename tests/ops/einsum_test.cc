@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <Eigen/Core>
 #include <numeric>
 #include <random>
 
@@ -137,6 +138,70 @@ TEST(Einsum, AgreesWithTheDefinitionForLargerProducts) {
     const std::vector<Shape> shapes{shuffled({batch, rows, summed}), shuffled({batch, columns, summed})};
     expect_einsum(shapes, shuffled({batch, rows, columns}), DType::kFloat32, 3e-6, trial);
     expect_einsum(shapes, shuffled({batch, rows, columns}), DType::kBFloat16, 2e-2, trial);
+  }
+}
+
+using EigenMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic>;
+
+/// Returns the matrix of entry `batch` (its row-major index) of a tensor, whose rows and columns are the row-major
+/// indices of the dimensions `rows` and `columns`.
+EigenMatrix matrix_of(const Shape& shape, const Values& values, const Shape& batches, int64_t batch,
+                      const Shape& rows, const Shape& columns) {
+  const auto offset = [&shape](const Shape& dimensions, int64_t index) {
+    int64_t result = 0;
+    for (int axis = dimensions.rank(); axis-- > 0; index /= dimensions[axis].size) {
+      result += index % dimensions[axis].size * shape.strides()[*shape.find(dimensions[axis].name)];
+    }
+    return result;
+  };
+  EigenMatrix matrix(rows.size(), columns.size());
+  for (int64_t r = 0; r < rows.size(); ++r) {
+    for (int64_t c = 0; c < columns.size(); ++c) {
+      matrix(r, c) = values[offset(batches, batch) + offset(rows, r) + offset(columns, c)];
+    }
+  }
+  return matrix;
+}
+
+TEST(Einsum, GivesTheMatrixProductsOfEigen) {
+  std::mt19937 generator(3);
+  for (unsigned trial = 0; trial < 200; ++trial) {
+    const auto random_group = [&](const std::string& name, int least, int most, int64_t largest) {
+      std::vector<Dimension> dimensions;
+      const int count = std::uniform_int_distribution<int>(least, most)(generator);
+      for (int n = 0; n < count; ++n) {
+        dimensions.push_back(
+            {name + std::to_string(n), std::uniform_int_distribution<int64_t>(1, largest)(generator)});
+      }
+      return Shape(dimensions);
+    };
+    const auto shuffled = [&](const Shape& shape) {
+      std::vector<Dimension> dimensions = shape.dimensions();
+      std::shuffle(dimensions.begin(), dimensions.end(), generator);
+      return Shape(dimensions);
+    };
+    const Shape batches = random_group("batch", 0, 2, 3), rows = random_group("row", 0, 2, 9),
+                columns = random_group("column", 0, 2, 9), summed = random_group("sum", 1, 3, 6);
+    const Shape a = shuffled(batches + rows + summed), b = shuffled(batches + summed + columns),
+                y = shuffled(batches + rows + columns);
+    const Values as = random_values(a.size(), 2 * trial), bs = random_values(b.size(), 2 * trial + 1);
+    for (const DType dtype : {DType::kFloat64, DType::kFloat32}) {
+      Graph graph;
+      const Tensor product = einsum({graph.input("a", a, dtype), graph.input("b", b, dtype)}, y);
+      const Values ys = evaluate(graph, {product}, {{"a", as}, {"b", bs}})[0];
+      for (int64_t batch = 0; batch < batches.size(); ++batch) {
+        const EigenMatrix left = matrix_of(a, as, batches, batch, rows, summed);
+        const EigenMatrix right = matrix_of(b, bs, batches, batch, summed, columns);
+        const EigenMatrix expected = left * right, actual = matrix_of(y, ys, batches, batch, rows, columns);
+        // A sum's rounding errors are relative to the sum of the products' magnitudes.
+        const EigenMatrix scale = left.cwiseAbs() * right.cwiseAbs();
+        const double epsilon = dtype == DType::kFloat64 ? 0x1p-52 : 0x1p-23;
+        const double errors =
+            ((actual - expected).cwiseAbs().array() - 8 * epsilon * scale.array()).maxCoeff();
+        ASSERT_LE(errors, 0) << a.to_string() << " " << b.to_string() << " -> " << y.to_string() << " "
+                             << name_of(dtype);
+      }
+    }
   }
 }
 

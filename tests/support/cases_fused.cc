@@ -1,9 +1,11 @@
 // Cases of contractions, softmax, losses, normalization and optimizer updates.
 #include "engine/ops/adafactor.h"
 #include "engine/ops/cross_entropy.h"
+#include "engine/ops/eigenbasis.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/normalization.h"
 #include "engine/ops/optimizer_updates.h"
+#include "engine/ops/reshape.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/unary.h"
 #include "tests/support/operation_cases.h"
@@ -143,6 +145,29 @@ const CaseRegistration factored_adafactor(
 
 const CaseRegistration unfactored_adafactor("stop_gradient adafactor_second_moment", [](CaseBuilder& c) {
   return adafactor_case(c, {.clipping_threshold = 0.5});
+});
+
+/// Symmetric matrices with distinct eigenvalues, one for each entry of `stack`.
+Tensor gram_matrices(CaseBuilder& c) {
+  const Tensor x = c.input("x", {stack, d, hidden}, -2, 2);
+  return einsum({x, rename(x, "d", "vectors")}, {stack, d, {"vectors", d.size}});
+}
+
+const CaseRegistration eigenvectors_case("stop_gradient eigenbasis", [](CaseBuilder& c) {
+  const Tensor x = gram_matrices(c);
+  const Tensor nothing =
+      c.values("nothing", x.shape(), c.floating, Values(static_cast<size_t>(x.shape().size())));
+  return stopped({eigenbasis(x, nothing, c.input("due", {}, 0, 1), "d", "vectors")});
+});
+
+const CaseRegistration orthogonal_iteration_case("stop_gradient eigenbasis", [](CaseBuilder& c) {
+  const Tensor x = gram_matrices(c);
+  return stopped({eigenbasis(x, c.input("basis", x.shape()), c.input("due", {}, 0.5, 1), "d", "vectors")});
+});
+
+const CaseRegistration kept_basis_case("stop_gradient eigenbasis", [](CaseBuilder& c) {
+  const Tensor x = gram_matrices(c);
+  return stopped({eigenbasis(x, c.input("basis", x.shape()), c.input("due", {}, -1, 0), "d", "vectors")});
 });
 
 const CaseRegistration all_finite_case("stop_gradient all_finite", [](CaseBuilder& c) {

@@ -28,6 +28,7 @@ mtf_require_package(ZLIB zlib1g-dev zlib-devel zlib)
 mtf_require_package(ICU libicu-dev libicu-devel icu COMPONENTS uc)
 mtf_require_package(pugixml libpugixml-dev pugixml-devel pugixml)
 mtf_require_package(Gloo libgloo-dev gloo-devel gloo CONFIG)
+mtf_require_package(Eigen3 libeigen3-dev eigen3-devel eigen NO_MODULE)
 mtf_require_package(OpenSSL libssl-dev openssl-devel openssl COMPONENTS Crypto)
 
 # Header-only. libprotobuf is not used: Debian's libsentencepiece exports an older one, and they cannot be in one process.

@@ -1,34 +1,49 @@
 // Adam (Kingma and Ba 2015, algorithm 1), with bias correction and, as BERT has it, without (Devlin et al. 2018).
+#include "trainer/optimizer/optimizers/adam.h"
+
 #include <cmath>
 
-#include "engine/ops/optimizer_updates.h"
-#include "trainer/optimizer/optimizer.h"
-
 namespace mtf {
+
+std::function<double(int64_t step)> bias_correction(double beta) {
+  return [beta](int64_t step) { return 1 / (1 - std::pow(beta, static_cast<double>(step) + 1)); };
+}
+
+Tensor AdamBase::adam(UpdateContext& context, const WeightUpdate& w, const BiasCorrection& correction) const {
+  const double scale = scale_of(w.variable);
+  const AdamOptions options{
+      .beta1 = beta1, .beta2 = beta2, .epsilon = epsilon / scale, .weight_decay = w.decay / scale};
+  const Variable& m = context.slot(w.variable.name + "/adam_m", w.variable.shape);
+  const Variable& v = context.slot(w.variable.name + "/adam_v", w.variable.shape);
+  const AdamUpdate u = adam_update(w.weight, w.gradient, context.read(m), context.read(v),
+                                   context.learning_rate(scale), options, correction);
+  context.assign(m, u.first_moment);
+  context.assign(v, u.second_moment);
+  return u.weight;
+}
+
+Tensor AdamBase::corrected_adam(UpdateContext& context, const WeightUpdate& w) const {
+  const Tensor second = context.scalar("optimizer/second_moment_correction", bias_correction(beta2));
+  return adam(context, w, {first_moment_correction(context), second});
+}
+
+Tensor AdamBase::first_moment_correction(UpdateContext& context) const {
+  return context.scalar("optimizer/first_moment_correction", bias_correction(beta1));
+}
+
+void describe_adam(config::Visitor& visit, AdamBase& options, const char* beta1) {
+  visit("beta1", options.beta1, beta1, kDecayRate);
+  visit("beta2", options.beta2, "decay of the mean of squared gradients", kDecayRate);
+  visit("epsilon", options.epsilon, "added to the root of the second moment", config::positive);
+  visit(
+      "scaled_steps", options.scaled_steps,
+      "steps of embeddings, learned positions and queries are as long as in models whose embeddings have "
+      "variance 1 / d_model and whose queries are scaled after their projection, for which rates of Adam are "
+      "usually given; false: all weights take steps of one length, as in Mesh TensorFlow");
+  describe_common(visit, options);
+}
+
 namespace {
-
-struct AdamBase : OptimizerOptions {
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  bool scaled_steps = true;
-
- protected:
-  /// Adam on weight / scale: with w = scale * u, u's gradient is scale times w's, so that w's step is scale times as
-  /// long, its epsilon 1 / scale, while the decay keeps its rate.
-  Tensor adam(UpdateContext& context, const WeightUpdate& w, const BiasCorrection& correction) const {
-    const double scale = scaled_steps ? w.variable.step_scale : 1;
-    const AdamOptions options{
-        .beta1 = beta1, .beta2 = beta2, .epsilon = epsilon / scale, .weight_decay = w.decay / scale};
-    const Variable& m = context.slot(w.variable.name + "/adam_m", w.variable.shape);
-    const Variable& v = context.slot(w.variable.name + "/adam_v", w.variable.shape);
-    const AdamUpdate u = adam_update(w.weight, w.gradient, context.read(m), context.read(v),
-                                     context.learning_rate(scale), options, correction);
-    context.assign(m, u.first_moment);
-    context.assign(v, u.second_moment);
-    return u.weight;
-  }
-};
 
 struct Adam final : AdamBase {
   static constexpr std::string_view type_name = "adam";
@@ -38,11 +53,7 @@ struct Adam final : AdamBase {
       CommonName{"rmsprop", "`adam`, or `{type: adam, beta1: 0}`"}};
 
   Tensor update(UpdateContext& context, const WeightUpdate& w) const override {
-    const auto correction = [](double beta) {
-      return [beta](int64_t step) { return 1 / (1 - std::pow(beta, static_cast<double>(step) + 1)); };
-    };
-    const Tensor first = context.scalar("optimizer/first_moment_correction", correction(beta1));
-    return adam(context, w, {first, context.scalar("optimizer/second_moment_correction", correction(beta2))});
+    return corrected_adam(context, w);
   }
 };
 
@@ -56,18 +67,6 @@ struct AdamWeightDecay final : AdamBase {
 
   Tensor update(UpdateContext& context, const WeightUpdate& w) const override { return adam(context, w, {}); }
 };
-
-void describe_adam(config::Visitor& visit, AdamBase& options, const char* beta1) {
-  visit("beta1", options.beta1, beta1, kDecayRate);
-  visit("beta2", options.beta2, "decay of the mean of squared gradients", kDecayRate);
-  visit("epsilon", options.epsilon, "added to the root of the second moment", config::positive);
-  visit(
-      "scaled_steps", options.scaled_steps,
-      "steps of embeddings, learned positions and queries are as long as in models whose embeddings have "
-      "variance 1 / d_model and whose queries are scaled after their projection, for which rates of Adam are "
-      "usually given; false: all weights take steps of one length, as in Mesh TensorFlow");
-  describe_common(visit, options);
-}
 
 void describe(config::Visitor& visit, Adam& options) {
   describe_adam(visit, options, "decay of the mean of gradients");

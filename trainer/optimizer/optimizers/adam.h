@@ -1,0 +1,33 @@
+// What the optimizers of Adam's family share: the options, and Adam's update of one variable.
+#pragma once
+
+#include <functional>
+
+#include "engine/ops/optimizer_updates.h"
+#include "trainer/optimizer/optimizer.h"
+
+namespace mtf {
+
+struct AdamBase : OptimizerOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  bool scaled_steps = true;
+
+ protected:
+  /// The factor `scale` of Adam on weight / scale: with w = scale * u, u's gradient is scale times w's, so that w's step
+  /// is scale times as long, its epsilon 1 / scale, while the decay keeps its rate.
+  double scale_of(const Variable& variable) const { return scaled_steps ? variable.step_scale : 1; }
+  Tensor adam(UpdateContext& context, const WeightUpdate& w, const BiasCorrection& correction) const;
+  /// Adam with the corrections of Kingma and Ba.
+  Tensor corrected_adam(UpdateContext& context, const WeightUpdate& w) const;
+  Tensor first_moment_correction(UpdateContext& context) const;
+};
+
+/// 1 / (1 - beta^T), where T - 1 is the step.
+std::function<double(int64_t step)> bias_correction(double beta);
+
+/// The keys of AdamBase and those that all optimizers have; `beta1` is the help of that key.
+void describe_adam(config::Visitor& visit, AdamBase& options, const char* beta1);
+
+}  // namespace mtf
