@@ -1,6 +1,5 @@
 // Adam (Kingma and Ba 2015, algorithm 1), with bias correction and, as BERT has it, without (Devlin et al. 2018).
-#include <cmath>
-
+#include "engine/base/reproducible_math.h"
 #include "engine/ops/optimizer_updates.h"
 #include "trainer/optimizer/optimizer.h"
 
@@ -39,7 +38,8 @@ struct Adam final : AdamBase {
 
   Tensor update(UpdateContext& context, const WeightUpdate& w) const override {
     const auto correction = [](double beta) {
-      return [beta](int64_t step) { return 1 / (1 - std::pow(beta, static_cast<double>(step) + 1)); };
+      return
+          [beta](int64_t step) { return 1 / (1 - reproducible::pow(beta, static_cast<double>(step) + 1)); };
     };
     const Tensor first = context.scalar("optimizer/first_moment_correction", correction(beta1));
     return adam(context, w, {first, context.scalar("optimizer/second_moment_correction", correction(beta2))});
