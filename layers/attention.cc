@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "engine/base/reproducible_math.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/concat.h"
@@ -109,7 +110,7 @@ Tensor rotate(const Tensor& x, const Tensor& position, double base) {
   Graph& graph = x.graph();
   const Dimension pairs{"d_kv", half};
   const Tensor index = cast(range(graph, pairs), DType::kFloat32);
-  const Tensor frequency = exp(scalar_multiply(index, -std::log(base) / static_cast<double>(half)));
+  const Tensor frequency = exp(scalar_multiply(index, -reproducible::log(base) / static_cast<double>(half)));
   const Tensor angle = multiply(cast(position, DType::kFloat32), frequency, position.shape() + Shape{pairs});
   const Tensor c = cast(cos(angle), x.dtype()), s = cast(sin(angle), x.dtype());
   const Tensor first = slice(x, "d_kv", 0, half), second = slice(x, "d_kv", half, half);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "engine/base/reproducible_math.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/indexing.h"
@@ -54,7 +55,7 @@ Tensor sinusoid_positions(Context& context, const Tensor& position, const Dimens
   // cut, so that any of them may be split.
   Graph& graph = context.graph();
   const int64_t half = model.size / 2;
-  const double step = -std::log(1e4) / static_cast<double>(std::max<int64_t>(half - 1, 1));
+  const double step = -reproducible::log(1e4) / static_cast<double>(std::max<int64_t>(half - 1, 1));
   const Tensor entry = range(graph, model);
   const Tensor pair = modulo(entry, graph.constant(static_cast<double>(half), DType::kInt32));
   const Tensor frequency = exp(scalar_multiply(cast(pair, DType::kFloat32), step));

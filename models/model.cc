@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+
+#include "engine/base/reproducible_math.h"
 
 namespace mtf {
 
@@ -24,7 +25,7 @@ bool is_count(std::string_view metric) {
 }
 
 double finish_metric(std::string_view metric, double mean) {
-  return metric == "perplexity" ? std::exp(mean) : mean;
+  return metric == "perplexity" ? reproducible::exp(mean) : mean;
 }
 
 std::unique_ptr<Model> make_model(const ModelChoice& choice, Diagnostics& diagnostics) {

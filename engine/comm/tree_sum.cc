@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
 
 namespace mtf {
 namespace {
@@ -55,7 +55,7 @@ A combine(A a, A b, Reduction reduction) {
 
 /// Computes sum[k] = left[k] + right[k]; `sum` may be `left`.
 template <class A>
-MTF_CLONES void add_blocks(const A* left, const A* right, int64_t count, A* sum) {
+MTF_INLINE void add_blocks(const A* left, const A* right, int64_t count, A* sum) {
 #pragma GCC ivdep
   for (int64_t k = 0; k < count; ++k) sum[k] = left[k] + right[k];
 }
@@ -106,7 +106,7 @@ class TypedReduction final : public TreeReduction {
     const Accumulator<T>* left = add_block(inputs, tree.left, begin, count, sum);
     const Accumulator<T>* right = add_block(inputs, tree.right, begin, count, other);
     if (reduction_ == Reduction::kSum) {
-      add_blocks(left, right, count, sum);
+      dispatched<add_blocks<Accumulator<T>>>(left, right, count, sum);
     } else {
       for (int64_t k = 0; k < count; ++k) sum[k] = combine(left[k], right[k], reduction_);
     }

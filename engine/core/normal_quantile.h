@@ -15,9 +15,14 @@ constexpr double polynomial(double x, double constant, Coefficients... rest) {
 /// Returns z with Phi(z) = p, 0 < p < 1, with a relative error of about 10^-16. Wichura, Algorithm AS 241
 /// (PPND16), Applied Statistics 37 (1988), 477-484: rational approximations for |p - 0.5| <= 0.425, for the
 /// tails down to exp(-25), and for the rest of the tails.
-constexpr double normal_quantile(double p) {
+constexpr double normal_quantile(double p);
+
+/// True if p is in a tail, where normal_quantile needs a logarithm.
+constexpr bool is_tail(double p) { return std::abs(p - 0.5) > 0.425; }
+/// `log_tail` is log(min(p, 1 - p)); it counts only in a tail.
+constexpr double normal_quantile(double p, double log_tail) {
   const double q = p - 0.5;
-  if (std::abs(q) <= 0.425) {
+  if (!is_tail(p)) {
     const double r = 0.180625 - q * q;
     return q *
            polynomial(r, 3.3871328727963666080e0, 1.3314166789178437745e2, 1.9715909503065514427e3,
@@ -27,7 +32,7 @@ constexpr double normal_quantile(double p) {
                       2.1213794301586595867e4, 3.9307895800092710610e4, 2.8729085735721942674e4,
                       5.2264952788528545610e3);
   }
-  const double r = std::sqrt(-std::log(q < 0 ? p : 1 - p));
+  const double r = std::sqrt(-log_tail);
   double z = 0;
   if (r <= 5) {
     const double s = r - 1.6;
@@ -47,6 +52,9 @@ constexpr double normal_quantile(double p) {
                    2.04426310338993978564e-15);
   }
   return q < 0 ? -z : z;
+}
+constexpr double normal_quantile(double p) {
+  return normal_quantile(p, is_tail(p) ? std::log(p < 0.5 ? p : 1 - p) : 0);
 }
 
 }  // namespace mtf

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/reproducible_math.h"
+
 namespace mtf {
 
 int64_t RelativeBuckets::operator()(int64_t relative) const {
@@ -19,8 +21,8 @@ int64_t RelativeBuckets::operator()(int64_t relative) const {
   const int64_t exact = count / 2;
   if (distance < exact) return first + distance;
   const double steps = static_cast<double>(count - exact), start = static_cast<double>(exact);
-  const auto octaves = static_cast<float>(std::log(static_cast<double>(max_distance) / start));
-  const float place = std::log(static_cast<float>(distance) / static_cast<float>(exact)) / octaves;
+  const auto octaves = static_cast<float>(reproducible::log(static_cast<double>(max_distance) / start));
+  const float place = reproducible::log(static_cast<float>(distance) / static_cast<float>(exact)) / octaves;
   return first + std::min(count - 1, exact + static_cast<int64_t>(place * static_cast<float>(steps)));
 }
 

@@ -2,6 +2,7 @@
 // 2020, section 3.1.
 #include <cmath>
 
+#include "engine/base/reproducible_math.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/unary.h"
 #include "layers/embedding.h"
@@ -35,10 +36,10 @@ class Factorized final : public TokenEmbedding {
 
  private:
   Initializer initializer() const {
-    return Initializer::normal(std::pow(static_cast<double>(inner_.size), -0.25));
+    return Initializer::normal(reproducible::pow(static_cast<double>(inner_.size), -0.25));
   }
   /// Against matrices of variance 1 / inner.
-  double step_scale() const { return std::pow(static_cast<double>(inner_.size), 0.25); }
+  double step_scale() const { return reproducible::pow(static_cast<double>(inner_.size), 0.25); }
   Tensor outer(Context& context) const {
     return context.variable("factorized_embedding_1", {vocabulary_, inner_}, initializer(), step_scale());
   }

@@ -75,26 +75,28 @@ void expect_bits_of_the_whole(int64_t rows, int64_t columns, int64_t depth, cons
     for (int64_t i = 0; i < height; ++i) {
       ASSERT_EQ(std::memcmp(&block[i * width], &whole[(row + i) * columns + column], width * sizeof(float)),
                 0)
-          << kernels.name << " " << rows << "x" << columns << "x" << depth << ", row " << row + i << " of "
-          << height << "x" << width;
+          << kernels.vector_width << " wide, " << rows << "x" << columns << "x" << depth << ", row "
+          << row + i << " of " << height << "x" << width;
     }
   }
 }
 
 TEST(Gemm, ABlockHasTheBitsOfTheWhole) {
-  for (const GemmKernels* kernels : available_gemm_kernels()) {
+  for (const InstructionSet set : available_instruction_sets()) {
+    const GemmKernels& kernels = gemm_kernels(set);
     for (int trial = 0; trial < 60; ++trial) {
       const int64_t rows = random_size(1, trial % 3 ? 80 : 700),
                     columns = random_size(1, trial % 2 ? 90 : 1200);
       const int64_t depth = random_size(1, trial % 4 ? 60 : 1200);
-      expect_bits_of_the_whole<float>(rows, columns, depth, *kernels);
-      expect_bits_of_the_whole<BFloat16>(rows, columns, depth, *kernels);
+      expect_bits_of_the_whole<float>(rows, columns, depth, kernels);
+      expect_bits_of_the_whole<BFloat16>(rows, columns, depth, kernels);
     }
   }
 }
 
 TEST(Gemm, TransposedOperandsGiveTheSameBits) {
-  for (const GemmKernels* kernels : available_gemm_kernels()) {
+  for (const InstructionSet set : available_instruction_sets()) {
+    const GemmKernels& kernels = gemm_kernels(set);
     for (const auto& [rows, columns, depth] :
          {std::array{1, 40, 784}, {25, 300, 1024}, {200, 10, 500}, {90, 70, 33}}) {
       std::vector<float> first;
@@ -106,26 +108,27 @@ TEST(Gemm, TransposedOperandsGiveTheSameBits) {
           for (int64_t j = 0; j < columns; ++j)
             const_cast<float&>(*b.at(k, j)) = std::cos(static_cast<float>(5 * j - k));
         }
-        const std::vector<float> c = product_block(a, b, 0, rows, 0, columns, *kernels);
+        const std::vector<float> c = product_block(a, b, 0, rows, 0, columns, kernels);
         if (first.empty()) first = c;
         EXPECT_EQ(std::memcmp(c.data(), first.data(), c.size() * sizeof(float)), 0)
-            << kernels->name << transposed;
+            << name_of(set) << transposed;
       }
     }
   }
 }
 
 TEST(Gemm, IsAsExactAsASumInFloat32CanBe) {
-  for (const GemmKernels* kernels : available_gemm_kernels()) {
+  for (const InstructionSet set : available_instruction_sets()) {
+    const GemmKernels& kernels = gemm_kernels(set);
     for (const int64_t depth : {1, 15, 384, 385, 2000}) {
       const Matrix<float> a(31, depth, false), b(depth, 45, true);
-      const std::vector<float> c = product_block(a, b, 0, 31, 0, 45, *kernels);
+      const std::vector<float> c = product_block(a, b, 0, 31, 0, 45, kernels);
       for (int64_t i = 0; i < 31; ++i) {
         for (int64_t j = 0; j < 45; ++j) {
           double sum = 0;
           for (int64_t k = 0; k < depth; ++k) sum += static_cast<double>(*a.at(i, k)) * *b.at(k, j);
           ASSERT_NEAR(c[i * 45 + j], sum, 1e-7 * static_cast<double>(depth + 1))
-              << kernels->name << " depth " << depth;
+              << name_of(set) << " depth " << depth;
         }
       }
     }
@@ -144,14 +147,15 @@ TEST(Gemm, SeveralSummedAxesAreOneDepth) {
   }
   const std::array<SummedAxis, 1> joined{{{outer * inner, 1, columns}}};
   const std::array<SummedAxis, 2> apart{{{outer, inner, columns}, {inner, 1, outer * columns}}};
-  for (const GemmKernels* kernels : available_gemm_kernels()) {
+  for (const InstructionSet set : available_instruction_sets()) {
+    const GemmKernels& kernels = gemm_kernels(set);
     std::vector<float> scratch(product_scratch(rows, columns, outer * inner)), c(rows * columns), d(c);
     multiply(Product<float>{rows, columns, joined, a.data(), outer * inner, b.data(), 1, c.data(), columns},
-             scratch.data(), *kernels);
+             scratch.data(), kernels);
     multiply(
         Product<float>{rows, columns, apart, a.data(), outer * inner, exchanged.data(), 1, d.data(), columns},
-        scratch.data(), *kernels);
-    EXPECT_EQ(c, d) << kernels->name;
+        scratch.data(), kernels);
+    EXPECT_EQ(c, d) << name_of(set);
   }
 }
 
@@ -159,13 +163,14 @@ TEST(Gemm, ProductsEntryByEntryHaveTheBitsOfAMatrixProduct) {
   const int64_t depth = depth_block(384), size = 45;
   const std::vector<float> a = random_values<float>(depth * size), b = random_values<float>(depth * size);
   const SummedAxis summed{depth, size, size};
-  for (const GemmKernels* kernels : available_gemm_kernels()) {
+  for (const InstructionSet set : available_instruction_sets()) {
+    const GemmKernels& kernels = gemm_kernels(set);
     std::vector<float> sums(size), scratch(product_scratch(1, 1, depth));
-    kernels->add_products({a.data(), b.data(), size, size, depth, size}, sums.data());
+    kernels.add_products({a.data(), b.data(), size, size, depth, size}, sums.data());
     for (int64_t i = 0; i < size; ++i) {
       float c;
-      multiply(Product<float>{1, 1, {&summed, 1}, &a[i], 0, &b[i], 0, &c, 1}, scratch.data(), *kernels);
-      EXPECT_EQ(sums[i], c) << kernels->name << " " << i;
+      multiply(Product<float>{1, 1, {&summed, 1}, &a[i], 0, &b[i], 0, &c, 1}, scratch.data(), kernels);
+      EXPECT_EQ(sums[i], c) << name_of(set) << " " << i;
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "trainer/config/devices.h"
 #include "trainer/programs/run.h"
 
 namespace mtf {
@@ -102,6 +103,23 @@ TEST_F(ConfigTest, MeshSizesAndDevicesMustAgree) {
               HasSubstr("8 positions and `devices` has 4"));
   EXPECT_THAT(errors_of(kToy, {"devices=gpu"}), HasSubstr("`gpu` is not a device"));
   EXPECT_THAT(errors_of(kToy, {"devices=[cuda:0, cpu]"}), HasSubstr("mixes processors and GPUs"));
+}
+
+TEST_F(ConfigTest, TheInstructionSetIsOneOfTheMachine) {
+  using enum InstructionSet;
+  EXPECT_EQ(chosen_instruction_set(load(kToy), {kAvx2, kPortable}), kAvx2);
+  EXPECT_EQ(chosen_instruction_set(load(kToy, {"run.instruction_set=portable"}), {kAvx2, kPortable}),
+            kPortable);
+  const Config config = load(kToy, {"run.instruction_set=avx512"});
+  EXPECT_EQ(chosen_instruction_set(config, {kAvx512, kAvx2, kPortable}), kAvx512);
+  try {
+    chosen_instruction_set(config, {kAvx2, kPortable});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), 2);
+    EXPECT_THAT(error.what(), HasSubstr("argument 2: `run.instruction_set: avx512`: this machine lacks it; "
+                                        "`auto`, `avx2` or `portable`"));
+  }
 }
 
 TEST_F(ConfigTest, BatchesPerReplicaFollowTheLayout) {

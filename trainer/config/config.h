@@ -29,7 +29,8 @@ namespace mtf {
 
 enum class RunMode { kTrain, kEvaluate, kInfer, kScore, kExplain, kTrace };
 enum class OnExisting { kResume, kFail };
-enum class InstructionSet { kAuto };
+/// kAuto: the best one of the machine.
+enum class InstructionSetChoice { kAuto, kAvx512, kAvx2, kPortable };
 
 struct RunOptions {
   RunMode mode = RunMode::kTrain;
@@ -39,7 +40,7 @@ struct RunOptions {
   std::vector<std::string> allow_change;
   config::Auto<int64_t> threads;
   bool check_replicas = false;
-  InstructionSet instruction_set = InstructionSet::kAuto;
+  InstructionSetChoice instruction_set = InstructionSetChoice::kAuto;
   config::Auto<config::Bytes> memory_limit;
   config::Auto<double> peak_flops;
 };
@@ -210,7 +211,12 @@ inline config::CommonNames common_names(RunMode) {
 inline config::EnumNames enum_names(OnExisting) {
   return {{"resume", OnExisting::kResume}, {"fail", OnExisting::kFail}};
 }
-inline config::EnumNames enum_names(InstructionSet) { return {{"auto", InstructionSet::kAuto}}; }
+inline config::EnumNames enum_names(InstructionSetChoice) {
+  return {{"auto", InstructionSetChoice::kAuto},
+          {"avx512", InstructionSetChoice::kAvx512},
+          {"avx2", InstructionSetChoice::kAvx2},
+          {"portable", InstructionSetChoice::kPortable}};
+}
 inline config::EnumNames enum_names(ElementType) {
   return {{"float32", ElementType::kFloat32},
           {"bfloat16", ElementType::kBFloat16},

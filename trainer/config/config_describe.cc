@@ -36,8 +36,12 @@ void describe(config::Visitor& visit, RunOptions& options) {
         kThreads, free_on_resume);
   visit("check_replicas", options.check_replicas,
         "every position computes all it holds, and copies are compared bit for bit", free_on_resume);
-  visit("instruction_set", options.instruction_set, "highest instruction set that kernels use",
-        free_on_resume);
+  visit(
+      "instruction_set", options.instruction_set,
+      "instruction set of the processor's kernels, on which the last bits of results depend: avx2 computes "
+      "the "
+      "same bits on every machine that has AVX2, portable on every x86-64; auto: the best one of the machine",
+      free_on_resume);
   visit(
       "memory_limit", options.memory_limit,
       "memory that this process may use, such as 8GiB; auto: what the machine or its control group has free",

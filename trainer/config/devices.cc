@@ -62,6 +62,14 @@ int64_t visible_gpus(const Entry& entry) {
   }
 }
 
+/// "`avx2` or `portable`".
+std::string names_of(const std::vector<InstructionSet>& sets) {
+  std::string text;
+  for (size_t i = 0; i < sets.size(); ++i)
+    text += fmt::format("{}`{}`", i == 0 ? "" : i + 1 == sets.size() ? " or " : ", ", name_of(sets[i]));
+  return text;
+}
+
 std::string counted_gpus(int64_t count) { return count == 1 ? "1 GPU" : fmt::format("{} GPUs", count); }
 
 /// `cuda`: each process of this machine takes the GPU of its local rank; one alone as many as the mesh needs.
@@ -164,14 +172,39 @@ Devices resolve_devices(const Config& config) {
   return {.is_cuda = false, .positions = positions};
 }
 
+InstructionSet chosen_instruction_set(const Config& config, const std::vector<InstructionSet>& available) {
+  const auto chosen = [&] {
+    switch (config.run.instruction_set) {
+      case InstructionSetChoice::kAuto:
+        break;
+      case InstructionSetChoice::kAvx512:
+        return InstructionSet::kAvx512;
+      case InstructionSetChoice::kAvx2:
+        return InstructionSet::kAvx2;
+      case InstructionSetChoice::kPortable:
+        return InstructionSet::kPortable;
+    }
+    return available.front();
+  }();
+  if (std::ranges::count(available, chosen) == 0) {
+    throw Error(ErrorKind::kConfig, config.mark("run.instruction_set"),
+                fmt::format("`run.instruction_set: {}`: this machine lacks it", name_of(chosen)),
+                fmt::format("`auto`, {}", names_of(available)));
+  }
+  return chosen;
+}
+
 std::unique_ptr<Backend> make_backend(const Config& config) {
   const Devices devices = resolve_devices(config);
   return devices.is_cuda ? device_plugin().make_backend(devices.gpu) : make_cpu_backend();
 }
 
 std::string list_devices() {
-  std::string text =
-      fmt::format("cpu     {} threads, {}\n", usable_cores(), make_cpu_backend()->instruction_set());
+  const std::vector<InstructionSet>& sets = available_instruction_sets();
+  std::string text = fmt::format("cpu     {} threads, {}\n", usable_cores(), name_of(sets.front()));
+  if (sets.size() > 1)
+    text += fmt::format("        `run.instruction_set` may also be {}\n",
+                        names_of({sets.begin() + 1, sets.end()}));
   std::vector<DeviceInfo> devices;
   try {
     devices = device_plugin().devices();

@@ -6,8 +6,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/backend/backend.h"
+#include "engine/base/instruction_set.h"
 
 namespace mtf {
 
@@ -23,6 +25,10 @@ struct Devices {
 /// Throws Error (kConfig) when `devices` is not right, does not fit the processes or names a GPU that is not
 /// there; kSystem when there is no CUDA.
 Devices resolve_devices(const Config& config);
+
+/// The set that `run.instruction_set` chooses among those of this machine, the best one first. Throws Error
+/// (kConfig) with the place of the key when the machine lacks it.
+InstructionSet chosen_instruction_set(const Config& config, const std::vector<InstructionSet>& available);
 
 /// The backend that this process computes on: a parameter server on the processor.
 std::unique_ptr<Backend> make_backend(const Config& config);

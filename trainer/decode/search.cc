@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "data/vocabulary/vocabulary.h"
+#include "engine/base/reproducible_math.h"
 
 namespace mtf {
 namespace {
@@ -44,7 +45,9 @@ std::vector<int32_t> allowed_tokens(std::span<const float> log_probs, const Samp
   if (!all) tokens.resize(static_cast<size_t>(options.top_k));
   if (options.top_p >= 1) return tokens;
   const float top = log_probs[tokens[0]];
-  const auto weight = [&](int32_t token) { return std::exp((log_probs[token] - top) / options.temperature); };
+  const auto weight = [&](int32_t token) {
+    return reproducible::exp((log_probs[token] - top) / options.temperature);
+  };
   double sum = 0, so_far = 0;
   for (int32_t token : tokens) sum += weight(token);
   size_t kept = 0;
@@ -56,7 +59,7 @@ std::vector<int32_t> allowed_tokens(std::span<const float> log_probs, const Samp
 }  // namespace
 
 double length_penalty(int64_t length, double alpha) {
-  return std::pow((5.0 + static_cast<double>(length)) / 6.0, alpha);
+  return reproducible::pow((5.0 + static_cast<double>(length)) / 6.0, alpha);
 }
 
 BeamSearch::BeamSearch(const BeamOptions& options) : options_(options), alive_(1) {}
@@ -160,7 +163,8 @@ Draw draw_token(std::span<const float> log_probs, const SampleOptions& options, 
     const uint32_t bits = random_bits(key, RandomStream::kSampling, static_cast<int64_t>(position),
                                       static_cast<int64_t>(index));
     const double uniform = (bits >> 8) * 0x1p-24 + 0x1p-25;
-    const double value = log_probs[token] / options.temperature - std::log(-std::log(uniform));
+    const double value =
+        log_probs[token] / options.temperature - reproducible::log(-reproducible::log(uniform));
     if (value > largest) {
       largest = value;
       drawn = token;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/reproducible_math.h"
+
 namespace mtf {
 namespace {
 
@@ -114,12 +116,12 @@ bool needs_total(const std::vector<Schedule>& schedules) {
 double decay_rate_value(const DecayRate& decay, int64_t step) {
   const double t = static_cast<double>(step) + 1;
   if (const auto* power = std::get_if<PowerDecay>(&decay))
-    return 1 - std::pow(t - power->offset, -power->exponent);
+    return 1 - reproducible::pow(t - power->offset, -power->exponent);
   if (const auto* adam = std::get_if<AdamDecay>(&decay)) {
     // In float32, as the original computes it: the differences from 1 lose digits.
     const auto beta2 = static_cast<float>(adam->beta2);
     const auto steps = static_cast<float>(t);
-    return beta2 * (1 - std::pow(beta2, steps - 1)) / (1 - std::pow(beta2, steps));
+    return beta2 * (1 - reproducible::pow(beta2, steps - 1)) / (1 - reproducible::pow(beta2, steps));
   }
   return std::get<double>(decay);
 }

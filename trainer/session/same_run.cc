@@ -12,11 +12,12 @@ namespace {
 
 using Fields = std::vector<std::pair<std::string, std::string>>;
 
-/// True for keys that may differ between machines, since they do not affect results.
+/// True for keys that may differ between machines: those that do not affect results, and the instruction set,
+/// of which the one in use is compared.
 bool is_own(std::string_view path) {
-  constexpr std::array<std::string_view, 8> own = {"run.threads",  "run.memory_limit", "devices",
-                                                   "cluster",      "data.cache",       "infer.output",
-                                                   "score.output", "explain"};
+  constexpr std::array<std::string_view, 9> own = {"run.threads",  "run.memory_limit", "run.instruction_set",
+                                                   "devices",      "cluster",          "data.cache",
+                                                   "infer.output", "score.output",     "explain"};
   return std::ranges::any_of(own, [&](std::string_view key) { return is_below(path, key); });
 }
 
@@ -34,7 +35,10 @@ void add_values(const config::Node& node, const std::string& path, Fields& field
 }  // namespace
 
 Fields fields_of_run(const Session& session, const std::vector<const Program*>& programs, Fields fields) {
-  Fields all{{"instruction set of the kernels", session.backend->instruction_set()}};
+  Fields all{{session.backend->is_host()
+                  ? "instruction set of the kernels (`run.instruction_set` gives all processes the same one)"
+                  : "instruction set of the kernels",
+              session.backend->instruction_set()}};
   add_values(config::dump(resolved(session.config)), "", all);
   if (session.train_data && session.config.data.train)
     all.emplace_back("examples of data.train", fmt::to_string(session.train_data->examples()));

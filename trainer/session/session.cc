@@ -247,6 +247,9 @@ Session open_session(const std::vector<std::string>& files, const std::vector<st
 Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Diagnostics& diagnostics,
                      const BeforeTexts& before_texts) {
   Session session{std::move(config), std::move(processes), {}, nullptr, nullptr, {}, {}, nullptr};
+  collect_errors(
+      [&] { set_instruction_set(chosen_instruction_set(session.config, available_instruction_sets())); },
+      diagnostics);
   collect_errors([&] { session.backend = make_backend(session.config); }, diagnostics);
   if (!session.backend) session.backend = make_cpu_backend();  // to find further errors
   hint_at_precision(session, diagnostics);

@@ -4,11 +4,11 @@
 #include <cstring>
 
 #include "engine/backend/backend.h"
-#include "engine/backend/cpu/contractions/gemm_kernels.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/element.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/base/instruction_set.h"
 
 namespace mtf {
 namespace {
@@ -139,7 +139,7 @@ class CpuBackend final : public Backend {
   std::unique_ptr<Recording> record(const std::function<void()>&) override { return nullptr; }
   /// Masks exceptions, rounds to nearest and keeps denormal numbers, the same in every thread.
   void prepare_thread() override { _mm_setcsr(0x1f80); }
-  std::string instruction_set() const override { return available_gemm_kernels().front()->name; }
+  std::string instruction_set() const override { return std::string(name_of(mtf::instruction_set())); }
 };
 
 }  // namespace

@@ -1,12 +1,12 @@
 // Adam (Kingma and Ba 2015, algorithm 1), with bias correction and, as BERT has it, without (Devlin et al. 2018).
 #include "trainer/optimizer/optimizers/adam.h"
 
-#include <cmath>
+#include "engine/base/reproducible_math.h"
 
 namespace mtf {
 
 std::function<double(int64_t step)> bias_correction(double beta) {
-  return [beta](int64_t step) { return 1 / (1 - std::pow(beta, static_cast<double>(step) + 1)); };
+  return [beta](int64_t step) { return 1 / (1 - reproducible::pow(beta, static_cast<double>(step) + 1)); };
 }
 
 Tensor AdamBase::adam(UpdateContext& context, const WeightUpdate& w, const BiasCorrection& correction) const {

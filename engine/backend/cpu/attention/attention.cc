@@ -10,7 +10,7 @@
 #include "engine/backend/cpu/attention/attention_weights.h"
 #include "engine/backend/cpu/contractions/gemm_kernels.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
 
 namespace mtf {
 namespace {
@@ -25,7 +25,7 @@ constexpr int64_t kMostTasks = 32, kRowsPerTask = 128;
 
 /// logits[i][m] = queries[i] . keys[m].
 template <class T>
-MTF_CLONES void multiply_in_place(const T* keys, int64_t stride, int64_t begin, int64_t end, int64_t depth,
+MTF_INLINE void multiply_in_place(const T* keys, int64_t stride, int64_t begin, int64_t end, int64_t depth,
                                   const Computed<T>* queries, int64_t rows, Computed<T>* logits,
                                   int64_t logits_stride) {
   for (int64_t m = begin; m < end; ++m) {
@@ -41,7 +41,7 @@ MTF_CLONES void multiply_in_place(const T* keys, int64_t stride, int64_t begin, 
 
 /// results[i] = sum over m of weights[i][m] * values[m]. Each pass over the result adds four terms.
 template <class T>
-MTF_CLONES void sum_in_place(const T* values, int64_t stride, int64_t begin, int64_t end, int64_t columns,
+MTF_INLINE void sum_in_place(const T* values, int64_t stride, int64_t begin, int64_t end, int64_t columns,
                              const Computed<T>* weights, int64_t weights_stride, int64_t rows,
                              Computed<T>* results) {
   const int64_t width = padded(columns);
@@ -176,8 +176,8 @@ class AttentionKernel final : public Kernel {
     const auto count = static_cast<int64_t>(rows.size());
     if (in_place_) {
       load_rows(plan_, work.entry, rows, Operand::kQ, queries, plan_.key, buffers.queries);
-      multiply_in_place(work.keys, plan_.key_stride, first, last, plan_.key, buffers.queries, count,
-                        buffers.logits, logits_stride());
+      dispatched<multiply_in_place<T>>(work.keys, plan_.key_stride, first, last, plan_.key, buffers.queries,
+                                       count, buffers.logits, logits_stride());
       return;
     }
     pack(work, first, last);
@@ -195,8 +195,8 @@ class AttentionKernel final : public Kernel {
   void sum_values(const Work& work, int64_t rows, int64_t first, int64_t last) const {
     const Buffers& buffers = work.buffers;
     if (in_place_) {
-      sum_in_place(work.values, plan_.value_stride, first, last, plan_.value, buffers.logits, logits_stride(),
-                   rows, buffers.results);
+      dispatched<sum_in_place<T>>(work.values, plan_.value_stride, first, last, plan_.value, buffers.logits,
+                                  logits_stride(), rows, buffers.results);
       return;
     }
     const int64_t width = padded(plan_.value);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/backend/cpu/contractions/gemm_kernels.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
 
 namespace mtf {
 namespace {
@@ -11,12 +11,9 @@ namespace {
 /// Rows of b are prefetched this many steps ahead.
 constexpr int64_t kPrefetchedRows = 8;
 
-const GemmKernels& kernels() {
-  static const GemmKernels& best = *available_gemm_kernels().front();
-  return best;
-}
+const GemmKernels& kernels() { return gemm_kernels(instruction_set()); }
 
-MTF_CLONES void multiply_by_loops(const BlockProduct<double>& product) {
+MTF_INLINE void multiply_by_loops(const BlockProduct<double>& product) {
   for (int64_t i = 0; i < product.rows; ++i) {
     double* c = product.c + i * product.c_row_stride;
     if (!product.add) std::fill(c, c + product.columns, 0.0);
@@ -29,7 +26,7 @@ MTF_CLONES void multiply_by_loops(const BlockProduct<double>& product) {
 }
 
 template <class T>
-MTF_CLONES void copy(const T* from, int64_t stride, int64_t rows, int64_t columns, Computed<T>* to) {
+MTF_INLINE void copy(const T* from, int64_t stride, int64_t rows, int64_t columns, Computed<T>* to) {
   const int64_t width = padded(columns);
   for (int64_t i = 0; i < rows; ++i, from += stride, to += width) {
 #pragma GCC ivdep
@@ -39,7 +36,7 @@ MTF_CLONES void copy(const T* from, int64_t stride, int64_t rows, int64_t column
 }
 
 template <class T>
-MTF_CLONES void store(const Computed<T>* from, int64_t rows, int64_t columns, T* to, int64_t stride) {
+MTF_INLINE void store(const Computed<T>* from, int64_t rows, int64_t columns, T* to, int64_t stride) {
   const int64_t width = padded(columns);
   for (int64_t i = 0; i < rows; ++i, from += width, to += stride) {
 #pragma GCC ivdep
@@ -85,7 +82,7 @@ void multiply_block(const BlockProduct<float>& product) {
 
 void multiply_block(const BlockProduct<double>& product) {
   if (product.b_panel_stride == 0) {
-    multiply_by_loops(product);
+    dispatched<multiply_by_loops>(product);
     return;
   }
   BlockProduct<double> part = product;
@@ -94,7 +91,7 @@ void multiply_block(const BlockProduct<double>& product) {
     part.columns = std::min(panel, product.columns - column);
     part.b = product.b + column / panel * product.b_panel_stride;
     part.c = product.c + column;
-    multiply_by_loops(part);
+    dispatched<multiply_by_loops>(part);
   }
 }
 
@@ -136,7 +133,7 @@ void pack_panel(const double* from, int64_t stride, int64_t columns, int64_t dep
 
 template <class T>
 void copy_rows(const T* from, int64_t stride, int64_t rows, int64_t columns, Computed<T>* to) {
-  copy(from, stride, rows, columns, to);
+  dispatched<copy<T>>(from, stride, rows, columns, to);
 }
 template void copy_rows(const float*, int64_t, int64_t, int64_t, float*);
 template void copy_rows(const double*, int64_t, int64_t, int64_t, double*);
@@ -144,7 +141,7 @@ template void copy_rows(const BFloat16*, int64_t, int64_t, int64_t, float*);
 
 template <class T>
 void store_rows(const Computed<T>* from, int64_t rows, int64_t columns, T* to, int64_t stride) {
-  store(from, rows, columns, to, stride);
+  dispatched<store<T>>(from, rows, columns, to, stride);
 }
 template void store_rows(const float*, int64_t, int64_t, float*, int64_t);
 template void store_rows(const double*, int64_t, int64_t, double*, int64_t);

@@ -11,7 +11,7 @@
 #include "engine/backend/cpu/attention/attention_weights.h"
 #include "engine/backend/cpu/contractions/gemm_kernels.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
 #include "engine/ops/attention.h"
 
 namespace mtf {
@@ -26,7 +26,7 @@ constexpr int64_t kMostRows = 64, kFewestRows = 16, kLogits = 64 << 10;
 
 /// deltas[i] = a[i] . b[i]
 template <class C>
-MTF_CLONES void dot_rows(const BlockRows<const C>& a, const BlockRows<const C>& b, int64_t rows,
+MTF_INLINE void dot_rows(const BlockRows<const C>& a, const BlockRows<const C>& b, int64_t rows,
                          int64_t columns, C* deltas) {
   for (int64_t i = 0; i < rows; ++i) {
     const C *x = a.row(i), *y = b.row(i);
@@ -187,8 +187,8 @@ class AttentionGradientKernel final : public Kernel {
     block.d_results = {buffers.d_results, padded(plan_.value)};
     const auto results = block_rows(plan_, entry, rows, AttentionPlan::kResult, call.input<T>(inputs_ - 3),
                                     plan_.value, buffers.row);
-    dot_rows(results, BlockRows<const C>{buffers.d_results, padded(plan_.value)},
-             static_cast<int64_t>(rows.size()), plan_.value, buffers.deltas);
+    dispatched<dot_rows<C>>(results, BlockRows<const C>{buffers.d_results, padded(plan_.value)},
+                            static_cast<int64_t>(rows.size()), plan_.value, buffers.deltas);
     const C* log_sums = call.input<C>(inputs_ - 2);
     for (size_t i = 0; i < rows.size(); ++i)
       buffers.log_sums[i] = log_sums[plan_.offset(entry, rows[i], AttentionPlan::kLogSum)];

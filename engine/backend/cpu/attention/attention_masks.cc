@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
 
 namespace mtf {
 namespace {
@@ -30,7 +30,7 @@ MTF_INLINE void count_below(const int32_t* ids, int32_t limit, int64_t begin, in
 }
 
 /// counts[m] = number of masks that hide entry m.
-MTF_CLONES void count_masks(const QueryMasks& masks, int64_t begin, int64_t end, int32_t* counts) {
+MTF_INLINE void count_masks(const QueryMasks& masks, int64_t begin, int64_t end, int32_t* counts) {
   if (masks.by_segment) {
     const auto segment = static_cast<int32_t>(masks.segment);
     for (int64_t m = begin; m < end; ++m) counts[m] = masks.segments[m] != segment;
@@ -49,7 +49,7 @@ struct Least {
   int32_t count = std::numeric_limits<int32_t>::max();
   int64_t first = 0, last = 0, entries = 0;
 };
-MTF_CLONES Least least_hidden(const int32_t* counts, int64_t begin, int64_t end) {
+MTF_INLINE Least least_hidden(const int32_t* counts, int64_t begin, int64_t end) {
   int32_t least = std::numeric_limits<int32_t>::max();
   for (int64_t m = begin; m < end; ++m) least = std::min(least, counts[m]);
   int32_t first = std::numeric_limits<int32_t>::max(), last = 0, entries = 0;
@@ -63,7 +63,7 @@ MTF_CLONES Least least_hidden(const int32_t* counts, int64_t begin, int64_t end)
   return {least, first, last, entries};
 }
 
-MTF_CLONES void set_addend(const int32_t* counts, int32_t least, int64_t begin, int64_t end, float* addend) {
+MTF_INLINE void set_addend(const int32_t* counts, int32_t least, int64_t begin, int64_t end, float* addend) {
   for (int64_t m = begin; m < end; ++m) addend[m] = counts[m] == least ? 0.0f : -1e9f;
 }
 
@@ -87,16 +87,16 @@ VisibleEntries visible_entries(const QueryMasks& masks, int64_t memory, int32_t*
   // Entries outside [begin, end) are hidden by index. They matter only if all inside are hidden too.
   Least least;
   if (begin < end) {
-    count_masks(masks, begin, end, counts);
-    least = least_hidden(counts, begin, end);
+    dispatched<count_masks>(masks, begin, end, counts);
+    least = dispatched<least_hidden>(counts, begin, end);
   }
   if (least.count > 0) {
-    count_masks(masks, 0, memory, counts);
-    least = least_hidden(counts, 0, memory);
+    dispatched<count_masks>(masks, 0, memory, counts);
+    least = dispatched<least_hidden>(counts, 0, memory);
   }
   VisibleEntries visible{least.first, least.last + 1, nullptr, least.count};
   if (least.entries < visible.end - visible.begin) {
-    set_addend(counts, least.count, visible.begin, visible.end, addend);
+    dispatched<set_addend>(counts, least.count, visible.begin, visible.end, addend);
     visible.addend = addend;
   }
   return visible;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
 
 namespace mtf {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 using Operand = AttentionOperation::Operand;
 
 template <class T>
-MTF_CLONES void load(const AttentionPlan& plan, const AttentionPlan::Entry& entry,
+MTF_INLINE void load(const AttentionPlan& plan, const AttentionPlan::Entry& entry,
                      std::span<const AttentionRow> rows, int operand, const T* data, int64_t columns,
                      Computed<T>* to) {
   const int64_t width = padded(columns);
@@ -25,7 +25,7 @@ MTF_CLONES void load(const AttentionPlan& plan, const AttentionPlan::Entry& entr
 }
 
 template <class T>
-MTF_CLONES void save(const AttentionPlan& plan, const AttentionPlan::Entry& entry,
+MTF_INLINE void save(const AttentionPlan& plan, const AttentionPlan::Entry& entry,
                      std::span<const AttentionRow> rows, int operand, const Computed<T>* from,
                      const Computed<T>* scales, int64_t columns, T* data) {
   for (const AttentionRow& row : rows) {
@@ -188,7 +188,7 @@ template <class T>
 void load_rows(const AttentionPlan& plan, const AttentionPlan::Entry& entry,
                std::span<const AttentionRow> rows, int operand, const T* data, int64_t columns,
                Computed<T>* to) {
-  load(plan, entry, rows, operand, data, columns, to);
+  dispatched<load<T>>(plan, entry, rows, operand, data, columns, to);
 }
 template void load_rows(const AttentionPlan&, const AttentionPlan::Entry&, std::span<const AttentionRow>, int,
                         const float*, int64_t, float*);
@@ -201,7 +201,7 @@ template <class T>
 void save_rows(const AttentionPlan& plan, const AttentionPlan::Entry& entry,
                std::span<const AttentionRow> rows, int operand, const Computed<T>* from,
                const Computed<T>* scales, int64_t columns, T* data) {
-  save(plan, entry, rows, operand, from, scales, columns, data);
+  dispatched<save<T>>(plan, entry, rows, operand, from, scales, columns, data);
 }
 template void save_rows(const AttentionPlan&, const AttentionPlan::Entry&, std::span<const AttentionRow>, int,
                         const float*, const float*, int64_t, float*);

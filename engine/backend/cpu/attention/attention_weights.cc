@@ -6,7 +6,8 @@
 
 #include "engine/backend/cpu/elementwise/cpu_math.h"
 #include "engine/backend/cpu/rows/row_buffers.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
+#include "engine/base/reproducible_math.h"
 
 namespace mtf {
 namespace {
@@ -96,7 +97,7 @@ MTF_INLINE const C* noise_of(const AttentionTerms<C>& terms, const AttentionRow&
 }
 
 template <class C>
-MTF_CLONES void rows_of_exponentials(const AttentionTerms<C>& terms, std::span<const AttentionRow> rows,
+MTF_INLINE void rows_of_exponentials(const AttentionTerms<C>& terms, std::span<const AttentionRow> rows,
                                      int64_t begin, int64_t end, C* logits, int64_t stride, C* log_sums,
                                      C* scales) {
   const auto count = static_cast<int64_t>(rows.size());
@@ -143,7 +144,7 @@ MTF_CLONES void rows_of_exponentials(const AttentionTerms<C>& terms, std::span<c
 }
 
 template <class C>
-MTF_CLONES void rows_of_gradients(const AttentionTerms<C>& terms, std::span<const AttentionRow> rows,
+MTF_INLINE void rows_of_gradients(const AttentionTerms<C>& terms, std::span<const AttentionRow> rows,
                                   int64_t begin, int64_t end, C* logits, C* d_weights, int64_t stride,
                                   const C* log_sums, const C* deltas, C* d_bias) {
   for (const AttentionRow& row : rows) {
@@ -151,7 +152,7 @@ MTF_CLONES void rows_of_gradients(const AttentionTerms<C>& terms, std::span<cons
     complete_logits(terms, row, x);
     const C log_sum = *log_sums++, delta = *deltas++;
     const int64_t first = row.visible.begin, last = row.visible.end;
-    const C factor = terms.sees_nothing(row) ? std::exp(log_sum) : C(1);
+    const C factor = terms.sees_nothing(row) ? reproducible::exp(log_sum) : C(1);
     if (const C* noise = noise_of(terms, row)) {
 #pragma GCC ivdep
       for (int64_t m = first; m < last; ++m) {
@@ -200,14 +201,15 @@ void sum_buckets(const AttentionTerms<C>& terms, const C* d_bias, C* output) {
 template <class C>
 void exponentials(const AttentionTerms<C>& terms, std::span<const AttentionRow> rows, int64_t begin,
                   int64_t end, C* logits, int64_t stride, C* log_sums, C* scales) {
-  rows_of_exponentials(terms, rows, begin, end, logits, stride, log_sums, scales);
+  dispatched<rows_of_exponentials<C>>(terms, rows, begin, end, logits, stride, log_sums, scales);
 }
 
 template <class C>
 void weight_gradients(const AttentionTerms<C>& terms, std::span<const AttentionRow> rows, int64_t begin,
                       int64_t end, C* logits, C* d_weights, int64_t stride, const C* log_sums,
                       const C* deltas, C* d_bias) {
-  rows_of_gradients(terms, rows, begin, end, logits, d_weights, stride, log_sums, deltas, d_bias);
+  dispatched<rows_of_gradients<C>>(terms, rows, begin, end, logits, d_weights, stride, log_sums, deltas,
+                                   d_bias);
 }
 
 template void set_bias(const AttentionTerms<float>&, const float*);

@@ -1,11 +1,9 @@
 #include "engine/backend/cpu/contractions/gemm.h"
 
 #include <algorithm>
-#include <string_view>
-#include <vector>
 
 #include "engine/base/check.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
 
 namespace mtf {
 namespace {
@@ -41,11 +39,6 @@ int64_t round_up(int64_t a, int64_t unit) { return ceil_divide(a, unit) * unit; 
 int64_t balanced(int64_t size, int64_t most, int64_t unit) {
   const int64_t parts = ceil_divide(size, std::max(most / unit, int64_t{1}) * unit);
   return round_up(ceil_divide(size, std::max(parts, int64_t{1})), unit);
-}
-
-const GemmKernels& best_gemm_kernels() {
-  static const GemmKernels& kernels = *available_gemm_kernels().front();
-  return kernels;
 }
 
 void pack(const GemmKernels& kernels, const Strip<float>& strip, float* to, int64_t to_stride) {
@@ -309,7 +302,7 @@ MTF_INLINE double dot(const SummedAxis& axis, const double* a, const double* b) 
 }
 
 /// Computes the part of the product at one index of the outer summed axes.
-MTF_CLONES void multiply_by_loops(const Product<double>& product, const SummedAxis& axis, const double* a,
+MTF_INLINE void multiply_by_loops(const Product<double>& product, const SummedAxis& axis, const double* a,
                                   const double* b, bool accumulate) {
   for (int64_t i = 0; i < product.rows; ++i) {
     const double* row = a + i * product.a_row_stride;
@@ -325,27 +318,25 @@ MTF_CLONES void multiply_by_loops(const Product<double>& product, const SummedAx
   }
 }
 
-bool machine_has(const char* instruction_set) {
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-  return instruction_set == std::string_view("avx512") ? __builtin_cpu_supports("x86-64-v4")
-                                                       : __builtin_cpu_supports("x86-64-v3");
-#else
-  return instruction_set == std::string_view("portable");
-#endif
+MTF_INLINE void add_products_by_loops(const Products<double>& products, double* sums) {
+  for (int64_t k = 0; k < products.depth; ++k) {
+    const double *a = products.a + k * products.a_stride, *b = products.b + k * products.b_stride;
+    for (int64_t j = 0; j < products.size; ++j) sums[j] += a[j] * b[j];
+  }
 }
 
 }  // namespace
 
-std::span<const GemmKernels* const> available_gemm_kernels() {
-  static const std::vector<const GemmKernels*> available = [] {
-    std::vector<const GemmKernels*> kernels;
-    for (const GemmKernels* set : {avx512_gemm_kernels(), avx2_gemm_kernels()}) {
-      if (set && machine_has(set->name)) kernels.push_back(set);
-    }
-    kernels.push_back(portable_gemm_kernels());
-    return kernels;
-  }();
-  return available;
+const GemmKernels& gemm_kernels(InstructionSet set) {
+  switch (set) {
+    case InstructionSet::kAvx512:
+      return *avx512_gemm_kernels();
+    case InstructionSet::kAvx2:
+      return *avx2_gemm_kernels();
+    case InstructionSet::kPortable:
+      break;
+  }
+  return *portable_gemm_kernels();
 }
 
 int64_t depth_block(int64_t depth) {
@@ -360,19 +351,20 @@ int64_t product_scratch(int64_t rows, int64_t columns, int64_t depth) {
     return std::min(width * whole, std::max(std::min(width, kUsualWidth) * block, kPackedElements));
   };
   int64_t most = 0;
-  for (const GemmKernels* kernels : available_gemm_kernels()) {
-    const int64_t strip = 2 * kernels->vector_width;
-    most = std::max({most, resident(rows, kernels->tile_rows) + strip * block,
-                     resident(columns, strip) + kernels->tile_rows * block});
+  for (const InstructionSet set : available_instruction_sets()) {
+    const GemmKernels& kernels = gemm_kernels(set);
+    const int64_t strip = 2 * kernels.vector_width;
+    most = std::max({most, resident(rows, kernels.tile_rows) + strip * block,
+                     resident(columns, strip) + kernels.tile_rows * block});
   }
   return most + 2 * kLine;
 }
 
 void multiply(const Product<float>& product, float* scratch) {
-  multiply(product, scratch, best_gemm_kernels());
+  multiply(product, scratch, gemm_kernels(instruction_set()));
 }
 void multiply(const Product<BFloat16>& product, float* scratch) {
-  multiply(product, scratch, best_gemm_kernels());
+  multiply(product, scratch, gemm_kernels(instruction_set()));
 }
 void multiply(const Product<float>& product, float* scratch, const GemmKernels& kernels) {
   BlockedProduct<float>(product, kernels, scratch).run();
@@ -382,16 +374,13 @@ void multiply(const Product<BFloat16>& product, float* scratch, const GemmKernel
 }
 
 void add_products(const Products<float>& products, float* sums) {
-  best_gemm_kernels().add_products(products, sums);
+  gemm_kernels(instruction_set()).add_products(products, sums);
 }
 void add_products(const Products<BFloat16>& products, float* sums) {
-  best_gemm_kernels().add_products_bf16(products, sums);
+  gemm_kernels(instruction_set()).add_products_bf16(products, sums);
 }
-MTF_CLONES void add_products(const Products<double>& products, double* sums) {
-  for (int64_t k = 0; k < products.depth; ++k) {
-    const double *a = products.a + k * products.a_stride, *b = products.b + k * products.b_stride;
-    for (int64_t j = 0; j < products.size; ++j) sums[j] += a[j] * b[j];
-  }
+void add_products(const Products<double>& products, double* sums) {
+  dispatched<add_products_by_loops>(products, sums);
 }
 
 void multiply(const Product<double>& product, double*) {
@@ -405,7 +394,7 @@ void multiply(const Product<double>& product, double*) {
       a += rest % product.summed[i].size * product.summed[i].a_stride;
       b += rest % product.summed[i].size * product.summed[i].b_stride;
     }
-    multiply_by_loops(product, inner, a, b, entry > 0);
+    dispatched<multiply_by_loops>(product, inner, a, b, entry > 0);
   }
 }
 

@@ -1,12 +1,13 @@
 // Kernels of the matrix product for AVX2, with tiles of up to 6 x 16.
 #include "engine/backend/cpu/contractions/gemm_kernels.h"
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#if MTF_HAS_INSTRUCTION_SETS
 
 #include <cstring>
 #include <utility>
 
 #include "engine/backend/element.h"
+#include "engine/base/dispatch.h"
 
 #pragma GCC target("arch=x86-64-v3")
 
@@ -15,7 +16,7 @@
 namespace mtf {
 
 const GemmKernels* avx2_gemm_kernels() {
-  static constexpr GemmKernels kKernels = make_kernels<8, 6>("avx2");
+  static constexpr GemmKernels kKernels = make_kernels<8, 6>();
   return &kKernels;
 }
 

@@ -1,12 +1,13 @@
 // Kernels of the matrix product for AVX-512, with tiles of up to 14 x 32.
 #include "engine/backend/cpu/contractions/gemm_kernels.h"
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#if MTF_HAS_INSTRUCTION_SETS
 
 #include <cstring>
 #include <utility>
 
 #include "engine/backend/element.h"
+#include "engine/base/dispatch.h"
 
 #pragma GCC target("arch=x86-64-v4")
 
@@ -15,7 +16,7 @@
 namespace mtf {
 
 const GemmKernels* avx512_gemm_kernels() {
-  static constexpr GemmKernels kKernels = make_kernels<16, 14>("avx512");
+  static constexpr GemmKernels kKernels = make_kernels<16, 14>();
   return &kKernels;
 }
 

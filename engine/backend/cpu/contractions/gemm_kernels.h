@@ -1,11 +1,11 @@
 // The innermost loops of the float32 matrix product, one version for each instruction set: tiles of the
-// result that stay in registers, and the packing of operands into panels. gemm.cc chooses the version and
-// drives the loops.
+// result that stay in registers, and the packing of operands into panels. gemm.cc drives the loops
+// with the version for instruction_set().
 #pragma once
 
 #include <cstdint>
-#include <span>
 
+#include "engine/base/instruction_set.h"
 #include "engine/core/dtype.h"
 
 namespace mtf {
@@ -48,7 +48,6 @@ inline constexpr int kMaximalTileRows = 16;
 struct GemmKernels {
   using Multiply = void (*)(const Tile&);
 
-  const char* name;  ///< instruction set
   int tile_rows;
   int vector_width;  ///< a tile has one or two vectors of columns
   /// Kernels by vectors - 1 and rows - 1. For `packed`, a is [depth][rows]; for `strided`, a has any strides.
@@ -62,8 +61,8 @@ struct GemmKernels {
   void (*add_products_bf16)(const Products<BFloat16>&, float* sums);
 };
 
-/// The instruction sets that both this program and the machine support, the best one first.
-std::span<const GemmKernels* const> available_gemm_kernels();
+/// `set` must be available.
+const GemmKernels& gemm_kernels(InstructionSet set);
 
 /// Null if the compiler does not build them.
 const GemmKernels* avx512_gemm_kernels();

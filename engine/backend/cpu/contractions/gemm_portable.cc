@@ -4,7 +4,7 @@
 namespace mtf {
 
 const GemmKernels* portable_gemm_kernels() {
-  static constexpr GemmKernels kKernels = make_kernels<4, 4>("portable");
+  static constexpr GemmKernels kKernels = make_kernels<4, 4>();
   return &kKernels;
 }
 

@@ -8,7 +8,7 @@
 
 #include "engine/backend/cpu/contractions/gemm_kernels.h"
 #include "engine/backend/element.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
 
 namespace mtf {
 namespace {
@@ -197,10 +197,9 @@ constexpr void fill(GemmKernels::Multiply* by_rows, std::index_sequence<kRows...
 }
 
 template <int kWidth, int kTileRows>
-constexpr GemmKernels make_kernels(const char* name) {
+constexpr GemmKernels make_kernels() {
   static_assert(kTileRows <= kMaximalTileRows);
-  GemmKernels kernels{name,
-                      kTileRows,
+  GemmKernels kernels{kTileRows,
                       kWidth,
                       {},
                       {},

@@ -6,7 +6,7 @@
 #include "engine/backend/cpu/elementwise/cpu_math.h"
 #include "engine/backend/cpu/elementwise/element_blocks.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
 
 namespace mtf {
 namespace {
@@ -19,7 +19,7 @@ template <class F, class T>
 using Result = decltype(F::template f<T>(T(), T()));
 
 template <class F>
-MTF_CLONES void float_loop(const float* a, const float* b, Result<F, float>* y, int64_t n) {
+MTF_INLINE void float_loop(const float* a, const float* b, Result<F, float>* y, int64_t n) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) y[i] = F::template f<float>(a[i], b[i]);
 }
@@ -71,11 +71,11 @@ class BinaryRegistration {
   static std::unique_ptr<Kernel> floats(const KernelContext& context) {
     switch (context.inputs[0].dtype) {
       case DType::kBFloat16:
-        return kernel<BFloat16, Stored<F, BFloat16>>(context, float_loop<F>);
+        return kernel<BFloat16, Stored<F, BFloat16>>(context, dispatched<float_loop<F>>);
       case DType::kFloat64:
         return kernel<double, Stored<F, double>>(context, plain_loop<F, double>);
       default:
-        return kernel<float, Stored<F, float>>(context, float_loop<F>);
+        return kernel<float, Stored<F, float>>(context, dispatched<float_loop<F>>);
     }
   }
   static std::unique_ptr<Kernel> integers(const KernelContext& context) {

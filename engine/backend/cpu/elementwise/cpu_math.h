@@ -1,6 +1,7 @@
-// Branch-free exp, log, tanh, ... in float32, which loops vectorise for every instruction set of MTF_CLONES.
+// Branch-free exp, log, tanh, ... in float32, which loops vectorise for every instruction set.
 // The relative error is at most 2e-7; infinities, NaN and subnormal arguments give what the exact function
-// gives. Overloads for double call the C library, so kernels are written once for both types.
+// gives. Overloads for double, sin, cos and pow are those of reproducible_math.h, so kernels are written once
+// for both types.
 //
 //   for (int64_t i = 0; i < n; ++i) y[i] = CpuMath::exp(x[i] - maximum);
 //
@@ -14,7 +15,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
+#include "engine/base/reproducible_math.h"
 
 namespace mtf {
 
@@ -26,15 +28,15 @@ struct CpuMath {
   }
   template <class T>
   MTF_INLINE T sin(T x) {
-    return std::sin(x);
+    return reproducible::sin(x);
   }
   template <class T>
   MTF_INLINE T cos(T x) {
-    return std::cos(x);
+    return reproducible::cos(x);
   }
   template <class T>
   MTF_INLINE T pow(T x, T p) {
-    return std::pow(x, p);
+    return reproducible::pow(x, p);
   }
   template <class T>
   MTF_INLINE T floor(T x) {
@@ -45,11 +47,11 @@ struct CpuMath {
     return std::fmod(x, y);
   }
 
-  MTF_INLINE double exp(double x) { return std::exp(x); }
-  MTF_INLINE double log(double x) { return std::log(x); }
-  MTF_INLINE double log1p(double x) { return std::log1p(x); }
-  MTF_INLINE double expm1(double x) { return std::expm1(x); }
-  MTF_INLINE double tanh(double x) { return std::tanh(x); }
+  MTF_INLINE double exp(double x) { return reproducible::exp(x); }
+  MTF_INLINE double log(double x) { return reproducible::log(x); }
+  MTF_INLINE double log1p(double x) { return reproducible::log1p(x); }
+  MTF_INLINE double expm1(double x) { return reproducible::expm1(x); }
+  MTF_INLINE double tanh(double x) { return reproducible::tanh(x); }
 
   /// 2^n for -126 <= n <= 127.
   MTF_INLINE float power_of_two(int32_t n) {
@@ -125,7 +127,7 @@ struct CpuMath {
     const uint32_t magnitude = std::bit_cast<uint32_t>(t) & 0x7fffffffu;
     return std::bit_cast<float>(bits & -static_cast<uint32_t>(magnitude - kFirst > kLast - kFirst));
   }
-  MTF_INLINE double exp_of_nonpositive(double x) { return std::exp(x); }
+  MTF_INLINE double exp_of_nonpositive(double x) { return reproducible::exp(x); }
 
   /// e^x - 1 for x <= 0, accurate also for tiny x.
   MTF_INLINE float expm1(float x) {

@@ -9,7 +9,8 @@
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/element.h"
 #include "engine/backend/noise_index.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
+#include "engine/base/reproducible_math.h"
 #include "engine/ops/random.h"
 
 namespace mtf {
@@ -19,7 +20,7 @@ namespace {
 constexpr int64_t kPiece = 1024;
 
 /// Computes the bits of elements 4 * block .. 4 * (block + blocks) - 1.
-MTF_CLONES void fill_blocks(uint32_t* bits, RandomStream stream, uint64_t step, PhiloxKey key, uint64_t block,
+MTF_INLINE void fill_blocks(uint32_t* bits, RandomStream stream, uint64_t step, PhiloxKey key, uint64_t block,
                             int64_t blocks) {
   for (int64_t b = 0; b < blocks; ++b) {
     const PhiloxBlock words = philox(philox_counter(stream, step, block + static_cast<uint64_t>(b)), key);
@@ -41,7 +42,8 @@ void for_each_piece(const NoiseIndex& index, RandomStream stream, PhiloxKey key,
     const int64_t lead = step == 1 ? first % 4 : 0;
     if (first != held_first || count > held_count) {
       if (step == 1) {
-        fill_blocks(bits, stream, *call.step, key, static_cast<uint64_t>(first / 4), (lead + count + 3) / 4);
+        dispatched<fill_blocks>(bits, stream, *call.step, key, static_cast<uint64_t>(first / 4),
+                                (lead + count + 3) / 4);
       } else if (step == 0) {
         std::fill(bits, bits + count, random_bits(key, stream, train_step, first));
       } else {
@@ -69,23 +71,6 @@ MTF_INLINE void drop(const T* x, T* y, const uint32_t* bits, int64_t n, uint32_t
   }
 }
 
-MTF_CLONES void drop_of(const float* x, float* y, const uint32_t* bits, int64_t n, uint32_t threshold,
-                        float scale) {
-  drop(x, y, bits, n, threshold, scale);
-}
-MTF_CLONES void drop_of(const BFloat16* x, BFloat16* y, const uint32_t* bits, int64_t n, uint32_t threshold,
-                        float scale) {
-  drop(x, y, bits, n, threshold, scale);
-}
-MTF_CLONES void drop_of(const double* x, double* y, const uint32_t* bits, int64_t n, uint32_t threshold,
-                        double scale) {
-  drop(x, y, bits, n, threshold, scale);
-}
-MTF_CLONES void drop_of(const int32_t* x, int32_t* y, const uint32_t* bits, int64_t n, uint32_t threshold,
-                        int32_t scale) {
-  drop(x, y, bits, n, threshold, scale);
-}
-
 /// The rate is above 0, so the threshold fits 32 bits unless the rate is below 2^-32.
 template <class T>
 std::unique_ptr<Kernel> dropout_kernel(const KernelContext& context) {
@@ -99,8 +84,8 @@ std::unique_ptr<Kernel> dropout_kernel(const KernelContext& context) {
                      [=](const KernelCall& call, int64_t begin, int64_t end) {
                        for_each_piece(index, RandomStream::kDropout, key, call, begin, end,
                                       [&](int64_t at, const uint32_t* bits, int64_t n) {
-                                        drop_of(call.input<T>(0) + at, call.output<T>(0) + at, bits, n,
-                                                threshold, scale);
+                                        dispatched<drop<T>>(call.input<T>(0) + at, call.output<T>(0) + at,
+                                                            bits, n, threshold, scale);
                                       });
                      });
 }
@@ -113,7 +98,7 @@ double sample(const Distribution& distribution, double u) {
     case Distribution::Kind::kNormal:
       return distribution.a + distribution.b * inverse_normal_cdf(u);
     case Distribution::Kind::kGumbel:
-      return distribution.a - distribution.b * std::log(-std::log(u));
+      return distribution.a - distribution.b * reproducible::log(-reproducible::log(u));
   }
   return 0;
 }

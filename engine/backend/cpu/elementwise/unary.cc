@@ -5,7 +5,7 @@
 #include "engine/backend/cpu/elementwise/element_blocks.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/base/check.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
 
 namespace mtf {
 namespace {
@@ -19,7 +19,7 @@ template <class T>
 using GradientLoop = void (*)(const T* dy, const T* v, T* dx, int64_t n, T p);
 
 template <class F>
-MTF_CLONES void float_loop(const float* x, float* y, int64_t n, float p) {
+MTF_INLINE void float_loop(const float* x, float* y, int64_t n, float p) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) y[i] = F::template f<float>(x[i], p);
 }
@@ -30,7 +30,7 @@ void plain_loop(const T* x, T* y, int64_t n, T p) {
 }
 
 template <class F>
-MTF_CLONES void float_gradient_loop(const float* dy, const float* v, float* dx, int64_t n, float p) {
+MTF_INLINE void float_gradient_loop(const float* dy, const float* v, float* dx, int64_t n, float p) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) dx[i] = F::template g<float>(dy[i], v[i], p);
 }
@@ -95,11 +95,11 @@ class UnaryRegistration {
   static std::unique_ptr<Kernel> floats(const KernelContext& context) {
     switch (context.inputs[0].dtype) {
       case DType::kBFloat16:
-        return kernel<BFloat16>(context, float_loop<F>);
+        return kernel<BFloat16>(context, dispatched<float_loop<F>>);
       case DType::kFloat64:
         return kernel<double>(context, plain_loop<F, double>);
       default:
-        return kernel<float>(context, float_loop<F>);
+        return kernel<float>(context, dispatched<float_loop<F>>);
     }
   }
   static std::unique_ptr<Kernel> integers(const KernelContext& context) {
@@ -112,11 +112,11 @@ class UnaryRegistration {
   static std::unique_ptr<Kernel> gradient(const KernelContext& context) {
     switch (context.inputs[0].dtype) {
       case DType::kBFloat16:
-        return gradient_kernel<BFloat16>(context, float_gradient_loop<F>);
+        return gradient_kernel<BFloat16>(context, dispatched<float_gradient_loop<F>>);
       case DType::kFloat64:
         return gradient_kernel<double>(context, plain_gradient_loop<F, double>);
       default:
-        return gradient_kernel<float>(context, float_gradient_loop<F>);
+        return gradient_kernel<float>(context, dispatched<float_gradient_loop<F>>);
     }
   }
 };

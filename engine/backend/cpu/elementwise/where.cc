@@ -3,13 +3,13 @@
 #include "engine/backend/broadcast_axes.h"
 #include "engine/backend/cpu/elementwise/element_blocks.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
 
 namespace mtf {
 namespace {
 
 template <class T>
-MTF_CLONES void select(const bool* condition, const T* a, const T* b, T* y, int64_t n) {
+MTF_INLINE void select(const bool* condition, const T* a, const T* b, T* y, int64_t n) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const T from_a = a[i], from_b = b[i];
@@ -28,7 +28,7 @@ std::unique_ptr<Kernel> where_kernel(const KernelContext& context) {
                          BlockReader<T> a(call.input<T>(1) + at[1], inner_stride(axes, 1));
                          BlockReader<T> b(call.input<T>(2) + at[2], inner_stride(axes, 2));
                          for_each_block(count, [&](int64_t i, int64_t n) {
-                           select(condition.read(i, n), a.read(i, n), b.read(i, n), y + i, n);
+                           dispatched<select<T>>(condition.read(i, n), a.read(i, n), b.read(i, n), y + i, n);
                          });
                          y += count;
                        });

@@ -10,23 +10,15 @@
 #include "engine/backend/element.h"
 #include "engine/backend/strided.h"
 #include "engine/base/check.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
 #include "engine/ops/indexing.h"
 
 namespace mtf {
 namespace {
 
-MTF_CLONES void add_run(float* sum, const float* x, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) sum[i] += x[i];
-}
-MTF_CLONES void add_run(float* sum, const BFloat16* x, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) sum[i] += static_cast<float>(x[i]);
-}
-MTF_CLONES void add_run(double* sum, const double* x, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) sum[i] += x[i];
-}
-MTF_CLONES void add_run(int32_t* sum, const int32_t* x, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) sum[i] += x[i];
+template <class T>
+MTF_INLINE void add_run(Computed<T>* sum, const T* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) sum[i] += widen(x[i]);
 }
 
 /// The number of row blocks: few enough that scanning all ids for each of them costs little compared with the
@@ -153,7 +145,7 @@ class GatherGradientKernel final : public Kernel {
       Out* row = table + at[0];
       if (places.empty()) return (void)std::fill(row, row + width, Out{});
       std::fill(sums, sums + width, Computed<T>{});
-      for (int64_t place : places) add_run(sums, dy + place + at[1], width);
+      for (int64_t place : places) dispatched<add_run<T>>(sums, dy + place + at[1], width);
       for (int64_t i = 0; i < width; ++i) row[i] = narrow<Out>(sums[i]);
     });
   }

@@ -8,7 +8,7 @@
 #include "engine/backend/cpu/elementwise/element_blocks.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/base/check.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
 
 namespace mtf {
 namespace {
@@ -17,7 +17,7 @@ constexpr int64_t kTile = 32;
 
 /// y[j * stride_y + i] = x[i * stride_x + j].
 template <class T>
-MTF_CLONES void transpose_tile(const T* x, int64_t stride_x, T* y, int64_t stride_y, int64_t is, int64_t js) {
+MTF_INLINE void transpose_tile(const T* x, int64_t stride_x, T* y, int64_t stride_y, int64_t is, int64_t js) {
   for (int64_t j = 0; j < js; ++j) {
     for (int64_t i = 0; i < is; ++i) y[j * stride_y + i] = x[i * stride_x + j];
   }
@@ -48,16 +48,17 @@ std::unique_ptr<Kernel> transpose_kernel(const KernelContext& context) {
   axes.erase(fast);
   const int64_t tiles_y = (along_y.size + kTile - 1) / kTile, tiles_x = (along_x.size + kTile - 1) / kTile;
   const int64_t tiles = size_of(axes) * tiles_x * tiles_y;
-  return make_kernel(
-      tiles, kElementsPerTask / (kTile * kTile), [=](const KernelCall& call, int64_t begin, int64_t end) {
-        for (int64_t tile = begin; tile < end; ++tile) {
-          const Offsets<2> at = offsets_of(axes, tile / (tiles_x * tiles_y));
-          const int64_t i = tile % tiles_y * kTile, j = tile / tiles_y % tiles_x * kTile;
-          transpose_tile(call.input<T>(0) + at[0] + i * along_y.strides[0] + j, along_y.strides[0],
-                         call.output<T>(0) + at[1] + j * along_x.strides[1] + i, along_x.strides[1],
-                         std::min(kTile, along_y.size - i), std::min(kTile, along_x.size - j));
-        }
-      });
+  return make_kernel(tiles, kElementsPerTask / (kTile * kTile),
+                     [=](const KernelCall& call, int64_t begin, int64_t end) {
+                       for (int64_t tile = begin; tile < end; ++tile) {
+                         const Offsets<2> at = offsets_of(axes, tile / (tiles_x * tiles_y));
+                         const int64_t i = tile % tiles_y * kTile, j = tile / tiles_y % tiles_x * kTile;
+                         dispatched<transpose_tile<T>>(
+                             call.input<T>(0) + at[0] + i * along_y.strides[0] + j, along_y.strides[0],
+                             call.output<T>(0) + at[1] + j * along_x.strides[1] + i, along_x.strides[1],
+                             std::min(kTile, along_y.size - i), std::min(kTile, along_x.size - j));
+                       }
+                     });
 }
 
 const KernelRegistration transpose_any("transpose", kAllTypes, [](const KernelContext& context) {

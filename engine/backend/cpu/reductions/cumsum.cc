@@ -6,7 +6,7 @@
 
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/element.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
 
 namespace mtf {
 namespace {
@@ -31,11 +31,6 @@ MTF_INLINE void scan_lanes(const T* x, T* y, const Scan& scan) {
   }
 }
 
-MTF_CLONES void scan_lanes_of(const float* x, float* y, const Scan& scan) { scan_lanes(x, y, scan); }
-MTF_CLONES void scan_lanes_of(const BFloat16* x, BFloat16* y, const Scan& scan) { scan_lanes(x, y, scan); }
-MTF_CLONES void scan_lanes_of(const double* x, double* y, const Scan& scan) { scan_lanes(x, y, scan); }
-MTF_CLONES void scan_lanes_of(const int32_t* x, int32_t* y, const Scan& scan) { scan_lanes(x, y, scan); }
-
 template <class T>
 std::unique_ptr<Kernel> cumsum_kernel(const KernelContext& context) {
   const auto& operation = static_cast<const Cumsum&>(context.operation);
@@ -50,9 +45,9 @@ std::unique_ptr<Kernel> cumsum_kernel(const KernelContext& context) {
                          const int64_t lane = unit % blocks * kLanes;
                          const int64_t last = options.reverse ? (n - 1) * inner : 0;
                          const int64_t first = unit / blocks * n * inner + lane + last;
-                         scan_lanes_of(call.input<T>(0) + first, call.output<T>(0) + first,
-                                       {n, options.reverse ? -inner : inner, std::min(kLanes, inner - lane),
-                                        options.exclusive});
+                         dispatched<scan_lanes<T>>(call.input<T>(0) + first, call.output<T>(0) + first,
+                                                   {n, options.reverse ? -inner : inner,
+                                                    std::min(kLanes, inner - lane), options.exclusive});
                        }
                      });
 }

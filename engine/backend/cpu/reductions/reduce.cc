@@ -10,7 +10,7 @@
 #include "engine/backend/reductions.h"
 #include "engine/backend/squares.h"
 #include "engine/backend/visit_type.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
 
 namespace mtf {
 namespace {
@@ -22,7 +22,7 @@ constexpr int64_t kColumnBlock = 16;          // rows between two carries into t
 
 /// Reduces x[0 .. n), at most kRowBlock elements.
 template <class R, class T>
-[[gnu::always_inline]] inline typename R::Lane reduce_block(const T* x, int64_t n) {
+MTF_INLINE typename R::Lane reduce_block(const T* x, int64_t n) {
   using Lane = typename R::Lane;
   const int64_t whole = n / kLanes * kLanes;
   Lane lanes[kLanes];
@@ -39,7 +39,7 @@ template <class R, class T>
 
 /// Reduces x[0 .. n), with `block` for each block.
 template <class R, class T, class Block>
-[[gnu::always_inline]] inline typename R::Total reduce_row(const T* x, int64_t n, const Block& block) {
+MTF_INLINE typename R::Total reduce_row(const T* x, int64_t n, const Block& block) {
   using Total = typename R::Total;
   Total total = R::kIdentity;
   if (n < kLanes) {
@@ -52,14 +52,14 @@ template <class R, class T, class Block>
 }
 
 template <class R, class T>
-[[gnu::always_inline]] inline typename R::Total reduce_row(const T* x, int64_t n) {
+MTF_INLINE typename R::Total reduce_whole_row(const T* x, int64_t n) {
   return reduce_row<R>(x, n, [](const T* block, int64_t size) { return reduce_block<R>(block, size); });
 }
 
 /// A separate function, so that the compiler does not mix the additions of a block with others.
 template <class T>
-MTF_CLONES double squares_of_block(const T* x, int64_t n) {
-  return reduce_block<reductions::SumOfSquares<T>>(x, n);
+double squares_of_block(const T* x, int64_t n) {
+  return dispatched<reduce_block<reductions::SumOfSquares<T>, T>>(x, n);
 }
 
 template <class T>
@@ -69,23 +69,23 @@ double squares_of_row(const T* x, int64_t n) {
 
 /// Combines x[i] into lanes[i].
 template <class R, class T>
-[[gnu::always_inline]] inline void reduce_columns(const T* x, typename R::Lane* lanes, int64_t n) {
+MTF_INLINE void reduce_columns(const T* x, typename R::Lane* lanes, int64_t n) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) lanes[i] = R::combine(lanes[i], R::load(x[i]));
 }
 
-/// The two loops for an element type; cloned for the floating-point types of training.
+/// The two loops for an element type, with versions for the floating-point types of training.
 template <class R, class T>
 struct Loops {
-  static typename R::Total row(const T* x, int64_t n) { return reduce_row<R>(x, n); }
+  static typename R::Total row(const T* x, int64_t n) { return reduce_whole_row<R>(x, n); }
   static void columns(const T* x, typename R::Lane* lanes, int64_t n) { reduce_columns<R>(x, lanes, n); }
 };
 template <class R, class T>
 requires std::is_same_v < Computed<T>,
 float > struct Loops<R, T> {
-  MTF_CLONES static typename R::Total row(const T* x, int64_t n) { return reduce_row<R>(x, n); }
-  MTF_CLONES static void columns(const T* x, typename R::Lane* lanes, int64_t n) {
-    reduce_columns<R>(x, lanes, n);
+  static typename R::Total row(const T* x, int64_t n) { return dispatched<reduce_whole_row<R, T>>(x, n); }
+  static void columns(const T* x, typename R::Lane* lanes, int64_t n) {
+    dispatched<reduce_columns<R, T>>(x, lanes, n);
   }
 };
 

@@ -9,7 +9,7 @@
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/element.h"
 #include "engine/backend/strided.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
 
 namespace mtf {
 namespace {
@@ -42,16 +42,11 @@ MTF_INLINE bool lane_maxima(const T* x, int64_t n, Computed<T>* maxima) {
   return any != 0;
 }
 
-MTF_CLONES bool maxima_of(const float* x, int64_t n, float* maxima) { return lane_maxima(x, n, maxima); }
-MTF_CLONES bool maxima_of(const BFloat16* x, int64_t n, float* maxima) { return lane_maxima(x, n, maxima); }
-MTF_CLONES bool maxima_of(const double* x, int64_t n, double* maxima) { return lane_maxima(x, n, maxima); }
-MTF_CLONES bool maxima_of(const int32_t* x, int64_t n, int32_t* maxima) { return lane_maxima(x, n, maxima); }
-
 /// The index of the largest entry, or of the first NaN if there is one.
 template <class T>
 int64_t largest(const T* x, int64_t n) {
   Computed<T> maxima[32];
-  if (maxima_of(x, n, maxima)) {
+  if (dispatched<lane_maxima<T>>(x, n, maxima)) {
     return std::find_if(x, x + n, [](T value) { return widen(value) != widen(value); }) - x;
   }
   const Computed<T> maximum = *std::max_element(maxima, maxima + 32);

@@ -8,7 +8,8 @@
 #include "engine/backend/cpu/elementwise/cpu_math.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/cpu/rows/row_buffers.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
+#include "engine/base/reproducible_math.h"
 
 namespace mtf {
 namespace {
@@ -68,7 +69,7 @@ MTF_INLINE RowSums<Computed<T>> row_sums(const Rows& rows, const Computed<T>* x,
 }
 
 template <class T>
-MTF_CLONES void loss_rows(const Rows& rows, const T* logits, const Targets<T>& targets, double z_loss,
+MTF_INLINE void loss_rows(const Rows& rows, const T* logits, const Targets<T>& targets, double z_loss,
                           Computed<T>* loss, Computed<T>* log_z, Computed<T>* target_sum, Computed<T>* buffer,
                           int64_t begin, int64_t end) {
   using A = Computed<T>;
@@ -76,7 +77,7 @@ MTF_CLONES void loss_rows(const Rows& rows, const T* logits, const Targets<T>& t
     const A* x = load_row(rows, logits, r, buffer);
     const A top = maximum_of(x, rows.length);
     const RowSums<A> sums = row_sums(rows, x, targets, top, r, buffer + buffer_size(rows));
-    const A log_sum = std::log(sums.exponentials);
+    const A log_sum = reproducible::log(sums.exponentials);
     log_z[r] = log_sum + top;
     loss[r] = sums.targets * log_sum - sums.logits + static_cast<A>(z_loss) * log_z[r] * log_z[r];
     target_sum[r] = sums.targets;
@@ -84,7 +85,7 @@ MTF_CLONES void loss_rows(const Rows& rows, const T* logits, const Targets<T>& t
 }
 
 template <class T>
-MTF_CLONES void sum_rows(const Rows& rows, const T* logits, const Targets<T>& targets,
+MTF_INLINE void sum_rows(const Rows& rows, const T* logits, const Targets<T>& targets,
                          const Computed<T>* maximum, Computed<T>* exponentials, Computed<T>* target_logit,
                          Computed<T>* target_sum, Computed<T>* buffer, int64_t begin, int64_t end) {
   for (int64_t r = begin; r < end; ++r) {
@@ -103,7 +104,7 @@ struct RowGradient {
 };
 
 template <class T>
-MTF_CLONES void gradient_rows(const Rows& rows, const T* logits, const Targets<T>& targets, double z_loss,
+MTF_INLINE void gradient_rows(const Rows& rows, const T* logits, const Targets<T>& targets, double z_loss,
                               const RowGradient<Computed<T>>& given, T* d_logits, Computed<T>* buffer,
                               int64_t begin, int64_t end) {
   using A = Computed<T>;
@@ -160,8 +161,9 @@ std::unique_ptr<Kernel> loss_kernel(const KernelContext& context) {
       rows.count, rows_per_task(rows),
       [rows, targets, z_loss = operation.options.z_loss](const KernelCall& call, int64_t begin, int64_t end) {
         using A = Computed<T>;
-        loss_rows(rows, call.input<T>(0), targets(call), z_loss, call.output<A>(0), call.output<A>(1),
-                  call.output<A>(2), reinterpret_cast<A*>(call.scratch), begin, end);
+        dispatched<loss_rows<T>>(rows, call.input<T>(0), targets(call), z_loss, call.output<A>(0),
+                                 call.output<A>(1), call.output<A>(2), reinterpret_cast<A*>(call.scratch),
+                                 begin, end);
       },
       two_rows<T>(rows));
 }
@@ -175,8 +177,9 @@ std::unique_ptr<Kernel> sums_kernel(const KernelContext& context) {
       rows.count, rows_per_task(rows),
       [rows, targets](const KernelCall& call, int64_t begin, int64_t end) {
         using A = Computed<T>;
-        sum_rows(rows, call.input<T>(0), targets(call), call.input<A>(2), call.output<A>(0),
-                 call.output<A>(1), call.output<A>(2), reinterpret_cast<A*>(call.scratch), begin, end);
+        dispatched<sum_rows<T>>(rows, call.input<T>(0), targets(call), call.input<A>(2), call.output<A>(0),
+                                call.output<A>(1), call.output<A>(2), reinterpret_cast<A*>(call.scratch),
+                                begin, end);
       },
       two_rows<T>(rows));
 }
@@ -191,8 +194,8 @@ std::unique_ptr<Kernel> gradient_kernel(const KernelContext& context) {
       [rows, targets, z_loss = operation.options.z_loss](const KernelCall& call, int64_t begin, int64_t end) {
         using A = Computed<T>;
         const RowGradient<A> given{call.input<A>(2), call.input<A>(3), call.input<A>(4), call.input<A>(5)};
-        gradient_rows(rows, call.input<T>(0), targets(call), z_loss, given, call.output<T>(0),
-                      reinterpret_cast<A*>(call.scratch), begin, end);
+        dispatched<gradient_rows<T>>(rows, call.input<T>(0), targets(call), z_loss, given, call.output<T>(0),
+                                     reinterpret_cast<A*>(call.scratch), begin, end);
       },
       two_rows<T>(rows));
 }

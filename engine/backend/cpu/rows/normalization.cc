@@ -6,7 +6,7 @@
 
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/cpu/rows/row_buffers.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
 
 namespace mtf {
 namespace {
@@ -40,7 +40,7 @@ MTF_INLINE const Computed<T>* widened(const T* values, int64_t n, Computed<T>* b
 
 /// For RMS norm the bias and the means are null.
 template <class T>
-MTF_CLONES void normalize_rows(const Rows& rows, const Operands<T>& in, double epsilon, T* y,
+MTF_INLINE void normalize_rows(const Rows& rows, const Operands<T>& in, double epsilon, T* y,
                                Computed<T>* rstds, Computed<T>* means, Computed<T>* buffer, int64_t begin,
                                int64_t end) {
   using A = Computed<T>;
@@ -68,7 +68,7 @@ MTF_CLONES void normalize_rows(const Rows& rows, const Operands<T>& in, double e
 }
 
 template <class T>
-MTF_CLONES void gradient_rows(const Rows& rows, const Operands<T>& in, const Computed<T>* rstds,
+MTF_INLINE void gradient_rows(const Rows& rows, const Operands<T>& in, const Computed<T>* rstds,
                               const Computed<T>* means, T* dx, Computed<T>* buffer, int64_t begin,
                               int64_t end) {
   using A = Computed<T>;
@@ -101,7 +101,7 @@ constexpr int64_t kColumnsPerTask = 64;
 
 /// Sums columns [begin, end) over all rows. Rows are added in blocks, so that long sums keep their accuracy.
 template <class T>
-MTF_CLONES void add_columns(const Rows& rows, const T* x, const T* dy, const Computed<T>* rstds,
+MTF_INLINE void add_columns(const Rows& rows, const T* x, const T* dy, const Computed<T>* rstds,
                             const Computed<T>* means, Computed<T>* d_scale, Computed<T>* d_bias,
                             int64_t begin, int64_t end) {
   using A = Computed<T>;
@@ -145,9 +145,9 @@ std::unique_ptr<Kernel> normalization_kernel(const KernelContext& context) {
         using A = Computed<T>;
         const Operands<T> in{call.input<T>(0), nullptr, call.input<T>(1),
                              centered ? call.input<T>(2) : nullptr};
-        normalize_rows(rows, in, epsilon, call.output<T>(0), call.output<A>(1),
-                       centered ? call.output<A>(2) : nullptr, reinterpret_cast<A*>(call.scratch), begin,
-                       end);
+        dispatched<normalize_rows<T>>(rows, in, epsilon, call.output<T>(0), call.output<A>(1),
+                                      centered ? call.output<A>(2) : nullptr,
+                                      reinterpret_cast<A*>(call.scratch), begin, end);
       },
       three_rows<T>(rows));
 }
@@ -161,8 +161,8 @@ std::unique_ptr<Kernel> gradient_kernel(const KernelContext& context) {
       [rows, centered = operation.centered()](const KernelCall& call, int64_t begin, int64_t end) {
         using A = Computed<T>;
         const Operands<T> in{call.input<T>(0), call.input<T>(2), call.input<T>(1), nullptr};
-        gradient_rows(rows, in, call.input<A>(3), centered ? call.input<A>(4) : nullptr, call.output<T>(0),
-                      reinterpret_cast<A*>(call.scratch), begin, end);
+        dispatched<gradient_rows<T>>(rows, in, call.input<A>(3), centered ? call.input<A>(4) : nullptr,
+                                     call.output<T>(0), reinterpret_cast<A*>(call.scratch), begin, end);
       },
       three_rows<T>(rows));
 }
@@ -175,9 +175,9 @@ std::unique_ptr<Kernel> parameter_gradient_kernel(const KernelContext& context) 
       rows.length, kColumnsPerTask,
       [rows, centered = operation.centered()](const KernelCall& call, int64_t begin, int64_t end) {
         using A = Computed<T>;
-        add_columns(rows, call.input<T>(0), call.input<T>(1), call.input<A>(2),
-                    centered ? call.input<A>(3) : nullptr, call.output<A>(0),
-                    centered ? call.output<A>(1) : nullptr, begin, end);
+        dispatched<add_columns<T>>(rows, call.input<T>(0), call.input<T>(1), call.input<A>(2),
+                                   centered ? call.input<A>(3) : nullptr, call.output<A>(0),
+                                   centered ? call.output<A>(1) : nullptr, begin, end);
       });
 }
 

@@ -14,7 +14,7 @@
 
 #include "engine/backend/element.h"
 #include "engine/backend/rows.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
 
 namespace mtf {
 

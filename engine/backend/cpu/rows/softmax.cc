@@ -8,7 +8,8 @@
 #include "engine/backend/cpu/elementwise/cpu_math.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/cpu/rows/row_buffers.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
+#include "engine/base/reproducible_math.h"
 
 namespace mtf {
 namespace {
@@ -41,7 +42,7 @@ MTF_INLINE Exponentials<A> exponentials(const A* x, A* y, int64_t n, double extr
 }
 
 template <class T>
-MTF_CLONES void softmax_rows(const Rows& rows, const T* x, T* y, Computed<T>* buffer, double extra_logit,
+MTF_INLINE void softmax_rows(const Rows& rows, const T* x, T* y, Computed<T>* buffer, double extra_logit,
                              int64_t begin, int64_t end) {
   using A = Computed<T>;
   for (int64_t r = begin; r < end; ++r) {
@@ -54,14 +55,14 @@ MTF_CLONES void softmax_rows(const Rows& rows, const T* x, T* y, Computed<T>* bu
 }
 
 template <class T>
-MTF_CLONES void log_softmax_rows(const Rows& rows, const T* x, T* y, Computed<T>* buffer, double extra_logit,
+MTF_INLINE void log_softmax_rows(const Rows& rows, const T* x, T* y, Computed<T>* buffer, double extra_logit,
                                  int64_t begin, int64_t end) {
   using A = Computed<T>;
   for (int64_t r = begin; r < end; ++r) {
     const A* in = load_row(rows, x, r, buffer);
     A* out = row_target(rows, y, r, buffer);
     const auto [top, sum] = exponentials<A>(in, nullptr, rows.length, extra_logit);
-    const A log_z = std::log(sum) + top;
+    const A log_z = reproducible::log(sum) + top;
 #pragma GCC ivdep
     for (int64_t i = 0; i < rows.length; ++i) out[i] = in[i] - log_z;
     store_row(rows, out, y, r);
@@ -69,17 +70,17 @@ MTF_CLONES void log_softmax_rows(const Rows& rows, const T* x, T* y, Computed<T>
 }
 
 template <class T>
-MTF_CLONES void logsumexp_rows(const Rows& rows, const T* x, Computed<T>* log_z, Computed<T>* buffer,
+MTF_INLINE void logsumexp_rows(const Rows& rows, const T* x, Computed<T>* log_z, Computed<T>* buffer,
                                double extra_logit, int64_t begin, int64_t end) {
   using A = Computed<T>;
   for (int64_t r = begin; r < end; ++r) {
     const auto [top, sum] = exponentials<A>(load_row(rows, x, r, buffer), nullptr, rows.length, extra_logit);
-    log_z[r] = std::log(sum) + top;
+    log_z[r] = reproducible::log(sum) + top;
   }
 }
 
 template <class T>
-MTF_CLONES void logsumexp_gradient_rows(const Rows& rows, const T* x, const Computed<T>* log_z,
+MTF_INLINE void logsumexp_gradient_rows(const Rows& rows, const T* x, const Computed<T>* log_z,
                                         const Computed<T>* dy, T* dx, Computed<T>* buffer, int64_t begin,
                                         int64_t end) {
   using A = Computed<T>;
@@ -94,7 +95,7 @@ MTF_CLONES void logsumexp_gradient_rows(const Rows& rows, const T* x, const Comp
 }
 
 template <class T>
-MTF_CLONES void softmax_gradient_rows(const Rows& rows, const T* y, const T* dy, T* dx, Computed<T>* buffer,
+MTF_INLINE void softmax_gradient_rows(const Rows& rows, const T* y, const T* dy, T* dx, Computed<T>* buffer,
                                       int64_t begin, int64_t end) {
   using A = Computed<T>;
   for (int64_t r = begin; r < end; ++r) {
@@ -110,7 +111,7 @@ MTF_CLONES void softmax_gradient_rows(const Rows& rows, const T* y, const T* dy,
 }
 
 template <class T>
-MTF_CLONES void log_softmax_gradient_rows(const Rows& rows, const T* y, const T* dy, T* dx,
+MTF_INLINE void log_softmax_gradient_rows(const Rows& rows, const T* y, const T* dy, T* dx,
                                           Computed<T>* buffer, int64_t begin, int64_t end) {
   using A = Computed<T>;
   for (int64_t r = begin; r < end; ++r) {
@@ -143,7 +144,7 @@ template <class T>
 std::unique_ptr<Kernel> softmax_kernel(const KernelContext& context) {
   return row_kernel<T>(context, [](const Rows& rows, const KernelCall& call, Computed<T>* buffer,
                                    double extra, int64_t begin, int64_t end) {
-    softmax_rows(rows, call.input<T>(0), call.output<T>(0), buffer, extra, begin, end);
+    dispatched<softmax_rows<T>>(rows, call.input<T>(0), call.output<T>(0), buffer, extra, begin, end);
   });
 }
 
@@ -151,7 +152,7 @@ template <class T>
 std::unique_ptr<Kernel> log_softmax_kernel(const KernelContext& context) {
   return row_kernel<T>(context, [](const Rows& rows, const KernelCall& call, Computed<T>* buffer,
                                    double extra, int64_t begin, int64_t end) {
-    log_softmax_rows(rows, call.input<T>(0), call.output<T>(0), buffer, extra, begin, end);
+    dispatched<log_softmax_rows<T>>(rows, call.input<T>(0), call.output<T>(0), buffer, extra, begin, end);
   });
 }
 
@@ -159,7 +160,8 @@ template <class T>
 std::unique_ptr<Kernel> logsumexp_kernel(const KernelContext& context) {
   return row_kernel<T>(context, [](const Rows& rows, const KernelCall& call, Computed<T>* buffer,
                                    double extra, int64_t begin, int64_t end) {
-    logsumexp_rows(rows, call.input<T>(0), call.output<Computed<T>>(0), buffer, extra, begin, end);
+    dispatched<logsumexp_rows<T>>(rows, call.input<T>(0), call.output<Computed<T>>(0), buffer, extra, begin,
+                                  end);
   });
 }
 
@@ -167,8 +169,8 @@ template <class T>
 std::unique_ptr<Kernel> logsumexp_gradient_kernel(const KernelContext& context) {
   return row_kernel<T>(context, [](const Rows& rows, const KernelCall& call, Computed<T>* buffer, double,
                                    int64_t begin, int64_t end) {
-    logsumexp_gradient_rows(rows, call.input<T>(0), call.input<Computed<T>>(1), call.input<Computed<T>>(2),
-                            call.output<T>(0), buffer, begin, end);
+    dispatched<logsumexp_gradient_rows<T>>(rows, call.input<T>(0), call.input<Computed<T>>(1),
+                                           call.input<Computed<T>>(2), call.output<T>(0), buffer, begin, end);
   });
 }
 
@@ -176,7 +178,8 @@ template <class T>
 std::unique_ptr<Kernel> softmax_gradient_kernel(const KernelContext& context) {
   return row_kernel<T>(context, [](const Rows& rows, const KernelCall& call, Computed<T>* buffer, double,
                                    int64_t begin, int64_t end) {
-    softmax_gradient_rows(rows, call.input<T>(0), call.input<T>(1), call.output<T>(0), buffer, begin, end);
+    dispatched<softmax_gradient_rows<T>>(rows, call.input<T>(0), call.input<T>(1), call.output<T>(0), buffer,
+                                         begin, end);
   });
 }
 
@@ -184,8 +187,8 @@ template <class T>
 std::unique_ptr<Kernel> log_softmax_gradient_kernel(const KernelContext& context) {
   return row_kernel<T>(context, [](const Rows& rows, const KernelCall& call, Computed<T>* buffer, double,
                                    int64_t begin, int64_t end) {
-    log_softmax_gradient_rows(rows, call.input<T>(0), call.input<T>(1), call.output<T>(0), buffer, begin,
-                              end);
+    dispatched<log_softmax_gradient_rows<T>>(rows, call.input<T>(0), call.input<T>(1), call.output<T>(0),
+                                             buffer, begin, end);
   });
 }
 

@@ -8,7 +8,7 @@
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/element.h"
 #include "engine/backend/strided.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
 
 namespace mtf {
 namespace {
@@ -72,7 +72,7 @@ Pieces<N> pieces_of(const std::array<const LocalTensor*, N>& operands) {
 
 /// squares[i] = x[i]^2; returns their sum.
 template <class T>
-MTF_CLONES double square(const T* x, int64_t n, double* squares) {
+MTF_INLINE double square(const T* x, int64_t n, double* squares) {
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) {
     const double value = widen(x[i]);
@@ -82,7 +82,7 @@ MTF_CLONES double square(const T* x, int64_t n, double* squares) {
   return sum;
 }
 
-MTF_CLONES void add_to(double* total, const double* values, int64_t n) {
+MTF_INLINE void add_to(double* total, const double* values, int64_t n) {
   for (int64_t i = 0; i < n; ++i) total[i] += values[i];
 }
 
@@ -91,7 +91,7 @@ void accumulate(double* total, int64_t stride, const double* squares, double sum
   if (stride == 0) {
     *total += sum;
   } else {
-    add_to(total, squares, n);
+    dispatched<add_to>(total, squares, n);
   }
 }
 
@@ -136,12 +136,12 @@ class SumsKernel final : public Kernel {
   void add_piece(const KernelCall& call, int64_t block, const Offsets<4>& at, int64_t n,
                  double* squares) const {
     if (factored_) {
-      const double sum = square(call.input<A>(1) + at[0], n, squares);
+      const double sum = dispatched<square<A>>(call.input<A>(1) + at[0], n, squares);
       accumulate(output(call, 0, block) + at[1], pieces_.inner.strides[1], squares, sum, n);
       accumulate(output(call, 1, block) + at[2], pieces_.inner.strides[2], squares, sum, n);
     }
     if (weights_ >= 0) {
-      const double sum = square(call.input<T>(0) + at[0], n, squares);
+      const double sum = dispatched<square<T>>(call.input<T>(0) + at[0], n, squares);
       accumulate(output(call, weights_, block) + at[3], pieces_.inner.strides[3], squares, sum, n);
     }
   }
@@ -154,7 +154,7 @@ class SumsKernel final : public Kernel {
 };
 
 template <class A>
-MTF_CLONES void second_moment(const A* v, const A* g, A* new_v, A decay, A epsilon1, int64_t begin,
+MTF_INLINE void second_moment(const A* v, const A* g, A* new_v, A decay, A epsilon1, int64_t begin,
                               int64_t end) {
 #pragma GCC ivdep
   for (int64_t i = begin; i < end; ++i) new_v[i] = decay * v[i] + (1 - decay) * (g[i] * g[i] + epsilon1);
@@ -168,7 +168,7 @@ struct Factors {
 };
 
 template <class A>
-MTF_CLONES void compute_update(const A* g, const Factors<A>& factors, int64_t n, A* update) {
+MTF_INLINE void compute_update(const A* g, const Factors<A>& factors, int64_t n, A* update) {
   const A *first = factors.first, *second = factors.second;
   if (second == nullptr) {
     for (int64_t i = 0; i < n; ++i) update[i] = g[i] / std::sqrt(first[i]);
@@ -182,7 +182,7 @@ MTF_CLONES void compute_update(const A* g, const Factors<A>& factors, int64_t n,
 }
 
 template <class A>
-MTF_CLONES double sum_of_squares(const A* x, int64_t n) {
+MTF_INLINE double sum_of_squares(const A* x, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
   return sum;
@@ -209,9 +209,9 @@ std::unique_ptr<Kernel> squares_kernel(const KernelContext& context) {
         double sum = 0;
         pieces.each(pieces.count() * block / blocks, pieces.count() * (block + 1) / blocks,
                     [&](const Offsets<3>& at, int64_t n) {
-                      compute_update(call.input<A>(0) + at[0], factors_at<A>(call, 1, factored, at, pieces),
-                                     n, update);
-                      sum += sum_of_squares(update, n);
+                      dispatched<compute_update<A>>(call.input<A>(0) + at[0],
+                                                    factors_at<A>(call, 1, factored, at, pieces), n, update);
+                      sum += dispatched<sum_of_squares<A>>(update, n);
                     });
         call.output<double>(0)[block] = sum;
       },
@@ -230,7 +230,7 @@ struct Step {
   Computed<T> beta1, rest1;  ///< rest1 = 1 - beta1
 };
 template <class T>
-MTF_CLONES void apply_update(const Step<T>& step, int64_t n, Computed<T>* update) {
+MTF_INLINE void apply_update(const Step<T>& step, int64_t n, Computed<T>* update) {
   using A = Computed<T>;
   const auto [w, new_w, m, new_m, scale, scale_stride, beta1, rest1] = step;
   if (scale_stride == 0) {
@@ -264,8 +264,8 @@ std::unique_ptr<Kernel> apply_kernel(const KernelContext& context) {
       [=](const KernelCall& call, int64_t begin, int64_t end) {
         A* update = reinterpret_cast<A*>(call.scratch);
         pieces.each(begin, end, [&](const Offsets<4>& at, int64_t n) {
-          compute_update(call.input<A>(1) + at[0], factors_at<A>(call, first, factored, at, pieces), n,
-                         update);
+          dispatched<compute_update<A>>(call.input<A>(1) + at[0],
+                                        factors_at<A>(call, first, factored, at, pieces), n, update);
           const Step<T> step{call.input<T>(0) + at[0],
                              call.output<T>(0) + at[0],
                              moving ? call.input<A>(3) + at[0] : nullptr,
@@ -274,7 +274,7 @@ std::unique_ptr<Kernel> apply_kernel(const KernelContext& context) {
                              pieces.inner.strides[3],
                              beta1,
                              rest1};
-          apply_update(step, n, update);
+          dispatched<apply_update<T>>(step, n, update);
         });
       },
       kPiece * sizeof(A));
@@ -285,8 +285,8 @@ std::unique_ptr<Kernel> second_moment_kernel(const KernelContext& context) {
   const A epsilon1 = static_cast<A>(static_cast<const AdafactorSecondMoment&>(context.operation).epsilon1);
   return make_kernel(context.outputs[0].local.size(), kElementsPerTask,
                      [epsilon1](const KernelCall& call, int64_t begin, int64_t end) {
-                       second_moment(call.input<A>(0), call.input<A>(1), call.output<A>(0), *call.input<A>(2),
-                                     epsilon1, begin, end);
+                       dispatched<second_moment<A>>(call.input<A>(0), call.input<A>(1), call.output<A>(0),
+                                                    *call.input<A>(2), epsilon1, begin, end);
                      });
 }
 

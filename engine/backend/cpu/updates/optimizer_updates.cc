@@ -6,13 +6,13 @@
 
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/element.h"
-#include "engine/base/clones.h"
+#include "engine/base/dispatch.h"
 
 namespace mtf {
 namespace {
 
 template <class T>
-MTF_CLONES void sgd(const T* w, const Computed<T>* g, T* new_w, Computed<T> learning_rate, int64_t begin,
+MTF_INLINE void sgd(const T* w, const Computed<T>* g, T* new_w, Computed<T> learning_rate, int64_t begin,
                     int64_t end) {
 #pragma GCC ivdep
   for (int64_t i = begin; i < end; ++i) new_w[i] = narrow<T>(widen(w[i]) - learning_rate * g[i]);
@@ -24,7 +24,7 @@ struct Velocity {
   Computed<T>* updated;
 };
 template <class T>
-MTF_CLONES void momentum_step(const T* w, const Computed<T>* g, T* new_w, const Velocity<T>& v,
+MTF_INLINE void momentum_step(const T* w, const Computed<T>* g, T* new_w, const Velocity<T>& v,
                               Computed<T> learning_rate, Computed<T> momentum, int64_t begin, int64_t end) {
   const Computed<T>* old = v.old;
   Computed<T>* updated = v.updated;
@@ -47,7 +47,7 @@ struct Moments {
   Computed<T>*new_m, *new_v;
 };
 template <class T>
-MTF_CLONES void adam(const T* w, const Computed<T>* g, T* new_w, const Moments<T>& moments,
+MTF_INLINE void adam(const T* w, const Computed<T>* g, T* new_w, const Moments<T>& moments,
                      const AdamNumbers<Computed<T>>& numbers, int64_t begin, int64_t end) {
   using A = Computed<T>;
   const auto [m, v, new_m, new_v] = moments;
@@ -70,8 +70,8 @@ std::unique_ptr<Kernel> sgd_kernel(const KernelContext& context) {
   return make_kernel(context.outputs[0].local.size(), kElementsPerTask,
                      [](const KernelCall& call, int64_t begin, int64_t end) {
                        using A = Computed<T>;
-                       sgd(call.input<T>(0), call.input<A>(1), call.output<T>(0), *call.input<A>(2), begin,
-                           end);
+                       dispatched<sgd<T>>(call.input<T>(0), call.input<A>(1), call.output<T>(0),
+                                          *call.input<A>(2), begin, end);
                      });
 }
 
@@ -82,8 +82,8 @@ std::unique_ptr<Kernel> momentum_kernel(const KernelContext& context) {
   return make_kernel(context.outputs[0].local.size(), kElementsPerTask,
                      [momentum](const KernelCall& call, int64_t begin, int64_t end) {
                        const Velocity<T> velocity{call.input<A>(2), call.output<A>(1)};
-                       momentum_step(call.input<T>(0), call.input<A>(1), call.output<T>(0), velocity,
-                                     *call.input<A>(3), momentum, begin, end);
+                       dispatched<momentum_step<T>>(call.input<T>(0), call.input<A>(1), call.output<T>(0),
+                                                    velocity, *call.input<A>(3), momentum, begin, end);
                      });
 }
 
@@ -105,7 +105,8 @@ std::unique_ptr<Kernel> adam_kernel(const KernelContext& context) {
                                      corrected ? *call.input<A>(5) : A(1),
                                      corrected ? *call.input<A>(6) : A(1)};
         const Moments<T> moments{call.input<A>(2), call.input<A>(3), call.output<A>(1), call.output<A>(2)};
-        adam(call.input<T>(0), call.input<A>(1), call.output<T>(0), moments, numbers, begin, end);
+        dispatched<adam<T>>(call.input<T>(0), call.input<A>(1), call.output<T>(0), moments, numbers, begin,
+                            end);
       });
 }
 
