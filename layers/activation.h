@@ -1,6 +1,7 @@
 // Activation functions by name.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "engine/config/schema.h"

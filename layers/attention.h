@@ -8,7 +8,10 @@
 // normal with deviations (d_model d_kv)^-1/2 for q, d_model^-1/2 for k and v, (heads d_kv)^-1/2 for o.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/config/schema.h"

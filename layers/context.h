@@ -7,10 +7,12 @@
 //   layer_1/kernel
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/config/types.h"

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "engine/config/choice.h"
 #include "layers/context.h"

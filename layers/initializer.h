@@ -4,6 +4,8 @@
 //   kernel_initializer: {type: normal, stddev: 0.02}
 #pragma once
 
+#include <cstdint>
+#include <string_view>
 #include <variant>
 
 #include "engine/config/schema.h"

@@ -1,6 +1,9 @@
 // Embeddings of positions.
 #pragma once
 
+#include <cstdint>
+#include <string_view>
+
 #include "engine/config/schema.h"
 #include "layers/context.h"
 

@@ -25,7 +25,9 @@
 // describe (block).
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>

@@ -5,6 +5,7 @@
 //     {initial: [dropout], per_layer: [rms_norm, call_layer, dropout, residual], final: [rms_norm, dropout]}
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "engine/config/schema.h"

@@ -16,6 +16,7 @@
 //   const config::Registration<ModelOptions, ClassifierOptions> classifier;
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>

@@ -5,7 +5,9 @@
 //   if (const TextDecoder* decoder = model.decoder()) logits = decoder->step(context, sizes, input);
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "layers/attention.h"

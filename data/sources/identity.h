@@ -1,6 +1,9 @@
 // The synthetic task of the toy model: reproduce the input.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 

@@ -1,9 +1,11 @@
 // Several sources as one: all examples of an epoch, or mixed by weight.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "data/source.h"

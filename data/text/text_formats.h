@@ -1,6 +1,7 @@
 // The text formats that text_reader.h reads. Each is a class in text_formats.cc or tfrecord_format.cc.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

@@ -1,6 +1,7 @@
 // The settings of making rows from texts that are independent of the source's format.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 

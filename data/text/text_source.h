@@ -4,6 +4,8 @@
 //   log.info(source->report().to_string());
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "data/text/text_scan.h"
 #include "data/text/tokenize.h"

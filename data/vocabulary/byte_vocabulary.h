@@ -3,6 +3,12 @@
 //   ByteVocabulary().encode("Hi")   // {75, 108}: byte b is id b + 3
 #pragma once
 
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "data/vocabulary/vocabulary.h"
 
 namespace mtf {

@@ -11,9 +11,12 @@
 //   the unknown piece, which is written as " ⁇ ".
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "data/vocabulary/vocabulary.h"
 

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/backend/kernel.h"

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 #include "engine/backend/kernel.h"
 #include "engine/backend/strided.h"

@@ -1,6 +1,7 @@
 // Maps a dtype to the C++ type of its elements.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
 #include "engine/base/check.h"

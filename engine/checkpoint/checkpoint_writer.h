@@ -7,6 +7,8 @@
 //   writer.finish(manifest, parts);                   // in the first process, with the parts of all
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>

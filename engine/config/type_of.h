@@ -2,7 +2,15 @@
 // without templates.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <type_traits>
+#include <variant>
+#include <vector>
 
 #include "engine/config/types.h"
 #include "engine/config/visitor.h"

@@ -4,6 +4,8 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/config/node.h"
 

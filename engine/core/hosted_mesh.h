@@ -8,6 +8,7 @@
 //   for (int64_t c = 0; c < copies.size(); ++c) use(copies.position(c));
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 

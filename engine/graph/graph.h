@@ -11,6 +11,7 @@
 // (structural.h).
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>

@@ -10,6 +10,7 @@
 //   Tensor negative(const Tensor& x) { return x.graph().add<Negative>(x).output(); }
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

@@ -7,6 +7,8 @@
 // and about dimensions that it treats in a special way.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "engine/core/layout.h"

@@ -2,8 +2,12 @@
 // gradient contributions, loops. All other operations are in ops/.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/graph/graph.h"
 

@@ -3,6 +3,7 @@
 // element index, never on the layout.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "engine/core/dtype.h"

@@ -19,8 +19,10 @@
 //   const AdafactorUpdate u = adafactor_update(w, g, slots, learning_rate, decay, options);
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -10,8 +10,12 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/graph/graph.h"
 #include "engine/ops/fused.h"

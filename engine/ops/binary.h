@@ -9,6 +9,9 @@
 // two sizes, or if the output lacks a dimension.
 #pragma once
 
+#include <optional>
+#include <string_view>
+
 #include "engine/graph/operation.h"
 #include "engine/ops/binary_formulas.h"
 

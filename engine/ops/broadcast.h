@@ -1,6 +1,9 @@
 // Repeats a tensor along new dimensions.
 #pragma once
 
+#include <optional>
+#include <string_view>
+
 #include "engine/graph/operation.h"
 #include "engine/ops/transpose.h"
 

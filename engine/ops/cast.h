@@ -1,6 +1,10 @@
 // Converts between element types.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <string_view>
+
 #include "engine/graph/operation.h"
 
 namespace mtf {

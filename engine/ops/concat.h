@@ -4,6 +4,7 @@
 //   split(x, "length", {2, 4})         // the inverse
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -8,7 +8,10 @@
 //   loss = W * log_z - sum(t * logits) + z_loss * log_z^2,   log_z = logsumexp(logits)
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "engine/graph/graph.h"
 #include "engine/ops/fused.h"

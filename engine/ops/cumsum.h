@@ -4,6 +4,7 @@
 //   cumsum(x, "length", {.exclusive = true})  // [0, 1, 2, 3] -> [0, 0, 1, 3]
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 

@@ -3,6 +3,7 @@
 //   dynamic_update_slice(cache, key, position, "memory_length")   // cache[.., position, ..] = key
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 

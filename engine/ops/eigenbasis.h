@@ -5,6 +5,7 @@
 //   const Tensor rotated = einsum({x, basis});   // x: [rows, columns] -> [columns, eigenvectors]
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 

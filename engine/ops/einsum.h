@@ -10,6 +10,10 @@
 // inputs, the class Einsum.
 #pragma once
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "engine/graph/graph.h"
 
 namespace mtf {

@@ -3,6 +3,10 @@
 // separate operations. relu is not fused: the libraries have one, but it turns NaN into 0.
 #pragma once
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "engine/ops/einsum.h"
 
 namespace mtf {

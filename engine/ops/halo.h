@@ -3,6 +3,8 @@
 // the margins.
 #pragma once
 
+#include <cstdint>
+
 #include "engine/graph/graph.h"
 #include "engine/ops/dimension_name.h"
 

@@ -8,6 +8,7 @@
 // partial sum. The gradient adds rows in the order of the ids, whatever the number of threads.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 

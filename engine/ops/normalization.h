@@ -3,7 +3,9 @@
 // expand to plain operations.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "engine/graph/graph.h"
 #include "engine/ops/fused.h"

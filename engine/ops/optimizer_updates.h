@@ -9,6 +9,10 @@
 // Gradients are cast to it. Adafactor is in adafactor.h.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <string_view>
+
 #include "engine/graph/graph.h"
 
 namespace mtf {

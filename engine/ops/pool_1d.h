@@ -1,6 +1,8 @@
 // Pooling along one dimension over windows that do not overlap.
 #pragma once
 
+#include <cstdint>
+
 #include "engine/graph/graph.h"
 #include "engine/ops/dimension_name.h"
 

@@ -6,6 +6,7 @@
 //   hidden = dropout(hidden, 0.1, hidden.shape() - length);   // one mask for all of `length`
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 

@@ -3,7 +3,10 @@
 //   relative_bucket(memory_position - query_position, {.bidirectional = false})    // int32 -> int32
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "engine/graph/graph.h"
 

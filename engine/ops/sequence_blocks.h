@@ -10,6 +10,7 @@
 // blocks of at most max(radius, 128) entries.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "engine/ops/attention.h"

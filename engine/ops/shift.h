@@ -4,6 +4,8 @@
 //   shift(x, -1, "length", true)   // [1, 2, 3, 4] -> [2, 3, 4, 1]
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 

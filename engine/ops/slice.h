@@ -5,8 +5,10 @@
 //   pad(y, "length", 1, 2)       // [batch, length=3] -> [batch, length=6]
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/graph/graph.h"
 #include "engine/ops/dimension_name.h"

@@ -6,8 +6,11 @@
 // 2], extra 0) = [0.244728, 0.665241].
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/graph/graph.h"
 #include "engine/ops/fused.h"

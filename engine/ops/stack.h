@@ -7,6 +7,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/graph/graph.h"
 #include "engine/ops/dimension_name.h"

@@ -4,8 +4,10 @@
 //   const auto [values, indices] = top_k(logits, "vocab", {"beam", 4});   // both [batch, beam=4]
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/graph/graph.h"
 #include "engine/ops/dimension_name.h"

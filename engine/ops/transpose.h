@@ -1,6 +1,8 @@
 // Changes the declared order of dimensions.
 #pragma once
 
+#include <string_view>
+
 #include "engine/graph/operation.h"
 
 namespace mtf {

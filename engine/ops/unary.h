@@ -4,7 +4,9 @@
 //   Tensor hidden = gelu(einsum({x, wi}, {batch, d_ff}));
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "engine/graph/operation.h"
 #include "engine/ops/unary_formulas.h"

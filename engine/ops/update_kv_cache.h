@@ -5,6 +5,7 @@
 //   update_kv_cache(cache, key, position, parent, "beam", "memory_length")
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 

@@ -1,6 +1,7 @@
 // Translates a collective instruction of a program into requests to the communicator.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>

@@ -11,10 +11,13 @@
 // The constructor prepares everything: after the first step nothing is allocated.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/backend/backend.h"
 #include "engine/comm/communicator.h"

@@ -7,6 +7,7 @@
 // of a process is counted in these.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>

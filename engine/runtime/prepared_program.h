@@ -2,7 +2,10 @@
 // step.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>

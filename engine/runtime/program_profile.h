@@ -10,6 +10,7 @@
 //   profile.end();
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <unordered_map>
 #include <vector>

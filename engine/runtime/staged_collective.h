@@ -2,6 +2,8 @@
 // host memory: the operands are staged in host memory.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>

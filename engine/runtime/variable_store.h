@@ -2,6 +2,8 @@
 // slice. The programs of a run (training step, evaluation) share it and must agree on the layouts at rest.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>

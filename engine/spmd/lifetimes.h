@@ -4,6 +4,7 @@
 // before its body and one after it.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "engine/spmd/program.h"

@@ -6,6 +6,7 @@
 //   %6 = all_reduce(%5, sum, cols)          f32[batch=64/rows, d_model=512]
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

@@ -8,6 +8,7 @@
 //   counter_totals(facts.counters).at("allreduce");    // summed over all counters with this prefix
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>

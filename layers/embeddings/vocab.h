@@ -2,6 +2,9 @@
 // It is Mesh TensorFlow's VocabEmbedding.
 #pragma once
 
+#include <memory>
+#include <string_view>
+
 #include "layers/embedding.h"
 
 namespace mtf {

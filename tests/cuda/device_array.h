@@ -1,6 +1,8 @@
 // DeviceArray is device memory that a test fills and reads.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <vector>

@@ -8,6 +8,7 @@
 //   comparison.expect_same();
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>

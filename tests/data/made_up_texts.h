@@ -1,6 +1,7 @@
 // Synthetic texts for tests of vocabularies.
 #pragma once
 
+#include <cstdint>
 #include <random>
 #include <string>
 #include <vector>

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <zlib.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <functional>

@@ -1,6 +1,8 @@
 // EmulatedDevice is a GPU in the host's memory. Enqueued work runs on the thread that waits for it.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
 #include "engine/ops/attention.h"
 #include "tests/support/operation_cases.h"

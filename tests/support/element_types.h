@@ -1,6 +1,7 @@
 // Maps dtypes to C++ types and converts elements from and to double, for tests.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
 #include "engine/core/dtype.h"

@@ -6,6 +6,7 @@
 //   EXPECT_EQ(evaluate(graph, {relu(x)}, {{"x", {-1, 2}}})[0], (Values{0, 2}));
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <string>

@@ -7,6 +7,8 @@
 //   side.wait_and_check(0);
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <ostream>

@@ -7,6 +7,7 @@
 // Dimension sizes should be divisible by 2 (better 4, one by 3) so that many layouts are legal.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>

@@ -1,6 +1,7 @@
 // Random graphs of elementwise operations of all types, with operands of the result's shape and smaller ones.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>

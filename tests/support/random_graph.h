@@ -5,6 +5,7 @@
 //   const LayoutRules rules = random_rules(seed, mesh);
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>

@@ -2,6 +2,7 @@
 // outputs.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>

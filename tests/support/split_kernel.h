@@ -3,6 +3,7 @@
 // and partial sums.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "engine/core/mesh.h"

@@ -2,7 +2,9 @@
 // MTF_TEST_DEVICES=emulator the emulated one.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 
 #include "engine/backend/backend.h"
 

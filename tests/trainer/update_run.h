@@ -5,6 +5,7 @@
 //   run.variables().at("w");
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>

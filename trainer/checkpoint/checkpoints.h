@@ -8,6 +8,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <future>
 #include <optional>
 #include <string>

@@ -5,7 +5,9 @@
 //   restore_variables(reader, variables, Restore::kWeights);
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/checkpoint/checkpoint.h"

@@ -1,8 +1,10 @@
 // The sections `infer` and `score` of a configuration.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 

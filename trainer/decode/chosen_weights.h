@@ -6,6 +6,7 @@
 //   Decoder(programs, weights.variables(), options)
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>

@@ -7,6 +7,7 @@
 //   stage.step().feed(...); stage.step().run(0);          // one token per hypothesis
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>

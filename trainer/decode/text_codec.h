@@ -1,6 +1,7 @@
 // Converts lines of text to the input of decoding, and its results to lines.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -5,6 +5,7 @@
 //   for (const Evaluation& e : *results) ...   // e.metrics: {"loss", 0.32}, {"accuracy", 0.89}
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>

@@ -1,6 +1,7 @@
 // The planned memory of a run: of one mesh position alone on its device, and of this process.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 

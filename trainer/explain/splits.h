@@ -2,6 +2,7 @@
 // rule on the training step.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -3,6 +3,7 @@
 //   check_memory(session, {&step, &evaluation}, true, sets, evaluation_decoding(session, sets));
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>

@@ -5,6 +5,7 @@
 //   log(choice.reason);   // "train.microbatches: auto is 4: with 2 the run would need 1.2 GB, ..."
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 

@@ -5,6 +5,7 @@
 //   const MetricScore score = corpus_score(*metric, hypotheses, references);   // score.name, score.value
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>

@@ -1,6 +1,7 @@
 // Formats scores as sacreBLEU prints them.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 

@@ -12,6 +12,7 @@
 // nothing left to correct.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "engine/runtime/variable_store.h"

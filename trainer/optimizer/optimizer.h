@@ -11,6 +11,7 @@
 //   const config::Registration<OptimizerOptions, Sgd> sgd;
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>

@@ -8,7 +8,9 @@
 // Everything runs in the layout of optimizer slots (Domain::kOptimizer).
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 

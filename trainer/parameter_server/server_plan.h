@@ -2,6 +2,8 @@
 // variables, and the gradients that are pushed.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/comm/parameters/parameter_protocol.h"

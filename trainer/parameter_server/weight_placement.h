@@ -7,6 +7,7 @@
 // independently, so that the results have the same bits.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

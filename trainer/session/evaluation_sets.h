@@ -3,6 +3,7 @@
 //   for (const EvaluationSet& set : open_evaluation_sets(session, diagnostics)) ...
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

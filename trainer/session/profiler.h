@@ -10,6 +10,7 @@
 //   profiler.finish();
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>

@@ -7,8 +7,10 @@
 //   const Program program = compile(session, *step->graph);
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 

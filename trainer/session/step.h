@@ -7,10 +7,12 @@
 //   // inputs: features, evaluation/weights [batch]; outputs: sum/METRIC, weight/METRIC, examples, tokens
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 

@@ -1,6 +1,7 @@
 // Decides when a run ends: by train.steps, train.epochs, train.time or train.patience, whichever comes first.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 

@@ -6,6 +6,7 @@
 //   log.step({{"step", 1100}, {"loss", 0.31}});
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 

@@ -1,8 +1,11 @@
 // Builds the plans of all kinds of collectives between devices.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 

@@ -1,6 +1,7 @@
 // Detects the rank of this process as a task of named jobs, from section `cluster` or TF_CONFIG.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 

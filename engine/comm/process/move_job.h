@@ -1,6 +1,10 @@
 // Runs all_gather, all_to_all and exchange between processes.
 #pragma once
 
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "engine/comm/process/remote_job.h"
 
 namespace mtf {

@@ -1,6 +1,8 @@
 // Decides which process owns which elements of a reduction between processes.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 

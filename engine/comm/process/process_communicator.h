@@ -8,6 +8,10 @@
 // except start_gather().
 #pragma once
 
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "engine/comm/process/remote_job.h"
 
 namespace mtf {

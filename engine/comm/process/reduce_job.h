@@ -2,6 +2,10 @@
 // an all-gather.
 #pragma once
 
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "engine/comm/process/remote_job.h"
 
 namespace mtf {

@@ -2,6 +2,8 @@
 // their messages, and the memory for these.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>

@@ -5,6 +5,7 @@
 //   // 4.2 MB)"
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <set>
 #include <string>

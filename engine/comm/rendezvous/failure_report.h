@@ -6,6 +6,7 @@
 // The keys are "error/<rank>", and "failed" once there is a report.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 

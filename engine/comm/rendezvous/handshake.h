@@ -5,6 +5,7 @@
 //   const std::string wrong = difference(hello_of_rank_0, mine);  // describes what differs
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>

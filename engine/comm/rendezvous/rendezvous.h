@@ -7,6 +7,7 @@
 //   rendezvous.part(timeout);
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>

@@ -7,8 +7,11 @@
 //   store.begin_session(nonces);      // values of earlier runs are invalid from now on
 #pragma once
 
+#include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "engine/comm/rendezvous/store.h"
 #include "engine/comm/security/secret.h"

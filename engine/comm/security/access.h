@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "engine/base/error.h"
 #include "engine/comm/launch/launch.h"

@@ -10,9 +10,11 @@
 // messages that follow are neither encrypted nor signed.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "engine/comm/security/secret.h"
 #include "engine/comm/sockets/socket.h"

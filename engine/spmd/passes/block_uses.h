@@ -2,6 +2,7 @@
 // them.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>

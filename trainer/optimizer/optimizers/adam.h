@@ -1,6 +1,7 @@
 // What the optimizers of Adam's family share: the options, and Adam's update of one variable.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "engine/ops/optimizer_updates.h"

@@ -5,6 +5,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 

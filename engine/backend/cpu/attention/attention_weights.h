@@ -3,6 +3,7 @@
 // see are 0.
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <span>
 

@@ -3,6 +3,7 @@
 // one instruction set apart from the others.
 #pragma once
 
+#include <cstdint>
 #include <cstring>
 #include <utility>
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <limits>
 
 #include "engine/backend/element.h"

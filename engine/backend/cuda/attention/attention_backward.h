@@ -12,6 +12,7 @@
 // tile is computed.
 #pragma once
 
+#include <cstdint>
 #include <utility>
 
 #include "engine/backend/cuda/attention/attention_norm.h"

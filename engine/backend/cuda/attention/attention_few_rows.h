@@ -3,6 +3,8 @@
 // blocks, whose results are merged in order.
 #pragma once
 
+#include <cstdint>
+
 #include "engine/backend/cuda/attention/attention_norm.h"
 #include "engine/backend/cuda/attention/attention_terms.h"
 

@@ -15,6 +15,8 @@
 //   kAllTerms             true if noise by row and long biases are supported
 #pragma once
 
+#include <cstdint>
+
 #include "engine/backend/cuda/attention/attention_norm.h"
 #include "engine/backend/element.h"
 

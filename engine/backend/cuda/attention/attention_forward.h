@@ -3,6 +3,8 @@
 // the memory that they see. Maximum, sum and result so far are in registers.
 #pragma once
 
+#include <cstdint>
+
 #include "engine/backend/cuda/attention/attention_norm.h"
 #include "engine/backend/cuda/attention/attention_terms.h"
 

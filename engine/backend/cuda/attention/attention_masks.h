@@ -2,6 +2,7 @@
 // what tiles of queries see of tiles of the memory.
 #pragma once
 
+#include <cstdint>
 #include <limits>
 
 #include "engine/backend/cuda/attention/attention_view.h"

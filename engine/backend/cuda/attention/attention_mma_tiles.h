@@ -6,6 +6,8 @@
 // index c ^ r % 8, so that the eight rows of a matrix are in different banks.
 #pragma once
 
+#include <cstdint>
+
 #include "engine/backend/cuda/attention/attention_fma_tiles.h"
 
 namespace mtf::cuda {

@@ -1,6 +1,8 @@
 // AttentionPlan describes how the attention kernels iterate over the operands of an operation.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "engine/backend/cuda/attention/attention_view.h"

@@ -1,6 +1,8 @@
 // Facts about all rows and the whole memory that the attention kernels need before they loop over tiles.
 #pragma once
 
+#include <cstdint>
+
 #include "engine/backend/cuda/attention/attention_masks.h"
 #include "engine/backend/element.h"
 

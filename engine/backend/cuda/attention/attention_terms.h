@@ -4,6 +4,8 @@
 // tile are entries of the memory.
 #pragma once
 
+#include <cstdint>
+
 #include "engine/backend/cuda/attention/attention_masks.h"
 #include "engine/backend/cuda/attention/tile_mma.h"
 #include "engine/backend/element.h"

@@ -1,6 +1,8 @@
 // Device memory for collectives, each of which holds a block from its start until its end.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 

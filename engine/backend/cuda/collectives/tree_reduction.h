@@ -1,6 +1,8 @@
 // Combines elements from several places in the order of a tree (engine/comm/tree_sum.h), on the device.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>

@@ -2,6 +2,7 @@
 // product c = a b is the column-major product c' = b' a'. Also a cache of plans.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>

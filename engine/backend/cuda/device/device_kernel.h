@@ -13,12 +13,16 @@
 // recorded. `*call.step` is in device memory and is read by kernels.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "engine/backend/cuda/device/launch_batch.h"
 #include "engine/backend/kernel.h"

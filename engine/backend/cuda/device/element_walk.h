@@ -14,6 +14,8 @@
 //   });
 #pragma once
 
+#include <cstdint>
+
 #include "engine/backend/cuda/device/kernel_launch.h"
 #include "engine/backend/cuda/device/packs.h"
 #include "engine/backend/cuda/device/walk.h"

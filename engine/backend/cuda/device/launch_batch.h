@@ -8,6 +8,7 @@
 //   batch.run(stream, guard);
 #pragma once
 
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <span>

@@ -2,6 +2,8 @@
 // this is text for every compiler.
 #pragma once
 
+#include <cstdint>
+
 #include "engine/backend/cuda/device/packs.h"
 #include "engine/backend/cuda/device/walk.h"
 #include "engine/backend/element.h"

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <type_traits>
 
 #include "engine/backend/cuda/device/block.h"

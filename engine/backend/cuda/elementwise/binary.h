@@ -1,6 +1,7 @@
 // Kernels made from the formulas of binary functions.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string_view>
 #include <type_traits>

@@ -5,6 +5,7 @@
 //   a.load<N>(a.at(first))        // the elements for elements first .. first + N - 1 of the output
 #pragma once
 
+#include <cstdint>
 #include <utility>
 
 #include "engine/backend/broadcast_axes.h"

@@ -1,6 +1,7 @@
 // Kernels made from the formulas of elementwise functions and their gradients.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string_view>
 

@@ -4,6 +4,10 @@
 // combines.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
 #include "engine/backend/cuda/device/device_kernel.h"
 #include "engine/backend/cuda/device/thread_groups.h"
 #include "engine/backend/element.h"
