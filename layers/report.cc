@@ -12,7 +12,8 @@ struct ReportOptions {
 };
 
 void describe(config::Visitor& visit, ReportOptions& options) {
-  visit("as", options.as, "name of the numbers in the log: report/NAME/mean, report/NAME/mean_square", config::required);
+  visit("as", options.as, "name of the numbers in the log: report/NAME/mean, report/NAME/mean_square",
+        config::required);
 }
 
 class ReportLayer final : public Layer {

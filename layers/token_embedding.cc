@@ -15,7 +15,8 @@ struct TokenEmbeddingOptions {
 };
 
 void describe(config::Visitor& visit, TokenEmbeddingOptions& options) {
-  visit("output", options.output, "name and size of the vectors' dimension, as {d_model: 256}", config::required);
+  visit("output", options.output, "name and size of the vectors' dimension, as {d_model: 256}",
+        config::required);
   visit("size", options.size, "how many ids there are (default: the vocabulary of the model's input)",
         config::positive);
   visit("vocab_divisor", options.vocab_divisor, "the vocabulary is filled up to a multiple of this",

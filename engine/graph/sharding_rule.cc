@@ -41,8 +41,7 @@ Layout LayoutMap::of(const Shape& shape) const {
 ShardingRule shard_by_name(const Operation& operation, const ShardingRequest& request) {
   ShardingRule rule;
   for (const Tensor& input : operation.inputs()) rule.inputs.push_back(request.rules.of(input.shape()));
-  for (const OutputInfo& output : operation.outputs())
-    rule.outputs.push_back(request.rules.of(output.shape));
+  for (const OutputInfo& output : operation.outputs()) rule.outputs.push_back(request.rules.of(output.shape));
   return rule;
 }
 
@@ -53,8 +52,7 @@ ShardingRule shard_linear(const Operation& operation, const ShardingRequest& req
   for (size_t i = 0; i < rule.inputs.size(); ++i) {
     const bool linear =
         std::find(linear_inputs.begin(), linear_inputs.end(), static_cast<int>(i)) != linear_inputs.end();
-    partial &= linear ? request.inputs[i].partial & ~rule.inputs[i].split_axes()
-                      : ~rule.inputs[i].varies();
+    partial &= linear ? request.inputs[i].partial & ~rule.inputs[i].split_axes() : ~rule.inputs[i].varies();
   }
   for (int i : linear_inputs) rule.inputs[i].partial = partial;
   for (Layout& output : rule.outputs) {

@@ -17,8 +17,7 @@ inline ShardingRule with_whole_dimension(ShardingRule rule, const Operation& ope
     }
   }
   for (size_t i = 0; i < rule.outputs.size(); ++i) {
-    if (const auto axis = operation.outputs()[i].shape.find(dimension))
-      rule.outputs[i].split[*axis].clear();
+    if (const auto axis = operation.outputs()[i].shape.find(dimension)) rule.outputs[i].split[*axis].clear();
   }
   return rule;
 }

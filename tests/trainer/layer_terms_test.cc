@@ -35,7 +35,8 @@ class RunningMeanLayer final : public Layer {
 };
 const LayerRegistration<RunningMeanLayer> running_mean("test_running_mean", "y = x - running mean");
 
-const std::vector<Feature> kFeatures = {{"x", {{"io", 4}}, DType::kFloat32}, {"y", {{"out", 2}}, DType::kFloat32}};
+const std::vector<Feature> kFeatures = {{"x", {{"io", 4}}, DType::kFloat32},
+                                        {"y", {{"out", 2}}, DType::kFloat32}};
 
 std::unique_ptr<Model> model() {
   return parse_model(
@@ -93,9 +94,9 @@ TEST(LayerTerms, AreTheSameOnEveryLayoutAndForAnyNumberOfMicrobatches) {
   const Result expected = train(*model(), {}, Layouts::single());
   ASSERT_TRUE(expected.variables.contains("test_running_mean/mean"));
   EXPECT_NE(expected.variables.at("test_running_mean/mean")[0], 1) << "it moves";
-  for (const auto& [mesh, layout] :
-       {std::pair("a:1", ""), std::pair("a:2", "batch:a"), std::pair("a:2", "hidden:a"),
-        std::pair("a:2;b:2", "batch:a;hidden:b"), std::pair("a:8", "batch:a"), std::pair("a:8", "hidden:a")}) {
+  for (const auto& [mesh, layout] : {std::pair("a:1", ""), std::pair("a:2", "batch:a"),
+                                     std::pair("a:2", "hidden:a"), std::pair("a:2;b:2", "batch:a;hidden:b"),
+                                     std::pair("a:8", "batch:a"), std::pair("a:8", "hidden:a")}) {
     for (const int64_t microbatches : {1, 2, 4}) {
       if (std::string_view(mesh) == "a:8" && std::string_view(layout) == "batch:a" && microbatches > 1)
         continue;  // a microbatch has fewer examples than the mesh positions
@@ -104,10 +105,12 @@ TEST(LayerTerms, AreTheSameOnEveryLayoutAndForAnyNumberOfMicrobatches) {
         TrainStepOptions options;
         options.microbatches = microbatches;
         if (recomputed) {
-          options.recompute = std::vector<std::string>{"test_running_mean", "activity_regularization", "report"};
+          options.recompute =
+              std::vector<std::string>{"test_running_mean", "activity_regularization", "report"};
         }
         const Result result = train(*model(), options, layouts(mesh, layout));
-        for (const auto& [name, values] : expected.outputs) expect_close(name, result.outputs.at(name), values, 1e-5);
+        for (const auto& [name, values] : expected.outputs)
+          expect_close(name, result.outputs.at(name), values, 1e-5);
         for (const auto& [name, values] : expected.variables)
           expect_close(name, result.variables.at(name), values, 1e-5);
       }

@@ -93,11 +93,12 @@ DevicePlan plan_on_device(const std::vector<RemotePart>& parts, int process, int
         return part.process_groups == parts.front().process_groups;
       });
   if (first.kind == Collective::Kind::kAllReduce || first.kind == Collective::Kind::kReduceScatter) {
-    const bool by_library = in_process_groups && first.reduction == Reduction::kSum && library_sums(first.dtype);
+    const bool by_library =
+        in_process_groups && first.reduction == Reduction::kSum && library_sums(first.dtype);
     return by_library ? plan_library_sum(parts, process) : plan_owners_sum(parts, process);
   }
   return in_process_groups ? plan_library_gather(parts, process, processes)
-                  : plan_device_moves(parts, process, processes);
+                           : plan_device_moves(parts, process, processes);
 }
 
 }  // namespace mtf
