@@ -504,7 +504,7 @@ TEST(ProcessGroup, LeavesNoDescriptorOrThread) {
   };
   cycle();
   const auto descriptors = entries("/proc/self/fd"), threads = entries("/proc/self/task");
-  for (int i = 0; i < 100; ++i) cycle();
+  for (int i = 0; i < 20; ++i) cycle();
   EXPECT_EQ(entries("/proc/self/fd"), descriptors);
   EXPECT_EQ(entries("/proc/self/task"), threads);
 }

@@ -1,7 +1,8 @@
 """Fails on a header that does not include what it needs: unity builds and precompiled headers hide that.
 
-check_headers.py SOURCE_DIR COMPILER: compiles each header alone. Frequent headers of the standard library are
-precompiled, to save time; that a header includes those whose names it uses is checked by its text.
+check_headers.py SOURCE_DIR COMPILER [--all]: compiles headers alone, without --all a quarter of them, chosen by their
+text, because each takes half a second. Frequent headers of the standard library are precompiled, to save time; that a
+header includes those whose names it uses is checked by its text.
 """
 
 import concurrent.futures
@@ -10,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import zlib
 
 TOPS = ("engine", "data", "layers", "models", "trainer", "tests")
 LIBRARY_INCLUDE = re.compile(r"^#include (<[^>]+>)", re.MULTILINE)
@@ -58,12 +60,13 @@ def missing_includes(text):
     return sorted(result)
 
 
-def main(root, compiler):
+def main(root, compiler, part):
     found = dict(headers(root))
     problems = []
     for path, text in found.items():
         for name in missing_includes(text):
             problems.append(f"{path}: uses names of <{name}> and does not include it")
+    chosen = [path for path, text in found.items() if zlib.crc32((path + text).encode()) % part == 0]
     flags = [compiler, "-std=c++20", f"-I{root}", "-w"]
     with tempfile.TemporaryDirectory() as work:
         precompiled = os.path.join(work, "frequent.h")
@@ -77,10 +80,10 @@ def main(root, compiler):
             return f"{path} does not compile alone:\n{run.stderr}" if run.returncode else ""
 
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            problems += [problem for problem in pool.map(compile_alone, found) if problem]
-    print("\n".join(problems + [f"{len(found)} headers, {len(problems)} mistakes"]))
+            problems += [problem for problem in pool.map(compile_alone, chosen) if problem]
+    print("\n".join(problems + [f"{len(found)} headers, {len(chosen)} compiled, {len(problems)} mistakes"]))
     return 1 if problems else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(os.path.abspath(sys.argv[1]), sys.argv[2]))
+    sys.exit(main(os.path.abspath(sys.argv[1]), sys.argv[2], 1 if sys.argv[3:] == ["--all"] else 4))
