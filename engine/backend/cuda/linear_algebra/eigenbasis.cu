@@ -9,7 +9,7 @@
 namespace mtf::cuda {
 namespace {
 
-constexpr int kMostAxes = 8;
+constexpr int kMostBatchAxes = 8;
 constexpr int kMostSweeps = 40;
 /// The part of the norm that may lie off the diagonal at the end.
 constexpr double kOffDiagonal = 1e-14;
@@ -19,7 +19,7 @@ struct Matrices {
   int64_t n = 1, row_stride = 1, column_stride = 1;
   int64_t count = 1;
   int axes = 0;
-  int64_t sizes[kMostAxes] = {}, strides[kMostAxes] = {};
+  int64_t sizes[kMostBatchAxes] = {}, strides[kMostBatchAxes] = {};
 
   MTF_HOST_DEVICE int64_t offset(int64_t matrix) const {
     int64_t result = 0;
@@ -274,7 +274,7 @@ std::unique_ptr<Kernel> eigenbasis_kernel(const KernelContext& context, Device& 
   const std::vector<int64_t> strides = local.strides();
   const int row = *local.find(operation.row), column = *local.find(operation.column);
   Matrices matrices{.n = local[row].size, .row_stride = strides[row], .column_stride = strides[column]};
-  MTF_CHECK(local.rank() - 2 <= kMostAxes, "eigenbasis of a tensor with {} dimensions", local.rank());
+  MTF_CHECK(local.rank() - 2 <= kMostBatchAxes, "eigenbasis of a tensor with {} dimensions", local.rank());
   for (int axis = 0; axis < local.rank(); ++axis) {
     if (axis == row || axis == column) continue;
     matrices.sizes[matrices.axes] = local[axis].size;
