@@ -44,7 +44,7 @@ LayerTensor apply_layer(Context& context, const std::vector<std::string>& names,
   context.set_recompute({});  // layers inside are repeated with this one
   LayerTensor kept;
   std::vector<LayerTerm>& terms = context.terms();
-  const size_t first = terms.size();  // of those that the layer adds: they are results too
+  const size_t first = terms.size();  // the terms that the layer adds are results too
   const auto inner = [&](const Tensors& inputs) {
     kept = layer(LayerTensor(inputs[0]).made_from(x));
     Tensors results{kept};

@@ -14,21 +14,21 @@
 namespace mtf {
 namespace {
 
-/// One source, or several with the weights that they have.
+/// One source, or several with the weights that they have. It refers to the options that it is made of.
 struct Mixture {
   std::vector<std::string> names;  ///< empty: one source without a name
-  std::vector<SourceChoice> sources;
+  std::vector<const SourceChoice*> sources;
   std::vector<std::optional<double>> weights;
 };
 
 Mixture mixture_of(const TrainSourceOptions& options) {
   Mixture mixture;
   if (const auto* one = std::get_if<SourceChoice>(&options)) {
-    mixture.sources = {*one};
+    mixture.sources = {one};
   } else {
     for (const auto& [name, source] : std::get<NamedSources>(options)) {
       mixture.names.push_back(name);
-      mixture.sources.push_back(source.choice);
+      mixture.sources.push_back(&source.choice);
       mixture.weights.push_back(source.extra.weight);
     }
   }
@@ -80,8 +80,8 @@ void check_texts(const DataOptions& options, const config::Report& report) {
   const Mixture mixture = mixture_of(*options.train);
   if (mixture.sources.empty()) report.error("train", "`data.train` names no source");
   bool texts = false;
-  for (const SourceChoice& source : mixture.sources) {
-    const TextSourceOptions* const text = text_source(source);
+  for (const SourceChoice* source : mixture.sources) {
+    const TextSourceOptions* const text = text_source(*source);
     if (text == nullptr) continue;
     texts = true;
     if (options.sequence_length) check_lengths(*text, options, report);
@@ -179,7 +179,7 @@ std::unique_ptr<Source> open_sources(const TrainSourceOptions& options, const So
   for (size_t i = 0; i < mixture.sources.size(); ++i) {
     if (!mixture.names.empty()) context_of_source.text.name = mixture.names[i];
     try {
-      sources.push_back(mixture.sources[i]->open(context_of_source));
+      sources.push_back((*mixture.sources[i])->open(context_of_source));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kData && error.kind() != ErrorKind::kConfig) throw;
       problems.insert(problems.end(), error.problems().begin(), error.problems().end());
@@ -199,21 +199,21 @@ std::unique_ptr<Source> open_sources(const TrainSourceOptions& options, const So
 }
 
 bool has_texts(const TrainSourceOptions& options) {
-  return text_source(mixture_of(options).sources.front()) != nullptr;
+  return text_source(*mixture_of(options).sources.front()) != nullptr;
 }
 
 std::optional<std::vector<Feature>> declared_features(const TrainSourceOptions& options,
                                                       const BySide<int64_t>& lengths,
                                                       const BySide<int64_t>& vocabulary_sizes) {
-  return mixture_of(options).sources.front()->declared_features(lengths, vocabulary_sizes);
+  return (*mixture_of(options).sources.front())->declared_features(lengths, vocabulary_sizes);
 }
 
 void for_each_text(const DataOptions& options, const Mark& mark,
                    const std::function<void(Side, std::string_view)>& use) {
   std::vector<Problem> problems;
   std::vector<TextFiles> files;
-  for (const SourceChoice& source : mixture_of(*options.train).sources) {
-    if (const TextSourceOptions* const text = text_source(source))
+  for (const SourceChoice* source : mixture_of(*options.train).sources) {
+    if (const TextSourceOptions* const text = text_source(*source))
       files.push_back(find_text_files(*text, mark, problems, options.text_limit()));
   }
   if (!problems.empty()) throw Error(std::move(problems));

@@ -40,6 +40,13 @@ struct Describe {
   }
 };
 
+/// What the instruction itself says of its collective; group, type, input and transfers are not set.
+Collective described(const action::Communicate& communicate) {
+  Collective result;
+  std::visit(Describe{result}, communicate.collective);
+  return result;
+}
+
 /// The transfers that each member of the group receives in a shift. Members are numbered in mesh order, the
 /// parts of the dimension in the order of its splits.
 std::vector<std::vector<Transfer>> exchange_transfers(const Program& program,
@@ -70,8 +77,7 @@ std::vector<std::vector<Transfer>> exchange_transfers(const Program& program,
 
 Collective collective_of(const Program& program, const Instruction& instruction, ValueId input) {
   const action::Communicate& communicate = communication(instruction);
-  Collective collective;
-  std::visit(Describe{collective}, communicate.collective);
+  Collective collective = described(communicate);
   collective.dtype = program.values[input].dtype;
   for (int axis = 0; axis < program.mesh.rank(); ++axis) {
     if (has_axis(communicate.axes, axis)) collective.group.push_back(program.mesh.size(axis));
@@ -98,9 +104,7 @@ namespace {
 RemoteGroupRequest groups_of(const Program& program, const Instruction& instruction, size_t i,
                              bool replicate) {
   const action::Communicate& communicate = communication(instruction);
-  Collective collective;
-  std::visit(Describe{collective}, communicate.collective);
-  return {.kind = collective.kind,
+  return {.kind = described(communicate).kind,
           .axes = communicate.axes,
           .computed = computed_over(program, instruction, replicate),
           .stored = stored_over(program, instruction.inputs[i], replicate),
@@ -112,8 +116,7 @@ RemoteGroupRequest groups_of(const Program& program, const Instruction& instruct
 
 CollectiveRequest request_of(const Program& program, const Instruction& instruction, bool replicate) {
   const action::Communicate& communicate = communication(instruction);
-  Collective collective;
-  std::visit(Describe{collective}, communicate.collective);
+  const Collective collective = described(communicate);
   const auto* exchange = instruction.collective<action::Exchange>();
   CollectiveRequest request = {static_cast<int64_t>(collective.kind),
                                communicate.axes,

@@ -15,6 +15,8 @@ import os
 import re
 import sys
 
+import tree
+
 TOPS = ("engine", "data", "layers", "models", "trainer", "tools", "tests", "configs", "docs")
 SUFFIXES = (".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".txt", ".cmake", ".yaml", ".json")
 ABOUT_SOURCES = ("docs/architecture.md", "docs/extending.md", "docs/numerics.md", "docs/gpus.md")
@@ -30,10 +32,7 @@ def read(path):
 
 
 def pages(root):
-    names = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
-    for directory, _, files in os.walk(os.path.join(root, "docs")):
-        names += [os.path.relpath(os.path.join(directory, name), root) for name in files if name.endswith(".md")]
-    return sorted(names)
+    return sorted(["README.md", "CONTRIBUTING.md", "CHANGELOG.md"] + [path for path, _ in tree.texts(root, ["docs"], (".md",))])
 
 
 def without_comments(path, text):
@@ -42,13 +41,7 @@ def without_comments(path, text):
 
 def sources(root):
     """The texts of all sources by path, those in C++ without their comments."""
-    result = {}
-    for top in TOPS[:-1]:
-        for directory, _, names in os.walk(os.path.join(root, top)):
-            for name in names:
-                if name.endswith(SUFFIXES):
-                    path = os.path.join(directory, name)
-                    result[os.path.relpath(path, root)] = without_comments(path, read(path))
+    result = {path: without_comments(path, text) for path, text in tree.texts(root, TOPS[:-1], SUFFIXES)}
     result["CMakeLists.txt"] = read(os.path.join(root, "CMakeLists.txt"))
     return result
 

@@ -13,12 +13,14 @@ import sys
 import tempfile
 import zlib
 
+import tree
+
 TOPS = ("engine", "data", "layers", "models", "trainer", "tests")
 LIBRARY_INCLUDE = re.compile(r"^#include (<[^>]+>)", re.MULTILINE)
 # Headers with kernels or declarations of CUDA, which compile only there. Those that are not included once are texts for
 # the run-time compiler.
 CUDA = re.compile(r"^#include (<cuda|<cub|<nccl|\"[^\"]*\.cuh)|__device__|__global__", re.MULTILINE)
-# Of each name in namespace std: the headers that declare it.
+# The headers that declare each name of namespace std.
 DECLARED = {
     "array": ["array"], "atomic": ["atomic"], "bitset": ["bitset"], "byte": ["cstddef"], "complex": ["complex"],
     "condition_variable": ["condition_variable"], "deque": ["deque"], "exception_ptr": ["exception"],
@@ -38,16 +40,12 @@ ANY_INT = re.compile(r"\bu?int(8|16|32|64)_t\b")
 
 
 def headers(root):
-    for top in TOPS:
-        for directory, _, names in os.walk(os.path.join(root, top)):
-            for name in sorted(names):
-                path = os.path.join(directory, name)
-                if not name.endswith(".h") or "gloo_headers" in directory:
-                    continue
-                with open(path, encoding="utf-8") as file:
-                    text = file.read()
-                if "#pragma once" in text and not CUDA.search(text):
-                    yield os.path.relpath(path, root), text
+    """The texts of the headers that compile alone, by path."""
+    return {
+        path: text
+        for path, text in tree.texts(root, TOPS, (".h",))
+        if "gloo_headers" not in path and "#pragma once" in text and not CUDA.search(text)
+    }
 
 
 def missing_includes(text):
@@ -61,7 +59,7 @@ def missing_includes(text):
 
 
 def main(root, compiler, part):
-    found = dict(headers(root))
+    found = headers(root)
     problems = []
     for path, text in found.items():
         for name in missing_includes(text):

@@ -9,6 +9,8 @@ import os
 import re
 import sys
 
+import tree
+
 SUFFIXES = (".h", ".cc", ".cu", ".cuh")
 TOPS = ("engine", "data", "layers", "models", "trainer", "tools")
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
@@ -22,15 +24,7 @@ def floors(path):
 
 def includes(root):
     """The headers that each source file includes."""
-    result = {}
-    for top in TOPS:
-        for directory, _, names in os.walk(os.path.join(root, top)):
-            for name in names:
-                if name.endswith(SUFFIXES):
-                    path = os.path.join(directory, name)
-                    with open(path, encoding="utf-8") as file:
-                        result[os.path.relpath(path, root)] = INCLUDE.findall(file.read())
-    return result
+    return {path: INCLUDE.findall(text) for path, text in tree.texts(root, TOPS, SUFFIXES)}
 
 
 def header_cycle(graph):

@@ -59,7 +59,8 @@ struct TrainStep {
   std::vector<std::string> statistics;  ///< variables that the update moves without a gradient
 };
 
-/// Returns the options of a configuration, with one microbatch for `train.microbatches: auto`. `total_steps` is the length of the run, for schedules.
+/// Returns the options of a configuration, with one microbatch for `train.microbatches: auto`. `total_steps` is
+/// the length of the run, for schedules.
 TrainStepOptions train_step_options(const Config& config, const Layouts& layouts, int64_t total_steps);
 
 /// Builds the training step. Throws Error when the model does not fit the features, or with microbatches when

@@ -23,8 +23,8 @@ struct Continuation {
 
 /// Returns nullopt if run.model_dir holds no run. Changes that are not allowed since the checkpoint was
 /// trained are reported to `diagnostics` with both values, and so is run.on_existing: fail. A batch size that
-/// depends on the layout and `train.microbatches: auto` are set to those of the old run. Throws Error (kCheckpoint) when the run cannot resume
-/// from the checkpoint.
+/// depends on the layout and `train.microbatches: auto` are set to those of the old run. Throws Error
+/// (kCheckpoint) when the run cannot resume from the checkpoint.
 std::optional<Continuation> find_continuation(Config& config, Diagnostics& diagnostics);
 
 /// Returns the continuation of a run that has set a damaged checkpoint aside. Throws Error with the problems of
