@@ -5,6 +5,7 @@
 #include <gloo/transport/tcp/pair.h>
 #include <unistd.h>
 
+#include <thread>
 #include <utility>
 
 #include "engine/base/check.h"
@@ -14,6 +15,8 @@ namespace mtf {
 namespace {
 
 namespace tcp = gloo::transport::tcp;
+
+constexpr std::chrono::microseconds kPauseOfLoop{20};
 
 /// A pair that takes over a socket. A pair listens as soon as it is created; its listening socket is closed
 /// at once and replaced.
@@ -30,6 +33,17 @@ class PairOfSocket final : public tcp::Pair {
     fd_ = socket.release();
     handleConnected();
     return true;
+  }
+
+  /// While another thread uses the pair, Gloo leaves the events for the next round of its loop, which comes at
+  /// once. If that thread waits for a core, the rounds would take the core from it.
+  void handleEvents(int events) override {
+    if (!m_.try_lock()) {
+      std::this_thread::sleep_for(kPauseOfLoop);
+      return;
+    }
+    m_.unlock();
+    Pair::handleEvents(events);
   }
 };
 
