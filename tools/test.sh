@@ -15,4 +15,4 @@ if ! cmp -s tests/requirements.txt $python/requirements.txt; then
 fi
 
 tools/build.sh all
-ctest --test-dir build --output-on-failure -j2 "$@"
+ctest --test-dir build --output-on-failure -j$(($(nproc) + 1)) "$@"  # some tests wait most of their time

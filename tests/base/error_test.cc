@@ -96,7 +96,7 @@ TEST(Error, CountsWhatIsTooMuchToPrint) {
   std::vector<Problem> problems(Error::kMostPrinted + 5, Problem{ErrorKind::kConfig, {}, "wrong", {}, {}});
   const std::string text = Error(problems).what();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), static_cast<int64_t>(Error::kMostPrinted));
-  EXPECT_THAT(text, testing::EndsWith("\nand 5 more"));
+  EXPECT_THAT(text, ::testing::EndsWith("\nand 5 more"));
 }
 
 TEST(Error, AMistakeInTheConfigurationDecidesTheExitCode) {

@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class Safetensors : public testing::Test {
+class Safetensors : public ::testing::Test {
  protected:
   Safetensors() { std::filesystem::create_directories(directory_); }
   ~Safetensors() override { std::filesystem::remove_all(directory_); }
@@ -47,8 +47,8 @@ class Safetensors : public testing::Test {
     return {};
   }
 
-  std::filesystem::path directory_ = std::filesystem::path(testing::TempDir()) /
-                                     testing::UnitTest::GetInstance()->current_test_info()->name();
+  std::filesystem::path directory_ = std::filesystem::path(::testing::TempDir()) /
+                                     ::testing::UnitTest::GetInstance()->current_test_info()->name();
 };
 
 template <class T>

@@ -14,8 +14,8 @@
 namespace mtf {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 class TestJob final : public CommunicationJob {
  public:

@@ -17,8 +17,8 @@
 namespace mtf {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 std::vector<std::string> gloo_peer_names(int size) {
   std::vector<std::string> names;

@@ -12,8 +12,8 @@
 namespace mtf {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 std::vector<std::vector<MessageSlice>> cut(const std::vector<int64_t>& lengths, int64_t most, int64_t alone) {
   return cut_messages(lengths, most, alone);

@@ -8,9 +8,9 @@
 namespace mtf {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 const std::vector<std::string> kWatchedPeers = {
     "rank 0 (node-a, process 810)", "rank 1 (node-a, process 811)", "rank 2 (node-b, process 812)"};
@@ -71,12 +71,13 @@ TEST(Watchdog, NamesProcessesThatDoNotRunTheSameProgram) {
   MemoryStore store;
   WaitingProcess zero(store, 0, Milliseconds(200), 17, "all_reduce a over rows", 200, 1);
   WaitingProcess one(store, 1, Milliseconds(200), 17, "all_reduce b over rows", 400, 0);
-  EXPECT_THAT(zero.lines.first(3),
-              testing::Contains(AllOf(HasSubstr("rank 1 (node-a, process 811) is in collective 17 all_reduce "
-                                                "b over rows (400 bytes)"),
-                                      HasSubstr("rank 0 (node-a, process 810) in collective 17 all_reduce a "
-                                                "over rows (200 bytes): the processes do not run the same "
-                                                "program"))));
+  EXPECT_THAT(
+      zero.lines.first(3),
+      ::testing::Contains(AllOf(HasSubstr("rank 1 (node-a, process 811) is in collective 17 all_reduce "
+                                          "b over rows (400 bytes)"),
+                                HasSubstr("rank 0 (node-a, process 810) in collective 17 all_reduce a "
+                                          "over rows (200 bytes): the processes do not run the same "
+                                          "program"))));
 }
 
 TEST(Watchdog, ForgetsAWaitThatHasEnded) {

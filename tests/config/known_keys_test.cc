@@ -124,7 +124,7 @@ TEST(UnknownKey, AMisspeltKeyIsNotMissingToo) {
   visit("path", needs.path, "file", required);
   visit.parse(parse_yaml("{pahts: x}", "a.yaml", diagnostics), Place{diagnostics, "", {}});
   EXPECT_THAT(errors_of(diagnostics),
-              ElementsAre(testing::HasSubstr("unknown key `pahts`; did you mean `path`?")));
+              ElementsAre(::testing::HasSubstr("unknown key `pahts`; did you mean `path`?")));
 }
 
 }  // namespace

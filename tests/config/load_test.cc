@@ -17,7 +17,7 @@ std::string merged(const std::string& a, const std::string& b) {
   files.write("b.yaml", b);
   Diagnostics diagnostics;
   const Node node = load({"a.yaml", "b.yaml"}, {}, diagnostics);
-  EXPECT_THAT(errors_of(diagnostics), testing::IsEmpty());
+  EXPECT_THAT(errors_of(diagnostics), ::testing::IsEmpty());
   return to_flow_yaml(node);
 }
 
@@ -73,8 +73,8 @@ TEST(Include, ErrorsPointAtTheIncludedFile) {
   files.write("a.yaml", "include: base.yaml\nb: 1\nb: 1\n");
   Diagnostics diagnostics;
   load({"a.yaml"}, {}, diagnostics);
-  EXPECT_THAT(errors_of(diagnostics), ElementsAre(testing::StartsWith("a.yaml:3:1: `b` occurs twice"),
-                                                  testing::StartsWith("base.yaml:2:1: `a` occurs twice")));
+  EXPECT_THAT(errors_of(diagnostics), ElementsAre(::testing::StartsWith("a.yaml:3:1: `b` occurs twice"),
+                                                  ::testing::StartsWith("base.yaml:2:1: `a` occurs twice")));
 }
 
 TEST(Include, CyclesAndMissingFilesAreErrors) {
@@ -84,9 +84,9 @@ TEST(Include, CyclesAndMissingFilesAreErrors) {
   Diagnostics diagnostics;
   load({"a.yaml", "absent.yaml", "."}, {}, diagnostics);
   EXPECT_THAT(errors_of(diagnostics),
-              ElementsAre(testing::StartsWith("a.yaml:1:19: `nowhere.yaml`: there is no such file"),
-                          testing::StartsWith("b.yaml:1:10: `a.yaml` includes itself"),
-                          "absent.yaml: there is no such file", testing::StartsWith(".: is a directory")));
+              ElementsAre(::testing::StartsWith("a.yaml:1:19: `nowhere.yaml`: there is no such file"),
+                          ::testing::StartsWith("b.yaml:1:10: `a.yaml` includes itself"),
+                          "absent.yaml: there is no such file", ::testing::StartsWith(".: is a directory")));
 }
 
 TEST(Include, OfAPipeOrADeviceIsAnErrorAtOnce) {
@@ -98,10 +98,10 @@ TEST(Include, OfAPipeOrADeviceIsAnErrorAtOnce) {
   EXPECT_THAT(
       errors_of(diagnostics),
       ElementsAre(
-          testing::StartsWith(
+          ::testing::StartsWith(
               "a.yaml:1:11: `pipe`: is no regular file; only files can be included; name a pipe on the "
               "command line"),
-          testing::StartsWith("a.yaml:1:17: `/dev/zero`: is no regular file"),
+          ::testing::StartsWith("a.yaml:1:17: `/dev/zero`: is no regular file"),
           "/dev/zero: is larger than 1 MiB, too large for a configuration"));
 }
 
@@ -118,9 +118,9 @@ TEST(Include, ThePipeOfACommandLineIsRead) {
 TEST(Load, RootMustBeAMap) {
   EXPECT_THAT(
       load_errors("- a\n"),
-      ElementsAre(testing::StartsWith("a.yaml:1:1: a configuration is a map of sections, not a list")));
+      ElementsAre(::testing::StartsWith("a.yaml:1:1: a configuration is a map of sections, not a list")));
   EXPECT_THAT(load_errors("steps:100\n"),
-              ElementsAre(testing::StartsWith(
+              ElementsAre(::testing::StartsWith(
                   "a.yaml:1:1: `steps:100` has no blank after the colon; write `steps: 100`")));
   EXPECT_EQ(loaded(""), "{}");
 }
@@ -160,7 +160,7 @@ std::string shared_of(const std::string& shared, const std::string& own,
   files.write("a.yaml", own);
   Diagnostics diagnostics;
   const Node root = load({"a.yaml", "shared.yaml"}, arguments, diagnostics);
-  EXPECT_THAT(errors_of(diagnostics), testing::IsEmpty());
+  EXPECT_THAT(errors_of(diagnostics), ::testing::IsEmpty());
   const Node* names = root.find("shared_layout");
   return names == nullptr ? "none" : to_flow_yaml(*names);
 }
@@ -180,11 +180,12 @@ TEST(SharedLayout, IsAboutTheRulesOfItsFileOnly) {
 }
 
 TEST(SharedLayout, IsTrueFalseOrDimensionsInAFile) {
-  EXPECT_THAT(load_errors("shared_layout: yess"),
-              ElementsAre(testing::HasSubstr("a.yaml:1:16: `shared_layout` must be true, false or a list of "
-                                             "dimensions, not the text `yess`")));
+  EXPECT_THAT(
+      load_errors("shared_layout: yess"),
+      ElementsAre(::testing::HasSubstr("a.yaml:1:16: `shared_layout` must be true, false or a list of "
+                                       "dimensions, not the text `yess`")));
   EXPECT_THAT(load_errors("{}", {"shared_layout=true"}),
-              ElementsAre(testing::HasSubstr("`shared_layout` stands in files only")));
+              ElementsAre(::testing::HasSubstr("`shared_layout` stands in files only")));
 }
 
 TEST(Arguments, SetOptionsOfABareWordAndTypes) {
@@ -232,10 +233,10 @@ TEST(Arguments, BadOnes) {
           "argument 2: `train` is neither a file nor `key=value`; write for example `train.steps=100`",
           "argument 3: `a..b` is not a path of keys; write for example `train.steps=100`",
           "argument 4: `a.b=` has no value; `a.b=null` for the default, `a.b=\"\"` for an empty text",
-          testing::StartsWith("argument 5: `a` is a map; `+=` appends to a list; write `a.NAME=...`"),
+          ::testing::StartsWith("argument 5: `a` is a map; `+=` appends to a list; write `a.NAME=...`"),
           "argument 6: `include` stands in files only; name the file before the arguments",
-          testing::StartsWith("argument 7: `b:1` is a key without a value; write a blank after the colon"),
-          testing::StartsWith("argument 8: `[` is not closed; close it with `]`")));
+          ::testing::StartsWith("argument 7: `b:1` is a key without a value; write a blank after the colon"),
+          ::testing::StartsWith("argument 8: `[` is not closed; close it with `]`")));
 }
 
 TEST(Arguments, LaterOnesWinAndNullRemoves) {

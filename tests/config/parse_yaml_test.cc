@@ -99,7 +99,7 @@ TEST(ParseYaml, BracesOfVariableInsideBraces) {
                           "    1 | dense: {hidden: ${4 * d}, bias: false}\n"
                           "      |                 ^~~~~~~~"));
   EXPECT_THAT(yaml_errors("a: [${x}]"),
-              ElementsAre(testing::StartsWith("a.yaml:1:5: `${x}` has to be quoted")));
+              ElementsAre(::testing::StartsWith("a.yaml:1:5: `${x}` has to be quoted")));
 }
 
 TEST(ParseYaml, TabInIndentation) {
@@ -115,7 +115,7 @@ TEST(ParseYaml, BracketThatIsNotClosed) {
                           "    1 | mesh: {rows: 2, cols: 4\n"
                           "      |       ^"));
   EXPECT_THAT(yaml_errors("a: 1\nb: [1, 2\nc: 3"),
-              ElementsAre(testing::StartsWith("a.yaml:2:4: `[` is not closed")));
+              ElementsAre(::testing::StartsWith("a.yaml:2:4: `[` is not closed")));
 }
 
 TEST(ParseYaml, QuoteThatIsNotClosed) {
@@ -127,11 +127,11 @@ TEST(ParseYaml, QuoteThatIsNotClosed) {
 
 TEST(ParseYaml, WrongIndentation) {
   EXPECT_THAT(yaml_errors("a:\n  - b\n c: 3\n"),
-              ElementsAre(testing::StartsWith("a.yaml:3:2: this line fits neither")));
+              ElementsAre(::testing::StartsWith("a.yaml:3:2: this line fits neither")));
   EXPECT_THAT(yaml_errors("a: 1\n b: 2\n"),
-              ElementsAre(testing::StartsWith("a.yaml:2:2: a key cannot stand here")));
+              ElementsAre(::testing::StartsWith("a.yaml:2:2: a key cannot stand here")));
   EXPECT_THAT(yaml_errors("a: b: c\n"),
-              ElementsAre(testing::StartsWith("a.yaml:1:5: a second `: ` in one line")));
+              ElementsAre(::testing::StartsWith("a.yaml:1:5: a second `: ` in one line")));
 }
 
 TEST(ParseYaml, WhatTheLanguageLeavesOut) {
@@ -140,15 +140,15 @@ TEST(ParseYaml, WhatTheLanguageLeavesOut) {
                           "    2 | ---\n"
                           "      | ^~~"));
   EXPECT_THAT(yaml_errors("a: !!str 3"),
-              ElementsAre(testing::StartsWith("a.yaml:1:4: the YAML tag `!!str`")));
+              ElementsAre(::testing::StartsWith("a.yaml:1:4: the YAML tag `!!str`")));
   EXPECT_THAT(yaml_errors("? [1]\n: 2"),
-              ElementsAre(testing::StartsWith("a.yaml:1:3: a key is a word, not a list")));
+              ElementsAre(::testing::StartsWith("a.yaml:1:3: a key is a word, not a list")));
   EXPECT_THAT(yaml_errors("a: &x [*x]"),
-              ElementsAre(testing::StartsWith("a.yaml:1:8: an alias inside the value")));
+              ElementsAre(::testing::StartsWith("a.yaml:1:8: an alias inside the value")));
   EXPECT_THAT(yaml_errors("a: *nope"),
-              ElementsAre(testing::StartsWith("a.yaml:1:4: there is no anchor `nope`")));
+              ElementsAre(::testing::StartsWith("a.yaml:1:4: there is no anchor `nope`")));
   EXPECT_THAT(yaml_errors("a: @x"),
-              ElementsAre(testing::StartsWith("a.yaml:1:4: a value cannot begin with `@`; quote it")));
+              ElementsAre(::testing::StartsWith("a.yaml:1:4: a value cannot begin with `@`; quote it")));
 }
 
 TEST(ParseYaml, KeepsWhatStandsBeforeASyntaxError) {
@@ -166,21 +166,21 @@ TEST(ParseYaml, RefusesAliasesThatMultiply) {
     for (int j = 0; j < 10; ++j) text += (j ? ", *a" : "*a") + std::to_string(i - 1);
     text += "]\n";
   }
-  EXPECT_THAT(yaml_errors(text), ElementsAre(testing::HasSubstr("the file has more than 30000 values")));
+  EXPECT_THAT(yaml_errors(text), ElementsAre(::testing::HasSubstr("the file has more than 30000 values")));
 }
 
 TEST(ParseYaml, RefusesListsThatAreNestedTooDeep) {
   EXPECT_THAT(yaml_errors(std::string(10000, '[')),
-              ElementsAre(testing::StartsWith("a.yaml:1:33: lists and maps are nested more than 64 deep")));
+              ElementsAre(::testing::StartsWith("a.yaml:1:33: lists and maps are nested more than 64 deep")));
   const std::string deep = std::string(40, '[') + "x" + std::string(40, ']');
-  EXPECT_THAT(yaml_errors("a: &a " + deep), testing::IsEmpty());
+  EXPECT_THAT(yaml_errors("a: &a " + deep), ::testing::IsEmpty());
   EXPECT_THAT(yaml_errors("a: &a " + deep + "\nb: " + std::string(40, '[') + "*a" + std::string(40, ']')),
-              ElementsAre(testing::StartsWith("a.yaml:2:44: lists and maps are nested more than 64 deep")));
+              ElementsAre(::testing::StartsWith("a.yaml:2:44: lists and maps are nested more than 64 deep")));
 }
 
 TEST(ParseYaml, RefusesBytesThatAreNoText) {
   for (const char* text : {"a: 1\nb: \xff\n", "a: 1\nb: \x1b[2J\n", "a: 1\nb: \r2\n"}) {
-    EXPECT_THAT(yaml_errors(text), ElementsAre(testing::StartsWith("a.yaml:2:4: ")));
+    EXPECT_THAT(yaml_errors(text), ElementsAre(::testing::StartsWith("a.yaml:2:4: ")));
   }
 }
 

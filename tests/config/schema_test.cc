@@ -316,10 +316,10 @@ TEST(Parse, ReportsAllErrorsOfARunTogether) {
   for (const std::string& error : errors_of(diagnostics)) firsts.push_back(error.substr(0, error.find('\n')));
   EXPECT_THAT(firsts, ElementsAre("a.yaml:1:9: unknown key `train.stepz`; did you mean `train.steps`?",
                                   "a.yaml:2:7: unknown value `trian` of `mode`; did you mean `train`?",
-                                  testing::StartsWith("a.yaml:3:1: unknown key `layout`"),
-                                  testing::StartsWith("a.yaml:3:10: `batch:rows` is a key"),
-                                  testing::StartsWith("a.yaml:4:1: unknown key `x`"),
-                                  testing::StartsWith("a.yaml:4:4: unknown variable `nope`"),
+                                  ::testing::StartsWith("a.yaml:3:1: unknown key `layout`"),
+                                  ::testing::StartsWith("a.yaml:3:10: `batch:rows` is a key"),
+                                  ::testing::StartsWith("a.yaml:4:1: unknown key `x`"),
+                                  ::testing::StartsWith("a.yaml:4:4: unknown variable `nope`"),
                                   "argument 2: `optimizer.beta1` must be from 0 to 1, not 2",
                                   "argument 3: `train.batch_size` must be a whole number, not the text `big`",
                                   "argument 4: unknown key `modell`; did you mean `model`?"));
@@ -351,7 +351,7 @@ TEST(Parse, ChecksRunWhenAllKeysAreRight) {
   Local::check(visit, range);
   visit.parse(parse_yaml("{low: 20}", "a.yaml", diagnostics), Place{diagnostics, "", {}});
   EXPECT_THAT(errors_of(diagnostics),
-              ElementsAre(testing::StartsWith("a.yaml:1:7: `low` is above `high`; at most 10")));
+              ElementsAre(::testing::StartsWith("a.yaml:1:7: `low` is above `high`; at most 10")));
 }
 
 TEST(Dump, ShowsAllDefaultsAndLoadsAgainToTheSame) {
@@ -367,7 +367,7 @@ TEST(Dump, ShowsAllDefaultsAndLoadsAgainToTheSame) {
   const Node first = dump(parse<Options>(load({"a.yaml"}, {}, diagnostics), diagnostics));
   files.write("b.yaml", to_yaml(first));
   const Options again = parse<Options>(load({"b.yaml"}, {}, diagnostics), diagnostics);
-  EXPECT_THAT(errors_of(diagnostics), testing::IsEmpty()) << to_yaml(first);
+  EXPECT_THAT(errors_of(diagnostics), ::testing::IsEmpty()) << to_yaml(first);
   EXPECT_EQ(again.datasets[0].second.path, "a: $b #\n\t\"ü\"");
   EXPECT_EQ(again.datasets[1].second.path, "null");
   EXPECT_TRUE(first == dump(again)) << to_yaml(first) << "\n" << to_yaml(dump(again));
@@ -421,17 +421,17 @@ TEST(Help, ShowsKeyDefaultTypeAndMeaning) {
 
 TEST(Help, ATypeIsPrintedOnceWithItsName) {
   const std::string text = help<Options>("learning_rate");
-  EXPECT_THAT(text, testing::HasSubstr("  # type: noam\n  #   warmup_steps: 0"));
-  EXPECT_THAT(text, testing::HasSubstr("  # type: noam, as above\n"));
+  EXPECT_THAT(text, ::testing::HasSubstr("  # type: noam\n  #   warmup_steps: 0"));
+  EXPECT_THAT(text, ::testing::HasSubstr("  # type: noam, as above\n"));
   EXPECT_EQ(text.find("warmup_steps"), text.rfind("warmup_steps"));
-  EXPECT_THAT(help<Optimizer>(), testing::StartsWith("type: adam\n  beta1: 0.9"));
+  EXPECT_THAT(help<Optimizer>(), ::testing::StartsWith("type: adam\n  beta1: 0.9"));
 }
 
 TEST(Help, OfAllKeysIsAConfigurationThatLoads) {
   Diagnostics diagnostics;
   const Node node = parse_yaml(help<Options>(), "help", diagnostics);
   parse<Options>(merge(node, parse_yaml("train: {steps: 1}", "a.yaml", diagnostics)), diagnostics);
-  EXPECT_THAT(errors_of(diagnostics), testing::IsEmpty()) << help<Options>();
+  EXPECT_THAT(errors_of(diagnostics), ::testing::IsEmpty()) << help<Options>();
   EXPECT_EQ(keys<Options>()[1], "train");
 }
 
@@ -476,8 +476,8 @@ TEST(LayerEntry, IsANameOrANameWithOptions) {
   EXPECT_EQ(layer_entry(list.elements()[3], diagnostics).name, "");
   EXPECT_EQ(layer_entry(list.elements()[4], diagnostics).name, "");
   EXPECT_THAT(errors_of(diagnostics),
-              ElementsAre(testing::StartsWith("a.yaml:1:55: `b` is a second name in one layer"),
-                          testing::HasSubstr("a layer is `name` or `{name: {options}}`, not a list")));
+              ElementsAre(::testing::StartsWith("a.yaml:1:55: `b` is a second name in one layer"),
+                          ::testing::HasSubstr("a layer is `name` or `{name: {options}}`, not a list")));
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ inline std::string loaded(const std::string& yaml, const std::vector<std::string
   files.write("a.yaml", yaml);
   Diagnostics diagnostics;
   const Node node = load({"a.yaml"}, arguments, diagnostics);
-  EXPECT_THAT(errors_of(diagnostics), testing::IsEmpty()) << yaml;
+  EXPECT_THAT(errors_of(diagnostics), ::testing::IsEmpty()) << yaml;
   return to_flow_yaml(node);
 }
 
@@ -74,7 +74,7 @@ template <class T>
 T parsed(const std::string& yaml) {
   Diagnostics diagnostics;
   const T value = parse<T>(parse_yaml(yaml, "a.yaml", diagnostics), diagnostics);
-  EXPECT_THAT(errors_of(diagnostics), testing::IsEmpty()) << yaml;
+  EXPECT_THAT(errors_of(diagnostics), ::testing::IsEmpty()) << yaml;
   return value;
 }
 

@@ -63,7 +63,7 @@ TEST(LayoutOption, Errors) {
   EXPECT_THAT(parse_errors<LayoutRules>("{batch: {a: b}}"),
               ElementsAre("a.yaml:1:9: `batch` must be a list of texts, not a map"));
   EXPECT_THAT(parse_errors<LayoutRules>("batch"),
-              ElementsAre(testing::StartsWith(
+              ElementsAre(::testing::StartsWith(
                   "a.yaml:1:1: this value must be a map from tensor dimensions to mesh dimensions")));
 }
 
@@ -77,7 +77,7 @@ TEST(IntervalOption, IsStepsTimeOrEpochs) {
   for (const char* text : {"500", "30s", "10min", "2h", "90s", "1epoch", "0.5epoch"})
     EXPECT_EQ(parsed<Interval>(dumped<Interval>(text)), parsed<Interval>(text));
   for (const char* text : {"-1", "1.5", "10 days", "0s", "often", "[1]", "\"5\"", "1e"}) {
-    EXPECT_THAT(parse_errors<Interval>(text), ElementsAre(testing::HasSubstr("must be an interval, not")))
+    EXPECT_THAT(parse_errors<Interval>(text), ElementsAre(::testing::HasSubstr("must be an interval, not")))
         << text;
   }
 }
@@ -117,7 +117,7 @@ TEST(Yaml, QuotesWhatWouldBeReadAsSomethingElse) {
     files.write("a.yaml", to_yaml(node));
     Diagnostics diagnostics;
     const Node again = load({"a.yaml"}, {}, diagnostics);
-    EXPECT_THAT(errors_of(diagnostics), testing::IsEmpty()) << to_yaml(node);
+    EXPECT_THAT(errors_of(diagnostics), ::testing::IsEmpty()) << to_yaml(node);
     EXPECT_TRUE(again == node) << to_yaml(node);
     EXPECT_EQ(parse<std::string>(again.entries().at(0).value.elements().at(0), diagnostics), text)
         << to_yaml(node);

@@ -42,7 +42,7 @@ TEST(Variables, UnknownNames) {
                           "      |                       ^~~~~~~~"));
   EXPECT_THAT(
       load_errors("x: $a"),
-      ElementsAre(testing::StartsWith("a.yaml:1:4: unknown variable `a`; define it: `vars: {a: ...}`")));
+      ElementsAre(::testing::StartsWith("a.yaml:1:4: unknown variable `a`; define it: `vars: {a: ...}`")));
 }
 
 TEST(Variables, OfArgumentsAreOfSomeUse) {
@@ -50,12 +50,12 @@ TEST(Variables, OfArgumentsAreOfSomeUse) {
   EXPECT_EQ(loaded("x: 1", {"vars.a=3", "x=$a"}), "{x: 3}");
   EXPECT_EQ(loaded("vars: {a: $b, b: 1}\nx: $a", {"vars.c=5", "vars.b=\"${c + 1}\""}), "{x: 6}");
   EXPECT_THAT(load_errors("vars: {d_model: 8}\nx: $d_model", {"vars.d_modle=16"}),
-              ElementsAre(testing::StartsWith(
+              ElementsAre(::testing::StartsWith(
                   "argument 2: nothing uses the variable `d_modle`; did you mean `d_model`?")));
   EXPECT_THAT(
       load_errors("x: 8", {"vars.d_model=16"}),
-      ElementsAre(testing::StartsWith("argument 2: nothing uses the variable `d_model`; no file refers to "
-                                      "`$d_model`: set the key that holds the value")));
+      ElementsAre(::testing::StartsWith("argument 2: nothing uses the variable `d_model`; no file refers to "
+                                        "`$d_model`: set the key that holds the value")));
 }
 
 TEST(Variables, BadExpressionsAndReferences) {
@@ -78,12 +78,13 @@ TEST(Variables, BadExpressionsAndReferences) {
   EXPECT_EQ(error("a$l"), "a.yaml:2:6: `l` is a list and cannot be part of a text");
   EXPECT_EQ(error("5$ each"),
             "a.yaml:2:6: a `$` without a name; `$name`, \"${4 * name}\", or `$$` for a dollar sign");
-  EXPECT_THAT(load_errors("vars: {a: $b, b: $a}\nx: 1"), ElementsAre(testing::HasSubstr("refers to itself")));
+  EXPECT_THAT(load_errors("vars: {a: $b, b: $a}\nx: 1"),
+              ElementsAre(::testing::HasSubstr("refers to itself")));
   EXPECT_THAT(
       load_errors("vars: [1]"),
-      ElementsAre(testing::StartsWith("a.yaml:1:7: `vars` is a map from names to values, not a list")));
+      ElementsAre(::testing::StartsWith("a.yaml:1:7: `vars` is a map from names to values, not a list")));
   EXPECT_THAT(load_errors("vars: {a-b: 1}"),
-              ElementsAre(testing::StartsWith("a.yaml:1:8: `a-b` cannot be the name of a variable")));
+              ElementsAre(::testing::StartsWith("a.yaml:1:8: `a-b` cannot be the name of a variable")));
 }
 
 /// Returns variables that refer to each other: v0 is `first`, and each of v1 .. v60 is `later` with the name
@@ -100,10 +101,10 @@ std::string chain(const std::string& first, const std::string& later) {
 TEST(Variables, CannotMakeMoreThanMemoryHolds) {
   for (const char* later : {"\"{0}{0}\"", "[{0}, {0}]"}) {
     EXPECT_THAT(load_errors(chain("some text", later)),
-                ElementsAre(testing::HasSubstr("variables make the configuration too large")));
+                ElementsAre(::testing::HasSubstr("variables make the configuration too large")));
   }
   EXPECT_THAT(load_errors(chain("[[x]]", "[[{0}]]")),
-              ElementsAre(testing::HasSubstr("variables make the configuration too large")))
+              ElementsAre(::testing::HasSubstr("variables make the configuration too large")))
       << "too deep";
 }
 
@@ -111,10 +112,10 @@ TEST(Variables, MayReferToEachOtherInARowUpToALimit) {
   std::string text = "vars:\n";
   for (int i = 0; i < 1000; ++i) text += fmt::format("  v{}: $v{}\n", i, i + 1);
   EXPECT_THAT(load_errors(text + "  v1000: 1\n"),
-              testing::Each(testing::HasSubstr("more than 50 variables in a row refer to each other")));
+              ::testing::Each(::testing::HasSubstr("more than 50 variables in a row refer to each other")));
 }
 
-class Blocks : public testing::Test {
+class Blocks : public ::testing::Test {
  protected:
   Node blocks(const std::string& vars) {
     files_.write("a.yaml", "vars: " + vars +
@@ -146,7 +147,7 @@ TEST_F(Blocks, UnknownArgumentIsAnError) {
   EXPECT_FALSE(diagnostics_.has_errors());
   substitute(block, map("{filter: 64, dim: out}"), diagnostics_);
   EXPECT_THAT(errors_of(diagnostics_)[0],
-              testing::StartsWith("a.yaml:5:37: unknown variable `filters`; did you mean `filter`?"));
+              ::testing::StartsWith("a.yaml:5:37: unknown variable `filters`; did you mean `filter`?"));
 }
 
 TEST_F(Blocks, AreDumpedWithTheVariablesThatTheyNeed) {

@@ -25,7 +25,7 @@ std::string idx(std::vector<uint32_t> header, const std::string& data) {
   return bytes + data;
 }
 
-class Idx : public testing::Test {
+class Idx : public ::testing::Test {
  protected:
   Idx() { std::filesystem::create_directories(directory_); }
   ~Idx() override { std::filesystem::remove_all(directory_); }
@@ -44,8 +44,8 @@ class Idx : public testing::Test {
 
   const std::string two_images_ = idx({2051, 2, 1, 3}, std::string("\0\x33\xff\x01\x02\x03", 6));
   const std::string two_labels_ = idx({2049, 2}, "\x07\x02");
-  std::filesystem::path directory_ = std::filesystem::path(testing::TempDir()) /
-                                     testing::UnitTest::GetInstance()->current_test_info()->name();
+  std::filesystem::path directory_ = std::filesystem::path(::testing::TempDir()) /
+                                     ::testing::UnitTest::GetInstance()->current_test_info()->name();
 };
 
 TEST_F(Idx, ReadsPlainAndCompressedFiles) {

@@ -66,7 +66,7 @@ TEST(TrainingBatches, KnowTheirEpochAndWhereTheyEnd) {
   EXPECT_EQ(stream.epoch(24), 0);
   EXPECT_EQ(stream.epoch(25), 1);
   EXPECT_EQ(stream.epoch(batch.next_row), 1);
-  EXPECT_THAT(batch.weights, testing::Each(1.0f));
+  EXPECT_THAT(batch.weights, ::testing::Each(1.0f));
 }
 
 TEST(TrainingBatches, BatchMayBeLargerThanTheEpoch) {

@@ -138,7 +138,7 @@ TEST(DataOptions, SeveralSourcesByName) {
       parse<DataOptions>("train: {one: {type: identity, size: 4}, two: {type: identity, size: 5}}");
   EXPECT_THROW(open_sources(*different.train, {}), Error);
   auto copy = options;
-  EXPECT_THAT(paths_of(*copy.train), testing::IsEmpty());
+  EXPECT_THAT(paths_of(*copy.train), ::testing::IsEmpty());
 }
 
 TEST(DataOptions, MissingFilesAreReportedTogetherAtTheirPaths) {
@@ -168,7 +168,8 @@ TEST(EvaluationSource, HasTheKeysOfTheSourceAndItsOwn) {
 }
 
 TEST(Paths, GlobsGiveTheirMatchesSortedByName) {
-  const std::filesystem::path directory = std::filesystem::path(testing::TempDir()) / "GlobsGiveTheirMatches";
+  const std::filesystem::path directory =
+      std::filesystem::path(::testing::TempDir()) / "GlobsGiveTheirMatches";
   std::filesystem::create_directories(directory);
   for (const char* name : {"b.idx", "a.idx", "c.txt", "[1].idx"}) std::ofstream(directory / name) << "x";
   const auto path = [&](const char* name) { return (directory / name).string(); };
@@ -178,7 +179,7 @@ TEST(Paths, GlobsGiveTheirMatchesSortedByName) {
   EXPECT_THAT(find_files({{path("[1].idx")}}, problems), ElementsAre(path("[1].idx")));
   EXPECT_EQ(problems.size(), 0u);
   EXPECT_THAT(find_files({{path("*.gz")}, {path("absent")}, {directory.string()}}, problems),
-              testing::IsEmpty());
+              ::testing::IsEmpty());
   EXPECT_EQ(problems.size(), 3u);
   std::filesystem::remove_all(directory);
 }

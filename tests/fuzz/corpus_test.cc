@@ -36,7 +36,7 @@ std::vector<Input> corpus() {
   return inputs;
 }
 
-std::string name_of(const testing::TestParamInfo<Input>& info) {
+std::string name_of(const ::testing::TestParamInfo<Input>& info) {
   std::string name = std::string(info.param.entry->name) + "_" + info.param.path.filename().string();
   std::ranges::replace_if(
       name, [](unsigned char c) { return !std::isalnum(c); }, '_');
@@ -49,7 +49,7 @@ int64_t peak_memory_mib() {
   return usage.ru_maxrss / 1024;
 }
 
-class Corpus : public testing::TestWithParam<Input> {};
+class Corpus : public ::testing::TestWithParam<Input> {};
 
 TEST_P(Corpus, IsReadOrRefused) {
   std::ifstream file(GetParam().path, std::ios::binary);
@@ -62,7 +62,7 @@ TEST_P(Corpus, IsReadOrRefused) {
   EXPECT_LT(peak_memory_mib() - memory_before, 512);
 }
 
-INSTANTIATE_TEST_SUITE_P(Fuzz, Corpus, testing::ValuesIn(corpus()), name_of);
+INSTANTIATE_TEST_SUITE_P(Fuzz, Corpus, ::testing::ValuesIn(corpus()), name_of);
 
 }  // namespace
 }  // namespace mtf::fuzz

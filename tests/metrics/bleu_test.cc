@@ -75,7 +75,7 @@ std::string model_of_pieces() {
   TextSample sample;
   sample.add("the cat sat on the mat");
   const std::string path =  // unique, since tests run in parallel
-      testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name() + ".model";
+      ::testing::TempDir() + ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".model";
   write_vocabulary(
       train_sentencepiece(sample, {.size = 18, .model = SentencePieceModel::kBpe, .byte_fallback = false}),
       path);
@@ -95,14 +95,15 @@ TEST(Bleu, TakesThePiecesOfAModelForWords) {
   const std::string model = model_of_pieces();
   const auto pieces = read_pieces(BleuTokenizer::kFlores200, model);
   const std::string tokens = bleu_tokenize("the caß ", BleuTokenizer::kFlores200, pieces.get());
-  EXPECT_THAT(tokens, testing::StartsWith("\u2581"));
-  EXPECT_THAT(tokens, testing::EndsWith(" ß")) << "what the model does not know stays";
+  EXPECT_THAT(tokens, ::testing::StartsWith("\u2581"));
+  EXPECT_THAT(tokens, ::testing::EndsWith(" ß")) << "what the model does not know stays";
   EXPECT_THAT(bleu_signature({.tokenizer = BleuTokenizer::kSpm, .tokenizer_model = model}, 1).to_string(),
-              testing::HasSubstr("|tok:flores101|"));
-  EXPECT_THAT(failure([] { read_pieces(BleuTokenizer::kSpm, "no.model"); }), testing::HasSubstr("no.model"));
+              ::testing::HasSubstr("|tok:flores101|"));
+  EXPECT_THAT(failure([] { read_pieces(BleuTokenizer::kSpm, "no.model"); }),
+              ::testing::HasSubstr("no.model"));
   ASSERT_EQ(::setenv("SACREBLEU", "/nowhere", 1), 0);
   EXPECT_THAT(failure([] { read_pieces(BleuTokenizer::kFlores200, ""); }, ErrorKind::kUsage),
-              testing::StartsWith("-tok flores200: its model is not here; download https://"));
+              ::testing::StartsWith("-tok flores200: its model is not here; download https://"));
   ::unsetenv("SACREBLEU");
 }
 
@@ -122,9 +123,9 @@ TEST(Bleu, SignatureSaysHowItWasComputed) {
                                .lowercase = true,
                                .effective_order = true};
   EXPECT_THAT(bleu_signature(options, 2).to_string(),
-              testing::StartsWith("nrefs:2|case:lc|eff:yes|tok:intl|smooth:floor[0.25]|version:2.6.0"));
+              ::testing::StartsWith("nrefs:2|case:lc|eff:yes|tok:intl|smooth:floor[0.25]|version:2.6.0"));
   EXPECT_THAT(bleu_signature({}, 1).to_string(true),
-              testing::StartsWith("#:1|c:mixed|e:no|tok:13a|s:exp|v:2.6.0"));
+              ::testing::StartsWith("#:1|c:mixed|e:no|tok:13a|s:exp|v:2.6.0"));
 }
 
 TEST(Bleu, KnowsLinesThatLookTokenised) {

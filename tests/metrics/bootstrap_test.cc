@@ -57,7 +57,7 @@ TEST(Bootstrap, GivesAnIntervalAroundTheScore) {
     EXPECT_NEAR(score.confidence->mean, score.value, 2);
     EXPECT_GT(score.confidence->half_width, 2);
     EXPECT_LT(score.confidence->half_width, 20);
-    EXPECT_THAT(score.signature.to_string(), testing::StartsWith("nrefs:1|bs:500|seed:12345|case:"));
+    EXPECT_THAT(score.signature.to_string(), ::testing::StartsWith("nrefs:1|bs:500|seed:12345|case:"));
   }
 }
 

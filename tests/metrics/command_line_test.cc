@@ -123,7 +123,7 @@ TEST(BleuCommandLine, SaysWhereTestSetsAre) {
       error_of("-t wmt14 -l en-de"),
       "-t wmt14: mtf-bleu downloads no test sets; this one is in https://statmt.org/wmt14/test-filtered.tgz; "
       "give its reference: `mtf-bleu ref.sgm -i out.txt`");
-  EXPECT_THAT(error_of("-t iwslt17"), testing::HasSubstr("https://www.statmt.org"));
+  EXPECT_THAT(error_of("-t iwslt17"), ::testing::HasSubstr("https://www.statmt.org"));
   EXPECT_THAT(error_of("--echo src"), StartsWith("--echo is about test sets"));
 }
 

@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class WmtFile : public testing::Test {
+class WmtFile : public ::testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(directory_); }
   void TearDown() override { std::filesystem::remove_all(directory_); }
@@ -26,7 +26,7 @@ class WmtFile : public testing::Test {
   }
 
   std::string directory_ =
-      testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name() + "/";
+      ::testing::TempDir() + ::testing::UnitTest::GetInstance()->current_test_info()->name() + "/";
 };
 
 constexpr const char* kSgm = R"(<refset setid="newstest2014" srclang="any" trglang="de">

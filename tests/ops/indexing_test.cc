@@ -24,7 +24,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-const Dimension vocab{"vocab", 4};
+const Dimension tokens{"vocab", 4};
 
 TEST(Indexing, MatchesTheOriginal) {
   GoldenCase golden(MTF_SOURCE_DIR "/tests/golden/01_core_indexing");
@@ -54,8 +54,8 @@ TEST(Indexing, MatchesTheOriginal) {
 TEST(OneHot, OutOfRangeIdsAreOff) {
   Graph graph;
   const Tensor ids = graph.input("ids", {{"n", 3}}, DType::kInt32);
-  const Tensor y = one_hot(ids, vocab, 2, -1, DType::kInt32);
-  EXPECT_EQ(y.shape(), (Shape{{"n", 3}, vocab}));
+  const Tensor y = one_hot(ids, tokens, 2, -1, DType::kInt32);
+  EXPECT_EQ(y.shape(), (Shape{{"n", 3}, tokens}));
   EXPECT_THAT(evaluate(graph, {y}, {{"ids", {-1, 3, 4}}})[0],
               ElementsAre(-1, -1, -1, -1, -1, -1, -1, 2, -1, -1, -1, -1));
 }
@@ -65,20 +65,20 @@ TEST(OneHot, EveryElementType) {
        {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32, DType::kInt64, DType::kBool}) {
     Graph graph;
     const Tensor ids = graph.input("ids", {}, DType::kInt32);
-    EXPECT_THAT(evaluate(graph, {one_hot(ids, vocab, 1, 0, dtype)}, {{"ids", {2}}})[0],
+    EXPECT_THAT(evaluate(graph, {one_hot(ids, tokens, 1, 0, dtype)}, {{"ids", {2}}})[0],
                 ElementsAre(0, 0, 1, 0));
   }
 }
 
 TEST(OneHot, RefusesWhatIsNotAnId) {
   Graph graph;
-  EXPECT_THROW(one_hot(graph.input("x", {{"n", 3}}), vocab), Error);
-  EXPECT_THROW(one_hot(graph.input("y", {vocab}, DType::kInt32), vocab), Error);
+  EXPECT_THROW(one_hot(graph.input("x", {{"n", 3}}), tokens), Error);
+  EXPECT_THROW(one_hot(graph.input("y", {tokens}, DType::kInt32), tokens), Error);
 }
 
 TEST(Range, CountsFromZero) {
   Graph graph;
-  EXPECT_THAT(evaluate(graph, {range(graph, vocab)}, {})[0], ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(evaluate(graph, {range(graph, tokens)}, {})[0], ElementsAre(0, 1, 2, 3));
 }
 
 TEST(Gather, RecordedValues) {
@@ -103,19 +103,19 @@ TEST(Gather, MatchesDimensionsThatTableAndIdsShare) {
 
 TEST(Gather, FlagsAreLookedUpToo) {
   Graph graph;
-  const Tensor table = graph.input("table", {vocab}, DType::kBool);
-  const Tensor y = gather(table, graph.input("ids", {{"n", 3}}, DType::kInt32), vocab);
+  const Tensor table = graph.input("table", {tokens}, DType::kBool);
+  const Tensor y = gather(table, graph.input("ids", {{"n", 3}}, DType::kInt32), tokens);
   EXPECT_EQ(y.dtype(), DType::kBool);
   EXPECT_THAT(evaluate(graph, {y}, {{"table", {0, 1, 0, 1}}, {"ids", {3, 9, 0}}})[0], ElementsAre(1, 0, 0));
 }
 
 TEST(Gather, RefusesWhatDoesNotFit) {
   Graph graph;
-  const Tensor table = graph.input("table", {vocab, {"d", 2}}),
+  const Tensor table = graph.input("table", {tokens, {"d", 2}}),
                ids = graph.input("ids", {{"n", 3}}, DType::kInt32);
   EXPECT_THROW(gather(table, ids, "words"), Error);
   EXPECT_THROW(gather(table, table, "vocab"), Error);
-  EXPECT_THROW(gather(table, graph.input("own", {vocab}, DType::kInt32), "vocab"), Error);
+  EXPECT_THROW(gather(table, graph.input("own", {tokens}, DType::kInt32), "vocab"), Error);
   EXPECT_THROW(gather(table, ids, "vocab", {{"n", 3}}), Error);
   EXPECT_THROW(gather(table, ids, "vocab", {{"n", 3}, {"d", 2}, {"e", 2}}), Error);
 }
@@ -123,7 +123,7 @@ TEST(Gather, RefusesWhatDoesNotFit) {
 TEST(Gather, ASplitTableLeavesAPartialSum) {
   Graph graph;
   const Tensor y =
-      gather(graph.input("table", {vocab, {"d", 4}}), graph.input("ids", {{"n", 4}}, DType::kInt32), vocab);
+      gather(graph.input("table", {tokens, {"d", 4}}), graph.input("ids", {{"n", 4}}, DType::kInt32), tokens);
   const Tensor dy = graph.input("dy", y.shape());
   const Operation& gradient = gradients({y}, {y.operation().input(0)}, {dy})[0].operation();
   const Mesh mesh(Shape::parse("rows:2;cols:2"));
@@ -160,8 +160,8 @@ TEST(GatherGradient, AddsRowsInTheOrderOfTheIds) {
 
 TEST(GatherGradient, BFloat16IsSummedInFloat32) {
   Graph graph;
-  const Tensor table = graph.input("table", {vocab}, DType::kBFloat16);
-  const Tensor y = gather(table, graph.input("ids", {{"n", 1000}}, DType::kInt32), vocab);
+  const Tensor table = graph.input("table", {tokens}, DType::kBFloat16);
+  const Tensor y = gather(table, graph.input("ids", {{"n", 1000}}, DType::kInt32), tokens);
   const Tensor dtable = gradients({y}, {table})[0];
   EXPECT_THAT(evaluate(graph, {dtable}, {{"table", Values(4)}, {"ids", Values(1000, 2)}})[0],
               ElementsAre(0, 0, 1000, 0));

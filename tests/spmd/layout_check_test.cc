@@ -7,6 +7,7 @@
 #include "engine/ops/slice.h"
 #include "engine/ops/unary.h"
 #include "engine/spmd/partition/partition.h"
+#include "tests/support/problem_texts.h"
 
 namespace mtf {
 namespace {
@@ -43,12 +44,6 @@ Diagnostics check_mlp(const std::string& mesh, std::vector<LayoutRule> layout,
   Graph graph;
   build_mlp(graph);
   return check(graph, mesh, std::move(layout), std::move(parameter), std::move(optimizer));
-}
-
-std::vector<std::string> texts(const std::vector<Problem>& problems) {
-  std::vector<std::string> result;
-  for (const Problem& problem : problems) result.push_back(problem.to_string());
-  return result;
 }
 
 /// The only error of `diagnostics`.

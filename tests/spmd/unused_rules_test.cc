@@ -6,6 +6,7 @@
 
 #include "engine/ops/einsum.h"
 #include "engine/ops/unary.h"
+#include "tests/support/problem_texts.h"
 
 namespace mtf {
 namespace {
@@ -42,12 +43,6 @@ Diagnostics check(const Sections& sections, const std::string& mesh = "all:2") {
   check_unused_rules({sections.layout, sections.parameter_layout, sections.optimizer_layout, sections.shared},
                      Mesh(Shape::parse(mesh)), names, diagnostics);
   return diagnostics;
-}
-
-std::vector<std::string> texts(const std::vector<Problem>& problems) {
-  std::vector<std::string> result;
-  for (const Problem& problem : problems) result.push_back(problem.to_string());
-  return result;
 }
 
 TEST(UnusedRules, OfTheLayoutAreErrorsWithTheNearestName) {

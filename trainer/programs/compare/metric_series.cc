@@ -17,10 +17,10 @@
 namespace mtf {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// The metrics of one step, in the order of the line.
-using Line = std::vector<std::pair<std::string, Json>>;
+using Line = std::vector<std::pair<std::string, OrderedJson>>;
 /// Lines, by step.
 using Series = std::map<int64_t, Line>;
 /// The series of the data sets, in the order of the file.
@@ -43,7 +43,8 @@ Series& series_of(AllSeries& all, const std::string& dataset) {
 }
 
 /// Adds a line to its series. `repeated`: a step may occur again and then replaces the earlier line.
-void add_line(AllSeries& all, const Json& json, const std::string& file, int64_t number, bool repeated) {
+void add_line(AllSeries& all, const OrderedJson& json, const std::string& file, int64_t number,
+              bool repeated) {
   const auto step = json.find("step");
   if (step == json.end() || !step->is_number_integer())
     damaged(file, number, "there is no whole number `step`");
@@ -66,7 +67,7 @@ AllSeries read(const std::string& file, bool repeated) {
   std::string text;
   for (int64_t number = 1; std::getline(stream, text); ++number) {
     if (stream.eof()) break;  // an incomplete line
-    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const OrderedJson json = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) damaged(file, number, "this is no JSON object");
     add_line(all, json, file, number, repeated);
   }
@@ -74,23 +75,23 @@ AllSeries read(const std::string& file, bool repeated) {
 }
 
 /// Returns the number; null stands for a value that is not finite.
-double number_in(const Json& value) {
+double number_in(const OrderedJson& value) {
   return value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
 }
 
-bool is_numeric(const Json& value) { return value.is_number() || value.is_null(); }
+bool is_numeric(const OrderedJson& value) { return value.is_number() || value.is_null(); }
 
-double relative(const Json& a, const Json& b) {
+double relative(const OrderedJson& a, const OrderedJson& b) {
   if (is_numeric(a) && is_numeric(b)) return relative_difference(number_in(a), number_in(b));
   return a == b ? 0 : std::numeric_limits<double>::infinity();
 }
 
-std::string both(const Json& a, const Json& b) {
+std::string both(const OrderedJson& a, const OrderedJson& b) {
   if (is_numeric(a) && is_numeric(b)) return against(number_in(a), number_in(b));
   return fmt::format("{} against {}", a.dump(), b.dump());
 }
 
-const Json* find(const Line& line, const std::string& metric) {
+const OrderedJson* find(const Line& line, const std::string& metric) {
   const auto found =
       std::find_if(line.begin(), line.end(), [&](const auto& entry) { return entry.first == metric; });
   return found == line.end() ? nullptr : &found->second;
@@ -112,7 +113,7 @@ void compare_step(SeriesComparison& comparison, int64_t step, const Line& a, con
                   double tolerance) {
   bool differs = false;
   for (const auto& [metric, value] : a) {
-    const Json* other = find(b, metric);
+    const OrderedJson* other = find(b, metric);
     if (!other) {
       add_name(comparison.metrics_only_a, metric);
       continue;

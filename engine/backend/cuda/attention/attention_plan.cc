@@ -9,8 +9,7 @@
 namespace mtf::cuda {
 namespace {
 
-using View = AttentionView;
-using Axes = StridedAxes<View::kOperands>;
+using AttentionAxes = StridedAxes<AttentionView::kOperands>;
 
 std::shared_ptr<std::byte> upload(Device& device, const std::vector<int32_t>& values) {
   const auto bytes = static_cast<int64_t>(values.size() * sizeof(int32_t));
@@ -31,9 +30,9 @@ int as_int(int64_t value) {
 
 /// True if the heads can be rows of one group: they are equally spaced in every operand and share bias, noise
 /// and the ids of the memory.
-bool can_be_folded(const Axes& heads) {
-  constexpr int kShared[] = {View::kBiasTable, View::kNoise, View::kMemorySegment, View::kMemoryPriority,
-                             View::kMemoryPosition};
+bool can_be_folded(const AttentionAxes& heads) {
+  constexpr int kShared[] = {AttentionView::kBiasTable, AttentionView::kNoise, AttentionView::kMemorySegment,
+                             AttentionView::kMemoryPriority, AttentionView::kMemoryPosition};
   return heads.size() == 1 &&
          std::ranges::all_of(kShared, [&](int shared) { return heads[0].strides[shared] == 0; });
 }
@@ -43,9 +42,9 @@ bool can_be_folded(const Axes& heads) {
 AttentionPlan::AttentionPlan(const KernelContext& context, Device& device) {
   const auto& operation = static_cast<const AttentionOperation&>(context.operation);
   const AttentionOptions& options = operation.options;
-  std::array<const LocalTensor*, View::kOperands> operands{};
-  std::fill_n(inputs_, View::kOperands, -1);
-  std::fill_n(outputs_, View::kOperands, -1);
+  std::array<const LocalTensor*, AttentionView::kOperands> operands{};
+  std::fill_n(inputs_, AttentionView::kOperands, -1);
+  std::fill_n(outputs_, AttentionView::kOperands, -1);
   const auto set_input = [&](int operand, int index) {
     inputs_[operand] = index;
     operands[operand] = &context.inputs[index];
@@ -59,48 +58,51 @@ AttentionPlan::AttentionPlan(const KernelContext& context, Device& device) {
   }
   if (dynamic_cast<const AttentionGradient*>(&operation) != nullptr) {
     const int inputs = static_cast<int>(context.inputs.size());
-    set_input(View::kResult, inputs - 3);
-    set_input(View::kLogSum, inputs - 2);
-    if (operands[View::kBiasTable] != nullptr) set_output(View::kDBias, 3);
-    for (int i : {View::kQ, View::kK, View::kV})
+    set_input(AttentionView::kResult, inputs - 3);
+    set_input(AttentionView::kLogSum, inputs - 2);
+    if (operands[AttentionView::kBiasTable] != nullptr) set_output(AttentionView::kDBias, 3);
+    for (int i : {AttentionView::kQ, AttentionView::kK, AttentionView::kV})
       MTF_CHECK(context.outputs[i].strides == operands[i]->strides, "gradient {} lies otherwise", i);
-    MTF_CHECK(context.inputs.back().strides == operands[View::kResult]->strides, "gradients lie otherwise");
+    MTF_CHECK(context.inputs.back().strides == operands[AttentionView::kResult]->strides,
+              "gradients lie otherwise");
   } else {
-    set_output(View::kResult, 0);
-    set_output(View::kLogSum, 1);
+    set_output(AttentionView::kResult, 0);
+    set_output(AttentionView::kLogSum, 1);
   }
-  for (int i = 0; i < View::kOperands; ++i) view_.operands |= uint32_t{operands[i] != nullptr} << i;
+  for (int i = 0; i < AttentionView::kOperands; ++i) view_.operands |= uint32_t{operands[i] != nullptr} << i;
 
   const auto stride = [&](int operand, const std::string& dimension) -> int64_t {
     const auto axis = operands[operand] ? operands[operand]->global.find(dimension) : std::nullopt;
     return axis ? operands[operand]->strides[*axis] : 0;
   };
-  const LocalTensor &q = *operands[View::kQ], &k = *operands[View::kK];
+  const LocalTensor &q = *operands[AttentionView::kQ], &k = *operands[AttentionView::kK];
   view_.memory = as_int(k.local.dimension(options.memory_length).size);
   view_.key = as_int(q.local.dimension(options.key).size);
-  view_.value = as_int(operands[View::kV]->local.dimension(options.value).size);
-  view_.key_stride = stride(View::kK, options.memory_length);
-  view_.value_stride = stride(View::kV, options.memory_length);
-  for (int operand : {View::kMemorySegment, View::kMemoryPriority, View::kMemoryPosition, View::kNoise})
+  view_.value = as_int(operands[AttentionView::kV]->local.dimension(options.value).size);
+  view_.key_stride = stride(AttentionView::kK, options.memory_length);
+  view_.value_stride = stride(AttentionView::kV, options.memory_length);
+  for (int operand : {AttentionView::kMemorySegment, AttentionView::kMemoryPriority,
+                      AttentionView::kMemoryPosition, AttentionView::kNoise})
     MTF_CHECK(operands[operand] == nullptr || stride(operand, options.memory_length) == 1,
               "operand {} is strided", operand);
-  MTF_CHECK(stride(View::kQ, options.key) == 1 && stride(View::kK, options.key) == 1 &&
-                stride(View::kV, options.value) == 1 && stride(View::kResult, options.value) == 1,
+  MTF_CHECK(stride(AttentionView::kQ, options.key) == 1 && stride(AttentionView::kK, options.key) == 1 &&
+                stride(AttentionView::kV, options.value) == 1 &&
+                stride(AttentionView::kResult, options.value) == 1,
             "{} is strided", options.key);
 
   const auto length = q.global.find(options.query_length);
   length_axis_ = length ? *length : -1;
   int64_t queries = 1;
-  Axes entries, heads;
+  AttentionAxes entries, heads;
   for (int axis = 0; axis < q.global.rank(); ++axis) {
     const std::string& name = q.global[axis].name;
     if (name == options.key) continue;
-    StridedAxis<View::kOperands> strided{q.local[axis].size, {}};
-    for (int i = 0; i < View::kOperands; ++i) strided.strides[i] = stride(i, name);
+    StridedAxis<AttentionView::kOperands> strided{q.local[axis].size, {}};
+    for (int i = 0; i < AttentionView::kOperands; ++i) strided.strides[i] = stride(i, name);
     if (axis == length_axis_) {
       if (operation.within_sequence()) {  // all queries share one memory
-        for (int i : {View::kK, View::kV, View::kMemorySegment, View::kMemoryPriority, View::kMemoryPosition,
-                      View::kNoise})
+        for (int i : {AttentionView::kK, AttentionView::kV, AttentionView::kMemorySegment,
+                      AttentionView::kMemoryPriority, AttentionView::kMemoryPosition, AttentionView::kNoise})
           strided.strides[i] = 0;
       }
       std::ranges::copy(strided.strides, view_.length_strides);
@@ -119,18 +121,19 @@ AttentionPlan::AttentionPlan(const KernelContext& context, Device& device) {
   view_.rows = as_int(queries * folded);
   view_.fold = as_int(folded);
   view_.heads = as_int(size_of(heads));
-  Axes groups = entries;
+  AttentionAxes groups = entries;
   groups.insert(groups.end(), heads.begin(), heads.end());
-  view_.groups = Strided<View::kOperands>(groups);
+  view_.groups = Strided<AttentionView::kOperands>(groups);
 
   const int64_t pack = kPackBytes / static_cast<int64_t>(size_of(q.dtype));
   view_.aligned = view_.key_stride % pack == 0 && view_.value_stride % pack == 0;
-  for (int operand : std::initializer_list<int>{View::kQ, View::kK, View::kV, View::kResult}) {
+  for (int operand : std::initializer_list<int>{AttentionView::kQ, AttentionView::kK, AttentionView::kV,
+                                                AttentionView::kResult}) {
     view_.aligned &= view_.length_strides[operand] % pack == 0 && view_.fold_strides[operand] % pack == 0;
     for (const auto& axis : groups) view_.aligned &= axis.size == 1 || axis.strides[operand] % pack == 0;
   }
 
-  view_.by_segment = view_.has(View::kMemorySegment);
+  view_.by_segment = view_.has(AttentionView::kMemorySegment);
   view_.by_priority = operation.has_priorities();
   view_.by_lower = options.min_relative.has_value();
   view_.by_upper = options.max_relative.has_value();
@@ -141,7 +144,7 @@ AttentionPlan::AttentionPlan(const KernelContext& context, Device& device) {
   view_.min_relative = relative(options.min_relative);
   view_.max_relative = relative(options.max_relative);
   view_.extra_logit = options.extra_logit.value_or(-std::numeric_limits<double>::infinity());
-  if (const LocalTensor* table = operands[View::kBiasTable]) {
+  if (const LocalTensor* table = operands[AttentionView::kBiasTable]) {
     view_.bucket_count = as_int(table->local[table->local.rank() - 1].size);
     view_.farthest = as_int(options.max_distance);
     const RelativeBuckets bucket{options.bidirectional, view_.bucket_count, options.max_distance};
@@ -155,7 +158,7 @@ AttentionPlan::AttentionPlan(const KernelContext& context, Device& device) {
 
 AttentionView AttentionPlan::view(const KernelCall& call) const {
   AttentionView view = view_;
-  for (int i = 0; i < View::kOperands; ++i) {
+  for (int i = 0; i < AttentionView::kOperands; ++i) {
     if (inputs_[i] >= 0) view.data[i] = call.inputs[inputs_[i]].data;
     if (outputs_[i] >= 0) view.data[i] = call.outputs[outputs_[i]].data;
   }

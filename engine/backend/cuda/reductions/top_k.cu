@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/backend/cuda/device/partial_sums.h"
 #include "engine/backend/cuda/movement/copy_blocks.h"
 #include "engine/backend/cuda/reductions/top_k_keys.h"
 #include "engine/backend/rows.h"
@@ -17,8 +18,6 @@ constexpr int kPerThread = 8;
 constexpr int64_t kFew = 32;
 /// The number of keys that a block sorts.
 constexpr int64_t kSorted = 1024;
-
-int64_t parts(int64_t size, int64_t part) { return (size + part - 1) / part; }
 
 /// Finds the k largest keys of each chunk of each row, in order.
 template <class T>
