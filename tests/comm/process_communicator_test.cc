@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "engine/comm/remote_groups.h"
+#include "tests/support/budget.h"
 #include "tests/support/failure.h"
 #include "tests/support/memory_transport.h"
 #include "tests/support/mesh_collective.h"
@@ -85,7 +86,7 @@ class Spreads : public ::testing::TestWithParam<Spread> {};
 TEST_P(Spreads, RandomCollectivesInFlightTogetherHaveTheBitsOfOneProcess) {
   const auto [mesh, processes] = GetParam();
   std::mt19937 random(7);
-  for (int repeat = 0; repeat < 3; ++repeat) {
+  for (int repeat = 0; repeat < testing::tries(3); ++repeat) {
     std::vector<MeshCollective> collectives;
     for (int i = 0; i < 12; ++i) collectives.push_back(random_collective(mesh, random));
     const std::vector<double> bytes = run_on(processes, collectives);

@@ -7,6 +7,7 @@
 #include "engine/ops/unary.h"
 #include "engine/spmd/passes/passes.h"
 #include "tests/cuda/run_on.h"
+#include "tests/support/budget.h"
 #include "tests/support/random_fusions.h"
 #include "tests/support/random_graph.h"
 
@@ -33,7 +34,7 @@ size_t fused_steps(const std::vector<Instruction>& block) {
 TEST_F(Fusions, HaveTheBitsOfSeparateInstructions) {
   const Shape shapes[] = {{{"a", 4}, {"b", 6}, {"c", 16}}, {{"a", 4}, {"b", 5}}, {{"a", 74}}, Shape{}};
   size_t steps = 0, operations = 0;
-  for (uint32_t seed = 0; seed < 60; ++seed) {
+  for (int seed = 0; seed < tries(60); ++seed) {
     const Shape& shape = shapes[seed % std::size(shapes)];
     const RandomFusions random = random_fusions(seed, shape, 24);
     const bool splits = seed % 3 == 1 && shape.rank() > 0;
@@ -52,7 +53,7 @@ TEST_F(Fusions, HaveTheBitsOfSeparateInstructions) {
 /// Programs include loops, collectives between positions that share the device, and guarded updates.
 TEST_F(Fusions, LeaveProgramsAsTheyAre) {
   size_t steps = 0;
-  for (uint32_t seed = 0; seed < 40; ++seed) {
+  for (int seed = 0; seed < tries(40); ++seed) {
     const RandomGraph random = random_graph(seed);
     const auto layouts = random_layouts(seed, *random.graph, seed % 2 == 0 ? "p:1" : "p:2;q:2");
     if (layouts == nullptr) continue;

@@ -9,6 +9,7 @@
 #include "engine/ops/random.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
+#include "tests/support/budget.h"
 #include "tests/support/evaluate_tensors.h"
 #include "tests/support/run_on_mesh.h"
 
@@ -147,7 +148,7 @@ std::vector<Values> random_gradients(uint32_t seed, bool again) {
 }
 
 TEST(Recompute, GradientsOfRandomFunctionsAreTheSame) {
-  for (uint32_t seed = 0; seed < 100; ++seed) {
+  for (int seed = 0; seed < tries(100); ++seed) {
     const auto plain = random_gradients(seed, false), again = random_gradients(seed, true);
     ASSERT_EQ(again.size(), plain.size()) << seed;
     for (size_t i = 0; i < plain.size(); ++i)

@@ -12,6 +12,7 @@
 #include "engine/runtime/prepared_program.h"
 #include "engine/spmd/instruction_uses.h"
 #include "engine/spmd/passes/passes.h"
+#include "tests/support/budget.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/run_on_mesh.h"
 #include "tests/support/test_backend.h"
@@ -76,7 +77,7 @@ void expect_no_overlap(const Program& program, const MemoryPlan& plan, const std
 
 TEST(MemoryPlan, NoResultOverwritesAValueThatIsReadLater) {
   int planned = 0;
-  for (uint32_t seed = 0; planned < 400; ++seed) {
+  for (uint32_t seed = 0; planned < tries(400); ++seed) {
     const RandomGraph random = random_graph(seed);
     for (const char* mesh : {"x:1", "x:2;y:2", "x:2;y:3"}) {
       const std::unique_ptr<Layouts> layouts = random_layouts(seed, *random.graph, mesh);
@@ -112,7 +113,7 @@ TEST(MemoryPlan, ReusesTheMemoryOfValuesThatAreDead) {
 
 TEST(MemoryPlan, ScratchIsThatOfTheKernelsThatAreMade) {
   int planned = 0;
-  for (uint32_t seed = 0; planned < 60; ++seed) {
+  for (uint32_t seed = 0; planned < tries(60); ++seed) {
     const RandomGraph random = random_graph(seed);
     const std::unique_ptr<Layouts> layouts = random_layouts(seed, *random.graph, "x:2;y:2");
     if (!layouts) continue;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "tests/support/budget.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/run_on_mesh.h"
 
@@ -58,7 +59,7 @@ namespace {
 
 TEST(Executor, AllocatesNothingAfterTheFirstStep) {
   int checked = 0;
-  for (uint32_t seed = 0; checked < 60; ++seed) {
+  for (uint32_t seed = 0; checked < tries(60); ++seed) {
     const RandomGraph random = random_graph(seed);
     for (const char* mesh : {"x:1", "x:2", "x:2;y:2"}) {
       const std::unique_ptr<Layouts> layouts = random_layouts(seed, *random.graph, mesh);

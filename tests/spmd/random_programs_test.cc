@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "engine/spmd/passes/passes.h"
+#include "tests/support/budget.h"
 #include "tests/support/evaluate_tensors.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/run_on_mesh.h"
@@ -31,7 +32,7 @@ void expect_equal(const MeshRun& actual, const MeshRun& expected, const std::str
 void for_random_programs(
     int count, const std::function<void(const RandomGraph&, const Layouts&, const std::string&)>& test) {
   int legal = 0;
-  for (uint32_t seed = 0; legal < count; ++seed) {
+  for (uint32_t seed = 0; legal < tries(count); ++seed) {
     const RandomGraph random = random_graph(seed);
     for (const char* mesh : kMeshes) {
       const std::unique_ptr<Layouts> layouts = random_layouts(seed, *random.graph, mesh);
@@ -44,7 +45,7 @@ void for_random_programs(
 }
 
 TEST(RandomPrograms, OnePositionGivesWhatTheOperationsGive) {
-  for (uint32_t seed = 0; seed < 200; ++seed) {
+  for (int seed = 0; seed < tries(200); ++seed) {
     const RandomGraph random = random_graph(seed);
     MeshRunOptions options = options_for(random);
     options.steps = 1;
@@ -154,7 +155,7 @@ TEST(RandomPrograms, TheBytesCountedAreThosePredicted) {
 }
 
 TEST(RandomPrograms, TextsAreReproducible) {
-  for (uint32_t seed = 0; seed < 50; ++seed) {
+  for (int seed = 0; seed < tries(50); ++seed) {
     const RandomGraph a = random_graph(seed), b = random_graph(seed);
     const std::unique_ptr<Layouts> layouts = random_layouts(seed, *a.graph, "x:2;y:2");
     if (!layouts) continue;

@@ -41,7 +41,7 @@ Diagnostics check(const Sections& sections, const std::string& mesh = "all:2") {
   names.add(graph);
   Diagnostics diagnostics;
   check_unused_rules({sections.layout, sections.parameter_layout, sections.optimizer_layout, sections.shared},
-                     Mesh(Shape::parse(mesh)), names, diagnostics);
+                     Mesh(Shape::parse(mesh)), names, {}, diagnostics);
   return diagnostics;
 }
 
@@ -103,17 +103,29 @@ TEST(UnusedRules, WarnOfAnIdleMeshDimension) {
 }
 
 TEST(UnusedRules, AreJudgedByAllGraphsTogether) {
-  Graph graph, other;
-  build_network(graph);
-  other.set_output("z", relu(other.input("z", {{"classes", 2}})));
+  const GraphMaker network = [] {
+    auto graph = std::make_unique<Graph>();
+    build_network(*graph);
+    return graph;
+  };
+  const GraphMaker classes = [] {
+    auto graph = std::make_unique<Graph>();
+    graph->set_output("z", relu(graph->input("z", {{"classes", 2}})));
+    return graph;
+  };
+  const GraphMaker none_needed = []() -> std::unique_ptr<Graph> {
+    ADD_FAILURE() << "all rules are used";
+    return std::make_unique<Graph>();
+  };
   const LayoutRules layout = rules_at(0, {{"classes", "all"}}), none;
   const std::vector<std::string> shared;
   const LayoutSections sections{layout, none, none, shared};
-  DimensionNames names;
-  names.add(graph);
-  EXPECT_FALSE(all_rules_used(sections, names));
-  names.add(other);
-  EXPECT_TRUE(all_rules_used(sections, names));
+  const Mesh mesh(Shape::parse("all:2"));
+  Diagnostics of_network, of_both;
+  check_unused_rules(sections, mesh, {}, {network}, of_network);
+  EXPECT_TRUE(of_network.has_errors());
+  check_unused_rules(sections, mesh, {}, {network, classes, none_needed}, of_both);
+  EXPECT_FALSE(of_both.has_errors());
 }
 
 TEST(UnusedRules, ATurnedRuleIsReportedByTheCheckOfMeshDimensions) {

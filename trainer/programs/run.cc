@@ -20,6 +20,8 @@
 #include "trainer/decode/score.h"
 #include "trainer/evaluation/evaluate.h"
 #include "trainer/explain/explain.h"
+#include "trainer/parameter_server/server.h"
+#include "trainer/parameter_server/worker.h"
 #include "trainer/programs/launch/launcher.h"
 #include "trainer/session/model_dir.h"
 #include "trainer/session/profiler.h"
@@ -120,13 +122,22 @@ std::shared_ptr<ProcessGroup> join_processes(const Config& config, Profile* prof
   return connect_processes(config.launch, options);
 }
 
+/// With parameter servers, some processes do not train by themselves: the servers, and asynchronous workers but
+/// the chief.
+int train_in_role(Session& session, Diagnostics& diagnostics) {
+  const Config& config = session.config;
+  if (is_parameter_server(config)) return serve_parameters(session, diagnostics);
+  if (is_asynchronous(config) && config.launch.rank != 0) return work_asynchronously(session, diagnostics);
+  return train(session, diagnostics);
+}
+
 int run_mode(Config config, const std::shared_ptr<ProcessGroup>& processes,
              const std::shared_ptr<Profile>& profile, Diagnostics& diagnostics) {
   Session session = open_session(std::move(config), processes, diagnostics, check_before_texts);
   session.profile = profile;
   switch (session.config.run.mode) {
     case RunMode::kTrain:
-      return train(session, diagnostics);
+      return train_in_role(session, diagnostics);
     case RunMode::kExplain:
       explain(session, diagnostics);
       break;

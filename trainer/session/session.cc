@@ -83,9 +83,9 @@ void make_model_of(Session& session, Diagnostics& diagnostics) {
 }
 
 BySide<int64_t> declared_sizes(const Config& config) {
+  const Mark mark = config.mark("data.vocabulary");
   const BySide<LanguageVocabulary> languages = by_side(*config.data.vocabulary);
-  return {vocabulary_size(languages.inputs, config.mark("data.vocabulary")),
-          vocabulary_size(languages.targets, config.mark("data.vocabulary"))};
+  return {vocabulary_size(languages.inputs, mark), vocabulary_size(languages.targets, mark)};
 }
 
 /// Returns data.train without examples, with the features that the configuration declares, for modes that
@@ -177,28 +177,17 @@ LayoutSections layout_sections(const Config& config) {
   return {config.layout, config.parameter_layout, config.optimizer_layout, config.shared_layout};
 }
 
-/// Adds to `names` the dimensions of the evaluation and of the training step if some rules are still unused,
-/// since rules may concern only one of them.
-DimensionNames dimensions_of_model(const Session& session, const std::vector<Feature>& features,
-                                   DimensionNames names) {
-  const LayoutSections sections = layout_sections(session.config);
-  if (!all_rules_used(sections, names)) {
-    names.add(*build_evaluation(*session.model, features, 1,
-                                {precision_of(session.config), averaged_weights(session.config)}));
-  }
-  if (!all_rules_used(sections, names)) {
-    const TrainStepOptions options{.precision = precision_of(session.config), .update = {}};
-    names.add(*build_train_step(*session.model, features, options).graph);
-  }
-  return names;
-}
-
-/// Reports unused layout rules. The graph of the training step has passed check_layouts().
-void check_rules(const Session& session, const Graph& step, Diagnostics& diagnostics) {
-  DimensionNames names;
-  names.add(step);
-  check_unused_rules(layout_sections(session.config), session.layouts.mesh,
-                     dimensions_of_model(session, session.train_data->features(), std::move(names)),
+/// Reports layout rules that neither `known` names nor the evaluation or the training step of the model use.
+void check_rules(const Session& session, const std::vector<Feature>& features, const DimensionNames& known,
+                 Diagnostics& diagnostics) {
+  const Precision precision = precision_of(session.config);
+  const GraphMaker evaluation = [&] {
+    return build_evaluation(*session.model, features, 1, {precision, averaged_weights(session.config)});
+  };
+  const GraphMaker step = [&] {
+    return build_train_step(*session.model, features, {.precision = precision, .update = {}}).graph;
+  };
+  check_unused_rules(layout_sections(session.config), session.layouts.mesh, known, {evaluation, step},
                      diagnostics);
 }
 
@@ -216,8 +205,7 @@ void check_layout_rules(const Session& session, Diagnostics& diagnostics) {
   if (!examples) return;
   Diagnostics of_rules;
   try {
-    check_unused_rules(layout_sections(config), session.layouts.mesh,
-                       dimensions_of_model(session, examples->features(), {}), of_rules);
+    check_rules(session, examples->features(), {}, of_rules);
   } catch (const Error& error) {  // errors of the model are reported when the mode builds its own graphs
     if (error.kind() != ErrorKind::kConfig) throw;
   }
@@ -278,7 +266,9 @@ std::optional<TrainStep> build_step(const Session& session, const TrainStepOptio
       [&] {
         step = build_train_step(*session.model, session.train_data->features(), options);
         check_layouts(*step->graph, session.layouts, diagnostics);
-        check_rules(session, *step->graph, diagnostics);
+        DimensionNames names;
+        names.add(*step->graph);
+        check_rules(session, session.train_data->features(), names, diagnostics);
       },
       diagnostics);
   return step;

@@ -15,7 +15,6 @@
 #include "trainer/checkpoint/checkpoints.h"
 #include "trainer/checkpoint/restore.h"
 #include "trainer/optimizer/averages.h"
-#include "trainer/parameter_server/server.h"
 #include "trainer/parameter_server/worker.h"
 #include "trainer/session/device_notes.h"
 #include "trainer/session/model_dir.h"
@@ -572,9 +571,6 @@ std::string start_of(const TrainPlan& plan) {
 }  // namespace
 
 int train(Session& session, Diagnostics& diagnostics) {
-  if (is_parameter_server(session.config)) return serve_parameters(session, diagnostics);
-  if (is_asynchronous(session.config) && session.config.launch.rank != 0)
-    return work_asynchronously(session, diagnostics);
   TrainPlan plan = make_train_plan(session, diagnostics);
   std::optional<ModelDirLock> lock;
   if (session.processes->is_first()) lock.emplace(session.config);

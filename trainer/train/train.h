@@ -1,4 +1,5 @@
-// Runs run.mode=train: the training loop, with logging, evaluation and checkpoints.
+// The training loop, with logging, evaluation and checkpoints. All processes of run.mode=train run it but
+// parameter servers and the asynchronous workers that are not the chief.
 //
 // Steps count from 1 in reports: "step 100" is the state after 100 updates, with the loss of the 100th batch
 // before its update. metrics.jsonl has a line for the first step, each interval train.log_every and the last

@@ -42,6 +42,14 @@ std::array<RuleSection, 3> sections_of(const LayoutSections& sections, const Dim
           RuleSection{"optimizer_layout", sections.optimizer_layout, "variable", names.variables}};
 }
 
+bool all_rules_used(const LayoutSections& sections, const DimensionNames& names) {
+  return std::ranges::all_of(sections_of(sections, names), [](const RuleSection& section) {
+    return std::ranges::all_of(section.rules.rules(), [&](const LayoutRule& rule) {
+      return section.names.contains(rule.dimension);
+    });
+  });
+}
+
 class UnusedRules {
  public:
   UnusedRules(const LayoutSections& sections, const Mesh& mesh, const DimensionNames& names,
@@ -141,16 +149,12 @@ void DimensionNames::add(const Graph& graph) {
   }
 }
 
-bool all_rules_used(const LayoutSections& sections, const DimensionNames& names) {
-  return std::ranges::all_of(sections_of(sections, names), [](const RuleSection& section) {
-    return std::ranges::all_of(section.rules.rules(), [&](const LayoutRule& rule) {
-      return section.names.contains(rule.dimension);
-    });
-  });
-}
-
-void check_unused_rules(const LayoutSections& sections, const Mesh& mesh, const DimensionNames& names,
-                        Diagnostics& diagnostics) {
+void check_unused_rules(const LayoutSections& sections, const Mesh& mesh, DimensionNames names,
+                        const std::vector<GraphMaker>& further_graphs, Diagnostics& diagnostics) {
+  for (const GraphMaker& make : further_graphs) {
+    if (all_rules_used(sections, names)) break;
+    names.add(*make());
+  }
   UnusedRules(sections, mesh, names, diagnostics).run();
 }
 

@@ -2,10 +2,13 @@
 //
 //   DimensionNames names;
 //   names.add(step_graph);
-//   names.add(evaluation_graph);   // a rule is used if any graph of the model has its dimension
-//   check_unused_rules({layout, parameter_layout, optimizer_layout, shared}, mesh, names, diagnostics);
+//   // A rule is used if any graph of the model has its dimension.
+//   check_unused_rules({layout, parameter_layout, optimizer_layout, shared}, mesh, names, {make_evaluation_graph},
+//                      diagnostics);
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -33,14 +36,14 @@ struct LayoutSections {
   const std::vector<std::string>& shared;
 };
 
-/// True if the dimension of every rule exists.
-bool all_rules_used(const LayoutSections& sections, const DimensionNames& names);
+using GraphMaker = std::function<std::unique_ptr<Graph>()>;
 
 /// Reports an error, with the nearest name, for each rule of `layout` whose dimension no tensor has and for
 /// each rule of the other sections whose dimension no variable has. For a shared dimension it is a warning if
 /// the name is a near miss or the rule's mesh dimensions split nothing, else a note. Mesh dimensions that
-/// split no tensor are warnings.
-void check_unused_rules(const LayoutSections& sections, const Mesh& mesh, const DimensionNames& names,
-                        Diagnostics& diagnostics);
+/// split no tensor are warnings. `further_graphs` of the model are made, one after the other, while `names`
+/// lacks the dimension of a rule.
+void check_unused_rules(const LayoutSections& sections, const Mesh& mesh, DimensionNames names,
+                        const std::vector<GraphMaker>& further_graphs, Diagnostics& diagnostics);
 
 }  // namespace mtf
