@@ -1,6 +1,7 @@
-// Division of integers that rounds down; division by 0 gives 0. The kernels of every device use it.
+// Division of integers that rounds down (division by 0 gives 0) or up. The kernels of every device use it.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
 namespace mtf {
@@ -18,5 +19,8 @@ constexpr T floor_modulo(T a, T b) {
   const T rest = a % b;
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
+
+/// a / b, rounded up. a >= 0, b > 0.
+constexpr int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace mtf

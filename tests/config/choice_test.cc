@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "engine/config/load.h"
+#include "tests/support/problem_texts.h"
 
 namespace mtf::config {
 namespace {
@@ -54,8 +55,7 @@ T parsed(const std::string& yaml, std::string* errors = nullptr) {
   Diagnostics diagnostics;
   const Node node = parse_yaml(yaml, "a.yaml", diagnostics);
   T value = parse<T>(node, diagnostics, "shape");
-  std::string text;
-  for (const Problem& problem : diagnostics.errors()) text += problem.to_string() + "\n";
+  const std::string text = lines_of(diagnostics.errors());
   if (errors)
     *errors = text;
   else

@@ -12,6 +12,7 @@
 
 #include "engine/config/load.h"
 #include "engine/config/schema.h"
+#include "tests/support/problem_texts.h"
 
 namespace mtf::config {
 
@@ -40,13 +41,12 @@ class Files {
 
 /// Returns each error as it is printed, ordered by place.
 inline std::vector<std::string> errors_of(const Diagnostics& diagnostics) {
-  std::vector<std::string> lines;
   try {
     diagnostics.throw_if_errors();
   } catch (const Error& error) {
-    for (const Problem& problem : error.problems()) lines.push_back(problem.to_string());
+    return texts(error.problems());
   }
-  return lines;
+  return {};
 }
 
 /// Returns the tree of one YAML text on one line. Errors fail the test.

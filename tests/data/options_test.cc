@@ -8,6 +8,7 @@
 
 #include "data/paths.h"
 #include "engine/config/load.h"
+#include "tests/support/problem_texts.h"
 
 namespace mtf {
 namespace {
@@ -22,8 +23,7 @@ Options parse(const std::string& yaml, std::string* errors = nullptr) {
   Diagnostics diagnostics;
   const config::Node node = config::parse_yaml(yaml, "test.yaml", diagnostics);
   const Options options = config::parse<Options>(node, diagnostics);
-  std::string text;
-  for (const Problem& problem : diagnostics.errors()) text += problem.to_string() + "\n";
+  const std::string text = lines_of(diagnostics.errors());
   if (errors) {
     *errors = text;
   } else {

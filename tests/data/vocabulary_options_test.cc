@@ -10,6 +10,7 @@
 #include "engine/config/node.h"
 #include "tests/data/made_up_texts.h"
 #include "tests/support/failure.h"
+#include "tests/support/problem_texts.h"
 
 namespace mtf {
 namespace {
@@ -30,8 +31,7 @@ VocabularyChoice parse(const std::string& value, std::string* errors = nullptr) 
   Diagnostics diagnostics;
   const config::Node node = config::parse_yaml("vocabulary: " + value, "test.yaml", diagnostics);
   const auto section = config::parse<Section>(node, diagnostics);
-  std::string text;
-  for (const Problem& problem : diagnostics.errors()) text += problem.to_string() + "\n";
+  const std::string text = lines_of(diagnostics.errors());
   if (errors) {
     *errors = text;
   } else {

@@ -250,7 +250,8 @@ TEST(Reduce, RejectsWhatDoesNotFit) {
 
 // The bits do not depend on where the elements are: the sums of blocks, added in order, give the result.
 TEST(SumOfSquares, IsTheSumOfItsBlocksInOrder) {
-  if (!make_test_backend()->is_host()) GTEST_SKIP() << "the order is the processor's";
+  // On a device the order is its own: its sums agree up to rounding.
+  const bool exact = make_test_backend()->is_host();
   std::mt19937 random(11);
   std::normal_distribution<float> normal;
   for (const int64_t count : {1, 31, 32, 500, 512, 513, 530, 1024, 5000, 5133, 100007}) {
@@ -261,7 +262,8 @@ TEST(SumOfSquares, IsTheSumOfItsBlocksInOrder) {
     const double expected =
         evaluate(graph, {sum_of_squares(input)}, {{"x", Values(x.begin(), x.end())}})[0][0];
     const auto bytes = std::as_bytes(std::span(x));
-    EXPECT_EQ(sum_of_squares(bytes.data(), DType::kFloat32, count), expected) << count;
+    const double tolerance = exact ? 0 : 1e-6 * expected;
+    EXPECT_NEAR(sum_of_squares(bytes.data(), DType::kFloat32, count), expected, tolerance) << count;
     if (count < 2 * kSquaresBlock) continue;
     std::vector<double> first(1), others(squares_blocks(count - kSquaresBlock));
     squares_of_blocks(bytes.data(), DType::kFloat32, kSquaresBlock, first);
@@ -269,7 +271,7 @@ TEST(SumOfSquares, IsTheSumOfItsBlocksInOrder) {
                       others);
     double sum = first[0];
     for (const double block : others) sum += block;
-    EXPECT_EQ(sum, expected) << count;
+    EXPECT_NEAR(sum, expected, tolerance) << count;
   }
 }
 

@@ -14,4 +14,11 @@ inline std::vector<std::string> texts(const std::vector<Problem>& problems) {
   return result;
 }
 
+/// Returns the problems one per line, each with its end of line.
+inline std::string lines_of(const std::vector<Problem>& problems) {
+  std::string result;
+  for (const Problem& problem : problems) result += problem.to_string() + "\n";
+  return result;
+}
+
 }  // namespace mtf

@@ -4,6 +4,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/dispatch.h"
+#include "engine/base/integer_division.h"
 
 namespace mtf {
 namespace {
@@ -31,7 +32,6 @@ constexpr int64_t kRowsOfOneSet = 8, kSetStride = 4096;
 /// Rows of B are prefetched this many steps ahead: from L2 if packed, from memory if not.
 constexpr int64_t kPrefetchedRows = 8, kPrefetchedRowsInPlace = 10;
 
-int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t round_up(int64_t a, int64_t unit) { return ceil_divide(a, unit) * unit; }
 
 /// The size of the largest part if `size` is cut into about equal parts, each a multiple of `unit` and at

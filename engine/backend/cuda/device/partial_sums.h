@@ -11,15 +11,13 @@
 #include <cstdint>
 
 #include "engine/backend/cuda/device/element_walk.h"
+#include "engine/base/integer_division.h"
 
 namespace mtf::cuda {
 
 /// The largest number of tiles: enough to use the memory bandwidth, few enough for the second launch.
 inline constexpr int64_t kMostTiles = 512;
 inline constexpr int64_t kElementsPerTile = 1 << 14;
-
-/// The number of parts of at most `part` that make up `size`.
-inline int64_t parts(int64_t size, int64_t part) { return (size + part - 1) / part; }
 
 /// Cuts the elements of each of `entries` sums, of `elements` elements each, into tiles. Tile sizes are
 /// multiples of every pack.
@@ -28,9 +26,9 @@ class TileCut {
   TileCut() = default;
   TileCut(int64_t entries, int64_t elements) : elements_(elements) {
     const int64_t most = std::max<int64_t>(1, kMostTiles / entries);
-    const int64_t wanted = std::clamp<int64_t>(parts(elements, kElementsPerTile), 1, most);
-    per_tile_ = parts(parts(elements, wanted), kUnit) * kUnit;
-    tiles_ = std::max<int64_t>(1, parts(elements, per_tile_));
+    const int64_t wanted = std::clamp<int64_t>(ceil_divide(elements, kElementsPerTile), 1, most);
+    per_tile_ = ceil_divide(ceil_divide(elements, wanted), kUnit) * kUnit;
+    tiles_ = std::max<int64_t>(1, ceil_divide(elements, per_tile_));
     of_entry_ = Divisor(tiles_, entries * tiles_);
   }
 

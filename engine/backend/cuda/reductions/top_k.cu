@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/backend/cuda/device/partial_sums.h"
 #include "engine/backend/cuda/movement/copy_blocks.h"
 #include "engine/backend/cuda/reductions/top_k_keys.h"
 #include "engine/backend/rows.h"
+#include "engine/base/integer_division.h"
 #include "engine/ops/top_k.h"
 
 namespace mtf::cuda {
@@ -136,9 +136,9 @@ template <class T>
 class TopKLaunches {
  public:
   TopKLaunches(const KeyRows& rows, int64_t k) : rows_(rows), k_(k) {
-    const auto runs = std::bit_ceil(static_cast<uint64_t>(parts(rows.n, kSorted)));
-    half_ = rows.count *
-            (k <= kFew ? parts(rows.n, chunk()) * k : static_cast<int64_t>(runs) * std::min(k, kSorted));
+    const auto runs = std::bit_ceil(static_cast<uint64_t>(ceil_divide(rows.n, kSorted)));
+    half_ = rows.count * (k <= kFew ? ceil_divide(rows.n, chunk()) * k
+                                    : static_cast<int64_t>(runs) * std::min(k, kSorted));
   }
 
   size_t scratch_bytes() const { return 2 * static_cast<size_t>(half_) * sizeof(Key<T>); }
@@ -162,9 +162,9 @@ class TopKLaunches {
     Key<T>* other = scratch + half_;
     while (true) {
       const bool block = whole_block(flow.length);
-      const int64_t chunks = parts(flow.length, kPerThread * (block ? kThreads : kWarp)),
+      const int64_t chunks = ceil_divide(flow.length, kPerThread * (block ? kThreads : kWarp)),
                     units = rows_.count * chunks;
-      const int64_t blocks = block ? units : parts(units, kWarps);
+      const int64_t blocks = block ? units : ceil_divide(units, kWarps);
       flow.to = chunks == 1 ? nullptr : scratch;
       launch(LaunchShape{blocks, kThreads, 2 * kWarps * static_cast<int64_t>(sizeof(Key<T>))},
              SelectLargest<T>{flow, Divisor(chunks, blocks * kWarps), static_cast<int>(k_), block});
@@ -177,12 +177,12 @@ class TopKLaunches {
 
   void sort(const Launcher& launch, KeyFlow<T> flow, Key<T>* scratch) const {
     Key<T>* other = scratch + half_;
-    int64_t runs = parts(rows_.n, kSorted), length = std::min(k_, kSorted);
+    int64_t runs = ceil_divide(rows_.n, kSorted), length = std::min(k_, kSorted);
     flow.to = runs == 1 ? nullptr : scratch;
     launch(LaunchShape{rows_.count * runs, kThreads, kSorted * static_cast<int64_t>(sizeof(Key<T>))},
            SortChunks<T>{flow, Divisor(runs, rows_.count * runs), length});
     while (runs > 1) {
-      const int64_t pairs = parts(runs, 2), kept = std::min(k_, 2 * length),
+      const int64_t pairs = ceil_divide(runs, 2), kept = std::min(k_, 2 * length),
                     count = rows_.count * pairs * kept;
       flow.from = scratch;
       flow.length = runs * length;

@@ -10,6 +10,7 @@
 #include "engine/backend/cuda/device/element_walk.h"
 #include "engine/backend/cuda/device/partial_sums.h"
 #include "engine/backend/element.h"
+#include "engine/base/integer_division.h"
 #include "engine/ops/adafactor.h"
 
 namespace mtf::cuda {
@@ -137,8 +138,8 @@ struct Pass {
   int64_t outer = 1, p = 1, middle = 1, q = 1;
   int rows = -1, columns = 0;  ///< numbers of the outputs; rows: -1 if there is none
 
-  int64_t tiles() const { return parts(p, kRows); }
-  int64_t strips() const { return parts(q, kColumns); }
+  int64_t tiles() const { return ceil_divide(p, kRows); }
+  int64_t strips() const { return ceil_divide(q, kColumns); }
   int64_t blocks() const { return outer * tiles() * middle * strips(); }
 };
 
