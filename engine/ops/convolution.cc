@@ -1,7 +1,6 @@
 #include "engine/ops/convolution.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -120,11 +119,7 @@ std::string_view Convolution::name() const {
   return kConvolution;
 }
 
-std::string Convolution::attributes() const {
-  std::vector<std::string> texts;
-  for (const Window& window : windows) texts.push_back(window.to_string());
-  return fmt::format("{}", fmt::join(texts, ", "));
-}
+std::string Convolution::attributes() const { return to_string(windows); }
 
 Tensors Convolution::gradient(const Tensors& dy) const {
   Tensors operands(3);

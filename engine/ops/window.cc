@@ -1,6 +1,7 @@
 #include "engine/ops/window.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -45,6 +46,12 @@ std::string Window::to_string() const {
   if (dilation != 1) text += fmt::format("*{}", dilation);
   if (before != 0) text += fmt::format(" from {}", -before);
   return text;
+}
+
+std::string to_string(const std::vector<Window>& windows) {
+  std::vector<std::string> texts;
+  for (const Window& window : windows) texts.push_back(window.to_string());
+  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 Window window_over(const Dimension& dimension, const WindowOptions& options) {

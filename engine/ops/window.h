@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/core/shape.h"
 
@@ -45,6 +46,9 @@ struct Window {
   /// Such as "rows 3/2*1 from -1": size, stride, dilation and the first entry.
   std::string to_string() const;
 };
+
+/// The texts of the windows, separated by commas.
+std::string to_string(const std::vector<Window>& windows);
 
 /// What lies around the entries.
 struct Padding {

@@ -1,5 +1,10 @@
-// Cases of operations with windows: convolutions and pooling.
+// Cases of what networks for images are made of: convolutions, pooling, normalisation over several dimensions.
+#include "engine/ops/affine.h"
+#include "engine/ops/cast.h"
 #include "engine/ops/convolution.h"
+#include "engine/ops/moments.h"
+#include "engine/ops/pool.h"
+#include "engine/ops/statistics_norm.h"
 #include "tests/support/operation_cases.h"
 
 namespace mtf::testing {
@@ -32,6 +37,31 @@ const CaseRegistration transposed(
       return Tensors{transposed_convolution(c.input("y", {batch, out, rows}),
                                             c.input("filter", {{"k", 3}, in, out}), {window})};
     });
+
+const CaseRegistration pooling("window_sum window_spread window_max window_max_gradient", [](CaseBuilder& c) {
+  const Tensor x = c.input("x", {batch, rows, cols, in});
+  const std::vector<Window> windows{window_over(rows, {.size = 3}),
+                                    window_over(cols, {.size = 3, .stride = 2})};
+  const Tensor y = c.input("y", {batch, rows, cols});
+  return Tensors{window_max(x, windows), window_mean(x, windows), window_sum(y, windows, 0.5),
+                 spread(x, {window_onto(rows, {.size = 2, .stride = 2})}),
+                 window_sum(x, {window_over(in, {.size = 3})})};
+});
+
+const CaseRegistration coefficients("affine moments", [](CaseBuilder& c) {
+  const Tensor x = c.input("x", {batch, rows, in}), y = c.input("y", {batch, rows, in});
+  const Tensor scale = c.input("scale", {in, batch}), shift = c.input("shift", {in, batch});
+  const MomentSums over_rows = moments(x, y, {in, batch}), over_last = moments(x, y, {rows});
+  return Tensors{affine(x, scale, shift), affine(x, scale, y, shift, scale), cast(over_rows.sum, c.floating),
+                 cast(over_rows.product, c.floating), cast(over_last.product, c.floating)};
+});
+
+const CaseRegistration norms("statistics_norm", [](CaseBuilder& c) {
+  const Tensor x = c.input("x", {batch, cols, in});
+  const Tensor scale = c.input("scale", {in}), bias = c.input("bias", {in});
+  return Tensors{normalize(x, {in}, scale, bias, 1e-3).y, normalize(x, {batch, in}, scale, bias, 1e-3).y,
+                 normalize(x, {batch}, scale, bias, 1e-3).y};
+});
 
 }  // namespace
 }  // namespace mtf::testing

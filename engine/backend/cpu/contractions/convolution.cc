@@ -23,6 +23,7 @@
 #include "engine/backend/cpu/contractions/gemm.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/element.h"
+#include "engine/backend/placed_window.h"
 #include "engine/backend/strided.h"
 #include "engine/base/integer_division.h"
 
@@ -41,16 +42,12 @@ constexpr int64_t kFewestColumns = 128;
 constexpr int64_t kDepthWanted = 512;
 constexpr int64_t kTasksWanted = 8;
 
-/// A dimension with windows: strides of its grid (or filter) in A, B and C, and of its blocks in A and the operand that has
-/// them too.
+/// A dimension with windows: strides of its grid (or filter) in A, B and C, and of its blocks.
 struct WindowAxis {
-  Window window = {};
-  int64_t entries = 0, windows = 0;  ///< local numbers, with margins
-  Offsets<3> strides{};
-  int64_t blocks = 1;
-  Offsets<3> block_strides{};
-  /// Where the number of the first block is found.
-  int block_input = -1, block_axis = 0;
+  PlacedWindow placed;
+  Offsets<3> strides{}, block_strides{};
+
+  const Window& window() const { return placed.window; }
 };
 
 /// Rows and summed entries of a product along one dimension with windows, as indices of A (relative to what was copied), B
@@ -126,25 +123,14 @@ struct Operands {
 };
 
 WindowAxis window_axis(const Operands& operands, const KernelContext& context, const Window& window) {
-  WindowAxis axis{.window = window};
+  WindowAxis axis{.placed = {context, window, *operands.by_role[Convolution::kEntries],
+                             *operands.by_role[Convolution::kWindows]}};
   for (size_t i = 0; i < 3; ++i) {
-    const Convolution::Role role = operands.role_of(i);
+    const bool is_filter = operands.role_of(i) == Convolution::kFilter;
     const LocalTensor& x = *operands.by_place[i];
-    const int position = *x.global.find(role == Convolution::kFilter ? window.filter : window.dimension);
-    axis.strides[i] = x.strides[position];
-    if (role == Convolution::kEntries) axis.entries = x.local[position].size;
-    if (role == Convolution::kWindows) axis.windows = x.local[position].size;
+    axis.strides[i] = x.strides[*x.global.find(is_filter ? window.filter : window.dimension)];
   }
-  if (window.blocks.empty()) return axis;
-  const Axis blocks = operands.axis(window.blocks);
-  axis.blocks = blocks.size;
-  axis.block_strides = blocks.strides;
-  for (int i = 0; i < 2; ++i) {
-    if (const auto position = context.inputs[i].global.find(window.blocks)) {
-      axis.block_input = i;
-      axis.block_axis = *position;
-    }
-  }
+  if (!window.blocks.empty()) axis.block_strides = operands.axis(window.blocks).strides;
   return axis;
 }
 
@@ -180,33 +166,42 @@ Plan make_plan(const KernelContext& context) {
 
 /// The lines of products along a dimension: one, or one for each class of entries.
 int64_t classes_of(const Plan& plan, const WindowAxis& axis) {
-  return plan.result == Convolution::kEntries ? axis.window.stride : 1;
+  return plan.result == Convolution::kEntries ? axis.window().stride : 1;
 }
 
 Reach reach_of(const Plan& plan, const WindowAxis& axis, const Window::Local& local) {
-  const Window& window = axis.window;
+  const Window& window = axis.window();
   const int64_t reach = (window.size - 1) * window.dilation;
   if (plan.result == Convolution::kEntries) {
     const int64_t begin = -floor_divide(reach + local.origin, window.stride);
-    const int64_t last = floor_divide(axis.entries - 1 - local.origin, window.stride);
+    const int64_t last = floor_divide(axis.placed.entries - 1 - local.origin, window.stride);
     return {begin, std::max<int64_t>(0, last - begin + 1), local.first_window, local.end_window};
   }
-  return {local.origin, (axis.windows - 1) * window.stride + reach + 1, local.first_entry, local.end_entry};
+  return {local.origin, (axis.placed.windows - 1) * window.stride + reach + 1, local.first_entry,
+          local.end_entry};
 }
 
 Line line_of(const Plan& plan, const WindowAxis& axis, const Window::Local& local, const Reach& reach,
              int64_t entry_class) {
-  const Window& window = axis.window;
+  const Window& window = axis.window();
   switch (plan.result) {
     case Convolution::kWindows:
-      return {.rows = axis.windows, .steps = window.size, .a_row = window.stride, .a_step = window.dilation};
+      return {.rows = axis.placed.windows,
+              .steps = window.size,
+              .a_row = window.stride,
+              .a_step = window.dilation};
     case Convolution::kFilter:
-      return {.rows = window.size, .steps = axis.windows, .a_row = window.dilation, .a_step = window.stride};
+      return {.rows = window.size,
+              .steps = axis.placed.windows,
+              .a_row = window.dilation,
+              .a_step = window.stride};
     case Convolution::kEntries:
       break;
   }
   // The entries `entry_class`, + stride, ...; k is the first place of the filter that meets them.
-  Line line{.rows = entry_class < axis.entries ? ceil_divide(axis.entries - entry_class, window.stride) : 0,
+  Line line{.rows = entry_class < axis.placed.entries
+                        ? ceil_divide(axis.placed.entries - entry_class, window.stride)
+                        : 0,
             .a_row = 1,
             .c_begin = entry_class,
             .c_row = window.stride};
@@ -234,11 +229,11 @@ class ConvolutionKernel final : public Kernel {
     }
     for (const WindowAxis& axis : plan_.windows) {
       classes_ *= classes_of(plan_, axis);
-      blocks_ *= axis.blocks;
+      blocks_ *= axis.placed.blocks;
       most_reach_ *= most_reach(axis);
       const bool grid_of_entries = plan_.result == Convolution::kEntries;
-      grid_ *= grid_of_entries ? axis.entries : axis.windows;
-      taps_ *= axis.window.size;
+      grid_ *= grid_of_entries ? axis.placed.entries : axis.placed.windows;
+      taps_ *= axis.window().size;
     }
     channels_ = size_of(plan_.channels);
     if (plan_.sums_images()) {
@@ -310,10 +305,10 @@ class ConvolutionKernel final : public Kernel {
   };
 
   int64_t most_reach(const WindowAxis& axis) const {
-    const Window& window = axis.window;
+    const Window& window = axis.window();
     const int64_t reach = (window.size - 1) * window.dilation;
-    return plan_.result == Convolution::kEntries ? (axis.entries + reach) / window.stride + 1
-                                                 : (axis.windows - 1) * window.stride + reach + 1;
+    return plan_.result == Convolution::kEntries ? (axis.placed.entries + reach) / window.stride + 1
+                                                 : (axis.placed.windows - 1) * window.stride + reach + 1;
   }
   int64_t most_rows() const {
     return plan_.sums_images() ? taps_ * channels_at_once_ : images_at_once_ * grid_;
@@ -409,8 +404,8 @@ class ConvolutionKernel final : public Kernel {
   void enter_blocks(Operand& operand, int64_t block) const {
     for (size_t w = plan_.windows.size(); w-- > 0;) {
       const WindowAxis& axis = plan_.windows[w];
-      for (size_t i = 0; i < 3; ++i) operand.at[i] += block % axis.blocks * axis.block_strides[i];
-      block /= axis.blocks;
+      for (size_t i = 0; i < 3; ++i) operand.at[i] += block % axis.placed.blocks * axis.block_strides[i];
+      block /= axis.placed.blocks;
     }
   }
 
@@ -419,12 +414,10 @@ class ConvolutionKernel final : public Kernel {
     const size_t n = plan_.windows.size();
     for (size_t w = n; w-- > 0;) {
       const WindowAxis& axis = plan_.windows[w];
-      const int64_t first =
-          axis.block_input < 0 ? 0 : operand.call.inputs[axis.block_input].begin[axis.block_axis];
-      view.locals[w] = axis.window.local(first + block % axis.blocks, axis.entries, axis.windows);
+      view.locals[w] = axis.placed.local(operand.call, block % axis.placed.blocks);
       view.reaches[w] = reach_of(plan_, axis, view.locals[w]);
       view.copied |= view.reaches[w].needs_padding();
-      block /= axis.blocks;
+      block /= axis.placed.blocks;
     }
     const T* a = input_a(operand.call) + operand.at[kA];
     if (!view.copied) {
