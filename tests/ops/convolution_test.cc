@@ -13,6 +13,7 @@
 #include "tests/support/budget.h"
 #include "tests/support/failure.h"
 #include "tests/support/golden.h"
+#include "tests/support/random_windows.h"
 #include "tests/support/run_on_mesh.h"
 
 namespace mtf::testing {
@@ -21,7 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 
 /// A convolution of random shape: entries, filter and the windows along up to three dimensions.
-struct Geometry {
+struct ConvolutionShape {
   Shape entries, filter, groups;
   std::vector<Window> windows;
   bool transposed = false;
@@ -41,34 +42,8 @@ void insert(std::mt19937& random, std::vector<Dimension>& dimensions, const Dime
                     dimension);
 }
 
-int64_t up_to(std::mt19937& random, int64_t most) {
-  return 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(most));
-}
-
-/// Windows over a dimension, or onto one of a transposed convolution; the numbers of both entries and windows are multiples
-/// of `parts`, so that layouts may split them.
-Window random_window(std::mt19937& random, const std::string& name, const std::string& filter,
-                     bool transposed, int64_t parts) {
-  while (true) {
-    WindowOptions options{.filter = filter,
-                          .size = up_to(random, 5),
-                          .stride = random() % 2 ? 1 : up_to(random, 3),
-                          .dilation = random() % 3 ? 1 : up_to(random, 3)};
-    const auto kind = random() % 4;
-    if (kind == 0) options.padding = Padding::valid();
-    if (kind == 1) options.padding = Padding::of(up_to(random, 5) - 2, up_to(random, 5) - 2);
-    const Dimension d{name, parts * up_to(random, 5)};
-    try {
-      const Window w = transposed ? window_onto(d, options, up_to(random, 3) - 1) : window_over(d, options);
-      if (w.entries.size % parts == 0 && w.windows.size % parts == 0 && w.entries.size <= 32) return w;
-    } catch (const Error&) {
-      // No window fits.
-    }
-  }
-}
-
-Geometry random_geometry(std::mt19937& random, int64_t parts) {
-  Geometry g;
+ConvolutionShape random_convolution(std::mt19937& random, int64_t parts) {
+  ConvolutionShape g;
   g.transposed = random() % 4 == 0;
   std::vector<Dimension> entries, filter, groups;
   const char* names[] = {"rows", "cols", "depth"};
@@ -102,14 +77,15 @@ Geometry random_geometry(std::mt19937& random, int64_t parts) {
   return g;
 }
 
-struct Built {
+struct ConvolutionGraph {
   Graph graph;
   std::map<std::string, Values> feeds;
 };
 
 /// The result, and its gradients for a random cotangent.
-std::unique_ptr<Built> build(const Geometry& g, uint32_t seed, DType dtype = DType::kFloat32) {
-  auto built = std::make_unique<Built>();
+std::unique_ptr<ConvolutionGraph> convolution_graph(const ConvolutionShape& g, uint32_t seed,
+                                                    DType dtype = DType::kFloat32) {
+  auto built = std::make_unique<ConvolutionGraph>();
   std::mt19937 random(seed);
   const auto input = [&](const std::string& name, const Shape& shape) {
     std::uniform_real_distribution<double> uniform(-1, 1);
@@ -145,9 +121,10 @@ int64_t offset(const Shape& shape, const std::map<std::string, int64_t>& index) 
   return at;
 }
 
-/// The outputs of build() by the definition.
-std::map<std::string, Values> by_definition(const Geometry& g, const std::map<std::string, Values>& feeds,
-                                            const Shape& result) {
+/// The outputs of convolution_graph() by the definition.
+std::map<std::string, Values> convolution_by_definition(const ConvolutionShape& g,
+                                                        const std::map<std::string, Values>& feeds,
+                                                        const Shape& result) {
   const Values &x = feeds.at("x"), &f = feeds.at("f"), &dy = feeds.at("dy");
   std::map<std::string, Values> out{
       {"y", Values(dy.size())}, {"dx", Values(x.size())}, {"df", Values(f.size())}};
@@ -171,14 +148,14 @@ std::map<std::string, Values> by_definition(const Geometry& g, const std::map<st
 
 TEST(Convolution, IsTheSumOfItsDefinition) {
   std::mt19937 random(3);
-  for (int i = 0; i < tries(2000); ++i) {
-    const Geometry g = random_geometry(random, 1);
-    const auto built = build(g, static_cast<uint32_t>(i));
+  for (int i = 0; i < tries(1000); ++i) {
+    const ConvolutionShape g = random_convolution(random, 1);
+    const auto built = convolution_graph(g, static_cast<uint32_t>(i));
     Shape result;
     for (const auto& [name, tensor] : built->graph.outputs()) {
       if (name == "y") result = tensor.shape();
     }
-    const auto expected = by_definition(g, built->feeds, result);
+    const auto expected = convolution_by_definition(g, built->feeds, result);
     const MeshRun run = run_on_mesh(built->graph, Layouts::single(), built->feeds);
     for (const auto& [name, values] : expected)
       expect_close(fmt::format("{}: {} of {}", i, name, g.to_string()), run.outputs.at(name), values, 1e-6,
@@ -188,8 +165,8 @@ TEST(Convolution, IsTheSumOfItsDefinition) {
 }
 
 /// Whether a layout that splits `dimensions` leaves no sum of this output to the mesh.
-bool keeps_bits(const Built& built, const std::string& output, const std::vector<std::string>& dimensions,
-                const Geometry& g) {
+bool keeps_bits(const ConvolutionGraph& built, const std::string& output,
+                const std::vector<std::string>& dimensions, const ConvolutionShape& g) {
   for (const auto& [name, tensor] : built.graph.outputs()) {
     if (name != output) continue;
     for (const std::string& d : dimensions) {
@@ -205,9 +182,9 @@ TEST(Convolution, IsTheSameWhereverItIsSplit) {
   const std::pair<const char*, int64_t> meshes[] = {
       {"a:2", 2}, {"a:4", 4}, {"a:2;b:2", 2}, {"a:3", 3}, {"a:2;b:2;c:2", 2}};
   int run = 0;
-  for (int i = 0; run < tries(3000); ++i) {
+  for (int i = 0; run < tries(1500); ++i) {
     const auto& [mesh, parts] = meshes[random() % std::size(meshes)];
-    const Geometry g = random_geometry(random, parts);
+    const ConvolutionShape g = random_convolution(random, parts);
     // Each mesh dimension splits a dimension of its own.
     std::vector<std::string> names;
     for (const Shape* shape : {&g.entries, &g.filter}) {
@@ -227,7 +204,7 @@ TEST(Convolution, IsTheSameWhereverItIsSplit) {
       rules += fmt::format("{}:{};", names[k], m.shape()[static_cast<int>(k)].name);
     rules.pop_back();
     ++run;
-    const auto built = build(g, static_cast<uint32_t>(i));
+    const auto built = convolution_graph(g, static_cast<uint32_t>(i));
     const MeshRun one = run_on_mesh(built->graph, Layouts::single(), built->feeds);
     const MeshRun split = run_on_mesh(built->graph, layouts(mesh, rules), built->feeds);
     for (const auto& [name, values] : one.outputs) {
@@ -408,10 +385,10 @@ TEST(Convolution, ExchangesBordersAlone) {
 TEST(Convolution, SumsBFloat16InFloat32) {
   std::mt19937 random(11);
   for (int i = 0; i < 20; ++i) {
-    const Geometry g = random_geometry(random, 2);
+    const ConvolutionShape g = random_convolution(random, 2);
     if (!g.entries.contains("in")) continue;
-    const auto built = build(g, 1, DType::kBFloat16);
-    const auto exact = build(g, 1, DType::kFloat64);
+    const auto built = convolution_graph(g, 1, DType::kBFloat16);
+    const auto exact = convolution_graph(g, 1, DType::kFloat64);
     std::map<std::string, Values> rounded = built->feeds;
     for (auto& [name, values] : rounded) {
       for (double& value : values) value = static_cast<float>(BFloat16(static_cast<float>(value)));
