@@ -17,9 +17,11 @@ void describe(config::Visitor& visit, ResidualOptions& options) {
   visit("layers", options.layers,
         "list of layers whose result has the dimensions of x; none, in `sublayers`: x is added to the input "
         "of the layer in hand");
-  visit("shortcut", options.shortcut, "list of layers that x goes through on the other way, such as one that changes its size");
+  visit("shortcut", options.shortcut,
+        "list of layers that x goes through on the other way, such as one that changes its size");
   visit("drop", options.drop,
-        "probability of leaving `layers` out for an example (stochastic depth); the results of the others are scaled",
+        "probability of leaving `layers` out for an example (stochastic depth); the results of the others "
+        "are scaled",
         config::probability, config::reported_on_resume);
   visit.check([&options](const config::Report& report) {
     if (options.drop >= 1) report.error("drop", "a rate of 1 leaves nothing", "a rate below 1");
@@ -30,12 +32,15 @@ class ResidualLayer final : public Layer {
  public:
   using Options = ResidualOptions;
   ResidualLayer(const Options& options, LayerParser& parser)
-      : layers_(list(options.layers, parser)), shortcut_(list(options.shortcut, parser)), drop_(options.drop) {}
+      : layers_(list(options.layers, parser)),
+        shortcut_(list(options.shortcut, parser)),
+        drop_(options.drop) {}
 
   LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     if (layers_.empty()) return sum(layer_input(context), x);
     const LayerTensor y = layers_(context, x);
-    const Tensor kept = drop_ > 0 ? dropout(context, y, drop_, y.shape() - Shape{context.batch()}) : Tensor(y);
+    const Tensor kept =
+        drop_ > 0 ? dropout(context, y, drop_, y.shape() - Shape{context.batch()}) : Tensor(y);
     if (shortcut_.empty()) return LayerTensor(sum(x, kept)).made_from(y);
     const auto scope = context.graph().scope("shortcut");
     return LayerTensor(sum(shortcut_(context, x), kept)).made_from(y);

@@ -7,8 +7,11 @@
 #include <random>
 
 #include "engine/graph/gradients.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/einsum.h"
 #include "engine/ops/halo.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/stack.h"
 #include "engine/spmd/program_facts.h"
 #include "tests/support/budget.h"
 #include "tests/support/failure.h"
@@ -283,9 +286,22 @@ TEST(Convolution, HasTheRecordedValuesInOneDimension) {
   Graph graph;
   const Tensor x = golden.input(graph, "x");
   const Tensor kernel = reduce_sum(golden.weight(graph, "c1/kernel"), Dimension{"fh", 1});
+  // separable_conv1d: a kernel for each relative position, a bias of the first one, then a dense layer.
+  Tensors kernels;
+  for (int i = 0; i < 3; ++i) {
+    const std::string dense = fmt::format("sep/depthwise_conv_hack/depthwise_dense_{}", i);
+    kernels.push_back(golden.weight(graph, dense + "/kernel"));
+  }
+  const Tensor filter = stack(kernels, "k"),
+               bias = golden.weight(graph, "sep/depthwise_conv_hack/depthwise_dense_0/bias");
+  const Tensor depthwise =
+      add(convolution(x, filter, windows_of(x, filter, {{"length", "k"}}, Padding::same()),
+                      Shape{x.shape().dimension("c")}),
+          bias);
+  const Tensor pointwise = einsum({depthwise, golden.weight(graph, "sep/pointwise_dense/kernel")});
   golden.expect(
-      graph,
-      {{"conv1d", convolution(x, kernel, windows_of(x, kernel, {{"length", "fw"}}, Padding::same()))}});
+      graph, {{"conv1d", convolution(x, kernel, windows_of(x, kernel, {{"length", "fw"}}, Padding::same()))},
+              {"separable", add(pointwise, golden.weight(graph, "sep/pointwise_dense/bias"))}});
 }
 
 TEST(Convolution, HasTheRecordedValuesTransposed) {
