@@ -141,14 +141,17 @@ IdxSource::IdxSource(const std::vector<std::string>& image_paths,
   for (int pixel = 0; pixel < 256; ++pixel) scaled_[pixel] = static_cast<float>(pixel) / 255.0f;
 }
 
-void IdxSource::read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const {
-  auto* image = reinterpret_cast<float*>(outputs[0]);
-  auto* label = reinterpret_cast<int32_t*>(outputs[1]);
+void IdxSource::read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const {
+  auto* image = reinterpret_cast<float*>(slices[0].output);
+  auto* label = reinterpret_cast<int32_t*>(slices[1].output);
   const int64_t size = features_[0].shape.size();
   for (const int64_t row : rows) {
     MTF_CHECK(row >= 0 && row < examples(), "row {} of {}", row, examples());
     const uint8_t* pixels = pixels_.data() + row * size;
-    image = std::transform(pixels, pixels + size, image, [this](uint8_t pixel) { return scaled_[pixel]; });
+    for_each_run(features_[0].shape, slices[0].box, [&](int64_t first, int64_t count) {
+      image = std::transform(pixels + first, pixels + first + count, image,
+                             [this](uint8_t pixel) { return scaled_[pixel]; });
+    });
     *label++ = labels_[row];
   }
 }

@@ -40,7 +40,7 @@ class IdxSource final : public Source {
 
   int64_t examples() const override { return static_cast<int64_t>(labels_.size()); }
   const std::vector<Feature>& features() const override { return features_; }
-  void read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const override;
+  void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
   void check_labels(int64_t classes) const override;
   int64_t bytes_in_memory() const override { return static_cast<int64_t>(pixels_.size() + labels_.size()); }
 

@@ -41,7 +41,7 @@ class MixedSource final : public Source {
 
   int64_t examples() const override { return first_.back(); }
   const std::vector<Feature>& features() const override { return sources_[0]->features(); }
-  void read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const override;
+  void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
   int64_t stream_example(int64_t row, std::optional<uint64_t> seed) const override;
   int64_t bytes_in_memory() const override;
   void check_labels(int64_t classes) const override;

@@ -67,8 +67,8 @@ TEST_F(Idx, SourceScalesPixelsToOne) {
   std::vector<float> image(9);
   std::vector<int32_t> labels(3);
   const std::vector<int64_t> rows = {1, 0, 1};
-  source.read(rows, std::vector{reinterpret_cast<std::byte*>(image.data()),
-                                reinterpret_cast<std::byte*>(labels.data())});
+  source.read(rows, std::vector<FeatureSlice>{{reinterpret_cast<std::byte*>(image.data())},
+                                              {reinterpret_cast<std::byte*>(labels.data())}});
   EXPECT_THAT(
       image, ElementsAre(1 / 255.0f, 2 / 255.0f, 3 / 255.0f, 0, 0.2f, 1, 1 / 255.0f, 2 / 255.0f, 3 / 255.0f));
   EXPECT_THAT(labels, ElementsAre(2, 7, 2));
@@ -83,7 +83,8 @@ TEST_F(Idx, SeveralFilesAreJoined) {
   std::vector<float> image(3);
   int32_t label = 0;
   source.read(std::vector<int64_t>{2},
-              std::vector{reinterpret_cast<std::byte*>(image.data()), reinterpret_cast<std::byte*>(&label)});
+              std::vector<FeatureSlice>{{reinterpret_cast<std::byte*>(image.data())},
+                                        {reinterpret_cast<std::byte*>(&label)}});
   EXPECT_EQ(image[0], 'a' / 255.0f);
   EXPECT_EQ(label, 4);
 }

@@ -24,7 +24,8 @@ void read_images(const std::string& path, const std::string& labels) {
     int32_t label = 0;
     const std::vector<int64_t> last = {source.examples() - 1};
     source.read(last,
-                std::array{reinterpret_cast<std::byte*>(image.data()), reinterpret_cast<std::byte*>(&label)});
+                std::array{FeatureSlice{reinterpret_cast<std::byte*>(image.data())},
+                           FeatureSlice{reinterpret_cast<std::byte*>(&label)}});
     source.check_labels(1);
   });
 }
