@@ -70,6 +70,11 @@ int64_t MixedSource::stream_example(int64_t row, std::optional<uint64_t> seed) c
   return first_[turn.source] + sources_[turn.source]->stream_example(turn.row, seed);
 }
 
+uint64_t MixedSource::example_hash(int64_t example) const {
+  const auto after = std::ranges::upper_bound(first_, example);
+  return sources_[after - 1 - first_.begin()]->example_hash(example - *(after - 1));
+}
+
 int64_t MixedSource::bytes_in_memory() const {
   int64_t bytes = 0;
   for (const std::unique_ptr<Source>& source : sources_) bytes += source->bytes_in_memory();
