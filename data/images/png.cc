@@ -40,13 +40,19 @@ constexpr size_t kMostChunkBytes = 8 << 20;
 constexpr unsigned kMostChunks = 1000;
 
 /// Reads everything up to the pixels; false on an error.
-bool read_header(PngReader& reader, bool grey) {
+bool read_header(PngReader& reader) {
   if (setjmp(png_jmpbuf(reader.png))) return false;
   png_set_read_fn(reader.png, &reader, read_bytes);
   png_set_user_limits(reader.png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // the number of pixels is checked
   png_set_chunk_malloc_max(reader.png, kMostChunkBytes);
   png_set_chunk_cache_max(reader.png, kMostChunks);
   png_read_info(reader.png, reader.info);
+  return true;
+}
+
+/// Asks for 8 bits, grey or RGB, and allocates memory for rows; false on an error.
+bool start(PngReader& reader, bool grey) {
+  if (setjmp(png_jmpbuf(reader.png))) return false;
   png_set_scale_16(reader.png);
   png_set_strip_alpha(reader.png);
   const png_byte type = png_get_color_type(reader.png, reader.info);
@@ -78,12 +84,13 @@ Image decode_png(const ImageFile& file) {
     throw_bad_file(file.path, fmt::format("the PNG file is damaged ({})", printable(reader.message)),
                    "a whole PNG or JPEG file");
   };
-  if (!read_header(reader, file.channels == 1)) refuse();
+  if (!read_header(reader)) refuse();
   Image image;
   image.rows = png_get_image_height(reader.png, reader.info);
   image.cols = png_get_image_width(reader.png, reader.info);
-  image.channels = png_get_channels(reader.png, reader.info);
   check_image_size(file, image.rows, image.cols);
+  if (!start(reader, file.channels == 1)) refuse();
+  image.channels = png_get_channels(reader.png, reader.info);
   const auto row_bytes = static_cast<int64_t>(png_get_rowbytes(reader.png, reader.info));
   if (row_bytes != image.cols * image.channels || (image.channels != 1 && image.channels != 3))
     throw_bad_file(file.path, fmt::format("{} channels of {} bytes a row", image.channels, row_bytes),
