@@ -109,6 +109,10 @@ void InputFile::throw_damaged(const std::string& what) const {
   throw Error(ErrorKind::kData, fmt::format("{}: {}", path_, what), "the file is damaged; download it again");
 }
 
+void throw_bad_file(const std::string& path, const std::string& what, const std::string& hint) {
+  throw Error(ErrorKind::kData, fmt::format("{}: {}", path, what), hint);
+}
+
 std::string read_file(const std::string& path, const std::string& content, int64_t most) {
   InputFile file(path, content);
   std::string bytes;

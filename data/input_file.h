@@ -69,6 +69,9 @@ class InputFile {
   int64_t position_ = 0;  ///< number of decompressed bytes returned so far
 };
 
+/// Throws Error (kData) that begins with the file: "PATH: what; hint".
+[[noreturn]] void throw_bad_file(const std::string& path, const std::string& what, const std::string& hint);
+
 /// Returns all bytes of a file, plain or .gz. Throws Error as InputFile does, and kData when there are more
 /// than `most` bytes.
 std::string read_file(const std::string& path, const std::string& content, int64_t most);

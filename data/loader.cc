@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <string_view>
 
 #include "engine/base/check.h"
 
@@ -9,8 +10,21 @@ namespace mtf {
 namespace {
 
 constexpr size_t alignment = 64;
+/// The name of the rows of a batch among its dimensions; no feature has one of this name.
+constexpr std::string_view kRows = "batch";
 
 size_t aligned(size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+/// The box of a feature; nothing when it is the whole value.
+std::optional<Box> box_of(const Feature& feature, const Box& box) {
+  MTF_CHECK(box.shape.rank() == feature.shape.rank() && std::ssize(box.begin) == feature.shape.rank(),
+            "a box of {} of feature {} {}", box.shape.to_string(), feature.name, feature.shape.to_string());
+  for (int axis = 0; axis < feature.shape.rank(); ++axis)
+    MTF_CHECK(box.begin[axis] >= 0 && box.begin[axis] + box.shape[axis].size <= feature.shape[axis].size,
+              "a box from {} of {} of feature {} {}", box.begin[axis], box.shape.to_string(), feature.name,
+              feature.shape.to_string());
+  return box.shape == feature.shape ? std::nullopt : std::optional(box);
+}
 
 }  // namespace
 
@@ -18,27 +32,31 @@ void Batch::Free::operator()(std::byte* memory) const {
   ::operator delete(memory, std::align_val_t(alignment));
 }
 
-BatchStream::BatchStream(std::shared_ptr<const Source> source, int64_t batch_size, BatchRows rows)
+BatchStream::BatchStream(std::shared_ptr<const Source> source, int64_t batch_size, const BatchPart& part)
     : source_(std::move(source)),
       batch_size_(batch_size),
-      local_begin_(rows.begin),
-      local_rows_(rows.count.value_or(batch_size - rows.begin)),
+      local_begin_(part.begin),
+      local_rows_(part.count.value_or(batch_size - part.begin)),
       examples_(source_->examples()) {
   MTF_CHECK(batch_size >= 1, "batch size {}", batch_size);
   MTF_CHECK(local_begin_ >= 0 && local_rows_ >= 1 && local_begin_ + local_rows_ <= batch_size,
             "rows {}..{} of a batch of {}", local_begin_, local_begin_ + local_rows_, batch_size);
+  for (const Feature& feature : source_->features()) {
+    const auto box = part.boxes.find(feature.name);
+    boxes_.push_back(box == part.boxes.end() ? std::nullopt : box_of(feature, box->second));
+  }
 }
 
-BatchStream::BatchStream(std::shared_ptr<const Source> source, TrainingBatches options, BatchRows rows)
-    : BatchStream(std::move(source), options.batch_size, rows) {
+BatchStream::BatchStream(std::shared_ptr<const Source> source, TrainingBatches options, BatchPart part)
+    : BatchStream(std::move(source), options.batch_size, part) {
   MTF_CHECK(options.start_row >= 0, "start row {}", options.start_row);
   seed_ = options.seed;
   shuffle_ = options.shuffle;
   start_row_ = options.start_row;
 }
 
-BatchStream::BatchStream(std::shared_ptr<const Source> source, EvaluationBatches options, BatchRows rows)
-    : BatchStream(std::move(source), options.batch_size, rows) {
+BatchStream::BatchStream(std::shared_ptr<const Source> source, EvaluationBatches options, BatchPart part)
+    : BatchStream(std::move(source), options.batch_size, part) {
   if (options.limit) {
     MTF_CHECK(*options.limit >= 1, "limit {}", *options.limit);
     examples_ = std::min(examples_, *options.limit);
@@ -51,18 +69,32 @@ int64_t BatchStream::example(int64_t row) const {
   return source_->stream_example(row, shuffle_ ? std::optional(seed_) : std::nullopt);
 }
 
+int64_t BatchStream::buffer_bytes(size_t f) const {
+  const FeatureSlice slice{nullptr, boxes_[f] ? &*boxes_[f] : nullptr};
+  return local_rows_ * slice.bytes(source_->features()[f]);
+}
+
 Batch BatchStream::make_batch() const {
   Batch batch;
   size_t total = 0;
-  for (const Feature& feature : source_->features()) {
-    batch.sizes_.push_back(static_cast<size_t>(local_rows_ * feature.bytes()));
+  for (size_t f = 0; f < boxes_.size(); ++f) {
+    batch.sizes_.push_back(static_cast<size_t>(buffer_bytes(f)));
     total += aligned(batch.sizes_.back());
+    Box place = boxes_[f] ? *boxes_[f] : Box::whole(source_->features()[f].shape);
+    place.begin.insert(place.begin.begin(), local_begin_);
+    place.shape = Shape{{std::string(kRows), local_rows_}} + place.shape;
+    batch.places_.push_back(std::move(place));
   }
   batch.memory_.reset(static_cast<std::byte*>(::operator new(total, std::align_val_t(alignment))));
   std::byte* next = batch.memory_.get();
   for (const size_t size : batch.sizes_) {
     batch.buffers_.push_back(next);
     next += aligned(size);
+  }
+  batch.boxes_.reserve(boxes_.size());  // the slices point into it
+  for (size_t f = 0; f < boxes_.size(); ++f) {
+    const Box* const box = boxes_[f] ? &batch.boxes_.emplace_back(*boxes_[f]) : nullptr;
+    batch.slices_.push_back({batch.buffers_[f], box});
   }
   batch.examples_.resize(local_rows_);
   batch.weights.resize(local_rows_);
@@ -71,8 +103,8 @@ Batch BatchStream::make_batch() const {
 
 int64_t BatchStream::batch_bytes() const {
   int64_t bytes = local_rows_ * static_cast<int64_t>(sizeof(int64_t) + sizeof(float));
-  for (const Feature& feature : source_->features())
-    bytes += static_cast<int64_t>(aligned(static_cast<size_t>(local_rows_ * feature.bytes())));
+  for (size_t f = 0; f < boxes_.size(); ++f)
+    bytes += static_cast<int64_t>(aligned(static_cast<size_t>(buffer_bytes(f))));
   return bytes;
 }
 
@@ -86,7 +118,7 @@ void BatchStream::read(int64_t index, Batch& batch) const {
     // Padding rows repeat an example, so their values are legal.
     batch.examples_[i] = example(std::min(row, end - 1));
   }
-  source_->read(batch.examples_, batch.buffers_);
+  source_->read(batch.examples_, batch.slices_);
   batch.index = index;
   batch.next_row = end;
   batch.first = local_begin_;

@@ -14,10 +14,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -39,10 +42,13 @@ struct EvaluationBatches {
   std::optional<int64_t> limit = {};  ///< reads only the first `limit` examples
 };
 
-/// The contiguous part of each batch's rows that this process holds; all rows by default.
-struct BatchRows {
-  int64_t begin = 0;
-  std::optional<int64_t> count = {};
+/// The part of each batch that this process holds: contiguous rows, and of each example a box of each feature;
+/// everything by default.
+struct BatchPart {
+  int64_t begin = 0;                  ///< the first row
+  std::optional<int64_t> count = {};  ///< nothing: all rows from there on
+  /// By the name of the feature; of features that are not named, the whole value.
+  std::map<std::string, Box, std::less<>> boxes = {};
 };
 
 /// The buffers of one batch. They are allocated once and reused for batch after batch.
@@ -50,15 +56,17 @@ class Batch {
  public:
   int64_t index = 0;           ///< number of the batch in its stream
   int64_t next_row = 0;        ///< the stream's row after this batch, with which training resumes
-  int64_t first = 0;           ///< the row of the batch at which the buffers begin: BatchRows::begin
+  int64_t first = 0;           ///< the row of the batch at which the buffers begin: BatchPart::begin
   std::vector<float> weights;  ///< [rows]: 1 for examples, 0 for padding rows
 
-  /// Returns feature f of the source, [rows, shape of the feature], row-major, aligned to 64 bytes.
+  /// Returns the part of feature f of the source, [rows, shape of its box], row-major, aligned to 64 bytes.
   std::span<const std::byte> feature(int f) const { return {buffers_[f], sizes_[f]}; }
   template <class T>
   std::span<const T> values(int f) const {
     return {reinterpret_cast<const T*>(buffers_[f]), sizes_[f] / sizeof(T)};
   }
+  /// Returns the place of that part in the global batch: the first dimension is that of the rows.
+  const Box& place(int f) const { return places_[f]; }
 
  private:
   friend class BatchStream;
@@ -68,14 +76,17 @@ class Batch {
   std::unique_ptr<std::byte, Free> memory_;
   std::vector<std::byte*> buffers_;
   std::vector<size_t> sizes_;
+  std::vector<Box> places_;
+  std::vector<Box> boxes_;  ///< of the features that are read in part
+  std::vector<FeatureSlice> slices_;
   std::vector<int64_t> examples_;  ///< [rows]: the source's index of each row
 };
 
 /// Determines the examples of each batch and reads them. It is immutable, so several threads may share one.
 class BatchStream {
  public:
-  BatchStream(std::shared_ptr<const Source> source, TrainingBatches options, BatchRows rows = {});
-  BatchStream(std::shared_ptr<const Source> source, EvaluationBatches options, BatchRows rows = {});
+  BatchStream(std::shared_ptr<const Source> source, TrainingBatches options, BatchPart part = {});
+  BatchStream(std::shared_ptr<const Source> source, EvaluationBatches options, BatchPart part = {});
 
   const Source& source() const { return *source_; }
   /// The global batch size, and the number of its rows that this stream reads.
@@ -97,12 +108,14 @@ class BatchStream {
   void read(int64_t index, Batch& batch) const;
 
  private:
-  BatchStream(std::shared_ptr<const Source> source, int64_t batch_size, BatchRows rows);
+  BatchStream(std::shared_ptr<const Source> source, int64_t batch_size, const BatchPart& part);
+  int64_t buffer_bytes(size_t f) const;
 
   std::shared_ptr<const Source> source_;
   int64_t batch_size_;
   int64_t local_begin_;
   int64_t local_rows_;
+  std::vector<std::optional<Box>> boxes_;  ///< of each feature; nothing: the whole value
   int64_t examples_;
   uint64_t seed_ = 0;
   bool shuffle_ = false;

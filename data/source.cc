@@ -4,12 +4,38 @@
 
 #include "data/permutation.h"
 #include "engine/base/check.h"
+#include "engine/base/hash.h"
 
 namespace mtf {
+
+Box Box::whole(const Shape& shape) {
+  return {std::vector<int64_t>(static_cast<size_t>(shape.rank()), 0), shape};
+}
+
+std::byte* copy_box(const Feature& feature, const Box* box, const std::byte* value, std::byte* output) {
+  const auto width = static_cast<int64_t>(size_of(feature.dtype));
+  for_each_run(feature.shape, box, [&](int64_t first, int64_t count) {
+    std::memcpy(output, value + first * width, static_cast<size_t>(count * width));
+    output += count * width;
+  });
+  return output;
+}
 
 int64_t Source::stream_example(int64_t row, std::optional<uint64_t> seed) const {
   const int64_t offset = row % examples(), epoch = row / examples();
   return seed ? Permutation(examples(), *seed, epoch)(offset) : offset;
+}
+
+uint64_t Source::example_hash(int64_t example) const {
+  std::vector<std::vector<std::byte>> values;
+  std::vector<FeatureSlice> slices;
+  for (const Feature& feature : features())
+    slices.push_back({values.emplace_back(static_cast<size_t>(feature.bytes())).data()});
+  read({&example, 1}, slices);
+  uint64_t hash = 0;
+  for (const std::vector<std::byte>& value : values)
+    hash = hash64({reinterpret_cast<const char*>(value.data()), value.size()}, hash);
+  return hash;
 }
 
 void Source::check_labels(int64_t) const {}
@@ -28,14 +54,13 @@ MemorySource::MemorySource(std::vector<Feature> features, std::vector<std::vecto
   }
 }
 
-void MemorySource::read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const {
+void MemorySource::read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const {
   for (size_t f = 0; f < features_.size(); ++f) {
     const int64_t bytes = features_[f].bytes();
-    std::byte* output = outputs[f];
+    std::byte* output = slices[f].output;
     for (const int64_t row : rows) {
       MTF_CHECK(row >= 0 && row < examples_, "row {} of {}", row, examples_);
-      std::memcpy(output, values_[f].data() + row * bytes, bytes);
-      output += bytes;
+      output = copy_box(features_[f], slices[f].box, values_[f].data() + row * bytes, output);
     }
   }
 }
@@ -46,7 +71,7 @@ int64_t MemorySource::bytes_in_memory() const {
   return bytes;
 }
 
-void DeclaredSource::read(std::span<const int64_t>, std::span<std::byte* const>) const {
+void DeclaredSource::read(std::span<const int64_t>, std::span<const FeatureSlice>) const {
   MTF_CHECK(false, "a source without examples is read");
 }
 

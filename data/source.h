@@ -30,6 +30,36 @@ struct Feature {
   friend bool operator==(const Feature&, const Feature&) = default;
 };
 
+/// A part of a feature's value: a range of indices along each dimension.
+struct Box {
+  std::vector<int64_t> begin;  ///< the first index along each dimension
+  Shape shape;                 ///< the feature's dimensions, with the number of indices in the box as sizes
+
+  /// The box that is all of `shape`.
+  static Box whole(const Shape& shape);
+  friend bool operator==(const Box&, const Box&) = default;
+};
+
+/// Where one feature of the examples goes, and which part of it is read.
+struct FeatureSlice {
+  std::byte* output;         ///< [rows, shape of the box], row-major
+  const Box* box = nullptr;  ///< nullptr: the whole value
+
+  /// The number of bytes of one example's part.
+  int64_t bytes(const Feature& feature) const {
+    return box ? box->shape.size() * static_cast<int64_t>(size_of(feature.dtype)) : feature.bytes();
+  }
+};
+
+/// Calls `use(first, count)` for each contiguous run of elements of a box in an array of shape `shape`, in the
+/// order of the elements; without a box, for all of them. Allocates nothing.
+template <class Use>
+void for_each_run(const Shape& shape, const Box* box, const Use& use);
+
+/// Copies the part of one example's value that `box` says and returns the end of the output. `value` is the whole
+/// value, row-major. Allocates nothing.
+std::byte* copy_box(const Feature& feature, const Box* box, const std::byte* value, std::byte* output);
+
 class Source {
  public:
   virtual ~Source() = default;
@@ -39,10 +69,10 @@ class Source {
 
   virtual const std::vector<Feature>& features() const = 0;
 
-  /// Reads the examples `rows`, in this order; an index may occur several times. outputs[f] receives feature
-  /// f as [rows, shape of the feature], row-major. It is safe to call from several threads and allocates
-  /// nothing.
-  virtual void read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const = 0;
+  /// Reads the examples `rows`, in this order; an index may occur several times. slices[f] says which part of
+  /// feature f is read, and where it goes. It is safe to call from several threads. Sources that hold their
+  /// examples in memory allocate nothing.
+  virtual void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const = 0;
 
   /// Returns the example in row `row` of the endless stream of training, a pure function of its arguments. By
   /// default epoch e is the permutation P(seed, e) of all examples (permutation.h), or without a seed the
@@ -51,6 +81,17 @@ class Source {
 
   /// The bytes of memory that hold examples.
   virtual int64_t bytes_in_memory() const { return 0; }
+
+  /// The names of the classes that feature `labels` numbers; empty: they are not known.
+  virtual std::vector<std::string> class_names() const { return {}; }
+
+  /// A number that depends on the content or the file of the example alone: `data.split` divides examples by it, so
+  /// that an example stays where it is when others are added. By default the hash of all its features.
+  virtual uint64_t example_hash(int64_t example) const;
+
+  /// What the data of an evaluation must take over from the training data, as JSON: the names of classes, means and
+  /// deviations. Empty: nothing.
+  virtual std::string preparation() const { return {}; }
 
   /// Throws Error (kData), which names the file, when a label is not in 0 .. classes - 1. A source without
   /// class labels accepts any `classes`.
@@ -68,7 +109,7 @@ class MemorySource final : public Source {
 
   int64_t examples() const override { return examples_; }
   const std::vector<Feature>& features() const override { return features_; }
-  void read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const override;
+  void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
   int64_t bytes_in_memory() const override;
 
  private:
@@ -86,10 +127,34 @@ class DeclaredSource final : public Source {
   int64_t examples() const override { return 1; }
   const std::vector<Feature>& features() const override { return features_; }
   /// Must not be called.
-  void read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const override;
+  void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
 
  private:
   std::vector<Feature> features_;
 };
+
+template <class Use>
+void for_each_run(const Shape& shape, const Box* box, const Use& use) {
+  if (box == nullptr) return use(int64_t{0}, shape.size());
+  // The dimensions that are whole at the end, and the one before them, are contiguous.
+  int outer = shape.rank();
+  int64_t run = 1;
+  while (outer > 0 && box->shape[outer - 1].size == shape[outer - 1].size) run *= shape[--outer].size;
+  if (outer > 0) run *= box->shape[--outer].size;
+  const int64_t runs = box->shape.size() / run;
+  for (int64_t i = 0; i < runs; ++i) {
+    int64_t first = 0, stride = 1, rest = i;
+    for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+      int64_t index = box->begin[axis];
+      if (axis < outer) {
+        index += rest % box->shape[axis].size;
+        rest /= box->shape[axis].size;
+      }
+      first += index * stride;
+      stride *= shape[axis].size;
+    }
+    use(first, run);
+  }
+}
 
 }  // namespace mtf

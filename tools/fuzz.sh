@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fuzzes the readers of untrusted files: tools/fuzz.sh [SECONDS [TARGET...]], by default 60 seconds for each
-# of yaml, config, safetensors, manifest and idx. Builds into build/fuzz with clang, which is installed if it
+# of yaml, config, safetensors, manifest, idx, png, jpeg, npy, cifar and table. Builds into build/fuzz with clang, which is installed if it
 # is missing. New inputs that reach more code are stored in build/fuzz/corpus, findings in
 # build/fuzz/findings; the exit code is 1 if there is a finding. Copy a finding to tests/fuzz/corpus/TARGET
 # under a name that says what was wrong: tests/fuzz/corpus_test.cc reads it.
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 
 seconds=${1:-60}
 targets=("${@:2}")
-[ ${#targets[@]} -gt 0 ] || targets=(yaml config safetensors manifest idx)
+[ ${#targets[@]} -gt 0 ] || targets=(yaml config safetensors manifest idx png jpeg npy cifar table)
 
 tools/setup.sh
 if ! [ -e "$(clang++ -print-file-name=libclang_rt.fuzzer-x86_64.a 2> /dev/null)" ]; then
@@ -21,7 +21,8 @@ cmake --preset fuzz
 cmake --build --preset fuzz
 
 # Small inputs are read many times per second; those of a whole configuration take longest.
-declare -A longest=([yaml]=16384 [config]=4096 [safetensors]=16384 [manifest]=16384 [idx]=65536)
+declare -A longest=([yaml]=16384 [config]=4096 [safetensors]=16384 [manifest]=16384 [idx]=65536
+  [png]=16384 [jpeg]=16384 [npy]=16384 [cifar]=16384 [table]=8192)
 declare -A dictionary=([yaml]=yaml [config]=yaml [safetensors]=json [manifest]=json)
 export ASAN_OPTIONS=quarantine_size_mb=8:malloc_context_size=3
 found=0

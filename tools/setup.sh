@@ -7,7 +7,7 @@ set -euo pipefail
 packages=(
   build-essential cmake ninja-build ccache python3 file
   libyaml-cpp-dev libcxxopts-dev libspdlog-dev libfmt-dev nlohmann-json3-dev zlib1g-dev libxxhash-dev libeigen3-dev
-  libprotozero-dev libsentencepiece-dev libicu-dev libpugixml-dev libgloo-dev libssl-dev
+  libprotozero-dev libsentencepiece-dev libicu-dev libpugixml-dev libgloo-dev libssl-dev libpng-dev libjpeg62-turbo-dev
   libgtest-dev libgmock-dev libboost-context-dev
   dataset-fashion-mnist
 )

@@ -15,14 +15,26 @@ IdentitySource::IdentitySource(int64_t examples, Dimension dimension, uint64_t s
   MTF_CHECK(examples >= 1, "{} examples", examples);
 }
 
-void IdentitySource::read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const {
-  auto* x = reinterpret_cast<float*>(outputs[0]);
+void IdentitySource::read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const {
   const int64_t size = features_[0].shape.size();
-  for (const int64_t row : rows) {
-    MTF_CHECK(row >= 0 && row < examples_, "row {} of {}", row, examples_);
-    for (int64_t i = 0; i < size; ++i) *x++ = uniform(key_, RandomStream::kData, 0, row * size + i);
+  const auto fill = [&](const FeatureSlice& slice) {
+    auto* x = reinterpret_cast<float*>(slice.output);
+    for (const int64_t row : rows) {
+      MTF_CHECK(row >= 0 && row < examples_, "row {} of {}", row, examples_);
+      for_each_run(features_[0].shape, slice.box, [&](int64_t first, int64_t count) {
+        for (int64_t i = first; i < first + count; ++i)
+          *x++ = uniform(key_, RandomStream::kData, 0, row * size + i);
+      });
+    }
+  };
+  fill(slices[0]);
+  const Box *of_x = slices[0].box, *of_y = slices[1].box;
+  if (of_x == of_y || (of_x && of_y && *of_x == *of_y)) {
+    std::memcpy(slices[1].output, slices[0].output,
+                rows.size() * static_cast<size_t>(slices[0].bytes(features_[0])));
+  } else {
+    fill(slices[1]);
   }
-  std::memcpy(outputs[1], outputs[0], rows.size() * static_cast<size_t>(features_[0].bytes()));
 }
 
 namespace {

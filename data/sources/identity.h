@@ -20,7 +20,7 @@ class IdentitySource final : public Source {
 
   int64_t examples() const override { return examples_; }
   const std::vector<Feature>& features() const override { return features_; }
-  void read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const override;
+  void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
 
  private:
   int64_t examples_;

@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
+#include <array>
 #include <optional>
 
 #include "data/input_file.h"
 #include "data/paths.h"
 #include "data/source_options.h"
+#include "data/sources/dimensions.h"
 #include "data/text/text_settings.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
@@ -19,36 +20,86 @@ namespace {
 constexpr uint32_t image_magic = 2051;
 constexpr uint32_t label_magic = 2049;
 
-[[noreturn]] void bad_file(const std::string& path, const std::string& what, const std::string& hint) {
-  throw Error(ErrorKind::kData, fmt::format("{}: {}", path, what), hint);
+/// The third byte of a file.
+std::optional<StoredType> type_of(uint32_t code) {
+  switch (code) {
+    case 8:
+      return StoredType::kUint8;
+    case 9:
+      return StoredType::kInt8;
+    case 11:
+      return StoredType::kInt16;
+    case 12:
+      return StoredType::kInt32;
+    case 13:
+      return StoredType::kFloat32;
+    case 14:
+      return StoredType::kFloat64;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// "2 images of 28 x 28 pixels"
+std::string description_of(const IdxArray& array, IdxContent content) {
+  const std::vector<int64_t>& sizes = array.sizes;
+  if (content == IdxContent::kLabels && sizes.size() == 1) return fmt::format("{} labels", sizes[0]);
+  const std::string of_each = fmt::format("{}", fmt::join(sizes.begin() + 1, sizes.end(), " x "));
+  const std::string_view things = content == IdxContent::kImages ? "images" : "labels";
+  return array.type == StoredType::kUint8
+             ? fmt::format("{} {} of {} pixels", sizes[0], things, of_each)
+             : fmt::format("{} {} of {} numbers of {}", sizes[0], things, of_each, name_of(array.type));
 }
 
 class IdxReader {
  public:
   explicit IdxReader(const std::string& path) : file_(path, "an IDX file") {}
 
+  IdxArray read(IdxContent content) {
+    IdxArray array;
+    const uint32_t magic = read_number(), rank = magic & 255;
+    const std::optional<StoredType> type = magic >> 16 == 0 ? type_of(magic >> 8) : std::nullopt;
+    const bool of_images = content == IdxContent::kImages;
+    if (!type || rank < (of_images ? 2u : 1u)) {
+      const std::string found = magic == image_magic   ? "2051: these are images"
+                                : magic == label_magic ? "2049: these are labels"
+                                                       : fmt::to_string(magic);
+      throw_bad_file(
+          file_.path(), fmt::format("the file begins with the number {}", found),
+          of_images
+              ? "an IDX file of images begins with 2051 or, of other types and ranks, with 256 * type + rank"
+              : "an IDX file of labels begins with 2049 or, of other types and ranks, with 256 * type + "
+                "rank");
+    }
+    array.type = *type;
+    for (uint32_t i = 0; i < rank; ++i) array.sizes.push_back(read_number());
+    const std::string described = description_of(array, content);
+    int64_t bytes = size_of(array.type);
+    for (const int64_t size : array.sizes) {
+      if (__builtin_mul_overflow(bytes, size, &bytes))
+        throw_bad_file(file_.path(), "the header says " + described,
+                       "no file is so large; download the file again");
+    }
+    if (bytes == 0)
+      throw_bad_file(file_.path(), "the header says " + described,
+                     of_images ? "at least one image with at least one pixel" : "at least one label");
+    array.bytes = read_rest(bytes, described);
+    return array;
+  }
+
+ private:
   /// Big-endian, as all numbers of the header.
   uint32_t read_number() {
     uint8_t bytes[4];
     if (file_.read(bytes, 4) != 4)
-      bad_file(file_.path(), "the file ends within its header", "an IDX file; download it again");
+      throw_bad_file(file_.path(), "the file ends within its header", "an IDX file; download it again");
     return uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 | bytes[3];
   }
 
-  void expect_magic(uint32_t expected, std::string_view content) {
-    const uint32_t magic = read_number();
-    if (magic == expected) return;
-    const std::string found = magic == image_magic   ? "2051: these are images"
-                              : magic == label_magic ? "2049: these are labels"
-                                                     : fmt::to_string(magic);
-    bad_file(file_.path(), fmt::format("the file begins with the number {}", found),
-             fmt::format("an IDX file of {} begins with {}", content, expected));
-  }
-
   /// The rest of the file, which must have `size` bytes exactly.
-  std::vector<uint8_t> read_rest(int64_t size, const std::string& described) {
+  std::vector<std::byte> read_rest(int64_t size, const std::string& described) {
     // The header may be wrong: memory grows with what is really there.
-    std::vector<uint8_t> bytes;
+    std::vector<std::byte> bytes;
     int64_t got = 0;
     while (got < size) {
       const int64_t want = std::min(size - got, std::max<int64_t>(got, 1 << 20));
@@ -58,112 +109,108 @@ class IdxReader {
       if (part < want) break;
     }
     if (got < size)
-      bad_file(file_.path(),
-               fmt::format("the file has {} bytes of data, its header says {} ({})", got, size, described),
-               "the file is cut off; download it again");
+      throw_bad_file(
+          file_.path(),
+          fmt::format("the file has {} bytes of data, its header says {} ({})", got, size, described),
+          "the file is cut off; download it again");
     uint8_t surplus;
     if (file_.read(&surplus, 1) != 0)
-      bad_file(file_.path(),
-               fmt::format("the file goes on after the {} bytes that its header says ({})", size, described),
-               "header and data do not belong together; download the file again");
+      throw_bad_file(
+          file_.path(),
+          fmt::format("the file goes on after the {} bytes that its header says ({})", size, described),
+          "header and data do not belong together; download the file again");
     return bytes;
   }
 
- private:
   InputFile file_;
 };
 
+/// Feature `name` of files that each have one array.
+ArrayFeature feature_of(std::string name, Shape shape, std::vector<IdxArray> arrays,
+                        const std::vector<std::string>& paths) {
+  const bool is_image = name == kImageFeature;
+  const DType dtype = is_image || !is_integer(arrays[0].type) ? DType::kFloat32 : DType::kInt32;
+  ArrayFeature result{{std::move(name), std::move(shape), dtype}, {}};
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const auto bytes = std::make_shared<const std::vector<std::byte>>(std::move(arrays[i].bytes));
+    const StoredType type = arrays[i].type;
+    const std::vector<int64_t> strides = row_major_strides(arrays[i].sizes, size_of(type));
+    result.arrays.push_back({.path = paths[i],
+                             .owner = bytes,
+                             .data = bytes->data(),
+                             .examples = arrays[i].sizes[0],
+                             .stride = strides[0],
+                             .strides = {strides.begin() + 1, strides.end()},
+                             .elements = {type, true, is_image && type == StoredType::kUint8},
+                             .bytes_in_memory = std::ssize(*bytes)});
+  }
+  return result;
+}
+
+/// The sizes of one example.
+std::vector<int64_t> sizes_of(const IdxArray& array) { return {array.sizes.begin() + 1, array.sizes.end()}; }
+
+std::string text_of(const std::vector<int64_t>& sizes) {
+  return sizes.empty() ? "one number" : fmt::format("{}", fmt::join(sizes, " x "));
+}
+
+/// Throws Error unless the files have examples of the same kind.
+void check_alike(const std::vector<IdxArray>& arrays, const std::vector<std::string>& paths,
+                 std::string_view things) {
+  for (size_t i = 1; i < arrays.size(); ++i) {
+    if (sizes_of(arrays[i]) != sizes_of(arrays[0]))
+      throw_bad_file(paths[i],
+                     fmt::format("{} of {}, but {} has {}", things, text_of(sizes_of(arrays[i])), paths[0],
+                                 text_of(sizes_of(arrays[0]))),
+                     fmt::format("{} of one size", things));
+    if (is_integer(arrays[i].type) != is_integer(arrays[0].type))
+      throw_bad_file(paths[i],
+                     fmt::format("{} of {}, but {} has {}", things, name_of(arrays[i].type), paths[0],
+                                 name_of(arrays[0].type)),
+                     fmt::format("{} of one type", things));
+  }
+}
+
 }  // namespace
 
-IdxImages read_idx_images(const std::string& path) {
-  IdxReader reader(path);
-  reader.expect_magic(image_magic, "images");
-  IdxImages images;
-  images.count = reader.read_number();
-  images.rows = reader.read_number();
-  images.cols = reader.read_number();
-  const std::string described =
-      fmt::format("{} images of {} x {} pixels", images.count, images.rows, images.cols);
-  int64_t bytes = 0;
-  const bool too_large = __builtin_mul_overflow(images.count, images.rows, &bytes) ||
-                         __builtin_mul_overflow(bytes, images.cols, &bytes);
-  if (too_large)
-    bad_file(path, "the header says " + described, "no file is so large; download the file again");
-  if (bytes == 0)
-    bad_file(path, "the header says " + described, "at least one image with at least one pixel");
-  images.pixels = reader.read_rest(bytes, described);
-  return images;
-}
-
-std::vector<uint8_t> read_idx_labels(const std::string& path) {
-  IdxReader reader(path);
-  reader.expect_magic(label_magic, "labels");
-  const int64_t count = reader.read_number();
-  if (count == 0) bad_file(path, "the header says 0 labels", "at least one label");
-  return reader.read_rest(count, fmt::format("{} labels", count));
-}
+IdxArray read_idx(const std::string& path, IdxContent content) { return IdxReader(path).read(content); }
 
 std::vector<Feature> idx_features(int64_t rows, int64_t cols) {
   return {{std::string(kImageFeature), Shape{{"rows", rows}, {"cols", cols}}, DType::kFloat32},
           {std::string(kLabelsFeature), Shape{}, DType::kInt32}};
 }
 
-IdxSource::IdxSource(const std::vector<std::string>& image_paths,
-                     const std::vector<std::string>& label_paths) {
+std::unique_ptr<ArraySource> open_idx(const std::vector<std::string>& image_paths,
+                                      const std::vector<std::string>& label_paths,
+                                      const std::vector<config::Name>& dimensions, const Mark& mark) {
   MTF_CHECK(!image_paths.empty() && image_paths.size() == label_paths.size(),
             "{} files of images, {} files of labels", image_paths.size(), label_paths.size());
-  int64_t rows = 0, cols = 0;
+  std::vector<IdxArray> images, labels;
   for (size_t i = 0; i < image_paths.size(); ++i) {
-    IdxImages images = read_idx_images(image_paths[i]);
-    std::vector<uint8_t> labels = read_idx_labels(label_paths[i]);
-    const auto label_count = static_cast<int64_t>(labels.size());
-    if (images.count != label_count)
-      bad_file(label_paths[i],
-               fmt::format("{} labels for the {} images of {}", label_count, images.count, image_paths[i]),
-               "one label for each image");
-    if (i > 0 && (images.rows != rows || images.cols != cols))
-      bad_file(image_paths[i],
-               fmt::format("images of {} x {} pixels, but {} has {} x {}", images.rows, images.cols,
-                           image_paths[0], rows, cols),
-               "images of one size");
-    rows = images.rows;
-    cols = images.cols;
-    label_files_.push_back({label_paths[i], examples()});
-    if (i == 0) {
-      pixels_ = std::move(images.pixels);
-      labels_ = std::move(labels);
-    } else {
-      pixels_.insert(pixels_.end(), images.pixels.begin(), images.pixels.end());
-      labels_.insert(labels_.end(), labels.begin(), labels.end());
-    }
+    images.push_back(read_idx(image_paths[i], IdxContent::kImages));
+    labels.push_back(read_idx(label_paths[i], IdxContent::kLabels));
+    if (images[i].sizes[0] != labels[i].sizes[0])
+      throw_bad_file(label_paths[i],
+                     fmt::format("{} labels for the {} images of {}", labels[i].sizes[0], images[i].sizes[0],
+                                 image_paths[i]),
+                     "one label for each image");
   }
-  features_ = idx_features(rows, cols);
-  for (int pixel = 0; pixel < 256; ++pixel) scaled_[pixel] = static_cast<float>(pixel) / 255.0f;
-}
-
-void IdxSource::read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const {
-  auto* image = reinterpret_cast<float*>(outputs[0]);
-  auto* label = reinterpret_cast<int32_t*>(outputs[1]);
-  const int64_t size = features_[0].shape.size();
-  for (const int64_t row : rows) {
-    MTF_CHECK(row >= 0 && row < examples(), "row {} of {}", row, examples());
-    const uint8_t* pixels = pixels_.data() + row * size;
-    image = std::transform(pixels, pixels + size, image, [this](uint8_t pixel) { return scaled_[pixel]; });
-    *label++ = labels_[row];
-  }
-}
-
-void IdxSource::check_labels(int64_t classes) const {
-  const auto bad = std::ranges::find_if(labels_, [classes](uint8_t label) { return label >= classes; });
-  if (bad == labels_.end()) return;
-  const int64_t example = bad - labels_.begin();
-  const auto file = std::find_if(label_files_.rbegin(), label_files_.rend(),
-                                 [example](const LabelFile& f) { return f.begin <= example; });
-  bad_file(
-      file->path,
-      fmt::format("label {} of example {}, but there are {} classes", *bad, example - file->begin, classes),
-      fmt::format("labels from 0 to {}, or {} classes in the model", classes - 1,
-                  *std::ranges::max_element(labels_) + 1));
+  check_alike(images, image_paths, "images");
+  check_alike(labels, label_paths, "labels");
+  const Shape shape = named_shape(sizes_of(images[0]), dimensions, mark, "the images of " + image_paths[0]);
+  const std::vector<int64_t> of_labels = sizes_of(labels[0]), of_images = sizes_of(images[0]);
+  if (of_labels.size() > of_images.size() ||
+      !std::equal(of_labels.begin(), of_labels.end(), of_images.begin()))
+    throw_bad_file(label_paths[0],
+                   fmt::format("labels of {} for images of {}", text_of(of_labels), text_of(of_images)),
+                   "one label for each image, or for each of its pixels");
+  const Shape shape_of_labels(
+      std::vector<Dimension>(shape.begin(), shape.begin() + static_cast<int64_t>(of_labels.size())));
+  std::vector<ArrayFeature> features;
+  features.push_back(feature_of(std::string(kImageFeature), shape, std::move(images), image_paths));
+  features.push_back(
+      feature_of(std::string(kLabelsFeature), shape_of_labels, std::move(labels), label_paths));
+  return std::make_unique<ArraySource>(std::move(features));
 }
 
 namespace {
@@ -174,6 +221,7 @@ struct IdxOptions final : SourceOptions {
   static constexpr bool type_required = true;
   std::vector<config::Path> images;
   std::vector<config::Path> labels;
+  std::vector<config::Name> dimensions;
 
   std::unique_ptr<Source> open(const SourceContext& context) const override {
     std::vector<Problem> missing;
@@ -184,7 +232,7 @@ struct IdxOptions final : SourceOptions {
       throw Error(ErrorKind::kData, context.mark,
                   fmt::format("{} files of images and {} of labels", of_images.size(), of_labels.size()),
                   "one file of labels for each file of images");
-    return std::make_unique<IdxSource>(of_images, of_labels);
+    return open_idx(of_images, of_labels, dimensions, context.mark);
   }
   std::vector<config::Path*> paths() override { return pointers_to({&images, &labels}); }
 };
@@ -193,6 +241,9 @@ void describe(config::Visitor& visit, IdxOptions& options) {
   visit("images", options.images, "IDX files of images, plain or .gz: a path, a list or a glob",
         config::required);
   visit("labels", options.labels, "IDX files of their labels, one for each file of images", config::required);
+  visit("dimensions", options.dimensions,
+        "names of the dimensions of an image; by default [inputs], [rows, cols], [rows, cols, channels] or "
+        "[rows, cols, depth, channels], whichever it has");
 }
 
 const config::Registration<SourceOptions, IdxOptions> idx_registration;

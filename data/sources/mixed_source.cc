@@ -49,18 +49,18 @@ MixedSource::MixedSource(std::vector<std::unique_ptr<Source>> sources, const std
   if (!weights.empty()) schedule_.emplace(weights);
 }
 
-void MixedSource::read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const {
+void MixedSource::read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const {
   constexpr size_t kMostFeatures = 16;
   const size_t count = features().size();
   MTF_CHECK(count <= kMostFeatures, "{} features", count);
-  std::array<std::byte*, kMostFeatures> output;
+  std::array<FeatureSlice, kMostFeatures> slice;
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto after = std::ranges::upper_bound(first_, rows[i]);
     MTF_CHECK(rows[i] >= 0 && after != first_.end(), "row {} of {}", rows[i], examples());
     const int64_t row = rows[i] - *(after - 1);
     for (size_t f = 0; f < count; ++f)
-      output[f] = outputs[f] + static_cast<int64_t>(i) * features()[f].bytes();
-    sources_[after - 1 - first_.begin()]->read({&row, 1}, std::span(output).first(count));
+      slice[f] = {slices[f].output + static_cast<int64_t>(i) * slices[f].bytes(features()[f]), slices[f].box};
+    sources_[after - 1 - first_.begin()]->read({&row, 1}, std::span(slice).first(count));
   }
 }
 
@@ -68,6 +68,11 @@ int64_t MixedSource::stream_example(int64_t row, std::optional<uint64_t> seed) c
   if (!schedule_) return Source::stream_example(row, seed);
   const MixtureSchedule::Turn turn = schedule_->turn(row);
   return first_[turn.source] + sources_[turn.source]->stream_example(turn.row, seed);
+}
+
+uint64_t MixedSource::example_hash(int64_t example) const {
+  const auto after = std::ranges::upper_bound(first_, example);
+  return sources_[after - 1 - first_.begin()]->example_hash(example - *(after - 1));
 }
 
 int64_t MixedSource::bytes_in_memory() const {

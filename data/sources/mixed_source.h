@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "data/source.h"
@@ -41,9 +42,13 @@ class MixedSource final : public Source {
 
   int64_t examples() const override { return first_.back(); }
   const std::vector<Feature>& features() const override { return sources_[0]->features(); }
-  void read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const override;
+  void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
   int64_t stream_example(int64_t row, std::optional<uint64_t> seed) const override;
   int64_t bytes_in_memory() const override;
+  /// Those of the first source, which the others share.
+  std::vector<std::string> class_names() const override { return sources_[0]->class_names(); }
+  std::string preparation() const override { return sources_[0]->preparation(); }
+  uint64_t example_hash(int64_t example) const override;
   void check_labels(int64_t classes) const override;
   void check_aligned(const Mark& mark) const override;
 

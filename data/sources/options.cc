@@ -74,6 +74,20 @@ void check_lengths(const TextSourceOptions& text, const DataOptions& options, co
                  "`data.filter.too_long` drop or cut, or sources without `inputs`");
 }
 
+/// Shares are above 0, and some examples are left for training.
+void check_split(const config::Named<double>& split, const config::Report& report) {
+  double sum = 0;
+  for (const auto& [name, share] : split) {
+    sum += share;
+    if (!(share > 0 && share < 1))
+      report.error("split." + name, fmt::format("`data.split.{}` is {}", name, share),
+                   "a part: above 0 and below 1");
+  }
+  if (sum >= 1)
+    report.error("split", fmt::format("the shares of `data.split` add up to {}", sum),
+                 "less than 1: the rest is for training");
+}
+
 void check_texts(const DataOptions& options, const config::Report& report) {
   check_sequence_length(options, report);
   if (!options.train) return;
@@ -86,6 +100,9 @@ void check_texts(const DataOptions& options, const config::Report& report) {
     texts = true;
     if (options.sequence_length) check_lengths(*text, options, report);
   }
+  if (texts && !options.split.empty())
+    report.error("split", "`data.split` divides tables and images, not texts",
+                 "files of their own for each of `evaluate.datasets`");
   if (texts && !options.sequence_length)
     report.error("sequence_length", "`data.sequence_length` is missing", "tokens of a row, such as 256");
   if (texts && !options.vocabulary)
@@ -133,6 +150,11 @@ std::vector<config::Path*> paths_of(EvaluationSourceOptions& options) {
 
 void describe(config::Visitor& visit, DataOptions& options) {
   visit("train", options.train, "source of the training examples, or several: a map from names to sources");
+  visit("split", options.split,
+        "parts of data.train that are held out and evaluated, by name: {dev: 0.1}; a hash of its content or "
+        "file "
+        "decides where an example belongs",
+        config::fixed_on_resume);
   visit("shuffle", options.shuffle, "a new order for each epoch; false: the order of the files");
   visit("seed", options.seed, "of the order and of synthetic examples; null: run.seed", config::non_negative,
         config::fixed_on_resume);
@@ -155,7 +177,10 @@ void describe(config::Visitor& visit, DataOptions& options) {
         "directory in which tokenised texts are kept; by default $XDG_CACHE_HOME/mtf-train or "
         "~/.cache/mtf-train; a run that adds to it removes what no run has used for 30 days",
         config::free_on_resume);
-  visit.check([&options](const config::Report& report) { check_texts(options, report); });
+  visit.check([&options](const config::Report& report) {
+    check_split(options.split, report);
+    check_texts(options, report);
+  });
 }
 
 TextSettings text_settings(const DataOptions& options, TextVocabularies vocabularies) {
@@ -171,6 +196,12 @@ TextSettings text_settings(const DataOptions& options, TextVocabularies vocabula
 }
 
 std::unique_ptr<Source> open_sources(const TrainSourceOptions& options, const SourceContext& context) {
+  SourceContext whole = context;
+  whole.split = {};
+  return open_split_sources(options, whole).train;
+}
+
+SplitSource open_split_sources(const TrainSourceOptions& options, const SourceContext& context) {
   const Mixture mixture = mixture_of(options);
   MTF_CHECK(!mixture.sources.empty(), "no source");
   std::vector<std::unique_ptr<Source>> sources;
@@ -180,13 +211,14 @@ std::unique_ptr<Source> open_sources(const TrainSourceOptions& options, const So
     if (!mixture.names.empty()) context_of_source.text.name = mixture.names[i];
     try {
       sources.push_back((*mixture.sources[i])->open(context_of_source));
+      // Names of classes, means and deviations are those of the first source.
+      if (i == 0 && context.preparation.empty()) context_of_source.preparation = sources[0]->preparation();
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kData && error.kind() != ErrorKind::kConfig) throw;
       problems.insert(problems.end(), error.problems().begin(), error.problems().end());
     }
   }
   if (!problems.empty()) throw Error(std::move(problems));
-  if (sources.size() == 1) return std::move(sources.front());
   for (const std::unique_ptr<Source>& source : sources) {
     if (source->features() == sources[0]->features()) continue;
     throw Error(ErrorKind::kData, context.mark,
@@ -195,7 +227,23 @@ std::unique_ptr<Source> open_sources(const TrainSourceOptions& options, const So
                             fmt::join(names_of(source->features()), ", ")),
                 "sources with the same features of the same sizes");
   }
-  return std::make_unique<MixedSource>(std::move(sources), completed(mixture.weights));
+  if (sources.size() == 1) return split_source(std::move(sources.front()), context.split, context.mark);
+  std::vector<std::unique_ptr<Source>> train;
+  std::vector<std::vector<std::unique_ptr<Source>>> parts(context.split.names().size());
+  for (std::unique_ptr<Source>& source : sources) {
+    SplitSource divided = split_source(std::move(source), context.split, context.mark);
+    train.push_back(std::move(divided.train));
+    for (size_t i = 0; i < parts.size(); ++i) parts[i].push_back(std::move(divided.parts[i]));
+  }
+  SplitSource result;
+  result.train = std::make_unique<MixedSource>(std::move(train), completed(mixture.weights));
+  for (std::vector<std::unique_ptr<Source>>& part : parts)
+    result.parts.push_back(std::make_unique<MixedSource>(std::move(part), std::vector<double>()));
+  return result;
+}
+
+std::string_view first_type(const TrainSourceOptions& options) {
+  return mixture_of(options).sources.front()->type();
 }
 
 bool has_texts(const TrainSourceOptions& options) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "data/source_options.h"
+#include "data/split.h"
 #include "data/text/text_options.h"
 #include "data/text/text_settings.h"
 #include "data/vocabulary/vocabulary_options.h"
@@ -51,6 +52,7 @@ std::vector<config::Path*> paths_of(EvaluationSourceOptions& options);
 /// Section `data`.
 struct DataOptions {
   std::optional<TrainSourceOptions> train;
+  config::Named<double> split;
   bool shuffle = true;
   std::optional<int64_t> seed;
   std::optional<SequenceLengthOptions> sequence_length;
@@ -72,6 +74,11 @@ TextSettings text_settings(const DataOptions& options, TextVocabularies vocabula
 /// Opens one source or several, as SourceOptions::open does; what is wrong with the files of all is one Error.
 std::unique_ptr<Source> open_sources(const TrainSourceOptions& options, const SourceContext& context);
 
+/// Opens the sources of training and the parts that `context.split` holds out of them.
+SplitSource open_split_sources(const TrainSourceOptions& options, const SourceContext& context);
+
+/// The type of the first source.
+std::string_view first_type(const TrainSourceOptions& options);
 /// True where the examples are texts, whose lengths and ids the configuration decides.
 bool has_texts(const TrainSourceOptions& options);
 /// SourceOptions::declared_features of the first source.

@@ -21,15 +21,20 @@ namespace fs = std::filesystem;
 
 constexpr size_t kKeyDigits = 32;
 
-/// True for names of the form KIND-KEY.safetensors.
+/// True for names of the form KIND-KEY.safetensors and images-KEY.pixels, and for what a process that was killed has left
+/// of the latter.
 bool is_store(std::string_view name) {
-  constexpr std::string_view suffix = ".safetensors";
-  if (!name.ends_with(suffix)) return false;
-  name.remove_suffix(suffix.size());
-  for (const std::string_view kind : {"tokens-", "rows-"}) {
-    if (!name.starts_with(kind)) continue;
-    name.remove_prefix(kind.size());
-    return name.size() == kKeyDigits && name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  struct Kind {
+    std::string_view begin, end;
+  };
+  if (const size_t partial = name.find(".pixels.partial-"); partial != std::string_view::npos)
+    name = name.substr(0, name.find(".partial-", partial));
+  for (const Kind& kind :
+       {Kind{"tokens-", ".safetensors"}, Kind{"rows-", ".safetensors"}, Kind{"images-", ".pixels"}}) {
+    if (!name.starts_with(kind.begin) || !name.ends_with(kind.end)) continue;
+    const std::string_view key =
+        name.substr(kind.begin.size(), name.size() - kind.begin.size() - kind.end.size());
+    return key.size() == kKeyDigits && key.find_first_not_of("0123456789abcdef") == std::string_view::npos;
   }
   return false;
 }
@@ -50,7 +55,7 @@ void mark_used(const std::string& path) { ::utimensat(AT_FDCWD, path.c_str(), nu
 
 std::string RemovedStores::to_string(const std::string& directory) const {
   return fmt::format("removed {} ({:.1f} MB) from {}, which no run has used for {} days",
-                     counted(count, "token store"), static_cast<double>(bytes) / 1e6, directory,
+                     counted(count, "store"), static_cast<double>(bytes) / 1e6, directory,
                      kStoresKept.count());
 }
 

@@ -21,11 +21,11 @@ struct RemovedStores {
   int64_t count = 0;
   int64_t bytes = 0;
 
-  /// Returns "removed 3 token stores (1,234.5 MB) from DIRECTORY, which no run has used for 30 days"
+  /// Returns "removed 3 stores (1,234.5 MB) from DIRECTORY, which no run has used for 30 days"
   std::string to_string(const std::string& directory) const;
 };
 
-/// Removes the old stores (tokens-KEY.safetensors and rows-KEY.safetensors) of a directory and no other file,
+/// Removes the old stores (tokens-KEY.safetensors, rows-KEY.safetensors, images-KEY.pixels) of a directory and no other file,
 /// under a lock. Processes that have one open can continue to use it. A store that cannot be removed is
 /// skipped.
 RemovedStores remove_old_stores(const std::string& directory);

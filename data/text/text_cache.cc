@@ -68,16 +68,15 @@ std::string default_cache_directory() {
   return parent + "/mtf-train";
 }
 
-void make_cache_directory(const std::string& directory) {
+void make_cache_directory(const std::string& directory, std::string_view what) {
   std::error_code error;
   fs::create_directories(directory, error);
   if (!error && ::access(directory.c_str(), W_OK) != 0)
     error = std::error_code(errno, std::generic_category());
   if (error)
-    throw Error(
-        ErrorKind::kSystem,
-        fmt::format("tokenised texts cannot be kept in {}: {}", directory, system_message(error.value())),
-        "a directory that can be written, as `data.cache`");
+    throw Error(ErrorKind::kSystem,
+                fmt::format("{} cannot be kept in {}: {}", what, directory, system_message(error.value())),
+                "a directory that can be written, as `data.cache`");
 }
 
 void write_store(const std::string& path, std::span<const StoredTensor> tensors,

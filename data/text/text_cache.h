@@ -1,4 +1,4 @@
-// The cache directory of tokenised texts, which several processes may share.
+// The cache directory of tokenised texts and decoded images, which several processes may share.
 //
 //   const std::string path = fmt::format("{}/{}.safetensors", directory, key);
 //   const Store store = open_or_build<Store>(path, [&] { build(path); }, [&] { say("waiting"); });
@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "data/text/old_stores.h"
 #include "engine/base/error.h"
@@ -22,8 +23,12 @@ namespace mtf {
 /// Returns $XDG_CACHE_HOME/mtf-train, or ~/.cache/mtf-train.
 std::string default_cache_directory();
 
-/// Creates the directory if it does not exist. Throws Error (kSystem) when it cannot be created or written.
-void make_cache_directory(const std::string& directory);
+/// What the cache keeps, for messages.
+inline constexpr std::string_view kTokenisedTexts = "tokenised texts";
+
+/// Creates the directory if it does not exist. Throws Error (kSystem) when it cannot be created or written; `what` begins
+/// the message.
+void make_cache_directory(const std::string& directory, std::string_view what = kTokenisedTexts);
 
 /// Calls write_safetensors(). Its errors are rethrown with a hint to the option `data.cache`.
 void write_store(const std::string& path, std::span<const StoredTensor> tensors,
@@ -54,9 +59,9 @@ std::optional<Store> try_open(const std::string& path) {
 /// directory must be writable only if the file does not exist.
 template <class Store>
 Store open_or_build(const std::string& path, const std::function<void()>& build,
-                    const std::function<void()>& waiting) {
+                    const std::function<void()>& waiting, std::string_view what = kTokenisedTexts) {
   if (std::optional<Store> store = try_open<Store>(path)) return std::move(*store);
-  make_cache_directory(directory_of(path));
+  make_cache_directory(directory_of(path), what);
   const FileLock lock(path + ".lock", waiting);
   if (std::optional<Store> store = try_open<Store>(path)) return std::move(*store);
   build();

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
+#include "data/split.h"
 #include "data/text/line_splitter.h"
 #include "data/text/text_options.h"
 #include "data/text/text_report.h"
@@ -40,6 +42,17 @@ struct SourceContext {
   uint64_t seed = 1;       ///< for synthetic examples
   Mark mark = {};          ///< where the source stands in the configuration
   TextSettings text = {};  ///< for sources of text
+  std::string cache = {};  ///< directory of stores; empty: default_cache_directory()
+  int threads = 2;         ///< number of threads that prepare or decode examples
+  /// Called while a source is prepared: what is done, how much of it, and of how much.
+  std::function<void(std::string_view what, int64_t done, int64_t total)> progress = {};
+  std::function<void(const std::string&)> note = {};  ///< receives lines about other events
+  /// False for data that are evaluated.
+  bool training = true;
+  /// Source::preparation() of the training data; empty while there is none, as when a run begins.
+  std::string preparation = {};
+  /// Which examples are held out; none of them has a part in what a source computes from its training examples.
+  SplitRule split = {};
 };
 
 }  // namespace mtf

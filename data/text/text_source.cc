@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
-#include <numeric>
 
 #include "data/text/text_cache.h"
 #include "engine/base/check.h"
@@ -93,17 +93,19 @@ TextSource::TextSource(std::vector<Feature> features, TokenStore tokens, RowStor
   cut_ends_ = rules.too_long == TooLong::kCut && rules.packing != Packing::kReference;
 }
 
-void TextSource::read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const {
+void TextSource::read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const {
   for (size_t s = 0; s < sides_.size(); ++s) {
-    const auto output = [&](size_t f) { return reinterpret_cast<int32_t*>(outputs[3 * s + f]); };
-    int32_t *ids = output(0), *segments = output(1), *positions = output(2);
-    const int64_t length = report_.rules.row[sides_[s]];
+    std::array<Window, 3> windows;
+    for (size_t f = 0; f < windows.size(); ++f) {
+      const FeatureSlice& slice = slices[3 * s + f];
+      const int64_t begin = slice.box ? slice.box->begin[0] : 0;
+      const int64_t count = slice.box ? slice.box->shape[0].size : report_.rules.row[sides_[s]];
+      windows[f] = {reinterpret_cast<int32_t*>(slice.output), begin, begin + count};
+    }
     for (const int64_t row : rows) {
       MTF_CHECK(row >= 0 && row < examples(), "row {} of {}", row, examples());
-      read_row(sides_[s], row, ids, segments, positions);
-      ids += length;
-      segments += length;
-      positions += length;
+      read_row(sides_[s], row, windows[0], windows[1], windows[2]);
+      for (Window& window : windows) window.output += window.end - window.begin;
     }
   }
 }
@@ -121,11 +123,17 @@ void TextSource::check_aligned(const Mark& mark) const {
   }
 }
 
-void TextSource::read_row(Side side, int64_t row, int32_t* ids, int32_t* segments, int32_t* positions) const {
+void TextSource::read_row(Side side, int64_t row, const Window& ids, const Window& segments,
+                          const Window& positions) const {
   const int32_t* const tokens = tokens_.tokens(side).data();
   const int64_t vocabulary = vocabulary_sizes_[side];
   int64_t place = 0;
   int32_t segment = 0;
+  // Gives the entries [place, place + length) of the row that are in the window the values f(0), f(1), ...
+  const auto put = [&place](const Window& window, int64_t length, const auto& f) {
+    const int64_t end = std::min(place + length, window.end);
+    for (int64_t i = std::max(place, window.begin); i < end; ++i) window.output[i - window.begin] = f(i - place);
+  };
   for (int64_t piece = rows_.first(row); piece < rows_.first(row + 1); ++piece) {
     const int32_t length = rows_.length(side, piece);
     const int32_t* const begin = tokens + rows_.begin(side, piece);
@@ -133,16 +141,16 @@ void TextSource::read_row(Side side, int64_t row, int32_t* ids, int32_t* segment
       throw Error(ErrorKind::kData, fmt::format("{} is damaged", tokens_.path()),
                   "remove it: the next run makes it again");
     }
-    std::copy_n(begin, length, ids + place);
-    std::fill_n(segments + place, length, ++segment);
-    std::iota(positions + place, positions + place + length, 0);
-    if (cut_ends_ && length == report_.rules.limit[side] &&
-        !tokens_.ends_example(side, rows_.begin(side, piece) + length))
-      ids[place + length - 1] = kEosId;
+    const bool is_cut = cut_ends_ && length == report_.rules.limit[side] &&
+                        !tokens_.ends_example(side, rows_.begin(side, piece) + length);
+    put(ids, length, [&](int64_t i) { return is_cut && i == length - 1 ? kEosId : begin[i]; });
+    ++segment;
+    put(segments, length, [&](int64_t) { return segment; });
+    put(positions, length, [](int64_t i) { return static_cast<int32_t>(i); });
     place += length;
   }
   const int64_t padding = report_.rules.row[side] - place;
-  for (int32_t* const values : {ids, segments, positions}) std::fill_n(values + place, padding, 0);
+  for (const Window& window : {ids, segments, positions}) put(window, padding, [](int64_t) { return 0; });
 }
 
 std::unique_ptr<TextSource> make_text_source(const TextSourceOptions& options, const TextSettings& settings,

@@ -28,13 +28,19 @@ class TextSource final : public Source {
 
   int64_t examples() const override { return rows_.rows(); }
   const std::vector<Feature>& features() const override { return features_; }
-  void read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const override;
+  void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
   void check_aligned(const Mark& mark) const override;
 
   const TextReport& report() const { return report_; }
 
  private:
-  void read_row(Side side, int64_t row, int32_t* ids, int32_t* segments, int32_t* positions) const;
+  /// The part of a row of one feature that is read, and where it goes.
+  struct Window {
+    int32_t* output;
+    int64_t begin, end;
+  };
+  void read_row(Side side, int64_t row, const Window& ids, const Window& segments,
+                const Window& positions) const;
 
   std::vector<Feature> features_;
   TokenStore tokens_;

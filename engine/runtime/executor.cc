@@ -42,7 +42,7 @@ class Executor::Implementation {
       input_shapes_.push_back(this->program().local_shape(id));
   }
 
-  void feed(const std::string& name, const void* data, int64_t first);
+  void feed(const std::string& name, const void* data, const Shape& part, std::span<const int64_t> begin);
   std::byte* input(const std::string& name, int64_t position) {
     MTF_CHECK(backend_.is_host(), "input `{}` is in the memory of a device", name);
     const ValueId id = program().input(name);
@@ -109,7 +109,8 @@ class Executor::Implementation {
   std::optional<NonFiniteSearch> search_;  ///< set while first_non_finite() runs
 };
 
-void Executor::Implementation::feed(const std::string& name, const void* data, int64_t first) {
+void Executor::Implementation::feed(const std::string& name, const void* data, const Shape& part,
+                                    std::span<const int64_t> begin) {
   const ValueId id = program().input(name);
   if (id == kNoValue) return;  // the program does not depend on it
   const Value& value = program().values[id];
@@ -118,10 +119,10 @@ void Executor::Implementation::feed(const std::string& name, const void* data, i
   for (int64_t copy = 0; copy < copies.size(); ++copy) {
     const int64_t position = copies.position(copy);
     begin_ = prepared_.begin(id, position);
-    if (first != 0) begin_[0] -= first;
+    for (size_t axis = 0; axis < begin.size(); ++axis) begin_[axis] -= begin[axis];
     std::byte* slice = prepared_.address(id, position);
     if (!backend_.is_host()) host_slice_.resize(static_cast<size_t>(program().local_bytes(id)));
-    copy_to_slice(value.shape, local, begin_, size_of(value.dtype), static_cast<const std::byte*>(data),
+    copy_to_slice(part, local, begin_, size_of(value.dtype), static_cast<const std::byte*>(data),
                   backend_.is_host() ? slice : host_slice_.data());
     if (!backend_.is_host()) backend_.write(slice, host_slice_.data(), program().local_bytes(id));
   }
@@ -365,7 +366,15 @@ Executor::Executor(Program program, Backend& backend, VariableStore& variables,
 Executor::~Executor() = default;
 
 void Executor::feed(const std::string& name, const void* data, int64_t first) {
-  implementation_->feed(name, data, first);
+  const ValueId id = program().input(name);
+  if (id == kNoValue) return;
+  const Shape& shape = program().values[id].shape;
+  implementation_->feed(name, data, shape, std::span(&first, shape.rank() > 0 ? 1 : 0));
+}
+
+void Executor::feed(const std::string& name, const void* data, const Shape& part,
+                    std::span<const int64_t> begin) {
+  implementation_->feed(name, data, part, begin);
 }
 
 std::byte* Executor::input(const std::string& name, int64_t position) {

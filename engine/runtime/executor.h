@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,9 @@ class Executor {
   /// Copies an input (row-major, declared order) into the slices of the positions that hold it. `data` begins
   /// at index `first` of the leading dimension and must extend to the end of the slices held here.
   void feed(const std::string& name, const void* data, int64_t first = 0);
+  /// The same where `data` has only a part of the input, `part` with its first element at the index `begin`. It
+  /// must contain the slices held here.
+  void feed(const std::string& name, const void* data, const Shape& part, std::span<const int64_t> begin);
   void feed_scalar(const std::string& name, double value);
   /// The memory of an input's slice at a position of this process, which the caller may fill instead of
   /// calling feed(). Null if the program does not depend on the input. Only for backends in host memory.

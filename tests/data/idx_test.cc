@@ -25,6 +25,15 @@ std::string idx(std::vector<uint32_t> header, const std::string& data) {
   return bytes + data;
 }
 
+IdxArray read_images(const std::string& path) { return read_idx(path, IdxContent::kImages); }
+IdxArray read_labels(const std::string& path) { return read_idx(path, IdxContent::kLabels); }
+
+std::vector<int> numbers_of(const IdxArray& array) {
+  std::vector<int> numbers;
+  for (const std::byte byte : array.bytes) numbers.push_back(std::to_integer<int>(byte));
+  return numbers;
+}
+
 class Idx : public ::testing::Test {
  protected:
   Idx() { std::filesystem::create_directories(directory_); }
@@ -50,25 +59,24 @@ class Idx : public ::testing::Test {
 
 TEST_F(Idx, ReadsPlainAndCompressedFiles) {
   for (const std::string& path : {plain("images", two_images_), compressed("images.gz", two_images_)}) {
-    const IdxImages images = read_idx_images(path);
-    EXPECT_EQ(images.count, 2);
-    EXPECT_EQ(images.rows, 1);
-    EXPECT_EQ(images.cols, 3);
-    EXPECT_THAT(images.pixels, ElementsAre(0, 51, 255, 1, 2, 3));
+    const IdxArray images = read_images(path);
+    EXPECT_EQ(images.type, StoredType::kUint8);
+    EXPECT_THAT(images.sizes, ElementsAre(2, 1, 3));
+    EXPECT_THAT(numbers_of(images), ElementsAre(0, 51, 255, 1, 2, 3));
   }
-  EXPECT_THAT(read_idx_labels(compressed("labels.gz", two_labels_)), ElementsAre(7, 2));
+  EXPECT_THAT(numbers_of(read_labels(compressed("labels.gz", two_labels_))), ElementsAre(7, 2));
 }
 
 TEST_F(Idx, SourceScalesPixelsToOne) {
-  const IdxSource source({plain("images", two_images_)}, {plain("labels", two_labels_)});
-  EXPECT_EQ(source.examples(), 2);
-  EXPECT_EQ(source.features()[0], (Feature{"image", Shape{{"rows", 1}, {"cols", 3}}, DType::kFloat32}));
-  EXPECT_EQ(source.features()[1], (Feature{"labels", Shape{}, DType::kInt32}));
+  const auto source = open_idx({plain("images", two_images_)}, {plain("labels", two_labels_)});
+  EXPECT_EQ(source->examples(), 2);
+  EXPECT_EQ(source->features()[0], (Feature{"image", Shape{{"rows", 1}, {"cols", 3}}, DType::kFloat32}));
+  EXPECT_EQ(source->features()[1], (Feature{"labels", Shape{}, DType::kInt32}));
   std::vector<float> image(9);
   std::vector<int32_t> labels(3);
   const std::vector<int64_t> rows = {1, 0, 1};
-  source.read(rows, std::vector{reinterpret_cast<std::byte*>(image.data()),
-                                reinterpret_cast<std::byte*>(labels.data())});
+  source->read(rows, std::vector<FeatureSlice>{{reinterpret_cast<std::byte*>(image.data())},
+                                               {reinterpret_cast<std::byte*>(labels.data())}});
   EXPECT_THAT(
       image, ElementsAre(1 / 255.0f, 2 / 255.0f, 3 / 255.0f, 0, 0.2f, 1, 1 / 255.0f, 2 / 255.0f, 3 / 255.0f));
   EXPECT_THAT(labels, ElementsAre(2, 7, 2));
@@ -77,42 +85,82 @@ TEST_F(Idx, SourceScalesPixelsToOne) {
 TEST_F(Idx, SeveralFilesAreJoined) {
   const std::string more_images = plain("images2", idx({2051, 1, 1, 3}, "abc"));
   const std::string more_labels = plain("labels2", idx({2049, 1}, "\x04"));
-  const IdxSource source({plain("images", two_images_), more_images},
-                         {plain("labels", two_labels_), more_labels});
-  EXPECT_EQ(source.examples(), 3);
+  const auto source =
+      open_idx({plain("images", two_images_), more_images}, {plain("labels", two_labels_), more_labels});
+  EXPECT_EQ(source->examples(), 3);
   std::vector<float> image(3);
   int32_t label = 0;
-  source.read(std::vector<int64_t>{2},
-              std::vector{reinterpret_cast<std::byte*>(image.data()), reinterpret_cast<std::byte*>(&label)});
+  source->read(std::vector<int64_t>{2},
+               std::vector<FeatureSlice>{{reinterpret_cast<std::byte*>(image.data())},
+                                         {reinterpret_cast<std::byte*>(&label)}});
   EXPECT_EQ(image[0], 'a' / 255.0f);
   EXPECT_EQ(label, 4);
 }
 
+TEST_F(Idx, FilesHaveAnyRankAndType) {
+  struct Case {
+    uint32_t type;
+    std::string number;  ///< big-endian, of -2 or 254
+    float value;
+  };
+  for (const Case& c : {Case{8, "\xfe", 254 / 255.0f}, Case{9, "\xfe", -2}, Case{11, "\xff\xfe", -2},
+                        Case{12, "\xff\xff\xff\xfe", -2}, Case{13, std::string("\xc0\0\0\0", 4), -2},
+                        Case{14, std::string("\xc0\0\0\0\0\0\0\0", 8), -2}}) {
+    const uint32_t magic = c.type << 8;
+    const std::string path = plain("f", idx({magic + 4, 1, 1, 1, 1}, c.number));
+    const auto source = open_idx({path}, {plain("l", idx({2049, 1}, "\1"))});
+    EXPECT_EQ(source->features()[0],
+              (Feature{"image", Shape{{"rows", 1}, {"cols", 1}, {"channels", 1}}, DType::kFloat32}));
+    float value = 0;
+    int32_t label = 0;
+    source->read(std::vector<int64_t>{0}, std::vector<FeatureSlice>{{reinterpret_cast<std::byte*>(&value)},
+                                                                    {reinterpret_cast<std::byte*>(&label)}});
+    EXPECT_EQ(value, c.value) << c.type;
+    EXPECT_EQ(label, 1);
+  }
+}
+
+TEST_F(Idx, DimensionsHaveTheNamesOfTheOption) {
+  const std::string images = plain("images", two_images_), labels = plain("labels", two_labels_);
+  const auto source = open_idx({images}, {labels}, {"height", "width"});
+  EXPECT_EQ(source->features()[0].shape, (Shape{{"height", 1}, {"width", 3}}));
+  EXPECT_THAT(failure([&] { open_idx({images}, {labels}, {"rows"}); }),
+              AllOf(HasSubstr("`dimensions` has 1 name (rows)"), HasSubstr("are 1 x 3")));
+  EXPECT_THAT(failure([&] { open_idx({images}, {labels}, {"rows", "rows"}); }), HasSubstr("two dimensions"));
+  EXPECT_THAT(failure([&] { open_idx({images}, {labels}, {"rows", "batch"}); }), HasSubstr("`batch`"));
+}
+
+TEST_F(Idx, EachPixelMayHaveItsLabel) {
+  const std::string images = plain("images", two_images_);
+  const std::string labels = plain("labels", idx({(12 << 8) + 3, 2, 1, 3}, std::string(24, '\0')));
+  const auto source = open_idx({images}, {labels});
+  EXPECT_EQ(source->features()[1], (Feature{"labels", Shape{{"rows", 1}, {"cols", 3}}, DType::kInt32}));
+  EXPECT_THAT(failure([&] {
+                open_idx({images}, {plain("more", idx({(8 << 8) + 2, 2, 3}, "abcdef"))});
+              }),
+              AllOf(HasSubstr("labels of 3 for images of 1 x 3"), HasSubstr("for each of its pixels")));
+}
+
 TEST_F(Idx, WrongFilesAreErrorsThatSayWhatWasFound) {
-  EXPECT_THAT(failure([&] { read_idx_images((directory_ / "absent").string()); }), HasSubstr("No such file"));
-  failure([&] { read_idx_images(directory_.string()); });
-  EXPECT_THAT(failure([&] { read_idx_images(plain("f", "")); }), HasSubstr("ends within its header"));
-  EXPECT_THAT(failure([&] { read_idx_images(plain("f", "\0\0\x08")); }), HasSubstr("ends within its header"));
-  EXPECT_THAT(failure([&] { read_idx_images(plain("f", two_labels_)); }),
+  EXPECT_THAT(failure([&] { read_images((directory_ / "absent").string()); }), HasSubstr("No such file"));
+  failure([&] { read_images(directory_.string()); });
+  EXPECT_THAT(failure([&] { read_images(plain("f", "")); }), HasSubstr("ends within its header"));
+  EXPECT_THAT(failure([&] { read_images(plain("f", "\0\0\x08")); }), HasSubstr("ends within its header"));
+  EXPECT_THAT(failure([&] { read_images(plain("f", two_labels_)); }),
               AllOf(HasSubstr((directory_ / "f").string()), HasSubstr("2049: these are labels"),
                     HasSubstr("images begins with 2051")));
-  EXPECT_THAT(failure([&] { read_idx_labels(plain("f", two_images_)); }),
-              HasSubstr("2051: these are images"));
-  EXPECT_THAT(failure([&] { read_idx_labels(plain("f", "GIF89a..")); }), HasSubstr("begins with the number"));
-  EXPECT_THAT(failure([&] { read_idx_images(plain("f", two_images_.substr(0, 20))); }),
+  EXPECT_THAT(failure([&] { read_labels(plain("f", "GIF89a..")); }), HasSubstr("begins with the number"));
+  EXPECT_THAT(failure([&] { read_images(plain("f", two_images_.substr(0, 20))); }),
               AllOf(HasSubstr("4 bytes of data"), HasSubstr("2 images of 1 x 3 pixels")));
-  EXPECT_THAT(failure([&] { read_idx_labels(plain("f", two_labels_ + "x")); }),
+  EXPECT_THAT(failure([&] { read_labels(plain("f", two_labels_ + "x")); }),
               AllOf(HasSubstr("goes on after the 2 bytes"), HasSubstr("2 labels")));
+  EXPECT_THAT(failure([&] { read_images(plain("f", idx({2051, 0, 28, 28}, ""))); }), HasSubstr("0 images"));
   EXPECT_THAT(failure([&] {
-                read_idx_images(plain("f", idx({2051, 0, 28, 28}, "")));
-              }),
-              HasSubstr("0 images"));
-  EXPECT_THAT(failure([&] {
-                read_idx_images(plain("f", idx({2051, ~0u, ~0u, ~0u}, "x")));
+                read_images(plain("f", idx({2051, ~0u, ~0u, ~0u}, "x")));
               }),
               HasSubstr("4294967295 images"));
   EXPECT_THAT(failure([&] {
-                read_idx_images(plain("f", idx({2051, ~0u, 28, 28}, "x")));
+                read_images(plain("f", idx({2051, ~0u, 28, 28}, "x")));
               }),
               HasSubstr("1 bytes of data"));
 }
@@ -122,25 +170,25 @@ TEST_F(Idx, DamagedCompressionIsAnError) {
   for (uint32_t i = 0, x = 1; i < 300000; ++i)
     pixels += static_cast<char>((x = x * 1664525 + 1013904223) >> 24);
   const std::string path = compressed("images.gz", idx({2051, 300, 10, 100}, pixels));
-  EXPECT_EQ(read_idx_images(path).pixels.size(), pixels.size());
+  EXPECT_EQ(read_images(path).bytes.size(), pixels.size());
   std::ifstream stream(path, std::ios::binary);
   const std::string bytes(std::istreambuf_iterator<char>(stream), {});
   for (const size_t length : {bytes.size() / 2, bytes.size() - 1})
-    EXPECT_THAT(failure([&] { read_idx_images(plain("cut.gz", bytes.substr(0, length))); }),
+    EXPECT_THAT(failure([&] { read_images(plain("cut.gz", bytes.substr(0, length))); }),
                 HasSubstr("cut off"));
   std::string flipped = bytes;
   flipped[bytes.size() / 2] ^= 1;
-  EXPECT_THAT(failure([&] { read_idx_images(plain("flipped.gz", flipped)); }), HasSubstr("damaged"));
+  EXPECT_THAT(failure([&] { read_images(plain("flipped.gz", flipped)); }), HasSubstr("damaged"));
 }
 
 TEST_F(Idx, ImagesAndLabelsMustBelongTogether) {
   const std::string images = plain("images", two_images_), labels = plain("labels", two_labels_);
   const std::string one_label = plain("one", idx({2049, 1}, "\1"));
-  EXPECT_THAT(failure([&] { IdxSource({images}, {one_label}); }),
+  EXPECT_THAT(failure([&] { open_idx({images}, {one_label}); }),
               AllOf(HasSubstr(one_label), HasSubstr("1 labels for the 2 images of " + images)));
   const std::string wide = plain("wide", idx({2051, 2, 2, 1}, "abcd"));
   EXPECT_THAT(failure([&] {
-                IdxSource({images, wide}, {labels, labels});
+                open_idx({images, wide}, {labels, labels});
               }),
               AllOf(HasSubstr(wide), HasSubstr("2 x 1"), HasSubstr("1 x 3")));
 }
@@ -148,22 +196,23 @@ TEST_F(Idx, ImagesAndLabelsMustBelongTogether) {
 TEST_F(Idx, LabelsOutOfRangeNameTheFileAndTheExample) {
   const std::string images = plain("images", two_images_), labels = plain("labels", two_labels_);
   const std::string high = plain("high", idx({2049, 2}, "\1\x0a"));
-  const IdxSource source({images, images}, {labels, high});
-  source.check_labels(11);
+  const auto source = open_idx({images, images}, {labels, high});
+  source->check_labels(11);
   EXPECT_THAT(
-      failure([&] { source.check_labels(10); }),
+      failure([&] { source->check_labels(10); }),
       AllOf(HasSubstr(high), HasSubstr("label 10 of example 1"), HasSubstr("11 classes in the model")));
-  EXPECT_THAT(failure([&] { source.check_labels(7); }), HasSubstr("label 7 of example 0"));
+  EXPECT_THAT(failure([&] { source->check_labels(7); }), HasSubstr("label 7 of example 0"));
 }
 
 TEST(FashionMnist, HasItsKnownSizes) {
   const std::string folder = "/usr/share/datasets/fashion-mnist/";
   ASSERT_TRUE(std::filesystem::exists(folder)) << "tools/setup.sh installs the package dataset-fashion-mnist";
-  const IdxSource source({folder + "t10k-images-idx3-ubyte.gz"}, {folder + "t10k-labels-idx1-ubyte.gz"});
-  EXPECT_EQ(source.examples(), 10000);
-  EXPECT_EQ(source.features()[0].shape, (Shape{{"rows", 28}, {"cols", 28}}));
-  source.check_labels(10);
-  EXPECT_THROW(source.check_labels(9), Error);
+  const auto source =
+      open_idx({folder + "t10k-images-idx3-ubyte.gz"}, {folder + "t10k-labels-idx1-ubyte.gz"});
+  EXPECT_EQ(source->examples(), 10000);
+  EXPECT_EQ(source->features()[0].shape, (Shape{{"rows", 28}, {"cols", 28}}));
+  source->check_labels(10);
+  EXPECT_THROW(source->check_labels(9), Error);
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ TEST(TrainingBatches, WithoutShuffleFollowTheSource) {
   EXPECT_THAT(read(stream, 1), ElementsAre(3, 4, 0));
 }
 
-TEST(BatchRows, ProcessesTogetherReadTheWholeBatch) {
+TEST(BatchPart, ProcessesTogetherReadTheWholeBatch) {
   const auto source = numbers(40);
   const TrainingBatches options{.batch_size = 8, .seed = 3};
   const BatchStream whole(source, options);
@@ -107,6 +107,81 @@ TEST(BatchRows, ProcessesTogetherReadTheWholeBatch) {
         joined.push_back(id);
     EXPECT_EQ(joined, read(whole, i));
   }
+}
+
+/// Returns a source of 10 examples of a feature [rows=3, cols=4, channels=2]: element i of example r is 100 r + i.
+std::shared_ptr<const Source> blocks() {
+  std::vector<int32_t> values;
+  for (int32_t r = 0; r < 10; ++r)
+    for (int32_t i = 0; i < 24; ++i) values.push_back(100 * r + i);
+  const auto bytes = std::as_bytes(std::span(values));
+  return std::make_shared<MemorySource>(
+      std::vector<Feature>{{"block", {{"rows", 3}, {"cols", 4}, {"channels", 2}}, DType::kInt32}},
+      std::vector<std::vector<std::byte>>{{bytes.begin(), bytes.end()}});
+}
+
+std::vector<int32_t> read_box(const Box& box, BatchPart part = {}) {
+  part.boxes["block"] = box;
+  const BatchStream stream(blocks(), EvaluationBatches{.batch_size = 4}, part);
+  Batch batch = stream.make_batch();
+  stream.read(1, batch);
+  EXPECT_EQ(batch.feature(0).size(), static_cast<size_t>(stream.local_rows() * box.shape.size() * 4));
+  const auto values = batch.values<int32_t>(0);
+  return {values.begin(), values.end()};
+}
+
+TEST(BatchPart, ABoxOfAFeatureIsAllThatIsRead) {
+  const BatchPart second{.begin = 2, .count = 1};  // example 6
+  EXPECT_THAT(read_box({{1, 1, 0}, {{"rows", 2}, {"cols", 2}, {"channels", 2}}}, second),
+              ElementsAre(610, 611, 612, 613, 618, 619, 620, 621));
+  EXPECT_THAT(read_box({{0, 0, 1}, {{"rows", 1}, {"cols", 4}, {"channels", 1}}}, second),
+              ElementsAre(601, 603, 605, 607));
+  EXPECT_THAT(read_box({{2, 0, 0}, {{"rows", 1}, {"cols", 4}, {"channels", 2}}}, second),
+              ElementsAre(616, 617, 618, 619, 620, 621, 622, 623));
+  EXPECT_THAT(read_box({{0, 3, 1}, {{"rows", 1}, {"cols", 1}, {"channels", 1}}}),
+              ElementsAre(407, 507, 607, 707));
+}
+
+TEST(BatchPart, BoxesTogetherAreTheWholeFeature) {
+  const Shape shape{{"rows", 3}, {"cols", 4}, {"channels", 2}};
+  const std::vector<int32_t> whole = read_box(Box::whole(shape));
+  for (const int64_t rows : {1, 3}) {
+    for (const int64_t cols : {1, 2, 4}) {
+      const Shape size{{"rows", rows}, {"cols", cols}, {"channels", 2}};
+      std::vector<int32_t> joined(whole.size(), -1);
+      for (int64_t r = 0; r < 3; r += rows) {
+        for (int64_t c = 0; c < 4; c += cols) {
+          const std::vector<int32_t> part = read_box({{r, c, 0}, size});
+          size_t next = 0;
+          for (int64_t example = 0; example < 4; ++example)
+            for (int64_t i = r; i < r + rows; ++i)
+              for (int64_t j = 2 * c; j < 2 * (c + cols); ++j) joined[example * 24 + i * 8 + j] = part[next++];
+        }
+      }
+      EXPECT_EQ(joined, whole) << size.to_string();
+    }
+  }
+}
+
+TEST(BatchPart, MemoryIsThatOfTheBoxes) {
+  const Box box{{0, 0, 0}, {{"rows", 1}, {"cols", 4}, {"channels", 2}}};
+  BatchPart part;
+  part.boxes["block"] = box;
+  const TrainingBatches options{.batch_size = 60};
+  EXPECT_EQ(BatchStream(blocks(), options).batch_bytes() - BatchStream(blocks(), options, part).batch_bytes(),
+            60 * 16 * 4);
+}
+
+TEST(IdentitySource, ABoxHasTheValuesOfTheWhole) {
+  const IdentitySource source(10, Dimension{"io", 6}, 3);
+  const std::vector<int64_t> rows = {7, 2};
+  std::vector<float> x(12), y(12), part(4), rest(6);
+  const auto out = [](std::vector<float>& v) { return reinterpret_cast<std::byte*>(v.data()); };
+  source.read(rows, std::vector<FeatureSlice>{{out(x)}, {out(y)}});
+  const Box middle{{1}, {{"io", 2}}}, end{{3}, {{"io", 3}}};
+  source.read(rows, std::vector<FeatureSlice>{{out(part), &middle}, {out(rest), &end}});
+  EXPECT_EQ(part, (std::vector<float>{x[1], x[2], x[7], x[8]}));
+  EXPECT_EQ(rest, (std::vector<float>{x[3], x[4], x[5], x[9], x[10], x[11]}));
 }
 
 TEST(EvaluationBatches, CountEveryExampleOnceAndFillWithWeightZero) {
@@ -183,10 +258,10 @@ class FailingSource final : public Source {
   explicit FailingSource(int fail_at) : fail_at_(fail_at) {}
   int64_t examples() const override { return 1000; }
   const std::vector<Feature>& features() const override { return features_; }
-  void read(std::span<const int64_t> rows, std::span<std::byte* const> outputs) const override {
+  void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (reads++ == fail_at_) throw Error(ErrorKind::kData, "the disk is gone");
-    std::fill_n(reinterpret_cast<int32_t*>(outputs[0]), rows.size(), 1);
+    std::fill_n(reinterpret_cast<int32_t*>(slices[0].output), rows.size(), 1);
   }
   mutable std::atomic<int> reads = 0;
 

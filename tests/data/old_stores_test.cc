@@ -62,8 +62,7 @@ TEST_F(OldStores, GoAndNothingElseDoes) {
   const RemovedStores removed = remove_old_stores(path("cache"));
   EXPECT_EQ(removed.count, 2);
   EXPECT_EQ(removed.bytes, 20);
-  EXPECT_EQ(removed.to_string("d"),
-            "removed 2 token stores (0.0 MB) from d, which no run has used for 30 days");
+  EXPECT_EQ(removed.to_string("d"), "removed 2 stores (0.0 MB) from d, which no run has used for 30 days");
   EXPECT_THAT(names(), UnorderedElementsAre("files", others[0], others[1], others[2], others[3], others[4]));
 }
 
@@ -75,7 +74,7 @@ TEST_F(OldStores, GoWhenANewOneIsMade) {
   EXPECT_THAT(notes_, IsEmpty());
   used("tokens-" + kKey + ".safetensors", kMonth + 1);
   open(other);
-  EXPECT_THAT(notes_, ElementsAre(::testing::StartsWith("removed 1 token store (")));
+  EXPECT_THAT(notes_, ElementsAre(::testing::StartsWith("removed 1 store (")));
   EXPECT_EQ(names().size(), 5u);  // two for each text, and `files`
   age_all();
   const auto rows = rows_of(*in_use, "targets");

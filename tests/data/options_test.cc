@@ -66,7 +66,7 @@ TEST(DataOptions, MistakesAreNamedAtTheirPlace) {
 }
 
 TEST(DataOptions, SourcesAndKeysThatComeLaterSaySo) {
-  for (const char* type : {"volumes", "images", "npy"})
+  for (const char* type : {"volumes", "dicom"})
     EXPECT_THAT(data_error(std::string("train: {type: ") + type + ", path: x}"),
                 AllOf(HasSubstr(type), HasSubstr("test.yaml:1:15")));
   EXPECT_THAT(data_error("augment: []"), HasSubstr("augment"));

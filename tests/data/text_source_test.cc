@@ -54,6 +54,24 @@ TEST_F(TextRows, PackedRowsNumberTheirExamples) {
   EXPECT_THAT(rows_of(*source, "targets_position"), ElementsAre(ElementsAre(0, 1, 0, 1, 2)));
 }
 
+TEST_F(TextRows, PartsOfARowAreThoseOfTheWhole) {
+  const auto source = make_text_source(text(file("t", "ab\nc\ndef\n")), settings(0, 12, Packing::kDense));
+  const int64_t row = 0;
+  for (int64_t begin = 0; begin < 12; ++begin) {
+    for (int64_t count = 1; begin + count <= 12; ++count) {
+      const Box box{{begin}, {{"length", count}}};
+      std::vector<std::vector<int32_t>> parts(3, std::vector<int32_t>(static_cast<size_t>(count)));
+      std::vector<FeatureSlice> slices;
+      for (auto& part : parts) slices.push_back({reinterpret_cast<std::byte*>(part.data()), &box});
+      source->read({&row, 1}, slices);
+      for (size_t f = 0; f < 3; ++f) {
+        const std::vector<int32_t> whole = rows_of(*source, source->features()[f].name)[0];
+        EXPECT_EQ(parts[f], std::vector<int32_t>(whole.begin() + begin, whole.begin() + begin + count));
+      }
+    }
+  }
+}
+
 TEST_F(TextRows, JoinedPairsAreTargetsAlone) {
   // Inputs and targets are joined to one text of targets: [8 7 1] + [4 1].
   ParallelOptions joined = parallel(file("en", "ab\nc\n\n"), file("de", "C\nDE\nX\n"));

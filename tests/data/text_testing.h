@@ -113,17 +113,17 @@ inline std::string example_message(const std::vector<std::pair<std::string, std:
 /// Returns feature `name` of every example, [examples, length].
 inline std::vector<std::vector<int32_t>> rows_of(const Source& source, const std::string& name) {
   std::vector<std::vector<std::byte>> buffers;
-  std::vector<std::byte*> outputs;
+  std::vector<FeatureSlice> slices;
   size_t wanted = source.features().size();
   for (size_t f = 0; f < source.features().size(); ++f) {
     buffers.emplace_back(source.features()[f].bytes());
-    outputs.push_back(buffers.back().data());
+    slices.push_back({buffers.back().data()});
     if (source.features()[f].name == name) wanted = f;
   }
   EXPECT_LT(wanted, source.features().size()) << name;
   std::vector<std::vector<int32_t>> rows;
   for (int64_t row = 0; row < source.examples() && wanted < buffers.size(); ++row) {
-    source.read({&row, 1}, outputs);
+    source.read({&row, 1}, slices);
     const auto* values = reinterpret_cast<const int32_t*>(buffers[wanted].data());
     rows.emplace_back(values, values + source.features()[wanted].shape.size());
   }

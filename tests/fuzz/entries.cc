@@ -8,11 +8,16 @@
 namespace mtf::fuzz {
 
 std::span<const Entry> entries() {
-  static constexpr std::array<Entry, 5> kEntries = {{{"yaml", run_yaml},
-                                                     {"config", run_config},
-                                                     {"safetensors", run_safetensors},
-                                                     {"manifest", run_manifest},
-                                                     {"idx", run_idx}}};
+  static constexpr std::array<Entry, 10> kEntries = {{{"yaml", run_yaml},
+                                                      {"config", run_config},
+                                                      {"safetensors", run_safetensors},
+                                                      {"manifest", run_manifest},
+                                                      {"idx", run_idx},
+                                                      {"png", run_png},
+                                                      {"jpeg", run_jpeg},
+                                                      {"npy", run_npy},
+                                                      {"cifar", run_cifar},
+                                                      {"table", run_table}}};
   return kEntries;
 }
 

@@ -25,5 +25,10 @@ void run_config(std::string_view input);       ///< a configuration: files and a
 void run_safetensors(std::string_view input);  ///< a safetensors file
 void run_manifest(std::string_view input);     ///< manifest.json of a checkpoint
 void run_idx(std::string_view input);          ///< an IDX file of images or labels, plain or .gz
+void run_png(std::string_view input);          ///< a PNG file
+void run_jpeg(std::string_view input);         ///< a JPEG file
+void run_npy(std::string_view input);          ///< an NPY or NPZ file
+void run_cifar(std::string_view input);        ///< a binary file of CIFAR-10 or CIFAR-100
+void run_table(std::string_view input);        ///< a CSV, TSV or JSON Lines file, see table_entry.cc
 
 }  // namespace mtf::fuzz

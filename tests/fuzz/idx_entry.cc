@@ -2,8 +2,6 @@
 // here.
 #include <zlib.h>
 
-#include <array>
-
 #include "data/sources/idx.h"
 #include "engine/base/check.h"
 #include "tests/fuzz/entries.h"
@@ -13,24 +11,20 @@ namespace mtf::fuzz {
 namespace {
 
 void read_images(const std::string& path, const std::string& labels) {
-  IdxImages images;
-  if (!succeeds([&] { images = read_idx_images(path); })) return;
-  MTF_CHECK(static_cast<int64_t>(images.pixels.size()) == images.count * images.rows * images.cols,
-            "{} pixels for {} images of {} x {}", images.pixels.size(), images.count, images.rows,
-            images.cols);
   succeeds([&] {
-    const IdxSource source({path}, {labels});
-    std::vector<float> image(static_cast<size_t>(images.rows * images.cols));
-    int32_t label = 0;
-    const std::vector<int64_t> last = {source.examples() - 1};
-    source.read(last,
-                std::array{reinterpret_cast<std::byte*>(image.data()), reinterpret_cast<std::byte*>(&label)});
-    source.check_labels(1);
+    const auto source = open_idx({path}, {labels});
+    std::vector<std::vector<std::byte>> values;
+    std::vector<FeatureSlice> slices;
+    for (const Feature& feature : source->features())
+      slices.push_back({values.emplace_back(static_cast<size_t>(feature.bytes())).data()});
+    const std::vector<int64_t> last = {source->examples() - 1};
+    source->read(last, slices);
+    source->check_labels(1);
   });
 }
 
 void read_labels(const std::string& path) {
-  succeeds([&] { MTF_CHECK(!read_idx_labels(path).empty(), "no labels and no Error"); });
+  succeeds([&] { MTF_CHECK(!read_idx(path, IdxContent::kLabels).bytes.empty(), "no labels and no Error"); });
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "data/sources/held_out.h"
 #include "models/model.h"
 #include "trainer/config/config_check.h"
 #include "trainer/config/config_mesh.h"
@@ -111,6 +112,14 @@ static void complete_evaluation_infer(Config& config) {
   if (missing("batch_size")) infer.batch_size = config.infer.batch_size;
 }
 
+/// What `data.split` holds out is evaluated, also where evaluate.datasets says nothing of it.
+static void evaluate_held_out(Config& config) {
+  for (const auto& [name, share] : config.data.split) {
+    if (!config.evaluate.datasets.find(name))
+      config.evaluate.datasets.emplace_back(name, EvaluationSourceOptions{SourceChoice(kHeldOut), {}});
+  }
+}
+
 /// Which process of how many this is, as far as section `cluster` is right.
 static void find_launch(Config& config, Diagnostics& diagnostics) {
   try {
@@ -125,6 +134,7 @@ static Config typed(const Node& root, const config::Path& model_dir, Diagnostics
   Config config = config::parse<Config>(root, diagnostics, {}, {}, &configuration_keys);
   config.root = root;
   complete_evaluation_infer(config);
+  evaluate_held_out(config);
   for (std::string* file : decoding_files(config)) *file = config::expand_home(*file);
   if (config.run.model_dir.empty()) config.run.model_dir = model_dir;
   find_launch(config, diagnostics);

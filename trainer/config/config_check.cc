@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/sources/held_out.h"
 #include "engine/base/nearest.h"
 #include "trainer/config/config.h"
 #include "trainer/config/config_mesh.h"
@@ -81,6 +82,7 @@ class ConfigCheck {
     if (sound_.contains({"train", "run", "optimizer", "learning_rate"})) check_learning_rate();
     if (sound_.contains({"mesh", "devices"})) check_mesh();
     if (sound_.contains({"data"})) check_sources();
+    if (sound_.contains({"data", "evaluate"})) check_held_out();
     if (sound_.contains({"run", "trace"})) check_trace();
     if (sound_.contains({"cluster"})) check_cluster(cluster_options(config_), diagnostics_);
     if (sound_.contains({"cluster", "train"})) check_strategy(config_, diagnostics_);
@@ -227,6 +229,24 @@ class ConfigCheck {
     if (!config_.data.train && !reads_others) {
       error("data", "`data.train` is missing",
             "a map with `type`, for example idx with `images` and `labels`");
+    }
+  }
+
+  /// Data sets of type `split` are named in `data.split`, and no others are.
+  void check_held_out() {
+    std::vector<std::string> names;
+    for (const auto& [name, share] : config_.data.split) names.push_back(name);
+    for (const auto& [name, dataset] : config_.evaluate.datasets) {
+      const bool is_held_out = dataset.choice.type() == kHeldOut,
+                 is_named = config_.data.split.find(name) != nullptr;
+      if (is_held_out && !is_named)
+        error("evaluate.datasets." + name, fmt::format("`data.split` has no part `{}`", name),
+              names.empty() ? fmt::format("`data.split: {{{}: 0.1}}`", name) : did_you_mean(name, names));
+      if (!is_held_out && is_named)
+        error("evaluate.datasets." + name,
+              fmt::format("`{}` is a part of `data.split` and a source of type {}", name,
+                          dataset.choice.type()),
+              "`type: split`, or another name");
     }
   }
 

@@ -66,7 +66,7 @@ Evaluator::Evaluator(const Session& session, std::vector<EvaluationSet> sets, Pr
                      VariableStore& variables)
     : sets_(std::move(sets)),
       batch_size_(evaluate_batch_size(session.config, session.layouts)),
-      rows_(rows_of(program, hosting_of(session.config))),
+      part_(part_of(program, hosting_of(session.config))),
       executor_(std::move(program), *session.backend, variables, executor_options(session)) {
   if (std::ranges::any_of(sets_, asks_for_texts))
     text_metrics_ = std::make_unique<TextMetrics>(session, variables);
@@ -86,7 +86,7 @@ std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t 
                                               const std::function<bool()>& stop) {
   const auto start = std::chrono::steady_clock::now();
   const BatchStream stream(set.source, EvaluationBatches{.batch_size = batch_size_, .limit = set.limit},
-                           rows_);
+                           part_);
   Prefetcher batches(stream);
   std::vector<RunningMetric> metrics;
   for (const std::string& name : set.metrics_of(false)) metrics.emplace_back(name);

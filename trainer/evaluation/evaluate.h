@@ -47,7 +47,7 @@ class Evaluator {
 
   std::vector<EvaluationSet> sets_;
   int64_t batch_size_;
-  BatchRows rows_;
+  BatchPart part_;
   Executor executor_;
   std::unique_ptr<TextMetrics> text_metrics_;  ///< null if no data set has metrics of decoded texts
 };

@@ -70,15 +70,15 @@ int64_t batch_size_of(const Program& program, int64_t otherwise) {
 
 /// Returns the bytes of a program's batch buffers. Evaluation data sets are read one after the other.
 int64_t batch_bytes(const Session& session, const Program& program, std::span<const EvaluationSet> sets) {
-  const BatchRows rows = rows_of(program, hosting_of(session.config));
+  const BatchPart part = part_of(program, hosting_of(session.config));
   if (!is_evaluation(program)) {
     const int64_t size = batch_size_of(program, train_batch_size(session.config, session.layouts));
-    return Prefetcher::bytes({session.train_data, TrainingBatches{.batch_size = size}, rows});
+    return Prefetcher::bytes({session.train_data, TrainingBatches{.batch_size = size}, part});
   }
   const int64_t size = batch_size_of(program, evaluate_batch_size(session.config, session.layouts));
   int64_t most = 0;
   for (const EvaluationSet& set : sets) {
-    const BatchStream stream(set.source, EvaluationBatches{.batch_size = size, .limit = set.limit}, rows);
+    const BatchStream stream(set.source, EvaluationBatches{.batch_size = size, .limit = set.limit}, part);
     most = std::max(most, Prefetcher::bytes(stream));
   }
   return most;

@@ -155,7 +155,7 @@ class SynchronousSteps final : public WorkerSteps {
     batches_.reset();
     batches_ =
         std::make_unique<Prefetcher>(BatchStream(session_.train_data, batches_from(session_, state.next_row),
-                                                 rows_of(executor_.program(), hosting_of(session_.config))));
+                                                 part_of(executor_.program(), hosting_of(session_.config))));
   }
   const Batch* next(RunState&) override {
     const ProfileSpan span = wait_for_data(session_);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "data/sources/held_out.h"
 #include "engine/base/nearest.h"
 #include "models/text_decoder.h"
 
@@ -67,6 +68,18 @@ bool writes_texts(const Session& session, const EvaluationSourceOptions& dataset
   return text_source(dataset.choice) && decoder != nullptr && decoder->has_encoder();
 }
 
+/// Opens the source of a data set, or takes what is held out of data.train.
+std::shared_ptr<const Source> source_of(const Session& session, const std::string& name,
+                                        const SourceChoice& choice, const Mark& mark,
+                                        Diagnostics& diagnostics) {
+  if (choice.type() != kHeldOut) return open_source(session, choice, mark, diagnostics);
+  const auto part = session.held_out.find(name);
+  if (part != session.held_out.end()) return part->second;
+  // Modes that read no examples know the features alone.
+  if (!session.train_data) return nullptr;
+  return std::make_shared<DeclaredSource>(session.train_data->features());
+}
+
 /// Returns the model's metrics that are measured by default.
 std::vector<std::string> default_metrics(const Model& model) {
   std::vector<std::string> names = model.metrics();
@@ -111,7 +124,7 @@ std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnost
   for (EvaluationSet& set : declared_evaluation_sets(session, diagnostics)) {
     const Mark mark = config.mark("evaluate.datasets." + set.name);
     const EvaluationSourceOptions& dataset = *config.evaluate.datasets.find(set.name);
-    set.source = open_source(session, dataset.choice, mark, diagnostics);
+    set.source = source_of(session, set.name, dataset.choice, mark, diagnostics);
     if (!session.model || !set.source) continue;
     if (!session.train_data && config.run.mode != RunMode::kEvaluate) continue;
     if (writes_texts(session, dataset) && session.vocabularies.targets && !set.metrics_of(true).empty()) {

@@ -192,6 +192,18 @@ void write_config(const Config& config, int64_t step, const std::string& trained
   if (there != text) write_whole(path, text);
 }
 
+std::string stored_preparation(const Config& config) {
+  std::error_code ignored;
+  const bool begins = !fs::exists(in_model_dir(config, "checkpoints"), ignored);
+  if (config.run.mode == RunMode::kTrain && begins) return {};
+  return read_text(in_model_dir(config, std::string(kPreparationFile)));
+}
+
+void write_preparation(const Config& config, const std::string& preparation) {
+  const std::string path = in_model_dir(config, std::string(kPreparationFile));
+  if (!preparation.empty() && read_text(path) != preparation) write_whole(path, preparation);
+}
+
 std::optional<Error> model_dir_error(const Config& config, const HeldDirectory& held) {
   const std::string change = held.change();
   if (change.empty()) return std::nullopt;

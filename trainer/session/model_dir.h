@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "engine/base/file.h"
 #include "engine/comm/process/process_group.h"
@@ -48,6 +49,14 @@ void check_model_dir_is_shared(const Config& config, ProcessGroup& processes);
 /// config.step-N.yaml, N = `step`. An existing config.step-N.yaml is kept, since nothing that was trained
 /// after it remains. Throws Error (kSystem).
 void write_config(const Config& config, int64_t step, const std::string& trained_with);
+
+/// The file of what the data of a run have in common: Source::preparation() of its training data.
+inline constexpr std::string_view kPreparationFile = "data.json";
+/// Returns the content of that file in run.model_dir; empty where there is none, or when a run begins that has no
+/// checkpoint yet.
+std::string stored_preparation(const Config& config);
+/// Writes the file, unless `preparation` is empty. Throws Error (kSystem).
+void write_preparation(const Config& config, const std::string& preparation);
 
 /// Returns an Error (kSystem) if run.model_dir no longer leads to `held`, the directory of the run.
 std::optional<Error> model_dir_error(const Config& config, const HeldDirectory& held);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/base/hash.h"
 #include "trainer/session/vocabulary_check.h"
 
 namespace mtf {
@@ -42,6 +43,11 @@ Fields fields_of_run(const Session& session, const std::vector<const Program*>& 
   add_values(config::dump(resolved(session.config)), "", all);
   if (session.train_data && session.config.data.train)
     all.emplace_back("examples of data.train", fmt::to_string(session.train_data->examples()));
+  for (const auto& [name, part] : session.held_out)
+    all.emplace_back(fmt::format("examples of data.train held out for {}", name),
+                     fmt::to_string(part->examples()));
+  if (!session.preparation.empty())
+    all.emplace_back("classes and means of data.train", hash128_hex(session.preparation));
   for (const auto& [name, hash] : fingerprints(session.vocabularies))
     all.emplace_back(name + " of data.vocabulary", hash);
   all.insert(all.end(), fields.begin(), fields.end());

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "data/sources/held_out.h"
 #include "data/vocabulary/train_vocabulary.h"
 #include "engine/base/nearest.h"
 #include "engine/runtime/collective_scratch.h"
@@ -14,6 +15,7 @@
 #include "models/model.h"
 #include "trainer/config/devices.h"
 #include "trainer/report/progress.h"
+#include "trainer/session/model_dir.h"
 
 namespace mtf {
 namespace {
@@ -33,9 +35,14 @@ void collect_errors(const Build& build, Diagnostics& diagnostics) {
   }
 }
 
-/// Shows the progress of preparing a source of text and, for training, the report on its texts.
-void show_progress(TextSettings& settings) {
+/// Shows the progress of preparing a source and, for training, the report on its texts.
+void show_progress(SourceContext& context) {
+  TextSettings& settings = context.text;
   const auto progress = std::make_shared<Progress>(ProgressOptions{});
+  context.progress = [progress](std::string_view what, int64_t done, int64_t total) {
+    progress->update(WorkState{what, done, total});
+  };
+  context.note = [progress](const std::string& line) { progress->info(line); };
   const auto waiting = std::make_shared<bool>(false);
   settings.progress = [progress, waiting](TextStage stage, int64_t done, int64_t total) {
     if (stage == TextStage::kWait) {
@@ -53,22 +60,47 @@ void show_progress(TextSettings& settings) {
     settings.report = [progress](const TextReport& report) { progress->info(report.to_string()); };
 }
 
-template <class Options>
-std::shared_ptr<const Source> open(const Session& session, const Options& options, TextPurpose purpose,
-                                   const Mark& mark, Diagnostics& diagnostics) {
+SourceContext context_of(const Session& session, TextPurpose purpose, const Mark& mark) {
+  SourceContext context{.seed = data_seed(session.config), .mark = mark};
+  context.text = text_settings(session.config.data, session.vocabularies);
+  context.text.purpose = purpose;
+  context.threads = context.text.threads = thread_count(session.config);
+  context.cache = session.config.data.cache.text;
+  context.training = purpose == TextPurpose::kTraining;
+  context.preparation = session.preparation;
+  if (context.training) context.split = SplitRule(session.config.data.split);
+  if (session.processes->is_first()) show_progress(context);
+  return context;
+}
+
+/// Calls `open()`. False if it failed with an error of the configuration, which is added to `diagnostics`.
+template <class Open>
+bool opened(const Open& open, Diagnostics& diagnostics) {
   try {
-    SourceContext context{.seed = data_seed(session.config), .mark = mark};
-    context.text = text_settings(session.config.data, session.vocabularies);
-    context.text.purpose = purpose;
-    context.text.threads = thread_count(session.config);
-    if (session.processes->is_first()) show_progress(context.text);
-    return open_sources(options, context);
+    open();
+    return true;
   } catch (const Error& error) {
-    if (diagnostics.has_errors()) return nullptr;  // the errors of the configuration are reported first
+    if (diagnostics.has_errors()) return false;  // the errors of the configuration are reported first
     if (error.kind() != ErrorKind::kConfig) throw;
     diagnostics.add(error);
-    return nullptr;
+    return false;
   }
+}
+
+/// Opens data.train and what is held out of it.
+void open_train_sources(Session& session, Diagnostics& diagnostics) {
+  const Config& config = session.config;
+  session.preparation = stored_preparation(config);
+  opened(
+      [&] {
+        const SourceContext context = context_of(session, TextPurpose::kTraining, config.mark("data.train"));
+        SplitSource sources = open_split_sources(*config.data.train, context);
+        session.train_data = std::move(sources.train);
+        for (size_t i = 0; i < sources.parts.size(); ++i)
+          session.held_out[context.split.names()[i]] = std::move(sources.parts[i]);
+        session.preparation = session.train_data->preparation();
+      },
+      diagnostics);
 }
 
 void make_model_of(Session& session, Diagnostics& diagnostics) {
@@ -131,6 +163,12 @@ void open_vocabularies(Session& session, const BeforeTexts& before_texts, Diagno
       read_vocabularies(*config.data.vocabulary, config.run.model_dir.text, config.mark("data.vocabulary"));
 }
 
+/// True where an evaluation needs a part of data.train.
+bool evaluates_held_out(const Config& config) {
+  return std::ranges::any_of(config.evaluate.datasets,
+                             [](const auto& dataset) { return dataset.second.choice.type() == kHeldOut; });
+}
+
 /// Returns the features of the model, without examples, for modes that read texts from other files.
 std::shared_ptr<const Source> declared_texts(const Session& session) {
   std::vector<Feature> features;
@@ -150,14 +188,16 @@ void open_training_data(Session& session, const BeforeTexts& before_texts, Diagn
   }
   if (!looks_at_examples(config) && config.data.train) {
     session.train_data = declared_source(config, *config.data.train);
-    const bool brings_examples = config.run.mode == RunMode::kTrace && !has_texts(*config.data.train);
+    const bool brings_examples =
+        config.run.mode == RunMode::kTrace && first_type(*config.data.train) == "idx";
     if (session.train_data || brings_examples) return;
   }
   open_vocabularies(session, before_texts, diagnostics);
-  if (config.run.mode == RunMode::kEvaluate) return;
+  if (config.run.mode == RunMode::kEvaluate) session.preparation = stored_preparation(config);
+  if (config.run.mode == RunMode::kEvaluate && !evaluates_held_out(config)) return;
   if (!config.data.train) return;
-  session.train_data =
-      open(session, *config.data.train, TextPurpose::kTraining, config.mark("data.train"), diagnostics);
+  open_train_sources(session, diagnostics);
+  if (config.run.mode == RunMode::kEvaluate) session.train_data.reset();
 }
 
 /// True if the layout splits `evaluate.batch_size` evenly; otherwise reports an error that names this key.
@@ -234,7 +274,7 @@ Session open_session(const std::vector<std::string>& files, const std::vector<st
 
 Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Diagnostics& diagnostics,
                      const BeforeTexts& before_texts) {
-  Session session{std::move(config), std::move(processes), {}, nullptr, nullptr, {}, {}, nullptr};
+  Session session{std::move(config), std::move(processes), {}, nullptr, nullptr, {}, {}, nullptr, {}, {}};
   collect_errors(
       [&] { set_instruction_set(chosen_instruction_set(session.config, available_instruction_sets())); },
       diagnostics);
@@ -255,7 +295,10 @@ std::shared_ptr<const Source> open_source(const Session& session, const SourceCh
   if (!looks_at_examples(session.config) && text_source(options)) {
     return declared_source(session.config, options);
   }
-  return open(session, options, TextPurpose::kEvaluation, mark, diagnostics);
+  std::shared_ptr<const Source> source;
+  opened([&] { source = open_sources(options, context_of(session, TextPurpose::kEvaluation, mark)); },
+         diagnostics);
+  return source;
 }
 
 std::optional<TrainStep> build_step(const Session& session, const TrainStepOptions& options,

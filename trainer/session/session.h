@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,9 @@ struct Session {
   /// The training data; null if they have errors, which were reported. In modes that do not train it has only
   /// the features of the examples that are evaluated or traced, and is null until these are known.
   std::shared_ptr<const Source> train_data;
+  /// What `data.split` holds out of data.train, by name; empty in modes that read neither.
+  std::map<std::string, std::shared_ptr<const Source>> held_out = {};
+  std::string preparation = {};               ///< Source::preparation() of the training data
   std::shared_ptr<Profile> profile = {};      ///< null if the run is not profiled
   CollectiveBackend collective_backend = {};  ///< set by check_same_run()
 };

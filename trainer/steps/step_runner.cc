@@ -17,7 +17,7 @@ class LocalSteps final : public StepRunner {
     batches_.reset();
     batches_ =
         std::make_unique<Prefetcher>(BatchStream(session_.train_data, batches_from(session_, state.next_row),
-                                                 rows_of(executor_.program(), hosting_of(session_.config))));
+                                                 part_of(executor_.program(), hosting_of(session_.config))));
   }
 
   const Batch* next(RunState&) override {

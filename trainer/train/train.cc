@@ -175,6 +175,7 @@ Trainer::Trainer(const Session& session, TrainPlan plan)
   }
   if (session.processes->is_first()) {
     write_config(config_, state_.step, plan_.continuation ? plan_.continuation->trained_with : std::string());
+    write_preparation(config_, session_.preparation);
   }
   log_.emplace(config_, state_, session.processes->rank());
   checkpoints_.emplace(session_, variables_, state_);

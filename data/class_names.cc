@@ -1,0 +1,63 @@
+#include "data/class_names.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "engine/base/error.h"
+#include "engine/base/json.h"
+#include "engine/base/nearest.h"
+#include "engine/base/printable.h"
+
+namespace mtf {
+
+ClassNames::ClassNames(std::vector<std::string> names, const std::string& place) : names_(std::move(names)) {
+  for (size_t i = 0; i < names_.size(); ++i) {
+    if (names_[i].empty())
+      throw Error(ErrorKind::kData, fmt::format("{}: class {} has no name", place, i),
+                  "a name for each class");
+    if (!numbers_.emplace(names_[i], static_cast<int32_t>(i)).second)
+      throw Error(ErrorKind::kData, fmt::format("{}: class `{}` is there twice", place, printable(names_[i])),
+                  "each class once");
+  }
+}
+
+std::optional<int32_t> ClassNames::find(const std::string& name) const {
+  const auto found = numbers_.find(name);
+  return found == numbers_.end() ? std::nullopt : std::optional(found->second);
+}
+
+int32_t ClassNames::number(const std::string& name, const std::string& place) const {
+  if (const std::optional<int32_t> found = find(name)) return *found;
+  throw Error(ErrorKind::kData, fmt::format("{}: there is no class `{}`", place, printable(name)),
+              did_you_mean(name, names_));
+}
+
+std::optional<int32_t> class_number(std::string_view text) {
+  int32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+std::optional<std::vector<std::string>> prepared_names(const std::string& preparation,
+                                                       const std::string& key) {
+  if (preparation.empty()) return std::nullopt;
+  try {
+    const nlohmann::json json = parse_json(preparation, [](const std::string&) {});
+    if (!json.contains(key)) return std::nullopt;
+    return json.at(key).get<std::vector<std::string>>();
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ErrorKind::kData, fmt::format("data.json of the run is damaged: {}", message_of(error)),
+                "the file that the run has written");
+  }
+}
+
+std::string preparation_of(const std::vector<std::string>& class_names) {
+  if (class_names.empty()) return {};
+  return nlohmann::json{{"classes", class_names}}.dump(1, ' ', false,
+                                                       nlohmann::json::error_handler_t::replace) +
+         "\n";
+}
+
+}  // namespace mtf

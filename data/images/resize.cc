@@ -1,0 +1,169 @@
+#include "data/images/resize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace mtf {
+
+config::EnumNames enum_names(ResizeRule) {
+  return {{"stretch", ResizeRule::kStretch}, {"crop", ResizeRule::kCrop}, {"pad", ResizeRule::kPad}};
+}
+
+namespace {
+
+/// Weights are whole numbers of 2^-22, so that sums of products with bytes fit into 32 bits.
+constexpr int kPrecisionBits = 32 - 8 - 2;
+
+/// A range of indices, in general not from one whole number to another.
+struct Range {
+  double begin, end;
+};
+
+/// For each index of the result, the weights of some neighbouring indices of the input.
+struct Filter {
+  struct Taps {
+    int64_t begin;  ///< the first index of the input
+    int64_t count;
+    int64_t weights;  ///< index of its first weight
+  };
+  std::vector<Taps> taps;
+  std::vector<int32_t> weights;
+
+  int64_t input_begin() const { return taps.front().begin; }
+  int64_t input_end() const { return taps.back().begin + taps.back().count; }
+};
+
+Filter triangle(int64_t size, const Range& from, int64_t result_size) {
+  Filter filter;
+  const double scale = (from.end - from.begin) / static_cast<double>(result_size),
+               width = std::max(scale, 1.0);
+  for (int64_t i = 0; i < result_size; ++i) {
+    const double center = from.begin + (static_cast<double>(i) + 0.5) * scale;
+    const auto begin = std::max<int64_t>(0, static_cast<int64_t>(center - width + 0.5));
+    const auto end = std::min<int64_t>(size, static_cast<int64_t>(center + width + 0.5));
+    std::vector<double> weights;
+    double sum = 0;
+    for (int64_t x = begin; x < end; ++x) {
+      const double distance = std::abs((static_cast<double>(x) - center + 0.5) / width);
+      weights.push_back(std::max(0.0, 1 - distance));
+      sum += weights.back();
+    }
+    filter.taps.push_back({begin, end - begin, std::ssize(filter.weights)});
+    for (const double weight : weights) {
+      const double normal = sum == 0 ? 0 : weight / sum;
+      filter.weights.push_back(static_cast<int32_t>(0.5 + normal * (1 << kPrecisionBits)));
+    }
+  }
+  return filter;
+}
+
+uint8_t rounded(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> kPrecisionBits, 0, 255)); }
+
+constexpr int32_t kHalf = 1 << (kPrecisionBits - 1);
+
+template <int channels>
+void filter_row(const uint8_t* from, const Filter& filter, uint8_t* output) {
+  for (const Filter::Taps& taps : filter.taps) {
+    int32_t sums[channels];
+    std::fill_n(sums, channels, kHalf);
+    const uint8_t* pixel = from + taps.begin * channels;
+    const int32_t* weights = filter.weights.data() + taps.weights;
+    for (int64_t i = 0; i < taps.count; ++i, pixel += channels)
+      for (int channel = 0; channel < channels; ++channel) sums[channel] += pixel[channel] * weights[i];
+    for (int channel = 0; channel < channels; ++channel) *output++ = rounded(sums[channel]);
+  }
+}
+
+/// Rows first_row .. first_row + rows of `image` with other columns.
+Image filter_cols(const Image& image, const Filter& filter, int64_t first_row, int64_t rows) {
+  Image result{rows, std::ssize(filter.taps), image.channels, {}};
+  result.pixels.resize(static_cast<size_t>(result.rows * result.cols * result.channels));
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto filter_channels = image.channels == 1 ? filter_row<1> : filter_row<3>;
+    filter_channels(image.row(first_row + r), filter, result.row(r));
+  }
+  return result;
+}
+
+/// `image` holds the rows of the input from `first_row` on.
+Image filter_rows(const Image& image, const Filter& filter, int64_t first_row) {
+  Image result{std::ssize(filter.taps), image.cols, image.channels, {}};
+  const int64_t width = image.cols * image.channels;
+  result.pixels.resize(static_cast<size_t>(result.rows * width));
+  std::vector<int32_t> sums(static_cast<size_t>(width));
+  for (int64_t r = 0; r < result.rows; ++r) {
+    const Filter::Taps& taps = filter.taps[static_cast<size_t>(r)];
+    std::ranges::fill(sums, kHalf);
+    for (int64_t i = 0; i < taps.count; ++i) {
+      const uint8_t* from = image.row(taps.begin + i - first_row);
+      const int32_t weight = filter.weights[static_cast<size_t>(taps.weights + i)];
+      for (int64_t x = 0; x < width; ++x) sums[static_cast<size_t>(x)] += from[x] * weight;
+    }
+    std::ranges::transform(sums, result.row(r), rounded);
+  }
+  return result;
+}
+
+/// Scales a part of the image.
+Image scaled(const Image& image, const Range& of_rows, const Range& of_cols, int64_t rows, int64_t cols) {
+  const auto is_whole = [](const Range& range, int64_t size, int64_t result) {
+    return range.begin == 0 && range.end == static_cast<double>(size) && size == result;
+  };
+  const bool same_rows = is_whole(of_rows, image.rows, rows), same_cols = is_whole(of_cols, image.cols, cols);
+  if (same_rows && same_cols) return image;
+  const Filter vertical = triangle(image.rows, of_rows, rows);
+  const int64_t first = same_rows ? 0 : vertical.input_begin();
+  const int64_t count = same_rows ? image.rows : vertical.input_end() - first;
+  if (same_cols) return filter_rows(image, vertical, 0);
+  const Image narrow = filter_cols(image, triangle(image.cols, of_cols, cols), first, count);
+  return same_rows ? narrow : filter_rows(narrow, vertical, first);
+}
+
+Range whole(int64_t size) { return {0, static_cast<double>(size)}; }
+
+Image cropped(const Image& image, int64_t rows, int64_t cols) {
+  Range of_rows = whole(image.rows), of_cols = whole(image.cols);
+  const double height = of_rows.end, width = of_cols.end;
+  const double aspect = static_cast<double>(cols) / static_cast<double>(rows);
+  if (image.cols * rows > image.rows * cols) {
+    const double cut = (width - height * aspect) / 2;
+    of_cols = {cut, width - cut};
+  } else if (image.cols * rows < image.rows * cols) {
+    const double cut = (height - width / aspect) / 2;
+    of_rows = {cut, height - cut};
+  }
+  return scaled(image, of_rows, of_cols, rows, cols);
+}
+
+Image padded(const Image& image, int64_t rows, int64_t cols) {
+  const auto part = [](int64_t size, int64_t of, int64_t other) {
+    return std::max<int64_t>(1, (2 * size * of + other) / (2 * other));  // rounded
+  };
+  const bool is_wide = image.cols * rows > image.rows * cols;
+  const int64_t inner_rows = is_wide ? std::min(rows, part(cols, image.rows, image.cols)) : rows;
+  const int64_t inner_cols = is_wide ? cols : std::min(cols, part(rows, image.cols, image.rows));
+  const Image inner = scaled(image, whole(image.rows), whole(image.cols), inner_rows, inner_cols);
+  Image result{rows, cols, image.channels,
+               std::vector<uint8_t>(static_cast<size_t>(rows * cols * image.channels))};
+  const int64_t top = (rows - inner_rows) / 2, left = (cols - inner_cols) / 2;
+  for (int64_t r = 0; r < inner_rows; ++r)
+    std::copy_n(inner.row(r), inner_cols * image.channels, result.row(top + r) + left * image.channels);
+  return result;
+}
+
+}  // namespace
+
+Image resized(const Image& image, int64_t rows, int64_t cols, ResizeRule rule) {
+  switch (rule) {
+    case ResizeRule::kCrop:
+      return cropped(image, rows, cols);
+    case ResizeRule::kPad:
+      return padded(image, rows, cols);
+    case ResizeRule::kStretch:
+      break;
+  }
+  return scaled(image, whole(image.rows), whole(image.cols), rows, cols);
+}
+
+}  // namespace mtf

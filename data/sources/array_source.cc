@@ -1,0 +1,157 @@
+#include "data/sources/array_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "engine/base/check.h"
+#include "engine/base/error.h"
+
+namespace mtf {
+namespace {
+
+bool is_row_major(const Shape& shape, const ExampleArray& array) {
+  int64_t stride = size_of(array.elements.type);
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    if (array.strides[axis] != stride && shape[axis].size > 1) return false;
+    stride *= shape[axis].size;
+  }
+  return true;
+}
+
+/// Converts a box of an array whose dimensions lie in any order; false when a number does not fit.
+bool read_strided(const Feature& feature, const Box* box, const ExampleArray& array, const std::byte* value,
+                  std::byte* output) {
+  bool fits = true;
+  const auto width = static_cast<int64_t>(size_of(feature.dtype));
+  for_each_run(feature.shape, box, [&](int64_t first, int64_t count) {
+    const int last = feature.shape.rank() - 1;
+    const int64_t row = feature.shape[last].size;
+    for (int64_t done = 0; done < count;) {
+      const int64_t at = (first + done) % row, part = std::min(count - done, row - at);
+      const std::byte* from = value + at * array.strides[last];
+      int64_t rest = (first + done) / row;
+      for (int axis = last - 1; axis >= 0; --axis) {
+        from += rest % feature.shape[axis].size * array.strides[axis];
+        rest /= feature.shape[axis].size;
+      }
+      fits &= convert_elements(array.elements, from, array.strides[last], part, feature.dtype, output);
+      output += part * width;
+      done += part;
+    }
+  });
+  return fits;
+}
+
+bool read_row_major(const Feature& feature, const Box* box, const ExampleArray& array, const std::byte* value,
+                    std::byte* output) {
+  bool fits = true;
+  const auto width = static_cast<int64_t>(size_of(feature.dtype)), stored = size_of(array.elements.type);
+  for_each_run(feature.shape, box, [&](int64_t first, int64_t count) {
+    fits &= convert_elements(array.elements, value + first * stored, stored, count, feature.dtype, output);
+    output += count * width;
+  });
+  return fits;
+}
+
+}  // namespace
+
+std::vector<int64_t> row_major_strides(std::span<const int64_t> sizes, int64_t element_bytes) {
+  std::vector<int64_t> strides(sizes.size());
+  int64_t stride = element_bytes;
+  for (size_t axis = sizes.size(); axis-- > 0;) {
+    strides[axis] = stride;
+    stride *= sizes[axis];
+  }
+  return strides;
+}
+
+ArraySource::ArraySource(std::vector<ArrayFeature> features, std::vector<std::string> class_names)
+    : class_names_(std::move(class_names)) {
+  for (ArrayFeature& feature : features) {
+    std::vector<Part>& parts = parts_.emplace_back();
+    int64_t examples = 0;
+    for (ExampleArray& array : feature.arrays) {
+      MTF_CHECK(std::ssize(array.strides) == feature.feature.shape.rank() && array.examples >= 1,
+                "{}: {} examples, {} strides for {}", array.path, array.examples, array.strides.size(),
+                feature.feature.shape.to_string());
+      parts.push_back({examples, std::move(array)});
+      examples += parts.back().array.examples;
+    }
+    MTF_CHECK(features_.empty() || examples == examples_, "{} and {} examples", examples_, examples);
+    examples_ = examples;
+    features_.push_back(std::move(feature.feature));
+  }
+  MTF_CHECK(examples_ >= 1, "no examples");
+}
+
+const ArraySource::Part& ArraySource::part_of(size_t feature, int64_t example) const {
+  const auto after = std::ranges::upper_bound(parts_[feature], example, {}, &Part::begin);
+  return *(after - 1);
+}
+
+std::byte* ArraySource::read_example(size_t f, int64_t example, const Box* box, std::byte* output) const {
+  const Part& part = part_of(f, example);
+  const std::byte* const value = part.array.data + (example - part.begin) * part.array.stride;
+  const auto read_box = is_row_major(features_[f].shape, part.array) ? read_row_major : read_strided;
+  if (!read_box(features_[f], box, part.array, value, output))
+    throw Error(ErrorKind::kData,
+                fmt::format("{}: feature `{}` of example {} has a number that int32 does not have",
+                            part.array.path, features_[f].name, example - part.begin),
+                "whole numbers of 32 bits, or floating-point numbers");
+  const FeatureSlice slice{output, box};
+  return output + slice.bytes(features_[f]);
+}
+
+void ArraySource::read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const {
+  for (size_t f = 0; f < features_.size(); ++f) {
+    std::byte* output = slices[f].output;
+    for (const int64_t row : rows) {
+      MTF_CHECK(row >= 0 && row < examples_, "row {} of {}", row, examples_);
+      output = read_example(f, row, slices[f].box, output);
+    }
+  }
+}
+
+int64_t ArraySource::bytes_in_memory() const {
+  int64_t bytes = 0;
+  for (const std::vector<Part>& parts : parts_)
+    for (const Part& part : parts) bytes += part.array.bytes_in_memory;
+  return bytes;
+}
+
+void ArraySource::check_labels(int64_t classes) const {
+  const auto labels = std::ranges::find(features_, kLabelsFeature, &Feature::name);
+  if (labels == features_.end() || labels->dtype != DType::kInt32) return;
+  const auto f = static_cast<size_t>(labels - features_.begin());
+  std::vector<int32_t> values(static_cast<size_t>(labels->shape.size()));
+  struct Wrong {
+    const Part* part;
+    int64_t example;
+    int32_t label;
+  };
+  std::optional<Wrong> wrong;
+  int32_t most = std::numeric_limits<int32_t>::min();
+  for (int64_t example = 0; example < examples_; ++example) {
+    const Part& part = part_of(f, example);
+    read_example(f, example, nullptr, reinterpret_cast<std::byte*>(values.data()));
+    for (const int32_t label : values) {
+      most = std::max(most, label);
+      if (!wrong && (label < 0 || label >= classes)) wrong = {&part, example - part.begin, label};
+    }
+  }
+  if (wrong) throw_wrong_label(wrong->part->array.path, wrong->label, wrong->example, classes, most);
+}
+
+void throw_wrong_label(const std::string& path, int64_t label, int64_t example, int64_t classes,
+                       int64_t most) {
+  throw Error(
+      ErrorKind::kData,
+      fmt::format("{}: label {} of example {}, but there are {} classes", path, label, example, classes),
+      label < 0 ? fmt::format("labels from 0 to {}", classes - 1)
+                : fmt::format("labels from 0 to {}, or {} classes in the model", classes - 1, most + 1));
+}
+
+}  // namespace mtf

@@ -1,0 +1,66 @@
+// Images of classes: PNG and JPEG files in a folder with one subfolder for each class, or named by a list.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/images/decode.h"
+#include "data/sources/array_source.h"
+#include "data/sources/image_store.h"
+#include "data/worker_pool.h"
+
+namespace mtf {
+
+/// One example. `name` is the path within the folder, or as the list has it: the example's identity for `data.split`.
+struct LabelledImage {
+  std::string path;
+  std::string name;
+  int32_t label = 0;
+};
+
+struct ImageList {
+  std::vector<LabelledImage> images;
+  std::vector<std::string> class_names;  ///< empty: a list with numbers
+};
+
+/// Finds the images of a folder, sorted by name. The classes are its subfolders, sorted by name, or what the lines of its
+/// file classes.txt say; `known` (may be empty) are the classes of the training data, which come first. Throws Error
+/// (kData): no subfolder, a class without images, a subfolder that is no class.
+ImageList images_in_folder(const std::string& folder, const std::vector<std::string>& known);
+
+/// Reads a list: a CSV or TSV file whose records begin with the path of an image, relative to the list, and its label, a
+/// number or the name of a class. A first line of the words `path` and `label` tells which columns these are. Classes are
+/// sorted by name, unless `known` names them. Throws Error (kData) with file and line.
+ImageList images_in_list(const std::string& list, const std::vector<std::string>& known);
+
+/// Features `image` float32 [rows, cols, channels], from 0 to 1, and `labels` int32 [].
+std::vector<Feature> image_features(const ImageFormat& format);
+
+class ImageSource final : public Source {
+ public:
+  /// Without a store, read() decodes with the threads of `pool`.
+  ImageSource(ImageList list, const ImageFormat& format, std::optional<ImageStore> store,
+              std::unique_ptr<WorkerPool> pool);
+
+  int64_t examples() const override { return std::ssize(list_.images); }
+  const std::vector<Feature>& features() const override { return features_; }
+  /// Throws Error (kData) when a file cannot be decoded.
+  void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
+  std::vector<std::string> class_names() const override { return list_.class_names; }
+  uint64_t example_hash(int64_t example) const override;
+  std::string preparation() const override;
+  void check_labels(int64_t classes) const override;
+  bool has_store() const { return store_.has_value(); }
+
+ private:
+  ImageList list_;
+  ImageFormat format_;
+  std::vector<Feature> features_;
+  std::optional<ImageStore> store_;
+  std::unique_ptr<WorkerPool> pool_;
+};
+
+}  // namespace mtf

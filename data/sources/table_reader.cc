@@ -1,0 +1,165 @@
+#include "data/sources/table_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+
+#include "data/delimited.h"
+#include "data/text/line_reader.h"
+#include "data/text/text_problems.h"
+#include "engine/base/counted.h"
+#include "engine/base/error.h"
+#include "engine/base/json.h"
+#include "engine/base/printable.h"
+
+namespace mtf {
+namespace {
+
+/// A value that stands for none.
+bool is_missing(std::string_view value) {
+  constexpr std::array<std::string_view, 8> kMissing = {"", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"};
+  return std::ranges::find(kMissing, value) != kMissing.end();
+}
+
+std::string_view without_blanks(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+void check_columns(const std::vector<std::string>& columns, const std::string& place) {
+  std::set<std::string> seen;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i].empty())
+      throw Error(ErrorKind::kData, fmt::format("{}: column {} has no name", place, i + 1),
+                  "a first line with the names of the columns");
+    if (!seen.insert(columns[i]).second)
+      throw Error(ErrorKind::kData,
+                  fmt::format("{}: two columns are called `{}`", place, printable(columns[i])),
+                  "a name for each column");
+  }
+}
+
+class DelimitedTable final : public TableReader {
+ public:
+  explicit DelimitedTable(const std::string& path) : reader_(path, delimiter_of(path)) {
+    if (!reader_.next())
+      throw Error(ErrorKind::kData, fmt::format("{}: the file is empty", path),
+                  "a first line with the names of the columns, then a line for each example");
+    for (const std::string& name : reader_.fields()) columns_.emplace_back(without_blanks(name));
+    check_columns(columns_, reader_.place());
+    values_.resize(columns_.size());
+  }
+
+  const std::vector<std::string>& columns() const override { return columns_; }
+  bool next() override {
+    if (!reader_.next()) return false;
+    const std::vector<std::string>& fields = reader_.fields();
+    if (fields.size() != columns_.size())
+      throw Error(ErrorKind::kData, fmt::format("{}: {}", place(), counted(std::ssize(fields), "value")),
+                  fmt::format("{}, as the first line names columns", columns_.size()));
+    for (size_t i = 0; i < fields.size(); ++i) {
+      const std::string_view value = without_blanks(fields[i]);
+      values_[i] = is_missing(value) ? std::nullopt : std::optional<std::string>(value);
+    }
+    return true;
+  }
+  const std::vector<std::optional<std::string>>& values() const override { return values_; }
+  std::string place() const override { return reader_.place(); }
+
+ private:
+  DelimitedReader reader_;
+  std::vector<std::string> columns_;
+  std::vector<std::optional<std::string>> values_;
+};
+
+class JsonTable final : public TableReader {
+ public:
+  explicit JsonTable(const std::string& path) : lines_(path, problems_) {
+    const std::optional<nlohmann::json> first = object();
+    if (!first)
+      throw Error(ErrorKind::kData, fmt::format("{}: the file is empty", path), "an object in each line");
+    for (const auto& [key, value] : first->items()) columns_.push_back(key);
+    check_columns(columns_, place());
+    for (size_t i = 0; i < columns_.size(); ++i) index_[columns_[i]] = i;
+    take(*first);
+    is_first_ = true;
+  }
+
+  const std::vector<std::string>& columns() const override { return columns_; }
+  bool next() override {
+    if (is_first_) {
+      is_first_ = false;
+      return true;
+    }
+    const std::optional<nlohmann::json> next = object();
+    if (next) take(*next);
+    return next.has_value();
+  }
+  const std::vector<std::optional<std::string>>& values() const override { return values_; }
+  std::string place() const override { return fmt::format("{}:{}", lines_.path(), lines_.line()); }
+
+ private:
+  /// The object of the next line that is not blank.
+  std::optional<nlohmann::json> object() {
+    while (const std::optional<std::string_view> line = lines_.next()) {
+      problems_.throw_if_any();
+      if (without_blanks(*line).empty()) continue;
+      try {
+        nlohmann::json json = parse_json(*line, [this](const std::string& key) {
+          throw Error(ErrorKind::kData, fmt::format("{}: two values of `{}`", place(), printable(key)),
+                      "each key once");
+        });
+        if (json.is_object()) return json;
+        throw Error(ErrorKind::kData, fmt::format("{}: no object", place()), "{\"column\": value, ..}");
+      } catch (const nlohmann::json::exception& error) {
+        throw Error(ErrorKind::kData, fmt::format("{}: {}", place(), message_of(error)),
+                    "an object in each line: {\"column\": value, ..}");
+      }
+    }
+    problems_.throw_if_any();
+    return std::nullopt;
+  }
+
+  void take(const nlohmann::json& object) {
+    values_.assign(columns_.size(), std::nullopt);
+    for (const auto& [key, value] : object.items()) {
+      const auto column = index_.find(key);
+      if (column == index_.end())
+        throw Error(ErrorKind::kData, fmt::format("{}: a key `{}`", place(), printable(key)),
+                    "the keys of the first object");
+      if (value.is_null()) continue;
+      if (value.is_structured())
+        throw Error(ErrorKind::kData, fmt::format("{}: `{}` is a list or an object", place(), printable(key)),
+                    "a number, a text, true or false");
+      values_[column->second] = value.is_string()    ? value.get<std::string>()
+                                : value.is_boolean() ? std::string(value.get<bool>() ? "1" : "0")
+                                                     : value.dump();
+    }
+  }
+
+  TextProblems problems_;
+  LineReader lines_;
+  std::vector<std::string> columns_;
+  std::unordered_map<std::string, size_t> index_;
+  std::vector<std::optional<std::string>> values_;
+  bool is_first_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<TableReader> open_table_reader(const std::string& path) {
+  std::string_view name = path;
+  if (name.ends_with(".gz")) name.remove_suffix(3);
+  if (name.ends_with(".jsonl") || name.ends_with(".ndjson")) return std::make_unique<JsonTable>(path);
+  if (name.ends_with(".csv") || name.ends_with(".tsv")) return std::make_unique<DelimitedTable>(path);
+  throw Error(ErrorKind::kData, fmt::format("{}: the end of the name does not say what the file is", path),
+              ".csv, .tsv or .jsonl, or one of them and .gz");
+}
+
+}  // namespace mtf

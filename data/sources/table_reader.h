@@ -1,0 +1,32 @@
+// Reads the records of a CSV, TSV or JSON Lines file as texts.
+//
+//   const std::unique_ptr<TableReader> reader = open_table_reader("iris.csv");
+//   while (reader->next()) use(reader->place(), reader->columns(), reader->values());
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mtf {
+
+class TableReader {
+ public:
+  virtual ~TableReader() = default;
+
+  /// The names of the columns, each of them once.
+  virtual const std::vector<std::string>& columns() const = 0;
+  /// Reads the next record; false at the end. Throws Error (kData) with file and line.
+  virtual bool next() = 0;
+  /// The values of the record by column; nothing where a value is missing.
+  virtual const std::vector<std::optional<std::string>>& values() const = 0;
+  /// "PATH:LINE" of the record.
+  virtual std::string place() const = 0;
+};
+
+/// Opens a file by the end of its name: .csv, .tsv or .jsonl, plain or .gz. Throws Error (kData): another name, no record,
+/// a column without a name or with that of another.
+std::unique_ptr<TableReader> open_table_reader(const std::string& path);
+
+}  // namespace mtf

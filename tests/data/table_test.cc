@@ -1,0 +1,184 @@
+#include "data/sources/table.h"
+
+#include <gmock/gmock.h>
+
+#include "data/delimited.h"
+#include "tests/data/data_testing.h"
+#include "tests/support/failure.h"
+
+namespace mtf::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::FloatNear;
+using ::testing::HasSubstr;
+
+class Delimited : public FilesTest {
+ protected:
+  /// All records as "LINE:a|b".
+  std::vector<std::string> records(const std::string& text, Delimiter delimiter = Delimiter::kComma) const {
+    DelimitedReader reader(file("f.csv", text), delimiter);
+    std::vector<std::string> result;
+    while (reader.next()) {
+      std::string record = std::to_string(reader.line()) + ":";
+      for (const std::string& field : reader.fields()) record += field + "|";
+      result.push_back(record);
+    }
+    return result;
+  }
+};
+
+TEST_F(Delimited, ValuesMayStandInQuotes) {
+  EXPECT_THAT(records("a,b\n\"1,\n2\",\"say \"\"x\"\"\"\nc,\n"),
+              ElementsAre("1:a|b|", "2:1,\n2|say \"x\"|", "4:c||"));
+  EXPECT_THAT(records("\xef\xbb\xbf"
+                      "a,b\r\n\"c\",d\r\n\r\n\ne,f"),
+              ElementsAre("1:a|b|", "2:c|d|", "5:e|f|"));
+  EXPECT_THAT(records("\"a\"\tb,c\n", Delimiter::kTab), ElementsAre("1:\"a\"|b,c|"));
+  EXPECT_THAT(records(""), ElementsAre());
+  EXPECT_THAT(records("a\n\"\"\n"), ElementsAre("1:a|"));
+}
+
+TEST_F(Delimited, WrongQuotesNameTheLine) {
+  EXPECT_THAT(failure([&] { records("a,b\nc,\"d\n\n"); }),
+              AllOf(HasSubstr("f.csv:2"), HasSubstr("not closed")));
+  EXPECT_THAT(failure([&] { records("a\n\"b\"c\n"); }), AllOf(HasSubstr("f.csv:2"), HasSubstr("follows")));
+}
+
+class Table : public FilesTest {
+ protected:
+  std::string iris() const {
+    return file("iris.csv",
+                "length,width,color,species\n"
+                "1,10,red,setosa\n"
+                "3,20,blue,virginica\n"
+                "\"5\", 30 ,red,setosa\n");
+  }
+  static TableColumns columns() {
+    TableColumns columns;
+    columns.categorical = {"color"};
+    columns.labels = "species";
+    return columns;
+  }
+};
+
+TEST_F(Table, ColumnsBecomeFeatures) {
+  const auto source = open_table({iris()}, columns(), {});
+  EXPECT_EQ(source->examples(), 3);
+  ASSERT_EQ(source->features().size(), 2u);
+  EXPECT_EQ(source->features()[0], (Feature{"x", {{"inputs", 4}}, DType::kFloat32}));
+  EXPECT_EQ(source->features()[1], (Feature{"labels", {}, DType::kInt32}));
+  EXPECT_THAT(source->class_names(), ElementsAre("setosa", "virginica"));
+  EXPECT_THAT(values_of<float>(*source, "x", 0), ElementsAre(1, 10, 0, 1));
+  EXPECT_THAT(values_of<float>(*source, "x", 1), ElementsAre(3, 20, 1, 0));
+  EXPECT_THAT(values_of<float>(*source, "x", 2), ElementsAre(5, 30, 0, 1));
+  EXPECT_THAT(values_of<int32_t>(*source, "labels", 1), ElementsAre(1));
+  source->check_labels(2);
+  EXPECT_THAT(failure([&] { source->check_labels(1); }), HasSubstr("label 1 of example 1"));
+}
+
+TEST_F(Table, TargetsAreNumbers) {
+  TableColumns columns;
+  columns.inputs = {"width"};
+  columns.targets = {"length"};
+  const auto source = open_table({iris()}, columns, {});
+  EXPECT_EQ(source->features()[1], (Feature{"y", {{"targets", 1}}, DType::kFloat32}));
+  EXPECT_THAT(values_of<float>(*source, "x", 1), ElementsAre(20));
+  EXPECT_THAT(values_of<float>(*source, "y", 1), ElementsAre(3));
+}
+
+TEST_F(Table, JsonLinesAreTheSame) {
+  const std::string path = file("t.jsonl",
+                                "{\"a\": 1.5, \"b\": true, \"kind\": 2}\n\n"
+                                "{\"kind\": 0, \"b\": false, \"a\": -1e2}\r\n");
+  TableColumns columns;
+  columns.labels = "kind";
+  const auto source = open_table({path}, columns, {});
+  EXPECT_THAT(values_of<float>(*source, "x", 0), ElementsAre(1.5, 1));
+  EXPECT_THAT(values_of<float>(*source, "x", 1), ElementsAre(-100, 0));
+  EXPECT_THAT(values_of<int32_t>(*source, "labels", 0), ElementsAre(2));
+  EXPECT_TRUE(source->class_names().empty());
+  const auto refused = [&](const std::string& text) {
+    return failure([&] { open_table({file("bad.jsonl", text)}, columns, {}); }, ErrorKind::kData);
+  };
+  const std::string good = "{\"a\": 1, \"b\": 1, \"kind\": 2}\n";
+  EXPECT_THAT(refused(good + "{\"a\": 1,"), HasSubstr("bad.jsonl:2"));
+  EXPECT_THAT(refused(good + "[1]"), HasSubstr("no object"));
+  EXPECT_THAT(refused(good + "{\"a\": [1], \"b\": 1, \"kind\": 2}"), HasSubstr("list"));
+  EXPECT_THAT(refused(good + "{\"a\": 1, \"kind\": 2}"),
+              AllOf(HasSubstr("bad.jsonl:2: column `b`"), HasSubstr("missing")));
+  EXPECT_THAT(refused(good + "{\"c\": 1}"), HasSubstr("a key `c`"));
+  EXPECT_THAT(refused(good + "{\"a\": 1, \"a\": 2, \"kind\": 2}"), HasSubstr("two values of `a`"));
+  EXPECT_THAT(refused(""), HasSubstr("empty"));
+}
+
+TEST_F(Table, NormalizedInputsHaveMeanZeroAndDeviationOne) {
+  TableColumns how = columns();
+  how.normalize = true;
+  const auto train = open_table({iris()}, how, {});
+  const float part = std::sqrt(1.5f);
+  EXPECT_THAT(values_of<float>(*train, "x", 0),
+              ElementsAre(FloatNear(-part, 1e-6f), FloatNear(-part, 1e-6f), 0, 1));
+  EXPECT_THAT(values_of<float>(*train, "x", 1), ElementsAre(0, 0, 1, 0));
+  // Other data have the means, words and classes of the training data.
+  const std::string dev = file("dev.csv", "color,length,width,species\nred,3,30,virginica\n");
+  const TableContext context{.mark = {}, .preparation = train->preparation(), .counts = {}};
+  const auto source = open_table({dev}, how, context);
+  EXPECT_THAT(values_of<float>(*source, "x", 0), ElementsAre(0, FloatNear(part, 1e-6f), 0, 1));
+  EXPECT_THAT(values_of<int32_t>(*source, "labels", 0), ElementsAre(1));
+  EXPECT_EQ(source->preparation(), train->preparation());
+  EXPECT_THAT(failure([&] {
+                open_table({file("d.csv", "color,length,width,species\ngreen,3,30,virginica\n")}, how,
+                           context);
+              }),
+              AllOf(HasSubstr("d.csv:2: column `color`"), HasSubstr("no `green`")));
+  EXPECT_THAT(failure([&] {
+                open_table({file("d.csv", "color,length,width,species\nred,3,30,rose\n")}, how, context);
+              }),
+              HasSubstr("no class `rose`"));
+}
+
+TEST_F(Table, MeansAreThoseOfTheExamplesThatCount) {
+  TableColumns how;
+  how.inputs = {"width"};
+  how.targets = {"length"};
+  how.normalize = true;
+  std::vector<uint64_t> hashes;
+  const auto all = open_table({iris()}, how, {});
+  for (int64_t i = 0; i < 3; ++i) hashes.push_back(all->example_hash(i));
+  TableContext context;
+  context.counts = [&](uint64_t hash) { return hash != hashes[2]; };
+  EXPECT_THAT(values_of<float>(*open_table({iris()}, how, context), "x", 2),
+              ElementsAre(FloatNear(3, 1e-6f)));
+}
+
+TEST_F(Table, WrongValuesNameFileLineAndColumn) {
+  const auto refused = [&](const std::string& text, TableColumns how = columns()) {
+    return failure([&] { open_table({file("bad.csv", text)}, how, {}); });
+  };
+  const std::string head = "length,width,color,species\n";
+  EXPECT_THAT(refused(head + "1,x,red,setosa\n"),
+              AllOf(HasSubstr("bad.csv:2: column `width`"), HasSubstr("`x` is no number")));
+  EXPECT_THAT(refused(head + "1,,red,setosa\n"), AllOf(HasSubstr("bad.csv:2"), HasSubstr("missing")));
+  EXPECT_THAT(refused(head + "1,NA,red,setosa\n"), HasSubstr("missing"));
+  EXPECT_THAT(refused(head + "1,1e99,red,setosa\n"), HasSubstr("32 bits"));
+  EXPECT_THAT(refused(head + "1,inf,red,setosa\n"), HasSubstr("no number"));
+  EXPECT_THAT(refused(head + "1,2,red\n"), AllOf(HasSubstr("bad.csv:2: 3 values"), HasSubstr("4, as")));
+  EXPECT_THAT(refused(head), HasSubstr("no examples"));
+  EXPECT_THAT(refused(""), HasSubstr("empty"));
+  EXPECT_THAT(refused("a,a\n1,2\n"), HasSubstr("two columns"));
+  EXPECT_THAT(refused("a,\n1,2\n"), HasSubstr("column 2 has no name"));
+  TableColumns how = columns();
+  how.labels = "specie";
+  EXPECT_THAT(refused(head + "1,2,red,setosa\n", how),
+              AllOf(HasSubstr("no column `specie`"), HasSubstr("`species`")));
+  how = columns();
+  how.classes = {"setosa"};
+  EXPECT_THAT(refused(head + "1,2,red,rose\n", how), HasSubstr("no class `rose`"));
+  EXPECT_THAT(failure([&] { open_table({file("t.xls", "")}, columns(), {}); }),
+              HasSubstr(".csv, .tsv or .jsonl"));
+}
+
+}  // namespace
+}  // namespace mtf::testing
