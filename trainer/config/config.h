@@ -131,7 +131,7 @@ struct CheckpointOptions {
   InitOptions init;
 };
 
-enum class ExplainFormat { kText, kJson };
+enum class ExplainFormat { kText, kJson, kHtml };
 
 struct ExplainOptions {
   ExplainFormat format = ExplainFormat::kText;
@@ -248,7 +248,7 @@ inline config::EnumNames enum_names(OnDamage) {
 }
 inline config::EnumNames enum_names(SameWord) { return {{"same", SameWord::kSame}}; }
 inline config::EnumNames enum_names(ExplainFormat) {
-  return {{"text", ExplainFormat::kText}, {"json", ExplainFormat::kJson}};
+  return {{"text", ExplainFormat::kText}, {"json", ExplainFormat::kJson}, {"html", ExplainFormat::kHtml}};
 }
 
 /// `path` is the key `section` or one in it.

@@ -162,7 +162,10 @@ void describe(config::Visitor& visit, CheckpointOptions& options) {
 }
 
 void describe(config::Visitor& visit, ExplainOptions& options) {
-  visit("format", options.format, "form of the answer");
+  visit(
+      "format", options.format,
+      "form of the answer on standard output: text for people, json for programs, html a page with drawings "
+      "that stands alone");
   visit("tensors", options.tensors,
         "with the program: each tensor's shape and layout, each collective's bytes");
   visit("detail", options.detail, "text: with counters of each kind of operation; json has them in any case");
