@@ -179,6 +179,13 @@ void describe(config::Visitor& visit, TraceOptions& options) {
   visit("tensors", options.tensors, "patterns of further tensors to write");
 }
 
+void describe(config::Visitor& visit, ReportOptions& options) {
+  visit("output", options.output,
+        "file of the page; by default report.html in the directory of the run, of several the first");
+  visit("samples", options.samples,
+        "files with texts that the run has written (infer.output), beside the samples in its directory");
+}
+
 void describe(config::Visitor& visit, ProfileOptions& options) {
   visit("steps", options.steps,
         "so many steps of training are written as a timeline to profile.json in run.model_dir (of several "
@@ -217,6 +224,7 @@ void describe(config::Visitor& visit, Config& config) {
   visit("cluster", config.cluster, "several processes", free_on_resume);
   visit("explain", config.explain, "options of run.mode=explain", free_on_resume);
   visit("trace", config.trace, "options of run.mode=trace", free_on_resume);
+  visit("report", config.report, "a page about runs: mtf-train RUN_DIR... run.mode=report", free_on_resume);
   visit("profile", config.profile, "where the time of training goes", free_on_resume);
   visit(
       "shared_layout", config.shared_layout,

@@ -1,6 +1,6 @@
 // Curves of several series over a common axis, with values at the pointer or, by arrow keys, at the keyboard's focus.
 
-const kChart = { width: 560, height: 230, left: 58, right: 12, top: 10, bottom: 26 };
+const kChart = { height: 210, left: 54, right: 12, top: 8, bottom: 24 };
 
 /// Round numbers between two numbers, about `count` of them.
 function linearTicks(low, high, count) {
@@ -39,9 +39,9 @@ function smoothed(values, keep) {
 
 /// The values at index `i` lie between low[i] and high[i] where points stand for several steps.
 /// Returns the drawing of `series`: [{name, colour, dashes, x, mean, low, high, points}] with the options
-/// {label, log, smoothing, xText, yText, xLabel}.
+/// {label, width, log, smoothing, xText, yText, xLabel}.
 function curveChart(series, options) {
-  const { width, height, left, right, top, bottom } = kChart;
+  const { height, left, right, top, bottom } = kChart, width = options.width;
   const shown = series.map((one) => ({ ...one, drawn: options.smoothing > 0 && !one.points ? smoothed(one.mean, options.smoothing) : one.mean }));
   const usable = (value) => value !== null && value !== undefined && (!options.log || value > 0);
   let xLow = Infinity, xHigh = -Infinity, low = Infinity, high = -Infinity;
@@ -69,7 +69,7 @@ function curveChart(series, options) {
     parts.push(s("line", { x1: left, x2: width - right, y1: y(tick).toFixed(1), y2: y(tick).toFixed(1), class: "axis" }));
     parts.push(s("text", { x: left - 7, y: (y(tick) + 4).toFixed(1), "text-anchor": "end", class: "faint" }, options.yText(tick)));
   }
-  for (const tick of options.xTicks ? options.xTicks(xLow, xHigh) : linearTicks(xLow, xHigh, 5))
+  for (const tick of linearTicks(xLow, xHigh, width > 500 ? 8 : 4))
     parts.push(s("text", { x: x(tick).toFixed(1), y: height - 8, "text-anchor": "middle", class: "faint" }, options.xText(tick)));
   const clip = `clip-${++curveChart.count}`;
   parts.push(s("clipPath", { id: clip }, s("rect", { x: left - 2, y: top - 4, width: width - left - right + 4, height: height - top - bottom + 8 })));
@@ -150,8 +150,8 @@ function addCursor(chart, series, view) {
   };
   chart.addEventListener("pointermove", (event) => {
     const box = chart.getBoundingClientRect();
-    const px = ((event.clientX - box.left) / box.width) * kChart.width;
-    const share = (px - kChart.left) / (kChart.width - kChart.left - kChart.right);
+    const px = ((event.clientX - box.left) / box.width) * view.width;
+    const share = (px - kChart.left) / (view.width - kChart.left - kChart.right);
     show(view.xLow + share * (view.xHigh - view.xLow), event.clientX, event.clientY);
   });
   chart.addEventListener("pointerleave", hide);
@@ -162,6 +162,6 @@ function addCursor(chart, series, view) {
     event.preventDefault();
     const next = Math.max(0, Math.min(longest.x.length - 1, at + stride));
     const box = chart.getBoundingClientRect();
-    show(longest.x[next], box.left + (view.x(longest.x[next]) / kChart.width) * box.width, box.top + 20);
+    show(longest.x[next], box.left + (view.x(longest.x[next]) / view.width) * box.width, box.top + 20);
   });
 }
