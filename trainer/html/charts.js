@@ -70,7 +70,8 @@ function curveChart(series, options) {
     parts.push(s("text", { x: left - 7, y: (y(tick) + 4).toFixed(1), "text-anchor": "end", class: "faint" }, options.yText(tick)));
   }
   for (const tick of linearTicks(xLow, xHigh, width > 500 ? 8 : 4))
-    parts.push(s("text", { x: x(tick).toFixed(1), y: height - 8, "text-anchor": "middle", class: "faint" }, options.xText(tick)));
+    parts.push(s("text", { x: Math.min(x(tick), width - 2).toFixed(1), y: height - 8, class: "faint",
+      "text-anchor": x(tick) > width - 34 ? "end" : "middle" }, options.xText(tick)));
   const clip = `clip-${++curveChart.count}`;
   parts.push(s("clipPath", { id: clip }, s("rect", { x: left - 2, y: top - 4, width: width - left - right + 4, height: height - top - bottom + 8 })));
   const curves = s("g", { "clip-path": `url(#${clip})` });

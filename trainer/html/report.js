@@ -93,8 +93,8 @@ function interpolated(xs, ys, x) {
 }
 
 function chartCard(title, entries) {
-  const text = /_bytes$/.test(title) ? bytesText : /flops_per_second$/.test(title) ? (value) => `${flopsText(value)}/s`
-    : /per_second$/.test(title) ? (value) => withUnits(value, ["", "k", "M", "G"]) : digits;
+  const text = /_bytes$/.test(title) ? bytesText : /per_second$/.test(title) ? (value) => withUnits(value, ["", "k", "M", "G", "T", "P"])
+    : digits;
   const wide = title === "loss";
   const card = h("div", { class: wide ? "chart wide" : "chart", "data-metric": title }, h("h3", {}, title));
   const body = h("div", {});
@@ -158,7 +158,7 @@ function differenceTable() {
   if (pageData.differences.length === 0) return h("p", {}, "No key differs.");
   const cell = (row, i) => h("span", { class: row.values[i] === row.values[0] ? "code" : "code differs" }, row.values[i]);
   return makeTable([
-    { title: "key", value: (row) => row.key, cell: (row) => h("span", { class: "code" }, row.key) },
+    { title: "key", look: "key", value: (row) => row.key, cell: (row) => h("span", { class: "code" }, row.key) },
     ...runs.map((run, i) => ({ title: run.name, value: (row) => row.values[i], cell: (row) => cell(row, i) })),
   ], { rows: pageData.differences, search: pageData.differences.length > 12 ? "find a key" : null });
 }
