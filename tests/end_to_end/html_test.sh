@@ -144,6 +144,48 @@ expect_document alone 'Ein Haus' 'am See' '12'
 expect_exit 0 "$mtf_train" runs/adam/config.yaml run.mode=report
 [ -s runs/adam/report.html ] || fail "the report of a configuration is missing"
 
+# A Transformer: its explanation, and a report with the texts that its evaluations have decoded. A run that goes on
+# from an earlier step has each of them once.
+made_up_pairs 1 200 train
+made_up_pairs 2 12 dev
+cat > translate.yaml << 'END'
+data:
+  train: {type: parallel, inputs: train.en, targets: train.de}
+  vocabulary: {type: sentencepiece, size: 300}
+  sequence_length: 48
+  cache: cache
+model:
+  type: bitransformer
+  d_model: 16
+  positions: sinusoid
+  layer_defaults:
+    SelfAttention: {num_heads: 2, key_value_size: 8}
+    EncDecAttention: {num_heads: 2, key_value_size: 8}
+    DenseReluDense: {hidden_size: 32}
+  encoder: {num_layers: 1, block: [SelfAttention, DenseReluDense]}
+  decoder: {num_layers: 1, block: [SelfAttention, EncDecAttention, DenseReluDense]}
+optimizer: adam
+learning_rate: 0.01
+train: {steps: 20, batch_size: 8, log_every: 2}
+evaluate:
+  every: 10
+  infer: {method: greedy, max_length: 20}
+  datasets: {dev: {type: parallel, inputs: dev.en, targets: dev.de, metrics: [bleu, loss]}}
+checkpoint: {every: 5}
+END
+expect_exit 0 "$mtf_train" translate.yaml "${explain[@]}" mesh="rows:2;cols:2" layout="batch:rows;heads:cols;d_ff:cols"
+cp out translate.html
+open_page translate.html translate
+expect_document translate 'encoder/block_000/layer_000/SelfAttention' 'EncDecAttention' 'heads: cols' 'bitransformer'
+code=0
+MTF_FAULT=metrics.line@12 "$mtf_train" translate.yaml run.model_dir=runs/translate > out 2>&1 || code=$?
+[ "$code" = 137 ] || { cat out >&2; fail "the run was not killed"; }
+expect_exit 0 "$mtf_train" translate.yaml run.model_dir=runs/translate
+[ "$(wc -l < runs/translate/samples/texts.jsonl)" = 16 ] || fail "two evaluations have other than 8 texts each"
+expect_exit 0 "$mtf_train" runs/translate run.mode=report
+open_page runs/translate/report.html translation
+expect_document translation "$(head -1 dev.en)" "$(head -1 dev.de)" 'dev, step 20, example 0' 'data-metric="dev bleu"'
+
 # Mistakes.
 mkdir empty
 expect_exit 2 "$mtf_train" empty run.mode=report

@@ -2,7 +2,9 @@
 // line at rates that the reader gives. The page draws the numbers of explanation_json.h.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "trainer/explain/explain.h"
 

@@ -59,7 +59,7 @@ void check_run(const std::string& run) {
     throw Error(ErrorKind::kUsage, fmt::format("`{}` is no directory of a run", run));
   if (!fs::is_regular_file(in(run, "config.yaml"), ignored))
     throw Error(ErrorKind::kUsage, fmt::format("`{}` holds no run: it has no config.yaml", run),
-                "the `run.model_dir` of a run");
+                "give the `run.model_dir` of a run");
 }
 
 DatasetCurves* curves_of(RunFiles& run, const std::string& dataset) {
@@ -281,7 +281,7 @@ void check_arguments(const config::Node& root, Diagnostics& diagnostics) {
     if (entry.key == key) return;
     diagnostics.error(entry.mark,
                       fmt::format("a report of directories does not take `{}{}`", section, entry.key),
-                      "`report.output`, `report.samples`");
+                      "it takes `report.output` and `report.samples`");
   };
   for (const config::Entry& entry : root.entries()) {
     if (entry.key != "run") check("", entry, "report");
