@@ -206,7 +206,7 @@ drawPage(() => {
   addSection("collectives", "Collectives of a step", "Bytes are those that one position sends.", collectiveTables());
   addSection("repeated", "Repeated work", "Several positions compute the same here.", repeatedWork());
   addSection("tensors", "Tensors", pageData.mesh.positions > 1
-    ? "Press a tiling to enlarge it. Grey: every position holds all. A dashed edge: terms of a sum that is still to be reduced. "
+    ? "Press a tiling to enlarge it. A tile has the colour of the first position that holds it. Grey: every position holds all. A dashed edge: terms of a sum that is still to be reduced. "
       + "Bytes are those of one position's slice; (bytes) lie in the memory of an operand."
     : "Bytes in brackets lie in the memory of an operand.", tensorTable());
   document.getElementById("bottom").append("Made by mtf-train, run.mode=explain explain.format=html. Nothing was run.");

@@ -15,6 +15,21 @@ function partHeld(tensor, i, coordinates) {
   }, 0);
 }
 
+/// The first position that holds part `parts[i]` of each dimension `dimensions[i]`.
+function firstHolder(tensor, dimensions, parts) {
+  const coordinates = meshSizes.map(() => 0);
+  dimensions.forEach((i, k) => {
+    if (i === null) return;
+    let part = parts[k];
+    for (const name of [...tensor.split[i]].reverse()) {
+      const axis = meshNames.indexOf(name);
+      coordinates[axis] = part % meshSizes[axis];
+      part = Math.floor(part / meshSizes[axis]);
+    }
+  });
+  return positionNumber(coordinates);
+}
+
 /// The two dimensions that become height and width: those that are split, then the largest.
 function drawnDimensions(tensor) {
   const order = tensor.dimensions.map((_, i) => i).sort((a, b) =>
@@ -59,8 +74,9 @@ function tilingDrawing(tensor, width, height, detailed) {
       const split = partsDown * partsAcross > 1;
       const tile = s("rect", { x: left + column * tileWidth, y: top + row * tileHeight, width: tileWidth, height: tileHeight,
         class: split ? "tile" : "whole" });
-      if (split) tile.style.fill = partColour(Math.floor(((row * columns + column) * partsDown * partsAcross) / (rows * columns)),
-        partsDown * partsAcross);
+      // A tile has the colour of the first position that holds it.
+      if (split) tile.style.fill = partColour(firstHolder(tensor, [down, across],
+        [Math.floor((row * partsDown) / rows), Math.floor((column * partsAcross) / columns)]), mesh.positions);
       tiles.push([tile, row, column]);
       parts.push(tile);
       if (detailed && split) withTip(tile, () => tileWords(tensor, down, across, row, column, rows, columns, partsDown, partsAcross));
@@ -75,11 +91,14 @@ function tilingDrawing(tensor, width, height, detailed) {
       tile.classList.toggle("held", held && partsDown * partsAcross > 1);
     }
   };
-  if (detailed) choiceListeners.push(mark);
   mark();
-  return drawing(width + left + (detailed ? 20 : 1), height + top + (detailed ? 30 : 1),
+  const result = drawing(width + left + (detailed ? 20 : 1), height + top + (detailed ? 30 : 1),
     `Tiling of ${shapeText(tensor)}: ${splitText(tensor)}; ${tilesText(tensor)}`, parts);
+  result.classList.add("tiles-of-tensor");
+  result.mark = mark;
+  return result;
 }
+choiceListeners.push(() => document.querySelectorAll(".tiles-of-tensor").forEach((tiling) => tiling.mark()));
 
 function tilingWords(tensor, down, across, left, top, width, height, others) {
   const words = [];

@@ -45,14 +45,12 @@ constexpr std::string_view kHelp =
 the arrangement never changes the result.
 
 usage: mtf-train FILE.yaml... [key=value...]
-       mtf-train RUN_DIR... run.mode=report [report.output=FILE.html]
        mtf-train --help | --help-config [SECTION] | --list-layers [LAYER] | --version
 
 Files are merged from left to right, then the arguments; the later one wins.
 
   mtf-train configs/models/mnist.yaml                                      one position
   mtf-train configs/models/mnist.yaml configs/layouts/data_parallel.yaml   the same run on eight
-  mtf-train configs/models/mnist.yaml train.epochs=2 run.model_dir=runs/short
   mtf-train configs/models/mnist.yaml run.mode=explain                     what it would do, without doing it
 
 run.mode    train     trains, and evaluates in between (default); goes on where run.model_dir holds a run
@@ -69,7 +67,6 @@ defaults), metrics.jsonl (a line per logged step), evaluate.jsonl (a line per ev
 
   mtf-train runs/mnist/config.yaml                         goes on with a run that was stopped or killed
   mtf-train runs/mnist/config.yaml configs/layouts/fsdp.yaml        the same on another mesh
-  mtf-train runs/mnist/config.yaml run.mode=evaluate
   mtf-train runs/mnist/config.yaml run.model_dir=runs/again         repeats it from step 0
   mtf-train runs/ende/config.yaml run.mode=infer < in.en > out.de   translates, by beam search
   mtf-train runs/mnist runs/again run.mode=report          draws both into runs/mnist/report.html
