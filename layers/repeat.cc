@@ -27,7 +27,7 @@ class RepeatLayer final : public Layer {
 
   LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     const CopyLimit limit(context.graph());
-    Tensor y = x;
+    LayerTensor y = x;
     for (int64_t i = 0; i < times_; ++i) {
       const auto scope = context.graph().scope(fmt::format("{:03}", i));
       y = layers_(context, y);

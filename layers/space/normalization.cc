@@ -23,8 +23,8 @@ Shape need_channels(const Context& context, const LayerTensor& x, const std::vec
 struct Parameters {
   Tensor scale, bias;
 };
-Parameters parameters(Context& context, const Shape& channels) {
-  return {context.variable("scale", channels, Initializer::ones()),
+Parameters parameters(Context& context, const Shape& channels, double initial_scale = 1) {
+  return {context.variable("scale", channels, Initializer::constant(initial_scale)),
           context.variable("bias", channels, Initializer::zeros())};
 }
 
@@ -32,6 +32,7 @@ struct BatchNormOptions {
   std::vector<config::Name> over;
   double momentum = 0.9;
   double epsilon = 1e-5;
+  double initial_scale = 1;
 };
 
 void describe(config::Visitor& visit, BatchNormOptions& options) {
@@ -41,6 +42,8 @@ void describe(config::Visitor& visit, BatchNormOptions& options) {
   visit("momentum", options.momentum, "part of the running mean and variance that a step keeps",
         config::probability);
   visit("epsilon", options.epsilon, "added to the variance", config::non_negative);
+  visit("initial_scale", options.initial_scale,
+        "first value of scale; 0 in the last norm of a residual branch makes the branch begin as nothing");
 }
 
 /// Statistics of a microbatch, over all processors; running statistics for evaluation.
@@ -51,7 +54,7 @@ class BatchNormLayer final : public Layer {
 
   LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     const Shape channels = need_channels(context, x, options_.over, "batch_norm");
-    const auto [scale, bias] = parameters(context, channels);
+    const auto [scale, bias] = parameters(context, channels, options_.initial_scale);
     const Tensor mean = context.statistic("mean", channels, Initializer::zeros());
     const Tensor variance = context.statistic("variance", channels, Initializer::ones());
     if (!context.training()) return normalize_by(x, mean, variance, scale, bias, options_.epsilon);

@@ -70,6 +70,27 @@ TEST_F(GoldenSchedules, LearningRates) {
   }
 }
 
+TEST(Schedules, FallLikeACosine) {
+  const auto whole = parse("[0.1, cosine_decay]");
+  EXPECT_DOUBLE_EQ(schedule_value(whole, 0, 1000), 0.1);
+  EXPECT_NEAR(schedule_value(whole, 250, 1000), 0.1 * (1 + std::sqrt(0.5)) / 2, 1e-12);
+  EXPECT_NEAR(schedule_value(whole, 500, 1000), 0.05, 1e-12);
+  EXPECT_NEAR(schedule_value(whole, 2000, 1000), 0, 1e-12);
+  const auto last = parse("{type: cosine_decay, steps_or_fraction: 100, end: 0.2}");
+  EXPECT_DOUBLE_EQ(schedule_value(last, 900, 1000), 1);
+  EXPECT_NEAR(schedule_value(last, 950, 1000), 0.6, 1e-12);
+  EXPECT_NEAR(schedule_value(last, 1000, 1000), 0.2, 1e-12);
+}
+
+TEST(Schedules, FallInSteps) {
+  const auto schedule = parse("{type: step_decay, at: [0.5, 800], factor: 0.1}");
+  EXPECT_DOUBLE_EQ(schedule_value(schedule, 499, 1000), 1);
+  EXPECT_DOUBLE_EQ(schedule_value(schedule, 500, 1000), 0.1);
+  EXPECT_NEAR(schedule_value(schedule, 800, 1000), 0.01, 1e-15);
+  EXPECT_TRUE(needs_total(schedule));
+  EXPECT_FALSE(needs_total(parse("{type: step_decay, at: [500]}")));
+}
+
 TEST_F(GoldenSchedules, Adafactor) {
   expect("adafactor_default_lr", [](int64_t step) { return adafactor_learning_rate(step, true); });
   expect("adafactor_default_lr_no_param_scale",

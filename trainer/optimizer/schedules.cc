@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "engine/base/reproducible_math.h"
 
@@ -33,6 +34,19 @@ double value(const LinearWarmupSchedule& s, double step, double total) {
 
 double value(const LinearDecaySchedule& s, double step, double total) {
   return std::min(1.0, (total - step) / steps_of(s.steps_or_fraction, total));
+}
+
+double value(const CosineDecaySchedule& s, double step, double total) {
+  const double rest = std::clamp((total - step) / steps_of(s.steps_or_fraction, total), 0.0, 1.0);
+  return s.end + (1 - s.end) * (1 + reproducible::cos(std::numbers::pi * (1 - rest))) / 2;
+}
+
+double value(const StepDecaySchedule& s, double step, double total) {
+  double rate = 1;
+  for (const double at : s.at) {
+    if (step >= steps_of(at, total)) rate *= s.factor;
+  }
+  return rate;
 }
 
 double value(const ConstantSchedule& s, double, double) { return s.value; }
@@ -79,6 +93,8 @@ bool depends_on_total(const S& schedule) {
     if (schedule.total_steps) return false;
     if constexpr (requires { schedule.linear_decay_fraction; }) return schedule.linear_decay_fraction > 0;
     if constexpr (std::is_same_v<S, LinearWarmupSchedule>) return schedule.steps_or_fraction <= 1;
+    if constexpr (std::is_same_v<S, StepDecaySchedule>)
+      return std::ranges::any_of(schedule.at, [](double at) { return at <= 1; });
     if constexpr (std::is_same_v<S, ProductSchedule>) {
       return std::any_of(schedule.factors.begin(), schedule.factors.end(), [](const ScheduleFactor& factor) {
         return std::visit([](const auto& f) { return depends_on_total(f); }, factor);
@@ -155,6 +171,20 @@ void describe(config::Visitor& visit, LinearWarmupSchedule& options) {
 void describe(config::Visitor& visit, LinearDecaySchedule& options) {
   visit("steps_or_fraction", options.steps_or_fraction,
         "last steps, or up to 1 part, of the run in which the factor falls to 0", config::positive);
+  visit("total_steps", options.total_steps, kTotalMeaning, config::positive);
+}
+
+void describe(config::Visitor& visit, CosineDecaySchedule& options) {
+  visit("steps_or_fraction", options.steps_or_fraction,
+        "last steps, or up to 1 part, of the run in which the factor falls from 1 like half a cosine",
+        config::positive);
+  visit("end", options.end, "the factor at the end", config::non_negative);
+  visit("total_steps", options.total_steps, kTotalMeaning, config::positive);
+}
+
+void describe(config::Visitor& visit, StepDecaySchedule& options) {
+  visit("at", options.at, "steps, or up to 1 parts of the run, at which the rate falls", config::positive);
+  visit("factor", options.factor, "what the rate is multiplied by at each of them", config::non_negative);
   visit("total_steps", options.total_steps, kTotalMeaning, config::positive);
 }
 

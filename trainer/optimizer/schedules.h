@@ -58,6 +58,31 @@ struct LinearDecaySchedule {
   std::optional<int64_t> total_steps;
 };
 
+/// 1, and over the last d steps end + (1 - end) (1 + cos(pi p)) / 2, p = 1 - (total - step) / d from 0 to 1, d as w above;
+/// `end` beyond total. Loshchilov and Hutter, SGDR (2017), eq. 5, without restarts.
+struct CosineDecaySchedule {
+  static constexpr std::string_view type_name = "cosine_decay";
+  static constexpr std::array common_names = {
+      CommonName{"cosine", "`cosine_decay`, one factor of a list such as `[0.001, linear_warmup, cosine_decay]`"},
+      CommonName{"cosine_annealing", "`cosine_decay`"},
+      CommonName{"cosine_with_warmup", "the list `[0.001, linear_warmup, cosine_decay]`"}};
+  double steps_or_fraction = 1;
+  double end = 0;
+  std::optional<int64_t> total_steps;
+};
+
+/// factor^n after n of the steps `at`, each a step or, up to 1, a part of the run.
+struct StepDecaySchedule {
+  static constexpr std::string_view type_name = "step_decay";
+  static constexpr std::array common_names = {CommonName{"multistep", "`step_decay`"},
+                                              CommonName{"multi_step", "`step_decay`"},
+                                              CommonName{"piecewise", "`step_decay`"},
+                                              CommonName{"step", "`step_decay`"}};
+  std::vector<double> at = {0.33, 0.67, 0.89};
+  double factor = 0.1;
+  std::optional<int64_t> total_steps;
+};
+
 struct ConstantSchedule {
   static constexpr std::string_view type_name = "constant";
   double value = 1;
@@ -90,17 +115,11 @@ struct SlantedTriangularSchedule {
   std::optional<int64_t> total_steps;
 };
 
-/// There is none of the shape of a cosine.
-inline constexpr std::string_view kNearCosine = "`bert`: a warm-up, then a decay to 0 along a line";
-
 /// learning_rate * step / warmup_steps during the warm-up, then learning_rate * (1 - min(step, total) /
 /// total).
 struct BertSchedule {
   static constexpr std::string_view type_name = "bert";
-  static constexpr std::array common_names = {
-      CommonName{"cosine", kNearCosine}, CommonName{"cosine_decay", kNearCosine},
-      CommonName{"cosine_annealing", kNearCosine}, CommonName{"cosine_with_warmup", kNearCosine},
-      CommonName{"one_cycle", "`slanted_triangular`"}};
+  static constexpr std::array common_names = {CommonName{"one_cycle", "`slanted_triangular`"}};
   double learning_rate = 5e-5;
   double warmup_steps = 0;
   std::optional<int64_t> total_steps;
@@ -108,7 +127,7 @@ struct BertSchedule {
 
 /// A number is a constant.
 using ScheduleFactor = std::variant<double, NoamSchedule, TruncatedRsqrtSchedule, LinearWarmupSchedule,
-                                    LinearDecaySchedule, ConstantSchedule, ConstantLearningRateSchedule,
+                                    LinearDecaySchedule, CosineDecaySchedule, StepDecaySchedule, ConstantSchedule, ConstantLearningRateSchedule,
                                     LinearDecayLearningRateSchedule, SlantedTriangularSchedule, BertSchedule>;
 
 /// The product of the factors, each taken at (step - offset, total - offset).
@@ -121,7 +140,7 @@ struct ProductSchedule {
 
 using Schedule =
     std::variant<double, NoamSchedule, TruncatedRsqrtSchedule, LinearWarmupSchedule, LinearDecaySchedule,
-                 ConstantSchedule, ConstantLearningRateSchedule, LinearDecayLearningRateSchedule,
+                 CosineDecaySchedule, StepDecaySchedule, ConstantSchedule, ConstantLearningRateSchedule, LinearDecayLearningRateSchedule,
                  SlantedTriangularSchedule, BertSchedule, ProductSchedule>;
 
 /// The rate at `step` of a run of `total` steps.
@@ -155,6 +174,8 @@ void describe(config::Visitor& visit, NoamSchedule& options);
 void describe(config::Visitor& visit, TruncatedRsqrtSchedule& options);
 void describe(config::Visitor& visit, LinearWarmupSchedule& options);
 void describe(config::Visitor& visit, LinearDecaySchedule& options);
+void describe(config::Visitor& visit, CosineDecaySchedule& options);
+void describe(config::Visitor& visit, StepDecaySchedule& options);
 void describe(config::Visitor& visit, ConstantSchedule& options);
 void describe(config::Visitor& visit, ConstantLearningRateSchedule& options);
 void describe(config::Visitor& visit, LinearDecayLearningRateSchedule& options);
