@@ -26,7 +26,7 @@ class MeanLayer final : public Layer {
 };
 
 const LayerRegistration<MeanLayer> mean_registration("mean", "y = mean of x over some dimensions",
-                                                     {"average", "global_average_pool", "pool", "pooling"});
+                                                     {"average"});
 
 }  // namespace
 }  // namespace mtf

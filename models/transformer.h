@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "layers/embedding.h"
+#include "layers/layer_stack.h"
 #include "layers/positions.h"
-#include "models/layer_stack.h"
 #include "models/model.h"
 #include "models/text_decoder.h"
 #include "models/token_loss.h"

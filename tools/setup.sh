@@ -12,7 +12,7 @@ packages=(
   dataset-fashion-mnist
 )
 case ${1:-} in
-  tests) packages+=(python3-venv openmpi-bin iproute2) ;;
+  tests) packages+=(python3-venv openmpi-bin iproute2 chromium) ;;
   wheel) packages+=(python3-venv) ;;
   release) packages+=(python3-venv mmdebstrap) ;;
 esac

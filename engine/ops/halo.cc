@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/ops/concat.h"
 #include "engine/ops/shift.h"
 #include "engine/ops/slice.h"
@@ -31,25 +33,26 @@ Tensors right_margin(const Tensor& x, DimensionName blocks, DimensionName block_
   return margin;
 }
 
-Tensor extended(const Tensor& x, DimensionName blocks, DimensionName block_size, int64_t left, int64_t right,
-                bool wrap) {
-  if (left < 0) shape_error("halo_exchange", fmt::format("a halo of {} entries", left), "at least 0");
+}  // namespace
+
+Tensor halo_exchange(const Tensor& x, DimensionName blocks, DimensionName block_size, int64_t left,
+                     int64_t right, bool wrap) {
+  if (left < 0 || right < 0)
+    shape_error("halo_exchange", fmt::format("a halo of {} entries", std::min(left, right)), "at least 0");
   Tensors parts = left_margin(x, blocks, block_size, left, wrap);
   parts.push_back(x);
   for (const Tensor& t : right_margin(x, blocks, block_size, right, wrap)) parts.push_back(t);
-  return concat(parts, block_size);
+  return parts.size() == 1 ? x : concat(parts, block_size);
 }
-
-}  // namespace
 
 Tensor halo_exchange(const Tensor& x, DimensionName blocks, DimensionName block_size, int64_t halo,
                      bool wrap) {
-  return extended(x, blocks, block_size, halo, halo, wrap);
+  return halo_exchange(x, blocks, block_size, halo, halo, wrap);
 }
 
 Tensor left_halo_exchange(const Tensor& x, DimensionName blocks, DimensionName block_size, int64_t halo,
                           bool wrap) {
-  return extended(x, blocks, block_size, halo, 0, wrap);
+  return halo_exchange(x, blocks, block_size, halo, 0, wrap);
 }
 
 }  // namespace mtf

@@ -17,6 +17,10 @@ namespace mtf {
 Tensor halo_exchange(const Tensor& x, DimensionName blocks, DimensionName block_size, int64_t halo,
                      bool wrap = false);
 
+/// Extends each block by `left` entries before and `right` entries after it.
+Tensor halo_exchange(const Tensor& x, DimensionName blocks, DimensionName block_size, int64_t left,
+                     int64_t right, bool wrap);
+
 /// Extends the blocks only on the left side: block_size = s + halo.
 Tensor left_halo_exchange(const Tensor& x, DimensionName blocks, DimensionName block_size, int64_t halo,
                           bool wrap = false);

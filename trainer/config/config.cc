@@ -206,9 +206,10 @@ Config resolved(const Config& config) {
   if (resolved.data.vocabulary) make_absolute(*resolved.data.vocabulary);
   for (auto& [name, dataset] : resolved.evaluate.datasets) make_absolute(dataset);
   for (config::Path* path : {&resolved.data.cache, &resolved.trace.input, &resolved.trace.output,
-                             &resolved.checkpoint.init.path}) {
+                             &resolved.report.output, &resolved.checkpoint.init.path}) {
     if (!path->empty()) path->text = absolute(path->text);
   }
+  for (config::Path& file : resolved.report.samples) file.text = absolute(file.text);
   for (InferCheckpoints* checkpoint :
        {&resolved.evaluate.checkpoint, &resolved.infer.checkpoint, &resolved.score.checkpoint}) {
     if (auto* path = std::get_if<config::Path>(checkpoint)) path->text = absolute(path->text);

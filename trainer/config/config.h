@@ -29,7 +29,7 @@
 
 namespace mtf {
 
-enum class RunMode { kTrain, kEvaluate, kInfer, kScore, kExplain, kTrace };
+enum class RunMode { kTrain, kEvaluate, kInfer, kScore, kExplain, kTrace, kReport };
 enum class OnExisting { kResume, kFail };
 /// kAuto: the best one of the machine.
 enum class InstructionSetChoice { kAuto, kAvx512, kAvx2, kPortable };
@@ -131,7 +131,7 @@ struct CheckpointOptions {
   InitOptions init;
 };
 
-enum class ExplainFormat { kText, kJson };
+enum class ExplainFormat { kText, kJson, kHtml };
 
 struct ExplainOptions {
   ExplainFormat format = ExplainFormat::kText;
@@ -144,6 +144,11 @@ struct TraceOptions {
   config::Path output;
   int64_t steps = 0;
   std::vector<std::string> tensors;
+};
+
+struct ReportOptions {
+  config::Path output;  ///< empty: report.html in the directory of the (first) run
+  std::vector<config::Path> samples;
 };
 
 struct ProfileOptions {
@@ -172,6 +177,7 @@ struct Config {
   ClusterConfig cluster;
   ExplainOptions explain;
   TraceOptions trace;
+  ReportOptions report;
   ProfileOptions profile;
 
   config::Node root;       ///< the merged files: the places of keys
@@ -192,12 +198,14 @@ void describe(config::Visitor& visit, InitOptions& options);
 void describe(config::Visitor& visit, CheckpointOptions& options);
 void describe(config::Visitor& visit, ExplainOptions& options);
 void describe(config::Visitor& visit, TraceOptions& options);
+void describe(config::Visitor& visit, ReportOptions& options);
 void describe(config::Visitor& visit, ProfileOptions& options);
 void describe(config::Visitor& visit, Config& config);
 
 inline config::EnumNames enum_names(RunMode) {
-  return {{"train", RunMode::kTrain}, {"evaluate", RunMode::kEvaluate}, {"infer", RunMode::kInfer},
-          {"score", RunMode::kScore}, {"explain", RunMode::kExplain},   {"trace", RunMode::kTrace}};
+  return {{"train", RunMode::kTrain},  {"evaluate", RunMode::kEvaluate}, {"infer", RunMode::kInfer},
+          {"score", RunMode::kScore},  {"explain", RunMode::kExplain},   {"trace", RunMode::kTrace},
+          {"report", RunMode::kReport}};
 }
 inline config::CommonNames common_names(RunMode) {
   static constexpr std::array names = {
@@ -248,7 +256,7 @@ inline config::EnumNames enum_names(OnDamage) {
 }
 inline config::EnumNames enum_names(SameWord) { return {{"same", SameWord::kSame}}; }
 inline config::EnumNames enum_names(ExplainFormat) {
-  return {{"text", ExplainFormat::kText}, {"json", ExplainFormat::kJson}};
+  return {{"text", ExplainFormat::kText}, {"json", ExplainFormat::kJson}, {"html", ExplainFormat::kHtml}};
 }
 
 /// `path` is the key `section` or one in it.

@@ -162,7 +162,10 @@ void describe(config::Visitor& visit, CheckpointOptions& options) {
 }
 
 void describe(config::Visitor& visit, ExplainOptions& options) {
-  visit("format", options.format, "form of the answer");
+  visit(
+      "format", options.format,
+      "form of the answer on standard output: text for people, json for programs, html a page with drawings "
+      "that stands alone");
   visit("tensors", options.tensors,
         "with the program: each tensor's shape and layout, each collective's bytes");
   visit("detail", options.detail, "text: with counters of each kind of operation; json has them in any case");
@@ -174,6 +177,13 @@ void describe(config::Visitor& visit, TraceOptions& options) {
   visit("steps", options.steps, "training steps on this one batch; 0: forward and backward only",
         non_negative);
   visit("tensors", options.tensors, "patterns of further tensors to write");
+}
+
+void describe(config::Visitor& visit, ReportOptions& options) {
+  visit("output", options.output,
+        "file of the page; by default report.html in the directory of the run, of several the first");
+  visit("samples", options.samples,
+        "files with texts that the run has written (infer.output), beside the samples in its directory");
 }
 
 void describe(config::Visitor& visit, ProfileOptions& options) {
@@ -214,6 +224,7 @@ void describe(config::Visitor& visit, Config& config) {
   visit("cluster", config.cluster, "several processes", free_on_resume);
   visit("explain", config.explain, "options of run.mode=explain", free_on_resume);
   visit("trace", config.trace, "options of run.mode=trace", free_on_resume);
+  visit("report", config.report, "a page about runs: mtf-train RUN_DIR... run.mode=report", free_on_resume);
   visit("profile", config.profile, "where the time of training goes", free_on_resume);
   visit(
       "shared_layout", config.shared_layout,

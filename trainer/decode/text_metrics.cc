@@ -9,6 +9,8 @@
 namespace mtf {
 namespace {
 
+constexpr size_t kSamples = 8;
+
 double text_metric(const std::string& name, const std::vector<std::string>& texts,
                    const References& references) {
   if (name == "bleu") return corpus_bleu(texts, references).score;
@@ -43,19 +45,23 @@ TextMetrics::TextMetrics(const Session& session, VariableStore& weights)
       programs_(session),
       decoder_(programs_, weights, session.config.evaluate.infer) {}
 
-std::optional<Metrics> TextMetrics::evaluate(const EvaluationTexts& texts,
-                                             const std::vector<std::string>& names,
-                                             const std::function<bool()>& stop) {
+std::optional<TextEvaluation> TextMetrics::evaluate(const EvaluationTexts& texts,
+                                                    const std::vector<std::string>& names,
+                                                    const std::function<bool()>& stop) {
   const std::vector<GivenText> given = codec_.given_lines(texts.inputs);
   const auto written = decode_all(decoder_, given, stop);
   if (!written) return std::nullopt;
   std::vector<std::string> hypotheses;
   for (size_t i = 0; i < given.size(); ++i)
     hypotheses.push_back(codec_.text(given[i], (*written)[i].front(), false));
-  Metrics metrics;
+  TextEvaluation result;
   for (const std::string& name : names)
-    metrics.emplace_back(name, text_metric(name, hypotheses, texts.references));
-  return metrics;
+    result.metrics.emplace_back(name, text_metric(name, hypotheses, texts.references));
+  for (size_t i = 0; i < std::min(hypotheses.size(), kSamples); ++i) {
+    const std::string target = texts.references.empty() ? "" : texts.references.front()[i];
+    result.samples.push_back({static_cast<int64_t>(i), texts.inputs[i], target, hypotheses[i]});
+  }
+  return result;
 }
 
 }  // namespace mtf

@@ -5,6 +5,7 @@
 //   metrics.evaluate(texts, {"bleu", "chrf"})      // all from one decoding
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -23,15 +24,26 @@ namespace mtf {
 std::optional<std::vector<Written>> decode_all(Decoder& decoder, const std::vector<GivenText>& texts,
                                                const std::function<bool()>& stop = {});
 
+/// An example of a data set with the text that the model has written for it.
+struct DecodedSample {
+  int64_t example = 0;  ///< its number in the data set
+  std::string input, target, prediction;
+};
+
+struct TextEvaluation {
+  Metrics metrics;
+  std::vector<DecodedSample> samples;  ///< the first examples
+};
+
 class TextMetrics {
  public:
   /// Decodes with the options evaluate.infer and with `weights`, which may change between calls. Throws Error
   /// (kConfig) when the model does not generate texts.
   TextMetrics(const Session& session, VariableStore& weights);
 
-  /// Returns the metrics in the order of `names`; nullopt if `stop` returned true before the end.
-  std::optional<Metrics> evaluate(const EvaluationTexts& texts, const std::vector<std::string>& names,
-                                  const std::function<bool()>& stop);
+  /// Returns the metrics in the order of `names`, and some of the texts; nullopt if `stop` returned true before the end.
+  std::optional<TextEvaluation> evaluate(const EvaluationTexts& texts, const std::vector<std::string>& names,
+                                         const std::function<bool()>& stop);
 
  private:
   TextCodec codec_;

@@ -105,9 +105,10 @@ std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t 
   if (counts_tokens) result.tokens = static_cast<int64_t>(tokens);
   for (const RunningMetric& metric : metrics) result.metrics.push_back(metric.result());
   if (asks_for_texts(set)) {
-    const auto of_texts = text_metrics_->evaluate(set.texts, set.metrics_of(true), stop);
+    auto of_texts = text_metrics_->evaluate(set.texts, set.metrics_of(true), stop);
     if (!of_texts) return std::nullopt;
-    result.metrics.insert(result.metrics.end(), of_texts->begin(), of_texts->end());
+    result.metrics.insert(result.metrics.end(), of_texts->metrics.begin(), of_texts->metrics.end());
+    result.samples = std::move(of_texts->samples);
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;

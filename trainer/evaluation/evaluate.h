@@ -29,6 +29,7 @@ struct Evaluation {
   /// Number of predicted tokens with weight; nullopt if the model reads no texts.
   std::optional<int64_t> tokens;
   double seconds = 0;
+  std::vector<DecodedSample> samples = {};  ///< if metrics of decoded texts were asked for
 };
 
 class Evaluator {

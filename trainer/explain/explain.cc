@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <map>
 
 #include "data/paths.h"
 #include "engine/runtime/remote_traffic.h"
 #include "trainer/decode/decoding_memory.h"
+#include "trainer/explain/explanation_html.h"
 #include "trainer/explain/explanation_json.h"
 #include "trainer/explain/explanation_text.h"
 #include "trainer/memory/memory_check.h"
@@ -75,6 +77,17 @@ AxisMask unused_axes(const Program& program) {
   return unused;
 }
 
+ExplainedRun explained_run(const Config& config) {
+  ExplainedRun run{.name = std::filesystem::path(config.run.model_dir.text).filename().string(),
+                   .model = {},
+                   .layout = config.layout,
+                   .parameter_layout = config.parameter_layout,
+                   .optimizer_layout = config.optimizer_layout,
+                   .peak_flops = config.run.peak_flops.value};
+  if (const config::Node* type = config.model.find("type")) run.model = type->text();
+  return run;
+}
+
 /// Adds a text unless it is already there: the two programs of a run have the same variables and report the
 /// same rules.
 void add_unique(std::string text, std::vector<std::string>& texts) {
@@ -116,6 +129,7 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
   TrainStepOptions options = train_step_options(config, session.layouts, steps);
   std::optional<TrainStep> step = build_step(session, options, diagnostics);
   Explanation result;
+  result.run = explained_run(config);
   const std::vector<EvaluationSet> sets = evaluation_sets(session, diagnostics, result.notes);
   std::unique_ptr<Graph> evaluation;
   if (!config.evaluate.datasets.empty()) evaluation = build_evaluation(session, diagnostics);
@@ -141,6 +155,7 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
   result.processes = explained_processes(session, result.step.program);
   result.microbatches = options.microbatches;
   result.layers = work_by_layer(result.step);
+  result.schedule = schedule_of(result.step.program);
   result.memory = explain_memory(session, programs, sets);
   result.splits = try_splits(session, *step->graph, result.step.program, result.step.facts);
   result.unused_axes = unused_axes(result.step.program);
@@ -157,8 +172,17 @@ void explain(const Session& session, Diagnostics& diagnostics) {
   const Explanation explanation = make_explanation(session, diagnostics);
   if (hosting_of(session.config).process != 0) return;
   const ExplainOptions& options = session.config.explain;
-  fmt::print("{}", options.format == ExplainFormat::kJson ? explain_json(explanation, options.tensors)
-                                                          : explain_text(explanation, options));
+  switch (options.format) {
+    case ExplainFormat::kText:
+      fmt::print("{}", explain_text(explanation, options));
+      break;
+    case ExplainFormat::kJson:
+      fmt::print("{}", explain_json(explanation, options.tensors));
+      break;
+    case ExplainFormat::kHtml:
+      fmt::print("{}", explain_html(explanation, options.tensors));
+      break;
+  }
 }
 
 }  // namespace mtf

@@ -1,5 +1,6 @@
 // Runs run.mode=explain: prints what a run would do on its mesh, without running it or allocating its memory.
-// explain.format=text is for people (explanation_text.h), json for programs (explanation_json.h).
+// explain.format=text is for people (explanation_text.h), json for programs (explanation_json.h), html a page
+// with drawings (explanation_html.h).
 #pragma once
 
 #include <array>
@@ -10,6 +11,7 @@
 
 #include "engine/spmd/program_facts.h"
 #include "trainer/explain/explained_memory.h"
+#include "trainer/explain/schedule.h"
 #include "trainer/explain/splits.h"
 #include "trainer/session/session.h"
 
@@ -43,13 +45,23 @@ struct ExplainedProcesses {
   double bytes_sent = 0;
 };
 
+/// What the configuration says of the run.
+struct ExplainedRun {
+  std::string name;   ///< the last part of run.model_dir
+  std::string model;  ///< model.type
+  LayoutRules layout, parameter_layout, optimizer_layout;
+  std::optional<double> peak_flops;  ///< run.peak_flops
+};
+
 /// All facts about a run. FLOPs and bytes are those of one training step.
 struct Explanation {
+  ExplainedRun run;
   ExplainedProgram step;
   std::optional<ExplainedProgram> evaluation;
   ExplainedProcesses processes;
   int64_t microbatches = 1;
   std::vector<LayerWork> layers;
+  std::vector<ScheduleItem> schedule;
   ExplainedMemory memory;
   std::vector<SplitTrial> splits;  ///< layout rules that would save repeated work
   AxisMask unused_axes = 0;        ///< mesh dimensions with more than one position that split no tensor

@@ -1,6 +1,6 @@
 #include "trainer/explain/explanation_json.h"
 
-#include <nlohmann/json.hpp>
+#include <variant>
 
 namespace mtf {
 namespace {
@@ -143,6 +143,46 @@ Json layers_json(const std::vector<LayerWork>& layers) {
   return result;
 }
 
+Json model_json(const Explanation& explanation) {
+  int64_t parameters = 0;
+  for (const LayerWork& layer : explanation.layers) parameters += layer.parameters;
+  return {{"name", explanation.run.name}, {"type", explanation.run.model}, {"parameters", parameters}};
+}
+
+Json rules_json(const LayoutRules& rules) {
+  Json result = Json::array();
+  for (const LayoutRule& rule : rules.rules())
+    result.push_back({{"dimension", rule.dimension}, {"mesh_dimensions", rule.mesh_dimensions}});
+  return result;
+}
+
+Json schedule_json(const std::vector<ScheduleItem>& items, const Mesh& mesh) {
+  struct ItemJson {
+    const Mesh& mesh;
+    Json operator()(const ScheduledWork& work) const {
+      return {{"layer", work.layer},
+              {"phase", name_of(work.phase)},
+              {"flops", work.flops},
+              {"bytes", work.bytes}};
+    }
+    Json operator()(const ScheduledStart& start) const {
+      return {{"start", start.message},
+              {"kind", start.kind},
+              {"mesh_dimensions", names_of(start.axes, mesh)},
+              {"layer", start.layer},
+              {"phase", name_of(start.phase)},
+              {"bytes_sent", start.bytes_sent}};
+    }
+    Json operator()(const ScheduledWait& wait) const { return {{"wait", wait.messages}}; }
+    Json operator()(const ScheduleLoop& loop) const {
+      return {{"repeat", loop.times}, {"body", schedule_json(loop.body, mesh)}};
+    }
+  };
+  Json result = Json::array();
+  for (const ScheduleItem& item : items) result.push_back(std::visit(ItemJson{mesh}, item));
+  return result;
+}
+
 Json totals_json(const ProgramFacts& facts) {
   return {{"flops", facts.flops},
           {"unique_flops", facts.unique_flops},
@@ -184,12 +224,17 @@ Json splits_json(const std::vector<SplitTrial>& splits) {
 
 }  // namespace
 
-std::string explain_json(const Explanation& explanation, bool tensors) {
+Json explanation_document(const Explanation& explanation, bool tensors) {
   const ExplainedProgram& step = explanation.step;
   Json counters = Json::object();
   for (const auto& [name, counter] : step.facts.counters)
     counters[name] = {{"elements", counter.elements}, {"bytes", counter.bytes}};
   Json result{{"version", 1},
+              {"model", model_json(explanation)},
+              {"layout",
+               {{"layout", rules_json(explanation.run.layout)},
+                {"parameter_layout", rules_json(explanation.run.parameter_layout)},
+                {"optimizer_layout", rules_json(explanation.run.optimizer_layout)}}},
               {"mesh", mesh_json(step.program.mesh)},
               {"processes", processes_json(explanation.processes)},
               {"batch_size", step.batch_size},
@@ -199,6 +244,8 @@ std::string explain_json(const Explanation& explanation, bool tensors) {
   result["contractions"] = contractions_json(step);
   result["collectives"] = collectives_json(step);
   result["traffic"] = traffic_json(step);
+  result["schedule"] = schedule_json(explanation.schedule, step.program.mesh);
+  result["peak_flops"] = explanation.run.peak_flops ? Json(*explanation.run.peak_flops) : Json();
   result["layers"] = layers_json(explanation.layers);
   result["counters"] = std::move(counters);
   result["step"] = totals_json(step.facts);
@@ -209,7 +256,12 @@ std::string explain_json(const Explanation& explanation, bool tensors) {
   result["unused_mesh_dimensions"] = names_of(explanation.unused_axes, step.program.mesh);
   result["warnings"] = explanation.warnings;
   result["notes"] = explanation.notes;
-  return result.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return result;
+}
+
+std::string explain_json(const Explanation& explanation, bool tensors) {
+  const Json document = explanation_document(explanation, tensors);
+  return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace mtf

@@ -3,6 +3,8 @@
 // keep their names and meaning; new keys may be added.
 //
 //   version                  1
+//   model                    {name, type, parameters}; name: of the run
+//   layout                   {layout, parameter_layout, optimizer_layout: [{dimension, mesh_dimensions}]}
 //   mesh                     {dimensions: [{name, size}], positions}
 //   processes                {count, positions, bytes_sent}: positions of each; bytes_sent by a process to
 //                            others, the mean over processes (with more than 16, that of the first)
@@ -20,6 +22,11 @@
 //                            TENSOR}], one for each tensor; bytes_sent: each time; those with one `message`
 //                            travel together; variable: the one that is gathered or set, or null
 //   traffic                  [{mesh_dimensions, collectives, bytes_sent}]. collectives: messages in a step
+//   schedule                 [ITEM] in order of execution. ITEM: {layer, phase, flops, bytes}, local work, bytes: of
+//                            operations other than contractions, read and written; {start: message, kind,
+//                            mesh_dimensions, layer, phase, bytes_sent}; {wait: [message]}; {repeat: times,
+//                            body: [ITEM]}. A message is that of `collectives`
+//   peak_flops               run.peak_flops, or null
 //   layers                   [{layer, parameters, flops: {forward, backward, update}, bytes_sent}]
 //   counters                 {NAME: {elements, bytes}} over all positions, without sums over name prefixes
 //   step                     {flops, unique_flops, bytes_sent, collectives, bytes_per_flop (null: no FLOPs)}
@@ -39,12 +46,14 @@
 // partial_over: [mesh dimension], dtype, bytes. `layer` is a scope path, "" outside all layers.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "trainer/explain/explain.h"
 
 namespace mtf {
 
+nlohmann::ordered_json explanation_document(const Explanation& explanation, bool tensors);
 /// Returns the JSON text, which ends with a newline. `tensors` includes the key of this name.
 std::string explain_json(const Explanation& explanation, bool tensors);
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <map>
 
+#include "trainer/explain/name_pattern.h"
+
 namespace mtf {
 namespace {
-
-constexpr size_t kFewestFolded = 3;
 
 /// Returns the number of characters (code points) of a UTF-8 text.
 size_t width_of(const std::string& text) {
@@ -19,34 +19,6 @@ size_t width_of(const std::string& text) {
 std::string padded(const std::string& text, size_t width, TextTable::Align align) {
   const std::string space(width - std::min(width, width_of(text)), ' ');
   return align == TextTable::kLeft ? text + space : space + text;
-}
-
-/// Splits a name into alternating texts and numbers, beginning with a text: "more/000/kernel" becomes
-/// "more/", "000", "/kernel".
-std::vector<std::string> split_numbers(const std::string& name) {
-  std::vector<std::string> parts{""};
-  bool number = false;
-  for (const char c : name) {
-    const bool digit = c >= '0' && c <= '9';
-    if (digit != number) parts.emplace_back();
-    number = digit;
-    parts.back() += c;
-  }
-  return parts;
-}
-
-/// Returns the common pattern of names that differ only in their numbers.
-std::string pattern_of(const std::vector<std::string>& names) {
-  std::vector<std::string> parts = split_numbers(names[0]);
-  for (const std::string& name : names) {
-    const std::vector<std::string> other = split_numbers(name);
-    for (size_t i = 1; i < parts.size(); i += 2) {
-      if (other[i] != parts[i]) parts[i] = "*";
-    }
-  }
-  std::string pattern;
-  for (const std::string& part : parts) pattern += part;
-  return pattern;
 }
 
 }  // namespace
@@ -73,8 +45,7 @@ void TextTable::fold(const std::vector<size_t>& names, size_t count) {
       if (std::find(names.begin(), names.end(), column) == names.end()) {
         key += cell;
       } else {
-        const std::vector<std::string> parts = split_numbers(cell);
-        for (size_t k = 0; k < parts.size(); ++k) key += k % 2 == 0 ? parts[k] : "*";
+        key += without_numbers(cell);
       }
     }
     alike[key].push_back(i);
@@ -86,7 +57,7 @@ void TextTable::fold(const std::vector<size_t>& names, size_t count) {
     for (size_t column : names) {
       std::vector<std::string> all;
       for (size_t member : members) all.push_back(rows_[member].cells[column]);
-      cells[column] = pattern_of(all);
+      cells[column] = name_pattern(all);
     }
     cells[count] = fmt::format("x {}", members.size());
     for (size_t k = 1; k < members.size(); ++k) folded[members[k]] = true;

@@ -23,6 +23,7 @@
 #include "trainer/parameter_server/server.h"
 #include "trainer/parameter_server/worker.h"
 #include "trainer/programs/launch/launcher.h"
+#include "trainer/programs/report/report.h"
 #include "trainer/session/model_dir.h"
 #include "trainer/session/profiler.h"
 #include "trainer/session/session.h"
@@ -50,7 +51,6 @@ Files are merged from left to right, then the arguments; the later one wins.
 
   mtf-train configs/models/mnist.yaml                                      one position
   mtf-train configs/models/mnist.yaml configs/layouts/data_parallel.yaml   the same run on eight
-  mtf-train configs/models/mnist.yaml train.epochs=2 run.model_dir=runs/short
   mtf-train configs/models/mnist.yaml run.mode=explain                     what it would do, without doing it
 
 run.mode    train     trains, and evaluates in between (default); goes on where run.model_dir holds a run
@@ -59,6 +59,7 @@ run.mode    train     trains, and evaluates in between (default); goes on where 
             score     log-probabilities of the lines of score.targets, given those of score.inputs
             explain   prints shapes, memory, work and communication of a training step
             trace     runs one batch from a file, writes loss, gradients and weights to a file
+            report    writes report.html, a page with curves, differences and samples of runs, finished or running
 
 A run writes into run.model_dir (default runs/NAME of the first file): config.yaml (the configuration with all
 defaults), metrics.jsonl (a line per logged step), evaluate.jsonl (a line per evaluation), events.out.tfevents.*
@@ -66,9 +67,9 @@ defaults), metrics.jsonl (a line per logged step), evaluate.jsonl (a line per ev
 
   mtf-train runs/mnist/config.yaml                         goes on with a run that was stopped or killed
   mtf-train runs/mnist/config.yaml configs/layouts/fsdp.yaml        the same on another mesh
-  mtf-train runs/mnist/config.yaml run.mode=evaluate
   mtf-train runs/mnist/config.yaml run.model_dir=runs/again         repeats it from step 0
   mtf-train runs/ende/config.yaml run.mode=infer < in.en > out.de   translates, by beam search
+  mtf-train runs/mnist runs/again run.mode=report          draws both into runs/mnist/report.html
   mtf-compare runs/mnist runs/again                        where two runs differ first
 
 A layout says which tensor dimension is split over which mesh dimension:
@@ -153,6 +154,8 @@ int run_mode(Config config, const std::shared_ptr<ProcessGroup>& processes,
     case RunMode::kScore:
       score(session, diagnostics);
       break;
+    case RunMode::kReport:
+      break;  // needs no session
   }
   return 0;
 }
@@ -167,8 +170,17 @@ int run_on_gpus(const CommandLine& command_line, int processes) {
 }
 
 int run_files(const CommandLine& command_line) {
+  if (const auto request = report_request(command_line.files, command_line.arguments)) {
+    write_report(request->runs, request->options);
+    return 0;
+  }
   Diagnostics diagnostics;
   Config config = load_config(command_line.files, command_line.arguments, diagnostics);
+  if (config.run.mode == RunMode::kReport) {
+    diagnostics.throw_if_errors();
+    if (config.launch.rank == 0) write_report({config.run.model_dir.text}, config.report);
+    return 0;
+  }
   if (!diagnostics.has_errors() && config.run.mode != RunMode::kExplain) {
     const int processes = resolve_devices(config).processes;
     if (processes > 1) return run_on_gpus(command_line, processes);

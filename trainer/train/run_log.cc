@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 
 #include "trainer/session/model_dir.h"
 
@@ -13,6 +14,8 @@ namespace {
 
 constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kEvaluations = "evaluate.jsonl";
+constexpr const char* kSamples = "samples";
+constexpr const char* kTextSamples = "samples/texts.jsonl";
 constexpr const char* kTrainTag = "train/";
 
 /// True for counters, which are not plotted.
@@ -42,10 +45,12 @@ void RunLog::cut_back(const RunState& state) {
   if (!is_first_) return;
   metrics_.reset();
   evaluations_.reset();
+  samples_.reset();
   events_.reset();
   cut_json_lines(path(kMetrics), state.step);
   const int64_t evaluated = state.evaluation_pending ? state.step - 1 : state.step;
   cut_json_lines(path(kEvaluations), evaluated);
+  cut_json_lines(path(kTextSamples), evaluated);
   cut_event_files(config_.run.model_dir.text, [&](int64_t step, std::string_view tag) {
     return step <= (tag.starts_with(kTrainTag) ? state.step : evaluated);
   });
@@ -63,11 +68,28 @@ void RunLog::step(const Metrics& numbers) {
   events_->write(static_cast<int64_t>(numbers.front().second), scalars);
 }
 
+void RunLog::write_samples(int64_t step, const Evaluation& evaluation) {
+  if (evaluation.samples.empty()) return;
+  if (!samples_) {
+    std::error_code ignored;  // what cannot be written into is reported below
+    std::filesystem::create_directory(path(kSamples), ignored);
+    samples_.emplace(path(kTextSamples));
+  }
+  for (const DecodedSample& sample : evaluation.samples) {
+    samples_->write({{"step", static_cast<double>(step)}, {"example", static_cast<double>(sample.example)}},
+                    {{"dataset", evaluation.dataset},
+                     {"input", sample.input},
+                     {"target", sample.target},
+                     {"prediction", sample.prediction}});
+  }
+}
+
 void RunLog::evaluation(int64_t step, const Evaluation& evaluation) {
   info(fmt::format("evaluation at step {}:{}", step, evaluation_line(evaluation)));
   if (!is_first_) return;
   if (!evaluations_) evaluations_.emplace(path(kEvaluations));
   evaluations_->write(evaluation_numbers(step, evaluation), {{"dataset", evaluation.dataset}});
+  write_samples(step, evaluation);
   Metrics scalars;
   for (const auto& [name, value] : evaluation.metrics)
     add_scalar(scalars, evaluation.dataset + "/" + name, value);

@@ -1,5 +1,5 @@
-// All output of a training run: messages and progress, metrics.jsonl, evaluate.jsonl, TensorBoard's events,
-// log.txt. Only the first process writes all of it; the others write only their messages, to log.rank-N.txt.
+// All output of a training run: messages and progress, metrics.jsonl, evaluate.jsonl, samples/texts.jsonl,
+// TensorBoard's events, log.txt. Only the first process writes all of it; the others write only their messages, to log.rank-N.txt.
 //
 //   RunLog log(config, state);   // resumes after state.step; later steps are removed from the files
 //   log.info("training on 60,000 examples");
@@ -43,12 +43,14 @@ class RunLog {
 
  private:
   std::string path(const std::string& name) const;
+  void write_samples(int64_t step, const Evaluation& evaluation);
 
   const Config& config_;
   const bool is_first_;  ///< true in process 0, which writes the files of numbers
   Progress progress_;
   std::optional<JsonLines> metrics_;
   std::optional<JsonLines> evaluations_;
+  std::optional<JsonLines> samples_;
   std::optional<EventFile> events_;
 };
 

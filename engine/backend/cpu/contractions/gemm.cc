@@ -103,8 +103,8 @@ class BlockedProduct {
     const bool few_strips = ceil_divide(product.columns, strip_) < kStripsToPackA;
     const int64_t line = product.a_row_stride * static_cast<int64_t>(sizeof(T)) % kSetStride;
     const bool one_set = inner_.a_stride == 1 && std::min(line, kSetStride - line) < kSetStride / 16;
-    fetches_ahead_ = !few_strips && product.summed.size() <= 1;
-    a_in_place_ = in_place_ && (few_strips || (inner_.a_stride == 1 && !one_set));
+    fetches_ahead_ = !few_strips && product.summed.size() <= 1 && !product.a_rows;
+    a_in_place_ = in_place_ && !product.a_rows && (few_strips || (inner_.a_stride == 1 && !one_set));
     most_rows_ =
         std::min<int64_t>(a_in_place_ && one_set ? kRowsOfOneSet : kernels.tile_rows, kernels.tile_rows);
   }
@@ -179,7 +179,7 @@ class BlockedProduct {
 
   void set_depth(Tile& tile, const Range& range, int64_t k) const {
     tile.depth = std::min(range.end_k - k, blocks_.depth);
-    tile.add = k > 0;
+    tile.add = k > 0 || product_.adds;
   }
 
   void multiply_tile(Tile& tile, int64_t row, int64_t rows, int64_t column) const {
@@ -208,13 +208,16 @@ class BlockedProduct {
   }
 
   void set_a(Tile& tile, int64_t row, int64_t rows, int64_t k, float* packed, bool first) const {
-    const T* a = product_.a + row * product_.a_row_stride;
+    const T* a = product_.a_rows ? product_.a : product_.a + row * product_.a_row_stride;
+    const int64_t* offsets = product_.a_rows ? product_.a_rows + row : nullptr;
     if (a_in_place_) {
       tile.a = unpacked(a + k * inner_.a_stride);
       tile.a_row_stride = product_.a_row_stride;
       tile.a_depth_stride = inner_.a_stride;
     } else {
-      if (first) pack({a, rows, product_.a_row_stride}, &SummedAxis::a_stride, k, tile.depth, packed, rows);
+      if (first)
+        pack({.data = a, .width = rows, .stride = product_.a_row_stride, .offsets = offsets},
+             &SummedAxis::a_stride, k, tile.depth, packed, rows);
       tile.a = packed;
     }
   }
@@ -233,8 +236,8 @@ class BlockedProduct {
       tile.packed_b = copies ? packed : nullptr;
     } else {
       if (first)
-        pack({b, tile.columns, product_.b_column_stride}, &SummedAxis::b_stride, k, tile.depth, packed,
-             width);
+        pack({.data = b, .width = tile.columns, .stride = product_.b_column_stride}, &SummedAxis::b_stride, k,
+             tile.depth, packed, width);
       tile.b = packed;
       tile.b_depth_stride = width;
       tile.b_prefetch = kPrefetchedRows * width;
@@ -305,7 +308,7 @@ MTF_INLINE double dot(const SummedAxis& axis, const double* a, const double* b) 
 MTF_INLINE void multiply_by_loops(const Product<double>& product, const SummedAxis& axis, const double* a,
                                   const double* b, bool accumulate) {
   for (int64_t i = 0; i < product.rows; ++i) {
-    const double* row = a + i * product.a_row_stride;
+    const double* row = a + (product.a_rows ? product.a_rows[i] : i * product.a_row_stride);
     double* out = product.c + i * product.c_row_stride;
     if (product.b_column_stride == 1 && product.columns > 1) {
       add_scaled_rows(axis, product.columns, row, b, out, accumulate);
@@ -394,7 +397,7 @@ void multiply(const Product<double>& product, double*) {
       a += rest % product.summed[i].size * product.summed[i].a_stride;
       b += rest % product.summed[i].size * product.summed[i].b_stride;
     }
-    dispatched<multiply_by_loops>(product, inner, a, b, entry > 0);
+    dispatched<multiply_by_loops>(product, inner, a, b, entry > 0 || product.adds);
   }
 }
 

@@ -34,6 +34,8 @@ struct Product {
   int64_t b_column_stride = 0;
   Computed<T>* c = nullptr;
   int64_t c_row_stride = 0;
+  const int64_t* a_rows = nullptr;  ///< where each row of A begins, in place of a_row_stride
+  bool adds = false;                ///< C += A * B
 };
 
 /// `scratch` must have product_scratch() elements.

@@ -33,6 +33,9 @@ struct Strip {
   const T* data = nullptr;
   int64_t width = 0, stride = 0;
   int64_t depth = 0, depth_stride = 0;
+  const int64_t* offsets = nullptr;  ///< where each row or column begins, in place of `stride`
+
+  int64_t offset(int64_t i) const { return offsets ? offsets[i] : i * stride; }
 };
 
 /// Rows of a and b that are multiplied elementwise.

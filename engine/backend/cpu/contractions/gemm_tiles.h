@@ -140,7 +140,7 @@ MTF_INLINE void pack_along_depth(const Strip<T>& strip, float* to, int64_t to_st
     const int64_t last = (strip.width - first < kWidth ? strip.width - first : kWidth) - 1;
     const T* from[kWidth];
 #pragma GCC unroll 16
-    for (int i = 0; i < kWidth; ++i) from[i] = strip.data + (first + (i < last ? i : last)) * strip.stride;
+    for (int i = 0; i < kWidth; ++i) from[i] = strip.data + strip.offset(first + (i < last ? i : last));
     for (int64_t k = 0; k < whole; k += kWidth) {
       Vector<kWidth> rows[kWidth];
 #pragma GCC unroll 16
@@ -154,21 +154,22 @@ MTF_INLINE void pack_along_depth(const Strip<T>& strip, float* to, int64_t to_st
     }
   }
   for (int64_t k = whole; k < strip.depth; ++k) {
-    for (int64_t i = 0; i < strip.width; ++i) to[k * to_stride + i] = widen(strip.data[i * strip.stride + k]);
+    for (int64_t i = 0; i < strip.width; ++i) to[k * to_stride + i] = widen(strip.data[strip.offset(i) + k]);
     for (int64_t i = strip.width; i < to_stride; ++i) to[k * to_stride + i] = 0;
   }
 }
 
 template <int kWidth, class T>
 void pack(const Strip<T>& strip, float* to, int64_t to_stride) {
-  if (strip.depth_stride == 1 && strip.stride != 1) {
+  if (strip.depth_stride == 1 && (strip.offsets || strip.stride != 1)) {
     pack_along_depth<kWidth>(strip, to, to_stride);
     return;
   }
   // The rest of a row is also read as a whole vector if the next row follows it in memory; the surplus is
   // overwritten or padding.
-  const int64_t whole = strip.stride == 1 ? strip.width / kWidth * kWidth : 0;
-  const bool reads_on = strip.stride == 1 && strip.depth_stride >= kWidth;
+  const bool contiguous = strip.stride == 1 && !strip.offsets;
+  const int64_t whole = contiguous ? strip.width / kWidth * kWidth : 0;
+  const bool reads_on = contiguous && strip.depth_stride >= kWidth;
   for (int64_t k = 0; k < strip.depth; ++k, to += to_stride) {
     const T* from = strip.data + k * strip.depth_stride;
     const int64_t end = reads_on && k + 1 < strip.depth ? strip.width : whole;
@@ -179,7 +180,7 @@ void pack(const Strip<T>& strip, float* to, int64_t to_stride) {
       load<kWidth>(from + i, entries);
       store<kWidth>(entries, to + i);
     }
-    for (; i < strip.width; ++i) to[i] = widen(from[i * strip.stride]);
+    for (; i < strip.width; ++i) to[i] = widen(from[strip.offset(i)]);
     for (; i < to_stride; ++i) to[i] = 0;
   }
 }

@@ -1,4 +1,4 @@
-#include "models/layer_stack.h"
+#include "layers/layer_stack.h"
 
 #include <fmt/format.h>
 

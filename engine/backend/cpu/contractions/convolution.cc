@@ -1,0 +1,666 @@
+// Convolutions as matrix products whose operand A is never built: its rows are read where windows are.
+//
+//                        A         rows of C                 summed                    B        columns
+//   windows              entries   images x windows          filter x inputs           filter   outputs
+//   entries              windows   images x entries          filter x outputs          filter   inputs
+//   filter               entries   filter x inputs           images x windows          windows  outputs
+//
+// Along a dimension with windows, entry = w * stride + k * dilation + origin. To compute windows or the filter, A is read at
+// w * stride + k * dilation. Entries fall into `stride` classes; those of one class meet every (stride / g)-th entry of the
+// filter, g the common divisor of stride and dilation, and are one product: A is read at e - k' * (dilation / g).
+//
+// Where windows reach into padding, the part of A that a task needs is first copied with zeros around it. An entry of the
+// result is the sum of the same products in the same order wherever the tensors are cut along images, windows, entries or
+// columns (gemm.h), so that layouts change no bit; a sum over images or windows of the filter is made in chunks.
+#include "engine/ops/convolution.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <optional>
+
+#include "engine/backend/cpu/contractions/gemm.h"
+#include "engine/backend/cpu/registry/kernel_registry.h"
+#include "engine/backend/element.h"
+#include "engine/backend/placed_window.h"
+#include "engine/backend/strided.h"
+#include "engine/base/integer_division.h"
+
+namespace mtf {
+namespace {
+
+enum : size_t { kA = 0, kB = 1, kC = 2 };
+using Axis = StridedAxis<3>;
+using Axes = StridedAxes<3>;
+
+/// Rows of one product that are wanted, so that packing B is a small part of it, and rows below which a product is not cut
+/// to make more tasks.
+constexpr int64_t kRowsWanted = 1024, kFewestRows = 256;
+constexpr int64_t kFewestColumns = 128;
+/// Entries of the sums of a filter that are wanted in one product.
+constexpr int64_t kDepthWanted = 512;
+constexpr int64_t kTasksWanted = 8;
+
+/// A dimension with windows: strides of its grid (or filter) in A, B and C, and of its blocks.
+struct WindowAxis {
+  PlacedWindow placed;
+  Offsets<3> strides{}, block_strides{};
+
+  const Window& window() const { return placed.window; }
+};
+
+/// Rows and summed entries of a product along one dimension with windows, as indices of A (relative to what was copied), B
+/// and C: row r and summed entry t are at a_begin + r * a_row + t * a_step, b_begin + t * b_step, c_begin + r * c_row.
+struct Line {
+  int64_t rows = 0, steps = 0;
+  int64_t a_begin = 0, a_row = 0, a_step = 0;
+  int64_t b_begin = 0, b_step = 1;
+  int64_t c_begin = 0, c_row = 1;
+};
+
+/// The part of A along a dimension that a task reads: `size` indices from `begin`, of which those from `first` to `end` - 1
+/// exist.
+struct Reach {
+  int64_t begin = 0, size = 0, first = 0, end = 0;
+
+  bool needs_padding() const { return begin < first || begin + size > end; }
+};
+
+/// Classes of dimensions with their strides in A, B and C.
+struct Plan {
+  Convolution::Role result = Convolution::kWindows;
+  Axes loops = {};     ///< groups, and columns that could not be joined
+  Axes images = {};    ///< batch dimensions, which all but the filter have
+  Axes channels = {};  ///< the dimensions of A that are neither windows nor images
+  Axis columns = {};
+  std::vector<WindowAxis> windows = {};
+
+  bool sums_images() const { return result == Convolution::kFilter; }
+};
+
+/// The operands by role: each is an input or the output.
+struct Operands {
+  explicit Operands(const KernelContext& context)
+      : operation(static_cast<const Convolution&>(context.operation)) {
+    for (int i = 0; i < 2; ++i) by_role[operation.role(i)] = &context.inputs[i];
+    by_role[operation.result] = &context.outputs[0];
+    const auto& order = kOrders[operation.result];
+    for (size_t i = 0; i < 3; ++i) by_place[i] = by_role[order[i]];
+  }
+
+  /// The roles of A, B and C by result.
+  static constexpr Convolution::Role kOrders[3][3] = {
+      {Convolution::kWindows, Convolution::kFilter, Convolution::kEntries},
+      {Convolution::kEntries, Convolution::kWindows, Convolution::kFilter},
+      {Convolution::kEntries, Convolution::kFilter, Convolution::kWindows}};
+
+  Convolution::Role role_of(size_t place) const { return kOrders[operation.result][place]; }
+
+  /// The dimension as an axis of A, B and C; strides are 0 where it is missing.
+  Axis axis(const std::string& name) const {
+    Axis axis;
+    for (size_t i = 0; i < 3; ++i) {
+      const auto position = by_place[i]->global.find(name);
+      if (!position) continue;
+      axis.size = by_place[i]->local[*position].size;
+      axis.strides[i] = by_place[i]->strides[*position];
+    }
+    return axis;
+  }
+
+  Axes axes(const Shape& dimensions, size_t order) const {
+    Axes axes;
+    for (const Dimension& d : dimensions) axes.push_back(axis(d.name));
+    std::ranges::stable_sort(
+        axes, [order](const Axis& x, const Axis& y) { return x.strides[order] > y.strides[order]; });
+    return joined(axes);
+  }
+
+  const Convolution& operation;
+  const LocalTensor* by_role[3];
+  const LocalTensor* by_place[3];
+};
+
+WindowAxis window_axis(const Operands& operands, const KernelContext& context, const Window& window) {
+  WindowAxis axis{.placed = {context, window, *operands.by_role[Convolution::kEntries],
+                             *operands.by_role[Convolution::kWindows]}};
+  for (size_t i = 0; i < 3; ++i) {
+    const bool is_filter = operands.role_of(i) == Convolution::kFilter;
+    const LocalTensor& x = *operands.by_place[i];
+    axis.strides[i] = x.strides[*x.global.find(is_filter ? window.filter : window.dimension)];
+  }
+  if (!window.blocks.empty()) axis.block_strides = operands.axis(window.blocks).strides;
+  return axis;
+}
+
+Plan make_plan(const KernelContext& context) {
+  const Operands operands(context);
+  const Convolution& operation = operands.operation;
+  ConvolutionClasses classes =
+      classify({operands.by_role[0]->global, operands.by_role[1]->global, operands.by_role[2]->global},
+               operation.windows);
+  Plan plan{.result = operation.result};
+  Shape batch = classes.batch;
+  for (const Window& window : operation.windows) {
+    plan.windows.push_back(window_axis(operands, context, window));
+    batch = without(batch, window.blocks);
+  }
+  plan.loops = operands.axes(classes.groups, kC);
+  if (plan.sums_images()) {
+    // In declared order and not joined: the order of the sums must not depend on the sizes of other slices.
+    for (const Dimension& d : batch) plan.images.push_back(operands.axis(d.name));
+  } else {
+    plan.images = operands.axes(batch, kA);
+  }
+  const bool a_has_inputs = operation.result != Convolution::kEntries;
+  plan.channels = operands.axes(a_has_inputs ? classes.inputs : classes.outputs, kA);
+  Axes columns = operands.axes(a_has_inputs ? classes.outputs : classes.inputs, kC);
+  if (!columns.empty()) {
+    plan.columns = columns.back();
+    columns.pop_back();
+  }
+  plan.loops.insert(plan.loops.end(), columns.begin(), columns.end());
+  return plan;
+}
+
+/// The lines of products along a dimension: one, or one for each class of entries.
+int64_t classes_of(const Plan& plan, const WindowAxis& axis) {
+  return plan.result == Convolution::kEntries ? axis.window().stride : 1;
+}
+
+Reach reach_of(const Plan& plan, const WindowAxis& axis, const Window::Local& local) {
+  const Window& window = axis.window();
+  const int64_t reach = (window.size - 1) * window.dilation;
+  if (plan.result == Convolution::kEntries) {
+    const int64_t begin = -floor_divide(reach + local.origin, window.stride);
+    const int64_t last = floor_divide(axis.placed.entries - 1 - local.origin, window.stride);
+    return {begin, std::max<int64_t>(0, last - begin + 1), local.first_window, local.end_window};
+  }
+  return {local.origin, (axis.placed.windows - 1) * window.stride + reach + 1, local.first_entry,
+          local.end_entry};
+}
+
+Line line_of(const Plan& plan, const WindowAxis& axis, const Window::Local& local, const Reach& reach,
+             int64_t entry_class) {
+  const Window& window = axis.window();
+  switch (plan.result) {
+    case Convolution::kWindows:
+      return {.rows = axis.placed.windows,
+              .steps = window.size,
+              .a_row = window.stride,
+              .a_step = window.dilation};
+    case Convolution::kFilter:
+      return {.rows = window.size,
+              .steps = axis.placed.windows,
+              .a_row = window.dilation,
+              .a_step = window.stride};
+    case Convolution::kEntries:
+      break;
+  }
+  // The entries `entry_class`, + stride, ...; k is the first place of the filter that meets them.
+  Line line{.rows = entry_class < axis.placed.entries
+                        ? ceil_divide(axis.placed.entries - entry_class, window.stride)
+                        : 0,
+            .a_row = 1,
+            .c_begin = entry_class,
+            .c_row = window.stride};
+  const int64_t divisor = std::gcd(window.stride, window.dilation), every = window.stride / divisor;
+  for (int64_t k = 0; k < std::min(every, window.size); ++k) {
+    const int64_t offset = entry_class - local.origin - k * window.dilation;
+    if (floor_modulo(offset, window.stride) != 0) continue;
+    line.steps = ceil_divide(window.size - k, every);
+    line.a_begin = floor_divide(offset, window.stride) - reach.begin;
+    line.a_step = -(window.dilation / divisor);
+    line.b_begin = k;
+    line.b_step = every;
+  }
+  return line;
+}
+
+/// Contracts elements of type T to a result of type Out, which is T or float32.
+template <class T, class Out>
+class ConvolutionKernel final : public Kernel {
+ public:
+  explicit ConvolutionKernel(Plan plan) : plan_(std::move(plan)) {
+    if (!plan_.images.empty()) {
+      image_ = plan_.images.back();
+      plan_.images.pop_back();
+    }
+    for (const WindowAxis& axis : plan_.windows) {
+      classes_ *= classes_of(plan_, axis);
+      blocks_ *= axis.placed.blocks;
+      most_reach_ *= most_reach(axis);
+      const bool grid_of_entries = plan_.result == Convolution::kEntries;
+      grid_ *= grid_of_entries ? axis.placed.entries : axis.placed.windows;
+      taps_ *= axis.window().size;
+    }
+    channels_ = size_of(plan_.channels);
+    if (plan_.sums_images()) {
+      cut_filter();
+    } else {
+      cut_images();
+    }
+  }
+
+  int64_t tasks() const override { return size_of(plan_.loops) * parts_ * column_parts_; }
+
+  size_t scratch_bytes() const override {
+    const Scratch scratch(*this, nullptr);
+    return static_cast<size_t>(scratch.bytes);
+  }
+
+  int64_t run(const KernelCall& call, int64_t begin, int64_t end) const override {
+    int64_t flops = 0;
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t column_part = task % column_parts_, part = task / column_parts_ % parts_;
+      const Offsets<3> loop = offsets_of(plan_.loops, task / column_parts_ / parts_);
+      Operand operand{call, loop, column_part * columns_at_once_};
+      operand.columns = std::min(columns_at_once_, plan_.columns.size - operand.column);
+      flops += plan_.sums_images() ? run_filter(operand, part) : run_images(operand, part);
+    }
+    return flops;
+  }
+
+ private:
+  using C = Computed<T>;
+
+  /// What a task works on.
+  struct Operand {
+    const KernelCall& call;
+    Offsets<3> at;
+    int64_t column = 0, columns = 0;
+    int64_t channel = 0, channels = 0;  ///< of A
+    int64_t images = 0;
+  };
+
+  /// The parts of the scratch memory.
+  struct Scratch {
+    Scratch(const ConvolutionKernel& kernel, std::byte* memory) {
+      const int64_t rows = kernel.most_rows(), columns = kernel.columns_at_once_;
+      const auto take = [&]<class E>(E*& part, int64_t elements) {
+        if (memory) part = reinterpret_cast<E*>(memory + bytes);
+        bytes += (elements * static_cast<int64_t>(sizeof(E)) + 63) / 64 * 64;
+      };
+      take(a, kernel.images_at_once_ * kernel.most_reach_ * kernel.channels_at_once_);
+      take(a_rows, rows);
+      take(c_rows, rows);
+      take(c, rows * columns);
+      take(product, product_scratch(rows, columns, kernel.most_depth()));
+    }
+    T* a = nullptr;
+    int64_t *a_rows = nullptr, *c_rows = nullptr;
+    C *c = nullptr, *product = nullptr;
+    int64_t bytes = 0;
+  };
+
+  /// A as a product reads it: in place, or copied with padding.
+  struct View {
+    const T* data = nullptr;
+    int64_t image = 0;  ///< strides
+    std::array<int64_t, kMostWindows> windows{};
+    std::array<Reach, kMostWindows> reaches{};
+    std::array<Window::Local, kMostWindows> locals{};
+    bool copied = false;
+  };
+
+  int64_t most_reach(const WindowAxis& axis) const {
+    const Window& window = axis.window();
+    const int64_t reach = (window.size - 1) * window.dilation;
+    return plan_.result == Convolution::kEntries ? (axis.placed.entries + reach) / window.stride + 1
+                                                 : (axis.placed.windows - 1) * window.stride + reach + 1;
+  }
+  int64_t most_rows() const {
+    return plan_.sums_images() ? taps_ * channels_at_once_ : images_at_once_ * grid_;
+  }
+  int64_t most_depth() const { return plan_.sums_images() ? images_at_once_ * grid_ : taps_ * channels_; }
+
+  /// Cuts the images, then the columns, so that products have enough rows and there are some tasks.
+  void cut_images() {
+    channels_at_once_ = channels_;
+    const int64_t others = size_of(plan_.loops) * size_of(plan_.images) * blocks_;
+    const auto images_for = [&](int64_t rows) {
+      return std::clamp<int64_t>(ceil_divide(rows, grid_), 1, image_.size);
+    };
+    const auto parts_for = [&](int64_t images) { return others * ceil_divide(image_.size, images); };
+    images_at_once_ = images_for(kRowsWanted);
+    column_parts_ = std::clamp<int64_t>(kTasksWanted / parts_for(images_at_once_), 1,
+                                        std::max<int64_t>(1, plan_.columns.size / kFewestColumns));
+    while (parts_for(images_at_once_) * column_parts_ < kTasksWanted &&
+           images_at_once_ * grid_ >= 2 * kFewestRows && images_at_once_ > 1) {
+      images_at_once_ = (images_at_once_ + 1) / 2;
+    }
+    cut_columns();
+    chunks_ = ceil_divide(image_.size, images_at_once_);
+    parts_ = size_of(plan_.images) * blocks_ * chunks_;
+  }
+
+  /// Cuts inputs and outputs of the filter. Chunks of images, over which the sums go, depend on the grid alone.
+  void cut_filter() {
+    images_at_once_ = std::clamp<int64_t>(ceil_divide(kDepthWanted, grid_), 1, image_.size);
+    chunks_ = ceil_divide(image_.size, images_at_once_);
+    channels_at_once_ = channels_;
+    column_parts_ = std::clamp<int64_t>(plan_.columns.size / kFewestColumns, 1, kTasksWanted);
+    if (plan_.channels.size() == 1) {
+      const int64_t wanted = std::min(kTasksWanted / column_parts_, taps_ * channels_ / kFewestRows);
+      channels_at_once_ = ceil_divide(channels_, std::clamp<int64_t>(wanted, 1, channels_));
+    }
+    cut_columns();
+    parts_ = ceil_divide(channels_, channels_at_once_);
+  }
+
+  void cut_columns() {
+    constexpr int64_t kUnit = 64;  // two tiles
+    columns_at_once_ = std::min(plan_.columns.size,
+                                ceil_divide(ceil_divide(plan_.columns.size, column_parts_), kUnit) * kUnit);
+    column_parts_ = ceil_divide(plan_.columns.size, columns_at_once_);
+  }
+
+  int64_t run_images(Operand operand, int64_t part) const {
+    const int64_t chunk = part % chunks_, outer = part / chunks_;
+    enter_blocks(operand, outer % blocks_);
+    const Offsets<3> images = offsets_of(plan_.images, outer / blocks_);
+    const int64_t first = chunk * images_at_once_;
+    for (size_t i = 0; i < 3; ++i) operand.at[i] += images[i] + first * image_.strides[i];
+    operand.images = std::min(images_at_once_, image_.size - first);
+    operand.channels = channels_;
+    const Scratch scratch(*this, operand.call.scratch);
+    const View view = view_of(operand, outer % blocks_, scratch);
+    int64_t flops = 0;
+    for (int64_t entry_class = 0; entry_class < classes_; ++entry_class)
+      flops += multiply_class(operand, view, entry_class, scratch);
+    return flops;
+  }
+
+  int64_t run_filter(Operand operand, int64_t part) const {
+    operand.channel = part * channels_at_once_;
+    operand.channels = std::min(channels_at_once_, channels_ - operand.channel);
+    const Scratch scratch(*this, operand.call.scratch);
+    const Offsets<3> task = operand.at;
+    int64_t flops = 0, rows = 0;
+    bool adds = false;
+    for (int64_t block = 0; block < blocks_; ++block) {
+      for (int64_t outer = 0; outer < size_of(plan_.images); ++outer) {
+        const Offsets<3> images = offsets_of(plan_.images, outer);
+        for (int64_t chunk = 0; chunk < chunks_; ++chunk, adds = true) {
+          const int64_t first = chunk * images_at_once_;
+          operand.at = task;
+          enter_blocks(operand, block);
+          for (size_t i = 0; i < 3; ++i) operand.at[i] += images[i] + first * image_.strides[i];
+          operand.images = std::min(images_at_once_, image_.size - first);
+          const View view = view_of(operand, block, scratch);
+          const std::array<Line, kMostWindows> lines = lines_of(view, 0);
+          rows = fill_rows(operand, view, lines, scratch);
+          flops += multiply_into_scratch(operand, view, lines, rows, adds, scratch);
+        }
+      }
+    }
+    operand.at = task;
+    store(operand, rows, scratch);
+    return flops;
+  }
+
+  /// Moves the operands to a block.
+  void enter_blocks(Operand& operand, int64_t block) const {
+    for (size_t w = plan_.windows.size(); w-- > 0;) {
+      const WindowAxis& axis = plan_.windows[w];
+      for (size_t i = 0; i < 3; ++i) operand.at[i] += block % axis.placed.blocks * axis.block_strides[i];
+      block /= axis.placed.blocks;
+    }
+  }
+
+  View view_of(const Operand& operand, int64_t block, const Scratch& scratch) const {
+    View view;
+    const size_t n = plan_.windows.size();
+    for (size_t w = n; w-- > 0;) {
+      const WindowAxis& axis = plan_.windows[w];
+      view.locals[w] = axis.placed.local(operand.call, block % axis.placed.blocks);
+      view.reaches[w] = reach_of(plan_, axis, view.locals[w]);
+      view.copied |= view.reaches[w].needs_padding();
+      block /= axis.placed.blocks;
+    }
+    const T* a = input_a(operand.call) + operand.at[kA];
+    if (!view.copied) {
+      for (size_t w = 0; w < n; ++w) {
+        view.windows[w] = plan_.windows[w].strides[kA];
+        a += view.reaches[w].begin * view.windows[w];
+      }
+      view.image = image_.strides[kA];
+      view.data = a + (plan_.channels.empty() ? 0 : operand.channel * plan_.channels.back().strides[kA]);
+      return view;
+    }
+    int64_t stride = operand.channels;
+    for (size_t w = n; w-- > 0; stride *= view.reaches[w].size) view.windows[w] = stride;
+    view.image = stride;
+    view.data = scratch.a;
+    for (int64_t i = 0; i < operand.images; ++i)
+      copy(operand, view, 0, a + i * image_.strides[kA], scratch.a + i * view.image);
+    return view;
+  }
+
+  /// Copies what a task reads of A from window dimension `w` on, with zeros where there is padding.
+  void copy(const Operand& operand, const View& view, size_t w, const T* from, T* to) const {
+    if (w == plan_.windows.size()) return copy_channels(operand, from, to);
+    const Reach& reach = view.reaches[w];
+    const int64_t from_stride = plan_.windows[w].strides[kA], stride = view.windows[w];
+    const int64_t before = std::clamp<int64_t>(reach.first - reach.begin, 0, reach.size);
+    const int64_t end = std::clamp<int64_t>(reach.end - reach.begin, before, reach.size);
+    std::fill(to, to + before * stride, T(0));
+    std::fill(to + end * stride, to + reach.size * stride, T(0));
+    const bool whole =
+        w + 1 == plan_.windows.size() && contiguous_channels() && operand.channels == from_stride;
+    from += reach.begin * from_stride;
+    if (whole) {
+      std::memcpy(to + before * stride, from + before * stride,
+                  static_cast<size_t>((end - before) * stride) * sizeof(T));
+      return;
+    }
+    for (int64_t i = before; i < end; ++i)
+      copy(operand, view, w + 1, from + i * from_stride, to + i * stride);
+  }
+
+  bool contiguous_channels() const {
+    return plan_.channels.empty() || (plan_.channels.size() == 1 && plan_.channels[0].strides[kA] == 1);
+  }
+
+  void copy_channels(const Operand& operand, const T* from, T* to) const {
+    if (contiguous_channels()) {
+      std::memcpy(to, from + operand.channel, static_cast<size_t>(operand.channels) * sizeof(T));
+      return;
+    }
+    for_each_offset(plan_.channels, operand.channel, operand.channel + operand.channels,
+                    [&](const Offsets<3>& at) { *to++ = from[at[kA]]; });
+  }
+
+  std::array<Line, kMostWindows> lines_of(const View& view, int64_t entry_class) const {
+    std::array<Line, kMostWindows> lines;
+    for (size_t w = plan_.windows.size(); w-- > 0;) {
+      const int64_t classes = classes_of(plan_, plan_.windows[w]);
+      lines[w] = line_of(plan_, plan_.windows[w], view.locals[w], view.reaches[w], entry_class % classes);
+      entry_class /= classes;
+    }
+    return lines;
+  }
+
+  /// Stores where each row of the product begins in A and in C; returns the number of rows.
+  int64_t fill_rows(const Operand& operand, const View& view, const std::array<Line, kMostWindows>& lines,
+                    const Scratch& scratch) const {
+    // Axes of the rows, with strides in A and C.
+    StridedAxes<2> axes;
+    if (!plan_.sums_images()) axes.push_back({operand.images, {view.image, image_.strides[kC]}});
+    for (size_t w = 0; w < plan_.windows.size(); ++w)
+      axes.push_back(
+          {lines[w].rows, {lines[w].a_row * view.windows[w], lines[w].c_row * plan_.windows[w].strides[kC]}});
+    if (plan_.sums_images()) {
+      int64_t dense = 1;
+      const size_t first = axes.size();
+      for (size_t i = plan_.channels.size(); i-- > 0;) {
+        const Axis& axis = plan_.channels[i];
+        const int64_t size = plan_.channels.size() == 1 ? operand.channels : axis.size;
+        axes.insert(axes.begin() + static_cast<std::ptrdiff_t>(first),
+                    {size, {view.copied ? dense : axis.strides[kA], axis.strides[kC]}});
+        dense *= size;
+      }
+    }
+    int64_t rows = 0;
+    for_each_offset(axes, 0, size_of(axes), [&](const Offsets<2>& at) {
+      scratch.a_rows[rows] = at[0];
+      scratch.c_rows[rows++] = at[1];
+    });
+    return rows;
+  }
+
+  /// The summed axes of a product, joined where both operands allow it.
+  struct Sums {
+    std::array<SummedAxis, kMaximalRank> axes;
+    size_t count = 0;
+    int64_t depth = 1;
+
+    void add(const SummedAxis& axis) {
+      depth *= axis.size;
+      if (axis.size == 1) return;
+      if (count > 0 && axes[count - 1].a_stride == axis.a_stride * axis.size &&
+          axes[count - 1].b_stride == axis.b_stride * axis.size) {
+        axes[count - 1] = {axes[count - 1].size * axis.size, axis.a_stride, axis.b_stride};
+      } else {
+        axes[count++] = axis;
+      }
+    }
+  };
+  Sums sums_of(const Operand& operand, const View& view, const std::array<Line, kMostWindows>& lines) const {
+    Sums sums;
+    if (plan_.sums_images()) sums.add({operand.images, view.image, image_.strides[kB]});
+    for (size_t w = 0; w < plan_.windows.size(); ++w)
+      sums.add({lines[w].steps, lines[w].a_step * view.windows[w],
+                lines[w].b_step * plan_.windows[w].strides[kB]});
+    if (plan_.sums_images()) return sums;
+    int64_t dense = channels_;
+    for (const Axis& axis : plan_.channels) {
+      dense /= axis.size;
+      sums.add({axis.size, view.copied ? dense : axis.strides[kA], axis.strides[kB]});
+    }
+    return sums;
+  }
+
+  Product<T> product_of(const Operand& operand, const View& view, const std::array<Line, kMostWindows>& lines,
+                        const Sums& sums, int64_t rows, const Scratch& scratch) const {
+    Product<T> product{
+        .rows = rows,
+        .columns = operand.columns,
+        .summed = {sums.axes.data(), sums.count},
+        .a = view.data,
+        .b = input_b(operand.call) + operand.at[kB] + operand.column * plan_.columns.strides[kB],
+        .b_column_stride = plan_.columns.strides[kB],
+        .c = scratch.c,
+        .c_row_stride = operand.columns};
+    for (size_t w = 0; w < plan_.windows.size(); ++w) {
+      product.a += lines[w].a_begin * view.windows[w];
+      product.b += lines[w].b_begin * plan_.windows[w].strides[kB];
+    }
+    if (const auto stride = stride_of(scratch.a_rows, rows)) {
+      product.a_row_stride = *stride;
+    } else {
+      product.a_rows = scratch.a_rows;
+    }
+    return product;
+  }
+
+  /// The distance of the rows, if it is the same for all.
+  static std::optional<int64_t> stride_of(const int64_t* rows, int64_t count) {
+    const int64_t stride = count > 1 ? rows[1] - rows[0] : 0;
+    for (int64_t i = 1; i < count; ++i) {
+      if (rows[i] - rows[i - 1] != stride) return std::nullopt;
+    }
+    return stride;
+  }
+
+  int64_t multiply_into_scratch(const Operand& operand, const View& view,
+                                const std::array<Line, kMostWindows>& lines, int64_t rows, bool adds,
+                                const Scratch& scratch) const {
+    const Sums sums = sums_of(operand, view, lines);
+    Product<T> product = product_of(operand, view, lines, sums, rows, scratch);
+    product.adds = adds;
+    multiply(product, scratch.product);
+    return 2 * rows * operand.columns * sums.depth;
+  }
+
+  /// Computes the entries of one class, or all windows.
+  int64_t multiply_class(Operand& operand, const View& view, int64_t entry_class,
+                         const Scratch& scratch) const {
+    const std::array<Line, kMostWindows> lines = lines_of(view, entry_class);
+    const int64_t rows = fill_rows(operand, view, lines, scratch);
+    if (rows == 0) return 0;
+    Offsets<3> at = operand.at;
+    for (size_t w = 0; w < plan_.windows.size(); ++w)
+      at[kC] += lines[w].c_begin * plan_.windows[w].strides[kC];
+    Operand of_class = operand;
+    of_class.at = at;
+    const Sums sums = sums_of(operand, view, lines);
+    if (sums.depth == 0) {  // no window reads these entries
+      std::fill(scratch.c, scratch.c + rows * operand.columns, C(0));
+      store(of_class, rows, scratch);
+      return 0;
+    }
+    Product<T> product = product_of(operand, view, lines, sums, rows, scratch);
+    const auto c_stride = stride_of(scratch.c_rows, rows);
+    const bool in_place =
+        std::is_same_v<Out, C> && c_stride && (plan_.columns.size == 1 || plan_.columns.strides[kC] == 1);
+    if constexpr (std::is_same_v<Out, C>) {
+      if (in_place) {
+        product.c = of_class.call.template output<Out>(0) + at[kC] + operand.column;
+        product.c_row_stride = *c_stride;
+      }
+    }
+    multiply(product, scratch.product);
+    if (!in_place) store(of_class, rows, scratch);
+    return 2 * rows * operand.columns * sums.depth;
+  }
+
+  /// Copies the product from scratch memory to the result.
+  void store(const Operand& operand, int64_t rows, const Scratch& scratch) const {
+    const int64_t stride = plan_.columns.strides[kC];
+    int64_t channel = 0;
+    if (plan_.sums_images() && !plan_.channels.empty())
+      channel = operand.channel * plan_.channels.back().strides[kC];
+    Out* out = operand.call.template output<Out>(0) + operand.at[kC] + channel + operand.column * stride;
+    for (int64_t i = 0; i < rows; ++i) {
+      const C* from = scratch.c + i * operand.columns;
+      Out* to = out + scratch.c_rows[i];
+      for (int64_t j = 0; j < operand.columns; ++j) to[j * stride] = narrow<Out>(from[j]);
+    }
+  }
+
+  const T* input_a(const KernelCall& call) const {
+    return call.input<T>(plan_.result == Convolution::kEntries ? 1 : 0);
+  }
+  const T* input_b(const KernelCall& call) const {
+    return call.input<T>(plan_.result == Convolution::kEntries ? 0 : 1);
+  }
+
+  Plan plan_;
+  Axis image_;  ///< the images that one product may have several of
+  int64_t channels_ = 1, classes_ = 1, blocks_ = 1, most_reach_ = 1, grid_ = 1, taps_ = 1;
+  int64_t images_at_once_ = 1, channels_at_once_ = 1, columns_at_once_ = 1;
+  int64_t chunks_ = 1, parts_ = 1, column_parts_ = 1;
+};
+
+template <class T>
+std::unique_ptr<Kernel> convolution_kernel(const KernelContext& context) {
+  Plan plan = make_plan(context);
+  if (context.outputs[0].dtype == DTypeOf<T>::value)
+    return std::make_unique<ConvolutionKernel<T, T>>(std::move(plan));
+  return std::make_unique<ConvolutionKernel<T, Computed<T>>>(std::move(plan));
+}
+
+template <class T>
+struct Registrations {
+  KernelRegistration windows{"convolution", {DTypeOf<T>::value}, convolution_kernel<T>};
+  KernelRegistration entries{"transposed_convolution", {DTypeOf<T>::value}, convolution_kernel<T>};
+  KernelRegistration filter{"convolution_filter_gradient", {DTypeOf<T>::value}, convolution_kernel<T>};
+};
+const Registrations<float> of_float32;
+const Registrations<BFloat16> of_bfloat16;
+const Registrations<double> of_float64;
+
+}  // namespace
+}  // namespace mtf

@@ -1,0 +1,139 @@
+// A Transformer in the list of layers of any model, and what its rows need at both ends.
+#include <fmt/format.h>
+
+#include "engine/ops/binary.h"
+#include "engine/ops/broadcast.h"
+#include "engine/ops/concat.h"
+#include "engine/ops/reshape.h"
+#include "engine/ops/slice.h"
+#include "layers/layer_stack.h"
+#include "layers/positions.h"
+
+namespace mtf {
+namespace {
+
+constexpr std::string_view kLength = "length";
+
+struct TransformerLayerOptions : StackOptions, SublayerOptions {
+  bool causal = false;
+};
+
+void describe(config::Visitor& visit, TransformerLayerOptions& options) {
+  describe(visit, static_cast<StackOptions&>(options));
+  describe_sublayers(visit, options);
+  visit("causal", options.causal, "each entry of `length` sees only itself and those before it");
+}
+
+class TransformerLayer final : public Layer {
+ public:
+  using Options = TransformerLayerOptions;
+  TransformerLayer(const Options& options, LayerParser& parser)
+      : stack_(options, options, parser), causal_(options.causal) {}
+
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
+    const auto axis = x.shape().find(kLength);
+    if (!axis || context.made(x).rank() != 1 || context.made(x)[0].name == kLength) {
+      throw Error(ErrorKind::kConfig, fmt::format("transformer: {} are no rows of vectors", x.shape().to_string()),
+                  "a dimension `length`, and one dimension that the layer before made: `patches`, then `dense`");
+    }
+    Sequence sequence{.length = x.shape()[*axis], .causal = causal_};
+    const auto entered = context.enter(sequence);
+    return stack_(context, x);
+  }
+
+ private:
+  LayerStack stack_;
+  bool causal_;
+};
+
+struct PositionsOptions {
+  static constexpr std::string_view shorthand = "type";
+  Positions type = Positions::kLearned;
+  double stddev = 0.02;
+};
+
+void describe(config::Visitor& visit, PositionsOptions& options) {
+  visit("type", options.type, "a table of vectors, or sines and cosines");
+  visit("stddev", options.stddev, "of the initial values of the table", config::non_negative);
+}
+
+class PositionsLayer final : public Layer {
+ public:
+  using Options = PositionsOptions;
+  explicit PositionsLayer(const Options& options) : options_(options) {}
+
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
+    const Dimension length = find_dimension(x, std::string(kLength));
+    const Shape model = context.made(x);
+    switch (options_.type) {
+      case Positions::kLearned: {
+        const Initializer initializer = Initializer::normal(options_.stddev);
+        return add(x, context.variable("positional_embedding", Shape{length} + model, initializer), x.shape());
+      }
+      case Positions::kSinusoid:
+        if (model.rank() == 1) return add(x, sinusoid_positions(context, {}, length, model[0]), x.shape());
+        throw Error(ErrorKind::kConfig, fmt::format("positions: {} is no vector", model.to_string()), "one dimension");
+      case Positions::kNone:
+        break;
+    }
+    return x;
+  }
+
+ private:
+  Options options_;
+};
+
+struct ClassTokenOptions {};
+void describe(config::Visitor&, ClassTokenOptions&) {}
+
+class ClassTokenLayer final : public Layer {
+ public:
+  using Options = ClassTokenOptions;
+  explicit ClassTokenLayer(const Options&) {}
+
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
+    const Dimension length = find_dimension(x, std::string(kLength));
+    const Tensor token = context.variable("class_token", context.made(x), Initializer::zeros());
+    const Tensor first = broadcast(token, x.shape().resized(length.name, 1));
+    return concat({first, x}, length.name);
+  }
+};
+
+struct TakeOptions {
+  config::Name along;
+  int64_t index = 0;
+};
+
+void describe(config::Visitor& visit, TakeOptions& options) {
+  visit("along", options.along, "the dimension of which one entry is taken", config::required);
+  visit("index", options.index, "which one, from 0", config::non_negative);
+}
+
+class TakeLayer final : public Layer {
+ public:
+  using Options = TakeOptions;
+  explicit TakeLayer(const Options& options) : options_(options) {}
+
+  LayerTensor operator()(Context&, const LayerTensor& x) const override {
+    const Dimension along = find_dimension(x, options_.along);
+    const Tensor one = slice(x, along.name, options_.index, 1);
+    return reshape(one, without(x.shape(), along.name));
+  }
+
+ private:
+  Options options_;
+};
+
+const LayerRegistration<TransformerLayer> transformer(
+    "transformer", "y = the layers of `block`, `num_layers` times, on rows x: [batch, length, vector]",
+    {"encoder", "transformer_encoder", "vit"});
+const LayerRegistration<PositionsLayer> positions("positions",
+                                                  "y = x + a vector for each entry of `length`",
+                                                  {"positional_embedding", "position_embedding", "pos_embed"});
+const LayerRegistration<ClassTokenLayer> class_token("class_token",
+                                                     "y = x with one learned vector before the entries of `length`",
+                                                     {"cls_token", "cls"});
+const LayerRegistration<TakeLayer> take("take", "y = entry `index` of x along a dimension", {"select", "first"});
+
+}  // namespace
+}  // namespace mtf

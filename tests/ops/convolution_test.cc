@@ -1,0 +1,423 @@
+#include "engine/ops/convolution.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "engine/graph/gradients.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/einsum.h"
+#include "engine/ops/halo.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/stack.h"
+#include "engine/spmd/program_facts.h"
+#include "tests/support/budget.h"
+#include "tests/support/failure.h"
+#include "tests/support/golden.h"
+#include "tests/support/random_windows.h"
+#include "tests/support/run_on_mesh.h"
+
+namespace mtf::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// A convolution of random shape: entries, filter and the windows along up to three dimensions.
+struct ConvolutionShape {
+  Shape entries, filter, groups;
+  std::vector<Window> windows;
+  bool transposed = false;
+
+  std::string to_string() const {
+    std::string text = fmt::format("{}{} by {} groups {}", transposed ? "transposed " : "",
+                                   entries.to_string(), filter.to_string(), groups.to_string());
+    for (const Window& w : windows)
+      text += fmt::format(", {} ({} of {})", w.to_string(), w.windows.size, w.entries.size);
+    return text;
+  }
+};
+
+/// Adds `dimension` at a random place, so that every order of dimensions occurs.
+void insert(std::mt19937& random, std::vector<Dimension>& dimensions, const Dimension& dimension) {
+  dimensions.insert(dimensions.begin() + static_cast<std::ptrdiff_t>(random() % (dimensions.size() + 1)),
+                    dimension);
+}
+
+ConvolutionShape random_convolution(std::mt19937& random, int64_t parts) {
+  ConvolutionShape g;
+  g.transposed = random() % 4 == 0;
+  std::vector<Dimension> entries, filter, groups;
+  const char* names[] = {"rows", "cols", "depth"};
+  const int64_t rank = random() % 4 ? up_to(random, 2) : 3;
+  for (int64_t i = 0; i < rank; ++i) {
+    const Window w = random_window(random, names[i], fmt::format("k{}", i), g.transposed, parts);
+    entries.push_back({w.dimension, g.transposed ? w.windows.size : w.entries.size});
+    filter.push_back({w.filter, w.size});
+    g.windows.push_back(w);
+  }
+  const bool last = random() % 2;
+  const auto place = [&](std::vector<Dimension>& to, const Dimension& d) {
+    last ? to.push_back(d) : insert(random, to, d);
+  };
+  if (random() % 4) insert(random, entries, {"batch", parts * up_to(random, 2)});
+  if (random() % 8 == 0) insert(random, entries, {"images", up_to(random, 3)});
+  if (random() % 3 == 0) {
+    groups.push_back({"group", parts * up_to(random, 2)});
+    place(entries, groups[0]);
+    place(filter, groups[0]);
+  }
+  if (random() % 4) {
+    const Dimension in{"in", parts * up_to(random, 3)};
+    place(entries, in);
+    place(filter, in);
+  }
+  if (random() % 4) place(filter, {"out", random() % 4 ? parts * up_to(random, 3) : parts * 20});
+  g.entries = Shape(entries);
+  g.filter = Shape(filter);
+  g.groups = Shape(groups);
+  return g;
+}
+
+struct ConvolutionGraph {
+  Graph graph;
+  std::map<std::string, Values> feeds;
+};
+
+/// The result, and its gradients for a random cotangent.
+std::unique_ptr<ConvolutionGraph> convolution_graph(const ConvolutionShape& g, uint32_t seed,
+                                                    DType dtype = DType::kFloat32) {
+  auto built = std::make_unique<ConvolutionGraph>();
+  std::mt19937 random(seed);
+  const auto input = [&](const std::string& name, const Shape& shape) {
+    std::uniform_real_distribution<double> uniform(-1, 1);
+    Values& values = built->feeds[name];
+    for (int64_t i = 0; i < shape.size(); ++i) values.push_back(uniform(random));
+    return built->graph.input(name, shape, dtype);
+  };
+  const Tensor x = input("x", g.entries), f = input("f", g.filter);
+  const Tensor y = g.transposed ? transposed_convolution(x, f, g.windows, g.groups)
+                                : convolution(x, f, g.windows, g.groups);
+  const Tensor dy = input("dy", y.shape());
+  const Tensors dx = gradients({y}, {x, f}, {dy});
+  built->graph.set_output("y", y);
+  built->graph.set_output("dx", dx[0]);
+  built->graph.set_output("df", dx[1]);
+  return built;
+}
+
+/// Calls visit(index of each dimension) for all combinations.
+void for_each(const Shape& all, const std::function<void(const std::map<std::string, int64_t>&)>& visit) {
+  std::map<std::string, int64_t> index;
+  for (int64_t i = 0; i < all.size(); ++i) {
+    int64_t rest = i;
+    for (int axis = all.rank(); axis-- > 0; rest /= all[axis].size)
+      index[all[axis].name] = rest % all[axis].size;
+    visit(index);
+  }
+}
+
+int64_t offset(const Shape& shape, const std::map<std::string, int64_t>& index) {
+  int64_t at = 0;
+  for (const Dimension& d : shape) at = at * d.size + index.at(d.name);
+  return at;
+}
+
+/// The outputs of convolution_graph() by the definition.
+std::map<std::string, Values> convolution_by_definition(const ConvolutionShape& g,
+                                                        const std::map<std::string, Values>& feeds,
+                                                        const Shape& result) {
+  const Values &x = feeds.at("x"), &f = feeds.at("f"), &dy = feeds.at("dy");
+  std::map<std::string, Values> out{
+      {"y", Values(dy.size())}, {"dx", Values(x.size())}, {"df", Values(f.size())}};
+  // Over all dimensions, those of windows with the number of windows.
+  const Shape &windows = g.transposed ? g.entries : result, &entries = g.transposed ? result : g.entries;
+  for_each(windows + g.filter, [&](std::map<std::string, int64_t> index) {
+    const int64_t at_window = offset(windows, index), at_filter = offset(g.filter, index);
+    for (const Window& w : g.windows) {
+      int64_t& i = index[w.dimension];
+      i = i * w.stride - w.before + index[w.filter] * w.dilation;
+      if (i < 0 || i >= w.entries.size) return;
+    }
+    const int64_t at_entry = offset(entries, index);
+    const int64_t from = g.transposed ? at_window : at_entry, to = g.transposed ? at_entry : at_window;
+    out["y"][to] += x[from] * f[at_filter];
+    out["dx"][from] += dy[to] * f[at_filter];
+    out["df"][at_filter] += dy[to] * x[from];
+  });
+  return out;
+}
+
+TEST(Convolution, IsTheSumOfItsDefinition) {
+  std::mt19937 random(3);
+  for (int i = 0; i < tries(1000); ++i) {
+    const ConvolutionShape g = random_convolution(random, 1);
+    const auto built = convolution_graph(g, static_cast<uint32_t>(i));
+    Shape result;
+    for (const auto& [name, tensor] : built->graph.outputs()) {
+      if (name == "y") result = tensor.shape();
+    }
+    const auto expected = convolution_by_definition(g, built->feeds, result);
+    const MeshRun run = run_on_mesh(built->graph, Layouts::single(), built->feeds);
+    for (const auto& [name, values] : expected)
+      expect_close(fmt::format("{}: {} of {}", i, name, g.to_string()), run.outputs.at(name), values, 1e-6,
+                   3e-6);
+    if (HasFailure()) return;
+  }
+}
+
+/// Whether a layout that splits `dimensions` leaves no sum of this output to the mesh.
+bool keeps_bits(const ConvolutionGraph& built, const std::string& output,
+                const std::vector<std::string>& dimensions, const ConvolutionShape& g) {
+  for (const auto& [name, tensor] : built.graph.outputs()) {
+    if (name != output) continue;
+    for (const std::string& d : dimensions) {
+      const bool used = g.entries.contains(d) || g.filter.contains(d);
+      if (used && !tensor.shape().contains(d)) return false;
+    }
+  }
+  return true;
+}
+
+TEST(Convolution, IsTheSameWhereverItIsSplit) {
+  std::mt19937 random(5);
+  const std::pair<const char*, int64_t> meshes[] = {
+      {"a:2", 2}, {"a:4", 4}, {"a:2;b:2", 2}, {"a:3", 3}, {"a:2;b:2;c:2", 2}};
+  int run = 0;
+  for (int i = 0; run < tries(1500); ++i) {
+    const auto& [mesh, parts] = meshes[random() % std::size(meshes)];
+    const ConvolutionShape g = random_convolution(random, parts);
+    // Each mesh dimension splits a dimension of its own.
+    std::vector<std::string> names;
+    for (const Shape* shape : {&g.entries, &g.filter}) {
+      for (const Dimension& d : *shape) {
+        const bool of_filter = d.name[0] == 'k';
+        if (!of_filter && d.size % parts == 0 && std::ranges::find(names, d.name) == names.end())
+          names.push_back(d.name);
+      }
+    }
+    std::ranges::shuffle(names, random);
+    const Mesh m(Shape::parse(mesh));
+    if (names.size() > static_cast<size_t>(m.shape().rank()))
+      names.resize(static_cast<size_t>(m.shape().rank()));
+    if (names.empty()) continue;
+    std::string rules;
+    for (size_t k = 0; k < names.size(); ++k)
+      rules += fmt::format("{}:{};", names[k], m.shape()[static_cast<int>(k)].name);
+    rules.pop_back();
+    ++run;
+    const auto built = convolution_graph(g, static_cast<uint32_t>(i));
+    const MeshRun one = run_on_mesh(built->graph, Layouts::single(), built->feeds);
+    const MeshRun split = run_on_mesh(built->graph, layouts(mesh, rules), built->feeds);
+    for (const auto& [name, values] : one.outputs) {
+      const std::string what = fmt::format("{}: {} of {} on {} by {}", i, name, g.to_string(), mesh, rules);
+      expect_close(what, split.outputs.at(name), values, 1e-5, 1e-5);
+      if (keeps_bits(*built, name, names, g)) {
+        ASSERT_EQ(split.outputs.at(name), values) << what;
+      }
+    }
+    if (HasFailure()) return;
+  }
+}
+
+/// Windows over dimensions of x, one for each of `dimensions`: name, name of the filter's dimension, stride.
+struct Along {
+  const char *dimension, *filter;
+  int64_t stride = 1;
+};
+std::vector<Window> windows_of(const Tensor& x, const Tensor& kernel, const std::vector<Along>& dimensions,
+                               const Padding& padding) {
+  std::vector<Window> windows;
+  for (const Along& along : dimensions) {
+    windows.push_back(window_over(x.shape().dimension(along.dimension),
+                                  {.filter = along.filter,
+                                   .size = kernel.shape().dimension(along.filter).size,
+                                   .stride = along.stride,
+                                   .padding = padding}));
+  }
+  return windows;
+}
+
+TEST(Convolution, HasTheRecordedValuesInTwoDimensions) {
+  GoldenCase golden(MTF_SOURCE_DIR "/tests/golden/01_core_conv2d");
+  Graph graph;
+  const Tensor x = golden.input(graph, "x");
+  std::map<std::string, Tensor> outputs;
+  const auto add = [&](const std::string& name, int64_t row_stride, int64_t col_stride,
+                       const Padding& padding) {
+    const Tensor kernel = golden.weight(graph, name + "/kernel");
+    outputs[name] = convolution(
+        x, kernel, windows_of(x, kernel, {{"h", "fh", row_stride}, {"w", "fw", col_stride}}, padding));
+  };
+  add("same_s1", 1, 1, Padding::same());
+  add("same_s2", 2, 2, Padding::same());
+  add("valid_s1", 1, 1, Padding::valid());
+  add("valid_s2", 2, 2, Padding::valid());
+  add("rect_same", 1, 1, Padding::same());
+  add("even_same", 1, 1, Padding::same());
+  add("one_by_one", 1, 1, Padding::same());
+  add("mixed_stride", 2, 1, Padding::same());
+  golden.expect(graph, outputs);
+}
+
+TEST(Convolution, HasTheRecordedValuesInThreeDimensions) {
+  GoldenCase golden(MTF_SOURCE_DIR "/tests/golden/01_core_conv3d");
+  Graph graph;
+  const Tensor x = golden.input(graph, "x");
+  std::map<std::string, Tensor> outputs;
+  const auto add = [&](const std::string& name, int64_t depth_stride, int64_t stride,
+                       const Padding& padding) {
+    const Tensor kernel = golden.weight(graph, name + "/kernel");
+    outputs[name] = convolution(
+        x, kernel,
+        windows_of(x, kernel, {{"dd", "fd", depth_stride}, {"h", "fh", stride}, {"w", "fw", stride}},
+                   padding));
+  };
+  add("same_s1", 1, 1, Padding::same());
+  add("valid_s1", 1, 1, Padding::valid());
+  add("same_s2", 2, 2, Padding::same());
+  add("aniso", 1, 2, Padding::same());
+  golden.expect(graph, outputs);
+}
+
+TEST(Convolution, HasTheRecordedValuesInOneDimension) {
+  GoldenCase golden(MTF_SOURCE_DIR "/tests/golden/01_core_conv1d");
+  Graph graph;
+  const Tensor x = golden.input(graph, "x");
+  const Tensor kernel = reduce_sum(golden.weight(graph, "c1/kernel"), Dimension{"fh", 1});
+  // separable_conv1d: a kernel for each relative position, a bias of the first one, then a dense layer.
+  Tensors kernels;
+  for (int i = 0; i < 3; ++i) {
+    const std::string dense = fmt::format("sep/depthwise_conv_hack/depthwise_dense_{}", i);
+    kernels.push_back(golden.weight(graph, dense + "/kernel"));
+  }
+  const Tensor filter = stack(kernels, "k"),
+               bias = golden.weight(graph, "sep/depthwise_conv_hack/depthwise_dense_0/bias");
+  const Tensor depthwise =
+      add(convolution(x, filter, windows_of(x, filter, {{"length", "k"}}, Padding::same()),
+                      Shape{x.shape().dimension("c")}),
+          bias);
+  const Tensor pointwise = einsum({depthwise, golden.weight(graph, "sep/pointwise_dense/kernel")});
+  golden.expect(
+      graph, {{"conv1d", convolution(x, kernel, windows_of(x, kernel, {{"length", "fw"}}, Padding::same()))},
+              {"separable", add(pointwise, golden.weight(graph, "sep/pointwise_dense/bias"))}});
+}
+
+TEST(Convolution, HasTheRecordedValuesTransposed) {
+  GoldenCase golden(MTF_SOURCE_DIR "/tests/golden/01_core_conv_transpose");
+  Graph graph;
+  const Tensor x2 = golden.input(graph, "x2"), x3 = golden.input(graph, "x3");
+  const auto transposed = [&](const Tensor& x, const std::string& name, const std::vector<Along>& dimensions,
+                              const Padding& padding) {
+    const Tensor kernel = golden.weight(graph, name + "/kernel");
+    std::vector<Window> windows;
+    for (const Along& along : dimensions) {
+      windows.push_back(window_onto(x.shape().dimension(along.dimension),
+                                    {.filter = along.filter, .size = 2, .stride = 2, .padding = padding}));
+    }
+    return transposed_convolution(x, kernel, windows);
+  };
+  const std::vector<Along> two{{"h", "fh"}, {"w", "fw"}}, three{{"dd", "fd"}, {"h", "fh"}, {"w", "fw"}};
+  golden.expect(graph, {{"t2_same", transposed(x2, "t2s", two, Padding::same())},
+                        {"t2_valid", transposed(x2, "t2v", two, Padding::valid())},
+                        {"t3_same", transposed(x3, "t3s", three, Padding::same())},
+                        {"t3_valid", transposed(x3, "t3v", three, Padding::valid())}});
+}
+
+/// Mesh TensorFlow's way: the model has dimensions of blocks, exchanges halos and convolves without padding.
+TEST(Convolution, HasTheRecordedValuesInBlocks) {
+  GoldenCase golden(MTF_SOURCE_DIR "/tests/golden/01_core_conv2d_blocks");
+  Graph graph;
+  const Tensor x = golden.input(graph, "x");
+  const std::vector<Along> both{{"h", "fh"}, {"w", "fw"}};
+  const auto in_blocks = [&](const std::string& name) {
+    const Tensor kernel = golden.weight(graph, name + "/kernel");
+    const int64_t halo = kernel.shape().dimension("fh").size / 2;
+    const Tensor extended = halo_exchange(halo_exchange(x, "hb", "h", halo), "wb", "w", halo);
+    return convolution(extended, kernel, windows_of(extended, kernel, both, Padding::valid()));
+  };
+  const Tensor kernel = golden.weight(graph, "k5/kernel"), extended = halo_exchange(x, "hb", "h", 2);
+  std::vector<Window> windows = windows_of(extended, kernel, {both[0]}, Padding::valid());
+  windows.push_back(windows_of(x, kernel, {both[1]}, Padding::same())[0]);
+  golden.expect(graph, {{"k3", in_blocks("k3")},
+                        {"k9", in_blocks("k9")},
+                        {"k5_honly", convolution(extended, kernel, windows)}});
+}
+
+TEST(Convolution, HasTheRecordedValuesInBlocksOfThreeDimensions) {
+  GoldenCase golden(MTF_SOURCE_DIR "/tests/golden/01_core_conv3d_blocks");
+  Graph graph;
+  const Tensor x = golden.input(graph, "x"), kernel = golden.weight(graph, "k3/kernel");
+  const Tensor extended = halo_exchange(halo_exchange(x, "db", "dd", 1), "hb", "h", 1);
+  const std::vector<Along> all{{"dd", "fd"}, {"h", "fh"}, {"w", "fw"}};
+  std::vector<Window> windows = windows_of(extended, kernel, all, Padding::valid());
+  windows[2] = windows_of(x, kernel, all, Padding::same())[2];
+  golden.expect(graph, {{"k3", convolution(extended, kernel, windows)}});
+}
+
+TEST(Convolution, RejectsWhatDoesNotFit) {
+  Graph graph;
+  const Dimension rows{"rows", 8}, in{"in", 3};
+  const Tensor x = graph.input("x", {rows, in}), f = graph.input("f", {{"k", 3}, in, {"out", 2}});
+  const Window w = window_over(rows, {.filter = "k", .size = 3});
+  EXPECT_THAT(failure([&] {
+                convolution(x, graph.input("a", {{"k", 3}, {"in", 2}}), {w});
+              }),
+              HasSubstr("`in` has sizes 3 and 2"));
+  EXPECT_THAT(failure([&] {
+                convolution(x, graph.input("b", {{"k", 4}, in}), {w});
+              }),
+              HasSubstr("the filter [k=4, in=3] has 4 entries of `k`, the windows 3"));
+  EXPECT_THAT(failure([&] { convolution(x, graph.input("c", {in}), {w}); }), HasSubstr("no dimension `k`"));
+  EXPECT_THAT(failure([&] {
+                convolution(graph.input("d", {{"rows", 7}, in}), f, {w});
+              }),
+              HasSubstr("7 entries of `rows`"));
+  EXPECT_THAT(failure([&] { convolution(x, f, {w}, {{"out", 2}}); }), HasSubstr("group out=2"));
+  EXPECT_THAT(failure([&] {
+                convolution(x, graph.input("e", {{"k", 3}, in}, DType::kBFloat16), {w});
+              }),
+              HasSubstr("of float32 with a filter of bfloat16"));
+  EXPECT_THAT(failure([&] { window_over(rows, {.size = 9, .padding = Padding::valid()}); }),
+              HasSubstr("no window of 9 entries fits into `rows` = 8"));
+  EXPECT_THAT(failure([&] { window_over(rows, {.size = 3, .stride = 0}); }),
+              HasSubstr("stride 0 along `rows`"));
+}
+
+/// 8 rows in 4 slices, and windows that reach over two of them.
+TEST(Convolution, ExchangesBordersAlone) {
+  Graph graph;
+  const Dimension rows{"rows", 8}, cols{"cols", 6}, in{"in", 2};
+  const Tensor x = graph.input("x", {rows, cols, in});
+  const Tensor f = graph.input("f", {{"k", 3}, in, {"out", 5}});
+  graph.set_output("y", convolution(x, f, {window_over(rows, {.filter = "k", .size = 3})}));
+  const ProgramFacts facts = explain(partition(graph, layouts("a:4", "rows:a")));
+  for (const CollectiveFact& fact : facts.collectives) EXPECT_EQ(fact.kind, "exchange");
+  EXPECT_EQ(facts.bytes_sent, 1.5 * 6 * 2 * 4);  // a row of 6 x 2 numbers to each neighbour
+}
+
+/// Sums of bfloat16 are made and added over the mesh in float32.
+TEST(Convolution, SumsBFloat16InFloat32) {
+  std::mt19937 random(11);
+  for (int i = 0; i < 20; ++i) {
+    const ConvolutionShape g = random_convolution(random, 2);
+    if (!g.entries.contains("in")) continue;
+    const auto built = convolution_graph(g, 1, DType::kBFloat16);
+    const auto exact = convolution_graph(g, 1, DType::kFloat64);
+    std::map<std::string, Values> rounded = built->feeds;
+    for (auto& [name, values] : rounded) {
+      for (double& value : values) value = static_cast<float>(BFloat16(static_cast<float>(value)));
+    }
+    const MeshRun expected = run_on_mesh(exact->graph, Layouts::single(), rounded);
+    const MeshRun one = run_on_mesh(built->graph, Layouts::single(), rounded);
+    const MeshRun split = run_on_mesh(built->graph, layouts("a:2", "in:a"), rounded);
+    for (const auto& [name, values] : expected.outputs) {
+      expect_close(name + " of " + g.to_string(), one.outputs.at(name), values, 8e-3, 1e-2);
+      expect_close(name + " of " + g.to_string() + " split", split.outputs.at(name), values, 8e-3, 1e-2);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,161 @@
+// The time line of a step as a simple model predicts it, at rates that the reader gives. Two queues work in order:
+// the processor computes, the network sends one collective at a time; a wait holds the processor up.
+
+const kLongestLoop = 64;  // iterations of a loop that are simulated one by one
+
+/// The rates that are assumed at first: [key, label, value, factor to FLOP/s, B/s or seconds].
+function assumedRates() {
+  const compute = pageData.peak_flops ? pageData.peak_flops / 1e12 : 1;
+  return {
+    flops: { label: "contractions, TFLOP/s", value: compute, unit: 1e12 },
+    memory: { label: "memory, GB/s", value: 100, unit: 1e9 },
+    latency: { label: "latency of a collective, µs", value: 20, unit: 1e-6 },
+    links: meshNames.map((name) => ({ name, label: `sent along ${name}, GB/s`, value: 10, unit: 1e9 })),
+  };
+}
+
+/// `schedule` is that of explanation_json.h, where work is [number of its origin, FLOPs, bytes].
+/// Returns {seconds, computing, waiting, sending, spans: [{network, from, to, of, wait}]}.
+function predictStep(schedule, origins, rates) {
+  const result = { seconds: 0, computing: 0, waiting: 0, sending: 0, spans: [] };
+  const done = new Map();  // when each message is received
+  let now = 0, networkFree = 0;
+  const rate = (of) => of.value * of.unit;
+
+  function bandwidth(names) {
+    return Math.min(...names.map((name) => rate(rates.links[meshNames.indexOf(name)])));
+  }
+  function run(items) {
+    for (const item of items) {
+      if (item.repeat !== undefined) {
+        repeat(item);
+      } else if (item.wait !== undefined) {
+        const until = Math.max(now, ...item.wait.map((message) => done.get(message) ?? 0));
+        if (until > now) result.spans.push({ network: false, wait: true, from: now, to: until, of: null });
+        result.waiting += until - now;
+        now = until;
+      } else if (item.start !== undefined) {
+        const from = Math.max(now, networkFree);
+        networkFree = from + rate(rates.latency) + item.bytes_sent / bandwidth(origins[item.of].mesh_dimensions);
+        done.set(item.start, networkFree);
+        result.sending += networkFree - from;
+        result.spans.push({ network: true, from, to: networkFree, of: origins[item.of], bytes: item.bytes_sent });
+      } else {
+        const [origin, flops, bytes] = item;
+        const seconds = flops / rate(rates.flops) + bytes / rate(rates.memory);
+        if (seconds > 0) result.spans.push({ network: false, from: now, to: now + seconds, of: origins[origin] });
+        result.computing += seconds;
+        now += seconds;
+      }
+    }
+  }
+  /// Simulates some iterations, and counts the last one for those that are left.
+  function repeat(item) {
+    const simulated = Math.min(item.repeat, kLongestLoop);
+    let before = { ...result }, from = now;
+    for (let i = 0; i < simulated; ++i) {
+      before = { ...result };
+      from = now;
+      run(item.body);
+    }
+    const left = item.repeat - simulated;
+    if (left <= 0) return;
+    for (const key of ["computing", "waiting", "sending"]) result[key] += left * (result[key] - before[key]);
+    const end = now + left * (now - from);
+    result.spans.push({ network: false, from: now, to: end, of: null, more: left });
+    networkFree = Math.max(networkFree, end);
+    now = end;
+  }
+  run(schedule);
+  result.seconds = Math.max(now, networkFree);
+  return result;
+}
+
+const kPhaseColours = { forward: "var(--c0)", backward: "var(--c3)", update: "var(--c4)" };
+const kCollectiveColours = { all_reduce: "var(--c1)", reduce_scatter: "var(--c5)", all_gather: "var(--c2)",
+  all_to_all: "var(--c6)", exchange: "var(--c7)" };
+
+function spanColour(span) {
+  if (span.more) return "var(--raised)";
+  return span.network ? kCollectiveColours[span.of.kind] : kPhaseColours[span.of.phase];
+}
+
+function spanWords(span) {
+  const length = `${secondsText(span.to - span.from)}, from ${secondsText(span.from)}`;
+  if (span.wait) return `waits for a collective\n${length}`;
+  if (span.more) return `${plural(span.more, "more iteration")} of the loop\n${length}`;
+  const layer = span.of.layer || "outside all layers";
+  if (!span.network) return `${layer} (${span.of.phase})\n${length}`;
+  return `${span.of.kind} over ${span.of.mesh_dimensions.join(", ")}, ${bytesText(span.bytes)}\n${layer} (${span.of.phase})\n${length}`;
+}
+
+/// Joins spans of one colour that are too narrow to be seen.
+function visibleSpans(spans, narrow) {
+  const result = [];
+  for (const span of spans) {
+    const last = result[result.length - 1];
+    if (last && !last.wait === !span.wait && !last.more && !span.more && span.to - last.from < narrow
+        && (span.wait || spanColour(last) === spanColour(span))) {
+      last.to = span.to;
+      last.bytes = (last.bytes || 0) + (span.bytes || 0);
+    } else {
+      result.push({ ...span });
+    }
+  }
+  return result;
+}
+
+function timeLineDrawing(prediction) {
+  const left = 82, width = 1050, rowHeight = 34, top = 6;
+  const scale = width / (prediction.seconds || 1);
+  const parts = [];
+  const row = (y, name, spans) => {
+    parts.push(s("text", { x: left - 10, y: y + 21, "text-anchor": "end" }, name));
+    parts.push(s("rect", { x: left, y, width, height: rowHeight - 4, fill: "none", class: "axis" }));
+    for (const span of visibleSpans(spans, prediction.seconds / 1400)) {
+      if (span.wait) continue;
+      const rect = s("rect", { x: (left + span.from * scale).toFixed(2), y, width: Math.max(0.4, (span.to - span.from) * scale).toFixed(2),
+        height: rowHeight - 4, style: { fill: spanColour(span) } });
+      parts.push(withTip(rect, () => spanWords(span)));
+    }
+  };
+  row(top, "processor", prediction.spans.filter((span) => !span.network));
+  if (mesh.positions > 1) row(top + rowHeight + 6, "network", prediction.spans.filter((span) => span.network));
+  const bottom = top + (mesh.positions > 1 ? 2 * rowHeight + 6 : rowHeight) + 4;
+  for (let i = 0; i <= 5; ++i) {
+    const x = left + (width * i) / 5;
+    parts.push(s("line", { x1: x, x2: x, y1: bottom - 4, y2: bottom + 3, class: "axis" }));
+    parts.push(s("text", { x, y: bottom + 17, class: "faint", "text-anchor": i === 0 ? "start" : i === 5 ? "end" : "middle" },
+      secondsText((prediction.seconds * i) / 5)));
+  }
+  return drawing(left + width + 2, bottom + 24, "Time line of a step", parts);
+}
+
+function timeLine() {
+  const rates = assumedRates();
+  const view = h("div", { class: "scroll" });
+  const words = h("p", { id: "prediction" });
+  function draw() {
+    const prediction = predictStep(pageData.schedule, pageData.origins, rates);
+    const kinds = new Set(prediction.spans.filter((span) => span.network).map((span) => span.of.kind));
+    const phases = new Set(prediction.spans.filter((span) => !span.network && span.of).map((span) => span.of.phase));
+    view.replaceChildren(timeLineDrawing(prediction), h("ul", { class: "legend" },
+      [...phases].map((phase) => h("li", {}, swatch(kPhaseColours[phase]), phase)),
+      [...kinds].map((kind) => h("li", {}, swatch(kCollectiveColours[kind]), kind))));
+    words.replaceChildren(h("strong", {}, `${secondsText(prediction.seconds)} for a step`),
+      `: ${secondsText(prediction.computing)} of computing (${shareText(prediction.computing, prediction.seconds)})`,
+      mesh.positions > 1 ? `, ${secondsText(prediction.waiting)} of waiting for collectives (${shareText(prediction.waiting, prediction.seconds)})`
+        + `; of ${secondsText(prediction.sending)} in which the network is busy, `
+        + `${shareText(Math.max(0, prediction.sending - prediction.waiting), prediction.sending)} are hidden behind computing` : "", ".");
+  }
+  const field = (of) => h("label", {}, of.label, h("input", { type: "number", min: 0, step: "any", value: of.value, oninput: (event) => {
+    const value = Number(event.target.value);
+    if (!(value > 0) && of !== rates.latency) return;
+    of.value = Math.max(0, value);
+    draw();
+  } }));
+  const fields = [field(rates.flops), field(rates.memory)];
+  if (mesh.positions > 1) fields.push(...rates.links.filter((_, axis) => meshSizes[axis] > 1).map(field), field(rates.latency));
+  draw();
+  return [h("div", { class: "controls" }, fields), words, view];
+}
