@@ -4,6 +4,7 @@
 //   const Image image = load_image("cat.jpg", format);
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "data/images/image.h"

@@ -132,7 +132,8 @@ void TextSource::read_row(Side side, int64_t row, const Window& ids, const Windo
   // Gives the entries [place, place + length) of the row that are in the window the values f(0), f(1), ...
   const auto put = [&place](const Window& window, int64_t length, const auto& f) {
     const int64_t end = std::min(place + length, window.end);
-    for (int64_t i = std::max(place, window.begin); i < end; ++i) window.output[i - window.begin] = f(i - place);
+    for (int64_t i = std::max(place, window.begin); i < end; ++i)
+      window.output[i - window.begin] = f(i - place);
   };
   for (int64_t piece = rows_.first(row); piece < rows_.first(row + 1); ++piece) {
     const int32_t length = rows_.length(side, piece);

@@ -155,7 +155,8 @@ TEST(BatchPart, BoxesTogetherAreTheWholeFeature) {
           size_t next = 0;
           for (int64_t example = 0; example < 4; ++example)
             for (int64_t i = r; i < r + rows; ++i)
-              for (int64_t j = 2 * c; j < 2 * (c + cols); ++j) joined[example * 24 + i * 8 + j] = part[next++];
+              for (int64_t j = 2 * c; j < 2 * (c + cols); ++j)
+                joined[example * 24 + i * 8 + j] = part[next++];
         }
       }
       EXPECT_EQ(joined, whole) << size.to_string();

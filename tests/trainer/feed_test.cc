@@ -29,15 +29,15 @@ Program step_of(const std::string& layout) {
   Diagnostics diagnostics;
   const std::string data = "data.train={type: idx, images: " + idx_file("feed_images", 12, true) +
                            ", labels: " + idx_file("feed_labels", 12, false) + "}";
-  const Session session = open_session({},
-                                       {data,
-                                        "model={type: classifier, input: image, layers: [{dense: {name: a, "
-                                        "output: {hidden: 8}, activation: relu}}, {dense: {output: "
-                                        "{classes: 2}}}]}",
-                                        "optimizer=adafactor", "train={steps: 1, batch_size: 4}",
-                                        "mesh={a: 2, b: 2}", "layout=" + layout,
-                                        "run.model_dir=never_written"},
-                                       diagnostics);
+  const Session session =
+      open_session({},
+                   {data,
+                    "model={type: classifier, input: image, layers: [{dense: {name: a, "
+                    "output: {hidden: 8}, activation: relu}}, {dense: {output: "
+                    "{classes: 2}}}]}",
+                    "optimizer=adafactor", "train={steps: 1, batch_size: 4}", "mesh={a: 2, b: 2}",
+                    "layout=" + layout, "run.model_dir=never_written"},
+                   diagnostics);
   diagnostics.throw_if_errors();
   const auto step = build_step(session, train_step_options(session.config, session.layouts, 1), diagnostics);
   diagnostics.throw_if_errors();

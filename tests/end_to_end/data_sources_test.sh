@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# Tests runs over images, tables and arrays: data.split, what a run keeps of its data, the store of decoded images, and
+# that several processes, other layouts and other threads give the same results.
+source "$2/tests/end_to_end/common.sh"
+source "$source_dir/tests/end_to_end/processes.sh"
+
+# Tables of two kinds of flowers, of houses, and PNG files of two colours.
+python3 - << 'END'
+import os, random, struct, zlib
+random.seed(1)
+with open("iris.csv", "w") as f:
+    f.write("length,width,color,species\n")
+    for i in range(200):
+        k = random.randrange(3)
+        color = random.choice(["red", "blue"])
+        f.write(f"{5 + k + random.gauss(0, .4):.3f},{3 - k + random.gauss(0, .4):.3f},{color},{['setosa', 'virginica', 'versicolor'][k]}\n")
+with open("houses.jsonl", "w") as f:
+    for i in range(200):
+        area, rooms = random.uniform(20, 200), random.randrange(1, 6)
+        f.write('{"area": %.1f, "rooms": %d, "price": %.3f}\n' % (area, rooms, 0.01 * area + 0.3 * rooms))
+def chunk(name, data):
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+for kind, color in (("cat", (200, 40, 40)), ("dog", (40, 40, 200))):
+    os.makedirs(f"pets/{kind}")
+    for i in range(40):
+        rows, cols = random.randrange(8, 20), random.randrange(8, 20)
+        pixels = b"".join(b"\0" + bytes(c + random.randrange(40) for _ in range(cols) for c in color) for _ in range(rows))
+        with open(f"pets/{kind}/{i}.png", "wb") as f:
+            f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", cols, rows, 8, 2, 0, 0, 0)) +
+                    chunk(b"IDAT", zlib.compress(pixels)) + chunk(b"IEND", b""))
+header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (20, 3), }"
+with open("x.npy", "wb") as f:
+    f.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + struct.pack("<60f", *(random.random() for _ in range(60))))
+header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (20,), }"
+with open("y.npy", "wb") as f:
+    f.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + bytes(i % 2 for i in range(20)))
+END
+
+# A classifier of a table.
+cat > iris.yaml << 'END'
+data:
+  train: {type: table, path: iris.csv, labels: species, categorical: [color], normalize: true}
+  split: {dev: 0.2}
+model:
+  type: classifier
+  input: x
+  layers: [{dense: {output: {hidden: 32}, activation: relu}}, {dense: {output: {classes: 3}}}]
+optimizer: adam
+learning_rate: 0.01
+train: {epochs: 20, batch_size: 20}
+END
+# A regression.
+cat > houses.yaml << 'END'
+data: {train: {type: table, path: houses.jsonl, targets: price, normalize: true}, split: {dev: 0.2}}
+model: {type: regression, input: x, layers: [{dense: {output: {hidden: 16}, activation: relu}}, {dense: {output: {targets: 1}}}]}
+optimizer: adam
+learning_rate: 0.01
+train: {epochs: 20, batch_size: 20}
+END
+cat > pets.yaml << 'END'
+data: {train: {type: images, path: pets, size: 8}, split: {dev: 0.2, test: 0.1}, cache: cache}
+model: {type: classifier, layers: [{dense: {output: {hidden: 16}, activation: relu}}, {dense: {output: {classes: 2}}}]}
+optimizer: adam
+learning_rate: 0.003
+train: {epochs: 10, batch_size: 8}
+evaluate: {datasets: {dev: {type: split, metrics: [accuracy]}}}
+END
+cat > arrays.yaml << 'END'
+data: {train: {type: npy, arrays: {x: x.npy, labels: y.npy}}}
+model: {type: classifier, input: x, layers: [{dense: {output: {classes: 2}}}]}
+optimizer: adafactor
+train: {steps: 2, batch_size: 4}
+END
+
+# metric FILE DATASET NAME: prints the last value of a metric.
+metric() { grep "\"dataset\":\"$2\"" "$1" | tail -1 | python3 -c "import json, sys; print(json.loads(sys.stdin.read())['$3'])"; }
+above() { python3 -c "import sys; sys.exit(not $1 > $2)" || fail "$1 is not above $2"; }
+
+for name in iris houses pets arrays; do
+  expect_exit 0 "$mtf_train" $name.yaml run.model_dir=runs/$name
+done
+above "$(metric runs/iris/evaluate.jsonl dev accuracy)" 0.85
+above 0.05 "$(metric runs/houses/evaluate.jsonl dev loss)"
+above "$(metric runs/pets/evaluate.jsonl dev accuracy)" 0.95
+above "$(metric runs/pets/evaluate.jsonl test accuracy)" 0.9
+
+# What the training data decided is kept with the run: names, means and deviations.
+grep -q '"virginica"' runs/iris/data.json || fail "data.json has no classes"
+grep -q '"deviation"' runs/iris/data.json || fail "data.json has no deviations"
+grep -q '"cat"' runs/pets/data.json || fail "data.json has no classes"
+
+# The same numbers when the run is evaluated later, also without the other examples of the file.
+expect_exit 0 "$mtf_train" runs/iris/config.yaml run.mode=evaluate
+[ "$(metric runs/iris/evaluate.jsonl dev loss)" = "$(metric out dev loss)" ] || fail "another loss of dev"
+{ head -1 iris.csv; tail -30 iris.csv; } > later.csv
+expect_exit 0 "$mtf_train" runs/iris/config.yaml run.mode=evaluate \
+  'evaluate.datasets={later: {type: table, path: later.csv, labels: species, categorical: [color], normalize: true}}'
+above "$(metric out later accuracy)" 0.8
+
+# An example stays where it is when others are added.
+{ cat iris.csv; sed 1d iris.csv | sed 's/^./9/'; } > more.csv
+expect_exit 0 "$mtf_train" iris.yaml data.train.path=more.csv run.model_dir=runs/more train.epochs=1
+expect_text "finished"
+
+# The store makes no difference, nor do threads, processes and layouts.
+ls cache/images-*.pixels > /dev/null || fail "no store of images"
+expect_exit 0 "$mtf_train" pets.yaml run.model_dir=runs/decoded data.train.store_limit=0 data.train.workers=3
+expect_exit 0 "$mtf_compare" runs/pets runs/decoded --tolerance 0
+for layout in "layout=batch:all" "layout=rows:all" "layout=cols:all"; do
+  expect_exit 0 "$mtf_train" pets.yaml mesh=all:2 "$layout" run.model_dir=runs/one_process run.on_existing=fail
+  port=$(free_ports 1)
+  for rank in 0 1; do
+    start_rank $rank 2 "$mtf_train" pets.yaml mesh=all:2 "$layout" run.model_dir=runs/two_processes run.threads=1 \
+      data.train.store_limit=0
+  done
+  all_end 120
+  expect_exit 0 "$mtf_compare" runs/one_process runs/two_processes --tolerance 0
+  rm -rf runs/one_process runs/two_processes
+done
+
+# A damaged image ends the run with its name.
+head -c 60 pets/dog/7.png > cut && mv cut pets/dog/7.png
+expect_exit 1 "$mtf_train" pets.yaml run.model_dir=runs/damaged
+expect_text "pets/dog/7.png: the PNG file is damaged (the file is cut off)"
+expect_exit 1 "$mtf_train" pets.yaml run.model_dir=runs/damaged data.train.store_limit=0
+expect_text "pets/dog/7.png: the PNG file is damaged (the file is cut off)"
+echo "images, tables and arrays train, and a run keeps what they have in common"
