@@ -3,6 +3,8 @@
 //
 //   cmake --build build --target kernels_bench
 //   build/bin/kernels_bench [PART_OF_NAME]
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -14,11 +16,15 @@
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/graph/gradients.h"
 #include "engine/ops/adafactor.h"
+#include "engine/ops/affine.h"
 #include "engine/ops/attention.h"
+#include "engine/ops/convolution.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/einsum.h"
+#include "engine/ops/moments.h"
 #include "engine/ops/normalization.h"
 #include "engine/ops/optimizer_updates.h"
+#include "engine/ops/pool.h"
 #include "engine/ops/softmax.h"
 
 namespace mtf {
@@ -171,6 +177,45 @@ void fused(const std::string& filter) {
   }
 }
 
+/// Times a convolution of square images with a square filter: forward, the gradient of the image and of the filter.
+void convolutions(const std::string& filter, int64_t batch, int64_t size, int64_t in, int64_t out, int64_t window,
+                  int64_t stride = 1) {
+  Graph graph;
+  const Dimension rows{"rows", size}, cols{"cols", size}, channels{"in", in};
+  const Tensor x = graph.input("x", {{"batch", batch}, rows, cols, channels});
+  const Tensor w = graph.input("w", {{"k_rows", window}, {"k_cols", window}, channels, {"out", out}});
+  const Tensor y = convolution(x, w, {window_over(rows, {.filter = "k_rows", .size = window, .stride = stride}),
+                                      window_over(cols, {.filter = "k_cols", .size = window, .stride = stride})});
+  const std::string shape = fmt::format(" {}x{}x{}x{} {}x{} to {}{}", batch, size, size, in, window, window, out,
+                                        stride > 1 ? fmt::format(" /{}", stride) : "");
+  report(filter, "conv" + shape, y.operation());
+  const Tensors d = gradients({y}, {x, w}, {graph.input("dy", y.shape())});
+  report(filter, "conv dx" + shape, d[0].operation());
+  report(filter, "conv dw" + shape, d[1].operation());
+}
+
+void images(const std::string& filter) {
+  convolutions(filter, 64, 28, 1, 32, 3);
+  convolutions(filter, 64, 14, 32, 64, 3);
+  convolutions(filter, 64, 32, 64, 64, 3);
+  convolutions(filter, 64, 32, 64, 128, 3, 2);
+  convolutions(filter, 64, 16, 128, 128, 3);
+  convolutions(filter, 64, 8, 256, 256, 3);
+  convolutions(filter, 64, 4, 512, 512, 3);
+  convolutions(filter, 8, 56, 256, 64, 1);
+  Graph graph;
+  const Dimension rows{"rows", 32}, cols{"cols", 32}, channels{"channels", 64};
+  const Tensor x = graph.input("x", {{"batch", 64}, rows, cols, channels}), dy = graph.input("dy", x.shape());
+  const Tensor scale = graph.input("scale", {channels});
+  const std::vector<Window> halves{window_over(rows, {.size = 2, .stride = 2}), window_over(cols, {.size = 2, .stride = 2})};
+  const Tensor y = window_max(x, halves);
+  report(filter, "max_pool 64x32x32x64", y.operation());
+  report(filter, "max_pool gradient 64x32x32x64", gradients({y}, {x})[0].operation());
+  report(filter, "moments 64x32x32x64", moments(x, dy, {channels}).sum.operation());
+  report(filter, "affine 64x32x32x64", affine(x, scale, scale).operation());
+  report(filter, "affine of two 64x32x32x64", affine(x, scale, dy, scale, scale).operation());
+}
+
 }  // namespace
 }  // namespace mtf
 
@@ -189,4 +234,5 @@ int main(int argc, char** argv) {
     fused_attention(filter, 2, 8, 512, 64, causal);
   }
   fused(filter);
+  images(filter);
 }

@@ -36,7 +36,7 @@ using Axes = StridedAxes<3>;
 
 /// Rows of one product that are wanted, so that packing B is a small part of it, and rows below which a product is not cut
 /// to make more tasks.
-constexpr int64_t kRowsWanted = 1024, kFewestRows = 256;
+constexpr int64_t kRowsWanted = 1024, kFewestRows = 256, kFewestRowsOfFilter = 128;
 constexpr int64_t kFewestColumns = 128;
 /// Entries of the sums of a filter that are wanted in one product.
 constexpr int64_t kDepthWanted = 512;
@@ -342,7 +342,7 @@ class ConvolutionKernel final : public Kernel {
     channels_at_once_ = channels_;
     column_parts_ = std::clamp<int64_t>(plan_.columns.size / kFewestColumns, 1, kTasksWanted);
     if (plan_.channels.size() == 1) {
-      const int64_t wanted = std::min(kTasksWanted / column_parts_, taps_ * channels_ / kFewestRows);
+      const int64_t wanted = std::min(kTasksWanted / column_parts_, taps_ * channels_ / kFewestRowsOfFilter);
       channels_at_once_ = ceil_divide(channels_, std::clamp<int64_t>(wanted, 1, channels_));
     }
     cut_columns();

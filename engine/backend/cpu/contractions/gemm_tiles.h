@@ -159,17 +159,51 @@ MTF_INLINE void pack_along_depth(const Strip<T>& strip, float* to, int64_t to_st
   }
 }
 
+/// Packs a strip of at most kMaximalTileRows rows with offsets. Runs of neighbours are copied as whole vectors, whose
+/// surplus is overwritten by what follows; reading it is safe before the last depth, where the next depth is farther away.
+template <int kWidth, class T>
+MTF_INLINE void pack_runs(const Strip<T>& strip, float* to, int64_t to_stride) {
+  int64_t begin[kMaximalTileRows + 1], runs = 0;
+  for (int64_t i = 0; i < strip.width; ++i) {
+    if (i == 0 || strip.offsets[i] != strip.offsets[i - 1] + 1) begin[runs++] = i;
+  }
+  begin[runs] = strip.width;
+  const bool long_runs = strip.width >= 3 * runs;
+  int64_t k = 0;
+  if (long_runs && strip.depth_stride >= kWidth) {
+    for (; k + 1 < strip.depth; ++k, to += to_stride) {
+      const T* from = strip.data + k * strip.depth_stride;
+      __builtin_prefetch(from + kPrefetchedRows * strip.depth_stride);
+      for (int64_t r = 0; r < runs; ++r) {
+        for (int64_t i = begin[r]; i < begin[r + 1]; i += kWidth) {
+          Vector<kWidth> entries;
+          load<kWidth>(from + strip.offsets[i], entries);
+          store<kWidth>(entries, to + i);
+        }
+      }
+    }
+  }
+  for (; k < strip.depth; ++k, to += to_stride) {
+    const T* from = strip.data + k * strip.depth_stride;
+    for (int64_t i = 0; i < strip.width; ++i) to[i] = widen(from[strip.offsets[i]]);
+    for (int64_t i = strip.width; i < to_stride; ++i) to[i] = 0;
+  }
+}
+
 template <int kWidth, class T>
 void pack(const Strip<T>& strip, float* to, int64_t to_stride) {
   if (strip.depth_stride == 1 && (strip.offsets || strip.stride != 1)) {
     pack_along_depth<kWidth>(strip, to, to_stride);
     return;
   }
+  if (strip.offsets) {
+    pack_runs<kWidth>(strip, to, to_stride);
+    return;
+  }
   // The rest of a row is also read as a whole vector if the next row follows it in memory; the surplus is
   // overwritten or padding.
-  const bool contiguous = strip.stride == 1 && !strip.offsets;
-  const int64_t whole = contiguous ? strip.width / kWidth * kWidth : 0;
-  const bool reads_on = contiguous && strip.depth_stride >= kWidth;
+  const int64_t whole = strip.stride == 1 ? strip.width / kWidth * kWidth : 0;
+  const bool reads_on = strip.stride == 1 && strip.depth_stride >= kWidth;
   for (int64_t k = 0; k < strip.depth; ++k, to += to_stride) {
     const T* from = strip.data + k * strip.depth_stride;
     const int64_t end = reads_on && k + 1 < strip.depth ? strip.width : whole;
@@ -180,7 +214,7 @@ void pack(const Strip<T>& strip, float* to, int64_t to_stride) {
       load<kWidth>(from + i, entries);
       store<kWidth>(entries, to + i);
     }
-    for (; i < strip.width; ++i) to[i] = widen(from[strip.offset(i)]);
+    for (; i < strip.width; ++i) to[i] = widen(from[i * strip.stride]);
     for (; i < to_stride; ++i) to[i] = 0;
   }
 }

@@ -10,24 +10,40 @@
 namespace mtf {
 namespace {
 
-/// Columns that a task sums, and lanes in which the entries of a row are summed.
-constexpr int64_t kColumns = 32, kLanes = 32;
+/// Columns that a task sums, or lanes in which the entries of a row are summed: as many as stay in registers.
+constexpr int64_t kColumns = 32;
 
-template <class T>
-MTF_INLINE void add_columns(const T* x, const T* y, int64_t n, double* sums, double* products) {
-  for (int64_t j = 0; j < n; ++j) {
-    const double value = static_cast<double>(widen(y[j]));
-    sums[j] += value;
-    products[j] += static_cast<double>(widen(x[j])) * value;
+struct Sums {
+  double y[kColumns] = {}, product[kColumns] = {};
+};
+
+/// Adds entries of `n` columns (kColumns, where `kWhole`) of a number of rows.
+template <class T, bool kWhole>
+MTF_INLINE void add_some(const T* x, const T* y, int64_t rows, int64_t stride, int64_t n, Sums* sums) {
+  Sums local = *sums;
+  const int64_t columns = kWhole ? kColumns : n;
+  for (int64_t i = 0; i < rows; ++i, x += stride, y += stride) {
+    for (int64_t j = 0; j < columns; ++j) {
+      const double value = static_cast<double>(widen(y[j]));
+      local.y[j] += value;
+      local.product[j] += static_cast<double>(widen(x[j])) * value;
+    }
   }
+  *sums = local;
 }
 
-/// Adds entry i of a row to lane i % kLanes.
 template <class T>
-MTF_INLINE void add_lanes(const T* x, const T* y, int64_t n, double* sums, double* products) {
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) add_columns(x + i, y + i, kLanes, sums, products);
-  add_columns(x + i, y + i, n - i, sums, products);
+MTF_INLINE void add_columns(const T* x, const T* y, int64_t rows, int64_t stride, int64_t n, Sums* sums) {
+  n == kColumns ? add_some<T, true>(x, y, rows, stride, n, sums)
+                : add_some<T, false>(x, y, rows, stride, n, sums);
+}
+
+/// Adds entry i of a row to lane i % kColumns.
+template <class T>
+MTF_INLINE void add_lanes(const T* x, const T* y, int64_t n, Sums* sums) {
+  const int64_t whole = n / kColumns;
+  add_some<T, true>(x, y, whole, kColumns, kColumns, sums);
+  add_some<T, false>(x + whole * kColumns, y + whole * kColumns, 1, 0, n - whole * kColumns, sums);
 }
 
 template <class T>
@@ -51,19 +67,25 @@ std::unique_ptr<Kernel> moments_kernel(const KernelContext& context) {
     const StridedAxis<2> columns = kept.back();
     kept.pop_back();
     const int64_t parts = (columns.size + kColumns - 1) / kColumns;
+    StridedAxes<2> outer = joined(summed);
+    StridedAxis<2> rows;
+    if (!outer.empty()) {
+      rows = outer.back();
+      outer.pop_back();
+    }
     return make_kernel(size_of(kept) * parts, 1, [=](const KernelCall& call, int64_t begin, int64_t end) {
       for (int64_t unit = begin; unit < end; ++unit) {
         const Offsets<2> at = offsets_of(kept, unit / parts);
         const int64_t column = unit % parts * kColumns, n = std::min(kColumns, columns.size - column);
-        double sums[kColumns] = {}, products[kColumns] = {};
+        Sums sums;
         const T *px = call.input<T>(0) + at[0] + column, *py = call.input<T>(1) + at[0] + column;
-        for_each_offset(summed, 0, size_of(summed), [&](const Offsets<2>& row) {
-          dispatched<add_columns<T>>(px + row[0], py + row[0], n, sums, products);
+        for_each_offset(outer, 0, size_of(outer), [&](const Offsets<2>& from) {
+          dispatched<add_columns<T>>(px + from[0], py + from[0], rows.size, rows.strides[0], n, &sums);
         });
         for (int64_t j = 0; j < n; ++j) {
           const int64_t to = at[1] + (column + j) * columns.strides[1];
-          call.output<double>(0)[to] = sums[j];
-          call.output<double>(1)[to] = products[j];
+          call.output<double>(0)[to] = sums.y[j];
+          call.output<double>(1)[to] = sums.product[j];
         }
       }
     });
@@ -77,18 +99,18 @@ std::unique_ptr<Kernel> moments_kernel(const KernelContext& context) {
                      [=](const KernelCall& call, int64_t begin, int64_t end) {
                        for (int64_t unit = begin; unit < end; ++unit) {
                          const Offsets<2> at = offsets_of(kept, unit);
-                         double sums[kLanes] = {}, products[kLanes] = {};
+                         Sums sums;
                          for_each_offset(summed, 0, size_of(summed), [&](const Offsets<2>& line) {
                            const int64_t from = at[0] + line[0];
                            dispatched<add_lanes<T>>(call.input<T>(0) + from, call.input<T>(1) + from,
-                                                    row.size, sums, products);
+                                                    row.size, &sums);
                          });
-                         for (int64_t j = 1; j < kLanes; ++j) {
-                           sums[0] += sums[j];
-                           products[0] += products[j];
+                         for (int64_t j = 1; j < kColumns; ++j) {
+                           sums.y[0] += sums.y[j];
+                           sums.product[0] += sums.product[j];
                          }
-                         call.output<double>(0)[at[1]] = sums[0];
-                         call.output<double>(1)[at[1]] = products[0];
+                         call.output<double>(0)[at[1]] = sums.y[0];
+                         call.output<double>(1)[at[1]] = sums.product[0];
                        }
                      });
 }
