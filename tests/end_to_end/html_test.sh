@@ -105,10 +105,10 @@ with_script mnist.html '
 open_page used.html used
 expect_document used '<title>2 1 1 1/2 true 1 dark</title>'
 
-# One position.
-"${mnist[@]}" train.steps=3 "${explain[@]}" > single.html
+# One position, with a loop over microbatches.
+"${mnist[@]}" train.steps=3 train.microbatches=4 "${explain[@]}" > single.html
 open_page single.html single
-expect_document single 'One position: nothing is split'
+expect_document single 'One position: nothing is split' 'in 4 microbatches'
 ! grep -q 'id="collectives"' single.dom || fail "one position sends nothing"
 
 # Names of users are texts, whatever they contain.
