@@ -83,10 +83,32 @@ expect_document mnist 'id="mesh"' 'id="memory"' 'id="time"' 'id="collectives"' '
   'A training step of 40 examples on a mesh rows 2 × cols 4 of 8 positions'
 [ "$(count 'class="tiling"' mnist)" -ge 20 ] || fail "the tilings are missing"
 
-# One position.
-"${mnist[@]}" train.steps=3 "${explain[@]}" > single.html
+# with_script PAGE SCRIPT: prints a page with a script at its end, which uses the page as a reader would.
+with_script() { sed '/<\/body>/d; /<\/html>/d' "$1"; printf '<script nonce="page">\n{%s}\n</script>\n</body>\n</html>\n' "$2"; }
+
+# A reader chooses a position, searches, sorts, enlarges a tiling and enters a rate.
+with_script mnist.html '
+  const tensors = document.querySelector("#tensors"), before = document.querySelector("#prediction").textContent;
+  document.querySelectorAll(".cell")[6].dispatchEvent(new MouseEvent("click"));
+  const search = tensors.querySelector("input[type=search]");
+  search.value = "layer_1/ SLOT";
+  search.dispatchEvent(new Event("input"));
+  tensors.querySelectorAll("th button")[2].click();
+  tensors.querySelector("button.tiling").click();
+  const rate = document.querySelector("#time input");
+  rate.value = "0.001";
+  rate.dispatchEvent(new Event("input"));
+  document.querySelector("button.theme").click();
+  document.title = [tensors.querySelectorAll("tbody tr:not(.detail)").length, tensors.querySelectorAll("tr.detail").length,
+    document.querySelectorAll("tr.detail .held").length, chosenPosition.join("/"), before !== document.querySelector("#prediction").textContent,
+    tensors.querySelectorAll("th[aria-sort=ascending]").length, document.documentElement.dataset.theme].join(" ");' > used.html
+open_page used.html used
+expect_document used '<title>2 1 1 1/2 true 1 dark</title>'
+
+# One position, with a loop over microbatches.
+"${mnist[@]}" train.steps=3 train.microbatches=4 "${explain[@]}" > single.html
 open_page single.html single
-expect_document single 'One position: nothing is split'
+expect_document single 'One position: nothing is split' 'in 4 microbatches'
 ! grep -q 'id="collectives"' single.dom || fail "one position sends nothing"
 
 # Names of users are texts, whatever they contain.
@@ -135,6 +157,25 @@ expect_document report 'data-metric="loss"' 'data-metric="test accuracy"' 'optim
   'id="evaluations"' 'id="time"' 'einsum layer_1' 'boot' 'data:image/png;base64,' '&lt;script&gt;alert(2)' 'a &amp; b' \
   'class="curve"'
 [ "$(count 'class="chart' report)" -ge 8 ] || fail "curves are missing"
+
+# A reader changes the axis, smooths, and switches a run off.
+with_script runs/one/report.html '
+  const loss = document.querySelector("[data-metric=loss]"), curves = () => loss.querySelectorAll(".curve").length;
+  const counts = [curves()];
+  const set = (element, property, value, event) => { element[property] = value; element.dispatchEvent(new Event(event)); };
+  for (const axis of ["time", "epoch"]) set(document.querySelector("#curves select"), "value", axis, "change");
+  set(document.querySelector("#curves input[type=range]"), "value", "60", "input");
+  counts.push(curves());
+  const boxes = document.querySelectorAll("#curves input[type=checkbox]");
+  set(boxes[0], "checked", true, "change");
+  set(boxes[1], "checked", false, "change");
+  counts.push(curves());
+  const chart = loss.querySelector("svg");
+  chart.dispatchEvent(new KeyboardEvent("keydown", { key: "End" }));
+  counts.push(document.getElementById("tip").textContent.split("\n").length);
+  document.title = counts.join(" ");' > used-report.html
+open_page used-report.html used_report
+expect_document used_report '<title>2 4 2 2</title>'
 
 # A run alone, written to another file, also by its configuration; and texts that a run has written.
 printf 'Ein Haus\nam See\n' > written.txt

@@ -58,7 +58,8 @@ function curveChart(series, options) {
   }
   if (xLow === Infinity) return h("p", { class: "muted" }, options.log ? "no values above zero" : "no finite values");
   if (xLow === xHigh) [xLow, xHigh] = [xLow - 0.5, xHigh + 0.5];
-  if (low === high) [low, high] = options.log ? [low / 1.1, high * 1.1] : [low - (Math.abs(low) * 0.05 || 0.5), high + (Math.abs(high) * 0.05 || 0.5)];
+  // Equal values may differ by rounding after smoothing.
+  if (high - low <= 1e-9 * Math.max(Math.abs(low), Math.abs(high))) [low, high] = options.log ? [low / 1.1, high * 1.1] : [low - (Math.abs(low) * 0.05 || 0.5), high + (Math.abs(high) * 0.05 || 0.5)];
   const scale = options.log ? Math.log : (value) => value;
   const pad = (scale(high) - scale(low)) * 0.04;
   const x = (value) => left + ((value - xLow) / (xHigh - xLow)) * (width - left - right);

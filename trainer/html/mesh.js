@@ -106,7 +106,7 @@ function positionChoice() {
     } }));
   choiceListeners.push(() => {
     fields.forEach((field, axis) => { if (document.activeElement !== field) field.value = chosenPosition[axis]; });
-    words.textContent = `is position ${positionNumber(chosenPosition)}; the tiles that it holds have a dark edge below`;
+    words.textContent = `is position ${positionNumber(chosenPosition)}; the tiles that it holds are outlined below`;
   });
   choosePosition([...chosenPosition]);
   return h("div", { class: "controls", style: { margin: "14px 0 0" } },

@@ -106,7 +106,7 @@ function chartCard(title, entries) {
     })).filter((one) => one.x && one.x.length > 0);
     const axis = kRunAxes[view.axis];
     body.replaceChildren(series.length === 0 ? h("p", { class: "muted" }, "no run is switched on") : curveChart(series, {
-      label: `${title} over ${axis.label}`, width: wide ? 724 : 340, log: view.log, smoothing: view.smoothing, xText: axis.text, yText: text, xLabel: axis.label }));
+      label: `${title} over ${axis.label}`, width: wide && innerWidth > 760 ? 724 : 340, log: view.log, smoothing: view.smoothing, xText: axis.text, yText: text, xLabel: axis.label }));
   };
   card.draw();
   return card;
@@ -144,7 +144,7 @@ function curveRemarks() {
 function overview() {
   if (runs.length < 2 && !runs[0].last_message) return [];
   return makeTable([
-    { title: "run", value: (row) => row.run.name, cell: (row) => runMark(row.i) },
+    { title: "run", look: "nowrap", value: (row) => row.run.name, cell: (row) => runMark(row.i) },
     { title: "steps", right: true, value: (row) => row.run.step ?? -1, cell: (row) => (row.run.step === null ? "–" : countText(row.run.step)) },
     { title: "loss", right: true, value: (row) => lastValue(row.run.curves.metrics.loss) ?? Infinity,
       cell: (row) => digits(lastValue(row.run.curves.metrics.loss) ?? NaN) },

@@ -67,7 +67,8 @@ function tilingDrawing(tensor, width, height, detailed) {
   const others = tensor.dimensions.map((_, i) => i).filter((i) => i !== down && i !== across && partsOf(tensor, i) > 1);
   const rows = Math.min(partsDown, kMostBands), columns = Math.min(partsAcross, kMostBands);
   const tileWidth = width / columns, tileHeight = height / rows;
-  const parts = [];
+  const area = s("g", {});
+  const parts = [area];
   const tiles = [];
   for (let row = 0; row < rows; ++row) {
     for (let column = 0; column < columns; ++column) {
@@ -78,7 +79,7 @@ function tilingDrawing(tensor, width, height, detailed) {
       if (split) tile.style.fill = partColour(firstHolder(tensor, [down, across],
         [Math.floor((row * partsDown) / rows), Math.floor((column * partsAcross) / columns)]), mesh.positions);
       tiles.push([tile, row, column]);
-      parts.push(tile);
+      area.append(tile);
       if (detailed && split) withTip(tile, () => tileWords(tensor, down, across, row, column, rows, columns, partsDown, partsAcross));
     }
   }
@@ -89,6 +90,7 @@ function tilingDrawing(tensor, width, height, detailed) {
       const held = (partsDown === 1 || Math.floor((partHeld(tensor, down, chosenPosition) * rows) / partsDown) === row)
         && (partsAcross === 1 || Math.floor((partHeld(tensor, across, chosenPosition) * columns) / partsAcross) === column);
       tile.classList.toggle("held", held && partsDown * partsAcross > 1);
+      if (held) area.append(tile);  // above the edges of its neighbours
     }
   };
   mark();

@@ -1,6 +1,7 @@
 #include "trainer/programs/report/time_use.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string_view>
