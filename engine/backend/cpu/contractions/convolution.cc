@@ -37,7 +37,9 @@ using Axes = StridedAxes<3>;
 /// Rows of one product that are wanted, so that packing B is a small part of it, and rows below which a product is not cut
 /// to make more tasks.
 constexpr int64_t kRowsWanted = 1024, kFewestRows = 256, kFewestRowsOfFilter = 128;
-constexpr int64_t kFewestColumns = 128;
+/// Rows of one place of the outer dimensions of a filter, below which a product has those of all places.
+constexpr int64_t kFewestRowsOfPlace = 16;
+constexpr int64_t kFewestColumns = 128, kFewestRowsSwapped = 64;
 /// Entries of the sums of a filter that are wanted in one product.
 constexpr int64_t kDepthWanted = 512;
 constexpr int64_t kTasksWanted = 8;
@@ -46,6 +48,7 @@ constexpr int64_t kTasksWanted = 8;
 struct WindowAxis {
   PlacedWindow placed;
   Offsets<3> strides{}, block_strides{};
+  bool place_by_place = false;  ///< a task computes one place of the filter along this dimension
 
   const Window& window() const { return placed.window; }
 };
@@ -164,12 +167,13 @@ Plan make_plan(const KernelContext& context) {
   return plan;
 }
 
-/// The lines of products along a dimension: one, or one for each class of entries.
-int64_t classes_of(const Plan& plan, const WindowAxis& axis) {
-  return plan.result == Convolution::kEntries ? axis.window().stride : 1;
+/// The lines of products along a dimension: one, or one for each class of entries, or each place of the filter.
+int64_t lines_along(const Plan& plan, const WindowAxis& axis) {
+  if (plan.result == Convolution::kEntries) return axis.window().stride;
+  return axis.place_by_place ? axis.window().size : 1;
 }
 
-Reach reach_of(const Plan& plan, const WindowAxis& axis, const Window::Local& local) {
+Reach reach_of(const Plan& plan, const WindowAxis& axis, const Window::Local& local, int64_t line) {
   const Window& window = axis.window();
   const int64_t reach = (window.size - 1) * window.dilation;
   if (plan.result == Convolution::kEntries) {
@@ -177,45 +181,49 @@ Reach reach_of(const Plan& plan, const WindowAxis& axis, const Window::Local& lo
     const int64_t last = floor_divide(axis.placed.entries - 1 - local.origin, window.stride);
     return {begin, std::max<int64_t>(0, last - begin + 1), local.first_window, local.end_window};
   }
-  return {local.origin, (axis.placed.windows - 1) * window.stride + reach + 1, local.first_entry,
-          local.end_entry};
+  const int64_t apart = (axis.placed.windows - 1) * window.stride + 1;
+  if (axis.place_by_place)
+    return {local.origin + line * window.dilation, apart, local.first_entry, local.end_entry};
+  return {local.origin, apart + reach, local.first_entry, local.end_entry};
+}
+
+/// The size of the reach in any block and of any line.
+int64_t most_reach(const Plan& plan, const WindowAxis& axis) {
+  const Window& window = axis.window();
+  const int64_t reach = (window.size - 1) * window.dilation;
+  if (plan.result == Convolution::kEntries) return (axis.placed.entries + reach) / window.stride + 1;
+  return (axis.placed.windows - 1) * window.stride + 1 + (axis.place_by_place ? 0 : reach);
 }
 
 Line line_of(const Plan& plan, const WindowAxis& axis, const Window::Local& local, const Reach& reach,
-             int64_t entry_class) {
+             int64_t line) {
   const Window& window = axis.window();
-  switch (plan.result) {
-    case Convolution::kWindows:
-      return {.rows = axis.placed.windows,
-              .steps = window.size,
-              .a_row = window.stride,
-              .a_step = window.dilation};
-    case Convolution::kFilter:
-      return {.rows = window.size,
-              .steps = axis.placed.windows,
-              .a_row = window.dilation,
-              .a_step = window.stride};
-    case Convolution::kEntries:
-      break;
+  if (plan.result == Convolution::kWindows)
+    return {
+        .rows = axis.placed.windows, .steps = window.size, .a_row = window.stride, .a_step = window.dilation};
+  if (plan.result == Convolution::kFilter) {
+    if (axis.place_by_place)
+      return {.rows = 1, .steps = axis.placed.windows, .a_step = window.stride, .c_begin = line};
+    return {
+        .rows = window.size, .steps = axis.placed.windows, .a_row = window.dilation, .a_step = window.stride};
   }
-  // The entries `entry_class`, + stride, ...; k is the first place of the filter that meets them.
-  Line line{.rows = entry_class < axis.placed.entries
-                        ? ceil_divide(axis.placed.entries - entry_class, window.stride)
-                        : 0,
-            .a_row = 1,
-            .c_begin = entry_class,
-            .c_row = window.stride};
+  // The entries `line`, + stride, ...; k is the first place of the filter that meets them.
+  Line entries{
+      .rows = line < axis.placed.entries ? ceil_divide(axis.placed.entries - line, window.stride) : 0,
+      .a_row = 1,
+      .c_begin = line,
+      .c_row = window.stride};
   const int64_t divisor = std::gcd(window.stride, window.dilation), every = window.stride / divisor;
   for (int64_t k = 0; k < std::min(every, window.size); ++k) {
-    const int64_t offset = entry_class - local.origin - k * window.dilation;
+    const int64_t offset = line - local.origin - k * window.dilation;
     if (floor_modulo(offset, window.stride) != 0) continue;
-    line.steps = ceil_divide(window.size - k, every);
-    line.a_begin = floor_divide(offset, window.stride) - reach.begin;
-    line.a_step = -(window.dilation / divisor);
-    line.b_begin = k;
-    line.b_step = every;
+    entries.steps = ceil_divide(window.size - k, every);
+    entries.a_begin = floor_divide(offset, window.stride) - reach.begin;
+    entries.a_step = -(window.dilation / divisor);
+    entries.b_begin = k;
+    entries.b_step = every;
   }
-  return line;
+  return entries;
 }
 
 /// Contracts elements of type T to a result of type Out, which is T or float32.
@@ -227,15 +235,19 @@ class ConvolutionKernel final : public Kernel {
       image_ = plan_.images.back();
       plan_.images.pop_back();
     }
-    for (const WindowAxis& axis : plan_.windows) {
-      classes_ *= classes_of(plan_, axis);
-      blocks_ *= axis.placed.blocks;
-      most_reach_ *= most_reach(axis);
-      const bool grid_of_entries = plan_.result == Convolution::kEntries;
-      grid_ *= grid_of_entries ? axis.placed.entries : axis.placed.windows;
-      taps_ *= axis.window().size;
-    }
     channels_ = size_of(plan_.channels);
+    for (size_t w = 0; w < plan_.windows.size(); ++w) {
+      WindowAxis& axis = plan_.windows[w];
+      // The last dimension's places and the channels are neighbours in A, so that one product has both. Where they are
+      // few, it has all places.
+      const bool many = channels_ * plan_.windows.back().window().size >= kFewestRowsOfPlace;
+      axis.place_by_place = plan_.sums_images() && many && w + 1 < plan_.windows.size();
+      lines_ *= lines_along(plan_, axis);
+      blocks_ *= axis.placed.blocks;
+      most_reach_ *= most_reach(plan_, axis);
+      grid_ *= plan_.result == Convolution::kEntries ? axis.placed.entries : axis.placed.windows;
+      if (!axis.place_by_place) places_ *= axis.window().size;
+    }
     if (plan_.sums_images()) {
       cut_filter();
     } else {
@@ -304,16 +316,10 @@ class ConvolutionKernel final : public Kernel {
     bool copied = false;
   };
 
-  int64_t most_reach(const WindowAxis& axis) const {
-    const Window& window = axis.window();
-    const int64_t reach = (window.size - 1) * window.dilation;
-    return plan_.result == Convolution::kEntries ? (axis.placed.entries + reach) / window.stride + 1
-                                                 : (axis.placed.windows - 1) * window.stride + reach + 1;
-  }
   int64_t most_rows() const {
-    return plan_.sums_images() ? taps_ * channels_at_once_ : images_at_once_ * grid_;
+    return plan_.sums_images() ? places_ * channels_at_once_ : images_at_once_ * grid_;
   }
-  int64_t most_depth() const { return plan_.sums_images() ? images_at_once_ * grid_ : taps_ * channels_; }
+  int64_t most_depth() const { return plan_.sums_images() ? images_at_once_ * grid_ : places_ * channels_; }
 
   /// Cuts the images, then the columns, so that products have enough rows and there are some tasks.
   void cut_images() {
@@ -340,13 +346,27 @@ class ConvolutionKernel final : public Kernel {
     images_at_once_ = std::clamp<int64_t>(ceil_divide(kDepthWanted, grid_), 1, image_.size);
     chunks_ = ceil_divide(image_.size, images_at_once_);
     channels_at_once_ = channels_;
-    column_parts_ = std::clamp<int64_t>(plan_.columns.size / kFewestColumns, 1, kTasksWanted);
-    if (plan_.channels.size() == 1) {
-      const int64_t wanted = std::min(kTasksWanted / column_parts_, taps_ * channels_ / kFewestRowsOfFilter);
+    swapped_ = has_contiguous_rows() && plan_.columns.size <= places_ * channels_;
+    column_parts_ = swapped_ ? std::clamp<int64_t>(plan_.columns.size / kFewestRowsSwapped, 1,
+                                                   ceil_divide(kTasksWanted, lines_))
+                             : std::clamp<int64_t>(plan_.columns.size / kFewestColumns, 1, kTasksWanted);
+    if (!swapped_ && plan_.channels.size() == 1) {
+      const int64_t wanted =
+          std::min(kTasksWanted / (column_parts_ * lines_), places_ * channels_ / kFewestRowsOfFilter);
       channels_at_once_ = ceil_divide(channels_, std::clamp<int64_t>(wanted, 1, channels_));
     }
     cut_columns();
-    parts_ = ceil_divide(channels_, channels_at_once_);
+    channel_parts_ = ceil_divide(channels_, channels_at_once_);
+    parts_ = lines_ * channel_parts_;
+  }
+
+  /// Whether the rows of a filter's product, places of the last dimension by channels, are neighbours in A. They are
+  /// then better columns than rows: packing columns is the cheaper of the two.
+  bool has_contiguous_rows() const {
+    if (!contiguous_channels()) return false;
+    if (places_ == 1) return true;
+    const WindowAxis& last = plan_.windows.back();
+    return places_ == last.window().size && last.window().dilation == 1 && last.strides[kA] == channels_;
   }
 
   void cut_columns() {
@@ -365,15 +385,15 @@ class ConvolutionKernel final : public Kernel {
     operand.images = std::min(images_at_once_, image_.size - first);
     operand.channels = channels_;
     const Scratch scratch(*this, operand.call.scratch);
-    const View view = view_of(operand, outer % blocks_, scratch);
+    const View view = view_of(operand, outer % blocks_, 0, scratch);
     int64_t flops = 0;
-    for (int64_t entry_class = 0; entry_class < classes_; ++entry_class)
-      flops += multiply_class(operand, view, entry_class, scratch);
+    for (int64_t line = 0; line < lines_; ++line) flops += multiply_line(operand, view, line, scratch);
     return flops;
   }
 
   int64_t run_filter(Operand operand, int64_t part) const {
-    operand.channel = part * channels_at_once_;
+    const int64_t line = part / channel_parts_;
+    operand.channel = part % channel_parts_ * channels_at_once_;
     operand.channels = std::min(channels_at_once_, channels_ - operand.channel);
     const Scratch scratch(*this, operand.call.scratch);
     const Offsets<3> task = operand.at;
@@ -388,15 +408,15 @@ class ConvolutionKernel final : public Kernel {
           enter_blocks(operand, block);
           for (size_t i = 0; i < 3; ++i) operand.at[i] += images[i] + first * image_.strides[i];
           operand.images = std::min(images_at_once_, image_.size - first);
-          const View view = view_of(operand, block, scratch);
-          const std::array<Line, kMostWindows> lines = lines_of(view, 0);
+          const View view = view_of(operand, block, line, scratch);
+          const std::array<Line, kMostWindows> lines = lines_of(view, line);
           rows = fill_rows(operand, view, lines, scratch);
           flops += multiply_into_scratch(operand, view, lines, rows, adds, scratch);
         }
       }
     }
     operand.at = task;
-    store(operand, rows, scratch);
+    store(from_line(operand, lines_of({}, line)), rows, scratch);
     return flops;
   }
 
@@ -409,13 +429,15 @@ class ConvolutionKernel final : public Kernel {
     }
   }
 
-  View view_of(const Operand& operand, int64_t block, const Scratch& scratch) const {
+  View view_of(const Operand& operand, int64_t block, int64_t line, const Scratch& scratch) const {
     View view;
     const size_t n = plan_.windows.size();
     for (size_t w = n; w-- > 0;) {
       const WindowAxis& axis = plan_.windows[w];
       view.locals[w] = axis.placed.local(operand.call, block % axis.placed.blocks);
-      view.reaches[w] = reach_of(plan_, axis, view.locals[w]);
+      const int64_t lines = lines_along(plan_, axis);
+      view.reaches[w] = reach_of(plan_, axis, view.locals[w], line % lines);
+      line /= lines;
       view.copied |= view.reaches[w].needs_padding();
       block /= axis.placed.blocks;
     }
@@ -472,12 +494,12 @@ class ConvolutionKernel final : public Kernel {
                     [&](const Offsets<3>& at) { *to++ = from[at[kA]]; });
   }
 
-  std::array<Line, kMostWindows> lines_of(const View& view, int64_t entry_class) const {
+  std::array<Line, kMostWindows> lines_of(const View& view, int64_t line) const {
     std::array<Line, kMostWindows> lines;
     for (size_t w = plan_.windows.size(); w-- > 0;) {
-      const int64_t classes = classes_of(plan_, plan_.windows[w]);
-      lines[w] = line_of(plan_, plan_.windows[w], view.locals[w], view.reaches[w], entry_class % classes);
-      entry_class /= classes;
+      const int64_t along = lines_along(plan_, plan_.windows[w]);
+      lines[w] = line_of(plan_, plan_.windows[w], view.locals[w], view.reaches[w], line % along);
+      line /= along;
     }
     return lines;
   }
@@ -577,28 +599,31 @@ class ConvolutionKernel final : public Kernel {
   int64_t multiply_into_scratch(const Operand& operand, const View& view,
                                 const std::array<Line, kMostWindows>& lines, int64_t rows, bool adds,
                                 const Scratch& scratch) const {
-    const Sums sums = sums_of(operand, view, lines);
+    Sums sums = sums_of(operand, view, lines);
     Product<T> product = product_of(operand, view, lines, sums, rows, scratch);
     product.adds = adds;
+    if (swapped_) {
+      std::swap(product.a, product.b);
+      std::swap(product.rows, product.columns);
+      std::swap(product.a_row_stride, product.b_column_stride);
+      product.c_row_stride = rows;
+      for (size_t i = 0; i < sums.count; ++i) std::swap(sums.axes[i].a_stride, sums.axes[i].b_stride);
+    }
     multiply(product, scratch.product);
     return 2 * rows * operand.columns * sums.depth;
   }
 
-  /// Computes the entries of one class, or all windows.
-  int64_t multiply_class(Operand& operand, const View& view, int64_t entry_class,
-                         const Scratch& scratch) const {
-    const std::array<Line, kMostWindows> lines = lines_of(view, entry_class);
+  /// Computes the entries of one line, or all windows.
+  int64_t multiply_line(const Operand& operand, const View& view, int64_t line,
+                        const Scratch& scratch) const {
+    const std::array<Line, kMostWindows> lines = lines_of(view, line);
     const int64_t rows = fill_rows(operand, view, lines, scratch);
     if (rows == 0) return 0;
-    Offsets<3> at = operand.at;
-    for (size_t w = 0; w < plan_.windows.size(); ++w)
-      at[kC] += lines[w].c_begin * plan_.windows[w].strides[kC];
-    Operand of_class = operand;
-    of_class.at = at;
+    const Operand of_line = from_line(operand, lines);
     const Sums sums = sums_of(operand, view, lines);
     if (sums.depth == 0) {  // no window reads these entries
       std::fill(scratch.c, scratch.c + rows * operand.columns, C(0));
-      store(of_class, rows, scratch);
+      store(of_line, rows, scratch);
       return 0;
     }
     Product<T> product = product_of(operand, view, lines, sums, rows, scratch);
@@ -607,13 +632,20 @@ class ConvolutionKernel final : public Kernel {
         std::is_same_v<Out, C> && c_stride && (plan_.columns.size == 1 || plan_.columns.strides[kC] == 1);
     if constexpr (std::is_same_v<Out, C>) {
       if (in_place) {
-        product.c = of_class.call.template output<Out>(0) + at[kC] + operand.column;
+        product.c = of_line.call.template output<Out>(0) + of_line.at[kC] + operand.column;
         product.c_row_stride = *c_stride;
       }
     }
     multiply(product, scratch.product);
-    if (!in_place) store(of_class, rows, scratch);
+    if (!in_place) store(of_line, rows, scratch);
     return 2 * rows * operand.columns * sums.depth;
+  }
+
+  /// The operand where the result of these lines begins.
+  Operand from_line(Operand operand, const std::array<Line, kMostWindows>& lines) const {
+    for (size_t w = 0; w < plan_.windows.size(); ++w)
+      operand.at[kC] += lines[w].c_begin * plan_.windows[w].strides[kC];
+    return operand;
   }
 
   /// Copies the product from scratch memory to the result.
@@ -623,10 +655,11 @@ class ConvolutionKernel final : public Kernel {
     if (plan_.sums_images() && !plan_.channels.empty())
       channel = operand.channel * plan_.channels.back().strides[kC];
     Out* out = operand.call.template output<Out>(0) + operand.at[kC] + channel + operand.column * stride;
+    const int64_t down = swapped_ ? 1 : operand.columns, across = swapped_ ? rows : 1;
     for (int64_t i = 0; i < rows; ++i) {
-      const C* from = scratch.c + i * operand.columns;
+      const C* from = scratch.c + i * down;
       Out* to = out + scratch.c_rows[i];
-      for (int64_t j = 0; j < operand.columns; ++j) to[j * stride] = narrow<Out>(from[j]);
+      for (int64_t j = 0; j < operand.columns; ++j) to[j * stride] = narrow<Out>(from[j * across]);
     }
   }
 
@@ -639,9 +672,10 @@ class ConvolutionKernel final : public Kernel {
 
   Plan plan_;
   Axis image_;  ///< the images that one product may have several of
-  int64_t channels_ = 1, classes_ = 1, blocks_ = 1, most_reach_ = 1, grid_ = 1, taps_ = 1;
+  int64_t channels_ = 1, lines_ = 1, blocks_ = 1, most_reach_ = 1, grid_ = 1, places_ = 1;
   int64_t images_at_once_ = 1, channels_at_once_ = 1, columns_at_once_ = 1;
-  int64_t chunks_ = 1, parts_ = 1, column_parts_ = 1;
+  bool swapped_ = false;  ///< A and B of a filter's product change places
+  int64_t chunks_ = 1, channel_parts_ = 1, parts_ = 1, column_parts_ = 1;
 };
 
 template <class T>
