@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "engine/backend/kernel.h"
 #include "engine/ops/window.h"

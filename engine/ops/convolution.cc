@@ -105,7 +105,10 @@ Tensor transposed_convolution(const Tensor& y, const Tensor& filter, const std::
 
 Convolution::Convolution(Role result, const Tensor& first, const Tensor& second, std::vector<Window> windows,
                          const Shape& output, DType dtype)
-    : OperationBase({first, second}, {{output, dtype}}), result(result), windows(std::move(windows)) {}
+    : OperationBase({first, second}, {{output, dtype}}),
+      result(result),
+      windows(std::move(windows)),
+      tf32(first.dtype() == DType::kFloat32 && first.graph().tf32()) {}
 
 std::string_view Convolution::name() const {
   switch (result) {
@@ -119,7 +122,7 @@ std::string_view Convolution::name() const {
   return kConvolution;
 }
 
-std::string Convolution::attributes() const { return to_string(windows); }
+std::string Convolution::attributes() const { return to_string(windows) + (tf32 ? ", tf32" : ""); }
 
 Tensors Convolution::gradient(const Tensors& dy) const {
   Tensors operands(3);

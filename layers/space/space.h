@@ -2,6 +2,7 @@
 // channels, and numbers that are one for all dimensions or one for each.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <variant>
 #include <vector>

@@ -16,96 +16,13 @@
 #include "tests/support/budget.h"
 #include "tests/support/failure.h"
 #include "tests/support/golden.h"
-#include "tests/support/random_windows.h"
+#include "tests/support/random_convolution.h"
 #include "tests/support/run_on_mesh.h"
 
 namespace mtf::testing {
 namespace {
 
 using ::testing::HasSubstr;
-
-/// A convolution of random shape: entries, filter and the windows along up to three dimensions.
-struct ConvolutionShape {
-  Shape entries, filter, groups;
-  std::vector<Window> windows;
-  bool transposed = false;
-
-  std::string to_string() const {
-    std::string text = fmt::format("{}{} by {} groups {}", transposed ? "transposed " : "",
-                                   entries.to_string(), filter.to_string(), groups.to_string());
-    for (const Window& w : windows)
-      text += fmt::format(", {} ({} of {})", w.to_string(), w.windows.size, w.entries.size);
-    return text;
-  }
-};
-
-/// Adds `dimension` at a random place, so that every order of dimensions occurs.
-void insert(std::mt19937& random, std::vector<Dimension>& dimensions, const Dimension& dimension) {
-  dimensions.insert(dimensions.begin() + static_cast<std::ptrdiff_t>(random() % (dimensions.size() + 1)),
-                    dimension);
-}
-
-ConvolutionShape random_convolution(std::mt19937& random, int64_t parts) {
-  ConvolutionShape g;
-  g.transposed = random() % 4 == 0;
-  std::vector<Dimension> entries, filter, groups;
-  const char* names[] = {"rows", "cols", "depth"};
-  const int64_t rank = random() % 4 ? up_to(random, 2) : 3;
-  for (int64_t i = 0; i < rank; ++i) {
-    const Window w = random_window(random, names[i], fmt::format("k{}", i), g.transposed, parts);
-    entries.push_back({w.dimension, g.transposed ? w.windows.size : w.entries.size});
-    filter.push_back({w.filter, w.size});
-    g.windows.push_back(w);
-  }
-  const bool last = random() % 2;
-  const auto place = [&](std::vector<Dimension>& to, const Dimension& d) {
-    last ? to.push_back(d) : insert(random, to, d);
-  };
-  if (random() % 4) insert(random, entries, {"batch", parts * up_to(random, 2)});
-  if (random() % 8 == 0) insert(random, entries, {"images", up_to(random, 3)});
-  if (random() % 3 == 0) {
-    groups.push_back({"group", parts * up_to(random, 2)});
-    place(entries, groups[0]);
-    place(filter, groups[0]);
-  }
-  if (random() % 4) {
-    const Dimension in{"in", parts * up_to(random, 3)};
-    place(entries, in);
-    place(filter, in);
-  }
-  if (random() % 4) place(filter, {"out", random() % 4 ? parts * up_to(random, 3) : parts * 20});
-  g.entries = Shape(entries);
-  g.filter = Shape(filter);
-  g.groups = Shape(groups);
-  return g;
-}
-
-struct ConvolutionGraph {
-  Graph graph;
-  std::map<std::string, Values> feeds;
-};
-
-/// The result, and its gradients for a random cotangent.
-std::unique_ptr<ConvolutionGraph> convolution_graph(const ConvolutionShape& g, uint32_t seed,
-                                                    DType dtype = DType::kFloat32) {
-  auto built = std::make_unique<ConvolutionGraph>();
-  std::mt19937 random(seed);
-  const auto input = [&](const std::string& name, const Shape& shape) {
-    std::uniform_real_distribution<double> uniform(-1, 1);
-    Values& values = built->feeds[name];
-    for (int64_t i = 0; i < shape.size(); ++i) values.push_back(uniform(random));
-    return built->graph.input(name, shape, dtype);
-  };
-  const Tensor x = input("x", g.entries), f = input("f", g.filter);
-  const Tensor y = g.transposed ? transposed_convolution(x, f, g.windows, g.groups)
-                                : convolution(x, f, g.windows, g.groups);
-  const Tensor dy = input("dy", y.shape());
-  const Tensors dx = gradients({y}, {x, f}, {dy});
-  built->graph.set_output("y", y);
-  built->graph.set_output("dx", dx[0]);
-  built->graph.set_output("df", dx[1]);
-  return built;
-}
 
 /// Calls visit(index of each dimension) for all combinations.
 void for_each(const Shape& all, const std::function<void(const std::map<std::string, int64_t>&)>& visit) {
@@ -124,8 +41,8 @@ int64_t offset(const Shape& shape, const std::map<std::string, int64_t>& index) 
   return at;
 }
 
-/// The outputs of convolution_graph() by the definition.
-std::map<std::string, Values> convolution_by_definition(const ConvolutionShape& g,
+/// The outputs of build_convolution() by the definition.
+std::map<std::string, Values> convolution_by_definition(const RandomConvolution& g,
                                                         const std::map<std::string, Values>& feeds,
                                                         const Shape& result) {
   const Values &x = feeds.at("x"), &f = feeds.at("f"), &dy = feeds.at("dy");
@@ -152,8 +69,8 @@ std::map<std::string, Values> convolution_by_definition(const ConvolutionShape& 
 TEST(Convolution, IsTheSumOfItsDefinition) {
   std::mt19937 random(3);
   for (int i = 0; i < tries(1000); ++i) {
-    const ConvolutionShape g = random_convolution(random, 1);
-    const auto built = convolution_graph(g, static_cast<uint32_t>(i));
+    const RandomConvolution g = random_convolution(random, 1);
+    const auto built = build_convolution(g, static_cast<uint32_t>(i));
     Shape result;
     for (const auto& [name, tensor] : built->graph.outputs()) {
       if (name == "y") result = tensor.shape();
@@ -168,8 +85,8 @@ TEST(Convolution, IsTheSumOfItsDefinition) {
 }
 
 /// Whether a layout that splits `dimensions` leaves no sum of this output to the mesh.
-bool keeps_bits(const ConvolutionGraph& built, const std::string& output,
-                const std::vector<std::string>& dimensions, const ConvolutionShape& g) {
+bool keeps_bits(const BuiltConvolution& built, const std::string& output,
+                const std::vector<std::string>& dimensions, const RandomConvolution& g) {
   for (const auto& [name, tensor] : built.graph.outputs()) {
     if (name != output) continue;
     for (const std::string& d : dimensions) {
@@ -187,7 +104,7 @@ TEST(Convolution, IsTheSameWhereverItIsSplit) {
   int run = 0;
   for (int i = 0; run < tries(1500); ++i) {
     const auto& [mesh, parts] = meshes[random() % std::size(meshes)];
-    const ConvolutionShape g = random_convolution(random, parts);
+    const RandomConvolution g = random_convolution(random, parts);
     // Each mesh dimension splits a dimension of its own.
     std::vector<std::string> names;
     for (const Shape* shape : {&g.entries, &g.filter}) {
@@ -207,7 +124,7 @@ TEST(Convolution, IsTheSameWhereverItIsSplit) {
       rules += fmt::format("{}:{};", names[k], m.shape()[static_cast<int>(k)].name);
     rules.pop_back();
     ++run;
-    const auto built = convolution_graph(g, static_cast<uint32_t>(i));
+    const auto built = build_convolution(g, static_cast<uint32_t>(i));
     const MeshRun one = run_on_mesh(built->graph, Layouts::single(), built->feeds);
     const MeshRun split = run_on_mesh(built->graph, layouts(mesh, rules), built->feeds);
     for (const auto& [name, values] : one.outputs) {
@@ -401,10 +318,10 @@ TEST(Convolution, ExchangesBordersAlone) {
 TEST(Convolution, SumsBFloat16InFloat32) {
   std::mt19937 random(11);
   for (int i = 0; i < 20; ++i) {
-    const ConvolutionShape g = random_convolution(random, 2);
+    const RandomConvolution g = random_convolution(random, 2);
     if (!g.entries.contains("in")) continue;
-    const auto built = convolution_graph(g, 1, DType::kBFloat16);
-    const auto exact = convolution_graph(g, 1, DType::kFloat64);
+    const auto built = build_convolution(g, 1, DType::kBFloat16);
+    const auto exact = build_convolution(g, 1, DType::kFloat64);
     std::map<std::string, Values> rounded = built->feeds;
     for (auto& [name, values] : rounded) {
       for (double& value : values) value = static_cast<float>(BFloat16(static_cast<float>(value)));

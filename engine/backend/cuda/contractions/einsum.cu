@@ -5,24 +5,17 @@
 
 #include "engine/backend/cuda/contractions/einsum_plan.h"
 #include "engine/backend/cuda/contractions/inner_product.h"
+#include "engine/backend/cuda/contractions/product.h"
 #include "engine/backend/cuda/device/device_kernel.h"
 #include "engine/backend/cuda/device/element_walk.h"
 #include "engine/backend/cuda/elementwise/formulas.h"
 #include "engine/backend/cuda/movement/transpose.h"
 #include "engine/backend/element.h"
+#include "engine/backend/visit_type.h"
 #include "engine/ops/fused_einsum.h"
 
 namespace mtf::cuda {
 namespace {
-
-/// The alignment of operands in scratch and of the library's workspace.
-constexpr int64_t kAlignment = 256;
-
-constexpr int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-std::byte* aligned(std::byte* address) {
-  return reinterpret_cast<std::byte*>(aligned(reinterpret_cast<int64_t>(address)));
-}
 
 /// Finishes an output that was computed in scratch: adds its bias, applies its epilogue, and stores it in its
 /// own type and order.
@@ -55,6 +48,7 @@ class ProductKernel final : public Kernel {
       : plan_(plan_einsum(contraction)),
         bias_(contraction.bias),
         epilogue_(contraction.epilogue),
+        alignment_(contraction.alignment),
         accumulates_(accumulates),
         device_(device),
         setting_(device.matmuls().prepare(plan_.problem)) {
@@ -68,12 +62,12 @@ class ProductKernel final : public Kernel {
     for (size_t i : {kA, kB, kOut}) {
       if (!plan_.packed[i]) continue;
       offsets_[i] = workspace_;
-      workspace_ += aligned(plan_.packed[i]->bytes());
+      workspace_ += scratch_aligned(plan_.packed[i]->bytes());
       prepare_copy(i);
     }
     scratch_ = workspace_ + workspace;
     // The scratch memory of a call may begin at an unaligned address.
-    if (scratch_ > 0) scratch_ += kAlignment;
+    if (scratch_ > 0) scratch_ += kScratchAlignment;
   }
 
   int64_t tasks() const override { return 1; }
@@ -82,7 +76,7 @@ class ProductKernel final : public Kernel {
   int64_t run(const KernelCall& call, int64_t, int64_t) const override {
     MTF_CHECK(call.guard == nullptr || plan_.packed[kOut], "the library knows no guard");
     const Launcher launch(device_, call);
-    std::byte* scratch = aligned(call.scratch);
+    std::byte* scratch = scratch_aligned(call.scratch);
     std::array<std::byte*, 3> operands = {call.inputs[0].data, call.inputs[1].data, call.outputs[0].data};
     for (size_t i : {kA, kB, kOut}) {
       if (!plan_.packed[i]) continue;
@@ -107,7 +101,7 @@ class ProductKernel final : public Kernel {
     finish_walk_ = operand == kOut ? Strided<3>(axes) : finish_walk_;
     StridedAxes<2> copy;
     for (const auto& [size, strides] : axes) copy.push_back({size, {strides[1 - written], strides[written]}});
-    copies_[operand] = make_transposition(copy, static_cast<int64_t>(size_of(packed.dtype)));
+    copies_[operand] = make_transposition(copy, static_cast<int64_t>(size_of(packed.dtype)), alignment_);
   }
 
   void finish(const Launcher& launch, const KernelCall& call, const std::byte* packed, bool adds) const {
@@ -146,6 +140,7 @@ class ProductKernel final : public Kernel {
   EinsumPlan plan_;
   bool bias_;
   Epilogue epilogue_;
+  int64_t alignment_;
   bool accumulates_;
   Device& device_;
   std::shared_ptr<const Matmul> setting_, adding_;  ///< products that set the output, and that add to it
@@ -156,20 +151,11 @@ class ProductKernel final : public Kernel {
   int64_t scratch_ = 0;
 };
 
-template <class T, class Out>
-std::unique_ptr<Kernel> einsum_into(const KernelContext& context, Device& device) {
+std::unique_ptr<Kernel> einsum_kernel(const KernelContext& context, Device& device) {
   Contraction contraction = contraction_of(context);
   contraction.tf32 = static_cast<const Einsum&>(context.operation).tf32;
   contraction.output_in_scratch = context.guarded;
-  if (contraction.rows.empty() && contraction.columns.empty())
-    return make_inner_product(contraction, context.accumulates, device);
-  return std::make_unique<ProductKernel<T, Out>>(contraction, context.accumulates, device);
-}
-
-template <class T>
-std::unique_ptr<Kernel> einsum_kernel(const KernelContext& context, Device& device) {
-  const bool widens = context.outputs[0].dtype != DTypeOf<T>::value;
-  return widens ? einsum_into<T, Computed<T>>(context, device) : einsum_into<T, T>(context, device);
+  return make_product(contraction, context.accumulates, device);
 }
 
 template <class T>
@@ -182,11 +168,21 @@ std::unique_ptr<Kernel> fused_kernel(const KernelContext& context, Device& devic
   return std::make_unique<ProductKernel<T, T>>(contraction, false, device);
 }
 
-const DeviceKernelRegistration einsum_f32("einsum", {DType::kFloat32}, einsum_kernel<float>);
-const DeviceKernelRegistration einsum_f64("einsum", {DType::kFloat64}, einsum_kernel<double>);
-const DeviceKernelRegistration einsum_bf16("einsum", {DType::kBFloat16}, einsum_kernel<BFloat16>);
+const DeviceKernelRegistration einsum_floating("einsum", kFloatingTypes, einsum_kernel);
 const DeviceKernelRegistration fused_f32("fused_einsum", {DType::kFloat32}, fused_kernel<float>);
 const DeviceKernelRegistration fused_bf16("fused_einsum", {DType::kBFloat16}, fused_kernel<BFloat16>);
 
 }  // namespace
+
+std::unique_ptr<Kernel> make_product(const Contraction& contraction, bool accumulates, Device& device) {
+  if (contraction.rows.empty() && contraction.columns.empty())
+    return make_inner_product(contraction, accumulates, device);
+  return visit_floating_type(
+      contraction.input, [&]<class T>(std::type_identity<T>) -> std::unique_ptr<Kernel> {
+        if (contraction.output != contraction.input)
+          return std::make_unique<ProductKernel<T, Computed<T>>>(contraction, accumulates, device);
+        return std::make_unique<ProductKernel<T, T>>(contraction, accumulates, device);
+      });
+}
+
 }  // namespace mtf::cuda

@@ -16,8 +16,7 @@ using Axis = Axes::value_type;
 // on every device.
 constexpr double kNanosecondsPerCall = 2000;
 constexpr double kBytesPerNanosecond = 2000;
-constexpr int64_t kSliceAlignment = 64;  ///< bytes
-constexpr int64_t kTile = 64;            ///< the least number of entries that are computed along a side
+constexpr int64_t kTile = 64;  ///< the least number of entries that are computed along a side
 
 double flops_per_nanosecond(const Contraction& contraction) {
   if (contraction.input == DType::kBFloat16) return 5e5;
@@ -200,8 +199,8 @@ double nanoseconds(const Contraction& contraction, const EinsumPlan& plan) {
 }
 
 /// The largest power of two that divides the addresses of all calls.
-int64_t alignment(const EinsumPlan& plan) {
-  int64_t bits = kSliceAlignment;
+int64_t alignment(const EinsumPlan& plan, int64_t of_operands) {
+  int64_t bits = of_operands;
   for (const Axes* axes : {&plan.loops, &plan.sums}) {
     for (const Axis& axis : *axes) {
       for (size_t operand : {kA, kB, kOut}) {
@@ -306,7 +305,7 @@ EinsumPlan plan_einsum(const Contraction& contraction) {
     search.try_packed(packed);
   }
   EinsumPlan plan = search.best();
-  plan.problem.alignment = alignment(plan);
+  plan.problem.alignment = alignment(plan, contraction.alignment);
   const MatmulProblem& problem = plan.problem;
   plan.flops =
       2 * problem.m * problem.n * problem.k * problem.batch * size_of(plan.loops) * size_of(plan.sums);

@@ -32,6 +32,8 @@ struct Contraction {
   bool bias = false;
   Epilogue epilogue = Epilogue::kNone;
   bool output_in_scratch = false;  ///< the output may be written only by a copy
+  /// The number of bytes, a power of two, at multiples of which the operands begin.
+  int64_t alignment = 64;
 
   /// True if something is done to the sums before they are rounded.
   bool finishes() const { return bias || epilogue != Epilogue::kNone; }

@@ -4,7 +4,6 @@
 #include "engine/backend/broadcast_axes.h"
 #include "engine/backend/cuda/device/words.h"
 #include "engine/backend/cuda/movement/transpose.h"
-#include "engine/base/check.h"
 #include "engine/ops/transpose.h"
 
 namespace mtf::cuda {
@@ -36,8 +35,8 @@ struct CopyRuns {
   };
 };
 
-Transposition copy_runs(const StridedAxes<2>& axes, int64_t element) {
-  const WordWalk<2> words(axes, 3, element);
+Transposition copy_runs(const StridedAxes<2>& axes, int64_t element, int64_t alignment) {
+  const WordWalk<2> words(axes, 3, element, {std::max<int64_t>(1, alignment / element)});
   const Strided<2> walk(words.axes);
   return [=, word = words.word](const Launcher& launch, const std::byte* x, std::byte* y) {
     launch(over(walk.size()), CopyRuns{x, y, walk, word});
@@ -120,7 +119,6 @@ Transposition transpose_tiles(StridedAxes<2> axes) {
   axes.pop_back();
   const auto fast =
       std::find_if(axes.begin(), axes.end(), [](const auto& axis) { return axis.strides[0] == 1; });
-  MTF_CHECK(fast != axes.end(), "transpose of a tensor that is not dense");
   const StridedAxis<2> along_x = *fast;
   axes.erase(fast);
 
@@ -164,9 +162,11 @@ const DeviceKernelRegistration transpose_any("transpose", kAllTypes, transpose_k
 
 }  // namespace
 
-Transposition make_transposition(const StridedAxes<2>& given, int64_t element) {
+Transposition make_transposition(const StridedAxes<2>& given, int64_t element, int64_t alignment) {
   const StridedAxes<2> axes = joined(given);
-  if (axes.empty() || axes.back().strides[0] == 1) return copy_runs(axes, element);
+  const bool reads_runs = std::ranges::any_of(axes, [](const auto& axis) { return axis.strides[0] == 1; });
+  if (!reads_runs || axes.back().strides[1] != 1 || axes.back().strides[0] == 1)
+    return copy_runs(axes, element, alignment);
   return with_element(static_cast<size_t>(element), [&]<class T>(T) { return transpose_tiles<T>(axes); });
 }
 

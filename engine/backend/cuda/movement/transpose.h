@@ -1,4 +1,4 @@
-// Copies dense tensors into another order of axes.
+// Copies tensors into another order of axes.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace mtf::cuda {
 
-/// Enqueues the copy. `from` and `to` begin at multiples of 16 bytes.
+/// Enqueues the copy.
 using Transposition = std::function<void(const Launcher&, const std::byte* from, std::byte* to)>;
 
 /// `axes` are in the memory order of `to`, with the strides of `from` and `to`; `element` is the size in
-/// bytes.
-Transposition make_transposition(const StridedAxes<2>& axes, int64_t element);
+/// bytes. `from` and `to` begin at multiples of `alignment` bytes, a power of two.
+Transposition make_transposition(const StridedAxes<2>& axes, int64_t element, int64_t alignment = 16);
 
 }  // namespace mtf::cuda

@@ -1,0 +1,81 @@
+#include "tests/support/random_convolution.h"
+
+#include <fmt/format.h>
+
+#include "engine/graph/gradients.h"
+
+namespace mtf::testing {
+namespace {
+
+/// Adds `dimension` at a random place, so that every order of dimensions occurs.
+void insert(std::mt19937& random, std::vector<Dimension>& dimensions, const Dimension& dimension) {
+  dimensions.insert(dimensions.begin() + static_cast<std::ptrdiff_t>(random() % (dimensions.size() + 1)),
+                    dimension);
+}
+
+}  // namespace
+
+std::string RandomConvolution::to_string() const {
+  std::string text = fmt::format("{}{} by {} groups {}", transposed ? "transposed " : "", entries.to_string(),
+                                 filter.to_string(), groups.to_string());
+  for (const Window& w : windows)
+    text += fmt::format(", {} ({} of {})", w.to_string(), w.windows.size, w.entries.size);
+  return text;
+}
+
+RandomConvolution random_convolution(std::mt19937& random, int64_t parts) {
+  RandomConvolution g;
+  g.transposed = random() % 4 == 0;
+  std::vector<Dimension> entries, filter, groups;
+  const char* names[] = {"rows", "cols", "depth"};
+  const int64_t rank = random() % 4 ? up_to(random, 2) : 3;
+  for (int64_t i = 0; i < rank; ++i) {
+    const Window w = random_window(random, names[i], fmt::format("k{}", i), g.transposed, parts);
+    entries.push_back({w.dimension, g.transposed ? w.windows.size : w.entries.size});
+    filter.push_back({w.filter, w.size});
+    g.windows.push_back(w);
+  }
+  const bool last = random() % 2;
+  const auto place = [&](std::vector<Dimension>& to, const Dimension& d) {
+    last ? to.push_back(d) : insert(random, to, d);
+  };
+  if (random() % 4) insert(random, entries, {"batch", parts * up_to(random, 2)});
+  if (random() % 8 == 0) insert(random, entries, {"images", up_to(random, 3)});
+  if (random() % 3 == 0) {
+    groups.push_back({"group", parts * up_to(random, 2)});
+    place(entries, groups[0]);
+    place(filter, groups[0]);
+  }
+  if (random() % 4) {
+    const Dimension in{"in", parts * up_to(random, 3)};
+    place(entries, in);
+    place(filter, in);
+  }
+  if (random() % 4) place(filter, {"out", random() % 4 ? parts * up_to(random, 3) : parts * 20});
+  g.entries = Shape(entries);
+  g.filter = Shape(filter);
+  g.groups = Shape(groups);
+  return g;
+}
+
+std::unique_ptr<BuiltConvolution> build_convolution(const RandomConvolution& g, uint32_t seed, DType dtype) {
+  auto built = std::make_unique<BuiltConvolution>();
+  std::mt19937 random(seed);
+  const auto input = [&](const std::string& name, const Shape& shape) {
+    std::uniform_real_distribution<double> uniform(-1, 1);
+    Values& values = built->feeds[name];
+    for (int64_t i = 0; i < shape.size(); ++i) values.push_back(uniform(random));
+    return built->graph.input(name, shape, dtype);
+  };
+  const Tensor x = input("x", g.entries), f = input("f", g.filter);
+  const Tensor y = g.transposed ? transposed_convolution(x, f, g.windows, g.groups)
+                                : convolution(x, f, g.windows, g.groups);
+  const Tensor dy = input("dy", y.shape());
+  const Tensors dx = gradients({y}, {x, f}, {dy});
+  built->graph.set_output("y", y);
+  built->graph.set_output("dx", dx[0]);
+  built->graph.set_output("df", dx[1]);
+  return built;
+}
+
+}  // namespace mtf::testing

@@ -1,0 +1,39 @@
+// Random convolutions and their gradients, for tests on all devices.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/ops/convolution.h"
+#include "tests/support/operation_cases.h"
+#include "tests/support/random_windows.h"
+
+namespace mtf::testing {
+
+/// Entries, filter and the windows along up to three dimensions `rows`, `cols` and `depth`, whose places in the filter are
+/// `k0`, `k1` and `k2`; other dimensions are `batch`, `images`, `group`, `in` and `out`.
+struct RandomConvolution {
+  Shape entries, filter, groups;  ///< of a transposed convolution `entries` has the windows
+  std::vector<Window> windows;
+  bool transposed = false;
+
+  std::string to_string() const;
+};
+
+/// All sizes but those of the filter are multiples of `parts`, or 1.
+RandomConvolution random_convolution(std::mt19937& random, int64_t parts);
+
+struct BuiltConvolution {
+  Graph graph;
+  std::map<std::string, Values> feeds;
+};
+
+/// A graph with inputs x, f and dy and outputs y, the result, and dx and df, its gradients for the cotangent dy.
+std::unique_ptr<BuiltConvolution> build_convolution(const RandomConvolution& g, uint32_t seed,
+                                                    DType dtype = DType::kFloat32);
+
+}  // namespace mtf::testing
