@@ -99,7 +99,7 @@ Image filter_cols(const Image& image, const Filter& filter, int64_t first_row, i
   const int64_t width = image.cols * image.channels;
   std::vector<uint8_t> last(static_cast<size_t>(width) + 4);
   for (int64_t r = first_row; r < first_row + rows; ++r) {
-    const bool is_last = r + 1 == image.rows;
+    const bool is_last = (image.rows - 1 - r) * width < 3;  // what is read behind it would not be there
     if (is_last) std::copy_n(image.row(r), width, last.data());
     filter_channels(is_last ? last.data() : image.row(r), filter, result.row(r - first_row));
   }

@@ -237,17 +237,24 @@ class TableRows {
 
   void add_label(const TableReader& reader, size_t column) {
     const std::string& word = value_of(reader, column);
-    const Names& classes = !columns_.classes.empty() ? columns_.classes : known_ ? known_->classes : Names();
+    const size_t before = label_words_.words().size();
+    labels_.push_back(label_words_.add(word));
+    if (label_words_.words().size() > before) check_class(reader, column, word);
+  }
+
+  /// Called for each word once.
+  void check_class(const TableReader& reader, size_t column, const std::string& word) {
+    const Names& classes = !columns_.classes.empty() ? columns_.classes
+                           : known_                  ? known_->classes
+                                                     : no_names_;
     if (!classes.empty() && std::ranges::find(classes, word) == classes.end())
       bad_value(reader, reader.columns()[column], fmt::format("there is no class `{}`", printable(word)),
                 did_you_mean(word, classes));
-    if (!class_number(word)) {
-      if (known_ && classes.empty())
-        bad_value(reader, reader.columns()[column], fmt::format("`{}` is no whole number", printable(word)),
-                  "the number of a class, as in the training data");
-      labels_are_numbers_ = false;
-    }
-    labels_.push_back(label_words_.add(word));
+    if (class_number(word)) return;
+    if (known_ && classes.empty())
+      bad_value(reader, reader.columns()[column], fmt::format("`{}` is no whole number", printable(word)),
+                "the number of a class, as in the training data");
+    labels_are_numbers_ = false;
   }
 
   Names classes_of_labels() const {
@@ -299,6 +306,7 @@ class TableRows {
   };
   const TableColumns& columns_;
   const TableContext& context_;
+  const Names no_names_;
   std::optional<Preparation> known_;
   Names all_, of_numbers_, of_words_;  ///< inputs
   std::vector<float> numbers_, targets_;

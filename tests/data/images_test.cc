@@ -145,6 +145,16 @@ TEST(Resize, IsThatOfPillow) {
   EXPECT_EQ(weighted_sum(resized(image, 4, 4, ResizeRule::kCrop)), 151907);  // of the columns 1 to 8
 }
 
+TEST(Resize, ImagesMayBeOfOneColumn) {
+  for (const int64_t rows : {1, 2, 3, 5}) {
+    for (const int64_t channels : {1, 3}) {
+      const Image image{rows, 1, channels, std::vector<uint8_t>(static_cast<size_t>(rows * channels), 77)};
+      for (const ResizeRule rule : {ResizeRule::kStretch, ResizeRule::kCrop})
+        EXPECT_THAT(resized(image, 4, 6, rule).pixels, ::testing::Each(77));
+    }
+  }
+}
+
 TEST(Resize, PadKeepsTheShapeAndLeavesBlack) {
   const Image image{2, 4, 1, std::vector<uint8_t>(8, 200)};
   EXPECT_THAT(resized(image, 4, 4, ResizeRule::kPad).pixels,
