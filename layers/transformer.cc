@@ -33,8 +33,9 @@ class TransformerLayer final : public Layer {
   LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     const auto axis = x.shape().find(kLength);
     if (!axis || context.made(x).rank() != 1 || context.made(x)[0].name == kLength) {
-      throw Error(ErrorKind::kConfig, fmt::format("transformer: {} are no rows of vectors", x.shape().to_string()),
-                  "a dimension `length`, and one dimension that the layer before made: `patches`, then `dense`");
+      throw Error(
+          ErrorKind::kConfig, fmt::format("transformer: {} are no rows of vectors", x.shape().to_string()),
+          "a dimension `length`, and one dimension that the layer before made: `patches`, then `dense`");
     }
     Sequence sequence{.length = x.shape()[*axis], .causal = causal_};
     const auto entered = context.enter(sequence);
@@ -68,11 +69,13 @@ class PositionsLayer final : public Layer {
     switch (options_.type) {
       case Positions::kLearned: {
         const Initializer initializer = Initializer::normal(options_.stddev);
-        return add(x, context.variable("positional_embedding", Shape{length} + model, initializer), x.shape());
+        return add(x, context.variable("positional_embedding", Shape{length} + model, initializer),
+                   x.shape());
       }
       case Positions::kSinusoid:
         if (model.rank() == 1) return add(x, sinusoid_positions(context, {}, length, model[0]), x.shape());
-        throw Error(ErrorKind::kConfig, fmt::format("positions: {} is no vector", model.to_string()), "one dimension");
+        throw Error(ErrorKind::kConfig, fmt::format("positions: {} is no vector", model.to_string()),
+                    "one dimension");
       case Positions::kNone:
         break;
     }
@@ -127,13 +130,13 @@ class TakeLayer final : public Layer {
 const LayerRegistration<TransformerLayer> transformer(
     "transformer", "y = the layers of `block`, `num_layers` times, on rows x: [batch, length, vector]",
     {"encoder", "transformer_encoder", "vit"});
-const LayerRegistration<PositionsLayer> positions("positions",
-                                                  "y = x + a vector for each entry of `length`",
-                                                  {"positional_embedding", "position_embedding", "pos_embed"});
-const LayerRegistration<ClassTokenLayer> class_token("class_token",
-                                                     "y = x with one learned vector before the entries of `length`",
-                                                     {"cls_token", "cls"});
-const LayerRegistration<TakeLayer> take("take", "y = entry `index` of x along a dimension", {"select", "first"});
+const LayerRegistration<PositionsLayer> positions("positions", "y = x + a vector for each entry of `length`",
+                                                  {"positional_embedding", "position_embedding",
+                                                   "pos_embed"});
+const LayerRegistration<ClassTokenLayer> class_token(
+    "class_token", "y = x with one learned vector before the entries of `length`", {"cls_token", "cls"});
+const LayerRegistration<TakeLayer> take("take", "y = entry `index` of x along a dimension",
+                                        {"select", "first"});
 
 }  // namespace
 }  // namespace mtf

@@ -178,16 +178,17 @@ void fused(const std::string& filter) {
 }
 
 /// Times a convolution of square images with a square filter: forward, the gradient of the image and of the filter.
-void convolutions(const std::string& filter, int64_t batch, int64_t size, int64_t in, int64_t out, int64_t window,
-                  int64_t stride = 1) {
+void convolutions(const std::string& filter, int64_t batch, int64_t size, int64_t in, int64_t out,
+                  int64_t window, int64_t stride = 1) {
   Graph graph;
   const Dimension rows{"rows", size}, cols{"cols", size}, channels{"in", in};
   const Tensor x = graph.input("x", {{"batch", batch}, rows, cols, channels});
   const Tensor w = graph.input("w", {{"k_rows", window}, {"k_cols", window}, channels, {"out", out}});
-  const Tensor y = convolution(x, w, {window_over(rows, {.filter = "k_rows", .size = window, .stride = stride}),
-                                      window_over(cols, {.filter = "k_cols", .size = window, .stride = stride})});
-  const std::string shape = fmt::format(" {}x{}x{}x{} {}x{} to {}{}", batch, size, size, in, window, window, out,
-                                        stride > 1 ? fmt::format(" /{}", stride) : "");
+  const Tensor y = convolution(x, w,
+                               {window_over(rows, {.filter = "k_rows", .size = window, .stride = stride}),
+                                window_over(cols, {.filter = "k_cols", .size = window, .stride = stride})});
+  const std::string shape = fmt::format(" {}x{}x{}x{} {}x{} to {}{}", batch, size, size, in, window, window,
+                                        out, stride > 1 ? fmt::format(" /{}", stride) : "");
   report(filter, "conv" + shape, y.operation());
   const Tensors d = gradients({y}, {x, w}, {graph.input("dy", y.shape())});
   report(filter, "conv dx" + shape, d[0].operation());
@@ -207,7 +208,8 @@ void images(const std::string& filter) {
   const Dimension rows{"rows", 32}, cols{"cols", 32}, channels{"channels", 64};
   const Tensor x = graph.input("x", {{"batch", 64}, rows, cols, channels}), dy = graph.input("dy", x.shape());
   const Tensor scale = graph.input("scale", {channels});
-  const std::vector<Window> halves{window_over(rows, {.size = 2, .stride = 2}), window_over(cols, {.size = 2, .stride = 2})};
+  const std::vector<Window> halves{window_over(rows, {.size = 2, .stride = 2}),
+                                   window_over(cols, {.size = 2, .stride = 2})};
   const Tensor y = window_max(x, halves);
   report(filter, "max_pool 64x32x32x64", y.operation());
   report(filter, "max_pool gradient 64x32x32x64", gradients({y}, {x})[0].operation());

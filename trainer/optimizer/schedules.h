@@ -63,7 +63,8 @@ struct LinearDecaySchedule {
 struct CosineDecaySchedule {
   static constexpr std::string_view type_name = "cosine_decay";
   static constexpr std::array common_names = {
-      CommonName{"cosine", "`cosine_decay`, one factor of a list such as `[0.001, linear_warmup, cosine_decay]`"},
+      CommonName{"cosine",
+                 "`cosine_decay`, one factor of a list such as `[0.001, linear_warmup, cosine_decay]`"},
       CommonName{"cosine_annealing", "`cosine_decay`"},
       CommonName{"cosine_with_warmup", "the list `[0.001, linear_warmup, cosine_decay]`"}};
   double steps_or_fraction = 1;
@@ -74,10 +75,9 @@ struct CosineDecaySchedule {
 /// factor^n after n of the steps `at`, each a step or, up to 1, a part of the run.
 struct StepDecaySchedule {
   static constexpr std::string_view type_name = "step_decay";
-  static constexpr std::array common_names = {CommonName{"multistep", "`step_decay`"},
-                                              CommonName{"multi_step", "`step_decay`"},
-                                              CommonName{"piecewise", "`step_decay`"},
-                                              CommonName{"step", "`step_decay`"}};
+  static constexpr std::array common_names = {
+      CommonName{"multistep", "`step_decay`"}, CommonName{"multi_step", "`step_decay`"},
+      CommonName{"piecewise", "`step_decay`"}, CommonName{"step", "`step_decay`"}};
   std::vector<double> at = {0.33, 0.67, 0.89};
   double factor = 0.1;
   std::optional<int64_t> total_steps;
@@ -126,9 +126,10 @@ struct BertSchedule {
 };
 
 /// A number is a constant.
-using ScheduleFactor = std::variant<double, NoamSchedule, TruncatedRsqrtSchedule, LinearWarmupSchedule,
-                                    LinearDecaySchedule, CosineDecaySchedule, StepDecaySchedule, ConstantSchedule, ConstantLearningRateSchedule,
-                                    LinearDecayLearningRateSchedule, SlantedTriangularSchedule, BertSchedule>;
+using ScheduleFactor =
+    std::variant<double, NoamSchedule, TruncatedRsqrtSchedule, LinearWarmupSchedule, LinearDecaySchedule,
+                 CosineDecaySchedule, StepDecaySchedule, ConstantSchedule, ConstantLearningRateSchedule,
+                 LinearDecayLearningRateSchedule, SlantedTriangularSchedule, BertSchedule>;
 
 /// The product of the factors, each taken at (step - offset, total - offset).
 struct ProductSchedule {
@@ -140,8 +141,8 @@ struct ProductSchedule {
 
 using Schedule =
     std::variant<double, NoamSchedule, TruncatedRsqrtSchedule, LinearWarmupSchedule, LinearDecaySchedule,
-                 CosineDecaySchedule, StepDecaySchedule, ConstantSchedule, ConstantLearningRateSchedule, LinearDecayLearningRateSchedule,
-                 SlantedTriangularSchedule, BertSchedule, ProductSchedule>;
+                 CosineDecaySchedule, StepDecaySchedule, ConstantSchedule, ConstantLearningRateSchedule,
+                 LinearDecayLearningRateSchedule, SlantedTriangularSchedule, BertSchedule, ProductSchedule>;
 
 /// The rate at `step` of a run of `total` steps.
 double schedule_value(const Schedule& schedule, int64_t step, int64_t total);
