@@ -51,6 +51,41 @@ for model in models/mnist.yaml models/mnist_dropout.yaml runs/quickstart.yaml; d
 done
 on_small_layouts 1e-5 toy models/toy.yaml -- "${steps[@]}" train.batch_size=48
 
+# Networks of convolutions, also split in space. Statistics of batch norm over few examples make small differences large.
+tools=$source_dir/tools
+idx_sources=("data.train={type: idx, images: $work/train-images, labels: $work/train-labels}"
+  "evaluate.datasets.test={type: idx, images: $work/test-images, labels: $work/test-labels, metrics: [loss, accuracy]}")
+in_space() {  # TOLERANCE NAME FILE LAYOUT... -- ARGUMENT... : the same losses with each layout
+  local tolerance=$1 name=$2 file=$3 layout layouts=()
+  shift 3
+  while [ "$1" != -- ]; do layouts+=("$1") && shift; done
+  run_config "$name" "$file" "$@"
+  for layout in "${layouts[@]}"; do
+    run_config "$name-split" "$file" "$@" mesh="b1:2;b2:2" layout="$layout"
+    expect_close "$name-split.losses" "$name.losses" "$tolerance"
+    rm -r "$name-split"
+  done
+  echo "$name: as ${#layouts[@]} layouts"
+}
+in_space 1e-5 mnist_conv models/mnist_conv.yaml "batch:b1" "rows:b1;cols:b2" "batch:b1;rows:b2" "rows:b1;hidden1:b2" \
+  -- "${steps[@]}" "${data[@]}" train.batch_size=16 vars.hidden=32 vars.filters=4
+in_space 1e-5 mnist_conv_blocks models/mnist_conv_blocks.yaml "batch:b1" "row_blocks:b1;col_blocks:b2" \
+  -- "${steps[@]}" "${data[@]}" train.batch_size=16 vars.hidden=32 vars.filters=4
+in_space 1e-4 cifar models/cifar.yaml "batch:b1" "batch:b1;hidden:b2" "filters:b2" \
+  -- "${steps[@]}" "${idx_sources[@]}" train.batch_size=16 vars.width_1=4 vars.width_2=4 vars.width_3=8 vars.hidden=16
+run_config fashion_mnist_cnn runs/fashion_mnist_cnn.yaml -- "${steps[@]}" "${data[@]}" train.batch_size=16 vars.width_1=4
+"$tools/export_png.py" train-images train-labels fashion-mnist-png > exported
+[ "$(cat exported)" = "400 images in fashion-mnist-png" ] || fail "export_png.py: $(cat exported)"
+run_config png_folder runs/png_folder.yaml -- "${steps[@]}" train.batch_size=16 vars.width_1=4
+mkdir -p imagenet && cp -r fashion-mnist-png imagenet/train && cp -r fashion-mnist-png imagenet/validation
+while read -r model size arguments; do
+  run_config "$model" "models/$model.yaml" -- "${steps[@]}" vars.size="$size" train.batch_size=4 train.steps=2 $arguments
+done << 'END'
+resnet18 32
+vit_base 32 vars.d_model=32 vars.num_heads=2 vars.d_kv=16 vars.d_ff=64 vars.num_layers=2
+conv_transformer 32 vars.d_model=32 vars.num_heads=2 vars.d_kv=16 vars.d_ff=64 vars.num_layers=2
+END
+
 # made_up_text SEED LINES: prints sentences of syllables.
 made_up_text() {
   awk -v seed="$1" -v lines="$2" 'BEGIN {
@@ -95,7 +130,7 @@ explain_config() {  # TEXT FILE... -- ARGUMENT... : the explanation, without any
   expect_text "$text"
 }
 
-use models/transformer_defaults.yaml  # which all of them include
+use models/transformer_defaults.yaml models/resnet_defaults.yaml data/imagenet.yaml  # which others include
 
 # Numbers of parameters with a vocabulary of 32,768 (the ladders of 2018 are published in billions).
 while read -r parameters model; do
@@ -127,6 +162,19 @@ done << 'END'
 2,885,976,064 paper_tr_4
 END
 explain_config " 4,653,696 elements" models/lm_base.yaml models/tiny.yaml -- data.vocabulary.size=32768
+
+# Networks of images have as many weights as their papers or torchvision's; running means and variances are not counted.
+while read -r parameters model; do
+  use "models/$model.yaml"
+  expect_exit 0 timeout 60 "$mtf_train" "${files[@]}" run.mode=explain train.batch_size=8 explain.tensors=false
+  expect_text " $parameters elements"
+done << 'END'
+11,689,512 resnet18
+25,557,032 resnet50
+61,100,840 alexnet
+23,834,568 inception_v3
+86,530,792 vit_base
+END
 
 # The layouts of Mesh TensorFlow are used; 8x8_mp has more positions than bi_base has heads.
 for layout in "$configs"/layouts/[0-9]*.yaml; do
