@@ -12,11 +12,11 @@
 namespace mtf::cuda {
 namespace {
 
-template <class T, class Out, int N>
+template <class T, class Out, int N, class Walk>
 struct DepthwiseSums {
   const T *source, *filter;
   Out* y;
-  WindowWalk<3> walk;  ///< operands: result, source, filter
+  Walk walk;  ///< operands: result, source, filter
 
   MTF_DEVICE void operator()(const Block& block) const {
     for (int64_t i = block.first(); i < walk.size(); i += block.stride()) {
@@ -57,10 +57,10 @@ std::unique_ptr<Kernel> depthwise_sums(const ConvolutionOperands& operands, Devi
     return make_device_kernel(
         device,
         [plan, first, filter](const Launcher& launch, const KernelCall& call) {
-          plan.for_each_block(call, [&](const WindowWalk<3>& walk, int64_t to, int64_t from) {
+          plan.for_each_block(call, [&]<class Walk>(const Walk& walk, int64_t to, int64_t from) {
             launch(over(walk.size(), 1),
-                   DepthwiseSums<T, Out, N>{call.input<T>(first) + from, call.input<T>(filter),
-                                            call.output<Out>(0) + to, walk});
+                   DepthwiseSums<T, Out, N, Walk>{call.input<T>(first) + from, call.input<T>(filter),
+                                                  call.output<Out>(0) + to, walk});
           });
         },
         0, flops);

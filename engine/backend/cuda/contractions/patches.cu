@@ -23,7 +23,8 @@ struct CopyPatches {
   int64_t word;  ///< bytes
   // All strides are in words.
   Strided<1> groups, images, channels;
-  Axis axes[kMostWindows];
+  Axis axes[kMostWindows];  ///< the last dimension first
+  int windows;
   Divisor by_inner, by_outer, by_channels;  ///< sizes of both dimensions of the matrix, and of the channels
   int64_t size, row, matrix;
   bool grid_last;
@@ -54,7 +55,8 @@ struct CopyPatches {
     int64_t from = groups.at(outer.quotient)[0] + channels.at(tap_channel.remainder)[0];
     bool exists = true;
     MTF_UNROLL(kMostWindows)
-    for (int w = kMostWindows - 1; w >= 0; --w) {
+    for (int w = 0; w < kMostWindows; ++w) {
+      if (w >= windows) continue;
       const Axis& axis = axes[w];
       const Division p = axis.positions(position), t = axis.taps(tap);
       position = p.quotient;
@@ -127,9 +129,11 @@ PatchCopy make_patch_copy(const PatchShape& shape) {
     MTF_CHECK(index > -(int64_t{1} << 31) && index < int64_t{1} << 31, "a window at {}", index);
     return static_cast<int>(index);
   };
-  for (size_t w = 0; w < kMostWindows; ++w) {
-    const PatchWindow window = w < shape.windows.size() ? shape.windows[w] : PatchWindow();
-    CopyPatches::Axis& axis = prepared.axes[w];
+  const size_t dimensions = shape.windows.size();
+  prepared.windows = static_cast<int>(dimensions);
+  for (size_t w = 0; w < dimensions; ++w) {
+    const PatchWindow& window = shape.windows[w];
+    CopyPatches::Axis& axis = prepared.axes[dimensions - 1 - w];
     axis.positions = Divisor(window.positions, prepared.size);
     axis.taps = Divisor(window.taps, prepared.size);
     axis.stride = window.stride / elements;
@@ -142,9 +146,10 @@ PatchCopy make_patch_copy(const PatchShape& shape) {
     body.source = source;
     body.patches = patches;
     for (size_t w = 0; w < windows.size(); ++w) {
-      body.axes[w].begin = narrow_index(windows[w].begin);
-      body.axes[w].first = narrow_index(windows[w].first);
-      body.axes[w].end = narrow_index(windows[w].end);
+      CopyPatches::Axis& axis = body.axes[windows.size() - 1 - w];
+      axis.begin = narrow_index(windows[w].begin);
+      axis.first = narrow_index(windows[w].first);
+      axis.end = narrow_index(windows[w].end);
     }
     launch(over(body.size), body);
   };

@@ -2,7 +2,7 @@
 // The result has the windows and the source the entries, or, if a kernel spreads, the other way round.
 //
 //   const WindowPlan<2> plan = ...;              // on the host; others: strides in result and source
-//   plan.for_each_block(call, [&](const WindowWalk<2>& walk, int64_t result, int64_t source) {
+//   plan.for_each_block(call, [&](const auto& walk, int64_t result, int64_t source) {     // a WindowWalk
 //     launch(over(walk.size(), 1), Body{x + source, y + result, walk});
 //   });
 //   for (int64_t i = block.first(); i < walk.size(); i += block.stride()) {      // in a kernel
@@ -64,13 +64,14 @@ struct WalkedWindow {
   }
 };
 
-/// The walk within one block. Operands 0 and 1 are the result and the source; others, such as a filter, have no windows.
-template <int N>
+/// The walk within one block, for up to D dimensions with windows. Operands 0 and 1 are the result and the source; others,
+/// such as a filter, have no windows.
+template <int N, int D>
 class WindowWalk {
  public:
   struct Element {
     Offsets<N> at;  ///< in the operands, windows left out of that of the source
-    int index[kMostWindows];
+    int index[D];
   };
 
   WindowWalk() = default;
@@ -87,8 +88,8 @@ class WindowWalk {
     const Division inner = inner_size_(i);
     Element element{inner_.at(inner.remainder), {}};
     int64_t rest = inner.quotient;
-    MTF_UNROLL(kMostWindows)
-    for (int w = kMostWindows - 1; w >= 0; --w) {
+    MTF_UNROLL(D)
+    for (int w = D - 1; w >= 0; --w) {
       const Division division = windows_[w].size(rest);
       element.index[w] = static_cast<int>(division.remainder);
       element.at[0] += division.remainder * windows_[w].result_stride;
@@ -101,29 +102,31 @@ class WindowWalk {
   /// Calls visit(offset in the source, sum of places * tap_stride).
   template <class Visit>
   MTF_DEVICE void for_each_tap(const Element& element, const Visit& visit) const {
-    static_assert(kMostWindows == 4);
-    const Taps a = windows_[0].taps_of(element.index[0]), b = windows_[1].taps_of(element.index[1]);
-    const Taps c = windows_[2].taps_of(element.index[2]), d = windows_[3].taps_of(element.index[3]);
-    const auto over = [&](const Taps& taps, int w, int64_t from, int64_t place, const auto& body) {
-      from += taps.offset;
-      place += taps.first * windows_[w].tap_stride;
-      for (int i = 0; i < taps.count; ++i) {
-        body(from, place);
-        from += taps.step;
-        place += taps.every * windows_[w].tap_stride;
-      }
-    };
-    over(a, 0, element.at[1], 0, [&](int64_t from_a, int64_t place_a) {
-      over(b, 1, from_a, place_a, [&](int64_t from_b, int64_t place_b) {
-        over(c, 2, from_b, place_b,
-             [&](int64_t from_c, int64_t place_c) { over(d, 3, from_c, place_c, visit); });
-      });
-    });
+    Taps taps[D];
+    MTF_UNROLL(D)
+    for (int w = 0; w < D; ++w) taps[w] = windows_[w].taps_of(element.index[w]);
+    visit_from<0>(taps, element.at[1], 0, visit);
   }
 
  private:
+  /// Visits the taps of window dimensions W and later.
+  template <int W, class Visit>
+  MTF_DEVICE void visit_from(const Taps (&taps)[D], int64_t from, int64_t place, const Visit& visit) const {
+    if constexpr (W == D) {
+      visit(from, place);
+    } else {
+      from += taps[W].offset;
+      place += taps[W].first * windows_[W].tap_stride;
+      for (int i = 0; i < taps[W].count; ++i) {
+        visit_from<W + 1>(taps, from, place, visit);
+        from += taps[W].step;
+        place += taps[W].every * windows_[W].tap_stride;
+      }
+    }
+  }
+
   Strided<N> outer_, inner_;  ///< the other dimensions
-  WalkedWindow windows_[kMostWindows];
+  WalkedWindow windows_[D];
   Divisor inner_size_{1, 1};
   int64_t size_ = 1;
 };
@@ -175,7 +178,8 @@ class WindowPlan {
     return true;
   }
 
-  /// Calls visit(walk, offset of the block in the result, in the source).
+  /// Calls visit(walk, offset of the block in the result, in the source). There are two types of walks: most kernels have
+  /// windows along one or two dimensions.
   template <class Visit>
   void for_each_block(const KernelCall& call, const Visit& visit) const {
     int64_t blocks = 1;
@@ -190,11 +194,18 @@ class WindowPlan {
         source += block * d.source_block;
         walked.push_back(in_block(d, d.placed.local(call, block)));
       }
-      visit(WindowWalk<N>(Strided<N>(outer_), Strided<N>(inner_), walked), result, source);
+      const Strided<N> outer(outer_), inner(inner_);
+      if (walked.size() <= kFewWindows) {
+        visit(WindowWalk<N, kFewWindows>(outer, inner, walked), result, source);
+      } else {
+        visit(WindowWalk<N, kMostWindows>(outer, inner, walked), result, source);
+      }
     }
   }
 
  private:
+  static constexpr int kFewWindows = 2;
+
   WalkedWindow in_block(const Dimension& d, const Window::Local& local) const {
     const Window& window = d.placed.window;
     const int64_t size = spreads_ ? d.placed.entries : d.placed.windows;

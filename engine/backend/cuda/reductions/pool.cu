@@ -10,16 +10,15 @@
 namespace mtf::cuda {
 namespace {
 
-using PoolWalk = WindowWalk<2>;
 using PoolPlan = WindowPlan<2>;
 
 /// With `matching` each entry gets only what the windows have whose maximum it is.
-template <class T, int N>
+template <class T, int N, class Walk>
 struct WindowSums {
   const T* x;
   const int32_t* matching;  ///< the second output of WindowMax, like x; or null
   T* y;
-  PoolWalk walk;
+  Walk walk;
   Computed<T> scale;
 
   MTF_DEVICE void operator()(const Block& block) const {
@@ -48,12 +47,12 @@ struct WindowSums {
   }
 };
 
-template <class T, int N>
+template <class T, int N, class Walk>
 struct WindowMaxima {
   const T* x;
   T* y;
   int32_t* place;
-  PoolWalk walk;
+  Walk walk;
 
   MTF_DEVICE void operator()(const Block& block) const {
     using C = Computed<T>;
@@ -127,7 +126,7 @@ std::unique_ptr<Kernel> pool_kernel(PoolPlan plan, Device& device, const LaunchF
   const auto kernel = [&]<int N>(std::integral_constant<int, N> pack) -> std::unique_ptr<Kernel> {
     return make_device_kernel(
         device, [plan, launch_for, pack](const Launcher& launch, const KernelCall& call) {
-          plan.for_each_block(call, [&](const PoolWalk& walk, int64_t result, int64_t source) {
+          plan.for_each_block(call, [&](const auto& walk, int64_t result, int64_t source) {
             launch_for(pack, launch, call, walk, result, source);
           });
         });
@@ -141,24 +140,25 @@ std::unique_ptr<Kernel> pool_kernel(PoolPlan plan, Device& device, const LaunchF
 template <class T>
 std::unique_ptr<Kernel> window_sum_kernel(const KernelContext& context, Device& device) {
   const auto& operation = static_cast<const WindowSum&>(context.operation);
-  return pool_kernel<T>(
-      pool_plan(context, operation.windows, operation.spreads), device,
-      [scale = static_cast<Computed<T>>(operation.scale)]<int N>(
-          std::integral_constant<int, N>, const Launcher& launch, const KernelCall& call,
-          const PoolWalk& walk, int64_t result, int64_t source) {
-        launch(over(walk.size(), 1),
-               WindowSums<T, N>{call.input<T>(0) + source, nullptr, call.output<T>(0) + result, walk, scale});
-      });
+  return pool_kernel<T>(pool_plan(context, operation.windows, operation.spreads), device,
+                        [scale = static_cast<Computed<T>>(operation.scale)]<int N, class Walk>(
+                            std::integral_constant<int, N>, const Launcher& launch, const KernelCall& call,
+                            const Walk& walk, int64_t result, int64_t source) {
+                          launch(over(walk.size(), 1),
+                                 WindowSums<T, N, Walk>{call.input<T>(0) + source, nullptr,
+                                                        call.output<T>(0) + result, walk, scale});
+                        });
 }
 
 template <class T>
 std::unique_ptr<Kernel> window_max_kernel(const KernelContext& context, Device& device) {
   return pool_kernel<T>(
       pool_plan(context, static_cast<const WindowMax&>(context.operation).windows, false), device,
-      []<int N>(std::integral_constant<int, N>, const Launcher& launch, const KernelCall& call,
-                const PoolWalk& walk, int64_t result, int64_t source) {
-        launch(over(walk.size(), 1), WindowMaxima<T, N>{call.input<T>(0) + source, call.output<T>(0) + result,
-                                                        call.output<int32_t>(1) + result, walk});
+      []<int N, class Walk>(std::integral_constant<int, N>, const Launcher& launch, const KernelCall& call,
+                            const Walk& walk, int64_t result, int64_t source) {
+        launch(over(walk.size(), 1),
+               WindowMaxima<T, N, Walk>{call.input<T>(0) + source, call.output<T>(0) + result,
+                                        call.output<int32_t>(1) + result, walk});
       });
 }
 
@@ -166,11 +166,11 @@ template <class T>
 std::unique_ptr<Kernel> window_max_gradient_kernel(const KernelContext& context, Device& device) {
   return pool_kernel<T>(
       pool_plan(context, static_cast<const WindowMaxGradient&>(context.operation).windows, true), device,
-      []<int N>(std::integral_constant<int, N>, const Launcher& launch, const KernelCall& call,
-                const PoolWalk& walk, int64_t result, int64_t source) {
+      []<int N, class Walk>(std::integral_constant<int, N>, const Launcher& launch, const KernelCall& call,
+                            const Walk& walk, int64_t result, int64_t source) {
         launch(over(walk.size(), 1),
-               WindowSums<T, N>{call.input<T>(0) + source, call.input<int32_t>(1) + source,
-                                call.output<T>(0) + result, walk, Computed<T>(1)});
+               WindowSums<T, N, Walk>{call.input<T>(0) + source, call.input<int32_t>(1) + source,
+                                      call.output<T>(0) + result, walk, Computed<T>(1)});
       });
 }
 
