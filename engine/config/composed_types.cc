@@ -381,8 +381,9 @@ void VariantBase::parse_listed(const Node& node, void* value, const Place& place
   if (!node.is_map())
     return place.wrong_type(node, fmt::format("a name with its options, such as `{}`", example));
   if (const Node* type = node.find("type"); type && named(type->text())) {
-    return place.diagnostics.error(node.entry("type")->mark, fmt::format("{} has a `type`", place.name()),
-                                   fmt::format("its options stand below its name: `{}: {{...}}`", type->text()));
+    return place.diagnostics.error(
+        node.entry("type")->mark, fmt::format("{} has a `type`", place.name()),
+        fmt::format("its options stand below its name: `{}: {{...}}`", type->text()));
   }
   if (node.entries().size() == 1) {
     const Entry& entry = node.entries().front();

@@ -54,7 +54,7 @@ std::string label_text(const std::vector<std::string>& names, int32_t label) {
   return is_named ? names[static_cast<size_t>(label)] : fmt::to_string(label);
 }
 
-/// The label of a row; of a mixed one both labels with their weights.
+/// The label of each row; of a mixed one both labels with their weights.
 std::vector<std::vector<std::string>> label_lines(const Source& source, const Batch& batch,
                                                   const AugmentSettings& settings) {
   const std::vector<std::string> names = source.class_names();
@@ -64,7 +64,7 @@ std::vector<std::vector<std::string>> label_lines(const Source& source, const Ba
   std::vector<std::vector<std::string>> lines(batch.weights.size());
   for (size_t i = 0; i < labels.size(); ++i) {
     const std::string own = label_text(names, labels[i]);
-    if (others.empty())
+    if (others.empty() || weights[i] == 1)
       lines[i] = {own};
     else
       lines[i] = {fmt::format("{:.2f} {}", weights[i], own),
