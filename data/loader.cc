@@ -96,13 +96,16 @@ Batch BatchStream::make_batch() const {
     const Box* const box = boxes_[f] ? &batch.boxes_.emplace_back(*boxes_[f]) : nullptr;
     batch.slices_.push_back({batch.buffers_[f], box});
   }
-  batch.examples_.resize(local_rows_);
+  batch.examples_.resize(local_rows_ + (batches_ ? 0 : 1));
+  batch.epochs_.resize(batches_ ? 0 : local_rows_ + 1);
   batch.weights.resize(local_rows_);
   return batch;
 }
 
 int64_t BatchStream::batch_bytes() const {
   int64_t bytes = local_rows_ * static_cast<int64_t>(sizeof(int64_t) + sizeof(float));
+  if (!batches_)
+    bytes += (local_rows_ + 2) * static_cast<int64_t>(sizeof(int64_t));  // with the row after the last
   for (size_t f = 0; f < boxes_.size(); ++f)
     bytes += static_cast<int64_t>(aligned(static_cast<size_t>(buffer_bytes(f))));
   return bytes;
@@ -118,14 +121,22 @@ void BatchStream::read(int64_t index, Batch& batch) const {
     // Padding rows repeat an example, so their values are legal.
     batch.examples_[i] = example(std::min(row, end - 1));
   }
-  source_->read(batch.examples_, batch.slices_);
+  if (batches_) {
+    source_->read(batch.examples_, batch.slices_);
+  } else {
+    batch.examples_.back() = example(begin + (local_begin_ + local_rows_) % batch_size_);
+    for (int64_t i = 0; i <= local_rows_; ++i)
+      batch.epochs_[i] = source_->stream_epoch(begin + (local_begin_ + i) % batch_size_);
+    source_->read_training(batch.examples_, batch.epochs_, batch.slices_);
+  }
   batch.index = index;
   batch.next_row = end;
   batch.first = local_begin_;
 }
 
 int64_t Prefetcher::bytes(const BatchStream& stream, int depth) {
-  return stream.batch_bytes() * std::min<int64_t>(depth + 1, stream.batches().value_or(depth + 1));
+  return stream.batch_bytes() * std::min<int64_t>(depth + 1, stream.batches().value_or(depth + 1)) +
+         stream.source().bytes_of_reading(stream.local_rows());
 }
 
 Prefetcher::Prefetcher(BatchStream stream, int64_t first_batch, int depth)

@@ -79,7 +79,8 @@ class Batch {
   std::vector<Box> places_;
   std::vector<Box> boxes_;  ///< of the features that are read in part
   std::vector<FeatureSlice> slices_;
-  std::vector<int64_t> examples_;  ///< [rows]: the source's index of each row
+  std::vector<int64_t> examples_;  ///< [rows]: the source's index of each row; in training of one row more
+  std::vector<int64_t> epochs_;    ///< in training: of the same rows
 };
 
 /// Determines the examples of each batch and reads them. It is immutable, so several threads may share one.
@@ -127,7 +128,8 @@ class BatchStream {
 class Prefetcher {
  public:
   static constexpr int kDepth = 2;
-  /// The bytes of the batches that a Prefetcher of `stream` holds: those read ahead, and the consumer's.
+  /// The bytes of the batches that a Prefetcher of `stream` holds: those read ahead, and the consumer's; and what
+  /// reading one takes.
   static int64_t bytes(const BatchStream& stream, int depth = kDepth);
 
   explicit Prefetcher(BatchStream stream, int64_t first_batch = 0, int depth = kDepth);

@@ -26,6 +26,11 @@ int64_t Source::stream_example(int64_t row, std::optional<uint64_t> seed) const 
   return seed ? Permutation(examples(), *seed, epoch)(offset) : offset;
 }
 
+void Source::read_training(std::span<const int64_t> examples, std::span<const int64_t>,
+                           std::span<const FeatureSlice> slices) const {
+  read(examples.first(examples.size() - 1), slices);
+}
+
 uint64_t Source::example_hash(int64_t example) const {
   std::vector<std::vector<std::byte>> values;
   std::vector<FeatureSlice> slices;

@@ -24,6 +24,8 @@ struct Feature {
   DType dtype = DType::kFloat32;
   /// The values are ids from 0 to vocabulary - 1; a target may be a negated id. 0: the values are no ids.
   int64_t vocabulary = 0;
+  /// Only batches of training have it, and evaluation does without.
+  bool training_only = false;
 
   /// The number of bytes of one example's value.
   int64_t bytes() const { return shape.size() * static_cast<int64_t>(size_of(dtype)); }
@@ -74,10 +76,23 @@ class Source {
   /// examples in memory allocate nothing.
   virtual void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const = 0;
 
+  /// Reads rows of a batch of training. `examples` and `epochs` say of each row, and of the one that follows the last of
+  /// them in the batch (after the batch's last its first), which example it is, and how often the stream has given all
+  /// examples before. By default what read() gives.
+  virtual void read_training(std::span<const int64_t> examples, std::span<const int64_t> epochs,
+                             std::span<const FeatureSlice> slices) const;
+
+  /// The bytes of memory that reading `rows` rows takes for a while, besides the output.
+  virtual int64_t bytes_of_reading(int64_t /*rows*/) const { return 0; }
+
   /// Returns the example in row `row` of the endless stream of training, a pure function of its arguments. By
   /// default epoch e is the permutation P(seed, e) of all examples (permutation.h), or without a seed the
   /// order of the source.
   virtual int64_t stream_example(int64_t row, std::optional<uint64_t> seed) const;
+
+  /// The number of times that the stream has given all examples before row `row` (a source among several: all of its
+  /// own).
+  virtual int64_t stream_epoch(int64_t row) const { return row / examples(); }
 
   /// The bytes of memory that hold examples.
   virtual int64_t bytes_in_memory() const { return 0; }

@@ -7,6 +7,7 @@
 #include "engine/ops/cast.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/top_k.h"
+#include "engine/ops/unary.h"
 #include "models/loss.h"
 #include "models/model.h"
 #include "models/sequential.h"
@@ -33,15 +34,22 @@ struct ClassifierOptions final : ModelOptions, SequentialOptions {
 
 /// The dimension that the last layer makes is that of the classes. Labels: int32, the dimensions of the
 /// logits without the classes. Loss: mean over the examples of the cross-entropy with smoothed labels, in
-/// training plus z_loss * log_z^2.
+/// training plus z_loss * log_z^2. Where the data mix rows, it is weight * loss(labels) + (1 - weight) *
+/// loss(labels_other).
 class Classifier final : public Model {
  public:
   Classifier(const ClassifierOptions& options, Diagnostics& diagnostics);
   std::vector<std::string> features() const override { return {layers_.input(), options_.labels.text}; }
+  std::vector<std::string> optional_features() const override {
+    return {options_.labels.text + kOther, options_.labels.text + kWeight};
+  }
   std::vector<std::string> metrics() const override { return {"loss", "accuracy"}; }
   ModelOutput build(Context& context, const Features& features) const override;
 
  private:
+  /// Features of data that mix rows: the label of the other row, and the weight of the own label.
+  static constexpr const char *kOther = "_other", *kWeight = "_weight";
+
   Dimension classes(const Context& context, const LayerTensor& logits, const Tensor& labels) const;
 
   ClassifierOptions options_;
@@ -88,12 +96,21 @@ ModelOutput Classifier::build(Context& context, const Features& features) const 
   output.logits = logits;
   output.classes = classes(context, logits, labels);
   const auto scope = context.graph().scope("loss", layers_.mark());
-  const Tensor losses = mean_of_examples(
-      context, weighted_loss(options_.loss, {.prediction = output.logits,
-                                             .target = labels,
-                                             .classes = output.classes->name,
-                                             .label_smoothing = options_.label_smoothing,
-                                             .z_loss = context.training() ? options_.z_loss : 0}));
+  const auto loss_of = [&](const Tensor& target) {
+    return mean_of_examples(
+        context, weighted_loss(options_.loss, {.prediction = output.logits,
+                                               .target = target,
+                                               .classes = output.classes->name,
+                                               .label_smoothing = options_.label_smoothing,
+                                               .z_loss = context.training() ? options_.z_loss : 0}));
+  };
+  Tensor losses = loss_of(labels);
+  const auto other = features.find(options_.labels.text + kOther),
+             weight = features.find(options_.labels.text + kWeight);
+  if (context.training() && other != features.end() && weight != features.end()) {
+    const Tensor rest = scalar_add(scalar_multiply(weight->second, -1), 1);
+    losses = add(multiply(losses, weight->second), multiply(loss_of(other->second), rest));
+  }
   output.metrics["loss"] = {losses};
   output.loss = reduce_mean(losses, Shape{});
   if (!context.training()) {

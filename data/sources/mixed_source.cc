@@ -70,6 +70,12 @@ int64_t MixedSource::stream_example(int64_t row, std::optional<uint64_t> seed) c
   return first_[turn.source] + sources_[turn.source]->stream_example(turn.row, seed);
 }
 
+int64_t MixedSource::stream_epoch(int64_t row) const {
+  if (!schedule_) return Source::stream_epoch(row);
+  const MixtureSchedule::Turn turn = schedule_->turn(row);
+  return sources_[turn.source]->stream_epoch(turn.row);
+}
+
 uint64_t MixedSource::example_hash(int64_t example) const {
   const auto after = std::ranges::upper_bound(first_, example);
   return sources_[after - 1 - first_.begin()]->example_hash(example - *(after - 1));

@@ -44,6 +44,7 @@ class MixedSource final : public Source {
   const std::vector<Feature>& features() const override { return sources_[0]->features(); }
   void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
   int64_t stream_example(int64_t row, std::optional<uint64_t> seed) const override;
+  int64_t stream_epoch(int64_t row) const override;
   int64_t bytes_in_memory() const override;
   /// Those of the first source, which the others share.
   std::vector<std::string> class_names() const override { return sources_[0]->class_names(); }

@@ -155,6 +155,11 @@ void describe(config::Visitor& visit, DataOptions& options) {
         "file "
         "decides where an example belongs",
         config::fixed_on_resume);
+  visit("augment", options.augment,
+        "changes of the images, in this order; evaluation applies center_crop, resize and normalize alone");
+  visit("image", options.image, "the feature that `augment` changes and run.mode=show draws");
+  visit("show", options.show, "examples that run.mode=show draws", config::Bounds{0.0, 10000.0, true},
+        config::free_on_resume);
   visit("shuffle", options.shuffle, "a new order for each epoch; false: the order of the files");
   visit("seed", options.seed, "of the order and of synthetic examples; null: run.seed", config::non_negative,
         config::fixed_on_resume);

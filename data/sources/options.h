@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "data/augment/augmented_source.h"
 #include "data/source_options.h"
 #include "data/split.h"
 #include "data/text/text_options.h"
@@ -53,6 +54,9 @@ std::vector<config::Path*> paths_of(EvaluationSourceOptions& options);
 struct DataOptions {
   std::optional<TrainSourceOptions> train;
   config::Named<double> split;
+  Augmentations augment;
+  config::Name image = "image";
+  int64_t show = 16;
   bool shuffle = true;
   std::optional<int64_t> seed;
   std::optional<SequenceLengthOptions> sequence_length;

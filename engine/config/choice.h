@@ -131,6 +131,13 @@ struct Extended {
   Extra extra = {};
 };
 
+/// A choice that is an entry of a list and written as layers are: `NAME`, `NAME: VALUE` or `NAME: {options}`.
+template <class Base>
+struct Listed {
+  Choice<Base> choice;
+  Mark mark = {};  ///< its place in the configuration
+};
+
 namespace internal {
 
 template <class Base>
@@ -228,12 +235,41 @@ class ExtendedType final : public VariantBase {
 };
 
 template <class Base>
+class ListedType final : public VariantBase {
+  using Value = Listed<Base>;
+
+ public:
+  ListedType() : VariantBase(alternatives_of<Base>()) {}
+  size_t index(const void* value) const override {
+    return index_of(static_cast<const Value*>(value)->choice);
+  }
+  const void* get(const void* value) const override {
+    const auto& choice = static_cast<const Value*>(value)->choice;
+    return kinds<Base>().at(choice.type()).options(const_cast<Base&>(*choice));
+  }
+  void* emplace(void* value, size_t index) const override {
+    auto& choice = static_cast<Value*>(value)->choice;
+    return choose(choice, index).options(*choice);
+  }
+  void parse(const Node& node, void* value, const Place& place) const override {
+    static_cast<Value*>(value)->mark = node.mark();
+    parse_listed(node, value, place);
+  }
+  Node dump(const void* value) const override { return dump_listed(value); }
+  std::vector<Section> sections(const void* value) const override { return listed_sections(value); }
+};
+
+template <class Base>
 struct TypeFor<Choice<Base>> {
   using type = ChoiceType<Base>;
 };
 template <class Base, class Extra>
 struct TypeFor<Extended<Base, Extra>> {
   using type = ExtendedType<Base, Extra>;
+};
+template <class Base>
+struct TypeFor<Listed<Base>> {
+  using type = ListedType<Base>;
 };
 
 }  // namespace internal

@@ -372,4 +372,38 @@ std::vector<Section> VariantBase::sections(const void* value) const {
   return result;
 }
 
+void VariantBase::parse_listed(const Node& node, void* value, const Place& place) const {
+  const std::string example = type_names().empty() ? "NAME" : type_names().front();
+  const auto parse_options = [&](const std::string& name, const Mark& mark, const Node& options) {
+    parse_named(name, mark, options, value, named(name) ? place.at(name) : place);
+  };
+  if (node.is_word()) return parse_options(node.text(), node.mark(), Node::null(node.mark()));
+  if (!node.is_map())
+    return place.wrong_type(node, fmt::format("a name with its options, such as `{}`", example));
+  if (const Node* type = node.find("type"); type && named(type->text())) {
+    return place.diagnostics.error(
+        node.entry("type")->mark, fmt::format("{} has a `type`", place.name()),
+        fmt::format("its options stand below its name: `{}: {{...}}`", type->text()));
+  }
+  if (node.entries().size() == 1) {
+    const Entry& entry = node.entries().front();
+    return parse_options(entry.key, entry.mark, entry.value.is_null() ? Node::null(entry.mark) : entry.value);
+  }
+  place.diagnostics.error(node.mark(), fmt::format("{} has {} keys", place.name(), node.entries().size()),
+                          fmt::format("one name, and its options below it: `{}: {{...}}`", example));
+}
+
+Node VariantBase::dump_listed(const void* value) const {
+  const size_t current = index(value);
+  if (current >= alternatives_.size()) return Node();
+  const Alternative& alternative = alternatives_[current];
+  return Node::map({{std::string(alternative.type_name), {}, alternative.type->dump(get(value))}});
+}
+
+std::vector<Section> VariantBase::listed_sections(const void* value) const {
+  std::vector<Section> result = VariantBase::sections(value);
+  for (size_t i = 0; i < result.size(); ++i) result[i].title = fmt::format("{}:", alternatives_[i].type_name);
+  return result;
+}
+
 }  // namespace mtf::config::internal

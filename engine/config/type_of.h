@@ -219,6 +219,12 @@ class VariantBase : public Type {
 
   const std::vector<Alternative>& alternatives() const { return alternatives_; }
 
+ protected:
+  // The notation of entries of a list: `NAME`, or `NAME: options` in place of `{type: NAME, ...}`.
+  void parse_listed(const Node& node, void* value, const Place& place) const;
+  Node dump_listed(const void* value) const;
+  std::vector<Section> listed_sections(const void* value) const;
+
  private:
   const Alternative* named(std::string_view type_name) const;
   std::vector<std::string> type_names() const;

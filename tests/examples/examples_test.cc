@@ -117,6 +117,38 @@ evaluate: {{datasets: {{table: {{type: csv, path: {0}}}}}}}
   EXPECT_LT(lines.back()["loss"].get<double>(), lines[0]["loss"].get<double>());
 }
 
+/// `count` images of 6 x 6 bytes and their labels, 0 to 3, as IDX files.
+void write_images(const std::string& images, const std::string& labels, int64_t count) {
+  std::ofstream image_file(images, std::ios::binary), label_file(labels, std::ios::binary);
+  image_file << std::string{0, 0, 8, 3, 0, 0, 0, static_cast<char>(count), 0, 0, 0, 6, 0, 0, 0, 6};
+  label_file << std::string{0, 0, 8, 1, 0, 0, 0, static_cast<char>(count)};
+  for (int64_t i = 0; i < count; ++i) {
+    label_file << static_cast<char>(i % 4);
+    for (int64_t pixel = 0; pixel < 36; ++pixel)
+      image_file << static_cast<char>(i * 31 + pixel * (i % 4 + 3));
+  }
+}
+
+TEST_F(Examples, TrainOnImages) {
+  const std::string images = write("images", ""), labels = write("labels", "");
+  write_images(images, labels, 40);
+  const std::string config = write("images.yaml", fmt::format(R"(
+data:
+  train: {{type: idx, images: {0}, labels: {1}}}
+  augment: [{{posterize: {{levels: 4, probability: 0.7}}}}, {{crop: {{padding: 1}}}}, {{mixup: 0.4}}, {{normalize: {{mean: 0.5}}}}]
+model: {{type: classifier, layers: [{{dense: {{output: {{hidden: 8}}, activation: tanh}}}}, {{dense: {{output: {{classes: 4}}}}}}]}}
+optimizer: sgd
+learning_rate: 0.1
+train: {{steps: 6, batch_size: 8, log_every: 1}}
+evaluate: {{datasets: {{all: {{type: idx, images: {0}, labels: {1}}}}}}}
+)",
+                                                              images, labels));
+  train_everywhere(config, {{"a:2;b:1", "batch:a;rows:b"},
+                            {"a:2;b:2", "batch:a;rows:b"},
+                            {"a:2;b:2", "rows:a;cols:b"},
+                            {"a:8", "batch:a"}});
+}
+
 TEST_F(Examples, TrainOnTexts) {
   std::string text;
   for (int i = 0; i < 60; ++i)

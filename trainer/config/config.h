@@ -29,7 +29,7 @@
 
 namespace mtf {
 
-enum class RunMode { kTrain, kEvaluate, kInfer, kScore, kExplain, kTrace, kReport };
+enum class RunMode { kTrain, kEvaluate, kInfer, kScore, kExplain, kTrace, kReport, kShow };
 enum class OnExisting { kResume, kFail };
 /// kAuto: the best one of the machine.
 enum class InstructionSetChoice { kAuto, kAvx512, kAvx2, kPortable };
@@ -203,9 +203,9 @@ void describe(config::Visitor& visit, ProfileOptions& options);
 void describe(config::Visitor& visit, Config& config);
 
 inline config::EnumNames enum_names(RunMode) {
-  return {{"train", RunMode::kTrain},  {"evaluate", RunMode::kEvaluate}, {"infer", RunMode::kInfer},
-          {"score", RunMode::kScore},  {"explain", RunMode::kExplain},   {"trace", RunMode::kTrace},
-          {"report", RunMode::kReport}};
+  return {{"train", RunMode::kTrain},   {"evaluate", RunMode::kEvaluate}, {"infer", RunMode::kInfer},
+          {"score", RunMode::kScore},   {"explain", RunMode::kExplain},   {"trace", RunMode::kTrace},
+          {"report", RunMode::kReport}, {"show", RunMode::kShow}};
 }
 inline config::CommonNames common_names(RunMode) {
   static constexpr std::array names = {

@@ -84,6 +84,7 @@ class ConfigCheck {
     if (sound_.contains({"data"})) check_sources();
     if (sound_.contains({"data", "evaluate"})) check_held_out();
     if (sound_.contains({"run", "trace"})) check_trace();
+    if (sound_.contains({"run", "data"})) check_show();
     if (sound_.contains({"cluster"})) check_cluster(cluster_options(config_), diagnostics_);
     if (sound_.contains({"cluster", "train"})) check_strategy(config_, diagnostics_);
     if (sound_.contains({"cluster", "devices"})) check_collectives();
@@ -262,6 +263,12 @@ class ConfigCheck {
     if (config_.run.mode != RunMode::kTrace) return;
     if (config_.trace.input.empty()) error("trace", "`trace.input` is missing", "a safetensors file");
     if (config_.trace.output.empty()) error("trace", "`trace.output` is missing", "a safetensors file");
+  }
+
+  void check_show() {
+    if (config_.run.mode != RunMode::kShow || !config_.data.train || !has_texts(*config_.data.train)) return;
+    error("data.train", "run.mode=show: there are no images to show, for data.train are texts",
+          "a source of images, such as idx, cifar or images");
   }
 
   const Config& config_;

@@ -27,6 +27,7 @@
 #include "trainer/session/model_dir.h"
 #include "trainer/session/profiler.h"
 #include "trainer/session/session.h"
+#include "trainer/show/show.h"
 #include "trainer/trace/trace.h"
 #include "trainer/train/train.h"
 #include "trainer/train/train_plan.h"
@@ -60,6 +61,7 @@ run.mode    train     trains, and evaluates in between (default); goes on where 
             explain   prints shapes, memory, work and communication of a training step
             trace     runs one batch from a file, writes loss, gradients and weights to a file
             report    writes report.html, a page with curves, differences and samples of runs, finished or running
+            show      writes show.png, images of the first batch as the network is given them, with their labels
 
 A run writes into run.model_dir (default runs/NAME of the first file): config.yaml (the configuration with all
 defaults), metrics.jsonl (a line per logged step), evaluate.jsonl (a line per evaluation), events.out.tfevents.*
@@ -70,7 +72,6 @@ defaults), metrics.jsonl (a line per logged step), evaluate.jsonl (a line per ev
   mtf-train runs/mnist/config.yaml run.model_dir=runs/again         repeats it from step 0
   mtf-train runs/ende/config.yaml run.mode=infer < in.en > out.de   translates, by beam search
   mtf-train runs/mnist runs/again run.mode=report          draws both into runs/mnist/report.html
-  mtf-compare runs/mnist runs/again                        where two runs differ first
 
 A layout says which tensor dimension is split over which mesh dimension:
   mesh: {rows: 2, cols: 4}
@@ -153,6 +154,9 @@ int run_mode(Config config, const std::shared_ptr<ProcessGroup>& processes,
       break;
     case RunMode::kScore:
       score(session, diagnostics);
+      break;
+    case RunMode::kShow:
+      show(session, diagnostics);
       break;
     case RunMode::kReport:
       break;  // needs no session

@@ -32,7 +32,7 @@ struct ExpectedExamples {
 
 /// Reports features of the model whose dtypes, shapes or vocabularies differ.
 void check_features(const EvaluationSet& set, const ExpectedExamples& examples, const Model& model,
-                    const Mark& mark, Diagnostics& diagnostics) {
+                    const Mark& mark, bool augments, Diagnostics& diagnostics) {
   const std::vector<Feature>&here = set.source->features(), &there = examples.source.features();
   for (const std::string& name : model.features()) {
     const auto expected = std::ranges::find(there, name, &Feature::name);
@@ -41,10 +41,12 @@ void check_features(const EvaluationSet& set, const ExpectedExamples& examples, 
     if (found == here.end()) {
       diagnostics.error(mark, fmt::format("`evaluate.datasets.{}` has no feature `{}`", set.name, name));
     } else if (*found != *expected) {
-      diagnostics.error(mark,
-                        fmt::format("`evaluate.datasets.{}`: `{}` is {} {}, and in {} {} {}", set.name, name,
-                                    name_of(found->dtype), found->shape.to_string(), examples.name,
-                                    name_of(expected->dtype), expected->shape.to_string()));
+      diagnostics.error(
+          mark,
+          fmt::format("`evaluate.datasets.{}`: `{}` is {} {}, and in {} {} {}", set.name, name,
+                      name_of(found->dtype), found->shape.to_string(), examples.name,
+                      name_of(expected->dtype), expected->shape.to_string()),
+          augments ? "`center_crop` and `resize` in `data.augment` apply to evaluation, too" : "");
     }
   }
 }
@@ -134,7 +136,7 @@ std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnost
     const ExpectedExamples expected =
         session.train_data ? ExpectedExamples{*session.train_data, "data.train"}
                            : ExpectedExamples{*first.source, "evaluate.datasets." + first.name};
-    check_features(set, expected, *session.model, mark, diagnostics);
+    check_features(set, expected, *session.model, mark, !config.data.augment.empty(), diagnostics);
     if (session.model->is_aligned()) set.source->check_aligned(mark);
     opened.push_back(std::move(set));
   }

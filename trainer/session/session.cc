@@ -95,9 +95,11 @@ void open_train_sources(Session& session, Diagnostics& diagnostics) {
       [&] {
         const SourceContext context = context_of(session, TextPurpose::kTraining, config.mark("data.train"));
         SplitSource sources = open_split_sources(*config.data.train, context);
-        session.train_data = std::move(sources.train);
+        session.train_data =
+            augmented(std::move(sources.train), augment_settings(config, AugmentFor::kTraining));
         for (size_t i = 0; i < sources.parts.size(); ++i)
-          session.held_out[context.split.names()[i]] = std::move(sources.parts[i]);
+          session.held_out[context.split.names()[i]] =
+              augmented(std::move(sources.parts[i]), augment_settings(config, AugmentFor::kEvaluation));
         session.preparation = session.train_data->preparation();
       },
       diagnostics);
@@ -122,14 +124,16 @@ BySide<int64_t> declared_sizes(const Config& config) {
 
 /// Returns data.train without examples, with the features that the configuration declares, for modes that
 /// read no examples and for runs whose vocabulary is still to be trained. Returns null if only the files
-/// determine the features.
+/// determine the features. Throws Error (kConfig) if an augmentation does not fit.
 std::shared_ptr<const Source> declared_source(const Config& config, const TrainSourceOptions& options) {
   const bool has_sizes = config.data.vocabulary && config.data.sequence_length;
   if (has_texts(options) && !has_sizes) return nullptr;
   auto features = has_sizes ? declared_features(options, sequence_lengths(*config.data.sequence_length),
                                                 declared_sizes(config))
                             : declared_features(options, {}, {});
-  return features ? std::make_shared<DeclaredSource>(std::move(*features)) : nullptr;
+  if (!features) return nullptr;
+  return std::make_shared<DeclaredSource>(
+      augmented_features(*features, augment_settings(config, AugmentFor::kTraining)));
 }
 
 bool looks_at_examples(const Config& config) {
@@ -141,7 +145,7 @@ void open_vocabularies(Session& session, const BeforeTexts& before_texts, Diagno
   const Config& config = session.config;
   if (!config.data.vocabulary || diagnostics.has_errors()) return;
   if (config.run.mode == RunMode::kTrain && config.data.train) {
-    session.train_data = declared_source(config, *config.data.train);
+    collect_errors([&] { session.train_data = declared_source(config, *config.data.train); }, diagnostics);
     std::optional<TrainStep> step;
     if (session.train_data) {
       const int64_t any = std::numeric_limits<int64_t>::max();
@@ -187,7 +191,8 @@ void open_training_data(Session& session, const BeforeTexts& before_texts, Diagn
     return;
   }
   if (!looks_at_examples(config) && config.data.train) {
-    session.train_data = declared_source(config, *config.data.train);
+    if (!opened([&] { session.train_data = declared_source(config, *config.data.train); }, diagnostics))
+      return;
     const bool brings_examples =
         config.run.mode == RunMode::kTrace && first_type(*config.data.train) == "idx";
     if (session.train_data || brings_examples) return;
@@ -241,10 +246,10 @@ void check_layout_rules(const Session& session, Diagnostics& diagnostics) {
   const Config& config = session.config;
   if (!session.model || diagnostics.has_errors()) return;
   std::shared_ptr<const Source> examples = session.train_data;
-  if (!examples && config.data.train) examples = declared_source(config, *config.data.train);
-  if (!examples) return;
   Diagnostics of_rules;
   try {
+    if (!examples && config.data.train) examples = declared_source(config, *config.data.train);
+    if (!examples) return;
     check_rules(session, examples->features(), {}, of_rules);
   } catch (const Error& error) {  // errors of the model are reported when the mode builds its own graphs
     if (error.kind() != ErrorKind::kConfig) throw;
@@ -296,9 +301,22 @@ std::shared_ptr<const Source> open_source(const Session& session, const SourceCh
     return declared_source(session.config, options);
   }
   std::shared_ptr<const Source> source;
-  opened([&] { source = open_sources(options, context_of(session, TextPurpose::kEvaluation, mark)); },
-         diagnostics);
+  opened(
+      [&] {
+        source = augmented(open_sources(options, context_of(session, TextPurpose::kEvaluation, mark)),
+                           augment_settings(session.config, AugmentFor::kEvaluation));
+      },
+      diagnostics);
   return source;
+}
+
+AugmentSettings augment_settings(const Config& config, AugmentFor purpose) {
+  return {.augmentations = config.data.augment,
+          .image = config.data.image.text,
+          .seed = data_seed(config),
+          .purpose = purpose,
+          .threads = thread_count(config),
+          .mark = config.mark("data.augment")};
 }
 
 std::optional<TrainStep> build_step(const Session& session, const TrainStepOptions& options,

@@ -65,6 +65,9 @@ Session open_session(const std::vector<std::string>& files, const std::vector<st
 std::shared_ptr<const Source> open_source(const Session& session, const SourceChoice& options,
                                           const Mark& mark, Diagnostics& diagnostics);
 
+/// How the images of data.train are augmented, or those of data that are evaluated.
+AugmentSettings augment_settings(const Config& config, AugmentFor purpose);
+
 /// Reports layout rules that no graph of the model uses, in modes without a training step, if the features
 /// are known. (build_step() checks the other modes.)
 void check_layout_rules(const Session& session, Diagnostics& diagnostics);

@@ -18,7 +18,7 @@ namespace {
 
 /// Adds the features that the model reads as inputs of the graph: [batch, shape of the feature].
 Features add_inputs(Graph& graph, const Model& model, const std::vector<Feature>& features,
-                    int64_t batch_size) {
+                    int64_t batch_size, Mode mode) {
   std::vector<std::string> wanted = model.features();
   const bool missing = std::ranges::any_of(wanted, [&](const std::string& name) {
     return std::ranges::find(features, name, &Feature::name) == features.end();
@@ -28,6 +28,7 @@ Features add_inputs(Graph& graph, const Model& model, const std::vector<Feature>
   for (const Feature& feature : features) {
     // If one is missing all are added, since the model's error message lists them.
     if (!missing && std::ranges::find(wanted, feature.name) == wanted.end()) continue;
+    if (feature.training_only && mode != Mode::kTrain) continue;
     const Shape shape = Shape{{std::string(kBatch), batch_size}} + feature.shape;
     inputs[feature.name] = graph.input(feature.name, shape, feature.dtype);
   }
@@ -281,7 +282,7 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
                            const TrainStepOptions& options) {
   TrainStep step{std::make_unique<Graph>(), {}, {}, {}, {}};
   Graph& graph = *step.graph;
-  const Features inputs = add_inputs(graph, model, features, options.batch_size);
+  const Features inputs = add_inputs(graph, model, features, options.batch_size, Mode::kTrain);
   const std::map<std::string, int64_t> sizes = vocabulary_sizes(features);
   const Pass pass = options.microbatches > 1
                         ? microbatched(graph, model, inputs, sizes, options)
@@ -325,7 +326,7 @@ std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Fe
                                         int64_t batch_size, const EvaluationGraphOptions& options) {
   auto graph = std::make_unique<Graph>();
   const Dimension batch{std::string(kBatch), batch_size};
-  const Features inputs = add_inputs(*graph, model, features, batch_size);
+  const Features inputs = add_inputs(*graph, model, features, batch_size, Mode::kEvaluate);
   Context context(*graph, Mode::kEvaluate, options.precision, batch);
   context.set_averaged(options.averaged);
   context.set_vocabularies(vocabulary_sizes(features));
