@@ -5,6 +5,7 @@
 //   y = blocks.joined(convolution of blocks.extended(x) with blocks.windows());
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "engine/graph/graph.h"
