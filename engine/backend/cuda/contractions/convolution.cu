@@ -79,8 +79,8 @@ std::optional<Contraction> as_contraction(const ConvolutionOperands& operands) {
 /// Positions and taps of a class along one dimension, in one block.
 struct ClassLine {
   PatchWindow patch;  ///< without the stride
-  int64_t result_begin = 0,
-          result_step = 1;  ///< positions in the operand that has the grid besides the patches
+  /// Positions in the operand that has the grid besides the patches.
+  int64_t result_begin = 0, result_step = 1;
   int64_t filter_begin = 0, filter_step = 1;  ///< taps in the filter
 };
 
@@ -121,6 +121,7 @@ ClassLine line_of(const ConvolutionWindow& w, Convolution::Role result, const Wi
   return line;
 }
 
+/// For entries that no window reads.
 struct SetToZero {
   std::byte* data;
   int64_t words, word;
@@ -133,6 +134,7 @@ struct SetToZero {
   }
 };
 
+/// Rounds the sums of a filter.
 template <class C, class Out>
 struct StoreSums {
   const C* sums;
@@ -144,6 +146,8 @@ struct StoreSums {
   }
 };
 
+/// Products with a matrix of patches: for each block, each class of entries and each part of the grid, copies the patches
+/// and multiplies them with the filter or the windows.
 class PatchConvolution final : public Kernel {
  public:
   PatchConvolution(ConvolutionOperands operands, const KernelContext& context, Device& device)
