@@ -1,4 +1,5 @@
 // The augmentation `affine`: turns, scales, shears and moves images, all in one step.
+#include <array>
 #include <numbers>
 
 #include "data/augment/augmentation.h"

@@ -1,6 +1,8 @@
 // The augmentation `crop`: a part of the image at a random place, after zeros were put around it.
 #include <fmt/format.h>
 
+#include <array>
+
 #include "data/augment/augmentation.h"
 #include "data/augment/resample.h"
 

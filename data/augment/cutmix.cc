@@ -1,6 +1,7 @@
 // The augmentation `cutmix`: a rectangle of another image (Yun et al. 2019: CutMix: regularization strategy to train strong
 // classifiers).
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "data/augment/augmentation.h"

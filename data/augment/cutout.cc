@@ -1,6 +1,7 @@
 // The augmentation `cutout`: squares of zeros (DeVries, Taylor 2017: Improved regularization of convolutional neural
 // networks with cutout).
 #include <algorithm>
+#include <array>
 
 #include "data/augment/augmentation.h"
 

@@ -1,5 +1,6 @@
 // The augmentation `flip`: mirrors images.
 #include <algorithm>
+#include <array>
 
 #include "data/augment/augmentation.h"
 

@@ -1,4 +1,6 @@
 // The augmentation `mixup`: a weighted mean of two images (Zhang et al. 2018: mixup: beyond empirical risk minimization).
+#include <array>
+
 #include "data/augment/augmentation.h"
 
 namespace mtf {

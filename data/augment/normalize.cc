@@ -1,6 +1,8 @@
 // The augmentation `normalize`: (x - mean) / deviation for each channel.
 #include <fmt/format.h>
 
+#include <array>
+
 #include "data/augment/augmentation.h"
 
 namespace mtf {

@@ -1,6 +1,7 @@
 // The augmentation `random_resized_crop`: a part of random area and shape at a random place, scaled to one size (Szegedy et
 // al. 2015: Going deeper with convolutions).
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "data/augment/augmentation.h"

@@ -1,4 +1,6 @@
 // The augmentation `rotate`: turns images by a random angle.
+#include <array>
+
 #include "data/augment/augmentation.h"
 #include "data/augment/warp.h"
 

@@ -3,6 +3,7 @@
 //   const Image sheet = contact_sheet({{image, {"sneaker"}}, {other, {"0.71 bag", "0.29 coat"}}});
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,6 +1,8 @@
 // run.mode=show: a picture of the first training examples as the network is given them.
 #pragma once
 
+#include <string_view>
+
 #include "trainer/session/session.h"
 
 namespace mtf {
