@@ -28,10 +28,13 @@ struct PlacedWindow {
     }
   }
 
+  /// The number, of all blocks, of block `block` of those in the slices.
+  int64_t number(const KernelCall& call, int64_t block) const {
+    return block + (input_ < 0 ? 0 : call.inputs[static_cast<size_t>(input_)].begin[axis_]);
+  }
   /// The geometry of block `block` of those in the slices.
   Window::Local local(const KernelCall& call, int64_t block) const {
-    const int64_t first = input_ < 0 ? 0 : call.inputs[static_cast<size_t>(input_)].begin[axis_];
-    return window.local(first + block, entries, windows);
+    return window.local(number(call, block), entries, windows);
   }
 
  private:

@@ -197,6 +197,7 @@ void convolutions(const std::string& filter, int64_t batch, int64_t size, int64_
 
 void images(const std::string& filter) {
   convolutions(filter, 64, 28, 1, 32, 3);
+  convolutions(filter, 64, 28, 16, 16, 3);
   convolutions(filter, 64, 14, 32, 64, 3);
   convolutions(filter, 64, 32, 64, 64, 3);
   convolutions(filter, 64, 32, 64, 128, 3, 2);

@@ -97,14 +97,17 @@ bool keeps_bits(const BuiltConvolution& built, const std::string& output,
   return true;
 }
 
-TEST(Convolution, IsTheSameWhereverItIsSplit) {
-  std::mt19937 random(5);
+using Generator = RandomConvolution (*)(std::mt19937&, int64_t parts);
+
+/// Compares random layouts of random convolutions with one position.
+void expect_the_same_wherever_it_is_split(Generator generate, int count, uint32_t seed) {
+  std::mt19937 random(seed);
   const std::pair<const char*, int64_t> meshes[] = {
       {"a:2", 2}, {"a:4", 4}, {"a:2;b:2", 2}, {"a:3", 3}, {"a:2;b:2;c:2", 2}};
   int run = 0;
-  for (int i = 0; run < tries(1500); ++i) {
+  for (int i = 0; run < count; ++i) {
     const auto& [mesh, parts] = meshes[random() % std::size(meshes)];
-    const RandomConvolution g = random_convolution(random, parts);
+    const RandomConvolution g = generate(random, parts);
     // Each mesh dimension splits a dimension of its own.
     std::vector<std::string> names;
     for (const Shape* shape : {&g.entries, &g.filter}) {
@@ -129,11 +132,36 @@ TEST(Convolution, IsTheSameWhereverItIsSplit) {
     const MeshRun split = run_on_mesh(built->graph, layouts(mesh, rules), built->feeds);
     for (const auto& [name, values] : one.outputs) {
       const std::string what = fmt::format("{}: {} of {} on {} by {}", i, name, g.to_string(), mesh, rules);
-      expect_close(what, split.outputs.at(name), values, 1e-5, 1e-5);
       if (keeps_bits(*built, name, names, g)) {
         ASSERT_EQ(split.outputs.at(name), values) << what;
       }
+      const double largest =
+          std::abs(*std::ranges::max_element(values, {}, [](double v) { return std::abs(v); }));
+      expect_close(what, split.outputs.at(name), values, 1e-5, 1e-5 * std::max(1.0, largest));
     }
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(Convolution, IsTheSameWhereverItIsSplit) {
+  expect_the_same_wherever_it_is_split(random_convolution, tries(1500), 5);
+}
+
+TEST(Convolution, InTilesIsTheSameWhereverItIsSplit) {
+  expect_the_same_wherever_it_is_split(random_convolution_in_tiles, tries(150), 6);
+}
+
+TEST(Convolution, InTilesIsThatOfFloat64) {
+  std::mt19937 random(7);
+  for (int i = 0; i < tries(60); ++i) {
+    const RandomConvolution g = random_convolution_in_tiles(random, 1);
+    const auto built = build_convolution(g, static_cast<uint32_t>(i));
+    const auto wide = build_convolution(g, static_cast<uint32_t>(i), DType::kFloat64);
+    const MeshRun run = run_on_mesh(built->graph, Layouts::single(), built->feeds);
+    const MeshRun expected = run_on_mesh(wide->graph, Layouts::single(), wide->feeds);
+    for (const auto& [name, values] : expected.outputs)
+      EXPECT_LT(relative_difference(run.outputs.at(name), values), 2e-6)
+          << fmt::format("{}: {} of {}", i, name, g.to_string());
     if (HasFailure()) return;
   }
 }

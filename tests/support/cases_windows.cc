@@ -22,6 +22,15 @@ const CaseRegistration convolutions(
                                  {over_rows, over_cols})};
     });
 
+const CaseRegistration in_tiles(
+    "convolution transposed_convolution convolution_filter_gradient", [](CaseBuilder& c) {
+      const Dimension many{"in", 16}, wide{"out", 18};
+      const std::vector<Window> windows{window_over(rows, {.filter = "k_rows", .size = 3}),
+                                        window_over(cols, {.filter = "k_cols", .size = 3})};
+      return Tensors{convolution(c.input("x", {rows, batch, cols, many}),
+                                 c.input("filter", {{"k_rows", 3}, {"k_cols", 3}, many, wide}), windows)};
+    });
+
 const CaseRegistration in_groups("convolution transposed_convolution convolution_filter_gradient",
                                  [](CaseBuilder& c) {
                                    const Window window =

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/base/integer_division.h"
 #include "engine/graph/gradients.h"
 
 namespace mtf::testing {
@@ -55,6 +56,42 @@ RandomConvolution random_convolution(std::mt19937& random, int64_t parts) {
   g.entries = Shape(entries);
   g.filter = Shape(filter);
   g.groups = Shape(groups);
+  return g;
+}
+
+RandomConvolution random_convolution_in_tiles(std::mt19937& random, int64_t parts) {
+  RandomConvolution g;
+  g.transposed = random() % 3 == 0;
+  std::vector<Dimension> entries, filter;
+  const char* names[] = {"rows", "cols"};
+  const bool turned = random() % 4 == 0;  // the windows along columns first
+  for (int i = 0; i < 2; ++i) {
+    const int which = turned ? 1 - i : i;
+    WindowOptions options{.filter = fmt::format("k{}", which), .size = 3};
+    const uint32_t padding = random() % 4;
+    if (padding == 0 && parts == 1) options.padding = Padding::valid();
+    if (padding == 1) {
+      const int64_t before = static_cast<int64_t>(random() % 4);
+      options.padding = Padding::of(before, 2 - before);  // as many windows as entries
+    }
+    const Dimension d{names[which],
+                      parts * (ceil_divide(int64_t{4}, parts) + static_cast<int64_t>(random() % 6))};
+    const Window w = g.transposed ? window_onto(d, options) : window_over(d, options);
+    entries.push_back(d);
+    filter.push_back({w.filter, w.size});
+    g.windows.push_back(w);
+  }
+  if (random() % 4) insert(random, entries, {"batch", parts * up_to(random, 2)});
+  if (random() % 8 == 0) insert(random, entries, {"images", up_to(random, 3)});
+  if (random() % 3 == 0) std::swap(filter[0], filter[1]);
+  const Dimension in{"in", parts * ceil_divide(32 + static_cast<int64_t>(random() % 20), parts)};
+  const Dimension out{
+      "out", parts * ceil_divide(32 + static_cast<int64_t>(random() % 200) / (random() % 4 ? 10 : 1), parts)};
+  entries.push_back(g.transposed ? out : in);
+  filter.push_back(in);
+  filter.push_back(out);
+  g.entries = Shape(entries);
+  g.filter = Shape(filter);
   return g;
 }
 

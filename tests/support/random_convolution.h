@@ -27,6 +27,9 @@ struct RandomConvolution {
 /// All sizes but those of the filter are multiples of `parts`, or 1.
 RandomConvolution random_convolution(std::mt19937& random, int64_t parts);
 
+/// As above, but for the method of engine/backend/cpu/contractions/winograd.h: filters of 3 x 3 and many channels.
+RandomConvolution random_convolution_in_tiles(std::mt19937& random, int64_t parts);
+
 struct BuiltConvolution {
   Graph graph;
   std::map<std::string, Values> feeds;

@@ -1,9 +1,5 @@
-// Convolutions as matrix products whose operand A is never built: its rows are read where windows are.
-//
-//                        A         rows of C                 summed                    B        columns
-//   windows              entries   images x windows          filter x inputs           filter   outputs
-//   entries              windows   images x entries          filter x outputs          filter   inputs
-//   filter               entries   filter x inputs           images x windows          windows  outputs
+// Convolutions as matrix products (convolution_plan.h) whose operand A is never built: its rows are read where windows
+// are.
 //
 // Along a dimension with windows, entry = w * stride + k * dilation + origin. To compute windows or the filter, A is read at
 // w * stride + k * dilation. Entries fall into `stride` classes; those of one class meet every (stride / g)-th entry of the
@@ -12,27 +8,22 @@
 // Where windows reach into padding, the part of A that a task needs is first copied with zeros around it. An entry of the
 // result is the sum of the same products in the same order wherever the tensors are cut along images, windows, entries or
 // columns (gemm.h), so that layouts change no bit; a sum over images or windows of the filter is made in chunks.
-#include "engine/ops/convolution.h"
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <numeric>
 #include <optional>
 
+#include "engine/backend/cpu/contractions/convolution_plan.h"
 #include "engine/backend/cpu/contractions/gemm.h"
+#include "engine/backend/cpu/contractions/winograd.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/element.h"
-#include "engine/backend/placed_window.h"
 #include "engine/backend/strided.h"
 #include "engine/base/integer_division.h"
 
 namespace mtf {
 namespace {
-
-enum : size_t { kA = 0, kB = 1, kC = 2 };
-using Axis = StridedAxis<3>;
-using Axes = StridedAxes<3>;
 
 /// Rows of one product that are wanted, so that packing B is a small part of it, and rows below which a product is not cut
 /// to make more tasks.
@@ -43,15 +34,6 @@ constexpr int64_t kFewestColumns = 128, kFewestRowsSwapped = 64;
 /// Entries of the sums of a filter that are wanted in one product.
 constexpr int64_t kDepthWanted = 512;
 constexpr int64_t kTasksWanted = 8;
-
-/// A dimension with windows: strides of its grid (or filter) in A, B and C, and of its blocks.
-struct WindowAxis {
-  PlacedWindow placed;
-  Offsets<3> strides{}, block_strides{};
-  bool place_by_place = false;  ///< a task computes one place of the filter along this dimension
-
-  const Window& window() const { return placed.window; }
-};
 
 /// Rows and summed entries of a product along one dimension with windows, as indices of A (relative to what was copied), B
 /// and C: row r and summed entry t are at a_begin + r * a_row + t * a_step, b_begin + t * b_step, c_begin + r * c_row.
@@ -70,110 +52,14 @@ struct Reach {
   bool needs_padding() const { return begin < first || begin + size > end; }
 };
 
-/// Classes of dimensions with their strides in A, B and C.
-struct Plan {
-  Convolution::Role result = Convolution::kWindows;
-  Axes loops = {};     ///< groups, and columns that could not be joined
-  Axes images = {};    ///< batch dimensions, which all but the filter have
-  Axes channels = {};  ///< the dimensions of A that are neither windows nor images
-  Axis columns = {};
-  std::vector<WindowAxis> windows = {};
-
-  bool sums_images() const { return result == Convolution::kFilter; }
-};
-
-/// The operands by role: each is an input or the output.
-struct Operands {
-  explicit Operands(const KernelContext& context)
-      : operation(static_cast<const Convolution&>(context.operation)) {
-    for (int i = 0; i < 2; ++i) by_role[operation.role(i)] = &context.inputs[i];
-    by_role[operation.result] = &context.outputs[0];
-    const auto& order = kOrders[operation.result];
-    for (size_t i = 0; i < 3; ++i) by_place[i] = by_role[order[i]];
-  }
-
-  /// The roles of A, B and C by result.
-  static constexpr Convolution::Role kOrders[3][3] = {
-      {Convolution::kWindows, Convolution::kFilter, Convolution::kEntries},
-      {Convolution::kEntries, Convolution::kWindows, Convolution::kFilter},
-      {Convolution::kEntries, Convolution::kFilter, Convolution::kWindows}};
-
-  Convolution::Role role_of(size_t place) const { return kOrders[operation.result][place]; }
-
-  /// The dimension as an axis of A, B and C; strides are 0 where it is missing.
-  Axis axis(const std::string& name) const {
-    Axis axis;
-    for (size_t i = 0; i < 3; ++i) {
-      const auto position = by_place[i]->global.find(name);
-      if (!position) continue;
-      axis.size = by_place[i]->local[*position].size;
-      axis.strides[i] = by_place[i]->strides[*position];
-    }
-    return axis;
-  }
-
-  Axes axes(const Shape& dimensions, size_t order) const {
-    Axes axes;
-    for (const Dimension& d : dimensions) axes.push_back(axis(d.name));
-    std::ranges::stable_sort(
-        axes, [order](const Axis& x, const Axis& y) { return x.strides[order] > y.strides[order]; });
-    return joined(axes);
-  }
-
-  const Convolution& operation;
-  const LocalTensor* by_role[3];
-  const LocalTensor* by_place[3];
-};
-
-WindowAxis window_axis(const Operands& operands, const KernelContext& context, const Window& window) {
-  WindowAxis axis{.placed = {context, window, *operands.by_role[Convolution::kEntries],
-                             *operands.by_role[Convolution::kWindows]}};
-  for (size_t i = 0; i < 3; ++i) {
-    const bool is_filter = operands.role_of(i) == Convolution::kFilter;
-    const LocalTensor& x = *operands.by_place[i];
-    axis.strides[i] = x.strides[*x.global.find(is_filter ? window.filter : window.dimension)];
-  }
-  if (!window.blocks.empty()) axis.block_strides = operands.axis(window.blocks).strides;
-  return axis;
-}
-
-Plan make_plan(const KernelContext& context) {
-  const Operands operands(context);
-  const Convolution& operation = operands.operation;
-  ConvolutionClasses classes =
-      classify({operands.by_role[0]->global, operands.by_role[1]->global, operands.by_role[2]->global},
-               operation.windows);
-  Plan plan{.result = operation.result};
-  Shape batch = classes.batch;
-  for (const Window& window : operation.windows) {
-    plan.windows.push_back(window_axis(operands, context, window));
-    batch = without(batch, window.blocks);
-  }
-  plan.loops = operands.axes(classes.groups, kC);
-  if (plan.sums_images()) {
-    // In declared order and not joined: the order of the sums must not depend on the sizes of other slices.
-    for (const Dimension& d : batch) plan.images.push_back(operands.axis(d.name));
-  } else {
-    plan.images = operands.axes(batch, kA);
-  }
-  const bool a_has_inputs = operation.result != Convolution::kEntries;
-  plan.channels = operands.axes(a_has_inputs ? classes.inputs : classes.outputs, kA);
-  Axes columns = operands.axes(a_has_inputs ? classes.outputs : classes.inputs, kC);
-  if (!columns.empty()) {
-    plan.columns = columns.back();
-    columns.pop_back();
-  }
-  plan.loops.insert(plan.loops.end(), columns.begin(), columns.end());
-  return plan;
-}
-
 /// The lines of products along a dimension: one, or one for each class of entries, or each place of the filter.
-int64_t lines_along(const Plan& plan, const WindowAxis& axis) {
+int64_t lines_along(const ConvolutionPlan& plan, const WindowAxis& axis) {
   if (plan.result == Convolution::kEntries) return axis.window().stride;
   return axis.place_by_place ? axis.window().size : 1;
 }
 
-Reach reach_of(const Plan& plan, const WindowAxis& axis, const Window::Local& local, int64_t line) {
+Reach reach_of(const ConvolutionPlan& plan, const WindowAxis& axis, const Window::Local& local,
+               int64_t line) {
   const Window& window = axis.window();
   const int64_t reach = (window.size - 1) * window.dilation;
   if (plan.result == Convolution::kEntries) {
@@ -188,15 +74,15 @@ Reach reach_of(const Plan& plan, const WindowAxis& axis, const Window::Local& lo
 }
 
 /// The size of the reach in any block and of any line.
-int64_t most_reach(const Plan& plan, const WindowAxis& axis) {
+int64_t most_reach(const ConvolutionPlan& plan, const WindowAxis& axis) {
   const Window& window = axis.window();
   const int64_t reach = (window.size - 1) * window.dilation;
   if (plan.result == Convolution::kEntries) return (axis.placed.entries + reach) / window.stride + 1;
   return (axis.placed.windows - 1) * window.stride + 1 + (axis.place_by_place ? 0 : reach);
 }
 
-Line line_of(const Plan& plan, const WindowAxis& axis, const Window::Local& local, const Reach& reach,
-             int64_t line) {
+Line line_of(const ConvolutionPlan& plan, const WindowAxis& axis, const Window::Local& local,
+             const Reach& reach, int64_t line) {
   const Window& window = axis.window();
   if (plan.result == Convolution::kWindows)
     return {
@@ -230,7 +116,7 @@ Line line_of(const Plan& plan, const WindowAxis& axis, const Window::Local& loca
 template <class T, class Out>
 class ConvolutionKernel final : public Kernel {
  public:
-  explicit ConvolutionKernel(Plan plan) : plan_(std::move(plan)) {
+  explicit ConvolutionKernel(ConvolutionPlan plan) : plan_(std::move(plan)) {
     if (!plan_.images.empty()) {
       image_ = plan_.images.back();
       plan_.images.pop_back();
@@ -517,7 +403,7 @@ class ConvolutionKernel final : public Kernel {
       int64_t dense = 1;
       const size_t first = axes.size();
       for (size_t i = plan_.channels.size(); i-- > 0;) {
-        const Axis& axis = plan_.channels[i];
+        const StridedAxis<3>& axis = plan_.channels[i];
         const int64_t size = plan_.channels.size() == 1 ? operand.channels : axis.size;
         axes.insert(axes.begin() + static_cast<std::ptrdiff_t>(first),
                     {size, {view.copied ? dense : axis.strides[kA], axis.strides[kC]}});
@@ -557,7 +443,7 @@ class ConvolutionKernel final : public Kernel {
                 lines[w].b_step * plan_.windows[w].strides[kB]});
     if (plan_.sums_images()) return sums;
     int64_t dense = channels_;
-    for (const Axis& axis : plan_.channels) {
+    for (const StridedAxis<3>& axis : plan_.channels) {
       dense /= axis.size;
       sums.add({axis.size, view.copied ? dense : axis.strides[kA], axis.strides[kB]});
     }
@@ -670,8 +556,8 @@ class ConvolutionKernel final : public Kernel {
     return call.input<T>(plan_.result == Convolution::kEntries ? 0 : 1);
   }
 
-  Plan plan_;
-  Axis image_;  ///< the images that one product may have several of
+  ConvolutionPlan plan_;
+  StridedAxis<3> image_;  ///< the images that one product may have several of
   int64_t channels_ = 1, lines_ = 1, blocks_ = 1, most_reach_ = 1, grid_ = 1, places_ = 1;
   int64_t images_at_once_ = 1, channels_at_once_ = 1, columns_at_once_ = 1;
   bool swapped_ = false;  ///< A and B of a filter's product change places
@@ -680,7 +566,8 @@ class ConvolutionKernel final : public Kernel {
 
 template <class T>
 std::unique_ptr<Kernel> convolution_kernel(const KernelContext& context) {
-  Plan plan = make_plan(context);
+  if (auto kernel = winograd_kernel(context)) return kernel;
+  ConvolutionPlan plan(ConvolutionOperands(context), context);
   if (context.outputs[0].dtype == DTypeOf<T>::value)
     return std::make_unique<ConvolutionKernel<T, T>>(std::move(plan));
   return std::make_unique<ConvolutionKernel<T, Computed<T>>>(std::move(plan));
