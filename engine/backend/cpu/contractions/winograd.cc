@@ -169,6 +169,26 @@ struct TileLine {
   int64_t tiles = 0;
   int64_t begin = 0, end = 0;                   ///< of the 2 x 2 side; `begin` is 0 or -1
   int64_t a_begin = 0, a_first = 0, a_end = 0;  ///< A has only the indices a_first .. a_end - 1
+
+  /// The first and the end of the planes along the dimension that count: three, if there is but half a tile.
+  int64_t first_plane() const { return begin < 0 && end == 1 ? 1 : 0; }
+  int64_t end_plane() const { return begin == 0 && end == 1 ? kTile - 1 : kTile; }
+};
+
+/// The planes that count for some of the units of a product.
+struct PlaneRange {
+  int64_t first[2] = {kTile, kTile}, end[2] = {0, 0};
+
+  void add(const TileLine lines[2]) {
+    for (int w = 0; w < 2; ++w) {
+      first[w] = std::min(first[w], lines[w].first_plane());
+      end[w] = std::max(end[w], lines[w].end_plane());
+    }
+  }
+  bool has(int64_t plane) const {
+    const int64_t at[2] = {plane / kTile, plane % kTile};
+    return at[0] >= first[0] && at[0] < end[0] && at[1] >= first[1] && at[1] < end[1];
+  }
 };
 
 TileLine tile_line(const WindowAxis& axis, Convolution::Role result, const KernelCall& call, int64_t block) {
@@ -422,6 +442,7 @@ class WinogradKernel final : public Kernel {
     int64_t entries = 0;
     for (int64_t next = first; next < last;) {
       int64_t tiles = 0;
+      PlaneRange planes;
       const int64_t begin = next;
       for (; next < last; ++next) {
         const Tiles::Unit unit = tiles_.unit(call, next);
@@ -430,17 +451,21 @@ class WinogradKernel final : public Kernel {
           tiles_.transform(unit, a, channels_, scratch.tiles + tiles * scratch.tile, scratch.tiles_plane,
                            scratch.tile, scratch.rows);
         tiles += unit.tiles;
+        planes.add(unit.lines);
       }
-      if (tiles > 0) multiply_planes(tiles, columns, scratch);
+      if (tiles > 0) multiply_planes(planes, tiles, columns, scratch);
       entries += store(call, column, columns, begin, next, scratch);
     }
     return entries;
   }
 
-  void multiply_planes(int64_t tiles, int64_t columns, const Scratch& scratch) const {
+  /// Other planes keep what they had, which only entries have that are dropped.
+  void multiply_planes(const PlaneRange& planes, int64_t tiles, int64_t columns,
+                       const Scratch& scratch) const {
     const int64_t row_stride = round_up(columns_at_once_, kLine);
     const SummedAxis summed{channels_, 1, row_stride};
-    for (int64_t p = 0; p < kPlanes; ++p)
+    for (int64_t p = 0; p < kPlanes; ++p) {
+      if (!planes.has(p)) continue;
       multiply(Product<float>{.rows = tiles,
                               .columns = columns,
                               .summed = {&summed, 1},
@@ -451,6 +476,7 @@ class WinogradKernel final : public Kernel {
                               .c = scratch.result + p * scratch.result_plane,
                               .c_row_stride = row_stride},
                scratch.product);
+    }
   }
 
   int64_t store(const KernelCall& call, int64_t column, int64_t columns, int64_t begin, int64_t end,
@@ -535,9 +561,10 @@ class WinogradFilterKernel final : public Kernel {
     std::fill(scratch.zeros, scratch.zeros + columns, 0.0f);
     const int64_t at_once = std::max<int64_t>(1, kTilesAtOnce / tiles_.most_in_unit());
     int64_t all = 0;
-    bool adds = false;
+    bool adds[kPlanes] = {};
     for (int64_t first = 0; first < tiles_.units(); first += at_once) {
       int64_t tiles = 0;
+      PlaneRange planes;
       for (int64_t i = first; i < std::min(tiles_.units(), first + at_once); ++i) {
         const Tiles::Unit unit = tiles_.unit(call, i);
         if (unit.tiles == 0) continue;
@@ -550,10 +577,11 @@ class WinogradFilterKernel final : public Kernel {
                                         scratch.windows_plane);
         });
         tiles += unit.tiles;
+        planes.add(unit.lines);
       }
-      if (tiles == 0) continue;
       const SummedAxis summed{tiles, scratch.tile, scratch.row};
-      for (int64_t p = 0; p < kPlanes; ++p)
+      for (int64_t p = 0; p < kPlanes; ++p) {
+        if (!planes.has(p)) continue;
         multiply(Product<float>{.rows = channels,
                                 .columns = columns,
                                 .summed = {&summed, 1},
@@ -563,9 +591,14 @@ class WinogradFilterKernel final : public Kernel {
                                 .b_column_stride = 1,
                                 .c = scratch.sums + p * scratch.sums_plane,
                                 .c_row_stride = scratch.row,
-                                .adds = adds},
+                                .adds = adds[p]},
                  scratch.product);
-      adds = true;
+        adds[p] = true;
+      }
+    }
+    for (int64_t p = 0; p < kPlanes; ++p) {
+      float* sums = scratch.sums + p * scratch.sums_plane;
+      if (!adds[p]) std::fill(sums, sums + channels * scratch.row, 0.0f);
     }
     return all;
   }
