@@ -177,18 +177,22 @@ void fused(const std::string& filter) {
   }
 }
 
-/// Times a convolution of square images with a square filter: forward, the gradient of the image and of the filter.
+/// Times a convolution of square images with a square filter: forward, the gradient of the image and of the filter. With no
+/// outputs it is depthwise.
 void convolutions(const std::string& filter, int64_t batch, int64_t size, int64_t in, int64_t out,
                   int64_t window, int64_t stride = 1) {
   Graph graph;
   const Dimension rows{"rows", size}, cols{"cols", size}, channels{"in", in};
   const Tensor x = graph.input("x", {{"batch", batch}, rows, cols, channels});
-  const Tensor w = graph.input("w", {{"k_rows", window}, {"k_cols", window}, channels, {"out", out}});
+  const Shape places{{"k_rows", window}, {"k_cols", window}, channels};
+  const Tensor w = graph.input("w", out > 0 ? places + Dimension{"out", out} : places);
   const Tensor y = convolution(x, w,
                                {window_over(rows, {.filter = "k_rows", .size = window, .stride = stride}),
-                                window_over(cols, {.filter = "k_cols", .size = window, .stride = stride})});
+                                window_over(cols, {.filter = "k_cols", .size = window, .stride = stride})},
+                               out > 0 ? Shape{} : Shape{channels});
   const std::string shape = fmt::format(" {}x{}x{}x{} {}x{} to {}{}", batch, size, size, in, window, window,
-                                        out, stride > 1 ? fmt::format(" /{}", stride) : "");
+                                        out > 0 ? std::to_string(out) : "themselves",
+                                        stride > 1 ? fmt::format(" /{}", stride) : "");
   report(filter, "conv" + shape, y.operation());
   const Tensors d = gradients({y}, {x, w}, {graph.input("dy", y.shape())});
   report(filter, "conv dx" + shape, d[0].operation());
@@ -205,6 +209,8 @@ void images(const std::string& filter) {
   convolutions(filter, 64, 8, 256, 256, 3);
   convolutions(filter, 64, 4, 512, 512, 3);
   convolutions(filter, 8, 56, 256, 64, 1);
+  convolutions(filter, 64, 28, 64, 0, 3);
+  convolutions(filter, 64, 28, 64, 0, 5, 2);
   Graph graph;
   const Dimension rows{"rows", 32}, cols{"cols", 32}, channels{"channels", 64};
   const Tensor x = graph.input("x", {{"batch", 64}, rows, cols, channels}), dy = graph.input("dy", x.shape());

@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "engine/backend/cpu/contractions/convolution_plan.h"
+#include "engine/backend/cpu/contractions/depthwise_convolution.h"
 #include "engine/backend/cpu/contractions/gemm.h"
 #include "engine/backend/cpu/contractions/winograd.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
@@ -567,6 +568,7 @@ class ConvolutionKernel final : public Kernel {
 template <class T>
 std::unique_ptr<Kernel> convolution_kernel(const KernelContext& context) {
   if (auto kernel = winograd_kernel(context)) return kernel;
+  if (auto kernel = depthwise_convolution_kernel(context)) return kernel;
   ConvolutionPlan plan(ConvolutionOperands(context), context);
   if (context.outputs[0].dtype == DTypeOf<T>::value)
     return std::make_unique<ConvolutionKernel<T, T>>(std::move(plan));
