@@ -166,6 +166,22 @@ TEST(Convolution, InTilesIsThatOfFloat64) {
   }
 }
 
+/// The exchanges of a convolution along rows, of `size` rows on four positions, and its gradients.
+int64_t exchanges(int64_t size) {
+  RandomConvolution g;
+  g.entries = {{"batch", 2}, {"rows", size}, {"in", 3}};
+  g.filter = {{"k", 3}, {"in", 3}, {"out", 5}};
+  g.windows = {window_over({"rows", size}, {.filter = "k", .size = 3})};
+  const auto built = build_convolution(g, 1);
+  const ProgramFacts facts = explain(partition(built->graph, layouts("a:4", "rows:a")));
+  return std::ranges::count(facts.collectives, "exchange", &CollectiveFact::kind);
+}
+
+TEST(Convolution, ExchangesMarginsOnceUnlessTheyAreLarge) {
+  EXPECT_EQ(exchanges(16), 4);  // of x and of dy, from both sides
+  EXPECT_EQ(exchanges(8), 6);   // those of x again for the gradient of the filter
+}
+
 /// Windows over dimensions of x, one for each of `dimensions`: name, name of the filter's dimension, stride.
 struct Along {
   const char *dimension, *filter;

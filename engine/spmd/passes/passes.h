@@ -10,6 +10,10 @@
 
 namespace mtf {
 
+/// Makes each exchange once: where the backward pass exchanges the same margins of the same tensor as the forward pass,
+/// it reads those, which are kept. Margins of more than a quarter of the tensor are exchanged again instead.
+Program share_exchanges(Program program);
+
 /// Replaces an all_reduce whose result is only sliced over some of its mesh dimensions by a reduce_scatter:
 /// the all_reduce would move too much data.
 Program fuse_reduce_scatter(Program program);
