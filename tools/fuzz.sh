@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes the readers of untrusted files: tools/fuzz.sh [SECONDS [TARGET...]], by default 60 seconds for each
-# of yaml, config, safetensors, manifest, idx, png, jpeg, npy, cifar and table. Builds into build/fuzz with clang, which is installed if it
-# is missing. New inputs that reach more code are stored in build/fuzz/corpus, findings in
+# of yaml, config, safetensors, manifest, idx, png, jpeg, npy, cifar and table. Builds into build/fuzz with clang 19, which
+# is installed if it is missing: older ones do not know the standard library's ranges. New inputs that reach more code are stored in build/fuzz/corpus, findings in
 # build/fuzz/findings; the exit code is 1 if there is a finding. Copy a finding to tests/fuzz/corpus/TARGET
 # under a name that says what was wrong: tests/fuzz/corpus_test.cc reads it.
 set -euo pipefail
@@ -12,10 +12,10 @@ targets=("${@:2}")
 [ ${#targets[@]} -gt 0 ] || targets=(yaml config safetensors manifest idx png jpeg npy cifar table)
 
 tools/setup.sh
-if ! [ -e "$(clang++ -print-file-name=libclang_rt.fuzzer-x86_64.a 2> /dev/null)" ]; then
+if ! [ -e "$(clang++-19 -print-file-name=libclang_rt.fuzzer-x86_64.a 2> /dev/null)" ]; then
   as_root=()
   [ "$(id -u)" -eq 0 ] || as_root=(sudo)
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends clang libclang-rt-dev
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends clang-19 libclang-rt-19-dev
 fi
 cmake --preset fuzz
 cmake --build --preset fuzz

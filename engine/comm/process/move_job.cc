@@ -125,9 +125,10 @@ class MoveJob final : public RemoteJob {
   }
 
   void write_zeros() const {
-    for (const auto& [runs, target] : segments_.zeros) {
-      runs.visit_runs(0, runs.bytes(), [&](int64_t run, int64_t, int64_t bytes) {
-        std::fill_n(target.result.data() + runs.place(target.places, run), bytes, std::byte{});
+    for (const auto& zeros : segments_.zeros) {
+      zeros.runs.visit_runs(0, zeros.runs.bytes(), [&](int64_t run, int64_t, int64_t bytes) {
+        std::fill_n(zeros.target.result.data() + zeros.runs.place(zeros.target.places, run), bytes,
+                    std::byte{});
       });
     }
   }
