@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/base/check.h"
 #include "engine/base/nearest.h"
 #include "engine/ops/cast.h"
@@ -47,6 +49,12 @@ void Context::update_statistic(const std::string& name, const Tensor& value,
   const Variable* variable = graph_.find_variable(full);
   MTF_CHECK(variable != nullptr && variable->kind == Variable::Kind::kStatistic, "{} is no statistic", full);
   terms_.push_back({LayerTerm::Kind::kStatistic, full, value, variable, std::move(updated)});
+}
+
+void Context::use_batch_statistics() {
+  const std::string& layer = graph_.provenance().path;
+  if (!training() || std::ranges::find(batch_statistics_, layer) != batch_statistics_.end()) return;
+  batch_statistics_.push_back(layer);
 }
 
 void Context::add_loss(const std::string& name, const Tensor& loss) {

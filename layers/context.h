@@ -80,6 +80,12 @@ class Context {
   void update_statistic(const std::string& name, const Tensor& value,
                         std::function<Tensor(const Tensor& before, const Tensor& value)> updated);
 
+  /// Says that in training the layer's result for one example depends on the other examples of batch(): with microbatches
+  /// it is another one (batch norm).
+  void use_batch_statistics();
+  /// The scope paths of the layers that do, each once.
+  const std::vector<std::string>& batch_statistics() const { return batch_statistics_; }
+
   /// Adds a loss of the layer (0-dimensional) to the one that training minimises, times `train.loss_weights.NAME`. The
   /// log has the sum over the layers as loss/NAME.
   void add_loss(const std::string& name, const Tensor& loss);
@@ -148,6 +154,7 @@ class Context {
   std::map<std::string, int64_t> vocabularies_;
   int64_t input_vocabulary_ = 0;
   std::vector<LayerTerm> terms_;
+  std::vector<std::string> batch_statistics_;
   std::map<std::string, LayerTensor> saved_;
 };
 

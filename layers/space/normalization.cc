@@ -58,6 +58,7 @@ class BatchNormLayer final : public Layer {
     const Tensor mean = context.statistic("mean", channels, Initializer::zeros());
     const Tensor variance = context.statistic("variance", channels, Initializer::ones());
     if (!context.training()) return normalize_by(x, mean, variance, scale, bias, options_.epsilon);
+    context.use_batch_statistics();
     const Normalized normalized = normalize(x, channels, scale, bias, options_.epsilon);
     const auto moved = [rate = 1 - options_.momentum](const Tensor& before, const Tensor& value) {
       return add(before, scalar_multiply(subtract(value, before), rate));

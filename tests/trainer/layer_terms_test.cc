@@ -126,5 +126,22 @@ TEST(LayerTerms, EvaluationLeavesStatisticsAndAddsNoLoss) {
   EXPECT_NE(graph->find_variable("test_running_mean/mean"), nullptr);
 }
 
+TEST(LayerTerms, StepsNameTheLayersWhoseStatisticsMicrobatchesChange) {
+  const auto normalized = parse_model(
+      "{type: regression, layers: [dense: {output: {hidden: 8}}, batch_norm: {name: norm}, "
+      "test_running_mean, "
+      "residual: {name: branch, layers: [batch_norm]}, dense: {output: {out: 2}}]}");
+  TrainStepOptions options;
+  options.batch_size = 8;
+  const TrainStep whole = build_train_step(*normalized, kFeatures, options);
+  EXPECT_THAT(whole.batch_statistics, ::testing::ElementsAre("norm", "branch/batch_norm"));
+  EXPECT_THAT(whole.notes, ::testing::IsEmpty());
+  options.microbatches = 2;
+  EXPECT_THAT(build_train_step(*normalized, kFeatures, options).notes,
+              ::testing::ElementsAre(
+                  "the batch statistics of norm and 1 more layer are those of a microbatch: of 4 examples"));
+  EXPECT_THAT(build_train_step(*model(), kFeatures, options).notes, ::testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace mtf::testing

@@ -88,7 +88,9 @@ void describe(config::Visitor& visit, TrainOptions& options) {
         positive, fixed_on_resume);
   visit("microbatches", options.microbatches,
         "parts of a batch that are worked on one after the other; auto: the fewest with which the run fits "
-        "into the memory (`run.memory_limit`); a run that continues keeps its number",
+        "into the memory (`run.memory_limit`), and 1 where a layer uses statistics of the batch "
+        "(batch_norm); a run "
+        "that continues keeps its number",
         positive);
   visit("loss_weights", options.loss_weights,
         "factors of the losses that layers add to the model's, by name, such as {activity: 0.1}; 1 where "

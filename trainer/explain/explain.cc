@@ -162,6 +162,7 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
   for (const Problem& warning : diagnostics.warnings()) add_unique(warning.to_string(), result.warnings);
   for (const std::string& warning : step->warnings) add_unique(warning, result.warnings);
   for (const std::string& note : diagnostics.notes()) add_unique(note, result.notes);
+  for (const std::string& note : step->notes) add_unique(note, result.notes);
   if (std::holds_alternative<ParameterServerStrategy>(config.train.strategy))
     add_unique("this is the step without parameter servers: with the update, and its traffic, in the workers",
                result.notes);
