@@ -83,11 +83,24 @@ LayerTensor Context::saved(const config::Name& name) const {
                             : did_you_mean(name.text, names));
 }
 
+Dimension Context::batch_of(const Tensor& x) const {
+  const auto renamed =
+      std::ranges::find_if(batch_names_, [&](const std::string& name) { return x.shape().contains(name); });
+  return renamed == batch_names_.end() || x.shape().contains(batch_.name) ? batch_
+                                                                          : x.shape().dimension(*renamed);
+}
+
+void Context::note_rename(const std::string& from, const std::string& to) {
+  if (from == to || (from != batch_.name && !batch_names_.contains(from))) return;
+  if (to != batch_.name) batch_names_.insert(to);
+  graph_.add_microbatch_name(to);
+}
+
 Shape Context::made(const LayerTensor& x) const {
   if (x.made()) return *x.made();
   std::vector<Dimension> dimensions;
   for (const Dimension& d : x.shape()) {
-    if (d.name != batch_.name) dimensions.push_back(d);
+    if (d != batch_of(x)) dimensions.push_back(d);
   }
   return Shape(std::move(dimensions));
 }

@@ -66,6 +66,10 @@ class Context {
   const Precision& precision() const { return precision_; }
   /// The dimension of the examples; inside a loop over microbatches that of one microbatch.
   const Dimension& batch() const { return batch_; }
+  /// The same by the name that it has in x, where a layer has renamed it.
+  Dimension batch_of(const Tensor& x) const;
+  /// Says that a layer renames dimension `from`, which may be that of the examples.
+  void note_rename(const std::string& from, const std::string& to);
 
   /// The value of variable SCOPE/`name` in the activation dtype; the variable is made on first use. Throws
   /// Error when it exists with another shape. `step_scale`: see Variable.
@@ -147,6 +151,7 @@ class Context {
   Mode mode_;
   Precision precision_;
   Dimension batch_;
+  std::set<std::string> batch_names_;  ///< other names of batch_
   WeightFilter averaged_;
   std::vector<std::string> recompute_;
   std::set<std::string> found_;
