@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/base/check.h"
 #include "engine/base/nearest.h"
 #include "engine/ops/cast.h"
@@ -49,6 +51,12 @@ void Context::update_statistic(const std::string& name, const Tensor& value,
   terms_.push_back({LayerTerm::Kind::kStatistic, full, value, variable, std::move(updated)});
 }
 
+void Context::use_batch_statistics() {
+  const std::string& layer = graph_.provenance().path;
+  if (!training() || std::ranges::find(batch_statistics_, layer) != batch_statistics_.end()) return;
+  batch_statistics_.push_back(layer);
+}
+
 void Context::add_loss(const std::string& name, const Tensor& loss) {
   MTF_CHECK(loss.shape().rank() == 0, "the loss {} has the shape {}", name, loss.shape().to_string());
   if (training()) terms_.push_back({LayerTerm::Kind::kLoss, name, cast(loss, DType::kFloat32)});
@@ -75,11 +83,24 @@ LayerTensor Context::saved(const config::Name& name) const {
                             : did_you_mean(name.text, names));
 }
 
+Dimension Context::batch_of(const Tensor& x) const {
+  const auto renamed =
+      std::ranges::find_if(batch_names_, [&](const std::string& name) { return x.shape().contains(name); });
+  return renamed == batch_names_.end() || x.shape().contains(batch_.name) ? batch_
+                                                                          : x.shape().dimension(*renamed);
+}
+
+void Context::note_rename(const std::string& from, const std::string& to) {
+  if (from == to || (from != batch_.name && !batch_names_.contains(from))) return;
+  if (to != batch_.name) batch_names_.insert(to);
+  graph_.add_microbatch_name(to);
+}
+
 Shape Context::made(const LayerTensor& x) const {
   if (x.made()) return *x.made();
   std::vector<Dimension> dimensions;
   for (const Dimension& d : x.shape()) {
-    if (d.name != batch_.name) dimensions.push_back(d);
+    if (d != batch_of(x)) dimensions.push_back(d);
   }
   return Shape(std::move(dimensions));
 }

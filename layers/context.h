@@ -66,6 +66,10 @@ class Context {
   const Precision& precision() const { return precision_; }
   /// The dimension of the examples; inside a loop over microbatches that of one microbatch.
   const Dimension& batch() const { return batch_; }
+  /// The same by the name that it has in x, where a layer has renamed it.
+  Dimension batch_of(const Tensor& x) const;
+  /// Says that a layer renames dimension `from`, which may be that of the examples.
+  void note_rename(const std::string& from, const std::string& to);
 
   /// The value of variable SCOPE/`name` in the activation dtype; the variable is made on first use. Throws
   /// Error when it exists with another shape. `step_scale`: see Variable.
@@ -79,6 +83,12 @@ class Context {
   /// over its values counts.
   void update_statistic(const std::string& name, const Tensor& value,
                         std::function<Tensor(const Tensor& before, const Tensor& value)> updated);
+
+  /// Says that in training the layer's result for one example depends on the other examples of batch(): with microbatches
+  /// it is another one (batch norm).
+  void use_batch_statistics();
+  /// The scope paths of the layers that do, each once.
+  const std::vector<std::string>& batch_statistics() const { return batch_statistics_; }
 
   /// Adds a loss of the layer (0-dimensional) to the one that training minimises, times `train.loss_weights.NAME`. The
   /// log has the sum over the layers as loss/NAME.
@@ -141,6 +151,7 @@ class Context {
   Mode mode_;
   Precision precision_;
   Dimension batch_;
+  std::set<std::string> batch_names_;  ///< other names of batch_
   WeightFilter averaged_;
   std::vector<std::string> recompute_;
   std::set<std::string> found_;
@@ -148,6 +159,7 @@ class Context {
   std::map<std::string, int64_t> vocabularies_;
   int64_t input_vocabulary_ = 0;
   std::vector<LayerTerm> terms_;
+  std::vector<std::string> batch_statistics_;
   std::map<std::string, LayerTensor> saved_;
 };
 

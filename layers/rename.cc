@@ -29,6 +29,7 @@ class RenameLayer final : public Layer {
                   "another name");
     }
     const Tensor y = rename(x, from, to);
+    context.note_rename(from, to);
     const Shape made = context.made(x);
     return {y, made.contains(from) ? made.renamed(from, to) : made};
   }

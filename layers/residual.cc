@@ -40,7 +40,7 @@ class ResidualLayer final : public Layer {
     if (layers_.empty()) return sum(layer_input(context), x);
     const LayerTensor y = layers_(context, x);
     const Tensor kept =
-        drop_ > 0 ? dropout(context, y, drop_, y.shape() - Shape{context.batch()}) : Tensor(y);
+        drop_ > 0 ? dropout(context, y, drop_, y.shape() - Shape{context.batch_of(y)}) : Tensor(y);
     if (shortcut_.empty()) return LayerTensor(sum(x, kept)).made_from(y);
     const auto scope = context.graph().scope("shortcut");
     return LayerTensor(sum(shortcut_(context, x), kept)).made_from(y);

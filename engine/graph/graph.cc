@@ -118,6 +118,13 @@ Graph::Scope Graph::layer() {
 
 Graph::Scope Graph::with(const OperationScope& scope) { return Scope(*this, scope); }
 
+Microbatching Graph::microbatching_of(const Shape& shape) const {
+  if (shape.contains(microbatching_.dimension)) return microbatching_;
+  const auto renamed =
+      std::ranges::find_if(microbatch_names_, [&](const std::string& name) { return shape.contains(name); });
+  return renamed == microbatch_names_.end() ? microbatching_ : Microbatching{*renamed, microbatching_.count};
+}
+
 Block Graph::capture(const Microbatching& microbatching, const std::function<void()>& build) {
   Block block;
   const Microbatching saved = microbatching_;

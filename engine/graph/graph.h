@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -89,6 +90,10 @@ class Graph {
   std::string unique_name(const std::string& name);
   const Provenance& provenance() const { return scope_.provenance; }
   const Microbatching& microbatching() const { return microbatching_; }
+  /// Returns microbatching() with the name that its dimension has in `shape`: see add_microbatch_name().
+  Microbatching microbatching_of(const Shape& shape) const;
+  /// Says that some tensors have the dimension of the examples under the name `name`, since a layer has renamed it.
+  void add_microbatch_name(const std::string& name) { microbatch_names_.insert(name); }
   /// With `tf32`, float32 contractions that are added from now on may round their operands to tf32 (10 bits
   /// of mantissa), on devices that multiply such numbers faster.
   void set_tf32(bool tf32) { tf32_ = tf32; }
@@ -132,6 +137,7 @@ class Graph {
   std::unordered_set<std::string> names_;
   OperationScope scope_;
   Microbatching microbatching_;
+  std::set<std::string> microbatch_names_;  ///< besides that of microbatching_
   bool tf32_ = false;
   int layers_ = 0;
 };

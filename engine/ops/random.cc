@@ -24,13 +24,13 @@ std::string_view distribution_name(Distribution::Kind kind) {
 Tensor draw(Graph& graph, const Shape& shape, DType dtype, Distribution distribution) {
   const std::string name(distribution_name(distribution.kind));
   if (!is_floating(dtype)) shape_error(name, fmt::format("no {} numbers", name_of(dtype)), "a floating type");
-  return graph.add<Random>(shape, dtype, distribution, RandomSource::make(graph, name)).output();
+  return graph.add<Random>(shape, dtype, distribution, RandomSource::make(graph, name, shape)).output();
 }
 
 }  // namespace
 
-RandomSource RandomSource::make(Graph& graph, const std::string& operation) {
-  return {graph.unique_name(operation), graph.microbatching()};
+RandomSource RandomSource::make(Graph& graph, const std::string& operation, const Shape& noise) {
+  return {graph.unique_name(operation), graph.microbatching_of(noise)};
 }
 
 Random::Random(const Shape& shape, DType dtype, Distribution distribution, RandomSource source)
@@ -84,7 +84,7 @@ Tensors Dropout::gradient(const Tensors& dy) const {
 }
 
 Tensor dropout(const Tensor& x, double rate, const Shape& noise_shape) {
-  const RandomSource source = RandomSource::make(x.graph(), "dropout");
+  const RandomSource source = RandomSource::make(x.graph(), "dropout", noise_shape);
   if (rate == 0) return x;
   return x.graph().add<Dropout>(x, rate, noise_shape, source).output();
 }

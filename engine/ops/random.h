@@ -22,8 +22,8 @@ struct RandomSource {
   /// The loop around the operation: example i of an iteration is example i * count + iteration of the batch.
   Microbatching microbatching;
 
-  /// Returns a new source, with the next free name in the current scope.
-  static RandomSource make(Graph& graph, const std::string& operation);
+  /// Returns a new source of numbers for each entry of `noise`, with the next free name in the current scope.
+  static RandomSource make(Graph& graph, const std::string& operation, const Shape& noise);
 };
 
 /// A distribution of random numbers.

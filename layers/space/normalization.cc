@@ -14,7 +14,7 @@ namespace {
 Shape need_channels(const Context& context, const LayerTensor& x, const std::vector<config::Name>& over,
                     std::string_view layer) {
   const Shape channels = channels_of(context, x, over);
-  if (channels.rank() > 0 && !channels.contains(context.batch().name)) return channels;
+  if (channels.rank() > 0 && !channels.contains(context.batch_of(x).name)) return channels;
   throw Error(ErrorKind::kConfig,
               fmt::format("{}: which dimensions of {} are channels?", layer, x.shape().to_string()),
               "name them: `over`");
@@ -58,6 +58,7 @@ class BatchNormLayer final : public Layer {
     const Tensor mean = context.statistic("mean", channels, Initializer::zeros());
     const Tensor variance = context.statistic("variance", channels, Initializer::ones());
     if (!context.training()) return normalize_by(x, mean, variance, scale, bias, options_.epsilon);
+    context.use_batch_statistics();
     const Normalized normalized = normalize(x, channels, scale, bias, options_.epsilon);
     const auto moved = [rate = 1 - options_.momentum](const Tensor& before, const Tensor& value) {
       return add(before, scalar_multiply(subtract(value, before), rate));
@@ -101,9 +102,9 @@ class GroupNormLayer final : public Layer {
     const Dimension group{channels[0].name, options_.groups},
         rest{"_of_group", channels[0].size / options_.groups};
     const auto grouped = [&](const Tensor& t) { return replace_dimensions(t, channels, {group, rest}); };
-    const Tensor y =
-        normalize(grouped(x), Shape{context.batch(), group}, grouped(scale), grouped(bias), options_.epsilon)
-            .y;
+    const Tensor y = normalize(grouped(x), Shape{context.batch_of(x), group}, grouped(scale), grouped(bias),
+                               options_.epsilon)
+                         .y;
     return replace_dimensions(y, {group, rest}, channels);
   }
 
@@ -130,7 +131,7 @@ class InstanceNormLayer final : public Layer {
   LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     const Shape channels = need_channels(context, x, options_.over, "instance_norm");
     const auto [scale, bias] = parameters(context, channels);
-    return normalize(x, Shape{context.batch()} + channels, scale, bias, options_.epsilon).y;
+    return normalize(x, Shape{context.batch_of(x)} + channels, scale, bias, options_.epsilon).y;
   }
 
  private:

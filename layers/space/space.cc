@@ -63,7 +63,7 @@ Shape channels_of(const Context& context, const LayerTensor& x, const std::vecto
 Shape space_of(const Context& context, const Tensor& x, const std::vector<config::Name>& names,
                const Shape& channels, std::string_view layer, int rank) {
   const Shape space =
-      names.empty() ? x.shape() - Shape{context.batch()} - channels : find_dimensions(x, names);
+      names.empty() ? x.shape() - Shape{context.batch_of(x)} - channels : find_dimensions(x, names);
   if (rank == 0 ? space.rank() > 0 : space.rank() == rank) return space;
   const std::string wanted = rank == 0   ? "dimensions"
                              : rank == 1 ? "dimension"

@@ -83,6 +83,23 @@ expect_document mnist 'id="mesh"' 'id="memory"' 'id="time"' 'id="collectives"' '
   'A training step of 40 examples on a mesh rows 2 × cols 4 of 8 positions'
 [ "$(count 'class="tiling"' mnist)" -ge 20 ] || fail "the tilings are missing"
 
+# The page draws the time that `explain` predicts at the same rates, here of a step with loops and waits.
+rated=(train.steps=3 train.microbatches=4 mesh="rows:2;cols:4" layout="batch:rows;hidden:cols" run.mode=explain
+  "explain.rates={flops: 3e10, memory: 4e9, links: {rows: 1e9, cols: 2e8}, latency: 3e-5}")
+"${mnist[@]}" "${rated[@]}" explain.format=html > rated.html
+open_page rated.html rated
+"${mnist[@]}" "${rated[@]}" explain.format=json > rated.json
+python3 - << 'END' || fail "the page draws another time than explain predicts"
+import json, re
+predicted = json.load(open("rated.json"))["prediction"]
+text = re.sub("<[^>]*>", "", re.search('<p id="prediction">(.*?)</p>', open("rated.dom").read())[1])
+units = {"s": 1, "ms": 1e-3, "µs": 1e-6}
+drawn = [float(number) * units[unit] for number, unit in re.findall(r"([\d.]+) (s|ms|µs)", text)]
+wanted = [predicted[key] for key in ("seconds", "computing", "waiting", "sending")]
+print(text)
+assert len(drawn) == 4 and all(0 < b and abs(a - b) <= 6e-3 * b for a, b in zip(drawn, wanted)), (drawn, wanted)
+END
+
 # with_script PAGE SCRIPT: prints a page with a script at its end, which uses the page as a reader would.
 with_script() { sed '/<\/body>/d; /<\/html>/d' "$1"; printf '<script nonce="page">\n{%s}\n</script>\n</body>\n</html>\n' "$2"; }
 

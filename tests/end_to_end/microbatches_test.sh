@@ -20,9 +20,10 @@ train: {steps: 4, batch_size: 4096, log_every: 1, microbatches: auto}
 checkpoint: {every: 2}
 END
 
-# need ARGUMENT...: prints the bytes that the run needs in this process.
+# need ARGUMENT...: prints the bytes that the run of $network needs in this process.
+network=network.yaml
 need() {
-  "$mtf_train" network.yaml "$@" run.mode=explain explain.format=json > explained.json || fail "cannot explain $*"
+  "$mtf_train" "$network" "$@" run.mode=explain explain.format=json > explained.json || fail "cannot explain $*"
   python3 -c 'import json; print(json.load(open("explained.json"))["memory"]["process"]["bytes"])'
 }
 # number: prints the number of microbatches in explained.json.
@@ -101,4 +102,20 @@ expect_exit 2 "$mtf_train" network.yaml run.mode=trace trace.input=x trace.outpu
 expect_text "\`train.microbatches: auto\` needs a plan of the memory"
 expect_exit 2 "$mtf_train" network.yaml train.strategy=parameter_server run.model_dir=none
 expect_text "does not go with \`train.strategy: parameter_server\`"
+
+# Batch norm takes statistics of the batch, which microbatches would change: `auto` does not choose them, the check of the
+# memory advises with a warning, and a run with microbatches says what its statistics are of.
+sed 's/    - dense: {name: l2/    - batch_norm: {name: norm}\n&/' network.yaml > normalized.yaml
+slack=$(($(network=normalized.yaml need train.microbatches=4) + 200000))
+network=normalized.yaml need run.memory_limit="$slack" > /dev/null
+[ "$(number)" = 1 ] || fail "explain: $(number) microbatches for a model with batch norm"
+expect_exit 1 "$mtf_train" normalized.yaml run.memory_limit="$slack" run.model_dir=none
+expect_text "\`train.microbatches: 4\` (which changes the batch statistics of norm)"
+expect_exit 0 "$mtf_train" normalized.yaml run.memory_limit="$slack" train.microbatches=4 run.model_dir=normalized
+expect_text "the batch statistics of norm are those of a microbatch: of 1024 examples"
+# A run that continues keeps its number, as for other models.
+expect_exit 0 "$mtf_train" normalized.yaml run.memory_limit="$slack" train.steps=5 run.model_dir=normalized
+expect_text "train.microbatches: auto is 4, as in the run so far"
+expect_exit 0 "$mtf_train" normalized.yaml train.microbatches=1 run.model_dir=whole
+! grep -q "batch statistics" out || { cat out; fail "the statistics of a whole batch are announced"; }
 echo "ok"

@@ -4,6 +4,8 @@
 #include "engine/graph/structural.h"
 #include "engine/ops/concat.h"
 #include "engine/ops/einsum.h"
+#include "engine/ops/pool.h"
+#include "engine/ops/reshape.h"
 #include "engine/ops/slice.h"
 #include "engine/ops/unary.h"
 #include "engine/spmd/partition/partition.h"
@@ -138,6 +140,52 @@ TEST(LayoutCheck, L4OverSeveralMeshDimensionsTogether) {
       problem.message,
       "layout splits `classes` (10) over mesh dimensions `rows` and `cols` (6), which do not divide it");
   EXPECT_EQ(problem.hint, "their product could be 1, 2, 5 or 10");
+}
+
+TEST(LayoutCheck, L4ADimensionWithSeveralSizes) {
+  Graph graph;
+  Tensor x = graph.input("image", {{"rows", 28}});
+  for (const char* layer : {"stage_1", "stage_2"}) {
+    const Graph::Scope scope = graph.scope(layer);
+    x = window_max(x, {window_over(x.shape()[0], {.size = 2, .stride = 2})});
+  }
+  graph.set_output("y", x);
+  EXPECT_FALSE(check(graph, "all:7", {rule("rows", {"all"}, 3)}).has_errors());
+
+  const Problem later = only_error(check(graph, "all:2", {rule("rows", {"all"}, 3)}));
+  EXPECT_EQ(
+      later.message,
+      "layout splits `rows` over mesh dimension `all` (2), which does not divide its 7 entries in stage_2");
+  EXPECT_EQ(
+      later.hint,
+      "`rows` has 28, 14 and 7 entries in this model, and `all` could be 1 or 7, or give it another name "
+      "before stage_2");
+  EXPECT_EQ(later.details, "used by stage_2/window_max [rows=7]");
+
+  const Problem first = only_error(check(graph, "all:3", {rule("rows", {"all"}, 3)}));
+  EXPECT_EQ(
+      first.message,
+      "layout splits `rows` over mesh dimension `all` (3), which does not divide its 28 entries in image");
+  EXPECT_EQ(first.hint, "`rows` has 28, 14 and 7 entries in this model, and `all` could be 1 or 7");
+
+  // From another name on the dimension follows no rule.
+  Graph renamed;
+  x = renamed.input("image", {{"rows", 28}});
+  x = window_max(x, {window_over(x.shape()[0], {.size = 2, .stride = 2})});
+  x = rename(x, "rows", "whole_rows");
+  renamed.set_output("y", window_max(x, {window_over(x.shape()[0], {.size = 2, .stride = 2})}));
+  EXPECT_FALSE(check(renamed, "all:2", {rule("rows", {"all"}, 3)}).has_errors());
+}
+
+TEST(LayoutCheck, L4SizesWithoutACommonDivisor) {
+  Graph graph;
+  const Tensor x = graph.input("image", {{"rows", 12}});
+  const Graph::Scope scope = graph.scope("valid");
+  graph.set_output("y", window_max(x, {window_over(x.shape()[0], {.size = 6, .padding = Padding::valid()})}));
+  EXPECT_EQ(only_error(check(graph, "all:2", {rule("rows", {"all"}, 3)})).hint,
+            "`rows` has 12 and 7 entries in this model, and only 1 divides them all: leave `rows` unsplit, "
+            "or give it "
+            "another name before valid");
 }
 
 TEST(LayoutCheck, L6OperationsAlongASplitDimension) {

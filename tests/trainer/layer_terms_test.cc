@@ -126,5 +126,49 @@ TEST(LayerTerms, EvaluationLeavesStatisticsAndAddsNoLoss) {
   EXPECT_NE(graph->find_variable("test_running_mean/mean"), nullptr);
 }
 
+TEST(LayerTerms, StepsNameTheLayersWhoseStatisticsMicrobatchesChange) {
+  const auto normalized = parse_model(
+      "{type: regression, layers: [dense: {output: {hidden: 8}}, batch_norm: {name: norm}, "
+      "test_running_mean, "
+      "residual: {name: branch, layers: [batch_norm]}, dense: {output: {out: 2}}]}");
+  TrainStepOptions options;
+  options.batch_size = 8;
+  const TrainStep whole = build_train_step(*normalized, kFeatures, options);
+  EXPECT_THAT(whole.batch_statistics, ::testing::ElementsAre("norm", "branch/batch_norm"));
+  EXPECT_THAT(whole.notes, ::testing::IsEmpty());
+  options.microbatches = 2;
+  EXPECT_THAT(build_train_step(*normalized, kFeatures, options).notes,
+              ::testing::ElementsAre(
+                  "the batch statistics of norm and 1 more layer are those of a microbatch: of 4 examples"));
+  EXPECT_THAT(build_train_step(*model(), kFeatures, options).notes, ::testing::IsEmpty());
+}
+
+TEST(LayerTerms, ExamplesWithAnotherNameAreExamplesStill) {
+  const auto build = [](std::string_view rename, std::string_view back) {
+    return parse_model(
+        fmt::format("{{type: regression, layers: [dense: {{output: {{hidden: 8}}}}, {} dropout: 0.5, "
+                    "group_norm: {{groups: 2}}, "
+                    "residual: {{drop: 0.5, layers: [dense: {{output: {{hidden: 8}}}}]}}, {} dense: "
+                    "{{output: {{out: 2}}}}]}}",
+                    rename, back));
+  };
+  const auto plain = build("", "");
+  const auto renamed =
+      build("rename: {from: batch, to: whole_batch},", "rename: {from: whole_batch, to: batch},");
+  for (const int64_t microbatches : {1, 2, 4}) {
+    SCOPED_TRACE(microbatches);
+    TrainStepOptions options;
+    options.microbatches = microbatches;
+    const Result expected = train(*plain, options, Layouts::single());
+    for (const Result& result :
+         {train(*renamed, options, Layouts::single()), train(*renamed, options, layouts("a:2", "batch:a"))}) {
+      for (const auto& [name, values] : expected.outputs)
+        expect_close(name, result.outputs.at(name), values, 1e-5);
+      for (const auto& [name, values] : expected.variables)
+        expect_close(name, result.variables.at(name), values, 1e-5);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace mtf::testing

@@ -133,10 +133,20 @@ struct CheckpointOptions {
 
 enum class ExplainFormat { kText, kJson, kHtml };
 
+/// What one position of a machine does in a second, for the cost model of explain (trainer/explain/prediction.h).
+struct RateOptions {
+  static constexpr double kFlops = 1e12, kLinks = 10e9;
+  config::Auto<double> flops;
+  double memory = 100e9;                                       ///< bytes
+  std::variant<double, config::Named<double>> links = kLinks;  ///< bytes
+  double latency = 20e-6;                                      ///< seconds
+};
+
 struct ExplainOptions {
   ExplainFormat format = ExplainFormat::kText;
   bool tensors = true;
   bool detail = false;
+  std::optional<RateOptions> rates = {};
 };
 
 struct TraceOptions {
@@ -196,6 +206,7 @@ void describe(config::Visitor& visit, EvaluateOptions& options);
 void describe(config::Visitor& visit, KeepBestOptions& options);
 void describe(config::Visitor& visit, InitOptions& options);
 void describe(config::Visitor& visit, CheckpointOptions& options);
+void describe(config::Visitor& visit, RateOptions& options);
 void describe(config::Visitor& visit, ExplainOptions& options);
 void describe(config::Visitor& visit, TraceOptions& options);
 void describe(config::Visitor& visit, ReportOptions& options);

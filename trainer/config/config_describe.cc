@@ -88,7 +88,9 @@ void describe(config::Visitor& visit, TrainOptions& options) {
         positive, fixed_on_resume);
   visit("microbatches", options.microbatches,
         "parts of a batch that are worked on one after the other; auto: the fewest with which the run fits "
-        "into the memory (`run.memory_limit`); a run that continues keeps its number",
+        "into the memory (`run.memory_limit`), and 1 where a layer uses statistics of the batch "
+        "(batch_norm); a run "
+        "that continues keeps its number",
         positive);
   visit("loss_weights", options.loss_weights,
         "factors of the losses that layers add to the model's, by name, such as {activity: 0.1}; 1 where "
@@ -161,6 +163,19 @@ void describe(config::Visitor& visit, CheckpointOptions& options) {
   visit("init", options.init, "weights that a fresh run starts from");
 }
 
+void describe(config::Visitor& visit, RateOptions& options) {
+  visit("flops", options.flops,
+        "FLOPs of contractions in a second, such as 40e12; auto: `run.peak_flops`, or 1e12", positive);
+  visit("memory", options.memory, "bytes that other operations read and write in a second, such as 2e12",
+        positive);
+  visit("links", options.links,
+        "bytes that a position sends in a second, such as 25e9, or by mesh dimension: {rows: 25e9, cols: "
+        "200e9}; 10e9 for "
+        "those that are not named",
+        positive);
+  visit("latency", options.latency, "seconds that each collective takes besides", non_negative);
+}
+
 void describe(config::Visitor& visit, ExplainOptions& options) {
   visit(
       "format", options.format,
@@ -169,6 +184,10 @@ void describe(config::Visitor& visit, ExplainOptions& options) {
   visit("tensors", options.tensors,
         "with the program: each tensor's shape and layout, each collective's bytes");
   visit("detail", options.detail, "text: with counters of each kind of operation; json has them in any case");
+  visit(
+      "rates", options.rates,
+      "what one position of the machine does in a second: predicts the time of a step from them, without the "
+      "machine");
 }
 
 void describe(config::Visitor& visit, TraceOptions& options) {

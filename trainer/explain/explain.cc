@@ -133,6 +133,7 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
   const std::vector<EvaluationSet> sets = evaluation_sets(session, diagnostics, result.notes);
   std::unique_ptr<Graph> evaluation;
   if (!config.evaluate.datasets.empty()) evaluation = build_evaluation(session, diagnostics);
+  result.rates = machine_rates(config, session.layouts.mesh, diagnostics);
   diagnostics.throw_if_errors();
 
   if (evaluation) {
@@ -156,12 +157,14 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
   result.microbatches = options.microbatches;
   result.layers = work_by_layer(result.step);
   result.schedule = schedule_of(result.step.program);
+  result.prediction = predict_step(result.schedule, result.rates);
   result.memory = explain_memory(session, programs, sets);
   result.splits = try_splits(session, *step->graph, result.step.program, result.step.facts);
   result.unused_axes = unused_axes(result.step.program);
   for (const Problem& warning : diagnostics.warnings()) add_unique(warning.to_string(), result.warnings);
   for (const std::string& warning : step->warnings) add_unique(warning, result.warnings);
   for (const std::string& note : diagnostics.notes()) add_unique(note, result.notes);
+  for (const std::string& note : step->notes) add_unique(note, result.notes);
   if (std::holds_alternative<ParameterServerStrategy>(config.train.strategy))
     add_unique("this is the step without parameter servers: with the update, and its traffic, in the workers",
                result.notes);

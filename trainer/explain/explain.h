@@ -11,6 +11,7 @@
 
 #include "engine/spmd/program_facts.h"
 #include "trainer/explain/explained_memory.h"
+#include "trainer/explain/prediction.h"
 #include "trainer/explain/schedule.h"
 #include "trainer/explain/splits.h"
 #include "trainer/session/session.h"
@@ -62,6 +63,8 @@ struct Explanation {
   int64_t microbatches = 1;
   std::vector<LayerWork> layers;
   std::vector<ScheduleItem> schedule;
+  MachineRates rates;
+  StepPrediction prediction;  ///< at these rates
   ExplainedMemory memory;
   std::vector<SplitTrial> splits;  ///< layout rules that would save repeated work
   AxisMask unused_axes = 0;        ///< mesh dimensions with more than one position that split no tensor

@@ -222,6 +222,19 @@ Json splits_json(const std::vector<SplitTrial>& splits) {
   return result;
 }
 
+Json rates_json(const MachineRates& rates, const Mesh& mesh) {
+  Json links = Json::object();
+  for (int axis = 0; axis < mesh.rank(); ++axis) links[mesh.name(axis)] = rates.links[axis];
+  return {{"flops", rates.flops}, {"memory", rates.memory}, {"links", links}, {"latency", rates.latency}};
+}
+
+Json prediction_json(const StepPrediction& prediction) {
+  return {{"seconds", prediction.seconds},
+          {"computing", prediction.computing},
+          {"waiting", prediction.waiting},
+          {"sending", prediction.sending}};
+}
+
 }  // namespace
 
 Json explanation_document(const Explanation& explanation, bool tensors) {
@@ -246,6 +259,8 @@ Json explanation_document(const Explanation& explanation, bool tensors) {
   result["traffic"] = traffic_json(step);
   result["schedule"] = schedule_json(explanation.schedule, step.program.mesh);
   result["peak_flops"] = explanation.run.peak_flops ? Json(*explanation.run.peak_flops) : Json();
+  result["rates"] = rates_json(explanation.rates, step.program.mesh);
+  result["prediction"] = prediction_json(explanation.prediction);
   result["layers"] = layers_json(explanation.layers);
   result["counters"] = std::move(counters);
   result["step"] = totals_json(step.facts);

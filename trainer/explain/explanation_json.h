@@ -27,6 +27,9 @@
 //                            mesh_dimensions, layer, phase, bytes_sent}; {wait: [message]}; {repeat: times,
 //                            body: [ITEM]}. A message is that of `collectives`
 //   peak_flops               run.peak_flops, or null
+//   rates                    {flops, memory, links: {MESH DIMENSION: bytes}, latency}: explain.rates, or what is
+//                            assumed without it; in a second, latency in seconds
+//   prediction               {seconds, computing, waiting, sending} of a step at these rates (prediction.h)
 //   layers                   [{layer, parameters, flops: {forward, backward, update}, bytes_sent}]
 //   counters                 {NAME: {elements, bytes}} over all positions, without sums over name prefixes
 //   step                     {flops, unique_flops, bytes_sent, collectives, bytes_per_flop (null: no FLOPs)}

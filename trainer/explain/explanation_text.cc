@@ -264,6 +264,19 @@ std::string evaluation_line(const Explanation& e) {
                      flops_text(facts.flops), sent);
 }
 
+std::string prediction_line(const Explanation& e) {
+  const StepPrediction& step = e.prediction;
+  const auto time = [](double seconds) {
+    return seconds >= 1 ? fmt::format("{:.4g} s", seconds) : fmt::format("{:.4g} ms", seconds * 1e3);
+  };
+  const std::string network = e.step.program.mesh.size() == 1
+                                  ? ""
+                                  : fmt::format(", {} waiting for collectives; the network sends for {}",
+                                                time(step.waiting), time(step.sending));
+  return fmt::format("  time     {} predicted at explain.rates: {} computing{}\n", time(step.seconds),
+                     time(step.computing), network);
+}
+
 std::string memory_lines(const ExplainedMemory& memory, const std::string& process) {
   TextTable table({{""}, {"", kRight}, {""}});
   const auto verdict = [](bool fits) { return fits ? "fits" : "does not fit"; };
@@ -315,7 +328,7 @@ std::string explain_text(const Explanation& explanation, const ExplainOptions& o
   if (options.detail) text += counters_text(step);
   return text + remarks_text(explanation) + "verdict\n" + work_line(explanation) +
          traffic_lines(step.facts, explanation.processes) + evaluation_line(explanation) +
-         memory_lines(explanation.memory, process);
+         (options.rates ? prediction_line(explanation) : "") + memory_lines(explanation.memory, process);
 }
 
 }  // namespace mtf

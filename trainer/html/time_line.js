@@ -1,16 +1,18 @@
-// The time line of a step as a simple model predicts it, at rates that the reader gives. Two queues work in order:
-// the processor computes, the network sends one collective at a time; a wait holds the processor up.
+// The time line of a step as the cost model predicts it (trainer/explain/prediction.h), at rates that the reader
+// gives. Two queues work in order: the processor computes, the network sends one collective at a time; a wait holds
+// the processor up.
 
 const kLongestLoop = 64;  // iterations of a loop that are simulated one by one
 
-/// The rates that are assumed at first: [key, label, value, factor to FLOP/s, B/s or seconds].
+/// The rates that are assumed at first, each with its label, its value and the unit of that in FLOP/s, B/s or seconds.
 function assumedRates() {
-  const compute = pageData.peak_flops ? pageData.peak_flops / 1e12 : 1;
+  const rate = (label, given, unit) => ({ label, value: Number((given / unit).toPrecision(12)), unit });
+  const given = pageData.rates;
   return {
-    flops: { label: "contractions, TFLOP/s", value: compute, unit: 1e12 },
-    memory: { label: "memory, GB/s", value: 100, unit: 1e9 },
-    latency: { label: "latency of a collective, µs", value: 20, unit: 1e-6 },
-    links: meshNames.map((name) => ({ name, label: `sent along ${name}, GB/s`, value: 10, unit: 1e9 })),
+    flops: rate("contractions, TFLOP/s", given.flops, 1e12),
+    memory: rate("memory, GB/s", given.memory, 1e9),
+    latency: rate("latency of a collective, µs", given.latency, 1e-6),
+    links: meshNames.map((name) => rate(`sent along ${name}, GB/s`, given.links[name], 1e9)),
   };
 }
 

@@ -179,6 +179,9 @@ class Search {
     const auto least = std::partition_point(counts.begin(), counts.end() - 1,
                                             [&](int64_t count) { return !fits(with(count)); });
     found_.push_back(fmt::format("`train.microbatches: {}`", *least));
+    const TrainStep step = build_train_step(*session_.model, session_.train_data->features(), now_.step);
+    if (!step.batch_statistics.empty())
+      found_.back() += fmt::format(" (which changes {})", batch_statistics_text(step.batch_statistics));
   }
 
   void try_recompute() {

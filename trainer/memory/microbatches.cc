@@ -28,6 +28,10 @@ class Choice {
     if (before && std::ranges::find(counts, *before) != counts.end() && fits(*before))
       return {*before, fmt::format("{} {}, as in the run so far", kKey, *before)};
     if (fits(1)) return {1, fmt::format("{} 1: the batch fits as a whole{}", kKey, numbers(1))};
+    if (!batch_statistics_.empty()) {
+      return {1, fmt::format("{} 1, although the batch does not fit{}: more would change {}", kKey,
+                             numbers(1), batch_statistics_text(batch_statistics_))};
+    }
     const int64_t most = counts.back();
     if (fits(most)) {
       // Each of them is tried, since some layers cannot work on a batch of every size.
@@ -60,6 +64,7 @@ class Choice {
     options_.microbatches = count;
     try {
       const TrainStep step = build_train_step(*session_.model, session_.train_data->features(), options_);
+      batch_statistics_ = step.batch_statistics;
       Diagnostics diagnostics;
       check_layouts(*step.graph, session_.layouts, diagnostics);
       if (diagnostics.has_errors()) return std::nullopt;
@@ -92,6 +97,7 @@ class Choice {
   const MemoryUse& use_;
   const MemoryLimit limit_;
   std::map<int64_t, std::optional<int64_t>> needs_;  ///< by the number of microbatches
+  std::vector<std::string> batch_statistics_;        ///< TrainStep::batch_statistics
 };
 
 }  // namespace

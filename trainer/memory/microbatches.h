@@ -20,7 +20,8 @@ struct MicrobatchChoice {
 
 /// Returns the least number of microbatches, among those that divide the batch as it is laid out, with which
 /// the training step of `options` and `evaluation` (null: none) fit into the memory of this process; where
-/// none does, the largest number. If `before`, the number of the run so far, fits, it is returned.
+/// none does, the largest number. With layers whose batch statistics microbatches would change it is one,
+/// whether it fits or not. If `before`, the number of the run so far, fits, it is returned.
 /// The step of `options` must be legal without microbatches.
 MicrobatchChoice choose_microbatches(const Session& session, TrainStepOptions options,
                                      const Program* evaluation, const MemoryUse& use,

@@ -43,6 +43,7 @@ struct Pass {
   Tensor prediction;
   std::optional<Dimension> classes;
   std::vector<LayerTerm> terms;  ///< values: means over the batch
+  std::vector<std::string> batch_statistics = {};
 };
 
 /// The factor of a loss that layers add.
@@ -107,6 +108,7 @@ Pass forward_and_backward(Graph& graph, const Model& model, const Features& feat
   check_trainable(graph, options);
   check_loss_weights(context.terms(), options);
   Pass pass{output.loss, {}, {}, output.logits, output.classes, std::move(context.terms())};
+  pass.batch_statistics = context.batch_statistics();
   for (const LayerTerm& term : pass.terms) {
     if (term.kind != LayerTerm::Kind::kLoss) continue;
     const double weight = loss_weight(options, term.name);
@@ -262,6 +264,13 @@ std::map<std::string, int64_t> vocabulary_sizes(const std::vector<Feature>& feat
   return sizes;
 }
 
+std::string batch_statistics_text(const std::vector<std::string>& layers) {
+  std::string text = fmt::format("the batch statistics of {}", layers.front());
+  if (layers.size() > 1)
+    text += fmt::format(" and {} more layer{}", layers.size() - 1, layers.size() > 2 ? "s" : "");
+  return text;
+}
+
 TrainStepOptions train_step_options(const Config& config, const Layouts& layouts, int64_t total_steps) {
   TrainStepOptions options;
   options.batch_size = train_batch_size(config, layouts);
@@ -280,7 +289,7 @@ TrainStepOptions train_step_options(const Config& config, const Layouts& layouts
 
 TrainStep build_train_step(const Model& model, const std::vector<Feature>& features,
                            const TrainStepOptions& options) {
-  TrainStep step{std::make_unique<Graph>(), {}, {}, {}, {}};
+  TrainStep step{std::make_unique<Graph>(), {}, {}, {}, {}, {}, {}};
   Graph& graph = *step.graph;
   const Features inputs = add_inputs(graph, model, features, options.batch_size, Mode::kTrain);
   const std::map<std::string, int64_t> sizes = vocabulary_sizes(features);
@@ -293,6 +302,12 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
         "the loss does not depend on these variables, which keep their values: {}", fmt::join(names, ", ")));
   }
   step.statistics = statistics_of(graph);
+  step.batch_statistics = pass.batch_statistics;
+  if (options.microbatches > 1 && !step.batch_statistics.empty()) {
+    step.notes.push_back(fmt::format("{} are those of a microbatch: of {} examples",
+                                     batch_statistics_text(step.batch_statistics),
+                                     options.batch_size / options.microbatches));
+  }
   graph.set_output("loss", pass.loss);
   add_term_outputs(graph, pass.terms);
   if (options.keep_prediction) graph.set_output("output/logits", pass.prediction);

@@ -56,12 +56,18 @@ struct TrainStep {
   std::vector<StepScalar> scalars;
   std::optional<Dimension> classes;
   std::vector<std::string> warnings;
-  std::vector<std::string> statistics;  ///< variables that the update moves without a gradient
+  std::vector<std::string> notes;
+  std::vector<std::string> batch_statistics;  ///< layers whose results microbatches change, by scope path
+  std::vector<std::string> statistics;        ///< variables that the update moves without a gradient
 };
 
 /// Returns the options of a configuration, with one microbatch for `train.microbatches: auto`. `total_steps` is
 /// the length of the run, for schedules.
 TrainStepOptions train_step_options(const Config& config, const Layouts& layouts, int64_t total_steps);
+
+/// Returns "the batch statistics of stage_1/norm_1 and 5 more layers" for TrainStep::batch_statistics, which has
+/// at least one layer.
+std::string batch_statistics_text(const std::vector<std::string>& layers);
 
 /// Builds the training step. Throws Error when the model does not fit the features, or with microbatches when
 /// a variable has no gradient.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -24,11 +25,38 @@ struct Finding {
   std::vector<std::string> tensors;
 };
 
+/// A size of a dimension that a layout rule splits.
+struct SplitSize {
+  int64_t entries = 0;
+  std::string where;  ///< the first layer that has a tensor of this size, or that tensor's name
+  int64_t microbatches = 1;
+};
+
+/// All sizes in the graph of the dimension of a rule, in order of appearance, and the tensors whose size the
+/// rule's mesh dimensions do not divide.
+struct SplitSizes {
+  const LayoutRule* rule = nullptr;
+  std::vector<SplitSize> sizes;
+  std::vector<std::string> indivisible;
+};
+
 std::string join(const std::vector<std::string>& words, std::string_view last = ", ") {
   std::string text;
   for (size_t i = 0; i < words.size(); ++i)
     text += (i == 0 ? "" : i + 1 == words.size() ? std::string(last) : ", ") + words[i];
   return text;
+}
+
+/// The text "1, 2 or 4" of the numbers of parts into which `entries` entries can be cut; the smallest ones only
+/// where there are many.
+std::string divisors_text(int64_t entries) {
+  constexpr int64_t kLargest = 4096;
+  constexpr size_t kMost = 12;
+  std::vector<std::string> divisors;
+  for (int64_t n = 1; n <= std::min(entries, kLargest) && divisors.size() < kMost; ++n) {
+    if (entries % n == 0) divisors.push_back(std::to_string(n));
+  }
+  return join(divisors, " or ");
 }
 
 /// "used by a, b and 3 more", wrapped into lines. Tensors of the same name are listed once.
@@ -69,9 +97,11 @@ class LayoutCheck {
   void run() {
     check_mesh_dimensions();
     check_block(graph_.root());
+    layer_.clear();
     for (const auto& variable : graph_.variables()) {
       check_tensor(variable->name, variable->shape, domain_of(*variable));
     }
+    for (const auto& [key, sizes] : split_sizes_) report_indivisible(key, sizes);
     for (const auto& [key, finding] : findings_) report(finding);
   }
 
@@ -110,6 +140,7 @@ class LayoutCheck {
   void check_repeated_rules(const std::string& name, const Shape& shape, Domain domain);
   void check_shared(const std::string& name, const Shape& shape, Domain domain, const std::string& what);
   void check_divisible(const std::string& name, const Shape& shape, Domain domain);
+  void report_indivisible(const std::string& key, const SplitSizes& known);
   void check_unsplittable(const Operation& operation);
   std::vector<std::string> splittable_instead(const Operation& operation, const LayoutRule& rule) const;
   void find(const std::string& key, const LayoutRule& rule, const std::string& message,
@@ -122,8 +153,10 @@ class LayoutCheck {
   const bool advises_;
   const OperationSet live_;
   std::map<std::string, Finding> findings_;
-  std::set<std::string> unsplittable_;  ///< dimensions along which some operation cannot be split
-  Microbatching microbatching_;         ///< microbatching of the loop being checked
+  std::map<std::string, SplitSizes> split_sizes_;  ///< by the dimension and the mesh dimensions of the rule
+  std::set<std::string> unsplittable_;             ///< dimensions along which some operation cannot be split
+  Microbatching microbatching_;                    ///< microbatching of the loop being checked
+  std::string layer_;  ///< layer of the operation being checked; empty outside all layers
 };
 
 std::string LayoutCheck::hint_for_mesh_dimension(const LayoutRule& rule, const std::string& name) const {
@@ -170,7 +203,8 @@ void LayoutCheck::check_block(const Block& block) {
 
 void LayoutCheck::check_operation(const Operation& operation) {
   const Domain domain = operation.hints().domain;
-  std::string name = operation.provenance().path;
+  layer_ = operation.provenance().path;
+  std::string name = layer_;
   name += (name.empty() ? "" : "/") + std::string(operation.name());
   if (const auto* input = dynamic_cast<const Input*>(&operation)) name = input->input_name;
   if (const auto* read = dynamic_cast<const ReadVariable*>(&operation)) name = read->variable->name;
@@ -240,26 +274,55 @@ void LayoutCheck::check_shared(const std::string& name, const Shape& shape, Doma
 void LayoutCheck::check_divisible(const std::string& name, const Shape& shape, Domain domain) {
   for (const Dimension& d : shape) {
     const LayoutRule* rule = rules(domain).find(d.name);
-    if (!rule || d.size % parts(*rule) == 0) continue;
-    std::vector<std::string> legal;
-    for (int64_t n = 1; n <= std::min<int64_t>(d.size, 4096); ++n) {
-      if (d.size % n == 0 && legal.size() < 12) legal.push_back(std::to_string(n));
+    if (!rule) continue;
+    SplitSizes& known = split_sizes_[fmt::format("{} {}", d.name, join(rule->mesh_dimensions))];
+    if (!known.rule) known.rule = rule;
+    if (std::ranges::find(known.sizes, d.size, &SplitSize::entries) == known.sizes.end()) {
+      const int64_t microbatches = d.name == microbatching_.dimension ? microbatching_.count : 1;
+      known.sizes.push_back({d.size, layer_.empty() ? name : layer_, microbatches});
     }
-    const bool several = rule->mesh_dimensions.size() > 1;
-    std::vector<std::string> axes;
-    for (const std::string& axis : rule->mesh_dimensions) axes.push_back("`" + axis + "`");
-    const bool in_microbatch = microbatching_.count > 1 && d.name == microbatching_.dimension;
-    const std::string size = in_microbatch
-                                 ? fmt::format("{} in each of {} microbatches", d.size, microbatching_.count)
-                                 : fmt::to_string(d.size);
-    find(fmt::format("L4 {} {} {}", d.name, d.size, join(axes)), *rule,
-         fmt::format("{} splits `{}` ({}) over mesh dimension{} {} ({}), which {} not divide it",
-                     section(*rule), d.name, size, several ? "s" : "", join(axes, " and "), parts(*rule),
-                     several ? "do" : "does"),
-         fmt::format("{} could be {}{}", several ? "their product" : axes[0], join(legal, " or "),
-                     in_microbatch ? ", or the microbatches fewer" : ""),
-         name + " " + shape.to_string());
+    if (d.size % parts(*rule) != 0) known.indivisible.push_back(name + " " + shape.to_string());
   }
+}
+
+void LayoutCheck::report_indivisible(const std::string& key, const SplitSizes& known) {
+  if (known.indivisible.empty()) return;
+  const LayoutRule& rule = *known.rule;
+  const int64_t n = parts(rule);
+  const auto wrong =
+      std::ranges::find_if(known.sizes, [n](const SplitSize& size) { return size.entries % n != 0; });
+  int64_t common = 0;
+  std::vector<std::string> entries, axes;
+  for (const SplitSize& size : known.sizes) {
+    common = std::gcd(common, size.entries);
+    entries.push_back(std::to_string(size.entries));
+  }
+  for (const std::string& axis : rule.mesh_dimensions) axes.push_back("`" + axis + "`");
+  const bool several = axes.size() > 1;
+  const std::string over = fmt::format("mesh dimension{} {} ({}), which {} not divide", several ? "s" : "",
+                                       join(axes, " and "), n, several ? "do" : "does");
+  const std::string subject = several ? "their product" : axes[0];
+  std::string message, hint;
+  if (wrong->microbatches > 1) {
+    message = fmt::format("{} splits `{}` ({} in each of {} microbatches) over {} it", section(rule),
+                          rule.dimension, wrong->entries, wrong->microbatches, over);
+    hint = fmt::format("{} could be {}, or the microbatches fewer", subject, divisors_text(wrong->entries));
+  } else if (known.sizes.size() == 1) {
+    message =
+        fmt::format("{} splits `{}` ({}) over {} it", section(rule), rule.dimension, wrong->entries, over);
+    hint = fmt::format("{} could be {}", subject, divisors_text(wrong->entries));
+  } else {
+    message = fmt::format("{} splits `{}` over {} its {} entries in {}", section(rule), rule.dimension, over,
+                          wrong->entries, wrong->where);
+    hint =
+        fmt::format("`{}` has {} entries in this model, and {}", rule.dimension, join(entries, " and "),
+                    common == 1 ? fmt::format("only 1 divides them all: leave `{}` unsplit", rule.dimension)
+                                : fmt::format("{} could be {}", subject, divisors_text(common)));
+    if (wrong != known.sizes.begin())
+      hint += fmt::format(", or give it another name before {}", wrong->where);
+  }
+  Finding& finding = findings_["L4 " + key];
+  finding = {rule.mark, message, hint, known.indivisible};
 }
 
 void LayoutCheck::check_unsplittable(const Operation& operation) {
