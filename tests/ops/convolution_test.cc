@@ -66,22 +66,40 @@ std::map<std::string, Values> convolution_by_definition(const RandomConvolution&
   return out;
 }
 
+void expect_the_sum_of_the_definition(const RandomConvolution& g, uint32_t seed) {
+  const auto built = build_convolution(g, seed);
+  Shape result;
+  for (const auto& [name, tensor] : built->graph.outputs()) {
+    if (name == "y") result = tensor.shape();
+  }
+  const auto expected = convolution_by_definition(g, built->feeds, result);
+  const MeshRun run = run_on_mesh(built->graph, Layouts::single(), built->feeds);
+  for (const auto& [name, values] : expected)
+    expect_close(fmt::format("{}: {} of {}", seed, name, g.to_string()), run.outputs.at(name), values, 1e-6,
+                 3e-6);
+}
+
 TEST(Convolution, IsTheSumOfItsDefinition) {
   std::mt19937 random(3);
   for (int i = 0; i < tries(1000); ++i) {
-    const RandomConvolution g = random_convolution(random, 1);
-    const auto built = build_convolution(g, static_cast<uint32_t>(i));
-    Shape result;
-    for (const auto& [name, tensor] : built->graph.outputs()) {
-      if (name == "y") result = tensor.shape();
-    }
-    const auto expected = convolution_by_definition(g, built->feeds, result);
-    const MeshRun run = run_on_mesh(built->graph, Layouts::single(), built->feeds);
-    for (const auto& [name, values] : expected)
-      expect_close(fmt::format("{}: {} of {}", i, name, g.to_string()), run.outputs.at(name), values, 1e-6,
-                   3e-6);
+    expect_the_sum_of_the_definition(random_convolution(random, 1), static_cast<uint32_t>(i));
     if (HasFailure()) return;
   }
+}
+
+/// The gradient of the filter is made in two parts, of which the second has one channel, and `depth` lies behind the
+/// channels with one entry, so that both are 1 apart.
+TEST(Convolution, IsTheSumOfItsDefinitionWhereAPartHasOneChannel) {
+  RandomConvolution g;
+  g.entries = {{"rows", 5}, {"cols", 1}, {"in", 3}, {"depth", 1}};
+  g.filter = {{"k0", 5}, {"k1", 4}, {"k2", 5}, {"out", 3}, {"in", 3}};
+  const char* names[] = {"rows", "cols", "depth"};
+  for (int i = 0; i < 3; ++i) {
+    const std::string filter = fmt::format("k{}", i);
+    g.windows.push_back(window_over(g.entries.dimension(names[i]),
+                                    {.filter = filter, .size = g.filter.dimension(filter).size}));
+  }
+  expect_the_sum_of_the_definition(g, 1);
 }
 
 /// Whether a layout that splits `dimensions` leaves no sum of this output to the mesh.
@@ -102,36 +120,19 @@ using Generator = RandomConvolution (*)(std::mt19937&, int64_t parts);
 /// Compares random layouts of random convolutions with one position.
 void expect_the_same_wherever_it_is_split(Generator generate, int count, uint32_t seed) {
   std::mt19937 random(seed);
-  const std::pair<const char*, int64_t> meshes[] = {
-      {"a:2", 2}, {"a:4", 4}, {"a:2;b:2", 2}, {"a:3", 3}, {"a:2;b:2;c:2", 2}};
   int run = 0;
   for (int i = 0; run < count; ++i) {
-    const auto& [mesh, parts] = meshes[random() % std::size(meshes)];
-    const RandomConvolution g = generate(random, parts);
-    // Each mesh dimension splits a dimension of its own.
-    std::vector<std::string> names;
-    for (const Shape* shape : {&g.entries, &g.filter}) {
-      for (const Dimension& d : *shape) {
-        const bool of_filter = d.name[0] == 'k';
-        if (!of_filter && d.size % parts == 0 && std::ranges::find(names, d.name) == names.end())
-          names.push_back(d.name);
-      }
-    }
-    std::ranges::shuffle(names, random);
-    const Mesh m(Shape::parse(mesh));
-    if (names.size() > static_cast<size_t>(m.shape().rank()))
-      names.resize(static_cast<size_t>(m.shape().rank()));
+    const EvenMesh mesh = random_mesh(random);
+    const RandomConvolution g = generate(random, mesh.parts);
+    const auto [names, rules] = random_split(random, g, mesh);
     if (names.empty()) continue;
-    std::string rules;
-    for (size_t k = 0; k < names.size(); ++k)
-      rules += fmt::format("{}:{};", names[k], m.shape()[static_cast<int>(k)].name);
-    rules.pop_back();
     ++run;
     const auto built = build_convolution(g, static_cast<uint32_t>(i));
     const MeshRun one = run_on_mesh(built->graph, Layouts::single(), built->feeds);
-    const MeshRun split = run_on_mesh(built->graph, layouts(mesh, rules), built->feeds);
+    const MeshRun split = run_on_mesh(built->graph, layouts(mesh.text, rules), built->feeds);
     for (const auto& [name, values] : one.outputs) {
-      const std::string what = fmt::format("{}: {} of {} on {} by {}", i, name, g.to_string(), mesh, rules);
+      const std::string what =
+          fmt::format("{}: {} of {} on {} by {}", i, name, g.to_string(), mesh.text, rules);
       if (keeps_bits(*built, name, names, g)) {
         ASSERT_EQ(split.outputs.at(name), values) << what;
       }

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "engine/base/integer_division.h"
 #include "engine/graph/gradients.h"
 
@@ -93,6 +96,29 @@ RandomConvolution random_convolution_in_tiles(std::mt19937& random, int64_t part
   g.entries = Shape(entries);
   g.filter = Shape(filter);
   return g;
+}
+
+EvenMesh random_mesh(std::mt19937& random) {
+  const EvenMesh meshes[] = {{"a:2", 2}, {"a:4", 4}, {"a:2;b:2", 2}, {"a:3", 3}, {"a:2;b:2;c:2", 2}};
+  return meshes[random() % std::size(meshes)];
+}
+
+RandomSplit random_split(std::mt19937& random, const RandomConvolution& g, const EvenMesh& mesh) {
+  RandomSplit split;
+  std::vector<std::string>& names = split.dimensions;
+  for (const Shape* shape : {&g.entries, &g.filter}) {
+    for (const Dimension& d : *shape) {
+      const bool of_filter = d.name[0] == 'k';
+      if (!of_filter && d.size % mesh.parts == 0 && std::ranges::find(names, d.name) == names.end())
+        names.push_back(d.name);
+    }
+  }
+  std::ranges::shuffle(names, random);
+  const Shape m = Shape::parse(mesh.text);
+  if (names.size() > static_cast<size_t>(m.rank())) names.resize(static_cast<size_t>(m.rank()));
+  for (size_t k = 0; k < names.size(); ++k)
+    split.rules += fmt::format("{}{}:{}", k ? ";" : "", names[k], m[static_cast<int>(k)].name);
+  return split;
 }
 
 std::unique_ptr<BuiltConvolution> build_convolution(const RandomConvolution& g, uint32_t seed, DType dtype) {

@@ -30,6 +30,21 @@ RandomConvolution random_convolution(std::mt19937& random, int64_t parts);
 /// As above, but for the method of engine/backend/cpu/contractions/winograd.h: filters of 3 x 3 and many channels.
 RandomConvolution random_convolution_in_tiles(std::mt19937& random, int64_t parts);
 
+/// A mesh whose dimensions all have the size `parts`.
+struct EvenMesh {
+  std::string text;  ///< as for layouts()
+  int64_t parts;
+};
+EvenMesh random_mesh(std::mt19937& random);
+
+/// What a layout splits: each dimension of the mesh splits one of the convolution, as long as there are some that are not
+/// those of the filter's windows.
+struct RandomSplit {
+  std::vector<std::string> dimensions;
+  std::string rules;  ///< as for layouts(); empty: nothing can be split
+};
+RandomSplit random_split(std::mt19937& random, const RandomConvolution& g, const EvenMesh& mesh);
+
 struct BuiltConvolution {
   Graph graph;
   std::map<std::string, Values> feeds;

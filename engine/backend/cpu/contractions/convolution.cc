@@ -356,8 +356,8 @@ class ConvolutionKernel final : public Kernel {
     const int64_t end = std::clamp<int64_t>(reach.end - reach.begin, before, reach.size);
     std::fill(to, to + before * stride, T(0));
     std::fill(to + end * stride, to + reach.size * stride, T(0));
-    const bool whole =
-        w + 1 == plan_.windows.size() && contiguous_channels() && operand.channels == from_stride;
+    const bool whole = w + 1 == plan_.windows.size() && contiguous_channels() &&
+                       operand.channels == channels_ && channels_ == from_stride;
     from += reach.begin * from_stride;
     if (whole) {
       std::memcpy(to + before * stride, from + before * stride,

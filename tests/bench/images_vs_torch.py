@@ -1,0 +1,373 @@
+"""Steps of training of networks of convolutions by mtf-train and by PyTorch (eager), on the CPU, in turns.
+
+    python tests/bench/images_vs_torch.py [build/bin/mtf-train] [--networks cnn,resnet18] [--threads 1] [--rounds 5]
+        [--seconds 4] [--at-least 0] [--json FILE]
+    python tests/bench/images_vs_torch.py [build/bin/mtf-train] --positions [--threads 1] ...
+
+cnn has two convolutions of 3 x 3 with max pooling and two dense layers, on 28 x 28 x 1 pixels; resnet18 is ResNet-18 on
+32 x 32 x 3 pixels, its first convolution 3 x 3 without pooling behind it. Batches have 64 images, the optimizer is Adam
+(in PyTorch the fused one). PyTorch runs with both memory formats, contiguous and channels_last, and the one that takes
+less CPU time counts. Images and labels are random and written here. mtf-train also reads and shuffles them; PyTorch has
+one batch in memory. All have equal numbers of weights, which is checked, and of threads; those of PyTorch sleep while
+they wait (OMP_WAIT_POLICY=PASSIVE).
+
+With --positions there is no PyTorch: mtf-train runs with one position, and with 2 x 4 positions in one process, which
+split rows and columns of the images. The networks are resnet18 and conv9 (two convolutions of 9 x 9 on 28 x 28 pixels),
+because cnn has 7 rows and columns, which cannot be split in two. Ratios are then those of one position to eight.
+
+All programs of a network run at once, but all but one are stopped by SIGSTOP: in each round each has a turn of SECONDS, or
+of three steps if these take longer. Wall times are those between two steps of a turn, median and best of all turns. CPU
+times are means of the steps of a turn, of all threads; median and best turn. Memory is the largest that was resident
+(VmHWM; mtf-train writes the same as memory_bytes to metrics.jsonl). Machines are noisy, so that only figures of one run
+should be compared; on a machine with other work, look at CPU times. The exit status is 1 if the ratio of CPU times of one
+of the networks, PyTorch / mtf-train, is less than --at-least. --json writes all figures to FILE. Needs torch and numpy.
+"""
+
+import argparse
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+BATCH = 64
+EXAMPLES = 10 * BATCH
+POLL = 0.0005  # seconds between two looks at a file
+START_LIMIT = 300  # seconds until the first steps of a program
+WARM_UP = 3  # steps before the first turn
+FEWEST_STEPS = 3  # of a turn
+
+CNN = """
+    - conv2d: {output: {filters_1: 32}, kernel: 3, activation: relu}
+    - max_pool: 2
+    - conv2d: {output: {filters_2: 64}, kernel: 3, activation: relu}
+    - max_pool: 2
+    - dense: {output: {hidden: 128}, over: [rows, cols, filters_2], activation: relu}
+    - dense: {output: {classes: 10}}
+"""
+
+RESNET18 = """
+    - conv2d: {output: {filters: 64}, kernel: 3}
+    - batch_norm
+    - activation: relu
+    - block: {use: same, filters: 64}
+    - block: {use: same, filters: 64}
+    - block: {use: smaller, filters: 128}
+    - block: {use: same, filters: 128}
+    - block: {use: smaller, filters: 256}
+    - block: {use: same, filters: 256}
+    - block: {use: smaller, filters: 512}
+    - block: {use: same, filters: 512}
+    - global_average_pool
+    - dense: {output: {classes: 10}}
+  layer_defaults:
+    conv2d: {bias: false}
+  blocks:
+    convolutions:
+      - conv2d: {output: {filters: $filters}, kernel: 3, stride: $stride, padding: 1}
+      - batch_norm
+      - activation: relu
+      - conv2d: {output: {filters: $filters}, kernel: 3}
+      - batch_norm
+    same:
+      - residual: {layers: [block: {use: convolutions, filters: $filters, stride: 1}]}
+      - activation: relu
+    smaller:
+      - residual:
+          layers: [block: {use: convolutions, filters: $filters, stride: 2}]
+          shortcut: [conv2d: {output: {filters: $filters}, kernel: 1, stride: 2}, batch_norm: {}]
+      - activation: relu
+"""
+
+CONV9 = """
+    - conv2d: {output: {filters_1: 16}, kernel: 9, activation: relu}
+    - conv2d: {output: {filters_2: 16}, kernel: 9, activation: relu}
+    - mean: {over: filters_2}
+    - dense: {output: {hidden: 128}, over: [rows, cols], activation: relu}
+    - dense: {output: {classes: 10}}
+"""
+
+NETWORKS = {"cnn": (CNN, (28, 28)), "resnet18": (RESNET18, (32, 32, 3)), "conv9": (CONV9, (28, 28))}
+
+
+def write_configuration(network, work):
+    """The data and the YAML of mtf-train, which has no last step; returns its path."""
+    layers, shape = NETWORKS[network]
+    random = np.random.default_rng(1)
+    np.save(f"{work}/{network}_images.npy", random.integers(0, 256, (EXAMPLES, *shape), np.uint8))
+    np.save(f"{work}/{network}_labels.npy", random.integers(0, 10, EXAMPLES, np.int64))
+    path = f"{work}/{network}.yaml"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"""
+data: {{train: {{type: npy, arrays: {{image: {work}/{network}_images.npy, labels: {work}/{network}_labels.npy}}}}}}
+model:
+  type: classifier
+  layers:{layers}
+train: {{batch_size: {BATCH}, steps: 100000000, log_every: 1}}
+checkpoint: {{every: 0}}
+optimizer: adam
+learning_rate: 0.001
+""")
+    return path
+
+
+def torch_network(network):
+    import torch.nn.functional as F
+    from torch import nn
+
+    class Residual(nn.Module):
+        def __init__(self, inputs, outputs, stride):
+            super().__init__()
+            self.layers = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(),
+                nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), nn.BatchNorm2d(outputs),
+            )  # fmt: skip
+            self.shortcut = nn.Identity()
+            if stride != 1 or inputs != outputs:
+                self.shortcut = nn.Sequential(
+                    nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
+                )
+
+        def forward(self, x):
+            return F.relu(self.layers(x) + self.shortcut(x))
+
+    if network == "cnn":
+        return nn.Sequential(
+            nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Flatten(), nn.Linear(7 * 7 * 64, 128), nn.ReLU(), nn.Linear(128, 10),
+        )  # fmt: skip
+    layers, inputs = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()], 64
+    for outputs, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
+        layers += [Residual(inputs, outputs, stride), Residual(outputs, outputs, 1)]
+        inputs = outputs
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
+
+
+def train_by_torch(network, memory_format, threads, work):
+    """Trains until it is killed; writes a line for each step, and first one with the number of weights."""
+    import torch
+    import torch.nn.functional as F
+
+    torch.manual_seed(1)
+    torch.set_num_threads(threads)
+    memory_format = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}[memory_format]
+    images = torch.from_numpy(np.load(f"{work}/{network}_images.npy")[:BATCH]).float() / 255
+    images = images.unsqueeze(1) if images.dim() == 3 else images.permute(0, 3, 1, 2)
+    images = images.contiguous(memory_format=memory_format)
+    labels = torch.from_numpy(np.load(f"{work}/{network}_labels.npy")[:BATCH])
+    model = torch_network(network).to(memory_format=memory_format)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+    print(json.dumps({"weights": sum(p.numel() for p in model.parameters())}), flush=True)
+    step = 0
+    while True:
+        optimizer.zero_grad(set_to_none=True)
+        loss = F.cross_entropy(model(images), labels)
+        loss.backward()
+        optimizer.step()
+        step += 1
+        print(json.dumps({"step": step, "time": time.monotonic(), "loss": loss.item()}), flush=True)
+
+
+class Program:
+    """A program that trains and writes a line of JSON to a file after each step; stopped but for its turns."""
+
+    def __init__(self, name, command, lines, log, environment=None):
+        self.name, self.lines, self.log = name, lines, log
+        self.position = 0
+        self.wall, self.cpu = [], []  # milliseconds of each step, and of a step as the mean of each turn
+        self.first_loss = None
+        self.weights = None
+        with open(log, "w", encoding="utf-8") as file:
+            self.process = subprocess.Popen(
+                command, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                env={**os.environ, **(environment or {})},
+            )  # fmt: skip
+        try:
+            done, limit = 0, time.monotonic() + START_LIMIT
+            while done < WARM_UP:
+                steps = self.wait(limit)
+                if self.first_loss is None:
+                    self.first_loss = steps[0]["loss"]
+                done += len(steps)
+            self.process.send_signal(signal.SIGSTOP)
+        except BaseException:
+            self.end()
+            raise
+
+    def new_steps(self):
+        """The lines of steps that the file has got since the last call."""
+        if not os.path.exists(self.lines) or os.path.getsize(self.lines) == self.position:
+            return []
+        with open(self.lines, "rb") as file:
+            file.seek(self.position)
+            whole = file.read().rpartition(b"\n")[0]
+        self.position += len(whole) + (len(whole) > 0)
+        lines = [json.loads(line) for line in whole.splitlines()]
+        for line in lines:
+            self.weights = line.get("weights", self.weights)
+        return [line for line in lines if "step" in line]
+
+    def wait(self, limit):
+        """Returns the next steps."""
+        while not (steps := self.new_steps()):
+            if self.process.poll() is not None or time.monotonic() > limit:
+                with open(self.log, encoding="utf-8") as file:
+                    raise SystemExit(f"{self.name} did not come to its next step:\n{file.read()[-2000:]}")
+            time.sleep(POLL)
+        return steps
+
+    def cpu_seconds(self):
+        """Of all threads; the clock of a process, see clock_getcpuclockid(3)."""
+        return time.clock_gettime(~self.process.pid << 3 | 2)
+
+    def take_turn(self, seconds):
+        """The first step of a turn began in the one before, and does not count."""
+        self.new_steps()
+        self.process.send_signal(signal.SIGCONT)
+        last = self.wait(time.monotonic() + START_LIMIT)[-1]
+        begin, cpu, steps = time.monotonic(), self.cpu_seconds(), 0
+        while steps < FEWEST_STEPS or time.monotonic() < begin + seconds:
+            for line in self.wait(time.monotonic() + START_LIMIT):
+                self.wall.append(1000 * (line["time"] - last["time"]))
+                last = line
+                steps += 1
+        self.cpu.append(1000 * (self.cpu_seconds() - cpu) / steps)
+        self.process.send_signal(signal.SIGSTOP)
+
+    def peak_memory(self):
+        with open(f"/proc/{self.process.pid}/status", encoding="utf-8") as file:
+            return 1024 * int(re.search(r"VmHWM:\s+(\d+) kB", file.read())[1])
+
+    def figures(self):
+        return {
+            "name": self.name,
+            "steps": len(self.wall),
+            "wall_ms": statistics.median(self.wall),
+            "wall_ms_best": min(self.wall),
+            "cpu_ms": statistics.median(self.cpu),
+            "cpu_ms_best": min(self.cpu),
+            "memory_bytes": self.peak_memory(),
+            "first_loss": self.first_loss,
+            "turns_cpu_ms": self.cpu,
+        }
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def start_ours(network, options, work, name="mtf-train", arguments=()):
+    run = f"{work}/{network}_{name.replace(' ', '_')}"
+    command = [
+        options.mtf_train, write_configuration(network, work), f"run.model_dir={run}", f"run.threads={options.threads}",
+        *arguments,
+    ]  # fmt: skip
+    program = Program(name, command, f"{run}/metrics.jsonl", f"{run}.log")
+    with open(program.log, encoding="utf-8") as file:
+        program.weights = int(re.search(r"([\d,]+) parameters", file.read())[1].replace(",", ""))
+    return program
+
+
+def start_torch(network, memory_format, options, work):
+    log = f"{work}/{network}_{memory_format}.log"
+    command = [
+        sys.executable, os.path.abspath(__file__), "--train-by-torch", network, memory_format, str(options.threads), work,
+    ]  # fmt: skip
+    environment = {"OMP_NUM_THREADS": str(options.threads), "OMP_WAIT_POLICY": "PASSIVE"}
+    return Program(f"PyTorch {memory_format}", command, log, log, environment)
+
+
+def compare(network, options, work):
+    """The programs' figures, those of mtf-train (with one position) first."""
+    starts = [lambda: start_ours(network, options, work)]
+    if options.positions:
+        split = ("mesh=b1:2;b2:4", "layout=rows:b1;cols:b2")
+        starts.append(lambda: start_ours(network, options, work, "2 x 4 positions", split))
+    else:
+        for memory_format in ("contiguous", "channels_last"):
+            starts.append(lambda memory_format=memory_format: start_torch(network, memory_format, options, work))
+    programs = []
+    try:
+        for start in starts:
+            programs.append(start())
+        if len({program.weights for program in programs}) != 1:
+            raise SystemExit(f"{network}: numbers of weights differ: {[program.weights for program in programs]}")
+        for _ in range(options.rounds):
+            for program in programs:
+                program.take_turn(options.seconds)
+        return [program.figures() for program in programs]
+    finally:
+        for program in programs:
+            program.end()
+
+
+def ratios(figures, positions):
+    """Wall and CPU time of PyTorch's better format over ours; of one position over eight."""
+    ours, others = figures[0], figures[1:]
+    if positions:
+        return {name: ours[name] / others[0][name] for name in ("wall_ms", "cpu_ms")}
+    best = min(others, key=lambda other: other["cpu_ms"])
+    return {name: best[name] / ours[name] for name in ("wall_ms", "cpu_ms")}
+
+
+def print_rows(network, figures, ratio, positions):
+    for f in figures:
+        cells = [network, f["name"], f"{f['wall_ms']:.2f}", f"{f['wall_ms_best']:.2f}", f"{f['cpu_ms']:.2f}"]
+        cells += [f"{f['cpu_ms_best']:.2f}", f"{f['memory_bytes'] / 1e6:,.0f} MB"]
+        print(f"| {' | '.join(cells)} |")
+    what = "one position / 2 x 4" if positions else "PyTorch / mtf-train"
+    print(f"| {network} | **{what}** | **{ratio['wall_ms']:.2f}** | | **{ratio['cpu_ms']:.2f}** | | |", flush=True)
+
+
+def read_options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("mtf_train", nargs="?", default="build/bin/mtf-train")
+    parser.add_argument("--networks", help="names separated by commas; default: cnn,resnet18, or resnet18,conv9")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=4, help="of a turn")
+    parser.add_argument("--positions", action="store_true", help="compare 2 x 4 positions with one")
+    parser.add_argument("--at-least", type=float, default=0, help="the least ratio of CPU times")
+    parser.add_argument("--json", help="a file for all figures")
+    options = parser.parse_args()
+    all_of_them = ("resnet18", "conv9") if options.positions else ("cnn", "resnet18")
+    options.networks = options.networks.split(",") if options.networks else all_of_them
+    for network in options.networks:
+        if network not in all_of_them:
+            parser.error(f"{network} is not one of {', '.join(all_of_them)}")
+    options.mtf_train = os.path.abspath(options.mtf_train)
+    return options
+
+
+def main():
+    if sys.argv[1:2] == ["--train-by-torch"]:
+        network, memory_format, threads, work = sys.argv[2:]
+        return train_by_torch(network, memory_format, int(threads), work)
+    options = read_options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the programs that are stopped end too
+    results = {}
+    print(f"batches of {BATCH}, threads: {options.threads}, {options.rounds} rounds of {options.seconds:g} s", flush=True)
+    print("| network | program | wall ms, median | best | CPU ms, median | best | peak memory |")
+    print("|---|---|---|---|---|---|---|", flush=True)
+    with tempfile.TemporaryDirectory() as work:
+        for network in options.networks:
+            figures = compare(network, options, work)
+            ratio = ratios(figures, options.positions)
+            print_rows(network, figures, ratio, options.positions)
+            results[network] = {"ratios": ratio, "programs": figures}
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            settings = {"threads": options.threads, "rounds": options.rounds, "seconds": options.seconds, "batch": BATCH}
+            json.dump({**settings, "networks": results}, file, indent=1)
+    sys.exit(any(result["ratios"]["cpu_ms"] < options.at_least for result in results.values()))
+
+
+if __name__ == "__main__":
+    main()
