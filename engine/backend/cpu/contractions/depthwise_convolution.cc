@@ -232,7 +232,7 @@ class DepthwiseConvolutionKernel final : public Kernel {
   std::vector<TermLine> lines_;
   int64_t images_ = 1, blocks_ = 1, channels_ = 1;
   int64_t grid_ = 1, terms_ = 0;  ///< entries of a block of the result; indices of its dimensions in all
-  int64_t products_ = 1;          ///< of an image (and of a place of the filter) and a channel, with those of padding
+  int64_t products_ = 1;  ///< of an image (and of a place of the filter) and a channel, with those of padding
   int64_t rows_ = 1, rows_at_once_ = 1;
 };
 
