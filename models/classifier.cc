@@ -6,7 +6,9 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/softmax.h"
 #include "engine/ops/top_k.h"
+#include "engine/ops/transpose.h"
 #include "engine/ops/unary.h"
 #include "models/loss.h"
 #include "models/model.h"
@@ -43,7 +45,9 @@ class Classifier final : public Model {
   std::vector<std::string> optional_features() const override {
     return {options_.labels.text + kOther, options_.labels.text + kWeight};
   }
-  std::vector<std::string> metrics() const override { return {"loss", "accuracy"}; }
+  std::vector<std::string> metrics() const override {
+    return {"loss", "accuracy", std::string(kTop5Accuracy), "precision", "recall", "f1", "confusion_matrix"};
+  }
   ModelOutput build(Context& context, const Features& features) const override;
 
  private:
@@ -51,6 +55,8 @@ class Classifier final : public Model {
   static constexpr const char *kOther = "_other", *kWeight = "_weight";
 
   Dimension classes(const Context& context, const LayerTensor& logits, const Tensor& labels) const;
+  /// Adds what only evaluation asks for.
+  static void add_evaluation(const Context& context, const Tensor& labels, ModelOutput& output);
 
   ClassifierOptions options_;
   Sequential layers_;
@@ -113,11 +119,25 @@ ModelOutput Classifier::build(Context& context, const Features& features) const 
   }
   output.metrics["loss"] = {losses};
   output.loss = reduce_mean(losses, Shape{});
-  if (!context.training()) {
-    const Tensor hit = equal(argmax(output.logits, output.classes->name), labels);
-    output.metrics["accuracy"] = {mean_of_examples(context, cast(hit, DType::kFloat32))};
-  }
+  if (!context.training()) add_evaluation(context, labels, output);
   return output;
+}
+
+void Classifier::add_evaluation(const Context& context, const Tensor& labels, ModelOutput& output) {
+  const auto share = [&](const Tensor& hit) { return mean_of_examples(context, cast(hit, DType::kFloat32)); };
+  const std::string& classes = output.classes->name;
+  const Tensor prediction = argmax(output.logits, classes);
+  output.metrics["accuracy"] = {share(equal(prediction, labels))};
+  if (output.classes->size > kTop) {
+    const Dimension rank{"_rank", kTop};
+    const Tensor best = top_k(output.logits, classes, rank).indices;
+    output.metrics[std::string(kTop5Accuracy)] = {
+        share(reduce_any(equal(best, labels), rank)), {}, MetricTotal::kMean, true};
+  }
+  const Tensor probabilities = softmax(output.logits, classes);
+  output.classification =
+      Classification{labels, transpose(prediction, labels.shape()),
+                     transpose(reduce_max(probabilities, *output.classes), labels.shape())};
 }
 
 std::unique_ptr<Model> ClassifierOptions::make(Diagnostics& diagnostics) const {

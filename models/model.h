@@ -40,6 +40,14 @@ struct Metric {
   Tensor value;        ///< [batch], float32
   Tensor weight = {};  ///< [batch], float32: what was counted, such as tokens; null: each example is one
   MetricTotal total = MetricTotal::kMean;
+  bool on_request = false;  ///< expensive: computed only where a data set asks for it
+};
+
+/// The predictions of a classifier, for what is counted outside of the program. All have the shape of the labels.
+struct Classification {
+  Tensor label;        ///< [batch, ...], int32
+  Tensor prediction;   ///< int32: the class with the largest logit; of equal ones the first
+  Tensor probability;  ///< float32: the softmax of the logits at the prediction
 };
 
 struct ModelOutput {
@@ -50,6 +58,8 @@ struct ModelOutput {
   std::map<std::string, Metric> metrics;
   std::optional<Dimension> classes;  ///< labels are 0 .. size-1
   Tensor tokens = {};                ///< [batch], float32: predicted tokens that count; null: not of texts
+  /// Of classifiers, in evaluation.
+  std::optional<Classification> classification = {};
 };
 
 class TextDecoder;
@@ -90,9 +100,18 @@ std::unique_ptr<Model> make_model(const config::Node& section, Diagnostics& diag
 
 /// Whether a metric (a name of Model::metrics()) grows as the model gets better; losses and errors do not.
 bool greater_is_better(std::string_view metric);
-/// Whether it is measured where no metrics are named: the others say the same in other words, or tell of the
-/// data alone (`mean_label`).
+/// Whether it is measured where no metrics are named: the others say the same in other words, tell of the
+/// data alone (`mean_label`), or are of interest to some.
 bool measured_by_default(std::string_view metric);
+/// Whether it is counted from the classes of all examples (Classification): precision, recall, f1 and
+/// confusion_matrix.
+bool is_class_metric(std::string_view metric);
+/// Whether it is a number; confusion_matrix only asks for files.
+bool is_number(std::string_view metric);
+/// The share of the examples whose label is among the kTop largest logits; of equal ones the first count. Only for
+/// models of more classes.
+inline constexpr std::string_view kTop5Accuracy = "top_5_accuracy";
+inline constexpr int64_t kTop = 5;
 /// Whether it is a whole number.
 bool is_count(std::string_view metric);
 /// The metric of this mean: its exponential for `perplexity`, else the mean itself.

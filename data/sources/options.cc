@@ -113,9 +113,11 @@ void check_texts(const DataOptions& options, const config::Report& report) {
 }  // namespace
 
 void describe(config::Visitor& visit, EvaluationKeys& keys, const SourceOptions& source) {
-  visit("metrics", keys.metrics,
-        "what is measured; none: all metrics of the model that need no decoding, but neg_log_perplexity, "
-        "mean_label, num_eval_tokens and max_targets_length");
+  visit(
+      "metrics", keys.metrics,
+      "what is measured; none: all metrics of the model that need no decoding, but top_5_accuracy, "
+      "precision, "
+      "recall, f1, confusion_matrix, neg_log_perplexity, mean_label, num_eval_tokens and max_targets_length");
   visit("limit", keys.limit, "only the first so many examples", config::positive);
   if (dynamic_cast<const TextSourceOptions*>(&source))
     visit("references", keys.references,

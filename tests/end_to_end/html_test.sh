@@ -161,7 +161,7 @@ expect_exit 0 "${mnist[@]}" train.steps=20 train.log_every=1 evaluate.every=5 ru
 expect_exit 0 "${mnist[@]}" train.steps=12 train.log_every=1 evaluate.every=5 run.model_dir=runs/adam optimizer=adam \
   learning_rate=0.001 mesh=all:4 layout=batch:all
 printf '{"step":13,"epoch":1.3,"lo' >> runs/adam/metrics.jsonl
-mkdir runs/one/samples
+mkdir -p runs/one/samples
 cat > runs/one/samples/test.jsonl << END
 {"dataset":"test","step":20,"example":3,"label":"boot","prediction":"bag","probability":0.75,"image":"data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="}
 {"dataset":"test","step":20,"example":4,"input":"<script>alert(2)</script>","target":"a & b","prediction":"a b"}

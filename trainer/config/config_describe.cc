@@ -125,6 +125,15 @@ void describe(config::Visitor& visit, EvaluateOptions& options) {
       "how texts are written for bleu, chrf, chrf++ and ter; what is not given is as in `infer`, but for the "
       "method, greedy",
       free_on_resume);
+  visit("misclassified", options.misclassified,
+        "so many images that a classifier is wrong about, those with the largest probability first, each "
+        "evaluation of a data set puts into `samples/misclassified-DATASET.jsonl`",
+        non_negative, free_on_resume);
+  visit("output", options.output,
+        "directory to which run.mode=evaluate writes the files of classes and misclassified images that an "
+        "evaluation within a run writes into the run's; with several checkpoints {step} in its name; none: "
+        "no files",
+        free_on_resume);
   visit("checkpoint", options.checkpoint,
         "which run.mode=evaluate takes: latest, best, a step, a path, all, a list of steps and paths, or "
         "{average: N}",

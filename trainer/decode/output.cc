@@ -48,14 +48,18 @@ void check_output_names(const std::string& output, size_t checkpoints, const Mar
   throw Error(ErrorKind::kConfig, mark,
               fmt::format("{} checkpoints would write into one output, {}", checkpoints,
                           output == "-" ? "standard output" : output),
-              "a file with {step} in its name, such as `out.{step}.txt`");
+              "a name with {step} in it, such as `out.{step}.txt`");
+}
+
+std::string name_at_step(std::string name, int64_t step) {
+  if (const size_t at = name.find(kStep); at != std::string::npos)
+    name.replace(at, kStep.size(), fmt::format("{}", step));
+  return name;
 }
 
 TextOutput::TextOutput(const std::string& path, int64_t step, std::function<void()> waits)
-    : path_(path), waits_(std::move(waits)), descriptor_(STDOUT_FILENO) {
+    : path_(name_at_step(path, step)), waits_(std::move(waits)), descriptor_(STDOUT_FILENO) {
   if (path == "-") return;
-  if (const size_t at = path_.find(kStep); at != std::string::npos)
-    path_.replace(at, kStep.size(), fmt::format("{}", step));
   std::error_code ignored;
   if (fs::is_directory(path_, ignored))
     throw Error(ErrorKind::kSystem, fmt::format("cannot write {}: it is a directory", path_), "a file");

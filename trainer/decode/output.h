@@ -20,6 +20,9 @@ namespace mtf {
 /// Throws Error (kConfig) if there are several checkpoints and the output's name does not contain {step}.
 void check_output_names(const std::string& output, size_t checkpoints, const Mark& mark);
 
+/// Returns `name` with {step} replaced by `step`.
+std::string name_at_step(std::string name, int64_t step);
+
 class TextOutput {
  public:
   /// The path "-" is standard output; {step} is replaced by `step`. An existing file of this name is replaced

@@ -9,6 +9,8 @@
 #include "trainer/checkpoint/restore.h"
 #include "trainer/decode/chosen_weights.h"
 #include "trainer/decode/decoding_memory.h"
+#include "trainer/decode/output.h"
+#include "trainer/evaluation/evaluation_files.h"
 #include "trainer/memory/memory_check.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/report/progress.h"
@@ -18,6 +20,15 @@
 
 namespace mtf {
 namespace {
+
+/// True for metrics whose numbers the program computes; others are counted or decoded from what it predicts.
+bool is_computed(const std::string& metric) { return !is_class_metric(metric) && !is_text_metric(metric); }
+
+/// Returns a metric of classes, macro-averaged.
+double class_metric(const std::string& name, const ClassScores& mean) {
+  if (name == "precision") return mean.precision;
+  return name == "recall" ? mean.recall : mean.f1;
+}
 
 bool asks_for_texts(const EvaluationSet& set) { return !set.texts.inputs.empty(); }
 
@@ -64,7 +75,8 @@ class RunningMetric {
 
 Evaluator::Evaluator(const Session& session, std::vector<EvaluationSet> sets, Program program,
                      VariableStore& variables)
-    : sets_(std::move(sets)),
+    : session_(session),
+      sets_(std::move(sets)),
       batch_size_(evaluate_batch_size(session.config, session.layouts)),
       part_(part_of(program, hosting_of(session.config))),
       executor_(std::move(program), *session.backend, variables, executor_options(session)) {
@@ -82,6 +94,16 @@ std::optional<std::vector<Evaluation>> Evaluator::run(int64_t step, const std::f
   return results;
 }
 
+/// Nothing where neither metrics of classes nor misclassified images are asked for, or the model is no classifier.
+std::optional<Predictions> Evaluator::predictions_of(const EvaluationSet& set) const {
+  if (executor_.program().output(kPredictions) == kNoValue) return std::nullopt;
+  PredictionOptions options{.counts_classes = std::ranges::any_of(set.metrics, is_class_metric),
+                            .dataset = set.name};
+  if (shows_misclassified(session_)) options.mistakes = session_.config.evaluate.misclassified;
+  if (!options.counts_classes && options.mistakes == 0) return std::nullopt;
+  return Predictions(executor_, std::move(options));
+}
+
 std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t step,
                                               const std::function<bool()>& stop) {
   const auto start = std::chrono::steady_clock::now();
@@ -89,7 +111,10 @@ std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t 
                            part_);
   Prefetcher batches(stream);
   std::vector<RunningMetric> metrics;
-  for (const std::string& name : set.metrics_of(false)) metrics.emplace_back(name);
+  for (const std::string& name : set.metrics) {
+    if (is_computed(name)) metrics.emplace_back(name);
+  }
+  std::optional<Predictions> predictions = predictions_of(set);
   const bool counts_tokens = executor_.program().output("tokens") != kNoValue;
   double examples = 0, tokens = 0;
   while (const Batch* batch = batches.next()) {
@@ -98,12 +123,29 @@ std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t 
     executor_.feed(std::string(kWeightsInput), batch->weights.data(), batch->first);
     executor_.run(static_cast<uint64_t>(step));
     for (RunningMetric& metric : metrics) metric.add(executor_);
+    if (predictions) {
+      const int64_t first = batch->index * batch_size_, left = batches.stream().examples() - first;
+      predictions->add(executor_, first, std::min(batch_size_, left));
+    }
     examples += executor_.scalar("examples");
     if (counts_tokens) tokens += executor_.scalar("tokens");
   }
   Evaluation result{set.name, {}, static_cast<int64_t>(examples), std::nullopt, 0};
   if (counts_tokens) result.tokens = static_cast<int64_t>(tokens);
   for (const RunningMetric& metric : metrics) result.metrics.push_back(metric.result());
+  if (predictions) {
+    result.class_names = set.source->class_names();
+    result.matrix = predictions->matrix();
+    if (result.matrix) {
+      const ClassScores mean = result.matrix->mean();
+      for (const std::string& name : set.metrics) {
+        if (is_class_metric(name) && is_number(name))
+          result.metrics.emplace_back(name, class_metric(name, mean));
+      }
+    }
+    if (predictions->keeps_mistakes() && session_.processes->is_first())
+      result.misclassified = read_misclassified(session_, set, predictions->mistakes());
+  }
   if (asks_for_texts(set)) {
     auto of_texts = text_metrics_->evaluate(set.texts, set.metrics_of(true), stop);
     if (!of_texts) return std::nullopt;
@@ -138,6 +180,8 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
   check_memory(session, {&program}, false, sets, evaluation_decoding(session, sets));
   const std::vector<ChosenWeights> chosen =
       choose_weights(config, config.evaluate.checkpoint, "evaluate.checkpoint");
+  if (!config.evaluate.output.empty())
+    check_output_names(config.evaluate.output, chosen.size(), config.mark("evaluate.output"));
   std::vector<std::pair<std::string, std::string>> fields{{"weights", descriptions(together(chosen, {}))}};
   for (const EvaluationSet& set : sets)
     fields.emplace_back("examples of evaluate.datasets." + set.name, fmt::to_string(set.source->examples()));
@@ -153,6 +197,8 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
     for (const Evaluation& result : *results) {
       fmt::print(stderr, "{}:{}\n", title, evaluation_line(result));
       fmt::print("{}\n", json_line(evaluation_numbers(weights.step, result), {{"dataset", result.dataset}}));
+      if (!config.evaluate.output.empty())
+        write_evaluation_files(name_at_step(config.evaluate.output, weights.step), weights.step, result);
     }
   }
 }

@@ -15,6 +15,8 @@
 #include "data/loader.h"
 #include "engine/runtime/executor.h"
 #include "trainer/decode/text_metrics.h"
+#include "trainer/evaluation/confusion_matrix.h"
+#include "trainer/evaluation/misclassified.h"
 #include "trainer/report/metrics.h"
 #include "trainer/session/evaluation_sets.h"
 #include "trainer/session/session.h"
@@ -29,12 +31,17 @@ struct Evaluation {
   /// Number of predicted tokens with weight; nullopt if the model reads no texts.
   std::optional<int64_t> tokens;
   double seconds = 0;
-  std::vector<DecodedSample> samples = {};  ///< if metrics of decoded texts were asked for
+  std::vector<DecodedSample> samples = {};     ///< if metrics of decoded texts were asked for
+  std::optional<ConfusionMatrix> matrix = {};  ///< if metrics of classes were asked for
+  /// Of a classifier of images, in process 0: those with the largest probability first.
+  std::optional<std::vector<MisclassifiedImage>> misclassified = {};
+  std::vector<std::string> class_names = {};  ///< empty: classes have numbers only
 };
 
 class Evaluator {
  public:
-  /// `program` is compiled from build_evaluation() and shares `variables` with the training step.
+  /// `program` is compiled from build_evaluation() and shares `variables` with the training step. Keeps a reference to
+  /// `session`.
   Evaluator(const Session& session, std::vector<EvaluationSet> sets, Program program,
             VariableStore& variables);
 
@@ -45,7 +52,9 @@ class Evaluator {
  private:
   std::optional<Evaluation> evaluate(const EvaluationSet& set, int64_t step,
                                      const std::function<bool()>& stop);
+  std::optional<Predictions> predictions_of(const EvaluationSet& set) const;
 
+  const Session& session_;
   std::vector<EvaluationSet> sets_;
   int64_t batch_size_;
   BatchPart part_;
@@ -58,7 +67,7 @@ Metrics evaluation_numbers(int64_t step, const Evaluation& evaluation);
 
 /// Runs run.mode=evaluate: measures the data sets of evaluate.datasets with each checkpoint that
 /// evaluate.checkpoint selects. For each data set a JSON line is printed to standard output and a readable
-/// one to standard error; no files are written.
+/// one to standard error. Files are written only into evaluate.output (evaluation_files.h).
 void evaluate(Session& session, Diagnostics& diagnostics);
 
 /// Returns "  test  loss 0.3123  accuracy 0.8891  (10,000 examples in 0.4 s)".

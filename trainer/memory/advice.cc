@@ -8,6 +8,7 @@
 #include <set>
 
 #include "trainer/optimizer/averages.h"
+#include "trainer/session/evaluation_sets.h"
 
 namespace mtf {
 namespace {
@@ -115,7 +116,7 @@ class Search {
     const std::vector<Feature>& features = session_.train_data->features();
     if (is_evaluation(program))
       return build_evaluation(*session_.model, features, change.evaluate_batch,
-                              {precision_of(config_), averaged_weights(config_)});
+                              evaluation_graph_options(session_));
     return build_train_step(*session_.model, features, change.step).graph;
   }
 

@@ -7,6 +7,7 @@
 #include "data/sources/held_out.h"
 #include "engine/base/nearest.h"
 #include "models/text_decoder.h"
+#include "trainer/session/example_images.h"
 
 namespace mtf {
 namespace {
@@ -118,6 +119,27 @@ std::vector<EvaluationSet> declared_evaluation_sets(const Session& session, Diag
     sets.push_back(std::move(set));
   }
   return sets;
+}
+
+bool shows_misclassified(const Session& session) {
+  const Config& config = session.config;
+  const bool keeps_files = config.run.mode != RunMode::kEvaluate || !config.evaluate.output.empty();
+  return keeps_files && config.evaluate.misclassified > 0 && !config.evaluate.datasets.empty() &&
+         image_feature(config, session.train_data->features());
+}
+
+EvaluationGraphOptions evaluation_graph_options(const Session& session) {
+  const Config& config = session.config;
+  EvaluationGraphOptions options{precision_of(config), averaged_weights(config)};
+  options.keep_predictions = shows_misclassified(session);
+  Diagnostics reported;  // what is wrong with the metrics is reported where the sets are opened
+  for (const EvaluationSet& set : declared_evaluation_sets(session, reported)) {
+    for (const std::string& metric : set.metrics_of(false)) {
+      options.requested.emplace(metric, config.mark("evaluate.datasets." + set.name + ".metrics"));
+      if (is_class_metric(metric)) options.keep_predictions = true;
+    }
+  }
+  return options;
 }
 
 std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnostics& diagnostics) {

@@ -39,4 +39,11 @@ std::vector<EvaluationSet> declared_evaluation_sets(const Session& session, Diag
 /// of the first data set.
 std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnostics& diagnostics);
 
+/// True if evaluations of this session show wrongly classified images (evaluate.misclassified), as far as the data have
+/// images. Evaluations within a run do, and run.mode=evaluate with evaluate.output.
+bool shows_misclassified(const Session& session);
+
+/// Returns what the evaluation of the session's data sets computes. The session must have train_data.
+EvaluationGraphOptions evaluation_graph_options(const Session& session);
+
 }  // namespace mtf

@@ -15,6 +15,7 @@
 #include "models/model.h"
 #include "trainer/config/devices.h"
 #include "trainer/report/progress.h"
+#include "trainer/session/evaluation_sets.h"
 #include "trainer/session/model_dir.h"
 
 namespace mtf {
@@ -342,7 +343,7 @@ std::unique_ptr<Graph> build_evaluation(const Session& session, Diagnostics& dia
   collect_errors(
       [&] {
         graph = build_evaluation(*session.model, session.train_data->features(), batch_size,
-                                 {precision_of(session.config), averaged_weights(session.config)});
+                                 evaluation_graph_options(session));
         // Problems of the layout also occur in the training step, and are reported only once.
         if (diagnostics.has_errors()) return;
         Diagnostics of_evaluation;

@@ -246,6 +246,14 @@ void update_statistics(Graph& graph, const std::vector<LayerTerm>& terms, const 
   }
 }
 
+void check_requested(const ModelOutput& output, const std::map<std::string, Mark>& requested) {
+  const auto top_5 = requested.find(std::string(kTop5Accuracy));
+  if (top_5 == requested.end() || output.metrics.contains(top_5->first)) return;
+  throw Error(ErrorKind::kConfig, top_5->second,
+              fmt::format("`{}` is 1 for any model of {} classes", top_5->first, output.classes->size),
+              fmt::format("it tells something of models with more than {} classes", kTop));
+}
+
 std::vector<std::string> statistics_of(const Graph& graph) {
   std::vector<std::string> names;
   for (const auto& variable : graph.variables()) {
@@ -346,6 +354,7 @@ std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Fe
   context.set_averaged(options.averaged);
   context.set_vocabularies(vocabulary_sizes(features));
   const ModelOutput output = model.build(context, inputs);
+  check_requested(output, options.requested);
   const Tensor weights = graph->input(std::string(kWeightsInput), {batch});
   const Tensor zeros = graph->constant(0, DType::kFloat32, {batch});
   // Selected, not only multiplied, since the values of padding rows may not be finite.
@@ -355,6 +364,7 @@ std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Fe
   const auto sum = [&](const Tensor& x) { return reduce_sum(counted(x), Shape{}); };
   const Tensor examples = reduce_sum(weights, Shape{});
   for (const auto& [name, metric] : output.metrics) {
+    if (metric.on_request && !options.requested.contains(name)) continue;
     if (metric.total == MetricTotal::kMaximum) {
       graph->set_output("maximum/" + name, reduce_max(counted(metric.value), Shape{}));
       continue;
@@ -364,6 +374,12 @@ std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Fe
       graph->set_output("weight/" + name, metric.weight ? sum(metric.weight) : examples);
   }
   graph->set_output("examples", examples);
+  if (options.keep_predictions && output.classification) {
+    graph->set_output(kLabels, output.classification->label);
+    graph->set_output(kPredictions, output.classification->prediction);
+    graph->set_output(kProbabilities, output.classification->probability);
+    graph->set_output(kClasses, graph->constant(static_cast<double>(output.classes->size), DType::kInt32));
+  }
   if (output.tokens) graph->set_output("tokens", sum(output.tokens));
   return graph;
 }

@@ -4,7 +4,8 @@
 //   // inputs: each feature of the model, step.scalars; outputs: loss, grad_norm, finite, tokens (for texts),
 //   // loss/NAME and report/NAME (what layers add)
 //   std::unique_ptr<Graph> evaluation = build_evaluation(*model, source->features(), 200, {precision});
-//   // inputs: features, evaluation/weights [batch]; outputs: sum/METRIC, weight/METRIC, examples, tokens
+//   // inputs: features, evaluation/weights [batch]; outputs: sum/METRIC, weight/METRIC, examples, tokens, and of
+//   // classifiers that are asked for their predictions kLabels, kPredictions, kProbabilities [batch, ...], kClasses []
 #pragma once
 
 #include <cstdint>
@@ -77,14 +78,23 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
 struct EvaluationGraphOptions {
   Precision precision;
   WeightFilter averaged = {};  ///< weights that are replaced by their running means
+  /// Metrics that data sets ask for, with their places in the configuration; those with Metric::on_request are
+  /// computed only if they are among these.
+  std::map<std::string, Mark> requested = {};
+  /// Adds the predictions of a classifier as outputs.
+  bool keep_predictions = false;
 };
+
+/// The evaluation's outputs of Classification, and the number of classes.
+inline constexpr const char *kLabels = "example/label", *kPredictions = "example/prediction",
+                            *kProbabilities = "example/probability", *kClasses = "classes";
 
 /// Returns the weights whose running means (train.ema_decay) evaluations within a training run use. Null:
 /// none, since there are no running means or the mode restores its own checkpoint.
 WeightFilter averaged_weights(const Config& config);
 
 /// Builds the evaluation of a batch: sums over the examples of each metric's value and weight, multiplied by
-/// the weight of the example.
+/// the weight of the example. Throws Error (kConfig) when the model cannot measure what is requested.
 std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Feature>& features,
                                         int64_t batch_size, const EvaluationGraphOptions& options);
 

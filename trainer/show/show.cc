@@ -9,6 +9,7 @@
 #include "data/images/encode.h"
 #include "data/loader.h"
 #include "engine/base/file.h"
+#include "trainer/session/example_images.h"
 #include "trainer/show/contact_sheet.h"
 #include "trainer/steps/step_runner.h"
 
@@ -19,17 +20,14 @@ namespace {
 struct ShownRows {
   std::vector<std::vector<float>> images;
   std::vector<std::vector<std::string>> lines;
-  float least = 0, most = 1;  ///< the numbers that are black and white
+  BrightnessRange range;
 };
 
 /// The feature that is drawn. Throws Error (kConfig) where it is no image.
-size_t image_feature(const Session& session) {
+size_t shown_feature(const Session& session) {
   const Config& config = session.config;
   const std::vector<Feature>& features = session.train_data->features();
-  const auto found = std::ranges::find(features, config.data.image.text, &Feature::name);
-  const std::optional<ImageShape> shape = found == features.end() ? std::nullopt : image_shape(*found);
-  if (shape && (shape->channels == 1 || shape->channels == 3))
-    return static_cast<size_t>(found - features.begin());
+  if (const std::optional<size_t> found = image_feature(config, features)) return *found;
   std::vector<std::string> texts;
   for (const Feature& feature : features)
     texts.push_back(fmt::format("{} {} {}", feature.name, name_of(feature.dtype), feature.shape.to_string()));
@@ -49,11 +47,6 @@ std::span<const T> values_of(const Source& source, const Batch& batch, const std
   return batch.values<T>(static_cast<int>(found - features.begin()));
 }
 
-std::string label_text(const std::vector<std::string>& names, int32_t label) {
-  const bool is_named = label >= 0 && label < std::ssize(names);
-  return is_named ? names[static_cast<size_t>(label)] : fmt::to_string(label);
-}
-
 /// The label of each row; of a mixed one both labels with their weights.
 std::vector<std::vector<std::string>> label_lines(const Source& source, const Batch& batch,
                                                   const AugmentSettings& settings) {
@@ -63,12 +56,12 @@ std::vector<std::vector<std::string>> label_lines(const Source& source, const Ba
   const auto weights = values_of<float>(source, batch, settings.labels + std::string(kWeightSuffix));
   std::vector<std::vector<std::string>> lines(batch.weights.size());
   for (size_t i = 0; i < labels.size(); ++i) {
-    const std::string own = label_text(names, labels[i]);
+    const std::string own = class_text(names, labels[i]);
     if (others.empty() || weights[i] == 1)
       lines[i] = {own};
     else
       lines[i] = {fmt::format("{:.2f} {}", weights[i], own),
-                  fmt::format("{:.2f} {}", 1 - weights[i], label_text(names, others[i]))};
+                  fmt::format("{:.2f} {}", 1 - weights[i], class_text(names, others[i]))};
   }
   return lines;
 }
@@ -96,56 +89,27 @@ ShownRows rows_of_training(const Session& session, size_t feature, int64_t count
   return rows;
 }
 
-/// Images whose numbers are not from 0 to 1 are drawn with the least as black and the largest as white.
-void choose_range(ShownRows& rows) {
-  constexpr float kRounding = 1e-3f;
-  float least = 0, most = 1;
-  for (const std::vector<float>& image : rows.images) {
-    for (const float x : image) {
-      least = std::min(least, x);
-      most = std::max(most, x);
-    }
-  }
-  if (least < -kRounding || most > 1 + kRounding) {
-    rows.least = least;
-    rows.most = most;
-  }
-}
-
-Image drawn(const std::vector<float>& values, const ImageShape& shape, const ShownRows& rows) {
-  Image image{shape.rows, shape.cols, 3, {}};
-  for (int64_t pixel = 0; pixel < shape.pixels(); ++pixel) {
-    for (int64_t k = 0; k < 3; ++k) {
-      const int64_t channel = shape.channels == 3 ? k : 0;
-      const float x = values[static_cast<size_t>(pixel * shape.channels + channel)];
-      const float part = std::clamp((x - rows.least) / (rows.most - rows.least), 0.0f, 1.0f);
-      image.pixels.push_back(static_cast<uint8_t>(std::lround(part * 255)));
-    }
-  }
-  return image;
-}
-
 }  // namespace
 
 void show(const Session& session, Diagnostics& diagnostics) {
   diagnostics.throw_if_errors();
   if (!session.processes->is_first()) return;
-  const size_t feature = image_feature(session);
+  const size_t feature = shown_feature(session);
   ShownRows rows = rows_of_training(session, feature, session.config.data.show);
-  choose_range(rows);
+  for (const std::vector<float>& image : rows.images) rows.range.include(image);
   const ImageShape shape = *image_shape(session.train_data->features()[feature]);
   std::vector<SheetTile> tiles;
   for (size_t i = 0; i < rows.images.size(); ++i)
-    tiles.push_back({drawn(rows.images[i], shape, rows), rows.lines[i]});
+    tiles.push_back({drawn(rows.images[i], shape, rows.range, 3), rows.lines[i]});
   const std::vector<std::byte> file = encode_png(contact_sheet(tiles));
   const std::string path(kShowFile);
   if (const int error = write_file(path, file))
     throw Error(ErrorKind::kSystem, fmt::format("{} cannot be written: {}", path, std::strerror(error)));
   fmt::print("{}, in the working directory: the first {} training examples, {} x {}{}\n", path, tiles.size(),
              shape.rows, shape.cols,
-             rows.least == 0 && rows.most == 1
+             rows.range.is_default()
                  ? ""
-                 : fmt::format("; black is {:.3g} and white {:.3g}", rows.least, rows.most));
+                 : fmt::format("; black is {:.3g} and white {:.3g}", rows.range.least(), rows.range.most()));
 }
 
 }  // namespace mtf

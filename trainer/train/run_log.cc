@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "trainer/evaluation/evaluation_files.h"
 #include "trainer/session/model_dir.h"
 
 namespace mtf {
@@ -51,6 +52,7 @@ void RunLog::cut_back(const RunState& state) {
   const int64_t evaluated = state.evaluation_pending ? state.step - 1 : state.step;
   cut_json_lines(path(kEvaluations), evaluated);
   cut_json_lines(path(kTextSamples), evaluated);
+  remove_evaluation_files_after(config_.run.model_dir.text, evaluated);
   cut_event_files(config_.run.model_dir.text, [&](int64_t step, std::string_view tag) {
     return step <= (tag.starts_with(kTrainTag) ? state.step : evaluated);
   });
@@ -90,6 +92,7 @@ void RunLog::evaluation(int64_t step, const Evaluation& evaluation) {
   if (!evaluations_) evaluations_.emplace(path(kEvaluations));
   evaluations_->write(evaluation_numbers(step, evaluation), {{"dataset", evaluation.dataset}});
   write_samples(step, evaluation);
+  write_evaluation_files(config_.run.model_dir.text, step, evaluation);
   Metrics scalars;
   for (const auto& [name, value] : evaluation.metrics)
     add_scalar(scalars, evaluation.dataset + "/" + name, value);

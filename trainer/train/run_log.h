@@ -1,4 +1,4 @@
-// All output of a training run: messages and progress, metrics.jsonl, evaluate.jsonl, samples/texts.jsonl,
+// All output of a training run: messages and progress, metrics.jsonl, evaluate.jsonl, evaluation/, samples/,
 // TensorBoard's events, log.txt. Only the first process writes all of it; the others write only their messages, to log.rank-N.txt.
 //
 //   RunLog log(config, state);   // resumes after state.step; later steps are removed from the files

@@ -23,7 +23,9 @@ void check_metric(const Config& config, const std::vector<EvaluationSet>& sets, 
                   const std::string& key, Diagnostics& diagnostics) {
   std::vector<std::string> measured;
   for (const EvaluationSet& set : sets) {
-    for (const std::string& name : set.metrics) measured.push_back(set.name + "/" + name);
+    for (const std::string& name : set.metrics) {
+      if (is_number(name)) measured.push_back(set.name + "/" + name);
+    }
   }
   if (std::ranges::find(measured, metric) != measured.end()) return;
   diagnostics.error(config.mark(key), fmt::format("`{}`: no evaluation measures `{}`", key, metric),

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <optional>
 
+#include "engine/base/base64.h"
 #include "trainer/programs/report/json_lines.h"
 
 namespace mtf {
@@ -20,25 +21,12 @@ constexpr size_t kLongestRecord = 1 << 20;
 constexpr size_t kLongestText = 2000;
 constexpr size_t kLargestImage = 1 << 17;
 constexpr std::string_view kPngSignature = "\x89PNG\r\n\x1a\n";
-constexpr std::string_view kDataUri = "data:image/png;base64,";
-
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string result;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t group = 0;
-    for (size_t k = 0; k < 3; ++k)
-      group = group << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0);
-    for (size_t k = 0; k < 4; ++k) result += i + k <= bytes.size() ? digits[group >> (18 - 6 * k) & 63] : '=';
-  }
-  return result;
-}
 
 /// Returns the image as a data URI; nothing if it is no PNG of a moderate size. A path is relative to the
 /// directory of `file` and may not lead out of it.
 std::optional<std::string> image_uri(const std::string& image, const std::string& file) {
-  if (image.starts_with(kDataUri)) {
-    const std::string_view data = std::string_view(image).substr(kDataUri.size());
+  if (image.starts_with(kPngUri)) {
+    const std::string_view data = std::string_view(image).substr(kPngUri.size());
     const bool plain = std::ranges::all_of(data, [](char c) {
       return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' ||
              c == '/' || c == '=';
@@ -52,7 +40,7 @@ std::optional<std::string> image_uri(const std::string& image, const std::string
   stream.read(bytes.data(), std::ssize(bytes));
   bytes.resize(static_cast<size_t>(stream.gcount()));
   if (bytes.size() > kLargestImage || !bytes.starts_with(kPngSignature)) return std::nullopt;
-  return std::string(kDataUri) + base64(bytes);
+  return std::string(kPngUri) + base64(bytes);
 }
 
 std::string cut(const std::string& text) {
