@@ -1,47 +1,18 @@
 #include "data/augment/resample.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
+
+#include "data/images/triangle_filter.h"
 
 namespace mtf {
 namespace {
 
-/// For each index of the result, the weights of some neighbouring indices of the input.
-struct FloatFilter {
-  struct Taps {
-    int64_t begin;  ///< the first index of the input
-    int64_t count;
-    int64_t weights;  ///< index of its first weight
-  };
-  std::vector<Taps> taps;
-  std::vector<float> weights;
-
-  int64_t input_begin() const { return taps.front().begin; }
-  int64_t input_end() const { return taps.back().begin + taps.back().count; }
-};
+using FloatFilter = NeighbourFilter<float>;
 
 FloatFilter triangle_taps(int64_t size, double from, double length, int64_t result_size) {
-  FloatFilter filter;
-  filter.taps.reserve(static_cast<size_t>(result_size));
-  const double scale = length / static_cast<double>(result_size), width = std::max(scale, 1.0);
-  for (int64_t i = 0; i < result_size; ++i) {
-    const double center = from + (static_cast<double>(i) + 0.5) * scale;
-    const int64_t begin = std::clamp<int64_t>(std::llround(std::floor(center - width + 0.5)), 0, size - 1);
-    const int64_t end = std::clamp<int64_t>(std::llround(std::floor(center + width + 0.5)), begin + 1, size);
-    const size_t first = filter.weights.size();
-    double sum = 0;
-    for (int64_t x = begin; x < end; ++x) {
-      const double weight = std::max(0.0, 1 - std::abs((static_cast<double>(x) + 0.5 - center) / width));
-      filter.weights.push_back(static_cast<float>(weight));
-      sum += weight;
-    }
-    for (size_t w = first; w < filter.weights.size(); ++w)
-      filter.weights[w] =
-          sum > 0 ? static_cast<float>(filter.weights[w] / sum) : 1.0f / static_cast<float>(end - begin);
-    filter.taps.push_back({begin, end - begin, static_cast<int64_t>(first)});
-  }
-  return filter;
+  return triangle_filter<float>(size, from, from + length, result_size,
+                                [](double weight) { return static_cast<float>(weight); });
 }
 
 /// `channels` 0: any number, known only now.

@@ -1,10 +1,10 @@
 #include "data/images/resize.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <vector>
 
+#include "data/images/triangle_filter.h"
 #include "engine/base/dispatch.h"
 
 namespace mtf {
@@ -23,42 +23,12 @@ struct Range {
   double begin, end;
 };
 
-/// For each index of the result, the weights of some neighbouring indices of the input.
-struct Filter {
-  struct Taps {
-    int64_t begin;  ///< the first index of the input
-    int64_t count;
-    int64_t weights;  ///< index of its first weight
-  };
-  std::vector<Taps> taps;
-  std::vector<int32_t> weights;
-
-  int64_t input_begin() const { return taps.front().begin; }
-  int64_t input_end() const { return taps.back().begin + taps.back().count; }
-};
+using Filter = NeighbourFilter<int32_t>;
 
 Filter triangle(int64_t size, const Range& from, int64_t result_size) {
-  Filter filter;
-  const double scale = (from.end - from.begin) / static_cast<double>(result_size),
-               width = std::max(scale, 1.0);
-  for (int64_t i = 0; i < result_size; ++i) {
-    const double center = from.begin + (static_cast<double>(i) + 0.5) * scale;
-    const auto begin = std::max<int64_t>(0, static_cast<int64_t>(center - width + 0.5));
-    const auto end = std::min<int64_t>(size, static_cast<int64_t>(center + width + 0.5));
-    std::vector<double> weights;
-    double sum = 0;
-    for (int64_t x = begin; x < end; ++x) {
-      const double distance = std::abs((static_cast<double>(x) - center + 0.5) / width);
-      weights.push_back(std::max(0.0, 1 - distance));
-      sum += weights.back();
-    }
-    filter.taps.push_back({begin, end - begin, std::ssize(filter.weights)});
-    for (const double weight : weights) {
-      const double normal = sum == 0 ? 0 : weight / sum;
-      filter.weights.push_back(static_cast<int32_t>(0.5 + normal * (1 << kPrecisionBits)));
-    }
-  }
-  return filter;
+  return triangle_filter<int32_t>(size, from.begin, from.end, result_size, [](double weight) {
+    return static_cast<int32_t>(0.5 + weight * (1 << kPrecisionBits));
+  });
 }
 
 MTF_INLINE uint8_t rounded(int32_t sum) {

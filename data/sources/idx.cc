@@ -182,7 +182,8 @@ std::vector<Feature> idx_features(int64_t rows, int64_t cols) {
 
 std::unique_ptr<ArraySource> open_idx(const std::vector<std::string>& image_paths,
                                       const std::vector<std::string>& label_paths,
-                                      const std::vector<config::Name>& dimensions, const Mark& mark) {
+                                      const std::vector<config::Name>& dimensions, const Mark& mark,
+                                      std::vector<std::string> class_names) {
   MTF_CHECK(!image_paths.empty() && image_paths.size() == label_paths.size(),
             "{} files of images, {} files of labels", image_paths.size(), label_paths.size());
   std::vector<IdxArray> images, labels;
@@ -210,7 +211,7 @@ std::unique_ptr<ArraySource> open_idx(const std::vector<std::string>& image_path
   features.push_back(feature_of(std::string(kImageFeature), shape, std::move(images), image_paths));
   features.push_back(
       feature_of(std::string(kLabelsFeature), shape_of_labels, std::move(labels), label_paths));
-  return std::make_unique<ArraySource>(std::move(features));
+  return std::make_unique<ArraySource>(std::move(features), std::move(class_names));
 }
 
 namespace {
@@ -222,6 +223,7 @@ struct IdxOptions final : SourceOptions {
   std::vector<config::Path> images;
   std::vector<config::Path> labels;
   std::vector<config::Name> dimensions;
+  std::vector<std::string> class_names;
 
   std::unique_ptr<Source> open(const SourceContext& context) const override {
     std::vector<Problem> missing;
@@ -232,7 +234,7 @@ struct IdxOptions final : SourceOptions {
       throw Error(ErrorKind::kData, context.mark,
                   fmt::format("{} files of images and {} of labels", of_images.size(), of_labels.size()),
                   "one file of labels for each file of images");
-    return open_idx(of_images, of_labels, dimensions, context.mark);
+    return open_idx(of_images, of_labels, dimensions, context.mark, class_names);
   }
   std::vector<config::Path*> paths() override { return pointers_to({&images, &labels}); }
 };
@@ -244,6 +246,7 @@ void describe(config::Visitor& visit, IdxOptions& options) {
   visit("dimensions", options.dimensions,
         "names of the dimensions of an image; by default [inputs], [rows, cols], [rows, cols, channels] or "
         "[rows, cols, depth, channels], whichever it has");
+  visit("class_names", options.class_names, "names of the classes, in the order of the labels");
 }
 
 const config::Registration<SourceOptions, IdxOptions> idx_registration;

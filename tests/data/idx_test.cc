@@ -130,6 +130,13 @@ TEST_F(Idx, DimensionsHaveTheNamesOfTheOption) {
   EXPECT_THAT(failure([&] { open_idx({images}, {labels}, {"rows", "batch"}); }), HasSubstr("`batch`"));
 }
 
+TEST_F(Idx, ClassesMayHaveNames) {
+  const std::vector<std::string> images{plain("images", two_images_)}, labels{plain("labels", two_labels_)};
+  EXPECT_TRUE(open_idx(images, labels)->class_names().empty());
+  EXPECT_EQ(open_idx(images, labels, {}, {}, {"cat", "dog"})->class_names(),
+            (std::vector<std::string>{"cat", "dog"}));
+}
+
 TEST_F(Idx, EachPixelMayHaveItsLabel) {
   const std::string images = plain("images", two_images_);
   const std::string labels = plain("labels", idx({(12 << 8) + 3, 2, 1, 3}, std::string(24, '\0')));

@@ -96,19 +96,7 @@ done
 # A Transformer of 175 billion parameters on 64 positions, in one process or with a process per position,
 # takes seconds with any layout. A quadratic pass over the instructions took 20 s here, and so did the list of
 # all messages.
-cat > gpt3.yaml << 'END'
-data: {train: {type: text, path: none.txt}, vocabulary: {type: sentencepiece, size: 51200}, sequence_length: 2048}
-model:
-  type: lm
-  num_layers: 96
-  block: [SelfAttention, DenseReluDense]
-  d_model: 12288
-  max_length: 2048
-  layer_defaults:
-    SelfAttention: {num_heads: 96, key_value_size: 128}
-    DenseReluDense: {hidden_size: 49152}
-train: {steps: 10, batch_size: 64}
-END
+cp "$source_dir/tests/end_to_end/gpt3.yaml" .
 processes=(cluster.processes=64 cluster.process=0 cluster.address=127.0.0.1:1)
 fsdp=(mesh=all:64 layout=batch:all parameter_layout=d_model:all)
 while read -r name arguments; do

@@ -136,19 +136,7 @@ expect_document evil '&lt;script&gt;document.title="gotcha"' '<title>mnist'
 ! grep -q '<img src="\?x' evil.dom || fail "the name of a mesh dimension became markup"
 
 # A Transformer of 175 billion parameters on 512 positions, and with variables that lie split over 64.
-cat > gpt3.yaml << 'END'
-data: {train: {type: text, path: none.txt}, vocabulary: {type: sentencepiece, size: 51200}, sequence_length: 2048}
-model:
-  type: lm
-  num_layers: 96
-  block: [SelfAttention, DenseReluDense]
-  d_model: 12288
-  max_length: 2048
-  layer_defaults:
-    SelfAttention: {num_heads: 96, key_value_size: 128}
-    DenseReluDense: {hidden_size: 49152}
-train: {steps: 10, batch_size: 64}
-END
+cp "$source_dir/tests/end_to_end/gpt3.yaml" .
 "$mtf_train" gpt3.yaml "${explain[@]}" mesh="pod:2;rows:32;cols:8" layout="batch:[pod,rows];vocab:cols;d_ff:cols;heads:cols" > gpt3.html
 open_page gpt3.html gpt3
 expect_document gpt3 'block_*/layer_000/SelfAttention' '512 positions' '× 96' 'pod 1'
