@@ -27,7 +27,8 @@ TEST(GoldenMnist, AdafactorOnEveryLayout) {
            {"mesh=b1:4;b2:2", "layout=row_blocks:b1;filters1:b2"},
            {"mesh=b1:2;b2:2", "layout=col_blocks:b1", "parameter_layout=row_blocks:b2;hidden2:b2"}}) {
     SCOPED_TRACE(fmt::format("{}", fmt::join(arguments, " ")));
-    arguments.insert(arguments.begin(), {"vars.hidden=16", "vars.filters=4", "train.batch_size=4"});
+    arguments.insert(arguments.begin(), {"vars.hidden=16", "vars.filters=4", "train.batch_size=4",
+                                         "optimizer=adafactor", "learning_rate=null"});
     // loss, logits, 8 gradients, trajectory/loss, 8 final weights
     expect_traced(MTF_SOURCE_DIR "/configs/models/mnist_conv_blocks.yaml", folder, input, 10, arguments, 19);
   }
