@@ -10,6 +10,9 @@
 namespace mtf {
 namespace {
 
+/// Names for which a nearest one is looked for have at most so many characters: distances take quadratic time.
+constexpr int64_t kLongestName = 300;
+
 bool same_letter(char a, char b) {
   return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
 }
@@ -48,9 +51,11 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
   const std::string* best = nullptr;
   int64_t smallest = std::numeric_limits<int64_t>::max();
   for (const std::string& candidate : candidates) {
-    const int64_t distance = edit_distance(word, candidate);
-    const int64_t longer = static_cast<int64_t>(std::max(word.size(), candidate.size()));
+    const auto [shorter, longer] = std::minmax({std::ssize(word), std::ssize(candidate)});
     const int64_t allowed = longer < 3 ? 0 : (longer + 2) / 3;
+    // At least the difference of the lengths; and what is as long as a page was not typed.
+    if (longer - shorter > allowed || longer > kLongestName) continue;
+    const int64_t distance = edit_distance(word, candidate);
     if (distance <= allowed && distance < smallest) {
       smallest = distance;
       best = &candidate;

@@ -18,7 +18,7 @@ namespace mtf {
 int64_t edit_distance(std::string_view a, std::string_view b);
 
 /// Returns the candidate with the smallest edit distance (the first of several), or nothing if that distance
-/// is more than a third (rounded up) of the longer word's letters.
+/// is more than a third (rounded up) of the longer word's letters, or a word has over 300 letters.
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 /// Returns "did you mean `runs/mnist.yaml`?" if the directory of `path` holds a file with a similar name,
