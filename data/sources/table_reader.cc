@@ -84,6 +84,9 @@ class JsonTable final : public TableReader {
     const std::optional<nlohmann::json> first = object();
     if (!first)
       throw Error(ErrorKind::kData, fmt::format("{}: the file is empty", path), "an object in each line");
+    if (first->empty())
+      throw Error(ErrorKind::kData, fmt::format("{}: an object without keys", place()),
+                  "its keys are the columns: {\"column\": value, ..}");
     for (const auto& [key, value] : first->items()) columns_.push_back(key);
     check_columns(columns_, place());
     for (size_t i = 0; i < columns_.size(); ++i) index_[columns_[i]] = i;
