@@ -22,5 +22,7 @@ constexpr T floor_modulo(T a, T b) {
 
 /// a / b, rounded up. a >= 0, b > 0.
 constexpr int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/// The least multiple of b that is not below a. a >= 0, b > 0.
+constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_divide(a, b) * b; }
 
 }  // namespace mtf

@@ -110,13 +110,12 @@ class ConvolutionLayer final : public Layer {
   LayerTensor operator()(Context& context, const LayerTensor& input) const override {
     const Operand operand(context, input, options_, options_.output, layer_name("conv", kRank), kRank, true);
     const std::vector<Window> windows = windows_along(operand.space, options_, true);
-    const Shape taps = filter_shape(windows);
-    const int64_t groups = options_.groups;
-    if (groups > 1) return in_groups(context, operand, windows);
+    if (options_.groups > 1) return in_groups(context, operand, windows);
     const Initializer initializer =
         make_initializer(options_.kernel_initializer, elements(windows) * operand.over.size(),
                          elements(windows) * options_.output.size());
-    const Tensor kernel = context.variable("kernel", taps + operand.over + options_.output, initializer);
+    const Tensor kernel =
+        context.variable("kernel", filter_shape(windows) + operand.over + options_.output, initializer);
     return finish(context, convolution(operand.x, kernel, windows), options_.output, options_);
   }
 

@@ -70,7 +70,18 @@ class Sharing {
   explicit Sharing(Program& program) : program_(program), numbers_(program) {}
 
   void run() {
-    for_each_block(program_.instructions, [&](auto& block) { share(block); });
+    for_each_block(program_.instructions, [&](auto& block) {
+      const auto is_exchange = [](const Instruction& i) {
+        return i.collective<action::Exchange>() != nullptr;
+      };
+      if (std::ranges::count_if(block, is_exchange) > 1) share(block);
+    });
+    if (replaced_.empty()) return;
+    // Loops inside a block have been visited before it.
+    for_each_block(program_.instructions, [&](auto& block) {
+      for (Instruction& instruction : block)
+        std::ranges::for_each(instruction.inputs, [&](ValueId& id) { replace(id); });
+    });
     for (Value& value : program_.values) replace(value.alias);
     for (auto& [name, id] : program_.outputs) replace(id);
     const std::unordered_map<ValueId, int> uses = count_uses(program_);
@@ -113,7 +124,7 @@ class Sharing {
   Program& program_;
   Numbering numbers_;
   std::unordered_map<ValueId, ValueId> replaced_;  ///< results that an earlier exchange has
-  std::unordered_map<ValueId, ValueId> slices_;    ///< of which value
+  std::unordered_map<ValueId, ValueId> slices_;    ///< the values that slices are parts of
   std::unordered_set<ValueId> dead_;               ///< slices that a dropped exchange read
 };
 

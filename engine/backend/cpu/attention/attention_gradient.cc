@@ -11,6 +11,7 @@
 #include "engine/backend/cpu/attention/attention_weights.h"
 #include "engine/backend/cpu/contractions/gemm_kernels.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
+#include "engine/backend/scratch_parts.h"
 #include "engine/base/dispatch.h"
 #include "engine/ops/attention.h"
 

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -19,23 +18,6 @@
 #include "engine/ops/attention.h"
 
 namespace mtf {
-
-/// Takes consecutive parts of a kernel's scratch memory. With a null pointer it only counts their bytes.
-class ScratchParts {
- public:
-  explicit ScratchParts(std::byte* scratch) : scratch_(scratch) {}
-  template <class T>
-  T* take(int64_t elements) {
-    T* part = reinterpret_cast<T*>(scratch_ + bytes_);
-    bytes_ += (static_cast<size_t>(elements) * sizeof(T) + 63) / 64 * 64;
-    return part;
-  }
-  size_t bytes() const { return bytes_; }
-
- private:
-  std::byte* scratch_;
-  size_t bytes_ = 0;
-};
 
 /// One row and the entries of the memory that it sees.
 struct AttentionRow {

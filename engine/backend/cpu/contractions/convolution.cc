@@ -20,6 +20,7 @@
 #include "engine/backend/cpu/contractions/winograd.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/element.h"
+#include "engine/backend/scratch_parts.h"
 #include "engine/backend/strided.h"
 #include "engine/base/integer_division.h"
 
@@ -144,10 +145,7 @@ class ConvolutionKernel final : public Kernel {
 
   int64_t tasks() const override { return size_of(plan_.loops) * parts_ * column_parts_; }
 
-  size_t scratch_bytes() const override {
-    const Scratch scratch(*this, nullptr);
-    return static_cast<size_t>(scratch.bytes);
-  }
+  size_t scratch_bytes() const override { return Scratch(*this, nullptr).bytes; }
 
   int64_t run(const KernelCall& call, int64_t begin, int64_t end) const override {
     int64_t flops = 0;
@@ -169,7 +167,7 @@ class ConvolutionKernel final : public Kernel {
     const KernelCall& call;
     Offsets<3> at;
     int64_t column = 0, columns = 0;
-    int64_t channel = 0, channels = 0;  ///< of A
+    int64_t channel = 0, channels = 0;  ///< channels of A
     int64_t images = 0;
   };
 
@@ -177,20 +175,18 @@ class ConvolutionKernel final : public Kernel {
   struct Scratch {
     Scratch(const ConvolutionKernel& kernel, std::byte* memory) {
       const int64_t rows = kernel.most_rows(), columns = kernel.columns_at_once_;
-      const auto take = [&]<class E>(E*& part, int64_t elements) {
-        if (memory) part = reinterpret_cast<E*>(memory + bytes);
-        bytes += (elements * static_cast<int64_t>(sizeof(E)) + 63) / 64 * 64;
-      };
-      take(a, kernel.images_at_once_ * kernel.most_reach_ * kernel.channels_at_once_);
-      take(a_rows, rows);
-      take(c_rows, rows);
-      take(c, rows * columns);
-      take(product, product_scratch(rows, columns, kernel.most_depth()));
+      ScratchParts parts(memory);
+      a = parts.take<T>(kernel.images_at_once_ * kernel.most_reach_ * kernel.channels_at_once_);
+      a_rows = parts.take<int64_t>(rows);
+      c_rows = parts.take<int64_t>(rows);
+      c = parts.take<C>(rows * columns);
+      product = parts.take<C>(product_scratch(rows, columns, kernel.most_depth()));
+      bytes = parts.bytes();
     }
-    T* a = nullptr;
-    int64_t *a_rows = nullptr, *c_rows = nullptr;
-    C *c = nullptr, *product = nullptr;
-    int64_t bytes = 0;
+    T* a;
+    int64_t *a_rows, *c_rows;
+    C *c, *product;
+    size_t bytes;
   };
 
   /// A as a product reads it: in place, or copied with padding.
@@ -567,9 +563,10 @@ class ConvolutionKernel final : public Kernel {
 
 template <class T>
 std::unique_ptr<Kernel> convolution_kernel(const KernelContext& context) {
-  if (auto kernel = winograd_kernel(context)) return kernel;
-  if (auto kernel = depthwise_convolution_kernel(context)) return kernel;
-  ConvolutionPlan plan(ConvolutionOperands(context), context);
+  const ConvolutionOperands operands(context);
+  if (auto kernel = winograd_kernel(operands, context)) return kernel;
+  if (auto kernel = depthwise_convolution_kernel(operands, context)) return kernel;
+  ConvolutionPlan plan(operands, context);
   if (context.outputs[0].dtype == DTypeOf<T>::value)
     return std::make_unique<ConvolutionKernel<T, T>>(std::move(plan));
   return std::make_unique<ConvolutionKernel<T, Computed<T>>>(std::move(plan));

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/backend/cpu/contractions/convolution_plan.h"
 #include "engine/backend/cpu/contractions/gemm.h"
 #include "engine/backend/element.h"
+#include "engine/backend/scratch_parts.h"
 #include "engine/base/integer_division.h"
 
 namespace mtf {
@@ -30,7 +30,7 @@ std::pair<int64_t, int64_t> indices_within(int64_t begin, int64_t step, int64_t 
                                            int64_t count) {
   const auto from =
       [&](int64_t bound) {  // the least i with begin + i * step >= bound, or <= bound if step < 0
-        return step > 0 ? ceil_divide(bound - begin, step) : ceil_divide(begin - bound, -step);
+        return step > 0 ? -floor_divide(begin - bound, step) : -floor_divide(bound - begin, -step);
       };
   const int64_t low = std::max<int64_t>(0, step > 0 ? from(first) : from(end - 1));
   const int64_t high = std::min(count, step > 0 ? from(end) : from(first - 1));
@@ -100,16 +100,14 @@ class DepthwiseConvolutionKernel final : public Kernel {
     }
     images_ = size_of(plan_.images);
     channels_ = size_of(plan_.loops);
-    // Of a filter each task has some places, and of other results some images.
+    // A task computes some places of a filter, or some images of another result.
     rows_ = plan_.sums_images() ? grid_ : blocks_ * images_;
     const int64_t elements = (plan_.sums_images() ? 1 : grid_) * channels_;
     rows_at_once_ = plan_.sums_images() ? 1 : std::clamp<int64_t>(kElementsPerTask / elements, 1, rows_);
   }
 
   int64_t tasks() const override { return ceil_divide(rows_, rows_at_once_); }
-  size_t scratch_bytes() const override {
-    return static_cast<size_t>(channels_) * sizeof(C) + static_cast<size_t>(terms_) * sizeof(Terms) + 64;
-  }
+  size_t scratch_bytes() const override { return Scratch(*this, nullptr).bytes; }
 
   int64_t run(const KernelCall& call, int64_t begin, int64_t end) const override {
     const int64_t first = begin * rows_at_once_, last = std::min(rows_, end * rows_at_once_);
@@ -126,10 +124,15 @@ class DepthwiseConvolutionKernel final : public Kernel {
   using C = Computed<T>;
 
   struct Scratch {
-    Scratch(const DepthwiseConvolutionKernel& kernel, std::byte* memory)
-        : terms(reinterpret_cast<Terms*>(memory)), sums(reinterpret_cast<C*>(terms + kernel.terms_)) {}
-    Terms* terms;  ///< of each index of the result along the dimensions, one after the other
+    Scratch(const DepthwiseConvolutionKernel& kernel, std::byte* memory) {
+      ScratchParts parts(memory);
+      terms = parts.take<Terms>(kernel.terms_);
+      sums = parts.take<C>(kernel.channels_);
+      bytes = parts.bytes();
+    }
+    Terms* terms;  ///< [terms]: for each index of the result, one dimension after the other
     C* sums;
+    size_t bytes;
   };
 
   /// Moves to a block, and fills in the terms there.
@@ -232,7 +235,7 @@ class DepthwiseConvolutionKernel final : public Kernel {
   std::vector<TermLine> lines_;
   int64_t images_ = 1, blocks_ = 1, channels_ = 1;
   int64_t grid_ = 1, terms_ = 0;  ///< entries of a block of the result; indices of its dimensions in all
-  int64_t products_ = 1;  ///< of an image (and of a place of the filter) and a channel, with those of padding
+  int64_t products_ = 1;  ///< for an image (and a place of the filter) and a channel, with those of padding
   int64_t rows_ = 1, rows_at_once_ = 1;
 };
 
@@ -246,8 +249,8 @@ std::unique_ptr<Kernel> make(const KernelContext& context, const ConvolutionOper
 
 }  // namespace
 
-std::unique_ptr<Kernel> depthwise_convolution_kernel(const KernelContext& context) {
-  const ConvolutionOperands operands(context);
+std::unique_ptr<Kernel> depthwise_convolution_kernel(const ConvolutionOperands& operands,
+                                                     const KernelContext& context) {
   const ConvolutionClasses& classes = operands.classes;
   if (classes.inputs.rank() + classes.outputs.rank() > 0 || classes.groups.rank() == 0) return nullptr;
   for (const LocalTensor* x : operands.by_role) {

@@ -32,8 +32,6 @@ constexpr int64_t kRowsOfOneSet = 8, kSetStride = 4096;
 /// Rows of B are prefetched this many steps ahead: from L2 if packed, from memory if not.
 constexpr int64_t kPrefetchedRows = 8, kPrefetchedRowsInPlace = 10;
 
-int64_t round_up(int64_t a, int64_t unit) { return ceil_divide(a, unit) * unit; }
-
 /// The size of the largest part if `size` is cut into about equal parts, each a multiple of `unit` and at
 /// most `most`.
 int64_t balanced(int64_t size, int64_t most, int64_t unit) {

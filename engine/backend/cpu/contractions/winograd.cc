@@ -1,342 +1,27 @@
-// Tiles are counted from the first entry of a dimension in all of it, not of a slice: where a slice begins in the middle of
-// a tile, the tile is computed and half of it dropped, so that cutting space changes no bit. The entries that such a half
-// would need are not read by the other half, and count as zero.
 #include "engine/backend/cpu/contractions/winograd.h"
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
-#include "engine/backend/cpu/contractions/convolution_plan.h"
 #include "engine/backend/cpu/contractions/gemm.h"
+#include "engine/backend/cpu/contractions/winograd_tiles.h"
+#include "engine/backend/cpu/contractions/winograd_transforms.h"
+#include "engine/backend/scratch_parts.h"
 #include "engine/base/dispatch.h"
 #include "engine/base/instruction_set.h"
 #include "engine/base/integer_division.h"
 
 namespace mtf {
+namespace winograd {
 namespace {
 
-/// A tile of A has 4 x 4 entries, of which each place is a plane of a matrix product.
-constexpr int64_t kTile = 4, kPlanes = kTile * kTile;
 /// Channels, columns and entries of space with which the transforms pay.
 constexpr int64_t kFewestChannels = 16, kFewestEntries = 4;
-/// Tiles of one matrix product, and of one row of tiles that are transformed together.
-constexpr int64_t kTilesAtOnce = 128, kTilesOfSegment = 64;
+constexpr int64_t kTilesAtOnce = 128;  ///< tiles of one matrix product
 /// Columns (and channels, where the filter is computed) of a task.
 constexpr int64_t kColumnsAtOnce = 128;
 constexpr int64_t kTasksWanted = 8;
-constexpr int64_t kLine = 16;  ///< elements of a cache line
-constexpr int64_t kPlaceInPage =
-    5;  ///< planes begin this many lines apart in a page, so that they share no set of L1
-
-int64_t round_up(int64_t size, int64_t unit) { return ceil_divide(size, unit) * unit; }
-
-/// The distance of planes that have `size` elements.
-int64_t plane_stride(int64_t size) {
-  constexpr int64_t kLinesOfPage = 4096 / (kLine * sizeof(float));
-  const int64_t lines = ceil_divide(size, kLine);
-  return (lines + floor_modulo(kPlaceInPage - lines, kLinesOfPage)) * kLine;
-}
-
-/// rows[a] = row a of Bt times the four rows of x; a null row is zero.
-MTF_INLINE void transform_rows(const float* const x[kTile], int64_t size, float* rows, int64_t stride) {
-  const float *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
-#pragma GCC ivdep
-  for (int64_t i = 0; i < size; ++i) {
-    rows[i] = x0[i] - x2[i];
-    rows[stride + i] = x1[i] + x2[i];
-    rows[2 * stride + i] = x2[i] - x1[i];
-    rows[3 * stride + i] = x1[i] - x3[i];
-  }
-}
-
-/// planes[b] = the four columns of a tile, `apart` elements apart, times column b of B.
-MTF_INLINE void transform_columns(const float* x, int64_t apart, int64_t tiles, int64_t channels,
-                                  float* planes, int64_t plane, int64_t tile) {
-  for (int64_t t = 0; t < tiles; ++t, x += 2 * apart, planes += tile) {
-    const float *x0 = x, *x1 = x + apart, *x2 = x + 2 * apart, *x3 = x + 3 * apart;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < channels; ++i) {
-      planes[i] = x0[i] - x2[i];
-      planes[plane + i] = x1[i] + x2[i];
-      planes[2 * plane + i] = x2[i] - x1[i];
-      planes[3 * plane + i] = x1[i] - x3[i];
-    }
-  }
-}
-
-/// 16 neighbours. The longer transforms work on whole lines, so that the bits of an element do not depend on the place that
-/// it has in a row. Planes have whole lines; of other operands the rest of a row is copied.
-typedef float Line __attribute__((vector_size(kLine * sizeof(float))));
-
-MTF_INLINE void load(const float* from, int64_t left, Line& line) {
-  if (left >= kLine) {
-    std::memcpy(&line, from, sizeof line);
-  } else {
-    line = Line{};
-    std::memcpy(&line, from, static_cast<size_t>(left) * sizeof(float));
-  }
-}
-MTF_INLINE void store(const Line& line, int64_t left, float* to) {
-  std::memcpy(to, &line, static_cast<size_t>(std::min(left, kLine)) * sizeof(float));
-}
-MTF_INLINE void load_plane(const float* from, Line& line) { std::memcpy(&line, from, sizeof line); }
-MTF_INLINE void store_plane(const Line& line, float* to) { std::memcpy(to, &line, sizeof line); }
-
-/// y = At m A for the 16 planes of a tile.
-MTF_INLINE void transform_result(const float* planes, int64_t plane, int64_t size, float* const y[4]) {
-  for (int64_t i = 0; i < size; i += kLine) {
-    Line left[kTile], right[kTile];
-    for (int64_t a = 0; a < kTile; ++a) {
-      Line m[kTile];
-      for (int64_t b = 0; b < kTile; ++b) load_plane(planes + (a * kTile + b) * plane + i, m[b]);
-      left[a] = m[0] + m[1] + m[2];
-      right[a] = m[1] - m[2] - m[3];
-    }
-    store(left[0] + left[1] + left[2], size - i, y[0] + i);
-    store(right[0] + right[1] + right[2], size - i, y[1] + i);
-    store(left[1] - left[2] - left[3], size - i, y[2] + i);
-    store(right[1] - right[2] - right[3], size - i, y[3] + i);
-  }
-}
-
-/// The 16 planes of A y At.
-MTF_INLINE void transform_windows(const float* const y[4], int64_t size, float* planes, int64_t plane) {
-  for (int64_t i = 0; i < size; i += kLine) {
-    Line x[4];
-    for (int k = 0; k < 4; ++k) load(y[k] + i, size - i, x[k]);
-    const Line left[kTile] = {x[0], x[0] + x[2], x[0] - x[2], -x[2]};
-    const Line right[kTile] = {x[1], x[1] + x[3], x[1] - x[3], -x[3]};
-    for (int64_t a = 0; a < kTile; ++a) {
-      float* to = planes + a * kTile * plane + i;
-      store_plane(left[a], to);
-      store_plane(left[a] + right[a], to + plane);
-      store_plane(left[a] - right[a], to + 2 * plane);
-      store_plane(-right[a], to + 3 * plane);
-    }
-  }
-}
-
-/// The 16 planes of G g Gt for 3 x 3 places of a filter.
-MTF_INLINE void transform_filter(const float* const g[9], int64_t size, float* planes, int64_t plane) {
-  for (int64_t i = 0; i < size; i += kLine) {
-    Line rows[kTile][3];
-    for (int q = 0; q < 3; ++q) {
-      Line x[3];
-      for (int p = 0; p < 3; ++p) load(g[3 * p + q] + i, size - i, x[p]);
-      rows[0][q] = x[0];
-      rows[1][q] = 0.5f * (x[0] + x[2]) + 0.5f * x[1];
-      rows[2][q] = 0.5f * (x[0] + x[2]) - 0.5f * x[1];
-      rows[3][q] = x[2];
-    }
-    for (int64_t a = 0; a < kTile; ++a) {
-      float* to = planes + a * kTile * plane + i;
-      const Line outer = 0.5f * (rows[a][0] + rows[a][2]), middle = 0.5f * rows[a][1];
-      store_plane(rows[a][0], to);
-      store_plane(outer + middle, to + plane);
-      store_plane(outer - middle, to + 2 * plane);
-      store_plane(rows[a][2], to + 3 * plane);
-    }
-  }
-}
-
-/// g = Gt u G for the 16 planes.
-MTF_INLINE void transform_filter_gradient(const float* planes, int64_t plane, int64_t size,
-                                          float* const g[9]) {
-  for (int64_t i = 0; i < size; i += kLine) {
-    Line columns[kTile][3];
-    for (int64_t a = 0; a < kTile; ++a) {
-      Line u[kTile];
-      for (int64_t b = 0; b < kTile; ++b) load_plane(planes + (a * kTile + b) * plane + i, u[b]);
-      const Line sum = 0.5f * (u[1] + u[2]);
-      columns[a][0] = u[0] + sum;
-      columns[a][1] = 0.5f * (u[1] - u[2]);
-      columns[a][2] = sum + u[3];
-    }
-    for (int q = 0; q < 3; ++q) {
-      const Line sum = 0.5f * (columns[1][q] + columns[2][q]);
-      store(columns[0][q] + sum, size - i, g[q] + i);
-      store(0.5f * (columns[1][q] - columns[2][q]), size - i, g[3 + q] + i);
-      store(sum + columns[3][q], size - i, g[6 + q] + i);
-    }
-  }
-}
-
-/// Tiles of 2 along a dimension, in one block: tile t has the local indices begin + 2t and begin + 2t + 1 of the 2 x 2 side,
-/// and reads the four indices of A from a_begin + 2t on.
-struct TileLine {
-  int64_t tiles = 0;
-  int64_t begin = 0, end = 0;                   ///< of the 2 x 2 side; `begin` is 0 or -1
-  int64_t a_begin = 0, a_first = 0, a_end = 0;  ///< A has only the indices a_first .. a_end - 1
-
-  /// The first and the end of the planes along the dimension that count: three, if there is but half a tile.
-  int64_t first_plane() const { return begin < 0 && end == 1 ? 1 : 0; }
-  int64_t end_plane() const { return begin == 0 && end == 1 ? kTile - 1 : kTile; }
-};
-
-/// The planes that count for some of the units of a product.
-struct PlaneRange {
-  int64_t first[2] = {kTile, kTile}, end[2] = {0, 0};
-
-  void add(const TileLine lines[2]) {
-    for (int w = 0; w < 2; ++w) {
-      first[w] = std::min(first[w], lines[w].first_plane());
-      end[w] = std::max(end[w], lines[w].end_plane());
-    }
-  }
-  bool has(int64_t plane) const {
-    const int64_t at[2] = {plane / kTile, plane % kTile};
-    return at[0] >= first[0] && at[0] < end[0] && at[1] >= first[1] && at[1] < end[1];
-  }
-};
-
-TileLine tile_line(const WindowAxis& axis, Convolution::Role result, const KernelCall& call, int64_t block) {
-  const Window& window = axis.window();
-  const Window::Local local = axis.placed.local(call, block);
-  const bool entries = result == Convolution::kEntries;
-  const WindowGrid& grid = entries ? window.entries : window.windows;
-  TileLine line;
-  line.begin = -floor_modulo(axis.placed.number(call, block) * grid.per_block - grid.margin, int64_t{2});
-  line.end = entries ? axis.placed.entries : axis.placed.windows;
-  line.tiles = ceil_divide(line.end - line.begin, int64_t{2});
-  // Entries read windows from e - 2 - origin on, with the filter turned round.
-  line.a_begin = line.begin + (entries ? -2 - local.origin : local.origin);
-  line.a_first = entries ? local.first_window : local.first_entry;
-  line.a_end = entries ? local.end_window : local.end_entry;
-  return line;
-}
-
-/// The tiles of a convolution in units: segments of rows of tiles.
-class Tiles {
- public:
-  Tiles(const ConvolutionPlan& plan, size_t other) : plan_(plan), other_(other) {
-    images_ = size_of(plan.images);
-    blocks_ = plan.windows[0].placed.blocks * plan.windows[1].placed.blocks;
-    const auto most = [&](size_t w) {
-      const PlacedWindow& placed = plan.windows[w].placed;
-      return (plan.result == Convolution::kEntries ? placed.entries : placed.windows) / 2 + 1;
-    };
-    rows_ = most(0);
-    segments_ = ceil_divide(most(1), kTilesOfSegment);
-    in_segment_ = ceil_divide(most(1), segments_);
-  }
-
-  int64_t units() const { return blocks_ * images_ * rows_ * segments_; }
-  int64_t most_in_unit() const { return in_segment_; }
-
-  /// A segment of a row of tiles.
-  struct Unit {
-    Offsets<3> at{};  ///< of the image and block
-    TileLine lines[2];
-    int64_t row = 0, first = 0, tiles = 0;  ///< no tiles: the block has fewer rows or columns than others
-  };
-  Unit unit(const KernelCall& call, int64_t index) const {
-    Unit unit;
-    unit.first = index % segments_ * in_segment_;
-    unit.row = index / segments_ % rows_;
-    index /= segments_ * rows_;
-    unit.at = offsets_of(plan_.images, index % images_);
-    index /= images_;
-    for (size_t w = 2; w-- > 0;) {
-      const WindowAxis& axis = plan_.windows[w];
-      const int64_t block = index % axis.placed.blocks;
-      for (size_t i = 0; i < 3; ++i) unit.at[i] += block * axis.block_strides[i];
-      unit.lines[w] = tile_line(axis, plan_.result, call, block);
-      index /= axis.placed.blocks;
-    }
-    if (unit.row < unit.lines[0].tiles)
-      unit.tiles = std::clamp<int64_t>(unit.lines[1].tiles - unit.first, 0, in_segment_);
-    return unit;
-  }
-
-  /// Transforms the tiles of A: planes[i] + t * tile has the channels of tile t. `scratch` has rows_scratch() elements.
-  void transform(const Unit& unit, const float* a, int64_t channels, float* planes, int64_t plane,
-                 int64_t tile, float* scratch) const {
-    const TileLine &rows = unit.lines[0], &columns = unit.lines[1];
-    const int64_t width = 2 * unit.tiles + 2, row_stride = plane_stride(most_width() * channels);
-    const int64_t begin = columns.a_begin + 2 * unit.first;
-    const int64_t first = std::clamp<int64_t>(columns.a_first - begin, 0, width);
-    const int64_t end = std::clamp<int64_t>(columns.a_end - begin, first, width);
-    const float* zeros = scratch + kTile * row_stride;
-    const int64_t down = plan_.windows[0].strides[kA], across = plan_.windows[1].strides[kA];
-    const float* x[kTile];
-    for (int64_t r = 0; r < kTile; ++r) {
-      const int64_t row = rows.a_begin + 2 * unit.row + r;
-      const bool exists = row >= rows.a_first && row < rows.a_end;
-      x[r] = exists ? a + unit.at[kA] + row * down + (begin + first) * across : nullptr;
-    }
-    for (int64_t r = 0; r < kTile; ++r) {
-      float* to = scratch + r * row_stride;
-      std::fill(to, to + first * channels, 0.0f);
-      std::fill(to + end * channels, to + width * channels, 0.0f);
-    }
-    const bool whole = across == channels;
-    for (int64_t i = first; i < end; i += whole ? end - first : 1) {
-      const float* here[kTile];
-      for (int64_t r = 0; r < kTile; ++r) here[r] = x[r] ? x[r] + (i - first) * across : zeros;
-      dispatched<transform_rows>(here, (whole ? end - first : 1) * channels, scratch + i * channels,
-                                 row_stride);
-    }
-    for (int64_t r = 0; r < kTile; ++r)
-      dispatched<transform_columns>(scratch + r * row_stride, channels, unit.tiles, channels,
-                                    planes + r * kTile * plane, plane, tile);
-  }
-  int64_t rows_scratch(int64_t channels) const {
-    return kTile * plane_stride(most_width() * channels) + most_width() * channels;
-  }
-  /// The zeros at the end of the scratch memory of transform().
-  void clear_zeros(float* scratch, int64_t channels) const {
-    float* zeros = scratch + kTile * plane_stride(most_width() * channels);
-    std::fill(zeros, zeros + most_width() * channels, 0.0f);
-  }
-
-  /// Visits the tiles of a unit with the four places of the 2 x 2 side, in elements of that operand or -1.
-  template <class Visit>
-  int64_t for_each_tile(const Unit& unit, Visit&& visit) const {
-    const auto place = [&](const TileLine& line, int64_t tile, int64_t i) {
-      const int64_t index = line.begin + 2 * tile + i;
-      return index >= 0 && index < line.end ? index : -1;
-    };
-    int64_t entries = 0;
-    for (int64_t t = 0; t < unit.tiles; ++t) {
-      int64_t at[4];
-      for (int i = 0; i < 4; ++i) {
-        const int64_t row = place(unit.lines[0], unit.row, i / 2);
-        const int64_t column = place(unit.lines[1], unit.first + t, i % 2);
-        at[i] = row < 0 || column < 0 ? -1
-                                      : unit.at[other_] + row * plan_.windows[0].strides[other_] +
-                                            column * plan_.windows[1].strides[other_];
-        entries += at[i] >= 0;
-      }
-      visit(t, at);
-    }
-    return entries;
-  }
-
- private:
-  int64_t most_width() const { return 2 * in_segment_ + 2; }
-
-  const ConvolutionPlan& plan_;
-  size_t other_;  ///< the operand that is the 2 x 2 side
-  int64_t images_ = 1, blocks_ = 1, rows_ = 1, segments_ = 1, in_segment_ = 1;
-};
-
-/// A part of the scratch memory of a kernel.
-class ScratchParts {
- public:
-  explicit ScratchParts(std::byte* memory) : memory_(reinterpret_cast<float*>(memory)) {}
-  float* take(int64_t elements) {
-    float* part = memory_ ? memory_ + used_ : nullptr;
-    used_ += round_up(elements, kLine);
-    return part;
-  }
-  size_t bytes() const { return static_cast<size_t>(used_) * sizeof(float); }
-
- private:
-  float* memory_;
-  int64_t used_ = 0;
-};
 
 /// Computes windows, or entries (with the filter turned round).
 class WinogradKernel final : public Kernel {
@@ -381,13 +66,13 @@ class WinogradKernel final : public Kernel {
       tiles_plane = plane_stride(kernel.most_tiles() * tile);
       result_plane = plane_stride(kernel.most_tiles() * columns);
       turned_plane = plane_stride(kLine * turned_row);
-      filter = parts.take(kPlanes * filter_plane);
-      tiles = parts.take(kPlanes * tiles_plane);
-      result = parts.take(kPlanes * result_plane);
-      rows = parts.take(kernel.tiles_.rows_scratch(channels));
-      dropped = parts.take(columns);
-      turned = parts.take(kPlanes * turned_plane);
-      product = parts.take(product_scratch(kernel.most_tiles(), columns, channels));
+      filter = parts.take<float>(kPlanes * filter_plane);
+      tiles = parts.take<float>(kPlanes * tiles_plane);
+      result = parts.take<float>(kPlanes * result_plane);
+      rows = parts.take<float>(kernel.tiles_.rows_scratch(channels));
+      dropped = parts.take<float>(columns);
+      turned = parts.take<float>(kPlanes * turned_plane);
+      product = parts.take<float>(product_scratch(kernel.most_tiles(), columns, channels));
       bytes = parts.bytes();
     }
     int64_t turned_row, tile, filter_plane, tiles_plane, result_plane, turned_plane;
@@ -541,12 +226,12 @@ class WinogradFilterKernel final : public Kernel {
       entries_plane = plane_stride(tiles * tile);
       windows_plane = plane_stride(tiles * row);
       sums_plane = plane_stride(channels * row);
-      entries = parts.take(kPlanes * entries_plane);
-      windows = parts.take(kPlanes * windows_plane);
-      sums = parts.take(kPlanes * sums_plane);
-      rows = parts.take(kernel.tiles_.rows_scratch(channels));
-      zeros = parts.take(row);
-      product = parts.take(product_scratch(channels, row, tiles));
+      entries = parts.take<float>(kPlanes * entries_plane);
+      windows = parts.take<float>(kPlanes * windows_plane);
+      sums = parts.take<float>(kPlanes * sums_plane);
+      rows = parts.take<float>(kernel.tiles_.rows_scratch(channels));
+      zeros = parts.take<float>(row);
+      product = parts.take<float>(product_scratch(channels, row, tiles));
       bytes = parts.bytes();
     }
     int64_t row, channels, tile, entries_plane, windows_plane, sums_plane;
@@ -640,16 +325,16 @@ bool fits(const ConvolutionOperands& operands) {
 }
 
 }  // namespace
+}  // namespace winograd
 
-std::unique_ptr<Kernel> winograd_kernel(const KernelContext& context) {
-  const ConvolutionOperands operands(context);
+std::unique_ptr<Kernel> winograd_kernel(const ConvolutionOperands& operands, const KernelContext& context) {
   for (const LocalTensor* x : operands.by_role) {
     if (x->dtype != DType::kFloat32) return nullptr;
   }
-  if (!fits(operands)) return nullptr;
+  if (!winograd::fits(operands)) return nullptr;
   ConvolutionPlan plan(operands, context);
-  if (plan.sums_images()) return std::make_unique<WinogradFilterKernel>(std::move(plan));
-  return std::make_unique<WinogradKernel>(std::move(plan));
+  if (plan.sums_images()) return std::make_unique<winograd::WinogradFilterKernel>(std::move(plan));
+  return std::make_unique<winograd::WinogradKernel>(std::move(plan));
 }
 
 }  // namespace mtf

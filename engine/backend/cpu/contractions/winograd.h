@@ -9,12 +9,13 @@
 
 #include <memory>
 
+#include "engine/backend/cpu/contractions/convolution_plan.h"
 #include "engine/backend/kernel.h"
 
 namespace mtf {
 
 /// The kernel of a convolution in float32, or null where the method does not fit or does not pay: that depends on the
 /// operation and the declared shapes alone, so that a layout never chooses another method.
-std::unique_ptr<Kernel> winograd_kernel(const KernelContext& context);
+std::unique_ptr<Kernel> winograd_kernel(const ConvolutionOperands& operands, const KernelContext& context);
 
 }  // namespace mtf

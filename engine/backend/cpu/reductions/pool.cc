@@ -33,7 +33,7 @@ struct Plan {
   /// The vector: a dimension without windows, or that of one.
   int64_t vector = 1, entry_stride = 0, window_stride = 0;
   int vector_window = -1;
-  int64_t places = 1;  ///< of a window
+  int64_t places = 1;  ///< places in a window
 };
 
 Plan make_plan(const KernelContext& context, const std::vector<Window>& windows, bool spreads) {

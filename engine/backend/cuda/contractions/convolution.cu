@@ -210,7 +210,7 @@ class PatchConvolution final : public Kernel {
     int64_t size = 1;
     int64_t source_stride = 0;  ///< 0 for positions
     int64_t grid_stride = 0;    ///< in the other operand with the grid
-    int window = -1;            ///< of positions
+    int window = -1;            ///< which one, for positions
   };
 
   /// The product for a part of the grid.

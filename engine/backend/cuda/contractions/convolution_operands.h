@@ -15,8 +15,8 @@ namespace mtf::cuda {
 /// A dimension with windows, with its strides by role; 0 where a role has no such dimension.
 struct ConvolutionWindow {
   PlacedWindow placed;
-  Offsets<3> strides{};    ///< of entries, of the places of the filter, of windows
-  Offsets<3> blocks{};     ///< of the blocks
+  Offsets<3> strides{};    ///< between entries, places of the filter, windows
+  Offsets<3> blocks{};     ///< between blocks
   int64_t all_blocks = 1;  ///< in the whole tensors
 
   const Window& window() const { return placed.window; }

@@ -20,7 +20,7 @@ namespace mtf::cuda {
 /// indices first .. end - 1.
 struct PatchWindow {
   int64_t positions = 1, taps = 1;
-  int64_t stride = 0;  ///< of an index in the source
+  int64_t stride = 0;  ///< between neighbours in the source
   int64_t position_step = 0, tap_step = 0;
   int64_t begin = 0, first = 0, end = 1;
 };

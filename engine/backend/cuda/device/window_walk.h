@@ -35,7 +35,7 @@ struct Taps {
 struct WalkedWindow {
   Divisor size{1, 1};  ///< entries or windows of the result
   int64_t result_stride = 0, source_stride = 0;
-  int64_t tap_stride = 0;  ///< of a place of the window: in a filter, or in the number of a place
+  int64_t tap_stride = 0;  ///< between places of the window: in a filter, or in the number of a place
   int taps = 1, stride = 1, dilation = 1, origin = 0;
   int first = 0, end = 1;  ///< what the source has
   /// For a kernel that spreads: every so many places of a window meet the same entry, by windows that are `shift` apart.
