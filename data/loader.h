@@ -77,7 +77,7 @@ class Batch {
   std::vector<std::byte*> buffers_;
   std::vector<size_t> sizes_;
   std::vector<Box> places_;
-  std::vector<Box> boxes_;  ///< of the features that are read in part
+  std::vector<Box> boxes_;  ///< what is read of the features that are read in part
   std::vector<FeatureSlice> slices_;
   std::vector<int64_t> examples_;  ///< [rows]: the source's index of each row; in training of one row more
   std::vector<int64_t> epochs_;    ///< in training: of the same rows
@@ -116,7 +116,7 @@ class BatchStream {
   int64_t batch_size_;
   int64_t local_begin_;
   int64_t local_rows_;
-  std::vector<std::optional<Box>> boxes_;  ///< of each feature; nothing: the whole value
+  std::vector<std::optional<Box>> boxes_;  ///< [features]: what is read of each; nothing: the whole value
   int64_t examples_;
   uint64_t seed_ = 0;
   bool shuffle_ = false;

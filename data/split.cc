@@ -45,7 +45,7 @@ SourceSubset::SourceSubset(std::shared_ptr<const Source> source, std::vector<int
 }
 
 void SourceSubset::read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const {
-  thread_local std::vector<int64_t> indices;  // of one size, batch after batch
+  thread_local std::vector<int64_t> indices;  // kept: it has one size, batch after batch
   indices.clear();
   for (const int64_t row : rows) {
     MTF_CHECK(row >= 0 && row < examples(), "row {} of {}", row, examples());

@@ -47,7 +47,7 @@ class SourceSubset final : public Source {
   std::vector<std::string> class_names() const override { return source_->class_names(); }
   uint64_t example_hash(int64_t example) const override { return source_->example_hash(examples_[example]); }
   std::string preparation() const override { return source_->preparation(); }
-  /// Of the whole source: subsets share it, so only the one that counts it says so.
+  /// The memory of the whole source: subsets share it, so only the one that counts it says so.
   int64_t bytes_in_memory() const override { return counts_memory_ ? source_->bytes_in_memory() : 0; }
   void check_labels(int64_t classes) const override { source_->check_labels(classes); }
   void check_aligned(const Mark& mark) const override { source_->check_aligned(mark); }

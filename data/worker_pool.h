@@ -38,7 +38,7 @@ class WorkerPool {
   std::mutex mutex_;
   std::condition_variable changed_;
   const std::function<void(int64_t)>* task_ = nullptr;
-  int64_t tasks_ = 0;    ///< of the job
+  int64_t tasks_ = 0;    ///< tasks of the job
   int64_t begun_ = 0;    ///< tasks of the job that have begun
   int64_t running_ = 0;  ///< and of these not ended
   int64_t failed_ = 0;   ///< the first task that threw

@@ -27,9 +27,9 @@ enum class Mode { kTrain, kEvaluate };
 /// Element types of variables (docs/numerics.md "Element types"), and how contractions are computed.
 struct Precision {
   DType master = DType::kFloat32;      ///< in checkpoints
-  DType slice = DType::kFloat32;       ///< of the resident value that is updated
+  DType slice = DType::kFloat32;       ///< as the resident value that is updated
   DType activation = DType::kFloat32;  ///< as layers see it
-  bool tf32 = false;                   ///< of contractions of float32 (Graph::set_tf32)
+  bool tf32 = false;                   ///< contractions of float32 round their operands (Graph::set_tf32)
 };
 
 /// Which weights are meant, by name; null: none.

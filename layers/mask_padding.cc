@@ -27,7 +27,7 @@ class MaskPaddingLayer final : public Layer {
   }
 };
 
-/// Of `sublayers.per_layer`: the layer of the block that is in hand.
+/// Within `sublayers.per_layer`: calls the layer of the block that is in hand.
 class CallLayer final : public Layer {
  public:
   using Options = NoOptions;

@@ -75,7 +75,7 @@ class LayerParser {
   std::string path_;
   Mark mark_;
   std::vector<std::string> open_blocks_;
-  int64_t block_values_ = 0;  ///< of all blocks where they were used so far
+  int64_t block_values_ = 0;  ///< values of all blocks where they were used so far
 };
 
 /// A layer and the `name` that the configuration gave it (may be empty).
@@ -91,7 +91,7 @@ struct LayerKind {
   std::string_view
       shorthand;  ///< the option that a scalar or a list in place of the map stands for; may be empty
   std::string (*help)() = nullptr;  ///< the options with types, defaults and meaning
-  std::vector<config::KnownKey> (*keys)(std::string_view path) = nullptr;  ///< of the options
+  std::vector<config::KnownKey> (*keys)(std::string_view path) = nullptr;  ///< names of the options
   std::function<ParsedLayer(const config::Node& options, LayerParser& parser)> parse;
   bool takes_arguments = false;  ///< any further keys beside the options
   /// What other programs call it, for hints: "ffn". Literals.

@@ -162,7 +162,7 @@ class SelfAttentionLayer final : public Layer {
                        options_.relative_attention_num_buckets);
   }
 
-  /// Of the last two dimensions; those before them are a field that both see.
+  /// Fan-in and fan-out are the last two dimensions; those before them are a field that both see.
   static Initializer glorot(const Shape& shape) {
     const int rank = shape.rank();
     const auto size = [&](int axis) { return axis < 0 ? 1.0 : static_cast<double>(shape[axis].size); };

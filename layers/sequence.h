@@ -37,7 +37,7 @@ struct Sequence {
 
   /// float32 [batch, length], 1 where there is no padding; null without segments.
   Tensor mask = {};
-  /// Of a stack of layers: the layer in hand, for `call_layer`, and its input, for `residual`. Null where no
+  /// The layer of a stack that is in hand, for `call_layer`, and its input, for `residual`. Null where no
   /// sublayers are at work, and within the layer itself.
   const LayerFunction* layer = nullptr;
   LayerTensor layer_input = {};

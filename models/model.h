@@ -58,7 +58,7 @@ struct ModelOutput {
   std::map<std::string, Metric> metrics;
   std::optional<Dimension> classes;  ///< labels are 0 .. size-1
   Tensor tokens = {};                ///< [batch], float32: predicted tokens that count; null: not of texts
-  /// Of classifiers, in evaluation.
+  /// What classifiers add in evaluation.
   std::optional<Classification> classification = {};
 };
 

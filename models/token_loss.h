@@ -33,7 +33,7 @@ std::vector<std::string> token_metrics();
 /// Factors of the targets above 0, float32 [batch, length]; null: each counts once.
 struct TokenWeights {
   Tensor loss = {};
-  Tensor metrics = {};  ///< of all metrics but the loss
+  Tensor metrics = {};  ///< for all metrics but the loss
 };
 
 /// Adds loss and metrics to output.logits: float32 [batch, length, vocabulary]; targets: int32 [batch,

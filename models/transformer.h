@@ -25,7 +25,7 @@
 
 namespace mtf {
 
-/// Of language models and encoder-decoders alike.
+/// Options that language models and encoder-decoders share.
 struct TokenModelOptions {
   int64_t d_model = 1024;
   Positions positions = Positions::kLearned;

@@ -37,7 +37,7 @@ struct AugmentSettings {
   uint64_t seed = 1;
   AugmentFor purpose = AugmentFor::kTraining;
   int threads = 1;
-  Mark mark = {};  ///< of the list in the configuration
+  Mark mark = {};  ///< where the list is in the configuration
 };
 
 /// What is added to the name of the labels.
@@ -88,7 +88,7 @@ class AugmentedSource final : public Source {
   /// How a batch is worked on: some rows at a time, which are read together and then shared out among tasks.
   struct Portions {
     int64_t rows;   ///< read together
-    int64_t tasks;  ///< of one portion
+    int64_t tasks;  ///< each portion is shared out among so many
   };
   /// Some rows that are read together, and the memory for it.
   struct Portion;
@@ -105,7 +105,7 @@ class AugmentedSource final : public Source {
   std::vector<Feature> features_;
   size_t image_ = 0;   ///< the feature that is augmented
   size_t labels_ = 0;  ///< the feature of labels, where mixes()
-  ImageShape shape_;   ///< of the source's images
+  ImageShape shape_;   ///< the shape of the source's images
   int64_t capacity_ = 0;
   std::vector<Step> steps_;  ///< before the first that mixes
   std::vector<Step> mixing_;

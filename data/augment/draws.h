@@ -23,7 +23,7 @@ class Draws {
   int64_t below(int64_t n) { return static_cast<int64_t>(uint64_t{bits()} * static_cast<uint64_t>(n) >> 32); }
   bool chance(double probability) { return uniform() < probability; }
   double normal();
-  /// Of the symmetric beta distribution Beta(alpha, alpha), alpha > 0.
+  /// A draw from the symmetric beta distribution Beta(alpha, alpha), alpha > 0.
   double beta(double alpha);
 
  private:

@@ -33,7 +33,7 @@ struct ImageLimits {
 struct ImageFile {
   const std::string& path;  ///< for messages
   std::span<const std::byte> bytes;
-  int64_t channels = 3;  ///< of the result: 1 or 3
+  int64_t channels = 3;  ///< the image is to have so many: 1 or 3
   const ImageLimits& limits;
 };
 

@@ -144,7 +144,7 @@ Image turned(Image image, int orientation) {
   return result;
 }
 
-/// Of pixels [.., 4]; Adobe's programs store the inverse.
+/// Converts an image of four channels; Adobe's programs store the inverse of each.
 Image from_cmyk(const Image& image, bool inverted, int64_t channels) {
   Image rgb{image.rows, image.cols, 3,
             std::vector<uint8_t>(static_cast<size_t>(image.rows * image.cols * 3))};

@@ -61,7 +61,7 @@ class ArraySource final : public Source {
   std::byte* read_example(size_t feature, int64_t example, const Box* box, std::byte* output) const;
 
   std::vector<Feature> features_;
-  std::vector<std::vector<Part>> parts_;  ///< of each feature
+  std::vector<std::vector<Part>> parts_;  ///< [features][parts of the feature]
   std::vector<std::string> class_names_;
   int64_t examples_ = 0;
 };

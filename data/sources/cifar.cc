@@ -29,7 +29,7 @@ constexpr int64_t kMostBytes = int64_t{1} << 32;
 /// One of the two kinds of files.
 struct Kind {
   std::string_view name;
-  std::vector<int64_t> classes;  ///< of each label of a record
+  std::vector<int64_t> classes;  ///< numbers of classes, for each label of a record
   int64_t record() const { return std::ssize(classes) + kPixels; }
 };
 const Kind kCifar10{"CIFAR-10", {10}}, kCifar100{"CIFAR-100", {20, 100}};

@@ -28,7 +28,7 @@ class MixtureSchedule {
   Turn turn(int64_t row) const;
 
  private:
-  /// Of source k against those that follow, in units of 2^-53.
+  /// The share of source k against those that follow, in units of 2^-53.
   std::vector<uint64_t> shares_;
 };
 

@@ -27,7 +27,7 @@ namespace mtf {
 struct EvaluationKeys {
   std::vector<std::string> metrics;
   std::optional<int64_t> limit;
-  std::vector<config::Path> references;  ///< of texts only
+  std::vector<config::Path> references;  ///< for texts only
 };
 void describe(config::Visitor& visit, EvaluationKeys& keys, const SourceOptions& source);
 using EvaluationSourceOptions = config::Extended<SourceOptions, EvaluationKeys>;

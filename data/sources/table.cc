@@ -79,10 +79,10 @@ class Words {
 
 /// What training data decide for the data that are evaluated.
 struct Preparation {
-  Names columns;                        ///< of the inputs
-  std::map<std::string, Names> words;   ///< of the inputs that are words
+  Names columns;                        ///< names of the inputs
+  std::map<std::string, Names> words;   ///< the words of each input that has words
   Names classes;                        ///< empty: numbers
-  std::vector<double> mean, deviation;  ///< of the inputs that are numbers; empty: they stay as they are
+  std::vector<double> mean, deviation;  ///< for the inputs that are numbers; empty: they stay as they are
 
   std::string to_json() const {
     nlohmann::json json{{"columns", columns}, {"words", words}, {"classes", classes}};
@@ -311,7 +311,7 @@ class TableRows {
   Names all_, of_numbers_, of_words_;  ///< inputs
   std::vector<float> numbers_, targets_;
   std::vector<int32_t> word_numbers_, labels_;
-  std::vector<Words> words_;  ///< of each column of words
+  std::vector<Words> words_;  ///< [columns of words]
   Words label_words_;
   bool labels_are_numbers_ = true;
   std::vector<uint64_t> hashes_;

@@ -26,7 +26,7 @@ struct TableColumns {
 /// What a table is opened with beside its columns.
 struct TableContext {
   Mark mark = {};           ///< for columns that are not named
-  std::string preparation;  ///< of the training data; empty: this is the training data
+  std::string preparation;  ///< what the training data decided; empty: this is the training data
   /// True for examples whose numbers count for means and deviations.
   std::function<bool(uint64_t hash)> counts;
 };

@@ -27,7 +27,7 @@ struct WindowGrid {
 inline constexpr int kMostWindows = 4;
 
 struct Window {
-  std::string dimension;  ///< of the entries and of the windows; in block form the one within a block
+  std::string dimension;  ///< which entries and windows have; in block form the one within a block
   std::string filter;     ///< the dimension of a convolution's filter; empty for pooling
   int64_t size = 1, stride = 1, dilation = 1;
   int64_t before = 0;  ///< the first window begins this many entries before the first; negative: after it

@@ -40,7 +40,7 @@ class WindowBlocks {
     int64_t left = 0, right = 0;
   };
   std::vector<Window> windows_;
-  std::vector<Halo> halos_;  ///< of each window
+  std::vector<Halo> halos_;  ///< [windows]
 };
 
 }  // namespace mtf

@@ -177,7 +177,7 @@ TEST(Residual, HasAShortcutAndLeavesLayersOut) {
       {{"batch", 1}, {"d", 3}});
   EXPECT_THAT(net.variables(), ElementsAre("residual/dense/kernel [d=3, h=2]", "residual/dense/bias [h=2]",
                                            "residual/shortcut/dense/kernel [d=3, h=2]"));
-  // Of many examples each has the layer's result twice, or not at all.
+  // Each of many examples has the layer's result twice, or not at all.
   const YamlLayers dropped("[residual: {layers: [scale: 3], drop: 0.5}]", {{"batch", 100}, {"d", 2}});
   const Values y = dropped.evaluate(Values(200, 1.0));
   int left_out = 0;

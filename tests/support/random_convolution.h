@@ -17,7 +17,7 @@ namespace mtf::testing {
 /// Entries, filter and the windows along up to three dimensions `rows`, `cols` and `depth`, whose places in the filter are
 /// `k0`, `k1` and `k2`; other dimensions are `batch`, `images`, `group`, `in` and `out`.
 struct RandomConvolution {
-  Shape entries, filter, groups;  ///< of a transposed convolution `entries` has the windows
+  Shape entries, filter, groups;  ///< in a transposed convolution `entries` has the windows
   std::vector<Window> windows;
   bool transposed = false;
 

@@ -58,7 +58,7 @@ ClusterOptions cluster_options(const Config& config);
 Access cluster_access(const Config& config);
 /// What is to be said of a run that lets anybody in; empty: it does not.
 std::string insecure_warning(const Access& access, const std::string& address);
-/// Of a timeout; what is below a millisecond is cut off.
+/// A timeout in milliseconds; what is below one is cut off.
 std::chrono::milliseconds in_milliseconds(const config::Duration& timeout);
 
 /// What holds for every start of a run: who the processes are is a matter of one start, and a run's

@@ -104,7 +104,7 @@ struct EvaluateOptions {
   std::variant<SameWord, int64_t> batch_size = SameWord::kSame;
   InferCheckpoints checkpoint = InferCheckpointWord::kLatest;
   int64_t misclassified = 32;  ///< images that each evaluation of a data set shows
-  std::string output;          ///< of run.mode=evaluate; empty: no files
+  std::string output;          ///< directory for run.mode=evaluate; empty: no files
   /// For metrics of written texts. What it does not give is as in section `infer`, but for the method.
   DecodeOptions infer = {.method = GreedyMethod{}};
 };

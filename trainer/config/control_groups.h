@@ -16,7 +16,7 @@ namespace mtf {
 enum class ControlGroups { kVersion1, kVersion2 };
 
 struct ControlGroup {
-  std::string path;  ///< of its directory: "/sys/fs/cgroup/user.slice"
+  std::string path;  ///< its directory: "/sys/fs/cgroup/user.slice"
   /// The parent process is in the group or in one below it: what the group has is shared by what the parent
   /// has started.
   bool holds_parent = false;

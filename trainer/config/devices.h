@@ -17,7 +17,7 @@ struct Config;
 
 struct Devices {
   bool is_cuda = false;
-  std::optional<int64_t> positions;  ///< of this process; nothing: as many as the mesh needs
+  std::optional<int64_t> positions;  ///< positions of this process; nothing: as many as the mesh needs
   int gpu = 0;                       ///< among those that are visible
   int processes = 1;                 ///< that have to be started, one for each GPU; 1: this one will do
 };

@@ -20,7 +20,7 @@ constexpr int64_t kMostNumbered = 30;  ///< classes whose cells have numbers
 constexpr int64_t kMostRows = 100;
 constexpr int64_t kMostNamed = 100;  ///< rows that all have names; of more, every tenth has
 constexpr size_t kMostMistakes = 25;
-constexpr int kLevels = 16;  ///< of each colour
+constexpr int kLevels = 16;  ///< shades of each colour
 constexpr int kLongestName = 24;
 constexpr double kCharacter = 0.6;  ///< width of a character, as part of the size of its font
 
@@ -45,9 +45,9 @@ struct Grid {
   int64_t rows = 0;
   double cell = 0;    ///< pixels
   double margin = 0;  ///< pixels for names, at the left and above
-  double top = 0;     ///< of the first row
+  double top = 0;     ///< where the first row begins
   int64_t named = 1;  ///< rows 0, named, 2 * named, ... have names
-  double font = 0;    ///< of the names
+  double font = 0;    ///< size of the names
 };
 
 std::string row_name(const Grid& grid, const std::vector<std::string>& names, int64_t row) {

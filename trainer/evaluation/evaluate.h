@@ -33,7 +33,7 @@ struct Evaluation {
   double seconds = 0;
   std::vector<DecodedSample> samples = {};     ///< if metrics of decoded texts were asked for
   std::optional<ConfusionMatrix> matrix = {};  ///< if metrics of classes were asked for
-  /// Of a classifier of images, in process 0: those with the largest probability first.
+  /// For a classifier of images, in process 0: those with the largest probability first.
   std::optional<std::vector<MisclassifiedImage>> misclassified = {};
   std::vector<std::string> class_names = {};  ///< empty: classes have numbers only
 };

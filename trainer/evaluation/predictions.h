@@ -19,7 +19,7 @@ namespace mtf {
 struct Mistake {
   int64_t example = 0;  ///< its number in the data set
   int64_t label = 0, prediction = 0;
-  double probability = 0;  ///< of the prediction, rounded to 4 digits, so that layouts do not differ
+  double probability = 0;  ///< that of the prediction, rounded to 4 digits, so that layouts do not differ
 
   /// The largest probability first, then the first example.
   friend bool operator<(const Mistake& a, const Mistake& b) {

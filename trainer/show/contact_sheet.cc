@@ -14,7 +14,7 @@ constexpr uint8_t kPaper = 255, kInk = 32, kFrame = 200;
 constexpr int64_t kMargin = 6;
 constexpr int64_t kLeastSide = 96;        ///< images are enlarged to about so many pixels
 constexpr int64_t kLargeSide = 160;       ///< and from there on their texts are twice as large
-constexpr int64_t kLeastCharacters = 16;  ///< of a line
+constexpr int64_t kLeastCharacters = 16;  ///< characters of a line
 constexpr double kSheetShape = 1.4;       ///< columns of pixels for each row
 
 /// The sizes of a sheet, in pixels.

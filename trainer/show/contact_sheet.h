@@ -13,7 +13,7 @@
 namespace mtf {
 
 struct SheetTile {
-  Image image;  ///< of three channels; all have the same size
+  Image image;  ///< three channels; all images have the same size
   std::vector<std::string> lines;
 };
 

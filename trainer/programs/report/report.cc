@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostRuns = 64;
-constexpr size_t kMostPoints = 1000;  ///< of a curve, where there is room
+constexpr size_t kMostPoints = 1000;  ///< points of a curve, where there is room
 constexpr size_t kFewestPoints = 16;
 constexpr size_t kLongestMetricsLine = 1 << 20;
 constexpr size_t kMostDatasets = 100;

@@ -12,7 +12,7 @@ namespace mtf {
 struct SampleLimits {
   size_t texts = 40;
   size_t images = 120;
-  size_t image_bytes = 400'000;  ///< of all images together, as they stand in the page
+  size_t image_bytes = 400'000;  ///< size of all images together, as they stand in the page
 };
 
 /// Returns {texts: [RECORD], images: [RECORD], left_out}. The records are the last ones of the files; the image of a
