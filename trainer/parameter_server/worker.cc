@@ -59,6 +59,7 @@ class WorkerSteps : public StepRunner {
   static bool is_weight(const Variable& variable) { return variable.kind == Variable::Kind::kWeight; }
   static bool is_evaluated(const Variable& variable) { return is_weight(variable) || is_average(variable); }
   static bool is_any(const Variable&) { return true; }
+  static bool is_none(const Variable&) { return false; }
 
   void set_variables(const RunState& state, std::optional<int64_t> last_step);
   PulledState pull(int64_t version, const Filter& wanted);
@@ -214,6 +215,7 @@ class AsynchronousSteps final : public WorkerSteps {
     state.step = std::max(state.step, dealt.step);
     if (dealt.row >= 0) return read(dealt.row);
     take(dealt, state);
+    pull(0, is_none);  // the run may end because a server received a signal
     return nullptr;
   }
 
