@@ -11,6 +11,7 @@
 
 #include "engine/backend/device_info.h"
 #include "engine/backend/kernel.h"
+#include "engine/backend/transfers.h"
 #include "engine/comm/collective.h"
 #include "engine/core/profile.h"
 
@@ -87,6 +88,12 @@ class Backend {
   virtual void write(std::byte* to, const std::byte* from, int64_t bytes) = 0;
   /// Waits for what was enqueued, then copies device memory to host memory.
   virtual void read(std::byte* to, const std::byte* from, int64_t bytes) = 0;
+  /// Copies memory of the device, after what was enqueued.
+  virtual void copy(std::byte* to, const std::byte* from, int64_t bytes) = 0;
+  /// A transfer of `bytes` bytes to `to`. Null for the host, whose memory can be filled directly.
+  virtual std::unique_ptr<BlockTransfer> make_block_transfer(std::byte* to, int64_t bytes) = 0;
+  /// A transfer of `sources` to the host. On the host itself, HostCopy::begin() copies.
+  virtual std::unique_ptr<HostCopy> make_host_copy(CopySources sources, CopyOrder order) = 0;
   /// Waits for what was enqueued. Throws Error (kSystem) when the device has failed.
   virtual void wait() {}
   /// Records what `enqueue` enqueues, for replay(). Only for devices.

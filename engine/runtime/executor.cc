@@ -8,6 +8,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/runtime/output_reports.h"
 #include "engine/runtime/prepared_program.h"
 #include "engine/runtime/program_profile.h"
 #include "engine/runtime/recorded_segments.h"
@@ -35,7 +36,7 @@ class Executor::Implementation {
         workers_(pool_.threads()),
         scratch_bytes_(whole_pages(static_cast<int64_t>(prepared_.scratch_bytes()))),
         scratch_(backend.allocate(scratch_bytes_ * pool_.threads())),
-        device_step_(backend.is_host() ? nullptr : backend.allocate(sizeof(uint64_t))),
+        variables_(variables),
         recorded_(backend, prepared_.segments(), communicator().is_on_device()),
         profile_(options.profile, backend, prepared_.program(), pool_.threads()) {
     for (const auto& [name, id] : this->program().inputs)
@@ -49,6 +50,12 @@ class Executor::Implementation {
     return id == kNoValue ? nullptr : prepared_.address(id, position);
   }
   void run(uint64_t step);
+  void carry(const std::string& output, const std::string& input);
+  void report(const std::vector<std::string>& outputs);
+  std::span<const double> reported(int runs_ago) {
+    MTF_CHECK(reports_.has_value(), "the executor reports nothing");
+    return reports_->values(runs_ago);
+  }
   std::optional<NonFinite> first_non_finite(uint64_t step);
   HostTensor fetch(const std::string& name) const;
   const std::byte* slice(const std::string& name, int64_t position, std::vector<std::byte>& buffer) const {
@@ -82,8 +89,9 @@ class Executor::Implementation {
   /// True if the guard of the step holds at a coordinate, or the step has none. On a device this waits for
   /// the value.
   bool guard_holds(const PreparedStep& step, int64_t coordinate) const;
-  const uint64_t* step_word() const {
-    return device_step_ ? reinterpret_cast<const uint64_t*>(device_step_->data()) : &step_;
+  /// Called before the step is run or enqueued.
+  void before(const PreparedStep& step) {
+    if (step.writes_variables) variables_.await_copies();
   }
   const std::byte* on_host(ValueId id, int64_t position, std::vector<std::byte>& buffer) const {
     return backend_.on_host(prepared_.address(id, position), program().local_bytes(id), buffer);
@@ -97,15 +105,15 @@ class Executor::Implementation {
   std::vector<WorkerCounters> workers_;
   int64_t scratch_bytes_;  ///< scratch memory of one worker
   std::unique_ptr<DeviceMemory> scratch_;
-  /// The step number for kernels of a device; null on the host, where they read step_.
-  std::unique_ptr<DeviceMemory> device_step_;
+  VariableStore& variables_;
   RecordedSegments recorded_;
   ProgramProfile profile_;
-  mutable std::vector<std::byte> host_slice_;  ///< staging buffer for a slice of a device that is fed or read
+  std::vector<std::pair<ValueId, ValueId>> carried_;  ///< outputs that become inputs of the next run
+  std::optional<OutputReports> reports_;
+  mutable std::vector<std::byte> host_slice_;  ///< staging buffer for a slice of a device that is read
   std::vector<Shape> input_shapes_;            ///< shape of one position's slice, by input
   std::vector<int64_t> begin_;                 ///< global index at which the slice being fed begins
   Counters counters_;
-  uint64_t step_ = 0;
   std::optional<NonFiniteSearch> search_;  ///< set while first_non_finite() runs
 };
 
@@ -116,30 +124,37 @@ void Executor::Implementation::feed(const std::string& name, const void* data, c
   const Value& value = program().values[id];
   const Shape& local = input_shapes_[value.index];
   const HostedCopies& copies = prepared_.copies(prepared_.stored(id));
+  std::byte* memory = prepared_.inputs().fill(static_cast<size_t>(value.index));
   for (int64_t copy = 0; copy < copies.size(); ++copy) {
     const int64_t position = copies.position(copy);
     begin_ = prepared_.begin(id, position);
     for (size_t axis = 0; axis < begin.size(); ++axis) begin_[axis] -= begin[axis];
-    std::byte* slice = prepared_.address(id, position);
-    if (!backend_.is_host()) host_slice_.resize(static_cast<size_t>(program().local_bytes(id)));
     copy_to_slice(part, local, begin_, size_of(value.dtype), static_cast<const std::byte*>(data),
-                  backend_.is_host() ? slice : host_slice_.data());
-    if (!backend_.is_host()) backend_.write(slice, host_slice_.data(), program().local_bytes(id));
+                  memory + prepared_.offset_in_input(id, position));
   }
 }
 
 void Executor::Implementation::run(uint64_t step) {
-  step_ = step;
   for (WorkerCounters& worker : workers_) worker = {};
-  if (device_step_)
-    backend_.write(device_step_->data(), reinterpret_cast<const std::byte*>(&step), sizeof(step));
+  prepared_.inputs().set_step(step);
+  prepared_.inputs().send();
   const auto enqueue = [&](std::span<const PreparedSegment> segments) { run(segments, 0); };
   profile_.begin();
-  if (backend_.is_host() || is_stepwise() || profile_.is_on()) {
+  // A recording has no place to wait for copies of variables: a run that may have to is enqueued as a whole.
+  if (backend_.is_host() || is_stepwise() || profile_.is_on() || variables_.are_copied()) {
     enqueue(prepared_.segments());
   } else {
     recorded_.run(enqueue, workers_[0].work);
   }
+  for (const auto& [output, input] : carried_) {
+    const HostedCopies& copies = prepared_.copies(prepared_.stored(input));
+    for (int64_t copy = 0; copy < copies.size(); ++copy) {
+      const int64_t position = copies.position(copy);
+      backend_.copy(prepared_.address(input, position), prepared_.address(output, position),
+                    program().local_bytes(input));
+    }
+  }
+  if (reports_) reports_->begin();
   profile_.end();
   const auto positions = static_cast<double>(prepared_.mesh().positions());
   ++counters_.runs;
@@ -148,6 +163,22 @@ void Executor::Implementation::run(uint64_t step) {
     counters_.bytes_per_position += worker.work.bytes / positions;
     counters_.bytes_to_processes += worker.work.bytes_to_processes;
   }
+}
+
+void Executor::Implementation::carry(const std::string& name, const std::string& input_name) {
+  const ValueId from = output(name), to = program().input(input_name);
+  MTF_CHECK(to != kNoValue && program().local_bytes(from) == program().local_bytes(to),
+            "output `{}` cannot become input `{}`", name, input_name);
+  carried_.emplace_back(from, to);
+}
+
+void Executor::Implementation::report(const std::vector<std::string>& outputs) {
+  std::vector<OutputReports::Output> reported;
+  for (const std::string& name : outputs) {
+    const ValueId id = output(name);
+    reported.push_back({program().values[id].dtype, prepared_.address(id, prepared_.mesh().begin())});
+  }
+  reports_.emplace(backend_, reported);
 }
 
 void Executor::Implementation::run(std::span<const PreparedSegment> segments, int64_t iteration) {
@@ -185,19 +216,21 @@ void Executor::Implementation::run_tasks(const KernelStep& step, int64_t coordin
                                          int64_t end, int64_t iteration, int worker) {
   const bool* guard = step.guards.empty() ? nullptr : step.guards[coordinate];
   if (backend_.is_host() && guard != nullptr && !*guard) return;
+  before(step);
   if (options_.before_task) options_.before_task();
   const ProgramProfile::Span span = profile_.span(*step.instruction, worker, coordinate);
   const Slice* slices = step.slices.data() + coordinate * static_cast<int64_t>(step.inputs + step.outputs);
   const KernelCall call{{slices, step.inputs},
                         {slices + step.inputs, step.outputs},
                         scratch_->data() + worker * scratch_bytes_,
-                        step_word(),
+                        prepared_.inputs().step(),
                         iteration,
                         guard};
   workers_[worker].work.flops += static_cast<double>(step.kernel->run(call, begin, end)) * step.positions;
 }
 
 void Executor::Implementation::run(const CollectiveStep& step, int64_t iteration) {
+  before(step);
   int64_t tasks = 0;
   for (const CollectivePart& part : step.parts) tasks += part.tasks * step.coordinates;
   pool_.run(tasks, [&](int64_t task, int worker) {
@@ -225,6 +258,7 @@ bool Executor::Implementation::guard_holds(const PreparedStep& step, int64_t coo
 
 void Executor::Implementation::run(const StartStep& step, int64_t) {
   if (!communicator().is_on_device() && !guard_holds(step, 0)) return;
+  before(step);
   if (options_.before_task) options_.before_task();
   const ProgramProfile::Span span = profile_.span(*step.instruction);
   step.pending->collective->start();
@@ -257,6 +291,7 @@ void Executor::Implementation::check(const PreparedStep& step, const std::vector
 }
 
 std::optional<NonFinite> Executor::Implementation::first_non_finite(uint64_t step) {
+  prepared_.inputs().send();
   // All processes must agree on whether to run the program.
   if (const auto found = earliest(communicator(), non_finite_at_rest())) return found;
   search_.emplace(program());
@@ -341,22 +376,7 @@ HostTensor Executor::Implementation::fetch(const std::string& name) const {
 
 double Executor::Implementation::scalar(const std::string& name) const {
   const ValueId id = output(name);
-  const std::byte* data = on_host(id, prepared_.mesh().begin(), host_slice_);
-  switch (program().values[id].dtype) {
-    case DType::kFloat32:
-      return *reinterpret_cast<const float*>(data);
-    case DType::kBFloat16:
-      return static_cast<float>(*reinterpret_cast<const BFloat16*>(data));
-    case DType::kFloat64:
-      return *reinterpret_cast<const double*>(data);
-    case DType::kInt32:
-      return *reinterpret_cast<const int32_t*>(data);
-    case DType::kInt64:
-      return static_cast<double>(*reinterpret_cast<const int64_t*>(data));
-    case DType::kBool:
-      return *reinterpret_cast<const bool*>(data) ? 1 : 0;
-  }
-  return 0;
+  return value_of(program().values[id].dtype, on_host(id, prepared_.mesh().begin(), host_slice_));
 }
 
 Executor::Executor(Program program, Backend& backend, VariableStore& variables,
@@ -395,6 +415,10 @@ void Executor::feed_scalar(const std::string& name, double value) {
     }
     case DType::kFloat64:
       return feed(name, &value);
+    case DType::kBool: {
+      const bool truth = value != 0;
+      return feed(name, &truth);
+    }
     default: {
       MTF_CHECK(program().values[id].dtype == DType::kFloat32, "feed_scalar: `{}` has another type", name);
       const auto narrow = static_cast<float>(value);
@@ -404,6 +428,11 @@ void Executor::feed_scalar(const std::string& name, double value) {
 }
 
 void Executor::run(uint64_t step) { implementation_->run(step); }
+void Executor::carry(const std::string& output, const std::string& input) {
+  implementation_->carry(output, input);
+}
+void Executor::report(const std::vector<std::string>& outputs) { implementation_->report(outputs); }
+std::span<const double> Executor::reported(int runs_ago) { return implementation_->reported(runs_ago); }
 HostTensor Executor::fetch(const std::string& name) const { return implementation_->fetch(name); }
 const std::byte* Executor::slice(const std::string& name, int64_t position,
                                  std::vector<std::byte>& buffer) const {

@@ -71,9 +71,18 @@ class Executor {
   /// The memory of an input's slice at a position of this process, which the caller may fill instead of
   /// calling feed(). Null if the program does not depend on the input. Only for backends in host memory.
   std::byte* input(const std::string& name, int64_t position);
-  /// Runs the program once. A device may still be computing when the call returns. Throws Error naming the
-  /// instruction when check_replicas finds a difference.
+  /// Runs the program once. A device may still be computing when the call returns; what is fed next does not
+  /// disturb it. Throws Error naming the instruction when check_replicas finds a difference.
   void run(uint64_t step);
+  /// From now on each run ends by making the value of an output the input of the next run, on the device. An
+  /// input that is fed has the value that it is fed. Both must have the same slices.
+  void carry(const std::string& output, const std::string& input);
+  /// From now on each run copies the values of these 0-dimensional outputs to the host, where a device does
+  /// not wait for them to be read.
+  void report(const std::vector<std::string>& outputs);
+  /// The values that the last run (0) or the one before it (1) has reported, in the order of report(). Waits
+  /// for that run only. The values are valid until the next call; it does not allocate.
+  std::span<const double> reported(int runs_ago);
   /// The whole output of this name. Where other processes hold parts of it, every process must call it.
   HostTensor fetch(const std::string& name) const;
   /// The slice of an output at a position whose copy is in this process. The pointer is to the output itself

@@ -4,6 +4,7 @@
 
 #include "engine/base/check.h"
 #include "engine/runtime/arena_layout.h"
+#include "engine/runtime/program_inputs.h"
 #include "engine/spmd/lifetimes.h"
 
 namespace mtf {
@@ -28,6 +29,7 @@ MemoryPlan plan_memory(const Program& program, bool replicate, Hosting hosting) 
   plan.differing = differing_axes(hosted);
   plan.offsets.assign(program.values.size(), -1);
   std::map<AxisMask, std::vector<Region>> blocks;
+  int64_t inputs = 0;         ///< bytes of all copies in this process
   std::vector<Region> alone;  ///< regions of one position that shares nothing and thus needs one arena
   for (ValueId id = 0; id < static_cast<ValueId>(program.values.size()); ++id) {
     const Value& value = program.values[id];
@@ -35,11 +37,12 @@ MemoryPlan plan_memory(const Program& program, bool replicate, Hosting hosting) 
     const int64_t bytes = aligned(program.local_bytes(id));
     if (value.storage == Value::Storage::kInput) {
       plan.input_bytes += bytes;
-      plan.process.inputs += whole_pages(bytes * hosted.size_of(mask_of(value)));
+      inputs += bytes * hosted.size_of(mask_of(value));
     } else if (value.storage == Value::Storage::kTemporary && lives[id].begin >= 0) {
       blocks[plan.arena_of(mask_of(value))].push_back({id, bytes, lives[id].begin, lives[id].end});
     }
   }
+  plan.process.inputs = whole_pages(input_block_bytes(inputs));
   for (auto& [mask, list] : blocks) {
     MemoryPlan::Arena& arena = plan.arenas[mask];
     arena = {mask, place(list), hosted.size_of(mask)};

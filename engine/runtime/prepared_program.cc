@@ -107,10 +107,14 @@ void PreparedProgram::allocate() {
   for (const auto& [mask, arena] : memory_.arenas) {
     arenas_[mask] = backend_.allocate(aligned(arena.bytes) * arena.copies);
   }
-  for (const auto& [name, id] : program_.inputs) {
-    input_bytes_.push_back(aligned(program_.local_bytes(id)));
-    inputs_.push_back(backend_.allocate(input_bytes_.back() * copies(stored(id)).size()));
-  }
+  std::vector<int64_t> bytes;
+  for (const auto& [name, id] : program_.inputs)
+    bytes.push_back(aligned(program_.local_bytes(id)) * copies(stored(id)).size());
+  inputs_ = std::make_unique<ProgramInputs>(backend_, bytes);
+}
+
+int64_t PreparedProgram::offset_in_input(ValueId id, int64_t position) const {
+  return aligned(program_.local_bytes(id)) * *copies(stored(id)).find(position);
 }
 
 AxisMask PreparedProgram::stored(ValueId id) const { return stored_over(program_, id, replicate_); }
@@ -124,10 +128,9 @@ std::byte* PreparedProgram::address(ValueId id, int64_t position) const {
   const ValueId root = program_.root(id);
   const Value& value = program_.values[root];
   if (value.storage == Value::Storage::kVariable) return variables_.slice(value.name, position);
+  if (value.storage == Value::Storage::kInput)
+    return inputs_->address(value.index) + offset_in_input(root, position);
   const int64_t copy = *copies(stored(root)).find(position);
-  if (value.storage == Value::Storage::kInput) {
-    return inputs_[value.index]->data() + copy * input_bytes_[value.index];
-  }
   MTF_CHECK(memory_.offsets[root] >= 0, "%{} has no memory", value.name);
   const AxisMask arena = memory_.arena_of(stored(root));
   return arenas_.at(arena)->data() + copy * aligned(memory_.arenas.at(arena).bytes) + memory_.offsets[root];
@@ -171,8 +174,11 @@ std::vector<PreparedSegment> PreparedProgram::prepare(const std::vector<Instruct
   return segments;
 }
 
-PreparedStep PreparedProgram::guarded(const Instruction& instruction) const {
+PreparedStep PreparedProgram::prepare_step(const Instruction& instruction) const {
   PreparedStep step{&instruction};
+  step.writes_variables = std::ranges::any_of(instruction.outputs, [&](ValueId id) {
+    return program_.values[program_.root(id)].storage == Value::Storage::kVariable;
+  });
   if (instruction.guard == kNoValue) return step;
   const HostedCopies& results = copies(computed_over(instruction));
   for (int64_t c = 0; c < results.size(); ++c)
@@ -182,7 +188,7 @@ PreparedStep PreparedProgram::guarded(const Instruction& instruction) const {
 
 KernelStep PreparedProgram::prepare_kernel(const Instruction& instruction) {
   const HostedCopies& results = copies(computed_over(instruction));
-  KernelStep step{guarded(instruction)};
+  KernelStep step{prepare_step(instruction)};
   step.coordinates = results.size();
   step.positions = static_cast<double>(mesh_.positions()) / static_cast<double>(step.coordinates);
   step.kernel = kernel_of(program_, instruction, backend_, seed_);
@@ -203,7 +209,7 @@ CollectiveStep PreparedProgram::prepare_collective(const Instruction& instructio
   const Mesh& mesh = program_.mesh;
   const AxisMask axes = instruction.as<action::Communicate>()->axes;
   const HostedCopies& results = copies(computed_over(instruction));
-  CollectiveStep step{guarded(instruction)};
+  CollectiveStep step{prepare_step(instruction)};
   step.coordinates = results.size();
   std::vector<double> positions(static_cast<size_t>(results.size()));
   for (int64_t position = mesh_.begin(); position < mesh_.begin() + mesh_.positions(); ++position)
@@ -239,7 +245,7 @@ double PreparedProgram::bytes_received(const Instruction& instruction) const {
 }
 
 StartStep PreparedProgram::prepare_start(const Instruction& instruction) {
-  StartStep step{guarded(instruction)};
+  StartStep step{prepare_step(instruction)};
   const bool is_staged = !backend_.is_host() && !communicator_.is_on_device();
   StagedSlices inputs(backend_), results(backend_);
   const auto place = [&](ValueId id, int64_t position) {

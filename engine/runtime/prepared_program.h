@@ -16,6 +16,7 @@
 #include "engine/comm/remote_groups.h"
 #include "engine/core/hosted_mesh.h"
 #include "engine/runtime/memory_plan.h"
+#include "engine/runtime/program_inputs.h"
 #include "engine/runtime/variable_store.h"
 #include "engine/spmd/program.h"
 
@@ -44,6 +45,7 @@ struct PendingCollective {
 struct PreparedStep {
   const Instruction* instruction = nullptr;
   std::vector<const bool*> guards = {};  ///< by coordinate; empty if the step always runs
+  bool writes_variables = false;
 };
 
 /// Runs the kernel of a local operation or move.
@@ -105,6 +107,10 @@ class PreparedProgram {
   const std::vector<PreparedSegment>& segments() const { return segments_; }
   /// The scratch memory of one worker.
   size_t scratch_bytes() const { return scratch_bytes_; }
+  ProgramInputs& inputs() { return *inputs_; }
+  const ProgramInputs& inputs() const { return *inputs_; }
+  /// The offset of the slice of a position in the memory of an input.
+  int64_t offset_in_input(ValueId id, int64_t position) const;
   /// The memory of a value's slice at a position; this process must hold that copy.
   std::byte* address(ValueId id, int64_t position) const;
   /// The mesh dimensions over which a value has a separate copy for each coordinate.
@@ -123,8 +129,8 @@ class PreparedProgram {
   CollectiveStep prepare_collective(const Instruction& instruction);
   StartStep prepare_start(const Instruction& instruction);
   WaitStep prepare_wait(const Instruction& instruction) const;
-  /// The instruction with the addresses of its guard.
-  PreparedStep guarded(const Instruction& instruction) const;
+  /// The instruction with the addresses of its guard, and whether it writes variables.
+  PreparedStep prepare_step(const Instruction& instruction) const;
   AxisMask computed_over(const Instruction& instruction) const;
   /// The bytes that the positions of this process receive in a collective.
   double bytes_received(const Instruction& instruction) const;
@@ -139,8 +145,7 @@ class PreparedProgram {
   mutable std::map<AxisMask, HostedCopies> copies_;
   MemoryPlan memory_;
   std::map<AxisMask, std::unique_ptr<DeviceMemory>> arenas_;
-  std::vector<std::unique_ptr<DeviceMemory>> inputs_;
-  std::vector<int64_t> input_bytes_;  ///< size of one copy, by input
+  std::unique_ptr<ProgramInputs> inputs_;
   std::deque<std::vector<int64_t>> begins_;
   std::map<std::pair<ValueId, int64_t>, const std::vector<int64_t>*> begin_of_;
   std::deque<PendingCollective> pending_;

@@ -77,6 +77,7 @@ void VariableStore::StoredSlice::fill(const std::function<void(std::byte*)>& wri
 }
 
 void VariableStore::initialize(uint64_t seed) {
+  await_copies();
   for (const auto& [name, entry] : entries_) {
     for (const StoredSlice& slice : slices(name)) {
       slice.fill(
@@ -94,6 +95,7 @@ std::vector<std::string> VariableStore::names() const {
 const Variable& VariableStore::variable(const std::string& name) const { return entry(name).variable; }
 
 void VariableStore::set(const std::string& name, const HostTensor& value) {
+  await_copies();
   const Entry& e = entry(name);
   bool fits = value.dtype == e.variable.dtype && value.shape.rank() == e.variable.shape.rank();
   for (int i = 0; fits && i < value.shape.rank(); ++i) fits = value.shape[i].size == e.variable.shape[i].size;
@@ -136,6 +138,12 @@ std::vector<VariableStore::StoredSlice> VariableStore::slices(const std::string&
                       mesh_.holds_first(position, e.layout.varies()), backend_});
   }
   return slices;
+}
+
+void VariableStore::begin(std::shared_ptr<HostCopy> copy) {
+  await_copies();
+  copy_ = std::move(copy);
+  copy_->begin();
 }
 
 bool VariableStore::lie_alike(const std::string& a, const std::string& b) const {

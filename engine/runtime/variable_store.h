@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/backend/backend.h"
@@ -72,6 +73,16 @@ class VariableStore {
   };
   std::vector<StoredSlice> slices(const std::string& name) const;
 
+  /// Begins to copy slices of this store to the host. Executors that change variables of this store, set() and
+  /// initialize() make the device wait for the copy before they do.
+  void begin(std::shared_ptr<HostCopy> copy);
+  /// True if a copy has begun for which no work has waited.
+  bool are_copied() const { return copy_ != nullptr; }
+  /// Makes work that is enqueued from now on wait for the copy, if there is one.
+  void await_copies() {
+    if (copy_ != nullptr) std::exchange(copy_, nullptr)->hold_back();
+  }
+
  private:
   struct Entry;
   Entry& entry(const std::string& name) const;
@@ -80,6 +91,7 @@ class VariableStore {
   HostedMesh mesh_;
   Communicator* communicator_;
   std::map<std::string, std::shared_ptr<Entry>> entries_;
+  std::shared_ptr<HostCopy> copy_;  ///< the copy that executors have to wait for; null if there is none
 };
 
 }  // namespace mtf

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine/backend/cuda/device/kernel_launch.h"
@@ -76,7 +77,7 @@ TEST_F(EmulatedDeviceTest, RunsWorkWhenTheHostWaits) {
     std::memcpy(&result, pinned->data(), sizeof(int));
     return result;
   };
-  EXPECT_EQ(read(), 0);
+  EXPECT_EQ(read(), -1);  // not copied yet
   event->wait();
   EXPECT_EQ(read(), 1);
   EXPECT_EQ(value(), 12);
@@ -236,6 +237,37 @@ TEST_F(EmulatedDeviceDeathTest, AbortsOnCopiesOfOtherMemory) {
   DeviceArray<char> memory(*device, 200);
   EXPECT_DEATH(device->copy(compute, memory.bytes() + 50, memory.bytes(), 51),
                "a copy of 51 bytes onto themselves");
+}
+
+TEST_F(EmulatedDeviceDeathTest, AbortsOnPinnedMemoryThatChangesBeforeItIsCopied) {
+  auto pinned = device->allocate_pinned(sizeof(int));
+  device->copy(other, y.bytes(), pinned->data(), sizeof(int));
+  event->record(other);
+  event->wait();
+  pinned->data()[0] = std::byte{1};
+  device->copy(other, y.bytes(), pinned->data(), sizeof(int));
+  const std::byte before = std::exchange(pinned->data()[0], std::byte{2});
+  EXPECT_DEATH(device->wait(other), "the host has changed pinned memory that was not copied yet");
+  pinned->data()[0] = before;
+}
+
+TEST(EmulatedStreams, RunEarlyWhereTheyDoNotWait) {
+  setenv("MTF_EMULATED_STREAMS", "early", 1);
+  const std::unique_ptr<Device> device = open_device(0);
+  const Stream compute = device->compute(), other = device->make_stream();
+  unsetenv("MTF_EMULATED_STREAMS");
+  DeviceArray<int> x(*device, std::vector<int>{1}), y(*device, 1);
+  const auto event = device->make_event();
+  const auto copy_then_clear = [&](bool waits) {
+    device->copy(compute, y.bytes(), x.bytes(), sizeof(int));
+    event->record(compute);
+    if (waits) event->wait_in(other);
+    device->zero(other, x.bytes(), sizeof(int));
+    return y.get()[0];
+  };
+  EXPECT_EQ(copy_then_clear(true), 1);
+  x.set({1});
+  EXPECT_EQ(copy_then_clear(false), 0);
 }
 
 TEST(EmulatedDevices, AreAsManyAsTheEnvironmentSays) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "engine/base/check.h"
@@ -15,6 +16,9 @@
 namespace mtf::cuda {
 namespace emulator {
 namespace {
+
+/// Fills pinned memory from the time when a copy to it is enqueued until it is copied: a NaN in each float.
+constexpr int kNotCopiedYet = 0xff;
 
 class EmulatedPinnedMemory final : public PinnedMemory {
  public:
@@ -109,7 +113,9 @@ std::unique_ptr<PinnedMemory> EmulatedDevice::allocate_pinned(int64_t bytes) {
 
 Stream EmulatedDevice::make_stream() {
   const std::lock_guard lock(emulator_mutex());
-  streams_.push_back(std::make_unique<EmulatedStream>(*this));
+  const char* order = std::getenv("MTF_EMULATED_STREAMS");
+  const bool early = order != nullptr && std::string_view(order) == "early";
+  streams_.push_back(std::make_unique<EmulatedStream>(*this, early && !streams_.empty()));
   return streams_.back()->handle();
 }
 
@@ -132,10 +138,17 @@ void EmulatedDevice::copy(Stream stream, std::byte* to, const std::byte* from, i
   check_memory(stream, to, bytes);
   check_memory(stream, from, bytes);
   MTF_CHECK(to + bytes <= from || from + bytes <= to, "a copy of {} bytes onto themselves", bytes);
-  enqueue(stream, [=] {
+  const auto size = static_cast<size_t>(bytes);
+  const std::lock_guard lock(emulator_mutex());
+  std::vector<std::byte> expected;  // the bytes that the host wants to be copied
+  if (Memory::find(from, bytes)->kind() == Memory::Kind::kPinned) expected.assign(from, from + bytes);
+  if (Memory::find(to, bytes)->kind() == Memory::Kind::kPinned) std::memset(to, kNotCopiedYet, size);
+  enqueue(stream, [=, expected = std::move(expected)] {
     MemoryAccess::open(to);
     MemoryAccess::open(from);
-    std::memcpy(to, from, static_cast<size_t>(bytes));
+    MTF_CHECK(expected.empty() || std::memcmp(from, expected.data(), size) == 0,
+              "the host has changed pinned memory that was not copied yet");
+    std::memcpy(to, from, size);
   });
 }
 

@@ -28,7 +28,8 @@ class EmulatedDevice final : public Device {
   Stream compute() override { return streams_.front()->handle(); }
   std::unique_ptr<Event> make_event() override { return make_emulated_event(*this); }
   Stream make_stream() override;
-  /// Aborts if memory is neither a device's nor pinned, or if it is pinned during a recording.
+  /// Aborts if memory is neither a device's nor pinned, or if it is pinned during a recording; and when the
+  /// copy runs if pinned memory has changed since. Pinned memory that is copied to holds NaN until then.
   void copy(Stream stream, std::byte* to, const std::byte* from, int64_t bytes) override;
   void zero(Stream stream, std::byte* to, int64_t bytes) override;
   void wait(Stream stream) override;

@@ -41,7 +41,9 @@ std::vector<RecordedWork> Capture::finish() {
   return std::move(work_);
 }
 
-EmulatedStream::EmulatedStream(EmulatedDevice& device) : device_(device) { all_streams().insert(this); }
+EmulatedStream::EmulatedStream(EmulatedDevice& device, bool early) : device_(device), early_(early) {
+  all_streams().insert(this);
+}
 
 EmulatedStream::~EmulatedStream() { all_streams().erase(this); }
 
@@ -60,7 +62,7 @@ void EmulatedStream::enqueue(Work work, When when) {
   if (waiting_.size() == kMostWaiting) run_until(enqueued_ - static_cast<int64_t>(kMostWaiting / 2));
   waiting_.push_back(std::move(work));
   ++enqueued_;
-  if (when == When::kAtOnce) run_all();
+  if (early_ || when == When::kAtOnce) run_all();
 }
 
 void EmulatedStream::run_until(int64_t count) {

@@ -1,5 +1,6 @@
 // Emulated streams and events. Work stays in its stream until the host waits for it, so work that nobody has
-// waited for has not happened yet.
+// waited for has not happened yet. With MTF_EMULATED_STREAMS=early in the environment all streams but the
+// compute stream run their work at once, before the work of the compute stream that they do not wait for.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +52,8 @@ class Capture {
 /// The object to which Stream::handle points.
 class EmulatedStream {
  public:
-  explicit EmulatedStream(EmulatedDevice& device);
+  /// With `early`, work runs as soon as it is enqueued.
+  EmulatedStream(EmulatedDevice& device, bool early);
   ~EmulatedStream();
   EmulatedStream(const EmulatedStream&) = delete;
   EmulatedStream& operator=(const EmulatedStream&) = delete;
@@ -72,6 +74,7 @@ class EmulatedStream {
   friend class EmulatedEvent;
 
   EmulatedDevice& device_;
+  const bool early_;
   std::deque<Work> waiting_;
   int64_t enqueued_ = 0;
   Capture* capture_ = nullptr;

@@ -33,6 +33,25 @@ class Pages final : public DeviceMemory {
   std::byte* data_;
 };
 
+/// Copies within the memory of the host.
+class MemoryCopy final : public HostCopy {
+ public:
+  explicit MemoryCopy(CopySources sources)
+      : sources_(std::move(sources)), offsets_(packed_offsets(sources_)), memory_(offsets_.back()) {}
+  void begin() override {
+    for (size_t i = 0; i < sources_.size(); ++i)
+      std::memcpy(memory_.data() + offsets_[i], sources_[i].data(), sources_[i].size());
+  }
+  void hold_back() override {}
+  void wait() override {}
+  const std::byte* part(size_t source) const override { return memory_.data() + offsets_[source]; }
+
+ private:
+  const CopySources sources_;
+  const std::vector<int64_t> offsets_;
+  mutable Pages memory_;
+};
+
 /// A kernel that copies rows of `length` bytes from from(row) to to(row).
 template <class From, class To>
 std::unique_ptr<Kernel> copy_rows(int64_t rows, int64_t length, From from, To to) {
@@ -135,6 +154,13 @@ class CpuBackend final : public Backend {
   }
   void read(std::byte* to, const std::byte* from, int64_t bytes) override {
     std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+  void copy(std::byte* to, const std::byte* from, int64_t bytes) override {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+  std::unique_ptr<BlockTransfer> make_block_transfer(std::byte*, int64_t) override { return nullptr; }
+  std::unique_ptr<HostCopy> make_host_copy(CopySources sources, CopyOrder) override {
+    return std::make_unique<MemoryCopy>(std::move(sources));
   }
   std::unique_ptr<Recording> record(const std::function<void()>&) override { return nullptr; }
   /// Masks exceptions, rounds to nearest and keeps denormal numbers, the same in every thread.

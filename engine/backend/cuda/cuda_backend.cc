@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/backend/cuda/device/device_kernel.h"
 #include "engine/backend/cuda/device/fusion_kernels.h"
@@ -47,6 +48,19 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Move& move) { return prepare_
 
 std::unique_ptr<PreparedCollective> CudaBackend::prepare(const Collective& collective) {
   return prepare_device_collective(collective, *device_);
+}
+
+std::unique_ptr<BlockTransfer> CudaBackend::make_block_transfer(std::byte* to, int64_t bytes) {
+  return cuda::make_block_transfer(*device_, to_device_, to, bytes, allocate(2 * bytes),
+                                   [this](const std::function<void()>& call) { watched(call); });
+}
+
+/// Concurrent copies wait for no collective: the work before them is complete when they are awaited.
+std::unique_ptr<HostCopy> CudaBackend::make_host_copy(CopySources sources, CopyOrder order) {
+  const auto wait_for = [this, order](const std::function<void()>& call) {
+    order == CopyOrder::kInLine ? watched(call) : call();
+  };
+  return cuda::make_host_copy(*device_, to_host_, std::move(sources), order, wait_for);
 }
 
 void CudaBackend::compile() {

@@ -13,13 +13,18 @@
 #include "engine/backend/cuda/collectives/peer_watch.h"
 #include "engine/backend/cuda/device/device.h"
 #include "engine/backend/cuda/device/staging.h"
+#include "engine/backend/cuda/device/transfers.h"
 
 namespace mtf::cuda {
 
-/// Enqueues kernels and collectives on the device's compute stream.
+/// Enqueues kernels and collectives on the device's compute stream. Transfers have a stream for each direction.
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(std::unique_ptr<Device> device) : device_(std::move(device)), staging_(*device_) {}
+  explicit CudaBackend(std::unique_ptr<Device> device)
+      : device_(std::move(device)),
+        staging_(*device_),
+        to_device_(device_->make_stream()),
+        to_host_(device_->make_stream()) {}
 
   std::unique_ptr<DeviceMemory> allocate(int64_t bytes) override;
   std::unique_ptr<Kernel> prepare(const KernelContext& context) override;
@@ -37,6 +42,11 @@ class CudaBackend final : public Backend {
   void read(std::byte* to, const std::byte* from, int64_t bytes) override {
     watched([&] { staging_.read(to, from, bytes); });
   }
+  void copy(std::byte* to, const std::byte* from, int64_t bytes) override {
+    device_->copy(device_->compute(), to, from, bytes);
+  }
+  std::unique_ptr<BlockTransfer> make_block_transfer(std::byte* to, int64_t bytes) override;
+  std::unique_ptr<HostCopy> make_host_copy(CopySources sources, CopyOrder order) override;
   void wait() override {
     watched([&] { device_->wait(device_->compute()); });
   }
@@ -64,6 +74,7 @@ class CudaBackend final : public Backend {
   std::shared_ptr<Device> device_;  ///< shared with the memory that it has allocated
   const std::shared_ptr<std::atomic<int64_t>> allocated_ = std::make_shared<std::atomic<int64_t>>(0);
   Staging staging_;
+  const Stream to_device_, to_host_;
   PeerWatch* watch_ = nullptr;
 };
 
