@@ -134,15 +134,16 @@ void BatchStream::read(int64_t index, Batch& batch) const {
   batch.first = local_begin_;
 }
 
-int64_t Prefetcher::bytes(const BatchStream& stream, int depth) {
-  return stream.batch_bytes() * std::min<int64_t>(depth + 1, stream.batches().value_or(depth + 1)) +
+int64_t Prefetcher::bytes(const BatchStream& stream, int depth, int kept) {
+  return stream.batch_bytes() * std::min<int64_t>(depth + kept, stream.batches().value_or(depth + kept)) +
          stream.source().bytes_of_reading(stream.local_rows());
 }
 
-Prefetcher::Prefetcher(BatchStream stream, int64_t first_batch, int depth)
-    : stream_(std::move(stream)), first_batch_(first_batch) {
-  MTF_CHECK(first_batch >= 0 && depth >= 1, "prefetch of {} batches from {}", depth, first_batch);
-  for (int i = 0; i < depth + 1; ++i) slots_.push_back(stream_.make_batch());
+Prefetcher::Prefetcher(BatchStream stream, int64_t first_batch, int depth, int kept)
+    : stream_(std::move(stream)), first_batch_(first_batch), kept_(kept) {
+  MTF_CHECK(first_batch >= 0 && depth >= 1 && kept >= 1, "prefetch of {} batches from {}, {} kept", depth,
+            first_batch, kept);
+  for (int i = 0; i < depth + kept; ++i) slots_.push_back(stream_.make_batch());
   reader_ = std::thread([this] { read_ahead(); });
 }
 
@@ -157,7 +158,7 @@ Prefetcher::~Prefetcher() {
 
 const Batch* Prefetcher::next() {
   std::unique_lock lock(mutex_);
-  held_ = taken_;  // returns the previous batch to the reader
+  held_ = std::max(held_, taken_ + 1 - kept_);  // returns the oldest batch to the reader
   changed_.notify_all();
   changed_.wait(lock, [this] { return filled_ > taken_ || finished_; });
   if (filled_ > taken_) return &slots_[taken_++ % slots_.size()];
@@ -171,7 +172,7 @@ void Prefetcher::read_ahead() {
   while (!stop_) {
     const int64_t index = first_batch_ + filled_;
     if (stream_.batches() && index >= *stream_.batches()) break;
-    // The slots of batches held_ .. filled_ - 1 are in use: the consumer's batch and those read ahead.
+    // The slots of batches held_ .. filled_ - 1 are in use: the consumer's batches and those read ahead.
     changed_.wait(lock, [&] { return stop_ || filled_ - held_ < slots; });
     if (stop_) return;
     Batch& slot = slots_[filled_ % slots];

@@ -130,16 +130,17 @@ class Prefetcher {
   static constexpr int kDepth = 2;
   /// The bytes of the batches that a Prefetcher of `stream` holds: those read ahead, and the consumer's; and what
   /// reading one takes.
-  static int64_t bytes(const BatchStream& stream, int depth = kDepth);
+  static int64_t bytes(const BatchStream& stream, int depth = kDepth, int kept = 1);
 
-  explicit Prefetcher(BatchStream stream, int64_t first_batch = 0, int depth = kDepth);
+  /// The consumer keeps the last `kept` batches.
+  explicit Prefetcher(BatchStream stream, int64_t first_batch = 0, int depth = kDepth, int kept = 1);
   /// Waits for the batch that is being read, then ends the thread.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
   const BatchStream& stream() const { return stream_; }
-  /// Returns the next batch, which is valid until the next call; nullptr after the last one. Rethrows an
+  /// Returns the next batch, which is valid until `kept` more calls; nullptr after the last one. Rethrows an
   /// exception of the reader thread, after all batches that were read before it.
   const Batch* next();
 
@@ -148,7 +149,8 @@ class Prefetcher {
 
   const BatchStream stream_;
   const int64_t first_batch_;
-  /// A ring buffer: batch first_batch_ + i is in slot i % slots_.size(). One slot is the consumer's.
+  const int kept_;
+  /// A ring buffer: batch first_batch_ + i is in slot i % slots_.size(). `kept_` slots are the consumer's.
   std::vector<Batch> slots_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <numeric>
 #include <set>
 #include <stdexcept>
+#include <thread>
+#include <utility>
 
 #include "data/permutation.h"
 #include "data/sources/identity.h"
@@ -251,6 +254,24 @@ TEST(Prefetcher, ReusesItsBuffers) {
   std::set<const std::byte*> buffers;
   for (int i = 0; i < 100; ++i) buffers.insert(prefetcher.next()->feature(0).data());
   EXPECT_LE(buffers.size(), 3u);
+}
+
+TEST(Prefetcher, LetsTheConsumerKeepBatches) {
+  const BatchStream stream(numbers(50), TrainingBatches{.batch_size = 8});
+  Prefetcher prefetcher(stream, 0, 2, 3);
+  std::deque<std::pair<const Batch*, std::vector<int64_t>>> kept;
+  for (int i = 0; i < 100; ++i) {
+    if (kept.size() == 3) kept.pop_front();
+    const Batch* batch = prefetcher.next();
+    const auto values = batch->values<int64_t>(0);
+    kept.emplace_back(batch, std::vector<int64_t>(values.begin(), values.end()));
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    for (const auto& [earlier, before] : kept) {
+      const auto now = earlier->values<int64_t>(0);
+      EXPECT_TRUE(std::equal(now.begin(), now.end(), before.begin(), before.end()));
+    }
+  }
+  EXPECT_EQ(Prefetcher::bytes(stream, 2, 3), 5 * stream.batch_bytes());
 }
 
 /// A source that counts its reads, sleeps in each, and fails in one of them.

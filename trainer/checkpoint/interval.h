@@ -24,11 +24,12 @@ class IntervalClock {
   /// True if at least one interval has ended since the last call that returned true. Intervals do not drift:
   /// they are counted from the start of the run.
   bool due(const RunPosition& at) {
-    const double now = passed(at);
-    if (now <= passed_) return false;
-    passed_ = now;
+    if (!will_be_due(at)) return false;
+    passed_ = passed(at);
     return true;
   }
+  /// What due() would return.
+  bool will_be_due(const RunPosition& at) const { return passed(at) > passed_; }
 
  private:
   /// The number of whole intervals from the start of the run to `at`.

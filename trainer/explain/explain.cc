@@ -127,6 +127,7 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
   const Config& config = session.config;
   const int64_t steps = planned_steps(session).value_or(std::numeric_limits<int64_t>::max());
   TrainStepOptions options = train_step_options(config, session.layouts, steps);
+  options.update->runs_ahead = runs_ahead(session);
   std::optional<TrainStep> step = build_step(session, options, diagnostics);
   Explanation result;
   result.run = explained_run(config);

@@ -74,6 +74,7 @@ class Search {
     const int64_t steps = planned_steps(session).value_or(std::numeric_limits<int64_t>::max());
     now_ = {train_step_options(config_, session.layouts, steps),
             evaluate_batch_size(config_, session.layouts), session.layouts, use.check_replicas};
+    now_.step.update->runs_ahead = runs_ahead(session);
     batch_parts_ = LayoutMap(session.layouts.mesh, session.layouts.activation).parts(std::string(kBatch));
   }
 

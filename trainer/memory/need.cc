@@ -17,7 +17,7 @@ namespace {
 // Measured resident bytes: of mtf-train besides tensors and data (its code, libraries and configuration), of
 // an instruction with its kernel, of each mesh coordinate of an instruction, of a thread, and of the
 // connections to other processes with their threads and records.
-constexpr int64_t kProgramBytes = 19'200'000;
+constexpr int64_t kProgramBytes = 20'200'000;
 constexpr int64_t kInstructionBytes = 3'000;
 constexpr int64_t kCoordinateBytes = 100;
 constexpr int64_t kThreadBytes = 16'000;
@@ -46,12 +46,16 @@ int64_t snapshot_bytes(const ProgramVariable& v, const HostedMesh& hosted) {
          static_cast<int64_t>(size_of(v.variable.dtype));
 }
 
-void add_variables(const Program& program, const HostedMesh& hosted, const MemoryUse& use, Sum& sum) {
+/// `is_host`: variables are in the memory of the host. Those of a device are copied slice by slice, and a single
+/// process then puts the slices together.
+void add_variables(const Program& program, const HostedMesh& hosted, const MemoryUse& use, bool is_host,
+                   Sum& sum) {
   std::array<int64_t, 3> stored{};  // bytes by Variable::Kind
   int64_t snapshot = 0;
   for (const ProgramVariable& v : program.variables) {
     stored[static_cast<size_t>(v.variable.kind)] += process_bytes(v, hosted, use.check_replicas);
-    snapshot += snapshot_bytes(v, hosted);
+    const bool is_assembled = !is_host && hosted.processes() == 1 && v.layout.varies() != 0;
+    snapshot += snapshot_bytes(v, hosted) * (is_assembled ? 2 : 1);
   }
   sum.add("weights", stored[static_cast<size_t>(Variable::Kind::kWeight)]);
   sum.add("statistics", stored[static_cast<size_t>(Variable::Kind::kStatistic)]);
@@ -73,7 +77,8 @@ int64_t batch_bytes(const Session& session, const Program& program, std::span<co
   const BatchPart part = part_of(program, hosting_of(session.config));
   if (!is_evaluation(program)) {
     const int64_t size = batch_size_of(program, train_batch_size(session.config, session.layouts));
-    return Prefetcher::bytes({session.train_data, TrainingBatches{.batch_size = size}, part});
+    return Prefetcher::bytes({session.train_data, TrainingBatches{.batch_size = size}, part},
+                             Prefetcher::kDepth, runs_ahead(session) ? 2 : 1);
   }
   const int64_t size = batch_size_of(program, evaluate_batch_size(session.config, session.layouts));
   int64_t most = 0;
@@ -144,14 +149,15 @@ MemoryNeed memory_need(const Session& session, const std::vector<const Program*>
   MemoryNeed need;
   Sum sum(need.parts);
   const Hosting hosting = hosting_of(session.config);
-  add_variables(*programs[0], {programs[0]->mesh, hosting}, use, sum);
+  add_variables(*programs[0], {programs[0]->mesh, hosting}, use, session.backend->is_host(), sum);
   const int64_t threads = thread_count(session.config);
   int64_t itself = process_itself_bytes();
   if (hosting.processes > 1) sum.add("connections between processes", kConnectionsBytes);
   for (const Program* program : programs) {
     const MemoryPlan plan = plan_memory(*program, use.check_replicas, hosting);
     const std::string of = is_evaluation(*program) ? " of the evaluation" : "";
-    sum.add("inputs" + of, plan.process.inputs);
+    // A device has two more blocks of inputs, which are being sent, and the host the same.
+    sum.add("inputs" + of, plan.process.inputs * (session.backend->is_host() ? 1 : 5));
     sum.add("temporaries" + of, plan.process.temporaries);
     sum.add("kernel scratch" + of, threads * kernel_scratch_bytes(*program, *session.backend));
     sum.add("batches read ahead" + of, batch_bytes(session, *program, use.evaluation_sets));

@@ -51,6 +51,7 @@ Update add_update(Graph& graph, const Tensor& loss, const std::vector<VariableGr
   const Tensor norm = sqrt(add_n(squares));  // float64
   update.grad_norm = cast(norm, DType::kFloat32);
   update.finite = all_finite({loss, update.grad_norm});
+  if (options.runs_ahead) update.finite = logical_and(update.finite, graph.input(kProceed, {}, DType::kBool));
   Tensor scale;
   if (const std::optional<double> clip = options.optimizer->clip_norm) {
     const Tensor limit = graph.constant(*clip, DType::kFloat64);

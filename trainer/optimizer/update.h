@@ -31,11 +31,16 @@ struct UpdateOptions {
   std::vector<Schedule> learning_rate;   ///< product; empty: Adafactor's own
   int64_t total_steps = 1;               ///< planned length of the run, for schedules
   std::optional<double> ema_decay = {};  ///< keeps running means of the weights (averages.h)
+  /// Adds the input kProceed ([], bool): no variable changes unless it holds. Steps that a device begins before
+  /// the host has looked at the one before then change nothing after one that is not finite.
+  bool runs_ahead = false;
 };
+
+inline constexpr const char* kProceed = "proceed";
 
 struct Update {
   Tensor grad_norm;  ///< [], float32: root of the sum of squares of all gradients, before clipping
-  Tensor finite;     ///< [], bool: loss and grad_norm are finite; if not, no variable changes
+  Tensor finite;     ///< [], bool: loss and grad_norm are finite (and kProceed); if not, no variable changes
   std::vector<StepScalar> scalars;
 };
 

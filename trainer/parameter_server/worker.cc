@@ -52,6 +52,8 @@ class WorkerSteps : public StepRunner {
   int64_t skipped() const override { return skipped_; }
   double loss() const override { return loss_; }
   double grad_norm() const override { return grad_norm_; }
+  double output(const std::string& name) const override { return executor_.scalar(name); }
+  void take_results() override {}
   void leave() override { client_.leave(); }
 
  protected:
@@ -165,6 +167,7 @@ class SynchronousSteps final : public WorkerSteps {
 
   void run(const Batch& batch, const RunState& state) override {
     compute(batch, static_cast<uint64_t>(state.step));
+    next_row_ = batch.next_row;
     push(state.step);
     if (rank_ == 0) update(state.step);
     const PulledState pulled = pull(state.step + 1, is_weight);
@@ -173,10 +176,14 @@ class SynchronousSteps final : public WorkerSteps {
     grad_norm_ = pulled.grad_norm;
   }
 
-  void count(const Batch& batch, RunState& state) override {
+  std::optional<NonFinite> first_non_finite(const RunState& state) override {
+    return executor_.first_non_finite(static_cast<uint64_t>(state.step));
+  }
+
+  void count(RunState& state) override {
     ++state.step;
     state.tokens += tokens();
-    state.next_row = batch.next_row;
+    state.next_row = next_row_;
     at_ = state.step;
   }
 
@@ -187,6 +194,7 @@ class SynchronousSteps final : public WorkerSteps {
   void update(int64_t step);
 
   std::unique_ptr<Prefetcher> batches_;
+  int64_t next_row_ = 0;  ///< after the last step that was run
   int64_t at_ = 0;
 };
 
@@ -232,9 +240,11 @@ class AsynchronousSteps final : public WorkerSteps {
     skipped_ = committed_.skipped;
     grad_norm_ = committed_.grad_norm;
   }
-  uint64_t random_step(const RunState&) const override { return static_cast<uint64_t>(number_); }
+  std::optional<NonFinite> first_non_finite(const RunState&) override {
+    return executor_.first_non_finite(static_cast<uint64_t>(number_));
+  }
 
-  void count(const Batch&, RunState& state) override {
+  void count(RunState& state) override {
     state.step = committed_.step + 1;
     state.next_row = committed_.next_row;
     state.tokens = committed_.tokens;

@@ -320,6 +320,10 @@ AugmentSettings augment_settings(const Config& config, AugmentFor purpose) {
           .mark = config.mark("data.augment")};
 }
 
+bool runs_ahead(const Session& session) {
+  return !session.backend->is_host() && !parameter_servers(session.config);
+}
+
 std::optional<TrainStep> build_step(const Session& session, const TrainStepOptions& options,
                                     Diagnostics& diagnostics) {
   if (!session.model || !session.train_data) return std::nullopt;

@@ -72,6 +72,9 @@ AugmentSettings augment_settings(const Config& config, AugmentFor purpose);
 /// are known. (build_step() checks the other modes.)
 void check_layout_rules(const Session& session, Diagnostics& diagnostics);
 
+/// True if a training step begins on the device while the results of the one before are still to be looked at
+/// (UpdateOptions::runs_ahead).
+bool runs_ahead(const Session& session);
 /// Builds the training step. Errors are reported to `diagnostics`; the result is then nullopt.
 std::optional<TrainStep> build_step(const Session& session, const TrainStepOptions& options,
                                     Diagnostics& diagnostics);

@@ -1,23 +1,40 @@
 #include "trainer/steps/step_runner.h"
 
+#include <algorithm>
 #include <cmath>
+#include <deque>
 
+#include "engine/base/check.h"
 #include "trainer/session/feed.h"
 
 namespace mtf {
 namespace {
 
+/// Steps whose program contains the update. If it has the input kProceed, a step is enqueued before the results
+/// of the one before are known. After one that is not finite the device then changes nothing until the host
+/// has noticed it and enqueues the following step again.
 class LocalSteps final : public StepRunner {
  public:
   LocalSteps(const Session& session, Executor& executor, std::vector<StepScalar> scalars)
-      : session_(session), executor_(executor), scalars_(std::move(scalars)) {}
+      : session_(session),
+        executor_(executor),
+        scalars_(std::move(scalars)),
+        ahead_(executor.program().input(kProceed) == kNoValue ? 0 : 1) {
+    for (const auto& [name, id] : executor.program().outputs) {
+      if (executor.program().values[id].shape.rank() == 0) names_.push_back(name);
+    }
+    executor_.report(names_);
+    if (ahead_ > 0) executor_.carry("finite", kProceed);
+  }
 
   void start(const RunState& state, std::optional<int64_t>) override {
     skipped_ = 0;
+    begun_.clear();
     batches_.reset();
     batches_ =
         std::make_unique<Prefetcher>(BatchStream(session_.train_data, batches_from(session_, state.next_row),
-                                                 part_of(executor_.program(), hosting_of(session_.config))));
+                                                 part_of(executor_.program(), hosting_of(session_.config))),
+                                     0, Prefetcher::kDepth, 1 + ahead_);
   }
 
   const Batch* next(RunState&) override {
@@ -25,31 +42,72 @@ class LocalSteps final : public StepRunner {
     return batches_->next();
   }
 
+  int ahead() const override { return ahead_; }
+
   void run(const Batch& batch, const RunState& state) override {
-    feed_batch(executor_, *session_.train_data, batch);
-    for (const StepScalar& scalar : scalars_) {
-      const double scale = scalar.input == kLearningRateInput ? state.rate_scale : 1;
-      executor_.feed_scalar(scalar.input, scale * scalar.value(state.step));
-    }
-    executor_.run(static_cast<uint64_t>(state.step));
-    skipped_ = executor_.scalar("finite") != 0 ? 0 : skipped_ + 1;
+    // Later steps take the value that the device carries over.
+    begun_.push_back({&batch, state.step, state.rate_scale});
+    run(begun_.back(), begun_.size() == 1);
+  }
+
+  void take_results() override {
+    const std::span<const double> values = executor_.reported(static_cast<int>(begun_.size()) - 1);
+    results_.assign(values.begin(), values.end());
+    skipped_ = output("finite") != 0 ? 0 : skipped_ + 1;
   }
 
   int64_t skipped() const override { return skipped_; }
-  double loss() const override { return executor_.scalar("loss"); }
-  double grad_norm() const override { return executor_.scalar("grad_norm"); }
+  double output(const std::string& name) const override {
+    const auto found = std::ranges::find(names_, name);
+    MTF_CHECK(found != names_.end(), "the step has no output `{}`", name);
+    return results_[static_cast<size_t>(found - names_.begin())];
+  }
+  double loss() const override { return output("loss"); }
+  double grad_norm() const override { return output("grad_norm"); }
 
-  void count(const Batch& batch, RunState& state) override {
+  std::optional<NonFinite> first_non_finite(const RunState&) override {
+    feed(begun_.front());
+    return executor_.first_non_finite(static_cast<uint64_t>(begun_.front().number));
+  }
+
+  void count(RunState& state) override {
     ++state.step;
-    if (executor_.program().output("tokens") != kNoValue)
-      state.tokens += std::llround(executor_.scalar("tokens"));
-    state.next_row = batch.next_row;
+    if (executor_.program().output("tokens") != kNoValue) state.tokens += std::llround(output("tokens"));
+    state.next_row = begun_.front().batch->next_row;
+    begun_.pop_front();
+    if (skipped_ == 0) return;
+    for (size_t i = 0; i < begun_.size(); ++i) run(begun_[i], i == 0);
   }
 
  private:
+  struct Step {
+    const Batch* batch;
+    int64_t number;  ///< of the steps before it
+    double rate_scale;
+  };
+
+  void feed(const Step& step) {
+    feed_batch(executor_, *session_.train_data, *step.batch);
+    for (const StepScalar& scalar : scalars_) {
+      const double scale = scalar.input == kLearningRateInput ? step.rate_scale : 1;
+      executor_.feed_scalar(scalar.input, scale * scalar.value(step.number));
+    }
+  }
+
+  /// `proceeds`: the results of all steps before are known.
+  void run(const Step& step, bool proceeds) {
+    feed(step);
+    if (proceeds) executor_.feed_scalar(kProceed, 1);
+    executor_.run(static_cast<uint64_t>(step.number));
+  }
+
   const Session& session_;
   Executor& executor_;
   std::vector<StepScalar> scalars_;
+  const int ahead_;
+  std::vector<std::string> names_;  ///< the outputs that are reported
+  std::vector<double> results_;     ///< their values, of the step whose results were taken last
+  std::deque<Step> begun_;          ///< the steps that were run but not counted
   std::unique_ptr<Prefetcher> batches_;
   int64_t skipped_ = 0;
 };

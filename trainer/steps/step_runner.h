@@ -4,7 +4,8 @@
 //   runner->start(state, steps);
 //   while (const Batch* batch = runner->next(state)) {
 //     runner->run(*batch, state);
-//     runner->count(*batch, state);
+//     runner->take_results();
+//     runner->count(state);
 //   }
 #pragma once
 
@@ -38,17 +39,25 @@ class StepRunner {
   /// Returns the next batch; null if other workers process the last ones, in which case `state` becomes that
   /// of the end.
   virtual const Batch* next(RunState& state) = 0;
+  /// The number of steps that may be run before the results of the step before them are taken: 0, or 1 on
+  /// devices. A batch remains valid until its step is counted.
+  virtual int ahead() const { return 0; }
+  /// Begins a step; `state` is the one before it. A device may still be computing when the call returns.
   virtual void run(const Batch& batch, const RunState& state) = 0;
-  /// Returns the number of consecutive steps with values that are not finite, up to the last one run; 0 if
-  /// that one is finite. Steps that are not finite do not change variables.
+  /// Waits for the first of the steps that were run but not counted. The following functions are about it.
+  virtual void take_results() = 0;
+  /// Returns the number of consecutive steps with values that are not finite, up to this one; 0 if it is
+  /// finite. Steps that are not finite do not change variables.
   virtual int64_t skipped() const = 0;
-  /// The loss and the norm of the gradients of the last step that was run.
   virtual double loss() const = 0;
   virtual double grad_norm() const = 0;
-  /// Returns the step number that determined the random numbers of the last step that was run.
-  virtual uint64_t random_step(const RunState& state) const { return static_cast<uint64_t>(state.step); }
-  /// Advances `state` by the step that was run.
-  virtual void count(const Batch& batch, RunState& state) = 0;
+  /// The value of a 0-dimensional output of the program.
+  virtual double output(const std::string& name) const = 0;
+  /// Repeats the step, which is not finite, to find out where. `state` is the one before it. Every process of
+  /// the run must call it.
+  virtual std::optional<NonFinite> first_non_finite(const RunState& state) = 0;
+  /// Advances `state` by the step.
+  virtual void count(RunState& state) = 0;
 
   /// Updates the variables that evaluations read.
   virtual void fetch_weights() {}

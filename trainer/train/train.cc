@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <csignal>
-#include <sstream>
+#include <deque>
 #include <utility>
 
 #include "engine/base/check.h"
@@ -23,6 +22,8 @@
 #include "trainer/steps/agreement.h"
 #include "trainer/steps/step_runner.h"
 #include "trainer/steps/stop.h"
+#include "trainer/train/counter_lines.h"
+#include "trainer/train/divergence.h"
 #include "trainer/train/run_log.h"
 #include "trainer/train/train_plan.h"
 #include "trainer/train/utilization.h"
@@ -78,20 +79,22 @@ class Trainer {
   void start_clocks();
   void loop();
   bool advance();
+  bool is_pause() const;
+  bool end_step();
+  void conclude(const Control& control);
   bool diverged();
   std::string divergence();
-  static std::string description(const std::optional<NonFinite>& culprit);
   void restore_after_divergence(const std::string& what);
   void log(bool force);
   void show_progress();
   void evaluate();
   void save();
-  void report_counters();
   void report_end();
   bool finished() const { return !end_.empty(); }
   bool complete() const { return finished() && !state_.evaluation_pending; }
   bool stopped() const { return signal_ != 0; }
-  RunPosition position() const;
+  RunPosition position() const { return position(state_); }
+  RunPosition position(const RunState& state) const;
   bool counts_tokens() const { return executor_.program().output("tokens") != kNoValue; }
   /// The numbers that layers give beside their results: loss/NAME, report/NAME.
   std::vector<std::string> layer_outputs() const {
@@ -101,7 +104,7 @@ class Trainer {
     }
     return names;
   }
-  double training_seconds() const { return state_.seconds - state_.evaluation_seconds; }
+  static double training_seconds(const RunState& state) { return state.seconds - state.evaluation_seconds; }
   /// The current training time by the clock of this process, for reports but not for decisions.
   double measured_seconds() const { return clock() - state_.evaluation_seconds; }
   std::optional<double> seconds_left(double step_seconds) const;
@@ -114,10 +117,17 @@ class Trainer {
     return peak_flops_ ? std::optional(plan_.model_flops / step_seconds / *peak_flops_) : std::nullopt;
   }
 
+  /// A step that was begun: devices may still be computing it.
+  struct BegunStep {
+    RunState after;  ///< state_ after it, but for the tokens
+    Control control;
+  };
+
   const Session& session_;
   const Config& config_;
   TrainPlan plan_;
-  RunState state_;
+  RunState state_;                   ///< after the last step whose results are known
+  std::deque<BegunStep> begun_;      ///< the steps after it
   std::optional<int64_t> steps_;     ///< number of steps of the whole run, if it is known
   std::vector<std::string> notes_;   ///< notes for the start of the log
   std::vector<std::string> damage_;  ///< warnings on damaged checkpoints, for the log
@@ -138,7 +148,7 @@ class Trainer {
   double seconds_before_ = 0;  ///< state_.seconds at start_
   int64_t first_step_ = 0;     ///< step at which this process started
   int64_t first_tokens_ = 0;
-  double first_seconds_ = 0;  ///< training_seconds() at first_step_
+  double first_seconds_ = 0;  ///< training_seconds(state_) at first_step_
   int signal_ = 0;            ///< signal that asks the run to stop; 0: none
   int64_t logged_step_ = 0;
   int64_t logged_tokens_ = 0;
@@ -257,13 +267,14 @@ void Trainer::start_clocks() {
   seconds_before_ = state_.seconds;
   first_step_ = logged_step_ = state_.step;
   first_tokens_ = logged_tokens_ = state_.tokens;
-  first_seconds_ = logged_seconds_ = training_seconds();
+  first_seconds_ = logged_seconds_ = training_seconds(state_);
+  begun_.clear();
 }
 
-RunPosition Trainer::position() const {
+RunPosition Trainer::position(const RunState& state) const {
   const double epochs =
-      static_cast<double>(state_.next_row) / static_cast<double>(session_.train_data->examples());
-  return {state_.step, epochs, training_seconds()};
+      static_cast<double>(state.next_row) / static_cast<double>(session_.train_data->examples());
+  return {state.step, epochs, training_seconds(state)};
 }
 
 void Trainer::report_start(const Diagnostics& diagnostics) {
@@ -328,18 +339,54 @@ void Trainer::loop() {
   }
 }
 
-/// Runs one step and everything that is due after it. False if the run was set back to a checkpoint.
+/// Begins a step, and ends steps with everything that is due after them: all but those with which the runner
+/// may be ahead. False if the run was set back to a checkpoint.
 bool Trainer::advance() {
   profiler_.begin_step();
-  const ProfileSpan whole = span("step", ProfileCategory::kStep, state_.step + 1);
+  const int64_t step = state_.step + static_cast<int64_t>(begun_.size()) + 1;
+  const ProfileSpan whole = span("step", ProfileCategory::kStep, step);
   const Batch* batch = runner_->next(state_);
   agreement_.begin();
-  if (batch != nullptr) runner_->run(*batch, state_);
-  const Control control = agreement_.end();
-  if (batch != nullptr) {
-    if (runner_->skipped() > 0 && diverged()) return false;
-    runner_->count(*batch, state_);
+  if (batch == nullptr) {
+    conclude(agreement_.end());
+    return true;
   }
+  BegunStep& begun = begun_.emplace_back(BegunStep{begun_.empty() ? state_ : begun_.back().after, {}});
+  runner_->run(*batch, begun.after);
+  ++begun.after.step;
+  begun.after.next_row = batch->next_row;
+  begun.control = agreement_.end();
+  begun.after.seconds = begun.control.seconds;
+  const size_t ahead = is_pause() ? 0 : static_cast<size_t>(runner_->ahead());
+  while (begun_.size() > ahead) {
+    if (!end_step()) return false;
+  }
+  return true;
+}
+
+/// True if more than a line of the log is due after the last step that was begun: its results, and the variables
+/// as it leaves them, are needed before another step begins.
+bool Trainer::is_pause() const {
+  const BegunStep& last = begun_.back();
+  const RunPosition at = position(last.after);
+  return last.control.signal != 0 || evaluate_clock_->will_be_due(at) || save_clock_->will_be_due(at) ||
+         !reached_limit(session_, last.after).empty();
+}
+
+/// Waits for the first of the steps that were begun and does what is due after it. False if the run was set back
+/// to a checkpoint.
+bool Trainer::end_step() {
+  runner_->take_results();
+  if (runner_->skipped() > 0 && diverged()) return false;
+  runner_->count(state_);
+  const Control control = begun_.front().control;
+  begun_.pop_front();
+  conclude(control);
+  return true;
+}
+
+/// Does what is due in state_.
+void Trainer::conclude(const Control& control) {
   agree_on(control);
   checkpoints_->check();
   end_ = reached_limit(session_, state_);
@@ -349,7 +396,6 @@ bool Trainer::advance() {
   if (!finished()) end_ = reached_limit(session_, state_);  // patience
   log(finished());
   if (save_clock_->due(position()) || finished() || stopped() || checkpoints_->is_best(evaluated_)) save();
-  return true;
 }
 
 /// Throws Error in process 0 if run.model_dir no longer leads to the run's directory.
@@ -390,32 +436,10 @@ bool Trainer::diverged() {
       "the weights are those of the step before; try a lower `learning_rate` or `optimizer.clip_norm`");
 }
 
-/// Returns "NaN (not a number)", "infinite", or the number itself.
-static std::string in_words(double number) {
-  if (std::isnan(number)) return "NaN (not a number)";
-  return std::isinf(number) ? "infinite" : fmt::format("{:.6g}", number);
-}
-
 /// Returns a description of the divergence, which is the same in all processes.
 std::string Trainer::divergence() {
-  return fmt::format("training diverged in step {}: the loss is {}, the norm of the gradients {}",
-                     state_.step + 1, in_words(runner_->loss()), in_words(runner_->grad_norm())) +
-         description(executor_.first_non_finite(runner_->random_step(state_)));
-}
-
-std::string Trainer::description(const std::optional<NonFinite>& culprit) {
-  if (!culprit) return {};
-  const bool made = !culprit->operation.empty();  // otherwise the tensor is a variable or an input
-  std::string message = "; the first value that is not finite is ";
-  message += made ? fmt::format("made by the operation `{}`", culprit->operation) : "in " + culprit->tensor;
-  if (!culprit->layer.empty()) message += fmt::format(" in layer `{}`", culprit->layer);
-  const int64_t wrong = culprit->nans + culprit->infinities;
-  message +=
-      fmt::format(": {} NaN and {} infinite of {}", with_thousands(static_cast<double>(culprit->nans)),
-                  with_thousands(static_cast<double>(culprit->infinities)), counted(culprit->count, "value"));
-  if (wrong < culprit->count)
-    message += fmt::format(", the others from {:.4g} to {:.4g}", culprit->smallest, culprit->largest);
-  return made ? fmt::format("{} (in the program: {})", message, culprit->tensor) : message;
+  return divergence_text(state_.step + 1, runner_->loss(), runner_->grad_norm(),
+                         runner_->first_non_finite(state_));
 }
 
 void Trainer::restore_after_divergence(const std::string& what) {
@@ -459,7 +483,7 @@ void Trainer::log(bool force) {
       line.emplace_back("tokens_per_second",
                         static_cast<double>(state_.tokens - logged_tokens_) / (seconds - logged_seconds_));
     }
-    for (const std::string& output : layer_outputs()) line.emplace_back(output, executor_.scalar(output));
+    for (const std::string& output : layer_outputs()) line.emplace_back(output, runner_->output(output));
     line.emplace_back("model_flops_per_second", plan_.model_flops / step_seconds);
     if (const auto mfu = utilization(step_seconds)) line.emplace_back("mfu", *mfu);
     memory_bytes_ = memory_in_use(*session_.backend);
@@ -527,29 +551,6 @@ void Trainer::evaluate() {
   state_.evaluation_seconds += state_.seconds - begin;
 }
 
-/// Logs the counters of the run: means over all positions and processes.
-void Trainer::report_counters() {
-  const Counters& own = executor_.counters();
-  if (own.runs == 0) return;
-  Communicator& communicator = session_.processes->communicator();
-  const auto runs = static_cast<double>(own.runs), processes = static_cast<double>(communicator.processes());
-  const std::string numbers = fmt::format("{} {} {}", own.flops_per_position / runs,
-                                          own.bytes_per_position / runs, own.bytes_to_processes / runs);
-  double flops = 0, bytes = 0, to_processes = 0;
-  for (const std::string& text : all_gather(communicator, numbers, "counters")) {
-    std::istringstream stream(text);
-    double of_flops = 0, of_bytes = 0, of_processes = 0;
-    stream >> of_flops >> of_bytes >> of_processes;
-    flops += of_flops / processes;
-    bytes += of_bytes / processes;
-    to_processes += of_processes / processes;
-  }
-  log_->info(fmt::format("counted in a step on a position: {:.4f} MFLOP in contractions, {} sent",
-                         flops / 1e6, bytes_text(bytes)));
-  if (processes > 1)
-    log_->info(fmt::format("sent by a process to others in a step: {}", bytes_text(to_processes)));
-}
-
 void Trainer::report_end() {
   log_->finish_progress();
   const std::string where =
@@ -561,7 +562,8 @@ void Trainer::report_end() {
   }
   log_->info(fmt::format("{} after {}: {}", state_.step > first_step_ ? "finished" : "nothing is left to do",
                          end_, where));
-  report_counters();
+  for (const std::string& line : counter_lines(executor_.counters(), session_.processes->communicator()))
+    log_->info(line);
 }
 
 /// Returns the checkpoint from which the run resumes: "step N" or "none".

@@ -143,8 +143,9 @@ TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
   if (!diagnostics.has_errors()) plan.continuation = find_continuation(session.config, diagnostics);
   std::optional<int64_t> before;
   if (decides) before = std::exchange(session.config.train.microbatches.value, std::nullopt);
-  const TrainStepOptions options = train_step_options(
+  TrainStepOptions options = train_step_options(
       config, session.layouts, planned_steps(session).value_or(std::numeric_limits<int64_t>::max()));
+  options.update->runs_ahead = runs_ahead(session);
   std::optional<TrainStep> step = build_step(session, options, diagnostics);
   plan.evaluation_sets = open_evaluation_sets(session, diagnostics);
   if (!diagnostics.has_errors()) {
