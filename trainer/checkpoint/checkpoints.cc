@@ -146,7 +146,7 @@ bool is_better(const std::string& metric, double value, const std::optional<doub
 
 std::string checkpoints_directory(const Config& config) { return in_model_dir(config, "checkpoints"); }
 
-Checkpoints::Checkpoints(const Session& session, const VariableStore& variables, const RunState& start)
+Checkpoints::Checkpoints(const Session& session, VariableStore& variables, const RunState& start)
     : session_(session),
       options_(session.config.checkpoint),
       variables_(variables),
@@ -155,6 +155,14 @@ Checkpoints::Checkpoints(const Session& session, const VariableStore& variables,
       keep_clock_(options_.keep_every.value_or(config::Interval{}), position(start)) {
   if (session.processes->is_first()) remove_unfinished(directory_);
   if (options_.keep_best) best_ = saved_values();
+  for (const std::string& name : variables_.names()) add_pieces(variables_.variable(name));
+  if (session_.backend->is_host()) return;
+  CopySources sources;
+  for (const Piece& piece : snapshot_) {
+    for (const VariableStore::StoredSlice& slice : piece.slices)
+      sources.emplace_back(slice.data, static_cast<size_t>(slice.bytes));
+  }
+  copy_ = session_.backend->make_host_copy(std::move(sources), CopyOrder::kConcurrent);
 }
 
 /// Returns the checkpoints' values of checkpoint.keep_best.metric. Process 0 reads them and broadcasts them,
@@ -244,32 +252,56 @@ void Checkpoints::wait() {
 
 /// Adds what this process saves of the variable: a single process saves whole variables, several save slices.
 void Checkpoints::add_pieces(const Variable& variable) {
-  std::vector<VariableStore::StoredSlice> slices = variables_.slices(variable.name);
+  std::vector<VariableStore::StoredSlice> slices;
+  std::set<std::vector<int64_t>> begins;  // with run.check_replicas several positions hold copies of a slice
+  for (VariableStore::StoredSlice& slice : variables_.slices(variable.name)) {
+    if (slice.first && begins.insert(slice.begin).second) slices.push_back(std::move(slice));
+  }
   if (session_.processes->size() == 1) {
-    snapshot_.push_back({&variable, {}, variable.shape, std::move(slices), {}});
+    snapshot_.push_back({&variable, {}, variable.shape, std::move(slices), {}, {}});
     return;
   }
-  std::set<std::vector<int64_t>> begins;  // with run.check_replicas several positions hold copies of a slice
   for (VariableStore::StoredSlice& slice : slices) {
-    if (!slice.first || !begins.insert(slice.begin).second) continue;
     const std::vector<int64_t> begin =
         std::exchange(slice.begin, std::vector<int64_t>(slice.begin.size(), 0));
-    snapshot_.push_back({&variable, begin, slice.shape, {slice}, {}});
+    snapshot_.push_back({&variable, begin, slice.shape, {slice}, {}, {}});
   }
 }
 
+/// Copies the variables. A device goes on meanwhile: the copy is complete when await_copy() returns.
 void Checkpoints::copy_variables() {
-  if (snapshot_.empty()) {
-    for (const std::string& name : variables_.names()) add_pieces(variables_.variable(name));
-  }
+  if (copy_) return variables_.begin(copy_);
   for (Piece& piece : snapshot_) {
-    const size_t element_bytes = size_of(piece.variable->dtype);
-    piece.bytes.resize(static_cast<size_t>(piece.shape.size()) * element_bytes);
-    for (const VariableStore::StoredSlice& slice : piece.slices) {
-      copy_from_slice(piece.shape, slice.shape, slice.begin, element_bytes, slice.on_host(device_bytes_),
-                      piece.bytes.data());
-    }
+    assemble(piece, [&](size_t slice) { return piece.slices[slice].data; });
   }
+}
+
+/// Waits for the copy from a device, on the background thread.
+void Checkpoints::await_copy() {
+  if (!copy_) return;
+  copy_->wait();
+  size_t first = 0;  // number of the piece's first slice in the copy
+  for (Piece& piece : snapshot_) {
+    const bool is_whole = piece.slices.size() == 1 && piece.slices[0].shape == piece.shape;
+    if (is_whole) {
+      piece.values = {copy_->part(first), static_cast<size_t>(piece.slices[0].bytes)};
+    } else {
+      assemble(piece, [&](size_t slice) { return copy_->part(first + slice); });
+    }
+    first += piece.slices.size();
+  }
+}
+
+/// Copies the slices of a piece to their places. data_of(i) is slice number i, in the host's memory.
+template <class DataOf>
+void Checkpoints::assemble(Piece& piece, const DataOf& data_of) {
+  const size_t element_bytes = size_of(piece.variable->dtype);
+  piece.bytes.resize(static_cast<size_t>(piece.shape.size()) * element_bytes);
+  for (size_t i = 0; i < piece.slices.size(); ++i) {
+    copy_from_slice(piece.shape, piece.slices[i].shape, piece.slices[i].begin, element_bytes, data_of(i),
+                    piece.bytes.data());
+  }
+  piece.values = piece.bytes;
 }
 
 /// Writes the snapshot, on the background thread. The processes synchronise through their key-value store,
@@ -285,6 +317,7 @@ void Checkpoints::write(const Manifest& manifest, const std::string& name) {
   std::string written;  // empty if writing failed
   std::optional<Error> failure;
   try {
+    await_copy();
     WrittenPart part = write_pieces(writer);
     part.writer = hello_of_this_process(processes.launch(), "", "").name();
     written = to_json(part);
@@ -320,11 +353,11 @@ WrittenPart Checkpoints::write_pieces(CheckpointWriter& writer) const {
   for (const Piece& piece : snapshot_) {
     const Variable& variable = *piece.variable;
     const DType dtype = variable.kind == Variable::Kind::kWeight ? master : variable.dtype;
-    std::span<const std::byte> bytes = piece.bytes;
+    std::span<const std::byte> bytes = piece.values;
     if (dtype != variable.dtype) {
       const int64_t elements = piece.shape.size();
       std::vector<std::byte>& other = converted.emplace_back(static_cast<size_t>(elements) * size_of(dtype));
-      convert_elements(piece.bytes.data(), variable.dtype, other.data(), dtype, elements);
+      convert_elements(piece.values.data(), variable.dtype, other.data(), dtype, elements);
       bytes = other;
     }
     file_of(variable).tensors.push_back({variable.name, dtype, variable.shape, piece.begin,

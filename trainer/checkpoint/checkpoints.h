@@ -3,7 +3,7 @@
 // process of a lower rank holds. The constructor, save() and wait() are collective: every process calls them.
 //
 //   Checkpoints checkpoints(session, variables, state);
-//   checkpoints.save(state, {{"test/loss", 0.31}});   // returns when the snapshot is taken
+//   checkpoints.save(state, {{"test/loss", 0.31}});   // the variables may change afterwards
 //   checkpoints.check();                              // rethrows an error of the background thread
 #pragma once
 
@@ -11,7 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <future>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -59,14 +61,15 @@ std::string checkpoints_directory(const Config& config);
 class Checkpoints {
  public:
   /// `start` is the state in which the run begins or resumes.
-  Checkpoints(const Session& session, const VariableStore& variables, const RunState& start);
+  Checkpoints(const Session& session, VariableStore& variables, const RunState& start);
   /// Waits for the save in progress.
   ~Checkpoints();
   Checkpoints(const Checkpoints&) = delete;
   Checkpoints& operator=(const Checkpoints&) = delete;
 
-  /// Waits for the previous save, copies the variables, and writes the copy on a background thread. `metrics`
-  /// are those of an evaluation at this step, named DATASET/METRIC. Throws the error of the previous save.
+  /// Waits for the previous save, copies the variables, and writes the copy on a background thread. A device
+  /// copies while executors continue, up to the first change of a variable. `metrics` are those of an
+  /// evaluation at this step, named DATASET/METRIC. Throws the error of the previous save.
   void save(const RunState& state, const Metrics& metrics);
   /// True if an evaluation with these metrics is among the best ones that checkpoint.keep_best keeps.
   bool is_best(const Metrics& metrics) const;
@@ -83,12 +86,16 @@ class Checkpoints {
     std::vector<int64_t> begin;  ///< empty: the whole variable
     Shape shape;
     std::vector<VariableStore::StoredSlice> slices;  ///< their `begin` is relative to the piece
-    std::vector<std::byte> bytes;                    ///< a copy of the slices
+    std::vector<std::byte> bytes;                    ///< a copy of the slices, unless copy_ has it
+    std::span<const std::byte> values;               ///< the copy
   };
 
   std::vector<SavedValue> saved_values() const;
   void add_pieces(const Variable& variable);
   void copy_variables();
+  void await_copy();
+  template <class DataOf>
+  static void assemble(Piece& piece, const DataOf& data_of);
   bool is_written(std::chrono::milliseconds patience) const;
   void write(const Manifest& manifest, const std::string& name);
   WrittenPart write_pieces(CheckpointWriter& writer) const;
@@ -99,15 +106,15 @@ class Checkpoints {
 
   const Session& session_;
   const CheckpointOptions& options_;
-  const VariableStore& variables_;
+  VariableStore& variables_;
   const std::string directory_;
   const std::string config_;  ///< the resolved configuration, as YAML
   IntervalClock keep_clock_;
   std::vector<SavedValue> best_;  ///< the checkpoints' values of checkpoint.keep_best.metric
   std::vector<Piece> snapshot_;
-  std::vector<std::byte> device_bytes_;  ///< host buffer for copying a slice from a device's memory
-  int64_t saves_ = 0;                    ///< number of saves begun so far
-  bool in_hand_ = false;                 ///< a save has begun that wait() has not waited for yet
+  std::shared_ptr<HostCopy> copy_;  ///< copies all slices of the snapshot from a device; null on the host
+  int64_t saves_ = 0;               ///< number of saves begun so far
+  bool in_hand_ = false;            ///< a save has begun that wait() has not waited for yet
   std::future<void> pending_;
 };
 
