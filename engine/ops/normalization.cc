@@ -36,12 +36,33 @@ Tensor normalized(std::string_view operation, const Tensor& x, const std::string
   return x.graph().add<Normalization>(std::move(parameters), dimension, epsilon).output();
 }
 
-std::vector<OutputInfo> normalization_outputs(const Tensors& inputs, const std::string& dimension) {
+std::vector<OutputInfo> normalization_outputs(const Tensors& inputs, const std::string& dimension,
+                                              bool centered) {
   const Tensor& x = inputs[0];
   const OutputInfo statistic{rows_of(x.shape(), dimension), accumulation_dtype(x.dtype())};
   std::vector<OutputInfo> outputs{{x.shape(), x.dtype()}, statistic};
-  if (inputs.size() == 3) outputs.push_back(statistic);
+  if (centered) outputs.push_back(statistic);
   return outputs;
+}
+
+/// The gradients of the parameters: of the scale, and if `centered` of the bias.
+std::vector<OutputInfo> parameter_gradients(const Tensor& x, const std::string& dimension, bool centered) {
+  return std::vector<OutputInfo>(centered ? 2 : 1,
+                                 {Shape{x.shape().dimension(dimension)}, accumulation_dtype(x.dtype())});
+}
+
+std::vector<OutputInfo> norm_gradient_outputs(const Tensor& x, const std::string& dimension, bool centered,
+                                              bool with_parameters) {
+  std::vector<OutputInfo> outputs{{x.shape(), x.dtype()}};
+  if (with_parameters) {
+    for (OutputInfo& parameter : parameter_gradients(x, dimension, centered)) outputs.push_back(parameter);
+  }
+  return outputs;
+}
+
+std::string norm_gradient_attributes(const std::string& dimension, const FusedIntoNorm& fused) {
+  return fmt::format("dimension={}{}{}{}", dimension, fused.mask ? ", mask" : "",
+                     fused.addend ? ", addend" : "", fused.parameters ? ", parameters" : "");
 }
 
 /// Returns (x - mean) * rstd in the dtype of rstd. A null mean counts as zero.
@@ -62,13 +83,15 @@ Tensor rms_norm(const Tensor& x, const std::string& dimension, const Tensor& sca
   return normalized("rms_norm", x, dimension, {scale}, epsilon);
 }
 
-Normalization::Normalization(Tensors inputs, const std::string& dimension, double epsilon)
-    : OperationBase(inputs, normalization_outputs(inputs, dimension)),
+Normalization::Normalization(Tensors inputs, const std::string& dimension, double epsilon,
+                             const FusedIntoNorm& fused)
+    : OperationBase(inputs, normalization_outputs(inputs, dimension, inputs.size() - fused.mask == 3)),
       dimension(dimension),
-      epsilon(epsilon) {}
+      epsilon(epsilon),
+      fused(fused) {}
 
 std::string Normalization::attributes() const {
-  return fmt::format("dimension={}, epsilon={}", dimension, epsilon);
+  return fmt::format("dimension={}, epsilon={}{}", dimension, epsilon, fused.mask ? ", mask" : "");
 }
 
 std::optional<int> Normalization::in_place(int output) const {
@@ -105,8 +128,19 @@ Tensors Normalization::expand(const Tensors& inputs, const LayoutMap&) const {
   return outputs;
 }
 
-NormalizationGradient::NormalizationGradient(Tensors inputs, const std::string& dimension)
-    : OperationBase(inputs, {{inputs[0].shape(), inputs[0].dtype()}}), dimension(dimension) {}
+NormalizationGradient::NormalizationGradient(Tensors inputs, const std::string& dimension,
+                                             const FusedIntoNorm& fused)
+    : OperationBase(
+          inputs, norm_gradient_outputs(inputs[0], dimension, inputs.size() - fused.mask - fused.addend == 5,
+                                        fused.parameters)),
+      dimension(dimension),
+      fused(fused) {}
+
+std::string NormalizationGradient::attributes() const { return norm_gradient_attributes(dimension, fused); }
+
+std::optional<int> NormalizationGradient::in_place(int output) const {
+  return output == 0 ? std::optional<int>(2) : std::nullopt;
+}
 
 Tensors NormalizationGradient::expand(const Tensors& inputs, const LayoutMap&) const {
   const Tensor &x = inputs[0], &rstd = inputs[3];
@@ -120,11 +154,15 @@ Tensors NormalizationGradient::expand(const Tensors& inputs, const LayoutMap&) c
   return {cast(multiply(dx, rstd, x.shape()), x.dtype())};
 }
 
-NormalizationParameterGradient::NormalizationParameterGradient(Tensors inputs, const std::string& dimension)
-    : OperationBase(inputs, std::vector<OutputInfo>(
-                                inputs.size() == 4 ? 2 : 1,
-                                {Shape{inputs[0].shape().dimension(dimension)}, inputs[2].dtype()})),
-      dimension(dimension) {}
+NormalizationParameterGradient::NormalizationParameterGradient(Tensors inputs, const std::string& dimension,
+                                                               const FusedIntoNorm& fused)
+    : OperationBase(inputs, parameter_gradients(inputs[0], dimension, inputs.size() - fused.mask == 4)),
+      dimension(dimension),
+      fused(fused) {}
+
+std::string NormalizationParameterGradient::attributes() const {
+  return norm_gradient_attributes(dimension, fused);
+}
 
 ShardingRule NormalizationParameterGradient::sharding_rule(const ShardingRequest& request) const {
   return shard_reduction(*this, request, rows_of(input(0).shape(), dimension), Reduction::kSum);

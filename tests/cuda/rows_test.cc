@@ -175,6 +175,32 @@ TEST_P(RowFunctions, Norms) {
   }
 }
 
+/// Masks are 0 or 1 here, so that results that differ by one rounding do so after the mask, too.
+TEST_P(RowFunctions, NormsWithMasksAndAddends) {
+  const Shape rows = GetParam().rows();
+  for (DType dtype : kFloatingTypes) {
+    const Tensor x = whole("x", dtype), dy = whole("dy", dtype), scale = per_column("s", dtype);
+    const Tensor bias = per_column("b", dtype), rstd = per_row("r", dtype), mean = per_row("m", dtype);
+    const Tensor mask = graph.input("mask", rows, dtype), addend = whole("addend", dtype);
+    const auto expect_same_with = [&](const Tensor& output, size_t of_mask) {
+      KernelComparison comparison(output);
+      comparison.inputs[of_mask].values = random_whole_values(rows.size(), 0, 2, 4);
+      expect_same(comparison, dtype);
+    };
+    const FusedIntoNorm masked{.mask = true}, added{.mask = true, .addend = true};
+    expect_same_with(graph.add<Normalization>(Tensors{x, scale, bias, mask}, "n", 1e-2, masked).output(), 3);
+    expect_same_with(graph.add<Normalization>(Tensors{x, scale, mask}, "n", 1e-2, masked).output(), 2);
+    expect_same_with(
+        graph.add<NormalizationGradient>(Tensors{x, scale, dy, rstd, mean, mask}, "n", masked).output(), 5);
+    expect_same_with(
+        graph.add<NormalizationParameterGradient>(Tensors{x, dy, rstd, mean, mask}, "n", masked).output(), 4);
+    // A rounding of dx may be large beside its sum with the addend.
+    if (dtype == DType::kBFloat16) continue;
+    expect_same_with(
+        graph.add<NormalizationGradient>(Tensors{x, scale, dy, rstd, mask, addend}, "n", added).output(), 4);
+  }
+}
+
 TEST(Norms, ParameterGradientsOfManyRows) {
   for (DType dtype : kFloatingTypes) {
     for (const Shape& shape :

@@ -402,6 +402,7 @@ PartitionOptions partition_options_of(const Session& session) {
           .gather_ahead = train.gather_ahead,
           .asynchronous = hosting.processes > 1 && cluster.overlap,
           .flights = std::move(flights),
+          .fuse_norm_parameters = !session.backend->is_host(),
           .fuse_epilogues = !session.backend->is_host(),
           .fuse_elementwise = session.backend->fuses_elementwise(),
           .group_updates = !session.backend->is_host()};

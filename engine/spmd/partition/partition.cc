@@ -412,6 +412,7 @@ Program lower(const Graph& graph, const Layouts& layouts, const PartitionOptions
 Program partition(const Graph& graph, const Layouts& layouts, const PartitionOptions& options) {
   Program program = lower(graph, layouts, options);
   program = share_exchanges(std::move(program));
+  program = fuse_norms(std::move(program), options.fuse_norm_parameters);
   program = fuse_reduce_scatter(std::move(program));
   program = start_reductions_early(std::move(program));
   program = schedule_gathers(std::move(program), options.gather_ahead);

@@ -40,7 +40,9 @@ struct PartitionOptions {
   /// Collectives run concurrently with the computation (between processes), so the memory of their inputs is
   /// kept until their result is awaited.
   bool asynchronous = false;
-  FlightOptions flights = {};     ///< options of asynchronous collectives
+  FlightOptions flights = {};  ///< options of asynchronous collectives
+  /// For devices whose gradients of norms sum those of the parameters as well.
+  bool fuse_norm_parameters = false;
   bool fuse_epilogues = false;    ///< for devices whose contraction kernels have epilogues
   bool fuse_elementwise = false;  ///< for devices that generate kernels for elementwise operations
   bool group_updates = false;     ///< for devices that update many variables with one kernel

@@ -14,6 +14,15 @@ namespace mtf {
 /// it reads those, which are kept. Margins of more than a quarter of the tensor are exchanged again instead.
 Program share_exchanges(Program program);
 
+/// Fuses into norms and their gradients what each of them would be another pass over memory for (FusedIntoNorm), with
+/// the bits of the separate instructions: the mask of their result or of its gradient, the sum with the gradient that
+/// goes around the norm, and, if `with_parameters`, the gradients of the scale and the bias.
+///   %2 = rms_norm(%x, %s), %3 = multiply(%2, %m)            into  %3 = rms_norm(%x, %s, %m, mask)
+///   %4 = multiply(%dy, %m), %5 = rms_norm_gradient(%x, %s, %4, %r), %6 = add_n(%dz, %5)
+///                                                           into  %6 = rms_norm_gradient(%x, %s, %dy, %r, %m, %dz, ..)
+/// Applies where the values have one layout and where no more memory is kept alive.
+Program fuse_norms(Program program, bool with_parameters);
+
 /// Replaces an all_reduce whose result is only sliced over some of its mesh dimensions by a reduce_scatter:
 /// the all_reduce would move too much data.
 Program fuse_reduce_scatter(Program program);

@@ -27,18 +27,23 @@ inline int64_t rows_per_task(const Rows& rows) {
 /// The distance in elements between the row buffers in scratch.
 inline int64_t buffer_size(const Rows& rows) { return (rows.length + 15) / 16 * 16; }
 
+/// Returns n elements that are `stride` apart: themselves, or in the buffer.
 template <class T>
-MTF_INLINE const Computed<T>* load_row(const Rows& rows, const T* data, int64_t row, Computed<T>* buffer) {
-  const T* from = data + rows.offset(row);
+MTF_INLINE const Computed<T>* load_elements(const T* from, int64_t n, int64_t stride, Computed<T>* buffer) {
   if constexpr (std::is_same_v<T, Computed<T>>) {
-    if (rows.stride == 1) return from;
+    if (stride == 1) return from;
   }
-  if (rows.stride == 1) {
-    for (int64_t i = 0; i < rows.length; ++i) buffer[i] = widen(from[i]);
+  if (stride == 1) {
+    for (int64_t i = 0; i < n; ++i) buffer[i] = widen(from[i]);
   } else {
-    for (int64_t i = 0; i < rows.length; ++i) buffer[i] = widen(from[i * rows.stride]);
+    for (int64_t i = 0; i < n; ++i) buffer[i] = widen(from[i * stride]);
   }
   return buffer;
+}
+
+template <class T>
+MTF_INLINE const Computed<T>* load_row(const Rows& rows, const T* data, int64_t row, Computed<T>* buffer) {
+  return load_elements(data + rows.offset(row), rows.length, rows.stride, buffer);
 }
 
 template <class T>

@@ -32,7 +32,7 @@ class AttentionLaunches {
     MemoryParts parts;
     if (view.memory_has_ids()) {
       least_ = parts.take<int>(rows);
-      ranges_ = parts.take<MemoryRanges>(groups * AttentionMemoryRanges::tiles_of(view));
+      ranges_ = parts.take<MemoryRanges>(groups * AttentionSights::memory_tiles_of(view));
     }
     if (AttentionFewRows<T>::fits(view)) {
       const int64_t splits = AttentionFewRows<T>::splits_of(view);
@@ -48,15 +48,16 @@ class AttentionLaunches {
     const AttentionView view = plan_.view(call);
     T* result = call.output<T>(0);
     C* log_sums = call.output<C>(1);
-    int* least = nullptr;
-    MemoryRanges* ranges = nullptr;
+    const bool few_rows = AttentionFewRows<T>::fits(view);
+    AttentionSights sights(view);
     if (view.memory_has_ids()) {
-      least = part_of_scratch<int>(call, least_);
-      AttentionRows<T> rows(view);
-      rows.least = least;
-      launch(rows.shape(), rows);
+      sights.least = part_of_scratch<int>(call, least_);
+      if (!few_rows) sights.memory = part_of_scratch<MemoryRanges>(call, ranges_);
+      launch(sights.shape(), sights);
     }
-    if (AttentionFewRows<T>::fits(view)) {
+    const int* least = sights.least;
+    const MemoryRanges* ranges = sights.memory;
+    if (few_rows) {
       const AttentionFewRows<T> few(view, least, result, log_sums,
                                     {part_of_scratch<C>(call, values_), part_of_scratch<C>(call, tops_),
                                      part_of_scratch<C>(call, sums_)});
@@ -65,11 +66,6 @@ class AttentionLaunches {
       const MergeAttentionSplits<T> merge(few);
       launch(merge.shape(), merge);
       return;
-    }
-    if (view.memory_has_ids()) {
-      ranges = part_of_scratch<MemoryRanges>(call, ranges_);
-      const AttentionMemoryRanges find(view, ranges);
-      launch(find.shape(), find);
     }
     if constexpr (std::is_same_v<T, BFloat16>) {
       if (can_use_mma(view)) return launch_mma_attention(launch, view, ranges, least, result, log_sums);

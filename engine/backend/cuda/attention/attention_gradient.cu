@@ -1,4 +1,4 @@
-// The gradient of attention on the device. A first launch computes the terms of the rows (attention_rows.h),
+// The gradient of attention on the device. First the terms of the rows are computed (attention_rows.h),
 // then two loops over tiles of logits follow (attention_backward.h), one that sums over the memory and one
 // that sums over queries. There are no atomic additions: each sum has one block and one order. The first loop
 // also sums the gradient of the bias for each tile of queries.
@@ -48,13 +48,13 @@ class AttentionGradientLaunches {
   AttentionGradientLaunches(const KernelContext& context, Device& device)
       : plan_(context, device), inputs_(static_cast<int>(context.inputs.size())) {
     const View& view = plan_.view();
-    const int64_t groups = view.groups.size(), tiles = groups * AttentionRows<T>::tiles_of(view);
+    const int64_t groups = view.groups.size(), tiles = groups * AttentionSights::row_tiles_of(view);
     MemoryParts parts;
     deltas_ = parts.take<C>(groups * view.rows);
     least_ = parts.take<int>(groups * view.rows);
     sight_ranges_ = parts.take<SightRanges>(tiles);
     if (view.memory_has_ids())
-      memory_ranges_ = parts.take<MemoryRanges>(groups * AttentionMemoryRanges::tiles_of(view));
+      memory_ranges_ = parts.take<MemoryRanges>(groups * AttentionSights::memory_tiles_of(view));
     if (view.has(View::kDBias)) d_bias_ = parts.take<C>(tiles * view.bucket_count);
     scratch_bytes_ = static_cast<size_t>(parts.bytes());
   }
@@ -66,22 +66,18 @@ class AttentionGradientLaunches {
                                     call.output<T>(2), nullptr};
     if (view.has(View::kDBias)) gradients.d_bias = part_of_scratch<C>(call, d_bias_);
 
-    AttentionRows<T> rows(view);
-    rows.d_result = gradients.d_result;
-    rows.least = part_of_scratch<int>(call, least_);
-    rows.ranges = part_of_scratch<SightRanges>(call, sight_ranges_);
-    rows.deltas = part_of_scratch<C>(call, deltas_);
-    launch(rows.shape(), rows);
-    AttentionRowTerms<C> terms{rows.deltas, rows.least, rows.ranges, nullptr};
-    if (view.memory_has_ids()) {
-      const AttentionMemoryRanges find(view, part_of_scratch<MemoryRanges>(call, memory_ranges_));
-      launch(find.shape(), find);
-      terms.memory_ranges = find.ranges;
-    }
+    AttentionSights sights(view);
+    sights.least = part_of_scratch<int>(call, least_);
+    sights.sights = part_of_scratch<SightRanges>(call, sight_ranges_);
+    if (view.memory_has_ids()) sights.memory = part_of_scratch<MemoryRanges>(call, memory_ranges_);
+    launch(sights.shape(), sights);
+    const AttentionDeltas<T> deltas(view, gradients.d_result, part_of_scratch<C>(call, deltas_));
+    launch(deltas.shape(), deltas);
+    const AttentionRowTerms<C> terms{deltas.deltas, sights.least, sights.sights, sights.memory};
     launch_walks(launch, view, terms, gradients);
     if (view.has(View::kDBias)) {
       const SumBucketsOfTiles<C> sum(view, gradients.d_bias, call.output<C>(3),
-                                     AttentionRows<T>::tiles_of(view));
+                                     AttentionSights::row_tiles_of(view));
       launch(sum.shape(), sum);
     }
   }

@@ -74,26 +74,6 @@ MTF_DEVICE int least_by_index(const Sight& sight, int memory) {
   return least;
 }
 
-/// Sight::least if the memory has ids. All lanes of a warp search for it, beginning at the query's own index.
-MTF_DEVICE int least_by_ids(const Block& block, const AttentionView& view, const AttentionView::Place& place,
-                            int row, const Sight& sight) {
-  constexpr int kEntries = 4;  // entries of a lane in one step
-  int start = view.first_query + view.folded(row).query;
-  start = start < view.memory ? start : 0;
-  int least = kMostId;
-  for (int step = 0; step < view.memory; step += kWarp * kEntries) {
-    for (int i = 0; i < kEntries; ++i) {
-      const int ahead = step + i * kWarp + block.lane();
-      if (ahead >= view.memory) continue;
-      const int entry = ahead < view.memory - start ? start + ahead : start + ahead - view.memory;
-      const int count = sight.hidden_by(memory_ids(view, place, entry));
-      least = count < least ? count : least;
-    }
-    if (block.ballot(least == 0) != 0) return 0;
-  }
-  return reduce_warp(block, least, Min{});
-}
-
 /// The ranges of several ids; initially empty.
 template <int N>
 struct IdRanges {

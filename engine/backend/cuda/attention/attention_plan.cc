@@ -37,6 +37,19 @@ bool can_be_folded(const AttentionAxes& heads) {
          std::ranges::all_of(kShared, [&](int shared) { return heads[0].strides[shared] == 0; });
 }
 
+/// The number of consecutive groups that have the same ids.
+int64_t sharing_of(const AttentionAxes& groups) {
+  constexpr int kIds[] = {AttentionView::kQuerySegment,  AttentionView::kMemorySegment,
+                          AttentionView::kQueryPriority, AttentionView::kMemoryPriority,
+                          AttentionView::kQueryPosition, AttentionView::kMemoryPosition};
+  int64_t sharing = 1;
+  for (auto axis = groups.rbegin(); axis != groups.rend(); ++axis) {
+    if (std::ranges::any_of(kIds, [&](int ids) { return axis->strides[ids] != 0; })) break;
+    sharing *= axis->size;
+  }
+  return sharing;
+}
+
 }  // namespace
 
 AttentionPlan::AttentionPlan(const KernelContext& context, Device& device) {
@@ -124,6 +137,7 @@ AttentionPlan::AttentionPlan(const KernelContext& context, Device& device) {
   AttentionAxes groups = entries;
   groups.insert(groups.end(), heads.begin(), heads.end());
   view_.groups = Strided<AttentionView::kOperands>(groups);
+  view_.sharing = as_int(sharing_of(groups));
 
   const int64_t pack = kPackBytes / static_cast<int64_t>(size_of(q.dtype));
   view_.aligned = view_.key_stride % pack == 0 && view_.value_stride % pack == 0;

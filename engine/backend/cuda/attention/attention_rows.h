@@ -1,6 +1,8 @@
 // Facts about all rows and the whole memory that the attention kernels need before they loop over tiles.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "engine/backend/cuda/attention/attention_masks.h"
@@ -8,101 +10,178 @@
 
 namespace mtf::cuda {
 
-/// Computes the ranges of the memory's ids for each group and tile, with one warp for each.
-struct AttentionMemoryRanges {
-  static constexpr int kMaxThreads = 128;
-  static constexpr int kWarps = kMaxThreads / kWarp;
-
-  AttentionView view;
-  MemoryRanges* ranges;
-  Divisor tiles;
-
-  AttentionMemoryRanges(const AttentionView& view, MemoryRanges* ranges)
-      : view(view), ranges(ranges), tiles(tiles_of(view), view.groups.size() * tiles_of(view) + kWarps) {}
-
-  static int64_t tiles_of(const AttentionView& view) {
-    return (view.memory + AttentionView::kTile - 1) / AttentionView::kTile;
-  }
-  LaunchShape shape() const {
-    return {(view.groups.size() * tiles.value() + kWarps - 1) / kWarps, kMaxThreads, 0};
-  }
-
-  MTF_DEVICE void operator()(const Block& block) const {
-    const int64_t index = block.index() * kWarps + block.warp();
-    const auto [group, tile] = tiles(index);
-    if (group >= view.groups.size()) return;
-    const AttentionView::Place place = view.groups.at(group);
-    MemoryRanges of_lane;
-    for (int i = block.lane(); i < AttentionView::kTile; i += kWarp) {
-      const int entry = static_cast<int>(tile) * AttentionView::kTile + i;
-      if (entry < view.memory) of_lane.add_ids(memory_ids(view, place, entry));
-    }
-    const IdRanges<3> of_tile = reduce_warp<3>(block, of_lane);
-    if (block.lane() == 0) static_cast<IdRanges<3>&>(ranges[index]) = of_tile;
-  }
-};
-
-/// Computes those outputs that are not null, with a block for each group and tile of rows and a warp for each
-/// row.
-template <class T>
-struct AttentionRows {
-  using C = Computed<T>;
+/// Computes those results that are not null: what the rows see, and the ranges of the memory's ids. Groups that share
+/// their ids (heads) share the work, and each gets a copy of the results. A block has a tile of rows, or one of the
+/// memory, and a thread a row or an entry.
+struct AttentionSights {
   using View = AttentionView;
-  static constexpr int kMaxThreads = 128;
+  static constexpr int kMaxThreads = View::kTile;
   static constexpr int kWarps = kMaxThreads / kWarp;
 
   View view;
-  const T* d_result = nullptr;
-  int* least = nullptr;           ///< [groups][rows]
-  SightRanges* ranges = nullptr;  ///< [groups][tiles]
-  C* deltas = nullptr;            ///< [groups][rows]: dot products of the result and its gradient
-  Divisor tiles;
+  int* least = nullptr;            ///< [groups][rows]: Sight::least
+  SightRanges* sights = nullptr;   ///< [groups][tiles of rows]
+  MemoryRanges* memory = nullptr;  ///< [groups][tiles of the memory]; null if the memory has no ids
+  Divisor row_tiles, memory_tiles;
 
-  explicit AttentionRows(const View& view)
-      : view(view), tiles(tiles_of(view), view.groups.size() * tiles_of(view)) {}
+  explicit AttentionSights(const View& view)
+      : view(view),
+        row_tiles(row_tiles_of(view), shares(view) * row_tiles_of(view)),
+        memory_tiles(memory_tiles_of(view), shares(view) * memory_tiles_of(view)) {}
 
-  static int64_t tiles_of(const View& view) { return (view.rows + View::kTile - 1) / View::kTile; }
+  static int64_t row_tiles_of(const View& view) { return (view.rows + View::kTile - 1) / View::kTile; }
+  static int64_t memory_tiles_of(const View& view) { return (view.memory + View::kTile - 1) / View::kTile; }
   LaunchShape shape() const {
-    return {view.groups.size() * tiles.value(), kMaxThreads,
-            kWarps * static_cast<int64_t>(sizeof(SightRanges))};
+    const int64_t tiles = row_tiles.value() + (memory != nullptr ? memory_tiles.value() : 0);
+    return {shares(view) * tiles, kMaxThreads, kWarps * static_cast<int64_t>(sizeof(SightRanges))};
   }
 
   MTF_DEVICE void operator()(const Block& block) const {
-    const auto [group, tile] = tiles(block.index());
-    const View::Place place = view.groups.at(group);
-    const int end = view.rows < (static_cast<int>(tile) + 1) * View::kTile
-                        ? view.rows
-                        : (static_cast<int>(tile) + 1) * View::kTile;
-    SightRanges of_warp;
-    for (int row = static_cast<int>(tile) * View::kTile + block.warp(); row < end; row += kWarps) {
-      Sight sight = sight_of(view, place, row);
-      if (view.memory_has_ids()) {
-        if (view.masked()) sight.least = least_by_ids(block, view, place, row, sight);
-      } else if (view.masked()) {
-        sight.least = least_by_index(sight, view.memory);
-      }
-      of_warp.add_sight(sight);
-      if (block.lane() == 0) least[group * view.rows + row] = sight.least;
-      if (deltas != nullptr) {
-        const C delta = product(block, place, row);
-        if (block.lane() == 0) deltas[group * view.rows + row] = delta;
-      }
+    const int64_t row_blocks = shares(view) * row_tiles.value();
+    if (block.index() < row_blocks) {
+      find_sights(block);
+    } else {
+      find_memory(block, block.index() - row_blocks);
     }
-    if (ranges == nullptr) return;
-    SightRanges* shared = block.shared<SightRanges>();
-    join_warps<6>(block, of_warp, shared);
-    if (block.thread() == 0) ranges[block.index()] = shared[0];
   }
 
  private:
-  /// The dot product of a row of the result and its gradient.
-  MTF_DEVICE C product(const Block& block, const View::Place& place, int row) const {
-    const int64_t begin = view.offset(place, View::kResult, row);
-    const T* result = static_cast<const T*>(view.data[View::kResult]);
+  MTF_HOST_DEVICE static int64_t shares(const View& view) { return view.groups.size() / view.sharing; }
+
+  MTF_DEVICE void find_sights(const Block& block) const {
+    const auto [share, tile] = row_tiles(block.index());
+    const int64_t group = share * view.sharing;
+    const View::Place place = view.groups.at(group);
+    const int row = static_cast<int>(tile) * View::kTile + block.thread();
+    const bool exists = row < view.rows;
+    Sight sight = sight_of(view, place, exists ? row : view.rows - 1);
+    if (view.memory_has_ids()) {
+      if (view.masked()) sight.least = least_by_ids(block, place, row, sight);
+    } else if (view.masked()) {
+      sight.least = least_by_index(sight, view.memory);
+    }
+    for (int i = 0; exists && i < view.sharing; ++i) least[(group + i) * view.rows + row] = sight.least;
+    if (sights == nullptr) return;
+    SightRanges ranges;
+    if (exists) ranges.add_sight(sight);
+    write_ranges<6>(block, ranges, sights + group * row_tiles.value() + tile, row_tiles.value());
+  }
+
+  MTF_DEVICE void find_memory(const Block& block, int64_t index) const {
+    const auto [share, tile] = memory_tiles(index);
+    const int64_t group = share * view.sharing;
+    const View::Place place = view.groups.at(group);
+    const int entry = static_cast<int>(tile) * View::kTile + block.thread();
+    MemoryRanges ranges;
+    if (entry < view.memory) ranges.add_ids(memory_ids(view, place, entry));
+    write_ranges<3>(block, ranges, memory + group * memory_tiles.value() + tile, memory_tiles.value());
+  }
+
+  /// Writes the ranges of the block to results that are `stride` apart.
+  template <int N, class Ranges>
+  MTF_DEVICE void write_ranges(const Block& block, const Ranges& of_thread, Ranges* results,
+                               int64_t stride) const {
+    Ranges* shared = block.shared<Ranges>();
+    join_warps<N>(block, reduce_warp<N>(block, of_thread), shared);
+    for (int i = block.thread(); i < view.sharing; i += block.threads()) results[i * stride] = shared[0];
+  }
+
+  /// Sight::least of the thread's row if the memory has ids. A row looks at the entry of its own index first. Then the
+  /// lanes of a warp search together for one row after the other; all rows look at what one of them has found.
+  MTF_DEVICE int least_by_ids(const Block& block, const View::Place& place, int row,
+                              const Sight& sight) const {
+    int start = view.first_query + view.folded(row).query;
+    start = start < view.memory ? start : 0;
+    int result = row < view.rows ? sight.hidden_by(memory_ids(view, place, start)) : 0;
+    for (uint32_t pending = block.ballot(result != 0); pending != 0;) {
+      const int lane = count_bits((pending & (~pending + 1)) - 1);  // the first
+      const Found found = search(block, place, of_lane(block, sight, lane), block.shuffle(start, lane));
+      if (block.lane() == lane) result = found.least;
+      if (found.least == 0 && result != 0 && sight.sees(memory_ids(view, place, found.entry))) result = 0;
+      pending &= ~(1u << lane) & block.ballot(result != 0);
+    }
+    return result;
+  }
+
+  struct Found {
+    int least, entry;
+  };
+  /// Searches, beginning at an entry; every lane has the same arguments. The entry is one that the row sees if least
+  /// is 0.
+  MTF_DEVICE Found search(const Block& block, const View::Place& place, const Sight& sight, int start) const {
+    constexpr int kEntries = 4;  // entries of a lane in one step
+    Found found{kMostId, 0};
+    for (int step = 0; step < view.memory; step += kWarp * kEntries) {
+      for (int i = 0; i < kEntries; ++i) {
+        const int ahead = step + i * kWarp + block.lane();
+        if (ahead >= view.memory) continue;
+        const int entry = ahead < view.memory - start ? start + ahead : start + ahead - view.memory;
+        const int count = sight.hidden_by(memory_ids(view, place, entry));
+        if (count < found.least) found = {count, entry};
+      }
+      const uint32_t seen = block.ballot(found.least == 0);
+      if (seen != 0) return {0, block.shuffle(found.entry, count_bits((seen & (~seen + 1)) - 1))};
+    }
+    return {reduce_warp(block, found.least, Min{}), 0};
+  }
+
+  MTF_DEVICE static Sight of_lane(const Block& block, const Sight& sight, int lane) {
+    return {block.shuffle(sight.segment, lane),  block.shuffle(sight.priority, lane),
+            block.shuffle(sight.lower, lane),    block.shuffle(sight.upper, lane),
+            block.shuffle(sight.position, lane), 0};
+  }
+};
+
+/// The dot products of the rows of the result and of its gradient. Some lanes of a warp have a row.
+template <class T>
+struct AttentionDeltas {
+  using C = Computed<T>;
+  using View = AttentionView;
+
+  View view;
+  const T* d_result;
+  C* deltas;  ///< [groups][rows]
+  Divisor rows;
+  bool packs;
+  int lanes;  ///< that have a row: a power of two
+
+  AttentionDeltas(const View& view, const T* d_result, C* deltas)
+      : view(view), d_result(d_result), deltas(deltas), rows(view.rows, view.groups.size() * view.rows) {
+    packs = view.aligned && view.value % kPack<T> == 0;
+    const int steps = packs ? view.value / kPack<T> : view.value;
+    lanes = static_cast<int>(std::min(std::bit_ceil(static_cast<unsigned>(steps)), unsigned{kWarp}));
+  }
+  LaunchShape shape() const { return over(view.groups.size() * view.rows * lanes, 1); }
+
+  MTF_DEVICE void operator()(const Block& block) const {
+    const int64_t count = view.groups.size() * view.rows, rows_of_warp = kWarp / lanes;
+    const int64_t step = block.stride() / kWarp * rows_of_warp;
+    for (int64_t first = block.first() / kWarp * rows_of_warp; first < count; first += step) {
+      const int64_t index = first + block.lane() / lanes;
+      C sum = 0;
+      if (index < count) sum = packs ? product<kPack<T>>(block, index) : product<1>(block, index);
+      for (int mask = lanes / 2; mask > 0; mask /= 2) sum += block.shuffle_xor(sum, mask);
+      if (index < count && block.lane() % lanes == 0) deltas[index] = sum;
+    }
+  }
+
+ private:
+  /// The lane's part.
+  template <int N>
+  MTF_DEVICE C product(const Block& block, int64_t index) const {
+    const auto [group, row] = rows(index);
+    const FoldedRow at = view.folded(static_cast<int>(row));
+    const int64_t begin = view.groups.offset(group, View::kResult) +
+                          at.query * view.length_strides[View::kResult] +
+                          at.head * view.fold_strides[View::kResult];
+    const T* result = static_cast<const T*>(view.data[View::kResult]) + begin;
+    const T* gradient = d_result + begin;
     C sum = 0;
-    for (int i = block.lane(); i < view.value; i += kWarp)
-      sum += widen(result[begin + i]) * widen(d_result[begin + i]);
-    return reduce_warp(block, sum, Sum{});
+    for (int i = block.lane() % lanes * N; i < view.value; i += lanes * N) {
+      const Pack<T, N> a = load<N>(result + i), b = load<N>(gradient + i);
+      for (int n = 0; n < N; ++n) sum += widen(a[n]) * widen(b[n]);
+    }
+    return sum;
   }
 };
 

@@ -49,6 +49,7 @@ struct AttentionView : AttentionOperands {
 
   Strided<kOperands> groups;  ///< groups of one entry are consecutive
   int heads = 1;              ///< number of groups of an entry
+  int sharing = 1;            ///< as many consecutive groups have the same ids
   int rows = 1;               ///< number of rows of a group
   int fold = 1;
   int64_t length_strides[kOperands] = {}, fold_strides[kOperands] = {};

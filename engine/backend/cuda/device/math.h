@@ -34,6 +34,23 @@ struct Math {
   static MTF_DEVICE float fmod(float x, float y) { return ::fmodf(x, y); }
   static MTF_DEVICE double fmod(double x, double y) { return ::fmod(x, y); }
 
+  /// a * b and a + b, each rounded: no compiler contracts them with other operations.
+#if defined(__CUDA_ARCH__)
+  static MTF_DEVICE float rounded_product(float a, float b) { return __fmul_rn(a, b); }
+  static MTF_DEVICE double rounded_product(double a, double b) { return __dmul_rn(a, b); }
+  static MTF_DEVICE float rounded_sum(float a, float b) { return __fadd_rn(a, b); }
+  static MTF_DEVICE double rounded_sum(double a, double b) { return __dadd_rn(a, b); }
+#else
+  template <class T>
+  static MTF_DEVICE T rounded_product(T a, T b) {
+    return a * b;
+  }
+  template <class T>
+  static MTF_DEVICE T rounded_sum(T a, T b) {
+    return a + b;
+  }
+#endif
+
   /// 1 / (1 + e^-x).
   template <class T>
   static MTF_DEVICE T sigmoid(T x) {

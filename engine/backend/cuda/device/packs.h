@@ -35,6 +35,16 @@ MTF_HOST_DEVICE void store(T* data, const Pack<T, N>& pack) {
   *reinterpret_cast<Pack<T, N>*>(data) = pack;
 }
 
+/// Keeps the compiler from holding in registers what it has computed from a pack of kPackBytes: it computes that anew.
+template <class T, int N>
+MTF_DEVICE void compute_anew([[maybe_unused]] Pack<T, N>& pack) {
+#if defined(__CUDA_ARCH__)
+  static_assert(sizeof(pack) == kPackBytes);
+  auto& words = reinterpret_cast<Pack<uint32_t, 4>&>(pack);
+  asm volatile("" : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3]));
+#endif
+}
+
 /// Loads or stores the first `count` elements of a pack; the others become zero, and are not written.
 template <int N, class T>
 MTF_HOST_DEVICE Pack<T, N> load(const T* data, int count) {

@@ -117,27 +117,32 @@ class ThreadGroup {
     block.sync();
     return shuffled(block, reduce_lanes(block, value, block.warps(), combine), 0);
   }
-  /// The same for interleaved groups.
-  template <class T, class Combine>
-  MTF_DEVICE T reduce_interleaved(const Block& block, const T& value, const Combine& combine) const {
-    if (groups_.size == 1) return value;
+  /// The same for interleaved groups, for each of N values. In shared memory those of one kind are neighbours.
+  template <class T, int N, class Combine>
+  MTF_DEVICE void reduce_interleaved(const Block& block, T (&values)[N], const Combine& combine) const {
+    if (groups_.size == 1) return;
     T* shared = block.shared<T>();
-    const int thread = block.thread();
-    shared[thread] = value;
+    const int thread = block.thread(), threads = block.threads();
+    for (int n = 0; n < N; ++n) shared[n * threads + thread] = values[n];
     for (int width = groups_.size / 2; width > 0; width /= 2) {
       block.sync();
-      if (rank_ < width) shared[thread] = combine(shared[thread], shared[thread + width * groups_.slots]);
+      if (rank_ >= width) continue;
+      for (int n = 0; n < N; ++n) {
+        T& mine = shared[n * threads + thread];
+        mine = combine(mine, shared[n * threads + thread + width * groups_.slots]);
+      }
     }
     block.sync();
-    const T result = shared[slot_];
+    for (int n = 0; n < N; ++n) values[n] = shared[n * threads + slot_];
     block.sync();
-    return result;
   }
   /// The same for all groups.
   template <class T, class Combine>
   MTF_DEVICE T reduce(const Block& block, const T& value, const T& identity, const Combine& combine) const {
-    return groups_.interleaved ? reduce_interleaved(block, value, combine)
-                               : reduce_adjacent(block, value, identity, combine);
+    if (!groups_.interleaved) return reduce_adjacent(block, value, identity, combine);
+    T values[] = {value};
+    reduce_interleaved(block, values, combine);
+    return values[0];
   }
 
  private:

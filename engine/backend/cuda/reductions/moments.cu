@@ -31,9 +31,6 @@ template <class T, int N>
 struct SummedPairs {
   static constexpr int kMaxThreads = 512;
   static constexpr int kAtOnce = N > 4 ? 2 : 4;
-  struct Sums {
-    PairSum values[N];
-  };
 
   const T *x, *y;
   double *sum, *product;
@@ -46,32 +43,28 @@ struct SummedPairs {
     const ThreadGroup group(block, groups);
     const Offsets<2> at = kept.at(group.row() * N);
     const int count = group.count(), size = group.size();
-    Sums sums{};
+    PairSum sums[N];
     for (int i = group.rank(); i < count; i += kAtOnce * size) add(sums, at[0], group, i, count);
     if constexpr (N == 1) {
-      sums.values[0] = group.reduce(block, sums.values[0], PairSum(), Sum());
+      sums[0] = group.reduce(block, sums[0], PairSum(), Sum());
     } else {
-      sums = group.reduce_interleaved(block, sums, [](const Sums& a, const Sums& b) {
-        Sums both;
-        for (int n = 0; n < N; ++n) both.values[n] = a.values[n] + b.values[n];
-        return both;
-      });
+      group.reduce_interleaved(block, sums, Sum());
     }
     if (!group.leads()) return;
     for (int n = 0; n < N; ++n) {
       if (partials != nullptr) {
-        partials[(group.part() * groups.rows + group.row()) * N + n] = sums.values[n];
+        partials[(group.part() * groups.rows + group.row()) * N + n] = sums[n];
       } else {
         const int64_t to = at[1] + n * kept.inner_stride(1);
-        sum[to] = sums.values[n].sum;
-        product[to] = sums.values[n].product;
+        sum[to] = sums[n].sum;
+        product[to] = sums[n].product;
       }
     }
   }
 
  private:
   /// Adds the elements i, i + size, ..., at most kAtOnce of them.
-  MTF_DEVICE void add(Sums& sums, int64_t offset, const ThreadGroup& group, int i, int count) const {
+  MTF_DEVICE void add(PairSum (&sums)[N], int64_t offset, const ThreadGroup& group, int i, int count) const {
     Pack<T, N> a[kAtOnce], b[kAtOnce];
     MTF_UNROLL(kAtOnce)
     for (int k = 0; k < kAtOnce; ++k) {
@@ -85,7 +78,7 @@ struct SummedPairs {
     for (int k = 0; k < kAtOnce; ++k) {
       if (i + k * group.size() >= count) continue;
       MTF_UNROLL(N)
-      for (int n = 0; n < N; ++n) sums.values[n].add(widen(a[k][n]), widen(b[k][n]));
+      for (int n = 0; n < N; ++n) sums[n].add(widen(a[k][n]), widen(b[k][n]));
     }
   }
 };
@@ -164,7 +157,7 @@ std::unique_ptr<Kernel> moments_in_packs(const MomentAxes& axes, Device& device)
         first.sum = call.output<double>(0);
         first.product = call.output<double>(1);
         first.partials = scratch == 0 ? nullptr : reinterpret_cast<PairSum*>(call.scratch);
-        launch(first.groups.shape(sizeof(typename SummedPairs<T, N>::Sums)), first);
+        launch(first.groups.shape(N * sizeof(PairSum)), first);
         if (scratch == 0) return;
         AddPairParts second = last;
         second.partials = first.partials;

@@ -130,31 +130,26 @@ struct ReducedColumns : ReductionOperands<R, T> {
   static constexpr int kAtOnce = N > 4 ? 2 : 4, kToCarry = 32 / kAtOnce;
   using Total = typename R::Total;
   using Lane = typename R::Lane;
-  struct Totals {
-    Total values[N];
-  };
-
   MTF_DEVICE void operator()(const Block& block) const {
     const ThreadGroup group(block, this->groups);
     const Offsets<2> at = this->kept.at(group.row() * N);
     const int count = group.count(), size = group.size();
-    Totals totals;
-    for (Total& total : totals.values) total = R::kIdentity;
+    Total totals[N];
+    for (Total& total : totals) total = R::kIdentity;
     for (int i = group.rank(); i < count;) {
       Lane lanes[N];
       for (Lane& lane : lanes) lane = R::kIdentity;
       MTF_UNROLL(1)
       for (int k = 0; k < kToCarry && i < count; ++k, i += kAtOnce * size) add(lanes, at[0], group, i, count);
-      for (int n = 0; n < N; ++n)
-        totals.values[n] = R::combine(totals.values[n], static_cast<Total>(lanes[n]));
+      for (int n = 0; n < N; ++n) totals[n] = R::combine(totals[n], static_cast<Total>(lanes[n]));
     }
     combine(block, group, totals);
     if (!group.leads()) return;
     for (int n = 0; n < N; ++n) {
       if (this->partials != nullptr) {
-        this->partials[(group.part() * this->groups.rows + group.row()) * N + n] = totals.values[n];
+        this->partials[(group.part() * this->groups.rows + group.row()) * N + n] = totals[n];
       } else {
-        this->y.store(at[1] + n * this->kept.inner_stride(1), totals.values[n]);
+        this->y.store(at[1] + n * this->kept.inner_stride(1), totals[n]);
       }
     }
   }
@@ -176,16 +171,12 @@ struct ReducedColumns : ReductionOperands<R, T> {
     }
   }
 
-  MTF_DEVICE static void combine(const Block& block, const ThreadGroup& group, Totals& totals) {
+  MTF_DEVICE static void combine(const Block& block, const ThreadGroup& group, Total (&totals)[N]) {
+    const auto both = [](Total a, Total b) { return R::combine(a, b); };
     if constexpr (N == 1) {
-      totals.values[0] = group.reduce(block, totals.values[0], Total(R::kIdentity),
-                                      [](Total a, Total b) { return R::combine(a, b); });
+      totals[0] = group.reduce(block, totals[0], Total(R::kIdentity), both);
     } else {
-      totals = group.reduce_interleaved(block, totals, [](const Totals& a, const Totals& b) {
-        Totals both;
-        for (int n = 0; n < N; ++n) both.values[n] = R::combine(a.values[n], b.values[n]);
-        return both;
-      });
+      group.reduce_interleaved(block, totals, both);
     }
   }
 };
@@ -259,7 +250,7 @@ std::unique_ptr<Kernel> column_reduction(const KernelContext& context, Device& d
   columns.groups =
       divided(walk.fast_is_reduced ? contiguous_groups(outputs, length, 1)
                                    : interleaved_groups(outputs, length, walk.kept.inner_size() / N));
-  return reduction_kernel<R, T>(context, device, walk, columns, sizeof(typename Columns::Totals));
+  return reduction_kernel<R, T>(context, device, walk, columns, N * sizeof(typename R::Total));
 }
 
 }  // namespace mtf::cuda

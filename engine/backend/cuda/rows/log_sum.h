@@ -37,7 +37,8 @@ struct LogSum {
     for (int width = N / 2; width > 0; width /= 2) {
       for (int n = 0; n < width; ++n) terms[n] += terms[n + width];
     }
-    sum = sum * Math::exp(before - reference) + terms[0];
+    if (top > before) sum *= Math::exp(before - reference);  // seldom after a few terms
+    sum += terms[0];
   }
 
   MTF_DEVICE LogSum operator+(const LogSum& other) const {

@@ -1,5 +1,4 @@
-// Layer norm and RMS norm and their gradients with respect to x. A row stays in registers between its
-// statistics and the result.
+// Layer norm and RMS norm. A row stays in registers between its statistics and the result.
 #include "engine/backend/cuda/device/math.h"
 #include "engine/backend/cuda/rows/row_functions.h"
 #include "engine/ops/normalization.h"
@@ -27,21 +26,23 @@ struct Moments {
   }
 };
 
-/// For RMS norm the bias and the means are null, and the mean is taken to be 0.
+/// For RMS norm the bias and the means are null, and the mean is taken to be 0. The mask is null unless it is fused.
 template <class T>
 struct NormalizedRows : RowOperands<T, 1> {
   using A = Computed<T>;
   static constexpr bool kReduces = true, kMaps = true;
   using State = Moments<A>;
   struct Row {
-    A mean, rstd;
+    A mean, rstd, factor;
   };
 
-  const T *scale, *bias;
+  const T *scale, *bias, *mask;
   A *rstds, *means;
   A epsilon;
 
-  MTF_DEVICE Row begin(const RowPlace&) const { return {}; }
+  MTF_DEVICE Row begin(const RowPlace& place) const {
+    return {0, 0, mask != nullptr ? widen(mask[place.row]) : A(1)};
+  }
   MTF_DEVICE State identity(const Row&) const { return {}; }
   template <class E>
   MTF_DEVICE void take(const Row&, State& state, const E& e) const {
@@ -57,7 +58,8 @@ struct NormalizedRows : RowOperands<T, 1> {
   }
   static MTF_DEVICE State combine(const State& a, const State& b) { return a + b; }
   MTF_DEVICE void finish(Row& row, int64_t r, const State& state, bool writes) const {
-    row = {state.mean, A(1) / Math::sqrt(state.squares / state.count + epsilon)};
+    row.mean = state.mean;
+    row.rstd = A(1) / Math::sqrt(state.squares / state.count + epsilon);
     if (!writes) return;
     rstds[r] = row.rstd;
     if (bias != nullptr) means[r] = row.mean;
@@ -67,65 +69,9 @@ struct NormalizedRows : RowOperands<T, 1> {
     A factors[E::kCount], terms[E::kCount] = {};
     load_parameters(e, scale, factors);
     if (bias != nullptr) load_parameters(e, bias, terms);
-    for (int n = 0; n < E::kCount; ++n) y[n] = (e.in[0][n] - row.mean) * row.rstd * factors[n] + terms[n];
-  }
-};
-
-/// With g = dy * scale and n = (x - mean) * rstd: dx = rstd * (g - mean of g [if centered] - n * mean of g *
-/// n).
-template <class T>
-struct NormalizationGradientRows : RowOperands<T, 2> {
-  using A = Computed<T>;
-  static constexpr bool kReduces = true, kMaps = true;
-  struct State {
-    A sum = 0, product = 0;
-
-    template <class Each>
-    MTF_DEVICE State each(Each f) const {
-      const A new_sum = f(sum);
-      return {new_sum, f(product)};
-    }
-  };
-  struct Row {
-    A mean, rstd, mean_g, mean_product;
-  };
-
-  const T* scale;
-  const A *rstds, *means;
-  A length;
-
-  /// Replaces dy by g.
-  template <class E>
-  MTF_DEVICE void prepare(E& e) const {
-    A factors[E::kCount];
-    load_parameters(e, scale, factors);
-    for (int n = 0; n < E::kCount; ++n) e.in[1][n] *= factors[n];
-  }
-  MTF_DEVICE Row begin(const RowPlace& place) const {
-    return {means != nullptr ? means[place.row] : A(0), rstds[place.row], 0, 0};
-  }
-  MTF_DEVICE State identity(const Row&) const { return {}; }
-  template <class E>
-  MTF_DEVICE void take(const Row& row, State& state, const E& e) const {
-    State some;
     for (int n = 0; n < E::kCount; ++n) {
-      some.sum += e.in[1][n];
-      some.product += e.in[1][n] * ((e.in[0][n] - row.mean) * row.rstd);
-    }
-    state = combine(state, some);
-  }
-  static MTF_DEVICE State combine(const State& a, const State& b) {
-    return {a.sum + b.sum, a.product + b.product};
-  }
-  MTF_DEVICE void finish(Row& row, int64_t, const State& state, bool) const {
-    row.mean_g = means != nullptr ? state.sum / length : A(0);
-    row.mean_product = state.product / length;
-  }
-  template <class E>
-  MTF_DEVICE void apply(const Row& row, const E& e, A (&dx)[E::kCount]) const {
-    for (int n = 0; n < E::kCount; ++n) {
-      const A normal = (e.in[0][n] - row.mean) * row.rstd;
-      dx[n] = row.rstd * (e.in[1][n] - row.mean_g - normal * row.mean_product);
+      const A normal = (e.in[0][n] - row.mean) * row.rstd * factors[n] + terms[n];
+      y[n] = widen(narrow<T>(normal)) * row.factor;
     }
   }
 };
@@ -136,26 +82,15 @@ std::unique_ptr<Kernel> normalization_kernel(const KernelContext& context, Devic
   using A = Computed<T>;
   return row_kernel<NormalizedRows<T>>(
       rows_along(context.inputs[0], operation.dimension), device,
-      [epsilon = static_cast<A>(operation.epsilon), centered = operation.centered()](const KernelCall& call) {
-        return NormalizedRows<T>{{{call.input<T>(0)}, call.output<T>(0)}, call.input<T>(1),
-                                 centered ? call.input<T>(2) : nullptr,   call.output<A>(1),
-                                 centered ? call.output<A>(2) : nullptr,  epsilon};
-      });
-}
-
-template <class T>
-std::unique_ptr<Kernel> normalization_gradient_kernel(const KernelContext& context, Device& device) {
-  const auto& operation = static_cast<const NormalizationGradient&>(context.operation);
-  const Rows rows = rows_along(context.inputs[0], operation.dimension);
-  using A = Computed<T>;
-  return row_kernel<NormalizationGradientRows<T>>(
-      rows, device,
-      [length = static_cast<A>(rows.length), centered = operation.centered()](const KernelCall& call) {
-        return NormalizationGradientRows<T>{{{call.input<T>(0), call.input<T>(2)}, call.output<T>(0)},
-                                            call.input<T>(1),
-                                            call.input<A>(3),
-                                            centered ? call.input<A>(4) : nullptr,
-                                            length};
+      [epsilon = static_cast<A>(operation.epsilon), centered = operation.centered(),
+       mask = operation.fused.mask](const KernelCall& call) {
+        return NormalizedRows<T>{{{call.input<T>(0)}, call.output<T>(0)},
+                                 call.input<T>(1),
+                                 centered ? call.input<T>(2) : nullptr,
+                                 mask ? call.input<T>(centered ? 3 : 2) : nullptr,
+                                 call.output<A>(1),
+                                 centered ? call.output<A>(2) : nullptr,
+                                 epsilon};
       });
 }
 
@@ -164,8 +99,6 @@ struct NormalizationKernels {
   static constexpr DType dtype = DTypeOf<T>::value;
   DeviceKernelRegistration layer{"layer_norm", {dtype}, normalization_kernel<T>};
   DeviceKernelRegistration rms{"rms_norm", {dtype}, normalization_kernel<T>};
-  DeviceKernelRegistration layer_gradient{"layer_norm_gradient", {dtype}, normalization_gradient_kernel<T>};
-  DeviceKernelRegistration rms_gradient{"rms_norm_gradient", {dtype}, normalization_gradient_kernel<T>};
 };
 const NormalizationKernels<float> normalization_f32;
 const NormalizationKernels<double> normalization_f64;

@@ -1,56 +1,17 @@
-// Gradients of the scale and the bias of layer norm and RMS norm: sums over all rows, in two launches. The
-// first sums some rows each and writes partial sums [part, scale or bias, column]; the second adds the parts.
-#include "engine/backend/cuda/device/device_kernel.h"
+// Sums over all rows: partial sums of parts of the rows, and their totals.
 #include "engine/backend/cuda/device/thread_groups.h"
-#include "engine/backend/element.h"
+#include "engine/backend/cuda/rows/normalization_parameters.h"
 #include "engine/ops/normalization.h"
 
 namespace mtf::cuda {
 namespace {
 
-/// For RMS norm the means are null.
-template <class T>
-struct NormalizedOperands {
-  using A = Computed<T>;
-  const T *x, *dy;
-  const A *rstds, *means;
-
-  struct Row {
-    A mean, rstd;
-  };
-  MTF_DEVICE Row row(int64_t r) const { return {means != nullptr ? means[r] : A(0), rstds[r]}; }
-};
-
-template <class A>
-struct ParameterSums {
-  A scale = 0, bias = 0;
-
-  template <class Each>
-  MTF_DEVICE ParameterSums each(Each f) const {
-    const A new_scale = f(scale);
-    return {new_scale, f(bias)};
-  }
-  MTF_DEVICE ParameterSums operator+(const ParameterSums& other) const {
-    return {scale + other.scale, bias + other.bias};
-  }
-  template <class Row>
-  MTF_DEVICE void add(A x, A dy, const Row& row) {
-    scale += dy * ((x - row.mean) * row.rstd);
-    bias += dy;
-  }
-  /// Stores the sums of a part in `partials`; only those of the scale if there is no bias.
-  MTF_DEVICE void store(A* partials, int64_t column, int64_t columns, bool has_bias) const {
-    partials[column] = scale;
-    if (has_bias) partials[columns + column] = bias;
-  }
-};
-
-/// Partial sums of contiguous rows. A lane has N columns, a warp every kWarps-th row of the block's part.
-template <class T, int N>
+/// Partial sums of contiguous rows. A lane has N columns, each warp of a block a slot of its rows.
+template <class T, int N, bool kCentered>
 struct ColumnSums {
   using A = Computed<T>;
-  static constexpr int kWarps = 8, kAtOnce = 4, kColumns = kWarp * N;
-  static constexpr int64_t kSharedBytes = kWarps * kColumns * static_cast<int64_t>(sizeof(ParameterSums<A>));
+  static constexpr int kAtOnce = 4, kColumns = kWarp * N, kSums = kCentered ? 2 : 1;
+  using Slots = SlotSums<A, N, kSums>;
 
   NormalizedOperands<T> in;
   A* partials;
@@ -59,44 +20,59 @@ struct ColumnSums {
 
   MTF_DEVICE void operator()(const Block& block) const {
     const auto [group, part] = parts(block.index());
-    const int64_t column = group * kColumns + block.lane() * N;
+    const int64_t column = group * kColumns + block.lane() * N, rest = columns - group * kColumns;
     const int64_t begin = part * rows_of_part, end = std::min(rows, begin + rows_of_part);
-    ParameterSums<A> sums[N];
+    A sums[kSums][N] = {};
     if (column < columns) {
-      for (int64_t r = begin + block.warp(); r < end; r += kAtOnce * kWarps) add_rows(sums, r, end, column);
+      for (int64_t r = begin + block.warp(); r < end; r += kAtOnce * block.warps())
+        add_rows(sums, r, block.warps(), end, column);
     }
-    ParameterSums<A>* shared = block.shared<ParameterSums<A>>();  // [warp, column]
-    for (int n = 0; n < N; ++n) shared[block.warp() * kColumns + block.lane() * N + n] = sums[n];
-    block.sync();
-    for (int c = block.thread(); c < kColumns && group * kColumns + c < columns; c += block.threads()) {
-      ParameterSums<A> sum = shared[c];
-      for (int warp = 1; warp < kWarps; ++warp) sum = sum + shared[warp * kColumns + c];
-      const bool has_bias = in.means != nullptr;
-      sum.store(partials + part * columns * (has_bias ? 2 : 1), group * kColumns + c, columns, has_bias);
-    }
+    Slots slots(block, kWarp);
+    MTF_UNROLL(kSums)
+    for (int s = 0; s < kSums; ++s) slots.put(block.warp(), s, block.lane(), sums[s]);
+    slots.finish(block.warps(), rest < kColumns ? static_cast<int>(rest) / N : kWarp,
+                 partials + part * kSums * columns + group * kColumns, columns);
   }
 
  private:
-  /// Adds rows r, r + kWarps, ..., at most kAtOnce of them.
-  MTF_DEVICE void add_rows(ParameterSums<A> (&sums)[N], int64_t r, int64_t end, int64_t column) const {
+  /// Adds rows r, r + step, ..., at most kAtOnce of them.
+  MTF_DEVICE void add_rows(A (&sums)[kSums][N], int64_t r, int step, int64_t end, int64_t column) const {
     Pack<T, N> x[kAtOnce], dy[kAtOnce];
     typename NormalizedOperands<T>::Row row[kAtOnce];
     MTF_UNROLL(kAtOnce)
     for (int k = 0; k < kAtOnce; ++k) {
-      const int64_t at = r + k * kWarps;
+      const int64_t at = r + k * step;
       if (at < end) {
         x[k] = load<N>(in.x + at * columns + column);
         dy[k] = load<N>(in.dy + at * columns + column);
         row[k] = in.row(at);
       } else {
         x[k] = dy[k] = {};
-        row[k] = {0, 0};
+        row[k] = {0, 0, 0};
       }
     }
     MTF_UNROLL(kAtOnce)
     for (int k = 0; k < kAtOnce; ++k) {
-      for (int n = 0; n < N; ++n) sums[n].add(widen(x[k][n]), widen(dy[k][n]), row[k]);
+      for (int n = 0; n < N; ++n) {
+        const A g = row[k].masked(widen(dy[k][n]));
+        sums[0][n] += g * row[k].normal(widen(x[k][n]));
+        if constexpr (kCentered) sums[1][n] += g;
+      }
     }
+  }
+};
+
+template <class A>
+struct ScaleAndBias {
+  A scale = 0, bias = 0;
+
+  template <class Each>
+  MTF_DEVICE ScaleAndBias each(Each f) const {
+    const A new_scale = f(scale);
+    return {new_scale, f(bias)};
+  }
+  MTF_DEVICE ScaleAndBias operator+(const ScaleAndBias& other) const {
+    return {scale + other.scale, bias + other.bias};
   }
 };
 
@@ -114,23 +90,27 @@ struct ScatteredColumnSums {
   MTF_DEVICE void operator()(const Block& block) const {
     const ThreadGroup group(block, groups);
     const int64_t column = group.row(), columns = groups.rows;
-    ParameterSums<A> whole, some;
+    ScaleAndBias<A> whole, some;
     int count = 0;
     for (int i = group.rank(); i < group.count(); i += group.size()) {
       const int64_t r = group.begin() + i;
       const Division row = stride(r);
       const int64_t at = (row.quotient * columns + column) * stride.value() + row.remainder;
-      some.add(widen(in.x[at]), widen(in.dy[at]), in.row(r));
+      const typename NormalizedOperands<T>::Row of_row = in.row(r);
+      const A dy = of_row.masked(widen(in.dy[at]));
+      some = some + ScaleAndBias<A>{dy * of_row.normal(widen(in.x[at])), dy};
       if (++count % 32 == 0) {
         whole = whole + some;
         some = {};
       }
     }
-    const auto add = [](const ParameterSums<A>& a, const ParameterSums<A>& b) { return a + b; };
-    const ParameterSums<A> sum = group.reduce_adjacent(block, whole + some, ParameterSums<A>(), add);
+    const auto add = [](const ScaleAndBias<A>& a, const ScaleAndBias<A>& b) { return a + b; };
+    const ScaleAndBias<A> sum = group.reduce_adjacent(block, whole + some, ScaleAndBias<A>(), add);
+    if (!group.leads()) return;
     const bool has_bias = in.means != nullptr;
-    if (group.leads())
-      sum.store(partials + group.part() * columns * (has_bias ? 2 : 1), column, columns, has_bias);
+    A* of_part = partials + group.part() * columns * (has_bias ? 2 : 1);
+    of_part[column] = sum.scale;
+    if (has_bias) of_part[columns + column] = sum.bias;
   }
 };
 
@@ -155,70 +135,36 @@ struct AddParts {
   }
 };
 
-/// How the columns of contiguous rows are divided: enough blocks for a device, and enough rows for a block.
-struct ColumnParts {
-  int64_t groups, rows, parts;
-
-  ColumnParts(const Rows& all, int64_t columns_of_group) {
-    constexpr int64_t kBlocks = 512, kFewest = 32, kMost = 512, kMostParts = 512;
-    groups = (all.length + columns_of_group - 1) / columns_of_group;
-    const int64_t wanted = std::max(std::min(all.count * groups / kBlocks, kMost), all.count / kMostParts);
-    rows = (wanted / kFewest + 1) * kFewest;
-    parts = (all.count + rows - 1) / rows;
-  }
-};
-
-template <class T, class FirstLaunch>
-std::unique_ptr<Kernel> two_launches(Device& device, const Rows& rows, int64_t parts, bool centered,
-                                     const FirstLaunch& first) {
-  using A = Computed<T>;
-  const int64_t sums = rows.length * (centered ? 2 : 1);
-  const ThreadGroups groups = interleaved_groups(sums, parts, sums);
-  return make_device_kernel(
-      device,
-      [=](const Launcher& launch, const KernelCall& call) {
-        auto* partials = reinterpret_cast<A*>(call.scratch);
-        first(launch,
-              NormalizedOperands<T>{call.input<T>(0), call.input<T>(1), call.input<A>(2),
-                                    centered ? call.input<A>(3) : nullptr},
-              partials);
-        launch(groups.shape(sizeof(A)),
-               AddParts<A>{partials, call.output<A>(0), centered ? call.output<A>(1) : nullptr, rows.length,
-                           groups});
-      },
-      static_cast<size_t>(parts * sums) * sizeof(A));
+template <class T, int N, bool kCentered>
+void sum_columns(const Launcher& launch, const NormalizedOperands<T>& in, const Rows& rows,
+                 Computed<T>* partials) {
+  using Sums = ColumnSums<T, N, kCentered>;
+  const RowParts cut = RowParts::of<T>(rows);
+  const int64_t groups = (rows.length + Sums::kColumns - 1) / Sums::kColumns, blocks = groups * cut.parts;
+  launch({blocks, cut.slots * kWarp, Sums::Slots::bytes(cut.slots, Sums::kColumns)},
+         Sums{in, partials, rows.count, rows.length, cut.rows, Divisor(cut.parts, blocks)});
 }
 
-template <class T, int N>
-std::unique_ptr<Kernel> contiguous_kernel(Device& device, const Rows& rows, bool centered) {
-  using Sums = ColumnSums<T, N>;
-  const ColumnParts cut(rows, Sums::kColumns);
-  const int64_t blocks = cut.groups * cut.parts;
-  return two_launches<T>(
-      device, rows, cut.parts, centered,
-      [=](const Launcher& launch, const NormalizedOperands<T>& in, Computed<T>* partials) {
-        launch({blocks, Sums::kWarps * kWarp, Sums::kSharedBytes},
-               Sums{in, partials, rows.count, rows.length, cut.rows, Divisor(cut.parts, blocks)});
-      });
+ThreadGroups scattered_groups(const Rows& rows) {
+  return divided(contiguous_groups(rows.length, rows.count, 1));
 }
 
 template <class T>
 std::unique_ptr<Kernel> parameter_gradient_kernel(const KernelContext& context, Device& device) {
   const auto& operation = static_cast<const NormalizationParameterGradient&>(context.operation);
-  const Rows rows = rows_along(context.inputs[0], operation.dimension);
   const bool centered = operation.centered();
-  if (rows.stride == 1) {
-    constexpr int N = kPack<T>;
-    return rows.length % N == 0 ? contiguous_kernel<T, N>(device, rows, centered)
-                                : contiguous_kernel<T, 1>(device, rows, centered);
-  }
-  const ThreadGroups groups = divided(contiguous_groups(rows.length, rows.count, 1));
-  return two_launches<T>(device, rows, groups.parts, centered,
-                         [groups, stride = Divisor(rows.stride, rows.count)](
-                             const Launcher& launch, const NormalizedOperands<T>& in, Computed<T>* partials) {
-                           launch(groups.shape(sizeof(ParameterSums<Computed<T>>)),
-                                  ScatteredColumnSums<T>{in, partials, groups, stride});
-                         });
+  const ParameterSums<T> sums(rows_along(context.inputs[0], operation.dimension), centered);
+  return make_device_kernel(
+      device,
+      [sums, centered, fused = operation.fused.mask, mask = operation.mask_input()](const Launcher& launch,
+                                                                                    const KernelCall& call) {
+        using A = Computed<T>;
+        const NormalizedOperands<T> in{call.input<T>(0), call.input<T>(1), call.input<A>(2),
+                                       centered ? call.input<A>(3) : nullptr,
+                                       fused ? call.input<T>(mask) : nullptr};
+        sums(launch, in, call.scratch, call.output<A>(0), centered ? call.output<A>(1) : nullptr);
+      },
+      sums.scratch_bytes());
 }
 
 template <class T>
@@ -232,4 +178,41 @@ const ParameterGradientKernels<double> parameter_gradient_f64;
 const ParameterGradientKernels<BFloat16> parameter_gradient_bf16;
 
 }  // namespace
+
+template <class T>
+ParameterSums<T>::ParameterSums(const Rows& rows, bool centered)
+    : rows_(rows),
+      centered_(centered),
+      sums_(rows.length * (centered ? 2 : 1)),
+      parts_(rows.stride == 1 ? RowParts::of<T>(rows).parts : scattered_groups(rows).parts) {}
+
+template <class T>
+void ParameterSums<T>::operator()(const Launcher& launch, const NormalizedOperands<T>& in, std::byte* scratch,
+                                  A* d_scale, A* d_bias) const {
+  auto* partials = reinterpret_cast<A*>(scratch);
+  constexpr int N = kPack<T>;
+  if (rows_.stride != 1) {
+    const ThreadGroups groups = scattered_groups(rows_);
+    launch(groups.shape(sizeof(ScaleAndBias<A>)),
+           ScatteredColumnSums<T>{in, partials, groups, Divisor(rows_.stride, rows_.count)});
+  } else if (rows_.length % N == 0) {
+    centered_ ? sum_columns<T, N, true>(launch, in, rows_, partials)
+              : sum_columns<T, N, false>(launch, in, rows_, partials);
+  } else {
+    centered_ ? sum_columns<T, 1, true>(launch, in, rows_, partials)
+              : sum_columns<T, 1, false>(launch, in, rows_, partials);
+  }
+  add_parts(launch, partials, d_scale, d_bias);
+}
+
+template <class T>
+void ParameterSums<T>::add_parts(const Launcher& launch, const A* partials, A* d_scale, A* d_bias) const {
+  const ThreadGroups groups = interleaved_groups(sums_, parts_, sums_);
+  launch(groups.shape(sizeof(A)), AddParts<A>{partials, d_scale, d_bias, rows_.length, groups});
+}
+
+template class ParameterSums<float>;
+template class ParameterSums<double>;
+template class ParameterSums<BFloat16>;
+
 }  // namespace mtf::cuda

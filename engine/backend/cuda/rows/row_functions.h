@@ -39,10 +39,6 @@ struct RowOperands {
 
   const T* in[Inputs] = {};
   T* out = nullptr;
-
-  /// Applied to elements after they have been loaded.
-  template <class E>
-  MTF_DEVICE void prepare(E&) const {}
 };
 
 /// The number and the first offset of a row, and the distance between its elements.
@@ -75,6 +71,18 @@ MTF_DEVICE void load_parameters(const E& elements, const T* parameters, Computed
   }
 }
 
+/// Loads these elements of another row that begins at `row` and lies in memory as the operands' rows do.
+template <class E, class T>
+MTF_DEVICE void load_row_elements(const E& elements, const T* row, int64_t stride,
+                                  Computed<T> (&values)[E::kCount]) {
+  if constexpr (E::kAccess == Access::kScattered) {
+    for (int n = 0; n < E::kCount; ++n) values[n] = widen(row[(elements.first + n * elements.step) * stride]);
+  } else {
+    const Pack<T, E::kCount> pack = load<E::kCount>(row + elements.first);
+    for (int n = 0; n < E::kCount; ++n) values[n] = widen(pack[n]);
+  }
+}
+
 namespace rows_detail {
 
 /// The number of elements that a thread handles at a time if they are not packed (float64 is for tests of
@@ -95,7 +103,6 @@ MTF_DEVICE auto load_scattered(const F& f, const RowPlace& place, int first, int
     for (int n = 0; n < N; ++n)
       elements.in[k][n] = widen(f.in[k][place.offset + (first + n * step) * place.stride]);
   }
-  f.prepare(elements);
   return elements;
 }
 
@@ -107,7 +114,6 @@ MTF_DEVICE auto load_packed(const F& f, const RowPlace& place, int first) {
     const auto pack = load<N>(f.in[k] + place.offset + first);
     for (int n = 0; n < N; ++n) elements.in[k][n] = widen(pack[n]);
   }
-  f.prepare(elements);
   return elements;
 }
 
