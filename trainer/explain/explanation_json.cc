@@ -138,7 +138,20 @@ Json layers_json(const std::vector<LayerWork>& layers) {
     result.push_back({{"layer", layer.path},
                       {"parameters", layer.parameters},
                       {"flops", flops},
-                      {"bytes_sent", layer.bytes_sent}});
+                      {"bytes_sent", layer.bytes_sent},
+                      {"operations", layer.operations},
+                      {"bytes_moved", layer.bytes_moved}});
+  }
+  return result;
+}
+
+Json work_json(const std::array<KindWork, kWorkKinds>& kinds) {
+  Json result = Json::object();
+  for (size_t i = 0; i < kWorkKinds; ++i) {
+    const KindWork& work = kinds[i];
+    if (work.operations == 0) continue;
+    result[std::string(name_of(static_cast<WorkKind>(i)))] = {
+        {"operations", work.operations}, {"flops", work.flops}, {"bytes", work.bytes}};
   }
   return result;
 }
@@ -269,6 +282,7 @@ Json explanation_document(const Explanation& explanation, bool tensors) {
   result["repeated_flops"] = step.facts.repeated_flops;
   result["splits"] = splits_json(explanation.splits);
   result["unused_mesh_dimensions"] = names_of(explanation.unused_axes, step.program.mesh);
+  result["work"] = work_json(explanation.work);
   result["warnings"] = explanation.warnings;
   result["notes"] = explanation.notes;
   return result;

@@ -30,7 +30,12 @@
 //   rates                    {flops, memory, links: {MESH DIMENSION: bytes}, latency}: explain.rates, or what is
 //                            assumed without it; in a second, latency in seconds
 //   prediction               {seconds, computing, waiting, sending} of a step at these rates (prediction.h)
-//   layers                   [{layer, parameters, flops: {forward, backward, update}, bytes_sent}]
+//   work                     {KIND: {operations, flops, bytes}}, KIND: products | attention | elementwise | norms |
+//                            reductions | movement | updates | collectives; bytes: read and written, of collectives
+//                            sent
+//   layers                   [{layer, parameters, flops: {forward, backward, update}, bytes_sent, operations,
+//                            bytes_moved}]; bytes_moved: read and written by operations other than products,
+//                            attention and collectives
 //   counters                 {NAME: {elements, bytes}} over all positions, without sums over name prefixes
 //   step                     {flops, unique_flops, bytes_sent, collectives, bytes_per_flop (null: no FLOPs)}
 //   evaluation               the keys of `step` and batch_size, for one batch; null without evaluate.datasets
