@@ -184,6 +184,8 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
   for (const std::string& warning : step->warnings) add_unique(warning, result.warnings);
   for (const std::string& note : diagnostics.notes()) add_unique(note, result.notes);
   for (const std::string& note : step->notes) add_unique(note, result.notes);
+  for (const BackendNote& note : session.backend->take_notes())
+    add_unique(note.text, note.is_warning ? result.warnings : result.notes);
   if (std::holds_alternative<ParameterServerStrategy>(config.train.strategy))
     add_unique("this is the step without parameter servers: with the update, and its traffic, in the workers",
                result.notes);

@@ -218,9 +218,17 @@ Json parts_json(const std::vector<MemoryNeed::Part>& parts, int64_t bytes, bool 
 }
 
 Json memory_json(const ExplainedMemory& memory) {
-  return {{"position", parts_json(memory.position, memory.position_bytes, memory.position_fits())},
-          {"process", parts_json(memory.process.parts, memory.process.total(), memory.process_fits())},
-          {"limit", {{"bytes", memory.limit.bytes}, {"source", memory.limit.source}}}};
+  const auto limit_json = [](const MemoryLimit& limit) -> Json {
+    return {{"bytes", limit.bytes}, {"source", limit.source}};
+  };
+  Json result{{"position", parts_json(memory.position, memory.position_bytes, memory.position_fits())},
+              {"process", parts_json(memory.process.parts, memory.process.total(), memory.process_fits())},
+              {"limit", limit_json(memory.limit)},
+              {"device", Json()},
+              {"device_limit", memory.device_limit ? limit_json(*memory.device_limit) : Json()}};
+  if (memory.on_device)
+    result["device"] = parts_json(memory.device.parts, memory.device.total(), memory.device_fits());
+  return result;
 }
 
 Json splits_json(const std::vector<SplitTrial>& splits) {
@@ -274,6 +282,7 @@ Json explanation_document(const Explanation& explanation, bool tensors) {
   result["peak_flops"] = explanation.run.peak_flops ? Json(*explanation.run.peak_flops) : Json();
   result["rates"] = rates_json(explanation.rates, step.program.mesh);
   result["prediction"] = prediction_json(explanation.prediction);
+  result["work"] = work_json(explanation.work);
   result["layers"] = layers_json(explanation.layers);
   result["counters"] = std::move(counters);
   result["step"] = totals_json(step.facts);
@@ -282,7 +291,6 @@ Json explanation_document(const Explanation& explanation, bool tensors) {
   result["repeated_flops"] = step.facts.repeated_flops;
   result["splits"] = splits_json(explanation.splits);
   result["unused_mesh_dimensions"] = names_of(explanation.unused_axes, step.program.mesh);
-  result["work"] = work_json(explanation.work);
   result["warnings"] = explanation.warnings;
   result["notes"] = explanation.notes;
   return result;

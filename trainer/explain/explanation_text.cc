@@ -214,6 +214,7 @@ void add_parts(const std::string& whose, int64_t total, const std::vector<Memory
 std::string memory_text(const ExplainedMemory& memory, const std::string& process) {
   TextTable table({{""}, {"", kRight}});
   add_parts("tensors of a position alone on its device", memory.position_bytes, memory.position, table);
+  if (memory.on_device) add_parts("GPU of " + process, memory.device.total(), memory.device.parts, table);
   add_parts(process, memory.process.total(), memory.process.parts, table);
   return section("memory", table);
 }
@@ -306,8 +307,19 @@ std::string prediction_line(const Explanation& e) {
 std::string memory_lines(const ExplainedMemory& memory, const std::string& process) {
   TextTable table({{""}, {"", kRight}, {""}});
   const auto verdict = [](bool fits) { return fits ? "fits" : "does not fit"; };
+  const bool is_known = !memory.on_device || memory.device_limit;
+  const auto on_device = [&](bool fits) { return is_known ? verdict(fits) : ""; };
   table.row({"memory   a position alone on its device", bytes_text(memory.position_bytes),
-             verdict(memory.position_fits())});
+             on_device(memory.position_fits())});
+  if (memory.on_device) {
+    table.row(
+        {"         GPU of " + process, bytes_text(memory.device.total()), on_device(memory.device_fits())});
+    if (is_known) {
+      table.row({"         limit", bytes_text(memory.device_limit->bytes), memory.device_limit->source});
+    } else {
+      table.row({"         limit", "", "not checked: there is no GPU here, and no run.device_memory_limit"});
+    }
+  }
   table.row({"         " + process, bytes_text(memory.process.total()), verdict(memory.process_fits())});
   table.row({"         limit", bytes_text(memory.limit.bytes), memory.limit.source});
   return table.to_string();
