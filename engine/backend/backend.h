@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/backend/device_info.h"
+#include "engine/backend/device_memory_state.h"
 #include "engine/backend/kernel.h"
 #include "engine/backend/transfers.h"
 #include "engine/comm/collective.h"
@@ -101,6 +103,10 @@ class Backend {
 
   /// The allocated bytes of device memory; 0 for the host.
   virtual int64_t memory_bytes() const { return 0; }
+  /// The memory of the device at this moment; nothing for the host, and for a GPU that is not here.
+  virtual std::optional<DeviceMemoryState> memory_state() { return std::nullopt; }
+  /// Sets the text on the plan of the memory that a failed allocation adds to its message.
+  virtual void set_memory_plan(const std::string&) {}
   /// Null for the host, whose work is done when a call returns.
   virtual std::unique_ptr<DeviceClock> make_clock() { return nullptr; }
   /// The profiling tool for this kind of device if one is observing; may be null.

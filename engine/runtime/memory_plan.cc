@@ -51,18 +51,21 @@ MemoryPlan plan_memory(const Program& program, bool replicate, Hosting hosting) 
     plan.process.temporaries += whole_pages(arena.bytes * arena.copies);
   }
   plan.temporary_bytes = place(alone);
+  std::map<Variable::Kind, int64_t> kinds;  ///< bytes of the variables in this process
   for (const ProgramVariable& variable : program.variables) {
     const Shape local = slice_shape(variable.variable.shape, variable.layout, mesh);
     plan.variable_bytes += local.size() * static_cast<int64_t>(size_of(variable.variable.dtype));
-    plan.process.variables += process_bytes(variable, hosted, replicate);
+    kinds[variable.variable.kind] += process_bytes(variable, hosted, replicate);
   }
+  for (const auto& [kind, bytes] : kinds) plan.process.variables += whole_pages(bytes);
   return plan;
 }
 
 int64_t process_bytes(const ProgramVariable& variable, const HostedMesh& mesh, bool replicate) {
   const Shape local = slice_shape(variable.variable.shape, variable.layout, mesh.mesh());
   const int64_t slice = aligned(local.size() * static_cast<int64_t>(size_of(variable.variable.dtype)));
-  return whole_pages(slice * mesh.size_of(replicate ? mesh.mesh().all_axes() : variable.layout.varies()));
+  return variable_aligned(slice *
+                          mesh.size_of(replicate ? mesh.mesh().all_axes() : variable.layout.varies()));
 }
 
 }  // namespace mtf

@@ -3,8 +3,8 @@
 // Values that vary over the same mesh dimensions share an arena. The process has one copy of the arena for
 // each coordinate that it hosts over those dimensions, so a worker may run far ahead on one coordinate
 // without touching the memory of another. Mesh dimensions along which the positions of the process do not
-// differ are ignored: a process with one position has one arena. Devices allocate whole pages, so the memory
-// of a process is counted in these.
+// differ are ignored: a process with one position has one arena. The variables of a kind share an arena, too
+// (VariableStore). The memory of a process is counted in whole pages, as it is allocated.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,10 @@ constexpr int64_t whole_pages(int64_t bytes) { return (bytes + 4095) / 4096 * 40
 /// that it holds.
 MemoryPlan plan_memory(const Program& program, bool replicate = false, Hosting hosting = {});
 
-/// The bytes that the slices of a variable occupy in this process.
+/// `bytes` rounded up to the unit at which variables begin in the arena of their kind; kernels may rely on it.
+constexpr int64_t variable_aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+/// The bytes that the slices of a variable occupy in this process, in the arena of its kind.
 int64_t process_bytes(const ProgramVariable& variable, const HostedMesh& mesh, bool replicate = false);
 
 }  // namespace mtf

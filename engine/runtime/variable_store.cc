@@ -7,6 +7,7 @@
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/runtime/initialize.h"
+#include "engine/runtime/memory_plan.h"
 #include "engine/runtime/slicing.h"
 
 namespace mtf {
@@ -18,15 +19,18 @@ struct VariableStore::Entry {
   HostedCopies copies;
   Shape local;
   int64_t slice_bytes = 0;
-  std::unique_ptr<DeviceMemory> memory;
+  std::shared_ptr<DeviceMemory> arena;  ///< shared with the other variables of its kind
+  int64_t offset = 0;                   ///< of the first copy in the arena
 
-  std::byte* data(int64_t copy) const { return memory->data() + copy * slice_bytes; }
+  int64_t bytes() const { return variable_aligned(slice_bytes * copies.size()); }
+  std::byte* data(int64_t copy) const { return arena->data() + offset + copy * slice_bytes; }
 };
 
 VariableStore::VariableStore(Backend& backend, const Mesh& mesh,
                              const std::vector<ProgramVariable>& variables,
                              const VariableStoreOptions& options)
     : backend_(&backend), mesh_(mesh, hosting_of(options.communicator)), communicator_(options.communicator) {
+  std::map<Variable::Kind, std::vector<Entry*>> kinds;
   for (const ProgramVariable& v : variables) {
     if (options.shared != nullptr && options.shared->contains(v.variable.name)) {
       entries_[v.variable.name] = options.shared->entries_.at(v.variable.name);
@@ -37,12 +41,19 @@ VariableStore::VariableStore(Backend& backend, const Mesh& mesh,
     entry->layout = v.layout;
     entry->varies = options.replicate ? mesh.all_axes() : v.layout.varies();
     entry->local = slice_shape(v.variable.shape, v.layout, mesh);
-    // Each slice starts on a cache line of its own.
-    entry->slice_bytes =
-        (entry->local.size() * static_cast<int64_t>(size_of(v.variable.dtype)) + 63) / 64 * 64;
+    entry->slice_bytes = aligned(entry->local.size() * static_cast<int64_t>(size_of(v.variable.dtype)));
     entry->copies = mesh_.copies(entry->varies);
-    entry->memory = backend.allocate(entry->slice_bytes * entry->copies.size());
+    kinds[v.variable.kind].push_back(entry.get());
     entries_[v.variable.name] = std::move(entry);
+  }
+  for (const auto& [kind, entries] : kinds) {
+    int64_t bytes = 0;
+    for (Entry* entry : entries) {
+      entry->offset = bytes;
+      bytes += entry->bytes();
+    }
+    const std::shared_ptr<DeviceMemory> arena = backend.allocate(bytes);
+    for (Entry* entry : entries) entry->arena = arena;
   }
 }
 
@@ -124,7 +135,7 @@ HostTensor VariableStore::get(const std::string& name) const {
 
 int64_t VariableStore::bytes() const {
   int64_t total = 0;
-  for (const auto& [name, entry] : entries_) total += entry->slice_bytes * entry->copies.size();
+  for (const auto& [name, entry] : entries_) total += entry->bytes();
   return total;
 }
 

@@ -1,5 +1,6 @@
 // VariableStore holds the values of variables on the positions of this process, one buffer for each distinct
-// slice. The programs of a run (training step, evaluation) share it and must agree on the layouts at rest.
+// slice. The variables of a kind (weights, slots, ...) are parts of one allocation. The programs of a run
+// (training step, evaluation) share the store and must agree on the layouts at rest.
 #pragma once
 
 #include <cstddef>

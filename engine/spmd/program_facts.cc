@@ -94,6 +94,8 @@ void Explainer::find_makers(const std::vector<Instruction>& block, int64_t times
 void Explainer::block(const std::vector<Instruction>& block, int64_t times) {
   for (const Instruction& instruction : block) {
     tensors(instruction, times);
+    if (const std::optional<Work> work = work_of(program_, instruction))
+      facts_.work.push_back({origin(instruction), times, *work});
     if (instruction.operation()) local(instruction, times);
     if (instruction.is_collective()) collective(instruction, times);
     this->block(instruction.body(), times * instruction.count());

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/spmd/program.h"
+#include "engine/spmd/work.h"
 
 namespace mtf {
 
@@ -60,6 +61,13 @@ struct CollectiveFact {
   double bytes_sent = 0;  ///< bytes that one position sends each time (the mean over positions)
 };
 
+/// An instruction and what one position does for it each time.
+struct WorkFact {
+  Origin origin;
+  int64_t times = 1;  ///< number of executions in a run
+  Work work;
+};
+
 /// A counter with one name, over all positions in a run.
 struct ProgramCounter {
   double elements = 0;  ///< number of elements; multiply-adds for contractions
@@ -77,6 +85,7 @@ struct ProgramFacts {
   std::vector<TensorFact> tensors;  ///< in the order of computation
   std::vector<ContractionFact> contractions;
   std::vector<CollectiveFact> collectives;
+  std::vector<WorkFact> work;           ///< of each instruction but loops and waits, in their order
   std::map<AxisMask, Traffic> traffic;  ///< by the mesh dimensions of the collectives
   /// The counters variables/*, output/*, output_unique/*, einsum, einsum_unique, allreduce/AXES/*,
   /// reducescatter/AXES/*, allconcat/AXIS/*, alltoall/AXIS/*, shift[N]: see "Counters of explain" in

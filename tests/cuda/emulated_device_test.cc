@@ -58,12 +58,33 @@ TEST_F(EmulatedDeviceTest, HasNoMoreMemoryThanItsFigure) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kMemory);
-    EXPECT_NE(std::string(error.what()).find("8589934588 of 17179869184 bytes free; 8589934592 are needed"),
+    EXPECT_NE(std::string(error.what()).find("8587837440 of 17179869184 bytes free; 8589934592 are needed"),
               std::string::npos)
         << error.what();
   }
   device->free(half);
   device->free(device->allocate(int64_t{15} << 30));
+}
+
+TEST_F(EmulatedDeviceTest, SmallAllocationsShareBlocks) {
+  constexpr int64_t kBlock = 2 << 20;
+  const int64_t before = device->memory_state().free;  // y is in a block
+  std::byte* small = device->allocate(1000);
+  EXPECT_EQ(device->memory_state().free, before);
+  std::byte* large = device->allocate(kBlock + 1);
+  EXPECT_EQ(device->memory_state().free, before - 2 * kBlock);
+  device->free(small);
+  device->free(large);
+  EXPECT_EQ(device->memory_state().free, before);
+}
+
+TEST(EmulatedMemory, HasTheSizeThatTheEnvironmentSays) {
+  setenv("MTF_EMULATED_MEMORY", "5000000", 1);
+  const std::unique_ptr<Device> device = open_device(0);
+  unsetenv("MTF_EMULATED_MEMORY");
+  EXPECT_EQ(device->memory_state().total, 5'000'000);
+  EXPECT_THROW(device->allocate(6'000'000), Error);
+  device->free(device->allocate(4 << 20));
 }
 
 TEST_F(EmulatedDeviceTest, RunsWorkWhenTheHostWaits) {

@@ -73,6 +73,7 @@ class DeviceWithText final : public Device {
  public:
   explicit DeviceWithText(HostCompiledFusions& fusions) : fusions_(fusions) {}
   const DeviceInfo& info() const override { return device_->info(); }
+  DeviceMemoryState memory_state() override { return device_->memory_state(); }
   std::byte* allocate(int64_t bytes) override { return device_->allocate(bytes); }
   void free(std::byte* memory) override { device_->free(memory); }
   std::unique_ptr<PinnedMemory> allocate_pinned(int64_t bytes) override {

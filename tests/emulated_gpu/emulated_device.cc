@@ -19,6 +19,13 @@ namespace {
 
 /// Fills pinned memory from the time when a copy to it is enqueued until it is copied: a NaN in each float.
 constexpr int kNotCopiedYet = 0xff;
+constexpr int64_t kBlockBytes = 2 << 20;
+
+std::vector<int64_t> sizes_of(const std::map<std::byte*, std::unique_ptr<Memory>>& memory) {
+  std::vector<int64_t> sizes;
+  for (const auto& [data, allocation] : memory) sizes.push_back(allocation->bytes());
+  return sizes;
+}
 
 class EmulatedPinnedMemory final : public PinnedMemory {
  public:
@@ -78,20 +85,29 @@ EmulatedDevice::~EmulatedDevice() {
             counted(static_cast<int64_t>(memory_.size()), "allocation"), info_.index);
 }
 
+DeviceMemoryState EmulatedDevice::memory_state() {
+  const std::lock_guard lock(emulator_mutex());
+  DeviceMemoryState state{.total = info_.memory_bytes, .block = kBlockBytes};
+  state.free = std::max<int64_t>(0, state.total - state.taken(sizes_of(memory_)));
+  return state;
+}
+
 std::byte* EmulatedDevice::allocate(int64_t bytes) {
   const std::lock_guard lock(emulator_mutex());
   check_not_recording("allocate()");
   MTF_CHECK(bytes > 0, "{} bytes of memory", bytes);
-  if (bytes > info_.memory_bytes - used_) {
+  const DeviceMemoryState state = memory_state();
+  std::vector<int64_t> sizes = sizes_of(memory_);
+  sizes.push_back(bytes);
+  if (state.taken(sizes) > state.total) {
     throw Error(ErrorKind::kMemory,
                 fmt::format("GPU {} ({}) has {} of {} bytes free; {} are needed", info_.index, info_.name,
-                            info_.memory_bytes - used_, info_.memory_bytes, bytes),
+                            state.free, state.total, bytes),
                 "use smaller batches, `train.microbatches`, or split more dimensions");
   }
   auto memory = std::make_unique<Memory>(Memory::Kind::kDevice, bytes);
   std::byte* data = memory->data();
   memory_.emplace(data, std::move(memory));
-  used_ += bytes;
   return data;
 }
 
@@ -101,7 +117,6 @@ void EmulatedDevice::free(std::byte* memory) {
   const auto found = memory_.find(memory);
   MTF_CHECK(found != memory_.end(), "free() of what is not allocated on GPU {}", info_.index);
   run_all_streams();
-  used_ -= found->second->bytes();
   memory_.erase(found);
 }
 
@@ -201,7 +216,11 @@ void launch(Stream stream, const LaunchShape& shape, int max_threads, const bool
 
 namespace {
 
-constexpr int64_t kMemoryBytes = int64_t{16} << 30;
+/// MTF_EMULATED_MEMORY: the memory of each device, in bytes.
+int64_t device_memory_bytes() {
+  const char* bytes = std::getenv("MTF_EMULATED_MEMORY");
+  return bytes == nullptr ? int64_t{16} << 30 : std::atoll(bytes);
+}
 
 int device_count() {
   const char* count = std::getenv("MTF_EMULATED_DEVICES");
@@ -217,7 +236,7 @@ std::vector<DeviceInfo> visible_devices() {
   for (int index = 0; index < count; ++index) {
     devices.push_back({.index = index,
                        .name = "emulated GPU",
-                       .memory_bytes = kMemoryBytes,
+                       .memory_bytes = device_memory_bytes(),
                        .pci = fmt::format("0000:{:02x}:00.0", index + 1),
                        .major = 9,
                        .minor = 0,

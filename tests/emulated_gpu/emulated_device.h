@@ -22,6 +22,8 @@ class EmulatedDevice final : public Device {
   ~EmulatedDevice() override;
 
   const DeviceInfo& info() const override { return info_; }
+  /// Nothing is taken but by allocations, in blocks as on a GPU.
+  DeviceMemoryState memory_state() override;
   std::byte* allocate(int64_t bytes) override;
   void free(std::byte* memory) override;
   std::unique_ptr<PinnedMemory> allocate_pinned(int64_t bytes) override;
@@ -48,7 +50,6 @@ class EmulatedDevice final : public Device {
   void check_memory(Stream stream, const std::byte* begin, int64_t bytes) const;
 
   DeviceInfo info_;
-  int64_t used_ = 0;
   std::map<std::byte*, std::unique_ptr<Memory>> memory_;
   std::vector<std::unique_ptr<EmulatedStream>> streams_;
   bool recording_ = false;

@@ -48,6 +48,27 @@ TEST(VariableStore, InitialValuesDoNotDependOnTheLayout) {
   }
 }
 
+TEST(VariableStore, TheVariablesOfAKindShareAnAllocation) {
+  const std::unique_ptr<Backend> backend = make_test_backend();
+  const Layout whole = Layout::replicated(2);
+  ProgramVariable slot = variable("slot", kShape, whole);
+  slot.variable.kind = Variable::Kind::kSlot;
+  const std::vector<ProgramVariable> variables{variable("v", kShape, whole), slot,
+                                               variable("w", kShape, whole)};
+  std::unique_ptr<VariableStore> all = std::make_unique<VariableStore>(*backend, Mesh(), variables);
+  const std::byte *v = all->slice("v", 0), *w = all->slice("w", 0);
+  EXPECT_EQ(w - v, 256);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(v) % 256, 0);
+  EXPECT_EQ(all->bytes(), 3 * 256);
+  // A store that shares a variable keeps its memory.
+  all->initialize(1);
+  const HostTensor values = all->get("w");
+  VariableStore part(*backend, Mesh(), {variable("w", kShape, whole)}, {.shared = all.get()});
+  all.reset();
+  EXPECT_EQ(part.slice("w", 0), w);
+  EXPECT_EQ(part.get("w").bytes, values.bytes);
+}
+
 TEST(VariableStore, InitialValuesDependOnSeedAndName) {
   const std::unique_ptr<Backend> backend = make_test_backend();
   VariableStore store(

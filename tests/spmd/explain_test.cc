@@ -4,7 +4,10 @@
 
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
+#include "engine/ops/dynamic_update_slice.h"
 #include "engine/ops/einsum.h"
+#include "engine/ops/indexing.h"
+#include "engine/ops/normalization.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/reshape.h"
 #include "engine/ops/shift.h"
@@ -142,6 +145,48 @@ TEST(Facts, BodiesOfLoopsCountAsOftenAsTheyRun) {
   EXPECT_EQ(facts.collectives[0].times, 1);
   EXPECT_EQ(facts.collectives[0].origin.operation, "reduce_sum");
   EXPECT_EQ(facts.collectives[0].origin.path, "layer");
+}
+
+/// The operations of a program with its updates or moves as "kind bytes", in their order.
+std::vector<std::string> work(const Program& program) {
+  std::vector<std::string> texts;
+  for (const WorkFact& fact : explain(program).work)
+    texts.push_back(fmt::format("{} {}", name_of(fact.work.kind), fact.work.bytes));
+  return texts;
+}
+
+TEST(Work, CountsTheBytesThatAPositionReadsAndWrites) {
+  Graph graph;
+  const Tensor x = graph.input("x", {kA, kB});
+  const Tensor z = einsum({relu(x), graph.input("w", {kB, kC})}, {kA, kC});
+  graph.set_output("z", rms_norm(z, "c", graph.input("scale", {kC})));
+  // A position has half of each tensor but w and the scale.
+  EXPECT_THAT(work(partition(graph, layouts("all:2", "a:all"))),
+              ElementsAre("elementwise 64", "products 176", "norms 128"));
+}
+
+TEST(Work, ViewsMoveNothingAndChangesInPlaceOnlyTheirPart) {
+  Graph graph;
+  const Tensor table = graph.input("table", {{"row", 100}, kA});
+  const Tensor found = gather(table, graph.input("ids", {kB}, DType::kInt32), "row");
+  const Variable& cache =
+      graph.variable("cache", {kB, kA, {"place", 50}}, DType::kFloat32, Initializer::zeros());
+  const Tensor index = graph.input("index", {}, DType::kInt32);
+  graph.assign(cache, dynamic_update_slice(graph.read(cache), found, index, "place"));
+  graph.set_output("y", negative(reshape(found, Shape{{"all", 16}})));
+  EXPECT_THAT(work(partition(graph, layouts("", ""))),
+              ElementsAre("movement 128", "movement 136", "elementwise 128"));
+}
+
+TEST(Work, IsCountedAsOftenAsALoopRuns) {
+  const std::unique_ptr<Graph> graph = looped(4);
+  int64_t products = 0, collectives = 0;
+  for (const WorkFact& fact : explain(partition(*graph, layouts("x:2", "batch:x"))).work) {
+    if (fact.work.kind == WorkKind::kProduct) products += fact.times;
+    if (fact.work.kind == WorkKind::kCollective) collectives += fact.times;
+  }
+  EXPECT_EQ(products, 4);
+  EXPECT_EQ(collectives, 1);
 }
 
 TEST(Facts, RepeatedWorkNamesTheMeshDimensionsThatDoNotShareIt) {

@@ -143,6 +143,8 @@ TEST_P(EveryLayout, PartsOfTheDocumentSumToItsTotals) {
   const Json json = json_of(explanation);
   const double flops = json["step"]["flops"], bytes = json["step"]["bytes_sent"];
   double contractions = 0, unique = 0, layers = 0, sent_by_layers = 0, collectives = 0, traffic = 0;
+  int64_t operations = 0;
+  double moved = 0;
   for (const Json& c : json["contractions"]) {
     contractions += c["flops"].get<double>();
     unique += c["unique_flops"].get<double>();
@@ -150,7 +152,17 @@ TEST_P(EveryLayout, PartsOfTheDocumentSumToItsTotals) {
   for (const Json& layer : json["layers"]) {
     for (const Json& phase : layer["flops"]) layers += phase.get<double>();
     sent_by_layers += layer["bytes_sent"].get<double>();
+    operations += layer["operations"].get<int64_t>();
+    moved += layer["bytes_moved"].get<double>();
   }
+  for (const auto& [kind, work] : json["work"].items()) {
+    operations -= work["operations"].get<int64_t>();
+    if (kind != "products" && kind != "attention" && kind != "collectives")
+      moved -= work["bytes"].get<double>();
+  }
+  EXPECT_EQ(operations, 0);
+  EXPECT_NEAR(moved, 0, 1);
+  EXPECT_NEAR(json["work"]["products"]["flops"], flops, 1e-9 * flops);
   std::map<int64_t, int64_t> messages;
   for (const Json& c : json["collectives"]) {
     collectives += c["bytes_sent"].get<double>() * c["times"].get<double>();
@@ -181,9 +193,9 @@ TEST_P(EveryLayout, PartsOfTheDocumentSumToItsTotals) {
 TEST_P(EveryLayout, TheTextHasEverySection) {
   const Explanation explanation = explanation_of(GetParam().arguments);
   const std::string text = explain_text(explanation, {.tensors = true, .detail = true});
-  for (const char* section :
-       {"weights: ", "tensors of a step", "counters of a step", "work of a position by layer", "memory\n",
-        "verdict\n", "  work     ", "a position alone on its device"})
+  for (const char* section : {"weights: ", "tensors of a step", "counters of a step",
+                              "work of a position by kind of operation", "work of a position by layer",
+                              "memory\n", "verdict\n", "  work     ", "a position alone on its device"})
     EXPECT_THAT(text, HasSubstr(section));
   const bool alone = explanation.step.program.mesh.size() == 1;
   EXPECT_EQ(text.find("collectives of a step") == std::string::npos, alone);

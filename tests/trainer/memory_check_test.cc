@@ -56,7 +56,9 @@ struct Planned {
     return programs;
   }
   MemoryNeed need(bool snapshot = true) const {
-    return memory_need(session, programs(), snapshot, sets, evaluation_decoding(session, sets).bytes);
+    return memory_need(session, programs(),
+                       memory_use(session, snapshot, sets, evaluation_decoding(session, sets).bytes))
+        .host;
   }
 
   Session session;

@@ -31,13 +31,13 @@ int64_t bytes_needed(const Session& session, int64_t microbatches) {
   options.microbatches = microbatches;
   const TrainStep step = build_train_step(*session.model, session.train_data->features(), options);
   const Program program = compile(session, *step.graph);
-  return memory_need(session, {&program}, true).total();
+  return memory_need(session, {&program}, memory_use(session, true, {}, {})).host.total();
 }
 
 MicrobatchChoice chosen(Session& session, int64_t limit, const std::optional<int64_t>& before = {}) {
   session.config.run.memory_limit.value = config::Bytes{limit};
   return choose_microbatches(session, train_step_options(session.config, session.layouts, 3), nullptr,
-                             memory_use(session, true, {}, 0), before);
+                             memory_use(session, true, {}, {}), before);
 }
 
 const std::vector<std::vector<std::string>> kMicrobatchLayouts = {

@@ -44,6 +44,7 @@ struct RunOptions {
   bool check_replicas = false;
   InstructionSetChoice instruction_set = InstructionSetChoice::kAuto;
   config::Auto<config::Bytes> memory_limit;
+  config::Auto<config::Bytes> device_memory_limit;
   config::Auto<double> peak_flops;
 };
 

@@ -47,6 +47,11 @@ void describe(config::Visitor& visit, RunOptions& options) {
       "memory that this process may use, such as 8GiB; auto: what the machine or its control group has free",
       free_on_resume);
   visit(
+      "device_memory_limit", options.device_memory_limit,
+      "memory of its GPU that this process may use; auto: what is free there, shared out among the processes "
+      "on the GPU. In run.mode=explain also the memory of a GPU that is not here",
+      free_on_resume);
+  visit(
       "peak_flops", options.peak_flops,
       "floating-point operations that the device of one process can do in a second, such as 989e12, for the "
       "utilization (mfu) in logs; auto: known of A100, H100 and H200 at the run's precision",

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/backend/device_plugin.h"
+#include "engine/backend/planned_device.h"
 #include "trainer/config/config.h"
 #include "trainer/config/cores.h"
 #include "trainer/config/strategy.h"
@@ -62,6 +63,21 @@ int64_t visible_gpus(const Entry& entry) {
   }
 }
 
+/// The GPUs that the run may name. run.mode=explain needs none of them: it plans for as many as the run has.
+int64_t usable_gpus(const Config& config, const Entry& entry) {
+  return config.run.mode == RunMode::kExplain ? kMostDevices : visible_gpus(entry);
+}
+
+/// The GPUs for a mesh with a dimension of size `auto`; run.mode=explain without a GPU takes one.
+int64_t gpus_of_auto(const Config& config, const Entry& entry) {
+  try {
+    return visible_gpus(entry);
+  } catch (const Error&) {
+    if (config.run.mode != RunMode::kExplain) throw;
+    return 1;
+  }
+}
+
 /// "`avx2` or `portable`".
 std::string names_of(const std::vector<InstructionSet>& sets) {
   std::string text;
@@ -74,7 +90,7 @@ std::string counted_gpus(int64_t count) { return count == 1 ? "1 GPU" : fmt::for
 
 /// `cuda`: each process of this machine takes the GPU of its local rank; one alone as many as the mesh needs.
 Devices any_gpus(const Config& config, const Entry& entry) {
-  const int64_t visible = visible_gpus(entry);
+  const int64_t visible = usable_gpus(config, entry);
   const Launch& launch = config.launch;
   if (launch.several()) {
     if (launch.local_size > visible) {
@@ -88,7 +104,7 @@ Devices any_gpus(const Config& config, const Entry& entry) {
   int64_t needed = 1;
   if (config.mesh) {
     for (const auto& axis : config.mesh->axes) needed *= axis.size.value_or(1);
-    if (config.mesh->has_auto()) needed = visible;
+    if (config.mesh->has_auto()) needed = gpus_of_auto(config, entry);
   }
   if (needed > visible) {
     throw Error(ErrorKind::kConfig, entry.mark,
@@ -101,7 +117,7 @@ Devices any_gpus(const Config& config, const Entry& entry) {
 
 /// `cuda:0`, `[cuda:0, cuda:1]`: with several processes each takes its own entry, or all the only one.
 Devices named_gpus(const Config& config, const std::vector<Entry>& entries) {
-  const int64_t visible = visible_gpus(entries.front());
+  const int64_t visible = usable_gpus(config, entries.front());
   for (const Entry& entry : entries) {
     if (*entry.gpu >= visible) {
       throw Error(ErrorKind::kConfig, entry.mark,
@@ -196,7 +212,13 @@ InstructionSet chosen_instruction_set(const Config& config, const std::vector<In
 
 std::unique_ptr<Backend> make_backend(const Config& config) {
   const Devices devices = resolve_devices(config);
-  return devices.is_cuda ? device_plugin().make_backend(devices.gpu) : make_cpu_backend();
+  if (!devices.is_cuda) return make_cpu_backend();
+  try {
+    return device_plugin().make_backend(devices.gpu);
+  } catch (const Error& error) {
+    if (config.run.mode != RunMode::kExplain) throw;
+    return make_planned_device(error.problems().front().message);
+  }
 }
 
 std::string list_devices() {

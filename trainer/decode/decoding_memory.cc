@@ -71,12 +71,13 @@ DecodingMemory::Sizes DecodingMemory::sizes_of(std::span<const GivenText> texts)
   return sizes;
 }
 
-int64_t DecodingMemory::bytes(std::span<const GivenText> texts) const {
+DecodingBytes DecodingMemory::bytes(std::span<const GivenText> texts) const {
   const Sizes sizes = sizes_of(texts);
   DecodePlan last = sizes.first;
   last.sizes.memory = sizes.memory;
-  const auto stage = [](const DecodeProgram& step) { return step.bytes + step.cache_bytes; };
-  const int64_t prefill = programs_.prefill(sizes.first).bytes, least = stage(programs_.step(sizes.first));
+  const auto stage = [](const DecodeProgram& step) { return step.bytes + step.own_bytes + step.cache_bytes; };
+  const int64_t prefill = programs_.prefill(sizes.first).bytes + programs_.prefill(sizes.first).own_bytes,
+                least = stage(programs_.step(sizes.first));
   const DecodeProgram& step = programs_.step(last);
   // Between the first and the last step program the caches grow with the texts; after that, texts leave the
   // batch.
@@ -87,10 +88,13 @@ int64_t DecodingMemory::bytes(std::span<const GivenText> texts) const {
     stages.push_back(least + (most - least) * (memory - begin) / std::max<int64_t>(1, sizes.memory - begin));
   }
   for (int64_t part = 2; part <= last.sizes.texts; part *= 2) stages.push_back(most / part);
-  return kept_bytes(stages) + copied_bytes(step.program) + fetched_bytes(step.program);
+  const int64_t kept = kept_bytes(stages), moved = copied_bytes(step.program) + fetched_bytes(step.program);
+  if (programs_.environment().session.backend->is_host()) return {kept + moved, 0};
+  // Stages are on the GPU but for their instructions; rows of caches move through the host.
+  return {moved + step.own_bytes * static_cast<int64_t>(stages.size()), kept};
 }
 
-MemoryNeed DecodingMemory::need(std::span<const GivenText> texts) const {
+RunMemory DecodingMemory::need(std::span<const GivenText> texts) const {
   const Program& program = programs_.prefill(sizes_of(texts).first).program;
   const Config& config = programs_.environment().session.config;
   const HostedMesh mesh(program.mesh, hosting_of(config));
@@ -99,7 +103,18 @@ MemoryNeed DecodingMemory::need(std::span<const GivenText> texts) const {
     if (v.variable.kind != Variable::Kind::kSession)
       weights += process_bytes(v, mesh, config.run.check_replicas);
   }
-  return {{{"weights", weights}, {"decoding", bytes(texts)}, {"program itself", process_itself_bytes()}}};
+  const DecodingBytes decoding = bytes(texts);
+  const Session& session = programs_.environment().session;
+  RunMemory need;
+  const bool is_host = session.backend->is_host();
+  (is_host ? need.host : need.device).parts.push_back({"weights", weights});
+  need.host.parts.push_back({"decoding", decoding.host});
+  if (!is_host) need.device.parts.push_back({"decoding", decoding.device});
+  need.host.parts.push_back({"program itself", process_itself_bytes()});
+  const std::array<const Program*, 1> programs{&program};
+  const std::array<int64_t, 2> allocations{weights, decoding.device};
+  add_device_reserve(session, programs, hosting_of(config), allocations, need);
+  return need;
 }
 
 void DecodingMemory::check(std::span<const GivenText> texts, const std::string& key) {
@@ -109,12 +124,12 @@ void DecodingMemory::check(std::span<const GivenText> texts, const std::string& 
     return std::ranges::equal(numbers, other, std::ranges::less_equal{});
   };
   if (std::ranges::any_of(checked_, covers)) return;
-  check_memory(programs_.environment().session, need(texts), [&](int64_t limit) {
+  check_memory(programs_.environment().session, need(texts), [&](const MemoryLimits& limits) {
     std::vector<std::string> advice;
     DecodeOptions smaller = options_;
     while (advice.empty() && smaller.batch_size > 1) {
       smaller.batch_size /= 2;
-      if (DecodingMemory(programs_, smaller).need(texts).total() <= limit)
+      if (fits(DecodingMemory(programs_, smaller).need(texts), limits))
         advice.push_back(fmt::format("`{}: {}`", key, smaller.batch_size));
     }
     return advice;
@@ -141,13 +156,15 @@ std::vector<GivenText> texts_of(const Session& session, const DecodeOptions& opt
 }
 
 /// Returns the largest need of the data sets, which are decoded one after the other.
-int64_t bytes_of(const Session& session, const DecodeOptions& options, std::span<const EvaluationSet> sets) {
-  int64_t most = 0;
+DecodingBytes bytes_of(const Session& session, const DecodeOptions& options,
+                       std::span<const EvaluationSet> sets) {
+  DecodingBytes most;
   for (const EvaluationSet& set : sets) {
     const std::vector<GivenText> texts = texts_of(session, options, set);
     if (texts.empty()) continue;
     DecodePrograms programs(session);
-    most = std::max(most, DecodingMemory(programs, options).bytes(texts));
+    const DecodingBytes bytes = DecodingMemory(programs, options).bytes(texts);
+    most = {std::max(most.host, bytes.host), std::max(most.device, bytes.device)};
   }
   return most;
 }
@@ -155,13 +172,14 @@ int64_t bytes_of(const Session& session, const DecodeOptions& options, std::span
 }  // namespace
 
 DecodingNeed evaluation_decoding(const Session& session, std::span<const EvaluationSet> sets) {
-  const int64_t bytes = bytes_of(session, session.config.evaluate.infer, sets);
-  if (bytes == 0) return {};
-  return {bytes, [&session, sets](int64_t limit) -> std::vector<std::string> {
+  const DecodingBytes bytes = bytes_of(session, session.config.evaluate.infer, sets);
+  if (bytes.host == 0) return {};
+  return {bytes, [&session, sets](const DecodingBytes& limit) -> std::vector<std::string> {
             DecodeOptions smaller = session.config.evaluate.infer;
-            while (limit > 0 && smaller.batch_size > 1) {
+            while (limit.host > 0 && limit.device > 0 && smaller.batch_size > 1) {
               smaller.batch_size /= 2;
-              if (bytes_of(session, smaller, sets) <= limit)
+              const DecodingBytes less = bytes_of(session, smaller, sets);
+              if (less.host <= limit.host && less.device <= limit.device)
                 return {fmt::format("`evaluate.infer.batch_size: {}`", smaller.batch_size)};
             }
             return {};

@@ -23,9 +23,9 @@ class DecodingMemory {
 
   /// Returns the bytes that a Decoder needs for `texts`, if the longest ones share a batch. It compiles the
   /// programs.
-  int64_t bytes(std::span<const GivenText> texts) const;
+  DecodingBytes bytes(std::span<const GivenText> texts) const;
   /// Returns the memory of run.mode=infer, including the weights.
-  MemoryNeed need(std::span<const GivenText> texts) const;
+  RunMemory need(std::span<const GivenText> texts) const;
   /// Throws Error (kMemory) when `texts` need more memory than the run may use; `key` is the option of the
   /// batch size. Batches that are not larger than one that passed are not checked again.
   void check(std::span<const GivenText> texts, const std::string& key);

@@ -112,15 +112,15 @@ std::unique_ptr<Executor> make_executor(const DecodeEnvironment& environment, Pr
                                     executor_options(environment.session));
 }
 
-/// Returns the bytes of a program in this process besides variables.
+/// Returns the bytes of a program's tensors and scratch in this process, besides variables.
 int64_t program_bytes(const DecodeEnvironment& environment, const Program& program) {
   const Config& config = environment.session.config;
   const Hosting hosting = hosting_of(config);
   const MemoryPlan plan = plan_memory(program, config.run.check_replicas, hosting);
-  const int64_t threads = thread_count(config);
-  return plan.process.inputs + plan.process.temporaries +
-         threads * kernel_scratch_bytes(program, *environment.session.backend) +
-         own_bytes(program, threads, config.run.check_replicas, hosting);
+  const Session& session = environment.session;
+  const int blocks = session.backend->is_host() ? 1 : 3;  // two blocks of inputs are being sent to a device
+  return blocks * plan.process.inputs + plan.process.temporaries +
+         kernel_threads(session) * kernel_scratch_bytes(program, *session.backend);
 }
 
 int64_t cache_bytes(const DecodeEnvironment& environment, const Program& program) {
@@ -179,8 +179,10 @@ const DecodeProgram& DecodePrograms::compiled_once(Waiting& programs, const Deco
   if (const auto at = programs.find(plan.key()); at != programs.end()) return at->second;
   if (programs.size() == kMost) programs.clear();
   Program program = compiled(environment_, *build(environment_, plan));
-  const int64_t bytes = program_bytes(environment_, program), caches = cache_bytes(environment_, program);
-  return programs.emplace(plan.key(), DecodeProgram{std::move(program), bytes, caches}).first->second;
+  const Config& config = environment_.session.config;
+  const int64_t bytes = program_bytes(environment_, program), caches = cache_bytes(environment_, program),
+                own = own_bytes(program, thread_count(config), config.run.check_replicas, hosting_of(config));
+  return programs.emplace(plan.key(), DecodeProgram{std::move(program), bytes, own, caches}).first->second;
 }
 
 const DecodeProgram& DecodePrograms::prefill(const DecodePlan& plan) {
@@ -215,7 +217,7 @@ DecodeStage::DecodeStage(DecodePrograms& programs, VariableStore& weights, const
     : programs_(programs), weights_(weights), plan_(plan) {
   DecodeProgram step = programs.take_step(plan);
   const DecodeEnvironment& environment = programs.environment();
-  bytes_ = step.bytes + step.cache_bytes;
+  bytes_ = step.bytes + step.own_bytes + step.cache_bytes;
   variables_ =
       std::make_unique<VariableStore>(*environment.session.backend, step.program.mesh, step.program.variables,
                                       variable_store_options(environment.session, &weights));
@@ -225,7 +227,7 @@ DecodeStage::DecodeStage(DecodePrograms& programs, VariableStore& weights, const
 Executor& DecodeStage::prefill() {
   if (prefill_) return *prefill_;
   DecodeProgram prefill = programs_.take_prefill(plan_);
-  bytes_ += prefill.bytes;
+  bytes_ += prefill.bytes + prefill.own_bytes;
   variables_->share(weights_, prefill.program.variables);
   prefill_ = make_executor(programs_.environment(), std::move(prefill.program), *variables_);
   return *prefill_;

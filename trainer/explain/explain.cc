@@ -32,7 +32,7 @@ class LayerTable {
   LayerWork& of(const std::string& path, Phase phase) {
     const std::string name = phase == Phase::kUpdate ? path.substr(0, path.find('/')) : path;
     const auto [found, added] = index_.emplace(name, layers_.size());
-    if (added) layers_.push_back({name, 0, {}, 0});
+    if (added) layers_.push_back({.path = name});
     return layers_[found->second];
   }
   std::vector<LayerWork> take() { return std::move(layers_); }
@@ -54,7 +54,24 @@ std::vector<LayerWork> work_by_layer(const ExplainedProgram& step) {
     layers.of(c.origin.path, c.origin.phase).flops[static_cast<size_t>(c.origin.phase)] += c.flops;
   for (const CollectiveFact& c : step.facts.collectives)
     layers.of(c.origin.path, c.origin.phase).bytes_sent += c.bytes_sent * static_cast<double>(c.times);
+  for (const WorkFact& w : step.facts.work) {
+    LayerWork& layer = layers.of(w.origin.path, w.origin.phase);
+    layer.operations += w.times;
+    if (!has_flops(w.work.kind) && w.work.kind != WorkKind::kCollective)
+      layer.bytes_moved += w.work.bytes * static_cast<double>(w.times);
+  }
   return layers.take();
+}
+
+std::array<KindWork, kWorkKinds> work_by_kind(const ProgramFacts& facts) {
+  std::array<KindWork, kWorkKinds> kinds{};
+  for (const WorkFact& w : facts.work) {
+    KindWork& kind = kinds[static_cast<size_t>(w.work.kind)];
+    kind.operations += w.times;
+    kind.flops += w.work.flops * static_cast<double>(w.times);
+    kind.bytes += w.work.bytes * static_cast<double>(w.times);
+  }
+  return kinds;
 }
 
 ExplainedProcesses explained_processes(const Session& session, const Program& step) {
@@ -156,6 +173,7 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
   if (result.evaluation) programs.push_back(&result.evaluation->program);
   result.processes = explained_processes(session, result.step.program);
   result.microbatches = options.microbatches;
+  result.work = work_by_kind(result.step.facts);
   result.layers = work_by_layer(result.step);
   result.schedule = schedule_of(result.step.program);
   result.prediction = predict_step(result.schedule, result.rates);
@@ -166,6 +184,8 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
   for (const std::string& warning : step->warnings) add_unique(warning, result.warnings);
   for (const std::string& note : diagnostics.notes()) add_unique(note, result.notes);
   for (const std::string& note : step->notes) add_unique(note, result.notes);
+  for (const BackendNote& note : session.backend->take_notes())
+    add_unique(note.text, note.is_warning ? result.warnings : result.notes);
   if (std::holds_alternative<ParameterServerStrategy>(config.train.strategy))
     add_unique("this is the step without parameter servers: with the update, and its traffic, in the workers",
                result.notes);

@@ -35,6 +35,15 @@ struct LayerWork {
   int64_t parameters = 0;         ///< number of weight elements, on the whole mesh
   std::array<double, 3> flops{};  ///< FLOPs of contractions, by Phase
   double bytes_sent = 0;
+  int64_t operations = 0;  ///< executions of instructions, collectives included
+  double bytes_moved = 0;  ///< bytes that operations other than contractions and attention read and write
+};
+
+/// The work of one mesh position in a training step, by the kind of operation.
+struct KindWork {
+  int64_t operations = 0;
+  double flops = 0;
+  double bytes = 0;  ///< Work::bytes
 };
 
 /// The distribution of the mesh positions over processes.
@@ -61,6 +70,7 @@ struct Explanation {
   std::optional<ExplainedProgram> evaluation;
   ExplainedProcesses processes;
   int64_t microbatches = 1;
+  std::array<KindWork, kWorkKinds> work{};  ///< by WorkKind
   std::vector<LayerWork> layers;
   std::vector<ScheduleItem> schedule;
   MachineRates rates;

@@ -40,10 +40,16 @@ ExplainedMemory explain_memory(const Session& session, const std::vector<const P
     add("temporaries" + of, plan.temporary_bytes);
   }
   constexpr bool kSnapshot = true;
-  add("checkpoint snapshot", variables[0] + variables[1] + variables[2]);
-  memory.process = memory_need(session, programs, kSnapshot, evaluation_sets,
-                               evaluation_decoding(session, evaluation_sets).bytes);
-  memory.limit = memory_limit(session.config);
+  memory.on_device = !session.backend->is_host();
+  if (!memory.on_device) add("checkpoint snapshot", variables[0] + variables[1] + variables[2]);
+  RunMemory need = memory_need(
+      session, programs,
+      memory_use(session, kSnapshot, evaluation_sets, evaluation_decoding(session, evaluation_sets).bytes));
+  MemoryLimits limits = memory_limits(session);
+  memory.process = std::move(need.host);
+  memory.device = std::move(need.device);
+  memory.limit = std::move(limits.host);
+  memory.device_limit = std::move(limits.device);
   return memory;
 }
 

@@ -1,7 +1,8 @@
-// The planned memory of a run: of one mesh position alone on its device, and of this process.
+// The planned memory of a run: of one mesh position alone on its device, and of this process and its GPU.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,10 +18,19 @@ struct ExplainedMemory {
   std::vector<MemoryNeed::Part> position;
   int64_t position_bytes = 0;
   int64_t step_bytes = 0;  ///< the part of position_bytes that the training step alone needs
-  MemoryNeed process;      ///< memory that the positions of this process share counts once
-  MemoryLimit limit;
-  bool position_fits() const { return position_bytes <= limit.bytes; }
+  MemoryNeed process;      ///< host memory; what the positions of this process share counts once
+  MemoryLimit limit;       ///< of the host memory
+  bool on_device = false;  ///< tensors are in the memory of a GPU
+  MemoryNeed device;       ///< memory of the GPU of this process
+  std::optional<MemoryLimit> device_limit;  ///< nothing: it is not known
+  bool position_fits() const { return !tensor_limit() || position_bytes <= tensor_limit()->bytes; }
   bool process_fits() const { return process.total() <= limit.bytes; }
+  bool device_fits() const { return !device_limit || device.total() <= device_limit->bytes; }
+
+ private:
+  const MemoryLimit* tensor_limit() const {
+    return !on_device ? &limit : device_limit ? &*device_limit : nullptr;
+  }
 };
 
 /// `programs` are the training step and, if there is one, the evaluation. The data of `evaluation_sets` are

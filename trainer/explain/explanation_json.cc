@@ -138,7 +138,20 @@ Json layers_json(const std::vector<LayerWork>& layers) {
     result.push_back({{"layer", layer.path},
                       {"parameters", layer.parameters},
                       {"flops", flops},
-                      {"bytes_sent", layer.bytes_sent}});
+                      {"bytes_sent", layer.bytes_sent},
+                      {"operations", layer.operations},
+                      {"bytes_moved", layer.bytes_moved}});
+  }
+  return result;
+}
+
+Json work_json(const std::array<KindWork, kWorkKinds>& kinds) {
+  Json result = Json::object();
+  for (size_t i = 0; i < kWorkKinds; ++i) {
+    const KindWork& work = kinds[i];
+    if (work.operations == 0) continue;
+    result[std::string(name_of(static_cast<WorkKind>(i)))] = {
+        {"operations", work.operations}, {"flops", work.flops}, {"bytes", work.bytes}};
   }
   return result;
 }
@@ -205,9 +218,17 @@ Json parts_json(const std::vector<MemoryNeed::Part>& parts, int64_t bytes, bool 
 }
 
 Json memory_json(const ExplainedMemory& memory) {
-  return {{"position", parts_json(memory.position, memory.position_bytes, memory.position_fits())},
-          {"process", parts_json(memory.process.parts, memory.process.total(), memory.process_fits())},
-          {"limit", {{"bytes", memory.limit.bytes}, {"source", memory.limit.source}}}};
+  const auto limit_json = [](const MemoryLimit& limit) -> Json {
+    return {{"bytes", limit.bytes}, {"source", limit.source}};
+  };
+  Json result{{"position", parts_json(memory.position, memory.position_bytes, memory.position_fits())},
+              {"process", parts_json(memory.process.parts, memory.process.total(), memory.process_fits())},
+              {"limit", limit_json(memory.limit)},
+              {"device", Json()},
+              {"device_limit", memory.device_limit ? limit_json(*memory.device_limit) : Json()}};
+  if (memory.on_device)
+    result["device"] = parts_json(memory.device.parts, memory.device.total(), memory.device_fits());
+  return result;
 }
 
 Json splits_json(const std::vector<SplitTrial>& splits) {
@@ -261,6 +282,7 @@ Json explanation_document(const Explanation& explanation, bool tensors) {
   result["peak_flops"] = explanation.run.peak_flops ? Json(*explanation.run.peak_flops) : Json();
   result["rates"] = rates_json(explanation.rates, step.program.mesh);
   result["prediction"] = prediction_json(explanation.prediction);
+  result["work"] = work_json(explanation.work);
   result["layers"] = layers_json(explanation.layers);
   result["counters"] = std::move(counters);
   result["step"] = totals_json(step.facts);

@@ -30,14 +30,20 @@
 //   rates                    {flops, memory, links: {MESH DIMENSION: bytes}, latency}: explain.rates, or what is
 //                            assumed without it; in a second, latency in seconds
 //   prediction               {seconds, computing, waiting, sending} of a step at these rates (prediction.h)
-//   layers                   [{layer, parameters, flops: {forward, backward, update}, bytes_sent}]
+//   work                     {KIND: {operations, flops, bytes}}, KIND: products | attention | elementwise | norms |
+//                            reductions | movement | updates | collectives; bytes: read and written, of collectives
+//                            sent
+//   layers                   [{layer, parameters, flops: {forward, backward, update}, bytes_sent, operations,
+//                            bytes_moved}]; bytes_moved: read and written by operations other than products,
+//                            attention and collectives
 //   counters                 {NAME: {elements, bytes}} over all positions, without sums over name prefixes
 //   step                     {flops, unique_flops, bytes_sent, collectives, bytes_per_flop (null: no FLOPs)}
 //   evaluation               the keys of `step` and batch_size, for one batch; null without evaluate.datasets
 //   memory                   {position: {parts: {NAME: bytes}, bytes, fits}, process: the same,
-//                            limit: {bytes, source}}. position: its tensors, as if alone on its device;
-//                            process: all its resident memory. Both include the evaluation and the snapshot
-//                            of a checkpoint
+//                            limit: {bytes, source}, device: as process, or null without a GPU,
+//                            device_limit: as limit, or null if it is not known}. position: its tensors, as if
+//                            alone on its device; process: its resident memory; device: the memory of its GPU.
+//                            They include the evaluation and the snapshot of a checkpoint, which is host memory
 //   repeated_flops           FLOPs that a position would not do if no work were repeated
 //   splits                   [{dimension, mesh_dimensions, flops, bytes_sent, position_bytes}]: rules of the
 //                            key `layout` that were tried and save repeated work; position_bytes: memory of

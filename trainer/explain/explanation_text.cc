@@ -163,6 +163,8 @@ std::string layers_text(const Explanation& e) {
                    {"parameters", kRight},
                    {"forward", kRight},
                    {"backward", kRight},
+                   {"operations", kRight},
+                   {"moved", kRight},
                    {"sent", kRight},
                    {"bytes/FLOP", kRight},
                    {""}});
@@ -172,11 +174,35 @@ std::string layers_text(const Explanation& e) {
     table.row({layer_text(layer.path), layer.parameters > 0 ? count_text(layer.parameters) : "",
                layer.flops[0] > 0 ? flops_text(layer.flops[0]) : "",
                layer.flops[1] > 0 ? flops_text(layer.flops[1]) : "",
+               layer.operations > 0 ? count_text(layer.operations) : "",
+               layer.bytes_moved > 0 ? mtf::bytes_text(layer.bytes_moved) : "",
                sends ? mtf::bytes_text(layer.bytes_sent) : "",
                sends && flops > 0 ? fmt::format("{:.3g}", layer.bytes_sent / flops) : ""});
   }
-  table.fold({0}, 6);
-  return section("work of a position by layer (FLOPs of contractions)", table);
+  table.fold({0}, 8);
+  return section(
+      "work of a position by layer (FLOPs of contractions; moved: bytes that operations without FLOPs read "
+      "and write)",
+      table);
+}
+
+std::string kinds_text(const Explanation& e) {
+  TextTable table({{"kind"}, {"operations", kRight}, {"FLOPs", kRight}, {"bytes", kRight}});
+  KindWork without_flops;
+  for (size_t i = 0; i < kWorkKinds; ++i) {
+    const KindWork& work = e.work[i];
+    const auto kind = static_cast<WorkKind>(i);
+    if (work.operations == 0) continue;
+    table.row({std::string(name_of(kind)), count_text(work.operations),
+               work.flops > 0 ? flops_text(work.flops) : "", mtf::bytes_text(work.bytes)});
+    if (has_flops(kind) || kind == WorkKind::kCollective) continue;
+    without_flops.operations += work.operations;
+    without_flops.bytes += work.bytes;
+  }
+  table.row(
+      {"all without FLOPs", count_text(without_flops.operations), "", mtf::bytes_text(without_flops.bytes)});
+  return section("work of a position by kind of operation (bytes read and written; collectives: sent)",
+                 table);
 }
 
 void add_parts(const std::string& whose, int64_t total, const std::vector<MemoryNeed::Part>& parts,
@@ -188,6 +214,7 @@ void add_parts(const std::string& whose, int64_t total, const std::vector<Memory
 std::string memory_text(const ExplainedMemory& memory, const std::string& process) {
   TextTable table({{""}, {"", kRight}});
   add_parts("tensors of a position alone on its device", memory.position_bytes, memory.position, table);
+  if (memory.on_device) add_parts("GPU of " + process, memory.device.total(), memory.device.parts, table);
   add_parts(process, memory.process.total(), memory.process.parts, table);
   return section("memory", table);
 }
@@ -280,8 +307,19 @@ std::string prediction_line(const Explanation& e) {
 std::string memory_lines(const ExplainedMemory& memory, const std::string& process) {
   TextTable table({{""}, {"", kRight}, {""}});
   const auto verdict = [](bool fits) { return fits ? "fits" : "does not fit"; };
+  const bool is_known = !memory.on_device || memory.device_limit;
+  const auto on_device = [&](bool fits) { return is_known ? verdict(fits) : ""; };
   table.row({"memory   a position alone on its device", bytes_text(memory.position_bytes),
-             verdict(memory.position_fits())});
+             on_device(memory.position_fits())});
+  if (memory.on_device) {
+    table.row(
+        {"         GPU of " + process, bytes_text(memory.device.total()), on_device(memory.device_fits())});
+    if (is_known) {
+      table.row({"         limit", bytes_text(memory.device_limit->bytes), memory.device_limit->source});
+    } else {
+      table.row({"         limit", "", "not checked: there is no GPU here, and no run.device_memory_limit"});
+    }
+  }
   table.row({"         " + process, bytes_text(memory.process.total()), verdict(memory.process_fits())});
   table.row({"         limit", bytes_text(memory.limit.bytes), memory.limit.source});
   return table.to_string();
@@ -321,9 +359,9 @@ std::string flops_text(double flops) {
 std::string explain_text(const Explanation& explanation, const ExplainOptions& options) {
   const ExplainedProgram& step = explanation.step;
   const std::string process = process_text(step.program.mesh, explanation.processes);
-  std::string text = header(explanation) + variables_text(step.program) + layers_text(explanation) +
-                     collectives_text(step) + memory_text(explanation.memory, process) +
-                     repeated_text(explanation);
+  std::string text = header(explanation) + variables_text(step.program) + kinds_text(explanation) +
+                     layers_text(explanation) + collectives_text(step) +
+                     memory_text(explanation.memory, process) + repeated_text(explanation);
   if (options.tensors) text += tensors_text(step);
   if (options.detail) text += counters_text(step);
   return text + remarks_text(explanation) + "verdict\n" + work_line(explanation) +

@@ -50,26 +50,14 @@ class Scheduler {
 
   /// Adds the work to the stretch before it, if that is of the same layer and phase.
   void work(const Instruction& instruction, std::vector<ScheduleItem>& items) {
-    const Cost cost = cost_of(instruction);
+    const Work done = *work_of(program_, instruction);
     const std::string& path = instruction.provenance.path;
     const Phase phase = instruction.provenance.phase;
     auto* last = items.empty() ? nullptr : std::get_if<ScheduledWork>(&items.back());
     if (last == nullptr || last->layer != path || last->phase != phase)
       last = &std::get<ScheduledWork>(items.emplace_back(ScheduledWork{path, phase, 0, 0}));
-    last->flops += cost.flops;
-    if (cost.flops == 0) last->bytes += cost.bytes;
-  }
-
-  Cost cost_of(const Instruction& instruction) const {
-    if (const Operation* operation = instruction.operation()) {
-      std::vector<Shape> inputs, outputs;
-      for (ValueId id : instruction.inputs) inputs.push_back(program_.local_shape(id));
-      for (ValueId id : instruction.outputs) outputs.push_back(program_.local_shape(id));
-      return operation->cost(inputs, outputs);
-    }
-    Cost moved;  // slices, copies and sums read and write their result
-    for (ValueId id : instruction.outputs) moved.bytes += 2 * static_cast<double>(program_.local_bytes(id));
-    return moved;
+    last->flops += done.flops;
+    if (!has_flops(done.kind)) last->bytes += done.bytes;
   }
 
   const Program& program_;

@@ -24,6 +24,9 @@ function lead() {
   return `A training step of ${plural(pageData.batch_size, "example")}${parts} on ${meshWords()}${processes}.${layoutWords()}`;
 }
 
+/// The limit of the memory of tensors: of the GPU, if there is one; null: not known.
+const tensorLimit = memory.device ? memory.device_limit : memory.limit;
+
 function verdict(fits) {
   return [fits ? "fits" : "does not fit", fits ? "verdict-good" : "verdict-bad"];
 }
@@ -35,7 +38,7 @@ function drawTop() {
     ["work of a position", flopsText(step.flops), pageData.repeated_flops > 0
       ? `${shareText(pageData.repeated_flops, step.flops)} of it is done elsewhere too` : "no contraction is done twice"],
     ["sent by a position", bytesText(step.bytes_sent), plural(step.collectives, "collective")],
-    ["memory of a position", bytesText(memory.position.bytes), `${word} into ${bytesText(memory.limit.bytes)}`, look],
+    ["memory of a position", bytesText(memory.position.bytes), tensorLimit ? `${word} into ${bytesText(tensorLimit.bytes)}` : "of a GPU that is not here", look],
   ]);
 }
 
@@ -70,43 +73,44 @@ function tensorTable() {
 
 /// Colours stay with the names of parts.
 function partColours() {
-  const names = [...new Set([memory.position, memory.process].flatMap((whole) => Object.keys(whole.parts)))];
+  const names = [...new Set([memory.position, memory.device, memory.process].filter((whole) => whole).flatMap((whole) => Object.keys(whole.parts)))];
   return new Map(names.map((name, i) => [name, seriesColour(i)]));
 }
 
 function memoryDrawing() {
   const colours = partColours();
-  const bars = [["a position alone on its device", memory.position],
-    [mesh.positions === 1 ? "this process" : `this process with its ${plural(pageData.processes.positions, "position")}`, memory.process]];
+  const process = mesh.positions === 1 ? "this process" : `this process with its ${plural(pageData.processes.positions, "position")}`;
+  const bars = [["a position alone on its device", memory.position, tensorLimit],
+    ...(memory.device ? [["the GPU of this process", memory.device, tensorLimit]] : []), [process, memory.process, memory.limit]];
   // Each bar has a scale of its own, which reaches to the limit where that is near.
-  const near = (whole) => memory.limit.bytes <= 4 * whole.bytes;
+  const near = (whole, limit) => limit && limit.bytes <= 4 * whole.bytes;
   const left = 250, parts = [];
-  bars.forEach(([name, whole], i) => {
+  bars.forEach(([name, whole, limit], i) => {
     const y = 8 + i * 46;
     parts.push(s("text", { x: left - 12, y: y + 15, "text-anchor": "end" }, name));
-    parts.push(s("text", { x: left - 12, y: y + 29, "text-anchor": "end", class: "faint" }, `${bytesText(whole.bytes)}, ${verdict(whole.fits)[0]}`));
-    const scale = 760 / (near(whole) ? Math.max(whole.bytes, memory.limit.bytes) : whole.bytes || 1);
+    parts.push(s("text", { x: left - 12, y: y + 29, "text-anchor": "end", class: "faint" }, `${bytesText(whole.bytes)}, ${limit ? verdict(whole.fits)[0] : "limit not known"}`));
+    const scale = 760 / (near(whole, limit) ? Math.max(whole.bytes, limit.bytes) : whole.bytes || 1);
     let x = left;
     for (const [part, bytes] of Object.entries(whole.parts)) {
       const rect = s("rect", { x, y, width: Math.max(0, bytes * scale - 0.6), height: 32, style: { fill: colours.get(part) } });
       parts.push(withTip(rect, () => `${part}: ${bytesText(bytes)}, ${shareText(bytes, whole.bytes)}`));
       x += bytes * scale;
     }
-    if (near(whole)) {
-      const limit = left + memory.limit.bytes * scale;
-      parts.push(s("line", { x1: limit, x2: limit, y1: y - 4, y2: y + 36, class: "limit" }));
+    if (near(whole, limit)) {
+      const end = left + limit.bytes * scale;
+      parts.push(s("line", { x1: end, x2: end, y1: y - 4, y2: y + 36, class: "limit" }));
     }
   });
-  const rows = [...colours.keys()].map((part) => ({ part, position: memory.position.parts[part], process: memory.process.parts[part] }));
+  const rows = [...colours.keys()].map((part) => ({ part, of: bars.map(([, whole]) => whole.parts[part]) }));
+  const limits = [...new Set([tensorLimit, memory.limit])].filter((limit) => limit);
   const cell = (bytes) => (bytes === undefined ? "–" : bytesText(bytes));
-  return [h("div", { class: "scroll" }, drawing(left + 770, 96, "Memory by what it holds", parts)),
-    h("p", { class: "small muted" }, `Limit: ${bytesText(memory.limit.bytes)}, ${memory.limit.source}; a position alone takes `
-      + `${shareText(memory.position.bytes, memory.limit.bytes)} of it. Each bar has its own scale${near(memory.position) || near(memory.process)
-        ? "; a dashed line is the limit" : ""}.`),
+  return [h("div", { class: "scroll" }, drawing(left + 770, 4 + 46 * bars.length, "Memory by what it holds", parts)),
+    h("p", { class: "small muted" }, limits.map((limit) => `Limit: ${bytesText(limit.bytes)}, ${limit.source}`).join(". ")
+      + (tensorLimit ? `; a position alone takes ${shareText(memory.position.bytes, tensorLimit.bytes)} of ${memory.device ? "the first" : "it"}` : "")
+      + `. Each bar has its own scale${bars.some(([, whole, limit]) => near(whole, limit)) ? "; a dashed line is the limit" : ""}.`),
     makeTable([
       { title: "part", value: (row) => row.part, cell: (row) => [swatch(colours.get(row.part)), " ", row.part] },
-      { title: bars[0][0], right: true, value: (row) => row.position ?? -1, cell: (row) => cell(row.position) },
-      { title: bars[1][0], right: true, value: (row) => row.process ?? -1, cell: (row) => cell(row.process) },
+      ...bars.map(([name], i) => ({ title: name, right: true, value: (row) => row.of[i] ?? -1, cell: (row) => cell(row.of[i]) })),
     ], { rows })];
 }
 

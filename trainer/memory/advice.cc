@@ -18,6 +18,7 @@ struct Change {
   TrainStepOptions step;
   int64_t evaluate_batch = 1;
   Layouts layouts;
+  Hosting hosting;  ///< the processes that share the mesh
   bool check_replicas = false;
 };
 
@@ -67,13 +68,13 @@ FurtherSplit further_split(const Program& program, const Layouts& layouts) {
 class Search {
  public:
   Search(const Session& session, const std::vector<const Program*>& programs, const MemoryUse& use,
-         int64_t limit)
-      : session_(session), config_(session.config), programs_(programs), use_(use), limit_(limit) {
+         const MemoryLimits& limits)
+      : session_(session), config_(session.config), programs_(programs), use_(use), limits_(limits) {
     trains_ = std::ranges::any_of(programs, [](const Program* p) { return !is_evaluation(*p); });
     evaluates_ = std::ranges::any_of(programs, [](const Program* p) { return is_evaluation(*p); });
     const int64_t steps = planned_steps(session).value_or(std::numeric_limits<int64_t>::max());
     now_ = {train_step_options(config_, session.layouts, steps),
-            evaluate_batch_size(config_, session.layouts), session.layouts, use.check_replicas};
+            evaluate_batch_size(config_, session.layouts), session.layouts, use.hosting, use.check_replicas};
     now_.step.update->runs_ahead = runs_ahead(session);
     batch_parts_ = LayoutMap(session.layouts.mesh, session.layouts.activation).parts(std::string(kBatch));
   }
@@ -84,16 +85,21 @@ class Search {
       try_batch_size();
       try_microbatches();
       try_recompute();
+      try_bfloat16();
       try_layouts();
     }
     if (evaluates_) try_evaluate_batch_size();
-    if (session_.layouts.mesh.size() > 1 && hosting_of(config_).processes == 1) try_one_position();
+    const bool is_alone = use_.hosting.processes == 1;
+    if (session_.layouts.mesh.size() > 1 && is_alone) try_one_position();
+    if (trains_ && session_.layouts.mesh.size() == 1 && is_alone && !session_.backend->is_host())
+      try_more_gpus();
     return std::move(found_);
   }
 
  private:
-  /// Returns the bytes that the run needs with `change`; nullopt if the change is not legal.
-  std::optional<int64_t> need(const Change& change) const {
+  /// Returns the larger share of the limits that the run takes with `change`, at most 1 if it fits; nullopt if the
+  /// change is not legal.
+  std::optional<double> need(const Change& change) const {
     try {
       std::vector<Program> programs;
       for (const Program* program : programs_) {
@@ -101,13 +107,14 @@ class Search {
         Diagnostics diagnostics;
         check_layouts(*graph, change.layouts, diagnostics);
         if (diagnostics.has_errors()) return std::nullopt;
-        programs.push_back(compile(session_, *graph, change.layouts));
+        programs.push_back(partition(*graph, change.layouts, partition_options_of(session_, change.hosting)));
       }
       std::vector<const Program*> pointers;
       for (const Program& program : programs) pointers.push_back(&program);
       MemoryUse use = use_;
       use.check_replicas = change.check_replicas;
-      return memory_need(session_, pointers, use).total();
+      use.hosting = change.hosting;
+      return tightest(memory_need(session_, pointers, use), limits_).share();
     } catch (const Error&) {
       return std::nullopt;
     }
@@ -115,15 +122,17 @@ class Search {
 
   std::unique_ptr<Graph> build(const Program& program, const Change& change) const {
     const std::vector<Feature>& features = session_.train_data->features();
-    if (is_evaluation(program))
-      return build_evaluation(*session_.model, features, change.evaluate_batch,
-                              evaluation_graph_options(session_));
+    if (is_evaluation(program)) {
+      EvaluationGraphOptions options = evaluation_graph_options(session_);
+      options.precision = change.step.precision;
+      return build_evaluation(*session_.model, features, change.evaluate_batch, options);
+    }
     return build_train_step(*session_.model, features, change.step).graph;
   }
 
   bool fits(const Change& change) const {
-    const std::optional<int64_t> bytes = need(change);
-    return bytes && *bytes <= limit_;
+    const std::optional<double> share = need(change);
+    return share && *share <= 1;
   }
 
   /// Returns the largest n below `count` with which the run fits, or a smaller one that interpolation finds
@@ -133,17 +142,18 @@ class Search {
   int64_t largest(int64_t count, const ChangeTo& change_to) const {
     constexpr int kTrials = 4;
     if (count <= 1) return 0;
-    const std::optional<int64_t> least = need(change_to(int64_t{1})), most = need(change_to(count));
-    if (!least || *least > limit_ || !most || *most <= limit_) return 0;
-    int64_t low = 1, high = count, low_bytes = *least, high_bytes = *most;
+    const std::optional<double> least = need(change_to(int64_t{1})), most = need(change_to(count));
+    if (!least || *least > 1 || !most || *most <= 1) return 0;
+    int64_t low = 1, high = count;
+    double low_share = *least, high_share = *most;
     for (int trial = 0; trial < kTrials && high - low > 1; ++trial) {
-      const double slope = static_cast<double>(high_bytes - low_bytes) / static_cast<double>(high - low);
-      const auto guess = low + static_cast<int64_t>(static_cast<double>(limit_ - low_bytes) / slope);
+      const double slope = (high_share - low_share) / static_cast<double>(high - low);
+      const auto guess = low + static_cast<int64_t>((1 - low_share) / slope);
       const int64_t middle = std::clamp(guess, low + 1, high - 1);
-      const std::optional<int64_t> bytes = need(change_to(middle));
-      if (!bytes) break;
-      (*bytes <= limit_ ? low : high) = middle;
-      (*bytes <= limit_ ? low_bytes : high_bytes) = *bytes;
+      const std::optional<double> share = need(change_to(middle));
+      if (!share) break;
+      (*share <= 1 ? low : high) = middle;
+      (*share <= 1 ? low_share : high_share) = *share;
     }
     return low;
   }
@@ -194,6 +204,30 @@ class Search {
     if (fits(change)) found_.push_back("`train.recompute: block`");
   }
 
+  /// On GPUs bfloat16 is the faster type, too; on processors it may be slower.
+  void try_bfloat16() {
+    if (session_.backend->is_host() || config_.precision.activation == ElementType::kBFloat16) return;
+    Change change = now_;
+    change.step.precision.activation = DType::kBFloat16;
+    if (fits(change)) found_.push_back("`precision.activation: bfloat16`");
+  }
+
+  /// Tries the fewest GPUs that share the batch, with a process for each.
+  void try_more_gpus() {
+    for (int count = 2; count <= 8 && now_.step.batch_size / now_.step.microbatches % count == 0;
+         count *= 2) {
+      Change change = now_;
+      change.layouts =
+          Layouts::make(Mesh(Shape{{"all", count}}), LayoutRules({{std::string(kBatch), {"all"}, {}}}),
+                        config_.parameter_layout, config_.optimizer_layout);
+      change.hosting = {count, 0};
+      if (!fits(change)) continue;
+      found_.push_back(
+          fmt::format("{} GPUs: `mesh: {{all: {}}}` with `layout: {{{}: all}}`", count, count, kBatch));
+      return;
+    }
+  }
+
   void try_layouts() {
     const FurtherSplit split = further_split(*programs_[0], session_.layouts);
     if (split.dimensions.empty()) return;
@@ -234,7 +268,7 @@ class Search {
   const Config& config_;
   const std::vector<const Program*>& programs_;
   const MemoryUse& use_;
-  const int64_t limit_;
+  const MemoryLimits& limits_;
   bool trains_ = false;
   bool evaluates_ = false;
   int64_t batch_parts_ = 1;  ///< number of parts into which the layout splits the batch
@@ -245,8 +279,8 @@ class Search {
 }  // namespace
 
 std::vector<std::string> memory_advice(const Session& session, const std::vector<const Program*>& programs,
-                                       const MemoryUse& use, int64_t limit) {
-  return Search(session, programs, use, limit).run();
+                                       const MemoryUse& use, const MemoryLimits& limits) {
+  return Search(session, programs, use, limits).run();
 }
 
 }  // namespace mtf

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "trainer/memory/need.h"
+#include "trainer/memory/memory_check.h"
 
 namespace mtf {
 
-/// Returns changes, such as "`train.microbatches: 4`", each of which alone reduces the need to `limit` bytes;
+/// Returns changes, such as "`train.microbatches: 4`", with each of which alone the run is within the limits;
 /// none if no change that was tried suffices. It plans at most a few dozen programs.
 std::vector<std::string> memory_advice(const Session& session, const std::vector<const Program*>& programs,
-                                       const MemoryUse& use, int64_t limit);
+                                       const MemoryUse& use, const MemoryLimits& limits);
 
 }  // namespace mtf

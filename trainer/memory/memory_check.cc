@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "engine/runtime/memory_plan.h"
 #include "trainer/memory/advice.h"
@@ -75,14 +76,14 @@ std::string details_of(const MemoryNeed& need, const std::vector<LargeTensor>& t
   return text;
 }
 
-std::string message_of(int64_t needed, const MemoryLimit& limit) {
+std::string message_of(int64_t needed, const MemoryLimit& limit, std::string_view whose) {
   std::string need = bytes_text(static_cast<double>(needed));
   std::string may = bytes_text(static_cast<double>(limit.bytes));
   if (need == may) {
     need = with_thousands(static_cast<double>(needed)) + " B";
     may = with_thousands(static_cast<double>(limit.bytes)) + " B";
   }
-  return fmt::format("the run needs {} of memory and may take {} ({})", need, may, limit.source);
+  return fmt::format("the run needs {} of {} and may take {} ({})", need, whose, may, limit.source);
 }
 
 std::string hint_of(const std::vector<std::string>& advice) {
@@ -92,27 +93,56 @@ std::string hint_of(const std::vector<std::string>& advice) {
                      fmt::join(advice, "; "));
 }
 
-[[noreturn]] void refuse(const Session& session, const MemoryNeed& need, const MemoryLimit& limit,
+/// `tensors`: the largest ones in the memory of tensors, the host's or the device's.
+[[noreturn]] void refuse(const Session& session, const RunMemory& need, const MemoryLimits& limits,
                          const std::vector<std::string>& advice, const std::vector<LargeTensor>& tensors) {
-  Problem problem;
-  problem.kind = ErrorKind::kMemory;
-  if (session.config.run.memory_limit.value) problem.mark = session.config.mark("run.memory_limit");
-  problem.message = message_of(need.total(), limit);
-  problem.hint = hint_of(advice);
-  problem.details = details_of(need, tensors);
-  throw Error(std::vector<Problem>{std::move(problem)});
+  std::vector<Problem> problems;
+  const auto add = [&](const MemoryNeed& needed, const MemoryLimit& limit, std::string_view whose,
+                       const char* key, bool is_given, bool has_tensors) {
+    if (needed.total() <= limit.bytes) return;
+    Problem problem;
+    problem.kind = ErrorKind::kMemory;
+    if (is_given) problem.mark = session.config.mark(key);
+    problem.message = message_of(needed.total(), limit, whose);
+    problem.hint = hint_of(advice);
+    problem.details = details_of(needed, has_tensors ? tensors : std::vector<LargeTensor>());
+    problems.push_back(std::move(problem));
+  };
+  const RunOptions& run = session.config.run;
+  if (limits.device) {
+    add(need.device, *limits.device, "the GPU's memory", "run.device_memory_limit",
+        run.device_memory_limit.value.has_value(), true);
+  }
+  add(need.host, limits.host, limits.device ? "the machine's memory" : "memory", "run.memory_limit",
+      run.memory_limit.value.has_value(), session.backend->is_host());
+  throw Error(std::move(problems));
+}
+
+/// Tells the backend what was planned, for the message of an allocation that fails all the same.
+void set_plan(const Session& session, const RunMemory& need, const MemoryLimits& limits) {
+  if (!limits.device) return;
+  session.backend->set_memory_plan(fmt::format(
+      "the run was planned with {} of {} ({})", bytes_text(static_cast<double>(need.device.total())),
+      bytes_text(static_cast<double>(limits.device->bytes)), limits.device->source));
+}
+
+std::string log_line(std::string_view whose, const MemoryNeed& need, const std::string& limit) {
+  std::vector<std::string> parts;
+  for (const MemoryNeed::Part& part : need.parts)
+    parts.push_back(fmt::format("{} {}", part.name, bytes_text(static_cast<double>(part.bytes))));
+  return fmt::format("memory of {}: {} planned, limit {}; {}", whose,
+                     bytes_text(static_cast<double>(need.total())), limit, fmt::join(parts, ", "));
+}
+
+std::string limit_text(const MemoryLimit& limit) {
+  return fmt::format("{} ({})", bytes_text(static_cast<double>(limit.bytes)), limit.source);
 }
 
 }  // namespace
 
 MemoryUse memory_use(const Session& session, bool snapshot, std::span<const EvaluationSet> evaluation_sets,
-                     int64_t decoding_bytes) {
-  return {snapshot, session.config.run.check_replicas, evaluation_sets, decoding_bytes};
-}
-
-MemoryNeed memory_need(const Session& session, const std::vector<const Program*>& programs, bool snapshot,
-                       std::span<const EvaluationSet> evaluation_sets, int64_t decoding_bytes) {
-  return memory_need(session, programs, memory_use(session, snapshot, evaluation_sets, decoding_bytes));
+                     const DecodingBytes& decoding) {
+  return {snapshot, session.config.run.check_replicas, evaluation_sets, decoding, hosting_of(session.config)};
 }
 
 MemoryLimit memory_limit(const Config& config) {
@@ -120,23 +150,62 @@ MemoryLimit memory_limit(const Config& config) {
   return given ? MemoryLimit{given->value, "run.memory_limit"} : available_memory(config.launch.local_size);
 }
 
-void check_memory(const Session& session, const std::vector<const Program*>& programs, bool snapshot,
-                  std::span<const EvaluationSet> evaluation_sets, const DecodingNeed& decoding) {
-  const MemoryUse use = memory_use(session, snapshot, evaluation_sets, decoding.bytes);
-  const MemoryNeed need = memory_need(session, programs, use);
-  const MemoryLimit limit = memory_limit(session.config);
-  if (need.total() <= limit.bytes) return;
-  std::vector<std::string> advice = memory_advice(session, programs, use, limit.bytes);
-  if (decoding.advice)
-    std::ranges::move(decoding.advice(limit.bytes - need.total() + use.decoding), std::back_inserter(advice));
-  refuse(session, need, limit, advice,
-         largest_tensors(programs, use.check_replicas, hosting_of(session.config)));
+MemoryLimits memory_limits(const Session& session) {
+  MemoryLimits limits{memory_limit(session.config), std::nullopt};
+  if (session.backend->is_host()) return limits;
+  if (const auto& given = session.config.run.device_memory_limit.value) {
+    limits.device = {given->value, "run.device_memory_limit"};
+  } else if (session.device_budget) {
+    const DeviceBudget& budget = *session.device_budget;
+    limits.device = {budget.state.free / budget.processes, "free memory of " + budget.gpu};
+    if (budget.processes > 1)
+      limits.device->source += fmt::format(", shared by {} processes", budget.processes);
+  }
+  return limits;
 }
 
-void check_memory(const Session& session, const MemoryNeed& need,
-                  const std::function<std::vector<std::string>(int64_t limit)>& advice) {
-  const MemoryLimit limit = memory_limit(session.config);
-  if (need.total() > limit.bytes) refuse(session, need, limit, advice(limit.bytes), {});
+bool fits(const RunMemory& need, const MemoryLimits& limits) {
+  return need.host.total() <= limits.host.bytes &&
+         (!limits.device || need.device.total() <= limits.device->bytes);
+}
+
+TightMemory tightest(const RunMemory& need, const MemoryLimits& limits) {
+  const TightMemory host{need.host.total(), limits.host};
+  if (!limits.device) return host;
+  TightMemory device{need.device.total(), *limits.device};
+  return device.share() > host.share() ? device : host;
+}
+
+std::vector<std::string> check_memory(const Session& session, const std::vector<const Program*>& programs,
+                                      bool snapshot, std::span<const EvaluationSet> evaluation_sets,
+                                      const DecodingNeed& decoding) {
+  const MemoryUse use = memory_use(session, snapshot, evaluation_sets, decoding.bytes);
+  const RunMemory need = memory_need(session, programs, use);
+  const MemoryLimits limits = memory_limits(session);
+  if (!fits(need, limits)) {
+    std::vector<std::string> advice = memory_advice(session, programs, use, limits);
+    if (decoding.advice) {
+      const DecodingBytes left{limits.host.bytes - need.host.total() + use.decoding.host,
+                               limits.device
+                                   ? limits.device->bytes - need.device.total() + use.decoding.device
+                                   : std::numeric_limits<int64_t>::max()};
+      std::ranges::move(decoding.advice(left), std::back_inserter(advice));
+    }
+    refuse(session, need, limits, advice, largest_tensors(programs, use.check_replicas, use.hosting));
+  }
+  set_plan(session, need, limits);
+  std::vector<std::string> lines{log_line("the machine", need.host, limit_text(limits.host))};
+  if (!session.backend->is_host())
+    lines.push_back(
+        log_line("the GPU", need.device, limits.device ? limit_text(*limits.device) : "not known"));
+  return lines;
+}
+
+void check_memory(const Session& session, const RunMemory& need,
+                  const std::function<std::vector<std::string>(const MemoryLimits& limits)>& advice) {
+  const MemoryLimits limits = memory_limits(session);
+  if (!fits(need, limits)) refuse(session, need, limits, advice(limits), {});
+  set_plan(session, need, limits);
 }
 
 }  // namespace mtf

@@ -1,10 +1,13 @@
-// Checks before the first step whether the memory that a run needs in this process is within the limit.
+// Checks before the first step whether the memory that a run needs in this process is within the limits: host
+// memory, and the memory of its GPU.
 //
 //   check_memory(session, {&step, &evaluation}, true, sets, evaluation_decoding(session, sets));
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,28 +19,46 @@ namespace mtf {
 
 /// The memory of evaluations that decode texts, besides their programs (decode/decoding_memory.h).
 struct DecodingNeed {
-  int64_t bytes = 0;
-  /// Returns changes with which `bytes` is at most `limit`; null if no texts are decoded.
-  std::function<std::vector<std::string>(int64_t limit)> advice = {};
+  DecodingBytes bytes;
+  /// Returns changes with which `bytes` are at most `limit`; null if no texts are decoded.
+  std::function<std::vector<std::string>(const DecodingBytes& limit)> advice = {};
 };
 
-/// Returns the uses of memory of a run with the session's run.check_replicas.
+struct MemoryLimits {
+  MemoryLimit host;
+  std::optional<MemoryLimit> device;  ///< nothing without a GPU whose memory is known
+};
+
+/// Returns the uses of memory of a run with the session's run.check_replicas and processes.
 MemoryUse memory_use(const Session& session, bool snapshot, std::span<const EvaluationSet> evaluation_sets,
-                     int64_t decoding_bytes);
-/// Calls memory_need() of need.h with memory_use().
-MemoryNeed memory_need(const Session& session, const std::vector<const Program*>& programs, bool snapshot,
-                       std::span<const EvaluationSet> evaluation_sets = {}, int64_t decoding_bytes = 0);
+                     const DecodingBytes& decoding);
 
 /// Returns run.memory_limit, or the memory that is available to this process if the run's processes on this
 /// machine share it.
 MemoryLimit memory_limit(const Config& config);
+/// Returns memory_limit(), and run.device_memory_limit or this process's share of what its GPU has free.
+MemoryLimits memory_limits(const Session& session);
 
-/// Throws Error (kMemory) if the need exceeds the limit, with the numbers, the largest tensors and advice.
-void check_memory(const Session& session, const std::vector<const Program*>& programs, bool snapshot,
-                  std::span<const EvaluationSet> evaluation_sets = {}, const DecodingNeed& decoding = {});
+bool fits(const RunMemory& need, const MemoryLimits& limits);
 
-/// Does the same for another need. `advice` returns changes with which the run needs at most `limit` bytes.
-void check_memory(const Session& session, const MemoryNeed& need,
-                  const std::function<std::vector<std::string>(int64_t limit)>& advice);
+/// The memory, host's or device's, of which a run takes the larger share.
+struct TightMemory {
+  int64_t need = 0;
+  MemoryLimit limit;
+  double share() const {
+    return static_cast<double>(need) / static_cast<double>(std::max<int64_t>(1, limit.bytes));
+  }
+};
+TightMemory tightest(const RunMemory& need, const MemoryLimits& limits);
+
+/// Throws Error (kMemory) if the need exceeds a limit, with the numbers, the largest tensors and advice. Returns
+/// lines for the log that say what is planned. The backend is told the plan of its memory.
+std::vector<std::string> check_memory(const Session& session, const std::vector<const Program*>& programs,
+                                      bool snapshot, std::span<const EvaluationSet> evaluation_sets = {},
+                                      const DecodingNeed& decoding = {});
+
+/// Does the same for another need. `advice` returns changes with which the run fits.
+void check_memory(const Session& session, const RunMemory& need,
+                  const std::function<std::vector<std::string>(const MemoryLimits& limits)>& advice);
 
 }  // namespace mtf

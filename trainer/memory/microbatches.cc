@@ -21,7 +21,7 @@ class Choice {
         options_(std::move(options)),
         evaluation_(evaluation),
         use_(use),
-        limit_(memory_limit(session.config)) {}
+        limits_(memory_limits(session)) {}
 
   MicrobatchChoice run(const std::optional<int64_t>& before) {
     const std::vector<int64_t> counts = divisors();
@@ -57,8 +57,8 @@ class Choice {
     return counts;
   }
 
-  /// Returns the bytes that the run needs; nullopt if the step cannot be built with so many microbatches.
-  std::optional<int64_t> need(int64_t count) {
+  /// Returns the memory that the run needs; nullopt if the step cannot be built with so many microbatches.
+  std::optional<RunMemory> need(int64_t count) {
     const auto [found, added] = needs_.emplace(count, std::nullopt);
     if (!added) return found->second;
     options_.microbatches = count;
@@ -71,7 +71,7 @@ class Choice {
       const Program program = compile(session_, *step.graph);
       std::vector<const Program*> programs{&program};
       if (evaluation_ != nullptr) programs.push_back(evaluation_);
-      found->second = memory_need(session_, programs, use_).total();
+      found->second = memory_need(session_, programs, use_);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kConfig) throw;
     }
@@ -79,25 +79,26 @@ class Choice {
   }
 
   bool fits(int64_t count) {
-    const std::optional<int64_t> bytes = need(count);
-    return bytes && *bytes <= limit_.bytes;
+    const std::optional<RunMemory> memory = need(count);
+    return memory && mtf::fits(*memory, limits_);
   }
 
   /// Returns " (the run needs 1.2 GB and may take 2 GB: run.memory_limit)".
   std::string numbers(int64_t count) {
-    const std::optional<int64_t> bytes = need(count);
-    if (!bytes) return {};
-    return fmt::format(" (the run needs {} and may take {}: {})", bytes_text(static_cast<double>(*bytes)),
-                       bytes_text(static_cast<double>(limit_.bytes)), limit_.source);
+    const std::optional<RunMemory> memory = need(count);
+    if (!memory) return {};
+    const TightMemory tight = tightest(*memory, limits_);
+    return fmt::format(" (the run needs {} and may take {}: {})", bytes_text(static_cast<double>(tight.need)),
+                       bytes_text(static_cast<double>(tight.limit.bytes)), tight.limit.source);
   }
 
   const Session& session_;
   TrainStepOptions options_;
   const Program* evaluation_;
   const MemoryUse& use_;
-  const MemoryLimit limit_;
-  std::map<int64_t, std::optional<int64_t>> needs_;  ///< by the number of microbatches
-  std::vector<std::string> batch_statistics_;        ///< TrainStep::batch_statistics
+  const MemoryLimits limits_;
+  std::map<int64_t, std::optional<RunMemory>> needs_;  ///< by the number of microbatches
+  std::vector<std::string> batch_statistics_;          ///< TrainStep::batch_statistics
 };
 
 }  // namespace

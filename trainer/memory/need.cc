@@ -46,10 +46,10 @@ int64_t snapshot_bytes(const ProgramVariable& v, const HostedMesh& hosted) {
          static_cast<int64_t>(size_of(v.variable.dtype));
 }
 
-/// `is_host`: variables are in the memory of the host. Those of a device are copied slice by slice, and a single
-/// process then puts the slices together.
+/// Adds the variables to `memory`, and the snapshot to `host`. `is_host`: variables are in the memory of the host.
+/// Those of a device are copied slice by slice, and a single process then puts the slices together.
 void add_variables(const Program& program, const HostedMesh& hosted, const MemoryUse& use, bool is_host,
-                   Sum& sum) {
+                   Sum& memory, Sum& host) {
   std::array<int64_t, 3> stored{};  // bytes by Variable::Kind
   int64_t snapshot = 0;
   for (const ProgramVariable& v : program.variables) {
@@ -57,10 +57,10 @@ void add_variables(const Program& program, const HostedMesh& hosted, const Memor
     const bool is_assembled = !is_host && hosted.processes() == 1 && v.layout.varies() != 0;
     snapshot += snapshot_bytes(v, hosted) * (is_assembled ? 2 : 1);
   }
-  sum.add("weights", stored[static_cast<size_t>(Variable::Kind::kWeight)]);
-  sum.add("statistics", stored[static_cast<size_t>(Variable::Kind::kStatistic)]);
-  sum.add("optimizer slots", stored[static_cast<size_t>(Variable::Kind::kSlot)]);
-  if (use.snapshot) sum.add("checkpoint snapshot", snapshot);
+  memory.add("weights", whole_pages(stored[static_cast<size_t>(Variable::Kind::kWeight)]));
+  memory.add("statistics", whole_pages(stored[static_cast<size_t>(Variable::Kind::kStatistic)]));
+  memory.add("optimizer slots", whole_pages(stored[static_cast<size_t>(Variable::Kind::kSlot)]));
+  if (use.snapshot) host.add("checkpoint snapshot", snapshot);
 }
 
 /// Returns the number of examples in a batch of `program`; `otherwise` if it reads none.
@@ -73,8 +73,8 @@ int64_t batch_size_of(const Program& program, int64_t otherwise) {
 }
 
 /// Returns the bytes of a program's batch buffers. Evaluation data sets are read one after the other.
-int64_t batch_bytes(const Session& session, const Program& program, std::span<const EvaluationSet> sets) {
-  const BatchPart part = part_of(program, hosting_of(session.config));
+int64_t batch_bytes(const Session& session, const Program& program, const MemoryUse& use) {
+  const BatchPart part = part_of(program, use.hosting);
   if (!is_evaluation(program)) {
     const int64_t size = batch_size_of(program, train_batch_size(session.config, session.layouts));
     return Prefetcher::bytes({session.train_data, TrainingBatches{.batch_size = size}, part},
@@ -82,7 +82,7 @@ int64_t batch_bytes(const Session& session, const Program& program, std::span<co
   }
   const int64_t size = batch_size_of(program, evaluate_batch_size(session.config, session.layouts));
   int64_t most = 0;
-  for (const EvaluationSet& set : sets) {
+  for (const EvaluationSet& set : use.evaluation_sets) {
     const BatchStream stream(set.source, EvaluationBatches{.batch_size = size, .limit = set.limit}, part);
     most = std::max(most, Prefetcher::bytes(stream));
   }
@@ -117,15 +117,49 @@ int64_t largest_collective(const Program& program, const std::vector<Instruction
   return largest;
 }
 
-/// Adds the buffers of collectives that go through host memory.
-void add_messages(const std::vector<const Program*>& programs, Hosting hosting, bool replicate, Sum& sum) {
-  if (hosting.processes == 1) return;
-  int64_t largest = 0;
-  for (const Program* program : programs) {
-    largest = std::max(
-        largest, largest_collective(*program, program->instructions, {program->mesh, hosting}, replicate));
+/// Returns the bytes of the operands and results of all collectives between processes. Those of a GPU have host
+/// copies where Gloo carries them.
+int64_t staged_bytes(const Program& program, const std::vector<Instruction>& block, const HostedMesh& mesh,
+                     bool replicate) {
+  int64_t bytes = 0;
+  for (const Instruction& instruction : block) {
+    bytes += staged_bytes(program, instruction.body(), mesh, replicate);
+    if (!instruction.is_collective() || !crosses_processes(program, instruction, mesh, replicate)) continue;
+    for (const std::vector<ValueId>* ids : {&instruction.inputs, &instruction.outputs}) {
+      for (const ValueId id : *ids)
+        bytes += program.local_bytes(id) * mesh.size_of(stored_over(program, id, replicate));
+    }
   }
-  sum.add("messages between processes", Staging::most_bytes(hosting.processes, largest));
+  return bytes;
+}
+
+/// Adds the buffers of collectives that go through host memory.
+void add_messages(const std::vector<const Program*>& programs, const MemoryUse& use, bool is_host,
+                  Sum& host) {
+  if (use.hosting.processes == 1) return;
+  int64_t largest = 0, staged = 0;
+  for (const Program* program : programs) {
+    const HostedMesh mesh(program->mesh, use.hosting);
+    largest =
+        std::max(largest, largest_collective(*program, program->instructions, mesh, use.check_replicas));
+    staged += staged_bytes(*program, program->instructions, mesh, use.check_replicas);
+  }
+  host.add("messages between processes", Staging::most_bytes(use.hosting.processes, largest));
+  if (!is_host) host.add("copies of what the GPU sends and receives", staged);
+}
+
+/// True if a collective of the block sends messages to single processes instead of around a ring.
+bool sends_directly(const std::vector<Instruction>& block) {
+  return std::ranges::any_of(block, [](const Instruction& instruction) {
+    return instruction.collective<action::AllToAll>() || instruction.collective<action::Exchange>() ||
+           sends_directly(instruction.body());
+  });
+}
+
+/// Adds the sizes of the allocations for running a program on a device.
+void add_allocations(const MemoryPlan& plan, int64_t scratch, std::vector<int64_t>& sizes) {
+  for (const auto& [mask, arena] : plan.arenas) sizes.push_back(arena.bytes * arena.copies);
+  sizes.insert(sizes.end(), {plan.process.inputs, 2 * plan.process.inputs, scratch});
 }
 
 }  // namespace
@@ -144,39 +178,72 @@ int64_t own_bytes(const Program& program, int64_t threads, bool replicate, Hosti
 
 bool is_evaluation(const Program& program) { return program.output("examples") != kNoValue; }
 
-MemoryNeed memory_need(const Session& session, const std::vector<const Program*>& programs,
-                       const MemoryUse& use) {
-  MemoryNeed need;
-  Sum sum(need.parts);
-  const Hosting hosting = hosting_of(session.config);
-  add_variables(*programs[0], {programs[0]->mesh, hosting}, use, session.backend->is_host(), sum);
-  const int64_t threads = thread_count(session.config);
+int64_t kernel_threads(const Session& session) {
+  return session.backend->is_host() ? thread_count(session.config) : 1;
+}
+
+void add_device_reserve(const Session& session, std::span<const Program* const> programs, Hosting hosting,
+                        std::span<const int64_t> allocations, RunMemory& need) {
+  if (!session.device_budget) return;
+  const DeviceMemoryState& state = session.device_budget->state;
+  Sum host(need.host.parts), device(need.device.parts);
+  host.add("driver, libraries and pinned buffers (estimate)", state.host);
+  const int64_t bytes = std::accumulate(allocations.begin(), allocations.end(), int64_t{0});
+  device.add("rounding of allocations", std::max<int64_t>(0, state.taken(allocations) - bytes));
+  device.add("kernels and graphs of the driver (estimate)", state.driver);
+  const bool is_gloo =
+      session.config.cluster.collectives == Collectives::kGloo || session.device_budget->processes > 1;
+  if (hosting.processes == 1 || is_gloo) return;
+  constexpr int kMostPeers = 8;  // those of one machine; others are reached through shared buffers
+  const bool direct = std::ranges::any_of(
+      programs, [](const Program* program) { return sends_directly(program->instructions); });
+  const int peers = direct ? std::min(hosting.processes - 1, kMostPeers) : 0;
+  device.add("buffers of NCCL (estimate)", state.collectives + peers * state.collectives_per_peer);
+}
+
+RunMemory memory_need(const Session& session, const std::vector<const Program*>& programs,
+                      const MemoryUse& use) {
+  RunMemory need;
+  const bool is_host = session.backend->is_host(), replicate = use.check_replicas;
+  const Hosting hosting = use.hosting;
+  Sum host(need.host.parts), device(need.device.parts);
+  Sum& memory = is_host ? host : device;  // of tensors
+  add_variables(*programs[0], {programs[0]->mesh, hosting}, use, is_host, memory, host);
+  std::vector<int64_t> allocations;
+  for (const MemoryNeed::Part& part : need.device.parts) allocations.push_back(part.bytes);
   int64_t itself = process_itself_bytes();
-  if (hosting.processes > 1) sum.add("connections between processes", kConnectionsBytes);
+  if (hosting.processes > 1) host.add("connections between processes", kConnectionsBytes);
   for (const Program* program : programs) {
-    const MemoryPlan plan = plan_memory(*program, use.check_replicas, hosting);
+    const MemoryPlan plan = plan_memory(*program, replicate, hosting);
     const std::string of = is_evaluation(*program) ? " of the evaluation" : "";
-    // A device has two more blocks of inputs, which are being sent, and the host the same.
-    sum.add("inputs" + of, plan.process.inputs * (session.backend->is_host() ? 1 : 5));
-    sum.add("temporaries" + of, plan.process.temporaries);
-    sum.add("kernel scratch" + of, threads * kernel_scratch_bytes(*program, *session.backend));
-    sum.add("batches read ahead" + of, batch_bytes(session, *program, use.evaluation_sets));
-    itself += own_bytes(*program, threads, use.check_replicas, hosting);
+    const int64_t scratch = kernel_threads(session) * kernel_scratch_bytes(*program, *session.backend);
+    memory.add("inputs" + of, plan.process.inputs);
+    if (!is_host) {  // two blocks are being sent
+      device.add("inputs that arrive" + of, 2 * plan.process.inputs);
+      host.add("inputs that are sent to the GPU" + of, 2 * plan.process.inputs);
+    }
+    memory.add("temporaries" + of, plan.process.temporaries);
+    memory.add("kernel scratch" + of, scratch);
+    host.add("batches read ahead" + of, batch_bytes(session, *program, use));
+    itself += own_bytes(*program, thread_count(session.config), replicate, hosting);
+    add_allocations(plan, scratch, allocations);
   }
   if (!expects_nccl(session)) {
-    add_messages(programs, hosting, use.check_replicas, sum);
+    add_messages(programs, use, is_host, host);
   } else {
-    sum.add("scratch of collectives between GPUs",
-            collective_scratch_bytes(programs, {.hosting = hosting,
-                                                .replicate = use.check_replicas,
-                                                .overlap = session.config.cluster.overlap}));
+    const int64_t scratch = collective_scratch_bytes(
+        programs, {.hosting = hosting, .replicate = replicate, .overlap = session.config.cluster.overlap});
+    device.add("scratch of collectives between GPUs", scratch);
+    allocations.push_back(scratch);
   }
-  if (session.train_data) sum.add("training data", session.train_data->bytes_in_memory());
+  if (session.train_data) host.add("training data", session.train_data->bytes_in_memory());
   int64_t evaluation_data = 0;
   for (const EvaluationSet& set : use.evaluation_sets) evaluation_data += set.source->bytes_in_memory();
-  sum.add("evaluation data", evaluation_data);
-  sum.add("decoding in the evaluation", use.decoding);
-  sum.add("program itself", itself);
+  host.add("evaluation data", evaluation_data);
+  host.add("decoding in the evaluation", use.decoding.host);
+  device.add("decoding in the evaluation", use.decoding.device);
+  host.add("program itself", itself);
+  add_device_reserve(session, programs, hosting, allocations, need);
   return need;
 }
 

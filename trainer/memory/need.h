@@ -1,8 +1,9 @@
 // Estimates the memory that a run needs in this process, which hosts some or all mesh positions, from its
-// programs. The sum is the resident memory after the process has trained, evaluated and saved.
+// programs: host memory, which is resident after the process has trained, evaluated and saved, and memory of
+// its GPU, if it has one.
 //
-//   const MemoryNeed need = memory_need(session, {&step, &evaluation}, {.snapshot = true});
-//   for (const MemoryNeed::Part& part : need.parts) ...   // {"weights", 268500992}, ...
+//   const RunMemory need = memory_need(session, {&step, &evaluation}, memory_use(session, true, sets, {}));
+//   for (const MemoryNeed::Part& part : need.host.parts) ...   // {"weights", 268500992}, ...
 #pragma once
 
 #include <cstdint>
@@ -25,18 +26,37 @@ struct MemoryNeed {
   int64_t total() const;
 };
 
+/// On the processor everything is host memory.
+struct RunMemory {
+  MemoryNeed host;
+  MemoryNeed device;  ///< empty without a GPU
+};
+
+/// The bytes that decoding texts takes in host memory and on the GPU.
+struct DecodingBytes {
+  int64_t host = 0, device = 0;
+};
+
 /// The uses of memory besides running programs.
 struct MemoryUse {
   bool snapshot = false;        ///< checkpoints are written from a copy of the variables
   bool check_replicas = false;  ///< run.check_replicas
   std::span<const EvaluationSet> evaluation_sets = {};
-  int64_t decoding = 0;  ///< bytes for decoding texts in evaluations
+  DecodingBytes decoding = {};  ///< in evaluations
+  Hosting hosting = {};         ///< the processes that share the mesh
 };
 
 /// Returns the memory of `programs`: the training step, the evaluation, or both in this order; they share the
 /// variables.
-MemoryNeed memory_need(const Session& session, const std::vector<const Program*>& programs,
-                       const MemoryUse& use);
+RunMemory memory_need(const Session& session, const std::vector<const Program*>& programs,
+                      const MemoryUse& use);
+/// Returns the number of threads of an executor, each of which has its own kernel scratch.
+int64_t kernel_threads(const Session& session);
+/// Adds what a GPU takes besides the allocations of the run, whose sizes are `allocations`: driver and libraries,
+/// and the rounding of allocations to blocks. `programs` are those whose collectives are run. It adds nothing for
+/// the processor and for a GPU that is not here.
+void add_device_reserve(const Session& session, std::span<const Program* const> programs, Hosting hosting,
+                        std::span<const int64_t> allocations, RunMemory& need);
 /// Returns the resident memory of the process besides tensors and data: its code, libraries and
 /// configuration.
 int64_t process_itself_bytes();

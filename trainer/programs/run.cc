@@ -185,9 +185,12 @@ int run_files(const CommandLine& command_line) {
     if (config.launch.rank == 0) write_report({config.run.model_dir.text}, config.report);
     return 0;
   }
-  if (!diagnostics.has_errors() && config.run.mode != RunMode::kExplain) {
+  if (!diagnostics.has_errors()) {
     const int processes = resolve_devices(config).processes;
-    if (processes > 1) return run_on_gpus(command_line, processes);
+    const bool explains = config.run.mode == RunMode::kExplain;
+    if (processes > 1 && !explains) return run_on_gpus(command_line, processes);
+    if (processes > 1)
+      config.launch.size = config.launch.local_size = processes;  // of which it explains the first
   }
   const std::shared_ptr<Profile> profile = make_profile(config);
   const std::shared_ptr<ProcessGroup> processes = join_processes(config, profile.get(), diagnostics);

@@ -39,14 +39,6 @@ struct BackendFacts {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-/// Returns an identifier of this boot of the machine, which is the same in all containers.
-std::string machine_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
-
 BackendFacts own_facts(const Session& session) {
   const Collectives collectives = session.config.cluster.collectives;
   BackendFacts facts{.machine = machine_id(),
@@ -85,6 +77,13 @@ std::string obstacle_of(const std::vector<BackendFacts>& all) {
 }
 
 }  // namespace
+
+std::string machine_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
 
 bool expects_nccl(const Session& session) {
   if (!session.collective_backend.description.empty())

@@ -16,9 +16,17 @@ using Fields = std::vector<std::pair<std::string, std::string>>;
 /// True for keys that may differ between machines: those that do not affect results, and the instruction set,
 /// of which the one in use is compared.
 bool is_own(std::string_view path) {
-  constexpr std::array<std::string_view, 10> own = {
-      "run.threads", "run.memory_limit", "run.instruction_set", "devices", "cluster",
-      "data.cache",  "infer.output",     "score.output",        "explain", "report"};
+  constexpr std::array<std::string_view, 11> own = {"run.threads",
+                                                    "run.memory_limit",
+                                                    "run.device_memory_limit",
+                                                    "run.instruction_set",
+                                                    "devices",
+                                                    "cluster",
+                                                    "data.cache",
+                                                    "infer.output",
+                                                    "score.output",
+                                                    "explain",
+                                                    "report"};
   return std::ranges::any_of(own, [&](std::string_view key) { return is_below(path, key); });
 }
 

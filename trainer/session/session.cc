@@ -286,6 +286,7 @@ Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Dia
       diagnostics);
   collect_errors([&] { session.backend = make_backend(session.config); }, diagnostics);
   if (!session.backend) session.backend = make_cpu_backend();  // to find further errors
+  session.device_budget = device_budget(session);
   hint_at_precision(session, diagnostics);
   make_model_of(session, diagnostics);
   collect_errors([&] { session.layouts = make_layouts(session.config); }, diagnostics);
@@ -384,9 +385,12 @@ Program compile(const Session& session, const Graph& graph, const Layouts& layou
 }
 
 PartitionOptions partition_options_of(const Session& session) {
+  return partition_options_of(session, hosting_of(session.config));
+}
+
+PartitionOptions partition_options_of(const Session& session, Hosting hosting) {
   const TrainOptions& train = session.config.train;
   const ClusterConfig& cluster = session.config.cluster;
-  const Hosting hosting = hosting_of(session.config);
   FlightOptions flights;
   if (const auto& memory = cluster.overlap_memory.value) flights.more = memory->value;
   if (!session.backend->is_host() && cluster.collectives != Collectives::kGloo) {

@@ -22,6 +22,7 @@
 #include "models/model.h"
 #include "trainer/config/config.h"
 #include "trainer/session/collective_backend.h"
+#include "trainer/session/device_budget.h"
 #include "trainer/session/step.h"
 
 namespace mtf {
@@ -42,6 +43,7 @@ struct Session {
   std::string preparation = {};               ///< Source::preparation() of the training data
   std::shared_ptr<Profile> profile = {};      ///< null if the run is not profiled
   CollectiveBackend collective_backend = {};  ///< set by check_same_run()
+  std::optional<DeviceBudget> device_budget = {};
 };
 
 /// Checks a session whose model is made and whose vocabularies are not open yet. `step` is the graph of the
@@ -91,6 +93,8 @@ int64_t rows_of_epochs(const Session& session);
 Program compile(const Session& session, const Graph& graph);
 Program compile(const Session& session, const Graph& graph, const Layouts& layouts);
 PartitionOptions partition_options_of(const Session& session);
+/// Returns the options for other processes than those of the run.
+PartitionOptions partition_options_of(const Session& session, Hosting hosting);
 /// With several processes it must be called after check_same_run().
 ExecutorOptions executor_options(const Session& session);
 /// Variables that `shared` has are shared with it.

@@ -295,6 +295,7 @@ void Trainer::report_start(const Diagnostics& diagnostics) {
   if (plan_.servers) {
     for (const std::string& line : plan_.servers->places) log_->info(line);
   }
+  for (const std::string& line : plan_.memory) log_->record(line);
   log_->info(fmt::format("{}, {}, batch {}, {}, {}, {} per position", counted(parameters, "parameter"),
                          counted(session_.train_data->examples(), "example"),
                          train_batch_size(config_, session_.layouts),

@@ -179,7 +179,7 @@ TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
     plan.servers = plan_parameter_servers(session, diagnostics);
     diagnostics.throw_if_errors();
   }
-  check_memory(session, programs_of(plan), true, plan.evaluation_sets, decoding);
+  plan.memory = check_memory(session, programs_of(plan), true, plan.evaluation_sets, decoding);
   return plan;
 }
 

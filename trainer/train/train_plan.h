@@ -18,7 +18,8 @@ struct TrainPlan {
   TrainStep step;  ///< the training step without its graph
   std::vector<EvaluationSet> evaluation_sets;
   Program program;
-  double model_flops = 0;    ///< model_flops() of a step
+  double model_flops = 0;           ///< model_flops() of a step
+  std::vector<std::string> memory;  ///< lines on the plan of the memory
   std::string microbatches;  ///< a line on the decision of train.microbatches: auto; empty: none was made
   std::optional<Program> evaluation;
   std::optional<Continuation> continuation;    ///< set if run.model_dir holds a run

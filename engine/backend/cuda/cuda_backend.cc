@@ -8,6 +8,7 @@
 #include "engine/backend/cuda/device/device_kernel.h"
 #include "engine/backend/cuda/device/fusion_kernels.h"
 #include "engine/backend/cuda/movement/moves.h"
+#include "engine/base/error.h"
 
 namespace mtf::cuda {
 namespace {
@@ -37,7 +38,13 @@ class Allocation final : public DeviceMemory {
 }  // namespace
 
 std::unique_ptr<DeviceMemory> CudaBackend::allocate(int64_t bytes) {
-  return std::make_unique<Allocation>(device_, bytes, allocated_);
+  try {
+    return std::make_unique<Allocation>(device_, bytes, allocated_);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kMemory || memory_plan_.empty()) throw;
+    const Problem& problem = error.problems().front();
+    throw Error(ErrorKind::kMemory, fmt::format("{}; {}", problem.message, memory_plan_), problem.hint);
+  }
 }
 
 std::unique_ptr<Kernel> CudaBackend::prepare(const KernelContext& context) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,12 @@ class CudaBackend final : public Backend {
     return device_->record(enqueue);
   }
   int64_t memory_bytes() const override { return *allocated_; }
+  std::optional<DeviceMemoryState> memory_state() override {
+    DeviceMemoryState state = device_->memory_state();
+    state.host += Staging::pinned_bytes();
+    return state;
+  }
+  void set_memory_plan(const std::string& plan) override { memory_plan_ = plan; }
   std::unique_ptr<DeviceClock> make_clock() override { return device_->make_clock(); }
   ProfileObserver* profile_observer() override { return device_->profile_observer(); }
   bool fuses_elementwise() override { return device_->fusions() != nullptr; }
@@ -73,6 +80,7 @@ class CudaBackend final : public Backend {
 
   std::shared_ptr<Device> device_;  ///< shared with the memory that it has allocated
   const std::shared_ptr<std::atomic<int64_t>> allocated_ = std::make_shared<std::atomic<int64_t>>(0);
+  std::string memory_plan_;  ///< set_memory_plan()
   Staging staging_;
   const Stream to_device_, to_host_;
   PeerWatch* watch_ = nullptr;

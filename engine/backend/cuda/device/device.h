@@ -48,6 +48,8 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
+  /// The memory at this moment.
+  virtual DeviceMemoryState memory_state() = 0;
   /// Zeroed memory, aligned to 256 bytes; must be released with free().
   virtual std::byte* allocate(int64_t bytes) = 0;
   virtual void free(std::byte* memory) = 0;

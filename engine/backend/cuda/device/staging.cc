@@ -13,6 +13,8 @@ constexpr int64_t kAlignment = 256;
 
 }  // namespace
 
+int64_t Staging::pinned_bytes() { return 2 * (kOutgoingHalf + kIncomingHalf); }
+
 Staging::Half& Staging::prepared(Half& half, int64_t bytes) {
   if (half.memory == nullptr) half = {device_.allocate_pinned(bytes), device_.make_event()};
   return half;

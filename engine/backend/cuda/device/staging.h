@@ -15,6 +15,8 @@ namespace mtf::cuda {
 class Staging {
  public:
   explicit Staging(Device& device) : device_(device) {}
+  /// The pinned memory that an object takes, at most.
+  static int64_t pinned_bytes();
   /// Returns as soon as `from` may change. It waits for the device only if it has to reuse a half that the
   /// device is still reading.
   void write(std::byte* to, const std::byte* from, int64_t bytes);

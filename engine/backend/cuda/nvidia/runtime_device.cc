@@ -45,6 +45,18 @@ DeviceInfo describe(int index, int count) {
   return info;
 }
 
+/// Estimates; the context and what is loaded with it are in the free bytes that CUDA reports. Kernels are loaded
+/// when they first run (lazy loading, the default since CUDA 12.2): those of cuBLASLt that a model uses and
+/// those of this backend, besides the graphs of the recorded steps. Not measured on hardware yet.
+constexpr int64_t kDriverBytes = int64_t{256} << 20;
+/// NCCL allocates about 12 MiB for each connection and channel, on up to 32 channels (figures of NCCL's issue
+/// 1685, H100): two connections for rings and trees, and one for each process to which messages are sent.
+constexpr int64_t kNcclConnectionBytes = int64_t{32} * (12 << 20);
+/// Host memory of the driver and of cuBLASLt, an estimate that was not measured yet.
+constexpr int64_t kHostBytes = 300'000'000;
+/// cudaMalloc takes memory from the driver in blocks of 2 MiB.
+constexpr int64_t kBlockBytes = 2 << 20;
+
 /// Formats bytes as "12.34 GiB".
 std::string gibibytes(size_t bytes) {
   return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30));
@@ -117,6 +129,18 @@ class RuntimeDevice final : public Device {
   }
 
   const DeviceInfo& info() const override { return info_; }
+  DeviceMemoryState memory_state() override {
+    use();
+    size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "asking for the memory of the GPU");
+    return {.total = static_cast<int64_t>(total),
+            .free = static_cast<int64_t>(free),
+            .driver = kDriverBytes,
+            .collectives = 2 * kNcclConnectionBytes,
+            .collectives_per_peer = kNcclConnectionBytes,
+            .host = kHostBytes,
+            .block = kBlockBytes};
+  }
 
   std::byte* allocate(int64_t bytes) override {
     use();
