@@ -34,6 +34,10 @@ struct Math {
   static MTF_DEVICE float fmod(float x, float y) { return ::fmodf(x, y); }
   static MTF_DEVICE double fmod(double x, double y) { return ::fmod(x, y); }
 
+  /// a b + c, rounded once.
+  static MTF_DEVICE float multiply_add(float a, float b, float c) { return ::fmaf(a, b, c); }
+  static MTF_DEVICE double multiply_add(double a, double b, double c) { return ::fma(a, b, c); }
+
   /// 1 / (1 + e^-x).
   template <class T>
   static MTF_DEVICE T sigmoid(T x) {
