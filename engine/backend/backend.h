@@ -14,6 +14,7 @@
 #include "engine/backend/device_memory_state.h"
 #include "engine/backend/kernel.h"
 #include "engine/backend/transfers.h"
+#include "engine/backend/tuning_record.h"
 #include "engine/comm/collective.h"
 #include "engine/core/profile.h"
 
@@ -117,6 +118,9 @@ class Backend {
   /// Compiles everything that the kernels prepared so far need, all at once. Otherwise each kernel compiles
   /// its part when it first runs.
   virtual void compile() {}
+  /// From now on chooses among algorithms by measuring them where that matters (GPUs: matrix products).
+  /// `record` must outlive the backend's use.
+  virtual void tune(TuningRecord& /*record*/) {}
   /// The notes since the last call.
   virtual std::vector<BackendNote> take_notes() { return {}; }
 

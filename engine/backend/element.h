@@ -21,7 +21,7 @@ template <class T, class Value>
 [[gnu::always_inline]] constexpr T narrow(Value value) {
   if constexpr (std::is_same_v<T, BFloat16>) {
 #if defined(__CUDA_ARCH__)
-    BFloat16 rounded;  // one instruction, or half of one, with the same rounding
+    BFloat16 rounded;  // one instruction, or half of one, with the same rounding; every NaN becomes 0x7fff
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded.bits) : "f"(static_cast<float>(value)));
     return rounded;
 #else

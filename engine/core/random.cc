@@ -2,8 +2,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/hash.h"
-#include "engine/base/reproducible_math.h"
-#include "engine/core/normal_quantile.h"
+#include "engine/core/quantiles.h"
 
 namespace mtf {
 namespace {
@@ -43,7 +42,12 @@ float truncated_normal(PhiloxKey key, RandomStream stream, int64_t step, int64_t
 
 double inverse_normal_cdf(double p) {
   MTF_CHECK(p > 0 && p < 1, "p = {} is no probability between 0 and 1", p);
-  return normal_quantile(p, is_tail(p) ? reproducible::log(p < 0.5 ? p : 1 - p) : 0);
+  return normal_quantile(p);
+}
+
+double inverse_gumbel_cdf(double p) {
+  MTF_CHECK(p > 0 && p < 1, "p = {} is no probability between 0 and 1", p);
+  return gumbel_quantile(p);
 }
 
 }  // namespace mtf

@@ -140,5 +140,7 @@ float truncated_normal(PhiloxKey key, RandomStream stream, int64_t step, int64_t
 
 /// Returns normal_quantile(p); checks that 0 < p < 1.
 double inverse_normal_cdf(double p);
+/// Returns gumbel_quantile(p); checks that 0 < p < 1.
+double inverse_gumbel_cdf(double p);
 
 }  // namespace mtf

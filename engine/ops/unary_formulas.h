@@ -13,6 +13,7 @@
 // kOperands lists the types that x may have. y = f(x, p), where p is the parameter of the operation. The
 // gradient of a function with kGradientOf is computed by one kernel: dx = g(dy, x or y, p); the other
 // gradients are composed of operations (Unary::gradient). Comparisons are written such that a NaN gives NaN.
+// A product that meets a sum is written as Math::multiply_add, which says how it is rounded.
 #pragma once
 
 #include "engine/ops/formula.h"
@@ -261,7 +262,7 @@ struct Tanh {
   }
   template <class T>
   MTF_FORMULA T g(T dy, T y, T) {
-    return dy * (1 - y * y);
+    return dy * Math::multiply_add(-y, y, T(1));
   }
 };
 template <class Math>
@@ -275,7 +276,7 @@ struct Swish {
   template <class T>
   MTF_FORMULA T g(T dy, T x, T) {
     const T s = Math::sigmoid(x);
-    return dy * (s + x * (s * (1 - s)));
+    return dy * Math::multiply_add(x, s * (1 - s), s);
   }
 };
 /// Uses (1 + tanh(u)) / 2 = sigmoid(2u), with u = sqrt(2/pi) (x + 0.044715 x^3).
@@ -285,16 +286,20 @@ struct Gelu {
   static constexpr Operand kGradientOf = Operand::kInput;
   static constexpr double kTwoU = 2 * 0.7978845608028654, kCubic = 0.044715;
   template <class T>
+  MTF_FORMULA T two_u(T x, T square) {
+    return T(kTwoU) * Math::multiply_add(T(kCubic) * square, x, x);
+  }
+  template <class T>
   MTF_FORMULA T f(T x, T) {
-    return x * Math::sigmoid(T(kTwoU) * (x + T(kCubic) * x * x * x));
+    return x * Math::sigmoid(two_u(x, x * x));
   }
   template <class T>
   MTF_FORMULA T g(T dy, T x, T) {
     const T square = x * x;
-    const T s = Math::sigmoid(T(kTwoU) * (x + T(kCubic) * x * square));
+    const T s = Math::sigmoid(two_u(x, square));
     // Beyond |x| = 100 the derivative of s is 0; it must not be multiplied by an overflowing cube.
-    const T slope = square < 10000 ? x * (T(kTwoU) * (1 + T(3 * kCubic) * square)) : T(0);
-    return dy * (s + slope * (s * (1 - s)));
+    const T slope = square < 10000 ? x * (T(kTwoU) * Math::multiply_add(T(3 * kCubic), square, T(1))) : T(0);
+    return dy * Math::multiply_add(slope, s * (1 - s), s);
   }
 };
 template <class Math>

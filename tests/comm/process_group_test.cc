@@ -315,6 +315,26 @@ TEST(ProcessGroup, AProcessThatDoesNotTakePartDisturbsNoOtherRun) {
   EXPECT_THAT(texts_of(run_all(run)), Each(IsEmpty()));
 }
 
+TEST(ProcessGroup, WhatIsMadeOnceIsTheSameInAll) {
+  for (const int size : {1, 3}) {
+    std::atomic<int> made = 0;
+    std::vector<std::string> texts(static_cast<size_t>(size));
+    const auto endings = run_all(processes(size, [&](ProcessGroup& group) {
+      for (const char* name : {"a", "b"}) {
+        texts[static_cast<size_t>(group.rank())] += group.made_once(name, [&] {
+          ++made;
+          return std::string(name) + " by " + std::to_string(group.rank()) + ";";
+        });
+      }
+      group.leave();
+    }));
+    EXPECT_THAT(texts_of(endings), Each("")) << size;
+    EXPECT_EQ(made, 2);
+    EXPECT_THAT(texts, Each(texts[0]));
+    EXPECT_THAT(texts[0], StartsWith("a by "));
+  }
+}
+
 TEST(ProcessGroup, WhatTheFirstOneThrowsEndsThemAll) {
   const auto endings = run_all(processes(3, [](ProcessGroup& group) {
     group.first_then_others("model directory", [&] {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/hash.h"
+#include "engine/core/quantiles.h"
 
 namespace mtf {
 namespace {
@@ -104,6 +105,28 @@ TEST(Random, InverseNormalCdfInvertsTheErrorFunction) {
   }
   EXPECT_DOUBLE_EQ(inverse_normal_cdf(1e-300), -37.047096299361201);
   EXPECT_EQ(inverse_normal_cdf(0.5), 0);
+}
+
+TEST(Random, InverseGumbelCdfInvertsTheDoubleExponential) {
+  for (const double p : {0x1p-25, 0.001, 0.3678, 0.5, 0.75, 0.999, 1 - 0x1p-25}) {
+    const double z = inverse_gumbel_cdf(p);
+    EXPECT_NEAR(std::exp(-std::exp(-z)), p, 1e-15 * (1 + std::abs(z))) << p;
+  }
+}
+
+/// A long double has 64 bits of mantissa.
+TEST(Random, LogarithmIsWithinAUnitInTheLastPlace) {
+  const PhiloxKey key = random_key("logarithm", 1);
+  for (int64_t i = 0; i < 200000; ++i) {
+    const double near = 1 + std::ldexp(uniform(key, initial, 0, i) - 0.5, -static_cast<int>(i % 40));
+    for (const double x : {near, std::ldexp(near, static_cast<int>(i % 2000) - 1000)}) {
+      const long double exact = std::log(static_cast<long double>(x));
+      const double unit = std::nextafter(std::abs(static_cast<double>(exact)), INFINITY) -
+                          std::abs(static_cast<double>(exact));
+      ASSERT_LE(std::abs(static_cast<long double>(sampling_log(x)) - exact), 0.9L * unit) << x;
+    }
+  }
+  EXPECT_EQ(sampling_log(1), 0);
 }
 
 TEST(Random, MomentsOfTheDistributions) {

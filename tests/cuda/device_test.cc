@@ -215,6 +215,11 @@ bool same_bits(const std::vector<T>& x, const std::vector<T>& y) {
   return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0;
 }
 
+bool is_aligned(const MatmulProblem& problem) {
+  const ColumnMajorProblem matrices = column_major(problem);
+  return std::min({matrices.first.alignment, matrices.second.alignment, matrices.output.alignment}) >= 16;
+}
+
 /// Checks the product of generated matrices that begin `offset` elements into their memory: nothing else of c
 /// is written, and the bits are the same when it is repeated and when it is replayed from a recording.
 template <class Input, class Output>
@@ -224,7 +229,10 @@ void expect_product(Device& device, MatmulProblem p, int64_t offset = 0) {
                                     << ", accumulate " << p.accumulate << ", offset " << offset);
   p.input = DTypeOf<Input>::value;
   p.output = DTypeOf<Output>::value;
-  if (offset != 0) p.alignment = sizeof(Input);
+  if (offset != 0) {
+    p.alignment_a = p.alignment_b = sizeof(Input);
+    p.alignment_c = sizeof(Output);
+  }
   const auto size = [&](int64_t rows, int64_t row, int64_t batch) {
     return offset + rows * row + (p.batch - 1) * batch;
   };
@@ -240,6 +248,8 @@ void expect_product(Device& device, MatmulProblem p, int64_t offset = 0) {
   expected.insert(expected.begin(), c.begin(), c.begin() + offset);
 
   const auto plan = device.matmuls().prepare(p);
+  if (plan == nullptr && !is_aligned(p)) return;  // prepared_product.h then goes another way
+  ASSERT_NE(plan, nullptr);
   EXPECT_EQ(device.matmuls().prepare(p), plan);
   const DeviceArray<Input> a_there(device, a), b_there(device, b);
   DeviceArray<Output> c_there(device, c);

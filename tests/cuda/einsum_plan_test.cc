@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "engine/backend/cuda/contractions/matmul_plan.h"
 #include "engine/graph/graph.h"
 #include "engine/ops/einsum.h"
 
@@ -78,7 +79,7 @@ Numbers run(const EinsumPlan& plan, Numbers a, Numbers b, const Numbers& bias, E
   for (size_t i = 0; i < 3; ++i) {
     operands[i] = plan.packed[i] ? &scratch[i] : &tensors[i];
     if (!plan.packed[i]) continue;
-    scratch[i].assign(size_of(plan.packed[i]->axes), NAN);
+    scratch[i].assign(plan.packed[i]->elements, NAN);
     if (i == kOut) continue;
     for_each_packed(*plan.packed[i],
                     [&](const Offsets<3>& at) { scratch[i].at(at[1]) = tensors[i].at(at[0]); });
@@ -127,7 +128,8 @@ Numbers by_definition(const Einsum& einsum, const Numbers& a, const Numbers& b, 
   return result;
 }
 
-void expect_right(const Einsum& einsum, bool output_in_scratch = false) {
+void expect_right(const Einsum& einsum, bool output_in_scratch = false,
+                  LibraryUse use = LibraryUse::kFinishes) {
   SCOPED_TRACE(einsum.a.to_string() + " " + einsum.b.to_string() + " -> " + einsum.out.to_string());
   std::mt19937 generator(1);
   const auto whole_numbers = [&](const Shape& shape) {
@@ -139,8 +141,16 @@ void expect_right(const Einsum& einsum, bool output_in_scratch = false) {
                 bias = einsum.bias ? whole_numbers(*einsum.bias) : Numbers();
   Contraction contraction = einsum.contraction();
   contraction.output_in_scratch = output_in_scratch;
-  const EinsumPlan plan = plan_einsum(contraction);
+  const EinsumPlan plan = plan_einsum(contraction, use);
   EXPECT_TRUE(plan.packed[kOut] || !output_in_scratch);
+  EXPECT_TRUE(use == LibraryUse::kFinishes ||
+              (!plan.problem.bias && plan.problem.epilogue == Epilogue::kNone));
+  if (use == LibraryUse::kAligned) {
+    const ColumnMajorProblem matrices = column_major(plan.problem);
+    for (const ColumnMajorMatrix& matrix : {matrices.first, matrices.second, matrices.output})
+      EXPECT_GE(matrix.alignment, 16) << text(plan.problem);
+    EXPECT_EQ(size_of(plan.loops) * size_of(plan.sums), 1);
+  }
   EXPECT_TRUE(plan.sums.empty() || plan.problem.output != DType::kBFloat16) << "rounded more than once";
   EXPECT_EQ(plan.flops, 2 * (einsum.a + einsum.b).size());
   EXPECT_EQ(run(plan, a, b, bias, contraction.epilogue, einsum.out.size()),
@@ -182,7 +192,8 @@ TEST(EinsumPlan, GivesTheDefinitionForRandomContractions) {
     if (trial % 2 == 0) einsum.input = DType::kBFloat16;
     if (trial % 4 == 0) einsum.output = DType::kBFloat16;
     if (trial % 7 < 3) einsum.bias = some_of(einsum.out, generator);
-    expect_right(einsum, trial % 5 == 0);
+    constexpr LibraryUse kUses[] = {LibraryUse::kFinishes, LibraryUse::kPlain, LibraryUse::kAligned};
+    expect_right(einsum, trial % 5 == 0, kUses[trial % 11 % 3]);
     if (::testing::Test::HasFailure()) return;
   }
 }
@@ -274,19 +285,50 @@ TEST(EinsumPlan, KeepsSumsOverSeveralCallsInFloat32) {
 
 TEST(EinsumPlan, LeavesABiasOfTheColumnsToTheLibrary) {
   const auto plan = [](const Shape& a, const Shape& b, const Shape& out, const Shape& bias) {
-    return plan_einsum(Einsum{a, b, out, DType::kFloat32, DType::kFloat32, bias}.contraction());
+    return plan_einsum(Einsum{a, b, out, DType::kBFloat16, DType::kBFloat16, bias}.contraction());
   };
   const Shape x{batch, length, model}, y{batch, length, hidden};
   const EinsumPlan dense = plan(x, {model, hidden}, y, {hidden});
   EXPECT_FALSE(packs(dense));
   EXPECT_TRUE(dense.problem.bias);
   EXPECT_EQ(dense.problem.epilogue, Epilogue::kGelu);
+  // Its gelu is accurate enough for bfloat16 only.
+  const EinsumPlan exact = plan_einsum(
+      Einsum{x, {model, hidden}, y, DType::kFloat32, DType::kFloat32, Shape{hidden}}.contraction());
+  EXPECT_TRUE(exact.packed[kOut]);
+  EXPECT_FALSE(exact.problem.bias);
   EXPECT_FALSE(packs(plan(x, {model, heads, key}, {batch, length, heads, key}, {heads, key})));
   for (const Shape& bias : {Shape{batch, length}, Shape{length, hidden}}) {
     const EinsumPlan copied = plan(x, {model, hidden}, y, bias);
     EXPECT_TRUE(copied.packed[kOut]);
     EXPECT_FALSE(copied.problem.bias);
   }
+}
+
+TEST(EinsumPlan, CopiesWhatMakesUnalignedCallsIfThatPays) {
+  const Dimension odd{"odd", 1001}, few{"few", 8};
+  const auto plan = [](const Shape& a, const Shape& b, const Shape& out, DType dtype) {
+    return plan_einsum(Einsum{a, b, out, dtype, dtype}.contraction());
+  };
+  // Rows of 1,001 bfloat16 begin at multiples of 2 bytes.
+  const EinsumPlan large =
+      plan({batch, length, odd}, {odd, hidden}, {batch, length, hidden}, DType::kBFloat16);
+  EXPECT_TRUE(large.packed[kA]);
+  EXPECT_EQ(large.problem.row_a, 1008);
+  EXPECT_EQ(large.packed[kA]->elements, 16 * 512 * 1008);
+  EXPECT_GE(large.problem.alignment_a, 16);
+  EXPECT_FALSE(packs(plan({few, odd}, {odd, few, {"other", 2}}, {few, {"other", 2}}, DType::kBFloat16)));
+  EXPECT_FALSE(packs(plan({batch, length, odd}, {odd, hidden}, {batch, length, hidden}, DType::kFloat32)));
+}
+
+TEST(EinsumPlan, AlignsEachOperandByItself) {
+  Einsum einsum{{length, model}, {model, hidden}, {length, hidden}};
+  einsum.input = DType::kBFloat16;
+  Contraction contraction = einsum.contraction();
+  contraction.alignment = {2, 64, 4};
+  const MatmulProblem& problem = plan_einsum(contraction).problem;
+  EXPECT_EQ(problem.alignment_b, 64);
+  EXPECT_EQ(problem.alignment_c, 4);
 }
 
 TEST(EinsumPlan, HandlesVectorsAndNumbers) {

@@ -113,7 +113,7 @@ TEST(EmulatedMatmul, AddsBiasAndAppliesEpilogues) {
 TEST(EmulatedMatmul, MultipliesManyMatrices) {
   MatmulProblem p{.m = 2, .n = 3, .k = 1, .batch = kMostMatrices + 5, .row_a = 1, .row_b = 3, .row_c = 3};
   p.batch_a = 2, p.batch_b = 3, p.batch_c = 6;
-  p.alignment = 4;
+  p.alignment_a = p.alignment_b = p.alignment_c = 4;
   expect_product<float, float>(p, 1e-5);
 }
 

@@ -3,7 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <set>
+#include <string>
 #include <vector>
+
+#include "engine/base/error.h"
 
 namespace mtf::cuda {
 namespace {
@@ -104,8 +111,50 @@ TEST(MatmulPlan, AlignmentIsThatOfEveryColumnInEveryMatrix) {
   p.batch_a = 33;
   EXPECT_EQ(column_major(p).second.alignment, 2);
   p.batch_a = 32;
-  p.alignment = 4;
+  p.alignment_a = 4;
   EXPECT_EQ(column_major(p).second.alignment, 4);
+  EXPECT_EQ(column_major(p).output.alignment, 8);
+}
+
+TEST(MatmulPlan, ASingleRowIsAligned) {
+  MatmulProblem p = dense(1, 33, 17);
+  p.input = p.output = DType::kBFloat16;
+  EXPECT_EQ(column_major(p).second.alignment, 16);
+  EXPECT_EQ(column_major(p).output.alignment, 16);
+  EXPECT_EQ(column_major(p).first.alignment, 2);
+}
+
+TEST(MatmulPlanDeathTest, AlignmentIsAtLeastAnElement) {
+  MatmulProblem p = dense(4, 6, 8);
+  p.input = DType::kBFloat16;
+  p.alignment_c = 2;
+  EXPECT_DEATH(column_major(p), "float32 aligned to 2 bytes");
+}
+
+TEST(MatmulPlan, FullTextsDiffer) {
+  const MatmulProblem p = dense(4, 6, 8);
+  std::set<std::string> texts = {full_text(p)};
+  const auto changed = [&](auto member, auto value) {
+    MatmulProblem other = p;
+    other.*member = value;
+    EXPECT_TRUE(texts.insert(full_text(other)).second) << full_text(other);
+  };
+  using P = MatmulProblem;
+  for (int64_t P::*size : {&P::m, &P::n, &P::k, &P::batch, &P::row_a, &P::row_b, &P::row_c, &P::batch_a,
+                           &P::batch_b, &P::batch_c, &P::alignment_a, &P::alignment_b, &P::alignment_c})
+    changed(size, 1024);
+  for (bool P::*flag : {&P::transpose_a, &P::transpose_b, &P::accumulate, &P::tf32, &P::bias})
+    changed(flag, true);
+  changed(&P::input, DType::kBFloat16);
+  changed(&P::output, DType::kBFloat16);
+  changed(&P::epilogue, Epilogue::kGelu);
+}
+
+TEST(MatmulPlan, NamesTheEnvironmentThatTheLibraryObeys) {
+  EXPECT_EQ(library_environment(), "");
+  setenv("NVIDIA_TF32_OVERRIDE", "1", 1);
+  EXPECT_EQ(library_environment(), " NVIDIA_TF32_OVERRIDE=1");
+  unsetenv("NVIDIA_TF32_OVERRIDE");
 }
 
 TEST(MatmulPlan, LargeBatchesAreCut) {
@@ -127,12 +176,14 @@ class Nothing final : public Matmul {
 };
 
 TEST(MatmulPlan, OnePlanForEachProduct) {
-  MatmulCache cache;
+  const auto device = open_device(0);
+  MatmulCache cache(*device);
   int made = 0;
   const auto find = [&](const MatmulProblem& problem) {
-    return cache.find_or_make(problem, [&](const MatmulProblem&) {
+    return cache.find_or_make(problem, [&](const MatmulProblem&, int most) {
       ++made;
-      return std::make_shared<const Nothing>();
+      EXPECT_EQ(most, 1);
+      return std::vector<std::shared_ptr<const Matmul>>{std::make_shared<const Nothing>()};
     });
   };
   MatmulProblem p = dense(4, 6, 8);
@@ -143,6 +194,42 @@ TEST(MatmulPlan, OnePlanForEachProduct) {
   p.accumulate = true;
   EXPECT_NE(find(p), plan);
   EXPECT_EQ(made, 2);
+}
+
+/// Remembers choices without measuring.
+class Choices final : public TuningRecord {
+ public:
+  explicit Choices(int choice) : choice_(choice) {}
+  int choose(const std::string& problem, const std::function<int()>&) override {
+    problems.push_back(problem);
+    return choice_;
+  }
+  std::vector<std::string> problems;
+
+ private:
+  int choice_;
+};
+
+TEST(MatmulPlan, TunedPlansAreThoseOfTheRecord) {
+  const auto device = open_device(0);
+  MatmulCache cache(*device);
+  std::vector<std::shared_ptr<const Matmul>> plans;
+  for (int i = 0; i < 3; ++i) plans.push_back(std::make_shared<const Nothing>());
+  const auto find = [&](const MatmulProblem& problem) {
+    return cache.find_or_make(problem, [&](const MatmulProblem&, int most) {
+      return std::vector(plans.begin(), plans.begin() + std::min(most, 3));
+    });
+  };
+  const MatmulProblem p = dense(4, 6, 8);
+  EXPECT_EQ(find(p), plans[0]);
+  Choices choices(2);
+  cache.tune(choices);
+  EXPECT_EQ(find(p), plans[2]);
+  EXPECT_EQ(find(p), plans[2]);
+  EXPECT_THAT(choices.problems, ElementsAre(full_text(canonical(p))));
+  Choices outdated(3);
+  cache.tune(outdated);
+  EXPECT_THROW(find(p), Error);
 }
 
 TEST(MatmulPlanDeathTest, RowsDoNotOverlap) {

@@ -4,14 +4,22 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
 #include "engine/backend/cuda/fusion/fusion_source.h"
 #include "engine/base/error.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/broadcast.h"
 #include "engine/ops/cast.h"
+#include "engine/ops/fused_elementwise.h"
 #include "engine/ops/random.h"
 #include "engine/ops/unary.h"
+#include "engine/spmd/partition/partition.h"
+#include "tests/support/random_fusions.h"
 #include "tests/support/unary_cases.h"
 
 namespace mtf::cuda {
@@ -120,6 +128,45 @@ TEST_P(Nvrtc, CompilesEveryStep) {
   }
 }
 
+/// ptxas contracts products and sums that PTX leaves without a rounding (`mul.f32` instead of `mul.rn.f32`).
+/// Where none is left, a step has the same bits alone and in any fusion.
+TEST_P(Nvrtc, LeavesNothingToBeContracted) {
+  std::optional<KernelCompiler> compiler;
+  try {
+    compiler.emplace(13, GetParam());
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  Fusions functions;
+  add_functions(functions);
+  std::vector<std::string> programs = {functions.text()};
+  for (uint32_t seed = 0; seed < 2; ++seed) {
+    const auto random = mtf::testing::random_fusions(seed, {{"a", 4}, {"b", 6}, {"c", 16}}, 60);
+    const Program program = partition(*random.graph, Layouts::single(), {.fuse_elementwise = true});
+    std::vector<FusionKernelSource> kernels;
+    for (const Instruction& instruction : program.instructions) {
+      const auto* fused = dynamic_cast<const FusedElementwise*>(instruction.operation());
+      if (fused == nullptr) continue;
+      const Fusion fusion(*fused, std::vector<bool>(fused->inputs().size()));
+      kernels.push_back({"fusion_" + std::to_string(kernels.size()), fusion_source(fusion), false});
+    }
+    ASSERT_GT(kernels.size(), 3u);
+    programs.push_back(fusion_program(kernels));
+  }
+  for (const std::string& text : programs) {
+    const std::string ptx = compiler->ptx(text);
+    int rounded = 0;
+    std::istringstream lines(ptx);
+    for (std::string line; std::getline(lines, line);) {
+      rounded += line.find("mul.rn.f") != std::string::npos || line.find("add.rn.f") != std::string::npos;
+      for (const char* loose :
+           {"\tmul.f", "\tadd.f", "\tsub.f", "\tmul.ftz", "\tadd.ftz", "\tsub.ftz", "\tmad."})
+        EXPECT_EQ(line.find(loose), std::string::npos) << line;
+    }
+    EXPECT_GT(rounded, 50);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Architectures, Nvrtc, ::testing::Values("sm_80", "sm_90"),
                          [](const auto& info) { return std::string(info.param); });
 
@@ -135,6 +182,12 @@ TEST(NvrtcErrors, SayWhatIsWrong) {
     EXPECT_NE(text.find("NVRTC, compiling"), std::string::npos) << text;
   }
   EXPECT_THROW(KernelCompiler(13, "sm_10"), Error);
+}
+
+TEST(NvrtcRelease, IsComparedWithThatOfTheKernels) {
+  EXPECT_FALSE(release_warning(13000, 13000));
+  EXPECT_EQ(release_warning(13020, 13000).value_or("").substr(0, 70),
+            "nvrtc 13.2 compiles the fusions of kernels that were built by nvcc 13.");
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
-// Matrix products in the terms of cuBLASLt (matmul_plan.h). The order of summation depends only on the
-// shapes.
+// Matrix products in the terms of cuBLASLt (matmul_plan.h). There are two algorithms, which sum in opposite
+// orders.
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "engine/backend/cuda/contractions/matmul_plan.h"
@@ -10,6 +12,7 @@
 #include "engine/backend/element.h"
 #include "engine/base/check.h"
 #include "tests/emulated_gpu/emulated_device.h"
+#include "tests/emulated_gpu/matmul_limits.h"
 
 namespace mtf::cuda::emulator {
 namespace {
@@ -18,6 +21,8 @@ namespace {
 constexpr int64_t kWorkspaceBytes = 1024;
 /// The number of columns of the output that are computed together.
 constexpr int64_t kColumns = 8;
+
+constexpr int kAlgorithms = 2;
 
 /// Truncates x to 10 bits of mantissa, as tensor cores do.
 float to_tf32(float x) { return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & 0xffffe000u); }
@@ -37,12 +42,14 @@ void widen_matrix(const ColumnMajorMatrix& matrix, const T* from, bool tf32, Sum
   }
 }
 
-/// Computes kColumns columns of first x second. All matrices are dense, column by column.
+/// Computes kColumns columns of first x second. All matrices are dense, column by column. Algorithm 1 begins
+/// with the last products.
 template <class Sum>
 void multiply(const Sum* __restrict first, const Sum* __restrict second, Sum* __restrict output, int64_t rows,
-              int64_t summed) {
+              int64_t summed, int algorithm) {
   std::fill(output, output + kColumns * rows, Sum{0});
-  for (int64_t l = 0; l < summed; ++l) {
+  for (int64_t step = 0; step < summed; ++step) {
+    const int64_t l = algorithm == 0 ? step : summed - 1 - step;
     for (int64_t column = 0; column < kColumns; ++column) {
       const Sum x = second[column * summed + l];
       for (int64_t row = 0; row < rows; ++row) output[column * rows + row] += first[l * rows + row] * x;
@@ -70,7 +77,7 @@ struct Operands {
 };
 
 template <class Input, class Output>
-void run_part(const MatmulProblem& problem, int64_t begin, const Operands& operands) {
+void run_part(const MatmulProblem& problem, int64_t begin, const Operands& operands, int algorithm) {
   using Sum = Computed<Input>;
   const ColumnMajorProblem matrices = column_major(problem);
   const int64_t rows = problem.n, columns = problem.m, summed = problem.k;
@@ -85,7 +92,7 @@ void run_part(const MatmulProblem& problem, int64_t begin, const Operands& opera
                  second.data());
     Output* output = static_cast<Output*>(operands.c) + batch * matrices.output.batch_stride;
     for (int64_t begun = 0; begun < columns; begun += kColumns) {
-      multiply(first.data(), second.data() + begun * summed, sums.data(), rows, summed);
+      multiply(first.data(), second.data() + begun * summed, sums.data(), rows, summed, algorithm);
       for (int64_t i = 0; i < std::min(kColumns, columns - begun); ++i) {
         Output* column = output + (begun + i) * matrices.output.leading;
         for (int64_t row = 0; row < rows; ++row) {
@@ -99,48 +106,86 @@ void run_part(const MatmulProblem& problem, int64_t begin, const Operands& opera
   }
 }
 
-void run_part(const MatmulProblem& problem, int64_t begin, const Operands& operands) {
+void run_part(const MatmulProblem& problem, int64_t begin, const Operands& operands, int algorithm) {
   switch (problem.input) {
     case DType::kFloat32:
-      return run_part<float, float>(problem, begin, operands);
+      return run_part<float, float>(problem, begin, operands, algorithm);
     case DType::kFloat64:
-      return run_part<double, double>(problem, begin, operands);
+      return run_part<double, double>(problem, begin, operands, algorithm);
     default:
-      return problem.output == DType::kFloat32 ? run_part<BFloat16, float>(problem, begin, operands)
-                                               : run_part<BFloat16, BFloat16>(problem, begin, operands);
+      return problem.output == DType::kFloat32
+                 ? run_part<BFloat16, float>(problem, begin, operands, algorithm)
+                 : run_part<BFloat16, BFloat16>(problem, begin, operands, algorithm);
   }
 }
 
 class EmulatedMatmul final : public Matmul {
  public:
-  EmulatedMatmul(EmulatedDevice& device, const MatmulProblem& problem) : device_(device), problem_(problem) {}
+  EmulatedMatmul(EmulatedDevice& device, const MatmulProblem& problem, int algorithm)
+      : device_(device), problem_(problem), algorithm_(algorithm) {}
   int64_t workspace_bytes() const override { return kWorkspaceBytes; }
   void run(const void* a, const void* b, void* c, void* workspace, const void* bias) const override {
     MTF_CHECK((bias != nullptr) == problem_.bias, "a bias, or none");
-    const auto alignment = static_cast<uintptr_t>(problem_.alignment);
-    for (const void* address : {a, b, static_cast<const void*>(c), bias}) {
-      MTF_CHECK(reinterpret_cast<uintptr_t>(address) % alignment == 0, "{} is not a multiple of {}", address,
-                alignment);
-    }
-    device_.enqueue(device_.compute(), [problem = problem_, operands = Operands{a, b, c, bias}, workspace] {
+    const auto check = [](const void* address, int64_t alignment) {
+      MTF_CHECK(reinterpret_cast<uintptr_t>(address) % static_cast<uintptr_t>(alignment) == 0,
+                "{} is not a multiple of {}", address, alignment);
+    };
+    check(a, problem_.alignment_a);
+    check(b, problem_.alignment_b);
+    check(c, problem_.alignment_c);
+    check(bias, kBiasAlignment);
+    device_.enqueue(device_.compute(), [problem = problem_, operands = Operands{a, b, c, bias}, workspace,
+                                        algorithm = algorithm_] {
       MemoryAccess::open_all();
       std::memset(workspace, 0xff, kWorkspaceBytes);
-      for (const MatmulPart& part : parts_of(problem)) run_part(part.problem, part.begin, operands);
+      for (const MatmulPart& part : parts_of(problem))
+        run_part(part.problem, part.begin, operands, algorithm);
     });
   }
 
  private:
   EmulatedDevice& device_;
   MatmulProblem problem_;
+  int algorithm_;
 };
+
+MatmulLimits limits_of_environment() {
+  const char* variable = std::getenv("MTF_EMULATED_MATMULS");
+  const std::string_view limit = variable == nullptr ? "" : variable;
+  MatmulLimits limits;
+  if (limit == "plain") {
+    limits.epilogues = false;
+  } else if (limit == "aligned") {
+    limits = {.epilogues = false, .alignment = 16};
+  } else if (limit == "none") {
+    limits.products = false;
+  } else {
+    MTF_CHECK(limit.empty(), "MTF_EMULATED_MATMULS={}", limit);
+  }
+  return limits;
+}
+
+/// True if a library with these limits has algorithms for the problem.
+bool is_possible(const MatmulProblem& problem, const MatmulLimits& limits) {
+  const ColumnMajorProblem matrices = column_major(problem);
+  const int64_t alignment =
+      std::min({matrices.first.alignment, matrices.second.alignment, matrices.output.alignment});
+  const bool finishes = problem.bias || problem.epilogue != Epilogue::kNone;
+  return limits.products && alignment >= limits.alignment && (limits.epilogues || !finishes);
+}
 
 class EmulatedMatmulLibrary final : public MatmulLibrary {
  public:
-  explicit EmulatedMatmulLibrary(EmulatedDevice& device) : device_(device) {}
-  std::string version() const override { return "emulated"; }
+  explicit EmulatedMatmulLibrary(EmulatedDevice& device) : device_(device), plans_(device) {}
+  std::string version() const override { return "emulated" + library_environment(); }
+  void tune(TuningRecord& record) override { plans_.tune(record); }
   std::shared_ptr<const Matmul> prepare(const MatmulProblem& problem) override {
-    return plans_.find_or_make(problem, [&](const MatmulProblem& canonical) {
-      return std::make_shared<const EmulatedMatmul>(device_, canonical);
+    if (!is_possible(problem, matmul_limits())) return nullptr;
+    return plans_.find_or_make(problem, [&](const MatmulProblem& canonical, int most) {
+      std::vector<std::shared_ptr<const Matmul>> plans;
+      for (int algorithm = 0; algorithm < std::min(most, kAlgorithms); ++algorithm)
+        plans.push_back(std::make_shared<const EmulatedMatmul>(device_, canonical, algorithm));
+      return plans;
     });
   }
 
@@ -150,6 +195,11 @@ class EmulatedMatmulLibrary final : public MatmulLibrary {
 };
 
 }  // namespace
+
+MatmulLimits& matmul_limits() {
+  static MatmulLimits limits = limits_of_environment();
+  return limits;
+}
 
 std::unique_ptr<MatmulLibrary> make_matmul_library(EmulatedDevice& device) {
   return std::make_unique<EmulatedMatmulLibrary>(device);

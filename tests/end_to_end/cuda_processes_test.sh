@@ -37,6 +37,14 @@ for layout in data_parallel_4 model_parallel_4 data_and_model_parallel_4 fsdp_4 
   expect_text "$sent sent by a position in "
 done
 
+# Processes take the algorithms that one of them has measured.
+four tuned "$nccl" "$layouts/data_parallel_4.yaml" "${mnist[@]}" devices=cuda run.tune=true
+[ "$(cat tuned/log*.txt | grep -c "us by algorithm")" = "$(grep -c '": [01]' tuned/algorithms.json)" ] || fail "not each product was measured once"
+mkdir tuned-again
+cp tuned/algorithms.json tuned-again/
+four tuned-again "$nccl" "$layouts/data_parallel_4.yaml" "${mnist[@]}" devices=cuda run.tune=true
+expect_same_run 4 tuned tuned-again
+
 # Collectives through the host give the same sums as one GPU.
 four gloo 'collectives: Gloo, through the host (rank 0: `cluster.collectives: gloo`)' "$layouts/data_and_model_parallel_4.yaml" "${mnist[@]}" \
   devices=cuda cluster.collectives=gloo

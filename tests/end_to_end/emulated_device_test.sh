@@ -14,3 +14,30 @@ expect_exit 2 "$mtf_train" "${mnist[@]}" devices=cuda mesh=all:8 layout=batch:al
 expect_text '`mesh` has 8 positions, and there is 1 GPU; `devices: cuda:0*8` puts all positions on one GPU'
 expect_exit 2 "$mtf_train" "${mnist[@]}" "devices=[cuda:0, cpu]"
 expect_text "mixes processors and GPUs"
+
+# run.tune records the algorithms that were fastest. A run that finds a record takes it: the same bits.
+on cuda:0 tuned lm.yaml run.tune=true
+grep -q "us by algorithm . of 2" tuned/log.txt || fail "nothing was measured"
+mkdir again
+cp tuned/algorithms.json again/
+on cuda:0 again lm.yaml run.tune=true
+grep -q "us by algorithm" again/log.txt && fail "measured again"
+expect_exit 0 "$mtf_compare" tuned again
+expect_text "same: $device_steps steps"
+sed 's/: [01]\(,\?\)$/: 1\1/' tuned/algorithms.json > ones
+mkdir other
+cp ones other/algorithms.json
+on cuda:0 other lm.yaml run.tune=true
+cmp ones other/algorithms.json || fail "another record"
+agree other lm-cpu 1e-3
+expect_exit 1 "$mtf_compare" lm-cuda other
+echo "{" > other/algorithms.json
+expect_exit 1 "$mtf_train" lm.yaml train.steps=$((device_steps + 1)) devices=cuda:0 run.model_dir=other run.tune=true
+expect_text "other/algorithms.json: "
+
+# A matmul library that lacks algorithms: other ways are taken, and named.
+for limit in plain aligned none; do
+  MTF_EMULATED_MATMULS=$limit on cuda:0 limit-$limit lm.yaml precision.activation=bfloat16
+  agree limit-$limit lm-cuda 3e-2
+done
+grep -q "emulated has no algorithm for a product of .*: a slow kernel computes it" limit-none/log.txt || fail "no warning"

@@ -43,6 +43,7 @@ struct RunOptions {
   config::Auto<int64_t> threads;
   bool check_replicas = false;
   InstructionSetChoice instruction_set = InstructionSetChoice::kAuto;
+  bool tune = false;
   config::Auto<config::Bytes> memory_limit;
   config::Auto<config::Bytes> device_memory_limit;
   config::Auto<double> peak_flops;

@@ -42,6 +42,11 @@ void describe(config::Visitor& visit, RunOptions& options) {
       "the "
       "same bits on every machine that has AVX2, portable on every x86-64; auto: the best one of the machine",
       free_on_resume);
+  visit("tune", options.tune,
+        "training on GPUs: the algorithm of each matrix product is chosen by measuring when the run begins, "
+        "and "
+        "recorded in model_dir/algorithms.json; false: the library's first choice",
+        free_on_resume);
   visit(
       "memory_limit", options.memory_limit,
       "memory that this process may use, such as 8GiB; auto: what the machine or its control group has free",

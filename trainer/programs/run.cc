@@ -24,6 +24,7 @@
 #include "trainer/parameter_server/worker.h"
 #include "trainer/programs/launch/launcher.h"
 #include "trainer/programs/report/report.h"
+#include "trainer/session/device_notes.h"
 #include "trainer/session/model_dir.h"
 #include "trainer/session/profiler.h"
 #include "trainer/session/session.h"
@@ -161,6 +162,7 @@ int run_mode(Config config, const std::shared_ptr<ProcessGroup>& processes,
     case RunMode::kReport:
       break;  // needs no session
   }
+  show_later_notes(session);
   return 0;
 }
 

@@ -13,5 +13,8 @@ namespace mtf {
 void show_device_notes(const Session& session, Progress& progress);
 /// Prints the notes to standard error in process 0, for runs without a log.
 void show_device_notes(const Session& session);
+/// Prints the notes that have come since then: kernels are prepared when they are first needed.
+void show_later_notes(const Session& session, Progress& progress);
+void show_later_notes(const Session& session);
 
 }  // namespace mtf

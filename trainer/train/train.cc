@@ -15,6 +15,7 @@
 #include "trainer/checkpoint/restore.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/parameter_server/worker.h"
+#include "trainer/session/algorithm_file.h"
 #include "trainer/session/device_notes.h"
 #include "trainer/session/model_dir.h"
 #include "trainer/session/profiler.h"
@@ -132,6 +133,7 @@ class Trainer {
   std::vector<std::string> notes_;   ///< notes for the start of the log
   std::vector<std::string> damage_;  ///< warnings on damaged checkpoints, for the log
   const HeldDirectory directory_;    ///< run.model_dir
+  const std::unique_ptr<AlgorithmFile> algorithms_;
   VariableStore variables_;
   Executor executor_;
   std::unique_ptr<StepRunner> runner_;
@@ -164,6 +166,7 @@ Trainer::Trainer(const Session& session, TrainPlan plan)
       config_(session.config),
       plan_(std::move(plan)),
       directory_(config_.run.model_dir.text),
+      algorithms_(tuned_by_file(session)),
       variables_(*session.backend, plan_.program.mesh, variables_of(session, plan_),
                  variable_store_options(session)),
       executor_(plan_.servers ? plan_.servers->program : std::move(plan_.program), *session.backend,
@@ -542,6 +545,7 @@ void Trainer::evaluate() {
     return;
   }
   check_directory();
+  show_later_notes(session_, log_->messages());
   for (const Evaluation& evaluation : *results) {
     log_->evaluation(state_.step, evaluation);
     for (const auto& [name, value] : evaluation.metrics)
@@ -554,6 +558,7 @@ void Trainer::evaluate() {
 
 void Trainer::report_end() {
   log_->finish_progress();
+  show_later_notes(session_, log_->messages());
   const std::string where =
       fmt::format("{} step{}, {:.2f} epochs, {}; the run is in {}", state_.step, state_.step == 1 ? "" : "s",
                   position().epochs, duration_text(state_.seconds), config_.run.model_dir.text);

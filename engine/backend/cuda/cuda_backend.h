@@ -65,6 +65,7 @@ class CudaBackend final : public Backend {
   ProfileObserver* profile_observer() override { return device_->profile_observer(); }
   bool fuses_elementwise() override { return device_->fusions() != nullptr; }
   void compile() override;
+  void tune(TuningRecord& record) override { device_->matmuls().tune(record); }
   std::vector<BackendNote> take_notes() override { return device_->take_notes(); }
 
   Device& device() { return *device_; }

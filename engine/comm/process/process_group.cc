@@ -48,6 +48,9 @@ class OneProcess : public ProcessGroup {
   void first_then_others(const std::string&, const std::function<void()>& action) override { action(); }
   std::vector<std::string> collect(const std::string&, const std::string& text) override { return {text}; }
   std::vector<std::string> exchange(const std::string&, const std::string& text) override { return {text}; }
+  std::string made_once(const std::string&, const std::function<std::string()>& make) override {
+    return make();
+  }
   void refuse(const Error& error) override { throw error; }
   void leave() override {}
   Error fail(const Error& error) noexcept override { return error; }
@@ -99,6 +102,7 @@ class SeveralProcesses final : public ProcessGroup {
   void first_then_others(const std::string& name, const std::function<void()>& action) override;
   std::vector<std::string> collect(const std::string& name, const std::string& text) override;
   std::vector<std::string> exchange(const std::string& name, const std::string& text) override;
+  std::string made_once(const std::string& name, const std::function<std::string()>& make) override;
   void refuse(const Error& error) override { rendezvous_.refuse(error); }
   void leave() override;
   Error fail(const Error& error) noexcept override;
@@ -273,6 +277,21 @@ std::vector<std::string> SeveralProcesses::exchange(const std::string& name, con
     }));
   }
   return texts;
+}
+
+std::string SeveralProcesses::made_once(const std::string& name, const std::function<std::string()>& make) {
+  const std::string key = "once/" + name;
+  if (rendezvous_.store().add(key + "/asked", 1) == 1) {
+    rendezvous_.store().set(key + "/by", fmt::to_string(rank()));
+    const std::string text = make();
+    rendezvous_.store().set(key, text);
+    return text;
+  }
+  const int maker = std::stoi(
+      await(key + "/by", 0, [&] { return fmt::format("no process has begun {} {}", name, within()); }));
+  return await(key, maker, [&] {
+    return fmt::format("{} is not through with {} {}", rendezvous_.name(maker), name, within());
+  });
 }
 
 void SeveralProcesses::leave() {

@@ -60,6 +60,10 @@ class ProcessGroup {
   /// store, so it may be called before agree().
   virtual std::vector<std::string> exchange(const std::string& name, const std::string& text) = 0;
 
+  /// Returns what make() returns in the process that asks for `name` first; the others wait for it. It uses the
+  /// store, so it may be called before agree().
+  virtual std::string made_once(const std::string& name, const std::function<std::string()>& make) = 0;
+
   /// Tells the other processes about `error`, and throws it; from any thread, even during collectives.
   [[noreturn]] virtual void refuse(const Error& error) = 0;
 

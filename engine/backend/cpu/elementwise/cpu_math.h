@@ -47,6 +47,13 @@ struct CpuMath {
     return std::fmod(x, y);
   }
 
+  /// a b + c, rounded once where the instruction set has a fused multiply-add, else twice: `portable` would
+  /// call a function of the C library for each element.
+  template <class T>
+  MTF_INLINE T multiply_add(T a, T b, T c) {
+    return a * b + c;
+  }
+
   MTF_INLINE double exp(double x) { return reproducible::exp(x); }
   MTF_INLINE double log(double x) { return reproducible::log(x); }
   MTF_INLINE double log1p(double x) { return reproducible::log1p(x); }

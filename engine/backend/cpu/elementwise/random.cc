@@ -10,7 +10,6 @@
 #include "engine/backend/element.h"
 #include "engine/backend/noise_index.h"
 #include "engine/base/dispatch.h"
-#include "engine/base/reproducible_math.h"
 #include "engine/ops/random.h"
 
 namespace mtf {
@@ -90,7 +89,7 @@ std::unique_ptr<Kernel> dropout_kernel(const KernelContext& context) {
                      });
 }
 
-/// The value is computed in double; the caller rounds it once.
+/// The value is computed in double, without fused multiply-adds in every instruction set; the caller rounds it once.
 double sample(const Distribution& distribution, double u) {
   switch (distribution.kind) {
     case Distribution::Kind::kUniform:
@@ -98,7 +97,7 @@ double sample(const Distribution& distribution, double u) {
     case Distribution::Kind::kNormal:
       return distribution.a + distribution.b * inverse_normal_cdf(u);
     case Distribution::Kind::kGumbel:
-      return distribution.a - distribution.b * reproducible::log(-reproducible::log(u));
+      return distribution.a + distribution.b * inverse_gumbel_cdf(u);
   }
   return 0;
 }

@@ -381,17 +381,26 @@ class PatchConvolution final : public Kernel {
     return power_of_two_in(bits);
   }
 
-  /// What divides the addresses of the other operands of a product.
-  int64_t product_alignment(const ClassProduct& product, const std::vector<ClassLine>& lines) const {
+  /// What divides the addresses of the grid's operand of a product.
+  int64_t grid_alignment(const ClassProduct& product, const std::vector<ClassLine>& lines) const {
     int64_t bits = 64;
     for (size_t a = 0; a < product.grid.size() && a <= product.cut; ++a)
       bits |= product.grid[a].grid_stride * grid_bytes() * (a == product.cut ? product.count : 1);
     for (size_t w = 0; w < lines.size(); ++w) {
       const ConvolutionWindow& window = operands_.windows[w];
       bits |= window.blocks[grid_] * grid_bytes();
-      if (result_ != Convolution::kEntries) continue;
-      bits |= lines[w].filter_begin * window.strides[Convolution::kFilter] * element_;
-      if (window.window().stride > 1) bits |= window.strides[grid_] * grid_bytes();
+      if (result_ == Convolution::kEntries && window.window().stride > 1)
+        bits |= window.strides[grid_] * grid_bytes();
+    }
+    return power_of_two_in(bits);
+  }
+
+  /// What divides the addresses of the filter in a product.
+  int64_t filter_alignment(const std::vector<ClassLine>& lines) const {
+    int64_t bits = 64;
+    if (result_ == Convolution::kEntries) {
+      for (size_t w = 0; w < lines.size(); ++w)
+        bits |= lines[w].filter_begin * operands_.windows[w].strides[Convolution::kFilter] * element_;
     }
     return power_of_two_in(bits);
   }
@@ -413,10 +422,11 @@ class PatchConvolution final : public Kernel {
     contraction.output = product_dtype();
     contraction.tf32 = operands_.tf32;
     contraction.output_in_scratch = guarded_ && !sums_filter();
-    contraction.alignment = product_alignment(product, lines);
     // The second factor and the output, by role.
     const size_t of_grid = sums_filter() ? size_t{kB} : size_t{kOut},
                  of_filter = sums_filter() ? size_t{kOut} : size_t{kB};
+    contraction.alignment[of_grid] = grid_alignment(product, lines);
+    contraction.alignment[of_filter] = filter_alignment(lines);
     const auto add = [](ContractionAxes& axes, int64_t size, int64_t in_patches, size_t operand,
                         int64_t stride) {
       if (size == 1) return;

@@ -5,6 +5,7 @@
 
 #include "engine/backend/cuda/contractions/einsum_plan.h"
 #include "engine/backend/cuda/contractions/inner_product.h"
+#include "engine/backend/cuda/contractions/prepared_product.h"
 #include "engine/backend/cuda/contractions/product.h"
 #include "engine/backend/cuda/device/device_kernel.h"
 #include "engine/backend/cuda/device/element_walk.h"
@@ -45,27 +46,19 @@ template <class T, class Out>
 class ProductKernel final : public Kernel {
  public:
   ProductKernel(const Contraction& contraction, bool accumulates, Device& device)
-      : plan_(plan_einsum(contraction)),
+      : product_(prepare_product(contraction, accumulates, device)),
         bias_(contraction.bias),
         epilogue_(contraction.epilogue),
         alignment_(contraction.alignment),
         accumulates_(accumulates),
-        device_(device),
-        setting_(device.matmuls().prepare(plan_.problem)) {
-    int64_t workspace = setting_->workspace_bytes();
-    if (!plan_.sums.empty() || (accumulates && !plan_.packed[kOut])) {
-      MatmulProblem problem = plan_.problem;
-      problem.accumulate = true;
-      adding_ = device.matmuls().prepare(problem);
-      workspace = std::max(workspace, adding_->workspace_bytes());
-    }
+        device_(device) {
     for (size_t i : {kA, kB, kOut}) {
       if (!plan_.packed[i]) continue;
       offsets_[i] = workspace_;
       workspace_ += scratch_aligned(plan_.packed[i]->bytes());
       prepare_copy(i);
     }
-    scratch_ = workspace_ + workspace;
+    scratch_ = workspace_ + product_.workspace_bytes();
     // The scratch memory of a call may begin at an unaligned address.
     if (scratch_ > 0) scratch_ += kScratchAlignment;
   }
@@ -101,7 +94,8 @@ class ProductKernel final : public Kernel {
     finish_walk_ = operand == kOut ? Strided<3>(axes) : finish_walk_;
     StridedAxes<2> copy;
     for (const auto& [size, strides] : axes) copy.push_back({size, {strides[1 - written], strides[written]}});
-    copies_[operand] = make_transposition(copy, static_cast<int64_t>(size_of(packed.dtype)), alignment_);
+    copies_[operand] =
+        make_transposition(copy, static_cast<int64_t>(size_of(packed.dtype)), alignment_[operand]);
   }
 
   void finish(const Launcher& launch, const KernelCall& call, const std::byte* packed, bool adds) const {
@@ -126,26 +120,26 @@ class ProductKernel final : public Kernel {
     const auto output_size = static_cast<int64_t>(size_of(plan_.problem.output));
     if (!plan_.problem.bias) bias = nullptr;
     for_each_offset(plan_.loops, 0, size_of(plan_.loops), [&](const Offsets<4>& loop) {
-      const Matmul* matmul = adds ? adding_.get() : setting_.get();
+      const Matmul* matmul = adds ? product_.adding.get() : product_.setting.get();
       for_each_offset(plan_.sums, 0, size_of(plan_.sums), [&](const Offsets<4>& sum) {
         const std::byte* left = operands[kA] + (loop[kA] + sum[kA]) * kInputSize;
         const std::byte* right = operands[kB] + (loop[kB] + sum[kB]) * kInputSize;
         if (plan_.swapped) std::swap(left, right);
         matmul->run(left, right, operands[kOut] + loop[kOut] * output_size, workspace, bias);
-        matmul = adding_.get();
+        matmul = product_.adding.get();
       });
     });
   }
 
-  EinsumPlan plan_;
+  PreparedProduct product_;
+  const EinsumPlan& plan_ = product_.plan;
   bool bias_;
   Epilogue epilogue_;
-  int64_t alignment_;
+  std::array<int64_t, 3> alignment_;
   bool accumulates_;
   Device& device_;
-  std::shared_ptr<const Matmul> setting_, adding_;  ///< products that set the output, and that add to it
-  std::array<int64_t, 3> offsets_{};                ///< offsets of operands in scratch
-  std::array<Transposition, 3> copies_;             ///< copies inputs to scratch, the output from it
+  std::array<int64_t, 3> offsets_{};     ///< offsets of operands in scratch
+  std::array<Transposition, 3> copies_;  ///< copies inputs to scratch, the output from it
   Strided<3> finish_walk_;
   int64_t workspace_ = 0;  ///< offset of the workspace in scratch
   int64_t scratch_ = 0;

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "engine/backend/cuda/contractions/matmul_plan.h"
 #include "engine/ops/einsum.h"
 
 namespace mtf::cuda {
@@ -18,9 +19,12 @@ constexpr double kNanosecondsPerCall = 2000;
 constexpr double kBytesPerNanosecond = 2000;
 constexpr int64_t kTile = 64;  ///< the least number of entries that are computed along a side
 
-double flops_per_nanosecond(const Contraction& contraction) {
-  if (contraction.input == DType::kBFloat16) return 5e5;
-  return contraction.tf32 ? 2.5e5 : 4e4;
+/// The rate of products whose columns begin at multiples of `alignment` bytes: tensor cores are fed with 16
+/// bytes at once, and by slower kernels with less.
+double flops_per_nanosecond(const Contraction& contraction, int64_t alignment) {
+  if (contraction.input != DType::kBFloat16 && !contraction.tf32) return 4e4;
+  const double share = alignment >= 16 ? 1 : alignment >= 8 ? 0.8 : alignment >= 4 ? 0.5 : 0.15;
+  return share * (contraction.tf32 ? 2.5e5 : 5e5);
 }
 
 double bytes_of(DType dtype) { return static_cast<double>(size_of(dtype)); }
@@ -57,6 +61,9 @@ bool varies_fastest(const Axes& axes, size_t operand) {
   return std::ranges::any_of(axes, [=](const Axis& axis) { return axis.strides[operand] == 1; });
 }
 
+/// Rows in scratch are padded to a multiple of this number of elements: 16 bytes of bfloat16.
+constexpr int64_t kRowUnit = 8;
+
 /// True for the operands in scratch.
 using Packed = std::array<bool, 3>;
 
@@ -64,8 +71,10 @@ using Packed = std::array<bool, 3>;
 /// products.
 class View {
  public:
-  View(const Contraction& contraction, const Packed& packed)
-      : axes_{contraction.batch, contraction.rows, contraction.columns, contraction.summed} {
+  /// With `aligns_all`, short rows are padded, too, and each matrix begins at a whole unit.
+  View(const Contraction& contraction, const Packed& packed, bool aligns_all)
+      : axes_{contraction.batch, contraction.rows, contraction.columns, contraction.summed},
+        aligns_all_(aligns_all) {
     for (size_t kind = 0; kind < kClasses; ++kind) sort(axes_[kind], leader(kind, packed));
     for (size_t operand = 0; operand < 3; ++operand) {
       if (packed[operand]) pack(operand);
@@ -78,6 +87,7 @@ class View {
     return result;
   }
   const StridedAxes<3>& copy(size_t operand) const { return copies_[operand]; }
+  int64_t elements(size_t operand) const { return elements_[operand]; }
 
  private:
   /// The operand whose order the class takes: one that is not packed, if there is one.
@@ -94,14 +104,18 @@ class View {
         axes, [=](const Axis& x, const Axis& y) { return x.strides[operand] > y.strides[operand]; });
   }
 
-  /// Gives the operand dense strides, with the batch first and the class that varies fastest in the tensor
-  /// last.
+  static int64_t whole_units(int64_t elements) { return (elements + kRowUnit - 1) / kRowUnit * kRowUnit; }
+
+  /// Gives the operand strides with the batch first and the class that varies fastest in the tensor last. A
+  /// row holds the entries of the last of the other two classes that has any.
   void pack(size_t operand) {
     std::array<Class, 3> order = kClassesOf[operand];
     if (varies_fastest(axes_[order[1]], operand)) std::swap(order[1], order[2]);
     StridedAxes<3> copy;
     int64_t stride = 1;
+    bool is_row = true;
     for (size_t i = order.size(); i-- > 0;) {
+      if (i == 0 && aligns_all_) stride = whole_units(stride);
       Axes& axes = axes_[order[i]];
       for (size_t axis = axes.size(); axis-- > 0;) {
         auto& [size, strides] = axes[axis];
@@ -110,12 +124,18 @@ class View {
         copy.insert(copy.begin(), {size, {in_tensor, stride, in_bias}});
         stride *= size;
       }
+      if (i == 0 || !is_row || stride == 1) continue;
+      is_row = false;
+      if (aligns_all_ || stride >= kRowUnit) stride = whole_units(stride);
     }
     copies_[operand] = joined(copy);
+    elements_[operand] = stride;
   }
 
   Classes axes_;
+  bool aligns_all_;
   std::array<StridedAxes<3>, 3> copies_;
+  std::array<int64_t, 3> elements_{};
 };
 
 /// A matrix as stored: entry (i, j) at i * row + j, or transposed at j * row + i.
@@ -124,9 +144,11 @@ struct Stored {
   int64_t row = 0;
 };
 
-/// The matrix of axes `i` and `j` in an operand; nothing if neither of them is dense.
+/// The matrix of axes `i` and `j` in an operand; nothing if neither of them is dense. A dense column is taken as
+/// a row: its entries need not be aligned one by one.
 std::optional<Stored> stored(const Axis& i, const Axis& j, size_t operand) {
   const int64_t row = i.strides[operand], column = j.strides[operand];
+  if (j.size == 1 && i.size > 1 && row == 1) return Stored{true, i.size};
   if (column == 1 || j.size == 1) {
     const int64_t length = i.size == 1 ? j.size : row;
     if (length >= j.size) return Stored{false, length};
@@ -190,26 +212,32 @@ double nanoseconds(const Contraction& contraction, const EinsumPlan& plan) {
       entries(problem.m, problem.n) * bytes_of(problem.output) * additions;
   const double flops =
       2 * entries(whole_tiles(problem.m), whole_tiles(problem.n)) * static_cast<double>(problem.k);
-  double time = calls * (kNanosecondsPerCall +
-                         std::max(bytes / kBytesPerNanosecond, flops / flops_per_nanosecond(contraction)));
+  const ColumnMajorProblem matrices = column_major(problem);
+  const int64_t alignment =
+      std::min({matrices.first.alignment, matrices.second.alignment, matrices.output.alignment});
+  double time =
+      calls * (kNanosecondsPerCall +
+               std::max(bytes / kBytesPerNanosecond, flops / flops_per_nanosecond(contraction, alignment)));
   for (const std::optional<PackedOperand>& packed : plan.packed) {
     if (packed) time += kNanosecondsPerCall + 2 * static_cast<double>(packed->bytes()) / kBytesPerNanosecond;
   }
   return time;
 }
 
-/// The largest power of two that divides the addresses of all calls.
-int64_t alignment(const EinsumPlan& plan, int64_t of_operands) {
-  int64_t bits = of_operands;
-  for (const Axes* axes : {&plan.loops, &plan.sums}) {
-    for (const Axis& axis : *axes) {
-      for (size_t operand : {kA, kB, kOut}) {
-        const DType dtype = operand == kOut ? plan.problem.output : plan.problem.input;
-        bits |= axis.strides[operand] * static_cast<int64_t>(size_of(dtype));
-      }
+/// Sets the largest powers of two that divide the addresses of all calls.
+void set_alignments(EinsumPlan& plan, const std::array<int64_t, 3>& of_tensors) {
+  constexpr int64_t kOfScratch = 64;
+  const auto alignment = [&](size_t operand) {
+    const DType dtype = operand == kOut ? plan.problem.output : plan.problem.input;
+    int64_t bits = plan.packed[operand] ? kOfScratch : of_tensors[operand];
+    for (const Axes* axes : {&plan.loops, &plan.sums}) {
+      for (const Axis& axis : *axes) bits |= axis.strides[operand] * static_cast<int64_t>(size_of(dtype));
     }
-  }
-  return bits & -bits;
+    return bits & -bits;
+  };
+  plan.problem.alignment_a = alignment(plan.swapped ? kB : kA);
+  plan.problem.alignment_b = alignment(plan.swapped ? kA : kB);
+  plan.problem.alignment_c = alignment(kOut);
 }
 
 /// Calls visit(axis, the other axes) for each axis; if there is none, for an axis of one entry.
@@ -226,15 +254,16 @@ void for_each_axis(const Axes& axes, const Visit& visit) {
 /// Tries plans and keeps the first with the shortest estimated time.
 class Search {
  public:
-  explicit Search(const Contraction& contraction) : contraction_(contraction) {}
+  Search(const Contraction& contraction, LibraryUse use) : contraction_(contraction), use_(use) {}
 
   void try_packed(const Packed& packed) {
-    const View view(contraction_, packed);
+    const View view(contraction_, packed, use_ == LibraryUse::kAligned);
     const Classes classes = view.joined_axes();
     for_each_axis(classes[kSummed], [&](const Axis& summed, const Axes& sums) {
       // A sum over several calls can be finished and rounded only after the last of them.
       const bool narrow = contraction_.output == DType::kBFloat16;
       const bool by_library = !packed[kOut] && contraction_.finishes();
+      if (by_library && !library_finishes()) return;
       if (!sums.empty() && (by_library || (narrow && !packed[kOut]))) return;
       const bool later = packed[kOut] && (!sums.empty() || contraction_.finishes());
       EinsumPlan rest;
@@ -246,7 +275,7 @@ class Search {
       rest.sums = sums;
       for (size_t operand = 0; operand < 3; ++operand) {
         if (!packed[operand]) continue;
-        rest.packed[operand] = {view.copy(operand),
+        rest.packed[operand] = {view.copy(operand), view.elements(operand),
                                 operand == kOut ? rest.problem.output : contraction_.input};
       }
       for_each_axis(classes[kRows], [&](const Axis& rows, const Axes& other_rows) {
@@ -266,9 +295,17 @@ class Search {
   const EinsumPlan& best() const { return best_; }
 
  private:
+  /// The gelu of cuBLASLt may use the hardware's tanh, whose error of 2^-11 disappears in the rounding to
+  /// bfloat16 only.
+  bool library_finishes() const {
+    return use_ == LibraryUse::kFinishes &&
+           (contraction_.epilogue != Epilogue::kGelu || contraction_.output == DType::kBFloat16);
+  }
+
   void consider(const Matrices& matrices, const EinsumPlan& rest) {
     std::optional<EinsumPlan> plan = with_matrices(rest, matrices);
     if (!plan) return;
+    set_alignments(*plan, contraction_.alignment);
     const double time = nanoseconds(contraction_, *plan);
     if (time >= least_) return;
     least_ = time;
@@ -276,6 +313,7 @@ class Search {
   }
 
   const Contraction& contraction_;
+  LibraryUse use_;
   EinsumPlan best_;
   double least_ = std::numeric_limits<double>::infinity();
 };
@@ -296,16 +334,15 @@ Contraction contraction_of(const KernelContext& context) {
   return contraction;
 }
 
-EinsumPlan plan_einsum(const Contraction& contraction) {
-  Search search(contraction);
+EinsumPlan plan_einsum(const Contraction& contraction, LibraryUse use) {
+  Search search(contraction, use);
   // Packing everything gives a single call, so there is always a plan.
-  for (unsigned mask = 0; mask < 8; ++mask) {
+  for (unsigned mask = use == LibraryUse::kAligned ? 7 : 0; mask < 8; ++mask) {
     const Packed packed = {(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0};
     if (contraction.output_in_scratch && !packed[kOut]) continue;
     search.try_packed(packed);
   }
   EinsumPlan plan = search.best();
-  plan.problem.alignment = alignment(plan, contraction.alignment);
   const MatmulProblem& problem = plan.problem;
   plan.flops =
       2 * problem.m * problem.n * problem.k * problem.batch * size_of(plan.loops) * size_of(plan.sums);

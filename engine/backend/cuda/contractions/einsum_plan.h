@@ -3,8 +3,8 @@
 // Dimensions of one class (batch, rows, columns, summed) that are adjacent in all operands that have them
 // form one axis. One axis of rows, columns and summed dimensions each forms the matrices, and another axis
 // the batch of a call; the remaining axes are loops over calls. An operand whose order suits no product, or
-// would need too many calls, is copied to scratch in a suitable order, and an output computed there is copied
-// out. A cost estimate chooses the fastest plan.
+// would need too many calls or unaligned ones, is copied to scratch in a suitable order, and an output
+// computed there is copied out. A cost estimate chooses the fastest plan.
 #pragma once
 
 #include <array>
@@ -32,22 +32,30 @@ struct Contraction {
   bool bias = false;
   Epilogue epilogue = Epilogue::kNone;
   bool output_in_scratch = false;  ///< the output may be written only by a copy
-  /// The number of bytes, a power of two, at multiples of which the operands begin.
-  int64_t alignment = 64;
+  /// The numbers of bytes, powers of two, at multiples of which a, b and the output begin.
+  std::array<int64_t, 3> alignment = {64, 64, 64};
 
   /// True if something is done to the sums before they are rounded.
   bool finishes() const { return bias || epilogue != Epilogue::kNone; }
 };
 
+/// What a plan may ask of the library.
+enum class LibraryUse {
+  kFinishes,  ///< products, and bias and epilogue where the library computes them accurately
+  kPlain,     ///< products alone: a kernel of the backend does the rest
+  kAligned,   ///< plain products of packed matrices whose rows begin at multiples of 16 bytes
+};
+
 /// The contraction of an operation with inputs a, b and possibly a bias. Axes of one entry are left out.
 Contraction contraction_of(const KernelContext& context);
 
-/// An operand that is stored in scratch.
+/// An operand that is stored in scratch, with rows that begin at multiples of 16 bytes unless they are short.
 struct PackedOperand {
-  StridedAxes<3> axes;  ///< strides in the tensor, in scratch (where it is dense) and in the bias
+  StridedAxes<3> axes;   ///< strides in the tensor, in scratch and in the bias
+  int64_t elements = 1;  ///< in scratch, with what is between rows
   DType dtype = DType::kFloat32;
 
-  int64_t bytes() const { return size_of(axes) * static_cast<int64_t>(size_of(dtype)); }
+  int64_t bytes() const { return elements * static_cast<int64_t>(size_of(dtype)); }
 };
 
 struct EinsumPlan {
@@ -61,6 +69,6 @@ struct EinsumPlan {
 };
 
 /// No axis may be empty.
-EinsumPlan plan_einsum(const Contraction& contraction);
+EinsumPlan plan_einsum(const Contraction& contraction, LibraryUse use = LibraryUse::kFinishes);
 
 }  // namespace mtf::cuda

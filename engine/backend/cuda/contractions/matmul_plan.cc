@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
+#include <utility>
 
+#include "engine/backend/cuda/contractions/matmul_measurement.h"
 #include "engine/base/check.h"
+#include "engine/base/error.h"
 
 namespace mtf::cuda {
 namespace {
@@ -23,21 +27,24 @@ StoredMatrix stored_b(const MatmulProblem& p) {
 }
 StoredMatrix stored_c(const MatmulProblem& p) { return {p.m, p.n}; }
 
+int64_t element_bytes(DType dtype) { return static_cast<int64_t>(size_of(dtype)); }
+
 /// The largest power of two that divides all three.
 int64_t common_power(int64_t x, int64_t y, int64_t z) {
   return int64_t{1} << std::countr_zero(static_cast<uint64_t>(x | y | z));
 }
 
-ColumnMajorMatrix matrix(const MatmulProblem& problem, StoredMatrix stored, int64_t row, int64_t batch,
-                         bool transpose, DType dtype) {
-  const auto bytes = static_cast<int64_t>(size_of(dtype));
+ColumnMajorMatrix matrix(int64_t alignment, StoredMatrix stored, int64_t row, int64_t batch, bool transpose,
+                         DType dtype) {
+  const int64_t bytes = element_bytes(dtype);
   return {stored.columns, stored.rows, row,
-          batch,          transpose,   common_power(problem.alignment, row * bytes, batch * bytes)};
+          batch,          transpose,   common_power(alignment, row * bytes, batch * bytes)};
 }
 
-/// The stride between rows; that of a single row does not matter.
+/// The stride between rows. That of a single row does not matter: it becomes one that keeps rows aligned.
 int64_t row_stride(StoredMatrix stored, int64_t row, const char* name) {
-  if (stored.rows == 1) return stored.columns;
+  constexpr int64_t kUnit = 8;  // elements
+  if (stored.rows == 1) return (stored.columns + kUnit - 1) / kUnit * kUnit;
   MTF_CHECK(row >= stored.columns, "rows of {} have {} elements and are {} apart", name, stored.columns, row);
   return row;
 }
@@ -51,8 +58,11 @@ MatmulProblem canonical(MatmulProblem p) {
             "a product of {} as {}", name_of(p.input), name_of(p.output));
   MTF_CHECK(p.input != DType::kFloat64 || (!p.bias && p.epilogue == Epilogue::kNone),
             "an epilogue in float64");
-  MTF_CHECK(p.alignment > 0 && std::has_single_bit(static_cast<uint64_t>(p.alignment)), "alignment {}",
-            p.alignment);
+  for (const auto& [alignment, dtype] :
+       {std::pair(p.alignment_a, p.input), {p.alignment_b, p.input}, {p.alignment_c, p.output}}) {
+    MTF_CHECK(std::has_single_bit(static_cast<uint64_t>(alignment)) && alignment >= element_bytes(dtype),
+              "{} aligned to {} bytes", name_of(dtype), alignment);
+  }
   p.row_a = row_stride(stored_a(p), p.row_a, "a");
   p.row_b = row_stride(stored_b(p), p.row_b, "b");
   p.row_c = row_stride(stored_c(p), p.row_c, "c");
@@ -63,9 +73,9 @@ MatmulProblem canonical(MatmulProblem p) {
 
 ColumnMajorProblem column_major(const MatmulProblem& problem) {
   const MatmulProblem p = canonical(problem);
-  return {.first = matrix(p, stored_b(p), p.row_b, p.batch_b, p.transpose_b, p.input),
-          .second = matrix(p, stored_a(p), p.row_a, p.batch_a, p.transpose_a, p.input),
-          .output = matrix(p, stored_c(p), p.row_c, p.batch_c, false, p.output)};
+  return {.first = matrix(p.alignment_b, stored_b(p), p.row_b, p.batch_b, p.transpose_b, p.input),
+          .second = matrix(p.alignment_a, stored_a(p), p.row_a, p.batch_a, p.transpose_a, p.input),
+          .output = matrix(p.alignment_c, stored_c(p), p.row_c, p.batch_c, false, p.output)};
 }
 
 std::vector<MatmulPart> parts_of(const MatmulProblem& problem) {
@@ -82,12 +92,55 @@ std::string text(const MatmulProblem& p) {
          (p.batch == 1 ? "" : fmt::format(", {} matrices", p.batch));
 }
 
-std::shared_ptr<const Matmul> MatmulCache::find_or_make(const MatmulProblem& problem, const Make& make) {
+std::string full_text(const MatmulProblem& p) {
+  return fmt::format(
+      "{} {} x {} x {}, {} matrices, transposed {:d} {:d}, rows {} {} {}, apart {} {} {}, aligned {} {} {}, "
+      "to "
+      "{}{}{}{}{}",
+      name_of(p.input), p.m, p.n, p.k, p.batch, p.transpose_a, p.transpose_b, p.row_a, p.row_b, p.row_c,
+      p.batch_a, p.batch_b, p.batch_c, p.alignment_a, p.alignment_b, p.alignment_c, name_of(p.output),
+      p.accumulate ? ", accumulate" : "", p.tf32 ? ", tf32" : "", p.bias ? ", bias" : "",
+      p.epilogue == Epilogue::kGelu ? ", gelu" : "");
+}
+
+std::string library_environment() {
+  std::string set;
+  for (const char* name : {"NVIDIA_TF32_OVERRIDE", "CUBLAS_EMULATE_SINGLE_PRECISION",
+                           "CUBLAS_EMULATE_DOUBLE_PRECISION", "CUBLAS_EMULATION_STRATEGY"}) {
+    if (const char* value = std::getenv(name)) set += fmt::format(" {}={}", name, value);
+  }
+  return set;
+}
+
+void MatmulCache::tune(TuningRecord& record) {
+  const std::lock_guard lock(mutex_);
+  record_ = &record;
+  plans_.clear();
+}
+
+std::shared_ptr<const Matmul> MatmulCache::find_or_make(const MatmulProblem& problem,
+                                                        const Candidates& candidates) {
   const MatmulProblem key = canonical(problem);
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<const Matmul>& plan = plans_[key];
-  if (plan == nullptr) plan = make(key);
-  return plan;
+  const auto [found, is_new] = plans_.try_emplace(key);
+  if (is_new) found->second = make(key, candidates);
+  return found->second;
+}
+
+std::shared_ptr<const Matmul> MatmulCache::make(const MatmulProblem& problem,
+                                                const Candidates& candidates) const {
+  constexpr int kMeasured = 8;
+  const auto plans = candidates(problem, record_ == nullptr ? 1 : kMeasured);
+  if (plans.empty()) return nullptr;
+  if (record_ == nullptr) return plans.front();
+  const int choice = record_->choose(full_text(problem), [&] { return fastest(device_, problem, plans); });
+  if (choice < 0 || choice >= std::ssize(plans)) {
+    throw Error(ErrorKind::kSystem,
+                fmt::format("algorithm {} was recorded for a product of {}, but the library has {}", choice,
+                            text(problem), plans.size()),
+                "remove the record of measured algorithms from run.model_dir");
+  }
+  return plans[static_cast<size_t>(choice)];
 }
 
 }  // namespace mtf::cuda

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/backend/cuda/device/device.h"
 #include "engine/backend/cuda/device/matmul.h"
 
 namespace mtf::cuda {
@@ -50,16 +51,33 @@ std::vector<MatmulPart> parts_of(const MatmulProblem& problem);
 
 /// A description such as "4096 x 512 x 2048 float32, 8 matrices".
 std::string text(const MatmulProblem& problem);
+/// A text that differs for any two canonical problems.
+std::string full_text(const MatmulProblem& problem);
 
-/// One plan for each problem. May be used from any thread.
+/// What the bits of the library's products depend on besides its version: the variables of the environment
+/// that it obeys, such as " NVIDIA_TF32_OVERRIDE=1"; empty if none is set.
+std::string library_environment();
+
+/// Plans of one device: one for each problem. May be used from any thread.
 class MatmulCache {
  public:
-  using Make = std::function<std::shared_ptr<const Matmul>(const MatmulProblem&)>;
-  /// Returns make(canonical(problem)), which is called once for each problem.
-  std::shared_ptr<const Matmul> find_or_make(const MatmulProblem& problem, const Make& make);
+  /// A plan for each of the library's algorithms for a canonical problem, at most `most`; first those that it
+  /// expects to be fast.
+  using Candidates =
+      std::function<std::vector<std::shared_ptr<const Matmul>>(const MatmulProblem&, int most)>;
+
+  explicit MatmulCache(Device& device) : device_(device) {}
+  /// MatmulLibrary::tune().
+  void tune(TuningRecord& record);
+  /// MatmulLibrary::prepare(). `candidates` is called once for each problem.
+  std::shared_ptr<const Matmul> find_or_make(const MatmulProblem& problem, const Candidates& candidates);
 
  private:
-  std::mutex mutex_;
+  std::shared_ptr<const Matmul> make(const MatmulProblem& problem, const Candidates& candidates) const;
+
+  Device& device_;
+  std::mutex mutex_;  ///< guards the members below
+  TuningRecord* record_ = nullptr;
   std::map<MatmulProblem, std::shared_ptr<const Matmul>> plans_;
 };
 

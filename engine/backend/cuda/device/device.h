@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -73,7 +75,16 @@ class Device {
   /// A clock of the compute stream.
   virtual std::unique_ptr<DeviceClock> make_clock() = 0;
   virtual ProfileObserver* profile_observer() { return nullptr; }
-  virtual std::vector<BackendNote> take_notes() { return {}; }
+
+  /// Keeps a message for the user, once. From any thread.
+  void note(BackendNote note);
+  /// The notes since the last call.
+  std::vector<BackendNote> take_notes();
+
+ private:
+  std::mutex notes_mutex_;  ///< guards the two members below
+  std::vector<BackendNote> notes_;
+  std::set<std::string> noted_;  ///< the texts of all notes
 };
 
 /// Throws Error (kSystem) saying what is missing: driver or device.

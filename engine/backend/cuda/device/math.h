@@ -50,6 +50,9 @@ struct Math {
     return a + b;
   }
 #endif
+  /// a b + c, rounded once.
+  static MTF_DEVICE float multiply_add(float a, float b, float c) { return ::fmaf(a, b, c); }
+  static MTF_DEVICE double multiply_add(double a, double b, double c) { return ::fma(a, b, c); }
 
   /// 1 / (1 + e^-x).
   template <class T>

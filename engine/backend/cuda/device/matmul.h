@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/backend/tuning_record.h"
 #include "engine/core/dtype.h"
 
 namespace mtf::cuda {
@@ -14,6 +15,9 @@ namespace mtf::cuda {
 /// A function applied to a sum before it is rounded and stored. There is no relu, because that of cuBLASLt
 /// turns NaN into 0, and NaN must be seen.
 enum class Epilogue : uint8_t { kNone, kGelu };
+
+/// Tensors begin at multiples of this number of bytes.
+inline constexpr int64_t kBiasAlignment = 64;
 
 /// c[i] = epilogue(a[i] b[i] (+ c[i]) (+ bias)) for `batch` row-major matrices: a is m x k (k x m if
 /// transposed), b is k x n (n x k), c is m x n. Sums are in float32 (float64 for float64). No size is 0.
@@ -28,8 +32,9 @@ struct MatmulProblem {
   bool tf32 = false;                              ///< multiplies float32 with a 10-bit mantissa
   bool bias = false;                              ///< adds bias[j], of c's type, to column j; not in float64
   Epilogue epilogue = Epilogue::kNone;            ///< not in float64; gelu with tanh
-  /// The number of bytes, a power of two, at multiples of which a, b, c and bias begin.
-  int64_t alignment = 16;
+  /// The numbers of bytes at multiples of which the operands begin: powers of two, no less than an element.
+  /// A bias begins at a multiple of kBiasAlignment.
+  int64_t alignment_a = 16, alignment_b = 16, alignment_c = 16;
 
   friend auto operator<=>(const MatmulProblem&, const MatmulProblem&) = default;
 };
@@ -48,7 +53,10 @@ class MatmulLibrary {
   virtual ~MatmulLibrary() = default;
   /// What the bits of results depend on besides the device, such as "cublaslt 13.1.0".
   virtual std::string version() const = 0;
-  /// Prepares a plan; equal problems share one.
+  /// From now on chooses among algorithms by measuring them, instead of taking the first that the library
+  /// names. `record` must outlive the library or the next call.
+  virtual void tune(TuningRecord& record) = 0;
+  /// Prepares a plan; equal problems share one. Null if the library has no algorithm for the problem.
   virtual std::shared_ptr<const Matmul> prepare(const MatmulProblem& problem) = 0;
 };
 

@@ -1,13 +1,12 @@
 // Dropout and random tensors. Where the layout of the noise allows it, a thread computes the numbers of four
-// adjacent elements (eight of bfloat16) at once, one Philox block for every four. Dropout has the same bits
-// in every backend; random tensors are computed in double by the CPU's formulas and rounded once.
+// adjacent elements (eight of bfloat16) at once, one Philox block for every four. Both have the same bits in
+// every backend: random tensors are computed in double by engine/core/quantiles.h and rounded once.
 #include <algorithm>
 
 #include "engine/backend/cuda/device/device_kernel.h"
 #include "engine/backend/cuda/device/element_walk.h"
-#include "engine/backend/cuda/device/math.h"
 #include "engine/backend/cuda/device/noise.h"
-#include "engine/core/normal_quantile.h"
+#include "engine/core/quantiles.h"
 #include "engine/ops/random.h"
 
 namespace mtf::cuda {
@@ -65,7 +64,7 @@ MTF_DEVICE double sample(const Distribution& distribution, double u) {
     case Distribution::Kind::kNormal:
       return distribution.a + distribution.b * normal_quantile(u);
     default:
-      return distribution.a - distribution.b * Math::log(-Math::log(u));
+      return distribution.a + distribution.b * gumbel_quantile(u);
   }
 }
 

@@ -121,24 +121,22 @@ class Writer {
                       parameter = fmt::format("arguments.parameters[{}]", step.parameter);
     switch (step.kind) {
       case Kind::kUnary:
-        return rounded(
-            fmt::format("steps::unary<{}>({}, {})", kUnaryFormulas[step.function], all, parameter));
+        return fmt::format("steps::unary<{}>({}, {})", kUnaryFormulas[step.function], all, parameter);
       case Kind::kUnaryGradient:
-        return rounded(
-            fmt::format("steps::gradient<{}>({}, {})", kUnaryFormulas[step.function], all, parameter));
+        return fmt::format("steps::gradient<{}>({}, {})", kUnaryFormulas[step.function], all, parameter);
       case Kind::kBinary:
-        return rounded(fmt::format("steps::binary<{}, {}>({})", kBinaryFormulas[step.function], result, all));
+        return fmt::format("steps::binary<{}, {}>({})", kBinaryFormulas[step.function], result, all);
       case Kind::kWhere:
         return fmt::format("steps::where({})", all);
       case Kind::kCast:
         return fmt::format("steps::cast<{}>({})", result, all);
       case Kind::kDropout:
-        return rounded(fmt::format("steps::dropout({0}, bits{1}[i], dropout{1}.threshold, {2})", all,
-                                   step.dropout, parameter));
+        return fmt::format("steps::dropout({0}, bits{1}[i], dropout{1}.threshold, {2})", all, step.dropout,
+                           parameter);
       case Kind::kSum: {
         std::string sum = operands[0];
         for (size_t i = 1; i < operands.size(); ++i)
-          sum = rounded(fmt::format("steps::binary<formulas::Add, {}>({}, {})", result, sum, operands[i]));
+          sum = fmt::format("steps::binary<formulas::Add, {}>({}, {})", result, sum, operands[i]);
         return sum;
       }
       case Kind::kCopy:
@@ -147,10 +145,6 @@ class Writer {
         return fmt::format("narrow<{}>({})", result, parameter);
     }
     MTF_CHECK(false, "an unknown step");
-  }
-
-  static std::string rounded(const std::string& value) {
-    return fmt::format("steps::rounded({}, arguments.zero)", value);
   }
 
   const Fusion& fusion_;

@@ -1,5 +1,6 @@
 // The steps of a fusion of elementwise operations (engine/ops/fused_elementwise.h): functions from stored
-// values to stored values, with the results of the operations' own kernels. Like walk.h, this is text for
+// values to stored values, with the results of the operations' own kernels: formulas say what is contracted
+// (Math::multiply_add), and no compiler contracts anything else (--fmad=false). Like walk.h, this is text for
 // every compiler: kernels are generated from it (fusion_source.h), and the emulator interprets fusions with
 // it.
 #pragma once
@@ -23,8 +24,7 @@ struct FusionArguments {
   void* outputs[kMostFusionOutputs];
   int64_t size;
   double parameters[kMostFusionParameters];
-  uint32_t zero;  ///< always 0, but unknown to the compiler
-  bool packs;     ///< whole packs of elements can be loaded
+  bool packs;  ///< whole packs of elements can be loaded
 };
 
 struct FusionDropout {
@@ -33,23 +33,6 @@ struct FusionDropout {
 };
 
 namespace steps {
-
-/// Returns `value`, but keeps the compiler from contracting it with the step that reads it: the addition of a
-/// rounded product stays a separate addition.
-template <class T>
-MTF_DEVICE T rounded(T value, [[maybe_unused]] uint32_t zero) {
-#if defined(__CUDA_ARCH__)
-  if constexpr (std::is_same_v<T, float>) {
-    return __uint_as_float(__float_as_uint(value) ^ zero);
-  } else if constexpr (std::is_same_v<T, double>) {
-    return __hiloint2double(__double2hiint(value), __double2loint(value) ^ static_cast<int>(zero));
-  } else {
-    return value;
-  }
-#else
-  return value;
-#endif
-}
 
 template <class F, class T>
 MTF_DEVICE T unary(T x, double parameter) {

@@ -19,8 +19,11 @@ namespace {
 
 class CompiledFusions final : public FusionKernels {
  public:
-  CompiledFusions(const std::string& architecture, std::vector<BackendNote>& notes)
-      : compiler_(CUDART_VERSION / 1000, architecture), notes_(notes) {}
+  explicit CompiledFusions(Device& device)
+      : device_(device), compiler_(CUDART_VERSION / 1000, device.info().architecture()) {
+    if (auto warning = release_warning(compiler_.release(), CUDART_VERSION))
+      device_.note({true, *std::move(warning)});
+  }
   ~CompiledFusions() override {
     for (cudaLibrary_t library : libraries_) cudaLibraryUnload(library);
   }
@@ -48,9 +51,8 @@ class CompiledFusions final : public FusionKernels {
             "looking for a compiled kernel");
     }
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-    notes_.push_back(
-        {false, fmt::format("{} compiled {} of elementwise fusions in {:.2f} s", compiler_.version(),
-                            counted(std::ssize(waiting_), "kernel"), seconds.count())});
+    device_.note({false, fmt::format("{} compiled {} of elementwise fusions in {:.2f} s", compiler_.version(),
+                                     counted(std::ssize(waiting_), "kernel"), seconds.count())});
     waiting_.clear();
   }
 
@@ -66,8 +68,8 @@ class CompiledFusions final : public FusionKernels {
   }
 
  private:
+  Device& device_;
   KernelCompiler compiler_;
-  std::vector<BackendNote>& notes_;
   std::map<std::pair<std::string, bool>, int> numbers_;  ///< by source, and true for batches
   std::vector<FusionKernelSource> waiting_;              ///< in order of their numbers
   std::vector<cudaLibrary_t> libraries_;
@@ -76,9 +78,8 @@ class CompiledFusions final : public FusionKernels {
 
 }  // namespace
 
-std::unique_ptr<FusionKernels> make_compiled_fusions(const std::string& architecture,
-                                                     std::vector<BackendNote>& notes) {
-  return std::make_unique<CompiledFusions>(architecture, notes);
+std::unique_ptr<FusionKernels> make_compiled_fusions(Device& device) {
+  return std::make_unique<CompiledFusions>(device);
 }
 
 }  // namespace mtf::cuda

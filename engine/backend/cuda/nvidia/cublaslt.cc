@@ -1,5 +1,5 @@
-// Products by cuBLASLt. The algorithm is the first that the library's heuristic names: it depends on the
-// problem, the device and the library's version, never on timings.
+// Products by cuBLASLt. The algorithm is the first that the library's heuristic names, which depends on the
+// problem, the device and the library's version; or, with MatmulLibrary::tune(), one that is recorded.
 #include "engine/backend/cuda/nvidia/cublaslt.h"
 
 #include <cublasLt.h>
@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "engine/backend/cuda/contractions/matmul_plan.h"
 #include "engine/backend/cuda/nvidia/shared_library.h"
@@ -125,8 +126,7 @@ Operation make_operation(const Handle& library, const MatmulProblem& problem,
     set(library, operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
         static_cast<int32_t>(type_of(problem.output)));
     // The heuristic uses only the alignment of this address.
-    set(library, operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-        reinterpret_cast<const void*>(problem.alignment));
+    set(library, operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(kBiasAlignment));
   }
   return operation;
 }
@@ -146,8 +146,12 @@ Layout make_layout(const Handle& library, const ColumnMajorMatrix& matrix, DType
 }
 
 /// The summed dimension may be split only if the parts are added in a separate step, in the compute type:
-/// there are no atomic additions, and parts are not rounded to bfloat16.
-Preference make_preference(const Handle& library, const ColumnMajorProblem& matrices, uint64_t workspace) {
+/// there are no atomic additions, and parts are not rounded to bfloat16. It is not split where an epilogue
+/// follows, which would be applied to sums that are rounded to bfloat16.
+Preference make_preference(const Handle& library, const MatmulProblem& problem,
+                           const ColumnMajorProblem& matrices, uint64_t workspace) {
+  const bool finishes_rounded =
+      problem.output == DType::kBFloat16 && (problem.bias || problem.epilogue != Epilogue::kNone);
   cublasLtMatmulPreference_t preference = nullptr;
   library->check(library->create_preference(&preference), "choosing an algorithm");
   Preference result(preference, library->destroy_preference);
@@ -156,7 +160,8 @@ Preference make_preference(const Handle& library, const ColumnMajorProblem& matr
                    "choosing an algorithm");
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace);
-  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      uint32_t{finishes_rounded ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(matrices.first.alignment));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(matrices.second.alignment));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<uint32_t>(matrices.output.alignment));
@@ -167,26 +172,29 @@ Preference make_preference(const Handle& library, const ColumnMajorProblem& matr
 /// The product of as many matrices of a batch as one call multiplies.
 class Part {
  public:
-  Part(const Handle& library, const MatmulPart& part, uint64_t workspace)
+  /// With algorithm number `index` of those that the heuristic names.
+  Part(const Handle& library, const MatmulPart& part, uint64_t workspace, int index)
       : begin_(part.begin),
         matrices_(column_major(part.problem)),
         operation_(make_operation(library, part.problem, matrices_)),
         first_(make_layout(library, matrices_.first, part.problem.input, part.problem.batch)),
         second_(make_layout(library, matrices_.second, part.problem.input, part.problem.batch)),
         output_(make_layout(library, matrices_.output, part.problem.output, part.problem.batch)) {
-    const Preference preference = make_preference(library, matrices_, workspace);
-    cublasLtMatmulHeuristicResult_t found{};
+    const Preference preference = make_preference(library, part.problem, matrices_, workspace);
+    std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<size_t>(index) + 1);
     int count = 0;
-    cublasStatus_t status =
-        library->heuristic(library.get(), operation_.get(), first_.get(), second_.get(), output_.get(),
-                           output_.get(), preference.get(), 1, &found, &count);
-    if (status == CUBLAS_STATUS_SUCCESS) status = count == 1 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
-    if (status != CUBLAS_STATUS_SUCCESS)
-      library->fail(status, "choosing an algorithm for " + text(part.problem));
-    algorithm_ = found.algo;
-    workspace_bytes_ = found.workspaceSize;
+    const cublasStatus_t status = library->heuristic(
+        library.get(), operation_.get(), first_.get(), second_.get(), output_.get(), output_.get(),
+        preference.get(), static_cast<int>(found.size()), found.data(), &count);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return;
+    library->check(status, "choosing an algorithm for " + text(part.problem));
+    is_supported_ = count > index && found.back().state == CUBLAS_STATUS_SUCCESS;
+    algorithm_ = found.back().algo;
+    workspace_bytes_ = found.back().workspaceSize;
   }
 
+  /// False if there is no such algorithm; the part is then of no use.
+  bool is_supported() const { return is_supported_; }
   size_t workspace_bytes() const { return workspace_bytes_; }
   const Operation& operation() const { return operation_; }
 
@@ -216,6 +224,7 @@ class Part {
   ColumnMajorProblem matrices_;
   Operation operation_;
   Layout first_, second_, output_;
+  bool is_supported_ = false;
   cublasLtMatmulAlgo_t algorithm_{};
   size_t workspace_bytes_ = 0;
 };
@@ -223,10 +232,11 @@ class Part {
 class Plan final : public Matmul {
  public:
   Plan(Device& device, std::shared_ptr<const Handle> library, const MatmulProblem& problem,
-       uint64_t workspace)
+       uint64_t workspace, int index)
       : device_(device), library_(std::move(library)), problem_(problem) {
-    for (const MatmulPart& part : parts_of(problem)) parts_.emplace_back(*library_, part, workspace);
+    for (const MatmulPart& part : parts_of(problem)) parts_.emplace_back(*library_, part, workspace, index);
   }
+  bool is_supported() const { return std::ranges::all_of(parts_, &Part::is_supported); }
   int64_t workspace_bytes() const override {
     size_t bytes = 0;
     for (const Part& part : parts_) bytes = std::max(bytes, part.workspace_bytes());
@@ -252,17 +262,26 @@ class Plan final : public Matmul {
 
 class CublasLt final : public MatmulLibrary {
  public:
-  explicit CublasLt(Device& device) : device_(device), library_(std::make_shared<const Handle>()) {}
+  explicit CublasLt(Device& device)
+      : device_(device), library_(std::make_shared<const Handle>()), plans_(device) {}
 
   std::string version() const override {
     const size_t version = (*library_)->version();
-    return fmt::format("cublaslt {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+    return fmt::format("cublaslt {}.{}.{}{}", version / 10000, version / 100 % 100, version % 100,
+                       library_environment());
   }
+  void tune(TuningRecord& record) override { plans_.tune(record); }
   std::shared_ptr<const Matmul> prepare(const MatmulProblem& problem) override {
     // The size that NVIDIA recommends: Hopper's kernels make use of more.
     const uint64_t workspace = device_.info().major >= 9 ? 32 << 20 : 4 << 20;
-    return plans_.find_or_make(problem, [&](const MatmulProblem& canonical) {
-      return std::make_shared<const Plan>(device_, library_, canonical, workspace);
+    return plans_.find_or_make(problem, [&](const MatmulProblem& canonical, int most) {
+      std::vector<std::shared_ptr<const Matmul>> plans;
+      for (int index = 0; index < most; ++index) {
+        auto plan = std::make_shared<const Plan>(device_, library_, canonical, workspace, index);
+        if (!plan->is_supported()) break;
+        plans.push_back(std::move(plan));
+      }
+      return plans;
     });
   }
 

@@ -2,6 +2,8 @@
 // neither a GPU nor CUDA's headers.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,11 +21,20 @@ class KernelCompiler {
 
   /// Such as "nvrtc 13.0"; the bits of results may depend on it.
   const std::string& version() const { return version_; }
+  /// Its release as CUDART_VERSION has it: 13010 for 13.1.
+  int release() const { return release_; }
   /// Compiles a text, which may include kernel_sources(), to a cubin. Throws Error (kSystem) with the
   /// compiler's messages.
   std::vector<char> compile(const std::string& text) const;
+  /// The PTX of a text, from which its cubin is made. Throws as compile() does.
+  std::string ptx(const std::string& text) const;
 
  private:
+  struct DestroyProgram {
+    const KernelCompiler* compiler;
+    void operator()(_nvrtcProgram* program) const { compiler->functions_.destroy(&program); }
+  };
+  using Program = std::unique_ptr<_nvrtcProgram, DestroyProgram>;
   /// NVRTC's C interface, unchanged since CUDA 11.
   struct Functions {
     SharedLibrary library;
@@ -41,12 +52,22 @@ class KernelCompiler {
     LibraryFunction<int(_nvrtcProgram* program, char* text)> log{library, "nvrtcGetProgramLog"};
     LibraryFunction<int(_nvrtcProgram* program, size_t* size)> code_size{library, "nvrtcGetCUBINSize"};
     LibraryFunction<int(_nvrtcProgram* program, char* code)> code{library, "nvrtcGetCUBIN"};
+    LibraryFunction<int(_nvrtcProgram* program, size_t* size)> ptx_size{library, "nvrtcGetPTXSize"};
+    LibraryFunction<int(_nvrtcProgram* program, char* text)> ptx{library, "nvrtcGetPTX"};
   };
+
+  Program compiled(const std::string& text) const;
 
   void check(int code, const char* doing) const;
 
   Functions functions_;
   std::string architecture_, version_;
+  int release_ = 0;
 };
+
+/// A warning if NVRTC and the nvcc that built the kernels are of different releases (as CUDART_VERSION has
+/// them), else nothing. Both round sums and products as the formulas say, but each brings its own exp, tanh
+/// and other functions.
+std::optional<std::string> release_warning(int nvrtc, int nvcc);
 
 }  // namespace mtf::cuda

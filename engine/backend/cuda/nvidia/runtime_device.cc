@@ -122,9 +122,9 @@ class RuntimeDevice final : public Device {
     compute_ = make_stream();
     matmuls_ = open_cublaslt(*this);
     try {
-      fusions_ = make_compiled_fusions(info_.architecture(), notes_);
+      fusions_ = make_compiled_fusions(*this);
     } catch (const Error& error) {
-      notes_.push_back({true, fmt::format("elementwise operations run one by one: {}", error.what())});
+      note({true, fmt::format("elementwise operations run one by one: {}", error.what())});
     }
   }
 
@@ -218,7 +218,6 @@ class RuntimeDevice final : public Device {
   }
   std::unique_ptr<DeviceClock> make_clock() override { return make_runtime_clock(*this); }
   ProfileObserver* profile_observer() override { return &nvtx_observer(); }
-  std::vector<BackendNote> take_notes() override { return std::exchange(notes_, {}); }
 
  private:
   /// Makes this the device of the calling thread.
@@ -255,7 +254,6 @@ class RuntimeDevice final : public Device {
   std::vector<OwnedStream> streams_;
   Stream compute_;
   std::unique_ptr<MatmulLibrary> matmuls_;
-  std::vector<BackendNote> notes_;
   std::unique_ptr<FusionKernels> fusions_;  ///< null if there is no NVRTC
 };
 
