@@ -21,9 +21,9 @@ struct CommunicatorTimeouts {
 
 struct DevicePlugin {
   uint32_t abi = 0;  ///< kDevicePluginAbi at the time of its build
-  /// The visible devices. Throws Error (kSystem) saying what is missing: driver, library or device.
+  /// The visible devices. Throws Error: kNoDevice if there is no driver or no device, kSystem for anything else.
   std::vector<DeviceInfo> (*devices)() = nullptr;
-  /// The backend of one device. Throws Error (kSystem).
+  /// The backend of one device. Throws Error (kNoDevice, kSystem; kUsage: a wrong environment variable).
   std::unique_ptr<Backend> (*make_backend)(int device) = nullptr;
   /// The library for collectives between GPUs, such as "NCCL 2.28.9". Throws Error (kSystem) saying what is
   /// missing.
@@ -35,7 +35,7 @@ struct DevicePlugin {
 };
 
 /// Must be incremented with every change of an interface between the programs and the shared object.
-inline constexpr uint32_t kDevicePluginAbi = 4;
+inline constexpr uint32_t kDevicePluginAbi = 5;
 /// The only function that the shared object exports: const DevicePlugin* (*)().
 inline constexpr const char* kDevicePluginEntry = "mtf_device_plugin";
 

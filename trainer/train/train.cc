@@ -471,6 +471,7 @@ void Trainer::log(bool force) {
     logged_tokens_ = state_.tokens;
     logged_seconds_ = seconds;
   }
+  show_new_device_notes(session_, log_->messages());
   show_progress();
 }
 

@@ -3,13 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <iterator>
+#include <utility>
 
 #include "engine/backend/cuda/device/device_kernel.h"
 #include "engine/backend/cuda/device/fusion_kernels.h"
 #include "engine/backend/cuda/movement/moves.h"
+#include "engine/base/error.h"
 
 namespace mtf::cuda {
 namespace {
+
+/// Environment variables by which cuBLAS computes float32 products in another precision.
+constexpr std::array kPrecisionVariables = {"NVIDIA_TF32_OVERRIDE", "CUBLAS_EMULATE_SINGLE_PRECISION"};
 
 class Allocation final : public DeviceMemory {
  public:
@@ -49,6 +57,23 @@ std::unique_ptr<PreparedCollective> CudaBackend::prepare(const Collective& colle
   return prepare_device_collective(collective, *device_);
 }
 
+std::unique_ptr<Recording> CudaBackend::record(const std::function<void()>& enqueue) {
+  try {
+    return device_->record(enqueue);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kPeerLost) throw;
+    notes_.push_back(
+        {true, fmt::format("steps run without CUDA graphs: {}", error.problems().front().message)});
+    return nullptr;
+  }
+}
+
+std::vector<BackendNote> CudaBackend::take_notes() {
+  std::vector<BackendNote> notes = std::exchange(notes_, {});
+  std::ranges::move(device_->take_notes(), std::back_inserter(notes));
+  return notes;
+}
+
 void CudaBackend::compile() {
   if (device_->fusions() != nullptr) device_->fusions()->compile();
 }
@@ -56,8 +81,13 @@ void CudaBackend::compile() {
 std::string CudaBackend::instruction_set() const {
   const DeviceInfo& info = device_->info();
   const std::string fusions = device_->fusions() == nullptr ? "" : device_->fusions()->version();
-  return fmt::format("{}x{} {}{}{}", info.architecture(), info.multiprocessors, device_->matmuls().version(),
-                     fusions.empty() ? "" : " ", fusions);
+  std::string text = fmt::format("{}x{} {}{}{}", info.architecture(), info.multiprocessors,
+                                 device_->matmuls().version(), fusions.empty() ? "" : " ", fusions);
+  for (const char* variable : kPrecisionVariables) {
+    const char* value = std::getenv(variable);
+    if (value != nullptr && *value != '\0') text += fmt::format(" {}={}", variable, value);
+  }
+  return text;
 }
 
 }  // namespace mtf::cuda
