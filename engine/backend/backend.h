@@ -50,6 +50,13 @@ class Recording {
   virtual void replay() = 0;
 };
 
+/// How the runtime gives the work of a program to a device.
+enum class Submission {
+  kRecorded,  ///< it is recorded once and replayed
+  kEager,     ///< each run enqueues it
+  kAwaited,   ///< each run enqueues it and waits after each instruction, so that errors name the instruction
+};
+
 /// Measures when a device reaches marked points in its work.
 class DeviceClock {
  public:
@@ -99,7 +106,9 @@ class Backend {
   virtual std::unique_ptr<HostCopy> make_host_copy(CopySources sources, CopyOrder order) = 0;
   /// Waits for what was enqueued. Throws Error (kSystem) when the device has failed.
   virtual void wait() {}
-  /// Records what `enqueue` enqueues, for replay(). Only for devices.
+  virtual Submission submission() const { return Submission::kEager; }
+  /// Records what `enqueue` enqueues, for replay(). Null if that cannot be recorded: take_notes() says why on a
+  /// device, where nothing has been enqueued then; the host records nothing.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& enqueue) = 0;
 
   /// The allocated bytes of device memory; 0 for the host.

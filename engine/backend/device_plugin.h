@@ -21,9 +21,9 @@ struct CommunicatorTimeouts {
 
 struct DevicePlugin {
   uint32_t abi = 0;  ///< kDevicePluginAbi at the time of its build
-  /// The visible devices. Throws Error (kSystem) saying what is missing: driver, library or device.
+  /// The visible devices. Throws Error: kNoDevice if there is no driver or no device, kSystem for anything else.
   std::vector<DeviceInfo> (*devices)() = nullptr;
-  /// The backend of one device. Throws Error (kSystem).
+  /// The backend of one device. Throws Error (kNoDevice, kSystem; kUsage: a wrong environment variable).
   std::unique_ptr<Backend> (*make_backend)(int device) = nullptr;
   /// The library for collectives between GPUs, such as "NCCL 2.28.9". Throws Error (kSystem) saying what is
   /// missing.

@@ -15,8 +15,18 @@
 namespace mtf {
 
 /// The kind of an error decides the exit code: 2 for kUsage and (if any problem has it) kConfig, 3 for
-/// kDiverged, 75 for kPeerLost, 1 for the others.
-enum class ErrorKind { kUsage, kConfig, kData, kCheckpoint, kSystem, kMemory, kDiverged, kPeerLost };
+/// kDiverged, 75 for kPeerLost, 1 for the others. kNoDevice: the machine has no GPU, or no driver.
+enum class ErrorKind {
+  kUsage,
+  kConfig,
+  kData,
+  kCheckpoint,
+  kSystem,
+  kMemory,
+  kDiverged,
+  kPeerLost,
+  kNoDevice
+};
 
 /// A place in a YAML file or on the command line. Lines and columns count from 1; line 0 means that the place
 /// has no position in a file.

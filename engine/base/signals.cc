@@ -77,6 +77,15 @@ void StopSignals::receive(int signal) {
   if (received_signal == 0) received_signal = signal;
 }
 
+BlockedSignals::BlockedSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGHUP, SIGINT, SIGTERM, SIGCHLD}) sigaddset(&signals, signal);
+  ::pthread_sigmask(SIG_BLOCK, &signals, &before_);
+}
+
+BlockedSignals::~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
 RemovedBySignal::RemovedBySignal(const std::string& path) {
   MTF_CHECK(has_path == 0, "two files to be removed by signals: {}", path);
   if (path.size() >= path_to_remove.size()) return;  // too long: no such file can exist

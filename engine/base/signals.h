@@ -2,6 +2,7 @@
 // programs remove the file that they have not completed.
 #pragma once
 
+#include <csignal>
 #include <string>
 
 namespace mtf {
@@ -19,6 +20,19 @@ class StopSignals {
   static int received();
   /// Acts as if this process had received `signal`, unless it has received one already.
   static void receive(int signal);
+};
+
+/// Blocks SIGHUP, SIGINT, SIGTERM and SIGCHLD in the calling thread until it is destroyed. Threads that a library
+/// starts meanwhile never take such a signal from the thread that waits for it.
+class BlockedSignals {
+ public:
+  BlockedSignals();
+  ~BlockedSignals();
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_;
 };
 
 /// Removes a file when SIGHUP, SIGINT, SIGTERM or SIGPIPE ends the process. Only one object may exist at a

@@ -8,10 +8,12 @@
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/runtime/instruction_text.h"
 #include "engine/runtime/output_reports.h"
 #include "engine/runtime/prepared_program.h"
 #include "engine/runtime/program_profile.h"
 #include "engine/runtime/recorded_segments.h"
+#include "engine/runtime/scalar_value.h"
 #include "engine/runtime/slicing.h"
 #include "engine/runtime/thread_pool.h"
 
@@ -37,7 +39,7 @@ class Executor::Implementation {
         scratch_bytes_(whole_pages(static_cast<int64_t>(prepared_.scratch_bytes()))),
         scratch_(backend.allocate(scratch_bytes_ * pool_.threads())),
         variables_(variables),
-        recorded_(backend, prepared_.segments(), communicator().is_on_device()),
+        recorded_(backend, communicator(), prepared_.segments()),
         profile_(options.profile, backend, prepared_.program(), pool_.threads()) {
     for (const auto& [name, id] : this->program().inputs)
       input_shapes_.push_back(this->program().local_shape(id));
@@ -76,6 +78,9 @@ class Executor::Implementation {
   void run(const StartStep& step, int64_t iteration);
   void run(const WaitStep& step, int64_t iteration);
   void run(const LoopStep& step, int64_t iteration);
+  /// Runs an instruction. If each is awaited on the device, waits for it; an error then names the instruction.
+  template <class Action>
+  void run_located(const PreparedStep& step, const Action& action);
   void run_tasks(const KernelStep& step, int64_t coordinate, int64_t begin, int64_t end, int64_t iteration,
                  int worker);
   void check(const PreparedStep& step, const std::vector<ValueId>& results, int64_t iteration);
@@ -84,8 +89,10 @@ class Executor::Implementation {
   std::optional<NonFinite> non_finite_at_rest() const;
   NonFinite examine_slices(ValueId id) const;
   ValueId output(const std::string& name) const;
-  /// True if results are checked after each instruction.
-  bool is_stepwise() const { return options_.check_replicas || search_.has_value(); }
+  /// True if each instruction is awaited on the device.
+  bool is_awaited() const { return backend_.submission() == Submission::kAwaited; }
+  /// True if the instructions run one after the other, and results are checked after each.
+  bool is_stepwise() const { return options_.check_replicas || search_.has_value() || is_awaited(); }
   /// True if the guard of the step holds at a coordinate, or the step has none. On a device this waits for
   /// the value.
   bool guard_holds(const PreparedStep& step, int64_t coordinate) const;
@@ -181,6 +188,18 @@ void Executor::Implementation::report(const std::vector<std::string>& outputs) {
   reports_.emplace(backend_, reported);
 }
 
+template <class Action>
+void Executor::Implementation::run_located(const PreparedStep& step, const Action& action) {
+  if (!is_awaited()) return action();
+  try {
+    action();
+    backend_.wait();
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kPeerLost) throw;
+    throw located_error(program(), *step.instruction, backend_.device_info()->name, error);
+  }
+}
+
 void Executor::Implementation::run(std::span<const PreparedSegment> segments, int64_t iteration) {
   for (const PreparedSegment& segment : segments)
     std::visit([&](const auto& steps) { run(steps, iteration); }, segment.steps);
@@ -205,8 +224,10 @@ void Executor::Implementation::run(const KernelSteps& segment, int64_t iteration
     return;
   }
   for (const KernelStep& step : segment.steps) {
-    pool_.run(step.coordinates * step.tasks, [&](int64_t task, int worker) {
-      run_tasks(step, task / step.tasks, task % step.tasks, task % step.tasks + 1, iteration, worker);
+    run_located(step, [&] {
+      pool_.run(step.coordinates * step.tasks, [&](int64_t task, int worker) {
+        run_tasks(step, task / step.tasks, task % step.tasks, task % step.tasks + 1, iteration, worker);
+      });
     });
     if (is_stepwise()) check(step, step.instruction->outputs, iteration);
   }
@@ -233,7 +254,7 @@ void Executor::Implementation::run(const CollectiveStep& step, int64_t iteration
   before(step);
   int64_t tasks = 0;
   for (const CollectivePart& part : step.parts) tasks += part.tasks * step.coordinates;
-  pool_.run(tasks, [&](int64_t task, int worker) {
+  auto run_task = [&](int64_t task, int worker) {
     const CollectivePart* part = step.parts.data();
     for (; task >= part->tasks * step.coordinates; ++part) task -= part->tasks * step.coordinates;
     const int64_t coordinate = task / part->tasks, begin = task % part->tasks;
@@ -246,7 +267,8 @@ void Executor::Implementation::run(const CollectiveStep& step, int64_t iteration
     workers_[worker].work.bytes += part->collective->run(inputs, part->member[coordinate],
                                                          part->results[coordinate], begin, begin + 1, guard) *
                                    part->positions[coordinate];
-  });
+  };
+  run_located(step, [&] { pool_.run(tasks, run_task); });
   check(step, step.instruction->outputs, iteration);
 }
 
@@ -261,19 +283,23 @@ void Executor::Implementation::run(const StartStep& step, int64_t) {
   before(step);
   if (options_.before_task) options_.before_task();
   const ProgramProfile::Span span = profile_.span(*step.instruction);
-  step.pending->collective->start();
-  step.pending->running = true;
-  if (!options_.overlap) step.pending->collective->wait();
+  run_located(step, [&] {
+    step.pending->collective->start();
+    step.pending->running = true;
+    if (!options_.overlap) step.pending->collective->wait();
+  });
 }
 
 void Executor::Implementation::run(const WaitStep& step, int64_t iteration) {
   const ProgramProfile::Span span = profile_.span(*step.instruction);
-  for (PendingCollective* pending : step.awaited) {
-    if (!std::exchange(pending->running, false)) continue;
-    pending->collective->wait();
-    workers_[0].work.bytes += pending->bytes;
-    workers_[0].work.bytes_to_processes += pending->collective->bytes_sent();
-  }
+  run_located(step, [&] {
+    for (PendingCollective* pending : step.awaited) {
+      if (!std::exchange(pending->running, false)) continue;
+      pending->collective->wait();
+      workers_[0].work.bytes += pending->bytes;
+      workers_[0].work.bytes_to_processes += pending->collective->bytes_sent();
+    }
+  });
   check(step, step.instruction->inputs, iteration);
 }
 
@@ -308,10 +334,7 @@ void Executor::Implementation::check_finite(ValueId id) {
   if (found.nans + found.infinities == 0) return;
   const Instruction& maker = search_->maker(id);
   found.order = std::move(order);
-  found.tensor = to_string(program(), maker);
-  // Collapses the padding between columns.
-  const auto are_blanks = [](char a, char b) { return a == ' ' && b == ' '; };
-  found.tensor.erase(std::ranges::unique(found.tensor, are_blanks).begin(), found.tensor.end());
+  found.tensor = instruction_text(program(), maker);
   found.operation = name_of(maker);
   found.layer = maker.provenance.path;
   search_->found = std::move(found);
@@ -376,7 +399,7 @@ HostTensor Executor::Implementation::fetch(const std::string& name) const {
 
 double Executor::Implementation::scalar(const std::string& name) const {
   const ValueId id = output(name);
-  return value_of(program().values[id].dtype, on_host(id, prepared_.mesh().begin(), host_slice_));
+  return scalar_value(program().values[id].dtype, on_host(id, prepared_.mesh().begin(), host_slice_));
 }
 
 Executor::Executor(Program program, Backend& backend, VariableStore& variables,
@@ -404,27 +427,7 @@ std::byte* Executor::input(const std::string& name, int64_t position) {
 void Executor::feed_scalar(const std::string& name, double value) {
   const ValueId id = program().input(name);
   if (id == kNoValue) return;
-  switch (program().values[id].dtype) {
-    case DType::kInt32: {
-      const auto narrow = static_cast<int32_t>(value);
-      return feed(name, &narrow);
-    }
-    case DType::kInt64: {
-      const auto narrow = static_cast<int64_t>(value);
-      return feed(name, &narrow);
-    }
-    case DType::kFloat64:
-      return feed(name, &value);
-    case DType::kBool: {
-      const bool truth = value != 0;
-      return feed(name, &truth);
-    }
-    default: {
-      MTF_CHECK(program().values[id].dtype == DType::kFloat32, "feed_scalar: `{}` has another type", name);
-      const auto narrow = static_cast<float>(value);
-      return feed(name, &narrow);
-    }
-  }
+  feed(name, scalar_bytes(program().values[id].dtype, value).data());
 }
 
 void Executor::run(uint64_t step) { implementation_->run(step); }

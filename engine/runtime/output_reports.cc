@@ -1,26 +1,9 @@
 #include "engine/runtime/output_reports.h"
 
 #include "engine/base/check.h"
+#include "engine/runtime/scalar_value.h"
 
 namespace mtf {
-
-double value_of(DType dtype, const std::byte* element) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return *reinterpret_cast<const float*>(element);
-    case DType::kBFloat16:
-      return static_cast<float>(*reinterpret_cast<const BFloat16*>(element));
-    case DType::kFloat64:
-      return *reinterpret_cast<const double*>(element);
-    case DType::kInt32:
-      return *reinterpret_cast<const int32_t*>(element);
-    case DType::kInt64:
-      return static_cast<double>(*reinterpret_cast<const int64_t*>(element));
-    case DType::kBool:
-      return *reinterpret_cast<const bool*>(element) ? 1 : 0;
-  }
-  return 0;
-}
 
 OutputReports::OutputReports(Backend& backend, const std::vector<Output>& outputs) : values_(outputs.size()) {
   CopySources sources;
@@ -37,7 +20,7 @@ std::span<const double> OutputReports::values(int runs_ago) {
   MTF_CHECK(runs_ago >= 0 && runs_ago < 2 && runs_ago < runs_, "the values of {} runs ago", runs_ago);
   HostCopy& copy = *copies_[(runs_ - 1 - runs_ago) % 2];
   copy.wait();
-  for (size_t i = 0; i < values_.size(); ++i) values_[i] = value_of(dtypes_[i], copy.part(i));
+  for (size_t i = 0; i < values_.size(); ++i) values_[i] = scalar_value(dtypes_[i], copy.part(i));
   return values_;
 }
 

@@ -18,9 +18,6 @@
 
 namespace mtf {
 
-/// The value of one element.
-double value_of(DType dtype, const std::byte* element);
-
 class OutputReports {
  public:
   struct Output {

@@ -1,6 +1,8 @@
 #include "engine/runtime/recorded_segments.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string>
 
 namespace mtf {
 namespace {
@@ -15,10 +17,13 @@ bool is_alone(const PreparedSegment& segment) {
 
 }  // namespace
 
-RecordedSegments::RecordedSegments(Backend& backend, std::span<const PreparedSegment> segments,
-                                   bool all_enqueue)
-    : backend_(backend) {
-  const auto is_recordable = [&](const PreparedSegment& segment) { return all_enqueue || is_alone(segment); };
+RecordedSegments::RecordedSegments(Backend& backend, Communicator& communicator,
+                                   std::span<const PreparedSegment> segments)
+    : backend_(backend), communicator_(communicator) {
+  const bool records = is_everywhere(backend.submission() == Submission::kRecorded);
+  const auto is_recordable = [&](const PreparedSegment& segment) {
+    return records && (communicator.is_on_device() || is_alone(segment));
+  };
   for (size_t begin = 0, end = 0; begin < segments.size(); begin = end) {
     const bool recordable = is_recordable(segments[begin]);
     while (end < segments.size() && is_recordable(segments[end]) == recordable) ++end;
@@ -26,22 +31,32 @@ RecordedSegments::RecordedSegments(Backend& backend, std::span<const PreparedSeg
   }
 }
 
-void RecordedSegments::run(const std::function<void(std::span<const PreparedSegment>)>& enqueue, Work& work) {
+void RecordedSegments::run(const Enqueue& enqueue, Work& work) {
   for (Segment& segment : segments_) {
-    if (!has_run_ || !segment.is_recordable) {
-      enqueue(segment.segments);
-      continue;
-    }
-    if (!segment.recording) {
-      const Work before = work;
-      segment.recording = backend_.record([&] { enqueue(segment.segments); });
-      segment.work = work - before;
-    } else {
+    if (has_run_ && segment.is_recordable && !segment.recording) record(segment, enqueue, work);
+    if (segment.recording) {
+      segment.recording->replay();
       work = work + segment.work;
+    } else {
+      enqueue(segment.segments);
     }
-    segment.recording->replay();
   }
   has_run_ = true;
+}
+
+void RecordedSegments::record(Segment& segment, const Enqueue& enqueue, Work& work) {
+  const Work before = work;
+  segment.recording = backend_.record([&] { enqueue(segment.segments); });
+  segment.work = work - before;
+  work = before;
+  segment.is_recordable = is_everywhere(segment.recording != nullptr);
+  if (!segment.is_recordable) segment.recording.reset();
+}
+
+bool RecordedSegments::is_everywhere(bool here) {
+  if (!communicator_.is_on_device()) return here;
+  const std::vector<std::string> all = all_gather(communicator_, here ? "yes" : "no", "recordings");
+  return std::ranges::count(all, "yes") == std::ssize(all);
 }
 
 }  // namespace mtf

@@ -1,5 +1,6 @@
 // RecordedSegments runs the segments of a program on a device that can record what is enqueued and replay it.
-// Collectives between processes that the host starts and awaits are run between the recordings.
+// Collectives between processes that the host starts and awaits are run between the recordings. What cannot be
+// recorded is enqueued in each run.
 #pragma once
 
 #include <functional>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "engine/backend/backend.h"
+#include "engine/comm/communicator.h"
 #include "engine/runtime/prepared_program.h"
 
 namespace mtf {
@@ -28,13 +30,14 @@ struct Work {
 
 class RecordedSegments {
  public:
-  /// The segments must outlive this object. With `all_enqueue`, collectives between processes are enqueued on
-  /// the device as well, so everything can be recorded.
-  RecordedSegments(Backend& backend, std::span<const PreparedSegment> segments, bool all_enqueue);
+  /// The arguments must outlive this object. Collectives of a communicator on the device are recorded, too;
+  /// then each process must construct it and run it as often as the others.
+  RecordedSegments(Backend& backend, Communicator& communicator, std::span<const PreparedSegment> segments);
+  using Enqueue = std::function<void(std::span<const PreparedSegment>)>;
   /// Calls enqueue(segments) for consecutive parts of the segments; it adds to `work`. The first run only
   /// enqueues, because libraries load what they need. The second run is recorded; it and all later ones are
   /// replayed.
-  void run(const std::function<void(std::span<const PreparedSegment>)>& enqueue, Work& work);
+  void run(const Enqueue& enqueue, Work& work);
 
  private:
   struct Segment {
@@ -43,7 +46,13 @@ class RecordedSegments {
     std::unique_ptr<Recording> recording;
     Work work;  ///< work of one replay
   };
+  /// Records the segment, or leaves it to be enqueued from now on.
+  void record(Segment& segment, const Enqueue& enqueue, Work& work);
+  /// True if `here` is true in all processes. Those of a collective must record it all, or none of them.
+  bool is_everywhere(bool here);
+
   Backend& backend_;
+  Communicator& communicator_;
   std::vector<Segment> segments_;
   bool has_run_ = false;
 };

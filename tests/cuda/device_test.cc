@@ -16,6 +16,7 @@
 #include "engine/backend/element.h"
 #include "tests/cuda/device_array.h"
 #include "tests/support/failure.h"
+#include "tests/support/gpu_gate.h"
 
 namespace mtf::cuda {
 namespace {
@@ -23,16 +24,13 @@ namespace {
 using testing::DeviceArray;
 using ::testing::HasSubstr;
 
-/// Skips all tests if there is no device.
+/// Opens the device before the first test: without one the program ends.
 class NeedsDevice final : public ::testing::Environment {
  public:
   void SetUp() override {
-    try {
-      open_device(0);
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
+    mtf::testing::skip_without_gpu([] { open_device(0); });
   }
+  void TearDown() override { mtf::testing::exit_as_skipped_after_skips(); }
 };
 [[maybe_unused]] const auto* const environment = ::testing::AddGlobalTestEnvironment(new NeedsDevice);
 

@@ -285,8 +285,8 @@ TEST_F(EmulatorDeathTest, NamesTheRuleThatALaunchBreaks) {
   EXPECT_DEATH(run({1, 512, 0}, Nothing{}), "Nothing is launched with 512 threads");
   EXPECT_DEATH(run({int64_t{1} << 31, 32, 0}, Nothing{}), "Nothing is launched with 2147483648 blocks");
   EXPECT_DEATH(run({-1, 32, 0}, Nothing{}), "Nothing is launched with -1 blocks");
-  EXPECT_DEATH(run({1, 32, (227 << 10) + 1}, Nothing{}),
-               "Nothing is launched with 232449 bytes of shared memory");
+  EXPECT_DEATH(run({1, 32, (163 << 10) + 1}, Nothing{}),
+               "Nothing is launched with 166913 bytes of shared memory");
   EXPECT_DEATH(launch(Stream{}, {1, 32, 0}, nullptr, Nothing{}), "is no stream");
 }
 

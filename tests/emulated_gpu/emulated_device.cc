@@ -1,11 +1,17 @@
 #include "tests/emulated_gpu/emulated_device.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <numeric>
+#include <sstream>
+#include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "engine/base/check.h"
@@ -180,6 +186,7 @@ void EmulatedDevice::wait(Stream stream) {
   const std::lock_guard lock(emulator_mutex());
   check_not_recording("wait()");
   EmulatedStream::of(stream).run_all();
+  faults_.check("waiting for the GPU");
 }
 
 std::unique_ptr<Recording> EmulatedDevice::record(const std::function<void()>& enqueue) {
@@ -192,7 +199,12 @@ std::unique_ptr<Recording> EmulatedDevice::record(const std::function<void()>& e
     ~End() { recording = false; }
   } const end{recording_};
   enqueue();
-  return std::make_unique<EmulatedRecording>(*this, capture.finish());
+  std::vector<RecordedWork> work = capture.finish();
+  if (faults_.fails_graph()) {
+    throw Error(ErrorKind::kMemory,
+                "CUDA, making a graph of what was recorded: out of memory (cudaErrorMemoryAllocation)");
+  }
+  return std::make_unique<EmulatedRecording>(*this, std::move(work));
 }
 
 std::unique_ptr<DeviceClock> EmulatedDevice::make_clock() { return std::make_unique<EmulatedClock>(*this); }
@@ -206,7 +218,14 @@ void launch(Stream stream, const LaunchShape& shape, int max_threads, const bool
   if (shape.blocks == 0) return;
   const std::lock_guard lock(emulator_mutex());
   EmulatedDevice& device = EmulatedStream::of(stream).device();
-  device.enqueue(stream, [&device, shape, guard, body = std::move(body)] {
+  FaultInjection& faults = device.faults();
+  if (device.is_recording() && faults.fails_capture()) {
+    throw Error(ErrorKind::kSystem,
+                "CUDA, starting a kernel: operation failed due to a previous error during capture "
+                "(cudaErrorStreamCaptureInvalidated)");
+  }
+  device.enqueue(stream, [&device, &faults, shape, guard, body = std::move(body)] {
+    if (faults.looks_for_kernel() && faults.fails_kernel(kernel_name(body))) return;
     MemoryAccess::open_all();
     if (guard == nullptr || *guard) run_grid(shape, body, device.next_launch());
   });
@@ -222,22 +241,45 @@ int64_t device_memory_bytes() {
   return bytes == nullptr ? int64_t{16} << 30 : std::atoll(bytes);
 }
 
-int device_count() {
+/// The numbers of the machine's GPUs that this process sees: MTF_EMULATED_DEVICES of them, or those that
+/// CUDA_VISIBLE_DEVICES names.
+std::vector<int> visible_numbers() {
   const char* count = std::getenv("MTF_EMULATED_DEVICES");
-  return count == nullptr ? 1 : std::atoi(count);
+  std::vector<int> all(static_cast<size_t>(count == nullptr ? 1 : std::atoi(count)));
+  std::iota(all.begin(), all.end(), 0);
+  const char* named = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (named == nullptr) return all;
+  std::vector<int> numbers;
+  std::istringstream words(named);
+  for (std::string word; std::getline(words, word, ',');)
+    if (const int number = std::atoi(word.c_str()); number < std::ssize(all)) numbers.push_back(number);
+  return numbers;
+}
+
+/// A driver starts threads when it is first used, with the signal mask of the caller.
+void start_driver_thread() {
+  [[maybe_unused]] static const bool started = [] {
+    std::thread([] {
+      for (;;) ::pause();
+    }).detach();
+    return true;
+  }();
 }
 
 }  // namespace
 
 std::vector<DeviceInfo> visible_devices() {
-  const int count = device_count();
-  if (count <= 0) throw Error(ErrorKind::kSystem, "there is no GPU that CUDA can use", "use `devices: cpu`");
+  if (std::getenv("MTF_EMULATED_DRIVER_THREAD") != nullptr) start_driver_thread();
+  const std::vector<int> numbers = visible_numbers();
+  const auto count = static_cast<int>(numbers.size());
+  if (count == 0)
+    throw Error(ErrorKind::kNoDevice, "there is no GPU that CUDA can use", "use `devices: cpu`");
   std::vector<DeviceInfo> devices;
   for (int index = 0; index < count; ++index) {
     devices.push_back({.index = index,
                        .name = "emulated GPU",
                        .memory_bytes = device_memory_bytes(),
-                       .pci = fmt::format("0000:{:02x}:00.0", index + 1),
+                       .pci = fmt::format("0000:{:02x}:00.0", numbers[static_cast<size_t>(index)] + 1),
                        .major = 9,
                        .minor = 0,
                        .multiprocessors = 4,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/backend/cuda/device/device.h"
+#include "tests/emulated_gpu/fault.h"
 #include "tests/emulated_gpu/interpreted_fusions.h"
 #include "tests/emulated_gpu/memory.h"
 #include "tests/emulated_gpu/streams.h"
@@ -43,6 +44,8 @@ class EmulatedDevice final : public Device {
   void enqueue(Stream stream, Work work, When when = When::kAwaited);
   /// Aborts during record().
   void check_not_recording(const char* call) const;
+  FaultInjection& faults() { return faults_; }
+  bool is_recording() const { return recording_; }
   /// The number of the next launch.
   uint64_t next_launch() { return launches_++; }
 
@@ -50,6 +53,7 @@ class EmulatedDevice final : public Device {
   void check_memory(Stream stream, const std::byte* begin, int64_t bytes) const;
 
   DeviceInfo info_;
+  FaultInjection faults_;
   std::map<std::byte*, std::unique_ptr<Memory>> memory_;
   std::vector<std::unique_ptr<EmulatedStream>> streams_;
   bool recording_ = false;

@@ -43,14 +43,6 @@ void copy_value(void* to, const void* from, size_t bytes) {
   }
 }
 
-/// The name of the function object's type in the source.
-std::string name_of(const Body& body) {
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> name(
-      abi::__cxa_demangle(body.target_type().name(), nullptr, nullptr, &status), std::free);
-  return status == 0 ? name.get() : body.target_type().name();
-}
-
 /// The fibers of a thread of the host, and the block that runs on them.
 class Grid {
  public:
@@ -134,7 +126,7 @@ void Grid::choose_order(uint64_t order) {
 }
 
 void Grid::run(const LaunchShape& shape, const Body& body, uint64_t order) {
-  MTF_CHECK(!running(), "{} is launched by {}", name_of(body), name_of(*body_));
+  MTF_CHECK(!running(), "{} is launched by {}", kernel_name(body), kernel_name(*body_));
   body_ = &body;
   shape_ = shape;
   choose_order(order);
@@ -144,7 +136,7 @@ void Grid::run(const LaunchShape& shape, const Body& body, uint64_t order) {
     block_ = order % 2 == 0 ? i : shape.blocks - 1 - i;
     shared.fill();
     run_block();
-    MTF_CHECK(shared.intact(), "{} wrote behind its {} bytes of shared memory", name_of(body),
+    MTF_CHECK(shared.intact(), "{} wrote behind its {} bytes of shared memory", kernel_name(body),
               shape.shared_bytes);
   }
   body_ = nullptr;
@@ -207,7 +199,7 @@ void Grid::stop(Stop why) {
 const Grid::Slots& Grid::exchange(const void* mine, size_t bytes) {
   Slots& slots = slots_[round_ % 2];
   Slot& slot = slots[thread_ % kWarp];
-  MTF_CHECK(bytes <= slot.bytes.size(), "{} exchanges values of {} bytes", name_of(*body_), bytes);
+  MTF_CHECK(bytes <= slot.bytes.size(), "{} exchanges values of {} bytes", kernel_name(*body_), bytes);
   copy_value(slot.bytes.data(), mine, bytes);
   slot.size = bytes;
   stop(Stop::kExchange);
@@ -227,7 +219,7 @@ bool Grid::all_at_exchange() const {
 
 void Grid::check_same_stop(int a, int b) const {
   MTF_CHECK(threads_[a].stop == threads_[b].stop, "in block {} of {}, thread {} {}, but thread {} {}", block_,
-            name_of(*body_), a, words_for(threads_[a].stop), b, words_for(threads_[b].stop));
+            kernel_name(*body_), a, words_for(threads_[a].stop), b, words_for(threads_[b].stop));
 }
 
 Grid& of_this_kernel() {
@@ -238,15 +230,22 @@ Grid& of_this_kernel() {
 
 }  // namespace
 
+std::string kernel_name(const Body& body) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(
+      abi::__cxa_demangle(body.target_type().name(), nullptr, nullptr, &status), std::free);
+  return status == 0 ? name.get() : body.target_type().name();
+}
+
 void check_shape(const LaunchShape& shape, int max_threads, const Body& body) {
-  MTF_CHECK(shape.blocks >= 0 && shape.blocks < int64_t{1} << 31, "{} is launched with {} blocks",
-            name_of(body), shape.blocks);
+  MTF_CHECK(shape.blocks >= 0 && shape.blocks <= kMostGridBlocks, "{} is launched with {} blocks",
+            kernel_name(body), shape.blocks);
   MTF_CHECK(shape.threads > 0 && shape.threads % kWarp == 0 && shape.threads <= max_threads,
             "{} is launched with {} threads; it must be a multiple of {} up to its kMaxThreads of {}",
-            name_of(body), shape.threads, kWarp, max_threads);
-  MTF_CHECK(max_threads <= kMostThreads, "kMaxThreads of {} is {}", name_of(body), max_threads);
+            kernel_name(body), shape.threads, kWarp, max_threads);
+  MTF_CHECK(max_threads <= kMostThreads, "kMaxThreads of {} is {}", kernel_name(body), max_threads);
   MTF_CHECK(shape.shared_bytes >= 0 && shape.shared_bytes <= kMostSharedBytes,
-            "{} is launched with {} bytes of shared memory", name_of(body), shape.shared_bytes);
+            "{} is launched with {} bytes of shared memory", kernel_name(body), shape.shared_bytes);
 }
 
 void run_grid(const LaunchShape& shape, const Body& body, uint64_t order) {

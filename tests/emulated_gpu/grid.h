@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "engine/backend/cuda/device/kernel_launch.h"
 
@@ -16,10 +17,12 @@ namespace mtf::cuda::emulator {
 using Body = std::function<void(const Block&)>;
 
 inline constexpr int kMostThreads = 1024;
-/// The shared memory of a block on an H100; an A100 has 163 KiB.
-inline constexpr int64_t kMostSharedBytes = 227 << 10;
+/// The shared memory of a block on an A100, the GPU of the backend with the least.
+inline constexpr int64_t kMostSharedBytes = 163 << 10;
 
-/// Aborts if an H100 would not start the kernel.
+/// The name of the function object's type in the source.
+std::string kernel_name(const Body& body);
+/// Aborts if an A100 would not start the kernel.
 void check_shape(const LaunchShape& shape, int max_threads, const Body& body);
 /// `order` is the number of the launch, from which the order of execution is derived.
 void run_grid(const LaunchShape& shape, const Body& body, uint64_t order);

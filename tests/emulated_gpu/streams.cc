@@ -71,7 +71,7 @@ void EmulatedStream::run_until(int64_t count) {
   while (enqueued_ - static_cast<int64_t>(waiting_.size()) < count) {
     const Work work = std::move(waiting_.front());
     waiting_.pop_front();
-    work();
+    if (!device_.faults().has_failed()) work();
   }
 }
 
@@ -105,6 +105,7 @@ class EmulatedEvent final : public Event {
     device_.check_not_recording("Event::wait()");
     MTF_CHECK(capture_ == 0, "the host waits for an event of a recording");
     if (stream_ != nullptr) stream_->run_until(count_);
+    device_.faults().check("waiting for an event");
   }
 
  private:

@@ -33,6 +33,34 @@ use_emulated_gpu() {
   [ -e "$MTF_CUDA_PLUGIN" ] || { echo "skipped: built with MTF_EMULATED_GPU=OFF"; exit 77; }
 }
 
+# use_gpu: skips the test if the machine has no NVIDIA driver or no GPU. Any other reason for which mtf-train finds none is
+# a failure; with MTF_REQUIRE_GPU=1 these two are failures, too.
+use_gpu() {
+  local reason
+  "$mtf_train" --list-devices > devices
+  ! grep -q '^cuda:0' devices || return 0
+  reason=$(grep '^no GPU' devices)
+  [ "${MTF_REQUIRE_GPU:-0}" != 1 ] || fail "$reason"
+  case $reason in
+    *"there is no NVIDIA driver"* | *"there is no GPU"*) echo "skipped: $reason"; exit 77 ;;
+    *) fail "$reason" ;;
+  esac
+}
+
+# check COMMAND...: runs the command in a subshell. If it fails the test goes on, and report_failures ends it.
+failures=()
+check() {
+  local code
+  set +e
+  (set -e; "$@")
+  code=$?
+  set -e
+  [ $code -eq 0 ] || failures+=("${*:1:4}")
+}
+report_failures() {
+  [ ${#failures[@]} -eq 0 ] || fail "$(printf '%s failed: ' ${#failures[@]}; printf '%s; ' "${failures[@]}")"
+}
+
 # big_endian NUMBER: prints a number as four bytes, as in IDX headers.
 big_endian() {
   printf "\\$(printf %03o $(($1 >> 24 & 255)))\\$(printf %03o $(($1 >> 16 & 255)))\\$(printf %03o $(($1 >> 8 & 255)))\\$(printf %03o $(($1 & 255)))"
@@ -122,6 +150,18 @@ expect_close() {
     NF != 2 { print "different numbers of lines"; bad = 1 }
     { d = $1 - $2; if (d < 0) d = -d; if (d > tolerance * ($2 < 0 ? -$2 : $2)) { print "line " NR ": " $0; bad = 1 } }
     END { if (NR == 0) { print "no lines"; bad = 1 } exit bad }' || fail "$1 and $2 differ"
+}
+
+# expect_close_means FILE FILE TOLERANCE: the means of two columns of numbers must be equal up to a relative tolerance.
+expect_close_means() {
+  paste "$1" "$2" | awk -v tolerance="$3" '
+    NF != 2 { print "different numbers of lines"; bad = 1 }
+    { a += $1; b += $2 }
+    END {
+      d = a - b; if (d < 0) d = -d
+      if (NR == 0 || !(d <= tolerance * (b < 0 ? -b : b))) { print "means " a / NR " and " b / NR; bad = 1 }
+      exit bad
+    }' || fail "the means of $1 and $2 differ"
 }
 
 # use_python: sets $python to an interpreter with the packages of tests/requirements.txt.

@@ -54,6 +54,37 @@ expect_same_run 4 fsdp_4 shared
 expect_exit 2 timeout 100 "$mtf_launch" -n 4 -- "$mtf_train" "$layouts/fsdp_4.yaml" "${mnist[@]}" train.steps=4 devices=cuda:0 cluster.collectives=nccl
 expect_text '`cluster.collectives: nccl` cannot be (ranks 0 and 1 share GPU 0000:01:00.0); `auto`, or `gloo`'
 
+# NCCL for processes that share a GPU is a switch of the tests.
+MTF_NCCL_SHARED_GPU=1 four shared-nccl "$nccl (MTF_NCCL_SHARED_GPU=1: only for tests)" "$layouts/fsdp_4.yaml" "${mnist[@]}" devices=cuda:0
+agree shared-nccl fsdp_4
+
+# A process that sees one GPU takes it: its own, as launchers show it, or one that all share.
+port=$(free_ports 1)
+for rank in 0 1 2 3; do
+  CUDA_VISIBLE_DEVICES=$rank LOCAL_RANK=$rank LOCAL_WORLD_SIZE=4 start_rank $rank 4 "$mtf_train" "$layouts/data_parallel_4.yaml" "${mnist[@]}" \
+    train.steps=4 devices=cuda run.model_dir=own
+done
+all_end 100 0 0 0 0
+said 0 "$nccl"
+agree own data_parallel_4
+MTF_EMULATED_DEVICES=1 four one-for-all "collectives: Gloo, through the host (ranks 0 and 1 share GPU 0000:01:00.0)" "$layouts/fsdp_4.yaml" \
+  "${mnist[@]}" devices=cuda
+expect_same_run 4 fsdp_4 one-for-all
+MTF_EMULATED_DEVICES=2 expect_exit 2 timeout 100 "$mtf_launch" -n 4 -- "$mtf_train" "$layouts/fsdp_4.yaml" "${mnist[@]}" devices=cuda
+expect_text "4 processes on this machine have 2 GPUs"
+
+# Without CUDA graphs in one of the processes none of them records, nor where a recording fails in one.
+for variable in MTF_CUDA_GRAPHS=0 MTF_EMULATED_FAULT=graph; do
+  port=$(free_ports 1)
+  for rank in 0 1 2 3; do
+    if [ $rank = 1 ]; then own=$variable; else own=NOTHING=; fi
+    start_rank $rank 4 env "$own" "$mtf_train" "$layouts/data_parallel_4.yaml" "${mnist[@]}" train.steps=4 devices="cuda:$rank" run.model_dir=graphs-$variable
+  done
+  all_end 100 0 0 0 0
+  agree graphs-$variable data_parallel_4
+done
+grep -q "steps run without CUDA graphs" graphs-MTF_EMULATED_FAULT=graph/log.rank-1.txt || fail "rank 1 does not tell that a recording failed"
+
 port=$(free_ports 1)
 for rank in 0 1; do
   MTF_EMULATED_NCCL=2.2$((7 + rank)) start_rank $rank 2 "$mtf_train" "$layouts/data_parallel_4.yaml" "${mnist[@]}" train.steps=4 \
@@ -154,6 +185,13 @@ expect_text "$nccl"
 sed -n 's/.*"loss":\([^,]*\),.*/\1/p' out > a
 "$mtf_train" whole/config.yaml run.mode=evaluate devices=cuda:0*4 2> errors | sed 's/.*"loss":\([^,]*\),.*/\1/' > b || fail "$(cat errors)"
 expect_close a b 1e-5
+# SIGTERM to the process that has started the others stops all after a checkpoint, also where the driver has threads.
+MTF_EMULATED_DRIVER_THREAD=1 "$mtf_train" lm.yaml mesh=all:2 layout=batch:all devices=cuda train.time=1h evaluate=null run.model_dir=stopped > out.0 2>&1 &
+ids=($!)
+wait_for has_lines stopped/metrics.jsonl 3
+kill -TERM "${ids[0]}"
+all_end 60 143
+[ -n "$(ls -d stopped/checkpoints/step-* 2> /dev/null)" ] || fail "no checkpoint after SIGTERM: $(cat out.0)"
 head -n 6 dev.en > lines
 for devices in cuda cuda:0*4; do
   expect_exit 0 timeout 100 "$mtf_train" whole/config.yaml run.mode=infer infer.input=lines infer.output=texts.$devices devices=$devices

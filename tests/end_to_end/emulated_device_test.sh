@@ -2,8 +2,9 @@
 # Tests runs on a GPU that the host emulates: the CUDA backend without CUDA.
 source "$2/tests/end_to_end/common.sh"
 use_emulated_gpu
-device_steps=6
+device_steps=6 close_steps=6 text_steps=60 text_differences=0
 source "$source_dir/tests/end_to_end/device_runs.sh"
+report_failures
 
 # Errors in `devices` are reported.
 expect_exit 0 "$mtf_train" --list-devices
@@ -41,3 +42,35 @@ for limit in plain aligned none; do
   agree limit-$limit lm-cuda 3e-2
 done
 grep -q "emulated has no algorithm for a product of .*: a slow kernel computes it" limit-none/log.txt || fail "no warning"
+# Tests of a GPU are skipped where there is none, unless one is required, and fail for any other reason.
+(MTF_EMULATED_DEVICES=0 use_gpu > skipped) && fail "not skipped" || [ $? -eq 77 ] || fail "no exit code for a skipped test"
+grep -q "skipped: no GPU: there is no GPU that CUDA can use" skipped || fail "$(cat skipped)"
+(MTF_EMULATED_DEVICES=0 MTF_REQUIRE_GPU=1 use_gpu 2> errors) && fail "a missing GPU is no failure" || [ $? -eq 1 ] || fail "exit code of a failure"
+(MTF_CUDA_PLUGIN=/nowhere.so use_gpu 2> errors) && fail "a missing plugin is no failure" || [ $? -eq 1 ] || fail "exit code of a failure"
+
+# A recording that fails costs its speed alone: at a launch, or when the graph is made.
+for fault in capture graph; do
+  MTF_EMULATED_FAULT=$fault expect_exit 0 "$mtf_train" lm.yaml $steps devices=cuda run.model_dir=$fault
+  expect_text "steps run without CUDA graphs: CUDA, "
+  expect_exit 0 "$mtf_compare" lm-cuda $fault
+  expect_text "same: $device_steps steps"
+done
+MTF_EMULATED_FAULT=graph expect_exit 0 "$mtf_train" lm-cuda/config.yaml run.mode=evaluate devices=cuda
+expect_text "steps run without CUDA graphs: CUDA, making a graph"
+
+# A kernel that fails in a replay: the error names the command that finds its operation, which does.
+failing=(lm.yaml $steps devices=cuda "layout=batch:rows" mesh=rows:1)
+MTF_EMULATED_FAULT=kernel:CrossEntropy:4 expect_exit 1 "$mtf_train" "${failing[@]}" run.model_dir=replay
+expect_text "an illegal memory access was encountered"
+expect_text "\`MTF_CUDA_CHECK=1 $mtf_train lm.yaml $steps devices=cuda layout=batch:rows mesh=rows:1 run.model_dir=replay\`"
+MTF_EMULATED_FAULT=kernel:CrossEntropy:4 MTF_CUDA_CHECK=1 expect_exit 1 "$mtf_train" "${failing[@]}" run.model_dir=checked
+expect_text "emulated GPU failed in "
+expect_text "= softmax_cross_entropy("
+expect_text "compute-sanitizer"
+# Without a failure the checked run has the same bits.
+MTF_CUDA_CHECK=1 expect_exit 0 "$mtf_train" lm.yaml $steps devices=cuda run.model_dir=awaited
+expect_text "MTF_CUDA_CHECK=1: the GPU is awaited after each instruction"
+expect_exit 0 "$mtf_compare" lm-cuda awaited
+expect_text "same: $device_steps steps"
+MTF_CUDA_GRAPHS=maybe expect_exit 2 "$mtf_train" lm.yaml $steps devices=cuda run.model_dir=wrong
+expect_text 'MTF_CUDA_GRAPHS: `maybe`; 0 or 1'

@@ -1,13 +1,8 @@
 #!/usr/bin/env bash
-# Runs the tests of a GPU, end-to-end and unit tests; skipped if there is none.
+# Tests runs on a GPU; skipped if there is none. Arguments after the source directory set what device_runs.sh compares:
+#   gpu_test.sh MTF_TRAIN SOURCE_DIR device_steps=300 mean_tolerance=0.01
 source "$2/tests/end_to_end/common.sh"
-"$mtf_train" --list-devices > devices
-if ! grep -q '^cuda:0' devices; then
-  echo "skipped: $(grep '^no GPU' devices)"
-  exit 77
-fi
-device_steps=100
+use_gpu
+for setting in "${@:3}"; do declare "$setting"; done
 source "$source_dir/tests/end_to_end/device_runs.sh"
-for folder in ops spmd runtime; do
-  MTF_TEST_DEVICES=cuda "$(dirname "$mtf_train")/${folder}_test" --gtest_brief=1 > out 2>&1 || { cat out >&2; fail "$folder"; }
-done
+report_failures

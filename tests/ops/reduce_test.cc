@@ -251,7 +251,7 @@ TEST(Reduce, RejectsWhatDoesNotFit) {
 // The bits do not depend on where the elements are: the sums of blocks, added in order, give the result.
 TEST(SumOfSquares, IsTheSumOfItsBlocksInOrder) {
   // On a device the order is its own: its sums agree up to rounding.
-  const bool exact = make_test_backend()->is_host();
+  const bool exact = test_backend()->is_host();
   std::mt19937 random(11);
   std::normal_distribution<float> normal;
   for (const int64_t count : {1, 31, 32, 500, 512, 513, 530, 1024, 5000, 5133, 100007}) {

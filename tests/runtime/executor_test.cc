@@ -61,7 +61,7 @@ std::vector<std::byte> bits_after_training(const Layouts& layouts, int threads, 
   Graph graph;
   build_awkward_step(graph);
   const Program program = partition(graph, layouts);
-  const std::unique_ptr<Backend> backend = make_test_backend();
+  const std::shared_ptr<Backend> backend = test_backend();
   VariableStore variables(*backend, layouts.mesh, program.variables);
   variables.initialize(1);
   ExecutorOptions options{.threads = threads};
@@ -197,7 +197,7 @@ struct Replicas {
   }
   Graph graph;
   Program program;
-  std::unique_ptr<Backend> backend = make_test_backend();
+  std::shared_ptr<Backend> backend = test_backend();
 };
 
 TEST(Executor, CheckReplicasFindsADifference) {
@@ -230,7 +230,7 @@ TEST(Executor, NamesTheFirstInstructionThatIsNotFinite) {
   }
   graph.set_output("y", reduce_sum(square(y), Shape{}));
   const Program program = partition(graph, layouts("x:2", "a:x"));
-  const std::unique_ptr<Backend> backend = make_test_backend();
+  const std::shared_ptr<Backend> backend = test_backend();
   VariableStore variables(*backend, program.mesh, program.variables);
   Executor executor(program, *backend, variables, {.threads = 2});
   const float good[] = {-1, -2, -3, -4}, bad[] = {-1, -2, -3, 4};
@@ -258,7 +258,7 @@ TEST(Executor, NamesAnInputOrVariableThatIsNotFiniteBeforeAnyInstruction) {
   const Tensor x = graph.input("x", {{"a", 4}}), w = weight(graph, "layer/w", {{"a", 4}});
   graph.set_output("y", reduce_sum(multiply(x, w), Shape{}));
   const Program program = partition(graph, layouts("x:2", "a:x"));
-  const std::unique_ptr<Backend> backend = make_test_backend();
+  const std::shared_ptr<Backend> backend = test_backend();
   VariableStore variables(*backend, program.mesh, program.variables);
   variables.initialize(1);
   Executor executor(program, *backend, variables, {.threads = 2});
@@ -301,7 +301,7 @@ TEST(Executor, ProcessesAgreeOnTheEarliestValueThatIsNotFinite) {
   for (const int processes : {1, 2, 4}) {
     std::vector<std::optional<NonFinite>> found(static_cast<size_t>(processes));
     on_processes(processes, [&](int process, Communicator& communicator) {
-      const std::unique_ptr<Backend> backend = make_test_backend();
+      const std::shared_ptr<Backend> backend = test_backend();
       VariableStore variables(*backend, program.mesh, program.variables, {.communicator = &communicator});
       Executor executor(program, *backend, variables, {.threads = 1, .communicator = &communicator});
       executor.feed("x", bad);
@@ -325,7 +325,7 @@ TEST(Executor, NamesTheCollectiveWhoseSumIsNotFinite) {
   const Program program = partition(graph, layouts("x:2", "a:x"), asynchronous);
   const float large[] = {3e38F, 3e38F};
   on_processes(2, [&](int, Communicator& communicator) {
-    const std::unique_ptr<Backend> backend = make_test_backend();
+    const std::shared_ptr<Backend> backend = test_backend();
     VariableStore variables(*backend, program.mesh, program.variables, {.communicator = &communicator});
     Executor executor(program, *backend, variables, {.threads = 1, .communicator = &communicator});
     executor.feed("x", large);
@@ -385,7 +385,7 @@ TEST(Executor, FeedsScalarsAndIgnoresInputsThatItDoesNotHave) {
   graph.set_output("y", negative(graph.input("x", {})));
   graph.set_output("z", negative(graph.input("i", {}, DType::kInt32)));
   const Program program = partition(graph, Layouts::single());
-  const std::unique_ptr<Backend> backend = make_test_backend();
+  const std::shared_ptr<Backend> backend = test_backend();
   VariableStore variables(*backend, program.mesh, program.variables);
   Executor executor(program, *backend, variables, {});
   executor.feed_scalar("x", 2.5);

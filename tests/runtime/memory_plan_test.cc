@@ -118,7 +118,7 @@ TEST(MemoryPlan, ScratchIsThatOfTheKernelsThatAreMade) {
     const std::unique_ptr<Layouts> layouts = random_layouts(seed, *random.graph, "x:2;y:2");
     if (!layouts) continue;
     const Program program = partition(*random.graph, *layouts);
-    const std::unique_ptr<Backend> backend = make_test_backend();
+    const std::shared_ptr<Backend> backend = test_backend();
     VariableStore variables(*backend, program.mesh, program.variables);
     InProcessCommunicator communicator;
     const PreparedProgram prepared(program, *backend, communicator, variables, 1, false);

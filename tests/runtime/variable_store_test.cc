@@ -27,7 +27,7 @@ Values counting(int64_t n) {
 }
 
 TEST(VariableStore, InitialValuesDoNotDependOnTheLayout) {
-  const std::unique_ptr<Backend> backend = make_test_backend();
+  const std::shared_ptr<Backend> backend = test_backend();
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat64}) {
     for (const Initializer& initializer : {Initializer::normal(2), Initializer::truncated_normal(1),
                                            Initializer::uniform(3), Initializer::constant(0.1)}) {
@@ -70,7 +70,7 @@ TEST(VariableStore, TheVariablesOfAKindShareAnAllocation) {
 }
 
 TEST(VariableStore, InitialValuesDependOnSeedAndName) {
-  const std::unique_ptr<Backend> backend = make_test_backend();
+  const std::shared_ptr<Backend> backend = test_backend();
   VariableStore store(
       *backend, Mesh(),
       {variable("v", kShape, Layout::replicated(2)), variable("w", kShape, Layout::replicated(2))});
@@ -85,7 +85,7 @@ TEST(VariableStore, InitialValuesDependOnSeedAndName) {
 }
 
 TEST(VariableStore, SetsAndGetsWholeVariables) {
-  const std::unique_ptr<Backend> backend = make_test_backend();
+  const std::shared_ptr<Backend> backend = test_backend();
   const Mesh mesh(Shape::parse("x:2;y:3"));
   VariableStore store(*backend, mesh, {variable("w", kShape, Layout{{{0}, {1}}, 0})});
   store.set("w", to_host(kShape, DType::kFloat32, counting(24)));
@@ -96,7 +96,7 @@ TEST(VariableStore, SetsAndGetsWholeVariables) {
 }
 
 TEST(VariableStore, RejectsOtherShapesTypesAndNames) {
-  const std::unique_ptr<Backend> backend = make_test_backend();
+  const std::shared_ptr<Backend> backend = test_backend();
   VariableStore store(*backend, Mesh(), {variable("w", kShape, Layout::replicated(2))});
   EXPECT_THROW(store.set("w", HostTensor({{"b", 6}, {"a", 4}}, DType::kFloat32)), Error);
   EXPECT_THROW(store.set("w", HostTensor({{"ab", 24}}, DType::kFloat32)), Error);
@@ -106,7 +106,7 @@ TEST(VariableStore, RejectsOtherShapesTypesAndNames) {
 }
 
 TEST(VariableStore, KeepsOneCopyOfEachSlice) {
-  const std::unique_ptr<Backend> backend = make_test_backend();
+  const std::shared_ptr<Backend> backend = test_backend();
   const Mesh mesh(Shape::parse("x:2;y:4"));
   const Shape shape{{"a", 64}, {"b", 16}};
   EXPECT_EQ(VariableStore(*backend, mesh, {variable("w", shape, Layout::replicated(2))}).bytes(), 4096);

@@ -48,7 +48,7 @@ class Evaluator {
 
   const std::map<std::string, Values>& feeds_;
   const EvaluateOptions& options_;
-  const std::unique_ptr<Backend> backend_ = make_test_backend();
+  const std::shared_ptr<Backend> backend_ = test_backend();
   std::unordered_map<Tensor, Buffer, TensorHash> buffers_;
 };
 

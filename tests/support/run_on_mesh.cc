@@ -44,7 +44,7 @@ MeshRun run_program(Program program, const std::map<std::string, Values>& feeds,
                     const MeshRunOptions& options) {
   MeshRun result;
   result.program = std::move(program);
-  const std::unique_ptr<Backend> backend = make_test_backend();
+  const std::shared_ptr<Backend> backend = test_backend();
   VariableStore variables(*backend, result.program.mesh, result.program.variables,
                           {.replicate = options.check_replicas, .communicator = options.communicator});
   variables.initialize(options.seed);

@@ -1,26 +1,44 @@
 #include "tests/support/test_backend.h"
 
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 #include <deque>
 #include <string_view>
 
 #include "engine/backend/device_plugin.h"
+#include "tests/support/gpu_gate.h"
 
 namespace mtf::testing {
 
 namespace {
 
-bool tests_a_device() {
+/// The value of MTF_TEST_DEVICES: "cpu", "cuda" or "emulator".
+std::string_view tested_devices() {
   const char* value = std::getenv("MTF_TEST_DEVICES");
-  const std::string_view devices = value == nullptr ? "cpu" : value;
-  if (devices == "emulator") setenv("MTF_CUDA_PLUGIN", MTF_CUDA_EMULATOR, 1);
-  return devices != "cpu";
+  return value == nullptr ? "cpu" : value;
+}
+
+/// Looks for the GPU before the first test.
+class NeedsGpu final : public ::testing::Environment {
+ public:
+  void SetUp() override {
+    if (tested_devices() == "cuda") skip_without_gpu([] { device_plugin().devices(); });
+  }
+};
+[[maybe_unused]] const auto* const needs_gpu = ::testing::AddGlobalTestEnvironment(new NeedsGpu);
+
+std::shared_ptr<Backend> shared_device() {
+  if (tested_devices() == "emulator") setenv("MTF_CUDA_PLUGIN", MTF_CUDA_EMULATOR, 1);
+  // It is not destroyed because it uses other static objects.
+  static const auto* const device = new std::shared_ptr<Backend>(device_plugin().make_backend(0));
+  return *device;
 }
 
 }  // namespace
 
-std::unique_ptr<Backend> make_test_backend() {
-  return tests_a_device() ? device_plugin().make_backend(0) : make_cpu_backend();
+std::shared_ptr<Backend> test_backend() {
+  return tested_devices() == "cpu" ? make_cpu_backend() : shared_device();
 }
 
 void run_kernel(Backend& backend, const Kernel& kernel, const KernelContext& context,

@@ -1,5 +1,5 @@
 // The backend on which tests compute: the processor, or with MTF_TEST_DEVICES=cuda the GPU, or with
-// MTF_TEST_DEVICES=emulator the emulated one.
+// MTF_TEST_DEVICES=emulator the emulated one. Without a GPU the program ends with exit code 77 (gpu_gate.h).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,9 @@
 
 namespace mtf::testing {
 
-std::unique_ptr<Backend> make_test_backend();
+/// The backend of a test. All tests of a program share one on a device, which holds libraries and pinned memory;
+/// on the processor each call makes one.
+std::shared_ptr<Backend> test_backend();
 
 /// Runs all tasks of a kernel of the backend on host memory.
 void run_kernel(Backend& backend, const Kernel& kernel, const KernelContext& context,

@@ -76,7 +76,7 @@ struct Training {
 
   std::unique_ptr<Model> model;
   TrainStep step;
-  std::unique_ptr<Backend> backend = make_test_backend();
+  std::shared_ptr<Backend> backend = test_backend();
   std::optional<VariableStore> variables;
   std::optional<Executor> executor;
 };

@@ -51,7 +51,7 @@ class DecodeRun {
 
  private:
   static Session make_session(const std::string& model, int64_t vocabulary, const Layouts& layouts) {
-    Session session{{}, one_process(), {}, make_test_backend(), nullptr, {}, {}, nullptr};
+    Session session{{}, one_process(), {}, test_backend(), nullptr, {}, {}, nullptr};
     session.config.run.check_replicas = true;
     session.layouts = layouts;
     session.model = parse_model(model);

@@ -57,7 +57,7 @@ std::vector<double> train(const Model& model, const Recorded& recorded, const La
   options.update = UpdateOptions{adafactor, {}, 1000};
   const TrainStep step = build_train_step(model, recorded.features, options);
   Program program = partition(*step.graph, layout);
-  const auto backend = make_test_backend();
+  const auto backend = test_backend();
   VariableStore variables(*backend, program.mesh, program.variables, {.replicate = true});
   variables.initialize(1);
   for (const auto& [name, values] : recorded.weights) {

@@ -63,7 +63,7 @@ std::vector<double> local_losses(const Model& model, const PackedRows& rows, con
   Diagnostics diagnostics;
   check_layouts(*step.graph, layout, diagnostics);
   diagnostics.throw_if_errors();
-  const auto backend = make_test_backend();
+  const auto backend = test_backend();
   Program program = partition(*step.graph, layout);
   VariableStore variables(*backend, program.mesh, program.variables, {.replicate = true});
   variables.initialize(1);

@@ -77,7 +77,7 @@ Values losses(const Case& c, const Precision& precision, const Layouts& layouts 
   options.update = UpdateOptions{parse_optimizer("adam"), {0.01}, 1000, 0.9};
   const TrainStep step = build_train_step(*model, c.features, options);
   Program program = partition(*step.graph, layouts);
-  const auto backend = make_test_backend();
+  const auto backend = test_backend();
   VariableStore variables(*backend, program.mesh, program.variables, {.replicate = true});
   variables.initialize(1);
   for (const std::string& name : variables.names())

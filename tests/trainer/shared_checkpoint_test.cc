@@ -69,7 +69,7 @@ std::vector<ProgramVariable> variables_on(const Mesh& mesh) {
 struct Process {
   Process(const Place& place, const std::string& model_dir, std::shared_ptr<ProcessGroup> group,
           bool replicate = false)
-      : session{{}, std::move(group), {}, testing::make_test_backend(), nullptr, {}, {}, nullptr} {
+      : session{{}, std::move(group), {}, testing::test_backend(), nullptr, {}, {}, nullptr} {
     session.config.run.model_dir.text = model_dir;
     session.layouts.mesh = Mesh(Shape::parse(place.mesh));
     session.train_data = std::make_shared<DeclaredSource>(std::vector<Feature>{});
@@ -157,7 +157,7 @@ class SharedCheckpoint : public CheckpointTest {
   }
 
   static void expect_saved_values(const VariableStore& variables) {
-    const std::unique_ptr<Backend> backend = testing::make_test_backend();
+    const std::shared_ptr<Backend> backend = testing::test_backend();
     VariableStore expected(*backend, Mesh(), variables_on(Mesh()));
     expected.initialize(kSeed);
     for (const std::string& name : expected.names())

@@ -67,7 +67,7 @@ TrainedRun train(const std::string& model_name, const std::string& layout,
   check_layouts(*step.graph, layouts, diagnostics);
   diagnostics.throw_if_errors();
   const Program program = partition(*step.graph, layouts);
-  const std::unique_ptr<Backend> backend = make_test_backend();
+  const std::shared_ptr<Backend> backend = test_backend();
   VariableStore variables(*backend, layouts.mesh, program.variables);
   variables.initialize(1);
   TrainedRun run;

@@ -7,6 +7,7 @@
 
 #include "engine/backend/device_plugin.h"
 #include "engine/backend/planned_device.h"
+#include "engine/base/signals.h"
 #include "trainer/config/config.h"
 #include "trainer/config/cores.h"
 #include "trainer/config/strategy.h"
@@ -51,10 +52,16 @@ Entry parse(const std::string& text, const Mark& mark) {
   return entry;
 }
 
-/// Throws Error (kSystem) with the place of `devices`. The devices are asked once.
+/// The visible GPUs. The driver, which starts threads when it is first used, is loaded here.
+std::vector<DeviceInfo> visible_devices() {
+  const BlockedSignals blocked;
+  return device_plugin().devices();
+}
+
+/// Throws Error (kNoDevice, kSystem) with the place of `devices`. The devices are asked once.
 int64_t visible_gpus(const Entry& entry) {
   try {
-    static const auto count = static_cast<int64_t>(device_plugin().devices().size());
+    static const auto count = static_cast<int64_t>(visible_devices().size());
     return count;
   } catch (const Error& error) {
     const Problem& problem = error.problems().front();
@@ -88,16 +95,20 @@ std::string names_of(const std::vector<InstructionSet>& sets) {
 
 std::string counted_gpus(int64_t count) { return count == 1 ? "1 GPU" : fmt::format("{} GPUs", count); }
 
-/// `cuda`: each process of this machine takes the GPU of its local rank; one alone as many as the mesh needs.
+/// `cuda`: each process of this machine takes the GPU of its local rank, or the only one that it sees; one alone
+/// as many as the mesh needs.
 Devices any_gpus(const Config& config, const Entry& entry) {
   const int64_t visible = usable_gpus(config, entry);
   const Launch& launch = config.launch;
   if (launch.several()) {
+    // Launchers such as `srun --gpus-per-task` show each process its own GPU.
+    if (visible == 1) return {.is_cuda = true, .positions = 1, .gpu = 0};
     if (launch.local_size > visible) {
       throw Error(
           ErrorKind::kConfig, entry.mark,
           fmt::format("{} processes on this machine have {}", launch.local_size, counted_gpus(visible)),
-          "`devices: cuda:0` puts the positions of all of them on the first");
+          "start fewer processes, or name a GPU for each, such as `devices: [cuda:0, cuda:0, cuda:1, "
+          "cuda:1]`");
     }
     return {.is_cuda = true, .positions = 1, .gpu = launch.local_rank};
   }
@@ -229,7 +240,7 @@ std::string list_devices() {
                         names_of({sets.begin() + 1, sets.end()}));
   std::vector<DeviceInfo> devices;
   try {
-    devices = device_plugin().devices();
+    devices = visible_devices();
   } catch (const Error& error) {
     return text + fmt::format("no GPU: {}\n", error.what());
   }

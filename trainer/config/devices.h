@@ -23,7 +23,7 @@ struct Devices {
 };
 
 /// Throws Error (kConfig) when `devices` is not right, does not fit the processes or names a GPU that is not
-/// there; kSystem when there is no CUDA.
+/// there; kNoDevice or kSystem when there is no CUDA.
 Devices resolve_devices(const Config& config);
 
 /// The set that `run.instruction_set` chooses among those of this machine, the best one first. Throws Error

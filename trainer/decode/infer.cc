@@ -166,7 +166,7 @@ void infer(Session& session, Diagnostics& diagnostics) {
   memory.check({&shortest, 1}, "infer.batch_size");
   const Program reader = program_of_weights(session);
   check_same_run(session, {&reader}, {{"weights", descriptions(chosen)}});
-  show_device_notes(session);
+  const DeviceNotes notes(session);
   Communicator& communicator = session.processes->communicator();
   const auto open = [&] { return std::make_unique<PairedLines>(communicator, files_of(config)); };
   // Opened before the weights are read, so that errors come early.

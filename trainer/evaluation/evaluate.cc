@@ -186,7 +186,7 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
   for (const EvaluationSet& set : sets)
     fields.emplace_back("examples of evaluate.datasets." + set.name, fmt::to_string(set.source->examples()));
   check_same_run(session, {&program}, std::move(fields));
-  show_device_notes(session);
+  const DeviceNotes notes(session);
   VariableStore variables(*session.backend, program.mesh, program.variables, variable_store_options(session));
   Evaluator evaluator(session, std::move(sets), std::move(program), variables);
   for (const ChosenWeights& weights : chosen) {

@@ -162,7 +162,6 @@ int run_mode(Config config, const std::shared_ptr<ProcessGroup>& processes,
     case RunMode::kReport:
       break;  // needs no session
   }
-  show_later_notes(session);
   return 0;
 }
 

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 #include <vector>
 
 #include "engine/backend/device_plugin.h"
@@ -37,6 +39,14 @@ struct BackendFacts {
   }
 };
 
+/// Lets processes that share a GPU use NCCL, so that it can be tested on one GPU. NVIDIA does not support that.
+constexpr const char* kSharedGpuVariable = "MTF_NCCL_SHARED_GPU";
+
+bool may_share_gpus() {
+  const char* value = std::getenv(kSharedGpuVariable);
+  return value != nullptr && std::string_view(value) == "1";
+}
+
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 BackendFacts own_facts(const Session& session) {
@@ -46,6 +56,7 @@ BackendFacts own_facts(const Session& session) {
                      .nccl = {},
                      .obstacle = {},
                      .insists = collectives == Collectives::kNccl};
+  if (may_share_gpus()) facts.gpu += fmt::format(" of rank {}", session.processes->rank());
   if (collectives == Collectives::kGloo) {
     facts.obstacle = "`cluster.collectives: gloo`";
   } else {
@@ -106,11 +117,14 @@ CollectiveBackend choose_collective_backend(const Session& session) {
     throw Error(ErrorKind::kConfig, session.config.mark("cluster.collectives"),
                 fmt::format("`cluster.collectives: nccl` cannot be ({})", obstacle), "`auto`, or `gloo`");
   }
+  // NCCL refuses two ranks of one GPU on one host.
+  if (may_share_gpus()) ::setenv("NCCL_HOSTID", fmt::format("rank-{}", session.processes->rank()).c_str(), 1);
   const ClusterConfig& cluster = session.config.cluster;
   return {device_plugin().make_communicator(*session.backend, processes.communicator(),
                                             {.connect = in_milliseconds(cluster.connect_timeout),
                                              .collective = in_milliseconds(cluster.collective_timeout)}),
-          fmt::format("collectives: {}, from GPU to GPU", own.nccl)};
+          fmt::format("collectives: {}, from GPU to GPU{}", own.nccl,
+                      may_share_gpus() ? fmt::format(" ({}=1: only for tests)", kSharedGpuVariable) : "")};
 }
 
 }  // namespace mtf

@@ -31,7 +31,7 @@ struct Session {
   Config config;
   std::shared_ptr<ProcessGroup> processes;  ///< the processes of the run
   Layouts layouts;
-  std::unique_ptr<Backend> backend;
+  std::shared_ptr<Backend> backend;
   std::unique_ptr<Model> model;      ///< null if the model has errors, which were reported
   std::vector<std::string> outputs;  ///< names of the prediction: "logits", and a regression's target
   TextVocabularies vocabularies;     ///< the vocabularies; null without `data.vocabulary`

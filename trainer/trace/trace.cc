@@ -112,7 +112,7 @@ void trace(Session& session, Diagnostics& diagnostics) {
 
   const Program& widest = programs.step ? *programs.step : programs.gradients;
   check_same_run(session, {&programs.gradients, &widest});
-  show_device_notes(session);
+  const DeviceNotes notes(session);
   VariableStore variables(*session.backend, widest.mesh, widest.variables, variable_store_options(session));
   variables.initialize(static_cast<uint64_t>(session.config.run.seed));
   const InitOptions& init = session.config.checkpoint.init;

@@ -499,6 +499,7 @@ void Trainer::log(bool force) {
     logged_tokens_ = state_.tokens;
     logged_seconds_ = seconds;
   }
+  show_new_device_notes(session_, log_->messages());
   show_progress();
 }
 
@@ -545,7 +546,7 @@ void Trainer::evaluate() {
     return;
   }
   check_directory();
-  show_later_notes(session_, log_->messages());
+  show_new_device_notes(session_, log_->messages());
   for (const Evaluation& evaluation : *results) {
     log_->evaluation(state_.step, evaluation);
     for (const auto& [name, value] : evaluation.metrics)
@@ -558,7 +559,7 @@ void Trainer::evaluate() {
 
 void Trainer::report_end() {
   log_->finish_progress();
-  show_later_notes(session_, log_->messages());
+  show_new_device_notes(session_, log_->messages());
   const std::string where =
       fmt::format("{} step{}, {:.2f} epochs, {}; the run is in {}", state_.step, state_.step == 1 ? "" : "s",
                   position().epochs, duration_text(state_.seconds), config_.run.model_dir.text);

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include "engine/backend/cuda/device/device_kernel.h"
@@ -12,6 +15,9 @@
 
 namespace mtf::cuda {
 namespace {
+
+/// Environment variables by which cuBLAS computes float32 products in another precision.
+constexpr std::array kPrecisionVariables = {"NVIDIA_TF32_OVERRIDE", "CUBLAS_EMULATE_SINGLE_PRECISION"};
 
 class Allocation final : public DeviceMemory {
  public:
@@ -70,6 +76,23 @@ std::unique_ptr<HostCopy> CudaBackend::make_host_copy(CopySources sources, CopyO
   return cuda::make_host_copy(*device_, to_host_, std::move(sources), order, wait_for);
 }
 
+std::unique_ptr<Recording> CudaBackend::record(const std::function<void()>& enqueue) {
+  try {
+    return device_->record(enqueue);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kPeerLost) throw;
+    notes_.push_back(
+        {true, fmt::format("steps run without CUDA graphs: {}", error.problems().front().message)});
+    return nullptr;
+  }
+}
+
+std::vector<BackendNote> CudaBackend::take_notes() {
+  std::vector<BackendNote> notes = std::exchange(notes_, {});
+  std::ranges::move(device_->take_notes(), std::back_inserter(notes));
+  return notes;
+}
+
 void CudaBackend::compile() {
   if (device_->fusions() != nullptr) device_->fusions()->compile();
 }
@@ -77,8 +100,13 @@ void CudaBackend::compile() {
 std::string CudaBackend::instruction_set() const {
   const DeviceInfo& info = device_->info();
   const std::string fusions = device_->fusions() == nullptr ? "" : device_->fusions()->version();
-  return fmt::format("{}x{} {}{}{}", info.architecture(), info.multiprocessors, device_->matmuls().version(),
-                     fusions.empty() ? "" : " ", fusions);
+  std::string text = fmt::format("{}x{} {}{}{}", info.architecture(), info.multiprocessors,
+                                 device_->matmuls().version(), fusions.empty() ? "" : " ", fusions);
+  for (const char* variable : kPrecisionVariables) {
+    const char* value = std::getenv(variable);
+    if (value != nullptr && *value != '\0') text += fmt::format(" {}={}", variable, value);
+  }
+  return text;
 }
 
 }  // namespace mtf::cuda

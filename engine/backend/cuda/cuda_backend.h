@@ -14,6 +14,7 @@
 #include "engine/backend/cuda/collectives/peer_watch.h"
 #include "engine/backend/cuda/device/device.h"
 #include "engine/backend/cuda/device/staging.h"
+#include "engine/backend/cuda/device/submission.h"
 #include "engine/backend/cuda/device/transfers.h"
 
 namespace mtf::cuda {
@@ -21,6 +22,7 @@ namespace mtf::cuda {
 /// Enqueues kernels and collectives on the device's compute stream. Transfers have a stream for each direction.
 class CudaBackend final : public Backend {
  public:
+  /// Throws Error (kUsage) if an environment variable of device/submission.h has no legal value.
   explicit CudaBackend(std::unique_ptr<Device> device)
       : device_(std::move(device)),
         staging_(*device_),
@@ -32,7 +34,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Kernel> prepare(const Move& move) override;
   std::unique_ptr<PreparedCollective> prepare(const Collective& collective) override;
   /// Such as "sm_90x132 cublaslt 13.1.0 nvrtc 13.0": cuBLASLt's bits also depend on the number of
-  /// multiprocessors.
+  /// multiprocessors, and on environment variables, which are appended.
   std::string instruction_set() const override;
 
   const DeviceInfo* device_info() const override { return &device_->info(); }
@@ -51,9 +53,8 @@ class CudaBackend final : public Backend {
   void wait() override {
     watched([&] { device_->wait(device_->compute()); });
   }
-  std::unique_ptr<Recording> record(const std::function<void()>& enqueue) override {
-    return device_->record(enqueue);
-  }
+  Submission submission() const override { return submission_; }
+  std::unique_ptr<Recording> record(const std::function<void()>& enqueue) override;
   int64_t memory_bytes() const override { return *allocated_; }
   std::optional<DeviceMemoryState> memory_state() override {
     DeviceMemoryState state = device_->memory_state();
@@ -66,7 +67,7 @@ class CudaBackend final : public Backend {
   bool fuses_elementwise() override { return device_->fusions() != nullptr; }
   void compile() override;
   void tune(TuningRecord& record) override { device_->matmuls().tune(record); }
-  std::vector<BackendNote> take_notes() override { return device_->take_notes(); }
+  std::vector<BackendNote> take_notes() override;
 
   Device& device() { return *device_; }
   /// Sets the watch over calls that may wait for other processes; null if there are none.
@@ -82,6 +83,8 @@ class CudaBackend final : public Backend {
   std::shared_ptr<Device> device_;  ///< shared with the memory that it has allocated
   const std::shared_ptr<std::atomic<int64_t>> allocated_ = std::make_shared<std::atomic<int64_t>>(0);
   std::string memory_plan_;  ///< set_memory_plan()
+  const Submission submission_ = submission_of_environment();
+  std::vector<BackendNote> notes_ = notes_of(submission_);
   Staging staging_;
   const Stream to_device_, to_host_;
   PeerWatch* watch_ = nullptr;

@@ -87,9 +87,9 @@ class Device {
   std::set<std::string> noted_;  ///< the texts of all notes
 };
 
-/// Throws Error (kSystem) saying what is missing: driver or device.
+/// Throws Error: kNoDevice if there is no driver or no device, kSystem for anything else.
 std::vector<DeviceInfo> visible_devices();
-/// Throws Error (kSystem).
+/// Throws Error (kNoDevice, kSystem).
 std::unique_ptr<Device> open_device(int index);
 
 }  // namespace mtf::cuda

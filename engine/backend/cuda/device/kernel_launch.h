@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <concepts>
+#include <cstdint>
 #include <functional>
 
 #include "engine/backend/cuda/device/block.h"
@@ -32,8 +33,13 @@ constexpr int max_threads() {
   }
 }
 
+/// The largest number of blocks of a launch.
+inline constexpr int64_t kMostGridBlocks = (int64_t{1} << 31) - 1;
+
 /// Checks the result of a CUDA call that launches; throws Error (kSystem).
 void check_launch(int code);
+/// The number of blocks as CUDA takes it; aborts if there are more than kMostGridBlocks.
+unsigned grid_blocks(int64_t blocks);
 
 #if defined(__CUDACC__)
 
@@ -52,7 +58,7 @@ void launch(Stream stream, const LaunchShape& shape, const bool* guard, const Bo
                                       static_cast<int>(shape.shared_bytes)));
   }
   run_body<Body>
-      <<<static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.threads),
+      <<<grid_blocks(shape.blocks), static_cast<unsigned>(shape.threads),
          static_cast<size_t>(shape.shared_bytes), static_cast<cudaStream_t>(stream.handle)>>>(body, guard);
   check_launch(cudaGetLastError());
 }

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "engine/backend/cuda/device/kernel_launch.h"
+#include "engine/backend/cuda/device/submission.h"
+#include "engine/base/check.h"
 
 namespace mtf::cuda {
 namespace {
@@ -13,11 +15,17 @@ namespace {
 /// Formats 13000 as "13.0".
 std::string cuda_version(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
+/// The CUDA version of the driver; 0 if there is none.
+int driver_version() {
+  int version = 0;
+  ignore(cudaDriverGetVersion(&version));
+  return version;
+}
+
 Error driver_error() {
-  int driver = 0;
-  cudaDriverGetVersion(&driver);
+  const int driver = driver_version();
   if (driver == 0) {
-    return {ErrorKind::kSystem, "there is no NVIDIA driver on this machine (libcuda.so.1)",
+    return {ErrorKind::kNoDevice, "there is no NVIDIA driver on this machine (libcuda.so.1)",
             "install it; in a container: start it with --gpus all; or use `devices: cpu`"};
   }
   return {ErrorKind::kSystem,
@@ -28,7 +36,7 @@ Error driver_error() {
 
 Error no_device_error() {
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  return {ErrorKind::kSystem,
+  return {ErrorKind::kNoDevice,
           visible == nullptr
               ? "there is no GPU that CUDA can use"
               : fmt::format("there is no GPU that CUDA can use; CUDA_VISIBLE_DEVICES is \"{}\"", visible),
@@ -36,7 +44,7 @@ Error no_device_error() {
 }
 
 /// What a user can do about an error; empty if there is no special advice.
-const char* hint_of(cudaError_t code) {
+std::string hint_of(cudaError_t code) {
   switch (code) {
     case cudaErrorDeviceAlreadyInUse:
     case cudaErrorDevicesUnavailable:
@@ -65,7 +73,7 @@ const char* hint_of(cudaError_t code) {
     case cudaErrorIllegalInstruction:
     case cudaErrorLaunchFailure:
     case cudaErrorLaunchTimeout:
-      return "a kernel that ran before has failed; with CUDA_LAUNCH_BLOCKING=1 the operation itself says so";
+      return failed_kernel_hint();
     default:
       return "";
   }
@@ -80,6 +88,16 @@ Error cuda_error(cudaError_t code, std::string_view doing) {
   return {code == cudaErrorMemoryAllocation ? ErrorKind::kMemory : ErrorKind::kSystem,
           fmt::format("CUDA, {}: {} ({})", doing, cudaGetErrorString(code), cudaGetErrorName(code)),
           hint_of(code)};
+}
+
+/// Each driver runs programs of its own major version of CUDA and of older ones.
+void check_driver() {
+  if (driver_version() / 1000 < CUDART_VERSION / 1000) throw driver_error();
+}
+
+unsigned grid_blocks(int64_t blocks) {
+  MTF_CHECK(blocks > 0 && blocks <= kMostGridBlocks, "a launch of {} blocks", blocks);
+  return static_cast<unsigned>(blocks);
 }
 
 void check_launch(int code) { check(static_cast<cudaError_t>(code), "starting a kernel"); }

@@ -21,12 +21,14 @@ std::unique_ptr<DeviceCollectives> open_collectives(Device&, Communicator&, cons
 
 #else
 
+#include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <nccl.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <mutex>
 #include <string_view>
 #include <thread>
@@ -39,7 +41,7 @@ namespace mtf::cuda {
 namespace {
 
 struct Functions {
-  const SharedLibrary library{"libnccl.so.2", "nvidia-nccl-cu13"};
+  const SharedLibrary library{"libnccl.so.2", fmt::format("nvidia-nccl-cu{}", CUDART_VERSION / 1000)};
 
   /// Throws Error if a call has failed. A call in progress may still fail later.
   void check(ncclResult_t result, std::string_view doing) const {
@@ -102,16 +104,12 @@ class NcclCollectives final : public DeviceCollectives {
   /// The group of all processes of `host`.
   NcclCollectives(Device& device, Communicator& host, const CommunicatorTimeouts& timeouts)
       : host_(host), timeouts_(timeouts) {
-    ncclUniqueId id{};
-    if (host.process() == 0) nccl().check(nccl().make_id(&id), "starting");
-    const std::string bytes = broadcast(host, {id.internal, sizeof id.internal}, "NCCL's address");
-    std::memcpy(id.internal, bytes.data(), sizeof id.internal);
-    device.compute();  // makes it the thread's device
-    ncclConfig_t config = nonblocking();
-    ncclComm_t made = nullptr;
-    nccl().check(nccl().create(&made, host.processes(), id, host.process(), &config), "connecting the GPUs");
-    handle_ = made;
-    await("connecting the GPUs", timeouts_.connect);
+    try {
+      connect(device);
+    } catch (...) {
+      abort();  // NCCL's threads would go on
+      throw;
+    }
   }
   ~NcclCollectives() override {
     if (is_aborted_) return;
@@ -127,11 +125,23 @@ class NcclCollectives final : public DeviceCollectives {
   std::unique_ptr<DeviceCollectives> split(int color, int key) override {
     constexpr std::string_view kDoing = "connecting a group of GPUs";
     ncclConfig_t config = nonblocking();
-    ncclComm_t made = nullptr;
-    call(kDoing, [&](ncclComm_t handle) { return nccl().split(handle, color, key, &made, &config); });
-    await(kDoing, timeouts_.connect);  // before that, `made` is not valid
+    ncclComm_t& made = made_.emplace_back(nullptr);
+    unfinished_ = &made;
+    try {
+      call(kDoing, [&](ncclComm_t handle) { return nccl().split(handle, color, key, &made, &config); });
+      await(kDoing, timeouts_.connect);  // before that, `made` is not valid
+    } catch (...) {
+      abort();
+      throw;
+    }
+    unfinished_ = nullptr;
     auto group = std::unique_ptr<NcclCollectives>(new NcclCollectives(made, host_, timeouts_));
-    group->await(kDoing, timeouts_.connect);
+    try {
+      group->await(kDoing, timeouts_.connect);
+    } catch (...) {
+      group->abort();
+      throw;
+    }
     return group;
   }
 
@@ -178,11 +188,25 @@ class NcclCollectives final : public DeviceCollectives {
     if (is_aborted_.exchange(true)) return;
     if (mutex_.try_lock_for(kPatience)) mutex_.unlock();
     if (handle_ != nullptr) nccl().abort(handle_);
+    ncclComm_t* const unfinished = unfinished_;
+    if (unfinished != nullptr && *unfinished != nullptr) nccl().abort(*unfinished);
   }
 
  private:
   NcclCollectives(ncclComm_t handle, Communicator& host, const CommunicatorTimeouts& timeouts)
       : host_(host), timeouts_(timeouts), handle_(handle) {}
+
+  void connect(Device& device) {
+    constexpr std::string_view kDoing = "connecting the GPUs";
+    ncclUniqueId id{};
+    if (host_.process() == 0) nccl().check(nccl().make_id(&id), "starting");
+    const std::string bytes = broadcast(host_, {id.internal, sizeof id.internal}, "NCCL's address");
+    std::memcpy(id.internal, bytes.data(), sizeof id.internal);
+    device.compute();  // makes it the thread's device
+    ncclConfig_t config = nonblocking();
+    nccl().check(nccl().create(&handle_, host_.processes(), id, host_.process(), &config), kDoing);
+    await(kDoing, timeouts_.connect);
+  }
 
   template <class Call>
   void call(std::string_view doing, const Call& call) {
@@ -232,6 +256,9 @@ class NcclCollectives final : public DeviceCollectives {
   std::timed_mutex mutex_;  ///< guards calls
   std::atomic<bool> is_aborted_ = false;
   ncclComm_t handle_ = nullptr;
+  /// Where NCCL's threads write the handles of groups that are split off, after an error of this process, too.
+  std::deque<ncclComm_t> made_;
+  std::atomic<ncclComm_t*> unfinished_ = nullptr;  ///< of made_, until its split has ended
   // State of run().
   cudaStream_t stream_ = nullptr;
   ncclResult_t failed_ = ncclSuccess;

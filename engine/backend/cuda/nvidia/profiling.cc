@@ -18,7 +18,7 @@ class RuntimeClock final : public DeviceClock {
  public:
   explicit RuntimeClock(Device& device) : device_(device) {}
   ~RuntimeClock() override {
-    for (cudaEvent_t event : events_) cudaEventDestroy(event);
+    for (cudaEvent_t event : events_) ignore(cudaEventDestroy(event));
   }
 
   void mark() override {
@@ -55,8 +55,8 @@ class RuntimeClock final : public DeviceClock {
 
 class NvtxObserver final : public ProfileObserver {
  public:
-  void start() override { cudaProfilerStart(); }
-  void stop() override { cudaProfilerStop(); }
+  void start() override { ignore(cudaProfilerStart()); }
+  void stop() override { ignore(cudaProfilerStop()); }
   void begin(const ProfileLabel& label) override {
     nvtxEventAttributes_t attributes{};
     attributes.version = NVTX_VERSION;

@@ -19,6 +19,7 @@ namespace {
 cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
 
 int device_count() {
+  check_driver();
   int count = 0;
   check(cudaGetDeviceCount(&count), "looking for GPUs");
   return count;
@@ -62,33 +63,66 @@ std::string gibibytes(size_t bytes) {
   return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30));
 }
 
+/// A GPU as the device of the calling thread. CUDA's calls in a thread that has chosen none are for GPU 0, and
+/// make a context there.
+class ThreadDevice {
+ public:
+  explicit ThreadDevice(int index) : index_(index) {}
+  void use() const {
+    const cudaError_t code = cudaSetDevice(index_);
+    if (code != cudaSuccess) throw cuda_error(code, fmt::format("opening GPU {}", index_));
+  }
+  /// The same for destructors, which ignore errors: what a GPU that has failed held is gone.
+  void try_to_use() const { ignore(cudaSetDevice(index_)); }
+
+ private:
+  int index_;
+};
+
 class Pinned final : public PinnedMemory {
  public:
-  explicit Pinned(int64_t bytes) {
+  Pinned(ThreadDevice device, int64_t bytes) : device_(device) {
+    device_.use();
     const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
     check(cudaHostAlloc(&memory_, size, cudaHostAllocPortable),
           fmt::format("getting {} of pinned host memory", gibibytes(size)));
   }
-  ~Pinned() override { cudaFreeHost(memory_); }
+  ~Pinned() override {
+    device_.try_to_use();
+    ignore(cudaFreeHost(memory_));
+  }
   std::byte* data() override { return static_cast<std::byte*>(memory_); }
 
  private:
+  ThreadDevice device_;
   void* memory_ = nullptr;
 };
 
 class RuntimeEvent final : public Event {
  public:
-  RuntimeEvent() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event"); }
-  ~RuntimeEvent() override { cudaEventDestroy(event_); }
+  explicit RuntimeEvent(ThreadDevice device) : device_(device) {
+    device_.use();
+    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event");
+  }
+  ~RuntimeEvent() override {
+    device_.try_to_use();
+    ignore(cudaEventDestroy(event_));
+  }
   void record(Stream stream) override {
+    device_.use();
     check(cudaEventRecord(event_, native(stream)), "recording an event");
   }
   void wait_in(Stream stream) override {
+    device_.use();
     check(cudaStreamWaitEvent(native(stream), event_, 0), "waiting for an event in a stream");
   }
-  void wait() override { check(cudaEventSynchronize(event_), "waiting for an event"); }
+  void wait() override {
+    device_.use();
+    check(cudaEventSynchronize(event_), "waiting for an event");
+  }
 
  private:
+  ThreadDevice device_;
   cudaEvent_t event_ = nullptr;
 };
 
@@ -97,11 +131,13 @@ class Graph final : public Recording {
  public:
   Graph(Device& device, cudaGraph_t graph) : device_(device) {
     const cudaError_t code = cudaGraphInstantiate(&graph_, graph, 0);
-    cudaGraphDestroy(graph);
+    ignore(cudaGraphDestroy(graph));
     check(code, "making a graph of what was recorded");
-    check(cudaGraphUpload(graph_, native(device.compute())), "sending a graph to the GPU");
+    const cudaError_t uploaded = cudaGraphUpload(graph_, native(device.compute()));
+    if (uploaded != cudaSuccess) ignore(cudaGraphExecDestroy(graph_));  // this destructor will not run
+    check(uploaded, "sending a graph to the GPU");
   }
-  ~Graph() override { cudaGraphExecDestroy(graph_); }
+  ~Graph() override { ignore(cudaGraphExecDestroy(graph_)); }
   void replay() override { check(cudaGraphLaunch(graph_, native(device_.compute())), "starting a graph"); }
 
  private:
@@ -110,13 +146,13 @@ class Graph final : public Recording {
 };
 
 struct DestroyStream {
-  void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+  void operator()(cudaStream_t stream) const { ignore(cudaStreamDestroy(stream)); }
 };
 using OwnedStream = std::unique_ptr<CUstream_st, DestroyStream>;
 
 class RuntimeDevice final : public Device {
  public:
-  explicit RuntimeDevice(DeviceInfo info) : info_(std::move(info)) {
+  explicit RuntimeDevice(DeviceInfo info) : info_(std::move(info)), thread_(info_.index) {
     use();
     check_kernels();
     compute_ = make_stream();
@@ -127,6 +163,7 @@ class RuntimeDevice final : public Device {
       note({true, fmt::format("elementwise operations run one by one: {}", error.what())});
     }
   }
+  ~RuntimeDevice() override { thread_.try_to_use(); }  // streams and libraries are destroyed next
 
   const DeviceInfo& info() const override { return info_; }
   DeviceMemoryState memory_state() override {
@@ -150,28 +187,24 @@ class RuntimeDevice final : public Device {
     if (code == cudaErrorMemoryAllocation) throw out_of_memory(size);
     check(code, "getting memory of the GPU");
     const cudaError_t cleared = cudaMemsetAsync(memory, 0, size, native(compute_));
-    if (cleared != cudaSuccess) cudaFree(memory);
+    if (cleared != cudaSuccess) ignore(cudaFree(memory));
     check(cleared, "clearing memory of the GPU");
     wait(compute_);  // any stream may use the memory first
     return static_cast<std::byte*>(memory);
   }
   void free(std::byte* memory) override {
-    // An error is ignored: the memory of a GPU that has failed is gone.
-    cudaFree(memory);
+    thread_.try_to_use();
+    ignore(cudaFree(memory));
   }
   std::unique_ptr<PinnedMemory> allocate_pinned(int64_t bytes) override {
-    use();
-    return std::make_unique<Pinned>(bytes);
+    return std::make_unique<Pinned>(thread_, bytes);
   }
 
   Stream compute() override {
     use();
     return compute_;
   }
-  std::unique_ptr<Event> make_event() override {
-    use();
-    return std::make_unique<RuntimeEvent>();
-  }
+  std::unique_ptr<Event> make_event() override { return std::make_unique<RuntimeEvent>(thread_); }
   Stream make_stream() override {
     use();
     cudaStream_t stream = nullptr;
@@ -191,7 +224,10 @@ class RuntimeDevice final : public Device {
     use();
     check(cudaMemsetAsync(to, 0, static_cast<size_t>(bytes), native(stream)), "clearing memory");
   }
-  void wait(Stream stream) override { check(cudaStreamSynchronize(native(stream)), "waiting for the GPU"); }
+  void wait(Stream stream) override {
+    use();
+    check(cudaStreamSynchronize(native(stream)), "waiting for the GPU");
+  }
 
   /// The capture mode is relaxed: a library may allocate memory or load a kernel when it is first used, in
   /// this or another thread.
@@ -202,9 +238,8 @@ class RuntimeDevice final : public Device {
     try {
       enqueue();
     } catch (...) {
-      cudaStreamEndCapture(stream, &graph);
-      if (graph != nullptr) cudaGraphDestroy(graph);
-      cudaGetLastError();
+      ignore(cudaStreamEndCapture(stream, &graph));
+      if (graph != nullptr) ignore(cudaGraphDestroy(graph));
       throw;
     }
     check(cudaStreamEndCapture(stream, &graph), "ending a recording");
@@ -220,12 +255,7 @@ class RuntimeDevice final : public Device {
   ProfileObserver* profile_observer() override { return &nvtx_observer(); }
 
  private:
-  /// Makes this the device of the calling thread.
-  void use() const {
-    const cudaError_t code = cudaSetDevice(info_.index);
-    if (code != cudaSuccess)
-      throw cuda_error(code, fmt::format("opening GPU {} ({})", info_.index, info_.name));
-  }
+  void use() const { thread_.use(); }
 
   void check_kernels() const {
     const cudaError_t code = find_kernel_image();
@@ -242,7 +272,7 @@ class RuntimeDevice final : public Device {
   Error out_of_memory(size_t wanted) const {
     cudaGetLastError();
     size_t free = 0, total = 0;
-    cudaMemGetInfo(&free, &total);
+    ignore(cudaMemGetInfo(&free, &total));
     return {ErrorKind::kMemory,
             fmt::format("GPU {} ({}) has {} of {} free; {} are needed ({} bytes)", info_.index, info_.name,
                         gibibytes(free), gibibytes(total), gibibytes(wanted), wanted),
@@ -251,6 +281,7 @@ class RuntimeDevice final : public Device {
   }
 
   DeviceInfo info_;
+  ThreadDevice thread_;
   std::vector<OwnedStream> streams_;
   Stream compute_;
   std::unique_ptr<MatmulLibrary> matmuls_;
