@@ -20,7 +20,8 @@ namespace mtf::cuda {
 namespace {
 
 struct Functions {
-  const SharedLibrary library{fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR), "nvidia-cublas"};
+  const SharedLibrary library{fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR), "cublas",
+                              CUDART_VERSION / 1000};
 
   void check(cublasStatus_t status, std::string_view doing) const {
     if (status != CUBLAS_STATUS_SUCCESS) fail(status, doing);

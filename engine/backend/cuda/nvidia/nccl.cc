@@ -41,7 +41,7 @@ namespace mtf::cuda {
 namespace {
 
 struct Functions {
-  const SharedLibrary library{"libnccl.so.2", fmt::format("nvidia-nccl-cu{}", CUDART_VERSION / 1000)};
+  const SharedLibrary library{"libnccl.so.2", "nccl", CUDART_VERSION / 1000};
 
   /// Throws Error if a call has failed. A call in progress may still fail later.
   void check(ncclResult_t result, std::string_view doing) const {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
+#include <string_view>
 
 #include "engine/backend/cuda/fusion/fusion_source.h"
 #include "engine/backend/cuda/nvidia/shared_library.h"
@@ -11,14 +13,14 @@
 namespace mtf::cuda {
 namespace {
 
-constexpr const char* kPackage = "nvidia-cuda-nvrtc";
+constexpr std::string_view kPackage = "cuda-nvrtc";
 constexpr int kSuccess = 0;
 
 /// Loads NVRTC's second library. NVRTC itself looks for it only where the loader does, which need not be
 /// where NVRTC was found.
 void load_builtins(int major, int minor) {
   try {
-    SharedLibrary(fmt::format("libnvrtc-builtins.so.{}.{}", major, minor), kPackage);
+    SharedLibrary(fmt::format("libnvrtc-builtins.so.{}.{}", major, minor), kPackage, major);
   } catch (const Error&) {  // built in, or missing: then NVRTC reports it
   }
 }
@@ -26,7 +28,7 @@ void load_builtins(int major, int minor) {
 }  // namespace
 
 KernelCompiler::KernelCompiler(int cuda, std::string architecture)
-    : functions_{SharedLibrary(fmt::format("libnvrtc.so.{}", cuda), kPackage)},
+    : functions_{SharedLibrary(fmt::format("libnvrtc.so.{}", cuda), kPackage, cuda)},
       architecture_(std::move(architecture)) {
   int major = 0, minor = 0, count = 0;
   check(functions_.version(&major, &minor), "asking for its version");

@@ -3,16 +3,18 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace mtf::cuda {
 
 /// The library is never closed: its functions are used until the process ends.
 class SharedLibrary {
  public:
-  /// `file` is a name such as "libcublasLt.so.13", `package` the pip package that provides it. Searches the
-  /// directories of MTF_CUDA_LIBRARY_PATH (separated by colons), the loader's directories, and
-  /// /usr/local/cuda/lib64. Throws Error (kSystem).
-  SharedLibrary(std::string file, const std::string& package);
+  /// `file` is a name such as "libcublasLt.so.13"; `package` and `cuda`, the major version of CUDA, name the
+  /// package of PyPI that provides it: "cublas", "cuda-nvrtc" or "nccl". Searches the directories of
+  /// MTF_CUDA_LIBRARY_PATH (separated by colons), the loader's directories, /usr/local/cuda/lib64, and the
+  /// packages of the Pythons on PATH. Throws Error (kSystem) that says how to install it.
+  SharedLibrary(std::string file, std::string_view package, int cuda);
 
   /// Throws Error (kSystem) if the library has no such function.
   void* symbol(const char* name) const;
