@@ -44,4 +44,12 @@ void RecordedSegments::run(const std::function<void(std::span<const PreparedSegm
   has_run_ = true;
 }
 
+int64_t RecordedSegments::nodes() const {
+  int64_t nodes = 0;
+  for (const Segment& segment : segments_) {
+    if (segment.recording) nodes += segment.recording->nodes();
+  }
+  return nodes;
+}
+
 }  // namespace mtf

@@ -35,6 +35,8 @@ class RecordedSegments {
   /// enqueues, because libraries load what they need. The second run is recorded; it and all later ones are
   /// replayed.
   void run(const std::function<void(std::span<const PreparedSegment>)>& enqueue, Work& work);
+  /// The number of nodes in all recordings; 0 before there are any.
+  int64_t nodes() const;
 
  private:
   struct Segment {

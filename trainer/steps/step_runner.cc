@@ -1,7 +1,10 @@
 #include "trainer/steps/step_runner.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
+#include "engine/base/counted.h"
 #include "trainer/session/feed.h"
 
 namespace mtf {
@@ -44,6 +47,12 @@ class LocalSteps final : public StepRunner {
     if (executor_.program().output("tokens") != kNoValue)
       state.tokens += std::llround(executor_.scalar("tokens"));
     state.next_row = batch.next_row;
+  }
+
+  std::vector<std::string> report() override {
+    const int64_t nodes = executor_.recorded_nodes();
+    if (nodes == 0) return {};
+    return {fmt::format("a step is recorded and replayed as {}", counted(nodes, "operation"))};
   }
 
  private:

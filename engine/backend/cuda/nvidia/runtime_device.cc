@@ -84,16 +84,19 @@ class RuntimeEvent final : public Event {
 class Graph final : public Recording {
  public:
   Graph(Device& device, cudaGraph_t graph) : device_(device) {
-    const cudaError_t code = cudaGraphInstantiate(&graph_, graph, 0);
+    cudaError_t code = cudaGraphGetNodes(graph, nullptr, &nodes_);
+    if (code == cudaSuccess) code = cudaGraphInstantiate(&graph_, graph, 0);
     cudaGraphDestroy(graph);
     check(code, "making a graph of what was recorded");
     check(cudaGraphUpload(graph_, native(device.compute())), "sending a graph to the GPU");
   }
   ~Graph() override { cudaGraphExecDestroy(graph_); }
   void replay() override { check(cudaGraphLaunch(graph_, native(device_.compute())), "starting a graph"); }
+  int64_t nodes() const override { return static_cast<int64_t>(nodes_); }
 
  private:
   Device& device_;
+  size_t nodes_ = 0;
   cudaGraphExec_t graph_ = nullptr;
 };
 
