@@ -97,8 +97,7 @@ Dimension Classifier::classes(const Context& context, const LayerTensor& logits,
 ModelOutput Classifier::build(Context& context, const Features& features) const {
   const Tensor& labels = layers_.feature(features, options_.labels);
   ModelOutput output;
-  const LayerTensor prediction = layers_(context, features);
-  const LayerTensor logits = LayerTensor(cast(prediction, DType::kFloat32)).made_from(prediction);
+  const LayerTensor logits = layers_(context, features);
   output.logits = logits;
   output.classes = classes(context, logits, labels);
   const auto scope = context.graph().scope("loss", layers_.mark());
@@ -134,7 +133,7 @@ void Classifier::add_evaluation(const Context& context, const Tensor& labels, Mo
     output.metrics[std::string(kTop5Accuracy)] = {
         share(reduce_any(equal(best, labels), rank)), {}, MetricTotal::kMean, true};
   }
-  const Tensor probabilities = softmax(output.logits, classes);
+  const Tensor probabilities = softmax(cast(output.logits, DType::kFloat32), classes);
   output.classification =
       Classification{labels, transpose(prediction, labels.shape()),
                      transpose(reduce_max(probabilities, *output.classes), labels.shape())};

@@ -52,7 +52,7 @@ struct Classification {
 
 struct ModelOutput {
   Tensor loss;    ///< [], float32: the mean over the examples of what training minimises
-  Tensor logits;  ///< [batch, ...]: what the model predicts
+  Tensor logits;  ///< [batch, ...], of the type of activations or float32: what the model predicts
   /// By name. "loss" is always there, of weight 1; what only evaluation asks for ("accuracy") is computed in
   /// evaluation.
   std::map<std::string, Metric> metrics;

@@ -45,7 +45,7 @@ class TextDecoder {
     Tensor position;     ///< int32 [batch]: index of the last one in `prefix`
     Tensor prompt;       ///< int32 [batch]: so many of them are the prompt; the others begin the text
   };
-  /// float32 [batch, vocab]: logits of the token behind the prefix.
+  /// [batch, vocab]: logits of the token behind the prefix.
   virtual Tensor prefill(Context& context, const DecodeSizes& sizes, const Prefill& input) const = 0;
 
   struct Step {
@@ -53,7 +53,7 @@ class TextDecoder {
     Tensor position;     ///< int32 [batch]: where it stands, behind a leading 0
     Tensor parent = {};  ///< int32 [batch, beam]: the hypothesis of the step before; null: the same
   };
-  /// float32 [batch, beam, vocab]: logits of the next token of each hypothesis.
+  /// [batch, beam, vocab]: logits of the next token of each hypothesis.
   virtual Tensor step(Context& context, const DecodeSizes& sizes, const Step& input) const = 0;
 };
 

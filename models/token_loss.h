@@ -36,9 +36,9 @@ struct TokenWeights {
   Tensor metrics = {};  ///< for all metrics but the loss
 };
 
-/// Adds loss and metrics to output.logits: float32 [batch, length, vocabulary]; targets: int32 [batch,
-/// length]. The loss is the sum over what counts, divided by all positions of the batch (padding included) or
-/// by loss_denominator.
+/// Adds loss and metrics to output.logits: [batch, length, vocabulary]; targets: int32 [batch, length]. The
+/// loss is the sum over what counts, divided by all positions of the batch (padding included) or by
+/// loss_denominator. It widens bfloat16 logits as it reads them, and their gradient is rounded once.
 void token_loss(Context& context, const TokenLossOptions& options, const Tensor& targets,
                 const TokenWeights& weights, const std::string& vocabulary, ModelOutput& output);
 

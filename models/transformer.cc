@@ -139,10 +139,9 @@ Tensor token_logits(Context& context, const TokenModelOptions& options, const To
                             options.d_model, vector.name, vector.size),
                 "`model.shared_embedding_and_softmax: false`, or sublayers that end with `d_model`");
   }
-  const Tensor logits = options.shared_embedding_and_softmax ? embedding.logits(context, hidden)
-                                                             : dense(context, "logits", hidden, {vocabulary},
-                                                                     {.over = Shape{vector}, .bias = false});
-  return cast(logits, DType::kFloat32);
+  return options.shared_embedding_and_softmax
+             ? embedding.logits(context, hidden)
+             : dense(context, "logits", hidden, {vocabulary}, {.over = Shape{vector}, .bias = false});
 }
 
 namespace {

@@ -73,8 +73,8 @@ class TransformerStack {
 /// start of each segment; -t is read as t. `segment` may be null.
 Tensor autoregressive_inputs(const Tensor& targets, const Tensor& segment, const Dimension& length);
 
-/// float32 logits by the transposed embedding; where softmax weights are not shared, by logits/kernel in the
-/// current scope.
+/// Logits by the transposed embedding, in the type of activations; where softmax weights are not shared, by
+/// logits/kernel in the current scope.
 Tensor token_logits(Context& context, const TokenModelOptions& options, const TokenEmbedding& embedding,
                     const Tensor& hidden, const Dimension& vocabulary);
 

@@ -48,6 +48,8 @@ class Recording {
   virtual ~Recording() = default;
   /// Enqueues the recorded work.
   virtual void replay() = 0;
+  /// The number of kernels, copies and other pieces of work that a replay enqueues.
+  virtual int64_t nodes() const = 0;
 };
 
 /// How the runtime gives the work of a program to a device.

@@ -66,6 +66,7 @@ class Executor::Implementation {
   double scalar(const std::string& name) const;
   const PreparedProgram& prepared() const { return prepared_; }
   const Counters& counters() const { return counters_; }
+  int64_t recorded_nodes() const { return recorded_.nodes(); }
 
  private:
   const Program& program() const { return prepared_.program(); }
@@ -446,6 +447,7 @@ double Executor::scalar(const std::string& name) const { return implementation_-
 const Program& Executor::program() const { return implementation_->prepared().program(); }
 const MemoryPlan& Executor::memory() const { return implementation_->prepared().memory(); }
 const Counters& Executor::counters() const { return implementation_->counters(); }
+int64_t Executor::recorded_nodes() const { return implementation_->recorded_nodes(); }
 
 std::optional<NonFinite> Executor::first_non_finite(uint64_t step) {
   return implementation_->first_non_finite(step);

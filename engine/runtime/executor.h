@@ -94,6 +94,9 @@ class Executor {
   const Program& program() const;
   const MemoryPlan& memory() const;
   const Counters& counters() const;
+  /// The number of kernels, copies and other pieces of work of one run, as a device has recorded it; 0 on the host, and
+  /// before the second run.
+  int64_t recorded_nodes() const;
   /// Examines the inputs that were fed and the variables, then runs the program and examines every result.
   /// Returns the first of these tensors that holds a non-finite value, or nothing if all values are finite.
   /// Every process must call it; all get the same answer.

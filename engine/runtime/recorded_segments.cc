@@ -59,4 +59,12 @@ bool RecordedSegments::is_everywhere(bool here) {
   return std::ranges::count(all, "yes") == std::ssize(all);
 }
 
+int64_t RecordedSegments::nodes() const {
+  int64_t nodes = 0;
+  for (const Segment& segment : segments_) {
+    if (segment.recording) nodes += segment.recording->nodes();
+  }
+  return nodes;
+}
+
 }  // namespace mtf

@@ -38,6 +38,8 @@ class RecordedSegments {
   /// enqueues, because libraries load what they need. The second run is recorded; it and all later ones are
   /// replayed.
   void run(const Enqueue& enqueue, Work& work);
+  /// The number of nodes in all recordings; 0 before there are any.
+  int64_t nodes() const;
 
  private:
   struct Segment {

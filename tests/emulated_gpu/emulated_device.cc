@@ -54,6 +54,7 @@ class EmulatedRecording final : public Recording {
     for (const RecordedWork& recorded : work_)
       device_.enqueue(device_.compute(), recorded.work, recorded.when);
   }
+  int64_t nodes() const override { return std::ssize(work_); }
 
  private:
   EmulatedDevice& device_;

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "engine/ops/binary.h"
+#include "engine/ops/cast.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/top_k.h"
@@ -33,11 +34,14 @@ std::unique_ptr<Context> make_context(Graph& graph, const DecodeEnvironment& env
 Prediction predict(Graph& graph, const DecodeEnvironment& environment, int64_t texts,
                    const std::function<Tensor(Context& context)>& logits_of) {
   const Ensemble& ensemble = environment.ensemble;
-  if (ensemble.members == 1) return prediction_of(logits_of(*make_context(graph, environment, texts)));
+  const auto wide_logits = [&] {
+    return cast(logits_of(*make_context(graph, environment, texts)), DType::kFloat32);
+  };
+  if (ensemble.members == 1) return prediction_of(wide_logits());
   Tensors logits;
   for (int64_t member = 0; member < ensemble.members; ++member) {
     const auto scope = graph.scope(member_name(member));
-    logits.push_back(logits_of(*make_context(graph, environment, texts)));
+    logits.push_back(wide_logits());
   }
   return prediction_of(logits, ensemble.mean);
 }

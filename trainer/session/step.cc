@@ -10,6 +10,7 @@
 #include "engine/graph/gradients.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
+#include "engine/ops/cast.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 
@@ -318,7 +319,7 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
   }
   graph.set_output("loss", pass.loss);
   add_term_outputs(graph, pass.terms);
-  if (options.keep_prediction) graph.set_output("output/logits", pass.prediction);
+  if (options.keep_prediction) graph.set_output("output/logits", cast(pass.prediction, DType::kFloat32));
   keep_tensors(graph, options.keep);
   if (!options.update) {
     for (const VariableGradient& g : pass.gradients) {

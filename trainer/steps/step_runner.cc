@@ -1,10 +1,13 @@
 #include "trainer/steps/step_runner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <deque>
 
 #include "engine/base/check.h"
+#include "engine/base/counted.h"
 #include "trainer/session/feed.h"
 
 namespace mtf {
@@ -77,6 +80,12 @@ class LocalSteps final : public StepRunner {
     begun_.pop_front();
     if (skipped_ == 0) return;
     for (size_t i = 0; i < begun_.size(); ++i) run(begun_[i], i == 0);
+  }
+
+  std::vector<std::string> report() override {
+    const int64_t nodes = executor_.recorded_nodes();
+    if (nodes == 0) return {};
+    return {fmt::format("a step is recorded and replayed as {}", counted(nodes, "operation"))};
   }
 
  private:

@@ -10,6 +10,16 @@
 
 namespace mtf {
 
+/// The largest number of bytes, on one position, of a result that share_operations keeps alive for a later reader.
+inline constexpr int64_t kSharedBytes = int64_t{1} << 20;
+
+/// Makes the results of equal elementwise operations on the same operands once: the masks and weights that every
+/// layer casts, constants. Dropout is left alone.
+///   %1 = cast(%w), .., %5 = cast(%w)   into   %1 = cast(%w)
+/// A later reader keeps the result alive. That is no loss up to kSharedBytes, while the result has other readers
+/// anyway, and within the forward pass, at the end of which memory is fullest. Other operations are repeated.
+Program share_operations(Program program);
+
 /// Makes each exchange once: where the backward pass exchanges the same margins of the same tensor as the forward pass,
 /// it reads those, which are kept. Margins of more than a quarter of the tensor are exchanged again instead.
 Program share_exchanges(Program program);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -18,6 +19,26 @@ void for_each_block(std::vector<Instruction>& block, const Rewrite& rewrite) {
     if (auto* loop = instruction.as<action::Loop>()) for_each_block(loop->body, rewrite);
   }
   rewrite(block);
+}
+
+/// By value: the value that takes its place.
+using ValueMap = std::unordered_map<ValueId, ValueId>;
+
+inline void replace(ValueId& id, const ValueMap& replaced) {
+  if (const auto found = replaced.find(id); found != replaced.end()) id = found->second;
+}
+
+/// Lets all readers of the replaced values (instructions, views, program outputs) read those that take their place.
+inline void replace_values(Program& program, const ValueMap& replaced) {
+  if (replaced.empty()) return;
+  for_each_block(program.instructions, [&](std::vector<Instruction>& block) {
+    for (Instruction& instruction : block) {
+      for (ValueId& id : instruction.inputs) replace(id, replaced);
+      replace(instruction.guard, replaced);
+    }
+  });
+  for (Value& value : program.values) replace(value.alias, replaced);
+  for (auto& [name, id] : program.outputs) replace(id, replaced);
 }
 
 inline bool intersects(const std::vector<ValueId>& ids, const std::unordered_set<ValueId>& set) {

@@ -77,13 +77,7 @@ class Sharing {
       if (std::ranges::count_if(block, is_exchange) > 1) share(block);
     });
     if (replaced_.empty()) return;
-    // Loops inside a block have been visited before it.
-    for_each_block(program_.instructions, [&](auto& block) {
-      for (Instruction& instruction : block)
-        std::ranges::for_each(instruction.inputs, [&](ValueId& id) { replace(id); });
-    });
-    for (Value& value : program_.values) replace(value.alias);
-    for (auto& [name, id] : program_.outputs) replace(id);
+    replace_values(program_, replaced_);
     const std::unordered_map<ValueId, int> uses = count_uses(program_);
     for_each_block(program_.instructions, [&](auto& block) {
       std::erase_if(block, [&](const Instruction& instruction) {
@@ -94,14 +88,10 @@ class Sharing {
   }
 
  private:
-  void replace(ValueId& id) const {
-    if (const auto found = replaced_.find(id); found != replaced_.end()) id = found->second;
-  }
-
   void share(std::vector<Instruction>& block) {
     std::unordered_map<int, ValueId> exchanged;  // by number
     std::erase_if(block, [&](Instruction& instruction) {
-      for (ValueId& id : instruction.inputs) replace(id);
+      for (ValueId& id : instruction.inputs) replace(id, replaced_);
       numbers_.add(instruction);
       if (dynamic_cast<const DimensionSlice*>(instruction.operation()) && instruction.is<action::Run>())
         slices_[instruction.outputs[0]] = instruction.inputs[0];
@@ -123,9 +113,9 @@ class Sharing {
 
   Program& program_;
   Numbering numbers_;
-  std::unordered_map<ValueId, ValueId> replaced_;  ///< results that an earlier exchange has
-  std::unordered_map<ValueId, ValueId> slices_;    ///< the values that slices are parts of
-  std::unordered_set<ValueId> dead_;               ///< slices that a dropped exchange read
+  ValueMap replaced_;                            ///< results that an earlier exchange has
+  std::unordered_map<ValueId, ValueId> slices_;  ///< the values that slices are parts of
+  std::unordered_set<ValueId> dead_;             ///< slices that a dropped exchange read
 };
 
 }  // namespace

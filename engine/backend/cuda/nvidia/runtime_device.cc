@@ -130,7 +130,8 @@ class RuntimeEvent final : public Event {
 class Graph final : public Recording {
  public:
   Graph(Device& device, cudaGraph_t graph) : device_(device) {
-    const cudaError_t code = cudaGraphInstantiate(&graph_, graph, 0);
+    cudaError_t code = cudaGraphGetNodes(graph, nullptr, &nodes_);
+    if (code == cudaSuccess) code = cudaGraphInstantiate(&graph_, graph, 0);
     ignore(cudaGraphDestroy(graph));
     check(code, "making a graph of what was recorded");
     const cudaError_t uploaded = cudaGraphUpload(graph_, native(device.compute()));
@@ -139,9 +140,11 @@ class Graph final : public Recording {
   }
   ~Graph() override { ignore(cudaGraphExecDestroy(graph_)); }
   void replay() override { check(cudaGraphLaunch(graph_, native(device_.compute())), "starting a graph"); }
+  int64_t nodes() const override { return static_cast<int64_t>(nodes_); }
 
  private:
   Device& device_;
+  size_t nodes_ = 0;
   cudaGraphExec_t graph_ = nullptr;
 };
 
