@@ -37,6 +37,11 @@ class PlannedDevice final : public Backend {
   bool is_host() const override { return false; }
   void write(std::byte*, const std::byte*, int64_t) override { absent("write()"); }
   void read(std::byte*, const std::byte*, int64_t) override { absent("read()"); }
+  void copy(std::byte*, const std::byte*, int64_t) override { absent("copy()"); }
+  std::unique_ptr<BlockTransfer> make_block_transfer(std::byte*, int64_t) override {
+    absent("make_block_transfer()");
+  }
+  std::unique_ptr<HostCopy> make_host_copy(CopySources, CopyOrder) override { absent("make_host_copy()"); }
   std::unique_ptr<Recording> record(const std::function<void()>&) override { absent("record()"); }
   bool fuses_elementwise() override { return true; }
   std::vector<BackendNote> take_notes() override { return std::exchange(notes_, {}); }

@@ -127,6 +127,17 @@ int64_t program_bytes(const DecodeEnvironment& environment, const Program& progr
          kernel_threads(session) * kernel_scratch_bytes(program, *session.backend);
 }
 
+/// Returns the bytes that a program takes in the host besides tensors that are computed with there.
+int64_t host_bytes(const DecodeEnvironment& environment, const Program& program) {
+  const Session& session = environment.session;
+  const Config& config = session.config;
+  const bool replicate = config.run.check_replicas;
+  const Hosting hosting = hosting_of(config);
+  const int64_t sent =
+      session.backend->is_host() ? 0 : 2 * plan_memory(program, replicate, hosting).process.inputs;
+  return sent + own_bytes(program, thread_count(config), replicate, hosting);
+}
+
 int64_t cache_bytes(const DecodeEnvironment& environment, const Program& program) {
   const Config& config = environment.session.config;
   const HostedMesh mesh(program.mesh, hosting_of(config));
@@ -183,9 +194,8 @@ const DecodeProgram& DecodePrograms::compiled_once(Waiting& programs, const Deco
   if (const auto at = programs.find(plan.key()); at != programs.end()) return at->second;
   if (programs.size() == kMost) programs.clear();
   Program program = compiled(environment_, *build(environment_, plan));
-  const Config& config = environment_.session.config;
-  const int64_t bytes = program_bytes(environment_, program), caches = cache_bytes(environment_, program),
-                own = own_bytes(program, thread_count(config), config.run.check_replicas, hosting_of(config));
+  const int64_t bytes = program_bytes(environment_, program), own = host_bytes(environment_, program),
+                caches = cache_bytes(environment_, program);
   return programs.emplace(plan.key(), DecodeProgram{std::move(program), bytes, own, caches}).first->second;
 }
 

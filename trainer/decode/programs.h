@@ -72,7 +72,7 @@ int64_t text_bucket(int64_t n, const DecodeEnvironment& environment);
 struct DecodeProgram {
   Program program;
   int64_t bytes = 0;        ///< bytes of tensors and scratch besides variables: of the GPU, if there is one
-  int64_t own_bytes = 0;    ///< host memory of instructions and threads
+  int64_t own_bytes = 0;    ///< host memory: instructions, threads, inputs that are sent to a GPU
   int64_t cache_bytes = 0;  ///< bytes of its caches
 };
 
