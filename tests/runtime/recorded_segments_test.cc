@@ -19,6 +19,9 @@ class CountingBackend final : public Backend {
   bool is_host() const override { return false; }
   void write(std::byte*, const std::byte*, int64_t) override {}
   void read(std::byte*, const std::byte*, int64_t) override {}
+  void copy(std::byte*, const std::byte*, int64_t) override {}
+  std::unique_ptr<BlockTransfer> make_block_transfer(std::byte*, int64_t) override { return nullptr; }
+  std::unique_ptr<HostCopy> make_host_copy(CopySources, CopyOrder) override { return nullptr; }
   Submission submission() const override { return mode; }
   std::unique_ptr<Recording> record(const std::function<void()>& enqueue) override {
     ++records;
@@ -36,6 +39,7 @@ class CountingBackend final : public Backend {
    public:
     explicit CountingRecording(int& replays) : replays_(replays) {}
     void replay() override { ++replays_; }
+    int64_t nodes() const override { return 1; }
 
    private:
     int& replays_;

@@ -46,7 +46,7 @@ class RunAhead : public ::testing::TestWithParam<std::pair<const char*, const ch
   }
 
   Program program = running_total(GetParam().first, GetParam().second);
-  std::unique_ptr<Backend> backend = make_test_backend();
+  std::shared_ptr<Backend> backend = test_backend();
   VariableStore variables{*backend, program.mesh, program.variables};
   Executor executor{program, *backend, variables, {.threads = 2}};
 };

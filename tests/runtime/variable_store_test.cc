@@ -49,7 +49,7 @@ TEST(VariableStore, InitialValuesDoNotDependOnTheLayout) {
 }
 
 TEST(VariableStore, TheVariablesOfAKindShareAnAllocation) {
-  const std::unique_ptr<Backend> backend = make_test_backend();
+  const std::shared_ptr<Backend> backend = test_backend();
   const Layout whole = Layout::replicated(2);
   ProgramVariable slot = variable("slot", kShape, whole);
   slot.variable.kind = Variable::Kind::kSlot;
