@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <iterator>
 #include <utility>
 
@@ -15,9 +13,6 @@
 
 namespace mtf::cuda {
 namespace {
-
-/// Environment variables by which cuBLAS computes float32 products in another precision.
-constexpr std::array kPrecisionVariables = {"NVIDIA_TF32_OVERRIDE", "CUBLAS_EMULATE_SINGLE_PRECISION"};
 
 class Allocation final : public DeviceMemory {
  public:
@@ -100,13 +95,8 @@ void CudaBackend::compile() {
 std::string CudaBackend::instruction_set() const {
   const DeviceInfo& info = device_->info();
   const std::string fusions = device_->fusions() == nullptr ? "" : device_->fusions()->version();
-  std::string text = fmt::format("{}x{} {}{}{}", info.architecture(), info.multiprocessors,
-                                 device_->matmuls().version(), fusions.empty() ? "" : " ", fusions);
-  for (const char* variable : kPrecisionVariables) {
-    const char* value = std::getenv(variable);
-    if (value != nullptr && *value != '\0') text += fmt::format(" {}={}", variable, value);
-  }
-  return text;
+  return fmt::format("{}x{} {}{}{}", info.architecture(), info.multiprocessors, device_->matmuls().version(),
+                     fusions.empty() ? "" : " ", fusions);
 }
 
 }  // namespace mtf::cuda
