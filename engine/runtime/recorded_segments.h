@@ -3,6 +3,7 @@
 // recorded is enqueued in each run.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>

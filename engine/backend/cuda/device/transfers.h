@@ -2,6 +2,8 @@
 // for the host in pinned memory.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
