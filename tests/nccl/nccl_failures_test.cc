@@ -19,6 +19,7 @@ using ::testing::HasSubstr;
 class NoDevice final : public Device {
  public:
   const DeviceInfo& info() const override { return info_; }
+  DeviceMemoryState memory_state() override { return {}; }
   std::byte* allocate(int64_t) override { return nullptr; }
   void free(std::byte*) override {}
   std::unique_ptr<PinnedMemory> allocate_pinned(int64_t) override { return nullptr; }
