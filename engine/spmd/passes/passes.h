@@ -56,11 +56,16 @@ Program bucket_reductions(Program program, int64_t bytes);
 /// adjacent. A segment ends wherever these dimensions change.
 Program group_segments(Program program);
 
-/// Fuses what follows a contraction into it: its bias, a gelu, the sum over microbatches. For devices whose
-/// kernels support this: FusedEinsum and KernelContext::accumulates. Applies where a single instruction reads
-/// the contraction's result, in its layout:
+/// Fuses what follows a contraction into it: its bias, a gelu or relu, terms that are added to it, the sum over
+/// microbatches; and into the gradient of a look-up the gradient to which it is added. For devices whose kernels
+/// support this: FusedEinsum, FusedGatherGradient and KernelContext::accumulates. Applies where a single instruction
+/// reads the contraction's result, in its layout:
 ///   %2 = einsum(%x, %w), %3 = add(%2, %b), %4 = gelu(%3)   into  %4 = fused_einsum(%x, %w, %b, bias, gelu)
+///   %2 = einsum(%x, %w), %3 = add(%r, %2)                  into  %3 = fused_einsum(%x, %w, %r, addend)
+///   %2 = einsum(%a, %b), %3 = einsum(%c, %d), %4 = add_n(%2, %3)
+///     into  %2 = einsum(%a, %b), %4 = fused_einsum(%c, %d, %2, addend)
 ///   %5 = einsum(%x, %dy), %6 = accumulate(%5)              into  %6 = accumulate(%x, %dy, einsum)
+/// A relu is fused only in training, where a NaN that it turns into 0 is seen by the gradients.
 Program fuse_epilogues(Program program);
 
 /// Fuses sequences and trees of elementwise operations, which then make one pass over memory. For devices
