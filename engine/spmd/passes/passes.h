@@ -113,8 +113,24 @@ inline constexpr int64_t kGroupBytes = int64_t{1} << 20;
 /// different variables, become one at the place of the first of them:
 ///   %a/new = adam_update(%a, ..), %b/new = adam_update(%b, ..)
 ///   into  %a/new, %b/new = multi_tensor(%a, .., %b, ..)
-/// What only the later members need is moved before it as well. This is the last pass: memory is already
-/// assigned.
+/// What only the later members need is moved before it as well. Memory is already assigned.
 Program group_updates(Program program);
+
+/// Merges the casts of variables from float32 to bfloat16 into one operation, at the place of the first of
+/// them. For devices that start one kernel for all of them: MultiTensor. Only casts whose results the backward
+/// pass reads join, as these live through the forward pass in any case:
+///   %a = cast(%v), .., %b = cast(%w)   into   %a, %b = multi_tensor(%v, %w, 2 cast)
+/// Casts that are gathered stay where schedule_gathers has put them. Memory is already assigned.
+Program group_casts(Program program);
+
+/// Makes one product of several that multiply the same tensor with tensors of one shape (the queries, keys and values
+/// of a layer, and the gradients of their weights), at the place of the first of them. For devices that gain by fewer
+/// and larger products. The other factors, and likewise the results, are put one after the other into common memory,
+/// along a dimension `_stack`; the former values become parts of it (Value::offset):
+///   %q = einsum(%x, %wq), %k = einsum(%x, %wk)
+///   into  %y = einsum(%x, %w), where %wq, %wk are the parts of %w and %q, %k those of %y
+/// Applies where all factors are known by then, and the last readers of the parts belong to the same layer and phase,
+/// so that hardly more memory is in use. Memory is already assigned.
+Program stack_products(Program program);
 
 }  // namespace mtf
