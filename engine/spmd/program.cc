@@ -146,6 +146,11 @@ int64_t Program::offset(ValueId id) const {
   return offset;
 }
 
+bool Program::is_in_place(ValueId id) const {
+  const ValueId alias = values[id].alias;
+  return alias != kNoValue && local_bytes(alias) == local_bytes(id);
+}
+
 Shape Program::local_shape(ValueId id) const {
   return slice_shape(values[id].shape, values[id].layout, mesh);
 }

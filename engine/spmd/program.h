@@ -168,6 +168,9 @@ struct Program {
   ValueId root(ValueId id) const;
   /// The bytes of one position's slice of that value that precede `id`.
   int64_t offset(ValueId id) const;
+  /// True if the value has the memory of another one to itself, as views and results in place have; false for a
+  /// part of a stack.
+  bool is_in_place(ValueId id) const;
   /// The shape of one position's slice.
   Shape local_shape(ValueId id) const;
   /// The bytes of one position's slice.
