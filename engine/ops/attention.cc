@@ -306,6 +306,7 @@ std::string AttentionOperation::attributes() const {
        {std::pair(kMemorySegment, "segments"), {kBiasTable, "bias"}, {kNoise, "noise"}}) {
     if (has(operand)) text += fmt::format(", {}", name);
   }
+  if (tf32) text += ", tf32";
   return text;
 }
 

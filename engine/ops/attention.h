@@ -101,7 +101,10 @@ class AttentionOperation : public Operation, public AttentionOperands {
 
   AttentionOperation(Tensors inputs, std::vector<OutputInfo> outputs, const AttentionOptions& options,
                      const OperandIndex& index)
-      : Operation(std::move(inputs), std::move(outputs)), options(options), index(index) {}
+      : Operation(std::move(inputs), std::move(outputs)),
+        options(options),
+        index(index),
+        tf32(this->inputs()[kQ].dtype() == DType::kFloat32 && this->inputs()[kQ].graph().tf32()) {}
   std::string attributes() const override;
   /// All dimensions of the logits and the result, and the buckets.
   Shape joint_shape() const override;
@@ -117,6 +120,7 @@ class AttentionOperation : public Operation, public AttentionOperands {
 
   AttentionOptions options;
   OperandIndex index;
+  bool tf32;  ///< see Graph::set_tf32()
 
  protected:
   /// Returns an operand among `inputs`.

@@ -1,18 +1,29 @@
 #include "engine/ops/fused_einsum.h"
 
+#include "engine/base/check.h"
+
 namespace mtf {
 namespace {
 
-Tensors operands(const Einsum& einsum, const Tensor& bias) {
+Tensors operands(const Einsum& einsum, const EinsumEpilogue& epilogue) {
   Tensors inputs = einsum.inputs();
-  if (bias) inputs.push_back(bias);
+  for (const Tensor& tensor : {epilogue.bias, epilogue.addend}) {
+    if (tensor) inputs.push_back(tensor);
+  }
   return inputs;
 }
 
 }  // namespace
 
-FusedEinsum::FusedEinsum(const Einsum& einsum, const Tensor& bias, bool gelu)
-    : OperationBase(operands(einsum, bias), einsum.outputs()), gelu(gelu), tf32(einsum.tf32) {}
+FusedEinsum::FusedEinsum(const Einsum& einsum, const EinsumEpilogue& epilogue)
+    : OperationBase(operands(einsum, epilogue), einsum.outputs()),
+      has_bias(epilogue.bias),
+      has_addend(epilogue.addend),
+      activation(epilogue.activation),
+      tf32(einsum.tf32) {
+  MTF_CHECK(!activation || *activation == UnaryFunction::kGelu || *activation == UnaryFunction::kRelu,
+            "a contraction with another activation than gelu and relu");
+}
 
 std::string FusedEinsum::attributes() const {
   std::string text;
@@ -20,9 +31,15 @@ std::string FusedEinsum::attributes() const {
     if (has) text += (text.empty() ? "" : ", ") + std::string(attribute);
   };
   add(tf32, "tf32");
-  add(inputs().size() > 2, "bias");
-  add(gelu, "gelu");
+  add(has_bias, "bias");
+  add(has_addend, "addend");
+  add(activation == UnaryFunction::kGelu, "gelu");
+  add(activation == UnaryFunction::kRelu, "relu");
   return text;
+}
+
+std::optional<int> FusedEinsum::in_place(int) const {
+  return has_addend ? std::optional(static_cast<int>(inputs().size()) - 1) : std::nullopt;
 }
 
 Cost FusedEinsum::cost(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs) const {

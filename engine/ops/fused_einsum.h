@@ -1,29 +1,39 @@
-// A contraction fused with the bias and the gelu that follow it: y = gelu(a b + bias). A pass over programs
+// A contraction fused with what follows it: y = activation(a b + addend + bias). A pass over programs
 // (engine/spmd/passes/fuse_epilogues.cc) creates it for devices with such kernels; graphs contain the
-// separate operations. relu is not fused: the libraries have one, but it turns NaN into 0.
+// separate operations.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/ops/einsum.h"
+#include "engine/ops/unary.h"
 
 namespace mtf {
 
-/// Inputs: those of the contraction and, optionally, the bias, which has some of the output's dimensions in
-/// any order. The sums are rounded once, at the end.
+/// What a FusedEinsum does to the sums of products before it rounds them. Tensors may be null.
+struct EinsumEpilogue {
+  Tensor bias = {};                              ///< has some of the output's dimensions in any order
+  Tensor addend = {};                            ///< has shape and dtype of the output
+  std::optional<UnaryFunction> activation = {};  ///< gelu, or relu, which turns NaN into 0
+};
+
+/// Inputs: those of the contraction and, if there are any, the bias and the addend.
 class FusedEinsum final : public OperationBase<FusedEinsum> {
  public:
-  /// `bias` may be null.
-  FusedEinsum(const Einsum& einsum, const Tensor& bias, bool gelu);
+  FusedEinsum(const Einsum& einsum, const EinsumEpilogue& epilogue);
   std::string_view name() const override { return "fused_einsum"; }
-  /// Returns for example "tf32, bias, gelu".
+  /// Returns for example "tf32, bias, gelu" or "addend".
   std::string attributes() const override;
+  /// The result may overwrite the addend.
+  std::optional<int> in_place(int output) const override;
   /// Returns the cost of the contraction.
   Cost cost(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs) const override;
 
-  bool gelu;
+  bool has_bias, has_addend;
+  std::optional<UnaryFunction> activation;
   bool tf32;
 };
 

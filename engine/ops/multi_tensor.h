@@ -1,6 +1,6 @@
-// Several operations of one kind on different tensors, run as one. A pass over programs
-// (engine/spmd/passes/group_updates.cc) creates it for devices that start one kernel for all of them; graphs
-// contain the separate operations.
+// Several operations of one kind on different tensors, run as one. Passes over programs
+// (engine/spmd/passes/group_updates.cc, group_casts.cc) create it for devices that start one kernel for all of
+// them; graphs contain the separate operations.
 #pragma once
 
 #include <memory>

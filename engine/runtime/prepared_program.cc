@@ -133,7 +133,8 @@ std::byte* PreparedProgram::address(ValueId id, int64_t position) const {
   const int64_t copy = *copies(stored(root)).find(position);
   MTF_CHECK(memory_.offsets[root] >= 0, "%{} has no memory", value.name);
   const AxisMask arena = memory_.arena_of(stored(root));
-  return arenas_.at(arena)->data() + copy * aligned(memory_.arenas.at(arena).bytes) + memory_.offsets[root];
+  return arenas_.at(arena)->data() + copy * aligned(memory_.arenas.at(arena).bytes) + memory_.offsets[root] +
+         program_.offset(id);
 }
 
 const std::vector<int64_t>& PreparedProgram::begin(ValueId id, int64_t position) {

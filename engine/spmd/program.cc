@@ -140,6 +140,17 @@ ValueId Program::root(ValueId id) const {
   return id;
 }
 
+int64_t Program::offset(ValueId id) const {
+  int64_t offset = 0;
+  for (; values[id].alias != kNoValue; id = values[id].alias) offset += values[id].offset;
+  return offset;
+}
+
+bool Program::is_in_place(ValueId id) const {
+  const ValueId alias = values[id].alias;
+  return alias != kNoValue && local_bytes(alias) == local_bytes(id);
+}
+
 Shape Program::local_shape(ValueId id) const {
   return slice_shape(values[id].shape, values[id].layout, mesh);
 }

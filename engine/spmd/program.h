@@ -32,8 +32,10 @@ struct Value {
   /// it.
   AxisMask varies = 0;
   Storage storage = Storage::kTemporary;
-  int index = -1;            ///< into Program::variables or Program::inputs
-  ValueId alias = kNoValue;  ///< value whose memory this one shares (views, in-place results)
+  int index = -1;  ///< into Program::variables or Program::inputs
+  ValueId alias =
+      kNoValue;        ///< value whose memory this one shares (views, in-place results, parts of stacks)
+  int64_t offset = 0;  ///< bytes of one position's slice of `alias` that precede this value
 };
 
 struct Instruction;
@@ -164,6 +166,11 @@ struct Program {
   ValueId output(const std::string& name) const;  ///< kNoValue if there is none of this name
   /// The value in whose memory `id` lives.
   ValueId root(ValueId id) const;
+  /// The bytes of one position's slice of that value that precede `id`.
+  int64_t offset(ValueId id) const;
+  /// True if the value has the memory of another one to itself, as views and results in place have; false for a
+  /// part of a stack.
+  bool is_in_place(ValueId id) const;
   /// The shape of one position's slice.
   Shape local_shape(ValueId id) const;
   /// The bytes of one position's slice.

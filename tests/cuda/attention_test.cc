@@ -1,10 +1,13 @@
 // Attention and its gradient with each kind of mask, bias, noise and head, for each kernel that may run.
 #include "engine/ops/attention.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <functional>
+#include <iterator>
+#include <random>
 
 #include "engine/graph/gradients.h"
 #include "tests/cuda/kernel_comparison.h"
@@ -20,23 +23,33 @@ struct Problem {
   double scale = 1;  ///< scale of the terms of sums
 };
 
+/// The dtype of the operands, and whether float32 may be rounded to tf32.
+struct Format {
+  DType dtype;
+  bool tf32 = false;
+};
+constexpr Format kTf32{DType::kFloat32, true};
+
 /// Tensor cores take weights and gradients of logits as bfloat16, so the terms of the sums have a relative
-/// error of 2^-9.
-double tolerance_of(const Operation& operation) {
-  if (operation.inputs()[0].dtype() == DType::kFloat64) return 1e-11;
-  return operation.inputs()[0].dtype() == DType::kBFloat16 && operation.name() == "attention_gradient" ? 3e-2
-                                                                                                       : 1e-5;
+/// error of 2^-9. In tf32 all factors have an error of 2^-11.
+double tolerance_of(const AttentionOperation& operation) {
+  const DType dtype = operation.inputs()[0].dtype();
+  const bool is_gradient = operation.name() == "attention_gradient";
+  if (dtype == DType::kFloat64) return 1e-11;
+  if (operation.tf32) return is_gradient ? 1e-2 : 4e-3;
+  return dtype == DType::kBFloat16 && is_gradient ? 3e-2 : 1e-5;
 }
 
-const Operation& find(const Tensor& from, std::string_view name) {
+const AttentionOperation& find(const Tensor& from, std::string_view name) {
   const Operation* operation = &from.operation();
   while (operation->name() != name) operation = &operation->inputs()[0].operation();
-  return *operation;
+  return dynamic_cast<const AttentionOperation&>(*operation);
 }
 
 /// Compares the device's kernel with that of the CPU on the values that the operation has in the graph.
 /// `scale` is about the size of the terms of its sums.
-void expect_same(const Graph& graph, const CaseBuilder& build, const Operation& operation, double scale) {
+void expect_same(const Graph& graph, const CaseBuilder& build, const AttentionOperation& operation,
+                 double scale) {
   KernelComparison comparison(operation.output(0));
   const std::vector<Values> inputs = evaluate(graph, operation.inputs(), build.feeds);
   for (size_t i = 0; i < inputs.size(); ++i) comparison.inputs[i].values = inputs[i];
@@ -44,10 +57,11 @@ void expect_same(const Graph& graph, const CaseBuilder& build, const Operation& 
   comparison.expect_same();
 }
 
-void expect_same(const Problem& problem, DType dtype, bool with_gradient = true) {
-  SCOPED_TRACE(short_name(dtype));
+void expect_same(const Problem& problem, Format format, bool with_gradient = true) {
+  SCOPED_TRACE(format.tf32 ? "tf32" : short_name(format.dtype));
   Graph graph;
-  CaseBuilder build(graph, dtype);
+  graph.set_tf32(format.tf32);
+  CaseBuilder build(graph, format.dtype);
   const AttentionInputs in = problem.inputs(build);
   const Tensor y = attention(in, problem.options);
   expect_same(graph, build, find(y, "attention"), problem.scale);
@@ -56,9 +70,10 @@ void expect_same(const Problem& problem, DType dtype, bool with_gradient = true)
   expect_same(graph, build, find(dq, "attention_gradient"), problem.scale);
 }
 
-/// Compares the kernels of every type: float, double, bfloat16.
+/// Compares the kernels of every format.
 void expect_same(const Problem& problem) {
-  for (DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBFloat16}) expect_same(problem, dtype);
+  for (Format format : {Format{DType::kFloat32}, Format{DType::kFloat64}, Format{DType::kBFloat16}, kTf32})
+    expect_same(problem, format);
 }
 
 /// Head sizes for tensor cores, with and without padding, and for other kernels.
@@ -308,6 +323,51 @@ TEST(CudaAttention, OfFewRowsWithAllTerms) {
   }
 }
 
+/// Sizes, masks, bias, noise and extra logit drawn from a seed.
+Problem random_problem(unsigned seed) {
+  std::mt19937 generator(seed);
+  const auto below = [&](int64_t n) { return std::uniform_int_distribution<int64_t>(0, n - 1)(generator); };
+  constexpr int64_t kSizes[] = {8, 16, 24, 40, 64, 72, 96, 128, 8, 64, 128, 20, 136, 256};
+  const int64_t b = 1 + below(2), h = 1 + below(2), l = 1 + below(280), d = kSizes[below(std::size(kSizes))];
+  const bool square = below(2) == 0;
+  const int64_t m = square ? l : 1 + below(280), value = below(3) == 0 ? kSizes[below(std::size(kSizes))] : d;
+  const bool has_segments = below(2) == 0, is_packed = below(2) == 0, has_priorities = below(5) == 0;
+  const bool has_bias = below(4) == 0, has_noise = below(4) == 0, has_positions = below(5) == 0;
+  AttentionOptions options{.value = "d_value", .causal = below(2) == 0, .max_distance = 20};
+  if (below(4) == 0) options.min_relative = -below(100);
+  if (below(4) == 0) options.max_relative = below(40);
+  if (below(5) == 0) options.extra_logit = 0.5;
+  const auto inputs = [=](CaseBuilder& c) {
+    AttentionInputs in = multi_head(c, b, h, l, m, d);
+    in.v = c.input("values", {batch(b), memory(m), heads(h), {"d_value", value}});
+    if (has_segments && is_packed && l == m) {
+      const Values ids = packed_segments(b, l, 1 + l / 3, l / 10);
+      in.query_segment = c.values("s", {batch(b), length(l)}, DType::kInt32, ids);
+      in.memory_segment = c.values("t", {batch(b), memory(m)}, DType::kInt32, ids);
+    } else if (has_segments) {
+      in.query_segment = c.ids("s", {batch(b), length(l)}, 0, 3);
+      in.memory_segment = c.ids("t", {batch(b), memory(m)}, 0, 3);
+    }
+    if (has_priorities) in.query_priority = c.ids("priority", {batch(b), length(l)}, 3, 200);
+    if (has_positions) {
+      in.query_position = c.ids("p", {batch(b), length(l)}, 0, 150);
+      in.memory_position = c.ids("m", {batch(b), memory(m)}, 0, 150);
+    }
+    if (has_bias) in.bias_table = c.input("table", {heads(h), buckets(16)});
+    if (has_noise) in.noise = c.input("noise", {batch(b), heads(h), memory(m)}, 0, 2);
+    return in;
+  };
+  return {inputs, options, kManyValues};
+}
+
+TEST(CudaAttention, OfRandomKinds) {
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(seed);
+    for (const Format format : {Format{DType::kFloat32}, Format{DType::kBFloat16}, kTf32})
+      expect_same(random_problem(seed), format);
+  }
+}
+
 TEST(CudaAttention, ReadsNoEntriesBehindTheVisibleOnes) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (int64_t l : {1, 20}) {
@@ -319,7 +379,7 @@ TEST(CudaAttention, ReadsNoEntriesBehindTheVisibleOnes) {
         in.query_priority = c.values("position", {}, DType::kInt32, {6});
         return in;
       };
-      expect_same({inputs}, dtype, false);
+      expect_same({inputs}, {dtype}, false);
     }
   }
 }
@@ -332,9 +392,25 @@ TEST(CudaAttention, ShowsNaN) {
         c.feeds["k"][2 * 64 + 1] = std::nan("");  // in entry 2
         return in;
       };
-      expect_same({inputs, {.causal = true}}, dtype, false);
+      expect_same({inputs, {.causal = true}}, {dtype}, false);
     }
   }
+}
+
+/// With one entry, results are its value as tensor cores take it.
+TEST(CudaAttention, RoundsFactorsToTheNearestTf32) {
+  Graph graph;
+  graph.set_tf32(true);
+  CaseBuilder c(graph, DType::kFloat32);
+  const Tensor y = attention(multi_head(c, 1, 1, 9, 1, 64));
+  EXPECT_THAT(find(y, "attention").attributes(), ::testing::HasSubstr("tf32"));
+  KernelComparison comparison(find(y, "attention").output(0));
+  comparison.inputs[0].values = Values(9 * 64, 0.0);
+  // 1 and 1 + 4 / 4096 have 10 bits of mantissa; truncation of 1 + 3 / 4096 would give 1.
+  Values& values = comparison.inputs[2].values;
+  for (int i = 0; i < 64; ++i) values.push_back(1 + (i % 2 == 0 ? 3 : 1) / 4096.0);
+  comparison.tolerance = 1.1 / 4096;
+  comparison.expect_same();
 }
 
 TEST(CudaAttention, OfASliceOfTheQueries) {
@@ -355,7 +431,7 @@ TEST(CudaAttention, OfASliceOfTheQueries) {
     slice(forward.inputs[0]);
     slice(forward.outputs[0]);
     slice(forward.outputs[1]);
-    forward.tolerance = tolerance_of(y.operation());
+    forward.tolerance = tolerance_of(find(y, "attention"));
     forward.expect_same();
 
     const Tensor dq = gradients({y}, {in.q}, {c.input("dy", y.shape())})[0];

@@ -305,7 +305,7 @@ TEST(CudaConvolution, TrainsOverMicrobatches) {
     const Results actual =
         run_on(cuda_device(),
                partition(graph, layouts(mesh, rules),
-                         {.fuse_epilogues = true, .fuse_elementwise = true, .group_updates = true}),
+                         {.fuse_epilogues = true, .fuse_elementwise = true, .group_variables = true}),
                feeds);
     for (const auto& [name, tensor] : expected)
       expect_same_values(name, actual.at(name).bytes, tensor.bytes, tensor.dtype, 1e-5);

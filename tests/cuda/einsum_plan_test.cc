@@ -29,7 +29,7 @@ struct Einsum {
     };
     KernelContext context{operation, {tensor(a, input), tensor(b, input)}, {tensor(out, output)}};
     if (bias) context.inputs.push_back(tensor(*bias, output));
-    Contraction result = contraction_of(context);
+    Contraction result = contraction_of(context, bias.has_value());
     if (bias) result.epilogue = Epilogue::kGelu;
     return result;
   }

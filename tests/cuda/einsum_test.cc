@@ -150,11 +150,12 @@ TEST(Einsum, AddsToTheOutputExceptInTheFirstIteration) {
 
 /// Uses whole numbers up to 256, which are exact in bfloat16.
 void expect_fused(const Shape& a, const Shape& b, const Shape& output, const Shape& bias, bool has_bias,
-                  bool has_gelu, DType dtype) {
+                  bool has_addend, std::optional<UnaryFunction> activation, DType dtype) {
   Graph graph;
   const auto& einsum = graph.add<Einsum>(graph.input("a", a, dtype), graph.input("b", b, dtype), output);
   const Tensor added = has_bias ? graph.input("bias", bias, dtype) : Tensor();
-  const FusedEinsum fused(einsum, added, has_gelu);
+  const Tensor addend = has_addend ? graph.input("addend", output, dtype) : Tensor();
+  const FusedEinsum fused(einsum, {added, addend, activation});
   SCOPED_TRACE(a.to_string() + " " + b.to_string() + " -> " + output.to_string() + " " + fused.attributes());
   std::vector<Values> inputs = {whole_numbers(a, 1), whole_numbers(b, 2)};
   std::map<std::string, Values> feeds = {{"a", inputs[0]}, {"b", inputs[1]}};
@@ -163,7 +164,11 @@ void expect_fused(const Shape& a, const Shape& b, const Shape& output, const Sha
     inputs.push_back(feeds["bias"] = whole_numbers(bias, 3));
     y = add(y, added, output);
   }
-  if (has_gelu) y = gelu(y);
+  if (has_addend) {
+    inputs.push_back(feeds["addend"] = whole_numbers(output, 4));
+    y = add(y, addend);
+  }
+  if (activation) y = *activation == UnaryFunction::kGelu ? gelu(y) : relu(y);
   const Values expected = evaluate(graph, {y}, feeds)[0], before(expected.size(), kNaN);
   for (const bool guarded : {false, true}) {
     KernelContext context = context_of(fused);
@@ -176,17 +181,35 @@ void expect_fused(const Shape& a, const Shape& b, const Shape& output, const Sha
 TEST(FusedEinsum, DoesWhatTheOperationsDoOneByOne) {
   const Dimension few{"few", 6};
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const bool has_gelu : {false, true}) {
-      for (const bool bias : {false, true}) {
-        expect_fused({b, i, few}, {few, j}, {b, i, j}, {j}, bias, has_gelu, dtype);
-        expect_fused({i, few}, {j, few}, {j, i}, {j}, bias, has_gelu, dtype);
-        expect_fused({b, i, few}, {few, h, j}, {b, i, h, j}, {h, j}, bias, has_gelu, dtype);
-        expect_fused({b, i, few}, {few, h, j}, {b, i, h, j}, {j, h}, bias, has_gelu, dtype);
-        expect_fused({b, i, few}, {b, few, j}, {i, j, b}, {b, j}, bias, has_gelu, dtype);
-        expect_fused({i, b, few}, {few, b}, {i}, {}, bias, has_gelu, dtype);
-        expect_fused({b, few}, {few, b}, {b}, {b}, bias, has_gelu, dtype);
+    for (const std::optional<UnaryFunction> activation :
+         {std::optional<UnaryFunction>(), std::optional(UnaryFunction::kGelu),
+          std::optional(UnaryFunction::kRelu)}) {
+      for (const int terms : {0, 1, 2, 3}) {
+        const bool bias = terms & 1, addend = terms & 2;
+        expect_fused({b, i, few}, {few, j}, {b, i, j}, {j}, bias, addend, activation, dtype);
+        expect_fused({i, few}, {j, few}, {j, i}, {j}, bias, addend, activation, dtype);
+        expect_fused({b, i, few}, {few, h, j}, {b, i, h, j}, {h, j}, bias, addend, activation, dtype);
+        expect_fused({b, i, few}, {few, h, j}, {b, i, h, j}, {j, h}, bias, addend, activation, dtype);
+        expect_fused({b, i, few}, {b, few, j}, {i, j, b}, {b, j}, bias, addend, activation, dtype);
+        expect_fused({i, b, few}, {few, b}, {i}, {}, bias, addend, activation, dtype);
+        expect_fused({b, few}, {few, b}, {b}, {b}, bias, addend, activation, dtype);
       }
     }
+  }
+}
+
+TEST(FusedEinsum, AddsAFloat32Addend) {
+  for (const DType input : {DType::kBFloat16, DType::kFloat64}) {
+    const DType output = input == DType::kBFloat16 ? DType::kFloat32 : input;
+    Graph graph;
+    const auto& einsum = graph.add<Einsum>(graph.input("a", {b, i, k}, input),
+                                           graph.input("b", {k, j}, input), Shape{b, i, j}, output);
+    const FusedEinsum fused(einsum, {.addend = graph.input("addend", {b, i, j}, output)});
+    const std::vector<Values> inputs = {whole_numbers({b, i, k}, 1), whole_numbers({k, j}, 2),
+                                        whole_numbers({b, i, j}, 3)};
+    const Values y = run_kernel(context_of(fused), inputs, Values(inputs[2].size(), kNaN), 0);
+    const Values product = evaluate(graph, {einsum.output()}, {{"a", inputs[0]}, {"b", inputs[1]}})[0];
+    for (size_t n = 0; n < y.size(); ++n) ASSERT_EQ(y[n], product[n] + inputs[2][n]) << n;
   }
 }
 
@@ -195,7 +218,7 @@ TEST(FusedEinsum, KeepsNaN) {
   const auto& einsum = graph.add<Einsum>(graph.input("a", {i, k}), graph.input("b", {k, j}), Shape{i, j});
   Values a = whole_numbers({i, k}, 1);
   a[0] = kNaN;
-  const FusedEinsum fused(einsum, {}, true);
+  const FusedEinsum fused(einsum, {.activation = UnaryFunction::kGelu});
   const Values y = run_kernel(context_of(fused), {a, whole_numbers({k, j}, 2)}, Values(i.size * j.size), 0);
   for (int64_t n = 0; n < i.size * j.size; ++n) EXPECT_EQ(std::isnan(y[n]), n < j.size) << n;
 }

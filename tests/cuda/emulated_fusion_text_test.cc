@@ -137,7 +137,7 @@ TEST(FusionText, GivesTheBitsOfSeparateInstructionsInBatches) {
   }
   const Program plain = partition(graph, Layouts::single()),
                 fused =
-                    partition(graph, Layouts::single(), {.fuse_elementwise = true, .group_updates = true});
+                    partition(graph, Layouts::single(), {.fuse_elementwise = true, .group_variables = true});
   EXPECT_LT(fused.instructions.size(), 10u) << fused.to_string();
   mtf::testing::expect_same_bits(mtf::testing::run_on(backend, fused, feeds),
                                  mtf::testing::run_on(backend, plain, feeds));

@@ -29,19 +29,21 @@ int64_t extent(int64_t batch, int64_t batch_stride, int64_t rows, int64_t row) {
   return (batch - 1) * batch_stride + rows * row;
 }
 
+/// With `apart` the addend of an accumulating product has memory of its own.
 template <class Input, class Output>
-void expect_product(const MatmulProblem& p, double tolerance) {
+void expect_product(const MatmulProblem& p, double tolerance, bool apart = false) {
   const auto device = open_device(0);
   const auto a = random_values<Input>(extent(p.batch, p.batch_a, p.transpose_a ? p.k : p.m, p.row_a), 1);
   const auto b = random_values<Input>(extent(p.batch, p.batch_b, p.transpose_b ? p.n : p.k, p.row_b), 2);
   const auto c = random_values<Output>(extent(p.batch, p.batch_c, p.m, p.row_c), 3);
   const auto bias = random_values<Output>(p.n, 4);
+  const auto addend = apart ? random_values<Output>(std::ssize(c), 5) : c;
   const DeviceArray<Input> device_a(*device, a), device_b(*device, b);
-  const DeviceArray<Output> device_c(*device, c), device_bias(*device, bias);
+  const DeviceArray<Output> device_c(*device, c), device_bias(*device, bias), device_addend(*device, addend);
   const auto matmul = device->matmuls().prepare(p);
   const DeviceArray<char> workspace(*device, matmul->workspace_bytes());
   matmul->run(device_a.data(), device_b.data(), device_c.data(), workspace.data(),
-              p.bias ? device_bias.data() : nullptr);
+              p.bias ? device_bias.data() : nullptr, apart ? device_addend.data() : nullptr);
 
   std::vector<Output> expected = c;
   for (int64_t batch = 0; batch < p.batch; ++batch) {
@@ -53,12 +55,13 @@ void expect_product(const MatmulProblem& p, double tolerance) {
           const int64_t at_b = batch * p.batch_b + (p.transpose_b ? j * p.row_b + l : l * p.row_b + j);
           sum += static_cast<double>(widen(a[at_a])) * static_cast<double>(widen(b[at_b]));
         }
-        Output& element = expected[batch * p.batch_c + i * p.row_c + j];
-        if (p.accumulate) sum += static_cast<double>(widen(element));
+        const int64_t at = batch * p.batch_c + i * p.row_c + j;
+        if (p.accumulate) sum += static_cast<double>(widen(addend[at]));
         if (p.bias) sum += static_cast<double>(widen(bias[j]));
         if (p.epilogue == Epilogue::kGelu)
           sum = 0.5 * sum * (1 + std::tanh(std::sqrt(2 / M_PI) * (sum + 0.044715 * sum * sum * sum)));
-        element = narrow<Output>(sum);
+        if (p.epilogue == Epilogue::kRelu) sum = std::max(sum, 0.0);
+        expected[at] = narrow<Output>(sum);
       }
     }
   }
@@ -91,6 +94,7 @@ void expect_products(double tolerance) {
     p.batch_b = variant & 8 ? 0 : 50 * p.row_b;
     p.batch_c = 20 * p.row_c;
     expect_product<Input, Output>(p, tolerance);
+    if (p.accumulate) expect_product<Input, Output>(p, tolerance, true);
   }
 }
 
@@ -100,14 +104,27 @@ TEST(EmulatedMatmul, MultipliesBFloat16) { expect_products<BFloat16, BFloat16>(0
 TEST(EmulatedMatmul, MultipliesBFloat16ToFloat32) { expect_products<BFloat16, float>(1e-5); }
 
 TEST(EmulatedMatmul, AddsBiasAndAppliesEpilogues) {
-  for (Epilogue epilogue : {Epilogue::kNone, Epilogue::kGelu}) {
+  for (Epilogue epilogue : {Epilogue::kNone, Epilogue::kGelu, Epilogue::kRelu}) {
     for (bool bias : {false, true}) {
       MatmulProblem p{.m = 9, .n = 12, .k = 20, .row_a = 20, .row_b = 12, .row_c = 12};
       p.bias = bias;
       p.epilogue = epilogue;
       expect_product<float, float>(p, 1e-5);
+      p.accumulate = true;
+      expect_product<float, float>(p, 1e-5, true);
     }
   }
+}
+
+TEST(EmulatedMatmul, TurnsNanIntoZeroByRelu) {
+  const auto device = open_device(0);
+  MatmulProblem p{.row_a = 1, .row_b = 1, .row_c = 1};
+  p.epilogue = Epilogue::kRelu;
+  const auto matmul = device->matmuls().prepare(p);
+  const DeviceArray<float> x(*device, std::vector{NAN}), y(*device, std::vector{3.0F}), z(*device, 1);
+  const DeviceArray<char> workspace(*device, matmul->workspace_bytes());
+  matmul->run(x.data(), y.data(), z.data(), workspace.data());
+  EXPECT_EQ(z.get()[0], 0);
 }
 
 TEST(EmulatedMatmul, MultipliesManyMatrices) {

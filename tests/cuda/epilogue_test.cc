@@ -1,17 +1,22 @@
 // Programs with fused epilogues give the same results as programs without.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "engine/graph/gradients.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/einsum.h"
+#include "engine/ops/indexing.h"
 #include "engine/ops/optimizer_updates.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "engine/runtime/executor.h"
 #include "engine/spmd/passes/passes.h"
 #include "tests/cuda/kernel_comparison.h"
+#include "tests/cuda/run_on.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_on_mesh.h"
 
@@ -74,6 +79,82 @@ TEST(FusedEpilogues, TrainAsSeparateInstructionsDo) {
       EXPECT_NE(fused.to_string().find(", einsum)"), std::string::npos) << fused.to_string();
       expect_close("losses", losses(fused), losses(partition(graph, layouts(mesh, layout))),
                    activation == DType::kFloat32 ? 1e-5 : 2e-2);
+    }
+  }
+}
+
+/// Expects that the program with fused epilogues has this line, and gives the same results as without.
+void expect_same_results(const Graph& graph, const std::string& line,
+                         const std::map<std::string, Values>& feeds) {
+  const Program fused = partition(graph, Layouts::single(), {.fuse_epilogues = true});
+  EXPECT_NE(fused.to_string().find(line), std::string::npos) << fused.to_string();
+  expect_same_bits(run_on(cuda_device(), fused, feeds),
+                   run_on(cuda_device(), partition(graph, Layouts::single()), feeds));
+}
+
+/// Uses whole numbers, whose sums are exact.
+TEST(FusedEpilogues, AddProductsToTensorsThatDieAndToOthers) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
+    for (const bool dies : {false, true}) {
+      Graph graph;
+      const Tensor x = graph.input("x", {kBatch, kInput}, dtype),
+                   w = graph.input("w", {kInput, kHidden}, dtype),
+                   residual = graph.input("residual", {kBatch, kHidden}, dtype);
+      const Tensor addend = dies ? negative(residual) : residual;
+      graph.set_output("y", addend + einsum({x, w}, {kBatch, kHidden}));
+      expect_same_results(graph, "addend)",
+                          {{"x", random_whole_values(48, -4, 5, 1)},
+                           {"w", random_whole_values(60, -4, 5, 2)},
+                           {"residual", random_whole_values(80, -9, 10, 3)}});
+    }
+  }
+}
+
+/// Ids that occur many times have sums of chunks; some rows have no ids.
+TEST(FusedEpilogues, AddTheGradientOfALookUp) {
+  const Dimension vocab{"vocab", 40}, places{"places", 3000}, width{"width", 8};
+  for (const DType dtype : {DType::kFloat32, DType::kInt32}) {
+    for (const bool dies : {false, true}) {
+      Graph graph;
+      const Tensor dy = graph.input("dy", {places, width}, dtype),
+                   other = graph.input("other", {vocab, width}, dtype),
+                   ids = graph.input("ids", {places}, DType::kInt32);
+      const Tensor addend = dies ? negative(other) : other;
+      graph.set_output(
+          "sum", addend + graph.add<GatherGradient>(dy, ids, "vocab", Shape{vocab, width}, dtype).output());
+      Values selected = random_whole_values(places.size, -1, 35, 2);
+      std::fill(selected.begin(), selected.begin() + 1500, 7);
+      expect_same_results(graph, "fused_gather_gradient",
+                          {{"dy", random_whole_values(places.size * width.size, -4, 5, 1)},
+                           {"other", random_whole_values(vocab.size * width.size, -9, 10, 3)},
+                           {"ids", selected}});
+    }
+  }
+}
+
+/// A relu that turns NaN into 0 hides none from the gradients.
+TEST(FusedEpilogues, ShowWhatIsNotFiniteInTheGradients) {
+  Graph graph;
+  const Tensor x = graph.input("x", {kBatch, kInput}, DType::kBFloat16),
+               w = graph.input("w", {kInput, kHidden}, DType::kBFloat16);
+  const Tensor loss =
+      reduce_sum(square(cast(relu(einsum({x, w}, {kBatch, kHidden})), DType::kFloat32)), Shape{});
+  const Tensors d = gradients({loss}, {x, w});
+  Tensors norms;
+  for (const Tensor& gradient : d)
+    norms.push_back(reduce_sum(square(cast(gradient, DType::kFloat32)), Shape{}));
+  graph.set_output("norm", add_n(norms));
+  const Program fused = partition(graph, Layouts::single(), {.fuse_epilogues = true});
+  ASSERT_NE(fused.to_string().find("relu)"), std::string::npos) << fused.to_string();
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double value : {1.0, std::nan(""), infinity, -infinity}) {
+    for (const char* where : {"x", "w"}) {
+      std::map<std::string, Values> feeds = {{"x", random_normal_values(48, 1)},
+                                             {"w", random_normal_values(60, 2)}};
+      feeds[where][13] = value;
+      const Results results = run_on(cuda_device(), fused, feeds);
+      const double norm = values_of(results.at("norm").bytes, DType::kFloat32)[0];
+      EXPECT_EQ(std::isfinite(norm), value == 1) << value << " in " << where << ": " << norm;
     }
   }
 }

@@ -172,7 +172,7 @@ TEST(MatmulPlan, LargeBatchesAreCut) {
 class Nothing final : public Matmul {
  public:
   int64_t workspace_bytes() const override { return 0; }
-  void run(const void*, const void*, void*, void*, const void*) const override {}
+  void run(const void*, const void*, void*, void*, const void*, const void*) const override {}
 };
 
 TEST(MatmulPlan, OnePlanForEachProduct) {

@@ -91,7 +91,7 @@ TEST(GroupedUpdates, OfAllOptimizersHaveTheSameBits) {
         const Program plain = partition(*step.graph, layouts(mesh, layout)),
                       grouped = partition(
                           *step.graph, layouts(mesh, layout),
-                          {.fuse_elementwise = cuda_device().fuses_elementwise(), .group_updates = true});
+                          {.fuse_elementwise = cuda_device().fuses_elementwise(), .group_variables = true});
         EXPECT_LT(grouped.instructions.size() + 5, plain.instructions.size());
         EXPECT_LE(plan_memory(grouped).temporary_bytes, plan_memory(plain).temporary_bytes + kGroupBytes);
         expect_same_bits(train(step, grouped), train(step, plain));

@@ -64,6 +64,8 @@ Sum apply(Epilogue epilogue, Sum x) {
       return x;
     case Epilogue::kGelu:
       return formulas::Gelu::f(x, Sum{0});
+    case Epilogue::kRelu:
+      return x > 0 ? x : Sum{0};
   }
   MTF_CHECK(false, "unknown epilogue");
 }
@@ -74,6 +76,7 @@ struct Operands {
   const void* b;
   void* c;
   const void* bias;
+  const void* addend;
 };
 
 template <class Input, class Output>
@@ -91,13 +94,16 @@ void run_part(const MatmulProblem& problem, int64_t begin, const Operands& opera
                  static_cast<const Input*>(operands.a) + batch * matrices.second.batch_stride, problem.tf32,
                  second.data());
     Output* output = static_cast<Output*>(operands.c) + batch * matrices.output.batch_stride;
+    const Output* addend = static_cast<const Output*>(operands.addend) + batch * matrices.output.batch_stride;
     for (int64_t begun = 0; begun < columns; begun += kColumns) {
       multiply(first.data(), second.data() + begun * summed, sums.data(), rows, summed, algorithm);
       for (int64_t i = 0; i < std::min(kColumns, columns - begun); ++i) {
-        Output* column = output + (begun + i) * matrices.output.leading;
+        const int64_t begin_of_column = (begun + i) * matrices.output.leading;
+        Output* column = output + begin_of_column;
+        const Output* added = addend + begin_of_column;
         for (int64_t row = 0; row < rows; ++row) {
           Sum sum = sums[static_cast<size_t>(i * rows + row)];
-          if (problem.accumulate) sum += static_cast<Sum>(widen(column[row]));
+          if (problem.accumulate) sum += static_cast<Sum>(widen(added[row]));
           if (problem.bias) sum += static_cast<Sum>(widen(static_cast<const Output*>(operands.bias)[row]));
           column[row] = narrow<Output>(apply(problem.epilogue, sum));
         }
@@ -124,8 +130,10 @@ class EmulatedMatmul final : public Matmul {
   EmulatedMatmul(EmulatedDevice& device, const MatmulProblem& problem, int algorithm)
       : device_(device), problem_(problem), algorithm_(algorithm) {}
   int64_t workspace_bytes() const override { return kWorkspaceBytes; }
-  void run(const void* a, const void* b, void* c, void* workspace, const void* bias) const override {
+  void run(const void* a, const void* b, void* c, void* workspace, const void* bias,
+           const void* addend) const override {
     MTF_CHECK((bias != nullptr) == problem_.bias, "a bias, or none");
+    if (addend == nullptr) addend = c;
     const auto check = [](const void* address, int64_t alignment) {
       MTF_CHECK(reinterpret_cast<uintptr_t>(address) % static_cast<uintptr_t>(alignment) == 0,
                 "{} is not a multiple of {}", address, alignment);
@@ -133,9 +141,10 @@ class EmulatedMatmul final : public Matmul {
     check(a, problem_.alignment_a);
     check(b, problem_.alignment_b);
     check(c, problem_.alignment_c);
+    check(addend, problem_.alignment_c);
     check(bias, kBiasAlignment);
-    device_.enqueue(device_.compute(), [problem = problem_, operands = Operands{a, b, c, bias}, workspace,
-                                        algorithm = algorithm_] {
+    device_.enqueue(device_.compute(), [problem = problem_, operands = Operands{a, b, c, bias, addend},
+                                        workspace, algorithm = algorithm_] {
       MemoryAccess::open_all();
       std::memset(workspace, 0xff, kWorkspaceBytes);
       for (const MatmulPart& part : parts_of(problem))

@@ -223,7 +223,7 @@ double growth(const Layouts& layouts, PartitionOptions options = {}) {
 }
 
 TEST(MemoryPlan, APositionInAProcessOfItsOwnTakesATenthMoreAtMost) {
-  const PartitionOptions cpu, cuda{.fuse_epilogues = true, .fuse_elementwise = true, .group_updates = true};
+  const PartitionOptions cpu, cuda{.fuse_epilogues = true, .fuse_elementwise = true, .group_variables = true};
   for (const PartitionOptions& options : {cpu, cuda}) {
     EXPECT_LE(growth(layouts("all:8", "batch:all"), options), 1.1) << "data parallel";
     EXPECT_LE(growth(layouts("all:8", "batch:all", "", "even:all"), options), 1.1) << "ZeRO";

@@ -8,6 +8,7 @@
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/einsum.h"
+#include "engine/ops/indexing.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "engine/spmd/passes/passes.h"
@@ -73,6 +74,92 @@ TEST(FuseEpilogues, TakesBiasAndGelu) {
               ElementsAre("fused_einsum(%x, %w, %b, bias)", "relu(%4)"));
 }
 
+TEST(FuseEpilogues, AddsAProductToATermThatIsKnown) {
+  EXPECT_THAT(program([](Graph& graph) {
+                const Dense dense(graph);
+                return Tensors{graph.input("residual", {kBatch, kHidden}) + dense.product};
+              }),
+              ElementsAre("fused_einsum(%x, %w, %residual, addend)"));
+  EXPECT_THAT(program([](Graph& graph) {
+                const Dense dense(graph);
+                return Tensors{dense.product + dense.b + graph.input("residual", {kBatch, kHidden})};
+              }),
+              ElementsAre("fused_einsum(%x, %w, %b, %residual, bias, addend)"));
+  EXPECT_THAT(program([](Graph& graph) {
+                const Dense dense(graph, DType::kFloat64);
+                return Tensors{dense.product + graph.input("residual", {kBatch, kHidden}, DType::kFloat64)};
+              }),
+              ElementsAre("fused_einsum(%x, %w, %residual, addend)"));
+}
+
+TEST(FuseEpilogues, AddsProductsToEachOther) {
+  const auto terms = [](Graph& graph, int count) {
+    Tensors products;
+    for (int i = 0; i < count; ++i) {
+      const std::string name = std::to_string(i);
+      products.push_back(
+          einsum({graph.input("x" + name, {kBatch, kInput}), graph.input("w" + name, {kInput, kHidden})},
+                 {kBatch, kHidden}));
+    }
+    return products;
+  };
+  EXPECT_THAT(program([&](Graph& graph) { return Tensors{add_n(terms(graph, 3))}; }),
+              ElementsAre("einsum(%x0, %w0)", "fused_einsum(%x1, %w1, %2, addend)",
+                          "fused_einsum(%x2, %w2, %5, addend)"));
+  // The term that is known first begins; one that comes later is added as before.
+  EXPECT_THAT(program([&](Graph& graph) {
+                const Tensor early = graph.input("early", {kBatch, kHidden});
+                Tensors sum = terms(graph, 2);
+                sum.insert(sum.begin(), relu(sum[1].graph().input("late", {kBatch, kHidden})));
+                sum.push_back(early);
+                return Tensors{add_n(sum)};
+              }),
+              ElementsAre("fused_einsum(%x0, %w0, %early, addend)", "fused_einsum(%x1, %w1, %3, addend)",
+                          "relu(%late)", "add_n(%8, %6)"));
+  // Nothing is known before the only product.
+  EXPECT_THAT(program([&](Graph& graph) {
+                const Tensors product = terms(graph, 1);
+                return Tensors{product[0] + relu(graph.input("late", {kBatch, kHidden}))};
+              }),
+              ElementsAre("einsum(%x0, %w0)", "relu(%late)", "add(%2, %4)"));
+}
+
+TEST(FuseEpilogues, AddsTheGradientOfALookUpToThatOfAProduct) {
+  EXPECT_THAT(program([](Graph& graph) {
+                const Tensor ids = graph.input("ids", {kBatch}, DType::kInt32),
+                             table = graph.input("table", {kInput, kHidden}),
+                             logits = einsum({gather(table, ids, "input"), table}, {kBatch, kInput});
+                return gradients({reduce_sum(square(logits), Shape{})}, {table});
+              }),
+              ::testing::Contains("fused_gather_gradient(%8, %ids, %9, dimension=input)"));
+}
+
+TEST(FuseEpilogues, TakesReluWhereGradientsShowNan) {
+  const auto lines = [](const std::function<Tensors(const Dense&)>& of) {
+    return program([&](Graph& graph) {
+      const Dense dense(graph);
+      const Tensor loss = reduce_sum(square(relu(dense.product)), Shape{});
+      return gradients({loss}, of(dense));
+    });
+  };
+  EXPECT_THAT(lines([](const Dense& dense) {
+                return Tensors{dense.x, dense.w};
+              }),
+              ::testing::Contains("fused_einsum(%x, %w, relu)"));
+  // No gradient shows a NaN of the other operand.
+  EXPECT_THAT(lines([](const Dense& dense) { return Tensors{dense.w}; }),
+              ::testing::Contains("einsum(%x, %w)"));
+  EXPECT_THAT(lines([](const Dense& dense) { return Tensors{dense.x}; }),
+              ::testing::Contains("einsum(%x, %w)"));
+  // The gradient of a bias shows none of it.
+  EXPECT_THAT(program([](Graph& graph) {
+                const Dense dense(graph);
+                const Tensor loss = reduce_sum(square(relu(dense.product + dense.b)), Shape{});
+                return gradients({loss}, {dense.x, dense.w, dense.b});
+              }),
+              ::testing::Contains("fused_einsum(%x, %w, %b, bias)"));
+}
+
 TEST(FuseEpilogues, LeavesWhatAProductDoesNotDo) {
   const auto expect_kept = [](const std::function<Tensors(const Dense&)>& build,
                               DType dtype = DType::kFloat32) {
@@ -82,10 +169,7 @@ TEST(FuseEpilogues, LeavesWhatAProductDoesNotDo) {
   // The product has other readers, or is an output.
   expect_kept([](const Dense& dense) { return Tensors{gelu(dense.product), tanh(dense.product)}; });
   expect_kept([](const Dense& dense) { return Tensors{gelu(dense.product), dense.product}; });
-  // The product is added to a tensor of its own size, or to one with its rows.
-  expect_kept([](const Dense& dense) {
-    return Tensors{dense.product + dense.x.graph().input("residual", {kBatch, kHidden})};
-  });
+  // The product is added to a tensor with its rows.
   expect_kept(
       [](const Dense& dense) { return Tensors{dense.product + dense.x.graph().input("rows", {kBatch})}; });
   // The type has no epilogues, or the function is not one of them.

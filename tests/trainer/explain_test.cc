@@ -388,7 +388,7 @@ TEST(Explain, PlansOfManyLayersTakeSeconds) {
   const std::clock_t start = std::clock();
   const Program program = partition(
       *step.graph, session.layouts,
-      {.asynchronous = true, .fuse_epilogues = true, .fuse_elementwise = true, .group_updates = true});
+      {.asynchronous = true, .fuse_epilogues = true, .fuse_elementwise = true, .group_variables = true});
   EXPECT_GT(program.instructions.size(), 6'500u);
   EXPECT_GT(plan_memory(program, false, {8, 3}).temporary_bytes, 0);
   EXPECT_GT(remote_traffic(program, {8, 3}), 0);

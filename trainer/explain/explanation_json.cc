@@ -82,7 +82,7 @@ Json tensors_json(const ExplainedProgram& step) {
     Json object = Json::object();
     add_origin(t.origin, object);
     object["times"] = t.times;
-    object["in_place"] = step.program.values[t.value].alias != kNoValue;
+    object["in_place"] = step.program.is_in_place(t.value);
     add_value(step.program, t.value, object);
     tensors.push_back(std::move(object));
   }

@@ -99,7 +99,7 @@ std::vector<std::string> tensor_row(const Program& program, const TensorFact& t)
           shape_text(value.shape),
           layout_text(value.shape, value.layout, program.mesh),
           local_text(value.shape, value.layout, program.mesh),
-          value.alias == kNoValue ? bytes : "(" + bytes + ")",
+          program.is_in_place(t.value) ? "(" + bytes + ")" : bytes,
           times_text(t.times)};
 }
 

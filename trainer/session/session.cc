@@ -409,7 +409,8 @@ PartitionOptions partition_options_of(const Session& session, Hosting hosting) {
           .fuse_norm_parameters = !session.backend->is_host(),
           .fuse_epilogues = !session.backend->is_host(),
           .fuse_elementwise = session.backend->fuses_elementwise(),
-          .group_updates = !session.backend->is_host()};
+          .group_variables = !session.backend->is_host(),
+          .stack_products = !session.backend->is_host()};
 }
 
 ExecutorOptions executor_options(const Session& session) {

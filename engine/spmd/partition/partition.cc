@@ -424,7 +424,8 @@ Program partition(const Graph& graph, const Layouts& layouts, const PartitionOpt
   program = split_collectives(std::move(program));
   program = reuse_memory(std::move(program));
   if (options.asynchronous) program = land_collectives(std::move(program), options.flights);
-  if (options.group_updates) program = group_updates(std::move(program));
+  if (options.group_variables) program = group_casts(group_updates(std::move(program)));
+  if (options.stack_products) program = stack_products(std::move(program));
   return program;
 }
 

@@ -45,7 +45,8 @@ struct PartitionOptions {
   bool fuse_norm_parameters = false;
   bool fuse_epilogues = false;    ///< for devices whose contraction kernels have epilogues
   bool fuse_elementwise = false;  ///< for devices that generate kernels for elementwise operations
-  bool group_updates = false;     ///< for devices that update many variables with one kernel
+  bool group_variables = false;   ///< for devices that cast and update many variables with one kernel each
+  bool stack_products = false;    ///< for devices that gain by fewer and larger products
   /// Outputs whose names begin with this prefix stay partial sums, to be reduced elsewhere. Empty: none do.
   std::string partial_outputs = {};
 };

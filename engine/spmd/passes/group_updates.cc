@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "engine/ops/multi_tensor.h"
 #include "engine/spmd/instruction_uses.h"
+#include "engine/spmd/passes/grouped_instruction.h"
 #include "engine/spmd/passes/passes.h"
 
 namespace mtf {
@@ -63,29 +63,6 @@ int64_t new_bytes(const Program& program, const Instruction& instruction) {
   return bytes;
 }
 
-/// The scope that two paths share, such as "optimizer" for "optimizer/a/kernel" and "optimizer/b".
-std::string common_scope(const std::string& a, const std::string& b) {
-  const std::string first = a + '/', second = b + '/';
-  const auto same = static_cast<size_t>(std::ranges::mismatch(first, second).in1 - first.begin());
-  const size_t end = first.substr(0, same).rfind('/');
-  return end == std::string::npos ? std::string() : first.substr(0, end);
-}
-
-Instruction grouped(const std::vector<Instruction>& block, const std::vector<size_t>& members) {
-  Instruction result = block[members[0]];
-  if (members.size() == 1) return result;
-  MultiTensor::Members operations = {result.as<action::Run>()->operation};
-  for (size_t i = 1; i < members.size(); ++i) {
-    const Instruction& member = block[members[i]];
-    result.inputs.insert(result.inputs.end(), member.inputs.begin(), member.inputs.end());
-    result.outputs.insert(result.outputs.end(), member.outputs.begin(), member.outputs.end());
-    result.provenance.path = common_scope(result.provenance.path, member.provenance.path);
-    operations.push_back(member.as<action::Run>()->operation);
-  }
-  result.action = action::Run{std::make_shared<MultiTensor>(std::move(operations))};
-  return result;
-}
-
 /// Takes the instructions in order; with the first member of a group it takes all members that can join.
 class UpdateGroups {
  public:
@@ -110,7 +87,7 @@ class UpdateGroups {
         continue;
       }
       const std::vector<size_t> members = group_of(i);
-      result_.push_back(grouped(block_, members));
+      result_.push_back(grouped_instruction(block_, members));
       for (size_t member : members) state_[member] = State::kTaken;
     }
     block_ = std::move(result_);

@@ -56,11 +56,16 @@ Program bucket_reductions(Program program, int64_t bytes);
 /// adjacent. A segment ends wherever these dimensions change.
 Program group_segments(Program program);
 
-/// Fuses what follows a contraction into it: its bias, a gelu, the sum over microbatches. For devices whose
-/// kernels support this: FusedEinsum and KernelContext::accumulates. Applies where a single instruction reads
-/// the contraction's result, in its layout:
+/// Fuses what follows a contraction into it: its bias, a gelu or relu, terms that are added to it, the sum over
+/// microbatches; and into the gradient of a look-up the gradient to which it is added. For devices whose kernels
+/// support this: FusedEinsum, FusedGatherGradient and KernelContext::accumulates. Applies where a single instruction
+/// reads the contraction's result, in its layout:
 ///   %2 = einsum(%x, %w), %3 = add(%2, %b), %4 = gelu(%3)   into  %4 = fused_einsum(%x, %w, %b, bias, gelu)
+///   %2 = einsum(%x, %w), %3 = add(%r, %2)                  into  %3 = fused_einsum(%x, %w, %r, addend)
+///   %2 = einsum(%a, %b), %3 = einsum(%c, %d), %4 = add_n(%2, %3)
+///     into  %2 = einsum(%a, %b), %4 = fused_einsum(%c, %d, %2, addend)
 ///   %5 = einsum(%x, %dy), %6 = accumulate(%5)              into  %6 = accumulate(%x, %dy, einsum)
+/// A relu is fused only in training, where a NaN that it turns into 0 is seen by the gradients.
 Program fuse_epilogues(Program program);
 
 /// Fuses sequences and trees of elementwise operations, which then make one pass over memory. For devices
@@ -108,8 +113,24 @@ inline constexpr int64_t kGroupBytes = int64_t{1} << 20;
 /// different variables, become one at the place of the first of them:
 ///   %a/new = adam_update(%a, ..), %b/new = adam_update(%b, ..)
 ///   into  %a/new, %b/new = multi_tensor(%a, .., %b, ..)
-/// What only the later members need is moved before it as well. This is the last pass: memory is already
-/// assigned.
+/// What only the later members need is moved before it as well. Memory is already assigned.
 Program group_updates(Program program);
+
+/// Merges the casts of variables from float32 to bfloat16 into one operation, at the place of the first of
+/// them. For devices that start one kernel for all of them: MultiTensor. Only casts whose results the backward
+/// pass reads join, as these live through the forward pass in any case:
+///   %a = cast(%v), .., %b = cast(%w)   into   %a, %b = multi_tensor(%v, %w, 2 cast)
+/// Casts that are gathered stay where schedule_gathers has put them. Memory is already assigned.
+Program group_casts(Program program);
+
+/// Makes one product of several that multiply the same tensor with tensors of one shape (the queries, keys and values
+/// of a layer, and the gradients of their weights), at the place of the first of them. For devices that gain by fewer
+/// and larger products. The other factors, and likewise the results, are put one after the other into common memory,
+/// along a dimension `_stack`; the former values become parts of it (Value::offset):
+///   %q = einsum(%x, %wq), %k = einsum(%x, %wk)
+///   into  %y = einsum(%x, %w), where %wq, %wk are the parts of %w and %q, %k those of %y
+/// Applies where all factors are known by then, and the last readers of the parts belong to the same layer and phase,
+/// so that hardly more memory is in use. Memory is already assigned.
+Program stack_products(Program program);
 
 }  // namespace mtf

@@ -1,6 +1,6 @@
 // Attention on the device without a tensor of length x memory_length: an online softmax over tiles of the
-// memory (attention_forward.h), on tensor cores for bfloat16 where sizes and alignment allow it
-// (attention_mma.cu), and a separate kernel for few queries (attention_few_rows.h). Shapes, strides and
+// memory (attention_forward.h), on tensor cores for bfloat16 and tf32 where sizes and alignment allow it
+// (attention_mma.h), and a separate kernel for few queries (attention_few_rows.h). Shapes, strides and
 // attributes decide which of them runs.
 //
 // cuDNN's kernels are not used: they have no masks by segments, priorities and relative positions as tensors,
@@ -26,7 +26,8 @@ class AttentionLaunches {
  public:
   using C = Computed<T>;
 
-  AttentionLaunches(const KernelContext& context, Device& device) : plan_(context, device) {
+  AttentionLaunches(const KernelContext& context, Device& device)
+      : plan_(context, device), tf32_(static_cast<const AttentionOperation&>(context.operation).tf32) {
     const AttentionView& view = plan_.view();
     const int64_t groups = view.groups.size(), rows = groups * view.rows;
     MemoryParts parts;
@@ -67,17 +68,16 @@ class AttentionLaunches {
       launch(merge.shape(), merge);
       return;
     }
-    if constexpr (std::is_same_v<T, BFloat16>) {
-      if (can_use_mma(view)) return launch_mma_attention(launch, view, ranges, least, result, log_sums);
+    if constexpr (!std::is_same_v<T, double>) {
+      if ((std::is_same_v<T, BFloat16> || tf32_) && can_use_mma<T>(view))
+        return launch_mma_attention(launch, view, ranges, least, result, log_sums);
     }
-    AttentionForward<FmaTiles<T, kParts<T>>> forward(view, result, log_sums);
-    forward.ranges = ranges;
-    forward.least = least;
-    launch(forward.shape(), forward);
+    launch_forward<FmaTiles<T, kParts<T>>>(launch, view, ranges, least, result, log_sums);
   }
 
  private:
   AttentionPlan plan_;
+  bool tf32_;
   int64_t least_ = 0, ranges_ = 0, values_ = 0, tops_ = 0, sums_ = 0;  ///< offsets in scratch
   size_t scratch_bytes_;
 };

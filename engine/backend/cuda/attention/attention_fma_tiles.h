@@ -4,15 +4,22 @@
 // columns in groups of four.
 //
 // The tile classes of attention (this one and that of attention_mma_tiles.h) have
+//   kRows, kColumns       the size of a tile of logits
+//   kScoreColumns         the columns of it that are computed at a time, beginning at a multiple of it, `first`
 //   Scores, Output        registers: [kThreadRows][kThreadColumns], [kThreadRows][kThreadOutputs]
-//   row(i), column(j), output_column(j)     the elements of a tile that these are
+//   row(i), column(j), output_column(j)     the elements of a tile that these are, for `first` = 0
 //   column_step(j)        column(j) - column(0)
+//   row_operand(columns, stages, i), column_operand(i)   operand i in the shared memory of
+//                         shared_bytes(rows, columns, stages); column operand `columns` * n + i: stage n of i
 //   begin(operand, rows)  starts to load a tile of rows
 //   ready()               waits, for the whole block, until everything that was begun is loaded
-//   add_transposed_product(scores, a, b)    scores += a b^T
-//   add_product(output, scores, b, begin)   output += scores b, for columns begin, begin + 1, ... of b
+//   hold(row operand)     moves it to registers where kHoldsRows; until all threads have done so, the stages
+//                         of the column operands other than the first may not be loaded
+//   add_transposed_product(scores, a, b, first)    scores += a b^T
+//   add_product(output, scores, b, first, begin)   output += scores b, for columns begin, begin + 1, ... of b
 //   weight(logit, top)    exp(logit - top)
 //   kAllTerms             true if noise by row and long biases are supported
+//   kHasBarriers          true if products have barriers, so that no warp may skip one
 #pragma once
 
 #include <cstdint>
@@ -29,48 +36,58 @@ class FmaTiles {
   using T = T_;
   using C = Computed<T>;
   static constexpr int kThreads = 128, kRows = 64, kColumns = 64;
+  static constexpr int kScoreColumns = kColumns;
   static constexpr int kThreadRows = 8, kThreadColumns = 4;
   static constexpr int kRowLanes = 16;  ///< neighbouring lanes that share a row
   static constexpr int kGroup = 4;      ///< neighbouring columns of a thread
-  static constexpr bool kAllTerms = true;
+  static constexpr bool kAllTerms = true, kHoldsRows = false, kHasBarriers = true;
   static constexpr int kOutputColumns = 64 * kParts, kThreadOutputs = kGroup * kParts;
   using Scores = C[kThreadRows][kThreadColumns];
   using Output = C[kThreadRows][kThreadOutputs];
-  using RowOperand = TileRows<T>;
-  using ColumnOperand = TileRows<T>;
+  /// Operands are staged when they are multiplied. Until then they are descriptions in shared memory.
+  using RowOperand = TileRows<T>*;
+  using ColumnOperand = TileRows<T>*;
 
-  /// The bytes of shared memory; here independent of the numbers of operands.
-  MTF_HOST_DEVICE static int64_t shared_bytes(int, int) { return 2 * 64 * 64 * sizeof(C); }
+  MTF_HOST_DEVICE static int64_t shared_bytes(int row_operands, int column_operands, int stages) {
+    return 2 * 64 * 64 * sizeof(C) + (row_operands + stages * column_operands) * sizeof(TileRows<T>);
+  }
 
   MTF_DEVICE FmaTiles(const Block& block, const AttentionView& view, unsigned char* shared)
       : block_(block),
         aligned_(view.aligned),
         stage_(reinterpret_cast<C*>(shared)),
-        scores_(stage_ + 64 * 64) {}
+        scores_(stage_ + 64 * 64),
+        operands_(reinterpret_cast<TileRows<T>*>(stage_ + 2 * 64 * 64)) {}
 
   MTF_DEVICE int row(int i) const { return block_.thread() / kRowLanes * kThreadRows + i; }
   MTF_HOST_DEVICE static constexpr int column_step(int j) { return j; }
   MTF_DEVICE int column(int j) const { return block_.thread() % kRowLanes * kThreadColumns + column_step(j); }
   MTF_DEVICE int output_column(int j) const { return j / kGroup * 64 + column(j % kGroup); }
 
-  MTF_DEVICE RowOperand row_operand(int) const { return {}; }
-  MTF_DEVICE ColumnOperand column_operand(int, int) const { return {}; }
-  MTF_DEVICE void begin(TileRows<T>& operand, const TileRows<T>& rows) { operand = rows; }
+  MTF_DEVICE RowOperand row_operand(int column_operands, int stages, int i) const {
+    return operands_ + stages * column_operands + i;
+  }
+  MTF_DEVICE ColumnOperand column_operand(int i) const { return operands_ + i; }
+  MTF_DEVICE void begin(TileRows<T>* operand, const TileRows<T>& rows) {
+    if (block_.thread() == 0) *operand = rows;
+  }
   MTF_DEVICE void ready() { block_.sync(); }
+  MTF_DEVICE void hold(RowOperand) {}
 
-  MTF_DEVICE void add_transposed_product(Scores& scores, const RowOperand& a, const ColumnOperand& b) {
+  MTF_DEVICE void add_transposed_product(Scores& scores, RowOperand a, ColumnOperand b, int) {
     C* of_b = stage_ + kDepth * 64;
-    for (int begin = 0; begin < a.columns; begin += kDepth) {
+    const int depth = a->columns;
+    for (int begin = 0; begin < depth; begin += kDepth) {
       block_.sync();
-      stage_transposed(a, begin, stage_);
-      stage_transposed(b, begin, of_b);
+      stage_transposed(*a, begin, stage_);
+      stage_transposed(*b, begin, of_b);
       block_.sync();
-      const int rest = a.columns - begin, depth = rest < kDepth ? rest : kDepth;
-      for (int k = 0; k < depth; ++k) add_outer_product(scores, 0, stage_, of_b, k);
+      const int rest = depth - begin;
+      for (int k = 0; k < kDepth && k < rest; ++k) add_outer_product(scores, 0, stage_, of_b, k);
     }
   }
 
-  MTF_DEVICE void add_product(Output& output, const Scores& scores, const ColumnOperand& b, int begin) {
+  MTF_DEVICE void add_product(Output& output, const Scores& scores, ColumnOperand b, int, int begin) {
     block_.sync();
     for (int j = 0; j < kThreadColumns; ++j) {
       for (int half = 0; half < 2; ++half) {
@@ -81,9 +98,9 @@ class FmaTiles {
     }
     MTF_UNROLL(kParts)
     for (int part = 0; part < kParts; ++part) {
-      if (begin + part * 64 >= b.columns) break;
+      if (begin + part * 64 >= b->columns) break;
       if (part > 0) block_.sync();
-      stage(b, begin + part * 64);
+      stage(*b, begin + part * 64);
       block_.sync();
       for (int k = 0; k < 64; ++k) add_outer_product(output, part * kGroup, scores_, stage_, k);
     }
@@ -152,6 +169,7 @@ class FmaTiles {
   bool aligned_;
   C* stage_;   ///< two tiles of kDepth x 64, or one of 64 x 64
   C* scores_;  ///< [columns][rows]
+  TileRows<T>* operands_;
 };
 
 }  // namespace mtf::cuda

@@ -46,7 +46,9 @@ class AttentionGradientLaunches {
   using View = AttentionView;
 
   AttentionGradientLaunches(const KernelContext& context, Device& device)
-      : plan_(context, device), inputs_(static_cast<int>(context.inputs.size())) {
+      : plan_(context, device),
+        inputs_(static_cast<int>(context.inputs.size())),
+        tf32_(static_cast<const AttentionOperation&>(context.operation).tf32) {
     const View& view = plan_.view();
     const int64_t groups = view.groups.size(), tiles = groups * AttentionSights::row_tiles_of(view);
     MemoryParts parts;
@@ -74,25 +76,30 @@ class AttentionGradientLaunches {
     const AttentionDeltas<T> deltas(view, gradients.d_result, part_of_scratch<C>(call, deltas_));
     launch(deltas.shape(), deltas);
     const AttentionRowTerms<C> terms{deltas.deltas, sights.least, sights.sights, sights.memory};
-    launch_walks(launch, view, terms, gradients);
+    const int64_t query_tiles = launch_walks(launch, view, terms, gradients);
     if (view.has(View::kDBias)) {
-      const SumBucketsOfTiles<C> sum(view, gradients.d_bias, call.output<C>(3),
-                                     AttentionSights::row_tiles_of(view));
+      const SumBucketsOfTiles<C> sum(view, gradients.d_bias, call.output<C>(3), query_tiles);
       launch(sum.shape(), sum);
     }
   }
 
  private:
-  static void launch_walks(const Launcher& launch, const View& view, const AttentionRowTerms<C>& terms,
-                           const AttentionGradients<T>& gradients) {
-    if constexpr (std::is_same_v<T, BFloat16>) {
-      if (can_use_mma(view)) return launch_mma_attention_gradient(launch, view, terms, gradients);
+  /// Returns the number of tiles of queries of a group.
+  int64_t launch_walks(const Launcher& launch, const View& view, const AttentionRowTerms<C>& terms,
+                       const AttentionGradients<T>& gradients) const {
+    if constexpr (!std::is_same_v<T, double>) {
+      if ((std::is_same_v<T, BFloat16> || tf32_) && can_use_mma<T>(view))
+        return launch_mma_attention_gradient(launch, view, terms, gradients);
+      // Sums of 128 columns are made at once: each part of 64 would compute the logits again.
+      if (view.key > 64 || view.value > 64)
+        return launch_backward<FmaTiles<T, 2>>(launch, view, terms, gradients);
     }
-    launch_backward<FmaTiles<T, 1>>(launch, view, terms, gradients);
+    return launch_backward<FmaTiles<T, 1>>(launch, view, terms, gradients);
   }
 
   AttentionPlan plan_;
   int inputs_;
+  bool tf32_;
   /// Offsets in scratch.
   int64_t deltas_ = 0, least_ = 0, sight_ranges_ = 0, memory_ranges_ = 0, d_bias_ = 0;
   size_t scratch_bytes_;

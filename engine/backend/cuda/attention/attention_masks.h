@@ -157,6 +157,15 @@ struct MemoryRanges : IdRanges<3> {
   }
 };
 
+/// The ranges of ids begin ... end - 1 from those of tiles of AttentionView::kTile, some of which may extend beyond.
+template <class Ranges>
+MTF_DEVICE Ranges joined_ranges(const Ranges* tiles, int begin, int end) {
+  constexpr int kTile = AttentionView::kTile;
+  Ranges result = tiles[begin / kTile];
+  for (int tile = begin / kTile + 1; tile * kTile < end; ++tile) result.add(tiles[tile]);
+  return result;
+}
+
 /// Bits that describe what the queries of a tile see of a tile of the memory.
 enum Visibility : int {
   kSeesNone = 0,

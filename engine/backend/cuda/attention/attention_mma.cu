@@ -3,34 +3,20 @@
 #include "engine/backend/cuda/attention/attention_mma_tiles.h"
 
 namespace mtf::cuda {
-namespace {
-
-template <class Tiles>
-void launch_forward(const Launcher& launch, AttentionForward<Tiles> kernel, const MemoryRanges* ranges,
-                    const int* least) {
-  kernel.ranges = ranges;
-  kernel.least = least;
-  launch(kernel.shape(), kernel);
-}
-
-template <int kWidth>
-void launch_forward(const Launcher& launch, const AttentionView& view, const MemoryRanges* ranges,
-                    const int* least, BFloat16* result, float* log_sums) {
-  if (view.rows > 64) {
-    launch_forward(launch, AttentionForward<MmaTiles<kWidth, 2>>(view, result, log_sums), ranges, least);
-  } else {
-    launch_forward(launch, AttentionForward<MmaTiles<kWidth, 1>>(view, result, log_sums), ranges, least);
-  }
-}
-
-}  // namespace
 
 void launch_mma_attention(const Launcher& launch, const AttentionView& view, const MemoryRanges* ranges,
                           const int* least, BFloat16* result, float* log_sums) {
+  const bool has_many_rows = view.rows > 64;
   if (view.key <= 64 && view.value <= 64) {
-    launch_forward<64>(launch, view, ranges, least, result, log_sums);
+    if (has_many_rows) {
+      launch_forward<MmaTiles<BFloat16Mma, 64, 2, true>>(launch, view, ranges, least, result, log_sums);
+    } else {
+      launch_forward<MmaTiles<BFloat16Mma, 64, 1, true>>(launch, view, ranges, least, result, log_sums);
+    }
+  } else if (has_many_rows) {  // the registers hold no queries beside a result of 128 columns
+    launch_forward<MmaTiles<BFloat16Mma, 128, 2, false>>(launch, view, ranges, least, result, log_sums);
   } else {
-    launch_forward<128>(launch, view, ranges, least, result, log_sums);
+    launch_forward<MmaTiles<BFloat16Mma, 128, 1, true>>(launch, view, ranges, least, result, log_sums);
   }
 }
 

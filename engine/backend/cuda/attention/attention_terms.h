@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "engine/backend/cuda/attention/attention_masks.h"
 #include "engine/backend/cuda/attention/tile_mma.h"
@@ -54,7 +55,9 @@ class BiasByPosition {
   const C* table_;
 };
 
-/// A block's shared memory for a tile of queries and a tile of the memory, and its operations on logits.
+/// A block's shared memory for a tile of queries and a tile of the memory, and its operations on logits. The
+/// terms of the tiles that the block loops over (the columns of logits) have two stages: those of the next
+/// tile are loaded while the current tile is computed.
 template <class Tiles, bool kMemoryRows>
 class TileTerms {
  public:
@@ -62,15 +65,16 @@ class TileTerms {
   using View = AttentionView;
   static constexpr int kQueries = kMemoryRows ? Tiles::kColumns : Tiles::kRows;
   static constexpr int kEntries = kMemoryRows ? Tiles::kRows : Tiles::kColumns;
+  static constexpr int kStagesOfQueries = kMemoryRows ? 2 : 1, kStagesOfMemory = kMemoryRows ? 1 : 2;
 
   /// Parts of fixed sizes, so that the compiler knows their offsets.
   struct Parts {
     int64_t place, sights, memory, noise, seen;
     MTF_HOST_DEVICE explicit Parts(MemoryParts& parts)
         : place(parts.take<View::Place>(1)),
-          sights(parts.take<Sight>(kQueries)),
-          memory(parts.take<MemoryIds>(kEntries)),
-          noise(parts.take<C>(kEntries)),
+          sights(parts.take<Sight>(kQueries * kStagesOfQueries)),
+          memory(parts.take<MemoryIds>(kEntries * kStagesOfMemory)),
+          noise(parts.take<C>(kEntries * kStagesOfMemory)),
           seen(parts.take<uint32_t>(Tiles::kRows * kWords)) {}
   };
 
@@ -78,9 +82,9 @@ class TileTerms {
   MTF_DEVICE TileTerms(const Block& block, const View& view, const Parts& parts, int64_t bias_part)
       : view(view),
         place(*block.shared<View::Place>(parts.place)),
-        sights(block.shared<Sight>(parts.sights)),
         bias(view, block.shared<C>(bias_part)),
         block_(block),
+        sights_(block.shared<Sight>(parts.sights)),
         memory_(block.shared<MemoryIds>(parts.memory)),
         noise_(block.shared<C>(parts.noise)),
         seen_(block.shared<uint32_t>(parts.seen)),
@@ -96,11 +100,10 @@ class TileTerms {
     block_.sync();
   }
 
-  /// Loads the sights of rows begin ... begin + kQueries - 1 and returns the ranges of those that this thread
-  /// has loaded. `least` are the values of the group; if null, they are computed from indices.
-  MTF_DEVICE SightRanges load_sights(const int* least, int begin) {
+  /// Loads the sights of rows begin ... begin + kQueries - 1 to a stage and returns the ranges of those that
+  /// this thread has loaded. `least` are the values of the group; if null, they are computed from indices.
+  MTF_DEVICE SightRanges load_sights(const int* least, int begin, int stage = 0) {
     SightRanges ranges;
-    first_row_ = begin;
     for (int i = block_.thread(); i < kQueries; i += block_.threads()) {
       const int row = begin + i;
       Sight sight{0, 0, 0, 0, 0, -1};
@@ -113,47 +116,66 @@ class TileTerms {
         }
         ranges.add_sight(sight);
       }
-      sights[i] = sight;
+      sights_[stage * kQueries + i] = sight;
     }
     return ranges;
   }
 
-  /// Loads ids and noise of entries begin ... begin + kEntries - 1.
-  MTF_DEVICE void load_memory(int begin) {
-    first_entry_ = begin;
+  /// Loads ids and noise of entries begin ... begin + kEntries - 1 to a stage.
+  MTF_DEVICE void load_memory(int begin, int stage = 0) {
     for (int i = block_.thread(); i < kEntries; i += block_.threads()) {
-      const int entry = begin + i;
+      const int entry = begin + i, at = stage * kEntries + i;
       const bool exists = entry < view.memory;
-      memory_[i] = exists ? memory_ids(view, place, entry) : MemoryIds{0, 0, 0};
+      memory_[at] = exists ? memory_ids(view, place, entry) : MemoryIds{0, 0, 0};
       if (view.has(View::kNoise) && !noise_by_row_)
-        noise_[i] = exists ? view.template of_group<C>(place, View::kNoise)[entry] : C(0);
+        noise_[at] = exists ? view.template of_group<C>(place, View::kNoise)[entry] : C(0);
     }
   }
 
-  /// Computes which elements are visible, for complete(). The caller must put a barrier between the two.
+  /// Sets the tile that the following functions are about: its first query and entry, and its stage.
+  MTF_DEVICE void select(int first_query, int first_entry, int stage) {
+    first_query_ = first_query;
+    first_entry_ = first_entry;
+    stage_ = stage;
+  }
+
+  /// Computes which elements of its rows a warp sees, for sees_any() and complete().
   MTF_DEVICE void find_seen(int visibility) {
     if (visibility & kSeesAll) return;
-    for (int i = block_.thread(); i < Tiles::kRows * kWords; i += block_.threads()) {
-      const int row = i / kWords, first = i % kWords * 32;
-      seen_[i] = kMemoryRows || view.memory_has_ids() || visibility & kSeesHidden ? seen_by_ids(row, first)
-                                                                                  : seen_by_index(row, first);
+    constexpr int kRowsOfWarp = Tiles::kRows / (Tiles::kThreads / kWarp);
+    uint32_t seen = 0;
+    for (int i = block_.lane(); i < kRowsOfWarp * kWords; i += kWarp) {
+      const int row = block_.warp() * kRowsOfWarp + i / kWords, first = i % kWords * 32;
+      const uint32_t bits = kMemoryRows || view.memory_has_ids() || visibility & kSeesHidden
+                                ? seen_by_ids(row, first)
+                                : seen_by_index(row, first);
+      seen_[row * kWords + i % kWords] = bits;
+      seen |= bits;
     }
+    for (int mask = kWords; mask < kWarp; mask *= 2) seen |= block_.shuffle_xor(seen, mask);
+    MTF_UNROLL(kWords)
+    for (int word = 0; word < kWords; ++word) seen_by_warp_[word] = block_.shuffle(seen, word);
+    block_.sync_warp();
+  }
+  /// True if some of the warp's rows see one of the columns from `first` on that are computed at a time.
+  MTF_DEVICE bool sees_any(int visibility, int first) const {
+    return visibility & kSeesAll || columns_from(seen_by_warp_, first) != 0;
   }
 
-  /// Adds the bias to the logits. Logits of invisible entries become -infinity, and all logits of a query
-  /// that sees only hidden entries become 0.
-  MTF_DEVICE void complete(const Tiles& tiles, int visibility, typename Tiles::Scores& logits) const {
-    if (bias.any()) add_bias(tiles, visibility, logits);
+  /// Adds the bias to the logits of the columns from `first` on. Logits of invisible entries become
+  /// -infinity, and all logits of a query that sees only hidden entries become 0.
+  MTF_DEVICE void complete(const Tiles& tiles, int visibility, int first,
+                           typename Tiles::Scores& logits) const {
+    if (bias.any()) add_bias(tiles, visibility, first, logits);
     if (visibility & kSeesHidden) {
-      for_each(tiles, [&](int i, int j, int query, int) {
-        if (sights[query].least > 0) logits[i][j] = 0;
+      for_each(tiles, first, [&](int i, int j, int query, int) {
+        if (sight(query).least > 0) logits[i][j] = 0;
       });
     }
     if (visibility & kSeesAll) return;
     MTF_UNROLL(Tiles::kThreadRows)
     for (int i = 0; i < Tiles::kThreadRows; ++i) {
-      const uint32_t* words = seen_ + tiles.row(i) * kWords;
-      const uint64_t seen = (uint64_t{words[1]} << 32 | words[0]) >> tiles.column(0);
+      const Columns seen = columns_from(seen_ + tiles.row(i) * kWords, first) >> tiles.column(0);
       MTF_UNROLL(Tiles::kThreadColumns)
       for (int j = 0; j < Tiles::kThreadColumns; ++j) {
         if ((seen >> Tiles::column_step(j) & 1) == 0) logits[i][j] = -std::numeric_limits<C>::infinity();
@@ -165,24 +187,31 @@ class TileTerms {
   MTF_DEVICE C noise(int query, int entry) const {
     if constexpr (Tiles::kAllTerms) {
       if (noise_by_row_) {
-        const int row = first_row_ + query, index = first_entry_ + entry;
+        const int row = first_query_ + query, index = first_entry_ + entry;
         const bool exists = row < view.rows && index < view.memory;
         return exists ? view.template row<C>(place, View::kNoise, view.folded(row))[index] : C(0);
       }
     }
-    return noise_[entry];
+    return noise_[(kMemoryRows ? 0 : stage_ * kEntries) + entry];
   }
 
-  /// Calls visit(i, j, query, entry) for the thread's elements of a tile: row i and column j of its registers
-  /// belong to this query and this entry of the tiles.
+  MTF_DEVICE const Sight& sight(int query) const {
+    return sights_[(kMemoryRows ? stage_ * kQueries : 0) + query];
+  }
+  MTF_DEVICE const MemoryIds& ids(int entry) const {
+    return memory_[(kMemoryRows ? 0 : stage_ * kEntries) + entry];
+  }
+
+  /// Calls visit(i, j, query, entry) for the thread's elements of the columns from `first` on: row i and
+  /// column j of its registers belong to this query and this entry of the tiles.
   template <class Visit>
-  MTF_DEVICE static void for_each(const Tiles& tiles, const Visit& visit) {
+  MTF_DEVICE static void for_each(const Tiles& tiles, int first, const Visit& visit) {
     MTF_UNROLL(Tiles::kThreadRows)
     for (int i = 0; i < Tiles::kThreadRows; ++i) {
       const int row = tiles.row(i);
       MTF_UNROLL(Tiles::kThreadColumns)
       for (int j = 0; j < Tiles::kThreadColumns; ++j) {
-        const int column = tiles.column(j);
+        const int column = first + tiles.column(j);
         visit(i, j, kMemoryRows ? column : row, kMemoryRows ? row : column);
       }
       load_later();
@@ -190,26 +219,33 @@ class TileTerms {
   }
 
   /// The position of the entry minus that of the query.
-  MTF_DEVICE int relative(int query, int entry) const {
-    return memory_[entry].position - sights[query].position;
-  }
+  MTF_DEVICE int relative(int query, int entry) const { return ids(entry).position - sight(query).position; }
 
   const View& view;
   View::Place& place;  ///< offsets of the group
-  Sight* sights;
   using Bias = BiasByPosition<C, Tiles::kAllTerms>;
   Bias bias;
 
  private:
-  static constexpr int kWords = 2;  ///< 32-bit words of visibility bits of a row
-  static_assert(Tiles::kColumns == kWords * 32);
+  static constexpr int kWords = Tiles::kColumns / 32;  ///< 32-bit words of visibility bits of a row
+  static_assert(kWords == 1 || kWords == 2);
+  /// A bit for each of the columns that are computed at a time.
+  using Columns = std::conditional_t<(Tiles::kScoreColumns > 32), uint64_t, uint32_t>;
 
-  MTF_DEVICE void add_bias(const Tiles& tiles, int visibility, typename Tiles::Scores& logits) const {
+  /// Returns the bits of the columns from `first` on.
+  MTF_DEVICE static Columns columns_from(const uint32_t* words, int first) {
+    if constexpr (Tiles::kScoreColumns > 32) return uint64_t{words[1]} << 32 | words[0];
+    const uint32_t word = kWords == 2 && first >= 32 ? words[kWords - 1] : words[0];
+    return word >> first % 32 & (~0u >> (32 - Tiles::kScoreColumns % 32) % 32);
+  }
+
+  MTF_DEVICE void add_bias(const Tiles& tiles, int visibility, int first,
+                           typename Tiles::Scores& logits) const {
     if (visibility & (kFarBefore | kFarBehind)) {
       const C far = bias(bias.far_position(visibility));
-      for_each(tiles, [&](int i, int j, int, int) { logits[i][j] += far; });
+      for_each(tiles, first, [&](int i, int j, int, int) { logits[i][j] += far; });
     } else {
-      for_each(tiles,
+      for_each(tiles, first,
                [&](int i, int j, int query, int entry) { logits[i][j] += bias(relative(query, entry)); });
     }
   }
@@ -219,27 +255,29 @@ class TileTerms {
     uint32_t bits = 0;
     for (int bit = 0; bit < 32; ++bit) {
       const int query = kMemoryRows ? first + bit : row, entry = kMemoryRows ? row : first + bit;
-      const bool seen = first_entry_ + entry < view.memory && sights[query].sees(memory_[entry]);
+      const bool seen = first_entry_ + entry < view.memory && sight(query).sees(ids(entry));
       bits |= static_cast<uint32_t>(seen) << bit;
     }
     return bits;
   }
   MTF_DEVICE uint32_t seen_by_index(int query, int first) const {
-    const Sight& sight = sights[query];
-    if (sight.least < 0) return 0;
-    const int64_t end = sight.end() < view.memory ? sight.end() : view.memory;
-    return bits_below(end - first_entry_ - first) & ~bits_below(int64_t{sight.lower} - first_entry_ - first);
+    const Sight& row = sight(query);
+    if (row.least < 0) return 0;
+    const int64_t end = row.end() < view.memory ? row.end() : view.memory;
+    return bits_below(end - first_entry_ - first) & ~bits_below(int64_t{row.lower} - first_entry_ - first);
   }
   MTF_DEVICE static uint32_t bits_below(int64_t bit) {
     return bit <= 0 ? 0u : bit >= 32 ? ~0u : (1u << bit) - 1;
   }
 
   const Block& block_;
-  MemoryIds* memory_;
-  C* noise_;  ///< noise of the tile of the memory, unless it differs between rows
-  uint32_t* seen_;
+  Sight* sights_;      ///< [kStagesOfQueries][kQueries]
+  MemoryIds* memory_;  ///< [kStagesOfMemory][kEntries]
+  C* noise_;           ///< [kStagesOfMemory][kEntries], unless it differs between rows
+  uint32_t* seen_;     ///< [kRows][kWords]
   bool noise_by_row_;
-  int first_row_ = 0, first_entry_ = 0;
+  uint32_t seen_by_warp_[kWords] = {};
+  int first_query_ = 0, first_entry_ = 0, stage_ = 0;
 };
 
 /// Writes a thread's part of an output row, times `scale`. `to` is the row, which has `columns` columns;

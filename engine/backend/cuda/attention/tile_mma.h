@@ -1,4 +1,4 @@
-// Tensor core products and asynchronous copies, for kernels that multiply tiles of bfloat16 in shared memory:
+// Tensor core products and asynchronous copies, for kernels that multiply tiles in shared memory:
 // the product of fragments by a warp, the loads of fragments, and copies from global memory that run
 // concurrently with arithmetic.
 //
@@ -15,8 +15,16 @@
 //   upper = C[g][2t, 2t+1]  lower = C[g + 8][2t, 2t+1]
 //
 // Two neighbouring tiles of C, rounded to bfloat16, therefore form a tile of A.
+//
+// mma_16x8x8() multiplies float32 rounded to tf32. Its fragments, of one element each, are
+//
+//   a[0] = A[g][t]   a[1] = A[g + 8][t]   a[2] = A[g][t + 4]   a[3] = A[g + 8][t + 4]
+//   b[0] = B[t][g]   b[1] = B[t + 4][g]
+//
+// so load_matrices() loads them, too, with two elements of bfloat16 standing for one.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -39,6 +47,18 @@ MTF_DEVICE uint32_t pack_bfloat16(float first, float second) {
   return pair;
 #else
   return BFloat16(first).bits | static_cast<uint32_t>(BFloat16(second).bits) << 16;
+#endif
+}
+
+/// Rounds x to tf32: 10 bits of mantissa, to nearest, ties away from zero.
+MTF_DEVICE uint32_t round_to_tf32(float x) {
+#if defined(__CUDACC__)
+  uint32_t rounded;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(x));
+  return rounded;
+#else
+  const auto bits = std::bit_cast<uint32_t>(x);
+  return std::isfinite(x) ? (bits + 0x1000u) & ~0x1fffu : bits;
 #endif
 }
 
@@ -89,6 +109,15 @@ MTF_DEVICE void load_transposed_matrices(const Block&, const void* tile, int byt
 MTF_DEVICE void mma_16x8x16(const Block&, float* upper, float* lower, const uint32_t (&a)[4], uint32_t b0,
                             uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(upper[0]), "+f"(upper[1]), "+f"(lower[0]), "+f"(lower[1])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/// C [16 x 8] += A [16 x 8] B [8 x 8] in float32, with factors in tf32.
+MTF_DEVICE void mma_16x8x8(const Block&, float* upper, float* lower, const uint32_t (&a)[4], uint32_t b0,
+                           uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(upper[0]), "+f"(upper[1]), "+f"(lower[0]), "+f"(lower[1])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -150,23 +179,53 @@ inline void load_transposed_matrices(const Block& block, const void* tile, int b
     matrices[i] = from.element(i, row, column) | from.element(i, row + 1, column) << 16;
 }
 
-inline void mma_16x8x16(const Block& block, float* upper, float* lower, const uint32_t (&a)[4], uint32_t b0,
-                        uint32_t b1) {
-  struct Fragments {
+namespace emulator {
+
+/// The fragments of both factors, for all lanes.
+struct Fragments {
+  struct OfLane {
     uint32_t a[4], b[2];
   };
-  const Fragments mine{{a[0], a[1], a[2], a[3]}, {b0, b1}};
-  Fragments lanes[kWarp];
-  emulator::exchange_all(&mine, sizeof(mine), lanes);
+  OfLane lanes[kWarp];
+
+  Fragments(const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+    const OfLane mine{{a[0], a[1], a[2], a[3]}, {b0, b1}};
+    exchange_all(&mine, sizeof(mine), lanes);
+  }
+};
+
+/// The value of a factor of tensor cores, which ignore the lower bits.
+inline float tf32_value(uint32_t bits) { return std::bit_cast<float>(bits & ~0x1fffu); }
+
+}  // namespace emulator
+
+inline void mma_16x8x16(const Block& block, float* upper, float* lower, const uint32_t (&a)[4], uint32_t b0,
+                        uint32_t b1) {
+  const emulator::Fragments of(a, b0, b1);
   const int row = block.lane() / 4, column = block.lane() % 4 * 2;
   for (int t = 0; t < 4; ++t) {  // k = 2t, 2t + 1, 2t + 8, 2t + 9
-    const uint32_t(&of_row)[4] = lanes[4 * row + t].a;
+    const uint32_t(&of_row)[4] = of.lanes[4 * row + t].a;
     for (int j = 0; j < 2; ++j) {
-      const uint32_t(&of_column)[2] = lanes[4 * (column + j) + t].b;
+      const uint32_t(&of_column)[2] = of.lanes[4 * (column + j) + t].b;
       for (int k = 0; k < 4; ++k) {
         const float b = emulator::bfloat16_half(of_column[k / 2], k % 2);
         upper[j] += emulator::bfloat16_half(of_row[k / 2 * 2], k % 2) * b;
         lower[j] += emulator::bfloat16_half(of_row[k / 2 * 2 + 1], k % 2) * b;
+      }
+    }
+  }
+}
+
+inline void mma_16x8x8(const Block& block, float* upper, float* lower, const uint32_t (&a)[4], uint32_t b0,
+                       uint32_t b1) {
+  const emulator::Fragments of(a, b0, b1);
+  const int row = block.lane() / 4, column = block.lane() % 4 * 2;
+  for (int t = 0; t < 4; ++t) {  // k = t, t + 4
+    for (int j = 0; j < 2; ++j) {
+      for (int k = 0; k < 2; ++k) {
+        const float b = emulator::tf32_value(of.lanes[4 * (column + j) + t].b[k]);
+        upper[j] += emulator::tf32_value(of.lanes[4 * row + t].a[k * 2]) * b;
+        lower[j] += emulator::tf32_value(of.lanes[4 * row + t].a[k * 2 + 1]) * b;
       }
     }
   }

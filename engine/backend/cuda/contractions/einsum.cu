@@ -18,25 +18,27 @@
 namespace mtf::cuda {
 namespace {
 
-/// Finishes an output that was computed in scratch: adds its bias, applies its epilogue, and stores it in its
-/// own type and order.
+/// Finishes an output that was computed in scratch: adds addend and bias, applies its epilogue, and stores it in
+/// its own type and order.
 template <class T, class Out>
 struct FinishOutput {
   const T* packed;
   Out* y;
-  const Out* bias;  ///< null if there is none
-  Strided<3> walk;  ///< strides of y, of the scratch and of the bias
+  const Out* addend;  ///< stored as y is, or y itself; null if there is none
+  const Out* bias;    ///< null if there is none
+  Strided<3> walk;    ///< strides of y, of the scratch and of the bias
   Epilogue epilogue;
-  bool adds;  ///< adds to the values that y holds
 
   MTF_DEVICE void operator()(const Block& block) const {
     using A = Computed<T>;
     for (int64_t i = block.first(); i < walk.size(); i += block.stride()) {
       const Offsets<3> at = walk.at(i);
       A sum = widen(packed[at[1]]);
+      if (addend != nullptr) sum += widen(addend[at[0]]);
       if (bias != nullptr) sum += widen(bias[at[2]]);
       if (epilogue == Epilogue::kGelu) sum = formulas::Gelu::f(sum, A(0));
-      store_sum(y + at[0], sum, adds);
+      if (epilogue == Epilogue::kRelu) sum = formulas::Relu::f(sum, A(0));
+      y[at[0]] = narrow<Out>(sum);
     }
   }
 };
@@ -48,6 +50,7 @@ class ProductKernel final : public Kernel {
   ProductKernel(const Contraction& contraction, bool accumulates, Device& device)
       : product_(prepare_product(contraction, accumulates, device)),
         bias_(contraction.bias),
+        addend_(contraction.addend),
         epilogue_(contraction.epilogue),
         alignment_(contraction.alignment),
         accumulates_(accumulates),
@@ -76,10 +79,12 @@ class ProductKernel final : public Kernel {
       std::byte* tensor = std::exchange(operands[i], scratch + offsets_[i]);
       if (i != kOut) copies_[i](launch, tensor, operands[i]);
     }
-    const bool adds = accumulates_ && call.iteration > 0;
-    multiply(operands, bias_ ? call.inputs[2].data : nullptr, adds && !plan_.packed[kOut],
+    const std::byte* addend = nullptr;
+    if (addend_) addend = call.inputs.back().data;
+    if (accumulates_ && call.iteration > 0) addend = call.outputs[0].data;
+    multiply(operands, bias_ ? call.inputs[2].data : nullptr, plan_.packed[kOut] ? nullptr : addend,
              scratch + workspace_);
-    if (plan_.packed[kOut]) finish(launch, call, operands[kOut], adds);
+    if (plan_.packed[kOut]) finish(launch, call, operands[kOut], addend);
     return plan_.flops;
   }
 
@@ -98,42 +103,46 @@ class ProductKernel final : public Kernel {
         make_transposition(copy, static_cast<int64_t>(size_of(packed.dtype)), alignment_[operand]);
   }
 
-  void finish(const Launcher& launch, const KernelCall& call, const std::byte* packed, bool adds) const {
+  void finish(const Launcher& launch, const KernelCall& call, const std::byte* packed,
+              const std::byte* addend) const {
     const auto finish_from = [&]<class Sum>(Sum) {
       const Out* bias = bias_ ? call.input<Out>(2) : nullptr;
       launch(over(finish_walk_.size()),
-             FinishOutput<Sum, Out>{reinterpret_cast<const Sum*>(packed), call.output<Out>(0), bias,
-                                    finish_walk_, epilogue_, adds});
+             FinishOutput<Sum, Out>{reinterpret_cast<const Sum*>(packed), call.output<Out>(0),
+                                    reinterpret_cast<const Out*>(addend), bias, finish_walk_, epilogue_});
     };
     if (plan_.problem.output != DTypeOf<Out>::value) {
       finish_from(Computed<Out>());
-    } else if (adds || bias_ || epilogue_ != Epilogue::kNone) {
+    } else if (addend != nullptr || bias_ || epilogue_ != Epilogue::kNone) {
       finish_from(Out());
     } else {
       copies_[kOut](launch, packed, call.outputs[0].data);
     }
   }
 
-  void multiply(const std::array<std::byte*, 3>& operands, const std::byte* bias, bool adds,
+  void multiply(const std::array<std::byte*, 3>& operands, const std::byte* bias, const std::byte* addend,
                 void* workspace) const {
     constexpr int64_t kInputSize = sizeof(T);
     const auto output_size = static_cast<int64_t>(size_of(plan_.problem.output));
     if (!plan_.problem.bias) bias = nullptr;
     for_each_offset(plan_.loops, 0, size_of(plan_.loops), [&](const Offsets<4>& loop) {
-      const Matmul* matmul = adds ? product_.adding.get() : product_.setting.get();
+      const int64_t to = loop[kOut] * output_size;
+      const Matmul* matmul = addend != nullptr ? product_.adding.get() : product_.setting.get();
+      const std::byte* added = addend != nullptr ? addend + to : nullptr;
       for_each_offset(plan_.sums, 0, size_of(plan_.sums), [&](const Offsets<4>& sum) {
         const std::byte* left = operands[kA] + (loop[kA] + sum[kA]) * kInputSize;
         const std::byte* right = operands[kB] + (loop[kB] + sum[kB]) * kInputSize;
         if (plan_.swapped) std::swap(left, right);
-        matmul->run(left, right, operands[kOut] + loop[kOut] * output_size, workspace, bias);
+        matmul->run(left, right, operands[kOut] + to, workspace, bias, added);
         matmul = product_.adding.get();
+        added = nullptr;
       });
     });
   }
 
   PreparedProduct product_;
   const EinsumPlan& plan_ = product_.plan;
-  bool bias_;
+  bool bias_, addend_;
   Epilogue epilogue_;
   std::array<int64_t, 3> alignment_;
   bool accumulates_;
@@ -152,24 +161,28 @@ std::unique_ptr<Kernel> einsum_kernel(const KernelContext& context, Device& devi
   return make_product(contraction, context.accumulates, device);
 }
 
-template <class T>
-std::unique_ptr<Kernel> fused_kernel(const KernelContext& context, Device& device) {
+Epilogue epilogue_of(const FusedEinsum& operation) {
+  if (!operation.activation) return Epilogue::kNone;
+  return *operation.activation == UnaryFunction::kGelu ? Epilogue::kGelu : Epilogue::kRelu;
+}
+
+std::unique_ptr<Kernel> fused_einsum_kernel(const KernelContext& context, Device& device) {
   const auto& operation = static_cast<const FusedEinsum&>(context.operation);
-  Contraction contraction = contraction_of(context);
+  Contraction contraction = contraction_of(context, operation.has_bias, operation.has_addend);
   contraction.tf32 = operation.tf32;
-  contraction.epilogue = operation.gelu ? Epilogue::kGelu : Epilogue::kNone;
+  contraction.epilogue = epilogue_of(operation);
   contraction.output_in_scratch = context.guarded;
-  return std::make_unique<ProductKernel<T, T>>(contraction, false, device);
+  return make_product(contraction, false, device);
 }
 
 const DeviceKernelRegistration einsum_floating("einsum", kFloatingTypes, einsum_kernel);
-const DeviceKernelRegistration fused_f32("fused_einsum", {DType::kFloat32}, fused_kernel<float>);
-const DeviceKernelRegistration fused_bf16("fused_einsum", {DType::kBFloat16}, fused_kernel<BFloat16>);
+const DeviceKernelRegistration fused_floating("fused_einsum", kFloatingTypes, fused_einsum_kernel);
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_product(const Contraction& contraction, bool accumulates, Device& device) {
-  if (contraction.rows.empty() && contraction.columns.empty())
+  const bool is_plain = !contraction.finishes() && !contraction.addend;
+  if (is_plain && contraction.rows.empty() && contraction.columns.empty())
     return make_inner_product(contraction, accumulates, device);
   return visit_floating_type(
       contraction.input, [&]<class T>(std::type_identity<T>) -> std::unique_ptr<Kernel> {

@@ -31,11 +31,10 @@ double bytes_of(DType dtype) { return static_cast<double>(size_of(dtype)); }
 
 int64_t whole_tiles(int64_t size) { return (size + kTile - 1) / kTile * kTile; }
 
-Axes axes_of(const Shape& dimensions, const KernelContext& context) {
+Axes axes_of(const Shape& dimensions, const KernelContext& context, const LocalTensor* bias) {
   Axes axes;
   for (const Dimension& d : dimensions) {
     Axis axis;
-    const LocalTensor* bias = context.inputs.size() > 2 ? &context.inputs[2] : nullptr;
     const LocalTensor* operands[] = {&context.inputs[0], &context.inputs[1], &context.outputs[0], bias};
     for (size_t i : {kA, kB, kOut, kBias}) {
       const std::optional<int> position = operands[i] ? operands[i]->global.find(d.name) : std::nullopt;
@@ -265,7 +264,7 @@ class Search {
       const bool by_library = !packed[kOut] && contraction_.finishes();
       if (by_library && !library_finishes()) return;
       if (!sums.empty() && (by_library || (narrow && !packed[kOut]))) return;
-      const bool later = packed[kOut] && (!sums.empty() || contraction_.finishes());
+      const bool later = packed[kOut] && (!sums.empty() || contraction_.finishes() || contraction_.addend);
       EinsumPlan rest;
       rest.problem.tf32 = contraction_.tf32;
       rest.problem.input = contraction_.input;
@@ -320,17 +319,19 @@ class Search {
 
 }  // namespace
 
-Contraction contraction_of(const KernelContext& context) {
+Contraction contraction_of(const KernelContext& context, bool bias, bool addend) {
   const ContractionClasses classes =
       classify(context.inputs[0].global, context.inputs[1].global, context.outputs[0].global);
+  const LocalTensor* const of_bias = bias ? &context.inputs[2] : nullptr;
   Contraction contraction;
-  contraction.batch = axes_of(classes.batch, context);
-  contraction.rows = axes_of(classes.rows, context);
-  contraction.columns = axes_of(classes.columns, context);
-  contraction.summed = axes_of(classes.summed, context);
+  contraction.batch = axes_of(classes.batch, context, of_bias);
+  contraction.rows = axes_of(classes.rows, context, of_bias);
+  contraction.columns = axes_of(classes.columns, context, of_bias);
+  contraction.summed = axes_of(classes.summed, context, of_bias);
   contraction.input = context.inputs[0].dtype;
   contraction.output = context.outputs[0].dtype;
-  contraction.bias = context.inputs.size() > 2;
+  contraction.bias = bias;
+  contraction.addend = addend;
   return contraction;
 }
 

@@ -23,19 +23,20 @@ enum ContractionOperand : size_t { kA = 0, kB = 1, kOut = 2, kBias = 3 };
 /// Axes with their strides in each operand; 0 for an operand without the axis.
 using ContractionAxes = StridedAxes<4>;
 
-/// output = epilogue(a b + bias), by class of dimensions (see classify).
+/// output = epilogue(a b + addend + bias), by class of dimensions (see classify).
 struct Contraction {
   ContractionAxes batch, rows, columns, summed;
   DType input = DType::kFloat32;
   DType output = DType::kFloat32;
   bool tf32 = false;
   bool bias = false;
+  bool addend = false;  ///< stored as the output is
   Epilogue epilogue = Epilogue::kNone;
   bool output_in_scratch = false;  ///< the output may be written only by a copy
   /// The numbers of bytes, powers of two, at multiples of which a, b and the output begin.
   std::array<int64_t, 3> alignment = {64, 64, 64};
 
-  /// True if something is done to the sums before they are rounded.
+  /// True if the sums get a bias or an activation before they are rounded.
   bool finishes() const { return bias || epilogue != Epilogue::kNone; }
 };
 
@@ -46,8 +47,9 @@ enum class LibraryUse {
   kAligned,   ///< plain products of packed matrices whose rows begin at multiples of 16 bytes
 };
 
-/// The contraction of an operation with inputs a, b and possibly a bias. Axes of one entry are left out.
-Contraction contraction_of(const KernelContext& context);
+/// The contraction of an operation with inputs a, b, possibly a bias and possibly an addend. Axes of one entry
+/// are left out.
+Contraction contraction_of(const KernelContext& context, bool bias = false, bool addend = false);
 
 /// An operand that is stored in scratch, with rows that begin at multiples of 16 bytes unless they are short.
 struct PackedOperand {

@@ -100,7 +100,9 @@ std::string full_text(const MatmulProblem& p) {
       name_of(p.input), p.m, p.n, p.k, p.batch, p.transpose_a, p.transpose_b, p.row_a, p.row_b, p.row_c,
       p.batch_a, p.batch_b, p.batch_c, p.alignment_a, p.alignment_b, p.alignment_c, name_of(p.output),
       p.accumulate ? ", accumulate" : "", p.tf32 ? ", tf32" : "", p.bias ? ", bias" : "",
-      p.epilogue == Epilogue::kGelu ? ", gelu" : "");
+      p.epilogue == Epilogue::kGelu   ? ", gelu"
+      : p.epilogue == Epilogue::kRelu ? ", relu"
+                                      : "");
 }
 
 std::string library_environment() {

@@ -2,11 +2,11 @@
 // thread four of them. Reading is the bottleneck; a float32 product reaches some percent of the peak.
 #include <type_traits>
 
-#include "engine/backend/cuda/contractions/inner_product.h"
 #include "engine/backend/cuda/contractions/matmul_plan.h"
 #include "engine/backend/cuda/contractions/plain_matmul.h"
 #include "engine/backend/cuda/device/device_kernel.h"
 #include "engine/backend/cuda/device/walk.h"
+#include "engine/backend/element.h"
 #include "engine/backend/visit_type.h"
 #include "engine/base/check.h"
 
@@ -29,6 +29,7 @@ struct MultiplyTiles {
   using A = Computed<T>;
   const T *a, *b;
   Out* c;
+  const Out* addend;
   Entries of_a, of_b;
   int64_t row_c, batch_c;
   int64_t m, n, k;
@@ -58,7 +59,9 @@ struct MultiplyTiles {
       for (int e = 0; e < kPerThread; ++e) {
         const int at = block.thread() + e * kThreads;
         const int64_t row = i + at / kSide, column = j + at % kSide;
-        if (row < m && column < n) store_sum(c + batch * batch_c + row * row_c + column, sums[e], adds);
+        if (row >= m || column >= n) continue;
+        const int64_t to = batch * batch_c + row * row_c + column;
+        c[to] = narrow<Out>(adds ? widen(addend[to]) + sums[e] : sums[e]);
       }
     }
   }
@@ -94,6 +97,7 @@ class PlainMatmul final : public Matmul {
     body_ = {nullptr,
              nullptr,
              nullptr,
+             nullptr,
              entries(p.row_a, p.transpose_a, p.batch_a),
              entries(p.row_b, p.transpose_b, p.batch_b),
              p.row_c,
@@ -109,11 +113,12 @@ class PlainMatmul final : public Matmul {
   }
 
   int64_t workspace_bytes() const override { return 0; }
-  void run(const void* a, const void* b, void* c, void*, const void*) const override {
+  void run(const void* a, const void* b, void* c, void*, const void*, const void* addend) const override {
     MultiplyTiles<T, Out> body = body_;
     body.a = static_cast<const T*>(a);
     body.b = static_cast<const T*>(b);
     body.c = static_cast<Out*>(c);
+    body.addend = static_cast<const Out*>(addend != nullptr ? addend : c);
     const LaunchShape shape{std::min(kMostBlocks, body.tiles), kThreads,
                             2 * kSide * kSide * static_cast<int64_t>(sizeof(Computed<T>))};
     launch(device_.compute(), shape, nullptr, body);

@@ -12,8 +12,13 @@
 namespace mtf::cuda {
 namespace {
 
-bool adds(const EinsumPlan& plan, bool accumulates) {
-  return !plan.sums.empty() || (accumulates && !plan.packed[kOut]);
+/// True if all first calls for a matrix of the output add to something.
+bool always_adds(const EinsumPlan& plan, const Contraction& contraction) {
+  return contraction.addend && !plan.packed[kOut];
+}
+
+bool adds(const EinsumPlan& plan, const Contraction& contraction, bool accumulates) {
+  return !plan.sums.empty() || always_adds(plan, contraction) || (accumulates && !plan.packed[kOut]);
 }
 
 MatmulProblem adding(MatmulProblem problem) {
@@ -21,13 +26,17 @@ MatmulProblem adding(MatmulProblem problem) {
   return problem;
 }
 
-/// The library's products of a plan; nothing if it lacks one of them.
-std::optional<PreparedProduct> by_library(EinsumPlan plan, bool accumulates, MatmulLibrary& library) {
+/// The products of a plan that `prepare` makes; nothing if it lacks one of them.
+template <class Prepare>
+std::optional<PreparedProduct> products_of(EinsumPlan plan, const Contraction& contraction, bool accumulates,
+                                           const Prepare& prepare) {
   PreparedProduct product{std::move(plan), nullptr, nullptr};
-  product.setting = library.prepare(product.plan.problem);
-  if (product.setting == nullptr) return {};
-  if (adds(product.plan, accumulates)) {
-    product.adding = library.prepare(adding(product.plan.problem));
+  if (!always_adds(product.plan, contraction)) {
+    product.setting = prepare(product.plan.problem);
+    if (product.setting == nullptr) return {};
+  }
+  if (adds(product.plan, contraction, accumulates)) {
+    product.adding = prepare(adding(product.plan.problem));
     if (product.adding == nullptr) return {};
   }
   return product;
@@ -36,7 +45,8 @@ std::optional<PreparedProduct> by_library(EinsumPlan plan, bool accumulates, Mat
 }  // namespace
 
 int64_t PreparedProduct::workspace_bytes() const {
-  return std::max(setting->workspace_bytes(), adding == nullptr ? 0 : adding->workspace_bytes());
+  const auto bytes = [](const auto& matmul) { return matmul == nullptr ? 0 : matmul->workspace_bytes(); };
+  return std::max(bytes(setting), bytes(adding));
 }
 
 PreparedProduct prepare_product(const Contraction& contraction, bool accumulates, Device& device) {
@@ -48,7 +58,9 @@ PreparedProduct prepare_product(const Contraction& contraction, bool accumulates
   for (const auto& [use, way] : kAttempts) {
     EinsumPlan plan = plan_einsum(contraction, use);
     if (use == LibraryUse::kFinishes) wanted = text(plan.problem);
-    std::optional<PreparedProduct> product = by_library(std::move(plan), accumulates, device.matmuls());
+    std::optional<PreparedProduct> product =
+        products_of(std::move(plan), contraction, accumulates,
+                    [&](const MatmulProblem& problem) { return device.matmuls().prepare(problem); });
     if (!product) continue;
     if (use != LibraryUse::kFinishes) {
       device.note({false, fmt::format("{} has no algorithm for a product of {}: {}",
@@ -56,13 +68,10 @@ PreparedProduct prepare_product(const Contraction& contraction, bool accumulates
     }
     return *std::move(product);
   }
-  PreparedProduct product{plan_einsum(contraction, LibraryUse::kPlain), nullptr, nullptr};
-  const MatmulProblem& problem = product.plan.problem;
-  product.setting = make_plain_matmul(device, problem);
-  if (adds(product.plan, accumulates)) product.adding = make_plain_matmul(device, adding(problem));
   device.note({true, fmt::format("{} has no algorithm for a product of {}: a slow kernel computes it",
                                  device.matmuls().version(), wanted)});
-  return product;
+  return *products_of(plan_einsum(contraction, LibraryUse::kPlain), contraction, accumulates,
+                      [&](const MatmulProblem& problem) { return make_plain_matmul(device, problem); });
 }
 
 }  // namespace mtf::cuda

@@ -12,8 +12,8 @@ namespace mtf::cuda {
 
 struct PreparedProduct {
   EinsumPlan plan;
-  std::shared_ptr<const Matmul> setting;  ///< sets the output
-  std::shared_ptr<const Matmul> adding;   ///< adds to the output; null if nothing does
+  std::shared_ptr<const Matmul> setting;  ///< sets the output; null if all calls add
+  std::shared_ptr<const Matmul> adding;   ///< adds to the output or the addend; null if nothing does
 
   int64_t workspace_bytes() const;
 };

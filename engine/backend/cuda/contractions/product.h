@@ -10,9 +10,9 @@
 
 namespace mtf::cuda {
 
-/// A kernel with inputs a, b and possibly a bias, and one output: products by the library (einsum_plan.h), or inner products
-/// if there are neither rows nor columns. `accumulates` is KernelContext::accumulates. Calls may have a guard if
-/// `output_in_scratch` is true.
+/// A kernel with inputs a, b, possibly a bias and possibly an addend, and one output: products by the library
+/// (einsum_plan.h), or inner products if there are neither rows nor columns. `accumulates` is
+/// KernelContext::accumulates. Calls may have a guard if `output_in_scratch` is true.
 std::unique_ptr<Kernel> make_product(const Contraction& contraction, bool accumulates, Device& device);
 
 /// The alignment of operands in scratch and of the library's workspace.

@@ -1,4 +1,6 @@
 // The kernel of `cast`, for every pair of element types.
+#include <type_traits>
+
 #include "engine/backend/cuda/device/device_kernel.h"
 #include "engine/backend/cuda/device/element_walk.h"
 #include "engine/backend/element.h"
@@ -10,6 +12,9 @@ namespace {
 
 template <class From, class To>
 struct Convert {
+  /// Weights are cast together.
+  static constexpr bool kBatched = std::is_same_v<From, float> && std::is_same_v<To, BFloat16>;
+
   const From* x;
   To* y;
   int64_t size;

@@ -1,5 +1,5 @@
-// Gradient of gather: each row of the table receives the sum of dy over the places whose id selects it. Such
-// a row is called an entry here.
+// Gradient of gather: each row of the table receives the sum of dy over the places whose id selects it, added to
+// another gradient of the table if there is one. Such a row is called an entry here.
 //
 // The places are sorted by entry (stably), so that those of an entry are adjacent, in the order of the ids. A
 // thread adds those of one entry and some columns, in that order. Entries with many places would leave most
@@ -12,7 +12,7 @@
 #include "engine/backend/cuda/device/words.h"
 #include "engine/backend/cuda/movement/key_sort.h"
 #include "engine/backend/element.h"
-#include "engine/ops/indexing.h"
+#include "engine/ops/fused_gather_gradient.h"
 
 namespace mtf::cuda {
 namespace {
@@ -118,6 +118,7 @@ struct AddRows {
   Strided<2> columns;
   Divisor packs;
   const Computed<T>* chunks;
+  const Out* addend;  ///< what the sums are added to; it may be the table itself, or null
   Out* table;
 
   MTF_DEVICE void operator()(const Block& block) const {
@@ -126,6 +127,7 @@ struct AddRows {
       const Offsets<2> column = columns.at(at.remainder);
       int64_t begin = begins[at.quotient];
       const int64_t end = begins[at.quotient + 1];
+      if (begin == end && addend == table) continue;
       const int64_t first = (begin + kChunk - 1) / kChunk, last = end / kChunk;  // range of chunks
       int64_t until = first < last ? first * kChunk : end;
       Pack<Computed<T>, N> sums{};
@@ -139,9 +141,14 @@ struct AddRows {
         begin = last * kChunk;
         until = end;
       }
+      const int64_t offset = entries.at(at.quotient)[0] + column[0];
+      if (addend != nullptr) {
+        const Pack<Out, N> added = load<N>(addend + offset);
+        for (int n = 0; n < N; ++n) sums[n] += widen(added[n]);
+      }
       Pack<Out, N> result;
       for (int n = 0; n < N; ++n) result[n] = narrow<Out>(sums[n]);
-      store(table + entries.at(at.quotient)[0] + column[0], result);
+      store(table + offset, result);
     }
   }
 };
@@ -155,8 +162,7 @@ struct GatherGradientPlan {
   int64_t rows = 0;
   int axis = 0;  ///< axis of the table that the ids index
 
-  explicit GatherGradientPlan(const KernelContext& context) {
-    const auto& operation = static_cast<const GatherGradient&>(context.operation);
+  GatherGradientPlan(const KernelContext& context, const std::string& dimension) {
     const LocalTensor &of_dy = context.inputs[0], &of_ids = context.inputs[1], &table = context.outputs[0];
     const auto add_place = [&](const Dimension& d) {
       ids.push_back({d.size, {stride_of(of_ids, d.name)}});
@@ -164,7 +170,7 @@ struct GatherGradientPlan {
     };
     for (const Dimension& d : table.local) {
       const int64_t stride = stride_of(table, d.name);
-      if (d.name == operation.dimension) continue;
+      if (d.name == dimension) continue;
       if (of_ids.local.contains(d.name)) {
         add_place(d);
         entries.push_back({d.size, {stride}});
@@ -177,9 +183,9 @@ struct GatherGradientPlan {
       add_place(d);
       of_batch *= d.size;
     }
-    axis = *table.local.find(operation.dimension);
+    axis = *table.local.find(dimension);
     rows = table.local[axis].size;
-    entries.push_back({rows, {stride_of(table, operation.dimension)}});
+    entries.push_back({rows, {stride_of(table, dimension)}});
     columns = joined(columns);
   }
 
@@ -235,7 +241,8 @@ class GatherGradientLaunches {
     launch(over(chunks() * columns_.size(), 1),
            AddChunks<T, N>{rows, sorted.keys, none, chunks(), columns_, packs_, sums});
     launch(over(entries_.size() * columns_.size(), 1),
-           AddRows<T, Out, N>{rows, begins, entries_, columns_, packs_, sums, call.output<Out>(0)});
+           AddRows<T, Out, N>{rows, begins, entries_, columns_, packs_, sums,
+                              call.inputs.size() > 2 ? call.input<Out>(2) : nullptr, call.output<Out>(0)});
   }
 
  private:
@@ -261,29 +268,31 @@ std::unique_ptr<Kernel> in_packs(const GatherGradientPlan& plan, Device& device)
 }
 
 template <class T, class Out>
-std::unique_ptr<Kernel> kernel_into(const KernelContext& context, Device& device) {
-  const GatherGradientPlan plan(context);
+std::unique_ptr<Kernel> kernel_into(const GatherGradientPlan& plan, Device& device) {
   if constexpr (std::is_same_v<Computed<T>, float>) {  // the types used in training
     if (plan.in_packs(kPack<T>)) return in_packs<T, Out, kPack<T>>(plan, device);
   }
   return in_packs<T, Out, 1>(plan, device);
 }
 
-template <class T>
-std::unique_ptr<Kernel> gather_gradient_kernel(const KernelContext& context, Device& device) {
+template <class T, class Gradient>
+std::unique_ptr<Kernel> kernel_of(const KernelContext& context, Device& device) {
+  const GatherGradientPlan plan(context, static_cast<const Gradient&>(context.operation).dimension);
   if (context.outputs[0].dtype == DTypeOf<Computed<T>>::value)
-    return kernel_into<T, Computed<T>>(context, device);
-  return kernel_into<T, T>(context, device);
+    return kernel_into<T, Computed<T>>(plan, device);
+  return kernel_into<T, T>(plan, device);
 }
 
-const DeviceKernelRegistration gather_gradient_f32("gather_gradient", {DType::kFloat32},
-                                                   gather_gradient_kernel<float>);
-const DeviceKernelRegistration gather_gradient_bf16("gather_gradient", {DType::kBFloat16},
-                                                    gather_gradient_kernel<BFloat16>);
-const DeviceKernelRegistration gather_gradient_f64("gather_gradient", {DType::kFloat64},
-                                                   gather_gradient_kernel<double>);
-const DeviceKernelRegistration gather_gradient_i32("gather_gradient", {DType::kInt32},
-                                                   gather_gradient_kernel<int32_t>);
+template <class T>
+struct GatherGradientKernels {
+  static constexpr DType dtype = DTypeOf<T>::value;
+  DeviceKernelRegistration plain{"gather_gradient", {dtype}, kernel_of<T, GatherGradient>};
+  DeviceKernelRegistration fused{"fused_gather_gradient", {dtype}, kernel_of<T, FusedGatherGradient>};
+};
+const GatherGradientKernels<float> gather_gradient_f32;
+const GatherGradientKernels<BFloat16> gather_gradient_bf16;
+const GatherGradientKernels<double> gather_gradient_f64;
+const GatherGradientKernels<int32_t> gather_gradient_i32;
 
 }  // namespace
 }  // namespace mtf::cuda

@@ -96,6 +96,8 @@ cublasLtEpilogue_t epilogue_of(const MatmulProblem& problem) {
       return problem.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     case Epilogue::kGelu:
       return problem.bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    case Epilogue::kRelu:
+      return problem.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
   }
   MTF_CHECK(false, "unknown epilogue");
 }
@@ -200,12 +202,13 @@ class Part {
   const Operation& operation() const { return operation_; }
 
   void run(const Handle& library, const MatmulProblem& problem, const void* a, const void* b, void* c,
-           void* workspace, Stream stream) const {
+           const void* addend, void* workspace, Stream stream) const {
     const auto input = static_cast<int64_t>(size_of(problem.input));
     const auto output = static_cast<int64_t>(size_of(problem.output));
     const std::byte* first = static_cast<const std::byte*>(b) + begin_ * problem.batch_b * input;
     const std::byte* second = static_cast<const std::byte*>(a) + begin_ * problem.batch_a * input;
     std::byte* result = static_cast<std::byte*>(c) + begin_ * problem.batch_c * output;
+    const std::byte* added = static_cast<const std::byte*>(addend) + begin_ * problem.batch_c * output;
     const bool wide = problem.input == DType::kFloat64;
     const double one64 = 1, zero64 = 0;
     const float one = 1, zero = 0;
@@ -213,10 +216,10 @@ class Part {
       return wide ? static_cast<const void*>(on ? &one64 : &zero64)
                   : static_cast<const void*>(on ? &one : &zero);
     };
-    const cublasStatus_t status = library->matmul(
-        library.get(), operation_.get(), scale(true), first, first_.get(), second, second_.get(),
-        scale(problem.accumulate), result, output_.get(), result, output_.get(), &algorithm_, workspace,
-        workspace_bytes_, static_cast<cudaStream_t>(stream.handle));
+    const cublasStatus_t status =
+        library->matmul(library.get(), operation_.get(), scale(true), first, first_.get(), second,
+                        second_.get(), scale(problem.accumulate), added, output_.get(), result, output_.get(),
+                        &algorithm_, workspace, workspace_bytes_, static_cast<cudaStream_t>(stream.handle));
     if (status != CUBLAS_STATUS_SUCCESS) library->fail(status, "multiplying " + text(problem));
   }
 
@@ -243,13 +246,15 @@ class Plan final : public Matmul {
     for (const Part& part : parts_) bytes = std::max(bytes, part.workspace_bytes());
     return static_cast<int64_t>(bytes);
   }
-  void run(const void* a, const void* b, void* c, void* workspace, const void* bias) const override {
+  void run(const void* a, const void* b, void* c, void* workspace, const void* bias,
+           const void* addend) const override {
     MTF_CHECK((bias != nullptr) == problem_.bias, "a bias, or none");
+    if (addend == nullptr) addend = c;
     const std::lock_guard lock(mutex_);
     const Stream stream = device_.compute();
     for (const Part& part : parts_) {
       if (problem_.bias) set(*library_, part.operation(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-      part.run(*library_, problem_, a, b, c, workspace, stream);
+      part.run(*library_, problem_, a, b, c, addend, workspace, stream);
     }
   }
 

@@ -1,0 +1,217 @@
+#include <algorithm>
+#include <compare>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/ops/einsum.h"
+#include "engine/spmd/instruction_uses.h"
+#include "engine/spmd/lifetimes.h"
+#include "engine/spmd/passes/passes.h"
+
+namespace mtf {
+namespace {
+
+/// The dimension along which tensors are stacked.
+constexpr const char* kStackDimension = "_stack";
+
+/// A product of a tensor that other products read as well and one that is its own.
+struct Product {
+  size_t place = 0;
+  size_t common = 0;  ///< index of the operand that is shared
+  ValueId own = kNoValue, result = kNoValue;
+};
+
+/// Equal for products that one product can replace.
+struct ProductKind {
+  ValueId root = kNoValue;  ///< memory of the shared operand
+  int64_t offset = 0;
+  size_t common = 0;
+  bool accumulates = false;
+  int layer = -1;
+  Phase phase = Phase::kForward;
+  std::string structure;  ///< see structure_of
+
+  friend auto operator<=>(const ProductKind&, const ProductKind&) = default;
+};
+
+/// The layer and phase in which a value is last read.
+struct LastRead {
+  int layer = -1;
+  Phase phase = Phase::kForward;
+  friend bool operator==(const LastRead&, const LastRead&) = default;
+};
+
+class Stacking {
+ public:
+  explicit Stacking(Program& program) : program_(program) {
+    for (const auto& [name, id] : program.outputs) fixed_.insert(program.root(id));
+    find_last_reads(program.instructions);
+  }
+
+  void run() { stack(program_.instructions); }
+
+ private:
+  void find_last_reads(const std::vector<Instruction>& block) {
+    for (const Instruction& instruction : block) {
+      for (ValueId id : instruction.inputs)
+        last_read_[program_.root(id)] = {instruction.layer, instruction.provenance.phase};
+      find_last_reads(instruction.body());
+    }
+  }
+
+  void stack(std::vector<Instruction>& block) {
+    std::map<ProductKind, std::vector<Product>> kinds;
+    for (size_t i = 0; i < block.size(); ++i) {
+      if (auto* loop = block[i].as<action::Loop>()) stack(loop->body);
+      for (const size_t common : {0, 1}) {
+        if (const auto kind = kind_of(block[i], common))
+          kinds[*kind].push_back({i, common, block[i].inputs[1 - common], block[i].outputs[0]});
+      }
+    }
+    std::unordered_set<size_t> removed;
+    for (const auto& [kind, products] : kinds) {
+      if (products.size() > 1 && can_stack(block, products)) merge(block, products, removed);
+    }
+    size_t i = 0;
+    std::erase_if(block, [&](const Instruction&) { return removed.contains(i++); });
+  }
+
+  std::optional<ProductKind> kind_of(const Instruction& instruction, size_t common) const {
+    const bool accumulates = instruction.is<action::Accumulate>();
+    if ((!instruction.is<action::Run>() && !accumulates) || instruction.guard != kNoValue ||
+        !dynamic_cast<const Einsum*>(instruction.operation())) {
+      return std::nullopt;
+    }
+    const ValueId shared = instruction.inputs[common];
+    return ProductKind{
+        program_.root(shared),        program_.offset(shared),  common, accumulates, instruction.layer,
+        instruction.provenance.phase, structure_of(instruction)};
+  }
+
+  /// Describes a contraction without the names of its dimensions.
+  std::string structure_of(const Instruction& instruction) const {
+    std::string text = instruction.operation()->attributes();
+    std::map<std::string, size_t> numbers;
+    for (ValueId id : {instruction.inputs[0], instruction.inputs[1], instruction.outputs[0]}) {
+      const Value& value = program_.values[id];
+      std::vector<Dimension> dimensions;
+      for (const Dimension& d : value.shape)
+        dimensions.emplace_back(std::to_string(numbers.emplace(d.name, numbers.size()).first->second),
+                                d.size);
+      text += std::string(" ") + std::string(short_name(value.dtype)) +
+              to_string(Shape(std::move(dimensions)), value.layout, program_.mesh) +
+              std::to_string(value.varies);
+    }
+    return text;
+  }
+
+  bool can_stack(const std::vector<Instruction>& block, const std::vector<Product>& products) const {
+    std::unordered_set<ValueId> roots;
+    for (const Product& product : products) {
+      for (ValueId id : {product.own, product.result}) {
+        if (!can_be_part(id) || !roots.insert(program_.root(id)).second) return false;
+      }
+      if (last_read_.at(program_.root(product.own)) != last_read_.at(program_.root(products[0].own)))
+        return false;
+      if (last_read_.at(product.result) != last_read_.at(products[0].result)) return false;
+    }
+    return are_known(block, products);
+  }
+
+  /// True for values with memory of their own, whose parts begin where values may begin.
+  bool can_be_part(ValueId id) const {
+    const ValueId root = program_.root(id);
+    const int64_t bytes = program_.local_bytes(root);
+    return program_.values[root].storage == Value::Storage::kTemporary && !fixed_.contains(root) &&
+           last_read_.contains(root) && bytes == program_.local_bytes(id) && bytes == aligned(bytes);
+  }
+
+  /// True if all operands have their values where the first product runs. The other factors are then made in this
+  /// block, or all outside of it.
+  bool are_known(const std::vector<Instruction>& block, const std::vector<Product>& products) const {
+    std::unordered_set<ValueId> needed, made_before;
+    for (const Product& product : products) {
+      for (ValueId id : block[product.place].inputs) needed.insert(program_.root(id));
+    }
+    for (size_t i = 0; i < products.front().place; ++i) {
+      for (ValueId id : writes(block[i])) made_before.insert(program_.root(id));
+    }
+    const bool is_first_made = made_before.contains(program_.root(products[0].own));
+    if (!std::ranges::all_of(products, [&](const Product& product) {
+          return made_before.contains(program_.root(product.own)) == is_first_made;
+        })) {
+      return false;
+    }
+    for (size_t i = products.front().place; i < products.back().place; ++i) {
+      std::vector<ValueId> made = writes(block[i]);
+      if (block[i].is<action::Done>()) made = block[i].inputs;
+      if (std::ranges::any_of(made, [&](ValueId id) { return needed.contains(program_.root(id)); }))
+        return false;
+    }
+    return true;
+  }
+
+  /// Puts the values one after the other into memory of their own; returns the view of all of them.
+  ValueId stacked(const std::vector<ValueId>& parts) {
+    const auto with_stack = [&](ValueId id) {
+      Value value = program_.values[id];
+      std::vector<Dimension> dimensions{{kStackDimension, std::ssize(parts)}};
+      dimensions.insert(dimensions.end(), value.shape.begin(), value.shape.end());
+      value.name.clear();
+      value.shape = Shape(std::move(dimensions));
+      value.layout.split.insert(value.layout.split.begin(), std::vector<int>());
+      value.alias = kNoValue;
+      value.offset = 0;
+      return value;
+    };
+    const ValueId whole = program_.add_value(with_stack(program_.root(parts[0])));
+    ValueId view = whole;
+    if (program_.root(parts[0]) != parts[0]) {
+      Value seen = with_stack(parts[0]);
+      seen.alias = whole;
+      view = program_.add_value(std::move(seen));
+    }
+    int64_t offset = 0;
+    for (ValueId part : parts) {
+      Value& value = program_.values[program_.root(part)];
+      offset += program_.local_bytes(part);
+      value.alias = whole;
+      value.offset = offset - program_.local_bytes(part);
+    }
+    return view;
+  }
+
+  void merge(std::vector<Instruction>& block, const std::vector<Product>& products,
+             std::unordered_set<size_t>& removed) {
+    std::vector<ValueId> own, results;
+    for (const Product& product : products) {
+      own.push_back(product.own);
+      results.push_back(product.result);
+      for (ValueId id : {product.own, product.result}) fixed_.insert(program_.root(id));
+      removed.insert(product.place);
+    }
+    removed.erase(products[0].place);
+    Instruction& instruction = block[products[0].place];
+    instruction.inputs[1 - products[0].common] = stacked(own);
+    instruction.outputs[0] = stacked(results);
+    for (ValueId id : {instruction.inputs[1 - products[0].common], instruction.outputs[0]})
+      fixed_.insert(program_.root(id));
+  }
+
+  Program& program_;
+  std::unordered_set<ValueId> fixed_;                ///< roots of outputs, and of stacks and their parts
+  std::unordered_map<ValueId, LastRead> last_read_;  ///< by root
+};
+
+}  // namespace
+
+Program stack_products(Program program) {
+  Stacking(program).run();
+  return program;
+}
+
+}  // namespace mtf
