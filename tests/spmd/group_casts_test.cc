@@ -16,20 +16,20 @@
 namespace mtf::testing {
 namespace {
 
-const Dimension kExamples{"examples", 8}, kWidth{"width", 4};
+const Dimension kCastExamples{"examples", 8}, kCastWidth{"width", 4};
 
 /// The casts of a model of three layers with weights in float32 that are read as bfloat16.
 std::vector<std::string> casts(bool training, const Layouts& layouts) {
   Graph graph;
-  Tensor x = graph.input("x", {kExamples, kWidth}, DType::kBFloat16);
+  Tensor x = graph.input("x", {kCastExamples, kCastWidth}, DType::kBFloat16);
   Tensors weights;
   for (const char* name : {"u", "v", "w"}) {
     weights.push_back(
-        graph.read(graph.variable(name, {kWidth, {"hidden", 4}}, DType::kFloat32, Initializer::ones())));
+        graph.read(graph.variable(name, {kCastWidth, {"hidden", 4}}, DType::kFloat32, Initializer::ones())));
     const auto domain = graph.domain(Domain::kParameter);
     const Tensor weight = cast(weights.back(), DType::kBFloat16);
     const auto activations = graph.domain(Domain::kActivation);
-    x = rename(tanh(einsum({x, weight}, {kExamples, {"hidden", 4}})), "hidden", "width");
+    x = rename(tanh(einsum({x, weight}, {kCastExamples, {"hidden", 4}})), "hidden", "width");
   }
   const Tensor loss = reduce_sum(cast(x, DType::kFloat32), Shape{});
   graph.set_output("loss", loss);

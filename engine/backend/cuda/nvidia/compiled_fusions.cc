@@ -25,7 +25,7 @@ class CompiledFusions final : public FusionKernels {
       device_.note({true, *std::move(warning)});
   }
   ~CompiledFusions() override {
-    for (cudaLibrary_t library : libraries_) cudaLibraryUnload(library);
+    for (cudaLibrary_t library : libraries_) ignore(cudaLibraryUnload(library));
   }
 
   std::string version() const override { return compiler_.version(); }
@@ -62,9 +62,8 @@ class CompiledFusions final : public FusionKernels {
     if (shape.blocks == 0) return;
     void* parameters[] = {const_cast<std::byte*>(arguments.data()), &guard};
     check_launch(cudaLaunchKernel(reinterpret_cast<const void*>(kernels_.at(static_cast<size_t>(kernel))),
-                                  dim3(static_cast<unsigned>(shape.blocks)),
-                                  dim3(static_cast<unsigned>(shape.threads)), parameters, 0,
-                                  static_cast<cudaStream_t>(stream.handle)));
+                                  dim3(grid_blocks(shape.blocks)), dim3(static_cast<unsigned>(shape.threads)),
+                                  parameters, 0, static_cast<cudaStream_t>(stream.handle)));
   }
 
  private:
