@@ -160,7 +160,7 @@ TEST_P(Nvrtc, LeavesNothingToBeContracted) {
     for (std::string line; std::getline(lines, line);) {
       rounded += line.find("mul.rn.f") != std::string::npos || line.find("add.rn.f") != std::string::npos;
       for (const char* loose :
-           {"\tmul.f", "\tadd.f", "\tsub.f", "\tmul.ftz", "\tadd.ftz", "\tsub.ftz", "\tmad."})
+           {"\tmul.f", "\tadd.f", "\tsub.f", "\tmul.ftz", "\tadd.ftz", "\tsub.ftz", "\tmad.f"})
         EXPECT_EQ(line.find(loose), std::string::npos) << line;
     }
     EXPECT_GT(rounded, 50);

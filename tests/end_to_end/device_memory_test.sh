@@ -74,13 +74,13 @@ expect_text "(free memory of GPU 0 (emulated GPU), shared by 2 processes)"
 
 # Advice is true.
 large=(network.yaml devices=cuda train.batch_size=4096)
-expect_exit 1 with_memory 120000000 "$mtf_train" "${large[@]}" run.model_dir=refused
+expect_exit 1 with_memory 200000000 "$mtf_train" "${large[@]}" run.model_dir=refused
 cp out advice
 grep -q 'GPUs: `mesh: {all: ' advice || { cat out >&2; fail "no advice on more GPUs"; }
 for change in train.batch_size train.microbatches; do
   value=$(sed -n "s/.*\`$change: \([0-9]*\)\`.*/\1/p" advice)
   [ -n "$value" ] || { cat advice >&2; fail "no advice on $change"; }
-  expect_exit 0 with_memory 120000000 "$mtf_train" "${large[@]}" "$change=$value" run.mode=explain
+  expect_exit 0 with_memory 200000000 "$mtf_train" "${large[@]}" "$change=$value" run.mode=explain
   grep "GPU of this process" out | tail -n 1 | grep -q " fits" || { cat out >&2; fail "$change: $value does not fit"; }
 done
 

@@ -60,7 +60,7 @@ compare "two processes ~ one, metrics" processes lm-recorded --metrics --toleran
 # A model that no card has room for is refused with its size, before the first step.
 "$mtf_train" "${mnist[@]}" train.steps=2 devices=cuda:0 vars.hidden=40000000 evaluate=null run.model_dir=large > large.log 2>&1
 code=$?
-grep -q "GB of memory" large.log && [ $code = 1 ]
-report $? "too large a model is refused" "exit code $code: $(grep -m 1 'GB of memory' large.log | cut -c 1-100)"
+grep -q "of the GPU's memory" large.log && [ $code = 1 ]
+report $? "too large a model is refused" "exit code $code: $(grep -m 1 "of the GPU's memory" large.log | cut -c 1-100)"
 echo "$failures of $reports failed"
 [ $failures = 0 ]
