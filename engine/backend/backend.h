@@ -132,6 +132,9 @@ class Backend {
   /// From now on chooses among algorithms by measuring them where that matters (GPUs: matrix products).
   /// `record` must outlive the backend's use.
   virtual void tune(TuningRecord& /*record*/) {}
+  /// From now on prepares attention by a library of the device (cuDNN) where it computes the operation as it is
+  /// defined. False if the backend knows none. Throws Error (kSystem) if the library is missing.
+  virtual bool use_attention_library() { return false; }
   /// The notes since the last call.
   virtual std::vector<BackendNote> take_notes() { return {}; }
 

@@ -328,6 +328,16 @@ bool AttentionOperation::within_sequence() const {
          operand(Operand::kQ).shape().contains(options.query_length);
 }
 
+bool AttentionOperation::has_own_segments() const {
+  const Tensor queries = operand(Operand::kQuerySegment);
+  Tensor memory = operand(Operand::kMemorySegment);
+  if (!memory || !queries.shape().contains(options.query_length)) return false;
+  if (memory.operation().name() == "transpose") memory = memory.operation().inputs()[0];
+  if (memory == queries) return true;
+  return memory.operation().name() == "reshape" && memory.operation().inputs()[0] == queries &&
+         memory.shape() == queries.shape().renamed(options.query_length, options.memory_length);
+}
+
 bool AttentionOperation::has_priorities() const {
   return options.causal || has(Operand::kQueryPriority) || has(Operand::kMemoryPriority);
 }

@@ -104,7 +104,8 @@ class AttentionOperation : public Operation, public AttentionOperands {
       : Operation(std::move(inputs), std::move(outputs)),
         options(options),
         index(index),
-        tf32(this->inputs()[kQ].dtype() == DType::kFloat32 && this->inputs()[kQ].graph().tf32()) {}
+        tf32(this->inputs()[kQ].dtype() == DType::kFloat32 && this->inputs()[kQ].graph().tf32()),
+        own_segments(has_own_segments()) {}
   std::string attributes() const override;
   /// All dimensions of the logits and the result, and the buckets.
   Shape joint_shape() const override;
@@ -121,6 +122,9 @@ class AttentionOperation : public Operation, public AttentionOperands {
   AttentionOptions options;
   OperandIndex index;
   bool tf32;  ///< see Graph::set_tf32()
+  /// True if there are segments, and those of the memory are those of the queries under another name: query i
+  /// sees entry i.
+  bool own_segments;
 
  protected:
   /// Returns an operand among `inputs`.
@@ -130,6 +134,7 @@ class AttentionOperation : public Operation, public AttentionOperands {
   /// and `over_value` over `value`.
   Cost contractions(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs, int over_key,
                     int over_value) const;
+  bool has_own_segments() const;
   /// True if a contraction or the softmax would run over a split dimension.
   bool splits_reduction(const ShardingRequest& request) const;
 };

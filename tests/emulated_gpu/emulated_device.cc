@@ -183,6 +183,15 @@ void EmulatedDevice::zero(Stream stream, std::byte* to, int64_t bytes) {
   });
 }
 
+void EmulatedDevice::load_attention_library() {
+  const char* variable = std::getenv("MTF_EMULATED_CUDNN");
+  if (variable != nullptr && std::string_view(variable) == "none") {
+    throw Error(ErrorKind::kSystem, "cannot load a library of CUDA: libcudnn.so.9: no such file",
+                "install it");
+  }
+  attention_ = make_attention_library(*this);
+}
+
 void EmulatedDevice::wait(Stream stream) {
   const std::lock_guard lock(emulator_mutex());
   check_not_recording("wait()");

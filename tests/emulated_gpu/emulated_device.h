@@ -38,6 +38,9 @@ class EmulatedDevice final : public Device {
   void wait(Stream stream) override;
   std::unique_ptr<Recording> record(const std::function<void()>& enqueue) override;
   MatmulLibrary& matmuls() override { return *matmuls_; }
+  /// Throws Error with MTF_EMULATED_CUDNN=none.
+  void load_attention_library() override;
+  AttentionLibrary* attention_library() override { return attention_.get(); }
   FusionKernels* fusions() override { return fusions_.get(); }
   std::unique_ptr<DeviceClock> make_clock() override;
 
@@ -59,9 +62,13 @@ class EmulatedDevice final : public Device {
   bool recording_ = false;
   uint64_t launches_ = 0;
   std::unique_ptr<MatmulLibrary> matmuls_;
+  std::unique_ptr<AttentionLibrary> attention_;
   const std::unique_ptr<FusionKernels> fusions_ = make_interpreted_fusions();
 };
 
 std::unique_ptr<MatmulLibrary> make_matmul_library(EmulatedDevice& device);
+/// It has no plan for memories of kUnsupportedMemory entries.
+std::unique_ptr<AttentionLibrary> make_attention_library(EmulatedDevice& device);
+inline constexpr int64_t kUnsupportedMemory = 77;
 
 }  // namespace mtf::cuda::emulator

@@ -31,6 +31,8 @@ class NoDevice final : public Device {
   void wait(Stream) override {}
   std::unique_ptr<Recording> record(const std::function<void()>&) override { return nullptr; }
   MatmulLibrary& matmuls() override { std::abort(); }
+  void load_attention_library() override { std::abort(); }
+  AttentionLibrary* attention_library() override { return nullptr; }
   FusionKernels* fusions() override { return nullptr; }
   std::unique_ptr<DeviceClock> make_clock() override { return nullptr; }
 

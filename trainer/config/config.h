@@ -34,6 +34,9 @@ enum class OnExisting { kResume, kFail };
 /// kAuto: the best one of the machine.
 enum class InstructionSetChoice { kAuto, kAvx512, kAvx2, kPortable };
 
+/// What computes attention on GPUs: kernels of mtf-train, or cuDNN where it can.
+enum class AttentionChoice { kOwn, kCudnn };
+
 struct RunOptions {
   RunMode mode = RunMode::kTrain;
   config::Path model_dir;  ///< empty in the files: runs/NAME, NAME the stem of the first file
@@ -44,6 +47,7 @@ struct RunOptions {
   bool check_replicas = false;
   InstructionSetChoice instruction_set = InstructionSetChoice::kAuto;
   bool tune = false;
+  AttentionChoice attention = AttentionChoice::kOwn;
   config::Auto<config::Bytes> memory_limit;
   config::Auto<config::Bytes> device_memory_limit;
   config::Auto<double> peak_flops;
@@ -235,6 +239,9 @@ inline config::CommonNames common_names(RunMode) {
 }
 inline config::EnumNames enum_names(OnExisting) {
   return {{"resume", OnExisting::kResume}, {"fail", OnExisting::kFail}};
+}
+inline config::EnumNames enum_names(AttentionChoice) {
+  return {{"own", AttentionChoice::kOwn}, {"cudnn", AttentionChoice::kCudnn}};
 }
 inline config::EnumNames enum_names(InstructionSetChoice) {
   return {{"auto", InstructionSetChoice::kAuto},

@@ -48,6 +48,11 @@ void describe(config::Visitor& visit, RunOptions& options) {
         "recorded in model_dir/algorithms.json; false: the library's first choice",
         free_on_resume);
   visit(
+      "attention", options.attention,
+      "on GPUs: cudnn computes attention in bfloat16 without bias, dropout and other masks than causal ones "
+      "and segments of packed rows, and the kernels of mtf-train the rest; own: these compute all",
+      free_on_resume);
+  visit(
       "memory_limit", options.memory_limit,
       "memory that this process may use, such as 8GiB; auto: what the machine or its control group has free",
       free_on_resume);

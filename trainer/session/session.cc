@@ -271,6 +271,19 @@ void hint_at_precision(const Session& session, Diagnostics& diagnostics) {
       "as fast");
 }
 
+/// Makes the backend use what run.attention says. Throws Error (kConfig) if the library is missing.
+void choose_attention(const Session& session, Diagnostics& diagnostics) {
+  if (session.config.run.attention == AttentionChoice::kOwn) return;
+  try {
+    if (!session.backend->use_attention_library() && session.backend->is_host())
+      diagnostics.note("`run.attention: cudnn` is for GPUs, and has no effect on the processor");
+  } catch (const Error& error) {
+    const Problem& problem = error.problems().front();
+    throw Error(ErrorKind::kConfig, session.config.mark("run.attention"),
+                fmt::format("`run.attention: cudnn`: {}", problem.message), problem.hint);
+  }
+}
+
 }  // namespace
 
 Session open_session(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
@@ -286,6 +299,7 @@ Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Dia
       diagnostics);
   collect_errors([&] { session.backend = make_backend(session.config); }, diagnostics);
   if (!session.backend) session.backend = make_cpu_backend();  // to find further errors
+  collect_errors([&] { choose_attention(session, diagnostics); }, diagnostics);
   session.device_budget = device_budget(session);
   hint_at_precision(session, diagnostics);
   make_model_of(session, diagnostics);

@@ -88,15 +88,23 @@ std::vector<BackendNote> CudaBackend::take_notes() {
   return notes;
 }
 
+bool CudaBackend::use_attention_library() {
+  device_->load_attention_library();
+  return true;
+}
+
 void CudaBackend::compile() {
   if (device_->fusions() != nullptr) device_->fusions()->compile();
 }
 
 std::string CudaBackend::instruction_set() const {
   const DeviceInfo& info = device_->info();
+  std::string text =
+      fmt::format("{}x{} {}", info.architecture(), info.multiprocessors, device_->matmuls().version());
   const std::string fusions = device_->fusions() == nullptr ? "" : device_->fusions()->version();
-  return fmt::format("{}x{} {}{}{}", info.architecture(), info.multiprocessors, device_->matmuls().version(),
-                     fusions.empty() ? "" : " ", fusions);
+  if (!fusions.empty()) text += " " + fusions;
+  if (const AttentionLibrary* library = device_->attention_library()) text += " " + library->version();
+  return text;
 }
 
 }  // namespace mtf::cuda

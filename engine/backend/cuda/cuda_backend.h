@@ -33,7 +33,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Kernel> prepare(const KernelContext& context) override;
   std::unique_ptr<Kernel> prepare(const Move& move) override;
   std::unique_ptr<PreparedCollective> prepare(const Collective& collective) override;
-  /// Such as "sm_90x132 cublaslt 13.1.0 nvrtc 13.0": cuBLASLt's bits also depend on the number of
+  /// Such as "sm_90x132 cublaslt 13.1.0 nvrtc 13.0 cudnn 9.19.0": cuBLASLt's bits also depend on the number of
   /// multiprocessors, and on environment variables, which are appended.
   std::string instruction_set() const override;
 
@@ -67,6 +67,7 @@ class CudaBackend final : public Backend {
   bool fuses_elementwise() override { return device_->fusions() != nullptr; }
   void compile() override;
   void tune(TuningRecord& record) override { device_->matmuls().tune(record); }
+  bool use_attention_library() override;
   std::vector<BackendNote> take_notes() override;
 
   Device& device() { return *device_; }

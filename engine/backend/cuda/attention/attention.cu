@@ -3,15 +3,16 @@
 // (attention_mma.h), and a separate kernel for few queries (attention_few_rows.h). Shapes, strides and
 // attributes decide which of them runs.
 //
-// cuDNN's kernels are not used: they have no masks by segments, priorities and relative positions as tensors,
-// no given noise, no extra logit and no bias table with its gradient, and their choice depends on version and
-// device. The kernels here share one loop over tiles that supports all of these.
+// cuDNN's kernels are an option (library_attention.h). They have no masks by priorities and relative positions
+// as tensors, no given noise, no extra logit and no bias table with its gradient, and their choice depends on
+// version and device. The kernels here share one loop over tiles that supports all of these.
 #include "engine/backend/cuda/attention/attention_few_rows.h"
 #include "engine/backend/cuda/attention/attention_fma_tiles.h"
 #include "engine/backend/cuda/attention/attention_forward.h"
 #include "engine/backend/cuda/attention/attention_mma.h"
 #include "engine/backend/cuda/attention/attention_plan.h"
 #include "engine/backend/cuda/attention/attention_rows.h"
+#include "engine/backend/cuda/attention/library_attention.h"
 #include "engine/backend/cuda/device/device_kernel.h"
 
 namespace mtf::cuda {
@@ -84,6 +85,7 @@ class AttentionLaunches {
 
 template <class T>
 std::unique_ptr<Kernel> attention_kernel(const KernelContext& context, Device& device) {
+  if (auto kernel = make_library_attention(context, device)) return kernel;
   const AttentionLaunches<T> launches(context, device);
   return make_device_kernel(device, launches, launches.scratch_bytes(), contraction_flops(context));
 }

@@ -7,6 +7,7 @@
 #include "engine/backend/cuda/attention/attention_mma.h"
 #include "engine/backend/cuda/attention/attention_plan.h"
 #include "engine/backend/cuda/attention/attention_rows.h"
+#include "engine/backend/cuda/attention/library_attention.h"
 
 namespace mtf::cuda {
 namespace {
@@ -107,6 +108,7 @@ class AttentionGradientLaunches {
 
 template <class T>
 std::unique_ptr<Kernel> attention_gradient_kernel(const KernelContext& context, Device& device) {
+  if (auto kernel = make_library_attention(context, device)) return kernel;
   const AttentionGradientLaunches<T> launches(context, device);
   return make_device_kernel(device, launches, launches.scratch_bytes(), contraction_flops(context));
 }

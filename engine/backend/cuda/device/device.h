@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/backend/backend.h"
+#include "engine/backend/cuda/device/library_attention.h"
 #include "engine/backend/cuda/device/matmul.h"
 #include "engine/backend/device_info.h"
 
@@ -70,6 +71,10 @@ class Device {
   /// streams that wait for it and that it waits for). `enqueue` must not read, allocate or wait.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& enqueue) = 0;
   virtual MatmulLibrary& matmuls() = 0;
+  /// Loads the library of attention.
+  virtual void load_attention_library() = 0;
+  /// Null if it was not loaded.
+  virtual AttentionLibrary* attention_library() = 0;
   /// Null if no compiler of kernels was found; take_notes() then says so.
   virtual FusionKernels* fusions() = 0;
   /// A clock of the compute stream.

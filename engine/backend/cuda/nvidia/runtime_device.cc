@@ -9,6 +9,7 @@
 #include "engine/backend/cuda/device/fusion_kernels.h"
 #include "engine/backend/cuda/nvidia/compiled_fusions.h"
 #include "engine/backend/cuda/nvidia/cublaslt.h"
+#include "engine/backend/cuda/nvidia/cudnn.h"
 #include "engine/backend/cuda/nvidia/errors.h"
 #include "engine/backend/cuda/nvidia/kernel_image.h"
 #include "engine/backend/cuda/nvidia/profiling.h"
@@ -250,6 +251,11 @@ class RuntimeDevice final : public Device {
   }
 
   MatmulLibrary& matmuls() override { return *matmuls_; }
+  void load_attention_library() override {
+    use();
+    attention_ = open_cudnn(*this);
+  }
+  AttentionLibrary* attention_library() override { return attention_.get(); }
   FusionKernels* fusions() override {
     if (fusions_) use();
     return fusions_.get();
@@ -288,7 +294,8 @@ class RuntimeDevice final : public Device {
   std::vector<OwnedStream> streams_;
   Stream compute_;
   std::unique_ptr<MatmulLibrary> matmuls_;
-  std::unique_ptr<FusionKernels> fusions_;  ///< null if there is no NVRTC
+  std::unique_ptr<AttentionLibrary> attention_;  ///< null if it is not wanted
+  std::unique_ptr<FusionKernels> fusions_;       ///< null if there is no NVRTC
 };
 
 }  // namespace

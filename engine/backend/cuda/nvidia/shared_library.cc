@@ -89,9 +89,9 @@ fs::path named_by_user(const std::string& file) {
 
 void* open(const fs::path& path) { return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL); }
 
-/// Up to CUDA 12 the names of all packages end in the version, since then that of NCCL alone.
+/// Up to CUDA 12 the names of all packages end in the version, since then those of cuDNN and NCCL.
 std::string package_name(std::string_view package, int cuda) {
-  const bool has_version = cuda < 13 || package == "nccl";
+  const bool has_version = cuda < 13 || package == "cudnn" || package == "nccl";
   return fmt::format("nvidia-{}{}", package, has_version ? fmt::format("-cu{}", cuda) : "");
 }
 

@@ -11,7 +11,7 @@ namespace mtf::cuda {
 class SharedLibrary {
  public:
   /// `file` is a name such as "libcublasLt.so.13"; `package` and `cuda`, the major version of CUDA, name the
-  /// package of PyPI that provides it: "cublas", "cuda-nvrtc" or "nccl". Searches the directories of
+  /// package of PyPI that provides it: "cublas", "cuda-nvrtc", "cudnn" or "nccl". Searches the directories of
   /// MTF_CUDA_LIBRARY_PATH (separated by colons), the loader's directories, /usr/local/cuda/lib64, and the
   /// packages of the Pythons on PATH. Throws Error (kSystem) that says how to install it.
   SharedLibrary(std::string file, std::string_view package, int cuda);

@@ -1,0 +1,179 @@
+#include "engine/backend/cuda/attention/library_attention.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "engine/backend/cuda/attention/attention_plan.h"
+#include "engine/backend/cuda/movement/transpose.h"
+
+namespace mtf::cuda {
+namespace {
+
+using View = AttentionView;
+
+constexpr int kMostColumns = 128, kColumnPack = 8;
+/// Up to as many queries another kernel is faster (attention_few_rows.h).
+constexpr int kFewQueries = 8;
+/// The alignment of parts of scratch.
+constexpr int64_t kAlignment = 64;
+
+bool is_whole(const LocalTensor& tensor, const std::string& dimension) {
+  const auto axis = tensor.global.find(dimension);
+  return !axis || tensor.local[*axis].size == tensor.global[*axis].size;
+}
+
+bool has_columns(int count) { return count <= kMostColumns && count % kColumnPack == 0; }
+
+/// Why the library does not compute the operation; empty if it may.
+std::string obstacle(const KernelContext& context, const View& view) {
+  const auto& operation = static_cast<const AttentionOperation&>(context.operation);
+  const LocalTensor& q = context.inputs[0];
+  if (q.dtype != DType::kBFloat16) return fmt::format("in {}", name_of(q.dtype));
+  if (view.has(View::kBiasTable)) return "with a bias";
+  if (view.has(View::kNoise)) return "with dropout";
+  if (view.has_extra_logit()) return "with an extra logit";
+  if (view.has(View::kQueryPriority) || view.has(View::kMemoryPriority)) return "with priorities";
+  if (view.by_lower || view.by_upper) return "within a window";
+  if (view.by_segment && !operation.own_segments) return "to segments of another sequence";
+  if (!is_whole(q, operation.options.query_length)) return "of a part of the queries";
+  if (view.fold > 1 || view.heads > 1) return "with heads that share keys";
+  if (view.rows <= kFewQueries) return "of few queries";
+  if (!has_columns(view.key) || !has_columns(view.value) || !view.aligned)
+    return fmt::format("with heads of {} columns", view.key);
+  if (view.groups.rank() > 2 ||
+      (view.by_segment && view.groups.rank() == 2 && view.groups.inner_stride(View::kQuerySegment) != 0))
+    return "in an unusual memory order";
+  if (context.guarded) return "on a condition";
+  return "";
+}
+
+class ProblemOfView {
+ public:
+  explicit ProblemOfView(const View& view)
+      : view_(view),
+        heads_(view.groups.rank() == 2 ? view.groups.inner_size() : 1),
+        batch_(view.groups.size() / heads_) {}
+
+  LibraryAttentionProblem problem(bool causal, bool is_gradient) const {
+    return {.batch = batch_,
+            .heads = heads_,
+            .queries = view_.rows,
+            .memory = view_.memory,
+            .key = view_.key,
+            .value = view_.value,
+            .causal = causal,
+            .segments = view_.by_segment,
+            .gradient = is_gradient,
+            .q = strides(View::kQ, view_.length_strides[View::kQ]),
+            .k = strides(View::kK, view_.key_stride),
+            .v = strides(View::kV, view_.value_stride),
+            .result = strides(View::kResult, view_.length_strides[View::kResult]),
+            .segment_stride = view_.by_segment ? strides(View::kQuerySegment, 1).batch : 0};
+  }
+  /// The axes of log-sums from dense memory, row-major, to their own. Nothing if they are dense themselves.
+  StridedAxes<2> log_sum_axes() const {
+    const MatrixStrides own = strides(View::kLogSum, view_.length_strides[View::kLogSum]);
+    const int64_t rows = view_.rows;
+    StridedAxes<2> axes{
+        {batch_, {heads_ * rows, own.batch}}, {heads_, {rows, own.head}}, {rows, {1, own.row}}};
+    for (const auto& axis : axes)
+      if (axis.size > 1 && axis.strides[0] != axis.strides[1]) return axes;
+    return {};
+  }
+
+ private:
+  /// Strides of axes of one entry are as if all were dense.
+  MatrixStrides strides(int operand, int64_t row) const {
+    const int64_t head = heads_ > 1 ? view_.groups.inner_stride(operand) : row * view_.rows;
+    return {
+        .batch = batch_ > 1 ? view_.groups.offset(heads_, operand) : head * heads_, .head = head, .row = row};
+  }
+
+  const View& view_;
+  int64_t heads_, batch_;
+};
+
+class LibraryAttentionLaunches {
+ public:
+  LibraryAttentionLaunches(AttentionPlan plan, std::shared_ptr<const LibraryAttention> attention,
+                           const StridedAxes<2>& log_sums, bool is_gradient)
+      : plan_(std::move(plan)), attention_(std::move(attention)), is_gradient_(is_gradient) {
+    if (log_sums.empty()) return;
+    dense_bytes_ =
+        (size_of(log_sums) * static_cast<int64_t>(sizeof(float)) + kAlignment - 1) / kAlignment * kAlignment;
+    reorder_ = make_reordering(log_sums, is_gradient);
+  }
+  size_t scratch_bytes() const { return static_cast<size_t>(dense_bytes_ + attention_->workspace_bytes()); }
+
+  void operator()(const Launcher& launch, const KernelCall& call) const {
+    const View view = plan_.view(call);
+    auto* own = static_cast<std::byte*>(const_cast<void*>(view.data[View::kLogSum]));
+    std::byte* dense = reorder_ ? call.scratch : own;
+    if (reorder_ && is_gradient_) reorder_(launch, own, dense);
+    attention_->run(operands(view, call, reinterpret_cast<float*>(dense)), call.scratch + dense_bytes_);
+    if (reorder_ && !is_gradient_) reorder_(launch, dense, own);
+  }
+
+ private:
+  /// Copies dense log-sums to their own order, or back.
+  static Transposition make_reordering(StridedAxes<2> axes, bool to_dense) {
+    if (to_dense)
+      for (auto& axis : axes) std::swap(axis.strides[0], axis.strides[1]);
+    std::ranges::stable_sort(axes, std::greater{}, [](const auto& axis) { return axis.strides[1]; });
+    return make_transposition(axes, sizeof(float));
+  }
+
+  LibraryAttentionOperands operands(const View& view, const KernelCall& call, float* log_sums) const {
+    LibraryAttentionOperands operands{.q = view.data[View::kQ],
+                                      .k = view.data[View::kK],
+                                      .v = view.data[View::kV],
+                                      .segments = static_cast<const int32_t*>(view.data[View::kQuerySegment]),
+                                      .result = const_cast<void*>(view.data[View::kResult]),
+                                      .log_sums = log_sums};
+    if (is_gradient_) {
+      operands.d_result = call.inputs.back().data;
+      operands.d_q = call.outputs[View::kQ].data;
+      operands.d_k = call.outputs[View::kK].data;
+      operands.d_v = call.outputs[View::kV].data;
+    }
+    return operands;
+  }
+
+  AttentionPlan plan_;
+  std::shared_ptr<const LibraryAttention> attention_;
+  bool is_gradient_;
+  int64_t dense_bytes_ = 0;
+  Transposition reorder_;  ///< empty if the log-sums are dense
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_library_attention(const KernelContext& context, Device& device) {
+  AttentionLibrary* library = device.attention_library();
+  if (library == nullptr) return nullptr;
+  const auto refuse = [&](const std::string& what) {
+    device.note(
+        {false, fmt::format("{} does not compute {}: a kernel of mtf-train does", library->version(), what)});
+    return nullptr;
+  };
+  AttentionPlan plan(context, device);
+  const View& view = plan.view();
+  if (const std::string reason = obstacle(context, view); !reason.empty())
+    return refuse("attention " + reason);
+  const bool is_gradient = dynamic_cast<const AttentionGradient*>(&context.operation) != nullptr;
+  const ProblemOfView of_view(view);
+  const LibraryAttentionProblem problem = of_view.problem(view.by_priority, is_gradient);
+  std::shared_ptr<const LibraryAttention> attention = library->prepare(problem);
+  if (attention == nullptr) {
+    return refuse(fmt::format("{}attention of {} queries to {} entries, heads of {} columns{}",
+                              is_gradient ? "the gradient of " : "", problem.queries, problem.memory,
+                              problem.key, problem.segments ? ", with segments" : ""));
+  }
+  const LibraryAttentionLaunches launches(std::move(plan), std::move(attention), of_view.log_sum_axes(),
+                                          is_gradient);
+  return make_device_kernel(device, launches, launches.scratch_bytes(), contraction_flops(context));
+}
+
+}  // namespace mtf::cuda
