@@ -145,11 +145,11 @@ def suites_of(binary, environment):
 
 
 def find_libraries(environment):
-    """Where each of CUDA's libraries would come from. NCCL and NVRTC may be missing, then less is fused or exchanged."""
+    """Where each of CUDA's libraries would come from. Those but cuBLASLt may be missing, then less is fused or exchanged."""
     found, lines = {}, []
     places = environment.get("MTF_CUDA_LIBRARY_PATH", "").split(":")
     loader = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True).stdout
-    for name in ("libcublasLt.so", "libnvrtc.so", "libnccl.so"):
+    for name in ("libcublasLt.so", "libnvrtc.so", "libnccl.so", "libcudnn.so"):
         paths = [path for place in places if place for path in sorted(glob.glob(f"{place}/{name}.*"))]
         paths += re.findall(rf"{re.escape(name)}\.\d+ .*=> (\S+)", loader) + sorted(glob.glob(f"/usr/local/cuda/lib64/{name}.*"))
         found[name] = paths[0] if paths else None

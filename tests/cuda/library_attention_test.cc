@@ -12,6 +12,7 @@
 #include "tests/cuda/kernel_comparison.h"
 #include "tests/support/attention_inputs.h"
 #include "tests/support/evaluate_tensors.h"
+#include "tests/support/gpu_gate.h"
 
 namespace mtf::testing {
 namespace {
@@ -25,6 +26,7 @@ class LibraryAttention : public ::testing::Test {
     try {
       cuda_device().use_attention_library();
     } catch (const Error& error) {
+      ASSERT_FALSE(is_gpu_required()) << error.what();
       GTEST_SKIP() << error.what();
     }
   }
@@ -62,6 +64,13 @@ std::string notes() {
 void expect_by_library(const MakeInputs& make_inputs, const AttentionOptions& options = {}) {
   compare(make_inputs, options, DType::kBFloat16);
   EXPECT_EQ(notes(), "");
+}
+
+/// The same with segments: in compute capability 8 cuDNN has no gradient of them.
+void expect_by_library_with_segments(const MakeInputs& make_inputs, const AttentionOptions& options = {}) {
+  compare(make_inputs, options, DType::kBFloat16);
+  const std::string left = notes();
+  EXPECT_TRUE(left.empty() || cuda_device().device_info()->major == 8) << left;
 }
 
 /// Expects that kernels of mtf-train compute it, and a note that says why.
@@ -103,12 +112,12 @@ TEST_F(LibraryAttention, Causal) {
 }
 
 TEST_F(LibraryAttention, OfPackedRows) {
-  expect_by_library(packed(130, 64, 40), {.causal = true});
-  expect_by_library(packed(60, 40, 7));
+  expect_by_library_with_segments(packed(130, 64, 40), {.causal = true});
+  expect_by_library_with_segments(packed(60, 40, 7));
 }
 
 TEST_F(LibraryAttention, OfScatteredSegments) {
-  expect_by_library([](CaseBuilder& c) {
+  expect_by_library_with_segments([](CaseBuilder& c) {
     AttentionInputs in = multi_head(c, 2, 2, 70, 70, 64);
     Values ids(140);
     for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<double>(i * 7 % 10 % 3);

@@ -42,6 +42,21 @@ for limit in plain aligned none; do
   agree limit-$limit lm-cuda 3e-2
 done
 grep -q "emulated has no algorithm for a product of .*: a slow kernel computes it" limit-none/log.txt || fail "no warning"
+
+# run.attention: cudnn computes attention of packed rows, and says what it leaves to the other kernels.
+attention=(lm.yaml precision.activation=bfloat16 run.attention=cudnn)
+on cuda:0 cudnn "${attention[@]}" model.layer_defaults.SelfAttention.dropout=0
+on cuda:0 no-cudnn "${attention[@]}" model.layer_defaults.SelfAttention.dropout=0 run.attention=own
+grep -q "does not compute" cudnn/log.txt && fail "attention is not computed by the library"
+agree cudnn no-cudnn 3e-2
+on cuda:0 cudnn-dropout "${attention[@]}"
+[ "$(grep -c "emulated cudnn does not compute attention with dropout: a kernel of mtf-train does" cudnn-dropout/log.txt)" = 1 ] ||
+  fail "no line, or several, on dropout"
+MTF_EMULATED_CUDNN=none expect_exit 2 "$mtf_train" "${attention[@]}" devices=cuda
+expect_text '`run.attention: cudnn`: cannot load a library of CUDA'
+expect_exit 0 "$mtf_train" "${attention[@]}" train.steps=1 run.model_dir=no-gpu
+expect_text '`run.attention: cudnn` is for GPUs'
+
 # Tests of a GPU are skipped where there is none, unless one is required, and fail for any other reason.
 (MTF_EMULATED_DEVICES=0 use_gpu > skipped) && fail "not skipped" || [ $? -eq 77 ] || fail "no exit code for a skipped test"
 grep -q "skipped: no GPU: there is no GPU that CUDA can use" skipped || fail "$(cat skipped)"

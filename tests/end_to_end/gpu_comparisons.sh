@@ -49,6 +49,13 @@ done
 
 train bfloat16 lm.yaml devices=cuda:0 precision.activation=bfloat16
 compare "bfloat16 ~ float32, metrics" bfloat16 lm-recorded --metrics --tolerance 5e-2
+# Attention of packed rows by cuDNN.
+for run in own cudnn cudnn-again; do
+  train attention-$run lm.yaml devices=cuda:0 precision.activation=bfloat16 model.layer_defaults.SelfAttention.dropout=0 \
+    run.attention="${run%-again}"
+done
+compare "attention by cuDNN = again" attention-cudnn attention-cudnn-again
+compare "attention by cuDNN ~ own kernels, metrics" attention-cudnn attention-own --metrics --tolerance 5e-2
 train positions lm.yaml devices='cuda:0*4' "mesh=rows:2;cols:2" "layout=batch:rows;heads:cols;d_ff:cols" parameter_layout=vocab:rows
 compare "four positions ~ one, metrics" positions lm-recorded --metrics --tolerance 1e-3
 

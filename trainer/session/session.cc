@@ -276,7 +276,8 @@ void choose_attention(const Session& session, Diagnostics& diagnostics) {
   if (session.config.run.attention == AttentionChoice::kOwn) return;
   try {
     if (!session.backend->use_attention_library() && session.backend->is_host())
-      diagnostics.note("`run.attention: cudnn` is for GPUs, and has no effect on the processor");
+      diagnostics.warning(session.config.mark("run.attention"),
+                          "`run.attention: cudnn` is for GPUs: kernels of mtf-train compute attention");
   } catch (const Error& error) {
     const Problem& problem = error.problems().front();
     throw Error(ErrorKind::kConfig, session.config.mark("run.attention"),

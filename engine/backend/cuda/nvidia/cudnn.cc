@@ -1,5 +1,4 @@
-// Attention by cuDNN. The engine is the first that the library's heuristic names and that gives the same bits
-// in each run.
+// Attention by cuDNN. The engine is the first that the library's heuristic names and that supports the graph.
 #include "engine/backend/cuda/nvidia/cudnn.h"
 
 #include <cuda_runtime_api.h>
@@ -28,7 +27,7 @@ class Library {
     if (functions_.version() < kLeastVersion) {
       throw Error(ErrorKind::kSystem,
                   fmt::format("{} is too old for attention: {} is the least", version(), text(kLeastVersion)),
-                  "pip install --upgrade nvidia-cudnn-cu13");
+                  fmt::format("pip install --upgrade nvidia-cudnn-cu{}", CUDART_VERSION / 1000));
     }
     functions_.check(functions_.create_handle(&handle_), "opening the GPU");
   }
@@ -38,6 +37,8 @@ class Library {
 
   const cudnn::Functions& functions() const { return functions_; }
   cudnn::Handle handle() const { return handle_; }
+  /// Guards the stream of the handle.
+  std::mutex& mutex() const { return mutex_; }
   std::string version() const { return "cudnn " + text(functions_.version()); }
 
  private:
@@ -47,7 +48,12 @@ class Library {
 
   cudnn::Functions functions_;
   cudnn::Handle handle_ = nullptr;
+  mutable std::mutex mutex_;
 };
+
+int64_t rounded_up(int64_t bytes) {
+  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+}
 
 class CudnnAttention final : public LibraryAttention {
  public:
@@ -57,22 +63,20 @@ class CudnnAttention final : public LibraryAttention {
         library_(std::move(library)),
         graph_(std::move(graph)),
         plan_(std::move(plan)),
-        row_sum_bytes_((row_sums * static_cast<int64_t>(sizeof(float)) + kWorkspaceAlignment - 1) /
-                       kWorkspaceAlignment * kWorkspaceAlignment),
-        bytes_(row_sum_bytes_ + plan_->workspace_bytes()) {}
+        row_sum_bytes_(rounded_up(row_sums * static_cast<int64_t>(sizeof(float)))),
+        bytes_(kWorkspaceAlignment + row_sum_bytes_ + plan_->workspace_bytes()) {}
   int64_t workspace_bytes() const override { return bytes_; }
   void run(const LibraryAttentionOperands& operands, std::byte* workspace) const override {
-    const Stream stream = device_.compute();
+    workspace += rounded_up(reinterpret_cast<intptr_t>(workspace)) - reinterpret_cast<intptr_t>(workspace);
     const cudnn::Addresses addresses = graph_.addresses(operands, reinterpret_cast<float*>(workspace));
-    const std::lock_guard lock(mutex_);
+    const Stream stream = device_.compute();
     const cudnn::Functions& functions = library_->functions();
+    const std::lock_guard lock(library_->mutex());
     functions.check(functions.set_stream(library_->handle(), stream.handle), "choosing a stream");
     cudnn::execute(functions, library_->handle(), *plan_, addresses, workspace + row_sum_bytes_);
   }
 
  private:
-  static inline std::mutex mutex_;  ///< guards the streams of handles
-
   Device& device_;
   std::shared_ptr<const Library> library_;
   AttentionGraph graph_;
@@ -95,13 +99,18 @@ class CudnnLibrary final : public AttentionLibrary {
  private:
   std::shared_ptr<const LibraryAttention> make(const LibraryAttentionProblem& problem) const {
     const cudnn::Target target{.handle = library_->handle()};
-    AttentionGraph attention(library_->functions(), problem);
-    attention.graph().finish(target);
-    std::unique_ptr<cudnn::Plan> plan = attention.graph().plan(target);
-    if (plan == nullptr) return nullptr;
-    const int64_t row_sums = problem.gradient ? problem.batch * problem.heads * problem.queries : 0;
-    return std::make_shared<const CudnnAttention>(device_, library_, std::move(attention), std::move(plan),
-                                                  row_sums);
+    try {
+      AttentionGraph attention(library_->functions(), problem);
+      attention.graph().finish(target);
+      std::unique_ptr<cudnn::Plan> plan = attention.graph().plan(target);
+      if (plan == nullptr) return nullptr;
+      const int64_t row_sums = problem.gradient ? problem.batch * problem.heads * problem.queries : 0;
+      return std::make_shared<const CudnnAttention>(device_, library_, std::move(attention), std::move(plan),
+                                                    row_sums);
+    } catch (const Error& error) {
+      device_.note({true, error.problems().front().message});
+      return nullptr;
+    }
   }
 
   Device& device_;

@@ -1,14 +1,17 @@
 // Attention and its gradient as graphs of cuDNN.
 #pragma once
 
+#include <cstdint>
+
 #include "engine/backend/cuda/device/library_attention.h"
 #include "engine/backend/cuda/nvidia/cudnn_graph.h"
 
 namespace mtf::cuda::cudnn {
 
-/// The graph of a problem. cuDNN recognises the pattern of flash attention, and stores no logits; its
-/// gradient that gives the same bits in each run stores the gradients of all logits in its workspace, as
-/// bfloat16.
+/// The graph of a problem. cuDNN recognises the pattern of flash attention, and stores no logits. Of its two
+/// forms of the gradient this is the one that gives the same bits in each run: it has no memory where parts of
+/// d_q are added atomically, and stores the gradients of all logits in its workspace, as bfloat16. What cuDNN
+/// notes about engines (CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) does not tell the two apart.
 class AttentionGraph {
  public:
   AttentionGraph(const Functions& cudnn, const LibraryAttentionProblem& problem);

@@ -18,13 +18,6 @@ std::vector<int64_t> list(const Sizes& sizes) { return {sizes.begin(), sizes.end
 /// The type in which a pointwise operation computes results of a type.
 DataType precision(DataType result) { return result == DataType::kBFloat16 ? DataType::kFloat : result; }
 
-bool is_deterministic(const Descriptor& configuration) {
-  constexpr int64_t kMostNotes = 64;
-  const std::vector<Descriptor> engine = configuration.get(Attribute::kConfigurationEngine, Kind::kEngine);
-  const auto notes = engine.front().get<NumericalNote>(Attribute::kEngineNotes, kMostNotes);
-  return std::ranges::find(notes, NumericalNote::kNondeterministic) == notes.end();
-}
-
 }  // namespace
 
 Graph::Tensor Graph::add(const TensorInfo& info, Place place) {
@@ -147,7 +140,6 @@ std::vector<Descriptor> Graph::engines(const Target& target) const {
 
 std::unique_ptr<Plan> Graph::plan(const Target& target) const {
   for (const Descriptor& engine : engines(target)) {
-    if (!is_deterministic(engine)) continue;
     Descriptor plan(cudnn_, Kind::kExecutionPlan);
     plan.set(Attribute::kPlanConfiguration, engine);
     if (target.handle != nullptr) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -69,8 +70,8 @@ class Graph {
   void finish(const Target& target);
   /// The engines that the library proposes for the finished graph, the best first, as configurations.
   std::vector<Descriptor> engines(const Target& target) const;
-  /// The plan of the first engine that gives the same bits in each run and supports the graph. Null if there
-  /// is none; Functions::last_error() may then tell why.
+  /// The plan of the first engine that supports the graph. Null if there is none; Functions::last_error() may
+  /// then tell why.
   std::unique_ptr<Plan> plan(const Target& target) const;
 
  private:

@@ -37,11 +37,8 @@ enum class Reduction : int { kAdd = 0, kMax = 3 };
 /// An order in which the library proposes engines.
 enum class Heuristic : int { kBest = 3 };
 
-enum class NumericalNote : int { kNondeterministic = 4 };
-
 enum class Kind : int {
   kPointwise = 0,
-  kEngine = 2,
   kEngineConfiguration = 3,
   kEngineHeuristic = 4,
   kExecutionPlan = 5,
@@ -65,7 +62,6 @@ enum class Attribute : int {
   kHeuristicGraph = 201,
   kHeuristicResults = 202,
   kHeuristicDevice = 204,
-  kConfigurationEngine = 300,
   kPlanHandle = 400,
   kPlanConfiguration = 401,
   kPlanWorkspace = 402,
@@ -87,7 +83,6 @@ enum class Attribute : int {
   kPackIds = 1000,
   kPackPointers = 1001,
   kPackWorkspace = 1003,
-  kEngineNotes = 1303,
   kMatmulPrecision = 1500,
   kMatmulA = 1520,
   kMatmulB = 1521,
@@ -118,8 +113,6 @@ template <>
 inline constexpr int kTypeOf<void*> = 6;
 template <>
 inline constexpr int kTypeOf<Heuristic> = 8;
-template <>
-inline constexpr int kTypeOf<NumericalNote> = 11;
 template <>
 inline constexpr int kTypeOf<Pointwise> = 14;
 inline constexpr int kDescriptorType = 15;
