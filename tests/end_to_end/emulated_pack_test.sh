@@ -16,7 +16,7 @@ expect_text "ok  "
 # steps EXPRESSION: prints it for the list of records `steps`.
 steps() { python3 -c "import json; steps = json.load(open('results/results.json'))['steps']; print($1)"; }
 [ "$(steps '[s["name"] for s in steps if not s["ok"]]')" = "[]" ] || fail "$(cat out)"
-[ "$(steps 'steps[-1]["name"], steps[-1]["line"]')" = "runs 0 of 11 failed" ] || fail "$(steps 'steps[-1]')"
+[[ "$(steps 'steps[-1]["name"], steps[-1]["line"]')" = "runs 0 of "*" failed" ]] || fail "$(steps 'steps[-1]')"
 grep -q '^ok    lm recorded = operation by operation: same: 4 steps' results/logs/runs.log || fail "$(cat results/logs/runs.log)"
 
 # A failure is counted and does not end the checks; what needs a device that is not there does not begin.
