@@ -22,10 +22,9 @@ bool is_among(const Names& names, std::string_view metric) {
 }  // namespace
 
 bool greater_is_better(std::string_view metric) {
-  constexpr std::array<std::string_view, 9> growing = {
-      "accuracy", kTop5Accuracy, "token_accuracy", "sequence_accuracy", "neg_log_perplexity", "bleu", "chrf",
-      "chrf++",   "dice"};
-  return is_among(growing, metric) || is_class_metric(metric) || is_prediction_metric(metric);
+  constexpr std::array<std::string_view, 6> falling = {"loss",       "perplexity",      "ter",
+                                                       "mean_label", "num_eval_tokens", "max_targets_length"};
+  return !is_among(falling, metric);
 }
 
 bool measured_by_default(std::string_view metric) {

@@ -100,7 +100,7 @@ using ModelChoice = config::Choice<ModelOptions>;
 std::unique_ptr<Model> make_model(const ModelChoice& choice, Diagnostics& diagnostics);
 std::unique_ptr<Model> make_model(const config::Node& section, Diagnostics& diagnostics);
 
-/// Whether a metric (a name of Model::metrics()) grows as the model gets better; losses and errors do not.
+/// Whether a metric grows as the model gets better; losses and errors do not. Those of commands (`evaluate.datasets`) do.
 bool greater_is_better(std::string_view metric);
 /// Whether it is measured where no metrics are named: the others say the same in other words, tell of the
 /// data alone (`mean_label`), or are of interest to some.

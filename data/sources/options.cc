@@ -113,12 +113,21 @@ void check_texts(const DataOptions& options, const config::Report& report) {
 
 }  // namespace
 
-void describe(config::Visitor& visit, EvaluationKeys& keys, const SourceOptions& source) {
+void describe(config::Visitor& visit, CommandMetric& options) {
+  visit("name", options.name, "its name in logs, in `train.patience` and in `checkpoint.keep_best`");
   visit(
-      "metrics", keys.metrics,
-      "what is measured; none: all metrics of the model that need no decoding, but top_5_accuracy, "
-      "precision, "
-      "recall, f1, confusion_matrix, neg_log_perplexity, mean_label, num_eval_tokens and max_targets_length");
+      "command", options.command,
+      "a command for the shell, which prints a number that grows as the model gets better; {predictions} and "
+      "{references} in it become files with a line for each example",
+      config::required);
+}
+
+void describe(config::Visitor& visit, EvaluationKeys& keys, const SourceOptions& source) {
+  visit("metrics", keys.metrics,
+        "what is measured: names of metrics, and commands as {name: rouge, command: \"rouge.py {predictions} "
+        "{references}\"}; none: all metrics of the model that need no decoding, but top_5_accuracy, "
+        "precision, recall, f1, f1_micro, f1_binary, matthews, confusion_matrix, pearson, spearman, "
+        "neg_log_perplexity, mean_label, num_eval_tokens and max_targets_length");
   visit("limit", keys.limit, "only the first so many examples", config::positive);
   if (dynamic_cast<const TextSourceOptions*>(&source))
     visit("references", keys.references,
