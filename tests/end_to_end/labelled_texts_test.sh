@@ -128,3 +128,21 @@ expect_exit 1 "$mtf_train" classes/config.yaml run.mode=evaluate 'evaluate.datas
 expect_text "printed no number in its last line"
 expect_exit 1 "$mtf_train" classes/config.yaml run.mode=evaluate 'evaluate.datasets.dev.metrics=[{command: "exit 3"}]'
 expect_text "failed"
+
+# An evaluation follows a run that goes on, from before its first checkpoint to its last one.
+port=$(free_ports 1)
+for rank in 0 1; do
+  start_rank $rank 2 "$mtf_train" classes.yaml run.model_dir=followed run.mode=evaluate evaluate.follow=true \
+    train.steps=12 evaluate.follow_timeout=60s mesh=b1:2 layout=batch:b1 "evaluate.output=followed-{step}"
+done
+expect_exit 0 "$mtf_train" classes.yaml run.model_dir=followed train.steps=12 checkpoint.every=4 evaluate.every=4 checkpoint.keep_last=9
+all_end 60 0 0
+grep '"step":' out.0 | tail -n 1 > followed.line
+same followed.line <(tail -n 1 followed/evaluate.jsonl)
+[ -s followed-12/evaluate/step-00000012/dev.txt ] || fail "no texts of the last checkpoint"
+# Without new checkpoints it ends in time.
+expect_exit 0 "$mtf_train" classes.yaml run.model_dir=followed run.mode=evaluate evaluate.follow=true train.steps=100 \
+  evaluate.follow_timeout=1s evaluate.checkpoint=all
+[ "$(grep -c '"step":' out)" = 3 ] || { cat out; fail "not all checkpoints"; }
+expect_exit 2 "$mtf_train" classes.yaml run.model_dir=followed run.mode=evaluate evaluate.follow=true evaluate.checkpoint=best
+expect_text "takes the checkpoints as they come"

@@ -120,6 +120,9 @@ struct EvaluateOptions {
   DecodeOptions infer = {.method = GreedyMethod{}};
   AnswerOptions answers;
   int64_t examples_in_log = 3;
+  /// run.mode=evaluate then waits for further checkpoints of a run that trains.
+  bool follow = false;
+  std::optional<config::Duration> follow_timeout;
 };
 
 /// Checkpoints that are kept because no other has a better `metric` ("DATASET/METRIC").

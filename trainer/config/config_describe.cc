@@ -159,6 +159,15 @@ void describe(config::Visitor& visit, EvaluateOptions& options) {
         "evaluation within a run writes into the run's; with several checkpoints {step} in its name; none: "
         "no files",
         free_on_resume);
+  visit("follow", options.follow,
+        "run.mode=evaluate goes on with each checkpoint that a running job writes into run.model_dir, until "
+        "that of "
+        "train.steps, a signal, or follow_timeout",
+        free_on_resume);
+  visit(
+      "follow_timeout", options.follow_timeout,
+      "run.mode=evaluate with `follow` ends when there was no new checkpoint for so long; none: it waits on",
+      free_on_resume);
   visit("checkpoint", options.checkpoint,
         "which run.mode=evaluate takes: latest, best, a step, a path, all, a list of steps and paths, or "
         "{average: N}",

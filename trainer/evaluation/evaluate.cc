@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 
 #include "engine/base/check.h"
 #include "engine/base/nearest.h"
@@ -14,11 +15,13 @@
 #include "trainer/decode/output.h"
 #include "trainer/evaluation/command_metric.h"
 #include "trainer/evaluation/evaluation_files.h"
+#include "trainer/evaluation/follow.h"
 #include "trainer/memory/memory_check.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/report/progress.h"
 #include "trainer/session/device_notes.h"
 #include "trainer/session/feed.h"
+#include "trainer/session/model_dir.h"
 #include "trainer/session/same_run.h"
 
 namespace mtf {
@@ -200,8 +203,56 @@ Metrics evaluation_numbers(int64_t step, const Evaluation& evaluation) {
   return numbers;
 }
 
+namespace {
+
+/// Measures weights and reports the results.
+class CheckpointEvaluation {
+ public:
+  CheckpointEvaluation(const Session& session, Evaluator& evaluator, VariableStore& variables)
+      : session_(session), evaluator_(evaluator), variables_(variables) {}
+
+  void load(const ChosenWeights& weights) { load_weights(weights, session_, variables_); }
+
+  /// Measures what is loaded.
+  void measure(const ChosenWeights& weights) {
+    const Config& config = session_.config;
+    const auto results = evaluator_.run(weights.step);
+    if (!session_.processes->is_first()) return;
+    const std::string title = title_of(weights, config);
+    for (const Evaluation& result : *results) {
+      fmt::print(stderr, "{}:{}\n", title, evaluation_line(result));
+      fmt::print("{}\n", json_line(evaluation_numbers(weights.step, result), {{"dataset", result.dataset}}));
+      if (!config.evaluate.output.empty())
+        write_evaluation_files(name_at_step(config.evaluate.output, weights.step), weights.step, result);
+    }
+    std::fflush(stdout);
+  }
+
+ private:
+  const Session& session_;
+  Evaluator& evaluator_;
+  VariableStore& variables_;
+};
+
+/// Reports a choice of checkpoints that cannot be followed.
+void check_followed(const Config& config, Diagnostics& diagnostics) {
+  const auto* const word = std::get_if<InferCheckpointWord>(&config.evaluate.checkpoint);
+  if (word != nullptr && *word != InferCheckpointWord::kBest) return;
+  diagnostics.error(config.mark("evaluate.checkpoint"),
+                    "`evaluate.follow` takes the checkpoints as they come",
+                    "`latest`, to begin with the newest one, or `all`");
+}
+
+}  // namespace
+
 void evaluate(Session& session, Diagnostics& diagnostics) {
   const Config& config = session.config;
+  if (config.evaluate.follow) {
+    check_followed(config, diagnostics);
+    diagnostics.throw_if_errors();
+    await_checkpoint(config);
+    session.preparation = stored_preparation(config);
+  }
   std::vector<EvaluationSet> sets = open_evaluation_sets(session, diagnostics);
   if (config.evaluate.datasets.empty())
     diagnostics.error(config.mark("evaluate"), "`evaluate.datasets` is missing",
@@ -213,28 +264,30 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
   diagnostics.throw_if_errors();
   Program program = compile(session, *graph);
   check_memory(session, {&program}, false, sets, evaluation_decoding(session, sets));
-  const std::vector<ChosenWeights> chosen =
-      choose_weights(config, config.evaluate.checkpoint, "evaluate.checkpoint");
+  // Another process may see one checkpoint more of a job that trains.
+  std::vector<ChosenWeights> chosen;
+  std::vector<std::pair<std::string, std::string>> fields;
+  if (!config.evaluate.follow) {
+    chosen = choose_weights(config, config.evaluate.checkpoint, "evaluate.checkpoint");
+    fields.emplace_back("weights", descriptions(together(chosen, {})));
+  }
   if (!config.evaluate.output.empty())
-    check_output_names(config.evaluate.output, chosen.size(), config.mark("evaluate.output"));
-  std::vector<std::pair<std::string, std::string>> fields{{"weights", descriptions(together(chosen, {}))}};
+    check_output_names(config.evaluate.output, config.evaluate.follow ? 2 : chosen.size(),
+                       config.mark("evaluate.output"));
   for (const EvaluationSet& set : sets)
     fields.emplace_back("examples of evaluate.datasets." + set.name, fmt::to_string(set.source->examples()));
   check_same_run(session, {&program}, std::move(fields));
   const DeviceNotes notes(session);
   VariableStore variables(*session.backend, program.mesh, program.variables, variable_store_options(session));
   Evaluator evaluator(session, std::move(sets), std::move(program), variables);
+  CheckpointEvaluation evaluation(session, evaluator, variables);
+  if (config.evaluate.follow) {
+    follow_checkpoints(session, {[&](const ChosenWeights& weights) { evaluation.load(weights); },
+                                 [&](const ChosenWeights& weights) { evaluation.measure(weights); }});
+  }
   for (const ChosenWeights& weights : chosen) {
-    load_weights(weights, session, variables);
-    const std::string title = title_of(weights, config);
-    const auto results = evaluator.run(weights.step);
-    if (!session.processes->is_first()) continue;
-    for (const Evaluation& result : *results) {
-      fmt::print(stderr, "{}:{}\n", title, evaluation_line(result));
-      fmt::print("{}\n", json_line(evaluation_numbers(weights.step, result), {{"dataset", result.dataset}}));
-      if (!config.evaluate.output.empty())
-        write_evaluation_files(name_at_step(config.evaluate.output, weights.step), weights.step, result);
-    }
+    evaluation.load(weights);
+    evaluation.measure(weights);
   }
 }
 
