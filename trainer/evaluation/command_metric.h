@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "data/sources/options.h"
 #include "trainer/evaluation/prediction_metrics.h"
