@@ -93,15 +93,16 @@ void check_texts(const DataOptions& options, const config::Report& report) {
   if (!options.train) return;
   const Mixture mixture = mixture_of(*options.train);
   if (mixture.sources.empty()) report.error("train", "`data.train` names no source");
-  bool texts = false;
+  bool texts = false, can_be_split = true;
   for (const SourceChoice* source : mixture.sources) {
+    if (source->empty()) continue;
+    texts = texts || (*source)->has_tokens();
+    can_be_split = can_be_split && (*source)->can_be_split();
     const TextSourceOptions* const text = text_source(*source);
-    if (text == nullptr) continue;
-    texts = true;
-    if (options.sequence_length) check_lengths(*text, options, report);
+    if (text != nullptr && options.sequence_length) check_lengths(*text, options, report);
   }
-  if (texts && !options.split.empty())
-    report.error("split", "`data.split` divides tables and images, not texts",
+  if (!can_be_split && !options.split.empty())
+    report.error("split", "`data.split` divides tables, labelled texts and images, not other texts",
                  "files of their own for each of `evaluate.datasets`");
   if (texts && !options.sequence_length)
     report.error("sequence_length", "`data.sequence_length` is missing", "tokens of a row, such as 256");
@@ -112,12 +113,21 @@ void check_texts(const DataOptions& options, const config::Report& report) {
 
 }  // namespace
 
-void describe(config::Visitor& visit, EvaluationKeys& keys, const SourceOptions& source) {
+void describe(config::Visitor& visit, CommandMetric& options) {
+  visit("name", options.name, "its name in logs, in `train.patience` and in `checkpoint.keep_best`");
   visit(
-      "metrics", keys.metrics,
-      "what is measured; none: all metrics of the model that need no decoding, but top_5_accuracy, "
-      "precision, "
-      "recall, f1, confusion_matrix, neg_log_perplexity, mean_label, num_eval_tokens and max_targets_length");
+      "command", options.command,
+      "a command for the shell, which prints a number that grows as the model gets better; {predictions} and "
+      "{references} in it become files with a line for each example",
+      config::required);
+}
+
+void describe(config::Visitor& visit, EvaluationKeys& keys, const SourceOptions& source) {
+  visit("metrics", keys.metrics,
+        "what is measured: names of metrics, and commands as {name: rouge, command: \"rouge.py {predictions} "
+        "{references}\"}; none: all metrics of the model that need no decoding, but top_5_accuracy, "
+        "precision, recall, f1, f1_micro, f1_binary, matthews, confusion_matrix, pearson, spearman, "
+        "neg_log_perplexity, mean_label, num_eval_tokens and max_targets_length");
   visit("limit", keys.limit, "only the first so many examples", config::positive);
   if (dynamic_cast<const TextSourceOptions*>(&source))
     visit("references", keys.references,
@@ -268,8 +278,11 @@ void for_each_text(const DataOptions& options, const Mark& mark,
   std::vector<Problem> problems;
   std::vector<TextFiles> files;
   for (const SourceChoice* source : mixture_of(*options.train).sources) {
-    if (const TextSourceOptions* const text = text_source(*source))
+    if (const TextSourceOptions* const text = text_source(*source)) {
       files.push_back(find_text_files(*text, mark, problems, options.text_limit()));
+    } else {
+      (*source)->for_each_text(mark, use);
+    }
   }
   if (!problems.empty()) throw Error(std::move(problems));
   for (const TextFiles& some : files) {

@@ -23,9 +23,16 @@
 
 namespace mtf {
 
+/// A metric that a command computes from files of predictions and references. It must grow as the model gets better.
+struct CommandMetric {
+  std::string name = "command";
+  std::string command;
+};
+void describe(config::Visitor& visit, CommandMetric& options);
+
 /// What `evaluate.datasets` says of a source beside its own keys.
 struct EvaluationKeys {
-  std::vector<std::string> metrics;
+  std::vector<std::variant<std::string, CommandMetric>> metrics;
   std::optional<int64_t> limit;
   std::vector<config::Path> references;  ///< for texts only
 };

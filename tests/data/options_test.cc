@@ -156,7 +156,8 @@ TEST(EvaluationSource, HasTheKeysOfTheSourceAndItsOwn) {
   const auto options =
       parse<EvaluationSourceOptions>("{type: identity, size: 4, metrics: [loss, accuracy], limit: 10}");
   EXPECT_EQ(options.choice.type(), "identity");
-  EXPECT_THAT(options.extra.metrics, ElementsAre("loss", "accuracy"));
+  EXPECT_THAT(options.extra.metrics, ElementsAre(::testing::VariantWith<std::string>("loss"),
+                                                 ::testing::VariantWith<std::string>("accuracy")));
   EXPECT_EQ(options.extra.limit, 10);
   auto texts = parse<EvaluationSourceOptions>("{type: parallel, inputs: a, targets: b, references: [c, d]}");
   EXPECT_EQ(texts.extra.references.size(), 2u);

@@ -104,6 +104,15 @@ struct TrainOptions {
 
 enum class SameWord { kSame };
 
+/// How answers to questions are chosen (models of type `spans`): the part of the text with the largest sum of the logits
+/// of its beginning and its end.
+struct AnswerOptions {
+  int64_t n_best = 20;      ///< beginnings and ends that are tried in each window
+  int64_t max_length = 30;  ///< tokens of an answer
+  double null_threshold =
+      0;  ///< no answer, where its logits are by more than this above those of the best part
+};
+
 struct EvaluateOptions {
   config::Interval every = config::Interval::steps(1000);
   config::Named<EvaluationSourceOptions> datasets;
@@ -113,6 +122,11 @@ struct EvaluateOptions {
   std::string output;          ///< directory for run.mode=evaluate; empty: no files
   /// For metrics of written texts. What it does not give is as in section `infer`, but for the method.
   DecodeOptions infer = {.method = GreedyMethod{}};
+  AnswerOptions answers;
+  int64_t examples_in_log = 3;
+  /// run.mode=evaluate then waits for further checkpoints of a run that trains.
+  bool follow = false;
+  std::optional<config::Duration> follow_timeout;
 };
 
 /// Checkpoints that are kept because no other has a better `metric` ("DATASET/METRIC").

@@ -130,6 +130,16 @@ void describe(config::Visitor& visit, TrainOptions& options) {
         free_on_resume);
 }
 
+void describe(config::Visitor& visit, AnswerOptions& options) {
+  visit("n_best", options.n_best, "beginnings and ends of answers that are tried in each window of a text",
+        positive);
+  visit("max_length", options.max_length, "tokens of the longest answer", positive);
+  visit(
+      "null_threshold", options.null_threshold,
+      "where some questions have no answer: none is given if its logits are by more than this above those of "
+      "the best part of the text");
+}
+
 void describe(config::Visitor& visit, EvaluateOptions& options) {
   visit("every", options.every, "interval between evaluations; 0: only at the end", free_on_resume);
   visit("datasets", options.datasets, "sources by name, each with `metrics` and `limit`", free_on_resume);
@@ -140,6 +150,11 @@ void describe(config::Visitor& visit, EvaluateOptions& options) {
       "how texts are written for bleu, chrf, chrf++ and ter; what is not given is as in `infer`, but for the "
       "method, greedy",
       free_on_resume);
+  visit("answers", options.answers,
+        "how answers to questions are chosen from the logits of `model.type: spans`", free_on_resume);
+  visit("examples_in_log", options.examples_in_log,
+        "so many texts that the model has predicted the log shows after each evaluation", non_negative,
+        free_on_resume);
   visit("misclassified", options.misclassified,
         "so many images that a classifier is wrong about, those with the largest probability first, each "
         "evaluation of a data set puts into `samples/misclassified-DATASET.jsonl`",
@@ -149,6 +164,15 @@ void describe(config::Visitor& visit, EvaluateOptions& options) {
         "evaluation within a run writes into the run's; with several checkpoints {step} in its name; none: "
         "no files",
         free_on_resume);
+  visit("follow", options.follow,
+        "run.mode=evaluate goes on with each checkpoint that a running job writes into run.model_dir, until "
+        "that of "
+        "train.steps, a signal, or follow_timeout",
+        free_on_resume);
+  visit(
+      "follow_timeout", options.follow_timeout,
+      "run.mode=evaluate with `follow` ends when there was no new checkpoint for so long; none: it waits on",
+      free_on_resume);
   visit("checkpoint", options.checkpoint,
         "which run.mode=evaluate takes: latest, best, a step, a path, all, a list of steps and paths, or "
         "{average: N}",

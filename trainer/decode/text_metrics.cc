@@ -61,6 +61,7 @@ std::optional<TextEvaluation> TextMetrics::evaluate(const EvaluationTexts& texts
     const std::string target = texts.references.empty() ? "" : texts.references.front()[i];
     result.samples.push_back({static_cast<int64_t>(i), texts.inputs[i], target, hypotheses[i]});
   }
+  result.texts = std::move(hypotheses);
   return result;
 }
 

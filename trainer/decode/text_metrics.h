@@ -33,6 +33,7 @@ struct DecodedSample {
 struct TextEvaluation {
   Metrics metrics;
   std::vector<DecodedSample> samples;  ///< the first examples
+  std::vector<std::string> texts;      ///< [examples]
 };
 
 class TextMetrics {

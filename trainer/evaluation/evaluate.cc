@@ -4,28 +4,40 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 
+#include "engine/base/check.h"
 #include "engine/base/nearest.h"
+#include "engine/base/printable.h"
 #include "trainer/checkpoint/restore.h"
 #include "trainer/decode/chosen_weights.h"
 #include "trainer/decode/decoding_memory.h"
 #include "trainer/decode/output.h"
+#include "trainer/evaluation/command_metric.h"
 #include "trainer/evaluation/evaluation_files.h"
+#include "trainer/evaluation/follow.h"
 #include "trainer/memory/memory_check.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/report/progress.h"
 #include "trainer/session/device_notes.h"
 #include "trainer/session/feed.h"
+#include "trainer/session/model_dir.h"
 #include "trainer/session/same_run.h"
 
 namespace mtf {
 namespace {
 
 /// True for metrics whose numbers the program computes; others are counted or decoded from what it predicts.
-bool is_computed(const std::string& metric) { return !is_class_metric(metric) && !is_text_metric(metric); }
+bool is_computed(const std::string& metric) {
+  return !is_class_metric(metric) && !is_prediction_metric(metric) && !is_text_metric(metric);
+}
 
-/// Returns a metric of classes, macro-averaged.
-double class_metric(const std::string& name, const ClassScores& mean) {
+/// Returns a metric of classes. Precision, recall and f1 are macro-averaged; f1_binary is that of class 1.
+double class_metric(const std::string& name, const ConfusionMatrix& matrix) {
+  if (name == "matthews") return matrix.matthews();
+  if (name == "f1_micro") return matrix.accuracy();
+  if (name == "f1_binary") return matrix.scores()[1].f1;
+  const ClassScores mean = matrix.mean();
   if (name == "precision") return mean.precision;
   return name == "recall" ? mean.recall : mean.f1;
 }
@@ -104,6 +116,23 @@ std::optional<Predictions> Evaluator::predictions_of(const EvaluationSet& set) c
   return Predictions(executor_, std::move(options));
 }
 
+std::unique_ptr<PredictionMetrics> Evaluator::prediction_metrics_of(const EvaluationSet& set) const {
+  if (!std::ranges::any_of(set.metrics, is_prediction_metric) && set.commands.empty()) return nullptr;
+  return make_prediction_metrics(executor_, set, session_.config.evaluate.answers);
+}
+
+void Evaluator::run_commands(const EvaluationSet& set, Evaluation& result) const {
+  for (const CommandMetric& command : set.commands) {
+    std::string value;
+    if (session_.processes->is_first()) {
+      MTF_CHECK(result.texts, "{} has no predictions", set.name);
+      value = fmt::format("{}", run_command_metric(command, *result.texts, set.name));
+    }
+    value = broadcast(session_.processes->communicator(), value, "metric of a command");
+    result.metrics.emplace_back(command.name, std::stod(value));
+  }
+}
+
 std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t step,
                                               const std::function<bool()>& stop) {
   const auto start = std::chrono::steady_clock::now();
@@ -115,6 +144,7 @@ std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t 
     if (is_computed(name)) metrics.emplace_back(name);
   }
   std::optional<Predictions> predictions = predictions_of(set);
+  const std::unique_ptr<PredictionMetrics> of_predictions = prediction_metrics_of(set);
   const bool counts_tokens = executor_.program().output("tokens") != kNoValue;
   double examples = 0, tokens = 0;
   while (const Batch* batch = batches.next()) {
@@ -123,10 +153,10 @@ std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t 
     executor_.feed(std::string(kWeightsInput), batch->weights.data(), batch->first);
     executor_.run(static_cast<uint64_t>(step));
     for (RunningMetric& metric : metrics) metric.add(executor_);
-    if (predictions) {
-      const int64_t first = batch->index * batch_size_, left = batches.stream().examples() - first;
-      predictions->add(executor_, first, std::min(batch_size_, left));
-    }
+    const int64_t first = batch->index * batch_size_,
+                  rows = std::min(batch_size_, batches.stream().examples() - first);
+    if (predictions) predictions->add(executor_, first, rows);
+    if (of_predictions) of_predictions->add(executor_, first, rows);
     examples += executor_.scalar("examples");
     if (counts_tokens) tokens += executor_.scalar("tokens");
   }
@@ -137,21 +167,29 @@ std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t 
     result.class_names = set.source->class_names();
     result.matrix = predictions->matrix();
     if (result.matrix) {
-      const ClassScores mean = result.matrix->mean();
       for (const std::string& name : set.metrics) {
         if (is_class_metric(name) && is_number(name))
-          result.metrics.emplace_back(name, class_metric(name, mean));
+          result.metrics.emplace_back(name, class_metric(name, *result.matrix));
       }
     }
     if (predictions->keeps_mistakes() && session_.processes->is_first())
       result.misclassified = read_misclassified(session_, set, predictions->mistakes());
+  }
+  if (of_predictions) {
+    for (const std::string& name : set.metrics) {
+      if (is_prediction_metric(name)) result.metrics.emplace_back(name, of_predictions->metric(name));
+    }
+    if (session_.processes->is_first()) result.texts = of_predictions->texts();
   }
   if (asks_for_texts(set)) {
     auto of_texts = text_metrics_->evaluate(set.texts, set.metrics_of(true), stop);
     if (!of_texts) return std::nullopt;
     result.metrics.insert(result.metrics.end(), of_texts->metrics.begin(), of_texts->metrics.end());
     result.samples = std::move(of_texts->samples);
+    if (session_.processes->is_first())
+      result.texts = PredictedTexts{set.texts.inputs, std::move(of_texts->texts), set.texts.references};
   }
+  run_commands(set, result);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }
@@ -165,8 +203,56 @@ Metrics evaluation_numbers(int64_t step, const Evaluation& evaluation) {
   return numbers;
 }
 
+namespace {
+
+/// Measures weights and reports the results.
+class CheckpointEvaluation {
+ public:
+  CheckpointEvaluation(const Session& session, Evaluator& evaluator, VariableStore& variables)
+      : session_(session), evaluator_(evaluator), variables_(variables) {}
+
+  void load(const ChosenWeights& weights) { load_weights(weights, session_, variables_); }
+
+  /// Measures what is loaded.
+  void measure(const ChosenWeights& weights) {
+    const Config& config = session_.config;
+    const auto results = evaluator_.run(weights.step);
+    if (!session_.processes->is_first()) return;
+    const std::string title = title_of(weights, config);
+    for (const Evaluation& result : *results) {
+      fmt::print(stderr, "{}:{}\n", title, evaluation_line(result));
+      fmt::print("{}\n", json_line(evaluation_numbers(weights.step, result), {{"dataset", result.dataset}}));
+      if (!config.evaluate.output.empty())
+        write_evaluation_files(name_at_step(config.evaluate.output, weights.step), weights.step, result);
+    }
+    std::fflush(stdout);
+  }
+
+ private:
+  const Session& session_;
+  Evaluator& evaluator_;
+  VariableStore& variables_;
+};
+
+/// Reports a choice of checkpoints that cannot be followed.
+void check_followed(const Config& config, Diagnostics& diagnostics) {
+  const auto* const word = std::get_if<InferCheckpointWord>(&config.evaluate.checkpoint);
+  if (word != nullptr && *word != InferCheckpointWord::kBest) return;
+  diagnostics.error(config.mark("evaluate.checkpoint"),
+                    "`evaluate.follow` takes the checkpoints as they come",
+                    "`latest`, to begin with the newest one, or `all`");
+}
+
+}  // namespace
+
 void evaluate(Session& session, Diagnostics& diagnostics) {
   const Config& config = session.config;
+  if (config.evaluate.follow) {
+    check_followed(config, diagnostics);
+    diagnostics.throw_if_errors();
+    await_checkpoint(config);
+    session.preparation = stored_preparation(config);
+  }
   std::vector<EvaluationSet> sets = open_evaluation_sets(session, diagnostics);
   if (config.evaluate.datasets.empty())
     diagnostics.error(config.mark("evaluate"), "`evaluate.datasets` is missing",
@@ -178,28 +264,30 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
   diagnostics.throw_if_errors();
   Program program = compile(session, *graph);
   check_memory(session, {&program}, false, sets, evaluation_decoding(session, sets));
-  const std::vector<ChosenWeights> chosen =
-      choose_weights(config, config.evaluate.checkpoint, "evaluate.checkpoint");
+  // Another process may see one checkpoint more of a job that trains.
+  std::vector<ChosenWeights> chosen;
+  std::vector<std::pair<std::string, std::string>> fields;
+  if (!config.evaluate.follow) {
+    chosen = choose_weights(config, config.evaluate.checkpoint, "evaluate.checkpoint");
+    fields.emplace_back("weights", descriptions(together(chosen, {})));
+  }
   if (!config.evaluate.output.empty())
-    check_output_names(config.evaluate.output, chosen.size(), config.mark("evaluate.output"));
-  std::vector<std::pair<std::string, std::string>> fields{{"weights", descriptions(together(chosen, {}))}};
+    check_output_names(config.evaluate.output, config.evaluate.follow ? 2 : chosen.size(),
+                       config.mark("evaluate.output"));
   for (const EvaluationSet& set : sets)
     fields.emplace_back("examples of evaluate.datasets." + set.name, fmt::to_string(set.source->examples()));
   check_same_run(session, {&program}, std::move(fields));
   const DeviceNotes notes(session);
   VariableStore variables(*session.backend, program.mesh, program.variables, variable_store_options(session));
   Evaluator evaluator(session, std::move(sets), std::move(program), variables);
+  CheckpointEvaluation evaluation(session, evaluator, variables);
+  if (config.evaluate.follow) {
+    follow_checkpoints(session, {[&](const ChosenWeights& weights) { evaluation.load(weights); },
+                                 [&](const ChosenWeights& weights) { evaluation.measure(weights); }});
+  }
   for (const ChosenWeights& weights : chosen) {
-    load_weights(weights, session, variables);
-    const std::string title = title_of(weights, config);
-    const auto results = evaluator.run(weights.step);
-    if (!session.processes->is_first()) continue;
-    for (const Evaluation& result : *results) {
-      fmt::print(stderr, "{}:{}\n", title, evaluation_line(result));
-      fmt::print("{}\n", json_line(evaluation_numbers(weights.step, result), {{"dataset", result.dataset}}));
-      if (!config.evaluate.output.empty())
-        write_evaluation_files(name_at_step(config.evaluate.output, weights.step), weights.step, result);
-    }
+    evaluation.load(weights);
+    evaluation.measure(weights);
   }
 }
 
@@ -210,6 +298,26 @@ std::string evaluation_line(const Evaluation& evaluation) {
         fmt::format("  {} {}", name, is_count(name) ? with_thousands(value) : fmt::format("{:.4f}", value));
   return line + fmt::format("  ({} examples in {})", with_thousands(static_cast<double>(evaluation.examples)),
                             duration_text(evaluation.seconds));
+}
+
+std::vector<std::string> example_lines(const Evaluation& evaluation, int64_t most) {
+  constexpr size_t kLongest = 120;
+  const auto shown = [](const std::string& text) {
+    const std::string line = printable(text);
+    const size_t end = byte_of_character(line, kLongest);
+    return end < line.size() ? line.substr(0, end) + "…" : line;
+  };
+  std::vector<std::string> lines;
+  if (!evaluation.texts) return lines;
+  const PredictedTexts& texts = *evaluation.texts;
+  for (size_t i = 0; i < texts.predictions.size() && std::ssize(lines) < most; ++i) {
+    std::string line = fmt::format("  {}: ", evaluation.dataset);
+    if (i < texts.inputs.size()) line += shown(texts.inputs[i]) + " -> ";
+    line += shown(texts.predictions[i]);
+    if (!texts.references.empty()) line += fmt::format(" ({})", shown(texts.references[0][i]));
+    lines.push_back(std::move(line));
+  }
+  return lines;
 }
 
 }  // namespace mtf

@@ -17,6 +17,7 @@
 #include "trainer/decode/text_metrics.h"
 #include "trainer/evaluation/confusion_matrix.h"
 #include "trainer/evaluation/misclassified.h"
+#include "trainer/evaluation/prediction_metrics.h"
 #include "trainer/report/metrics.h"
 #include "trainer/session/evaluation_sets.h"
 #include "trainer/session/session.h"
@@ -31,7 +32,9 @@ struct Evaluation {
   /// Number of predicted tokens with weight; nullopt if the model reads no texts.
   std::optional<int64_t> tokens;
   double seconds = 0;
-  std::vector<DecodedSample> samples = {};     ///< if metrics of decoded texts were asked for
+  std::vector<DecodedSample> samples = {};  ///< if metrics of decoded texts were asked for
+  std::optional<PredictedTexts> texts =
+      {};  ///< in process 0, if metrics of decoded texts or predictions were asked for
   std::optional<ConfusionMatrix> matrix = {};  ///< if metrics of classes were asked for
   /// For a classifier of images, in process 0: those with the largest probability first.
   std::optional<std::vector<MisclassifiedImage>> misclassified = {};
@@ -53,6 +56,9 @@ class Evaluator {
   std::optional<Evaluation> evaluate(const EvaluationSet& set, int64_t step,
                                      const std::function<bool()>& stop);
   std::optional<Predictions> predictions_of(const EvaluationSet& set) const;
+  std::unique_ptr<PredictionMetrics> prediction_metrics_of(const EvaluationSet& set) const;
+  /// Adds the metrics of the data set's commands, which process 0 runs.
+  void run_commands(const EvaluationSet& set, Evaluation& result) const;
 
   const Session& session_;
   std::vector<EvaluationSet> sets_;
@@ -72,5 +78,7 @@ void evaluate(Session& session, Diagnostics& diagnostics);
 
 /// Returns "  test  loss 0.3123  accuracy 0.8891  (10,000 examples in 0.4 s)".
 std::string evaluation_line(const Evaluation& evaluation);
+/// Returns the first `most` predicted texts for people: "  dev: what goes in -> what comes out (what is right)".
+std::vector<std::string> example_lines(const Evaluation& evaluation, int64_t most);
 
 }  // namespace mtf

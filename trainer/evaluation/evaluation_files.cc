@@ -9,8 +9,10 @@
 #include <span>
 #include <system_error>
 
+#include "data/class_names.h"
 #include "engine/base/append_file.h"
 #include "engine/base/json.h"
+#include "trainer/evaluation/command_metric.h"
 #include "trainer/evaluation/confusion_svg.h"
 
 namespace mtf {
@@ -19,7 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr const char *kClassFiles = "evaluation", *kSampleFiles = "samples";
+constexpr const char *kClassFiles = "evaluation", *kSampleFiles = "samples", *kTextFiles = "evaluate";
+constexpr std::string_view kStep = "step-";
 constexpr std::string_view kMisclassified = "misclassified-";
 constexpr int64_t kMostOfMatrix = 1000;  ///< classes
 
@@ -145,6 +148,9 @@ void write_evaluation_files(const std::string& directory, int64_t step, const Ev
   if (evaluation.misclassified)
     write(root / kSampleFiles / fmt::format("{}{}.jsonl", kMisclassified, name),
           sample_lines(step, evaluation));
+  if (evaluation.texts)
+    write(root / kTextFiles / fmt::format("{}{:08}", kStep, step) / (name + ".txt"),
+          lines_of(evaluation.texts->predictions));
 }
 
 void remove_evaluation_files_after(const std::string& directory, int64_t step) {
@@ -161,6 +167,12 @@ void remove_evaluation_files_after(const std::string& directory, int64_t step) {
   }
   for (const fs::path& path : files_in(root / kSampleFiles, kMisclassified, ".jsonl"))
     cut_json_lines(path, step);
+  for (const fs::path& path : files_in(root / kTextFiles, kStep, "")) {
+    const std::optional<int32_t> of = class_number(path.filename().string().substr(kStep.size()));
+    std::error_code error;
+    if (of && *of > step) fs::remove_all(path, error);
+    if (error) throw_not_written(path, error.value());
+  }
 }
 
 }  // namespace mtf

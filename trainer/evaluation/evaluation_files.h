@@ -2,6 +2,10 @@
 //
 //   evaluation/DATASET.json, evaluation/DATASET.svg    scores of each class and the confusion matrix
 //   samples/misclassified-DATASET.jsonl                images that the classifier is wrong about
+//
+// and those that each evaluation adds:
+//
+//   evaluate/step-N/DATASET.txt                        what the model has predicted, a line for each text
 #pragma once
 
 #include <cstdint>

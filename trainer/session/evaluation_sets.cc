@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "data/labelled/conll.h"
+#include "data/labelled/squad.h"
 #include "data/sources/held_out.h"
 #include "engine/base/nearest.h"
 #include "models/text_decoder.h"
@@ -23,6 +25,27 @@ void check_metrics(const EvaluationSet& set, const Model& model, bool written, c
         mark, fmt::format("`evaluate.datasets.{}.metrics`: the model has no metric `{}`", set.name, metric),
         did_you_mean(metric, known));
   }
+}
+
+/// True if metric can be computed from the examples of the source: entities need tagged words, answers questions.
+bool can_be_measured(std::string_view metric, const Source& source) {
+  if (dynamic_cast<const DeclaredSource*>(&source)) return true;
+  if (metric.starts_with("entity_")) return dynamic_cast<const ConllSource*>(&source) != nullptr;
+  const bool of_answers = metric == "exact_match" || metric == "answer_f1";
+  return !of_answers || dynamic_cast<const SquadSource*>(&source) != nullptr;
+}
+
+/// Leaves out metrics that the source does not allow; those that the configuration names are reported.
+void keep_measurable(EvaluationSet& set, const Mark& mark, Diagnostics& diagnostics) {
+  std::erase_if(set.metrics, [&](const std::string& metric) {
+    if (can_be_measured(metric, *set.source)) return false;
+    if (set.has_chosen_metrics)
+      diagnostics.error(mark,
+                        fmt::format("`evaluate.datasets.{}.metrics`: `{}` cannot be measured on this source",
+                                    set.name, metric),
+                        metric.starts_with("entity_") ? "a source of type conll" : "a source of type squad");
+    return true;
+  });
 }
 
 /// The source whose features all data sets must have, and its name.
@@ -106,15 +129,53 @@ std::vector<std::string> EvaluationSet::metrics_of(bool texts) const {
   return names;
 }
 
+namespace {
+
+EvaluationSet declared_set(const std::string& name, const EvaluationSourceOptions& dataset) {
+  EvaluationSet set{name, nullptr, {}, dataset.extra.limit};
+  for (const auto& metric : dataset.extra.metrics) {
+    if (const auto* const known = std::get_if<std::string>(&metric))
+      set.metrics.push_back(*known);
+    else
+      set.commands.push_back(std::get<CommandMetric>(metric));
+  }
+  set.has_chosen_metrics = !set.metrics.empty();
+  return set;
+}
+
+/// Reports commands whose names are taken, or that cannot get predictions.
+void check_commands(const EvaluationSet& set, const Session& session, bool written, const Mark& mark,
+                    Diagnostics& diagnostics) {
+  std::vector<std::string> taken = session.model->metrics();
+  std::ranges::copy(text_metric_names(), std::back_inserter(taken));
+  for (const CommandMetric& metric : set.commands) {
+    if (std::ranges::find(taken, metric.name) != taken.end())
+      diagnostics.error(mark,
+                        fmt::format("`evaluate.datasets.{}.metrics`: the name `{}` of a command is taken",
+                                    set.name, metric.name),
+                        "a name of its own");
+    taken.push_back(metric.name);
+  }
+  if (!set.commands.empty() && session.model->decoder() != nullptr && !written)
+    diagnostics.error(
+        mark,
+        fmt::format("`evaluate.datasets.{}.metrics`: the model writes no texts for a command", set.name),
+        "a model and a source with inputs and targets");
+}
+
+}  // namespace
+
 std::vector<EvaluationSet> declared_evaluation_sets(const Session& session, Diagnostics& diagnostics) {
   std::vector<EvaluationSet> sets;
   const Config& config = session.config;
   for (const auto& [name, dataset] : config.evaluate.datasets) {
-    EvaluationSet set{name, nullptr, dataset.extra.metrics, dataset.extra.limit};
+    EvaluationSet set = declared_set(name, dataset);
     if (session.model) {
       if (set.metrics.empty()) set.metrics = default_metrics(*session.model);
       check_metrics(set, *session.model, writes_texts(session, dataset),
                     config.mark("evaluate.datasets." + name + ".metrics"), diagnostics);
+      check_commands(set, session, writes_texts(session, dataset),
+                     config.mark("evaluate.datasets." + name + ".metrics"), diagnostics);
     }
     sets.push_back(std::move(set));
   }
@@ -136,8 +197,9 @@ EvaluationGraphOptions evaluation_graph_options(const Session& session) {
   for (const EvaluationSet& set : declared_evaluation_sets(session, reported)) {
     for (const std::string& metric : set.metrics_of(false)) {
       options.requested.emplace(metric, config.mark("evaluate.datasets." + set.name + ".metrics"));
-      if (is_class_metric(metric)) options.keep_predictions = true;
+      if (is_class_metric(metric) || is_prediction_metric(metric)) options.keep_predictions = true;
     }
+    if (!set.commands.empty()) options.keep_predictions = true;
   }
   return options;
 }
@@ -150,8 +212,10 @@ std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnost
     const EvaluationSourceOptions& dataset = *config.evaluate.datasets.find(set.name);
     set.source = source_of(session, set.name, dataset.choice, mark, diagnostics);
     if (!session.model || !set.source) continue;
+    keep_measurable(set, config.mark("evaluate.datasets." + set.name + ".metrics"), diagnostics);
     if (!session.train_data && config.run.mode != RunMode::kEvaluate) continue;
-    if (writes_texts(session, dataset) && session.vocabularies.targets && !set.metrics_of(true).empty()) {
+    if (writes_texts(session, dataset) && session.vocabularies.targets &&
+        (!set.metrics_of(true).empty() || !set.commands.empty())) {
       set.texts = read_texts(*text_source(dataset.choice), set, dataset.extra.references, session, mark);
     }
     const EvaluationSet& first = opened.empty() ? set : opened.front();

@@ -24,7 +24,9 @@ struct EvaluationSet {
   std::shared_ptr<const Source> source;
   std::vector<std::string> metrics;  ///< in the order of reports
   std::optional<int64_t> limit;
-  EvaluationTexts texts = {};  ///< set if there are metrics of generated texts
+  std::vector<CommandMetric> commands = {};  ///< their metrics come last
+  bool has_chosen_metrics = false;           ///< the configuration names `metrics`
+  EvaluationTexts texts = {};                ///< set if there are metrics of generated texts
 
   /// Returns the metrics of generated texts (`texts`), or those that the model computes.
   std::vector<std::string> metrics_of(bool texts) const;

@@ -89,6 +89,7 @@ void RunLog::write_samples(int64_t step, const Evaluation& evaluation) {
 void RunLog::evaluation(int64_t step, const Evaluation& evaluation) {
   info(fmt::format("evaluation at step {}:{}", step, evaluation_line(evaluation)));
   if (!is_first_) return;
+  for (const std::string& line : example_lines(evaluation, config_.evaluate.examples_in_log)) info(line);
   if (!evaluations_) evaluations_.emplace(path(kEvaluations));
   evaluations_->write(evaluation_numbers(step, evaluation), {{"dataset", evaluation.dataset}});
   write_samples(step, evaluation);

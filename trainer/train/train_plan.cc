@@ -26,6 +26,7 @@ void check_metric(const Config& config, const std::vector<EvaluationSet>& sets, 
     for (const std::string& name : set.metrics) {
       if (is_number(name)) measured.push_back(set.name + "/" + name);
     }
+    for (const CommandMetric& command : set.commands) measured.push_back(set.name + "/" + command.name);
   }
   if (std::ranges::find(measured, metric) != measured.end()) return;
   diagnostics.error(config.mark(key), fmt::format("`{}`: no evaluation measures `{}`", key, metric),

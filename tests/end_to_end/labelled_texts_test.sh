@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# Tests fine-tuning on labelled texts: classes of texts, numbers for pairs of texts, tags of words and answers to questions
+# are trained and evaluated; metrics, predicted texts and metrics of commands are the same on every layout and number of
+# processes.
+source "$2/tests/end_to_end/common.sh"
+source "$source_dir/tests/end_to_end/processes.sh"
+
+python3 - << 'END'
+import json, random
+random.seed(3)
+names, places, others = "ada bob eve".split(), "rome oslo".split(), "the old red sun sees good bad".split()
+def sentence():
+    return [random.choice(others + names + places) for _ in range(random.randrange(3, 9))]
+for part, count in (("train", 192), ("dev", 45)):
+    with open(part + ".tsv", "w") as classes, open(part + ".jsonl", "w") as numbers, open(part + ".conll", "w") as tags:
+        classes.write("text\tlabel\n")
+        for _ in range(count):
+            words = sentence()
+            classes.write(" ".join(words) + "\t" + ("person" if set(words) & set(names) else "none") + "\n")
+            other = sentence()
+            numbers.write(json.dumps({"a": " ".join(words), "b": " ".join(other), "score": len(set(words) & set(other)) / 2}) + "\n")
+            for word in words:
+                tags.write(word + " " + ("B-PER" if word in names else "B-LOC" if word in places else "O") + "\n")
+            tags.write("\n")
+    paragraphs = []
+    for i in range(count // 3):
+        words = sentence() + sentence() + sentence()
+        text, questions = " ".join(words), []
+        for j, word in enumerate(("ada", "oslo", "bob")):
+            answers = [{"text": word, "answer_start": text.index(word)}] if word in words else []
+            questions.append({"id": f"{i}-{j}", "question": "where " + word, "answers": answers, "is_impossible": not answers})
+        paragraphs.append({"context": text, "qas": questions})
+    json.dump({"version": "v2.0", "data": [{"title": "t", "paragraphs": paragraphs}]}, open(part + ".json", "w"))
+END
+
+cat > base.yaml << 'END'
+data: {vocabulary: bytes, sequence_length: 40}
+model:
+  layers:
+    - embedding: {output: {d_model: 16}}
+    - token_types
+    - positions: learned
+    - transformer: {num_layers: 1, block: [{SelfAttention: {num_heads: 2, key_value_size: 8}}, {DenseReluDense: {hidden_size: 32}}]}
+optimizer: adam
+learning_rate: 0.01
+train: {steps: 20, batch_size: 16}
+evaluate: {every: 10, batch_size: 8}
+END
+# Each task is its source, its model with the layers that the task adds, and its metrics.
+python3 - << 'END'
+base = open("base.yaml").read()
+tasks = {
+    "classes": ("type: labelled_text, path: {}.tsv, text: text, labels: label", "type: classifier\n  input: inputs",
+                ["pooler", "dense: {output: {classes: 2}}"], "loss, accuracy, f1, f1_micro, f1_binary, matthews"),
+    "numbers": ("type: labelled_text, path: {}.jsonl, text: a, pair: b, targets: score", "type: regression\n  input: inputs",
+                ["pooler: mean", "dense: {output: {targets: 1}}"], "loss, pearson, spearman"),
+    "tags": ("type: conll, path: {}.conll", "type: tagger", ["dense: {output: {tags: 3}}"],
+             "loss, accuracy, f1, entity_precision, entity_recall, entity_f1"),
+    "answers": ("type: squad, path: {}.json, stride: 8, max_question: 16", "type: spans", ["dense: {output: {span: 2}}"],
+                "loss, accuracy, exact_match, answer_f1"),
+}
+for name, (source, model, layers, metrics) in tasks.items():
+    text = base.replace("data: {", "data: {train: {" + source.format("train") + "}, ")
+    text = text.replace("model:\n", "model:\n  " + model + "\n")
+    text = text.replace("optimizer:", "".join(f"    - {layer}\n" for layer in layers) + "optimizer:")
+    command = '{name: command, command: "python3 agree.py {predictions} {references}"}'
+    text = text.replace("evaluate: {", "evaluate: {datasets: {dev: {" + source.format("dev") + f", metrics: [{metrics}, {command}]" + "}}, ")
+    open(name + ".yaml", "w").write(text)
+END
+cat > agree.py << 'END'
+import sys
+predictions, references = (open(path).read().split("\n")[:-1] for path in sys.argv[1:])
+assert len(predictions) == len(references) > 0
+print("lines:", len(predictions))
+print(sum(a == b for a, b in zip(predictions, references)) / len(predictions))
+END
+
+# last RUN METRIC: a metric of the last evaluation.
+last() { python3 -c 'import json,sys; print([json.loads(l) for l in open(sys.argv[1] + "/evaluate.jsonl")][-1][sys.argv[2]])' "$1" "$2"; }
+# same A B: two lines of an evaluation are equal up to rounding, metrics that are counted exactly.
+same() {
+  python3 - "$1" "$2" << 'END' || fail "$2 differs from $1"
+import json, sys
+a, b = (json.loads(next(line for line in open(path) if line.startswith("{"))) for path in sys.argv[1:])
+assert a.keys() == b.keys()
+for name in a.keys() - {"seconds"}:
+    rounded = name in ("loss", "pearson", "spearman")
+    assert a[name] == b[name] or (rounded and abs(a[name] - b[name]) <= 1e-5 * max(1, abs(a[name]))), (name, a[name], b[name])
+END
+}
+
+for task in classes numbers tags answers; do
+  expect_exit 0 "$mtf_train" $task.yaml run.model_dir=$task
+  expect_exit 0 "$mtf_train" $task/config.yaml run.mode=evaluate evaluate.output=texts-$task
+  grep "^{" out > $task.line
+  cmp texts-$task/evaluate/step-00000020/dev.txt $task/evaluate/step-00000020/dev.txt || fail "$task: other texts"
+  [ -s $task/evaluate/step-00000010/dev.txt ] || fail "$task: no texts of step 10"
+  grep -q "dev: .*(.*)" $task/log.txt || fail "$task: the log shows no example"
+  for layout in "b1:2 batch:b1" "b1:2;b2:2 batch:b1;heads:b2;d_ff:b2" "b1:8 batch:b1"; do
+    expect_exit 0 "$mtf_train" $task/config.yaml run.mode=evaluate "mesh=${layout% *}" "layout=${layout#* }"
+    same $task.line out
+  done
+  port=$(free_ports 1)
+  for rank in 0 1; do
+    start_rank $rank 2 "$mtf_train" $task/config.yaml run.mode=evaluate mesh=b1:2 layout=batch:b1
+  done
+  all_end 60 0 0
+  same $task.line out.0
+done
+
+# What the program computes agrees with the predictions as lines.
+[ "$(last classes accuracy)" = "$(last classes command)" ] || fail "accuracy is not that of the lines"
+[ "$(last classes accuracy)" = "$(last classes f1_micro)" ] || fail "f1_micro is not the accuracy"
+[ "$(wc -l < tags/evaluate/step-00000020/dev.txt)" = 45 ] || fail "not a line for each sentence"
+grep -qP '^0-0\t' answers/evaluate/step-00000020/dev.txt || fail "no answer to the first question"
+
+# A metric of a command ends a run and keeps a checkpoint.
+expect_exit 0 "$mtf_train" classes.yaml run.model_dir=early train.steps=400 evaluate.every=5 \
+  'train.patience={metric: dev/command, evaluations: 2}' 'checkpoint.keep_best={metric: dev/command}' learning_rate=1e-9
+grep -q "train.patience: 2 evaluations in a row without a better dev/command" early/log.txt || fail "the run goes on"
+
+# What cannot be measured is one message.
+expect_exit 2 "$mtf_train" classes.yaml run.model_dir=wrong 'evaluate.datasets.dev.metrics=[entity_f1]'
+expect_text "the model has no metric \`entity_f1\`"
+expect_exit 2 "$mtf_train" classes.yaml run.model_dir=wrong 'evaluate.datasets.dev.metrics=[{name: accuracy, command: "echo 1"}]'
+expect_text "the name \`accuracy\` of a command is taken"
+expect_exit 1 "$mtf_train" classes/config.yaml run.mode=evaluate 'evaluate.datasets.dev.metrics=[{command: "echo none"}]'
+expect_text "printed no number in its last line"
+expect_exit 1 "$mtf_train" classes/config.yaml run.mode=evaluate 'evaluate.datasets.dev.metrics=[{command: "exit 3"}]'
+expect_text "failed"
+
+# An evaluation follows a run that goes on, from before its first checkpoint to its last one.
+port=$(free_ports 1)
+for rank in 0 1; do
+  start_rank $rank 2 "$mtf_train" classes.yaml run.model_dir=followed run.mode=evaluate evaluate.follow=true \
+    train.steps=12 evaluate.follow_timeout=60s mesh=b1:2 layout=batch:b1 "evaluate.output=followed-{step}"
+done
+expect_exit 0 "$mtf_train" classes.yaml run.model_dir=followed train.steps=12 checkpoint.every=4 evaluate.every=4 checkpoint.keep_last=9
+all_end 60 0 0
+grep '"step":' out.0 | tail -n 1 > followed.line
+same followed.line <(tail -n 1 followed/evaluate.jsonl)
+[ -s followed-12/evaluate/step-00000012/dev.txt ] || fail "no texts of the last checkpoint"
+# Without new checkpoints it ends in time.
+expect_exit 0 "$mtf_train" classes.yaml run.model_dir=followed run.mode=evaluate evaluate.follow=true train.steps=100 \
+  evaluate.follow_timeout=1s evaluate.checkpoint=all
+[ "$(grep -c '"step":' out)" = 3 ] || { cat out; fail "not all checkpoints"; }
+expect_exit 2 "$mtf_train" classes.yaml run.model_dir=followed run.mode=evaluate evaluate.follow=true evaluate.checkpoint=best
+expect_text "takes the checkpoints as they come"

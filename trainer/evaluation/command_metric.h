@@ -1,0 +1,23 @@
+// Metrics that commands compute from files of predictions and references.
+//
+//   const double rouge = run_command_metric({"rouge", "rouge.py {predictions} {references}"}, texts, "dev");
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/sources/options.h"
+#include "trainer/evaluation/prediction_metrics.h"
+
+namespace mtf {
+
+/// Writes the texts into files of a temporary directory, a line for each, and runs the command with their paths in place
+/// of {predictions} and {references} (several, if there are several references for each). Returns the number in the last
+/// line that it prints. Throws Error (kData), which names the data set, when it fails or prints no number.
+double run_command_metric(const CommandMetric& metric, const PredictedTexts& texts,
+                          const std::string& dataset);
+
+/// Returns the texts as lines. White space that would end a line or a column becomes a blank.
+std::string lines_of(const std::vector<std::string>& texts);
+
+}  // namespace mtf

@@ -1,0 +1,240 @@
+#include "trainer/evaluation/prediction_metrics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "data/labelled/conll.h"
+#include "data/labelled/squad.h"
+#include "engine/base/check.h"
+#include "trainer/metrics/answers.h"
+#include "trainer/metrics/correlation.h"
+#include "trainer/metrics/entities.h"
+#include "trainer/session/step.h"
+
+namespace mtf {
+namespace {
+
+/// The predictions of a regression, and the numbers that they should be.
+class NumberMetrics final : public PredictionMetrics {
+ public:
+  void add(const Executor& executor, int64_t, int64_t examples) override {
+    const HostTensor prediction = executor.fetch(kExample + "prediction"),
+                     target = executor.fetch(kExample + "target");
+    const int64_t width = target.shape.size() / target.shape[0].size;
+    predictions_.resize(static_cast<size_t>(width));
+    targets_.resize(static_cast<size_t>(width));
+    for (int64_t i = 0; i < examples * width; ++i) {
+      predictions_[static_cast<size_t>(i % width)].push_back(prediction.data<float>()[i]);
+      targets_[static_cast<size_t>(i % width)].push_back(target.data<float>()[i]);
+    }
+  }
+
+  /// The mean over the numbers of an example.
+  double metric(const std::string& name) const override {
+    double sum = 0;
+    for (size_t i = 0; i < targets_.size(); ++i)
+      sum +=
+          name == "pearson" ? pearson(predictions_[i], targets_[i]) : spearman(predictions_[i], targets_[i]);
+    return targets_.empty() ? 0 : sum / static_cast<double>(targets_.size());
+  }
+
+  PredictedTexts texts() const override { return {{}, lines_of(predictions_), {lines_of(targets_)}}; }
+
+ private:
+  static std::vector<std::string> lines_of(const std::vector<std::vector<double>>& columns) {
+    std::vector<std::string> lines(columns.empty() ? 0 : columns[0].size());
+    for (size_t row = 0; row < lines.size(); ++row) {
+      for (const std::vector<double>& column : columns)
+        lines[row] += fmt::format("{}{:.7g}", lines[row].empty() ? "" : "\t", column[row]);
+    }
+    return lines;
+  }
+
+  std::vector<std::vector<double>> predictions_, targets_;  ///< [numbers of an example, examples]
+};
+
+/// The name of class `number`, or its number.
+std::string class_name(const std::vector<std::string>& names, int64_t number) {
+  return number >= 0 && number < std::ssize(names) ? names[static_cast<size_t>(number)]
+                                                   : fmt::to_string(number);
+}
+
+/// The classes of examples, each of which may have several labels.
+class ClassTexts final : public PredictionMetrics {
+ public:
+  explicit ClassTexts(const Source& source) : names_(source.class_names()) {}
+
+  void add(const Executor& executor, int64_t, int64_t examples) override {
+    const HostTensor labels = executor.fetch(kLabels), predictions = executor.fetch(kPredictions);
+    const int64_t width = labels.shape.size() / labels.shape[0].size;
+    for (int64_t row = 0; row < examples; ++row) {
+      std::string right, predicted;
+      for (int64_t i = row * width; i < (row + 1) * width; ++i) {
+        if (labels.data<int32_t>()[i] < 0) continue;
+        const std::string_view blank = right.empty() ? "" : " ";
+        right += fmt::format("{}{}", blank, class_name(names_, labels.data<int32_t>()[i]));
+        predicted += fmt::format("{}{}", blank, class_name(names_, predictions.data<int32_t>()[i]));
+      }
+      labels_.push_back(std::move(right));
+      predictions_.push_back(std::move(predicted));
+    }
+  }
+  double metric(const std::string& name) const override { MTF_CHECK(false, "{} of classes", name); }
+  PredictedTexts texts() const override { return {{}, predictions_, {labels_}}; }
+
+ private:
+  std::vector<std::string> names_, labels_, predictions_;
+};
+
+/// The tags of sentences. A word without a token counts as O.
+class EntityMetrics final : public PredictionMetrics {
+ public:
+  explicit EntityMetrics(const ConllSource& source) : source_(source), names_(source.class_names()) {}
+
+  void add(const Executor& executor, int64_t first, int64_t examples) override {
+    const HostTensor predictions = executor.fetch(kPredictions);
+    const int64_t length = predictions.shape.size() / predictions.shape[0].size;
+    for (int64_t i = 0; i < examples; ++i) {
+      const ConllSource::Row& row = source_.row(first + i);
+      const ConllSource::Sentence& sentence = source_.sentences()[static_cast<size_t>(row.sentence)];
+      std::vector<std::string>& tags = predicted_[row.sentence];
+      tags.resize(sentence.words.size(), "O");
+      for (const TaggedToken& token : row.tokens)
+        tags[static_cast<size_t>(token.word)] =
+            class_name(names_, predictions.data<int32_t>()[i * length + token.position]);
+    }
+  }
+
+  double metric(const std::string& name) const override {
+    EntityCounts counts;
+    for (const auto& [number, tags] : predicted_) counts.add(tags_of(number), tags);
+    if (name == "entity_precision") return counts.precision();
+    return name == "entity_recall" ? counts.recall() : counts.f1();
+  }
+
+  PredictedTexts texts() const override {
+    PredictedTexts texts{{}, {}, {{}}};
+    for (const auto& [number, tags] : predicted_) {
+      texts.inputs.push_back(joined(source_.sentences()[static_cast<size_t>(number)].words));
+      texts.predictions.push_back(joined(tags));
+      texts.references[0].push_back(joined(tags_of(number)));
+    }
+    return texts;
+  }
+
+ private:
+  static std::string joined(const std::vector<std::string>& words) {
+    return fmt::format("{}", fmt::join(words, " "));
+  }
+
+  std::vector<std::string> tags_of(int64_t sentence) const {
+    std::vector<std::string> tags;
+    for (const int32_t tag : source_.sentences()[static_cast<size_t>(sentence)].tags)
+      tags.push_back(class_name(names_, tag));
+    return tags;
+  }
+
+  const ConllSource& source_;
+  std::vector<std::string> names_;
+  std::map<int64_t, std::vector<std::string>> predicted_;  ///< by the sentence
+};
+
+/// Answers to questions: the best part over all windows of a text.
+class AnswerMetrics final : public PredictionMetrics {
+ public:
+  AnswerMetrics(const SquadSource& source, const AnswerOptions& options)
+      : source_(source), options_(options) {
+    unanswerable_ = std::ranges::any_of(source.questions(), [](const auto& q) { return q.answers.empty(); });
+  }
+
+  void add(const Executor& executor, int64_t first, int64_t examples) override {
+    const HostTensor start = executor.fetch(kExample + "start"), end = executor.fetch(kExample + "end");
+    const int64_t length = start.shape.size() / start.shape[0].size;
+    for (int64_t i = 0; i < examples; ++i)
+      add_window(source_.window(first + i), start.data<float>() + i * length, end.data<float>() + i * length);
+  }
+
+  double metric(const std::string& name) const override {
+    AnswerScores scores(unanswerable_);
+    for (const auto& [number, best] : best_) scores.add(answer(number, best), question(number).answers);
+    return name == "exact_match" ? scores.exact_match() : scores.f1();
+  }
+
+  PredictedTexts texts() const override {
+    PredictedTexts texts{{}, {}, {{}}};
+    for (const auto& [number, best] : best_) {
+      const SquadQuestion& of = question(number);
+      texts.inputs.push_back(of.text);
+      texts.predictions.push_back(of.id + "\t" + answer(number, best));
+      texts.references[0].push_back(fmt::format("{}\t{}", of.id, fmt::join(of.answers, "\t")));
+    }
+    return texts;
+  }
+
+ private:
+  struct Best {
+    double score = -std::numeric_limits<double>::infinity();
+    int64_t first = -1, last = -1;  ///< tokens of the text; -1: no part was possible
+    double null_score = std::numeric_limits<double>::infinity();  ///< the smallest of all windows
+  };
+
+  /// The `n_best` tokens of the window with the largest logits; of equal ones the first.
+  std::vector<int64_t> best_tokens(const SquadWindow& window, const float* logits) const {
+    std::vector<int64_t> tokens(static_cast<size_t>(window.count));
+    for (int64_t i = 0; i < window.count; ++i) tokens[static_cast<size_t>(i)] = i;
+    std::ranges::stable_sort(tokens, std::ranges::greater{},
+                             [&](int64_t i) { return logits[window.offset + i]; });
+    tokens.resize(std::min(tokens.size(), static_cast<size_t>(options_.n_best)));
+    return tokens;
+  }
+
+  void add_window(const SquadWindow& window, const float* start, const float* end) {
+    Best& best = best_[window.question];
+    best.null_score = std::min(best.null_score, static_cast<double>(start[0]) + static_cast<double>(end[0]));
+    const std::vector<int64_t> ends = best_tokens(window, end);
+    for (const int64_t first : best_tokens(window, start)) {
+      if (!window.has_most_context[static_cast<size_t>(first)]) continue;
+      for (const int64_t last : ends) {
+        if (last < first || last - first >= options_.max_length) continue;
+        const double score = static_cast<double>(start[window.offset + first]) +
+                             static_cast<double>(end[window.offset + last]);
+        if (score <= best.score) continue;
+        best = {score, window.begin + first, window.begin + last, best.null_score};
+      }
+    }
+  }
+
+  const SquadQuestion& question(int64_t number) const {
+    return source_.questions()[static_cast<size_t>(number)];
+  }
+
+  std::string answer(int64_t number, const Best& best) const {
+    if (best.first < 0 || (unanswerable_ && best.null_score - best.score > options_.null_threshold))
+      return {};
+    return source_.context(question(number)).part(best.first, best.last);
+  }
+
+  const SquadSource& source_;
+  AnswerOptions options_;
+  bool unanswerable_ = false;
+  std::map<int64_t, Best> best_;  ///< by the question
+};
+
+}  // namespace
+
+std::unique_ptr<PredictionMetrics> make_prediction_metrics(const Executor& executor, const EvaluationSet& set,
+                                                           const AnswerOptions& answers) {
+  const auto has = [&](const std::string& output) { return executor.program().output(output) != kNoValue; };
+  if (has(kExample + "target")) return std::make_unique<NumberMetrics>();
+  const auto* const squad = dynamic_cast<const SquadSource*>(set.source.get());
+  if (squad && has(kExample + "start")) return std::make_unique<AnswerMetrics>(*squad, answers);
+  if (!has(kPredictions)) return nullptr;
+  if (const auto* const conll = dynamic_cast<const ConllSource*>(set.source.get()))
+    return std::make_unique<EntityMetrics>(*conll);
+  return std::make_unique<ClassTexts>(*set.source);
+}
+
+}  // namespace mtf
