@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
@@ -31,6 +33,50 @@ int32_t ClassNames::number(const std::string& name, const std::string& place) co
   if (const std::optional<int32_t> found = find(name)) return *found;
   throw Error(ErrorKind::kData, fmt::format("{}: there is no class `{}`", place, printable(name)),
               did_you_mean(name, names_));
+}
+
+ClassLabels::ClassLabels(std::vector<std::string> given, std::optional<std::vector<std::string>> known)
+    : given_(std::move(given)), known_(std::move(known)) {}
+
+void ClassLabels::add(const std::string& label,
+                      const std::function<void(const std::string&, const std::string&)>& fail) {
+  const auto [found, is_new] = places_.try_emplace(label, static_cast<int32_t>(words_.size()));
+  if (is_new) {
+    check(label, fail);
+    words_.push_back(label);
+  }
+  labels_.push_back(found->second);
+}
+
+void ClassLabels::check(const std::string& label,
+                        const std::function<void(const std::string&, const std::string&)>& fail) {
+  const std::vector<std::string>& classes = known_ && !known_->empty() ? *known_ : given_;
+  if (!classes.empty() && std::ranges::find(classes, label) == classes.end())
+    fail(fmt::format("there is no class `{}`", printable(label)), did_you_mean(label, classes));
+  if (class_number(label)) return;
+  if (known_ && classes.empty())
+    fail(fmt::format("`{}` is no whole number", printable(label)),
+         "the number of a class, as in the training data");
+  are_numbers_ = false;
+}
+
+std::vector<std::string> ClassLabels::classes() const {
+  if (known_ && !known_->empty()) return *known_;
+  if (known_ || !given_.empty() || are_numbers_) return given_;
+  std::vector<std::string> sorted = words_;
+  std::ranges::sort(sorted);
+  return sorted;
+}
+
+std::vector<int32_t> ClassLabels::numbers() const {
+  const std::vector<std::string> names = classes();
+  std::vector<int32_t> of_words;
+  for (const std::string& word : words_)
+    of_words.push_back(names.empty() ? *class_number(word)
+                                     : static_cast<int32_t>(std::ranges::find(names, word) - names.begin()));
+  std::vector<int32_t> result;
+  for (const int32_t place : labels_) result.push_back(of_words[static_cast<size_t>(place)]);
+  return result;
 }
 
 std::optional<int32_t> class_number(std::string_view text) {

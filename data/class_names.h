@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +26,36 @@ class ClassNames {
  private:
   std::vector<std::string> names_;
   std::unordered_map<std::string, int32_t> numbers_;
+};
+
+/// The labels of examples, words or numbers, which become the numbers of classes when all are read.
+class ClassLabels {
+ public:
+  /// `given`: the names of the classes as the options have them; may be empty. `known`: the classes of the training data,
+  /// empty where these are numbers; nothing: these are the training data.
+  explicit ClassLabels(std::vector<std::string> given = {},
+                       std::optional<std::vector<std::string>> known = std::nullopt);
+
+  /// Adds the label of the next example. A label that is no class, or no number where the classes are numbers, is passed
+  /// to `fail`, which must throw.
+  void add(const std::string& label,
+           const std::function<void(const std::string& what, const std::string& hint)>& fail);
+
+  /// The names of the classes in their order: those known or given, or the words sorted; empty where all are numbers.
+  std::vector<std::string> classes() const;
+  /// The class of each label.
+  std::vector<int32_t> numbers() const;
+
+ private:
+  void check(const std::string& label,
+             const std::function<void(const std::string& what, const std::string& hint)>& fail);
+
+  std::vector<std::string> given_;
+  std::optional<std::vector<std::string>> known_;
+  std::vector<std::string> words_;  ///< different labels in the order in which they came
+  std::unordered_map<std::string, int32_t> places_;
+  std::vector<int32_t> labels_;  ///< places in words_
+  bool are_numbers_ = true;
 };
 
 /// Returns a whole number from 0 to 2^31 - 1; nothing if the text is something else.

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -25,6 +26,9 @@
 namespace mtf {
 
 struct SourceContext;  // data/text/text_settings.h
+
+/// Receives a text and the side that it belongs to.
+using TextUse = std::function<void(Side, std::string_view)>;
 
 struct SourceOptions {
   static constexpr std::string_view default_type = "idx";  // until the options are read
@@ -42,6 +46,13 @@ struct SourceOptions {
   }
   /// A feature that is always equal to this one; empty: there is none. Files of tensors need only one of the two.
   virtual std::string same_feature(const std::string& /*feature*/) const { return {}; }
+
+  /// True where the examples are rows of tokens, for which `data.vocabulary` and `data.sequence_length` are needed.
+  virtual bool has_tokens() const { return false; }
+  /// Whether `data.split` can divide the examples.
+  virtual bool can_be_split() const { return true; }
+  /// Calls `use` with each text of the files: what a vocabulary is trained on.
+  virtual void for_each_text(const Mark& /*mark*/, const TextUse& /*use*/) const {}
 };
 using SourceChoice = config::Choice<SourceOptions>;
 

@@ -93,15 +93,16 @@ void check_texts(const DataOptions& options, const config::Report& report) {
   if (!options.train) return;
   const Mixture mixture = mixture_of(*options.train);
   if (mixture.sources.empty()) report.error("train", "`data.train` names no source");
-  bool texts = false;
+  bool texts = false, can_be_split = true;
   for (const SourceChoice* source : mixture.sources) {
+    if (source->empty()) continue;
+    texts = texts || (*source)->has_tokens();
+    can_be_split = can_be_split && (*source)->can_be_split();
     const TextSourceOptions* const text = text_source(*source);
-    if (text == nullptr) continue;
-    texts = true;
-    if (options.sequence_length) check_lengths(*text, options, report);
+    if (text != nullptr && options.sequence_length) check_lengths(*text, options, report);
   }
-  if (texts && !options.split.empty())
-    report.error("split", "`data.split` divides tables and images, not texts",
+  if (!can_be_split && !options.split.empty())
+    report.error("split", "`data.split` divides tables, labelled texts and images, not other texts",
                  "files of their own for each of `evaluate.datasets`");
   if (texts && !options.sequence_length)
     report.error("sequence_length", "`data.sequence_length` is missing", "tokens of a row, such as 256");
@@ -268,8 +269,11 @@ void for_each_text(const DataOptions& options, const Mark& mark,
   std::vector<Problem> problems;
   std::vector<TextFiles> files;
   for (const SourceChoice* source : mixture_of(*options.train).sources) {
-    if (const TextSourceOptions* const text = text_source(*source))
+    if (const TextSourceOptions* const text = text_source(*source)) {
       files.push_back(find_text_files(*text, mark, problems, options.text_limit()));
+    } else {
+      (*source)->for_each_text(mark, use);
+    }
   }
   if (!problems.empty()) throw Error(std::move(problems));
   for (const TextFiles& some : files) {

@@ -132,6 +132,7 @@ class TableRows {
  public:
   TableRows(const TableColumns& columns, const TableContext& context) : columns_(columns), context_(context) {
     if (!context.preparation.empty()) known_ = Preparation::parse(context.preparation);
+    labels_ = ClassLabels(columns.classes, known_ ? std::optional(known_->classes) : std::nullopt);
   }
 
   void read(const std::string& path) {
@@ -236,32 +237,9 @@ class TableRows {
   }
 
   void add_label(const TableReader& reader, size_t column) {
-    const std::string& word = value_of(reader, column);
-    const size_t before = label_words_.words().size();
-    labels_.push_back(label_words_.add(word));
-    if (label_words_.words().size() > before) check_class(reader, column, word);
-  }
-
-  /// Called for each word once.
-  void check_class(const TableReader& reader, size_t column, const std::string& word) {
-    const Names& classes = !columns_.classes.empty() ? columns_.classes
-                           : known_                  ? known_->classes
-                                                     : no_names_;
-    if (!classes.empty() && std::ranges::find(classes, word) == classes.end())
-      bad_value(reader, reader.columns()[column], fmt::format("there is no class `{}`", printable(word)),
-                did_you_mean(word, classes));
-    if (class_number(word)) return;
-    if (known_ && classes.empty())
-      bad_value(reader, reader.columns()[column], fmt::format("`{}` is no whole number", printable(word)),
-                "the number of a class, as in the training data");
-    labels_are_numbers_ = false;
-  }
-
-  Names classes_of_labels() const {
-    if (columns_.labels.empty()) return {};
-    if (!columns_.classes.empty()) return columns_.classes;
-    if (known_) return known_->classes;
-    return labels_are_numbers_ ? Names() : label_words_.sorted();
+    labels_.add(value_of(reader, column), [&](const std::string& what, const std::string& hint) {
+      bad_value(reader, reader.columns()[column], what, hint);
+    });
   }
 
   void find_means(Preparation& preparation) const {
@@ -295,7 +273,7 @@ class TableRows {
     Preparation result;
     result.columns = all_;
     for (size_t i = 0; i < of_words_.size(); ++i) result.words[of_words_[i]] = words_[i].sorted();
-    result.classes = classes_of_labels();
+    if (!columns_.labels.empty()) result.classes = labels_.classes();
     if (columns_.normalize && !of_numbers_.empty()) find_means(result);
     return result;
   }
@@ -306,14 +284,12 @@ class TableRows {
   };
   const TableColumns& columns_;
   const TableContext& context_;
-  const Names no_names_;
   std::optional<Preparation> known_;
   Names all_, of_numbers_, of_words_;  ///< inputs
   std::vector<float> numbers_, targets_;
-  std::vector<int32_t> word_numbers_, labels_;
+  std::vector<int32_t> word_numbers_;
   std::vector<Words> words_;  ///< [columns of words]
-  Words label_words_;
-  bool labels_are_numbers_ = true;
+  ClassLabels labels_;
   std::vector<uint64_t> hashes_;
   std::vector<File> files_;
 };
@@ -415,14 +391,7 @@ std::unique_ptr<Source> TableRows::finish() {
   std::vector<std::vector<std::byte>> values{bytes_of(x)};
   std::vector<int32_t> labels;
   if (!columns_.labels.empty()) {
-    const Names& words = label_words_.words();
-    std::vector<int32_t> places;
-    if (prepared.classes.empty()) {
-      for (const std::string& word : words) places.push_back(*class_number(word));
-    } else {
-      places = places_of(words, prepared.classes);
-    }
-    for (const int32_t word : labels_) labels.push_back(places[static_cast<size_t>(word)]);
+    labels = labels_.numbers();
     features.push_back({std::string(kLabelsFeature), Shape{}, DType::kInt32});
     values.push_back(bytes_of(labels));
   }

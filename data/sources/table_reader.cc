@@ -8,6 +8,7 @@
 #include <set>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "data/delimited.h"
 #include "data/text/line_reader.h"
@@ -47,35 +48,46 @@ void check_columns(const std::vector<std::string>& columns, const std::string& p
 
 class DelimitedTable final : public TableReader {
  public:
-  explicit DelimitedTable(const std::string& path) : reader_(path, delimiter_of(path)) {
+  DelimitedTable(const std::string& path, const TableFormat& format)
+      : reader_(path, delimiter_of(path)), format_(format) {
     if (!reader_.next())
       throw Error(ErrorKind::kData, fmt::format("{}: the file is empty", path),
-                  "a first line with the names of the columns, then a line for each example");
-    for (const std::string& name : reader_.fields()) columns_.emplace_back(without_blanks(name));
+                  format.header ? "a first line with the names of the columns, then a line for each example"
+                                : "a line for each example");
+    const std::vector<std::string>& first = reader_.fields();
+    for (size_t i = 0; i < first.size(); ++i)
+      columns_.push_back(format.header ? std::string(without_blanks(first[i])) : fmt::to_string(i + 1));
     check_columns(columns_, reader_.place());
     values_.resize(columns_.size());
+    is_first_ = !format.header;
   }
 
   const std::vector<std::string>& columns() const override { return columns_; }
   bool next() override {
-    if (!reader_.next()) return false;
+    if (!std::exchange(is_first_, false) && !reader_.next()) return false;
     const std::vector<std::string>& fields = reader_.fields();
     if (fields.size() != columns_.size())
-      throw Error(ErrorKind::kData, fmt::format("{}: {}", place(), counted(std::ssize(fields), "value")),
-                  fmt::format("{}, as the first line names columns", columns_.size()));
-    for (size_t i = 0; i < fields.size(); ++i) {
-      const std::string_view value = without_blanks(fields[i]);
-      values_[i] = is_missing(value) ? std::nullopt : std::optional<std::string>(value);
-    }
+      throw Error(
+          ErrorKind::kData, fmt::format("{}: {}", place(), counted(std::ssize(fields), "value")),
+          fmt::format("{}, as the first line {}", columns_.size(), format_.header ? "names columns" : "has"));
+    for (size_t i = 0; i < fields.size(); ++i) values_[i] = value_of(fields[i]);
     return true;
   }
   const std::vector<std::optional<std::string>>& values() const override { return values_; }
   std::string place() const override { return reader_.place(); }
 
  private:
+  std::optional<std::string> value_of(const std::string& field) const {
+    if (format_.verbatim) return field;
+    const std::string_view value = without_blanks(field);
+    return is_missing(value) ? std::nullopt : std::optional<std::string>(value);
+  }
+
   DelimitedReader reader_;
+  TableFormat format_;
   std::vector<std::string> columns_;
   std::vector<std::optional<std::string>> values_;
+  bool is_first_ = false;  ///< the record that was read is the first one, which next() gives
 };
 
 class JsonTable final : public TableReader {
@@ -156,11 +168,11 @@ class JsonTable final : public TableReader {
 
 }  // namespace
 
-std::unique_ptr<TableReader> open_table_reader(const std::string& path) {
+std::unique_ptr<TableReader> open_table_reader(const std::string& path, const TableFormat& format) {
   std::string_view name = path;
   if (name.ends_with(".gz")) name.remove_suffix(3);
   if (name.ends_with(".jsonl") || name.ends_with(".ndjson")) return std::make_unique<JsonTable>(path);
-  if (name.ends_with(".csv") || name.ends_with(".tsv")) return std::make_unique<DelimitedTable>(path);
+  if (name.ends_with(".csv") || name.ends_with(".tsv")) return std::make_unique<DelimitedTable>(path, format);
   throw Error(ErrorKind::kData, fmt::format("{}: the end of the name does not say what the file is", path),
               ".csv, .tsv or .jsonl, or one of them and .gz");
 }

@@ -25,8 +25,15 @@ class TableReader {
   virtual std::string place() const = 0;
 };
 
+struct TableFormat {
+  /// The first line of a CSV or TSV file names the columns; false: they are called 1, 2, 3, ...
+  bool header = true;
+  /// Values are texts: blanks around them stay, and none of their words means a missing value.
+  bool verbatim = false;
+};
+
 /// Opens a file by the end of its name: .csv, .tsv or .jsonl, plain or .gz. Throws Error (kData): another name, no record,
 /// a column without a name or with that of another.
-std::unique_ptr<TableReader> open_table_reader(const std::string& path);
+std::unique_ptr<TableReader> open_table_reader(const std::string& path, const TableFormat& format = {});
 
 }  // namespace mtf

@@ -50,6 +50,8 @@ struct TextSourceOptions : SourceOptions {
   std::unique_ptr<Source> open(const SourceContext& context) const override;
   std::optional<std::vector<Feature>> declared_features(const BySide<int64_t>& lengths,
                                                         const BySide<int64_t>& sizes) const override;
+  bool has_tokens() const override { return true; }
+  bool can_be_split() const override { return false; }
 };
 
 /// A source of texts whose files are read one at a time.

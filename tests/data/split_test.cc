@@ -100,19 +100,19 @@ TEST(Split, SourcesOfAMixtureAreDividedEach) {
   EXPECT_NEAR(static_cast<double>(sources.parts[0]->examples()), 300, 60);
 }
 
-std::string data_error(const std::string& yaml) {
+std::string split_error(const std::string& yaml) {
   Diagnostics diagnostics;
   config::parse<DataOptions>(config::parse_yaml(yaml, "test.yaml", diagnostics), diagnostics);
   return failure([&] { diagnostics.throw_if_errors(); });
 }
 
 TEST(Split, SharesMustLeaveSomethingForTraining) {
-  EXPECT_THAT(data_error("split: {dev: 0.5, test: 0.5}"), HasSubstr("add up to 1"));
-  EXPECT_THAT(data_error("split: {dev: 0}"), HasSubstr("`data.split.dev` is 0"));
-  EXPECT_THAT(data_error("split: {dev: -0.1}"), HasSubstr("above 0"));
+  EXPECT_THAT(split_error("split: {dev: 0.5, test: 0.5}"), HasSubstr("add up to 1"));
+  EXPECT_THAT(split_error("split: {dev: 0}"), HasSubstr("`data.split.dev` is 0"));
+  EXPECT_THAT(split_error("split: {dev: -0.1}"), HasSubstr("above 0"));
   EXPECT_THAT(
-      data_error("train: {type: text, path: a}\nsequence_length: 8\nvocabulary: bytes\nsplit: {dev: 0.1}"),
-      HasSubstr("not texts"));
+      split_error("train: {type: text, path: a}\nsequence_length: 8\nvocabulary: bytes\nsplit: {dev: 0.1}"),
+      HasSubstr("not other texts"));
 }
 
 }  // namespace

@@ -1,0 +1,247 @@
+#include "data/labelled/conll.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "data/class_names.h"
+#include "data/labelled/word_encoder.h"
+#include "data/sources/array_source.h"
+#include "data/text/line_reader.h"
+#include "engine/base/counted.h"
+
+namespace mtf {
+namespace {
+
+/// A line that begins so stands between documents.
+constexpr std::string_view kDocumentStart = "-DOCSTART-";
+
+std::vector<std::string_view> columns_of(std::string_view line) {
+  constexpr std::string_view kBlanks = " \t";
+  std::vector<std::string_view> columns;
+  for (size_t at = line.find_first_not_of(kBlanks); at != std::string_view::npos;) {
+    const size_t end = std::min(line.find_first_of(kBlanks, at), line.size());
+    columns.push_back(line.substr(at, end - at));
+    at = line.find_first_not_of(kBlanks, end);
+  }
+  return columns;
+}
+
+/// Reads the words of files, and passes a word and its tag, or the end of a sentence, on.
+class ConllReader {
+ public:
+  ConllReader(const ConllOptions& options, const TextLimit& limit) : options_(options), limit_(limit) {}
+
+  template <class Word, class End>
+  void read(const std::string& path, const Word& use_word, const End& end_sentence) {
+    TextProblems problems;
+    LineReader lines(path, problems, limit_);
+    while (const std::optional<std::string_view> line = lines.next()) {
+      problems.throw_if_any();
+      const std::vector<std::string_view> columns = columns_of(*line);
+      if (columns.empty() || columns[0] == kDocumentStart) {
+        end_sentence();
+        continue;
+      }
+      const std::string place = fmt::format("{}:{}", path, lines.line());
+      use_word(column(columns, options_.word, place),
+               column(columns, options_.tag.value_or(std::ssize(columns)), place), place);
+    }
+    problems.throw_if_any();
+    end_sentence();
+  }
+
+ private:
+  static std::string column(const std::vector<std::string_view>& columns, int64_t number,
+                            const std::string& place) {
+    if (number <= std::ssize(columns)) return std::string(columns[static_cast<size_t>(number - 1)]);
+    throw Error(ErrorKind::kData, fmt::format("{}: {}", place, counted(std::ssize(columns), "column")),
+                fmt::format("{} or more, as `word` and `tag` say", number));
+  }
+
+  const ConllOptions& options_;
+  TextLimit limit_;
+};
+
+struct Corpus {
+  std::vector<ConllSource::Sentence> sentences;
+  std::vector<std::string> classes;
+};
+
+Corpus read_corpus(const ConllOptions& options, const SourceContext& context) {
+  std::optional<std::vector<std::string>> known;
+  if (!context.preparation.empty())
+    known = prepared_names(context.preparation, "classes").value_or(std::vector<std::string>());
+  ClassLabels labels(options.classes, std::move(known));
+  ConllReader reader(options, context.text.limit);
+  Corpus corpus;
+  std::vector<std::string> words;
+  for (const std::string& path : files_of(options.path)) {
+    reader.read(
+        path,
+        [&](std::string word, const std::string& tag, const std::string& place) {
+          words.push_back(std::move(word));
+          labels.add(tag, [&](const std::string& what, const std::string& hint) {
+            throw Error(ErrorKind::kData, fmt::format("{}: {}", place, what), hint);
+          });
+        },
+        [&] {
+          if (!words.empty()) corpus.sentences.push_back({std::exchange(words, {}), {}});
+        });
+  }
+  if (corpus.sentences.empty())
+    throw Error(ErrorKind::kData, context.mark, "the files have no word", "a word and its tag in each line");
+  const std::vector<int32_t> tags = labels.numbers();
+  auto next = tags.begin();
+  for (ConllSource::Sentence& sentence : corpus.sentences) {
+    sentence.tags.assign(next, next + std::ssize(sentence.words));
+    next += std::ssize(sentence.words);
+  }
+  corpus.classes = labels.classes();
+  return corpus;
+}
+
+std::vector<std::vector<int32_t>> encode_words(const ConllSource::Sentence& sentence,
+                                               const WordEncoder& encoder) {
+  std::vector<std::vector<int32_t>> ids;
+  for (const std::string& word : sentence.words) ids.push_back(encoder.encode(word, !ids.empty()));
+  return ids;
+}
+
+/// Cuts one sentence into rows.
+class RowCutter {
+ public:
+  RowCutter(TokenRows& tokens, std::vector<ConllSource::Row>& rows, const SpecialTokens& special)
+      : tokens_(tokens), rows_(rows), special_(special), room_(tokens.length() - 1) {}
+
+  void cut(int64_t sentence, const std::vector<std::vector<int32_t>>& words) {
+    begin(sentence);
+    for (size_t i = 0; i < words.size(); ++i) {
+      std::span<const int32_t> ids = words[i];
+      ids = ids.first(std::min(ids.size(), static_cast<size_t>(room_ - 1)));  // of a word longer than a row
+      if (std::ssize(ids_) + std::ssize(ids) > room_) {
+        end();
+        begin(sentence);
+      }
+      if (!ids.empty()) row_.tokens.push_back({static_cast<int32_t>(i), static_cast<int32_t>(ids_.size())});
+      ids_.insert(ids_.end(), ids.begin(), ids.end());
+    }
+    end();
+  }
+
+ private:
+  void begin(int64_t sentence) {
+    ids_ = {special_.start};
+    row_ = {sentence, {}};
+  }
+  void end() {
+    ids_.push_back(special_.separator);
+    tokens_.add({ids_, std::ssize(ids_)});
+    rows_.push_back(std::move(row_));
+  }
+
+  TokenRows& tokens_;
+  std::vector<ConllSource::Row>& rows_;
+  SpecialTokens special_;
+  int64_t room_;  ///< tokens of a row before the separator
+  std::vector<int32_t> ids_;
+  ConllSource::Row row_;
+};
+
+std::vector<Feature> features_with_tags(std::vector<Feature> features) {
+  features.push_back({std::string(kLabelsFeature), features[0].shape, DType::kInt32});
+  return features;
+}
+
+}  // namespace
+
+void describe(config::Visitor& visit, ConllOptions& options) {
+  visit("path", options.path,
+        "text files in UTF-8 with a word and its tag in each line and a blank line after each sentence, "
+        "plain or .gz: a path, a list or a glob",
+        config::required);
+  visit("word", options.word, "the column of the word, from 1", config::positive);
+  visit("tag", options.tag, "the column of the tag, from 1; null: the last one", config::positive);
+  visit("classes", options.classes, "the tags in their order; none: those of the training data, sorted");
+  describe_rows(visit, options);
+}
+
+ConllSource::ConllSource(TokenRows tokens, std::vector<Sentence> sentences, std::vector<Row> rows,
+                         std::vector<std::string> tags)
+    : features_(features_with_tags(tokens.features())),
+      tokens_(std::move(tokens)),
+      sentences_(std::move(sentences)),
+      rows_(std::move(rows)),
+      tags_(std::move(tags)) {}
+
+int32_t ConllSource::label(int64_t row, int64_t position) const {
+  const Row& at = rows_[static_cast<size_t>(row)];
+  const auto found = std::ranges::lower_bound(at.tokens, position, {}, &TaggedToken::position);
+  if (found == at.tokens.end() || found->position != position) return kNoTag;
+  return sentences_[static_cast<size_t>(at.sentence)].tags[static_cast<size_t>(found->word)];
+}
+
+void ConllSource::read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const {
+  tokens_.read(rows, slices);
+  fill_entries(rows, slices[TokenRows::kFeatures], tokens_.length(),
+               [this](int64_t row, int64_t i) { return label(row, i); });
+}
+
+std::string ConllSource::preparation() const { return preparation_of(tags_); }
+
+void ConllSource::check_labels(int64_t classes) const {
+  for (size_t i = 0; i < sentences_.size(); ++i) {
+    const int32_t most = std::ranges::max(sentences_[i].tags);
+    if (most >= classes)
+      throw_wrong_label("the file of tagged words", most, static_cast<int64_t>(i), classes, most);
+  }
+}
+
+std::unique_ptr<Source> ConllOptions::open(const SourceContext& context) const {
+  const Vocabulary& vocabulary = row_vocabulary(context);
+  TokenRows tokens(row_length(context), vocabulary.size());
+  if (tokens.length() < 3)
+    throw Error(ErrorKind::kConfig, context.mark, "`data.sequence_length` leaves no room for a word",
+                "3 or more");
+  const SpecialTokens special = find_special_tokens(special_tokens, vocabulary, context.mark);
+  Corpus corpus = read_corpus(*this, context);
+  const WordEncoder encoder(context);
+  std::vector<std::vector<std::vector<int32_t>>> ids(corpus.sentences.size());
+  encode_in_parallel(context, std::ssize(ids), [&](int64_t i) {
+    ids[static_cast<size_t>(i)] = encode_words(corpus.sentences[static_cast<size_t>(i)], encoder);
+  });
+  std::vector<ConllSource::Row> rows;
+  RowCutter cutter(tokens, rows, special);
+  for (size_t i = 0; i < ids.size(); ++i) cutter.cut(static_cast<int64_t>(i), ids[i]);
+  return std::make_unique<ConllSource>(std::move(tokens), std::move(corpus.sentences), std::move(rows),
+                                       std::move(corpus.classes));
+}
+
+std::optional<std::vector<Feature>> ConllOptions::declared_features(const BySide<int64_t>& lengths,
+                                                                    const BySide<int64_t>& sizes) const {
+  if (lengths.inputs == 0) return std::nullopt;
+  return features_with_tags(TokenRows::features(lengths.inputs, sizes.inputs));
+}
+
+void ConllOptions::for_each_text(const Mark&, const TextUse& use) const {
+  std::string sentence;
+  ConllReader reader(*this, {});
+  for (const std::string& file : files_of(path)) {
+    reader.read(
+        file,
+        [&](const std::string& word, const std::string&, const std::string&) {
+          sentence += sentence.empty() ? word : " " + word;
+        },
+        [&] {
+          if (!sentence.empty()) use(Side::kInputs, sentence);
+          sentence.clear();
+        });
+  }
+}
+
+namespace {
+
+const config::Registration<SourceOptions, ConllOptions> conll_registration;
+
+}  // namespace
+}  // namespace mtf

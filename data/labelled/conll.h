@@ -1,0 +1,79 @@
+// Sentences whose words have tags, as in the shared tasks of CoNLL: a word in each line, its columns between blanks, and a
+// blank line after each sentence. Beside the features of token_rows.h there is `labels` int32 [length]: the tag of a word
+// at its first token, kNoTag at all others.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/labelled/row_source_options.h"
+#include "data/labelled/token_rows.h"
+
+namespace mtf {
+
+/// The label of positions that have no tag.
+inline constexpr int32_t kNoTag = -1;
+
+struct ConllOptions final : RowSourceOptions {
+  static constexpr std::string_view type_name = "conll";
+  static constexpr bool type_required = true;
+  int64_t word = 1;
+  std::optional<int64_t> tag;
+  std::vector<std::string> classes;
+
+  std::unique_ptr<Source> open(const SourceContext& context) const override;
+  std::optional<std::vector<Feature>> declared_features(const BySide<int64_t>& lengths,
+                                                        const BySide<int64_t>& sizes) const override;
+  bool can_be_split() const override { return false; }
+  void for_each_text(const Mark& mark, const TextUse& use) const override;
+};
+
+void describe(config::Visitor& visit, ConllOptions& options);
+
+/// Where the tag of a word is predicted.
+struct TaggedToken {
+  int32_t word;      ///< index in its sentence
+  int32_t position;  ///< its first token in the row
+};
+
+/// Sentences that are too long for a row go on in the next one, between two words.
+class ConllSource final : public Source {
+ public:
+  struct Sentence {
+    std::vector<std::string> words;
+    std::vector<int32_t> tags;
+  };
+  struct Row {
+    int64_t sentence;
+    std::vector<TaggedToken> tokens;  ///< of the words that have a token
+  };
+
+  ConllSource(TokenRows tokens, std::vector<Sentence> sentences, std::vector<Row> rows,
+              std::vector<std::string> tags);
+
+  int64_t examples() const override { return tokens_.rows(); }
+  const std::vector<Feature>& features() const override { return features_; }
+  void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
+  int64_t bytes_in_memory() const override { return tokens_.bytes_in_memory(); }
+  std::vector<std::string> class_names() const override { return tags_; }
+  std::string preparation() const override;
+  void check_labels(int64_t classes) const override;
+
+  const std::vector<Sentence>& sentences() const { return sentences_; }
+  const Row& row(int64_t row) const { return rows_[static_cast<size_t>(row)]; }
+
+ private:
+  int32_t label(int64_t row, int64_t position) const;
+
+  std::vector<Feature> features_;
+  TokenRows tokens_;
+  std::vector<Sentence> sentences_;
+  std::vector<Row> rows_;
+  std::vector<std::string> tags_;
+};
+
+}  // namespace mtf

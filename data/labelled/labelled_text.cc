@@ -1,0 +1,242 @@
+#include "data/labelled/labelled_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
+#include "data/class_names.h"
+#include "data/sources/array_source.h"
+#include "data/sources/table_reader.h"
+#include "data/text/line_reader.h"
+#include "engine/base/nearest.h"
+#include "engine/base/printable.h"
+
+namespace mtf {
+namespace {
+
+/// What the files have of each example, before texts become tokens.
+struct Examples {
+  std::vector<std::string> texts, pairs;
+  ClassLabels labels;
+  std::vector<float> targets;  ///< [examples, targets]
+};
+
+class LabelledTextFile {
+ public:
+  LabelledTextFile(const std::string& path, const LabelledTextOptions& options, const Mark& mark)
+      : path_(path), reader_(open_table_reader(path, {.header = options.header, .verbatim = true})) {
+    const auto find = [&](const config::Name& name) { return find_column(name, mark); };
+    text_ = find(options.text);
+    if (!options.pair.empty()) pair_ = find(options.pair);
+    if (!options.labels.empty()) labels_ = find(options.labels);
+    for (const config::Name& name : options.targets) targets_.push_back(find(name));
+  }
+
+  void read(Examples& examples) {
+    while (reader_->next()) {
+      examples.texts.push_back(text_of(text_));
+      if (pair_) examples.pairs.push_back(text_of(*pair_));
+      if (labels_)
+        examples.labels.add(value_of(*labels_), [this](const std::string& what, const std::string& hint) {
+          fail(*labels_, what, hint);
+        });
+      for (const size_t column : targets_) examples.targets.push_back(number_of(column));
+    }
+  }
+
+ private:
+  size_t find_column(const config::Name& name, const Mark& mark) const {
+    const std::vector<std::string>& columns = reader_->columns();
+    const auto found = std::ranges::find(columns, name.text);
+    if (found != columns.end()) return static_cast<size_t>(found - columns.begin());
+    throw Error(ErrorKind::kConfig, name.mark.known() ? name.mark : mark,
+                fmt::format("{} has no column `{}`", path_, printable(name.text)),
+                did_you_mean(name.text, columns));
+  }
+
+  [[noreturn]] void fail(size_t column, const std::string& what, const std::string& hint) const {
+    throw Error(
+        ErrorKind::kData,
+        fmt::format("{}: column `{}`: {}", reader_->place(), printable(reader_->columns()[column]), what),
+        hint);
+  }
+
+  const std::string& value_of(size_t column) const {
+    if (const std::optional<std::string>& value = reader_->values()[column]; value && !value->empty())
+      return *value;
+    fail(column, "a value is missing", "a value in each line");
+  }
+
+  /// A text, which may be empty.
+  std::string text_of(size_t column) const {
+    const std::string text = reader_->values()[column].value_or("");
+    TextProblems problems;
+    check_utf8(text, reader_->place(), "value", 1, problems);
+    problems.throw_if_any();
+    return text;
+  }
+
+  float number_of(size_t column) const {
+    const std::string& text = value_of(column);
+    float number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number))
+      fail(column, fmt::format("`{}` is no number", printable(text)),
+           "a number; the column of a class is `labels`");
+    return number;
+  }
+
+  std::string path_;
+  std::unique_ptr<TableReader> reader_;
+  size_t text_ = 0;
+  std::optional<size_t> pair_, labels_;
+  std::vector<size_t> targets_;
+};
+
+class LabelledTextSource final : public Source {
+ public:
+  LabelledTextSource(std::vector<Feature> features, TokenRows rows, const Examples& examples,
+                     std::string path)
+      : features_(std::move(features)),
+        rows_(std::move(rows)),
+        labels_(examples.labels.numbers()),
+        class_names_(examples.labels.classes()),
+        targets_(examples.targets),
+        path_(std::move(path)) {}
+
+  int64_t examples() const override { return rows_.rows(); }
+  const std::vector<Feature>& features() const override { return features_; }
+  void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override {
+    rows_.read(rows, slices);
+    for (size_t f = TokenRows::kFeatures; f < features_.size(); ++f) {
+      const bool is_label = features_[f].dtype == DType::kInt32;
+      const auto* const values = is_label ? reinterpret_cast<const std::byte*>(labels_.data())
+                                          : reinterpret_cast<const std::byte*>(targets_.data());
+      std::byte* output = slices[f].output;
+      for (const int64_t row : rows)
+        output = copy_box(features_[f], slices[f].box, values + row * features_[f].bytes(), output);
+    }
+  }
+  int64_t bytes_in_memory() const override {
+    return rows_.bytes_in_memory() + std::ssize(labels_) * 4 + std::ssize(targets_) * 4;
+  }
+  std::vector<std::string> class_names() const override { return class_names_; }
+  std::string preparation() const override { return preparation_of(class_names_); }
+  void check_labels(int64_t classes) const override {
+    const auto wrong = std::ranges::find_if(labels_, [&](int32_t label) { return label >= classes; });
+    if (wrong != labels_.end())
+      throw_wrong_label(path_, *wrong, wrong - labels_.begin(), classes, std::ranges::max(labels_));
+  }
+
+ private:
+  std::vector<Feature> features_;
+  TokenRows rows_;
+  std::vector<int32_t> labels_;
+  std::vector<std::string> class_names_;
+  std::vector<float> targets_;
+  std::string path_;
+};
+
+std::vector<Feature> features_of(const LabelledTextOptions& options, int64_t length, int64_t vocabulary) {
+  std::vector<Feature> features = TokenRows::features(length, vocabulary);
+  if (!options.labels.empty()) features.push_back({std::string(kLabelsFeature), Shape{}, DType::kInt32});
+  if (!options.targets.empty())
+    features.push_back({"y", {{"targets", std::ssize(options.targets)}}, DType::kFloat32});
+  return features;
+}
+
+}  // namespace
+
+void describe(config::Visitor& visit, LabelledTextOptions& options) {
+  visit("path", options.path,
+        "tables whose first line names the columns (.csv, .tsv), or with an object in each line (.jsonl), "
+        "plain or .gz: a path, a list or a glob",
+        config::required);
+  visit("header", options.header,
+        "the first line of a .csv or .tsv file names the columns; false: they are called 1, 2, 3, ...");
+  visit("text", options.text, "the column of the text", config::required);
+  visit("pair", options.pair, "the column of a second text");
+  visit("labels", options.labels, "the column of the class, feature labels: words, or numbers from 0");
+  visit("classes", options.classes,
+        "names of the classes in their order; none: the words sorted, or the numbers");
+  visit("targets", options.targets, "columns of numbers that are feature y [targets]");
+  describe_rows(visit, options);
+  visit.check([&options](const config::Report& report) {
+    if (!options.classes.empty() && options.labels.empty())
+      report.error("classes", "`classes` without `labels`", "the column of the class, as `labels`");
+    if (options.labels.empty() && options.targets.empty())
+      report.error("labels", "texts without `labels` and `targets`",
+                   "`labels` names the column of a class, `targets` columns of numbers that are predicted");
+  });
+}
+
+TokenRow joined_row(std::vector<int32_t> a, std::optional<std::vector<int32_t>> b,
+                    const SpecialTokens& special, int64_t length) {
+  const int64_t room = length - (b ? 3 : 2);
+  std::vector<int32_t> none;
+  std::vector<int32_t>& second = b ? *b : none;
+  while (std::ssize(a) + std::ssize(second) > room) (a.size() > second.size() ? a : second).pop_back();
+  TokenRow row{{special.start}, 0};
+  const auto append = [&](const std::vector<int32_t>& ids) {
+    row.ids.insert(row.ids.end(), ids.begin(), ids.end());
+    row.ids.push_back(special.separator);
+  };
+  append(a);
+  row.second = std::ssize(row.ids);
+  if (b) append(second);
+  return row;
+}
+
+void LabelledTextOptions::for_each_text(const Mark& mark, const TextUse& use) const {
+  for (const std::string& file : files_of(path)) {
+    Examples examples;
+    LabelledTextFile(file, *this, mark).read(examples);
+    for (const std::string& text : examples.texts) use(Side::kInputs, text);
+    for (const std::string& text : examples.pairs) use(Side::kInputs, text);
+  }
+}
+
+std::unique_ptr<Source> LabelledTextOptions::open(const SourceContext& context) const {
+  const std::vector<std::string> files = files_of(path);
+  const int64_t length = row_length(context);
+  const Vocabulary& vocabulary = row_vocabulary(context);
+  const SpecialTokens special = find_special_tokens(special_tokens, vocabulary, context.mark);
+  if (length < 3)
+    throw Error(ErrorKind::kConfig, context.mark, "`data.sequence_length` leaves no room for a text",
+                "3 or more");
+  std::optional<std::vector<std::string>> known;
+  if (!context.preparation.empty())
+    known = prepared_names(context.preparation, "classes").value_or(std::vector<std::string>());
+  Examples examples{{}, {}, ClassLabels(classes, std::move(known)), {}};
+  for (const std::string& file : files) LabelledTextFile(file, *this, context.mark).read(examples);
+  const auto count = std::ssize(examples.texts);
+  if (count == 0)
+    throw Error(ErrorKind::kData, fmt::format("{}: no example", files[0]), "a line for each example");
+  std::vector<TokenRow> encoded(examples.texts.size());
+  encode_in_parallel(context, count, [&](int64_t i) {
+    const auto at = static_cast<size_t>(i);
+    std::optional<std::vector<int32_t>> second;
+    if (!examples.pairs.empty()) second = encode_text(context, examples.pairs[at]);
+    encoded[at] = joined_row(encode_text(context, examples.texts[at]), std::move(second), special, length);
+  });
+  TokenRows rows(length, vocabulary.size());
+  for (const TokenRow& row : encoded) rows.add(row);
+  return std::make_unique<LabelledTextSource>(features_of(*this, length, vocabulary.size()), std::move(rows),
+                                              examples, files[0]);
+}
+
+std::optional<std::vector<Feature>> LabelledTextOptions::declared_features(
+    const BySide<int64_t>& lengths, const BySide<int64_t>& sizes) const {
+  if (lengths.inputs == 0) return std::nullopt;
+  return features_of(*this, lengths.inputs, sizes.inputs);
+}
+
+namespace {
+
+const config::Registration<SourceOptions, LabelledTextOptions> labelled_text_registration;
+
+}  // namespace
+}  // namespace mtf

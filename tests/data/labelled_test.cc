@@ -1,0 +1,183 @@
+// Sources of labelled texts: rows, labels, tags and answers, and the text that tokens stand for.
+#include <gmock/gmock.h>
+
+#include "data/labelled/conll.h"
+#include "data/labelled/labelled_text.h"
+#include "data/labelled/squad.h"
+#include "tests/data/data_testing.h"
+#include "tests/data/text_testing.h"
+
+namespace mtf::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class LabelledTexts : public TextTest {
+ protected:
+  /// Bytes as tokens: a row shows its end of sequence, which is start and separator, as "|".
+  SourceContext context(int64_t length) const {
+    SourceContext context;
+    context.text = settings(length, length);
+    return context;
+  }
+  std::unique_ptr<Source> open(const SourceOptions& options, int64_t length,
+                               const std::string& preparation = {}) const {
+    SourceContext opened = context(length);
+    opened.preparation = preparation;
+    return options.open(opened);
+  }
+  LabelledTextOptions pairs(const std::string& path) const {
+    LabelledTextOptions options;
+    options.path = {{path}};
+    options.text = "a";
+    options.pair = "b";
+    options.labels = "label";
+    return options;
+  }
+};
+
+TEST_F(LabelledTexts, PairsBecomeRowsWithClasses) {
+  const auto source = open(pairs(file("t.tsv", "a\tb\tlabel\nxy\tz\tyes\nNA\t\"?\"\tno\n")), 10);
+  EXPECT_THAT(texts_of(*source, "inputs"), ElementsAre("|xy|z|", "|NA|\"?\"|"));
+  EXPECT_THAT(rows_of(*source, "inputs_type")[0], ElementsAre(0, 0, 0, 0, 1, 1, 0, 0, 0, 0));
+  EXPECT_THAT(rows_of(*source, "inputs_segmentation")[0], ElementsAre(1, 1, 1, 1, 1, 1, 0, 0, 0, 0));
+  EXPECT_THAT(source->class_names(), ElementsAre("no", "yes"));
+  EXPECT_THAT(rows_of(*source, "labels"), ElementsAre(ElementsAre(1), ElementsAre(0)));
+  expect_boxes_of_the_whole(*source, 0);
+  expect_boxes_of_the_whole(*source, 2);
+}
+
+TEST_F(LabelledTexts, OneTextWithoutHeaderAndNumbers) {
+  LabelledTextOptions options;
+  options.path = {{file("t.tsv", "0\tab\t1.5\n1\tcd\t-2\n")}};
+  options.header = false;
+  options.text = "2";
+  options.labels = "1";
+  options.targets = {"3"};
+  const auto source = open(options, 4);
+  EXPECT_THAT(texts_of(*source, "inputs"), ElementsAre("|ab|", "|cd|"));
+  EXPECT_THAT(rows_of(*source, "labels"), ElementsAre(ElementsAre(0), ElementsAre(1)));
+  EXPECT_THAT(values_of<float>(*source, "y", 1), ElementsAre(-2));
+  EXPECT_TRUE(source->class_names().empty());
+}
+
+TEST_F(LabelledTexts, TheLongerTextLosesTokensFirst) {
+  const auto row = [](std::vector<int32_t> a, std::vector<int32_t> b, int64_t length) {
+    return joined_row(std::move(a), std::move(b), {.start = 1, .separator = 2}, length).ids;
+  };
+  EXPECT_THAT(row({10, 11, 12, 13}, {20}, 7), ElementsAre(1, 10, 11, 12, 2, 20, 2));
+  EXPECT_THAT(row({10, 11, 12}, {20, 21, 22}, 8), ElementsAre(1, 10, 11, 12, 2, 20, 21, 2));
+  EXPECT_THAT(row({10, 11, 12}, {20, 21, 22}, 7), ElementsAre(1, 10, 11, 2, 20, 21, 2));
+  EXPECT_THAT(joined_row({10, 11, 12}, {}, {.start = 1, .separator = 2}, 4).ids, ElementsAre(1, 10, 11, 2));
+}
+
+TEST_F(LabelledTexts, ClassesAreThoseOfTheTrainingData) {
+  const auto train = open(pairs(file("t.jsonl", R"({"a": "x", "b": "y", "label": "n"}
+{"a": "x", "b": "y", "label": "p"})")),
+                          8);
+  const auto options = pairs(file("d.csv", "a,b,label\nx,y,p\n"));
+  EXPECT_THAT(rows_of(*open(options, 8, train->preparation()), "labels"), ElementsAre(ElementsAre(1)));
+  const auto wrong = pairs(file("w.csv", "a,b,label\nx,y,q\n"));
+  EXPECT_THAT(failure([&] { open(wrong, 8, train->preparation()); }),
+              AllOf(HasSubstr("w.csv:2"), HasSubstr("no class `q`")));
+}
+
+TEST_F(LabelledTexts, MistakesAreNamed) {
+  const std::string path = file("t.csv", "a,b,label\nx,y,1\n");
+  EXPECT_THAT(failure([&] { open(pairs(path), 2); }), HasSubstr("sequence_length"));
+  LabelledTextOptions options = pairs(path);
+  options.text = "aa";
+  EXPECT_THAT(failure([&] { open(options, 8); }), AllOf(HasSubstr("no column `aa`"), HasSubstr("`a`")));
+  options = pairs(path);
+  options.special_tokens.start = "[CLS]";
+  EXPECT_THAT(failure([&] { open(options, 8); }), HasSubstr("no piece `[CLS]`"));
+  SourceContext bare;
+  EXPECT_THAT(failure([&] { pairs(path).open(bare); }), HasSubstr("data.sequence_length"));
+}
+
+TEST_F(LabelledTexts, TagsStandAtTheFirstTokenOfAWord) {
+  ConllOptions options;
+  options.path = {{file("t.conll", "-DOCSTART- -X- O\n\nAda NNP B-PER\nis VBZ O\n\nX Y B-LOC\n")}};
+  const auto source = open(options, 10);
+  EXPECT_THAT(texts_of(*source, "inputs"), ElementsAre("|Ada is|", "|X|"));
+  EXPECT_THAT(source->class_names(), ElementsAre("B-LOC", "B-PER", "O"));
+  EXPECT_THAT(rows_of(*source, "labels")[0], ElementsAre(-1, 1, -1, -1, 2, -1, -1, -1, -1, -1));
+  source->check_labels(3);
+  EXPECT_THAT(failure([&] { source->check_labels(2); }), HasSubstr("label 2"));
+}
+
+TEST_F(LabelledTexts, LongSentencesGoOnInTheNextRow) {
+  ConllOptions options;
+  options.path = {{file("t.conll", "aa 0\nbb 1\ncc 2\ndddddddddd 3\n")}};
+  options.tag = 2;
+  const auto source = open(options, 8);
+  EXPECT_THAT(texts_of(*source, "inputs"), ElementsAre("|aa bb|", "| cc|", "| ddddd|"));
+  const auto& conll = dynamic_cast<const ConllSource&>(*source);
+  EXPECT_EQ(conll.row(1).sentence, 0);
+  EXPECT_EQ(conll.row(1).tokens[0].word, 2);
+  EXPECT_EQ(rows_of(*source, "labels")[2][1], 3);
+}
+
+TEST_F(LabelledTexts, WordsOfATextKeepTheirPlaces) {
+  std::vector<std::string> words;
+  const std::string text = "Dr. Größe,  $5\t東京 (x)";
+  for (const WordSpan& word : words_of(text))
+    words.push_back((word.after_blank ? "_" : "") + text.substr(word.begin, word.end - word.begin));
+  EXPECT_THAT(words, ElementsAre("Dr", ".", "_Größe", ",", "_$", "5", "_東", "京", "_(", "x", ")"));
+}
+
+constexpr const char* kQuestions = R"({"version": "v2.0", "data": [{"title": "t", "paragraphs": [{
+  "context": "Größe is 5. It was built in 1889, they say.", "qas": [
+    {"id": "a", "question": "when", "answers": [{"text": "1889", "answer_start": 28}]},
+    {"id": "b", "question": "who", "is_impossible": true, "answers": []},
+    {"id": "c", "question": "what", "answers": [{"text": "size", "answer_start": 1}]}]}]}]})";
+
+TEST_F(LabelledTexts, AnswersAreTokensOfTheirText) {
+  SquadOptions options;
+  options.path = {{file("q.json", kQuestions)}};
+  options.max_question = 8;
+  options.stride = 16;
+  const auto source = open(options, 30);
+  const auto& squad = dynamic_cast<const SquadSource&>(*source);
+  ASSERT_EQ(squad.questions().size(), 3u);
+  const std::vector<std::string> texts = texts_of(*source, "inputs");
+  EXPECT_EQ(texts[0], "|when|Größe is 5. It was bu|");
+  int64_t answered = 0;
+  for (int64_t row = 0; row < source->examples(); ++row) {
+    const int32_t start = values_of<int32_t>(*source, "answer_start", row)[0];
+    const int32_t end = values_of<int32_t>(*source, "answer_end", row)[0];
+    const SquadWindow& window = squad.window(row);
+    if (start == 0) continue;
+    ++answered;
+    EXPECT_EQ(window.question, 0);
+    const SquadContext& of = squad.context(squad.questions()[0]);
+    EXPECT_EQ(of.part(start - window.offset + window.begin, end - window.offset + window.begin), "1889");
+    EXPECT_EQ(values_of<int32_t>(*source, "answer_mask", row)[static_cast<size_t>(start)], 1);
+  }
+  EXPECT_GT(answered, 0);
+  EXPECT_FALSE(squad.questions()[2].start);
+}
+
+TEST_F(LabelledTexts, EachTokenHasMostContextInOneWindow) {
+  for (const int64_t tokens : {0, 1, 10, 11, 37, 100}) {
+    std::vector<int> counts(static_cast<size_t>(tokens), 0);
+    for (const SquadWindow& window : windows_of(tokens, 10, 4)) {
+      for (int64_t i = 0; i < window.count; ++i)
+        counts[static_cast<size_t>(window.begin + i)] += window.has_most_context[static_cast<size_t>(i)];
+    }
+    EXPECT_THAT(counts, ::testing::Each(1)) << tokens;
+  }
+}
+
+TEST_F(LabelledTexts, FilesThatAreNoQuestionsAreNamed) {
+  SquadOptions options;
+  options.path = {{file("q.json", "{\"data\": [{}]}")}};
+  EXPECT_THAT(failure([&] { open(options, 100); }), AllOf(HasSubstr("q.json"), HasSubstr("paragraphs")));
+  options.path = {{file("q.json", kQuestions)}};
+  EXPECT_THAT(failure([&] { open(options, 60); }), HasSubstr("max_question"));
+}
+
+}  // namespace
+}  // namespace mtf::testing
