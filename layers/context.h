@@ -111,6 +111,14 @@ class Context {
   int64_t input_vocabulary() const { return input_vocabulary_; }
   void set_input_vocabulary(int64_t size) { input_vocabulary_ = size; }
 
+  /// What the data say of the tokens of the model's input, int32 [batch, length]; null where they say nothing.
+  struct InputTokens {
+    Tensor segmentation = {};  ///< 0 in the padding
+    Tensor type = {};          ///< 0 in the first text of a row, 1 in the second
+  };
+  const InputTokens& input_tokens() const { return input_tokens_; }
+  void set_input_tokens(const InputTokens& tokens) { input_tokens_ = tokens; }
+
   /// Kinds or names of layers that are computed again in the backward pass instead of being kept; of nested
   /// ones the outermost.
   void set_recompute(std::vector<std::string> layers) { recompute_ = std::move(layers); }
@@ -158,6 +166,7 @@ class Context {
   Sequence* sequence_ = nullptr;
   std::map<std::string, int64_t> vocabularies_;
   int64_t input_vocabulary_ = 0;
+  InputTokens input_tokens_;
   std::vector<LayerTerm> terms_;
   std::vector<std::string> batch_statistics_;
   std::map<std::string, LayerTensor> saved_;

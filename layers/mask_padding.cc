@@ -6,6 +6,11 @@
 
 namespace mtf {
 
+void set_segments(Sequence& sequence, const Tensor& segment) {
+  sequence.segment = segment;
+  sequence.mask = cast(not_equal(segment, segment.graph().constant(0, segment.dtype())), DType::kFloat32);
+}
+
 LayerTensor mask_padding(Context& context, const LayerTensor& x) {
   const Sequence* sequence = context.find_sequence();
   if (sequence == nullptr || !sequence->mask) return x;

@@ -7,6 +7,7 @@
 #include "engine/ops/reshape.h"
 #include "engine/ops/slice.h"
 #include "layers/layer_stack.h"
+#include "layers/mask_padding.h"
 #include "layers/positions.h"
 
 namespace mtf {
@@ -38,6 +39,8 @@ class TransformerLayer final : public Layer {
           "a dimension `length`, and one dimension that the layer before made: `patches`, then `dense`");
     }
     Sequence sequence{.length = x.shape()[*axis], .causal = causal_};
+    const Tensor& segment = context.input_tokens().segmentation;
+    if (segment && segment.shape().contains(sequence.length)) set_segments(sequence, segment);
     const auto entered = context.enter(sequence);
     return stack_(context, x);
   }
@@ -128,7 +131,9 @@ class TakeLayer final : public Layer {
 };
 
 const LayerRegistration<TransformerLayer> transformer(
-    "transformer", "y = the layers of `block`, `num_layers` times, on rows x: [batch, length, vector]",
+    "transformer",
+    "y = the layers of `block`, `num_layers` times, on rows x: [batch, length, vector]; tokens do not see "
+    "padding",
     {"encoder", "transformer_encoder", "vit"});
 const LayerRegistration<PositionsLayer> positions("positions", "y = x + a vector for each entry of `length`",
                                                   {"positional_embedding", "position_embedding",

@@ -1,7 +1,9 @@
 // One label for each example: a list of layers from the input to logits, softmax cross-entropy, accuracy.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
@@ -43,10 +45,14 @@ class Classifier final : public Model {
   Classifier(const ClassifierOptions& options, Diagnostics& diagnostics);
   std::vector<std::string> features() const override { return {layers_.input(), options_.labels.text}; }
   std::vector<std::string> optional_features() const override {
-    return {options_.labels.text + kOther, options_.labels.text + kWeight};
+    std::vector<std::string> names = layers_.optional_features();
+    names.insert(names.end(), {options_.labels.text + kOther, options_.labels.text + kWeight});
+    return names;
   }
   std::vector<std::string> metrics() const override {
-    return {"loss", "accuracy", std::string(kTop5Accuracy), "precision", "recall", "f1", "confusion_matrix"};
+    std::vector<std::string> names{"loss", "accuracy", std::string(kTop5Accuracy)};
+    std::ranges::copy(class_metrics(), std::back_inserter(names));
+    return names;
   }
   ModelOutput build(Context& context, const Features& features) const override;
 

@@ -7,23 +7,39 @@
 
 namespace mtf {
 
+namespace {
+
+constexpr std::array<std::string_view, 7> kClassMetrics = {
+    "precision", "recall", "f1", "f1_micro", "f1_binary", "matthews", "confusion_matrix"};
+constexpr std::array<std::string_view, 7> kPredictionMetrics = {
+    "pearson", "spearman", "entity_precision", "entity_recall", "entity_f1", "exact_match", "answer_f1"};
+
+template <class Names>
+bool is_among(const Names& names, std::string_view metric) {
+  return std::ranges::find(names, metric) != names.end();
+}
+
+}  // namespace
+
 bool greater_is_better(std::string_view metric) {
-  constexpr std::array<std::string_view, 12> growing = {
-      "accuracy",          kTop5Accuracy,        "precision", "recall", "f1",     "token_accuracy",
-      "sequence_accuracy", "neg_log_perplexity", "bleu",      "chrf",   "chrf++", "dice"};
-  return std::ranges::find(growing, metric) != growing.end();
+  constexpr std::array<std::string_view, 9> growing = {
+      "accuracy", kTop5Accuracy, "token_accuracy", "sequence_accuracy", "neg_log_perplexity", "bleu", "chrf",
+      "chrf++",   "dice"};
+  return is_among(growing, metric) || is_class_metric(metric) || is_prediction_metric(metric);
 }
 
 bool measured_by_default(std::string_view metric) {
-  constexpr std::array<std::string_view, 4> on_request = {"neg_log_perplexity", "mean_label",
-                                                          "num_eval_tokens", "max_targets_length"};
-  return metric != kTop5Accuracy && !is_class_metric(metric) &&
-         std::ranges::find(on_request, metric) == on_request.end();
+  constexpr std::array<std::string_view, 7> on_request = {
+      kTop5Accuracy, "neg_log_perplexity", "mean_label", "num_eval_tokens", "max_targets_length", "pearson",
+      "spearman"};
+  return !is_class_metric(metric) && !is_among(on_request, metric);
 }
 
-bool is_class_metric(std::string_view metric) {
-  return metric == "precision" || metric == "recall" || metric == "f1" || !is_number(metric);
-}
+std::vector<std::string> class_metrics() { return {kClassMetrics.begin(), kClassMetrics.end()}; }
+
+bool is_class_metric(std::string_view metric) { return is_among(kClassMetrics, metric); }
+
+bool is_prediction_metric(std::string_view metric) { return is_among(kPredictionMetrics, metric); }
 
 bool is_number(std::string_view metric) { return metric != "confusion_matrix"; }
 

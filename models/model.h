@@ -60,6 +60,8 @@ struct ModelOutput {
   Tensor tokens = {};                ///< [batch], float32: predicted tokens that count; null: not of texts
   /// What classifiers add in evaluation.
   std::optional<Classification> classification = {};
+  /// In evaluation, what metrics of all examples are computed from outside of the program: [batch, ...] by name.
+  std::map<std::string, Tensor> predictions = {};
 };
 
 class TextDecoder;
@@ -103,9 +105,13 @@ bool greater_is_better(std::string_view metric);
 /// Whether it is measured where no metrics are named: the others say the same in other words, tell of the
 /// data alone (`mean_label`), or are of interest to some.
 bool measured_by_default(std::string_view metric);
-/// Whether it is counted from the classes of all examples (Classification): precision, recall, f1 and
-/// confusion_matrix.
+/// The metrics that are counted from the classes of all examples (Classification): precision, recall and f1, which are
+/// means over the classes, f1_micro, f1_binary, matthews and confusion_matrix.
+std::vector<std::string> class_metrics();
 bool is_class_metric(std::string_view metric);
+/// Whether it is computed from what the model predicts for all examples (ModelOutput::predictions), outside of the
+/// program: pearson and spearman, entity_precision, entity_recall and entity_f1, exact_match and answer_f1.
+bool is_prediction_metric(std::string_view metric);
 /// Whether it is a number; confusion_matrix only asks for files.
 bool is_number(std::string_view metric);
 /// The share of the examples whose label is among the kTop largest logits; of equal ones the first count. Only for

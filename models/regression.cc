@@ -3,6 +3,7 @@
 
 #include "engine/ops/cast.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/transpose.h"
 #include "models/loss.h"
 #include "models/model.h"
 #include "models/sequential.h"
@@ -25,7 +26,8 @@ class Regression final : public Model {
  public:
   Regression(const RegressionOptions& options, Diagnostics& diagnostics);
   std::vector<std::string> features() const override { return {layers_.input(), options_.target.text}; }
-  std::vector<std::string> metrics() const override { return {"loss"}; }
+  std::vector<std::string> optional_features() const override { return layers_.optional_features(); }
+  std::vector<std::string> metrics() const override { return {"loss", "pearson", "spearman"}; }
   std::vector<std::string> outputs() const override { return {"logits", options_.target.text}; }
   ModelOutput build(Context& context, const Features& features) const override;
 
@@ -58,6 +60,10 @@ ModelOutput Regression::build(Context& context, const Features& features) const 
       context, weighted_loss(options_.loss, {.prediction = output.logits, .target = target}));
   output.metrics["loss"] = {losses};
   output.loss = reduce_mean(losses, Shape{});
+  if (!context.training()) {
+    output.predictions["prediction"] = transpose(output.logits, target.shape());
+    output.predictions["target"] = target;
+  }
   return output;
 }
 

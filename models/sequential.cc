@@ -30,11 +30,29 @@ Sequential::Sequential(const SequentialOptions& options, Diagnostics& diagnostic
   if (!list_.empty()) mark_ = list_.last_mark();
 }
 
+namespace {
+
+/// Features of the tokens of a text, behind its name.
+constexpr const char *kSegmentation = "_segmentation", *kType = "_type";
+
+Tensor find_feature(const Features& features, const std::string& name) {
+  const auto found = features.find(name);
+  return found == features.end() ? Tensor{} : found->second;
+}
+
+}  // namespace
+
+std::vector<std::string> Sequential::optional_features() const {
+  return {input_.text + kSegmentation, input_.text + kType};
+}
+
 LayerTensor Sequential::operator()(Context& context, const Features& features) const {
   const Tensor& input = feature(features, input_);
   check_elements("`" + input_.text + "`", input.shape());
   const Tensor x = is_floating(input.dtype()) ? cast(input, context.precision().activation) : input;
   context.set_input_vocabulary(context.vocabulary(input_.text));
+  context.set_input_tokens(
+      {find_feature(features, input_.text + kSegmentation), find_feature(features, input_.text + kType)});
   if (name_.empty()) return list_(context, x);
   const auto scope = context.graph().scope(name_);
   return list_(context, x);

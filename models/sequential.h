@@ -27,6 +27,8 @@ class Sequential {
   Sequential(const SequentialOptions& options, Diagnostics& diagnostics);
 
   const std::string& input() const { return input_.text; }
+  /// What the data may say of the tokens of the input: padding and types.
+  std::vector<std::string> optional_features() const;
   /// Where the last layer stands: what it makes must fit the loss.
   const Mark& mark() const { return mark_; }
   /// Variables are called NAME/LAYER/... (LAYER/... without a name). Inputs are cast to the activation dtype.

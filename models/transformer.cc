@@ -12,6 +12,7 @@
 #include "engine/ops/shift.h"
 #include "engine/ops/unary.h"
 #include "layers/dense.h"
+#include "layers/mask_padding.h"
 
 namespace mtf {
 
@@ -115,10 +116,7 @@ std::optional<int64_t> TransformerStack::positions(int64_t length) const {
 }
 
 Tensor TransformerStack::layers(Context& context, Sequence& sequence, const Tensor& x) const {
-  if (sequence.segment) {
-    const Tensor padding = context.graph().constant(0, sequence.segment.dtype());
-    sequence.mask = cast(not_equal(sequence.segment, padding), DType::kFloat32);
-  }
+  if (sequence.segment) set_segments(sequence, sequence.segment);
   const auto entered = context.enter(sequence);
   return layers_(context, {x, Shape{x.shape()[x.shape().rank() - 1]}});
 }

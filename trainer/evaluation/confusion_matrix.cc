@@ -1,6 +1,7 @@
 #include "trainer/evaluation/confusion_matrix.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/base/check.h"
 
@@ -66,6 +67,22 @@ ClassScores ConfusionMatrix::mean() const {
   }
   if (classes == 0) return {};
   return {sum.precision / classes, sum.recall / classes, sum.f1 / classes, total_, total_};
+}
+
+double ConfusionMatrix::matthews() const {
+  double right = 0, by_chance = 0, labels = 0, predictions = 0;
+  const std::vector<ClassScores> all = scores();
+  for (int64_t i = 0; i < classes_; ++i) {
+    const auto support = static_cast<double>(all[static_cast<size_t>(i)].support);
+    const auto predicted = static_cast<double>(all[static_cast<size_t>(i)].predicted);
+    right += static_cast<double>(count(i, i));
+    by_chance += support * predicted;
+    labels += support * support;
+    predictions += predicted * predicted;
+  }
+  const auto total = static_cast<double>(total_);
+  const double square = (total * total - labels) * (total * total - predictions);
+  return square > 0 ? (right * total - by_chance) / std::sqrt(square) : 0;
 }
 
 }  // namespace mtf

@@ -47,6 +47,9 @@ class ConfusionMatrix {
   /// Returns precision, recall and f1 macro-averaged: their means over the classes that are the label or the prediction
   /// of an example, as in scikit-learn with average="macro". All other classes are left out.
   ClassScores mean() const;
+  /// Returns the correlation of labels and predictions (Matthews, of several classes Gorodkin 2004), as scikit-learn's
+  /// matthews_corrcoef; 0 where all labels or all predictions are of one class.
+  double matthews() const;
 
  private:
   int64_t classes_;

@@ -248,6 +248,13 @@ void update_statistics(Graph& graph, const std::vector<LayerTerm>& terms, const 
 }
 
 void check_requested(const ModelOutput& output, const std::map<std::string, Mark>& requested) {
+  const auto binary = requested.find("f1_binary");
+  if (binary != requested.end() && output.classes && output.classes->size != 2) {
+    throw Error(
+        ErrorKind::kConfig, binary->second,
+        fmt::format("`f1_binary` is that of class 1 of two, and the model has {}", output.classes->size),
+        "`f1`, the mean over the classes, or `f1_micro`");
+  }
   const auto top_5 = requested.find(std::string(kTop5Accuracy));
   if (top_5 == requested.end() || output.metrics.contains(top_5->first)) return;
   throw Error(ErrorKind::kConfig, top_5->second,
@@ -380,6 +387,9 @@ std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Fe
     graph->set_output(kPredictions, output.classification->prediction);
     graph->set_output(kProbabilities, output.classification->probability);
     graph->set_output(kClasses, graph->constant(static_cast<double>(output.classes->size), DType::kInt32));
+  }
+  if (options.keep_predictions) {
+    for (const auto& [name, tensor] : output.predictions) graph->set_output(kExample + name, tensor);
   }
   if (output.tokens) graph->set_output("tokens", sum(output.tokens));
   return graph;

@@ -81,10 +81,12 @@ struct EvaluationGraphOptions {
   /// Metrics that data sets ask for, with their places in the configuration; those with Metric::on_request are
   /// computed only if they are among these.
   std::map<std::string, Mark> requested = {};
-  /// Adds the predictions of a classifier as outputs.
+  /// Adds what the model predicts for each example as outputs: Classification and ModelOutput::predictions.
   bool keep_predictions = false;
 };
 
+/// The evaluation's output of ModelOutput::predictions is this, followed by the name.
+inline const std::string kExample = "example/";
 /// The evaluation's outputs of Classification, and the number of classes.
 inline constexpr const char *kLabels = "example/label", *kPredictions = "example/prediction",
                             *kProbabilities = "example/probability", *kClasses = "classes";

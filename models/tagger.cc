@@ -1,0 +1,120 @@
+// A tag for each word: a list of layers from the tokens of a row to the tags, softmax cross-entropy at those tokens that
+// have a label.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "engine/ops/binary.h"
+#include "engine/ops/cast.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/softmax.h"
+#include "engine/ops/top_k.h"
+#include "engine/ops/transpose.h"
+#include "models/loss.h"
+#include "models/model.h"
+#include "models/sequential.h"
+
+namespace mtf {
+namespace {
+
+struct TaggerOptions final : ModelOptions, SequentialOptions {
+  static constexpr std::string_view type_name = "tagger";
+  static constexpr std::array common_names = {CommonName{"token_classification", "`tagger`"},
+                                              CommonName{"ner", "`tagger`"}};
+  static constexpr bool type_required = true;
+  TaggerOptions() { input = "inputs"; }
+
+  config::Name labels = "labels";
+  LossOptions loss = "cross_entropy";
+  double label_smoothing = 0;
+
+  std::unique_ptr<Model> make(Diagnostics& diagnostics) const override;
+};
+
+void describe(config::Visitor& visit, TaggerOptions& options) {
+  describe_sequential(visit, options);
+  visit("labels", options.labels, "the feature with the numbers of the tags, below 0 where a token has none",
+        config::fixed_on_resume);
+  describe_loss(visit, options.loss, LossTarget::kClasses);
+  visit("label_smoothing", options.label_smoothing, "part of the target that is spread over all tags",
+        config::probability);
+}
+
+/// Labels: int32 [batch, length]. Loss: the mean over the examples of the mean over their labels from 0 on.
+class Tagger final : public Model {
+ public:
+  Tagger(const TaggerOptions& options, Diagnostics& diagnostics)
+      : options_(options), layers_(options, diagnostics) {}
+  std::vector<std::string> features() const override { return {layers_.input(), options_.labels.text}; }
+  std::vector<std::string> optional_features() const override { return layers_.optional_features(); }
+  std::vector<std::string> metrics() const override {
+    std::vector<std::string> names{"loss", "accuracy", "entity_precision", "entity_recall", "entity_f1"};
+    std::ranges::copy(class_metrics(), std::back_inserter(names));
+    return names;
+  }
+  ModelOutput build(Context& context, const Features& features) const override;
+
+ private:
+  Dimension tags(const Context& context, const LayerTensor& logits, const Tensor& labels) const;
+  static void add_evaluation(const Tensor& labels, const Tensor& counts, const Shape& examples,
+                             ModelOutput& output);
+
+  TaggerOptions options_;
+  Sequential layers_;
+};
+
+Dimension Tagger::tags(const Context& context, const LayerTensor& logits, const Tensor& labels) const {
+  const Shape made = context.made(logits);
+  if (made.rank() != 1 || !same_dimensions(logits.shape() - made, labels.shape())) {
+    throw Error(ErrorKind::kConfig, layers_.mark(),
+                fmt::format("the layers make {}, but feature `{}` is {}", logits.shape().to_string(),
+                            options_.labels.text, labels.shape().to_string()),
+                "end with `dense: {output: {tags: 9}}` on the tokens of a Transformer");
+  }
+  return made[0];
+}
+
+ModelOutput Tagger::build(Context& context, const Features& features) const {
+  const Tensor& labels = layers_.feature(features, options_.labels);
+  ModelOutput output;
+  const LayerTensor logits = layers_(context, features);
+  output.logits = logits;
+  output.classes = tags(context, logits, labels);
+  const auto scope = context.graph().scope("loss", layers_.mark());
+  const Shape examples{context.batch()};
+  const Tensor counts =
+      cast(greater_equal(labels, context.graph().constant(0, labels.dtype())), DType::kFloat32);
+  const Tensor losses = weighted_loss(options_.loss, {.prediction = output.logits,
+                                                      .target = labels,
+                                                      .classes = output.classes->name,
+                                                      .label_smoothing = options_.label_smoothing});
+  const Tensor labelled = maximum(reduce_sum(counts, examples), context.graph().constant(1));
+  const Tensor means = divide(reduce_sum(multiply(losses, counts), examples), labelled);
+  output.metrics["loss"] = {means};
+  output.loss = reduce_mean(means, Shape{});
+  if (!context.training()) add_evaluation(labels, counts, examples, output);
+  return output;
+}
+
+void Tagger::add_evaluation(const Tensor& labels, const Tensor& counts, const Shape& examples,
+                            ModelOutput& output) {
+  const std::string& tags = output.classes->name;
+  const Tensor prediction = argmax(output.logits, tags);
+  const Tensor hits = multiply(cast(equal(prediction, labels), DType::kFloat32), counts);
+  output.metrics["accuracy"] = {reduce_sum(hits, examples), reduce_sum(counts, examples)};
+  const Tensor probabilities = softmax(cast(output.logits, DType::kFloat32), tags);
+  output.classification =
+      Classification{labels, transpose(prediction, labels.shape()),
+                     transpose(reduce_max(probabilities, *output.classes), labels.shape())};
+}
+
+std::unique_ptr<Model> TaggerOptions::make(Diagnostics& diagnostics) const {
+  return std::make_unique<Tagger>(*this, diagnostics);
+}
+
+const config::Registration<ModelOptions, TaggerOptions> tagger;
+
+}  // namespace
+}  // namespace mtf
