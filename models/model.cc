@@ -22,9 +22,16 @@ bool is_among(const Names& names, std::string_view metric) {
 }  // namespace
 
 bool greater_is_better(std::string_view metric) {
-  constexpr std::array<std::string_view, 9> growing = {
-      "accuracy", kTop5Accuracy, "token_accuracy", "sequence_accuracy", "neg_log_perplexity", "bleu", "chrf",
-      "chrf++",   "dice"};
+  constexpr std::array<std::string_view, 10> growing = {"accuracy",
+                                                        kTop5Accuracy,
+                                                        "token_accuracy",
+                                                        "sequence_accuracy",
+                                                        "next_sentence_accuracy",
+                                                        "neg_log_perplexity",
+                                                        "bleu",
+                                                        "chrf",
+                                                        "chrf++",
+                                                        "dice"};
   return is_among(growing, metric) || is_class_metric(metric) || is_prediction_metric(metric);
 }
 
