@@ -10,9 +10,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/config/types.h"
@@ -30,6 +32,16 @@ struct Precision {
   DType slice = DType::kFloat32;       ///< as the resident value that is updated
   DType activation = DType::kFloat32;  ///< as layers see it
   bool tf32 = false;                   ///< contractions of float32 round their operands (Graph::set_tf32)
+};
+
+class TokenEmbedding;
+
+/// A token embedding in the list of layers of a model.
+struct InputEmbedding {
+  std::shared_ptr<const TokenEmbedding> embedding;
+  std::string scope;     ///< the path of its variables
+  Dimension vocabulary;  ///< what its logits are
+  Dimension model;       ///< its vectors
 };
 
 /// Which weights are meant, by name; null: none.
@@ -115,9 +127,14 @@ class Context {
   struct InputTokens {
     Tensor segmentation = {};  ///< 0 in the padding
     Tensor type = {};          ///< 0 in the first text of a row, 1 in the second
+    Tensor position = {};      ///< the place in a text, from 0
   };
   const InputTokens& input_tokens() const { return input_tokens_; }
   void set_input_tokens(const InputTokens& tokens) { input_tokens_ = tokens; }
+
+  /// The embedding of the model's input, which may make logits, too. Null where no layer has made one.
+  const InputEmbedding& input_embedding() const { return input_embedding_; }
+  void set_input_embedding(InputEmbedding embedding) { input_embedding_ = std::move(embedding); }
 
   /// Kinds or names of layers that are computed again in the backward pass instead of being kept; of nested
   /// ones the outermost.
@@ -167,6 +184,7 @@ class Context {
   std::map<std::string, int64_t> vocabularies_;
   int64_t input_vocabulary_ = 0;
   InputTokens input_tokens_;
+  InputEmbedding input_embedding_;
   std::vector<LayerTerm> terms_;
   std::vector<std::string> batch_statistics_;
   std::map<std::string, LayerTensor> saved_;

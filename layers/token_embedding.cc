@@ -47,7 +47,9 @@ class TokenEmbeddingLayer final : public Layer {
     }
     const int64_t divisor = options_.vocab_divisor;
     const Dimension vocabulary{"vocab", (size + divisor - 1) / divisor * divisor};
-    const auto embedding = options_.embedding->make(vocabulary, options_.output[0]);
+    const std::shared_ptr<const TokenEmbedding> embedding =
+        options_.embedding->make(vocabulary, options_.output[0]);
+    context.set_input_embedding({embedding, context.graph().scoped(""), vocabulary, options_.output[0]});
     return {embedding->embed(context, x), options_.output};
   }
 

@@ -1,9 +1,12 @@
 // A Transformer in the list of layers of any model, and what its rows need at both ends.
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "engine/ops/binary.h"
 #include "engine/ops/broadcast.h"
 #include "engine/ops/concat.h"
+#include "engine/ops/indexing.h"
 #include "engine/ops/reshape.h"
 #include "engine/ops/slice.h"
 #include "layers/layer_stack.h"
@@ -54,11 +57,14 @@ struct PositionsOptions {
   static constexpr std::string_view shorthand = "type";
   Positions type = Positions::kLearned;
   double stddev = 0.02;
+  std::optional<int64_t> max_length;
 };
 
 void describe(config::Visitor& visit, PositionsOptions& options) {
   visit("type", options.type, "a table of vectors, or sines and cosines");
   visit("stddev", options.stddev, "of the initial values of the table", config::non_negative);
+  visit("max_length", options.max_length, "rows of the table (default: as many as x has entries of `length`)",
+        config::positive);
 }
 
 class PositionsLayer final : public Layer {
@@ -70,13 +76,11 @@ class PositionsLayer final : public Layer {
     const Dimension length = find_dimension(x, std::string(kLength));
     const Shape model = context.made(x);
     switch (options_.type) {
-      case Positions::kLearned: {
-        const Initializer initializer = Initializer::normal(options_.stddev);
-        return add(x, context.variable("positional_embedding", Shape{length} + model, initializer),
-                   x.shape());
-      }
+      case Positions::kLearned:
+        return add(x, learned(context, length, model), x.shape());
       case Positions::kSinusoid:
-        if (model.rank() == 1) return add(x, sinusoid_positions(context, {}, length, model[0]), x.shape());
+        if (model.rank() == 1)
+          return add(x, sinusoid_positions(context, place(context, length), length, model[0]), x.shape());
         throw Error(ErrorKind::kConfig, fmt::format("positions: {} is no vector", model.to_string()),
                     "one dimension");
       case Positions::kNone:
@@ -86,6 +90,28 @@ class PositionsLayer final : public Layer {
   }
 
  private:
+  /// Where the entries of x stand in their texts; null: the data do not say.
+  static Tensor place(const Context& context, const Dimension& length) {
+    const Tensor& position = context.input_tokens().position;
+    return position && position.shape().contains(length) ? position : Tensor{};
+  }
+
+  Tensor learned(Context& context, const Dimension& length, const Shape& model) const {
+    const Initializer initializer = Initializer::normal(options_.stddev);
+    const auto table = [&](const Dimension& rows) {
+      return context.variable("positional_embedding", Shape{rows} + model, initializer);
+    };
+    const Tensor position = place(context, length);
+    if (!position && !options_.max_length) return table(length);
+    const Dimension rows{"max_length", options_.max_length.value_or(length.size)};
+    if (rows.size < length.size)
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("positions: x has {} entries of `length`, and `max_length` is {}", length.size,
+                              rows.size),
+                  "a larger `max_length`, or a smaller `data.sequence_length`");
+    return gather(table(rows), position ? position : range(context.graph(), length), rows.name);
+  }
+
   Options options_;
 };
 

@@ -33,7 +33,7 @@ Sequential::Sequential(const SequentialOptions& options, Diagnostics& diagnostic
 namespace {
 
 /// Features of the tokens of a text, behind its name.
-constexpr const char *kSegmentation = "_segmentation", *kType = "_type";
+constexpr const char *kSegmentation = "_segmentation", *kType = "_type", *kPosition = "_position";
 
 Tensor find_feature(const Features& features, const std::string& name) {
   const auto found = features.find(name);
@@ -43,7 +43,7 @@ Tensor find_feature(const Features& features, const std::string& name) {
 }  // namespace
 
 std::vector<std::string> Sequential::optional_features() const {
-  return {input_.text + kSegmentation, input_.text + kType};
+  return {input_.text + kSegmentation, input_.text + kType, input_.text + kPosition};
 }
 
 LayerTensor Sequential::operator()(Context& context, const Features& features) const {
@@ -51,8 +51,9 @@ LayerTensor Sequential::operator()(Context& context, const Features& features) c
   check_elements("`" + input_.text + "`", input.shape());
   const Tensor x = is_floating(input.dtype()) ? cast(input, context.precision().activation) : input;
   context.set_input_vocabulary(context.vocabulary(input_.text));
-  context.set_input_tokens(
-      {find_feature(features, input_.text + kSegmentation), find_feature(features, input_.text + kType)});
+  context.set_input_tokens({find_feature(features, input_.text + kSegmentation),
+                            find_feature(features, input_.text + kType),
+                            find_feature(features, input_.text + kPosition)});
   if (name_.empty()) return list_(context, x);
   const auto scope = context.graph().scope(name_);
   return list_(context, x);

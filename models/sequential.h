@@ -27,7 +27,9 @@ class Sequential {
   Sequential(const SequentialOptions& options, Diagnostics& diagnostics);
 
   const std::string& input() const { return input_.text; }
-  /// What the data may say of the tokens of the input: padding and types.
+  /// The scope of the variables; may be empty.
+  const std::string& name() const { return name_; }
+  /// What the data may say of the tokens of the input: padding, types and places in texts.
   std::vector<std::string> optional_features() const;
   /// Where the last layer stands: what it makes must fit the loss.
   const Mark& mark() const { return mark_; }

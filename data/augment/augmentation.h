@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/augment/draws.h"
+#include "data/draws.h"
 #include "data/augment/float_image.h"
 #include "engine/config/choice.h"
 

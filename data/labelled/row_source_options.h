@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "data/labelled/special_tokens.h"
+#include "data/vocabulary/special_tokens.h"
 #include "data/source_options.h"
 
 namespace mtf {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "data/sources/mixed_source.h"
+#include "data/mixed_source.h"
 #include "data/text/text_reader.h"
 #include "data/text/text_source.h"
 #include "engine/base/check.h"

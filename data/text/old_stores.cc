@@ -29,8 +29,8 @@ bool is_store(std::string_view name) {
   };
   if (const size_t partial = name.find(".pixels.partial-"); partial != std::string_view::npos)
     name = name.substr(0, name.find(".partial-", partial));
-  for (const Kind& kind :
-       {Kind{"tokens-", ".safetensors"}, Kind{"rows-", ".safetensors"}, Kind{"images-", ".pixels"}}) {
+  for (const Kind& kind : {Kind{"tokens-", ".safetensors"}, Kind{"rows-", ".safetensors"},
+                           Kind{"pieces-", ".safetensors"}, Kind{"images-", ".pixels"}}) {
     if (!name.starts_with(kind.begin) || !name.ends_with(kind.end)) continue;
     const std::string_view key =
         name.substr(kind.begin.size(), name.size() - kind.begin.size() - kind.end.size());

@@ -56,12 +56,23 @@ void check_known(const config::Report& report, std::string_view key, const std::
 
 }  // namespace
 
+void describe_objective(config::Visitor& visit, TextSourceOptions& options) {
+  visit("objective", options.objective,
+        "what is predicted of the texts (pretraining); none: the texts themselves, as the model does");
+  visit.check([&options](const config::Report& report) {
+    if (options.objective && sides_in_rows(options).size() > 1)
+      report.error("objective", "an objective makes inputs and targets of one text, not of pairs",
+                   "`as: targets`, or a source of single texts");
+  });
+}
+
 void describe(config::Visitor& visit, ParallelOptions& options) {
   visit("inputs", options.inputs, "text files in UTF-8, plain or .gz: a path, a list or a glob",
         config::required);
   visit("targets", options.targets, "as many files, in which each line belongs to the same line of `inputs`",
         config::required);
   visit("as", options.as, kPairsAsMeaning);
+  describe_objective(visit, options);
 }
 
 void describe(config::Visitor& visit, TsvOptions& options) {
@@ -69,6 +80,7 @@ void describe(config::Visitor& visit, TsvOptions& options) {
   visit("columns", options.columns,
         "names of the columns in order; those not called inputs or targets are passed over");
   visit("as", options.as, kPairsAsMeaning);
+  describe_objective(visit, options);
   visit.check([&options](const config::Report& report) {
     check_sides(report, "columns", options.columns, options.as);
   });
@@ -79,6 +91,7 @@ void describe(config::Visitor& visit, JsonlOptions& options) {
   visit("columns", options.columns,
         "keys called inputs and targets; or others, as in {inputs: en, targets: de}");
   visit("as", options.as, kPairsAsMeaning);
+  describe_objective(visit, options);
   visit.check([&options](const config::Report& report) {
     const auto* list = std::get_if<std::vector<std::string>>(&options.columns);
     const std::vector<std::string> names =
@@ -95,6 +108,7 @@ void describe(config::Visitor& visit, TfrecordOptions& options) {
   visit("vocab_shift", options.vocab_shift, "added to every id", config::Bounds{-1e6, 1e6, false});
   visit("append_eos", options.append_eos, "the ids end without the end of sequence: append it");
   visit("as", options.as, kPairsAsMeaning);
+  describe_objective(visit, options);
   visit.check([&options](const config::Report& report) {
     const std::vector<std::string> names = keys_of(options.features);
     check_known(report, "features", names);

@@ -11,6 +11,7 @@
 
 #include "data/sides.h"
 #include "data/source_options.h"
+#include "data/text/objective_options.h"
 
 namespace mtf {
 
@@ -34,6 +35,8 @@ struct FormatContext;
 
 /// A source of texts.
 struct TextSourceOptions : SourceOptions {
+  std::optional<ObjectiveChoice> objective;
+
   /// Returns the sides that the files contain; inputs come first.
   virtual std::vector<Side> sides() const = 0;
   /// True if both texts of a pair are joined into one text of `targets`.
@@ -53,6 +56,9 @@ struct TextSourceOptions : SourceOptions {
   bool has_tokens() const override { return true; }
   bool can_be_split() const override { return false; }
 };
+
+/// The key `objective`.
+void describe_objective(config::Visitor& visit, TextSourceOptions& options);
 
 /// A source of texts whose files are read one at a time.
 struct FilesOfTexts : TextSourceOptions {
@@ -79,6 +85,7 @@ inline void describe(config::Visitor& visit, TextOptions& options) {
   visit("as", options.as, "the feature that the texts are");
   visit("join", options.join,
         "what is one example: a line, or a document (lines up to a blank one, joined by newlines)");
+  describe_objective(visit, options);
 }
 
 /// A source that reads pairs of files whose lines correspond.

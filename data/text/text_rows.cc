@@ -13,6 +13,35 @@
 namespace mtf {
 namespace {
 
+/// Visits the numbers of a report that are stored with the rows.
+template <class Visit>
+void visit_numbers(TextReport& report, const Visit& visit) {
+  visit("examples", report.examples);
+  visit("blank_lines", report.blank_lines);
+  visit("empty", report.empty);
+  visit("too_long", report.too_long);
+  visit("too_unequal", report.too_unequal);
+  visit("rows", report.rows);
+  visit("inputs", report.tokens.inputs);
+  visit("targets", report.tokens.targets);
+}
+
+}  // namespace
+
+std::map<std::string, std::string> stored_numbers(TextReport report) {
+  std::map<std::string, std::string> numbers;
+  visit_numbers(report, [&](const char* name, int64_t value) { numbers[name] = fmt::to_string(value); });
+  return numbers;
+}
+
+TextReport stored_report(const SafetensorsFile& file) {
+  TextReport report;
+  visit_numbers(report, [&](const char* name, int64_t& value) { value = stored_number(file, name); });
+  return report;
+}
+
+namespace {
+
 /// A span of consecutive tokens that are placed together in a row.
 struct Piece {
   BySide<int64_t> begin;
@@ -97,27 +126,6 @@ PackedRows pack(const std::vector<Piece>& pieces, const RowRules& rules) {
                                           : pack_reference(lengths, rules.row);
 }
 
-template <class T>
-StoredTensor tensor_of(const std::string& name, const std::vector<T>& values) {
-  return {.name = name,
-          .dtype = DTypeOf<T>::value,
-          .shape = {static_cast<int64_t>(values.size())},
-          .data = std::as_bytes(std::span(values))};
-}
-
-/// Visits the numbers of a report that are stored with the rows.
-template <class Visit>
-void visit_numbers(TextReport& report, const Visit& visit) {
-  visit("examples", report.examples);
-  visit("blank_lines", report.blank_lines);
-  visit("empty", report.empty);
-  visit("too_long", report.too_long);
-  visit("too_unequal", report.too_unequal);
-  visit("rows", report.rows);
-  visit("inputs", report.tokens.inputs);
-  visit("targets", report.tokens.targets);
-}
-
 void build(const std::string& path, const TokenStore& tokens, const RowRules& rules, const TextFiles& files) {
   const Selection selection(tokens, rules);
   const std::vector<Piece>& pieces = selection.pieces();
@@ -143,9 +151,7 @@ void build(const std::string& path, const TokenStore& tokens, const RowRules& ru
     tensors.push_back(tensor_of(tensor_name(side, "begin"), begin[side]));
     tensors.push_back(tensor_of(tensor_name(side, "length"), length[side]));
   }
-  std::map<std::string, std::string> numbers;
-  visit_numbers(report, [&](const char* name, int64_t value) { numbers[name] = fmt::to_string(value); });
-  write_store(path, tensors, numbers);
+  write_store(path, tensors, stored_numbers(report));
 }
 
 }  // namespace
@@ -157,7 +163,7 @@ RowStore::RowStore(const std::string& path) : file_(path) {
     begin_[side] = mapped_values<int64_t>(file_, tensor_name(side, "begin"));
     length_[side] = mapped_values<int32_t>(file_, tensor_name(side, "length"));
   }
-  visit_numbers(report_, [&](const char* name, int64_t& value) { value = stored_number(file_, name); });
+  report_ = stored_report(file_);
 }
 
 void RowStore::check(const TokenStore& tokens, const BySide<int64_t>& row) const {

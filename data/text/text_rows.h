@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 
@@ -42,6 +43,10 @@ class RowStore {
   BySide<std::span<const int64_t>> begin_;
   BySide<std::span<const int32_t>> length_;
 };
+
+/// The numbers of a report as the metadata of a file, and back. Throws Error (kCheckpoint) when one is missing.
+std::map<std::string, std::string> stored_numbers(TextReport report);
+TextReport stored_report(const SafetensorsFile& file);
 
 /// Opens the rows of `tokens`, whose key is `tokens_key`, for the rules. If the cache does not have them,
 /// makes them and removes old stores, which is reported to `note`. Throws Error (kData), which names `files`,

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <iterator>
 
+#include "data/text/objective.h"
 #include "data/text/text_cache.h"
 #include "engine/base/check.h"
 
@@ -66,15 +68,20 @@ BySide<int64_t> sizes_of(const TextVocabularies& vocabularies, const std::vector
 
 }  // namespace
 
+std::vector<Feature> side_features(Side side, int64_t length, int64_t vocabulary_size) {
+  const Shape shape{{"length", length}};
+  const std::string name(name_of(side));
+  return {{name, shape, DType::kInt32, vocabulary_size},
+          {name + "_segmentation", shape, DType::kInt32},
+          {name + "_position", shape, DType::kInt32}};
+}
+
 std::vector<Feature> text_features(const TextSourceOptions& options, const BySide<int64_t>& lengths,
                                    const BySide<int64_t>& vocabulary_sizes) {
   std::vector<Feature> features;
   for (const Side side : sides_in_rows(options)) {
-    const Shape shape{{"length", lengths[side]}};
-    const std::string name(name_of(side));
-    features.push_back({name, shape, DType::kInt32, vocabulary_sizes[side]});
-    features.push_back({name + "_segmentation", shape, DType::kInt32});
-    features.push_back({name + "_position", shape, DType::kInt32});
+    std::ranges::copy(side_features(side, lengths[side], vocabulary_sizes[side]),
+                      std::back_inserter(features));
   }
   return features;
 }
@@ -154,24 +161,41 @@ void TextSource::read_row(Side side, int64_t row, const Window& ids, const Windo
   for (const Window& window : {ids, segments, positions}) put(window, padding, [](int64_t) { return 0; });
 }
 
-std::unique_ptr<TextSource> make_text_source(const TextSourceOptions& options, const TextSettings& settings,
-                                             const Mark& mark) {
-  check_settings(options, settings, mark);
-  const RowRules rules = rules_for(options, settings, mark);
-  std::vector<Problem> problems;
-  const TextFiles files = find_text_files(options, mark, problems, settings.limit);
-  if (!problems.empty()) throw Error(std::move(problems));
+namespace {
 
+/// The texts of a source as tokens in the cache.
+struct OpenedTokens {
+  TextFiles files;
+  std::string cache;  ///< directory of the stores
+  std::string key;
+  TokenStore store;
+};
+
+OpenedTokens open_tokens(const TextSourceOptions& options, const TextSettings& settings, const Mark& mark) {
+  std::vector<Problem> problems;
+  TextFiles files = find_text_files(options, mark, problems, settings.limit);
+  if (!problems.empty()) throw Error(std::move(problems));
   const std::string cache = settings.cache.empty() ? default_cache_directory() : settings.cache;
   const TokenizeOptions tokenizing{settings.vocabularies, settings.lowercase, settings.threads,
                                    settings.progress};
   const std::string key = token_store_key(files, tokenizing, cache);
-  TokenStore tokens = open_token_store(files, tokenizing, key, cache);
-  RowStore rows = open_row_store(tokens, key, rules, files, cache, settings.progress, settings.note);
+  TokenStore store = open_token_store(files, tokenizing, key, cache);
+  return {std::move(files), cache, key, std::move(store)};
+}
+
+}  // namespace
+
+std::unique_ptr<TextSource> make_text_source(const TextSourceOptions& options, const TextSettings& settings,
+                                             const Mark& mark) {
+  check_settings(options, settings, mark);
+  const RowRules rules = rules_for(options, settings, mark);
+  OpenedTokens tokens = open_tokens(options, settings, mark);
+  RowStore rows = open_row_store(tokens.store, tokens.key, rules, tokens.files, tokens.cache,
+                                 settings.progress, settings.note);
 
   const BySide<int64_t> sizes = sizes_of(settings.vocabularies, sides_in_rows(options));
-  auto source = std::make_unique<TextSource>(text_features(options, rules.row, sizes), std::move(tokens),
-                                             std::move(rows), rules);
+  auto source = std::make_unique<TextSource>(text_features(options, rules.row, sizes),
+                                             std::move(tokens.store), std::move(rows), rules);
   if (settings.report) {
     TextReport report = source->report();
     report.name = settings.name;
@@ -181,12 +205,21 @@ std::unique_ptr<TextSource> make_text_source(const TextSourceOptions& options, c
 }
 
 std::unique_ptr<Source> TextSourceOptions::open(const SourceContext& context) const {
-  return make_text_source(*this, context.text, context.mark);
+  if (!objective) return make_text_source(*this, context.text, context.mark);
+  check_settings(*this, context.text, context.mark);
+  OpenedTokens tokens = open_tokens(*this, context.text, context.mark);
+  const PieceTokens parts{.store = std::make_shared<const TokenStore>(std::move(tokens.store)),
+                          .key = tokens.key,
+                          .side = sides_in_rows(*this).front(),
+                          .files = tokens.files,
+                          .cache = tokens.cache};
+  return make_objective_source(**objective, parts, context.text, context.seed, context.mark);
 }
 
 std::optional<std::vector<Feature>> TextSourceOptions::declared_features(const BySide<int64_t>& lengths,
                                                                          const BySide<int64_t>& sizes) const {
-  return text_features(*this, lengths, sizes);
+  if (!objective) return text_features(*this, lengths, sizes);
+  return (*objective)->features((*objective)->row(lengths), sizes[sides_in_rows(*this).front()]);
 }
 
 }  // namespace mtf

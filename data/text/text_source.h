@@ -16,9 +16,11 @@
 
 namespace mtf {
 
-/// Returns the features of the rows. Each side of sides_in_rows() has three int32 features [length]: SIDE,
-/// the token ids; SIDE_segmentation, the number of the example in the row, from 1; and SIDE_position, the
-/// position in the example, from 0. All three are 0 in the padding.
+/// Returns the features of one side of the rows, three int32 features [length]: SIDE, the token ids;
+/// SIDE_segmentation, the number of the example in the row, from 1; and SIDE_position, the position in the
+/// example, from 0. All three are 0 in the padding.
+std::vector<Feature> side_features(Side side, int64_t length, int64_t vocabulary_size);
+/// Returns those of all sides_in_rows().
 std::vector<Feature> text_features(const TextSourceOptions& options, const BySide<int64_t>& lengths,
                                    const BySide<int64_t>& vocabulary_sizes);
 

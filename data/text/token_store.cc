@@ -27,6 +27,7 @@ class TokenFile {
 
   void append(const TokenChunk& chunk, Side side) {
     const std::vector<int32_t>& tokens = chunk.tokens[side];
+    for (const int64_t line : chunk.lines[side]) lines_.push_back(offsets_.back() + line);
     buffer_.insert(buffer_.end(), tokens.begin(), tokens.end());
     for (const int64_t length : chunk.lengths[side]) offsets_.push_back(offsets_.back() + length);
     if (buffer_.size() >= kBufferTokens) flush();
@@ -40,6 +41,7 @@ class TokenFile {
   }
 
   const std::vector<int64_t>& offsets() const { return offsets_; }
+  const std::vector<int64_t>& lines() const { return lines_; }
 
  private:
   static constexpr size_t kBufferTokens = 1 << 18;
@@ -59,6 +61,7 @@ class TokenFile {
   File file_;
   std::vector<int32_t> buffer_;
   std::vector<int64_t> offsets_ = {0};
+  std::vector<int64_t> lines_;
 };
 
 BySide<int64_t> sizes_of(const TextVocabularies& vocabularies) {
@@ -95,24 +98,21 @@ void build(const std::string& path, const TextFiles& files, const TokenizeOption
   std::vector<StoredTensor> tensors;
   for (const Side side : sides) {
     const std::span<const std::byte> bytes = mapped.emplace_back(tokens[side]->finish()).bytes();
-    const std::vector<int64_t>& offsets = tokens[side]->offsets();
     tensors.push_back({.name = tensor_name(side, "tokens"),
                        .dtype = DType::kInt32,
                        .shape = {static_cast<int64_t>(bytes.size() / sizeof(int32_t))},
                        .data = bytes});
-    tensors.push_back({.name = tensor_name(side, "offsets"),
-                       .dtype = DType::kInt64,
-                       .shape = {static_cast<int64_t>(offsets.size())},
-                       .data = std::as_bytes(std::span(offsets))});
+    tensors.push_back(tensor_of(tensor_name(side, "offsets"), tokens[side]->offsets()));
+    tensors.push_back(tensor_of(tensor_name(side, "lines"), tokens[side]->lines()));
   }
   write_store(path, tensors,
               {{"empty", fmt::to_string(counts.empty)}, {"blank_lines", fmt::to_string(counts.blank_lines)}});
 }
 
-/// Returns the options of a source without its paths.
+/// Returns the options of a source without its paths and what is done with its tokens.
 std::string settings_of(const SourceChoice& options) {
   config::Node node = config::dump(options);
-  for (const char* key : {"path", "inputs", "targets"}) node = node.without(key);
+  for (const char* key : {"path", "inputs", "targets", "objective"}) node = node.without(key);
   return config::to_flow_yaml(node);
 }
 
@@ -142,6 +142,8 @@ TokenStore::TokenStore(const std::string& path) : file_(path) {
     if (tokens_[side].empty() || offsets.empty() || offsets.front() != 0 ||
         !std::ranges::is_sorted(offsets) || offsets.back() != lone_end(side))
       throw_damaged_store(path);
+    lines_[side] = mapped_values<int64_t>(file_, tensor_name(side, "lines"));
+    if (!std::ranges::is_sorted(lines_[side])) throw_damaged_store(path);
     counts_.examples = static_cast<int64_t>(offsets.size()) - 1;
   }
   if (has(Side::kInputs) && has(Side::kTargets) && offsets_.inputs.size() != offsets_.targets.size())
@@ -153,7 +155,7 @@ TokenStore::TokenStore(const std::string& path) : file_(path) {
 std::string token_store_key(const TextFiles& files, const TokenizeOptions& options,
                             const std::string& cache_directory) {
   std::string text =
-      fmt::format("tokens 2\n{}\nlowercase {}\n", settings_of(files.options), options.lowercase);
+      fmt::format("tokens 3\n{}\nlowercase {}\n", settings_of(files.options), options.lowercase);
   for (const Side side : kSides) {
     const auto& vocabulary = options.vocabularies[side];
     text += fmt::format("{} {}\n", mtf::name_of(side), vocabulary ? vocabulary->fingerprint() : "");

@@ -6,7 +6,8 @@
 //   store.tokens(Side::kTargets).subspan(store.begin(Side::kTargets, i), store.length(Side::kTargets, i))
 //
 // The file has the safetensors format. It holds `SIDE/tokens` int32 [tokens + 1], where the last element is
-// an end-of-sequence token that belongs to no example, and `SIDE/offsets` int64 [examples + 1].
+// an end-of-sequence token that belongs to no example, `SIDE/offsets` int64 [examples + 1], and `SIDE/lines` int64 [lines],
+// the first token of each line but the first one of each text.
 #pragma once
 
 #include <algorithm>
@@ -30,6 +31,15 @@ std::span<const T> mapped_values(const SafetensorsFile& file, const std::string&
   if (tensor.dtype != DTypeOf<T>::value || tensor.shape.size() != 1 || address % alignof(T) != 0)
     throw Error(ErrorKind::kCheckpoint, fmt::format("{}: `{}` is not what it should be", file.path(), name));
   return {reinterpret_cast<const T*>(tensor.data.data()), static_cast<size_t>(tensor.size())};
+}
+
+/// The values as a tensor of a file. It refers to `values`, which must outlive it.
+template <class T>
+StoredTensor tensor_of(const std::string& name, const std::vector<T>& values) {
+  return {.name = name,
+          .dtype = DTypeOf<T>::value,
+          .shape = {static_cast<int64_t>(values.size())},
+          .data = std::as_bytes(std::span(values))};
 }
 
 /// Returns "SIDE/WHAT".
@@ -62,6 +72,12 @@ class TokenStore {
   }
   /// True if `end` is one past the last token of some example.
   bool ends_example(Side side, int64_t end) const { return std::ranges::binary_search(offsets_[side], end); }
+  /// The lines, but the first, that begin within the tokens [begin, end).
+  std::span<const int64_t> lines(Side side, int64_t begin, int64_t end) const {
+    const std::span<const int64_t> all = lines_[side];
+    const auto first = std::ranges::lower_bound(all, begin), last = std::ranges::lower_bound(all, end);
+    return {first, last};
+  }
   /// The index of the end-of-sequence token that belongs to no example. Empty texts that are kept refer to
   /// it.
   int64_t lone_end(Side side) const { return static_cast<int64_t>(tokens_[side].size()) - 1; }
@@ -71,6 +87,7 @@ class TokenStore {
   TextCounts counts_;
   BySide<std::span<const int32_t>> tokens_;
   BySide<std::span<const int64_t>> offsets_;
+  BySide<std::span<const int64_t>> lines_;
 };
 
 /// Returns the XXH3-128 hash of everything that determines the tokens: the bytes of the files, the options of

@@ -32,7 +32,7 @@ class Encoder {
         if (joined_) {
           append_joined(example, tokens);
         } else {
-          append(example[side], side, tokens);
+          append(example[side], side, tokens, &chunk.lines[side]);
         }
         chunk.lengths[side].push_back(static_cast<int64_t>(tokens.size() - begin));
       }
@@ -52,7 +52,9 @@ class Encoder {
     }
   }
 
-  void append(const TextField& field, Side side, std::vector<int32_t>& tokens) const {
+  /// Appends the tokens of a text, and where its lines begin if `lines` is given.
+  void append(const TextField& field, Side side, std::vector<int32_t>& tokens,
+              std::vector<int64_t>* lines = nullptr) const {
     if (field.empty()) return;
     if (field.has_ids) {
       tokens.insert(tokens.end(), field.ids.begin(), field.ids.end());
@@ -62,6 +64,7 @@ class Encoder {
     const size_t begin = tokens.size();
     for (size_t line = 0; line < text.size();) {
       const size_t end = std::min(text.find('\n', line), text.size() - 1) + 1;
+      if (lines != nullptr && line > 0) lines->push_back(std::ssize(tokens));
       const std::vector<int32_t> ids =
           options_.vocabularies[side]->encode(std::string_view(text).substr(line, end - line));
       tokens.insert(tokens.end(), ids.begin(), ids.end());

@@ -26,6 +26,8 @@ struct TokenizeOptions {
 struct TokenChunk {
   BySide<std::vector<int32_t>> tokens;   ///< the tokens of all examples, one after the other
   BySide<std::vector<int64_t>> lengths;  ///< [examples]: the number of tokens of each example
+  /// The index of the first token of each line of a text but its first line.
+  BySide<std::vector<int64_t>> lines;
 };
 
 /// Calls `append` with the examples of files that were scanned before, in chunks. An end-of-sequence token is

@@ -101,6 +101,13 @@ std::string SentencePieceVocabulary::piece(int32_t id) const {
   return processor_->IdToPiece(models);
 }
 
+bool SentencePieceVocabulary::continues_word(int32_t id) const {
+  if (id < 0 || id >= size()) return false;
+  const int32_t models = to_model_[static_cast<size_t>(id)];
+  if (models == kMissing || processor_->IsControl(models) || processor_->IsUnknown(models)) return false;
+  return !processor_->IdToPiece(models).starts_with("\u2581");
+}
+
 float SentencePieceVocabulary::score(int32_t id) const {
   const int32_t models = id < 0 || id >= size() ? kMissing : to_model_[static_cast<size_t>(id)];
   return models == kMissing ? 0 : processor_->GetScore(models);

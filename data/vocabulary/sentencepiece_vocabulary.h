@@ -39,6 +39,8 @@ class SentencePieceVocabulary final : public Vocabulary {
   std::vector<int32_t> encode(std::string_view text) const override;
   std::string decode(std::span<const int32_t> ids) const override;
   std::string piece(int32_t id) const override;
+  /// Words begin with "▁".
+  bool continues_word(int32_t id) const override;
   std::string fingerprint() const override { return fingerprint_; }
 
   /// The pieces themselves; what the model does not know stands as in the text.

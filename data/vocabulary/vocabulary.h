@@ -35,6 +35,8 @@ class Vocabulary {
   virtual std::string decode(std::span<const int32_t> ids) const = 0;
   /// One token as a person reads it ("▁Haus", "<0xE4>", "</s>").
   virtual std::string piece(int32_t id) const = 0;
+  /// Whether a token goes on with the word of the token before it.
+  virtual bool continues_word(int32_t /*id*/) const { return false; }
   /// Equal for vocabularies that encode alike: part of the key under which tokenised texts are kept.
   virtual std::string fingerprint() const = 0;
 };

@@ -6,6 +6,7 @@
 
 #include "data/paths.h"
 #include "data/vocabulary/byte_vocabulary.h"
+#include "data/vocabulary/extra_ids.h"
 #include "data/vocabulary/sentencepiece_vocabulary.h"
 #include "data/vocabulary/t2t_vocabulary.h"
 #include "engine/base/check.h"
@@ -64,20 +65,35 @@ const config::Registration<VocabularyOptions, T2tOptions> t2t_registration;
 
 std::unique_ptr<Vocabulary> SentencePieceOptions::read(const Mark& mark) const {
   MTF_CHECK(!path.empty(), "the vocabulary has not been trained");
-  return read_sized(*this, mark, read_sentencepiece);
+  return with_extra_ids(read_sized(*this, mark, read_sentencepiece), extra_ids);
 }
 
 std::optional<int64_t> SentencePieceOptions::declared_size() const {
-  return size || !path.empty() ? size : default_size;
+  if (!size && !path.empty()) return std::nullopt;
+  return size.value_or(default_size) + extra_ids;
 }
 
 std::unique_ptr<Vocabulary> BytesOptions::read(const Mark&) const {
-  return std::make_unique<ByteVocabulary>();
+  return with_extra_ids(std::make_unique<ByteVocabulary>(), extra_ids);
 }
 
 std::unique_ptr<Vocabulary> T2tOptions::read(const Mark& mark) const {
   return read_sized(*this, mark, read_t2t_vocabulary);
 }
+
+namespace {
+
+void describe_extra_ids(config::Visitor& visit, int64_t& extra_ids) {
+  visit("extra_ids", extra_ids,
+        "ids behind the others that no text has, the last one being <extra_id_0>: sentinels for `objective`; "
+        "T5 "
+        "has 100",
+        config::non_negative, config::at_most(kMostExtraIds));
+}
+
+}  // namespace
+
+void describe(config::Visitor& visit, BytesOptions& options) { describe_extra_ids(visit, options.extra_ids); }
 
 void describe(config::Visitor& visit, SentencePieceOptions& options) {
   visit("path", options.path, "a SentencePiece model; none: one is trained on data.train for a new run");
@@ -95,6 +111,7 @@ void describe(config::Visitor& visit, SentencePieceOptions& options) {
         kCoverage);
   visit("byte_fallback", options.byte_fallback,
         "of a vocabulary that is trained: other characters are spelled in bytes; false: they are unknown");
+  describe_extra_ids(visit, options.extra_ids);
 }
 
 BySide<LanguageVocabulary> by_side(const VocabularyChoice& options) {

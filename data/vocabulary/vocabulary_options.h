@@ -69,6 +69,7 @@ struct SentencePieceOptions final : VocabularyOptions, SentencePieceTraining {
   static constexpr bool type_required = true;
 
   config::Path path = {};
+  int64_t extra_ids = 0;
 
   std::unique_ptr<Vocabulary> read(const Mark& mark) const override;
   std::optional<int64_t> declared_size() const override;
@@ -80,6 +81,8 @@ void describe(config::Visitor& visit, SentencePieceOptions& options);
 
 /// Each byte of UTF-8 is a token.
 struct BytesOptions final : VocabularyOptions {
+  int64_t extra_ids = 0;
+
   static constexpr std::string_view type_name = "bytes";
   static constexpr std::array common_names = {CommonName{"characters", "`bytes`"},
                                               CommonName{"chars", "`bytes`"}, CommonName{"byt5", "`bytes`"}};
@@ -88,7 +91,7 @@ struct BytesOptions final : VocabularyOptions {
   std::unique_ptr<Vocabulary> read(const Mark& mark) const override;
 };
 
-inline void describe(config::Visitor&, BytesOptions&) {}
+void describe(config::Visitor& visit, BytesOptions& options);
 
 /// A file of subwords of tensor2tensor.
 struct T2tOptions final : VocabularyOptions {

@@ -14,6 +14,7 @@ void describe(config::Visitor& visit, VocabEmbedding& options) {
         "logits are divided by sqrt(d_model), unless scale_like_classifier makes that needless; false: T5 "
         "v1.1 where "
         "its softmax weights are the embedding");
+  visit("initializer", options.initializer, "initial values (default: normal with deviation 1)");
 }
 
 namespace {
@@ -39,7 +40,10 @@ class Vocab final : public TokenEmbedding {
  private:
   Tensor table(Context& context) const {
     const double scale = options_.scale_like_classifier ? 1 : root_;
-    return context.variable("embedding", {vocabulary_, model_}, Initializer::normal(scale / root_), scale);
+    const Initializer initializer =
+        options_.initializer ? make_initializer(*options_.initializer, vocabulary_.size, model_.size)
+                             : Initializer::normal(scale / root_);
+    return context.variable("embedding", {vocabulary_, model_}, initializer, scale);
   }
 
   VocabEmbedding options_;

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "layers/embedding.h"
+#include "layers/initializer.h"
 
 namespace mtf {
 
@@ -13,6 +15,7 @@ struct VocabEmbedding final : EmbeddingOptions {
   static constexpr std::string_view type_name = "vocab";
   bool scale_like_classifier = false;
   bool scale_logits = true;
+  std::optional<InitializerOptions> initializer;
 
   std::unique_ptr<TokenEmbedding> make(const Dimension& vocabulary, const Dimension& model) const override;
 };

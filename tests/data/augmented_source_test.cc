@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "data/loader.h"
-#include "data/sources/mixed_source.h"
+#include "data/mixed_source.h"
 #include "engine/config/load.h"
 #include "engine/config/schema.h"
 

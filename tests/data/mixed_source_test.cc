@@ -1,4 +1,4 @@
-#include "data/sources/mixed_source.h"
+#include "data/mixed_source.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -91,7 +91,8 @@ EvaluationTexts read_texts(const TextSourceOptions& source, const EvaluationSet&
 /// True if the model can generate texts for the data set, and metrics of texts apply.
 bool writes_texts(const Session& session, const EvaluationSourceOptions& dataset) {
   const TextDecoder* decoder = session.model->decoder();
-  return text_source(dataset.choice) && decoder != nullptr && decoder->has_encoder();
+  const TextSourceOptions* texts = text_source(dataset.choice);
+  return texts != nullptr && !texts->objective && decoder != nullptr && decoder->has_encoder();
 }
 
 /// Opens the source of a data set, or takes what is held out of data.train.

@@ -1,5 +1,6 @@
-// The random numbers of one augmentation of one example. They come one after the other, and each is a pure function of
-// the key, the example, the epoch and its number, so that no layout, thread or restart changes them.
+// The random numbers of one example, for an augmentation or for an objective of texts. They come one after the other, and
+// each is a pure function of the key, the example, the epoch and its number, so that no layout, thread or restart changes
+// them.
 //
 //   Draws draws(random_key("data.augment/0", seed), example, epoch);
 //   if (draws.chance(0.5)) rotate(image, draws.uniform(-10, 10));

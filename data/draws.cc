@@ -1,4 +1,4 @@
-#include "data/augment/draws.h"
+#include "data/draws.h"
 
 #include "engine/base/reproducible_math.h"
 

@@ -1,4 +1,4 @@
-#include "data/sources/mixed_source.h"
+#include "data/mixed_source.h"
 
 #include <algorithm>
 #include <array>
@@ -49,7 +49,9 @@ MixedSource::MixedSource(std::vector<std::unique_ptr<Source>> sources, const std
   if (!weights.empty()) schedule_.emplace(weights);
 }
 
-void MixedSource::read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const {
+template <class Read>
+void MixedSource::for_each_row(std::span<const int64_t> rows, std::span<const FeatureSlice> slices,
+                               const Read& read) const {
   constexpr size_t kMostFeatures = 16;
   const size_t count = features().size();
   MTF_CHECK(count <= kMostFeatures, "{} features", count);
@@ -60,8 +62,23 @@ void MixedSource::read(std::span<const int64_t> rows, std::span<const FeatureSli
     const int64_t row = rows[i] - *(after - 1);
     for (size_t f = 0; f < count; ++f)
       slice[f] = {slices[f].output + static_cast<int64_t>(i) * slices[f].bytes(features()[f]), slices[f].box};
-    sources_[after - 1 - first_.begin()]->read({&row, 1}, std::span(slice).first(count));
+    read(i, *sources_[after - 1 - first_.begin()], row, std::span(slice).first(count));
   }
+}
+
+void MixedSource::read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const {
+  for_each_row(rows, slices, [](size_t, const Source& source, int64_t row, std::span<const FeatureSlice> to) {
+    source.read({&row, 1}, to);
+  });
+}
+
+void MixedSource::read_training(std::span<const int64_t> examples, std::span<const int64_t> epochs,
+                                std::span<const FeatureSlice> slices) const {
+  for_each_row(examples.first(examples.size() - 1), slices,
+               [&](size_t i, const Source& source, int64_t row, std::span<const FeatureSlice> to) {
+                 const std::array rows = {row, row}, times = {epochs[i], epochs[i]};
+                 source.read_training(rows, times, to);
+               });
 }
 
 int64_t MixedSource::stream_example(int64_t row, std::optional<uint64_t> seed) const {

@@ -43,6 +43,9 @@ class MixedSource final : public Source {
   int64_t examples() const override { return first_.back(); }
   const std::vector<Feature>& features() const override { return sources_[0]->features(); }
   void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
+  /// To each source its rows follow themselves.
+  void read_training(std::span<const int64_t> examples, std::span<const int64_t> epochs,
+                     std::span<const FeatureSlice> slices) const override;
   int64_t stream_example(int64_t row, std::optional<uint64_t> seed) const override;
   int64_t stream_epoch(int64_t row) const override;
   int64_t bytes_in_memory() const override;
@@ -54,6 +57,12 @@ class MixedSource final : public Source {
   void check_aligned(const Mark& mark) const override;
 
  private:
+  /// Calls `read(i, source, example, slices)` for each of `rows`: the source that has it, its number there, and where
+  /// it goes.
+  template <class Read>
+  void for_each_row(std::span<const int64_t> rows, std::span<const FeatureSlice> slices,
+                    const Read& read) const;
+
   std::vector<std::unique_ptr<Source>> sources_;
   std::vector<int64_t> first_;  ///< example of each source, and their number
   std::optional<MixtureSchedule> schedule_;

@@ -1,0 +1,86 @@
+#include "data/vocabulary/extra_ids.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+namespace mtf {
+namespace {
+
+constexpr std::string_view kFront = "<extra_id_";
+
+/// The sentinel with which a text begins.
+struct Sentinel {
+  int64_t number;
+  size_t bytes;  ///< of the text
+};
+
+/// `text` begins with kFront.
+std::optional<Sentinel> sentinel_at(std::string_view text) {
+  int64_t number = 0;
+  const char* const digits = text.data() + kFront.size();
+  const char* const end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(digits, end, number);
+  if (error != std::errc() || number < 0 || last == end || *last != '>') return std::nullopt;
+  return Sentinel{number, static_cast<size_t>(last + 1 - text.data())};
+}
+
+}  // namespace
+
+std::string extra_piece(int64_t number) { return fmt::format("{}{}>", kFront, number); }
+
+std::unique_ptr<Vocabulary> with_extra_ids(std::unique_ptr<Vocabulary> vocabulary, int64_t extra) {
+  if (extra == 0) return vocabulary;
+  return std::make_unique<ExtendedVocabulary>(std::move(vocabulary), extra);
+}
+
+ExtendedVocabulary::ExtendedVocabulary(std::unique_ptr<Vocabulary> vocabulary, int64_t extra)
+    : vocabulary_(std::move(vocabulary)), extra_(extra) {}
+
+std::vector<int32_t> ExtendedVocabulary::encode(std::string_view text) const {
+  std::vector<int32_t> ids;
+  const auto add = [&](std::string_view part) {
+    if (!part.empty()) std::ranges::copy(vocabulary_->encode(part), std::back_inserter(ids));
+  };
+  size_t begin = 0;
+  for (size_t at = text.find(kFront); at != std::string_view::npos; at = text.find(kFront, at + 1)) {
+    const std::optional<Sentinel> sentinel = sentinel_at(text.substr(at));
+    if (!sentinel || sentinel->number >= extra_) continue;
+    add(text.substr(begin, at - begin));
+    ids.push_back(static_cast<int32_t>(size() - 1 - sentinel->number));
+    begin = at + sentinel->bytes;
+  }
+  add(text.substr(begin));
+  return ids;
+}
+
+std::string ExtendedVocabulary::decode(std::span<const int32_t> ids) const {
+  ids = ids.first(static_cast<size_t>(std::ranges::find(ids, kEosId) - ids.begin()));
+  std::string text;
+  const auto add = [&text](const std::string& part) {
+    if (!text.empty() && !part.empty()) text += ' ';
+    text += part;
+  };
+  for (size_t begin = 0; begin < ids.size();) {
+    const auto extra = std::ranges::find_if(ids.subspan(begin), [this](int32_t id) { return is_extra(id); });
+    const auto count = static_cast<size_t>(extra - ids.subspan(begin).begin());
+    add(vocabulary_->decode(ids.subspan(begin, count)));
+    begin += count;
+    if (begin < ids.size()) add(piece(ids[begin++]));
+  }
+  return text;
+}
+
+std::string ExtendedVocabulary::piece(int32_t id) const {
+  return is_extra(id) ? extra_piece(size() - 1 - id) : vocabulary_->piece(id);
+}
+
+std::string ExtendedVocabulary::fingerprint() const {
+  return fmt::format("{} extra_ids {}", vocabulary_->fingerprint(), extra_);
+}
+
+}  // namespace mtf
