@@ -130,10 +130,6 @@ class Check {
 /// Attention composed of plain operations.
 class Composed {
  public:
-  struct Results {
-    Tensor result, log_sum;
-  };
-
   Composed(const AttentionInputs& inputs, const AttentionOptions& options)
       : in_(inputs),
         options_(options),
@@ -142,9 +138,11 @@ class Composed {
         memory_(inputs.k.shape().dimension(options.memory_length)),
         rows_(without(inputs.q.shape(), options.key)) {}
 
-  Results run() {
+  AttentionResult run() {
     const Shape all = rows_ + memory_;
     Tensor logits = einsum({cast(in_.q, dtype_), cast(in_.k, dtype_)}, all);
+    if (const std::optional<double> cap = options_.soft_cap)
+      logits = scalar_multiply(tanh(scalar_multiply(logits, 1 / *cap)), *cap);
     if (in_.bias_table) logits = add(logits, bias(), all);
     collect_masks();
     Tensor least;  // the smallest mask of each row
@@ -271,14 +269,20 @@ std::vector<OutputInfo> gradient_outputs(const Tensors& inputs, const AttentionO
 }  // namespace
 
 Tensor attention(const AttentionInputs& inputs, const AttentionOptions& options) {
+  return attention_with_log_sum(inputs, options).result;
+}
+
+AttentionResult attention_with_log_sum(const AttentionInputs& inputs, const AttentionOptions& options) {
+  if (options.soft_cap) return composed_attention(inputs, options);
   Check(inputs, options).run();
   AttentionOperation::OperandIndex index;
   Tensors packed = pack(inputs, options, index);
-  const Tensor result = inputs.q.graph().add<Attention>(std::move(packed), options, index).output();
-  return transpose(result, result_shape(inputs.q.shape(), inputs.v.shape(), options));
+  const Operation& operation = inputs.q.graph().add<Attention>(std::move(packed), options, index);
+  return {transpose(operation.output(0), result_shape(inputs.q.shape(), inputs.v.shape(), options)),
+          operation.output(1)};
 }
 
-Tensor composed_attention(const AttentionInputs& inputs, const AttentionOptions& options) {
+AttentionResult composed_attention(const AttentionInputs& inputs, const AttentionOptions& options) {
   Check(inputs, options).run();
   AttentionInputs in = inputs;
   const DType dtype = accumulation_dtype(inputs.q.dtype());
@@ -292,7 +296,7 @@ Tensor composed_attention(const AttentionInputs& inputs, const AttentionOptions&
       if (*x) *x = rename(*x, options.query_length, apart.memory_length);
     }
   }
-  return Composed(in, apart).run().result;
+  return Composed(in, apart).run();
 }
 
 std::string AttentionOperation::attributes() const {
@@ -385,9 +389,11 @@ Attention::Attention(Tensors inputs, const AttentionOptions& options, const Oper
 
 Tensors Attention::gradient(const Tensors& dy) const {
   Tensors gradients(inputs().size());
-  if (!dy[0]) return gradients;
-  const auto& operation =
-      graph().add<AttentionGradient>(joined(inputs(), {output(0), output(1), dy[0]}), options, index);
+  if (!dy[0] && !dy[1]) return gradients;
+  Tensors further{output(0), output(1), dy[0]};
+  if (!dy[0]) further[2] = graph().constant(0, output(0).dtype(), output(0).shape());
+  if (dy[1]) further.push_back(dy[1]);
+  const auto& operation = graph().add<AttentionGradient>(joined(inputs(), further), options, index);
   for (Operand operand : {Operand::kQ, Operand::kK, Operand::kV})
     gradients[index[operand]] = operation.output(operand);
   if (const Tensor table = operand(Operand::kBiasTable))
@@ -438,14 +444,21 @@ Tensors AttentionGradient::expand(const Tensors& inputs, const LayoutMap& rules)
     in.bias_table = broadcast(in.bias_table, bias_shape(in.q, in.bias_table, options));
     xs.push_back(in.bias_table);
   }
-  return gradients({Composed(in, options).run().result}, xs, {inputs.back()});
+  const AttentionResult composed = Composed(in, options).run();
+  const auto further = inputs.begin() + operand_count();
+  Tensors results{composed.result}, d_results{further[2]};
+  if (further + 3 != inputs.end()) {
+    results.push_back(composed.log_sum);
+    d_results.push_back(further[3]);
+  }
+  return gradients(results, xs, d_results);
 }
 
 Tensors AttentionGradient::in_blocks(const Tensors& inputs, const LayoutMap& rules) const {
   const SequenceBlocks blocks(unpack(inputs), options, rules);
   OperandIndex index;
   Tensors packed = pack(blocks.inputs(), blocks.options(), index);
-  for (size_t i = inputs.size() - 3; i < inputs.size(); ++i) packed.push_back(blocks.cut(inputs[i]));
+  for (size_t i = operand_count(); i < inputs.size(); ++i) packed.push_back(blocks.cut(inputs[i]));
   const auto& operation = graph().add<AttentionGradient>(std::move(packed), blocks.options(), index);
   const auto [dk, dv] = blocks.memory_gradients(operation.output(Operand::kK), operation.output(Operand::kV));
   Tensors results{blocks.joined(operation.output(Operand::kQ)), dk, dv};

@@ -9,6 +9,7 @@
 // For bfloat16 operands, logits, weights and sums are float32 (docs/numerics.md "What stays float32").
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -59,6 +60,9 @@ struct AttentionOptions {
   std::optional<int64_t> min_relative = {}, max_relative = {};
   /// An additional logit that takes part in the softmax and is then dropped.
   std::optional<double> extra_logit = {};
+  /// q.k becomes soft_cap * tanh(q.k / soft_cap), before bias and masks (Gemma 2, 2024, section 2). Attention is then
+  /// composed of plain operations and keeps all logits.
+  std::optional<double> soft_cap = {};
   /// Options of the buckets of the bias, see RelativeBuckets.
   bool bidirectional = true;
   int64_t max_distance = 128;
@@ -70,9 +74,20 @@ struct AttentionOptions {
 /// dimensions or dtypes do not fit.
 Tensor attention(const AttentionInputs& inputs, const AttentionOptions& options = {});
 
+struct AttentionResult {
+  Tensor result;
+  /// log(sum(exp(logits))) of each query, with the extra logit [q without `key`]; the logits are relative to the
+  /// smallest mask of the row. Of the accumulation dtype.
+  Tensor log_sum;
+};
+
+/// The same with the log-sum-exp; both have gradients, but that of the log-sum-exp of a query that sees nothing is
+/// undefined.
+AttentionResult attention_with_log_sum(const AttentionInputs& inputs, const AttentionOptions& options = {});
+
 /// The same function composed of contractions, dense masks and softmax. The operation expands to it if
 /// memory_length (of another sequence) or `key` is split, and is tested against it.
-Tensor composed_attention(const AttentionInputs& inputs, const AttentionOptions& options = {});
+AttentionResult composed_attention(const AttentionInputs& inputs, const AttentionOptions& options = {});
 
 struct AttentionOperands {
   /// The operands in the order of the inputs.
@@ -114,6 +129,10 @@ class AttentionOperation : public Operation, public AttentionOperands {
   /// True if the memory is the queries' own sequence.
   bool within_sequence() const;
   bool has(Operand operand) const { return index[operand] >= 0; }
+  /// The number of operands that exist; a gradient's further inputs follow them.
+  int operand_count() const {
+    return static_cast<int>(std::ranges::count_if(index, [](int i) { return i >= 0; }));
+  }
   /// Returns an operand, or null if it is absent.
   Tensor operand(Operand operand) const { return of(inputs(), operand); }
   /// True if there is a mask by priority.
@@ -161,7 +180,8 @@ class Attention final : public AttentionOperation {
   Tensors in_blocks(const Tensors& inputs, const LayoutMap& rules) const;
 };
 
-/// Inputs: those of attention, then the result, the log-sum-exp and the gradient of the result. Outputs: the
+/// Inputs: those of attention, then the result, the log-sum-exp, the gradient of the result and, if it has one, that of
+/// the log-sum-exp. Outputs: the
 /// gradients of q, k, v and, if there is a table, of the bias by bucket [q's dimensions except length and
 /// key, buckets]. The gradients are partial sums where a dimension over which they sum is split.
 class AttentionGradient final : public AttentionOperation {

@@ -65,7 +65,7 @@ void build(Graph& graph, const Problem& problem, bool fused) {
   }
   const AttentionOptions options{.causal = problem.kind != Kind::kFull, .bidirectional = false};
   const Tensor y = fused    ? attention(in, options)
-                   : packed ? composed_attention(in, options)
+                   : packed ? composed_attention(in, options).result
                             : from_contractions(in, problem.kind);
   const Tensors dx = gradients({y}, xs, {graph.input("dy", y.shape())});
   graph.set_output("y", y);

@@ -185,7 +185,7 @@ done
 explain_config ": 128 positions" models/paper_lm_5.yaml layouts/2x2_dp_mp.yaml -- mesh="batch:8;model:16"
 explain_config ": 256 positions" models/paper_lm_5.yaml layouts/8x16_m8.yaml --
 
-for schedule in noam constant slanted_triangular; do
+for schedule in noam constant slanted_triangular cosine wsd; do
   explain_config " 108,803,072 elements" models/lm_base.yaml "schedules/$schedule.yaml" --
 done
 explain_config " 209,485,824 elements" models/bi_base.yaml data/ende.yaml --

@@ -101,7 +101,7 @@ model:
     - running_center: {{rate: 0.25}}
     - reverse: hidden
     - dense: {{output: {{inputs: 8}}}}
-optimizer: {{type: lion, beta2: 0.98, weight_decay: 0.01}}
+optimizer: {{type: signum, beta: 0.8, weight_decay: 0.01}}
 learning_rate: 0.01
 train: {{steps: 12, batch_size: 16, log_every: 2, loss_weights: {{gate: 0.5}}}}
 evaluate: {{datasets: {{table: {{type: csv, path: {0}}}}}}}

@@ -1,5 +1,6 @@
 #include "engine/ops/attention.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +11,7 @@
 #include "engine/backend/cpu/elementwise/cpu_math.h"
 #include "engine/base/error.h"
 #include "engine/graph/gradients.h"
+#include "engine/ops/unary.h"
 #include "tests/support/attention_inputs.h"
 #include "tests/support/evaluate_tensors.h"
 #include "tests/support/golden.h"
@@ -22,6 +24,7 @@ namespace {
 struct Problem {
   std::function<AttentionInputs(CaseBuilder&)> inputs;
   AttentionOptions options = {};
+  bool with_log_sum = false;  ///< its values and their part of the gradients, too
 };
 
 /// Returns the results and the gradients of q, k, v and the table, for cotangents that differ between
@@ -30,20 +33,25 @@ std::vector<Values> values_and_gradients(const Problem& problem, DType dtype, bo
   Graph graph;
   CaseBuilder build(graph, dtype);
   const AttentionInputs in = problem.inputs(build);
-  const Tensor y = fused ? attention(in, problem.options) : composed_attention(in, problem.options);
-  const Tensor dy = build.input("dy", y.shape());
+  const auto [y, log_sum] =
+      fused ? attention_with_log_sum(in, problem.options) : composed_attention(in, problem.options);
+  Tensors ys{y}, dys{build.input("dy", y.shape())};
+  if (problem.with_log_sum) {
+    ys.push_back(log_sum);
+    dys.push_back(build.input("dl", without(in.q.shape(), problem.options.key)));
+  }
   Tensors xs{in.q, in.k};
   if (in.v != in.k) xs.push_back(in.v);
   if (in.bias_table) xs.push_back(in.bias_table);
-  Tensors wanted{y};
-  for (const Tensor& dx : gradients({y}, xs, {dy})) wanted.push_back(dx);
+  Tensors wanted = ys;
+  for (const Tensor& dx : gradients(ys, xs, dys)) wanted.push_back(dx);
   return evaluate(graph, wanted, build.feeds);
 }
 
 void expect_same(const std::vector<Values>& actual, const std::vector<Values>& expected, double tolerance) {
-  const char* names[] = {"result", "gradient of q", "gradient of k", "next gradient", "last gradient"};
   ASSERT_EQ(actual.size(), expected.size());
-  for (size_t i = 0; i < actual.size(); ++i) expect_close(names[i], actual[i], expected[i], tolerance);
+  for (size_t i = 0; i < actual.size(); ++i)
+    expect_close(fmt::format("tensor {} of results and gradients", i), actual[i], expected[i], tolerance);
 }
 
 /// Checks float32 and float64 results against the composed form in float64.
@@ -63,6 +71,31 @@ TEST(Attention, EqualsTheComposedFormForAnySizes) {
     SCOPED_TRACE(std::to_string(l) + "x" + std::to_string(m) + "x" + std::to_string(d));
     expect_composed({[l = l, m = m, d = d](CaseBuilder& c) { return multi_head(c, 2, 3, l, m, d); }});
   }
+}
+
+TEST(Attention, TheLogSumHasAGradientLikeTheComposedForm) {
+  for (const auto& [l, m, d] : std::vector<std::array<int64_t, 3>>{{1, 1, 1}, {17, 31, 5}, {70, 130, 40}}) {
+    SCOPED_TRACE(fmt::format("{}x{}x{}", l, m, d));
+    const auto inputs = [l = l, m = m, d = d](CaseBuilder& c) {
+      AttentionInputs in = multi_head(c, 2, 3, l, m, d);
+      in.bias_table = c.input("table", {heads(3), buckets(8)});
+      return in;
+    };
+    expect_composed({inputs, {.max_distance = 8}, true});
+    expect_composed({inputs, {.causal = true, .extra_logit = 0.5, .max_distance = 8}, true});
+  }
+}
+
+TEST(Attention, CapsLogitsBeforeTheirMasks) {
+  // With one entry for a head and queries of 1, the keys are the logits.
+  Graph graph;
+  CaseBuilder build(graph, DType::kFloat64);
+  AttentionInputs in = multi_head(build, 1, 1, 3, 3, 1);
+  in.q = build.values("ones", {batch(1), length(3), heads(1), d_kv(1)}, DType::kFloat64, {1, 1, 1});
+  const Tensor capped = attention(in, {.causal = true, .soft_cap = 0.8});
+  in.k = scalar_multiply(tanh(scalar_multiply(in.k, 1 / 0.8)), 0.8);
+  const std::vector<Values> results = evaluate(graph, {capped, attention(in, {.causal = true})}, build.feeds);
+  expect_close("capped", results[0], results[1], 1e-12);
 }
 
 TEST(Attention, SeesNoLaterEntriesWhenCausal) {

@@ -39,7 +39,7 @@ struct Built {
     problem.add(c, in);
     AttentionOptions options = problem.options;
     options.memory_length = options.query_length;
-    const Tensor y = fused ? attention(in, options) : composed_attention(in, options);
+    const Tensor y = fused ? attention(in, options) : composed_attention(in, options).result;
     graph.set_output("y", y);
     std::vector<std::pair<std::string, Tensor>> xs{{"dq", in.q}, {"dk", in.k}};
     if (!problem.shared_values) xs.emplace_back("dv", in.v);

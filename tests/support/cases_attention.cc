@@ -60,6 +60,29 @@ const CaseRegistration one_query(kNames, [](CaseBuilder& c) {
   return Tensors{attention(in, {.bidirectional = false, .max_distance = 8})};
 });
 
+const CaseRegistration with_its_log_sum(kNames, [](CaseBuilder& c) {
+  AttentionInputs in{.q = c.input("q", {batch, length, heads, d_kv}),
+                     .k = c.input("k", {batch, memory, heads, d_kv}),
+                     .v = c.input("v", {batch, memory, heads, d_value})};
+  in.query_segment = c.values("query_segment", {batch, length}, DType::kInt32, {1, 1, 2, 2, 3, 3, 3, 3});
+  in.memory_segment =
+      c.values("memory_segment", {batch, memory}, DType::kInt32, {1, 1, 2, 2, 2, 0, 3, 3, 3, 3, 0, 0});
+  in.bias_table = c.input("table", {heads, buckets});
+  in.noise = cast(c.ids("noise", {batch, heads, memory}, 0, 3), c.floating);  // not differentiated
+  const auto [result, log_sum] = attention_with_log_sum(in, {.value = "d_value", .max_distance = 8});
+  return Tensors{result, log_sum};
+});
+
+const CaseRegistration log_sum_alone(kNames, [](CaseBuilder& c) {
+  const Dimension row{"length", 8};
+  AttentionInputs in{.q = c.input("q", {batch, row, heads, query_heads, d_kv}),
+                     .k = c.input("k", {batch, row, heads, d_kv}),
+                     .v = c.input("v", {batch, heads, row, d_kv})};
+  return Tensors{attention_with_log_sum(
+                     in, {.memory_length = "length", .causal = true, .min_relative = -2, .extra_logit = 0.5})
+                     .log_sum};
+});
+
 const CaseRegistration relative_bucket_case("relative_bucket", [](CaseBuilder& c) {
   return Tensors{relative_bucket(c.ids("relative", {batch, memory}, -20, 20), {})};
 });

@@ -123,7 +123,8 @@ TEST(Optimizers, ScaledStepsOfAdamAreThoseOfTheWeightDividedByItsScale) {
 
 TEST(Optimizers, WeightDecayIsDecoupledAndLeavesBiasesAlone) {
   const Shape shape{{"a", 2}};
-  for (const std::string optimizer : {"sgd", "momentum", "adam", "adafactor", "soap"}) {
+  for (const std::string optimizer :
+       {"sgd", "momentum", "adam", "adamw", "adafactor", "soap", "lion", "muon"}) {
     const std::string name = fmt::format("{{type: {}, weight_decay: 0.5}}", optimizer);
     UpdateRun run({{"kernel", {shape, DType::kFloat32, {1, 2}}}, {"bias", {shape, DType::kFloat32, {1, 2}}}},
                   update_options(name, "0.1"));
@@ -131,6 +132,64 @@ TEST(Optimizers, WeightDecayIsDecoupledAndLeavesBiasesAlone) {
     expect_close(optimizer, run.variables().at("kernel"), {0.95, 1.9}, 1e-5);
     expect_close(optimizer, run.variables().at("bias"), {1, 2}, 1e-5);
   }
+}
+
+TEST(Optimizers, LionMovesByTheSignOfTheInterpolatedMomentum) {
+  const Shape shape{{"a", 3}};
+  UpdateRun run({{"w", {shape, DType::kFloat32, {1, 1, 1}}}},
+                update_options("{type: lion, weight_decay: 0.5, no_decay: []}", "0.1"));
+  run.step(0, {{"w", {2, -3, 0}}}, Layouts::single());
+  expect_close("m", run.variables().at("w/lion_m"), {0.02, -0.03, 0}, 1e-6);
+  expect_close("w", run.variables().at("w"), {0.85, 1.05, 0.95}, 1e-6);
+  // 0.9 m + 0.1 g has the sign of g where m is small, 0.99 m + 0.01 g of neither.
+  run.step(1, {{"w", {-0.1, 1, 0}}}, layouts("x:3", "a:x"));
+  expect_close("m", run.variables().at("w/lion_m"), {0.0188, -0.0197, 0}, 1e-6);
+  expect_close("w", run.variables().at("w"), {0.7075, 0.8975, 0.9025}, 1e-6);
+}
+
+TEST(Optimizers, RulesSetRatesAndDecaysOfSingleWeights) {
+  const GoldenTensor one{Shape{{"a", 1}}, DType::kFloat32, {1}};
+  UpdateRun run(
+      {{"b/kernel", one}, {"b/scale", one}, {"c", one}, {"d", one}},
+      update_options("{type: sgd, weight_decay: 0.5, rules: ["
+                     "{match: kernel, learning_rate: [0.5, {type: linear_warmup, steps_or_fraction: 2}]}, "
+                     "{match: [^b, ^d$], rate_scale: 0.1, weight_decay: 2}, "
+                     "{match: .*, weight_decay: 1, rate_scale: 3}]}",
+                     "0.1"));
+  const std::map<std::string, Values> gradients{{"b/kernel", {1}}, {"b/scale", {1}}, {"c", {1}}, {"d", {1}}};
+  run.step(1, gradients, Layouts::single());
+  expect_close("rate of its own", run.variables().at("b/kernel"), {1 - 0.025 * 3}, 1e-6);
+  expect_close("rate and decay", run.variables().at("b/scale"), {1 - 0.01 * 3}, 1e-6);
+  expect_close("the last rule", run.variables().at("c"), {1 - 0.3 * 2}, 1e-6);
+  expect_close("the second pattern", run.variables().at("d"), {1 - 0.01 * 3}, 1e-6);
+}
+
+TEST(Optimizers, LayersBelowHaveSmallerRates) {
+  const std::map<std::string, double> scales =
+      layer_rate_scales({"m/embedding", "m/block_000/layer_000/q", "m/block_000/layer_001/wi",
+                         "m/block_001/layer_000/q", "m/block_002/layer_000/q", "m/rms_norm/scale",
+                         "decoder/block_000/layer_000/q", "decoder/positional_embedding", "head/kernel"},
+                        0.5);
+  EXPECT_THAT(scales,
+              ::testing::UnorderedElementsAre(
+                  ::testing::Pair("m/embedding", 0.0625), ::testing::Pair("m/block_000/layer_000/q", 0.125),
+                  ::testing::Pair("m/block_000/layer_001/wi", 0.125),
+                  ::testing::Pair("m/block_001/layer_000/q", 0.25),
+                  ::testing::Pair("m/block_002/layer_000/q", 0.5), ::testing::Pair("m/rms_norm/scale", 1),
+                  ::testing::Pair("head/kernel", 1), ::testing::Pair("decoder/block_000/layer_000/q", 0.5),
+                  ::testing::Pair("decoder/positional_embedding", 0.0625)));
+  const GoldenTensor one{Shape{{"a", 1}}, DType::kFloat32, {1}};
+  UpdateRun run({{"embedding", one}, {"layer_0/w", one}, {"z", one}},
+                update_options("{type: sgd, layer_decay: 0.5}", "0.4"));
+  run.step(0, {{"embedding", {1}}, {"layer_0/w", {1}}, {"z", {1}}}, Layouts::single());
+  expect_close("embedding", run.variables().at("embedding"), {0.9}, 1e-6);
+  expect_close("layer", run.variables().at("layer_0/w"), {0.8}, 1e-6);
+  expect_close("head", run.variables().at("z"), {0.6}, 1e-6);
+}
+
+TEST(Optimizers, RulesWithoutASettingAreErrors) {
+  EXPECT_THROW(update_options("{type: sgd, rules: [{match: w}]}"), Error);
+  EXPECT_THROW(update_options("{type: sgd, rules: [{frozen: true}]}"), Error);
 }
 
 TEST(Optimizers, ClippingScalesAllGradientsToOneNorm) {
@@ -152,7 +211,7 @@ TEST(Optimizers, NothingChangesWhenLossOrGradientsAreNotFinite) {
   const Shape shape{{"a", 2}, {"b", 2}};
   const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
   for (const std::string optimizer :
-       {"sgd", "momentum", "adam", "adam_weight_decay", "adafactor",
+       {"sgd", "momentum", "adam", "adam_weight_decay", "adafactor", "lion", "muon",
         "{type: soap, precondition_frequency: 1}",
         "{type: adafactor, min_dim_size_to_factor: 2, beta1: 0.9, weight_decay: 0.1, clip_norm: 1}"}) {
     UpdateRun run({{"w", {shape, DType::kFloat32, {1, 2, 3, 4}}}}, update_options(optimizer, "0.1"));

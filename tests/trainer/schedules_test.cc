@@ -82,6 +82,43 @@ TEST(Schedules, FallLikeACosine) {
   EXPECT_NEAR(schedule_value(last, 1000, 1000), 0.2, 1e-12);
 }
 
+/// The rates of `yaml` at some steps of a run of 1000.
+void expect_rates(const std::string& yaml, const std::vector<std::pair<int64_t, double>>& rates) {
+  const auto schedule = parse(yaml);
+  for (const auto& [step, rate] : rates)
+    EXPECT_NEAR(schedule_value(schedule, step, 1000), rate, 1e-12) << yaml << " at step " << step;
+}
+
+TEST(Schedules, RiseToTheirRateAndFallAsTheirShape) {
+  expect_rates("{type: cosine, learning_rate: 2, warmup_steps: 200, end: 0.1}",
+               {{0, 0}, {50, 0.5}, {200, 2}, {600, 1.1}, {1000, 0.2}, {1500, 0.2}});
+  expect_rates("{type: polynomial, learning_rate: 2, warmup_steps: 200}",
+               {{100, 1}, {200, 2}, {600, 1}, {1000, 0}, {1500, 0}});
+  expect_rates("{type: polynomial, learning_rate: 1, power: 2, end: 0.5}",
+               {{0, 1}, {500, 0.625}, {1000, 0.5}});
+  expect_rates("{type: inverse_sqrt, learning_rate: 3, warmup_steps: 100}",
+               {{0, 0}, {50, 1.5}, {100, 3}, {400, 1.5}, {900, 1}});
+}
+
+TEST(Schedules, StayAtTheirRateUntilTheyCoolDown) {
+  expect_rates("{type: wsd, learning_rate: 2, warmup_steps: 100}",
+               {{50, 1}, {100, 2}, {800, 2}, {900, 1}, {1000, 0}, {1200, 0}});
+  expect_rates("{type: wsd, learning_rate: 1, decay: 400, shape: sqrt, end: 0.2}",
+               {{0, 1}, {600, 1}, {700, 0.6}, {1000, 0.2}});
+  expect_rates("{type: wsd, learning_rate: 1, decay: 0.5, shape: cosine}", {{500, 1}, {750, 0.5}, {1000, 0}});
+  EXPECT_TRUE(needs_total(parse("{type: wsd, learning_rate: 1, decay: 100}")));
+  EXPECT_FALSE(needs_total(parse("{type: wsd, learning_rate: 1, total_steps: 100}")));
+  EXPECT_FALSE(needs_total(parse("{type: inverse_sqrt, learning_rate: 1}")));
+}
+
+TEST(Schedules, StayFiniteWhereTheWarmUpIsTheWholeRun) {
+  for (const std::string type : {"cosine", "polynomial", "wsd"}) {
+    const auto schedule = parse("{type: " + type + ", learning_rate: 1, warmup_steps: 1000}");
+    for (const int64_t step : {0, 999, 1000, 1001})
+      EXPECT_TRUE(std::isfinite(schedule_value(schedule, step, 1000))) << type << " at step " << step;
+  }
+}
+
 TEST(Schedules, FallInSteps) {
   const auto schedule = parse("{type: step_decay, at: [0.5, 800], factor: 0.1}");
   EXPECT_DOUBLE_EQ(schedule_value(schedule, 499, 1000), 1);
@@ -126,6 +163,7 @@ TEST(Schedules, MistakesAreNamed) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("warmup_steps"));
   }
   EXPECT_THROW(parse("nomm"), Error);
+  EXPECT_THROW(parse("cosine"), Error);  // without its rate
   EXPECT_THROW(parse("{type: linear_decay, steps_or_fraction: 0}"), Error);
 }
 

@@ -6,7 +6,6 @@
 #include <Eigen/Eigenvalues>
 #include <Eigen/QR>
 #include <cmath>
-#include <random>
 
 #include "tests/trainer/update_run.h"
 
@@ -14,14 +13,6 @@ namespace mtf::testing {
 namespace {
 
 using Matrix = Eigen::MatrixXd;
-
-Values random_values(int64_t count, unsigned seed, double deviation = 1) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<double> normal(0, deviation);
-  Values values(static_cast<size_t>(count));
-  for (double& value : values) value = static_cast<float>(normal(generator));
-  return values;
-}
 
 struct PaperOptions {
   double beta1 = 0.95, beta2 = 0.95, epsilon = 1e-8, rate = 0.1, decay = 0;

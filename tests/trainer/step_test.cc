@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "tests/support/golden.h"
 #include "tests/support/parse_model.h"
+#include "tests/support/parse_optimizer.h"
 #include "tests/support/run_on_mesh.h"
 
 namespace mtf::testing {
@@ -111,6 +113,69 @@ TEST(TrainStep, OnlyTrainableVariablesGetGradients) {
   EXPECT_TRUE(result.contains("grad/dense_1/kernel"));
   EXPECT_TRUE(result.contains("grad/dense/bias"));
   EXPECT_FALSE(result.contains("grad/dense/kernel"));
+}
+
+TEST(TrainStep, FrozenWeightsHaveNeitherGradientsNorSlots) {
+  TrainStepOptions options = options_of(4);
+  options.rules =
+      parse_optimizer("{type: adam, rules: [{match: bias, frozen: false}, {match: ^dense/, frozen: true}]}")
+          ->rules;
+  const auto result = outputs(*dropout_classifier(), options);
+  EXPECT_TRUE(result.contains("grad/dense_1/kernel"));
+  EXPECT_TRUE(result.contains("grad/dense/bias"));
+  EXPECT_FALSE(result.contains("grad/dense/kernel"));
+  options.update = UpdateOptions{parse_optimizer("adam"), {0.1}, 10, {}};
+  const TrainStep step = build_train_step(*dropout_classifier(), kFeatures, options);
+  EXPECT_NE(step.graph->find_variable("dense/bias/adam_m"), nullptr);
+  EXPECT_EQ(step.graph->find_variable("dense/kernel/adam_m"), nullptr);
+  options.rules[0].match = {"bais"};
+  EXPECT_THAT(
+      [&] { build_train_step(*dropout_classifier(), kFeatures, options); },
+      ::testing::ThrowsMessage<Error>(::testing::HasSubstr("`optimizer.rules`: no variable matches `bais`")));
+}
+
+/// The gradient of the mean loss over the examples `first`, `first` + `every`, ... of a batch of 12, as one vector.
+Values gradient_of_part(const Model& model, int64_t first, int64_t every) {
+  const auto all = batch(12);
+  std::map<std::string, Values> feeds;
+  for (int64_t i = first; i < 12; i += every) {
+    for (int64_t pixel = 0; pixel < 6; ++pixel) feeds["image"].push_back(all.at("image")[i * 6 + pixel]);
+    feeds["labels"].push_back(all.at("labels")[i]);
+  }
+  const TrainStep step = build_train_step(model, kFeatures, options_of(12 / every));
+  Values gradient;
+  for (const auto& [name, values] : run_on_mesh(*step.graph, Layouts::single(), feeds).outputs) {
+    if (name.starts_with("grad/")) gradient.insert(gradient.end(), values.begin(), values.end());
+  }
+  return gradient;
+}
+
+double square_norm(const Values& x) { return std::inner_product(x.begin(), x.end(), x.begin(), 0.0); }
+
+TEST(TrainStep, TheNoiseScaleComparesMicrobatchesWithTheBatchOnEveryLayout) {
+  const auto net = parse_model(
+      "{type: classifier, input: image, layers: [{dense: {output: {hidden: 8}, activation: tanh}}, "
+      "{dense: {output: {classes: 4}}}]}");
+  TrainStepOptions options = options_of(12);
+  options.microbatches = 3;
+  options.noise_scale_decay = 0.75;
+  options.update = UpdateOptions{parse_optimizer("sgd"), {0.0}, 10, {}};
+  double small = 0;
+  for (int64_t part = 0; part < 3; ++part) small += square_norm(gradient_of_part(*net, part, 3)) / 3;
+  const double large = square_norm(gradient_of_part(*net, 0, 1));
+  const double signal = (12 * large - 4 * small) / (12 - 4), noise = (small - large) / (1.0 / 4 - 1.0 / 12);
+  const TrainStep step = build_train_step(*net, kFeatures, options);
+  for (const Layouts& layout :
+       {Layouts::single(), layouts("x:2", "batch:x"), layouts("x:2", "hidden:x"),
+        layouts("x:2;y:2", "batch:x;hidden:y"), layouts("x:2", "batch:x", "hidden:x")}) {
+    std::map<std::string, Values> feeds = batch(12);
+    for (const StepScalar& scalar : step.scalars) feeds[scalar.input] = {scalar.value(0)};
+    const MeshRun run = run_on_mesh(*step.graph, layout, feeds);
+    EXPECT_NEAR(run.outputs.at("report/gradient_noise_scale")[0], noise / signal,
+                1e-4 * std::abs(noise / signal));
+    EXPECT_NEAR(run.variables.at("gradient_noise")[0], 0.25 * noise, 1e-5 * noise);
+    EXPECT_NEAR(run.variables.at("gradient_signal")[0], 0.25 * signal, 1e-4 * std::abs(signal));
+  }
 }
 
 TEST(TrainStep, KeepsTheTensorsThatPatternsName) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,15 @@ inline UpdateOptions update_options(const std::string& optimizer, const std::str
   }
   diagnostics.throw_if_errors();
   return options;
+}
+
+/// Normally distributed float32 values.
+inline Values random_values(int64_t count, unsigned seed, double deviation = 1) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<double> normal(0, deviation);
+  Values values(static_cast<size_t>(count));
+  for (double& value : values) value = static_cast<float>(normal(generator));
+  return values;
 }
 
 /// Updates given weights by given gradients, step by step, on one position or on a mesh.

@@ -95,6 +95,7 @@ struct TrainOptions {
   std::variant<RecomputeWord, std::vector<std::string>> recompute = RecomputeWord::kNone;
   std::vector<std::string> trainable = {".*"};
   std::optional<double> ema_decay;
+  std::optional<double> noise_scale_decay;
   config::Interval log_every = config::Interval::steps(100);
   OnDivergence on_divergence = OnDivergence::kStop;
   int gather_ahead = 1;

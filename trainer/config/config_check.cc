@@ -91,6 +91,8 @@ class ConfigCheck {
     check_patterns("train.trainable", config_.train.trainable);
     check_patterns("trace.tensors", config_.trace.tensors);
     check_patterns("optimizer.no_decay", config_.optimizer->no_decay);
+    for (size_t i = 0; i < config_.optimizer->rules.size(); ++i)
+      check_patterns(fmt::format("optimizer.rules.{}.match", i), config_.optimizer->rules[i].match);
     check_patterns("checkpoint.init.include", config_.checkpoint.init.include);
     check_patterns("checkpoint.init.exclude", config_.checkpoint.init.exclude);
     if (config_.model.is_null() && sound_.contains({"model"}))
@@ -144,12 +146,23 @@ class ConfigCheck {
       if (relative->all_tokens()) check_tokens(*relative);
     }
     const std::optional<int64_t>& parts = train.microbatches.value;
+    if (train.noise_scale_decay) check_noise_scale();
     if (!parts) return check_automatic_microbatches();
     if (const auto* batch = std::get_if<int64_t>(&train.batch_size); batch && *batch % *parts != 0) {
       error("train.microbatches",
             fmt::format("`train.microbatches` ({}) does not divide `train.batch_size` ({})", *parts, *batch),
             "it could be " + nearest_divisors(*batch, *parts));
       sound_.remove("train");
+    }
+  }
+
+  void check_noise_scale() {
+    const char* key = "train.noise_scale_decay";
+    if (config_.train.microbatches.value.value_or(1) == 1) {
+      error(key, fmt::format("`{}` compares the gradients of microbatches", key),
+            "a number above 1 as `train.microbatches`, such as 4");
+    } else if (std::holds_alternative<ParameterServerStrategy>(config_.train.strategy)) {
+      error(key, fmt::format("`{}` does not go with `train.strategy: parameter_server`", key));
     }
   }
 
@@ -206,10 +219,17 @@ class ConfigCheck {
             "for example `learning_rate: 0.001`; adafactor alone has one of its own");
     }
     const TrainOptions& train = config_.train;
-    if (config_.run.mode == RunMode::kTrain && needs_total(config_.learning_rate) && !train.steps &&
-        !train.epochs) {
-      error("learning_rate",
-            "the schedule depends on the length of the run, which `train.time` does not give in steps",
+    if (config_.run.mode != RunMode::kTrain || train.steps || train.epochs) return;
+    check_needs_no_total("learning_rate", config_.learning_rate);
+    for (size_t i = 0; i < config_.optimizer->rules.size(); ++i) {
+      check_needs_no_total(fmt::format("optimizer.rules.{}.learning_rate", i),
+                           config_.optimizer->rules[i].learning_rate);
+    }
+  }
+
+  void check_needs_no_total(const std::string& key, const std::vector<Schedule>& schedules) {
+    if (needs_total(schedules)) {
+      error(key, "the schedule depends on the length of the run, which `train.time` does not give in steps",
             "`total_steps` in the schedule, or `train.steps`");
     }
   }

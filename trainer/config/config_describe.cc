@@ -121,6 +121,13 @@ void describe(config::Visitor& visit, TrainOptions& options) {
         "mean += (1 - d) * (weight - mean) after each step, from the initial weights on, d = min(ema_decay, "
         "(1 + t) / (10 + t)) after t steps",
         kEmaDecay);
+  visit("noise_scale_decay", options.noise_scale_decay,
+        "such as 0.99: metrics.jsonl gets report/gradient_noise_scale, the batch size in examples beyond "
+        "which larger "
+        "batches save few steps (McCandlish et al. 2018), from the norms of the microbatches' gradients; the "
+        "decay of "
+        "the running means that it is made of",
+        kEmaDecay, free_on_resume);
   visit("log_every", options.log_every, "interval between lines of metrics.jsonl", free_on_resume);
   visit("on_divergence", options.on_divergence, "when loss or gradients are not finite", free_on_resume);
   visit("strategy", options.strategy, "how processes share the work", free_on_resume);

@@ -6,19 +6,23 @@
 
 namespace mtf {
 
-Tensor UpdateContext::scalar(std::string_view name, const std::function<double(int64_t step)>& value) {
+Tensor UpdateContext::scalar(std::string_view name, const std::function<double(int64_t step)>& value,
+                             bool is_rate) {
   if (const auto found = inputs_.find(name); found != inputs_.end()) return found->second;
-  scalars_.push_back({std::string(name), value});
+  scalars_.push_back({std::string(name), value, is_rate});
   return inputs_[std::string(name)] = graph_.input(std::string(name), {});
 }
 
-void UpdateContext::set_learning_rate(const std::function<double(int64_t step)>& rate) {
-  scaled_rates_[1] = scalar(kLearningRateInput, rate);
+void UpdateContext::use_learning_rate(std::string_view name, const std::function<double(int64_t step)>& rate,
+                                      double scale) {
+  rate_ = name;
+  rate_scale_ = scale;
+  scaled_rates_[{rate_, 1}] = scalar(name, rate, true);
 }
 
 Tensor UpdateContext::learning_rate(double scale) {
-  Tensor& rate = scaled_rates_[scale];
-  if (!rate) rate = scalar_multiply(scaled_rates_.at(1), scale);
+  Tensor& rate = scaled_rates_[{rate_, rate_scale_ * scale}];
+  if (!rate) rate = scalar_multiply(scaled_rates_.at({rate_, 1}), rate_scale_ * scale);
   return rate;
 }
 
@@ -38,6 +42,13 @@ void describe_common(config::Visitor& visit, OptimizerOptions& options) {
   visit("weight_decay", options.weight_decay, "weights also move by -learning_rate * weight_decay * weight",
         config::non_negative);
   visit("no_decay", options.no_decay, "patterns of variables without weight decay");
+  visit("rules", options.rules,
+        "settings of the variables that match; the first rule that matches and has a setting counts for it");
+  visit("layer_decay", options.layer_decay,
+        "each layer of a stack has this times the learning rate of the next one, the last layer this times "
+        "the rate "
+        "of what follows, and embeddings this times that of the first",
+        config::Bounds{0.0, 1.0, true});
 }
 
 }  // namespace mtf

@@ -17,10 +17,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/config/choice.h"
 #include "engine/graph/graph.h"
+#include "trainer/optimizer/rules.h"
 
 namespace mtf {
 
@@ -28,6 +30,7 @@ namespace mtf {
 struct StepScalar {
   std::string input;
   std::function<double(int64_t step)> value;
+  bool is_rate = false;  ///< a learning rate, which a run lowers after a divergence
 };
 
 /// The input with the learning rate.
@@ -50,10 +53,13 @@ class UpdateContext {
 
   Graph& graph() { return graph_; }
   /// A 0-dimensional float32 input that is fed with value(step); one input for each name.
-  Tensor scalar(std::string_view name, const std::function<double(int64_t step)>& value);
-  /// The learning rate of the step (0-dimensional) times `scale`.
+  Tensor scalar(std::string_view name, const std::function<double(int64_t step)>& value,
+                bool is_rate = false);
+  /// The learning rate of the step (0-dimensional) for the weight in hand, times `scale`.
   Tensor learning_rate(double scale = 1);
-  void set_learning_rate(const std::function<double(int64_t step)>& rate);
+  /// The updates that follow have the rate that is fed as input `name`, times `scale`.
+  void use_learning_rate(std::string_view name, const std::function<double(int64_t step)>& rate,
+                         double scale = 1);
 
   /// A float32 variable beside the weights that begins with zeros. Names: docs/file_formats.md "Names of variables".
   const Variable& slot(const std::string& name, const Shape& shape);
@@ -68,7 +74,9 @@ class UpdateContext {
   const Tensor guard_;
   std::vector<StepScalar>& scalars_;
   std::map<std::string, Tensor, std::less<>> inputs_;
-  std::map<double, Tensor> scaled_rates_;
+  std::string rate_;  ///< the input in use
+  double rate_scale_ = 1;
+  std::map<std::pair<std::string, double>, Tensor> scaled_rates_;
 };
 
 /// The options that all optimizers have, and what an optimizer does.
@@ -77,6 +85,8 @@ struct OptimizerOptions {
   std::optional<double> clip_norm;
   double weight_decay = 0;
   std::vector<std::string> no_decay = {"bias", "scale"};
+  std::vector<OptimizerRule> rules;
+  std::optional<double> layer_decay;
 
   virtual ~OptimizerOptions() = default;
   /// Appends the update of one variable and of its slots; returns the new value of the weight. Weight decay is

@@ -14,6 +14,11 @@ double steps_of(double steps_or_fraction, double total) {
   return steps_or_fraction <= 1 ? steps_or_fraction * total : steps_or_fraction;
 }
 
+double half_cosine(double p) { return (1 + reproducible::cos(std::numbers::pi * p)) / 2; }
+
+/// From 1 to `end`, as `shape` goes from 1 to 0.
+double down_to(double end, double shape) { return end + (1 - end) * shape; }
+
 double value(double constant, double, double) { return constant; }
 
 double value(const NoamSchedule& s, double step, double total) {
@@ -38,7 +43,7 @@ double value(const LinearDecaySchedule& s, double step, double total) {
 
 double value(const CosineDecaySchedule& s, double step, double total) {
   const double rest = std::clamp((total - step) / steps_of(s.steps_or_fraction, total), 0.0, 1.0);
-  return s.end + (1 - s.end) * (1 + reproducible::cos(std::numbers::pi * (1 - rest))) / 2;
+  return down_to(s.end, half_cosine(1 - rest));
 }
 
 double value(const StepDecaySchedule& s, double step, double total) {
@@ -67,6 +72,49 @@ double value(const SlantedTriangularSchedule& s, double step, double total) {
 double value(const BertSchedule& s, double step, double total) {
   if (step < s.warmup_steps) return s.learning_rate * step / s.warmup_steps;
   return s.learning_rate * (1 - std::min(step, total) / total);
+}
+
+/// The part of the rate that the warm-up leaves: 1 after it.
+double warmup_factor(const WarmupSchedule& s, double step) {
+  return step < s.warmup_steps ? step / s.warmup_steps : 1;
+}
+
+/// Where `step` stands between `from` and `to`, from 0 to 1.
+double progress(double step, double from, double to) {
+  return to > from ? std::clamp((step - from) / (to - from), 0.0, 1.0) : (step < to ? 0.0 : 1.0);
+}
+
+double value(const CosineSchedule& s, double step, double total) {
+  const double p = progress(step, s.warmup_steps, total);
+  return s.learning_rate * warmup_factor(s, step) * down_to(s.end, half_cosine(p));
+}
+
+double value(const PolynomialSchedule& s, double step, double total) {
+  const double p = progress(step, s.warmup_steps, total);
+  const double shape = p < 1 ? reproducible::pow(1 - p, s.power) : 0;
+  return s.learning_rate * warmup_factor(s, step) * down_to(s.end, shape);
+}
+
+double cooldown(Cooldown shape, double p) {
+  switch (shape) {
+    case Cooldown::kLinear:
+      return 1 - p;
+    case Cooldown::kSqrt:
+      return 1 - std::sqrt(p);
+    case Cooldown::kCosine:
+      break;
+  }
+  return half_cosine(p);
+}
+
+double value(const WsdSchedule& s, double step, double total) {
+  const double p = progress(step, total - steps_of(s.decay, total), total);
+  return s.learning_rate * warmup_factor(s, step) * down_to(s.end, cooldown(s.shape, p));
+}
+
+double value(const InverseSqrtSchedule& s, double step, double) {
+  const double root = step > s.warmup_steps ? std::sqrt(s.warmup_steps / step) : 1;
+  return s.learning_rate * warmup_factor(s, step) * root;
 }
 
 /// The length of the run as `schedule` sees it.
@@ -217,6 +265,52 @@ void describe(config::Visitor& visit, BertSchedule& options) {
   visit("warmup_steps", options.warmup_steps, "first steps, in which the rate rises from 0",
         config::non_negative);
   visit("total_steps", options.total_steps, kTotalMeaning, config::positive);
+}
+
+config::EnumNames enum_names(Cooldown) {
+  return {{"linear", Cooldown::kLinear}, {"sqrt", Cooldown::kSqrt}, {"cosine", Cooldown::kCosine}};
+}
+
+namespace {
+
+void describe_warmup(config::Visitor& visit, WarmupSchedule& options) {
+  visit("learning_rate", options.learning_rate, "the highest rate", config::non_negative, config::required);
+  visit("warmup_steps", options.warmup_steps, "first steps, in which the rate rises from 0",
+        config::non_negative);
+}
+
+template <class S>
+void describe_end(config::Visitor& visit, S& options) {
+  visit("end", options.end, "the rate at the end of the run, as a part of `learning_rate`",
+        config::non_negative);
+  visit("total_steps", options.total_steps, kTotalMeaning, config::positive);
+}
+
+}  // namespace
+
+void describe(config::Visitor& visit, CosineSchedule& options) {
+  describe_warmup(visit, options);
+  describe_end(visit, options);
+}
+
+void describe(config::Visitor& visit, PolynomialSchedule& options) {
+  describe_warmup(visit, options);
+  visit("power", options.power, "1: the rate falls as a line, 2: as a parabola", config::positive);
+  describe_end(visit, options);
+}
+
+void describe(config::Visitor& visit, WsdSchedule& options) {
+  describe_warmup(visit, options);
+  visit("decay", options.decay, "last steps, or up to 1 part, of the run in which the rate falls",
+        config::positive);
+  visit("shape", options.shape, "how it falls over the part p of them: 1 - p, 1 - sqrt(p), or half a cosine");
+  describe_end(visit, options);
+}
+
+void describe(config::Visitor& visit, InverseSqrtSchedule& options) {
+  visit("learning_rate", options.learning_rate, "the highest rate", config::non_negative, config::required);
+  visit("warmup_steps", options.warmup_steps,
+        "first steps, in which the rate rises from 0; then it falls as 1/sqrt(step)", config::positive);
 }
 
 void describe(config::Visitor& visit, ProductSchedule& options) {

@@ -23,9 +23,8 @@ namespace mtf {
 /// of the N = total - offset steps times min(1, (N - s) / (N * linear_decay_fraction)).
 struct NoamSchedule {
   static constexpr std::string_view type_name = "noam";
-  static constexpr std::array common_names = {
-      CommonName{"inverse_sqrt", "`noam`"}, CommonName{"inv_sqrt", "`noam`"},
-      CommonName{"rsqrt", "`truncated_rsqrt`"}, CommonName{"transformer", "`noam`"}};
+  static constexpr std::array common_names = {CommonName{"rsqrt", "`truncated_rsqrt`"},
+                                              CommonName{"transformer", "`noam`"}};
   double warmup_steps = 10000;
   double linear_decay_fraction = 0.1;
   double multiplier = 1;
@@ -52,8 +51,7 @@ struct LinearWarmupSchedule {
 struct LinearDecaySchedule {
   static constexpr std::string_view type_name = "linear_decay";
   static constexpr std::array common_names = {
-      CommonName{"linear", "`linear_decay` or `bert`, which has a warm-up"},
-      CommonName{"polynomial", "`linear_decay`"}};
+      CommonName{"linear", "`linear_decay`, or `polynomial`, which has a warm-up"}};
   double steps_or_fraction = 0.1;
   std::optional<int64_t> total_steps;
 };
@@ -62,11 +60,6 @@ struct LinearDecaySchedule {
 /// `end` beyond total. Loshchilov and Hutter, SGDR (2017), eq. 5, without restarts.
 struct CosineDecaySchedule {
   static constexpr std::string_view type_name = "cosine_decay";
-  static constexpr std::array common_names = {
-      CommonName{"cosine",
-                 "`cosine_decay`, one factor of a list such as `[0.001, linear_warmup, cosine_decay]`"},
-      CommonName{"cosine_annealing", "`cosine_decay`"},
-      CommonName{"cosine_with_warmup", "the list `[0.001, linear_warmup, cosine_decay]`"}};
   double steps_or_fraction = 1;
   double end = 0;
   std::optional<int64_t> total_steps;
@@ -125,11 +118,65 @@ struct BertSchedule {
   std::optional<int64_t> total_steps;
 };
 
+/// The rates below rise to `learning_rate` as learning_rate * step / warmup_steps and then follow their shape.
+struct WarmupSchedule {
+  double learning_rate = 0;
+  double warmup_steps = 0;
+};
+
+/// After the warm-up learning_rate * (end + (1 - end) (1 + cos(pi p)) / 2), where p goes from 0 to 1 over the steps from
+/// the warm-up to `total`. Loshchilov and Hutter, SGDR (2017), eq. 5, without restarts.
+struct CosineSchedule : WarmupSchedule {
+  static constexpr std::string_view type_name = "cosine";
+  static constexpr std::array common_names = {CommonName{"cosine_annealing", "`cosine`"},
+                                              CommonName{"cosine_with_warmup", "`cosine`"}};
+  double end = 0;
+  std::optional<int64_t> total_steps;
+};
+
+/// After the warm-up learning_rate * (end + (1 - end) (1 - p)^power), p as for cosine.
+struct PolynomialSchedule : WarmupSchedule {
+  static constexpr std::string_view type_name = "polynomial";
+  static constexpr std::array common_names = {CommonName{"poly", "`polynomial`"},
+                                              CommonName{"polynomial_decay", "`polynomial`"},
+                                              CommonName{"linear_with_warmup", "`polynomial`"}};
+  double power = 1;
+  double end = 0;
+  std::optional<int64_t> total_steps;
+};
+
+/// 1 - p: kLinear; 1 - sqrt(p): kSqrt; (1 + cos(pi p)) / 2: kCosine.
+enum class Cooldown { kLinear, kSqrt, kCosine };
+config::EnumNames enum_names(Cooldown);
+
+/// Warm-up, stable, decay: after the warm-up learning_rate, and over the last d steps learning_rate * (end + (1 - end) f(p)),
+/// where p goes from 0 to 1, f is `shape`, and d is `decay` or, up to 1, decay * total. Hu et al., MiniCPM (2024), section
+/// 4; shapes: Hägele et al., Scaling laws and compute-optimal training beyond fixed training durations (2024).
+struct WsdSchedule : WarmupSchedule {
+  static constexpr std::string_view type_name = "wsd";
+  static constexpr std::array common_names = {CommonName{"warmup_stable_decay", "`wsd`"},
+                                              CommonName{"trapezoidal", "`wsd`"},
+                                              CommonName{"constant_with_cooldown", "`wsd`"}};
+  double decay = 0.2;
+  Cooldown shape = Cooldown::kLinear;
+  double end = 0;
+  std::optional<int64_t> total_steps;
+};
+
+/// After the warm-up learning_rate * sqrt(warmup_steps / step). Vaswani et al. (2017), eq. 3.
+struct InverseSqrtSchedule : WarmupSchedule {
+  static constexpr std::string_view type_name = "inverse_sqrt";
+  static constexpr std::array common_names = {CommonName{"inv_sqrt", "`inverse_sqrt`"},
+                                              CommonName{"inverse_square_root", "`inverse_sqrt`"}};
+  InverseSqrtSchedule() { warmup_steps = 4000; }
+};
+
 /// A number is a constant.
 using ScheduleFactor =
     std::variant<double, NoamSchedule, TruncatedRsqrtSchedule, LinearWarmupSchedule, LinearDecaySchedule,
                  CosineDecaySchedule, StepDecaySchedule, ConstantSchedule, ConstantLearningRateSchedule,
-                 LinearDecayLearningRateSchedule, SlantedTriangularSchedule, BertSchedule>;
+                 LinearDecayLearningRateSchedule, SlantedTriangularSchedule, BertSchedule, CosineSchedule,
+                 PolynomialSchedule, WsdSchedule, InverseSqrtSchedule>;
 
 /// The product of the factors, each taken at (step - offset, total - offset).
 struct ProductSchedule {
@@ -142,7 +189,8 @@ struct ProductSchedule {
 using Schedule =
     std::variant<double, NoamSchedule, TruncatedRsqrtSchedule, LinearWarmupSchedule, LinearDecaySchedule,
                  CosineDecaySchedule, StepDecaySchedule, ConstantSchedule, ConstantLearningRateSchedule,
-                 LinearDecayLearningRateSchedule, SlantedTriangularSchedule, BertSchedule, ProductSchedule>;
+                 LinearDecayLearningRateSchedule, SlantedTriangularSchedule, BertSchedule, CosineSchedule,
+                 PolynomialSchedule, WsdSchedule, InverseSqrtSchedule, ProductSchedule>;
 
 /// The rate at `step` of a run of `total` steps.
 double schedule_value(const Schedule& schedule, int64_t step, int64_t total);
@@ -182,6 +230,10 @@ void describe(config::Visitor& visit, ConstantLearningRateSchedule& options);
 void describe(config::Visitor& visit, LinearDecayLearningRateSchedule& options);
 void describe(config::Visitor& visit, SlantedTriangularSchedule& options);
 void describe(config::Visitor& visit, BertSchedule& options);
+void describe(config::Visitor& visit, CosineSchedule& options);
+void describe(config::Visitor& visit, PolynomialSchedule& options);
+void describe(config::Visitor& visit, WsdSchedule& options);
+void describe(config::Visitor& visit, InverseSqrtSchedule& options);
 void describe(config::Visitor& visit, ProductSchedule& options);
 void describe(config::Visitor& visit, PowerDecay& options);
 void describe(config::Visitor& visit, AdamDecay& options);

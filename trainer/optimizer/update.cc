@@ -1,5 +1,7 @@
 #include "trainer/optimizer/update.h"
 
+#include <fmt/format.h>
+
 #include <map>
 #include <regex>
 
@@ -22,6 +24,50 @@ void update_average(UpdateContext& context, const Variable& variable, const Tens
   const Tensor old = context.read(mean);
   context.assign(mean, sgd_update(old, subtract(old, cast(value, mean.dtype)), rate));
 }
+
+std::vector<std::string> weights_of(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const auto& variable : graph.variables()) {
+    if (variable->kind == Variable::Kind::kWeight) names.push_back(variable->name);
+  }
+  return names;
+}
+
+/// Learning rates and weight decays of single weights, as the optimizer's options and its rules say.
+class WeightSettings {
+ public:
+  WeightSettings(const Graph& graph, const UpdateOptions& options)
+      : options_(options), optimizer_(*options.optimizer) {
+    if (optimizer_.layer_decay) {
+      layer_scales_ = layer_rate_scales(options.weights.empty() ? weights_of(graph) : options.weights,
+                                        *optimizer_.layer_decay);
+    }
+  }
+
+  /// The updates that follow in `context` have the rate of this weight. Returns the weight's decay.
+  double use(UpdateContext& context, const std::string& weight) const {
+    const RuleSettings settings = settings_of(weight, optimizer_.rules);
+    const double scale = settings.rate_scale * (layer_scales_.empty() ? 1 : layer_scales_.at(weight));
+    if (settings.rate) {
+      const std::vector<Schedule>& rate = optimizer_.rules[*settings.rate].learning_rate;
+      context.use_learning_rate(
+          fmt::format("optimizer/rules/{}/learning_rate", *settings.rate),
+          [rate, total = options_.total_steps](int64_t step) { return schedule_value(rate, step, total); },
+          scale);
+    } else {
+      context.use_learning_rate(
+          kLearningRateInput, [options = options_](int64_t step) { return learning_rate_at(options, step); },
+          scale);
+    }
+    const double common = matches_any(weight, optimizer_.no_decay) ? 0 : optimizer_.weight_decay;
+    return settings.weight_decay.value_or(common);
+  }
+
+ private:
+  const UpdateOptions& options_;
+  const OptimizerOptions& optimizer_;
+  std::map<std::string, double> layer_scales_;
+};
 
 }  // namespace
 
@@ -66,7 +112,7 @@ Update add_update(Graph& graph, const Tensor& loss, const std::vector<VariableGr
   };
   const OptimizerOptions& optimizer = *options.optimizer;
   UpdateContext context(graph, update.finite, update.scalars);
-  context.set_learning_rate([options](int64_t step) { return learning_rate_at(options, step); });
+  const WeightSettings settings(graph, options);
   Tensor of_averages;
   if (options.ema_decay) {
     of_averages = context.scalar("optimizer/average_rate", [decay = *options.ema_decay](int64_t step) {
@@ -78,9 +124,8 @@ Update add_update(Graph& graph, const Tensor& loss, const std::vector<VariableGr
     const auto of_variable = graph.scope(variable.name);
     Tensor value = graph.read(variable);
     if (g.gradient) {
-      const bool decays = optimizer.weight_decay > 0 && !matches_any(variable.name, optimizer.no_decay);
-      value = optimizer.update(context,
-                               {variable, value, clipped(g.gradient), decays ? optimizer.weight_decay : 0});
+      const double decay = settings.use(context, variable.name);
+      value = optimizer.update(context, {variable, value, clipped(g.gradient), decay});
       context.assign(variable, value);
     }
     if (of_averages) update_average(context, variable, value, of_averages);

@@ -34,6 +34,9 @@ struct UpdateOptions {
   /// Adds the input kProceed ([], bool): no variable changes unless it holds. Steps that a device begins before
   /// the host has looked at the one before then change nothing after one that is not finite.
   bool runs_ahead = false;
+  /// The names of all weights in the order of the model, where the graph has some of them (parameter servers); empty:
+  /// those of the graph.
+  std::vector<std::string> weights = {};
 };
 
 inline constexpr const char* kProceed = "proceed";

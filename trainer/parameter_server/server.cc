@@ -125,7 +125,7 @@ std::vector<double> ServerVariables::squares() {
 ParameterStorage::Outcome ServerVariables::update(int64_t step, double rate_scale, double loss,
                                                   std::span<const double> squares) {
   for (const StepScalar& scalar : scalars_) {
-    const double scale = scalar.input == kLearningRateInput ? rate_scale : 1;
+    const double scale = scalar.is_rate ? rate_scale : 1;
     update_.feed_scalar(scalar.input, scale * scalar.value(step));
   }
   update_.feed_scalar("loss", loss);

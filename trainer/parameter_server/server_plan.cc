@@ -74,6 +74,7 @@ std::optional<ParameterServerPlan> plan_parameter_servers(const Session& session
   plan.program = partition(*step->graph, session.layouts, partition_options);
   check_whole(session, plan.program, diagnostics);
   plan.weights = place_weights(plan.program, config, diagnostics);
+  for (const PlacedWeight& weight : plan.weights) plan.update.weights.push_back(weight.variable.name);
   if (diagnostics.has_errors()) return std::nullopt;
   plan.variables =
       served_variables(plan.weights, static_cast<int>(server_addresses(config).size()), plan.update);

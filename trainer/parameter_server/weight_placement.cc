@@ -9,6 +9,7 @@
 #include "engine/backend/squares.h"
 #include "engine/base/nearest.h"
 #include "trainer/config/strategy.h"
+#include "trainer/session/step.h"
 
 namespace mtf {
 namespace {
@@ -135,9 +136,8 @@ std::vector<PlacedWeight> place_weights(const Program& program, const Config& co
   std::vector<PlacedWeight> weights;
   for (const ProgramVariable& v : program.variables) {
     if (v.variable.kind != Variable::Kind::kWeight) continue;
-    PlacedWeight weight{.variable = v.variable,
-                        .parts = {},
-                        .is_trained = matches_any(v.variable.name, config.train.trainable)};
+    PlacedWeight weight{
+        .variable = v.variable, .parts = {}, .is_trained = is_trained(v.variable.name, config)};
     if (const ValueId id = program.output("grad/" + v.variable.name); id != kNoValue)
       weight.gradient = program.values[id].dtype;
     weights.push_back(std::move(weight));

@@ -13,6 +13,7 @@
 #include "engine/ops/cast.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
+#include "trainer/optimizer/noise_scale.h"
 
 namespace mtf {
 namespace {
@@ -44,6 +45,7 @@ struct Pass {
   Tensor prediction;
   std::optional<Dimension> classes;
   std::vector<LayerTerm> terms;  ///< values: means over the batch
+  Tensor squares;                ///< []: sum over the microbatches of the squared norms of their gradients
   std::vector<std::string> batch_statistics = {};
 };
 
@@ -74,17 +76,28 @@ std::vector<std::string> recomputed_layers(
   return {"block", "residual"};
 }
 
-/// Throws Error unless every pattern matches a variable.
-void check_trainable(const Graph& graph, const TrainStepOptions& options) {
+/// Throws Error unless every pattern of `key` matches a variable.
+void check_patterns(const Graph& graph, std::string_view key, const std::vector<std::string>& patterns,
+                    const Mark& mark) {
   std::vector<std::string> names;
   for (const auto& variable : graph.variables()) names.push_back(variable->name);
-  for (const std::string& pattern : options.trainable) {
+  for (const std::string& pattern : patterns) {
     const auto matches = [&pattern](const std::string& name) { return matches_any(name, {pattern}); };
     if (names.empty() || std::ranges::any_of(names, matches)) continue;
-    throw Error(ErrorKind::kConfig, options.trainable_mark,
-                fmt::format("`train.trainable`: no variable matches `{}`", pattern),
+    throw Error(ErrorKind::kConfig, mark, fmt::format("`{}`: no variable matches `{}`", key, pattern),
                 did_you_mean(pattern, names));
   }
+}
+
+void check_patterns(const Graph& graph, const TrainStepOptions& options) {
+  check_patterns(graph, "train.trainable", options.trainable, options.trainable_mark);
+  for (const OptimizerRule& rule : options.rules)
+    check_patterns(graph, "optimizer.rules", rule.match, options.rules_mark);
+}
+
+bool is_trained(const std::string& weight, const std::vector<std::string>& trainable,
+                const std::vector<OptimizerRule>& rules) {
+  return matches_any(weight, trainable) && !settings_of(weight, rules).frozen;
 }
 
 void check_recomputed(const Context& context, const std::vector<std::string>& layers, const Mark& mark) {
@@ -106,9 +119,9 @@ Pass forward_and_backward(Graph& graph, const Model& model, const Features& feat
   const ModelOutput output = model.build(context, features);
   if (const auto* layers = std::get_if<std::vector<std::string>>(&options.recompute))
     check_recomputed(context, *layers, options.recompute_mark);
-  check_trainable(graph, options);
+  check_patterns(graph, options);
   check_loss_weights(context.terms(), options);
-  Pass pass{output.loss, {}, {}, output.logits, output.classes, std::move(context.terms())};
+  Pass pass{output.loss, {}, {}, output.logits, output.classes, std::move(context.terms()), {}};
   pass.batch_statistics = context.batch_statistics();
   for (const LayerTerm& term : pass.terms) {
     if (term.kind != LayerTerm::Kind::kLoss) continue;
@@ -124,7 +137,7 @@ Pass forward_and_backward(Graph& graph, const Model& model, const Features& feat
   }
   Tensors weights;
   for (const auto& variable : graph.variables()) {
-    if (!variable->trainable() || !matches_any(variable->name, options.trainable)) continue;
+    if (!variable->trainable() || !is_trained(variable->name, options.trainable, options.rules)) continue;
     pass.gradients.push_back({variable.get(), {}});
     weights.push_back(graph.read(*variable));
   }
@@ -167,6 +180,7 @@ Pass microbatched(Graph& graph, const Model& model, const Features& features,
     for (const VariableGradient& g : pass.gradients) result.sums.push_back(g.gradient);
     if (pass.tokens) result.sums.push_back(pass.tokens);
     for (const LayerTerm& term : pass.terms) result.sums.push_back(term.value);
+    if (options.noise_scale_decay) result.sums.push_back(add_n(gradient_squares(graph, pass.gradients)));
     if (options.keep_prediction) result.placed.push_back(pass.prediction);
     return result;
   };
@@ -176,6 +190,7 @@ Pass microbatched(Graph& graph, const Model& model, const Features& features,
   for (VariableGradient& g : pass.gradients) g.gradient = results[next++];
   if (pass.tokens) pass.tokens = results[next++];
   for (LayerTerm& term : pass.terms) term.value = results[next++];
+  if (options.noise_scale_decay) pass.squares = results[next++];
   if (options.keep_prediction) pass.prediction = results[next++];
   return pass;
 }
@@ -293,9 +308,12 @@ TrainStepOptions train_step_options(const Config& config, const Layouts& layouts
   options.microbatches = config.train.microbatches.value.value_or(1);
   options.precision = precision_of(config);
   options.trainable = config.train.trainable;
+  options.rules = config.optimizer->rules;
+  options.noise_scale_decay = config.train.noise_scale_decay;
   options.recompute = config.train.recompute;
   options.loss_weights = config.train.loss_weights;
   options.trainable_mark = config.mark("train.trainable");
+  options.rules_mark = config.mark("optimizer.rules");
   options.recompute_mark = config.mark("train.recompute");
   options.microbatches_mark = config.mark("train.microbatches");
   options.loss_weights_mark = config.mark("train.loss_weights");
@@ -336,7 +354,13 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
     if (options.keep_squares) add_square_outputs(graph, pass);
     return step;
   }
-  const Update update = add_update(graph, pass.loss, pass.gradients, *options.update);
+  Update update = add_update(graph, pass.loss, pass.gradients, *options.update);
+  if (pass.squares) {
+    UpdateContext context(graph, update.finite, update.scalars);
+    const GradientSquares squares{pass.squares, update.grad_norm, options.microbatches, options.batch_size};
+    graph.set_output("report/gradient_noise_scale",
+                     gradient_noise_scale(context, squares, *options.noise_scale_decay));
+  }
   update_statistics(graph, pass.terms, update.finite);
   graph.set_output("grad_norm", update.grad_norm);
   graph.set_output("finite", update.finite);
@@ -345,11 +369,15 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
   return step;
 }
 
+bool is_trained(const std::string& weight, const Config& config) {
+  return is_trained(weight, config.train.trainable, config.optimizer->rules);
+}
+
 WeightFilter averaged_weights(const Config& config) {
   const RunMode mode = config.run.mode;
   if (!config.train.ema_decay || (mode != RunMode::kTrain && mode != RunMode::kExplain)) return {};
-  return [trainable = config.train.trainable](const std::string& weight) {
-    return matches_any(weight, trainable);
+  return [trainable = config.train.trainable, rules = config.optimizer->rules](const std::string& weight) {
+    return is_trained(weight, trainable, rules);
   };
 }
 

@@ -34,12 +34,16 @@ struct TrainStepOptions {
   int64_t microbatches = 1;
   Precision precision;
   std::vector<std::string> trainable = {".*"};
+  std::vector<OptimizerRule> rules = {};  ///< those of the optimizer, of which some freeze weights
+  /// The decay of the running means for the output report/gradient_noise_scale; needs microbatches.
+  std::optional<double> noise_scale_decay = {};
   /// Layers that are recomputed in the backward pass.
   std::variant<RecomputeWord, std::vector<std::string>> recompute = RecomputeWord::kNone;
   /// Factors of the losses that layers add, by name; a loss without a factor counts once.
   config::Named<double> loss_weights = {};
   /// Their places in the configuration, for messages.
-  Mark trainable_mark = {}, recompute_mark = {}, microbatches_mark = {}, loss_weights_mark = {};
+  Mark trainable_mark = {}, rules_mark = {}, recompute_mark = {}, microbatches_mark = {},
+       loss_weights_mark = {};
   /// The optimizer's update. nullopt: the graph has no update but the gradients as outputs grad/VARIABLE.
   std::optional<UpdateOptions> update;
   /// Without `update`: adds the outputs that an update elsewhere needs, tokens, and the sums of squares of
@@ -90,6 +94,9 @@ inline const std::string kExample = "example/";
 /// The evaluation's outputs of Classification, and the number of classes.
 inline constexpr const char *kLabels = "example/label", *kPredictions = "example/prediction",
                             *kProbabilities = "example/probability", *kClasses = "classes";
+
+/// True if training moves the weight: `train.trainable` matches it, and no rule of the optimizer freezes it.
+bool is_trained(const std::string& weight, const Config& config);
 
 /// Returns the weights whose running means (train.ema_decay) evaluations within a training run use. Null:
 /// none, since there are no running means or the mode restores its own checkpoint.

@@ -98,7 +98,7 @@ class LocalSteps final : public StepRunner {
   void feed(const Step& step) {
     feed_batch(executor_, *session_.train_data, *step.batch);
     for (const StepScalar& scalar : scalars_) {
-      const double scale = scalar.input == kLearningRateInput ? step.rate_scale : 1;
+      const double scale = scalar.is_rate ? step.rate_scale : 1;
       executor_.feed_scalar(scalar.input, scale * scalar.value(step.number));
     }
   }

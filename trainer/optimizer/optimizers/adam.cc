@@ -1,4 +1,5 @@
-// Adam (Kingma and Ba 2015, algorithm 1), with bias correction and, as BERT has it, without (Devlin et al. 2018).
+// Adam (Kingma and Ba 2015, algorithm 1), with bias correction, with decoupled weight decay (Loshchilov and Hutter
+// 2019), and, as BERT has it, without (Devlin et al. 2018).
 #include "trainer/optimizer/optimizers/adam.h"
 
 #include "engine/base/reproducible_math.h"
@@ -35,6 +36,10 @@ void describe_adam(config::Visitor& visit, AdamBase& options, const char* beta1)
   visit("beta1", options.beta1, beta1, kDecayRate);
   visit("beta2", options.beta2, "decay of the mean of squared gradients", kDecayRate);
   visit("epsilon", options.epsilon, "added to the root of the second moment", config::positive);
+  describe_scaled(visit, options);
+}
+
+void describe_scaled(config::Visitor& visit, ScaledSteps& options) {
   visit(
       "scaled_steps", options.scaled_steps,
       "steps of embeddings, learned positions and queries are as long as in models whose embeddings have "
@@ -47,10 +52,18 @@ namespace {
 
 struct Adam final : AdamBase {
   static constexpr std::string_view type_name = "adam";
-  static constexpr std::array common_names = {
-      CommonName{"adamw",
-                 "`{type: adam, weight_decay: 0.01}`, whose decay is apart from the gradients as AdamW's"},
-      CommonName{"rmsprop", "`adam`, or `{type: adam, beta1: 0}`"}};
+  static constexpr std::array common_names = {CommonName{"rmsprop", "`adam`, or `{type: adam, beta1: 0}`"}};
+
+  Tensor update(UpdateContext& context, const WeightUpdate& w) const override {
+    return corrected_adam(context, w);
+  }
+};
+
+/// Adam with a weight decay from the start.
+struct AdamW final : AdamBase {
+  static constexpr std::string_view type_name = "adamw";
+  static constexpr std::array common_names = {CommonName{"adam_w", "`adamw`"}};
+  AdamW() { weight_decay = 0.01; }
 
   Tensor update(UpdateContext& context, const WeightUpdate& w) const override {
     return corrected_adam(context, w);
@@ -71,11 +84,15 @@ struct AdamWeightDecay final : AdamBase {
 void describe(config::Visitor& visit, Adam& options) {
   describe_adam(visit, options, "decay of the mean of gradients");
 }
+void describe(config::Visitor& visit, AdamW& options) {
+  describe_adam(visit, options, "decay of the mean of gradients");
+}
 void describe(config::Visitor& visit, AdamWeightDecay& options) {
   describe_adam(visit, options, "decay of the mean of gradients; no bias correction");
 }
 
 const config::Registration<OptimizerOptions, Adam> adam;
+const config::Registration<OptimizerOptions, AdamW> adamw;
 const config::Registration<OptimizerOptions, AdamWeightDecay> adam_weight_decay;
 
 }  // namespace

@@ -5,20 +5,17 @@
 #include <functional>
 
 #include "engine/ops/optimizer_updates.h"
-#include "trainer/optimizer/optimizer.h"
+#include "trainer/optimizer/optimizers/scaled_steps.h"
 
 namespace mtf {
 
-struct AdamBase : OptimizerOptions {
+struct AdamBase : ScaledSteps {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  bool scaled_steps = true;
 
  protected:
-  /// The factor `scale` of Adam on weight / scale: with w = scale * u, u's gradient is scale times w's, so that w's step
-  /// is scale times as long, its epsilon 1 / scale, while the decay keeps its rate.
-  double scale_of(const Variable& variable) const { return scaled_steps ? variable.step_scale : 1; }
+  /// With scale_of(), w's epsilon is 1 / scale, while the decay keeps its rate.
   Tensor adam(UpdateContext& context, const WeightUpdate& w, const BiasCorrection& correction) const;
   /// Adam with the corrections of Kingma and Ba.
   Tensor corrected_adam(UpdateContext& context, const WeightUpdate& w) const;

@@ -43,7 +43,8 @@ class AttentionGradientKernel final : public Kernel {
   explicit AttentionGradientKernel(const KernelContext& context)
       : plan_(context),
         sizes_(block_sizes<C>()),
-        inputs_(static_cast<int>(context.inputs.size())),
+        further_(static_cast<const AttentionOperation&>(context.operation).operand_count()),
+        has_log_sum_gradient_(static_cast<int>(context.inputs.size()) > further_ + 3),
         has_bias_(!plan_.buckets.empty()) {
     block_rows_ = balanced(plan_.rows(), std::clamp(kLogits / plan_.memory, kFewestRows, kMostRows));
     tile_rows_ = balanced(block_rows_, sizes_.tile_rows);
@@ -95,6 +96,7 @@ class AttentionGradientKernel final : public Kernel {
       if (!kernel.in_place(plan.value)) d_values = parts.take<C>(plan.memory * value);
     }
 
+    /// deltas: the dot products of a row of the result and of its gradient, minus the gradient of the log-sum-exp.
     C *queries, *d_results, *row, *weights, *d_logits, *log_sums, *deltas, *bias, *d_bias;
     int32_t* counts;
     float* addends;
@@ -182,17 +184,21 @@ class AttentionGradientKernel final : public Kernel {
     block.rows = rows;
     // The rows are read once for each tile of the memory; copies of them stay in L1.
     load_rows(plan_, entry, rows, Operand::kQ, plan_.input<T>(call, Operand::kQ), plan_.key, buffers.queries);
-    load_rows(plan_, entry, rows, AttentionPlan::kResult, call.input<T>(inputs_ - 1), plan_.value,
+    load_rows(plan_, entry, rows, AttentionPlan::kResult, call.input<T>(further_ + 2), plan_.value,
               buffers.d_results);
     block.queries = {buffers.queries, padded(plan_.key)};
     block.d_results = {buffers.d_results, padded(plan_.value)};
-    const auto results = block_rows(plan_, entry, rows, AttentionPlan::kResult, call.input<T>(inputs_ - 3),
+    const auto results = block_rows(plan_, entry, rows, AttentionPlan::kResult, call.input<T>(further_),
                                     plan_.value, buffers.row);
     dispatched<dot_rows<C>>(results, BlockRows<const C>{buffers.d_results, padded(plan_.value)},
                             static_cast<int64_t>(rows.size()), plan_.value, buffers.deltas);
-    const C* log_sums = call.input<C>(inputs_ - 2);
-    for (size_t i = 0; i < rows.size(); ++i)
-      buffers.log_sums[i] = log_sums[plan_.offset(entry, rows[i], AttentionPlan::kLogSum)];
+    const C* log_sums = call.input<C>(further_ + 1);
+    const C* d_log_sums = has_log_sum_gradient_ ? call.input<C>(further_ + 3) : nullptr;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const int64_t offset = plan_.offset(entry, rows[i], AttentionPlan::kLogSum);
+      buffers.log_sums[i] = log_sums[offset];
+      if (d_log_sums != nullptr) buffers.deltas[i] -= d_log_sums[offset];
+    }
     block.d_queries = {buffers.row, padded(plan_.key)};
     if constexpr (std::is_same_v<T, C>) {
       if (plan_.rows_in_place(plan_.key))
@@ -303,7 +309,8 @@ class AttentionGradientKernel final : public Kernel {
 
   AttentionPlan plan_;
   BlockSizes sizes_;
-  int inputs_;
+  int further_;  ///< index of the result among the inputs
+  bool has_log_sum_gradient_;
   bool has_bias_;
   int64_t block_rows_, tile_rows_, tile_memory_, entries_per_task_;
 };

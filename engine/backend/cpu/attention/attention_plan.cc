@@ -49,13 +49,14 @@ AttentionPlan::AttentionPlan(const KernelContext& context) {
     if (has(i)) operands[i] = &context.inputs[index_[i]];
   }
   if (dynamic_cast<const AttentionGradient*>(&operation)) {
-    const size_t inputs = context.inputs.size();
-    operands[kResult] = &context.inputs[inputs - 3];
-    operands[kLogSum] = &context.inputs[inputs - 2];
+    const int further = operation.operand_count();
+    operands[kResult] = &context.inputs[further];
+    operands[kLogSum] = &context.inputs[further + 1];
     if (has(kBiasTable)) operands[kDBias] = &context.outputs[3];
     for (int i : {kQ, kK, kV})
       MTF_CHECK(context.outputs[i].strides == operands[i]->strides, "gradient {} lies otherwise", i);
-    MTF_CHECK(context.inputs.back().strides == operands[kResult]->strides, "gradients lie otherwise");
+    for (size_t i = further + 2; i < context.inputs.size(); ++i)
+      MTF_CHECK(context.inputs[i].strides == context.inputs[i - 2].strides, "gradients lie otherwise");
   } else {
     operands[kResult] = &context.outputs[0];
     operands[kLogSum] = &context.outputs[1];

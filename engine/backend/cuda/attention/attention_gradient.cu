@@ -48,7 +48,8 @@ class AttentionGradientLaunches {
 
   AttentionGradientLaunches(const KernelContext& context, Device& device)
       : plan_(context, device),
-        inputs_(static_cast<int>(context.inputs.size())),
+        further_(static_cast<const AttentionOperation&>(context.operation).operand_count()),
+        has_log_sum_gradient_(static_cast<int>(context.inputs.size()) > further_ + 3),
         tf32_(static_cast<const AttentionOperation&>(context.operation).tf32) {
     const View& view = plan_.view();
     const int64_t groups = view.groups.size(), tiles = groups * AttentionSights::row_tiles_of(view);
@@ -65,7 +66,7 @@ class AttentionGradientLaunches {
 
   void operator()(const Launcher& launch, const KernelCall& call) const {
     const View view = plan_.view(call);
-    AttentionGradients<T> gradients{call.input<T>(inputs_ - 1), call.output<T>(0), call.output<T>(1),
+    AttentionGradients<T> gradients{call.input<T>(further_ + 2), call.output<T>(0), call.output<T>(1),
                                     call.output<T>(2), nullptr};
     if (view.has(View::kDBias)) gradients.d_bias = part_of_scratch<C>(call, d_bias_);
 
@@ -74,7 +75,8 @@ class AttentionGradientLaunches {
     sights.sights = part_of_scratch<SightRanges>(call, sight_ranges_);
     if (view.memory_has_ids()) sights.memory = part_of_scratch<MemoryRanges>(call, memory_ranges_);
     launch(sights.shape(), sights);
-    const AttentionDeltas<T> deltas(view, gradients.d_result, part_of_scratch<C>(call, deltas_));
+    const C* const d_log_sums = has_log_sum_gradient_ ? call.input<C>(further_ + 3) : nullptr;
+    const AttentionDeltas<T> deltas(view, gradients.d_result, d_log_sums, part_of_scratch<C>(call, deltas_));
     launch(deltas.shape(), deltas);
     const AttentionRowTerms<C> terms{deltas.deltas, sights.least, sights.sights, sights.memory};
     const int64_t query_tiles = launch_walks(launch, view, terms, gradients);
@@ -99,7 +101,8 @@ class AttentionGradientLaunches {
   }
 
   AttentionPlan plan_;
-  int inputs_;
+  int further_;  ///< index of the result among the inputs
+  bool has_log_sum_gradient_;
   bool tf32_;
   /// Offsets in scratch.
   int64_t deltas_ = 0, least_ = 0, sight_ranges_ = 0, memory_ranges_ = 0, d_bias_ = 0;

@@ -70,14 +70,14 @@ AttentionPlan::AttentionPlan(const KernelContext& context, Device& device) {
     if (operation.index[i] >= 0) set_input(i, operation.index[i]);
   }
   if (dynamic_cast<const AttentionGradient*>(&operation) != nullptr) {
-    const int inputs = static_cast<int>(context.inputs.size());
-    set_input(AttentionView::kResult, inputs - 3);
-    set_input(AttentionView::kLogSum, inputs - 2);
+    const int further = operation.operand_count();
+    set_input(AttentionView::kResult, further);
+    set_input(AttentionView::kLogSum, further + 1);
     if (operands[AttentionView::kBiasTable] != nullptr) set_output(AttentionView::kDBias, 3);
     for (int i : {AttentionView::kQ, AttentionView::kK, AttentionView::kV})
       MTF_CHECK(context.outputs[i].strides == operands[i]->strides, "gradient {} lies otherwise", i);
-    MTF_CHECK(context.inputs.back().strides == operands[AttentionView::kResult]->strides,
-              "gradients lie otherwise");
+    for (size_t i = further + 2; i < context.inputs.size(); ++i)
+      MTF_CHECK(context.inputs[i].strides == context.inputs[i - 2].strides, "gradients lie otherwise");
   } else {
     set_output(AttentionView::kResult, 0);
     set_output(AttentionView::kLogSum, 1);

@@ -132,7 +132,8 @@ struct AttentionSights {
   }
 };
 
-/// The dot products of the rows of the result and of its gradient. Some lanes of a warp have a row.
+/// The dot products of the rows of the result and of its gradient, minus the gradient of the log-sum-exp. Some lanes of a
+/// warp have a row.
 template <class T>
 struct AttentionDeltas {
   using C = Computed<T>;
@@ -140,13 +141,18 @@ struct AttentionDeltas {
 
   View view;
   const T* d_result;
-  C* deltas;  ///< [groups][rows]
+  const C* d_log_sums;  ///< null if there are none
+  C* deltas;            ///< [groups][rows]
   Divisor rows;
   bool packs;
   int lanes;  ///< that have a row: a power of two
 
-  AttentionDeltas(const View& view, const T* d_result, C* deltas)
-      : view(view), d_result(d_result), deltas(deltas), rows(view.rows, view.groups.size() * view.rows) {
+  AttentionDeltas(const View& view, const T* d_result, const C* d_log_sums, C* deltas)
+      : view(view),
+        d_result(d_result),
+        d_log_sums(d_log_sums),
+        deltas(deltas),
+        rows(view.rows, view.groups.size() * view.rows) {
     packs = view.aligned && view.value % kPack<T> == 0;
     const int steps = packs ? view.value / kPack<T> : view.value;
     lanes = static_cast<int>(std::min(std::bit_ceil(static_cast<unsigned>(steps)), unsigned{kWarp}));
@@ -161,11 +167,20 @@ struct AttentionDeltas {
       C sum = 0;
       if (index < count) sum = packs ? product<kPack<T>>(block, index) : product<1>(block, index);
       for (int mask = lanes / 2; mask > 0; mask /= 2) sum += block.shuffle_xor(sum, mask);
-      if (index < count && block.lane() % lanes == 0) deltas[index] = sum;
+      if (index < count && block.lane() % lanes == 0) deltas[index] = sum - d_log_sum(index);
     }
   }
 
  private:
+  MTF_DEVICE C d_log_sum(int64_t index) const {
+    if (d_log_sums == nullptr) return 0;
+    const auto [group, row] = rows(index);
+    const FoldedRow at = view.folded(static_cast<int>(row));
+    return d_log_sums[view.groups.offset(group, View::kLogSum) +
+                      at.query * view.length_strides[View::kLogSum] +
+                      at.head * view.fold_strides[View::kLogSum]];
+  }
+
   /// The lane's part.
   template <int N>
   MTF_DEVICE C product(const Block& block, int64_t index) const {
