@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -71,10 +72,10 @@ class Context {
   /// Says that a layer renames dimension `from`, which may be that of the examples.
   void note_rename(const std::string& from, const std::string& to);
 
-  /// The value of variable SCOPE/`name` in the activation dtype; the variable is made on first use. Throws
-  /// Error when it exists with another shape. `step_scale`: see Variable.
+  /// The value of variable SCOPE/`name` in the activation dtype, or in `dtype`; the variable is made on first use.
+  /// Throws Error when it exists with another shape. `step_scale`: see Variable.
   Tensor variable(const std::string& name, const Shape& shape, const Initializer& initializer,
-                  double step_scale = 1);
+                  double step_scale = 1, std::optional<DType> dtype = {});
   /// A float32 variable SCOPE/`name` that no gradient moves but update_statistic(): running means and the like. It is
   /// saved and laid out as weights are.
   Tensor statistic(const std::string& name, const Shape& shape, const Initializer& initializer);

@@ -1,0 +1,146 @@
+#include "layers/experts/balance.h"
+
+#include "engine/ops/binary.h"
+#include "engine/ops/cast.h"
+#include "engine/ops/indexing.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/reshape.h"
+#include "engine/ops/slice.h"
+#include "engine/ops/softmax.h"
+#include "engine/ops/unary.h"
+
+namespace mtf {
+namespace {
+
+class BalanceLoss {
+ public:
+  BalanceLoss(const MoeOptions& options, const TokenGroups& groups, const Routing& routing,
+              const Tensor& tokens)
+      : options_(options),
+        groups_(groups),
+        routing_(routing),
+        tokens_(tokens),
+        experts_(static_cast<double>(options.num_experts)) {}
+
+  Tensor operator()() const {
+    switch (options_.gating) {
+      case Gating::kTop2:
+      case Gating::kTopN:
+        return of_top_n();
+      case Gating::kSwitch:
+      case Gating::kSwitchMax:
+      case Gating::kNtlb:
+        return of_switch();
+      case Gating::kExpertSelection:
+        return of_expert_selection();
+      case Gating::kTopK:
+        break;
+    }
+    return of_top_k();
+  }
+
+ private:
+  const Tensor& scores() const { return routing_.scores; }
+
+  /// x times 0 for positions that are no tokens.
+  Tensor masked(const Tensor& x) const {
+    return tokens_ ? multiply(x, cast(tokens_, x.dtype()), x.shape()) : x;
+  }
+
+  /// The means over the tokens of each group. x: [tokens.., others..]
+  Tensor group_means(const Tensor& x) const {
+    const Tensor joined = groups_.join(x);
+    return reduce_mean(joined, joined.shape() - groups_.group());
+  }
+
+  /// 1 where choice `rank` of a token is this expert: [tokens.., experts]
+  Tensor is_choice(int64_t rank) const {
+    const Tensor one = slice(routing_.chosen, std::string(kChoice), rank, 1);
+    return one_hot(reshape(one, groups_.tokens()), routing_.experts, 1, 0, scores().dtype());
+  }
+
+  /// experts^2 * mean of x * y over groups and experts.
+  Tensor product(const Tensor& x, const Tensor& y) const {
+    return scalar_multiply(reduce_mean(multiply(x, y), Shape{}), experts_ * experts_);
+  }
+
+  Tensor of_top_n() const {
+    const Tensor first = masked(is_choice(0));
+    const Tensor loss = product(group_means(masked(scores())), group_means(first));
+    if (!options_.use_second_place_loss) return loss;
+    const Tensor rest = subtract(scores(), multiply(scores(), first));
+    const Tensor shares = divide(rest, scalar_add(reduce_sum(rest, groups_.tokens()), 1e-9), rest.shape());
+    return add(loss, scalar_multiply(product(group_means(shares), group_means(masked(is_choice(1)))), 0.5));
+  }
+
+  /// Positions that are no tokens count as tokens of expert 0 here, as in the original; then the loss is scaled by the
+  /// share of tokens.
+  Tensor of_switch() const {
+    const Tensor chosen = one_hot(routing_.chosen, routing_.experts, 1, 0, scores().dtype());
+    const Tensor shares = group_means(reduce_mean(chosen, scores().shape()));
+    Tensor products = multiply(shares, group_means(scores()));
+    if (tokens_)
+      products = multiply(products, group_means(cast(tokens_, products.dtype())), products.shape());
+    return scalar_multiply(reduce_mean(products, Shape{}), experts_ * experts_);
+  }
+
+  Tensor of_expert_selection() const {
+    const Tensor shares = masked(reduce_mean(scores(), groups_.tokens()));
+    Tensor squares = groups_.join(square(shares));
+    const Dimension& group = groups_.group();
+    if (!tokens_)
+      return scalar_multiply(reduce_mean(squares, Shape{}), static_cast<double>(group.size * group.size));
+    const Tensor count = reduce_sum(groups_.join(cast(tokens_, squares.dtype())), groups_.rows());
+    squares = multiply(squares, count, squares.shape());
+    return scalar_multiply(reduce_mean(squares, Shape{}), static_cast<double>(group.size));
+  }
+
+  /// experts * sum over experts of (share of choices) * (mean score), of each row or of all tokens.
+  Tensor of_top_k() const {
+    const Tensor& best = routing_.best ? routing_.best : routing_.chosen;
+    const Shape rows = options_.balance.scope == BalanceScope::kBatch
+                           ? Shape{}
+                           : groups_.tokens() - groups_.tokens()[groups_.tokens().rank() - 1];
+    const Tensor chosen = one_hot(best, routing_.experts, 1, 0, scores().dtype());
+    const Tensor counts = reduce_sum(masked(reduce_sum(chosen, scores().shape())), rows + routing_.experts);
+    Tensor probabilities = scores();
+    if (options_.score == Score::kSigmoid)
+      probabilities = divide(scores(), reduce_sum(scores(), groups_.tokens()), scores().shape());
+    const Tensor sums = reduce_sum(masked(probabilities), rows + routing_.experts);
+    const Tensor products = scalar_multiply(reduce_sum(multiply(stop_gradient(counts), sums), rows),
+                                            experts_ / static_cast<double>(options_.experts_per_token));
+    return mean_over_rows(products, rows);
+  }
+
+  /// The mean of products / tokens^2 over the rows that have tokens.
+  Tensor mean_over_rows(const Tensor& products, const Shape& rows) const {
+    const double length = static_cast<double>(groups_.tokens().size() / rows.size());
+    if (!tokens_) return scalar_multiply(reduce_mean(products, Shape{}), 1 / (length * length));
+    const Tensor one = products.graph().constant(1, products.dtype());
+    const Tensor count = reduce_sum(cast(tokens_, products.dtype()), rows);
+    const Tensor losses = divide(products, square(maximum(count, one)));
+    return divide(reduce_sum(losses, Shape{}), maximum(reduce_sum(minimum(count, one), Shape{}), one));
+  }
+
+  const MoeOptions& options_;
+  const TokenGroups& groups_;
+  const Routing& routing_;
+  const Tensor& tokens_;
+  double experts_;
+};
+
+}  // namespace
+
+Tensor balance_loss(const MoeOptions& options, const TokenGroups& groups, const Routing& routing,
+                    const Tensor& tokens) {
+  return BalanceLoss(options, groups, routing, tokens)();
+}
+
+Tensor router_z_loss(const Routing& routing, const Tensor& tokens) {
+  const Tensor squares = square(reduce_logsumexp(routing.logits, routing.experts.name));
+  if (!tokens) return reduce_mean(squares, Shape{});
+  const Tensor weights = cast(tokens, squares.dtype()), one = squares.graph().constant(1, squares.dtype());
+  return divide(reduce_sum(multiply(squares, weights), Shape{}), maximum(reduce_sum(weights, Shape{}), one));
+}
+
+}  // namespace mtf
