@@ -1,5 +1,6 @@
 #include "layers/experts/balance.h"
 
+#include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/indexing.h"
@@ -10,12 +11,27 @@
 #include "engine/ops/unary.h"
 
 namespace mtf {
+
+RealTokens::RealTokens(const Sequence& sequence) : mask(sequence.mask), mask_of_step(mask) {
+  if (!mask) return;
+  const Tensor segment = whole_batch(sequence.segment);
+  const Tensor padding = segment.graph().constant(0, segment.dtype());
+  mask_of_step = cast(not_equal(segment, padding), DType::kFloat32);
+}
+
 namespace {
+
+/// `sum` of a microbatch such that the mean over the microbatches is the sum over the step / count.
+Tensor part_of_step(const Tensor& sum, const Tensor& count) {
+  const Tensor mean = divide(sum, maximum(count, sum.graph().constant(1, sum.dtype())));
+  const int64_t microbatches = sum.graph().microbatching().count;
+  return microbatches == 1 ? mean : scalar_multiply(mean, static_cast<double>(microbatches));
+}
 
 class BalanceLoss {
  public:
   BalanceLoss(const MoeOptions& options, const TokenGroups& groups, const Routing& routing,
-              const Tensor& tokens)
+              const RealTokens& tokens)
       : options_(options),
         groups_(groups),
         routing_(routing),
@@ -44,7 +60,7 @@ class BalanceLoss {
 
   /// x times 0 for positions that are no tokens.
   Tensor masked(const Tensor& x) const {
-    return tokens_ ? multiply(x, cast(tokens_, x.dtype()), x.shape()) : x;
+    return tokens_.mask ? multiply(x, cast(tokens_.mask, x.dtype()), x.shape()) : x;
   }
 
   /// The means over the tokens of each group. x: [tokens.., others..]
@@ -79,8 +95,8 @@ class BalanceLoss {
     const Tensor chosen = one_hot(routing_.chosen, routing_.experts, 1, 0, scores().dtype());
     const Tensor shares = group_means(reduce_mean(chosen, scores().shape()));
     Tensor products = multiply(shares, group_means(scores()));
-    if (tokens_)
-      products = multiply(products, group_means(cast(tokens_, products.dtype())), products.shape());
+    if (tokens_.mask)
+      products = multiply(products, group_means(cast(tokens_.mask, products.dtype())), products.shape());
     return scalar_multiply(reduce_mean(products, Shape{}), experts_ * experts_);
   }
 
@@ -88,9 +104,9 @@ class BalanceLoss {
     const Tensor shares = masked(reduce_mean(scores(), groups_.tokens()));
     Tensor squares = groups_.join(square(shares));
     const Dimension& group = groups_.group();
-    if (!tokens_)
+    if (!tokens_.mask)
       return scalar_multiply(reduce_mean(squares, Shape{}), static_cast<double>(group.size * group.size));
-    const Tensor count = reduce_sum(groups_.join(cast(tokens_, squares.dtype())), groups_.rows());
+    const Tensor count = reduce_sum(groups_.join(cast(tokens_.mask, squares.dtype())), groups_.rows());
     squares = multiply(squares, count, squares.shape());
     return scalar_multiply(reduce_mean(squares, Shape{}), static_cast<double>(group.size));
   }
@@ -112,35 +128,40 @@ class BalanceLoss {
     return mean_over_rows(products, rows);
   }
 
-  /// The mean of products / tokens^2 over the rows that have tokens.
+  /// The mean of products / tokens^2 over the rows of the step that have tokens.
   Tensor mean_over_rows(const Tensor& products, const Shape& rows) const {
     const double length = static_cast<double>(groups_.tokens().size() / rows.size());
-    if (!tokens_) return scalar_multiply(reduce_mean(products, Shape{}), 1 / (length * length));
+    if (!tokens_.mask) return scalar_multiply(reduce_mean(products, Shape{}), 1 / (length * length));
     const Tensor one = products.graph().constant(1, products.dtype());
-    const Tensor count = reduce_sum(cast(tokens_, products.dtype()), rows);
-    const Tensor losses = divide(products, square(maximum(count, one)));
-    return divide(reduce_sum(losses, Shape{}), maximum(reduce_sum(minimum(count, one), Shape{}), one));
+    const Tensor count = reduce_sum(cast(tokens_.mask, products.dtype()), rows);
+    const Tensor losses = reduce_sum(divide(products, square(maximum(count, one))), Shape{});
+    if (rows.rank() == 0) return losses;
+    const Tensor counts =
+        reduce_max(tokens_.mask_of_step, without(tokens_.mask_of_step.shape(), length_name()));
+    return part_of_step(losses, reduce_sum(cast(counts, products.dtype()), Shape{}));
   }
+
+  const std::string& length_name() const { return groups_.tokens()[groups_.tokens().rank() - 1].name; }
 
   const MoeOptions& options_;
   const TokenGroups& groups_;
   const Routing& routing_;
-  const Tensor& tokens_;
+  const RealTokens& tokens_;
   double experts_;
 };
 
 }  // namespace
 
 Tensor balance_loss(const MoeOptions& options, const TokenGroups& groups, const Routing& routing,
-                    const Tensor& tokens) {
+                    const RealTokens& tokens) {
   return BalanceLoss(options, groups, routing, tokens)();
 }
 
-Tensor router_z_loss(const Routing& routing, const Tensor& tokens) {
+Tensor router_z_loss(const Routing& routing, const RealTokens& tokens) {
   const Tensor squares = square(reduce_logsumexp(routing.logits, routing.experts.name));
-  if (!tokens) return reduce_mean(squares, Shape{});
-  const Tensor weights = cast(tokens, squares.dtype()), one = squares.graph().constant(1, squares.dtype());
-  return divide(reduce_sum(multiply(squares, weights), Shape{}), maximum(reduce_sum(weights, Shape{}), one));
+  if (!tokens.mask) return reduce_mean(squares, Shape{});
+  const Tensor sum = reduce_sum(multiply(squares, cast(tokens.mask, squares.dtype())), Shape{});
+  return part_of_step(sum, reduce_sum(cast(tokens.mask_of_step, squares.dtype()), Shape{}));
 }
 
 }  // namespace mtf

@@ -7,12 +7,22 @@
 
 namespace mtf {
 
-/// The balance loss without its coefficient, 0-dimensional; 1 where all experts have as many tokens. `tokens` as for
-/// Router. Formulas: docs/experts.md.
-Tensor balance_loss(const MoeOptions& options, const TokenGroups& groups, const Routing& routing,
-                    const Tensor& tokens);
+/// Which positions of the rows count.
+struct RealTokens {
+  RealTokens() = default;
+  explicit RealTokens(const Sequence& sequence);
 
-/// The mean over the tokens of the squared log-sum-exp of the logits. Zoph et al., ST-MoE, 2022, eq. 5.
-Tensor router_z_loss(const Routing& routing, const Tensor& tokens);
+  Tensor mask;          ///< float32 [batch.., length] of 0 and 1; null: all count
+  Tensor mask_of_step;  ///< the same for all microbatches; null: all count
+};
+
+/// The balance loss of a microbatch without its coefficient, 0-dimensional; its mean over the microbatches is 1 where all
+/// experts have as many tokens. Formulas: docs/experts.md.
+Tensor balance_loss(const MoeOptions& options, const TokenGroups& groups, const Routing& routing,
+                    const RealTokens& tokens);
+
+/// The squared log-sum-exp of the logits of a microbatch, so that the mean over the microbatches is the mean over the
+/// tokens. Zoph et al., ST-MoE, 2022, eq. 5.
+Tensor router_z_loss(const Routing& routing, const RealTokens& tokens);
 
 }  // namespace mtf

@@ -25,9 +25,9 @@ class MoeLayer final : public Layer {
     const Sequence& sequence = context.sequence("MoE1D");
     check_direction(sequence);
     const Shape model = context.made(x);
-    const Tensor tokens = sequence.is_step() ? Tensor{} : sequence.mask;
+    const RealTokens tokens = sequence.is_step() ? RealTokens() : RealTokens(sequence);
     const TokenGroups groups = groups_of(sequence, x.shape() - model);
-    const Routing routing = Router(context, options_, groups, tokens)(x, model[0]);
+    const Routing routing = Router(context, options_, groups, tokens.mask)(x, model[0]);
     add_losses(context, groups, routing, tokens);
     return {mixed(context, groups, routing, x, model, sequence.decoding != nullptr), model};
   }
@@ -49,7 +49,7 @@ class MoeLayer final : public Layer {
   }
 
   void add_losses(Context& context, const TokenGroups& groups, const Routing& routing,
-                  const Tensor& tokens) const {
+                  const RealTokens& tokens) const {
     if (!context.training()) return;
     const double coef = options_.is_top_k() ? options_.balance.coef : options_.loss_coef;
     const double z = options_.is_top_k() ? options_.router_z : options_.z_loss * options_.loss_coef;

@@ -7,6 +7,7 @@
 #include "engine/graph/gradients.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
+#include "engine/ops/cast.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/reduce.h"
@@ -54,8 +55,10 @@ struct RouterRun {
                          group + Dimension{"all_experts", options.num_experts} + capacity);
     combined = reshape(einsum({taken, groups.join(routing.weights)}, group + places), dispatched.shape());
     logits = groups.join(routing.logits);
-    loss = balance_loss(options, groups, routing, tokens);
-    z_loss = router_z_loss(routing, tokens);
+    RealTokens real;
+    real.mask = real.mask_of_step = tokens;
+    loss = balance_loss(options, groups, routing, real);
+    z_loss = router_z_loss(routing, real);
     weights = routing.weights;
     chosen = routing.chosen;
   }
@@ -134,7 +137,8 @@ TEST_P(RecordedExperts, GiveTheSameResultsAndGradientsOnEveryLayout) {
   const Tensor x = input("x"), tokens = input("nonpadding"), ct = input("ct_y");
   const RouterRun router(graph, yaml_of(layer), x, tokens, layer.mode);
   Context context(graph, layer.mode, {}, x.shape()[0]);
-  Sequence sequence{.length = x.shape()[1], .mask = tokens};
+  const Tensor segment = cast(tokens, DType::kInt32);
+  Sequence sequence{.length = x.shape()[1], .segment = segment, .mask = tokens};
   const auto entered = context.enter(sequence);
   Diagnostics diagnostics;
   const LayerList layers = parse_layers("[MoE1D: " + yaml_of(layer) + "]", diagnostics);
