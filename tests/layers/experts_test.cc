@@ -13,6 +13,8 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/reshape.h"
 #include "engine/ops/routing.h"
+#include "engine/ops/unary.h"
+#include "engine/spmd/program_facts.h"
 #include "layers/experts/balance.h"
 #include "layers/experts/capacity.h"
 #include "layers/experts/router.h"
@@ -193,6 +195,99 @@ TEST_P(RecordedExperts, GiveTheSameResultsAndGradientsOnEveryLayout) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, RecordedExperts, ::testing::ValuesIn(kRecorded),
                          [](const auto& param) { return std::string(param.param.name).substr(3); });
+
+/// The forward and the backward pass of one layer: batch 8, length 16, d_model 8, 4 experts.
+struct LayerTraffic {
+  LayerTraffic(const std::string& options, const std::string& mesh, const std::string& layout) {
+    const Dimension length{"length", 16}, model{"d_model", 8};
+    const Tensor x = graph.input("x", {{"batch", 8}, length, model});
+    Context context(graph, Mode::kTrain, {}, x.shape()[0]);
+    Sequence sequence{.length = length};
+    const auto entered = context.enter(sequence);
+    Diagnostics diagnostics;
+    const LayerList layers =
+        parse_layers("[MoE1D: {num_experts: 4, hidden_size: 12, " + options + "}]", diagnostics);
+    diagnostics.throw_if_errors();
+    const Tensor y = layers(context, {x, Shape{model}});
+    Tensors weights;
+    for (const auto& variable : graph.variables()) weights.push_back(graph.read(*variable));
+    const Tensors gradient = gradients({reduce_sum(square(y), Shape{})}, weights);
+    for (size_t i = 0; i < weights.size(); ++i) graph.set_output(graph.variables()[i]->name, gradient[i]);
+    program = partition(graph, joint_layouts(mesh, layout));
+    facts = explain(program);
+  }
+
+  /// Bytes that a position sends in the forward pass in collectives of a kind over these mesh dimensions.
+  double forward(const std::string& kind, const std::string& axes) const {
+    double bytes = 0;
+    for (const CollectiveFact& c : facts.collectives) {
+      const bool counts =
+          c.kind == kind && program.mesh.names(c.axes) == axes && c.origin.phase == Phase::kForward;
+      if (counts && is_row(c)) bytes += c.bytes_sent * static_cast<double>(c.times);
+    }
+    return bytes;
+  }
+  /// The mesh dimensions over which the gradient of `variable` is summed.
+  std::string sum_of_gradient(const std::string& variable) const {
+    for (const CollectiveFact& c : facts.collectives) {
+      if (c.kind == "all_reduce" && program.values[c.result].shape.contains("experts") &&
+          program.values[c.result].shape.contains("expert_hidden") && c.origin.path.ends_with(variable))
+        return program.mesh.names(c.axes);
+    }
+    return "";
+  }
+
+  Graph graph;
+  Program program;
+  ProgramFacts facts;
+
+ private:
+  bool is_row(const CollectiveFact& c) const { return program.values[c.result].shape.contains("d_model"); }
+};
+
+TEST(MoE1D, MovesTheBytesOfTheFormulas) {
+  constexpr const char *kFew = "gating: switch, capacity_factor_train: 1",
+                       *kMany = "gating: top_2, capacity_factor_train: 2.5";
+  const double row = 8 * 4, tokens = 8 * 16;  // bytes of a vector, tokens in all
+  for (const auto& [options, places] : {std::pair(kFew, 4.0), std::pair(kMany, 10.0)}) {
+    SCOPED_TRACE(options);
+    const double slots = 4 * places * 8;  // of all groups
+    const bool gathers = slots < 2 * tokens;
+    const auto of_y = [&](double m, double here) {
+      return gathers ? (m - 1) / m * slots * here * row : 2 * (m - 1) / m * tokens * here * row;
+    };
+    const char* kind = gathers ? "all_gather" : "all_reduce";
+    {
+      const LayerTraffic none(options, "x:4", "batch:x");
+      EXPECT_EQ(none.forward("all_to_all", "x") + none.forward("all_gather", "x"), 0);
+      EXPECT_EQ(none.sum_of_gradient("wi"), "x");
+    }
+    {
+      const LayerTraffic data(options, "x:4", "batch:x;experts:x");
+      EXPECT_EQ(data.forward("all_to_all", "x"), 2 * 0.75 * slots / 4 * row);
+      EXPECT_EQ(data.sum_of_gradient("wi"), "") << "each position has all gradients of its experts";
+    }
+    {
+      const LayerTraffic model(options, "x:2;y:4", "batch:x;experts:y");
+      EXPECT_EQ(model.forward("all_to_all", "y") + model.forward("all_to_all", "x"), 0);
+      EXPECT_EQ(model.forward(kind, "y"), of_y(4, 0.5));
+    }
+    {
+      const LayerTraffic both(options, "x:2;y:2", "batch:x;experts:y+x");
+      EXPECT_EQ(both.forward("all_to_all", "x"), 2 * 0.5 * slots / 2 / 2 * row);
+      EXPECT_EQ(both.forward(kind, "y"), of_y(2, 0.5));
+      // With x outermost the parts of y are cut out behind the all-to-all.
+      const LayerTraffic outer(options, "x:2;y:2", "batch:x;experts:x+y");
+      EXPECT_EQ(outer.forward("all_to_all", "x"), 2 * both.forward("all_to_all", "x"));
+    }
+    {
+      const LayerTraffic replicated(options, "r:2;x:2", "batch:r+x;experts:x");
+      EXPECT_EQ(replicated.forward("all_to_all", "x"), 2 * 0.5 * slots / 4 * row);
+      EXPECT_EQ(replicated.forward("all_gather", "r"), 0);
+      EXPECT_EQ(replicated.sum_of_gradient("wi"), "r");
+    }
+  }
+}
 
 // Published values: six tokens, three experts, the router's kernel is the identity.
 
