@@ -1,5 +1,6 @@
 // Cases of the operations that move tokens to experts and back.
 #include "engine/ops/cast.h"
+#include "engine/ops/expert_product.h"
 #include "engine/ops/routing.h"
 #include "tests/support/operation_cases.h"
 
@@ -54,6 +55,29 @@ const CaseRegistration combine_case("combine dispatch choice_products", [](CaseB
 const CaseRegistration products_case("choice_products combine dispatch", [](CaseBuilder& c) {
   return Tensors{choice_products(c.input("y", {batch, group, d}),
                                  c.input("table", {experts, batch, {"capacity", 3}, d}), slots_of_case(c))};
+});
+
+/// Offsets of two blocks of two experts in four groups; a block has at most 12 rows of six tokens.
+Tensor offsets_of_case(CaseBuilder& c) {
+  return assign_slots(c.ids("expert", {batch, group, choice}, -1, 5), {},
+                      {.experts = 4, .block = {"experts", 2}, .capacity = {"capacity", 12}})
+      .offsets;
+}
+
+const CaseRegistration expert_product_case("expert_product expert_outer_product", [](CaseBuilder& c) {
+  const Tensor x = c.input("x", {{"experts", 2}, batch, {"capacity", 12}, d});
+  return Tensors{expert_product(x, c.input("w", {experts, d, {"hidden", 6}}), offsets_of_case(c))};
+});
+
+const CaseRegistration expert_back_case("expert_product expert_outer_product", [](CaseBuilder& c) {
+  const Tensor x = c.input("x", {{"experts", 2}, batch, {"capacity", 12}, {"hidden", 6}});
+  return Tensors{expert_product(x, c.input("w", {experts, d, {"hidden", 6}}), offsets_of_case(c))};
+});
+
+const CaseRegistration outer_product_case("expert_outer_product expert_product", [](CaseBuilder& c) {
+  const Shape rows{{"experts", 2}, batch, {"capacity", 12}};
+  return Tensors{expert_outer_product(c.input("x", rows + d), c.input("y", rows + Dimension{"hidden", 6}),
+                                      offsets_of_case(c), experts)};
 });
 
 }  // namespace
