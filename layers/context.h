@@ -112,6 +112,10 @@ class Context {
   int64_t input_vocabulary() const { return input_vocabulary_; }
   void set_input_vocabulary(int64_t size) { input_vocabulary_ = size; }
 
+  /// The number of parts into which layouts split the experts of layers. It shapes buffers, and no result depends on it.
+  int64_t expert_parts() const { return expert_parts_; }
+  void set_expert_parts(int64_t parts) { expert_parts_ = parts; }
+
   /// Kinds or names of layers that are computed again in the backward pass instead of being kept; of nested
   /// ones the outermost.
   void set_recompute(std::vector<std::string> layers) { recompute_ = std::move(layers); }
@@ -159,6 +163,7 @@ class Context {
   Sequence* sequence_ = nullptr;
   std::map<std::string, int64_t> vocabularies_;
   int64_t input_vocabulary_ = 0;
+  int64_t expert_parts_ = 1;
   std::vector<LayerTerm> terms_;
   std::vector<std::string> batch_statistics_;
   std::map<std::string, LayerTensor> saved_;

@@ -2,6 +2,7 @@
 
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
+#include "engine/ops/broadcast.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/reduce.h"
@@ -9,6 +10,7 @@
 #include "engine/ops/slice.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/unary.h"
+#include "layers/experts/counts.h"
 
 namespace mtf {
 
@@ -69,10 +71,24 @@ class BalanceLoss {
     return reduce_mean(joined, joined.shape() - groups_.group());
   }
 
-  /// 1 where choice `rank` of a token is this expert: [tokens.., experts]
-  Tensor is_choice(int64_t rank) const {
-    const Tensor one = slice(routing_.chosen, std::string(kChoice), rank, 1);
-    return one_hot(reshape(one, groups_.tokens()), routing_.experts, 1, 0, scores().dtype());
+  /// `expert`, and -1 for positions that are no tokens.
+  Tensor counted(const Tensor& expert) const {
+    if (!tokens_.mask) return expert;
+    Graph& graph = expert.graph();
+    const Tensor is_token = greater(tokens_.mask, graph.constant(0, tokens_.mask.dtype()));
+    const Tensor none = graph.constant(-1, DType::kInt32, expert.shape());
+    return where(broadcast(is_token, expert.shape()), expert, none);
+  }
+  /// Choice `rank` of each token.
+  Tensor choice(int64_t rank) const {
+    return counted(reshape(slice(routing_.chosen, std::string(kChoice), rank, 1), groups_.tokens()));
+  }
+
+  /// The share of each group's tokens that choose each expert. expert: int32 [tokens.., others..]
+  Tensor shares(const Tensor& expert) const {
+    const Tensor counts =
+        count_choices(groups_.join(expert), routing_.experts, groups_.rows(), scores().dtype());
+    return scalar_multiply(counts, 1 / static_cast<double>(groups_.group().size));
   }
 
   /// experts^2 * mean of x * y over groups and experts.
@@ -81,20 +97,20 @@ class BalanceLoss {
   }
 
   Tensor of_top_n() const {
-    const Tensor first = masked(is_choice(0));
-    const Tensor loss = product(group_means(masked(scores())), group_means(first));
+    const Tensor loss = product(group_means(masked(scores())), shares(choice(0)));
     if (!options_.use_second_place_loss) return loss;
+    const Tensor first = one_hot(choice(0), routing_.experts, 1, 0, scores().dtype());
     const Tensor rest = subtract(scores(), multiply(scores(), first));
-    const Tensor shares = divide(rest, scalar_add(reduce_sum(rest, groups_.tokens()), 1e-9), rest.shape());
-    return add(loss, scalar_multiply(product(group_means(shares), group_means(masked(is_choice(1)))), 0.5));
+    const Tensor among_rest =
+        divide(rest, scalar_add(reduce_sum(rest, groups_.tokens()), 1e-9), rest.shape());
+    return add(loss, scalar_multiply(product(group_means(among_rest), shares(choice(1))), 0.5));
   }
 
   /// Positions that are no tokens count as tokens of expert 0 here, as in the original; then the loss is scaled by the
   /// share of tokens.
   Tensor of_switch() const {
-    const Tensor chosen = one_hot(routing_.chosen, routing_.experts, 1, 0, scores().dtype());
-    const Tensor shares = group_means(reduce_mean(chosen, scores().shape()));
-    Tensor products = multiply(shares, group_means(scores()));
+    const double choices = static_cast<double>(options_.choices());
+    Tensor products = scalar_multiply(multiply(shares(routing_.chosen), group_means(scores())), 1 / choices);
     if (tokens_.mask)
       products = multiply(products, group_means(cast(tokens_.mask, products.dtype())), products.shape());
     return scalar_multiply(reduce_mean(products, Shape{}), experts_ * experts_);
@@ -117,13 +133,12 @@ class BalanceLoss {
     const Shape rows = options_.balance.scope == BalanceScope::kBatch
                            ? Shape{}
                            : groups_.tokens() - groups_.tokens()[groups_.tokens().rank() - 1];
-    const Tensor chosen = one_hot(best, routing_.experts, 1, 0, scores().dtype());
-    const Tensor counts = reduce_sum(masked(reduce_sum(chosen, scores().shape())), rows + routing_.experts);
+    const Tensor counts = count_choices(counted(best), routing_.experts, rows, scores().dtype());
     Tensor probabilities = scores();
     if (options_.score == Score::kSigmoid)
       probabilities = divide(scores(), reduce_sum(scores(), groups_.tokens()), scores().shape());
     const Tensor sums = reduce_sum(masked(probabilities), rows + routing_.experts);
-    const Tensor products = scalar_multiply(reduce_sum(multiply(stop_gradient(counts), sums), rows),
+    const Tensor products = scalar_multiply(reduce_sum(multiply(counts, sums), rows),
                                             experts_ / static_cast<double>(options_.experts_per_token));
     return mean_over_rows(products, rows);
   }

@@ -31,6 +31,9 @@ config::EnumNames enum_names(DropOrder) {
 }
 config::EnumNames enum_names(Score) { return {{"softmax", Score::kSoftmax}, {"sigmoid", Score::kSigmoid}}; }
 config::EnumNames enum_names(GroupScore) { return {{"sum_2", GroupScore::kSum2}, {"max", GroupScore::kMax}}; }
+config::EnumNames enum_names(WeightOn) {
+  return {{"output", WeightOn::kOutput}, {"input", WeightOn::kInput}};
+}
 config::EnumNames enum_names(BalanceScope) {
   return {{"sequence", BalanceScope::kSequence}, {"batch", BalanceScope::kBatch}};
 }
@@ -127,6 +130,7 @@ void describe_top_k(config::Visitor& visit, TopKOptions& options) {
         "a group counts as the sum of its two best scores, or as its best");
   visit("normalize", options.normalize, "top_k: the weights of a token's experts add up to 1");
   visit("scale", options.scale, "top_k: factor of the weights", config::positive);
+  visit("weight_on", options.weight_on, "top_k: weights multiply what experts make, or what they get");
   visit("shared_experts", options.shared_experts, "top_k: experts of every token", config::non_negative);
   visit("shared_hidden_size", options.shared_hidden_size,
         "size of their `d_ff` together (default: shared_experts * hidden_size)", config::positive);

@@ -37,6 +37,9 @@ config::EnumNames enum_names(Score);
 enum class GroupScore { kSum2, kMax };
 config::EnumNames enum_names(GroupScore);
 
+enum class WeightOn { kOutput, kInput };
+config::EnumNames enum_names(WeightOn);
+
 enum class BalanceScope { kSequence, kBatch };
 config::EnumNames enum_names(BalanceScope);
 
@@ -59,6 +62,7 @@ struct TopKOptions {
   GroupScore group_score = GroupScore::kSum2;
   bool normalize = true;
   double scale = 1;
+  WeightOn weight_on = WeightOn::kOutput;
   int64_t shared_experts = 0;
   std::optional<int64_t> shared_hidden_size;
   bool shared_gate = false;

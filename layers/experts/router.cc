@@ -14,6 +14,7 @@
 #include "engine/ops/top_k.h"
 #include "engine/ops/unary.h"
 #include "layers/dropout.h"
+#include "layers/experts/counts.h"
 #include "layers/initializer.h"
 
 namespace mtf {
@@ -239,6 +240,20 @@ void Router::choose_top_k(Routing& routing) const {
   if (options_.scale != 1) routing.weights = scalar_multiply(routing.weights, options_.scale);
   routing.attempted = attempted(routing.chosen, {});
   if (options_.drop == DropOrder::kProbability) routing.priority = priority_of(routing);
+  if (options_.selection_bias) move_selection_bias(routing);
+}
+
+/// After each step the bias of experts with more tokens than the mean goes down, that of others up. Wang et al.,
+/// Auxiliary-Loss-Free Load Balancing, 2024, algorithm 1.
+void Router::move_selection_bias(const Routing& routing) const {
+  const Tensor counts = count_choices(routing.attempted, routing.experts, Shape{}, DType::kFloat32);
+  const auto moved = [rate = options_.bias_update_rate, centered = options_.centered](const Tensor& before,
+                                                                                      const Tensor& count) {
+    Tensor step = sign(subtract(reduce_mean(count, Shape{}), count, count.shape()));
+    if (centered) step = subtract(step, reduce_mean(step, Shape{}), step.shape());
+    return add(before, scalar_multiply(step, rate));
+  };
+  context_.update_statistic("selection_bias", counts, moved);
 }
 
 }  // namespace mtf

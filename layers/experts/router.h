@@ -43,6 +43,7 @@ class Router {
   void choose_ntlb(Routing& routing) const;
   void choose_expert_selection(Routing& routing) const;
   void choose_top_k(Routing& routing) const;
+  void move_selection_bias(const Routing& routing) const;
   Tensor counting_choices(const Routing& routing) const;
   Tensor selection_scores(const Routing& routing) const;
   /// `expert` where the token counts and `counts` (may be null) holds, else -1.

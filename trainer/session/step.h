@@ -33,6 +33,7 @@ struct TrainStepOptions {
   /// are sums over the microbatches, with each loss divided by their number.
   int64_t microbatches = 1;
   Precision precision;
+  int64_t expert_parts = 1;  ///< Context::expert_parts
   std::vector<std::string> trainable = {".*"};
   /// Layers that are recomputed in the backward pass.
   std::variant<RecomputeWord, std::vector<std::string>> recompute = RecomputeWord::kNone;
@@ -62,6 +63,9 @@ struct TrainStep {
   std::vector<std::string> statistics;        ///< variables that the update moves without a gradient
 };
 
+/// Context::expert_parts of these layouts.
+int64_t expert_parts(const Layouts& layouts);
+
 /// Returns the options of a configuration, with one microbatch for `train.microbatches: auto`. `total_steps` is
 /// the length of the run, for schedules.
 TrainStepOptions train_step_options(const Config& config, const Layouts& layouts, int64_t total_steps);
@@ -83,6 +87,7 @@ struct EvaluationGraphOptions {
   std::map<std::string, Mark> requested = {};
   /// Adds the predictions of a classifier as outputs.
   bool keep_predictions = false;
+  int64_t expert_parts = 1;  ///< Context::expert_parts
 };
 
 /// The evaluation's outputs of Classification, and the number of classes.
