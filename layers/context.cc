@@ -22,7 +22,7 @@ std::string averaged_weight(const std::string& variable) {
 }
 
 Tensor Context::variable(const std::string& name, const Shape& shape, const Initializer& initializer,
-                         double step_scale) {
+                         double step_scale, std::optional<DType> dtype) {
   const std::string weight = graph_.scoped(name);
   check_elements(weight, shape);
   const Variable& variable = averaged_ && averaged_(weight)
@@ -33,7 +33,7 @@ Tensor Context::variable(const std::string& name, const Shape& shape, const Init
   const Tensor value = graph_.read(variable);
   // The cast belongs to the variable at rest: what is gathered is the narrower type.
   const auto domain = graph_.domain(Domain::kParameter);
-  return cast(value, precision_.activation);
+  return cast(value, dtype.value_or(precision_.activation));
 }
 
 Tensor Context::statistic(const std::string& name, const Shape& shape, const Initializer& initializer) {

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -83,10 +84,10 @@ class Context {
   /// Says that a layer renames dimension `from`, which may be that of the examples.
   void note_rename(const std::string& from, const std::string& to);
 
-  /// The value of variable SCOPE/`name` in the activation dtype; the variable is made on first use. Throws
-  /// Error when it exists with another shape. `step_scale`: see Variable.
+  /// The value of variable SCOPE/`name` in the activation dtype, or in `dtype`; the variable is made on first use.
+  /// Throws Error when it exists with another shape. `step_scale`: see Variable.
   Tensor variable(const std::string& name, const Shape& shape, const Initializer& initializer,
-                  double step_scale = 1);
+                  double step_scale = 1, std::optional<DType> dtype = {});
   /// A float32 variable SCOPE/`name` that no gradient moves but update_statistic(): running means and the like. It is
   /// saved and laid out as weights are.
   Tensor statistic(const std::string& name, const Shape& shape, const Initializer& initializer);
@@ -135,6 +136,10 @@ class Context {
   /// The embedding of the model's input, which may make logits, too. Null where no layer has made one.
   const InputEmbedding& input_embedding() const { return input_embedding_; }
   void set_input_embedding(InputEmbedding embedding) { input_embedding_ = std::move(embedding); }
+
+  /// The number of parts into which layouts split the experts of layers. It shapes buffers, and no result depends on it.
+  int64_t expert_parts() const { return expert_parts_; }
+  void set_expert_parts(int64_t parts) { expert_parts_ = parts; }
 
   /// Kinds or names of layers that are computed again in the backward pass instead of being kept; of nested
   /// ones the outermost.
@@ -185,6 +190,7 @@ class Context {
   int64_t input_vocabulary_ = 0;
   InputTokens input_tokens_;
   InputEmbedding input_embedding_;
+  int64_t expert_parts_ = 1;
   std::vector<LayerTerm> terms_;
   std::vector<std::string> batch_statistics_;
   std::map<std::string, LayerTensor> saved_;

@@ -6,6 +6,17 @@
 #include "engine/graph/operation.h"
 
 namespace mtf {
+namespace {
+
+constexpr char kApart = '\\';
+
+}  // namespace
+
+std::string split_apart(const std::string& name, const std::vector<std::string>& others) {
+  std::string result = name;
+  for (const std::string& other : others) result += kApart + other;
+  return result;
+}
 
 LayoutMap::LayoutMap(const Mesh& mesh, const LayoutRules& rules) : mesh_(&mesh) {
   for (const LayoutRule& rule : rules.rules()) {
@@ -18,12 +29,23 @@ LayoutMap::LayoutMap(const Mesh& mesh, const LayoutRules& rules) : mesh_(&mesh) 
   }
 }
 
-const std::vector<int>& LayoutMap::axes(const std::string& name) const {
-  static const std::vector<int> none;
+std::vector<int> LayoutMap::axes_of_rule(std::string_view name) const {
   for (const auto& [dimension, axes] : axes_) {
     if (dimension == name) return axes;
   }
-  return none;
+  return {};
+}
+
+std::vector<int> LayoutMap::axes(const std::string& name) const {
+  size_t end = std::min(name.find(kApart), name.size());
+  std::vector<int> axes = axes_of_rule(std::string_view(name).substr(0, end));
+  while (end < name.size()) {
+    const size_t begin = end + 1;
+    end = std::min(name.find(kApart, begin), name.size());
+    for (const int axis : axes_of_rule(std::string_view(name).substr(begin, end - begin)))
+      std::erase(axes, axis);
+  }
+  return axes;
 }
 
 int64_t LayoutMap::parts(const std::string& name) const {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/core/layout.h"
@@ -18,6 +19,10 @@ namespace mtf {
 
 class Operation;
 
+/// The name of a dimension that is split as `name` is, but over no mesh dimension that splits one of `others`:
+/// `experts\batch`.
+std::string split_apart(const std::string& name, const std::vector<std::string>& others);
+
 /// Layout rules resolved on a mesh: the mesh dimensions over which each tensor dimension is split.
 class LayoutMap {
  public:
@@ -25,8 +30,8 @@ class LayoutMap {
 
   const Mesh& mesh() const { return *mesh_; }
   /// Returns the mesh dimensions over which tensor dimension `name` is split, outermost first; empty: not
-  /// split.
-  const std::vector<int>& axes(const std::string& name) const;
+  /// split. A name made by split_apart() is split over those that are left.
+  std::vector<int> axes(const std::string& name) const;
   /// Returns the layout of a tensor of this shape by the rules; meaningful once the layout check has passed.
   Layout of(const Shape& shape) const;
   /// Returns the number of slices into which tensor dimension `name` is split.
@@ -34,6 +39,8 @@ class LayoutMap {
   bool splits(const std::string& name) const { return !axes(name).empty(); }
 
  private:
+  std::vector<int> axes_of_rule(std::string_view name) const;
+
   const Mesh* mesh_;
   std::vector<std::pair<std::string, std::vector<int>>> axes_;
 };

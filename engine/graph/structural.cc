@@ -108,4 +108,9 @@ Tensor microbatch_slice(const Tensor& x) {
   return x.graph().add<MicrobatchSlice>(x, x.graph().microbatching()).output();
 }
 
+Tensor whole_batch(const Tensor& x) {
+  const bool is_part = dynamic_cast<const MicrobatchSlice*>(&x.operation()) != nullptr;
+  return is_part ? x.operation().input(0) : x;
+}
+
 }  // namespace mtf

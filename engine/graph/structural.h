@@ -120,5 +120,7 @@ class MicrobatchSlice final : public OperationBase<MicrobatchSlice> {
   Microbatching microbatching;
 };
 Tensor microbatch_slice(const Tensor& x);
+/// Returns the tensor of which x is the part of a microbatch; x itself if it is none.
+Tensor whole_batch(const Tensor& x);
 
 }  // namespace mtf

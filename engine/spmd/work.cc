@@ -8,14 +8,25 @@
 namespace mtf {
 namespace {
 
-constexpr std::array<std::string_view, 17> kMovements = {"broadcast",      "concat",
-                                                         "dynamic_shift",  "dynamic_update_slice",
-                                                         "gather",         "gather_gradient",
-                                                         "one_hot",        "pad",
-                                                         "range",          "reduce_first_gradient",
-                                                         "shift",          "slice",
-                                                         "split",          "stack",
-                                                         "transpose",      "unstack",
+constexpr std::array<std::string_view, 20> kMovements = {"assign_slots",
+                                                         "broadcast",
+                                                         "combine",
+                                                         "concat",
+                                                         "dispatch",
+                                                         "dynamic_shift",
+                                                         "dynamic_update_slice",
+                                                         "gather",
+                                                         "gather_gradient",
+                                                         "one_hot",
+                                                         "pad",
+                                                         "range",
+                                                         "reduce_first_gradient",
+                                                         "shift",
+                                                         "slice",
+                                                         "split",
+                                                         "stack",
+                                                         "transpose",
+                                                         "unstack",
                                                          "update_kv_cache"};
 
 WorkKind kind_of(const Operation& operation, double flops) {

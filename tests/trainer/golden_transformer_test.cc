@@ -107,11 +107,12 @@ void expect_gradients(const Model& model, const Recorded& recorded,
   }
 }
 
-void expect_case(const std::string& name, int64_t vocabulary, const std::string& yaml) {
+void expect_case(const std::string& name, int64_t vocabulary, const std::string& yaml,
+                 const std::vector<std::vector<std::string>>& all_layouts = kLayouts) {
   const Recorded recorded(name, vocabulary);
   const auto model = parse_model(yaml);
-  expect_gradients(*model, recorded, kLayouts);
-  for (const std::vector<std::string>& words : kLayouts) {
+  expect_gradients(*model, recorded, all_layouts);
+  for (const std::vector<std::string>& words : all_layouts) {
     SCOPED_TRACE(fmt::format("{} on {}", words[1], words[0]));
     std::map<std::string, Values> weights;
     const std::vector<double> losses = train(*model, recorded, layouts_of(words), 10, weights);
@@ -194,6 +195,22 @@ TEST(GoldenTransformer, SharedRelativeBiasAndGatedUnits) {
                           "relative_attention_type: bias_shared, relative_attention_num_buckets: 8}}, "
                           "DenseReluDense: {{hidden_size: 64, activation: [gelu, linear]}}]}}",
                           kGoldenLanguageModel));
+}
+
+TEST(GoldenTransformer, SwitchedExperts) {
+  std::vector<std::vector<std::string>> all_layouts = kLayouts;
+  all_layouts.push_back({"x:2", "batch:x;experts:x"});
+  all_layouts.push_back({"x:2;y:2", "batch:x;heads:y;vocab:y;experts:x"});
+  all_layouts.push_back({"x:2;y:4", "batch:x;experts:y"});
+  all_layouts.push_back({"x:2;y:4", "experts:x;expert_hidden:y"});
+  expect_case(
+      "04_lm_moe_switch", 64,
+      fmt::format("{{{}, vocab_divisor: 8, block: [SelfAttention: {{num_heads: 4, key_value_size: 8}}, "
+                  "MoE1D: {{num_experts: 4, hidden_size: 64, group_size: 6, gating: switch, "
+                  "switch_policy_train: argmax, z_loss: 0.001, capacity_factor_train: 1, "
+                  "min_expert_capacity: 2}}]}}",
+                  kGoldenLanguageModel),
+      all_layouts);
 }
 
 TEST(GoldenTransformer, PrefixLanguageModelWithSinusoidsAndOneMemoryHead) {

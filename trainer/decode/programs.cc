@@ -28,6 +28,7 @@ std::unique_ptr<Context> make_context(Graph& graph, const DecodeEnvironment& env
                                            Dimension{std::string(kBatch), texts});
   context->set_vocabularies(vocabulary_sizes(session.train_data->features()));
   context->set_averaged(averaged_weights(session.config));
+  context->set_expert_parts(expert_parts(environment.layouts));
   return context;
 }
 

@@ -194,6 +194,7 @@ EvaluationGraphOptions evaluation_graph_options(const Session& session) {
   const Config& config = session.config;
   EvaluationGraphOptions options{precision_of(config), averaged_weights(config)};
   options.keep_predictions = shows_misclassified(session);
+  options.expert_parts = expert_parts(session.layouts);
   Diagnostics reported;  // what is wrong with the metrics is reported where the sets are opened
   for (const EvaluationSet& set : declared_evaluation_sets(session, reported)) {
     for (const std::string& metric : set.metrics_of(false)) {

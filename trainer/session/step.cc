@@ -115,6 +115,7 @@ Pass forward_and_backward(Graph& graph, const Model& model, const Features& feat
                           const TrainStepOptions& options) {
   Context context(graph, Mode::kTrain, options.precision, {std::string(kBatch), batch_size});
   context.set_vocabularies(sizes);
+  context.set_expert_parts(options.expert_parts);
   context.set_recompute(recomputed_layers(options.recompute));
   const ModelOutput output = model.build(context, features);
   if (const auto* layers = std::get_if<std::vector<std::string>>(&options.recompute))
@@ -302,11 +303,16 @@ std::string batch_statistics_text(const std::vector<std::string>& layers) {
   return text;
 }
 
+int64_t expert_parts(const Layouts& layouts) {
+  return LayoutMap(layouts.mesh, layouts.activation).parts("experts");
+}
+
 TrainStepOptions train_step_options(const Config& config, const Layouts& layouts, int64_t total_steps) {
   TrainStepOptions options;
   options.batch_size = train_batch_size(config, layouts);
   options.microbatches = config.train.microbatches.value.value_or(1);
   options.precision = precision_of(config);
+  options.expert_parts = expert_parts(layouts);
   options.trainable = config.train.trainable;
   options.rules = config.optimizer->rules;
   options.noise_scale_decay = config.train.noise_scale_decay;
@@ -388,6 +394,7 @@ std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Fe
   const Features inputs = add_inputs(*graph, model, features, batch_size, Mode::kEvaluate);
   Context context(*graph, Mode::kEvaluate, options.precision, batch);
   context.set_averaged(options.averaged);
+  context.set_expert_parts(options.expert_parts);
   context.set_vocabularies(vocabulary_sizes(features));
   const ModelOutput output = model.build(context, inputs);
   check_requested(output, options.requested);

@@ -33,6 +33,7 @@ struct TrainStepOptions {
   /// are sums over the microbatches, with each loss divided by their number.
   int64_t microbatches = 1;
   Precision precision;
+  int64_t expert_parts = 1;  ///< Context::expert_parts
   std::vector<std::string> trainable = {".*"};
   std::vector<OptimizerRule> rules = {};  ///< those of the optimizer, of which some freeze weights
   /// The decay of the running means for the output report/gradient_noise_scale; needs microbatches.
@@ -66,6 +67,9 @@ struct TrainStep {
   std::vector<std::string> statistics;        ///< variables that the update moves without a gradient
 };
 
+/// Context::expert_parts of these layouts.
+int64_t expert_parts(const Layouts& layouts);
+
 /// Returns the options of a configuration, with one microbatch for `train.microbatches: auto`. `total_steps` is
 /// the length of the run, for schedules.
 TrainStepOptions train_step_options(const Config& config, const Layouts& layouts, int64_t total_steps);
@@ -87,6 +91,7 @@ struct EvaluationGraphOptions {
   std::map<std::string, Mark> requested = {};
   /// Adds what the model predicts for each example as outputs: Classification and ModelOutput::predictions.
   bool keep_predictions = false;
+  int64_t expert_parts = 1;  ///< Context::expert_parts
 };
 
 /// The evaluation's output of ModelOutput::predictions is this, followed by the name.

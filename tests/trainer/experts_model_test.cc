@@ -1,0 +1,169 @@
+// Language models with experts: losses, gradients and logits of each gating against those of Mesh TensorFlow, and the
+// same for every layout and number of microbatches.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "tests/support/golden.h"
+#include "tests/support/parse_model.h"
+#include "tests/support/parse_optimizer.h"
+#include "tests/support/run_on_mesh.h"
+#include "trainer/session/step.h"
+
+namespace mtf::testing {
+namespace {
+
+/// Two rows of eight tokens; weights that follow a formula.
+class TinyExperts {
+ public:
+  explicit TinyExperts(const std::string& experts, int64_t rows = 2, const std::string& more = "")
+      : rows_(rows),
+        model_(parse_model(fmt::format(
+            "{{type: lm, d_model: 16, num_layers: 2, max_length: 8, z_loss: 0.0001, {} block: "
+            "[SelfAttention: "
+            "{{num_heads: 2, key_value_size: 8}}, MoE1D: {{{}}}], layer_defaults: {{MoE1D: {{num_experts: 4, "
+            "hidden_size: 32, group_size: 8, min_expert_capacity: 2, second_policy_train: all, "
+            "switch_policy_train: "
+            "argmax}}}}}}",
+            more, experts))) {
+    const Values targets = {5, 9, 3, 1, 7, 12, 1, 0, 4, 4, 17, 2, 30, 1, 0, 0};
+    const Values segments = {1, 1, 1, 1, 2, 2, 2, 0, 1, 1, 1, 1, 1, 1, 0, 0};
+    const Values positions = {0, 1, 2, 3, 0, 1, 2, 0, 0, 1, 2, 3, 4, 5, 0, 0};
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t i = 0; i < 8; ++i) {
+        const auto at = static_cast<size_t>(row % 2 * 8 + i);
+        feeds_["targets"].push_back(row < 2 || targets[at] <= 1 ? targets[at]
+                                                                : std::fmod(targets[at] * (row + 3), 38) + 2);
+        feeds_["targets_segmentation"].push_back(segments[at]);
+        feeds_["targets_position"].push_back(positions[at]);
+      }
+    }
+  }
+
+  MeshRun run(const Layouts& layouts = Layouts::single(), int64_t microbatches = 1,
+              const std::vector<std::string>& recompute = {}) const {
+    TrainStepOptions options;
+    options.batch_size = rows_;
+    options.keep_prediction = true;
+    options.microbatches = microbatches;
+    if (!recompute.empty()) options.recompute = recompute;
+    const std::vector<Feature> features = {{"targets", {{"length", 8}}, DType::kInt32, 40},
+                                           {"targets_segmentation", {{"length", 8}}, DType::kInt32, 40},
+                                           {"targets_position", {{"length", 8}}, DType::kInt32, 40}};
+    const TrainStep step = build_train_step(*model_, features, options);
+    Diagnostics diagnostics;
+    check_layouts(*step.graph, layouts, diagnostics);
+    diagnostics.throw_if_errors();
+    return run_on_mesh(*step.graph, layouts, feeds_, {.variables = weights(*step.graph)});
+  }
+
+ private:
+  static std::map<std::string, Values> weights(const Graph& graph) {
+    std::map<std::string, Values> result;
+    for (const auto& variable : graph.variables()) {
+      if (!variable->trainable()) continue;
+      const double shift = variable->name.ends_with("scale") ? 1 : 0;
+      Values& values = result[variable->name];
+      for (int64_t i = 0; i < variable->shape.size(); ++i)
+        values.push_back(0.1 * std::sin(0.7 * static_cast<double>(i) + 1) + shift);
+    }
+    return result;
+  }
+
+  int64_t rows_;
+  std::unique_ptr<Model> model_;
+  std::map<std::string, Values> feeds_;
+};
+
+struct PublishedExperts {
+  const char* options;
+  double loss, gradient_norm;
+  std::array<double, 4> logits;
+};
+
+const PublishedExperts kPublished[] = {
+    {"gating: top_2", 3.918756, 4.509509, {.223916, .217659, -.135544, .223903}},
+    {"gating: switch", 3.922738, 4.126692, {.207799, .229725, -.114529, .224177}},
+    {"gating: switch_max", 3.933220, 3.021053, {.207472, .229945, -.114112, .209051}},
+    {"gating: ntlb, ntlb_top_k: 2", 3.927894, 4.382988, {.207799, .229725, -.114529, .197815}},
+    {"gating: top_n", 3.919384, 4.252746, {.218929, .221657, -.128934, .224107}},
+    {"gating: top_2, z_loss: 0.1, use_second_place_loss: true",
+     3.933033,
+     4.509485,
+     {.223916, .217659, -.135544, .223903}},
+    {"gating: switch, z_loss: 0.1, activation: [swish, linear]",
+     3.926374,
+     4.152403,
+     {.205559, .231217, -.111682, .224589}},
+};
+
+class PublishedGating : public ::testing::TestWithParam<PublishedExperts> {};
+
+TEST_P(PublishedGating, GivesThePublishedLossGradientAndLogits) {
+  const PublishedExperts& expected = GetParam();
+  const MeshRun run = TinyExperts(expected.options).run();
+  EXPECT_NEAR(run.outputs.at("loss")[0], expected.loss, 1e-5);
+  double squares = 0;
+  for (const auto& [name, values] : run.outputs) {
+    if (!name.starts_with("grad/")) continue;
+    for (const double value : values) squares += value * value;
+  }
+  EXPECT_NEAR(std::sqrt(squares), expected.gradient_norm, 1e-4);
+  const Values& logits = run.outputs.at("output/logits");
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(logits[128 + i], expected.logits[i], 1e-5);
+  EXPECT_NEAR(logits[12 * 128 + 39], expected.logits[3], 1e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Gatings, PublishedGating, ::testing::ValuesIn(kPublished));
+
+/// Options with experts that have too many tokens, or none.
+constexpr const char* kGatings[] = {
+    "gating: top_2, capacity_factor_train: 0.75",
+    "gating: top_2, second_policy_train: random, second_threshold_train: 0.5, dropout_rate: 0.25",
+    "gating: top_n, capacity_factor_train: 1, grouping: row, group_size: 4",
+    "gating: switch, capacity_factor_train: 0.75, switch_policy_train: input_jitter",
+    "gating: switch, switch_policy_train: sample",
+    "gating: switch, switch_policy_train: input_dropout",
+    "gating: switch_max, capacity_factor_train: 0.75",
+    "gating: ntlb, ntlb_top_k: 3, capacity_factor_train: 0.75",
+    "gating: top_k, dispatch: capacity, capacity_factor_train: 0.5",
+    "gating: top_k, dispatch: capacity, drop: probability, capacity_factor_train: 0.75, score: sigmoid",
+    "gating: top_k, dispatch: capacity, expert_groups: 2, experts_per_token: 2, router_z: 0.01, "
+    "selection_bias: true",
+};
+
+class EveryGating : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(EveryGating, GivesTheSameOnEveryLayoutAndForAnyNumberOfMicrobatches) {
+  const TinyExperts experts(GetParam(), 8);
+  const MeshRun one = experts.run();
+  ASSERT_TRUE(one.outputs.contains("loss/balance"));
+  const auto compare = [&](const MeshRun& run) {
+    for (const auto& [name, values] : one.outputs)
+      expect_close(name, run.outputs.at(name), values, 2e-5, 2e-6);
+  };
+  for (const auto& [mesh, layout] :
+       {std::pair("x:2", "batch:x"), std::pair("x:2", "batch:x;experts:x"),
+        std::pair("x:4", "batch:x;experts:x"), std::pair("y:2", "experts:y"), std::pair("y:4", "experts:y"),
+        std::pair("y:4", "expert_hidden:y"), std::pair("x:2;y:2", "batch:x;experts:y"),
+        std::pair("x:2;y:2", "batch:x;experts:x;expert_hidden:y"),
+        std::pair("x:2;y:2", "batch:x;length:y;experts:y"), std::pair("x:2;y:2", "batch:x;d_model:y"),
+        std::pair("x:8", "batch:x"),
+        std::pair("x:4;y:2", "batch:x;experts:x;expert_hidden:y;heads:y;vocab:y")}) {
+    SCOPED_TRACE(fmt::format("{} on {}", layout, mesh));
+    compare(experts.run(layouts(mesh, layout)));
+  }
+  for (const int64_t microbatches : {2, 4}) {
+    SCOPED_TRACE(fmt::format("{} microbatches", microbatches));
+    compare(experts.run(Layouts::single(), microbatches));
+    compare(experts.run(layouts("x:2;y:2", "batch:x;experts:x"), microbatches));
+  }
+  compare(experts.run(layouts("x:2", "batch:x;experts:x"), 1, {"MoE1D"}));
+  compare(experts.run(layouts("x:2;y:2", "batch:x;experts:y", "d_model:x")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Gatings, EveryGating, ::testing::ValuesIn(kGatings));
+
+}  // namespace
+}  // namespace mtf::testing
