@@ -21,14 +21,9 @@
 
 #include "engine/config/choice.h"
 #include "engine/graph/graph.h"
+#include "layers/context.h"
 
 namespace mtf {
-
-/// A 0-dimensional input whose value is a function of the step (from 0).
-struct StepScalar {
-  std::string input;
-  std::function<double(int64_t step)> value;
-};
 
 /// The input with the learning rate.
 inline constexpr std::string_view kLearningRateInput = "optimizer/learning_rate";
