@@ -21,15 +21,31 @@ std::string averaged_weight(const std::string& variable) {
   return variable.ends_with(kAverage) ? variable.substr(0, variable.size() - kAverage.size()) : std::string();
 }
 
+Context::Context(Applied, const Context& trained)
+    : graph_(trained.graph_),
+      mode_(Mode::kEvaluate),
+      precision_(trained.precision_),
+      batch_(trained.batch_),
+      is_applied_(true),
+      vocabularies_(trained.vocabularies_) {}
+
+const Variable& Context::declare(const std::string& name, const Shape& shape, DType dtype,
+                                 Variable::Kind kind, const Initializer& initializer, double step_scale) {
+  const std::string full = graph_.scoped(name);
+  check_elements(full, shape);
+  if (is_applied_)
+    return graph_.variable(full, shape, kind == Variable::Kind::kWeight ? precision_.activation : dtype,
+                           initializer, Variable::Kind::kConstant);
+  if (averaged_ && kind == Variable::Kind::kWeight && averaged_(full))
+    return graph_.variable(average_name(full), shape, DType::kFloat32, Initializer::zeros(),
+                           Variable::Kind::kSlot);
+  return graph_.variable(full, shape, dtype, initializer, kind, step_scale);
+}
+
 Tensor Context::variable(const std::string& name, const Shape& shape, const Initializer& initializer,
                          double step_scale, std::optional<DType> dtype) {
-  const std::string weight = graph_.scoped(name);
-  check_elements(weight, shape);
-  const Variable& variable = averaged_ && averaged_(weight)
-                                 ? graph_.variable(average_name(weight), shape, DType::kFloat32,
-                                                   Initializer::zeros(), Variable::Kind::kSlot)
-                                 : graph_.variable(weight, shape, precision_.slice, initializer,
-                                                   Variable::Kind::kWeight, step_scale);
+  const Variable& variable =
+      declare(name, shape, precision_.slice, Variable::Kind::kWeight, initializer, step_scale);
   const Tensor value = graph_.read(variable);
   // The cast belongs to the variable at rest: what is gathered is the narrower type.
   const auto domain = graph_.domain(Domain::kParameter);
@@ -37,9 +53,7 @@ Tensor Context::variable(const std::string& name, const Shape& shape, const Init
 }
 
 Tensor Context::statistic(const std::string& name, const Shape& shape, const Initializer& initializer) {
-  const std::string full = graph_.scoped(name);
-  check_elements(full, shape);
-  return graph_.read(graph_.variable(full, shape, DType::kFloat32, initializer, Variable::Kind::kStatistic));
+  return graph_.read(declare(name, shape, DType::kFloat32, Variable::Kind::kStatistic, initializer));
 }
 
 void Context::update_statistic(const std::string& name, const Tensor& value,

@@ -59,6 +59,13 @@ struct LayerTerm {
   std::function<Tensor(const Tensor& before, const Tensor& value)> updated = {};
 };
 
+/// A 0-dimensional float32 input of the training step whose value is a function of the step (from 0).
+struct StepScalar {
+  std::string input;
+  std::function<double(int64_t step)> value;
+  bool is_rate = false;  ///< a learning rate, which a run lowers after a divergence
+};
+
 /// The variable that holds the running mean of a weight (train.ema_decay): float32, laid out like optimizer
 /// slots.
 std::string average_name(const std::string& weight);
@@ -71,6 +78,9 @@ class Context {
       : graph_(graph), mode_(mode), precision_(precision), batch_(batch) {
     graph.set_tf32(precision.tf32);
   }
+  /// The context of a model that is only applied while `trained` is the context of the one that is trained: on the same
+  /// batch, as in evaluation, with constants for variables (of the type of activations).
+  static Context applied(const Context& trained) { return {Applied(), trained}; }
   Context(const Context&) = delete;
 
   Graph& graph() { return graph_; }
@@ -113,6 +123,10 @@ class Context {
 
   /// These weights are read as their running means, which the store of the variables must have.
   void set_averaged(WeightFilter averaged) { averaged_ = std::move(averaged); }
+
+  /// The value of an input that Model::scalars() names.
+  const Tensor& scalar(const std::string& input) const { return scalars_.at(input); }
+  void set_scalars(std::map<std::string, Tensor> scalars) { scalars_ = std::move(scalars); }
 
   /// Number of ids of a feature of the data; 0: it does not hold ids.
   int64_t vocabulary(const std::string& feature) const {
@@ -177,10 +191,17 @@ class Context {
   Shape made(const LayerTensor& x) const;
 
  private:
+  struct Applied {};
+  Context(Applied, const Context& trained);
+  /// The variable SCOPE/`name`, or the constant of an applied model.
+  const Variable& declare(const std::string& name, const Shape& shape, DType dtype, Variable::Kind kind,
+                          const Initializer& initializer, double step_scale = 1);
+
   Graph& graph_;
   Mode mode_;
   Precision precision_;
   Dimension batch_;
+  bool is_applied_ = false;
   std::set<std::string> batch_names_;  ///< other names of batch_
   WeightFilter averaged_;
   std::vector<std::string> recompute_;
@@ -191,6 +212,7 @@ class Context {
   InputTokens input_tokens_;
   InputEmbedding input_embedding_;
   int64_t expert_parts_ = 1;
+  std::map<std::string, Tensor> scalars_;
   std::vector<LayerTerm> terms_;
   std::vector<std::string> batch_statistics_;
   std::map<std::string, LayerTensor> saved_;

@@ -50,6 +50,17 @@ struct Classification {
   Tensor probability;  ///< float32: the softmax of the logits at the prediction
 };
 
+/// How the logits of a model of classes or tokens become its loss: the mean over the batch of
+///   scale * sum over the other dimensions of weights * cross_entropy(logits),
+/// so that other targets can be given to the same logits (models/distillation.h).
+struct ClassLoss {
+  std::string classes;  ///< the dimension of the logits that the softmax is over
+  int64_t known = 0;    ///< so many of its entries are classes, the others padding; 0: all
+  Tensor weights = {};  ///< float32, the logits without `classes`; null: each counts once
+  double scale = 1;
+  double z_loss = 0;
+};
+
 struct ModelOutput {
   Tensor loss;    ///< [], float32: the mean over the examples of what training minimises
   Tensor logits;  ///< [batch, ...], of the type of activations or float32: what the model predicts
@@ -58,6 +69,7 @@ struct ModelOutput {
   std::map<std::string, Metric> metrics;
   std::optional<Dimension> classes;  ///< labels are 0 .. size-1
   Tensor tokens = {};                ///< [batch], float32: predicted tokens that count; null: not of texts
+  std::optional<ClassLoss> class_loss = {};  ///< of models that predict classes or tokens
   /// What classifiers add in evaluation.
   std::optional<Classification> classification = {};
   /// In evaluation, what metrics of all examples are computed from outside of the program: [batch, ...] by name.
@@ -81,6 +93,8 @@ class Model {
   virtual std::vector<std::string> metrics() const = 0;
   /// Names under which a user may ask for the prediction.
   virtual std::vector<std::string> outputs() const { return {"logits"}; }
+  /// Inputs of the training step that build() asks the context for (Context::scalar).
+  virtual std::vector<StepScalar> scalars() const { return {}; }
   /// Adds the model to the graph. Throws Error with a place in the configuration when a feature is missing or
   /// shapes do not fit.
   virtual ModelOutput build(Context& context, const Features& features) const = 0;

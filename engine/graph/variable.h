@@ -32,8 +32,9 @@ struct Initializer {
 };
 
 struct Variable {
-  /// kSession: has the layout of an activation and is never saved (caches of decoding).
-  enum class Kind { kWeight, kSlot, kStatistic, kSession };
+  /// kConstant: set before the first step, never assigned and never saved (the weights of a teacher). kSession:
+  /// has the layout of an activation and is never saved (caches of decoding).
+  enum class Kind { kWeight, kSlot, kStatistic, kConstant, kSession };
 
   std::string name;  ///< full path, unique in the graph
   Shape shape;
@@ -47,6 +48,8 @@ struct Variable {
   int index = 0;  ///< position in Graph::variables()
 
   bool trainable() const { return kind == Kind::kWeight; }
+  /// True if checkpoints contain the variable.
+  bool is_saved() const { return kind != Kind::kConstant && kind != Kind::kSession; }
 };
 
 }  // namespace mtf

@@ -90,6 +90,7 @@ void VariableStore::StoredSlice::fill(const std::function<void(std::byte*)>& wri
 void VariableStore::initialize(uint64_t seed) {
   await_copies();
   for (const auto& [name, entry] : entries_) {
+    if (entry->variable.kind == Variable::Kind::kConstant) continue;
     for (const StoredSlice& slice : slices(name)) {
       slice.fill(
           [&](std::byte* to) { fill_initial_values(entry->variable, seed, slice.shape, slice.begin, to); });

@@ -38,7 +38,8 @@ class VariableStore {
   void share(const VariableStore& other, const std::vector<ProgramVariable>& variables);
   /// Adds the variables of `other` as `prefix` + name, sharing their memory.
   void share_as(const std::string& prefix, const VariableStore& other);
-  /// Fills every variable with its initial values, which depend only on (seed, name, global element index).
+  /// Fills every variable but constants with its initial values, which depend only on (seed, name, global element
+  /// index).
   void initialize(uint64_t seed);
   bool contains(const std::string& name) const { return entries_.contains(name); }
   std::vector<std::string> names() const;

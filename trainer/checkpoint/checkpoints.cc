@@ -155,7 +155,9 @@ Checkpoints::Checkpoints(const Session& session, VariableStore& variables, const
       keep_clock_(options_.keep_every.value_or(config::Interval{}), position(start)) {
   if (session.processes->is_first()) remove_unfinished(directory_);
   if (options_.keep_best) best_ = saved_values();
-  for (const std::string& name : variables_.names()) add_pieces(variables_.variable(name));
+  for (const std::string& name : variables_.names()) {
+    if (variables_.variable(name).is_saved()) add_pieces(variables_.variable(name));
+  }
   if (session_.backend->is_host()) return;
   CopySources sources;
   for (const Piece& piece : snapshot_) {

@@ -9,8 +9,8 @@ namespace mtf {
 namespace {
 
 /// Returns the bytes of the variables on one position, by Variable::Kind.
-std::array<int64_t, 3> variable_bytes(const Program& program) {
-  std::array<int64_t, 3> bytes{};
+std::array<int64_t, 4> variable_bytes(const Program& program) {
+  std::array<int64_t, 4> bytes{};
   for (const ProgramVariable& v : program.variables) {
     const Shape local = slice_shape(v.variable.shape, v.layout, program.mesh);
     bytes[static_cast<size_t>(v.variable.kind)] +=
@@ -28,10 +28,11 @@ ExplainedMemory explain_memory(const Session& session, const std::vector<const P
     if (bytes > 0) memory.position.push_back({name, bytes});
     memory.position_bytes += bytes;
   };
-  const std::array<int64_t, 3> variables = variable_bytes(*programs[0]);
+  const std::array<int64_t, 4> variables = variable_bytes(*programs[0]);
   add("weights", variables[static_cast<size_t>(Variable::Kind::kWeight)]);
   add("optimizer slots", variables[static_cast<size_t>(Variable::Kind::kSlot)]);
   add("statistics", variables[static_cast<size_t>(Variable::Kind::kStatistic)]);
+  add("teacher weights", variables[static_cast<size_t>(Variable::Kind::kConstant)]);
   for (const Program* program : programs) {
     const MemoryPlan plan = plan_memory(*program, session.config.run.check_replicas);
     const std::string of = program == programs[0] ? "" : " of the evaluation";

@@ -8,7 +8,19 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string_view name_of(Variable::Kind kind) {
-  return kind == Variable::Kind::kWeight ? "weight" : kind == Variable::Kind::kSlot ? "slot" : "statistic";
+  switch (kind) {
+    case Variable::Kind::kWeight:
+      return "weight";
+    case Variable::Kind::kSlot:
+      return "slot";
+    case Variable::Kind::kStatistic:
+      return "statistic";
+    case Variable::Kind::kConstant:
+      return "teacher";
+    case Variable::Kind::kSession:
+      break;
+  }
+  return "cache";
 }
 
 Json names_of(AxisMask axes, const Mesh& mesh) {

@@ -67,7 +67,8 @@ std::string variables_text(const Program& program) {
   TextTable table({{"name"}, {"type"}, {"shape"}, {"layout"}, {"local"}, {"bytes", kRight}, {""}});
   const std::pair<Variable::Kind, std::string> kinds[] = {{Variable::Kind::kWeight, "weights"},
                                                           {Variable::Kind::kSlot, "optimizer slots"},
-                                                          {Variable::Kind::kStatistic, "statistics"}};
+                                                          {Variable::Kind::kStatistic, "statistics"},
+                                                          {Variable::Kind::kConstant, "teacher weights"}};
   std::string text;
   for (const auto& [kind, name] : kinds) {
     TextTable of_kind = table;

@@ -50,16 +50,17 @@ int64_t snapshot_bytes(const ProgramVariable& v, const HostedMesh& hosted) {
 /// Those of a device are copied slice by slice, and a single process then puts the slices together.
 void add_variables(const Program& program, const HostedMesh& hosted, const MemoryUse& use, bool is_host,
                    Sum& memory, Sum& host) {
-  std::array<int64_t, 3> stored{};  // bytes by Variable::Kind
+  std::array<int64_t, 4> stored{};  // bytes by Variable::Kind
   int64_t snapshot = 0;
   for (const ProgramVariable& v : program.variables) {
     stored[static_cast<size_t>(v.variable.kind)] += process_bytes(v, hosted, use.check_replicas);
     const bool is_assembled = !is_host && hosted.processes() == 1 && v.layout.varies() != 0;
-    snapshot += snapshot_bytes(v, hosted) * (is_assembled ? 2 : 1);
+    if (v.variable.is_saved()) snapshot += snapshot_bytes(v, hosted) * (is_assembled ? 2 : 1);
   }
   memory.add("weights", whole_pages(stored[static_cast<size_t>(Variable::Kind::kWeight)]));
   memory.add("statistics", whole_pages(stored[static_cast<size_t>(Variable::Kind::kStatistic)]));
   memory.add("optimizer slots", whole_pages(stored[static_cast<size_t>(Variable::Kind::kSlot)]));
+  memory.add("teacher weights", whole_pages(stored[static_cast<size_t>(Variable::Kind::kConstant)]));
   if (use.snapshot) host.add("checkpoint snapshot", snapshot);
 }
 

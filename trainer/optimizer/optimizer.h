@@ -22,16 +22,10 @@
 
 #include "engine/config/choice.h"
 #include "engine/graph/graph.h"
+#include "layers/context.h"
 #include "trainer/optimizer/rules.h"
 
 namespace mtf {
-
-/// A 0-dimensional input whose value is a function of the step (from 0).
-struct StepScalar {
-  std::string input;
-  std::function<double(int64_t step)> value;
-  bool is_rate = false;  ///< a learning rate, which a run lowers after a divergence
-};
 
 /// The input with the learning rate.
 inline constexpr std::string_view kLearningRateInput = "optimizer/learning_rate";

@@ -37,6 +37,12 @@ Features add_inputs(Graph& graph, const Model& model, const std::vector<Feature>
   return inputs;
 }
 
+std::map<std::string, Tensor> add_scalars(Graph& graph, const std::vector<StepScalar>& scalars) {
+  std::map<std::string, Tensor> inputs;
+  for (const StepScalar& scalar : scalars) inputs[scalar.input] = graph.input(scalar.input, {});
+  return inputs;
+}
+
 /// The loss, the gradients and other results of one batch or microbatch.
 struct Pass {
   Tensor loss;
@@ -80,7 +86,9 @@ std::vector<std::string> recomputed_layers(
 void check_patterns(const Graph& graph, std::string_view key, const std::vector<std::string>& patterns,
                     const Mark& mark) {
   std::vector<std::string> names;
-  for (const auto& variable : graph.variables()) names.push_back(variable->name);
+  for (const auto& variable : graph.variables()) {
+    if (variable->kind != Variable::Kind::kConstant) names.push_back(variable->name);
+  }
   for (const std::string& pattern : patterns) {
     const auto matches = [&pattern](const std::string& name) { return matches_any(name, {pattern}); };
     if (names.empty() || std::ranges::any_of(names, matches)) continue;
@@ -109,12 +117,18 @@ void check_recomputed(const Context& context, const std::vector<std::string>& la
   }
 }
 
-/// Builds the forward and backward pass. `sizes` are the vocabulary sizes of the features.
+/// What every microbatch of a step has in common.
+struct StepInputs {
+  std::map<std::string, int64_t> vocabularies;  ///< their sizes by feature
+  std::map<std::string, Tensor> scalars;        ///< those of the model
+};
+
+/// Builds the forward and backward pass.
 Pass forward_and_backward(Graph& graph, const Model& model, const Features& features,
-                          const std::map<std::string, int64_t>& sizes, int64_t batch_size,
-                          const TrainStepOptions& options) {
+                          const StepInputs& inputs, int64_t batch_size, const TrainStepOptions& options) {
   Context context(graph, Mode::kTrain, options.precision, {std::string(kBatch), batch_size});
-  context.set_vocabularies(sizes);
+  context.set_vocabularies(inputs.vocabularies);
+  context.set_scalars(inputs.scalars);
   context.set_expert_parts(options.expert_parts);
   context.set_recompute(recomputed_layers(options.recompute));
   const ModelOutput output = model.build(context, features);
@@ -156,8 +170,8 @@ std::vector<std::string> without_gradient(const std::vector<VariableGradient>& g
 }
 
 /// Builds the forward and backward pass as a loop over microbatches.
-Pass microbatched(Graph& graph, const Model& model, const Features& features,
-                  const std::map<std::string, int64_t>& sizes, const TrainStepOptions& options) {
+Pass microbatched(Graph& graph, const Model& model, const Features& features, const StepInputs& inputs,
+                  const TrainStepOptions& options) {
   const int64_t count = options.microbatches;
   if (options.batch_size % count != 0) {
     throw Error(ErrorKind::kConfig, options.microbatches_mark,
@@ -168,7 +182,7 @@ Pass microbatched(Graph& graph, const Model& model, const Features& features,
   const auto build = [&](const Tensors&) -> LoopResult {
     Features part;
     for (const auto& [name, tensor] : features) part[name] = microbatch_slice(tensor);
-    pass = forward_and_backward(graph, model, part, sizes, options.batch_size / count, options);
+    pass = forward_and_backward(graph, model, part, inputs, options.batch_size / count, options);
     if (const auto names = without_gradient(pass.gradients); !names.empty()) {
       throw Error(
           ErrorKind::kConfig,
@@ -331,11 +345,12 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
                            const TrainStepOptions& options) {
   TrainStep step{std::make_unique<Graph>(), {}, {}, {}, {}, {}, {}};
   Graph& graph = *step.graph;
-  const Features inputs = add_inputs(graph, model, features, options.batch_size, Mode::kTrain);
-  const std::map<std::string, int64_t> sizes = vocabulary_sizes(features);
+  const Features batch = add_inputs(graph, model, features, options.batch_size, Mode::kTrain);
+  step.scalars = model.scalars();
+  const StepInputs inputs{vocabulary_sizes(features), add_scalars(graph, step.scalars)};
   const Pass pass = options.microbatches > 1
-                        ? microbatched(graph, model, inputs, sizes, options)
-                        : forward_and_backward(graph, model, inputs, sizes, options.batch_size, options);
+                        ? microbatched(graph, model, batch, inputs, options)
+                        : forward_and_backward(graph, model, batch, inputs, options.batch_size, options);
   step.classes = pass.classes;
   if (const auto names = without_gradient(pass.gradients); !names.empty()) {
     step.warnings.push_back(fmt::format(
@@ -371,7 +386,7 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
   graph.set_output("grad_norm", update.grad_norm);
   graph.set_output("finite", update.finite);
   if (pass.tokens) graph.set_output("tokens", pass.tokens);
-  step.scalars = update.scalars;
+  step.scalars.insert(step.scalars.end(), update.scalars.begin(), update.scalars.end());
   return step;
 }
 

@@ -138,7 +138,8 @@ void trace(Session& session, Diagnostics& diagnostics) {
     losses.data<float>()[options.steps] = static_cast<float>(gradients.scalar("loss"));
     output.add("trajectory/loss", std::move(losses));
     for (const std::string& name : variables.names()) {
-      if (variables.variable(name).kind != Variable::Kind::kSlot)
+      const Variable& variable = variables.variable(name);
+      if (variable.kind != Variable::Kind::kSlot && variable.is_saved())
         output.add("final_weight/" + name, variables.get(name));
     }
   }
