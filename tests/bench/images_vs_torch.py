@@ -15,11 +15,7 @@ With --positions there is no PyTorch: mtf-train runs with one position, and with
 split rows and columns of the images. The networks are resnet18 and conv9 (two convolutions of 9 x 9 on 28 x 28 pixels),
 because cnn has 7 rows and columns, which cannot be split in two. Ratios are then those of one position to eight.
 
-All programs of a network run at once, but all but one are stopped by SIGSTOP: in each round each has a turn of SECONDS, or
-of three steps if these take longer. Wall times are those between two steps of a turn, median and best of all turns. CPU
-times are means of the steps of a turn, of all threads; median and best turn. Memory is the largest that was resident
-(VmHWM; mtf-train writes the same as memory_bytes to metrics.jsonl). Machines are noisy, so that only figures of one run
-should be compared; on a machine with other work, look at CPU times. The exit status is 1 if the ratio of CPU times of one
+How turns are timed and figures are computed is in turns.py. The exit status is 1 if the ratio of CPU times of one
 of the networks, PyTorch / mtf-train, is less than --at-least. --json writes all figures to FILE. Needs torch and numpy.
 """
 

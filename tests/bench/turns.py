@@ -1,4 +1,5 @@
-"""Programs that train, timed in turns: all run at once, but all but one are stopped by SIGSTOP."""
+"""Programs that train, timed in turns: all run at once, but all but one are stopped by SIGSTOP. A turn takes a number of
+seconds, or three steps if these take longer."""
 
 import json
 import os
@@ -118,15 +119,21 @@ def start_mtf_train(name, options, configuration, run, arguments=()):
     return program
 
 
-def take_turns(what, starts, options):
-    """Starts all programs of equal numbers of weights and gives each a turn of options.seconds, options.rounds times;
-    returns their figures."""
+def take_turns(what, starts, options, unequal=()):
+    """Starts all programs, gives each a turn of options.seconds, options.rounds times, and returns their figures. But
+    for those named in `unequal` they must have equal numbers of weights.
+
+    Wall times are those between two steps of a turn, median and best of all turns. CPU times are means of the steps of a
+    turn, of all threads; median and best turn. Memory is the largest that was resident (VmHWM). Machines are noisy, so
+    that only figures of one run should be compared; on a machine with other work, look at CPU times.
+    """
     programs = []
     try:
         for start in starts:
             programs.append(start())
-        if len({program.weights for program in programs}) != 1:
-            raise SystemExit(f"{what}: numbers of weights differ: {[program.weights for program in programs]}")
+        weights = [program.weights for program in programs if program.name not in unequal]
+        if len(set(weights)) != 1:
+            raise SystemExit(f"{what}: numbers of weights differ: {weights}")
         for _ in range(options.rounds):
             for program in programs:
                 program.take_turn(options.seconds)
