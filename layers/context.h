@@ -53,10 +53,12 @@ struct LayerTerm {
   enum class Kind { kLoss, kReport, kStatistic };
   Kind kind = Kind::kLoss;
   std::string name;                    ///< the variable's name for a statistic
-  Tensor value;                        ///< the value in one microbatch; 0-dimensional unless for a statistic
+  Tensor value;                        ///< the value in one microbatch; 0-dimensional for losses and plain reports
   const Variable* variable = nullptr;  ///< the statistic
   /// The statistic after the step, from the one before and the mean of `value` over the microbatches.
   std::function<Tensor(const Tensor& before, const Tensor& value)> updated = {};
+  /// Numbers for the log, from the mean of `value` over the microbatches; null: `value` is the number.
+  std::function<std::map<std::string, Tensor>(const Tensor& value)> numbers = {};
 };
 
 /// A 0-dimensional float32 input of the training step whose value is a function of the step (from 0).
@@ -118,6 +120,8 @@ class Context {
   void add_loss(const std::string& name, const Tensor& loss);
   /// The log of training has the mean over the layers of such numbers (0-dimensional) as report/NAME.
   void report(const std::string& name, const Tensor& value);
+  /// The same for the numbers that follow from the mean of `value`, of any shape, over the microbatches.
+  void report(const Tensor& value, std::function<std::map<std::string, Tensor>(const Tensor& value)> numbers);
   /// All of them so far.
   std::vector<LayerTerm>& terms() { return terms_; }
 
