@@ -47,6 +47,7 @@ class TinyExperts {
     options.batch_size = rows_;
     options.keep_prediction = true;
     options.microbatches = microbatches;
+    options.expert_parts = expert_parts(layouts);
     if (!recompute.empty()) options.recompute = recompute;
     const std::vector<Feature> features = {{"targets", {{"length", 8}}, DType::kInt32, 40},
                                            {"targets_segmentation", {{"length", 8}}, DType::kInt32, 40},
@@ -131,6 +132,11 @@ constexpr const char* kGatings[] = {
     "gating: top_k, dispatch: capacity, drop: probability, capacity_factor_train: 0.75, score: sigmoid",
     "gating: top_k, dispatch: capacity, expert_groups: 2, experts_per_token: 2, router_z: 0.01, "
     "selection_bias: true",
+    "gating: switch, dispatch: dropless",
+    "gating: top_2, dispatch: dropless, second_policy_train: threshold, second_threshold_train: 0.5",
+    "gating: top_k, experts_per_token: 3, router_z: 0.01, balance: {coef: 0.1, scope: batch}",
+    "gating: top_k, score: sigmoid, scale: 2.5, selection_bias: true, activation: [swish, linear]",
+    "gating: top_k, weight_on: input, normalize: false, shared_experts: 1, shared_gate: true",
 };
 
 class EveryGating : public ::testing::TestWithParam<const char*> {};
@@ -142,6 +148,11 @@ TEST_P(EveryGating, GivesTheSameOnEveryLayoutAndForAnyNumberOfMicrobatches) {
   const auto compare = [&](const MeshRun& run) {
     for (const auto& [name, values] : one.outputs)
       expect_close(name, run.outputs.at(name), values, 2e-5, 2e-6);
+  };
+  const auto compare_microbatches = [&](MeshRun run) {
+    for (const char* extent : {"report/router/max_logit", "report/router/min_gap"})
+      if (one.outputs.contains(extent)) run.outputs[extent] = one.outputs.at(extent);
+    compare(run);
   };
   for (const auto& [mesh, layout] :
        {std::pair("x:2", "batch:x"), std::pair("x:2", "batch:x;experts:x"),
@@ -156,14 +167,47 @@ TEST_P(EveryGating, GivesTheSameOnEveryLayoutAndForAnyNumberOfMicrobatches) {
   }
   for (const int64_t microbatches : {2, 4}) {
     SCOPED_TRACE(fmt::format("{} microbatches", microbatches));
-    compare(experts.run(Layouts::single(), microbatches));
-    compare(experts.run(layouts("x:2;y:2", "batch:x;experts:x"), microbatches));
+    if (std::string_view(GetParam()).find("scope: batch") != std::string_view::npos) continue;
+    compare_microbatches(experts.run(Layouts::single(), microbatches));
+    compare_microbatches(experts.run(layouts("x:2;y:2", "batch:x;experts:x"), microbatches));
   }
   compare(experts.run(layouts("x:2", "batch:x;experts:x"), 1, {"MoE1D"}));
   compare(experts.run(layouts("x:2;y:2", "batch:x;experts:y", "d_model:x")));
+  compare(experts.run(layouts("x:4", "batch:x", "experts:x")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Gatings, EveryGating, ::testing::ValuesIn(kGatings));
+
+TEST(DroplessExperts, AreThoseOfACapacityThatDropsNothing) {
+  for (const char* gating : {"gating: switch", "gating: top_2", "gating: top_n", "gating: top_k, experts_per_token: 3",
+                             "gating: top_k, score: sigmoid, activation: [gelu, linear]"}) {
+    SCOPED_TRACE(gating);
+    const MeshRun capacity =
+        TinyExperts(fmt::format("{}, dispatch: capacity, capacity_factor_train: 4", gating), 4).run();
+    ASSERT_EQ(capacity.outputs.at("report/experts/dropped")[0], 0);
+    const TinyExperts dropless(fmt::format("{}, dispatch: dropless", gating), 4);
+    for (const Layouts& split : {Layouts::single(), layouts("x:4", "batch:x;experts:x"),
+                                 layouts("x:2;y:2", "batch:x;experts:y")}) {
+      const MeshRun run = dropless.run(split);
+      for (const auto& [name, values] : capacity.outputs) {
+        if (name != "report/experts/fill") expect_close(name, run.outputs.at(name), values, 1e-5, 1e-6);
+      }
+    }
+  }
+}
+
+/// All tokens go to the first experts: with layouts some positions have none.
+TEST(DroplessExperts, MayHaveNoTokens) {
+  const TinyExperts experts("gating: top_k, experts_per_token: 1, num_experts: 8", 2);
+  const MeshRun one = experts.run();
+  ASSERT_GT(one.outputs.at("report/experts/unused")[0], 0);
+  for (const char* layout : {"batch:x;experts:x", "experts:x", "batch:x", "length:x;experts:x"}) {
+    SCOPED_TRACE(layout);
+    const MeshRun run = experts.run(layouts("x:2", layout));
+    for (const auto& [name, values] : one.outputs)
+      expect_close(name, run.outputs.at(name), values, 1e-5, 1e-6);
+  }
+}
 
 }  // namespace
 }  // namespace mtf::testing
