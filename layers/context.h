@@ -159,6 +159,10 @@ class Context {
   int64_t expert_parts() const { return expert_parts_; }
   void set_expert_parts(int64_t parts) { expert_parts_ = parts; }
 
+  /// Experts drop no tokens where texts are written and scored: a text must not depend on those beside it.
+  bool keeps_tokens() const { return keeps_tokens_; }
+  void set_keeps_tokens(bool keeps) { keeps_tokens_ = keeps; }
+
   /// Kinds or names of layers that are computed again in the backward pass instead of being kept; of nested
   /// ones the outermost.
   void set_recompute(std::vector<std::string> layers) { recompute_ = std::move(layers); }
@@ -216,6 +220,7 @@ class Context {
   InputTokens input_tokens_;
   InputEmbedding input_embedding_;
   int64_t expert_parts_ = 1;
+  bool keeps_tokens_ = false;
   std::map<std::string, Tensor> scalars_;
   std::vector<LayerTerm> terms_;
   std::vector<std::string> batch_statistics_;
