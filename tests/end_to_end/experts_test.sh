@@ -82,6 +82,21 @@ done
 all_end 120 0 0
 for key in "${keys[@]}"; do expect_close <(numbers processes "$key") <(numbers top_k "$key") 2e-4; done
 
+# A text is written alone as among others, also where an encoder has a capacity.
+model "gating: top_2, min_expert_capacity: 1, capacity_factor_eval: 0.5" | sed -E '
+  s/type: lm/type: bitransformer/
+  s/^  num_layers.*/  encoder: {num_layers: 2, block: [SelfAttention, MoE1D]}/
+  s/^  block.*/  decoder: {num_layers: 2, block: [SelfAttention, EncDecAttention, MoE1D]}/
+  s/^    SelfAttention(.*)/    SelfAttention\1\n    EncDecAttention\1/' > both.yaml
+expect_exit 0 "$mtf_train" both.yaml run.model_dir=both
+expect_exit 0 "$mtf_train" both.yaml run.model_dir=both run.mode=infer infer.output=together.txt
+while read -r line; do
+  echo "$line" > alone.txt
+  expect_exit 0 "$mtf_train" both.yaml run.model_dir=both run.mode=infer infer.input=alone.txt infer.output=written.txt
+  cat written.txt >> apart.txt && rm written.txt
+done < pairs.few
+cmp together.txt apart.txt || fail "texts depend on those beside them"
+
 # Every report is there.
 for key in experts/{max_load,min_load,unused,unrouted,dropped} router/{entropy,weight_1,weight_2,max_logit,min_gap,bias_max}; do
   numbers top_k "report/$key" > /dev/null || fail "no report/$key"
