@@ -3,6 +3,7 @@
 #include "engine/ops/expert_product.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "engine/backend/cpu/contractions/gemm.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
